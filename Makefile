@@ -1,0 +1,118 @@
+# Every command of the project; CONTRIBUTING.md tells when to use which.
+#
+#   make demo        build, then simulate and plot a small cluster below demo/
+#   make test        build, then run all tests and the examples of the documentation
+#   make check       formatting, lint, types, stubs against the native modules
+#   make san         the tests again, with AddressSanitizer and UBSan in the native modules
+#   make bench       all benchmarks, full size (bench-smoke: small, to see that they run)
+#   make test-all    the tests on every CPython >= 3.11 of this machine
+#   make wheel       sdist, and a wheel built from it, in dist/
+#   make format      rewrite the sources in the house format
+#   make clean       remove everything that make made
+#
+# Needed: a C++20 compiler and CPython >= 3.11 with its headers; all else is installed into .venv.
+# Another interpreter:  make test PYTHON=python3.13
+
+.PHONY: demo test build modules check san bench bench-smoke wheel test-all format clean
+
+PYTHON ?= python3
+VENV   ?= .venv
+BIN    := $(VENV)/bin
+export PIP_DISABLE_PIP_VERSION_CHECK := 1
+
+demo: build
+	$(BIN)/hivecore demo --out demo
+
+test: build
+	$(BIN)/python -m pytest $(ARGS)
+
+build: $(VENV)/installed
+
+# Compiles what changed, straight into python/hivecore/.
+modules: $(VENV)/tools
+	$(BIN)/python setup.py -q build_ext --inplace
+
+# The library in editable form, with its dependencies and its command.
+$(VENV)/installed: pyproject.toml | modules
+	$(BIN)/python -m pip install -qq --no-build-isolation --editable '.[sim]'
+	@touch $@
+
+$(VENV)/tools: pyproject.toml
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { \
+	    echo "hivecore needs CPython >= 3.11, but '$(PYTHON)' is: $$($(PYTHON) --version 2>&1 || true)"; \
+	    echo "Name another one:  make PYTHON=python3.12"; exit 1; }
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install -qq --upgrade 'pip>=25.1'
+	$(BIN)/python -m pip install -qq --group dev
+	@touch $@
+
+# --- quality -----------------------------------------------------------------------------------
+
+CPP_FILES      = $(shell find src/cpp -name '*.[ch]pp') $(wildcard src/hivecore/*.[ch]pp)
+NATIVE_MODULES = $(addprefix hivecore.,$(basename $(notdir $(wildcard src/hivecore/_*.pyx src/hivecore/_*.cpp))))
+
+check: build
+	$(BIN)/ruff check
+	$(BIN)/ruff format --check
+	$(BIN)/clang-format --dry-run -Werror $(CPP_FILES)
+	$${CXX:-g++} -std=c++20 -fsyntax-only -Wall -Wextra -Wshadow -Werror -Isrc/cpp $(filter src/cpp/%.cpp,$(CPP_FILES))
+	$(BIN)/mypy
+	$(if $(wildcard tests/typing),$(BIN)/mypy tests/typing)
+	$(BIN)/python -m mypy.stubtest $(NATIVE_MODULES)
+
+format: $(VENV)/tools
+	$(BIN)/ruff check --select I --fix
+	$(BIN)/ruff format
+	$(BIN)/clang-format -i $(CPP_FILES)
+
+# Sanitized modules live in build/san and are found there first; never beside the normal ones.
+# -s: a report must not vanish with the output that pytest captured.
+SAN_TESTS = $(wildcard tests/unit tests/property tests/golden)
+san: build
+	rm -rf build/san build/sanitize/lib*
+	HIVECORE_SANITIZE=1 $(BIN)/python -m pip install -qq --no-build-isolation --no-deps --target build/san .
+	@set -e; export PYTHONPATH=$(CURDIR)/build/san PYTHONMALLOC=malloc; \
+	export LD_PRELOAD="$$($${CXX:-g++} -print-file-name=libasan.so):$$($${CXX:-g++} -print-file-name=libstdc++.so)"; \
+	export ASAN_OPTIONS=detect_leaks=0 UBSAN_OPTIONS=print_stacktrace=1; \
+	$(BIN)/python -c 'import hivecore, sys; sys.exit("/build/san/" not in hivecore.__file__)'; \
+	$(BIN)/python -m pytest -s -p no:cacheprovider -m 'not slow' $(SAN_TESTS) $(ARGS)
+
+# The tests against the installed package, once per interpreter that pyenv or the PATH offers.
+INTERPRETERS = $(shell \
+    pyenv versions --bare 2>/dev/null | grep -E '^3\.(1[1-9]|[2-9][0-9])\.[0-9]+t?$$' \
+        | while read v; do echo "$$(pyenv root)/versions/$$v/bin/python"; done; \
+    for v in 3.11 3.12 3.13 3.14 3.14t 3.15 3.15t; do command -v python$$v; done)
+test-all: $(VENV)/tools
+	rm -rf build/sdist build/venvs
+	$(BIN)/python -m build -q --sdist --outdir build/sdist
+	@set -e; for python in $(INTERPRETERS); do \
+	    version=$$($$python -c 'import sys; print(sys.version.split()[0] + getattr(sys, "abiflags", ""))' 2>/dev/null) || continue; \
+	    venv=build/venvs/$$version; test ! -e $$venv || continue; \
+	    echo "== Python $$version"; \
+	    $$python -m venv $$venv; \
+	    $$venv/bin/python -m pip install -qq --upgrade 'pip>=25.1'; \
+	    $$venv/bin/python -m pip install -qq --group test "hivecore[sim] @ file://$$(ls $(CURDIR)/build/sdist/*.tar.gz)"; \
+	    (cd $$venv && bin/python -m pytest -c $(CURDIR)/pyproject.toml $(CURDIR)/tests --pyargs hivecore $(ARGS)); \
+	done
+
+# --- numbers -----------------------------------------------------------------------------------
+
+BENCHES = $(sort $(wildcard bench/bench_*.py))
+bench: build
+	@set -e; for script in $(BENCHES); do echo "== $$script"; $(BIN)/python $$script --out bench/results; done
+
+bench-smoke: build
+	@set -e; for script in $(BENCHES); do echo "== $$script"; $(BIN)/python $$script --smoke --out build/bench-smoke; done
+
+# --- packages ----------------------------------------------------------------------------------
+
+wheel: $(VENV)/tools
+	rm -rf dist
+	$(BIN)/python -m build -q
+	$(if $(filter Linux,$(shell uname)),PATH=$(BIN):$$PATH auditwheel repair -w dist dist/*-linux_*.whl && rm dist/*-linux_*.whl)
+	@ls -l dist
+
+clean:
+	rm -rf build dist demo $(VENV) .pytest_cache .mypy_cache .ruff_cache .hypothesis .benchmarks
+	rm -rf python/hivecore/*.so python/*.egg-info
+	find python tests bench -name __pycache__ -prune -exec rm -rf {} +

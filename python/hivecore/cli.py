@@ -1,0 +1,281 @@
+"""The `hivecore` command: `replay` traces, a `demo` on a generated one, and `sweep` over many."""
+
+import argparse
+import json
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from importlib import import_module
+from importlib.util import find_spec
+from math import inf
+from pathlib import Path
+from time import perf_counter
+from typing import Any, NoReturn
+
+from hivecore.sim import POLICIES, Replay, Workload, findings, own_nodes, replay, sweep
+from hivecore.sim.plots import save_plots
+from hivecore.sim.report import notes, sweep_table, sweep_to_json, table, to_json
+from hivecore.traces import FORMATS, Trace, generate, load, load_virtual_clusters
+
+__all__ = ["main"]
+
+# Three trainers (the first, third and fifth) and two experimenters.
+_DEMO_NODES = {"vision": 10, "search": 14, "speech": 8, "ads": 16, "robots": 6}
+_DEMO: dict[str, Any] = {"jobs": 12_000, "seed": 3, "load": 1.1}
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Runs the command and returns its exit status.
+
+    Args:
+        argv: arguments without the program's name; those of the process by default.
+
+    Returns 0, or 1 if an extra library is missing. Wrong arguments and files that cannot be read
+    end with status 2 and a message (`SystemExit`).
+    """
+    parser = _parser()
+    arguments = parser.parse_args(argv)
+    missing = [name for name in ("rich", "tqdm", "matplotlib", "joblib") if not find_spec(name)]
+    if missing:
+        print(
+            f"hivecore {arguments.command} needs {', '.join(missing)}: pip install 'hivecore[sim]'",
+            file=sys.stderr,
+        )
+        return 1
+    command: Callable[[argparse.Namespace], None] = arguments.run
+    try:
+        command(arguments)
+    except (ImportError, OSError, ValueError) as error:
+        _fail(parser, error)
+    return 0
+
+
+def _fail(parser: argparse.ArgumentParser, error: Exception) -> NoReturn:
+    parser.exit(2, f"hivecore: error: {error}\n")
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="hivecore", description="Trace-driven simulation of multi-tenant GPU clusters."
+    )
+    commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
+
+    one = commands.add_parser(
+        "replay",
+        help="replay traces through private clusters, quotas and cells",
+        description="Replays a trace through private clusters, quotas and cells (FIFO per tenant) "
+        "and reports queueing delay and excess over the private cluster per tenant.",
+    )
+    one.set_defaults(run=_replay)
+    one.add_argument("traces", nargs="+", metavar="TRACE", help="trace file, .gz is unpacked")
+    _add_trace_options(one, required=True)
+    one.add_argument(
+        "--load",
+        type=_positive,
+        default=1.0,
+        metavar="X",
+        help="divide the times between submissions by X; nodes are owned as without it",
+    )
+    _add_opportunistic(one)
+    one.add_argument("--json", type=Path, metavar="FILE", help="write all figures as JSON")
+    one.add_argument("--plots", type=Path, metavar="DIR", help="write plots as PNG files")
+
+    demo = commands.add_parser("demo", help="replay a generated trace that shows the anomaly")
+    demo.set_defaults(run=_demo)
+    demo.add_argument("--out", type=Path, required=True, metavar="DIR", help="for plots and JSON")
+    _add_opportunistic(demo)
+
+    many = commands.add_parser(
+        "sweep",
+        help="replay over seeds, loads and policies in parallel",
+        description="Replays generated traces, or a given one, over seeds, loads and policies.",
+    )
+    many.set_defaults(run=_sweep)
+    many.add_argument("traces", nargs="*", metavar="TRACE", help="given trace (none: generated)")
+    _add_trace_options(many, required=False)
+    many.add_argument("--loads", type=_positive, nargs="+", default=[0.8, 1.0, 1.2], metavar="X")
+    many.add_argument("--seeds", type=_count, default=3, metavar="N", help="0 to N-1 (default 3)")
+    many.add_argument("--jobs", type=_count, default=10_000, metavar="N", help="per trace")
+    many.add_argument("--policies", choices=POLICIES, nargs="+", default=list(POLICIES))
+    _add_opportunistic(many)
+    many.add_argument("--workers", type=_count, default=1, metavar="N", help="replays at once")
+    many.add_argument(
+        "--backend",
+        choices=("loky", "threading", "dask", "ray"),
+        default="loky",
+        help="joblib backend; dask and ray use the cluster that their own settings name",
+    )
+    many.add_argument("--json", type=Path, metavar="FILE", help="write all points as JSON")
+    return parser
+
+
+def _add_trace_options(parser: argparse.ArgumentParser, required: bool) -> None:
+    parser.add_argument("--format", choices=FORMATS, required=required, help="of the trace files")
+    owners = parser.add_mutually_exclusive_group()
+    owners.add_argument(
+        "--virtual-clusters", type=Path, metavar="FILE", help="CSV file: vc,node num"
+    )
+    owners.add_argument(
+        "--oversubscribe",
+        type=_positive,
+        default=1.0,
+        metavar="X",
+        help="each tenant owns ceil(average GPUs in use / (8 X)) nodes of 8 GPUs, but never fewer "
+        "than its largest job needs (default 1.0)",
+    )
+
+
+def _add_opportunistic(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--opportunistic", action="store_true", help="waiting jobs may run on idle cells"
+    )
+
+
+def _positive(text: str) -> float:
+    with suppress(ValueError):
+        if 0 < (value := float(text)) < inf:
+            return value
+    raise argparse.ArgumentTypeError(f"must be a finite and positive number, not {text!r}")
+
+
+def _count(text: str) -> int:
+    with suppress(ValueError):
+        if (value := int(text)) >= 1:
+            return value
+    raise argparse.ArgumentTypeError(f"must be a whole number of at least 1, not {text!r}")
+
+
+def _owned_trace(arguments: argparse.Namespace) -> tuple[Trace, dict[str, int]]:
+    trace = load(arguments.traces, arguments.format)
+    if arguments.virtual_clusters:
+        return trace, load_virtual_clusters(arguments.virtual_clusters)
+    return trace, own_nodes(trace, arguments.oversubscribe)
+
+
+def _replay(arguments: argparse.Namespace) -> None:
+    watch = _Watch()
+    with watch("read"):
+        trace, nodes = _owned_trace(arguments)
+        work = Workload.of(trace.scale_load(arguments.load), nodes)
+    result = _run(work, arguments.opportunistic, watch)
+    clusters = arguments.virtual_clusters
+    configuration = {
+        # Names without folders: equal replays should give equal files on any machine.
+        "traces": [Path(path).name for path in arguments.traces],
+        "format": arguments.format,
+        "virtual_clusters": clusters.name if clusters else None,
+        "oversubscribe": None if clusters else arguments.oversubscribe,
+        "load": arguments.load,
+        "opportunistic": arguments.opportunistic,
+    }
+    _report(result, configuration, watch, arguments.json, arguments.plots)
+
+
+def _demo(arguments: argparse.Namespace) -> None:
+    watch = _Watch()
+    with watch("generate"):
+        trace = generate(_DEMO_NODES, **_DEMO)
+        work = Workload.of(trace, _DEMO_NODES)
+    result = _run(work, arguments.opportunistic, watch)
+    configuration = {"generated": _DEMO, "opportunistic": arguments.opportunistic}
+    arguments.out.mkdir(parents=True, exist_ok=True)
+    _report(result, configuration, watch, arguments.out / "replay.json", arguments.out)
+
+
+def _sweep(arguments: argparse.Namespace) -> None:
+    from joblib import parallel_config
+
+    nodes, trace = _DEMO_NODES, None
+    if arguments.traces:
+        if not arguments.format:
+            raise ValueError("--format is needed for trace files")
+        trace, nodes = _owned_trace(arguments)
+    _connect(arguments.backend)
+    with parallel_config(backend=arguments.backend, n_jobs=arguments.workers):
+        points = sweep(
+            nodes,
+            arguments.loads,
+            range(arguments.seeds),
+            arguments.jobs,
+            trace,
+            arguments.policies,
+            arguments.opportunistic,
+        )
+    _print(sweep_table(points))
+    if arguments.json:
+        _write_json(arguments.json, sweep_to_json(points))
+
+
+def _connect(backend: str) -> None:
+    """Joins the cluster that a backend's own settings name, or starts one on this machine."""
+    if backend == "dask":
+        import_module("distributed").Client()
+    elif backend == "ray":
+        import_module("ray.util.joblib").register_ray()
+
+
+class _Watch:
+    """Times the steps of a command."""
+
+    def __init__(self) -> None:
+        self.seconds: dict[str, float] = {}
+
+    @contextmanager
+    def __call__(self, step: str) -> Iterator[None]:
+        begin = perf_counter()
+        yield
+        self.seconds[step] = round(perf_counter() - begin, 3)
+
+
+def _run(work: Workload, opportunistic: bool, watch: _Watch) -> Replay:
+    from tqdm import tqdm
+
+    # None: bars only where someone looks at them.
+    with tqdm(total=3 * work.trace.jobs, unit=" jobs", disable=None, leave=False) as bar:
+
+        def show(policy: str) -> Callable[[int], None]:
+            bar.set_description(policy)
+            before = bar.n
+
+            def move(submitted: int) -> None:
+                bar.update(before + submitted - bar.n)
+
+            return move
+
+        with watch("replay"):
+            return replay(work, opportunistic=opportunistic, progress=show)
+
+
+def _report(
+    result: Replay,
+    configuration: dict[str, Any],
+    watch: _Watch,
+    json_file: Path | None,
+    plots: Path | None,
+) -> None:
+    with watch("report"):
+        _print(table(result))
+        for sentence in (*notes(result.work), *findings(result)):
+            print(sentence)
+        if plots:
+            for path in save_plots(result, plots):
+                print(f"wrote {path}")
+    if json_file:
+        _write_json(json_file, to_json(result, configuration, watch.seconds))
+    steps = ", ".join(f"{step} {seconds:.2f} s" for step, seconds in watch.seconds.items())
+    print(f"Time: {steps}.")
+
+
+def _print(grid: Any) -> None:
+    from rich.console import Console
+
+    console = Console()
+    if not console.is_terminal:
+        # A pipe has no width of its own, and any guess could cut figures off.
+        console.width = console.measure(grid, options=console.options.update(width=1000)).maximum
+    console.print(grid)
+
+
+def _write_json(path: Path, data: Any) -> None:
+    path.write_text(json.dumps(data, indent=1) + "\n")
+    print(f"wrote {path}")

@@ -1,0 +1,236 @@
+"""Buddy cell allocation, HiveD (OSDI'20) Algorithm 1, written for reading.
+
+A chain is a forest of `roots` equal trees. A level-(l+1) cell consists of `fanouts[l-1]` level-l
+cells, its *buddies* among each other; level 1 is the leaf. The allocator keeps one free list per
+level, in canonical form: a cell is listed if it is free and its parent is not.
+
+    fanouts [2, 2], roots 2           level 3      0               1
+                                      level 2    0   1           2   3
+                                      level 1   0 1 2 3         4 5 6 7
+
+    allocate(1) takes leaf 0: cell 0 of level 3 is split, then cell 0 of level 2;
+    listed are now leaf 1, level-2 cell 1 and level-3 cell 1.
+    release(1, 0) puts leaf 0 back; leaf 1 is free, so they merge, and so on up to the root.
+"""
+
+import struct
+from bisect import bisect_left, insort
+from collections.abc import Iterable, Sequence
+from typing import Any, Self
+
+import numpy as np
+import numpy.typing as npt
+
+from hivecore._sealed import seal, unseal
+from hivecore.errors import CorruptStateError, InvariantError, NoFreeCellError, NotAllocatedError
+
+MAX_LEVELS = 16
+MAX_LEAVES = 2**31
+
+
+def contains(ascending: list[int], index: int) -> bool:
+    position = bisect_left(ascending, index)
+    return position < len(ascending) and ascending[position] == index
+
+
+class BuddyAllocator:
+    """The readable twin of `hivecore.cells.BuddyAllocator`."""
+
+    def __init__(self, fanouts: Sequence[int], roots: int) -> None:
+        self.fanouts = tuple(fanouts)
+        self.roots = roots
+        self.levels = len(self.fanouts) + 1
+        if self.levels > MAX_LEVELS:
+            raise ValueError(f"fanouts has {len(self.fanouts)} entries, at most 15 are allowed")
+        for position, fanout in enumerate(self.fanouts):
+            if fanout < 1:
+                raise ValueError(f"fanouts[{position}]={fanout}: must be at least 1")
+        if roots < 1:
+            raise ValueError(f"roots={roots}: must be at least 1")
+        self.sizes = {self.levels: roots}  # level -> number of cells
+        for level in range(self.levels - 1, 0, -1):
+            self.sizes[level] = self.sizes[level + 1] * self.fanouts[level - 1]
+        if self.sizes[1] > MAX_LEAVES:
+            raise ValueError(f"fanouts and roots make {self.sizes[1]} leaves, at most 2**31")
+        self.free: dict[int, list[int]] = {level: [] for level in self.sizes}  # ascending
+        self.free[self.levels] = list(range(roots))
+        self.allocated: dict[int, set[int]] = {level: set() for level in self.sizes}
+
+    # Queries
+
+    def fits(self, level: int) -> bool:
+        self._check_level(level)
+        return any(self.free[above] for above in range(level, self.levels + 1))
+
+    def is_free(self, level: int, index: int) -> bool:
+        self._check_cell(level, index)
+        return self._listed_ancestor(level, index) is not None
+
+    def is_allocated(self, level: int, index: int) -> bool:
+        self._check_cell(level, index)
+        return index in self.allocated[level]
+
+    def free_cells(self, level: int) -> npt.NDArray[np.int64]:
+        self._check_level(level)
+        return np.array(self.free[level], dtype=np.int64)
+
+    def free_counts(self) -> npt.NDArray[np.int64]:
+        counts = [len(self.free[level]) for level in range(1, self.levels + 1)]
+        return np.array(counts, dtype=np.int64)
+
+    # Changes
+
+    def allocate(self, level: int) -> int:
+        """Take the lowest free cell of the lowest level that can serve; split what is too large."""
+        self._check_level(level)
+        for source in range(level, self.levels + 1):
+            if self.free[source]:
+                break
+        else:
+            raise NoFreeCellError(f"level={level}: no free cell at this level or above")
+        index = self.free[source].pop(0)
+        for below in range(source - 1, level - 1, -1):
+            index *= self.fanouts[below - 1]
+            for buddy in range(index + 1, index + self.fanouts[below - 1]):
+                insort(self.free[below], buddy)
+        self.allocated[level].add(index)
+        return index
+
+    def allocate_at(self, level: int, index: int) -> None:
+        """Take this very cell; split the free cell that it lies in around it."""
+        self._check_cell(level, index)
+        source = self._listed_ancestor(level, index)
+        if source is None:
+            raise NoFreeCellError(f"level={level}, index={index}: the cell is not wholly free")
+        self.free[source].remove(self._ancestor(level, index, source))
+        for below in range(source - 1, level - 1, -1):
+            kept = self._ancestor(level, index, below)
+            for buddy in self._buddies(below, kept):
+                insort(self.free[below], buddy)
+        self.allocated[level].add(index)
+
+    def release(self, level: int, index: int) -> None:
+        """Put an allocated cell back; merge as long as its buddies are all free."""
+        self._check_cell(level, index)
+        if index not in self.allocated[level]:
+            raise NotAllocatedError(f"level={level}, index={index}: not an allocated cell")
+        self.allocated[level].remove(index)
+        while level < self.levels:
+            buddies = self._buddies(level, index)
+            if not all(contains(self.free[level], buddy) for buddy in buddies):
+                break
+            for buddy in buddies:
+                self.free[level].remove(buddy)
+            index //= self.fanouts[level - 1]
+            level += 1
+        insort(self.free[level], index)
+
+    def allocate_many(self, levels: Iterable[int]) -> npt.NDArray[np.int64]:
+        wanted = list(levels)
+        for level in wanted:
+            self._check_level(level)
+        return np.array([self.allocate(n) if self.fits(n) else -1 for n in wanted], dtype=np.int64)
+
+    def release_many(self, levels: Sequence[int], indices: Sequence[int]) -> None:
+        cells = list(zip(levels, indices, strict=True))
+        seen = set()
+        for position, (level, index) in enumerate(cells):
+            self._check_cell(level, index)
+            if index not in self.allocated[level] or (level, index) in seen:
+                raise NotAllocatedError(
+                    f"levels[{position}]={level}, indices[{position}]={index}: "
+                    "not an allocated cell"
+                )
+            seen.add((level, index))
+        for level, index in cells:
+            self.release(level, index)
+
+    # State
+
+    def copy(self) -> Self:
+        return self.from_bytes(self.to_bytes())
+
+    def to_bytes(self) -> bytes:
+        """The shape, and one bitmap of the allocated cells per level; free lists follow from it."""
+        payload = struct.pack(f"<II{len(self.fanouts)}I", self.levels, self.roots, *self.fanouts)
+        for level in range(1, self.levels + 1):
+            bits = np.zeros((self.sizes[level] + 63) // 64 * 64, dtype=np.uint8)
+            bits[list(self.allocated[level])] = 1
+            payload += np.packbits(bits, bitorder="little").tobytes()
+        return seal(b"HCBA", 1, payload)
+
+    @classmethod
+    def from_bytes(cls, data: bytes) -> Self:
+        payload = unseal(b"HCBA", 1, data)
+        levels, roots = struct.unpack_from("<II", payload)
+        fanouts = struct.unpack_from(f"<{levels - 1}I", payload, 8)
+        allocator = cls(fanouts, roots)
+        offset = 4 + 4 * levels
+        for level in range(1, levels + 1):
+            length = (allocator.sizes[level] + 63) // 64 * 8
+            words = np.frombuffer(payload, np.uint8, length, offset)
+            offset += length
+            for index in np.flatnonzero(np.unpackbits(words, bitorder="little")):
+                try:
+                    allocator.allocate_at(level, int(index))
+                except (ValueError, NoFreeCellError) as error:
+                    raise CorruptStateError(f"data: {error}") from None
+        return allocator
+
+    def check(self) -> None:
+        """Recompute the canonical free lists from the allocated cells and compare."""
+
+        def audit(level: int, index: int) -> bool:
+            """Whether the cell is wholly free; its free children are listed where it is not."""
+            if index in self.allocated[level]:
+                below = [(level, index)]
+                for under in range(level - 1, 0, -1):
+                    first = index * self.sizes[under] // self.sizes[level]
+                    count = self.sizes[under] // self.sizes[level]
+                    below += [(under, i) for i in range(first, first + count)]
+                overlap = [cell for cell in below[1:] if cell[1] in self.allocated[cell[0]]]
+                if overlap:
+                    raise InvariantError(f"{overlap[0]} lies inside allocated {(level, index)}")
+                return False
+            if level == 1:
+                return True
+            fanout = self.fanouts[level - 2]
+            children = range(index * fanout, (index + 1) * fanout)
+            free = [child for child in children if audit(level - 1, child)]
+            if len(free) == fanout:
+                return True
+            expected[level - 1].update(free)
+            return False
+
+        expected: dict[int, set[int]] = {level: set() for level in self.sizes}
+        expected[self.levels] = {root for root in range(self.roots) if audit(self.levels, root)}
+        for level, cells in expected.items():
+            if sorted(cells) != self.free[level]:
+                raise InvariantError(f"free list of level {level} is not canonical")
+
+    # Index arithmetic
+
+    def _ancestor(self, level: int, index: int, above: int) -> int:
+        return index * self.sizes[above] // self.sizes[level]
+
+    def _listed_ancestor(self, level: int, index: int) -> int | None:
+        for above in range(level, self.levels + 1):
+            if contains(self.free[above], self._ancestor(level, index, above)):
+                return above
+        return None
+
+    def _buddies(self, level: int, index: int) -> list[int]:
+        fanout = self.fanouts[level - 1]
+        first = index - index % fanout
+        return [i for i in range(first, first + fanout) if i != index]
+
+    def _check_level(self, level: Any) -> None:
+        if not 1 <= level <= self.levels:
+            raise ValueError(f"level={level}: levels run from 1 (leaf) to {self.levels}")
+
+    def _check_cell(self, level: Any, index: Any) -> None:
+        self._check_level(level)
+        if not 0 <= index < self.sizes[level]:
+            raise ValueError(
+                f"index={index}: cells of level {level} run from 0 to {self.sizes[level] - 1}"
+            )

@@ -1,0 +1,167 @@
+"""Figures per tenant and policy, and what they come to in plain sentences.
+
+Delays and excess are in seconds. Excess is the start under a policy minus the start in the private
+cluster; a policy may also start jobs earlier, so the mean over all jobs says little about promises
+kept, and the excess is reported for the jobs that start later.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from hivecore.sim.replay import Replay
+from hivecore.sim.workload import GPUS_PER_NODE
+
+__all__ = ["Figures", "findings", "summarize"]
+
+
+@dataclass(frozen=True, slots=True)
+class Figures:
+    """What one tenant, or all of them, got from one policy.
+
+    Args:
+        tenant: its name, or None for all tenants together.
+        nodes: nodes owned.
+        jobs: jobs replayed; all figures of a tenant without jobs are 0.
+        mean_delay: seconds from submission to start, mean over all jobs.
+        p99_delay: their 99th percentile, interpolated linearly.
+        max_delay: the longest.
+        later: jobs that start later than in the private cluster.
+        mean_excess: seconds by which these do, mean over them; 0 if there are none.
+        max_excess: the longest.
+        utilisation: share of the owned GPUs in use by the jobs' final runs, mean over
+            `Workload.window`; above 1 on borrowed cells.
+    """
+
+    tenant: str | None
+    nodes: int
+    jobs: int
+    mean_delay: float
+    p99_delay: float
+    max_delay: float
+    later: int
+    mean_excess: float
+    max_excess: float
+    utilisation: float
+
+
+def summarize(replay: Replay, policy: str) -> tuple[Figures, ...]:
+    """Returns the figures of each tenant in order, then those of all together.
+
+    Args:
+        replay: outcome of a replay.
+        policy: one that was replayed.
+
+    Raises:
+        KeyError: a policy that was not.
+
+    Cost: O(tenants jobs).
+
+    >>> from hivecore.sim import Workload, replay
+    >>> from hivecore.traces import Trace
+    >>> trace = Trace.from_columns(["a", "b"], ["x", "x"], [0, 0], [60, 30], [8, 8])
+    >>> everyone = summarize(replay(Workload.of(trace, {"x": 1}), ["quota"]), "quota")[-1]
+    >>> everyone.mean_delay, everyone.max_delay, everyone.later
+    (30.0, 60.0, 0)
+    """
+    trace = replay.work.trace
+    everyone = np.ones(trace.jobs, dtype=np.bool_)
+    figures = [
+        _figures(replay, policy, trace.tenant == code, name, replay.work.nodes[code])
+        for code, name in enumerate(trace.tenants)
+    ]
+    return (*figures, _figures(replay, policy, everyone, None, sum(replay.work.nodes)))
+
+
+def _figures(
+    replay: Replay, policy: str, own: npt.NDArray[np.bool_], tenant: str | None, nodes: int
+) -> Figures:
+    trace, window = replay.work.trace, replay.work.window
+    start = replay.runs[policy].start[own]
+    if not len(start):
+        return Figures(tenant, nodes, 0, 0.0, 0.0, 0.0, 0, 0.0, 0.0, 0.0)
+    delay = replay.delay(policy)[own]
+    excess = replay.excess(policy)[own & replay.later(policy)]
+    in_window = np.clip(window - start, 0.0, trace.duration[own])
+    return Figures(
+        tenant=tenant,
+        nodes=nodes,
+        jobs=len(start),
+        mean_delay=float(delay.mean()),
+        p99_delay=float(np.percentile(delay, 99)),
+        max_delay=float(delay.max()),
+        later=len(excess),
+        mean_excess=float(excess.mean()) if len(excess) else 0.0,
+        max_excess=float(excess.max()) if len(excess) else 0.0,
+        utilisation=float(trace.gpus[own] @ in_window) / (nodes * GPUS_PER_NODE * window),
+    )
+
+
+def findings(replay: Replay) -> list[str]:
+    """Returns what the replay shows, in sentences computed from its figures.
+
+    Args:
+        replay: outcome of a replay.
+
+    >>> from hivecore.sim import Workload, replay
+    >>> from hivecore.traces import Trace
+    >>> trace = Trace.from_columns(["a", "b"], ["x", "x"], [0, 0], [60, 30], [8, 8])
+    >>> for sentence in findings(replay(Workload.of(trace, {"x": 1}), ["quota"])):
+    ...     print(sentence)
+    quota delays no job of any tenant beyond its private cluster (2 jobs compared).
+    Mean queueing delay over all jobs: private 0.5 min, quota 0.5 min.
+    """
+    sentences = []
+    if "quota" in replay.runs:
+        sentences.append(_quota_finding(summarize(replay, "quota")))
+    if "cells" in replay.runs:
+        sentences.append(_cells_finding(replay))
+    if "cells" in replay.runs and (borrowing := replay.runs["cells"].borrowing):
+        sentences.append(
+            f"Opportunistic jobs did {borrowing.gpu_hours:,.0f} GPU-hours on idle cells; "
+            f"{borrowing.promotions:,} runs were promoted to their tenant's own cells, "
+            f"{borrowing.preemptions:,} were preempted and lost "
+            f"{borrowing.lost_gpu_hours:,.0f} GPU-hours."
+        )
+    means = [f"{policy} {replay.delay(policy).mean() / 60:,.1f} min" for policy in replay.runs]
+    sentences.append(f"Mean queueing delay over all jobs: {', '.join(means)}.")
+    return sentences
+
+
+def _quota_finding(figures: tuple[Figures, ...]) -> str:
+    *tenants, everyone = figures
+    if not everyone.later:
+        return (
+            "quota delays no job of any tenant beyond its private cluster "
+            f"({everyone.jobs:,} jobs compared)."
+        )
+    harmed = sorted((one for one in tenants if one.later), key=lambda one: -one.later)
+    return (
+        f"quota starts {everyone.later:,} of {everyone.jobs:,} jobs later than their private "
+        f"clusters do: {', '.join(map(_harm, harmed))}."
+    )
+
+
+def _harm(one: Figures) -> str:
+    return (
+        f"{one.later:,} of {one.jobs:,} jobs of {one.tenant} "
+        f"(mean {one.mean_excess / 60:,.0f} min, max {one.max_excess / 60:,.0f} min)"
+    )
+
+
+def _cells_finding(replay: Replay) -> str:
+    *tenants, everyone = summarize(replay, "cells")
+    outcome = f"{everyone.later:,} violations in {everyone.jobs:,} jobs compared"
+    if not everyone.later:
+        return f"cells starts no job later than its private cluster does ({outcome})."
+    sentence = (
+        f"cells starts jobs later than their private clusters do ({outcome}): "
+        f"{', '.join(_harm(one) for one in tenants if one.later)}."
+    )
+    if replay.runs["cells"].borrowing:
+        sentence += (
+            " Jobs that started earlier on idle cells end earlier too, and so other jobs meet "
+            "another arrangement of free cells: FIFO queues are not monotone in that."
+        )
+    return sentence

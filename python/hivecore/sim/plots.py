@@ -1,0 +1,180 @@
+"""Three pictures of a replay; each title states what the picture shows, from the figures.
+
+Colours are those of Okabe and Ito, which people with colour-blindness tell apart. Under cells the
+figures are those of the private clusters, so these are drawn broad and grey, behind the others.
+"""
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+import numpy.typing as npt
+
+from hivecore.sim.metrics import Figures, summarize
+from hivecore.sim.replay import Replay
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+__all__ = ["save_plots"]
+
+_COLORS = {"private": "#999999", "quota": "#D55E00", "cells": "#0072B2"}
+_HOUR, _DAY = 3600.0, 86400.0
+_SMOOTHED = 0.05  # of the window
+
+
+def save_plots(replay: Replay, folder: str | Path) -> list[Path]:
+    """Writes tenants.png, excess.png and fragmentation.png and returns their paths.
+
+    Args:
+        replay: outcome of a replay of all policies.
+        folder: made if it does not exist; files in it are overwritten.
+
+    Raises:
+        OSError: a file cannot be written.
+    """
+    target = Path(folder)
+    target.mkdir(parents=True, exist_ok=True)
+    drawings = {"tenants": _tenants, "excess": _excess, "fragmentation": _fragmentation}
+    paths = []
+    for name, draw in drawings.items():
+        path = target / f"{name}.png"
+        draw(replay).savefig(path, dpi=100)
+        paths.append(path)
+    return paths
+
+
+def _tenants(replay: Replay) -> "Figure":
+    """Mean delay, jobs that start later than in private, and by how much, per tenant."""
+    from matplotlib.figure import Figure
+
+    summaries = {policy: summarize(replay, policy)[:-1] for policy in replay.runs}
+    names = [one.tenant for one in summaries["quota"]]
+    rows = np.arange(len(names))
+    figure = Figure(figsize=(11, 1.8 + 0.45 * len(names)), layout="constrained")
+    waits, counts, amounts = figure.subplots(1, 3, sharey=True)
+
+    for policy, size in (("private", 130), ("quota", 45), ("cells", 45)):
+        hours = [one.mean_delay / _HOUR for one in summaries[policy]]
+        marker = "D" if policy == "cells" else "o"
+        waits.scatter(hours, rows, s=size, marker=marker, color=_COLORS[policy], label=policy)
+    waits.set_yticks(rows, names)
+    waits.invert_yaxis()
+    waits.set_xlabel("mean queueing delay (hours)")
+
+    for policy, shift in (("quota", -0.2), ("cells", 0.2)):
+        color, figures = _COLORS[policy], summaries[policy]
+        share = [100 * one.later / max(one.jobs, 1) for one in figures]
+        bars = counts.barh(rows + shift, share, 0.36, color=color)
+        counts.bar_label(bars, [f"{one.later:,}" for one in figures], padding=3, fontsize=8)
+        mean = np.array([one.mean_excess / _HOUR for one in figures])
+        longest = np.array([one.max_excess / _HOUR for one in figures])
+        bars = amounts.barh(rows + shift, longest, 0.36, color=color, alpha=0.35)
+        amounts.barh(rows + shift, mean, 0.36, color=color)
+        amounts.bar_label(bars, [f"{hours:,.1f}" for hours in longest], padding=3, fontsize=8)
+    counts.set_xlabel(
+        "jobs that start later than in private\n(% of the tenant's; number at the bar)"
+    )
+    amounts.set_xlabel("how much later (hours):\nmean of these jobs, pale: the longest")
+    for axes in (waits, counts, amounts):
+        axes.grid(axis="x", alpha=0.3)
+        axes.set_axisbelow(True)
+        axes.set_xlim(0, max(axes.get_xlim()[1] * 1.12, 1.0))
+    figure.legend(loc="outside lower center", ncols=3, frameon=False)
+    figure.suptitle(_promise(replay), x=0.01, ha="left", fontweight="bold", fontsize=11)
+    return figure
+
+
+def _promise(replay: Replay) -> str:
+    late = {policy: int(replay.later(policy).sum()) for policy in ("quota", "cells")}
+    quota = f"Quota starts {late['quota']:,} of" if late["quota"] else "Quota starts none of"
+    cells = f"cells {late['cells']:,}" if late["cells"] else "cells none"
+    jobs = replay.work.trace.jobs
+    return f"{quota} {jobs:,} jobs later than the tenant's private cluster does, {cells}"
+
+
+def _excess(replay: Replay) -> "Figure":
+    """Excess delay of the tenant that quota delays most, job by job."""
+    from matplotlib.figure import Figure
+
+    trace = replay.work.trace
+    worst = max(summarize(replay, "quota")[:-1], key=lambda one: one.mean_excess * one.later)
+    own = trace.tenant == trace.tenants.index(worst.tenant or "")
+    figure = Figure(figsize=(9, 4.2), layout="constrained")
+    axes = figure.subplots()
+    days = trace.submit[own] / _DAY
+    axes.axhline(0, color=_COLORS["private"], linewidth=5, alpha=0.6, label="private", zorder=0)
+    for policy, size in (("quota", 9), ("cells", 4)):
+        hours = replay.excess(policy)[own] / _HOUR
+        axes.scatter(days, hours, s=size, color=_COLORS[policy], label=policy, linewidths=0)
+    _keep_open(axes, replay.excess("quota")[own] / _HOUR)
+    axes.set_xlabel("time of submission (days since the first)")
+    axes.set_ylabel("start later than in private (hours)")
+    _set_title(axes, _worst_title(replay, worst, own))
+    axes.legend(frameon=False, loc="best", markerscale=2)
+    axes.grid(alpha=0.3)
+    return figure
+
+
+def _set_title(axes: "Axes", text: str) -> None:
+    axes.set_title(text, loc="left", fontweight="bold", fontsize=11)
+
+
+def _keep_open(axes: "Axes", hours: npt.NDArray[np.float64]) -> None:
+    """Keeps an hour in view, lest differences of seconds look like mountains."""
+    low, high = float(hours.min()), float(hours.max())
+    margin = 0.05 * max(high - low, 1.0)
+    axes.set_ylim(min(low, -0.5) - margin, max(high, 0.5) + margin)
+
+
+def _worst_title(replay: Replay, worst: Figures, own: npt.NDArray[np.bool_]) -> str:
+    if not worst.later:
+        return f"Quota delays no tenant beyond its private cluster; shown: {worst.tenant}"
+    kept = int((replay.later("cells") & own).sum())
+    return (
+        f"Under quota {worst.later:,} of {worst.jobs:,} jobs of {worst.tenant} start later than in "
+        f"its private cluster,\nby up to {worst.max_excess / _HOUR:,.1f} hours; "
+        f"under cells {f'{kept:,} do' if kept else 'none does'}"
+    )
+
+
+def _fragmentation(replay: Replay) -> "Figure":
+    """Fragmentation over time, smoothed, and as it was sampled."""
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(9, 4.2), layout="constrained")
+    axes = figure.subplots()
+    days = replay.instants / _DAY
+    for policy, run in replay.runs.items():
+        color, width = _COLORS[policy], 5.0 if policy == "private" else 1.8
+        label = f"{policy} ({run.fragmentation:.0%} on average)"
+        axes.plot(days, _share(run.stranded, run.free), color=color, linewidth=0.5, alpha=0.3)
+        smooth = _share(_smoothed(run.stranded), _smoothed(run.free))
+        axes.plot(days, smooth, color=color, linewidth=width, label=label)
+    axes.set_ylim(0, 100)
+    axes.set_xlim(0, days[-1])
+    axes.set_xlabel("time since the first submission (days)")
+    axes.set_ylabel("free GPUs that are not in\nwholly free nodes (%)")
+    quota, cells = replay.runs["quota"].fragmentation, replay.runs["cells"].fragmentation
+    _set_title(
+        axes,
+        f"{quota:.0%} of the GPUs that quota leaves free are useless for a job of a whole node, "
+        f"{cells:.0%} with cells",
+    )
+    figure.legend(loc="outside lower center", ncols=3, frameon=False)
+    axes.grid(alpha=0.3)
+    return figure
+
+
+def _share(
+    part: npt.NDArray[np.float64] | npt.NDArray[np.int64],
+    whole: npt.NDArray[np.float64] | npt.NDArray[np.int64],
+) -> npt.NDArray[np.float64]:
+    return 100 * part / np.maximum(whole, 1e-9)
+
+
+def _smoothed(values: npt.NDArray[np.int64]) -> npt.NDArray[np.float64]:
+    """Returns the sums over a sliding window, cut off at both ends."""
+    width = max(int(len(values) * _SMOOTHED), 1)
+    return np.convolve(values, np.ones(width), mode="same")

@@ -1,0 +1,27 @@
+"""What the event loop asks of a policy: start a job if it can start now, and take it back.
+
+A policy decides on one job at a time and never looks at queues or at the clock; the loop owns both.
+"""
+
+from typing import Protocol, TypeVar
+
+__all__ = ["Placement", "Policy"]
+
+#: What a policy hands out for a running job and gets back when the job ends.
+Placement = TypeVar("Placement")
+
+
+class Policy(Protocol[Placement]):
+    """A way to share the cluster, bound to one workload; jobs are the workload's rows."""
+
+    #: Whether a job that ends can make room for another tenant's job.
+    shared: bool
+
+    def try_start(self, job: int) -> Placement | None:
+        """Returns the job's placement, or None if it cannot start now and nothing has changed."""
+
+    def finish(self, job: int, placement: Placement) -> None:
+        """Gives the cells of a running job back."""
+
+    def free_gpus(self) -> tuple[int, int]:
+        """Returns how many GPUs are free, and how many of these are not in wholly free nodes."""

@@ -1,0 +1,210 @@
+"""A replay as a table for people and as JSON for programs."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from hivecore.sim.metrics import Figures, findings, summarize
+from hivecore.sim.replay import Replay
+from hivecore.sim.sweep import Point
+from hivecore.sim.workload import Excluded, Workload
+
+if TYPE_CHECKING:
+    from rich.table import Table
+
+__all__ = ["notes", "sweep_table", "sweep_to_json", "table", "to_json"]
+
+_COMMON_HEADINGS = (
+    "jobs\nlater",
+    "mean\nexcess",
+    "max\nexcess",
+    "GPUs\nin use",
+    "fragmen-\ntation",
+)
+_SCHEMA = "hivecore.replay/1"
+_SWEEP_SCHEMA = "hivecore.sweep/1"
+
+
+def table(replay: Replay) -> "Table":
+    """Returns a Rich table with a row per tenant and policy, times in minutes.
+
+    Args:
+        replay: outcome of a replay.
+    """
+    delays = ("mean\ndelay", "p99\ndelay", "max\ndelay")
+    grid = _grid(("tenant", "nodes", "jobs", "policy", *delays, *_COMMON_HEADINGS))
+    summaries = {policy: summarize(replay, policy) for policy in replay.runs}
+    for rows in zip(*summaries.values(), strict=True):
+        for policy, one in zip(summaries, rows, strict=True):
+            first = policy == next(iter(summaries))
+            grid.add_row(*_head(one, first), policy, *_cells(replay, policy, one))
+        grid.add_section()
+    return grid
+
+
+def _grid(headings: Iterable[str]) -> "Table":
+    from rich.box import SIMPLE_HEAD
+    from rich.table import Table
+
+    grid = Table(
+        title="Queueing delay in minutes",
+        caption="later: jobs that start later than in the private cluster; excess: by how much\n"
+        "fragmentation: share of the free GPUs that are not in wholly free nodes",
+        box=SIMPLE_HEAD,
+        collapse_padding=True,
+    )
+    for heading in headings:
+        left = heading in ("tenant", "policy")
+        grid.add_column(heading, justify="left" if left else "right", no_wrap=not left)
+    return grid
+
+
+def _minutes(seconds: float) -> str:
+    return f"{seconds / 60:,.1f}" if seconds < 6000 else f"{seconds / 60:,.0f}"
+
+
+def _head(one: Figures, first: bool) -> tuple[str, str, str]:
+    if not first:
+        return "", "", ""
+    return one.tenant or "all", f"{one.nodes:,}", f"{one.jobs:,}"
+
+
+def _cells(replay: Replay, policy: str, one: Figures) -> list[str]:
+    delays = map(_minutes, (one.mean_delay, one.p99_delay, one.max_delay))
+    excess = list(map(_minutes, (one.mean_excess, one.max_excess)))
+    if policy == "private":
+        excess = ["", ""]
+    later = "" if policy == "private" else f"{one.later:,}"
+    # Nodes are shared, so fragmentation belongs to a policy and not to a tenant.
+    fragmentation = "" if one.tenant else f"{replay.runs[policy].fragmentation:.1%}"
+    return [*delays, later, *excess, f"{one.utilisation:.1%}", fragmentation]
+
+
+def notes(work: Workload) -> list[str]:
+    """Returns what was changed or left out before the replay, one sentence each.
+
+    Args:
+        work: the replayed workload.
+    """
+    sentences = [
+        f"{count:,} jobs of the trace dropped: {reason}."
+        for reason, count in work.trace.dropped.items()
+    ]
+    if work.rounded:
+        sentences.append(f"{work.rounded:,} jobs rounded up to a cell size, in all policies alike.")
+    if work.unowned.jobs:
+        sentences.append(f"{_left_out(work.unowned)}: their tenants own no node.")
+    if work.oversized.jobs:
+        sentences.append(f"{_left_out(work.oversized)}: larger than all that their tenants own.")
+    return sentences
+
+
+def _left_out(excluded: Excluded) -> str:
+    return f"{excluded.jobs:,} jobs ({excluded.gpu_hours:,.0f} GPU-hours) left out"
+
+
+def to_json(
+    replay: Replay, configuration: Mapping[str, Any], runtime_seconds: Mapping[str, float]
+) -> dict[str, Any]:
+    """Returns the replay as plain data for `json.dump`; times are in seconds.
+
+    Args:
+        replay: outcome of a replay.
+        configuration: how it was asked for, stored as it is.
+        runtime_seconds: how long the steps took; all else is equal for equal inputs.
+    """
+    work = replay.work
+    return {
+        "schema": _SCHEMA,
+        "configuration": dict(configuration),
+        "workload": {
+            "jobs": work.trace.jobs,
+            "gpu_hours": work.trace.gpu_hours,
+            "window": work.window,
+            "nodes": dict(zip(work.trace.tenants, work.nodes, strict=True)),
+            "rounded": work.rounded,
+            "dropped": dict(work.trace.dropped),
+            "unowned": asdict(work.unowned),
+            "oversized": asdict(work.oversized),
+        },
+        "policies": {policy: _policy(replay, policy) for policy in replay.runs},
+        "violations": {
+            policy: {"compared": work.trace.jobs, "later": int(replay.later(policy).sum())}
+            for policy in replay.runs
+            if policy != "private"
+        },
+        "samples": {
+            "instants": np.round(replay.instants, 3).tolist(),
+            **{
+                policy: {"free": run.free.tolist(), "stranded": run.stranded.tolist()}
+                for policy, run in replay.runs.items()
+            },
+        },
+        "findings": findings(replay),
+        "runtime_seconds": dict(runtime_seconds),
+    }
+
+
+def _policy(replay: Replay, policy: str) -> dict[str, Any]:
+    *tenants, everyone = summarize(replay, policy)
+    run = replay.runs[policy]
+    return {
+        "all": _plain(everyone),
+        "tenants": {one.tenant: _plain(one) for one in tenants},
+        "fragmentation": run.fragmentation,
+        "borrowing": asdict(run.borrowing) if run.borrowing else None,
+    }
+
+
+def _plain(one: Figures) -> dict[str, Any]:
+    return {name: value for name, value in asdict(one).items() if name != "tenant"}
+
+
+def sweep_table(points: Sequence[Point]) -> "Table":
+    """Returns a Rich table with a row per load and policy, means over seeds, times in minutes.
+
+    Args:
+        points: what `sweep` returned.
+    """
+    grid = _grid(("load", "policy", "seeds", "mean\ndelay", *_COMMON_HEADINGS))
+    groups: dict[tuple[float, str], list[Point]] = {}
+    for point in points:
+        groups.setdefault((point.load, point.policy), []).append(point)
+    shown = None
+    for (load, policy), group in groups.items():
+        if load != shown:
+            grid.add_section()
+        figures = [point.figures for point in group]
+        later = sum(one.later for one in figures)
+        excess = sum(one.later * one.mean_excess for one in figures) / max(later, 1)
+        grid.add_row(
+            "" if load == shown else f"{load:g}",
+            policy,
+            f"{len(group)}",
+            _minutes(float(np.mean([one.mean_delay for one in figures]))),
+            f"{later / sum(one.jobs for one in figures):.2%}",
+            _minutes(excess),
+            _minutes(max(one.max_excess for one in figures)),
+            f"{np.mean([one.utilisation for one in figures]):.1%}",
+            f"{np.mean([point.fragmentation for point in group]):.1%}",
+        )
+        shown = load
+    return grid
+
+
+def sweep_to_json(points: Sequence[Point]) -> dict[str, Any]:
+    """Returns the points as plain data for `json.dump`; times are in seconds.
+
+    Args:
+        points: what `sweep` returned.
+    """
+    return {
+        "schema": _SWEEP_SCHEMA,
+        "points": [
+            {name: value for name, value in asdict(point).items() if name != "figures"}
+            | _plain(point.figures)
+            for point in points
+        ],
+    }

@@ -1,0 +1,168 @@
+"""What a replay runs: the jobs of a trace as requests for cells, and the nodes that tenants own.
+
+Nodes have 8 GPUs, and their cells are the GPU, the pair, the quad and the node. A job of up to 8
+GPUs asks for one cell, a larger one for whole nodes; a size that is no cell size is rounded up.
+Every policy gets the same requests, and jobs that could never run are left out here, for all.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from math import ceil
+from typing import Self
+
+import numpy as np
+import numpy.typing as npt
+
+from hivecore.traces import Trace
+
+__all__ = [
+    "CHAIN",
+    "FANOUTS",
+    "GPUS_PER_NODE",
+    "LEVELS",
+    "NODE",
+    "Excluded",
+    "Workload",
+    "own_nodes",
+]
+
+CHAIN = "gpu-nodes"
+LEVELS = ("gpu", "pair", "quad", "node")
+FANOUTS = (2, 2, 2)
+NODE = len(LEVELS)
+GPUS_PER_NODE = 8
+
+
+@dataclass(frozen=True, slots=True)
+class Excluded:
+    """Jobs that a replay leaves out, and the work that they stand for."""
+
+    jobs: int
+    gpu_hours: float
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Workload:
+    """The jobs of a trace as requests for cells.
+
+    Args:
+        trace: the jobs; its tenants are the owners of nodes, some perhaps without a job.
+        nodes: nodes of 8 GPUs per tenant.
+        level: int64[jobs], level of the asked cells: 1 GPU, 2 pair, 3 quad, 4 node.
+        cells: int64[jobs], number of the asked cells, above 1 for nodes only.
+        rounded: jobs whose size was rounded up.
+        unowned: jobs left out because their tenant owns no node.
+        oversized: jobs left out because they are larger than their tenant.
+
+    `Workload.of` makes one from a trace.
+    """
+
+    trace: Trace
+    nodes: tuple[int, ...]
+    level: npt.NDArray[np.int64]
+    cells: npt.NDArray[np.int64]
+    rounded: int
+    unowned: Excluded
+    oversized: Excluded
+
+    @classmethod
+    def of(cls, trace: Trace, nodes: Mapping[str, int]) -> Self:
+        """Returns the requests of a trace's jobs on a cluster of the tenants' nodes.
+
+        Args:
+            trace: any trace.
+            nodes: nodes of 8 GPUs that each tenant owns, at least 1.
+
+        Raises:
+            ValueError: a tenant without nodes, or no job that could run.
+
+        Cost: O(jobs).
+
+        >>> trace = Trace.from_columns(["a", "b"], ["x", "x"], [0, 0], [60, 60], [3, 20])
+        >>> work = Workload.of(trace, {"x": 3})
+        >>> work.level.tolist(), work.cells.tolist(), work.held.tolist(), work.rounded
+        ([3, 4], [1, 3], [4, 24], 2)
+        """
+        for name, owned in nodes.items():
+            if owned < 1:
+                raise ValueError(f"nodes[{name!r}] must be at least 1, not {owned}")
+        names = tuple(sorted(nodes))
+        code = {name: position for position, name in enumerate(names)}
+        owner = np.array([code.get(name, -1) for name in trace.tenants])[trace.tenant]
+        owned_by = np.array([nodes[name] for name in names] + [0])
+        cells = -(-trace.gpus // GPUS_PER_NODE)
+        unowned = owner < 0
+        oversized = ~unowned & (cells > owned_by[owner])
+        kept = ~(unowned | oversized)
+        if not kept.any():
+            raise ValueError("no job of the trace fits into the nodes that its tenant owns")
+
+        gpus = trace.gpus[kept]
+        level = np.where(gpus > GPUS_PER_NODE, NODE, np.ceil(np.log2(gpus)).astype(np.int64) + 1)
+        return cls(
+            trace=Trace(
+                tenants=names,
+                job_id=trace.job_id[kept],
+                tenant=owner[kept].astype(np.int32),
+                submit=trace.submit[kept],
+                duration=trace.duration[kept],
+                gpus=gpus,
+                dropped=trace.dropped,
+            ),
+            nodes=tuple(nodes[name] for name in names),
+            level=level,
+            cells=cells[kept],
+            rounded=int((gpus < cells[kept] << (level - 1)).sum()),
+            unowned=_excluded(trace, unowned),
+            oversized=_excluded(trace, oversized),
+        )
+
+    @property
+    def held(self) -> npt.NDArray[np.int64]:
+        """GPUs that each job holds while it runs, int64[jobs]: its size rounded up."""
+        return self.cells << (self.level - 1)
+
+    @property
+    def window(self) -> float:
+        """Seconds over which averages are taken: until the last submission.
+
+        Later the cluster only drains. If all jobs are submitted at once, until the longest is done.
+        """
+        return float(self.trace.submit[-1] or self.trace.duration.max())
+
+
+def own_nodes(trace: Trace, oversubscribe: float) -> dict[str, int]:
+    """Returns how many nodes each tenant owns if its jobs ask for `oversubscribe` times as much.
+
+    Args:
+        trace: any trace.
+        oversubscribe: finite and positive.
+
+    Raises:
+        ValueError: any other factor.
+
+    A tenant owns ceil(GPUs in use / (8 oversubscribe)) nodes, and never fewer than its largest job
+    needs. The GPUs in use are the average that its jobs would hold if each started at once: their
+    work over the time from the tenant's first submission to its last completion. Cost: O(jobs).
+
+    >>> trace = Trace.from_columns(["a", "b"], ["x", "x"], [0, 0], [60, 60], [16, 32])
+    >>> own_nodes(trace, 1.0), own_nodes(trace, 2.0)
+    ({'x': 6}, {'x': 4})
+    """
+    if not (np.isfinite(oversubscribe) and oversubscribe > 0):
+        raise ValueError(f"oversubscribe must be finite and positive, not {oversubscribe}")
+    nodes = {}
+    for code, name in enumerate(trace.tenants):
+        own = trace.tenant == code
+        submit, duration, gpus = trace.submit[own], trace.duration[own], trace.gpus[own]
+        if not len(submit):
+            continue
+        in_use = float(gpus @ duration) / float((submit + duration).max() - submit[0])
+        average = ceil(in_use / (GPUS_PER_NODE * oversubscribe))
+        nodes[name] = max(average, -(-int(gpus.max()) // GPUS_PER_NODE))
+    return nodes
+
+
+def _excluded(trace: Trace, rows: npt.NDArray[np.bool_]) -> Excluded:
+    work = float(trace.gpus[rows] @ trace.duration[rows]) / 3600.0
+    return Excluded(int(rows.sum()), work)

@@ -1,0 +1,22 @@
+"""Loaders of public trace formats, and generators, into one column layout.
+
+`load` reads files of the formats "philly", "itp", "muri", "swf" and "csv" into a `Trace`: NumPy
+arrays of job id, tenant, submission time, duration and GPU count. `generate` makes one up.
+"""
+
+from hivecore.traces.errors import TraceFormatError
+from hivecore.traces.formats import FORMATS, load
+from hivecore.traces.plain import save_csv
+from hivecore.traces.synthetic import generate
+from hivecore.traces.trace import Trace
+from hivecore.traces.virtual_clusters import load_virtual_clusters
+
+__all__ = [
+    "FORMATS",
+    "Trace",
+    "TraceFormatError",
+    "generate",
+    "load",
+    "load_virtual_clusters",
+    "save_csv",
+]

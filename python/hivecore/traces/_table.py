@@ -1,0 +1,144 @@
+"""Reads CSV files column by column, fast when all is well and exact when it is not.
+
+Each wanted column is converted whole. Only if that fails, a bisection over the column finds the
+first cell that does not convert (a prefix converts if and only if all its cells do), and a second
+reading of the text tells its line.
+"""
+
+import csv
+import gzip
+import io
+import zlib
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from hivecore.traces.errors import TraceFormatError
+
+__all__ = ["COUNT", "NAME", "SECONDS", "TIMESTAMP", "Kind", "read_columns", "read_text"]
+
+Column = npt.NDArray[Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Kind:
+    """How a column's cells become an array, and what to say of a cell that does not."""
+
+    expected: str
+    convert: Callable[[list[str]], Column]
+
+
+def _seconds(cells: list[str]) -> Column:
+    values = np.array(cells, dtype=np.float64)
+    if not np.isfinite(values).all() or (values < 0).any():
+        raise ValueError
+    return values
+
+
+def _count(cells: list[str]) -> Column:
+    values = _seconds(cells)
+    # Above 2^53 a float no longer tells neighbouring integers apart.
+    if (values != np.floor(values)).any() or (values > 2**53).any():
+        raise ValueError
+    return values.astype(np.int64)
+
+
+def _timestamp(cells: list[str]) -> Column:
+    # NumPy would read "2017" or "NaT" too; all cells of the format have one length.
+    if any(len(cell) != len("YYYY-MM-DD HH:MM:SS") for cell in cells):
+        raise ValueError
+    return np.array(cells, dtype="datetime64[s]").astype(np.float64)
+
+
+def _name(cells: list[str]) -> Column:
+    if not all(map(str.strip, cells)):
+        raise ValueError
+    return np.array(cells, dtype=object)
+
+
+SECONDS = Kind("a finite number that is not negative", _seconds)
+COUNT = Kind("a whole number that is not negative", _count)
+TIMESTAMP = Kind("a time of the form YYYY-MM-DD HH:MM:SS", _timestamp)
+NAME = Kind("a name", _name)
+
+
+def read_text(path: Path) -> str:
+    """Returns the text of a UTF-8 file, unpacked if its name ends in .gz."""
+    data = path.read_bytes()
+    if path.suffix == ".gz":
+        try:
+            data = gzip.decompress(data)
+        except (OSError, EOFError, zlib.error) as error:
+            raise TraceFormatError(f"not a gzip file ({error})", path) from error
+    try:
+        return data.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        line = data.count(b"\n", 0, error.start) + 1
+        raise TraceFormatError("not UTF-8 text", path, line) from error
+
+
+def read_columns(path: Path, kinds: Mapping[str, Kind]) -> dict[str, Column]:
+    """Returns the named columns of a CSV file with a header line; other columns are ignored."""
+    text = read_text(path)
+    try:
+        rows = [row for row in csv.reader(io.StringIO(text, newline="")) if row]
+    except csv.Error as error:
+        raise TraceFormatError(f"not CSV ({error})", path) from error
+    if not rows:
+        raise TraceFormatError("empty file, expected a header line", path)
+    header = [name.strip() for name in rows.pop(0)]
+    for name in kinds:
+        if header.count(name) != 1:
+            has = "no" if name not in header else "more than one"
+            raise TraceFormatError(f"{has} column {name!r} among {', '.join(header)}", path, 1)
+    if not rows:
+        raise TraceFormatError("no job in the file, only a header line", path)
+
+    widths = list(map(len, rows))
+    whole = next((row for row, width in enumerate(widths) if width != len(header)), len(rows))
+    columns = {}
+    faults: list[tuple[int, str]] = []
+    for name, kind in kinds.items():
+        position = header.index(name)
+        cells = [row[position] for row in rows[:whole]]
+        try:
+            columns[name] = kind.convert(cells)
+        except ValueError:
+            faults.append((_first_fault(cells, kind), name))
+    if faults:
+        row, name = min(faults, key=lambda fault: fault[0])
+        problem = f"{rows[row][header.index(name)]!r} is not {kinds[name].expected}"
+        raise TraceFormatError(problem, path, _line_of(text, row), name)
+    if whole < len(rows):
+        problem = f"{widths[whole]} fields, the header has {len(header)}"
+        raise TraceFormatError(problem, path, _line_of(text, whole))
+    return columns
+
+
+def _first_fault(cells: list[str], kind: Kind) -> int:
+    """Returns the index of the first cell that does not convert; one such cell must exist."""
+    sound, faulty = 0, len(cells)
+    while faulty - sound > 1:
+        middle = (sound + faulty) // 2
+        try:
+            kind.convert(cells[sound:middle])
+        except ValueError:
+            faulty = middle
+        else:
+            sound = middle
+    return sound
+
+
+def _line_of(text: str, row: int) -> int:
+    """Returns the line on which data row `row` ends: its only line, unless a break is quoted."""
+    reader = csv.reader(io.StringIO(text, newline=""))
+    seen = -2
+    for fields in reader:
+        seen += bool(fields)
+        if seen == row:
+            break
+    return reader.line_num

@@ -1,0 +1,202 @@
+"""A trace as columns: one NumPy array per property, one row per job, in order of submission.
+
+Every loader and the generator end here, so everything behind them can rely on the invariants:
+submission times rise and are not negative, durations and GPU counts are positive, and tenants are
+codes into a sorted tuple of names. The arrays are read-only, because replays share them.
+"""
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Self
+
+import numpy as np
+import numpy.typing as npt
+
+__all__ = ["Trace"]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Trace:
+    """The jobs of one or more tenants, sorted by submission time.
+
+    Args:
+        tenants: names, in sorted order.
+        job_id: str[jobs], as the source calls its jobs.
+        tenant: int32[jobs], index into `tenants`.
+        submit: float64[jobs], seconds; loaders count from the first submission of the trace.
+        duration: float64[jobs], seconds, positive.
+        gpus: int64[jobs], positive.
+        dropped: how many jobs of the source are not in the trace, by reason.
+
+    Raises:
+        ValueError: a column of another length, an empty trace, a value out of range, or
+            submission times that fall.
+
+    Most callers want `Trace.from_columns`, which sorts and codes the tenants itself. Cost: O(jobs).
+
+    >>> import numpy as np
+    >>> trace = Trace.from_columns(["a", "b"], ["x", "y"], [30.0, 10.0], [60.0, 60.0], [1, 8])
+    >>> trace.job_id.tolist(), trace.submit.tolist(), trace.tenants
+    (['b', 'a'], [0.0, 20.0], ('x', 'y'))
+    """
+
+    tenants: tuple[str, ...]
+    job_id: npt.NDArray[np.str_]
+    tenant: npt.NDArray[np.int32]
+    submit: npt.NDArray[np.float64]
+    duration: npt.NDArray[np.float64]
+    gpus: npt.NDArray[np.int64]
+    dropped: Mapping[str, int] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        for name, dtype in _COLUMNS.items():
+            # A copy, so that freezing it does not freeze an array that the caller still writes to.
+            column = np.array(getattr(self, name), dtype=dtype)
+            column.setflags(write=False)
+            object.__setattr__(self, name, column)
+        _check(self)
+
+    @classmethod
+    def from_columns(
+        cls,
+        job_id: Sequence[str] | npt.NDArray[np.str_],
+        tenant: Sequence[str],
+        submit: npt.ArrayLike,
+        duration: npt.ArrayLike,
+        gpus: npt.ArrayLike,
+        dropped: Mapping[str, int] | None = None,
+    ) -> Self:
+        """Returns the trace of these jobs, sorted by submission and counted from the first one.
+
+        Args:
+            job_id: str[jobs].
+            tenant: the name of each job's tenant.
+            submit: float64[jobs], seconds from any origin.
+            duration: float64[jobs], seconds. A job of no duration is dropped and counted.
+            gpus: int64[jobs]. A job of no GPU is dropped and counted.
+            dropped: jobs that the caller has left out already, by reason.
+
+        Raises:
+            ValueError: see `Trace`.
+
+        Jobs submitted at the same time keep their order. Cost: O(jobs log jobs).
+        """
+        submits = np.asarray(submit, dtype=np.float64)
+        durations = np.asarray(duration, dtype=np.float64)
+        sizes = np.asarray(gpus, dtype=np.int64)
+
+        no_time, no_gpu = durations == 0, (sizes == 0) & (durations != 0)
+        counts = Counter(dropped or {})
+        counts.update({"zero duration": int(no_time.sum()), "zero GPUs": int(no_gpu.sum())})
+        kept = np.flatnonzero(~(no_time | no_gpu))
+        order = kept[np.argsort(submits[kept], kind="stable")]
+        owners = [tenant[row] for row in order.tolist()]
+        names = tuple(sorted(set(owners)))
+        code = {name: position for position, name in enumerate(names)}
+        ordered = submits[order]
+        return cls(
+            tenants=names,
+            job_id=np.asarray(job_id, dtype=np.str_)[order],
+            tenant=np.array([code[name] for name in owners], dtype=np.int32),
+            submit=ordered - ordered[0] if len(ordered) else ordered,
+            duration=durations[order],
+            gpus=sizes[order],
+            dropped={reason: count for reason, count in counts.items() if count},
+        )
+
+    def __len__(self) -> int:
+        return len(self.submit)
+
+    @property
+    def jobs(self) -> int:
+        """The number of jobs."""
+        return len(self.submit)
+
+    @property
+    def gpu_hours(self) -> float:
+        """The work of all jobs: GPUs times duration, in GPU-hours."""
+        return float(self.gpus @ self.duration) / 3600.0
+
+    def scale_load(self, factor: float) -> Self:
+        """Returns the trace with all times between submissions divided by `factor`.
+
+        Args:
+            factor: finite and positive; 2.0 offers the same work in half the time.
+
+        Raises:
+            ValueError: any other factor.
+
+        Cost: O(jobs).
+
+        >>> trace = Trace.from_columns(["a", "b"], ["x", "x"], [0.0, 10.0], [5.0, 5.0], [1, 1])
+        >>> trace.scale_load(2.0).submit.tolist()
+        [0.0, 5.0]
+        """
+        if not (np.isfinite(factor) and factor > 0):
+            raise ValueError(f"factor must be finite and positive, not {factor}")
+        return self._with_rows(np.arange(self.jobs), self.submit / factor)
+
+    def select(self, keep: npt.NDArray[np.bool_]) -> Self:
+        """Returns the trace of the jobs marked in `keep`, with all tenants and the same clock.
+
+        Args:
+            keep: bool[jobs].
+
+        Raises:
+            ValueError: another length, or no job left.
+
+        Cost: O(jobs).
+
+        >>> trace = Trace.from_columns(["a", "b"], ["x", "x"], [0.0, 10.0], [5.0, 5.0], [1, 8])
+        >>> trace.select(trace.gpus > 1).submit.tolist()
+        [10.0]
+        """
+        if keep.shape != self.submit.shape:
+            raise ValueError(f"keep must have one entry per job ({self.jobs}), not {keep.shape}")
+        rows = np.flatnonzero(keep)
+        return self._with_rows(rows, self.submit[rows])
+
+    def _with_rows(self, rows: npt.NDArray[np.intp], submit: npt.NDArray[np.float64]) -> Self:
+        return type(self)(
+            tenants=self.tenants,
+            job_id=self.job_id[rows],
+            tenant=self.tenant[rows],
+            submit=submit,
+            duration=self.duration[rows],
+            gpus=self.gpus[rows],
+            dropped=self.dropped,
+        )
+
+
+_COLUMNS: dict[str, type[Any]] = {
+    "job_id": np.str_,
+    "tenant": np.int32,
+    "submit": np.float64,
+    "duration": np.float64,
+    "gpus": np.int64,
+}
+
+
+def _check(trace: Trace) -> None:
+    jobs = trace.jobs
+    for name in _COLUMNS:
+        shape = getattr(trace, name).shape
+        if shape != (jobs,):
+            raise ValueError(f"{name} must have shape ({jobs},) like submit, not {shape}")
+    if jobs == 0:
+        raise ValueError("a trace needs at least one job that ran")
+    if list(trace.tenants) != sorted(set(trace.tenants)):
+        raise ValueError(f"tenants must be distinct names in sorted order, not {trace.tenants}")
+    rules = {
+        "tenant": (trace.tenant >= 0) & (trace.tenant < len(trace.tenants)),
+        "submit": np.isfinite(trace.submit) & (trace.submit >= 0),
+        "duration": np.isfinite(trace.duration) & (trace.duration > 0),
+        "gpus": trace.gpus > 0,
+    }
+    for name, holds in rules.items():
+        if not holds.all():
+            row = int(np.flatnonzero(~holds)[0])
+            raise ValueError(f"{name}[{row}] is out of range: {getattr(trace, name)[row]}")
+    if (np.diff(trace.submit) < 0).any():
+        raise ValueError("submit must not fall from one job to the next")

@@ -1,0 +1,122 @@
+"""The native modules of hivecore and how they are compiled; everything else is in pyproject.toml.
+
+Module `hivecore._X` is the binding `src/hivecore/_X.pyx` (Cython) or `src/hivecore/_X.cpp`
+(pybind11), linked with the kernels `src/cpp/X/*.cpp` and `src/cpp/common/*.cpp`. A new module is a
+new line of MODULES.
+"""
+
+import os
+import shlex
+import sys
+from pathlib import Path
+
+import numpy
+import pybind11
+from Cython.Build import cythonize
+from Cython.Compiler.Errors import CompileError
+from pybind11.setup_helpers import ParallelCompile
+from setuptools import Extension, setup
+from setuptools.command.build_ext import build_ext
+
+# Name of the module -> the other kernel columns whose code it calls.
+MODULES: dict[str, list[str]] = {
+    "cells": [],
+}
+
+SANITIZE = os.environ.get("HIVECORE_SANITIZE", "0") not in ("", "0")
+BUILD = "build/sanitize" if SANITIZE else "build/release"  # the modes never share an object
+OPTIONS = {
+    "include_dirs": ["src/cpp", numpy.get_include(), pybind11.get_include()],
+    "define_macros": [("NPY_NO_DEPRECATED_API", "NPY_2_0_API_VERSION")],
+    "extra_compile_args": ["-std=c++20", "-fvisibility=hidden", "-Wall", "-Wextra", "-MMD"],
+    "extra_link_args": [],
+}
+if sys.platform == "win32":
+    OPTIONS["extra_compile_args"] = ["/std:c++20", "/O2", "/EHsc"]
+elif SANITIZE:
+    checks = ["-fsanitize=address,undefined", "-fno-sanitize-recover=all"]
+    OPTIONS["extra_compile_args"] += ["-O1", "-g", "-fno-omit-frame-pointer", "-UNDEBUG", *checks]
+    OPTIONS["extra_link_args"] += checks
+else:
+    OPTIONS["extra_compile_args"] += ["-O3", "-g0"]
+    OPTIONS["extra_link_args"] += ["-Wl,-s"] if sys.platform == "linux" else []
+
+
+def stale(obj: str, source: str) -> bool:
+    """Whether this file, or one that the compiler read for `obj` (its -MMD listing), is newer."""
+    listing = Path(obj).with_suffix(".d")
+    if not listing.exists():
+        return True
+    read = [source, __file__, *shlex.split(listing.read_text().replace("\\\n", " "))[1:]]
+    built = os.path.getmtime(obj)
+    return any(not os.path.exists(file) or os.path.getmtime(file) > built for file in read)
+
+
+def extension(name: str, uses: list[str]) -> Extension:
+    """The module `hivecore._<name>`: its binding, then the kernels that it is linked with."""
+    binding = Path("src/hivecore", f"_{name}.pyx")
+    module = Extension(f"hivecore._{name}", [], language="c++", depends=["setup.py"], **OPTIONS)
+    module.sources.append(str(binding if binding.exists() else binding.with_suffix(".cpp")))
+    for column in (name, *uses, "common"):
+        module.sources += sorted(map(str, Path("src/cpp", column).rglob("*.cpp")))
+        module.depends += sorted(map(str, Path("src/cpp", column).rglob("*.hpp")))
+    return module
+
+
+def translate(binding: str) -> str:
+    """The C++ file below build/ that Cython made of a .pyx; any other source as it is."""
+    if not binding.endswith(".pyx"):
+        return binding
+    target = Path(BUILD, "cython", binding).with_suffix(".cpp")
+    try:
+        (module,) = cythonize(
+            Extension(f"hivecore.{target.stem}", [binding], language="c++"),
+            build_dir=f"{BUILD}/cython",
+            force=target.exists() and os.path.getmtime(target) < os.path.getmtime(__file__),
+            compiler_directives={
+                "language_level": 3,
+                "embedsignature": False,
+                "auto_pickle": False,
+                "autotestdict": False,
+                "freethreading_compatible": True,
+            },
+        )
+    except CompileError:  # Cython has printed it; a traceback through this file would bury it
+        sys.exit(f"{binding} does not compile")
+    return module.sources[0]
+
+
+class BuildExt(build_ext):
+    """Compiles each stale source once for all modules and in parallel, then links what changed."""
+
+    def finalize_options(self) -> None:
+        super().finalize_options()
+        if SANITIZE and self.inplace:
+            sys.exit("HIVECORE_SANITIZE: never in place, see `make san`")
+        # Here an editable install finds its objects too; it would start from an empty directory.
+        python = sys.implementation.cache_tag + getattr(sys, "abiflags", "")
+        self.build_temp = f"{BUILD}/objects.{self.plat_name}-{python}"
+
+    def build_extensions(self) -> None:
+        for module in self.extensions:
+            module.sources = [translate(source) for source in module.sources]
+        if self.compiler.compiler_type == "unix":
+            ParallelCompile("HIVECORE_JOBS", needs_recompile=stale).install()
+            self.compiler.compile(
+                sorted({source for module in self.extensions for source in module.sources}),
+                output_dir=self.build_temp,
+                macros=OPTIONS["define_macros"],
+                include_dirs=OPTIONS["include_dirs"],
+                extra_postargs=OPTIONS["extra_compile_args"],
+            )
+            for module in self.extensions:
+                objects = self.compiler.object_filenames(module.sources, output_dir=self.build_temp)
+                module.depends += objects
+        super().build_extensions()
+
+
+setup(
+    ext_modules=[extension(name, uses) for name, uses in MODULES.items()],
+    cmdclass={"build_ext": BuildExt},
+    options={"build": {"build_base": BUILD}},
+)

@@ -1,0 +1,724 @@
+# distutils: language = c++
+"""Bindings of the cell kernels: arguments are checked here once, all work is done in cells/*.cpp."""
+
+import operator
+import struct
+
+import numpy as np
+
+from hivecore._sealed import seal, unseal
+from hivecore.errors import (
+    CorruptStateError,
+    InvariantError,
+    NoFreeCellError,
+    NotAllocatedError,
+)
+
+cimport cython
+cimport numpy as cnp
+from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize
+from libc.stdint cimport int32_t, int64_t, uint32_t, uint64_t
+from libc.string cimport memcpy
+from libcpp.span cimport span
+from libcpp.string cimport string
+from libcpp.vector cimport vector
+
+cnp.import_array()
+
+ctypedef span[int64_t] Batch
+ctypedef span[const int64_t] Values
+ctypedef span[const uint64_t] Words
+
+
+cdef extern from *:
+    """
+    // The value of a plain int of one digit, which nearly every argument is, else -1.
+    static inline long long small_int(PyObject* value) {
+        if (!PyLong_CheckExact(value)) return -1;
+    #if PY_VERSION_HEX >= 0x030C0000
+        PyLongObject* number = (PyLongObject*) value;
+        return PyUnstable_Long_IsCompact(number) ? PyUnstable_Long_CompactValue(number) : -1;
+    #else
+        return Py_SIZE(value) == 1 ? ((PyLongObject*) value)->ob_digit[0]
+                                   : -(long long) (Py_SIZE(value) != 0);
+    #endif
+    }
+    """
+    int64_t small_int(object) noexcept
+    long long PyLong_AsLongLongAndOverflow(object, int*) except? -1
+
+
+cdef extern from "cells/shape.hpp" namespace "hivecore::cells" nogil:
+    ctypedef uint32_t CellIndex
+
+    cdef cppclass Shape:
+        int levels
+        CellIndex* fanout
+        CellIndex* size
+        CellIndex* leaves
+
+
+cdef extern from "cells/spans.hpp" namespace "hivecore::cells" nogil:
+    int64_t first_outside(Values, int64_t, int64_t) noexcept
+
+
+ctypedef span[const CellIndex] Fanouts
+
+
+cdef extern from "cells/index_set.hpp" namespace "hivecore::cells" nogil:
+    cdef cppclass IndexSet:
+        void copy_to(int64_t*) noexcept
+
+
+cdef extern from "cells/buddy.hpp" namespace "hivecore::cells" nogil:
+    cdef cppclass Buddy:
+        Buddy(Fanouts, CellIndex) except +
+        Buddy(const Buddy&) except +
+        const Shape& shape() noexcept
+        bint fits(int) noexcept
+        bint is_allocated(int, CellIndex) noexcept
+        bint is_free(int, CellIndex) noexcept
+        const IndexSet& listed(int) noexcept
+        CellIndex listed_count(int) noexcept
+        int64_t allocate(int) noexcept
+        bint allocate_at(int, CellIndex) noexcept
+        int release(int, CellIndex) noexcept
+        void allocate_many(Batch) noexcept
+        int64_t first_bad_cell(Values, Values) noexcept
+        int64_t release_many(Values, Values) noexcept
+        Words allocated_words() noexcept
+        bint restore(Words) noexcept
+        string audit() except +
+        uint64_t bytes() noexcept
+
+
+cdef extern from *:
+    cdef cppclass Shapes "std::vector<hivecore::cells::Shape>":
+        void emplace_back(Fanouts, CellIndex) except +
+        Shape& operator[](size_t)
+
+
+cdef extern from "cells/chain.hpp" namespace "hivecore::cells" nogil:
+    cdef cppclass Surplus "std::array<std::int64_t, hivecore::cells::kMaxLevels>":
+        int64_t& operator[](size_t)
+
+    cdef cppclass Chain:
+        const Shape& shape() noexcept
+        CellIndex listed_count(int) noexcept
+        Surplus surplus() noexcept
+        bint leaf_healthy(CellIndex) noexcept
+
+
+cdef extern from "cells/virtual_clusters.hpp" namespace "hivecore::cells" nogil:
+    cdef cppclass Assignment:
+        int32_t tenant
+        int32_t chain
+        int32_t level
+        CellIndex count
+
+    cdef cppclass Allocation:
+        bint live
+        int32_t generation
+        int32_t tenant
+        int32_t chain
+        int32_t level
+        CellIndex cell
+        int32_t owned_level
+        CellIndex virtual_cell
+
+    cdef cppclass Preemption:
+        int64_t handle
+        int64_t by
+
+    cdef enum class Outcome:
+        ok
+        quota_exceeded
+        no_healthy_cell
+        no_idle_cell
+
+    cdef cppclass Clusters "hivecore::cells::VirtualClusters":
+        Clusters(const Shapes&, int, const vector[Assignment]&) except +
+        Clusters(const Clusters&) except +
+        @staticmethod
+        int shortfall(const Shape&, Values, int64_t&) noexcept
+        Outcome allocate(int, int, int, int64_t, vector[int64_t]&, vector[Preemption]&) except +
+        Outcome allocate_opportunistic(int, int, int, int64_t, vector[int64_t]&) except +
+        Outcome would_allocate(int, int, int, int64_t) except +
+        const Allocation* find(int64_t) noexcept
+        int64_t release_many(Values) except +
+        void set_health(int, CellIndex, CellIndex, bint) noexcept
+        const Chain& chain(int) noexcept
+        int64_t capacity(int, int, int) noexcept
+        vector[Allocation] slots() except +
+        const vector[int32_t]& free_slots() noexcept
+        bint restore(const vector[Allocation]&, const vector[int32_t]&) except +
+        string audit() except +
+        uint64_t bytes() noexcept
+
+
+# A batch of more elements than this takes about 20 microseconds: worth giving up the GIL for.
+cdef enum:
+    LONG_BATCH = 4096
+
+
+cdef inline int64_t as_int64(object value, str name) except? -1:
+    """The integer, or a TypeError or ValueError that names the argument."""
+    cdef int64_t result = small_int(value)
+    return result if result >= 0 else as_int64_slowly(value, name)
+
+
+cdef int64_t as_int64_slowly(object value, str name) except? -1:
+    cdef int overflow = 0
+    cdef int64_t result
+    if not isinstance(value, int):
+        try:
+            value = operator.index(value)
+        except TypeError:
+            raise TypeError(
+                f"{name} must be an integer, not {type(value).__name__}"
+            ) from None
+    result = PyLong_AsLongLongAndOverflow(value, &overflow)
+    if overflow:
+        raise ValueError(f"{name}={value}: too large")
+    return result
+
+
+cdef cnp.ndarray as_int64_array(object values, str name, int64_t shift):
+    """A private int64 copy of a one-dimensional array of integers, each plus `shift`."""
+    array = np.asarray(values)
+    if array.ndim != 1:
+        raise ValueError(f"{name} must have one dimension, not {array.ndim}")
+    if array.size == 0:
+        return np.empty(0, dtype=np.int64)
+    if array.dtype.kind not in "iu":
+        raise TypeError(f"{name} must hold integers, not {array.dtype}")
+    return np.add(array, shift, dtype=np.int64, casting="unsafe")
+
+
+cdef cnp.ndarray new_int64_array(cnp.npy_intp length):
+    return cnp.PyArray_SimpleNew(1, &length, cnp.NPY_INT64)
+
+
+cdef inline Batch as_batch(cnp.ndarray array) noexcept:
+    return Batch(<int64_t*> cnp.PyArray_DATA(array), <size_t> cnp.PyArray_SIZE(array))
+
+
+cdef inline Values as_values(cnp.ndarray array) noexcept:
+    return Values(
+        <const int64_t*> cnp.PyArray_DATA(array), <size_t> cnp.PyArray_SIZE(array)
+    )
+
+
+cdef int check_range(cnp.ndarray array, int64_t low, int64_t high, str name, int64_t shift) except -1:
+    """Raise a ValueError that names the first element outside [low, high] (before the shift)."""
+    cdef int64_t position = first_outside(as_values(array), low, high)
+    if position >= 0:
+        raise ValueError(
+            f"{name}[{position}]={array[position] - shift}: "
+            f"allowed are {low - shift} to {high - shift}"
+        )
+    return 0
+
+
+cdef bytes seal_buddy(CellIndex roots, tuple fanouts, bytes bitmaps):
+    head = struct.pack(f"<II{len(fanouts)}I", len(fanouts) + 1, roots, *fanouts)
+    return seal(b"HCBA", 1, head + bitmaps)
+
+
+@cython.final
+cdef class BuddyAllocator:
+    """The free lists of one cell chain: allocates cells of any level by splitting and merging.
+
+    A chain is a forest of ``roots`` equal trees. Level 1 is the leaf (a GPU); a level-(i+2) cell
+    consists of ``fanouts[i]`` level-(i+1) cells. Cells of a level are numbered from left to
+    right, so the leaves of cell ``i`` of a level with ``n`` leaves per cell are ``i*n`` to
+    ``i*n + n - 1``. A free list is canonical: it holds a cell if that is free and its parent
+    is not.
+
+    :param fanouts: sequence of at most 15 integers >= 1.
+    :param roots: number of cells of the highest level, >= 1; at most 2**31 leaves in all.
+    :raises ValueError: the shape is not allowed.
+    :raises TypeError: an argument is not made of integers.
+
+    Deterministic: ties break by lowest index. Every call is O(levels) and one machine word per
+    64 buddies that it splits or merges, unless it says otherwise. Memory is 2 bits per cell over
+    all levels, about half a byte per leaf for fan-outs of two. One object may be used by several
+    threads: calls take turns. Source: HiveD (OSDI'20), Algorithm 1.
+
+    >>> chain = BuddyAllocator([2, 2, 2], roots=2)   # GPU, pair, quad, node: two nodes of 8 GPUs
+    >>> chain.allocate(1)                            # splits node 0 down to GPU 0
+    0
+    >>> chain.allocate(3)                            # the other half of node 0
+    1
+    >>> chain.free_counts()                          # GPU 1, pair 1 and node 1 are left
+    array([1, 1, 0, 1])
+    >>> chain.release(1, 0)                          # merges up to quad 0
+    >>> chain.free_counts()
+    array([0, 0, 1, 1])
+    """
+
+    cdef Buddy* kernel
+    cdef bint busy  # a long batch runs without the GIL; guarded by the GIL or the critical section
+
+    def __cinit__(self, fanouts, roots):
+        cdef vector[CellIndex] shape
+        cdef int64_t value
+        try:
+            entries = list(fanouts)
+        except TypeError:
+            raise TypeError(
+                f"fanouts must be a sequence of integers, not {type(fanouts).__name__}"
+            ) from None
+        for position, entry in enumerate(entries):
+            value = as_int64(entry, f"fanouts[{position}]")
+            if not 1 <= value <= 1 << 31:
+                raise ValueError(f"fanouts[{position}]={value}: allowed are 1 to 2**31")
+            shape.push_back(<CellIndex> value)
+        value = as_int64(roots, "roots")
+        if not 1 <= value <= 1 << 31:
+            raise ValueError(f"roots={value}: allowed are 1 to 2**31")
+        self.kernel = new Buddy(Fanouts(shape.data(), shape.size()), <CellIndex> value)
+
+    def __dealloc__(self):
+        del self.kernel
+
+    cdef inline int take_turn(self) except -1:
+        """Wait until no long batch of another thread is under way."""
+        while self.busy:
+            with nogil:
+                pass
+        return 0
+
+    cdef inline int as_level(self, object level) except -1:
+        """The kernel's level, from 0, for a user's level, from 1."""
+        cdef int64_t value = as_int64(level, "level")
+        if not 1 <= value <= self.kernel.shape().levels:
+            raise ValueError(
+                f"level={value}: levels run from 1 (leaf) to {self.kernel.shape().levels}"
+            )
+        return <int> value - 1
+
+    cdef inline CellIndex as_cell(self, int level, object index) except? 0xFFFFFFFF:
+        cdef int64_t value = as_int64(index, "index")
+        if not 0 <= value < self.kernel.shape().size[level]:
+            raise ValueError(
+                f"index={value}: cells of level {level + 1} run from 0 to "
+                f"{self.kernel.shape().size[level] - 1}"
+            )
+        return <CellIndex> value
+
+    cdef tuple fanout_tuple(self):
+        return tuple([self.kernel.shape().fanout[i] for i in range(self.kernel.shape().levels - 1)])
+
+    @property
+    def levels(self):
+        """Number of levels; 1 is the leaf, this one the roots."""
+        return self.kernel.shape().levels
+
+    @property
+    def fanouts(self):
+        """The fan-outs as a tuple of ``levels - 1`` integers."""
+        return self.fanout_tuple()
+
+    @property
+    def roots(self):
+        """Number of cells of the highest level."""
+        return self.kernel.shape().size[self.kernel.shape().levels - 1]
+
+    @cython.critical_section
+    def fits(self, level, /):
+        """Whether ``allocate(level)`` would find a cell.
+
+        :raises ValueError: no such level. Cost: O(1).
+        """
+        self.take_turn()
+        return self.kernel.fits(self.as_level(level))
+
+    @cython.critical_section
+    def is_free(self, level, index, /):
+        """Whether every leaf of this cell is free.
+
+        :raises ValueError: no such level or cell.
+        """
+        self.take_turn()
+        cdef int row = self.as_level(level)
+        return self.kernel.is_free(row, self.as_cell(row, index))
+
+    @cython.critical_section
+    def is_allocated(self, level, index, /):
+        """Whether this very cell is allocated (not merely a part of it, or a cell around it).
+
+        :raises ValueError: no such level or cell. Cost: O(1).
+        """
+        self.take_turn()
+        cdef int row = self.as_level(level)
+        return self.kernel.is_allocated(row, self.as_cell(row, index))
+
+    @cython.critical_section
+    def free_cells(self, level, /):
+        """The listed free cells of a level: int64 array of indices, ascending.
+
+        Free cells whose parent is free as well are not listed.
+
+        :raises ValueError: no such level. Cost: O(cells of the level / 64 + result).
+        """
+        self.take_turn()
+        cdef int row = self.as_level(level)
+        cdef cnp.ndarray result = new_int64_array(self.kernel.listed_count(row))
+        self.kernel.listed(row).copy_to(<int64_t*> cnp.PyArray_DATA(result))
+        return result
+
+    @cython.critical_section
+    def free_counts(self):
+        """How many free cells each level lists: int64 array of length ``levels``, leaf first."""
+        self.take_turn()
+        cdef cnp.ndarray result = new_int64_array(self.kernel.shape().levels)
+        for row in range(self.kernel.shape().levels):
+            (<int64_t*> cnp.PyArray_DATA(result))[row] = self.kernel.listed_count(row)
+        return result
+
+    @cython.critical_section
+    def allocate(self, level, /):
+        """Take a free cell of this level and return its index.
+
+        It is cut from the lowest free cell of the lowest level that has one.
+
+        :raises NoFreeCellError: no level from this one up has a free cell.
+        :raises ValueError: no such level.
+        """
+        self.take_turn()
+        cdef int64_t cell = self.kernel.allocate(self.as_level(level))
+        if cell < 0:
+            raise NoFreeCellError(f"level={level}: no free cell at this level or above")
+        return cell
+
+    @cython.critical_section
+    def allocate_at(self, level, index, /):
+        """Take this very cell, splitting the free cell that it lies in around it.
+
+        For pinned cells and for recovery.
+
+        :raises NoFreeCellError: some part of the cell is taken.
+        :raises ValueError: no such level or cell.
+        """
+        self.take_turn()
+        cdef int row = self.as_level(level)
+        if not self.kernel.allocate_at(row, self.as_cell(row, index)):
+            raise NoFreeCellError(f"level={level}, index={index}: the cell is not wholly free")
+
+    @cython.critical_section
+    def release(self, level, index, /):
+        """Put an allocated cell back and merge it with its buddies where all of them are free.
+
+        :raises NotAllocatedError: this is not an allocated cell; nothing has changed.
+        :raises ValueError: no such level or cell.
+        """
+        self.take_turn()
+        cdef int row = self.as_level(level)
+        if self.kernel.release(row, self.as_cell(row, index)) < 0:
+            raise NotAllocatedError(f"level={level}, index={index}: not an allocated cell")
+
+    @cython.critical_section
+    def allocate_many(self, levels, /):
+        """Allocate one cell after the other: int64 array of their indices, -1 where none was free.
+
+        :param levels: one-dimensional array of n integers, each from 1 to ``self.levels``.
+        :raises ValueError: a level is out of range; nothing has been allocated.
+        :raises TypeError: the array does not hold integers.
+
+        Same results as n calls of ``allocate``. Long batches run without the GIL.
+
+        >>> BuddyAllocator([2, 2], roots=1).allocate_many([1, 2, 2, 1])
+        array([ 0,  1, -1,  1])
+        """
+        self.take_turn()
+        cells = as_int64_array(levels, "levels", -1)
+        check_range(cells, 0, self.kernel.shape().levels - 1, "levels", -1)
+        cdef Batch batch = as_batch(cells)
+        if batch.size() <= LONG_BATCH:
+            self.kernel.allocate_many(batch)
+            return cells
+        self.busy = True
+        with nogil:
+            self.kernel.allocate_many(batch)
+        self.busy = False
+        return cells
+
+    @cython.critical_section
+    def release_many(self, levels, indices, /):
+        """Release n cells, all or nothing.
+
+        :param levels: one-dimensional array of n integers, each from 1 to ``self.levels``.
+        :param indices: one-dimensional array of the n cells' indices.
+        :raises NotAllocatedError: one is not allocated, or is named twice; nothing has changed.
+        :raises ValueError: lengths differ, or no such level or cell; nothing has changed.
+        :raises TypeError: an array does not hold integers.
+        """
+        self.take_turn()
+        rows = as_int64_array(levels, "levels", -1)
+        cells = as_int64_array(indices, "indices", 0)
+        if len(rows) != len(cells):
+            raise ValueError(f"levels has {len(rows)} elements, indices has {len(cells)}")
+        check_range(rows, 0, self.kernel.shape().levels - 1, "levels", -1)
+        cdef Values row_span = as_values(rows)
+        cdef Values cell_span = as_values(cells)
+        cdef int64_t position = self.kernel.first_bad_cell(row_span, cell_span)
+        if position >= 0:
+            raise ValueError(
+                f"indices[{position}]={cells[position]}: cells of level {rows[position] + 1} run "
+                f"from 0 to {self.kernel.shape().size[<int> rows[position]] - 1}"
+            )
+        if row_span.size() <= LONG_BATCH:
+            position = self.kernel.release_many(row_span, cell_span)
+        else:
+            self.busy = True
+            with nogil:
+                position = self.kernel.release_many(row_span, cell_span)
+            self.busy = False
+        if position >= 0:
+            raise NotAllocatedError(
+                f"levels[{position}]={rows[position] + 1}, indices[{position}]={cells[position]}: "
+                "not an allocated cell"
+            )
+
+    @cython.critical_section
+    def copy(self):
+        """An independent allocator in the same state. Cost: O(cells / 64)."""
+        self.take_turn()
+        cdef BuddyAllocator other = BuddyAllocator.__new__(BuddyAllocator, (), 1)
+        other.kernel[0] = self.kernel[0]
+        return other
+
+    def __copy__(self):
+        return self.copy()
+
+    def __deepcopy__(self, memo):
+        return self.copy()
+
+    def __reduce__(self):
+        return BuddyAllocator.from_bytes, (self.to_bytes(),)
+
+    @cython.critical_section
+    def to_bytes(self):
+        """The state as bytes, for ``from_bytes`` of this and later releases.
+
+        Holds the shape and one bit per cell; the free lists follow from the allocated cells.
+        """
+        self.take_turn()
+        cdef Words words = self.kernel.allocated_words()
+        cdef bytes bitmaps = PyBytes_FromStringAndSize(<char*> words.data(), words.size() * 8)
+        cdef int levels = self.kernel.shape().levels
+        return seal_buddy(self.kernel.shape().size[levels - 1], self.fanout_tuple(), bitmaps)
+
+    @staticmethod
+    def from_bytes(data, /):
+        """The allocator whose ``to_bytes`` gave these bytes.
+
+        :raises CorruptStateError: they are damaged, or describe no possible state.
+        :raises TypeError: ``data`` is not bytes.
+
+        Cost: O(cells / 64 + allocated cells * levels).
+        """
+        cdef bytes payload = unseal(b"HCBA", 1, data)
+        if len(payload) < 8:
+            raise CorruptStateError("data: no shape")
+        levels, roots = struct.unpack_from("<II", payload)
+        start = 4 + 4 * levels
+        if not 1 <= levels <= 16 or len(payload) < start:
+            raise CorruptStateError(f"data: {levels} levels in {len(payload)} bytes")
+        sizes = [roots]
+        fanouts = struct.unpack_from(f"<{levels - 1}I", payload, 8)
+        for fanout in reversed(fanouts):
+            sizes.append(sizes[-1] * fanout)
+        cdef size_t count = sum([(size + 63) // 64 for size in sizes])
+        if len(payload) != start + 8 * count:
+            raise CorruptStateError("data: the bitmaps have not the length that the shape demands")
+        cdef BuddyAllocator allocator
+        try:
+            allocator = BuddyAllocator(fanouts, roots)
+        except ValueError as error:
+            raise CorruptStateError(f"data: {error}") from None
+        cdef vector[uint64_t] words
+        words.resize(count)
+        memcpy(words.data(), PyBytes_AS_STRING(payload) + <size_t> start, 8 * count)
+        if not allocator.kernel.restore(Words(words.data(), count)):
+            raise CorruptStateError("data: allocated cells overlap or lie outside the chain")
+        return allocator
+
+    @cython.critical_section
+    def check(self):
+        """Audit every invariant of the state.
+
+        :raises InvariantError: one is broken. Cost: O(cells).
+        """
+        self.take_turn()
+        cdef string fault = self.kernel.audit()
+        if not fault.empty():
+            raise InvariantError(fault.decode())
+
+    def __sizeof__(self):
+        return object.__sizeof__(self) + self.kernel.bytes()
+
+    def __repr__(self):
+        return f"BuddyAllocator({list(self.fanouts)}, roots={self.roots})"
+
+
+cdef int add_shape(Shapes& shapes, fanouts, roots) except -1:
+    cdef vector[CellIndex] flat = fanouts
+    shapes.emplace_back(Fanouts(flat.data(), flat.size()), roots)
+    return 0
+
+
+def shortfall(fanouts, roots, owned, /):
+    """The level, from 0, where these owned counts per level exceed the chain, and by how much.
+
+    ``None`` when they are feasible.
+    """
+    cdef Shapes shapes
+    add_shape(shapes, fanouts, roots)
+    cdef vector[int64_t] counts = owned
+    cdef int64_t missing = 0
+    cdef int level = Clusters.shortfall(shapes[0], Values(counts.data(), counts.size()), missing)
+    return None if level < 0 else (level, missing)
+
+
+@cython.final
+cdef class VirtualClusters:
+    """The kernel behind `hivecore.cells.VirtualClusters`, which checks arguments and takes turns.
+
+    Tenants, chains and levels are numbers from 0. An allocation is named by a handle.
+
+    :param chains: list of (fanouts, roots).
+    :param tenants: number of tenants.
+    :param assignments: list of (tenant, chain, level, count), feasible on every chain.
+    """
+
+    cdef Clusters* kernel
+
+    def __cinit__(self, chains, int tenants, assignments):
+        cdef Shapes shapes
+        for fanouts, roots in chains:
+            add_shape(shapes, fanouts, roots)
+        cdef vector[Assignment] owned
+        cdef Assignment one
+        for one.tenant, one.chain, one.level, one.count in assignments:
+            owned.push_back(one)
+        self.kernel = new Clusters(shapes, tenants, owned)
+
+    def __dealloc__(self):
+        del self.kernel
+
+    cdef tuple describe(self, int64_t handle):
+        cdef const Allocation* found = self.kernel.find(handle)
+        return handle, found.cell, found.owned_level, found.virtual_cell
+
+    def allocate(self, int tenant, int chain, int level, int64_t count, /):
+        """Allocate cells, all or nothing.
+
+        Answers a list of (handle, cell, owned level, virtual cell) per cell and a list of
+        (handle, position) of the opportunistic cells that the cell at the position displaced;
+        or, with nothing changed, whether the quota allows the request.
+        """
+        cdef vector[int64_t] handles
+        cdef vector[Preemption] preempted
+        cdef Outcome outcome = self.kernel.allocate(
+            tenant, chain, level, count, handles, preempted
+        )
+        if outcome != Outcome.ok:
+            return outcome != Outcome.quota_exceeded
+        return (
+            [self.describe(handle) for handle in handles],
+            [(victim.handle, victim.by) for victim in preempted],
+        )
+
+    def allocate_opportunistic(self, int tenant, int chain, int level, int64_t count, /):
+        """Allocate idle cells, all or nothing: a list as of ``allocate``, or ``None``."""
+        cdef vector[int64_t] handles
+        if self.kernel.allocate_opportunistic(tenant, chain, level, count, handles) != Outcome.ok:
+            return None
+        return [self.describe(handle) for handle in handles]
+
+    def fits(self, int tenant, int chain, int level, int64_t count, /):
+        """Whether ``allocate`` would serve the request."""
+        return self.kernel.would_allocate(tenant, chain, level, count) == Outcome.ok
+
+    def release_many(self, handles, /):
+        """Release all, or nothing: the position of the first that is not live, or -1."""
+        cdef vector[int64_t] flat = handles
+        return self.kernel.release_many(Values(flat.data(), flat.size()))
+
+    def set_health(self, int chain, CellIndex first_leaf, CellIndex end_leaf, bint healthy, /):
+        """Mark the leaves of a range as healthy or bad."""
+        self.kernel.set_health(chain, first_leaf, end_leaf, healthy)
+
+    def bad_leaves(self, int chain, /):
+        """The leaves marked bad: int64 array, ascending."""
+        cdef vector[int64_t] bad
+        cdef CellIndex leaf
+        for leaf in range(self.kernel.chain(chain).shape().size[0]):
+            if not self.kernel.chain(chain).leaf_healthy(leaf):
+                bad.push_back(leaf)
+        return np.array(bad, dtype=np.int64)
+
+    def capacity(self, int tenant, int chain, int level, /):
+        """How many more cells of the level the tenant's own cells can serve."""
+        return self.kernel.capacity(tenant, chain, level)
+
+    def free_counts(self, int chain, /):
+        """The physical cells that each level lists as free: int64 array, leaf first."""
+        cdef cnp.ndarray result = new_int64_array(self.kernel.chain(chain).shape().levels)
+        for level in range(self.kernel.chain(chain).shape().levels):
+            (<int64_t*> cnp.PyArray_DATA(result))[level] = (
+                self.kernel.chain(chain).listed_count(level)
+            )
+        return result
+
+    def surplus(self, int chain, /):
+        """S of every level, leaf first."""
+        cdef Surplus spare = self.kernel.chain(chain).surplus()
+        return [spare[level] for level in range(self.kernel.chain(chain).shape().levels)]
+
+    def copy(self):
+        """An independent kernel in the same state."""
+        cdef VirtualClusters other = VirtualClusters.__new__(VirtualClusters, [], 0, [])
+        del other.kernel
+        other.kernel = NULL
+        other.kernel = new Clusters(self.kernel[0])
+        return other
+
+    def save(self):
+        """Every slot as (live, generation, tenant, chain, level, cell, owned level, virtual cell),
+        and the free slots in the order of their reuse.
+        """
+        cdef vector[Allocation] copied = self.kernel.slots()
+        slots = [
+            (
+                slot.live, slot.generation, slot.tenant, slot.chain, slot.level,
+                slot.cell, slot.owned_level, slot.virtual_cell,
+            )
+            for slot in copied
+        ]
+        return np.array(slots, dtype=np.int64).reshape(-1, 8), list(self.kernel.free_slots())
+
+    def restore(self, slots, free_slots, /):
+        """Take over a saved state; ``False``, and the object is of no use, if it is impossible.
+
+        The values are within their ranges.
+        """
+        cdef vector[Allocation] saved
+        cdef Allocation one
+        for (
+            one.live, one.generation, one.tenant, one.chain, one.level,
+            one.cell, one.owned_level, one.virtual_cell,
+        ) in slots:
+            saved.push_back(one)
+        return self.kernel.restore(saved, free_slots)
+
+    def check(self):
+        """Audit every invariant; raises ``InvariantError``."""
+        cdef string fault = self.kernel.audit()
+        if not fault.empty():
+            raise InvariantError(fault.decode())
+
+    def __sizeof__(self):
+        return object.__sizeof__(self) + self.kernel.bytes()

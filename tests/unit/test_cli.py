@@ -1,0 +1,144 @@
+import json
+
+import pytest
+
+from hivecore import cli
+from hivecore.traces import generate, save_csv
+
+NODES = {"speech": 8, "vision": 8}
+
+
+@pytest.fixture(scope="module")
+def trace(tmp_path_factory):
+    path = tmp_path_factory.mktemp("traces") / "jobs.csv"
+    save_csv(generate(NODES, jobs=400, seed=0), path)
+    return path
+
+
+@pytest.fixture(scope="module")
+def owners(trace):
+    path = trace.with_name("owners.csv")
+    path.write_text("vc,node num\nspeech,8\nvision,8\n")
+    return path
+
+
+def test_replay_reports_in_all_forms(trace, owners, tmp_path, capsys):
+    arguments = ["replay", trace, "--format", "csv", "--virtual-clusters", owners]
+    outputs = ["--json", tmp_path / "out.json", "--plots", tmp_path / "plots"]
+    assert cli.main([*map(str, arguments), *map(str, outputs)]) == 0
+    out = capsys.readouterr().out
+    assert "speech" in out
+    assert "(0 violations in 400 jobs compared)" in out
+    data = json.loads((tmp_path / "out.json").read_text())
+    assert data["configuration"] == {
+        "traces": ["jobs.csv"],
+        "format": "csv",
+        "virtual_clusters": "owners.csv",
+        "oversubscribe": None,
+        "load": 1.0,
+        "opportunistic": False,
+    }
+    assert data["workload"]["nodes"] == NODES
+    assert set(data["runtime_seconds"]) == {"read", "replay", "report"}
+    assert sorted(path.suffix for path in (tmp_path / "plots").iterdir()) == [".png"] * 3
+
+
+def test_oversubscribe_decides_the_nodes_before_load_scales_the_trace(trace, tmp_path):
+    nodes, means = [], []
+    for load in ("1", "3"):
+        out = tmp_path / f"{load}.json"
+        scale = ["--oversubscribe", "1.5", "--load", load]
+        assert cli.main(["replay", str(trace), "--format", "csv", *scale, "--json", str(out)]) == 0
+        data = json.loads(out.read_text())
+        nodes.append(data["workload"]["nodes"])
+        means.append(data["policies"]["private"]["all"]["mean_delay"])
+    assert nodes[0] == nodes[1]
+    assert means[0] < means[1]
+
+
+def test_opportunistic_reports_what_was_borrowed(trace, owners, capsys):
+    owned = ["--virtual-clusters", str(owners), "--load", "2"]
+    assert cli.main(["replay", str(trace), "--format", "csv", *owned, "--opportunistic"]) == 0
+    assert "Opportunistic jobs did" in capsys.readouterr().out
+
+
+def test_demo_shows_the_anomaly_and_writes_pictures(tmp_path, capsys):
+    assert cli.main(["demo", "--out", str(tmp_path / "demo")]) == 0
+    out = capsys.readouterr().out
+    assert "(0 violations in 12,000 jobs compared)" in out
+    data = json.loads((tmp_path / "demo" / "replay.json").read_text())
+    assert data["violations"]["quota"]["later"] > 1000
+    assert data["policies"]["quota"]["all"]["max_excess"] > 12 * 3600
+    names = {path.name for path in (tmp_path / "demo").iterdir()}
+    assert names == {"tenants.png", "excess.png", "fragmentation.png", "replay.json"}
+
+
+def test_sweep_prints_and_writes_its_points(tmp_path, capsys):
+    out = tmp_path / "sweep.json"
+    small = ["--seeds", "2", "--loads", "0.5", "1.5", "--jobs", "200"]
+    assert cli.main(["sweep", *small, "--policies", "quota", "cells", "--json", str(out)]) == 0
+    assert "1.5" in capsys.readouterr().out
+    data = json.loads(out.read_text())
+    assert data["schema"] == "hivecore.sweep/1"
+    assert [(point["seed"], point["load"], point["policy"]) for point in data["points"]] == [
+        (seed, load, policy)
+        for seed in (0, 1)
+        for load in (0.5, 1.5)
+        for policy in ("quota", "cells")
+    ]
+
+
+def test_sweep_takes_a_given_trace_and_a_backend(trace, owners, tmp_path):
+    out = tmp_path / "sweep.json"
+    given = [str(trace), "--format", "csv", "--virtual-clusters", str(owners)]
+    where = ["--workers", "2", "--backend", "threading"]
+    assert cli.main(["sweep", *given, *where, "--loads", "1", "2", "--json", str(out)]) == 0
+    assert len(json.loads(out.read_text())["points"]) == 6
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        ([], "required: COMMAND"),
+        (["replay", "--format", "csv"], "required: TRACE"),
+        (["replay", "{trace}"], "required: --format"),
+        (["replay", "{trace}", "--format", "json"], "invalid choice: 'json'"),
+        (["replay", "{trace}", "--format", "itp"], "jobs.csv:1: no column 'submission_time'"),
+        (["replay", "missing.csv", "--format", "csv"], "No such file"),
+        (["replay", "{trace}", "--format", "csv", "--load", "0"], "finite and positive number"),
+        (["replay", "{trace}", "--format", "csv", "--load", "x"], "positive number, not 'x'"),
+        (["replay", "{trace}", "--format", "csv", "--oversubscribe", "inf"], "finite and positive"),
+        (
+            ["replay", "{trace}", "--format", "csv", "--virtual-clusters", "{trace}"],
+            "jobs.csv:1: no column 'vc'",
+        ),
+        (
+            [
+                "replay",
+                "{trace}",
+                "--format",
+                "csv",
+                "--oversubscribe",
+                "2",
+                "--virtual-clusters",
+                "x",
+            ],
+            "not allowed with argument",
+        ),
+        (["demo"], "required: --out"),
+        (["sweep", "--seeds", "0"], "at least 1, not '0'"),
+        (["sweep", "{trace}"], "--format is needed for trace files"),
+        (["sweep", "--jobs", "2"], "at least one per tenant"),
+    ],
+)
+def test_wrong_arguments_end_with_a_message_and_status_2(arguments, says, trace, capsys):
+    with pytest.raises(SystemExit) as caught:
+        cli.main([argument.format(trace=trace) for argument in arguments])
+    assert caught.value.code == 2
+    assert says in capsys.readouterr().err
+
+
+def test_missing_libraries_are_named_with_the_way_to_get_them(monkeypatch, trace, capsys):
+    monkeypatch.setattr(cli, "find_spec", lambda name: None if name == "rich" else object())
+    assert cli.main(["replay", str(trace), "--format", "csv"]) == 1
+    assert capsys.readouterr().err == ("hivecore replay needs rich: pip install 'hivecore[sim]'\n")

@@ -1,0 +1,447 @@
+"""The rules of the house that a test can hold: who may include, import and leave out what.
+
+Each rule is a function from a source tree (or a module) to the list of its violations. It is used
+twice: on this repository, where the list must be empty, and on a made-up tree, where it must not.
+"""
+
+import ast
+import doctest
+import importlib
+import importlib.util
+import inspect
+import pkgutil
+import re
+import subprocess
+import sys
+import tomllib
+import types
+from pathlib import Path
+
+import pytest
+
+import hivecore
+
+ROOT = Path(__file__).resolve().parents[2]
+
+in_source_tree = pytest.mark.skipif(
+    not (ROOT / "src" / "cpp").is_dir(), reason="only the installed package is here"
+)
+
+# column -> the one header of another column that it may include
+SIDEWAYS = {"interleaving": "matching/matching.hpp"}
+
+INCLUDE = re.compile(r'^\s*#\s*include\s*[<"]([^>"]+)[>"]', re.MULTILINE)
+EXTERN = re.compile(r'^\s*cdef\s+extern\s+from\s+["\']<?([^>"\'*]+)>?["\']', re.MULTILINE)
+CIMPORT = re.compile(r"^\s*(?:from\s+([\w.]+)\s+cimport|cimport\s+([\w.]+))", re.MULTILINE)
+
+
+def columns(root: Path) -> list[str]:
+    """The kernels: every folder of src/cpp but `common`."""
+    folders = (path.name for path in (root / "src" / "cpp").iterdir() if path.is_dir())
+    return sorted(set(folders) - {"common"})
+
+
+def bindings(root: Path) -> dict[str, Path]:
+    """The native modules by name: {"_cells": .../src/hivecore/_cells.pyx}."""
+    files = (root / "src" / "hivecore").glob("_*.*")
+    return {file.stem: file for file in files if file.suffix in (".pyx", ".cpp")}
+
+
+def python_sources(root: Path) -> list[tuple[str, Path]]:
+    """The dotted name and the file of each module of the package."""
+    found = []
+    for file in sorted((root / "python").rglob("*.py")):
+        parts = file.relative_to(root / "python").with_suffix("").parts
+        found.append((".".join(parts[:-1] if parts[-1] == "__init__" else parts), file))
+    return found
+
+
+def imports(module: str, file: Path) -> set[str]:
+    """The absolute names that a Python file imports; `from a import b` counts as a and a.b."""
+    package = module if file.name == "__init__.py" else module.rpartition(".")[0]
+    found: set[str] = set()
+    for node in ast.walk(ast.parse(file.read_text("utf-8"))):
+        if isinstance(node, ast.Import):
+            found.update(alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            source = node.module or ""
+            if node.level:
+                source = importlib.util.resolve_name("." * node.level + source, package)
+            found.add(source)
+            found.update(f"{source}.{alias.name}" for alias in node.names)
+    return found
+
+
+# --- the native floors -------------------------------------------------------------------------
+
+
+def python_in_kernels(root: Path) -> list[str]:
+    """A kernel is usable from C++ as it is: it includes nothing of Python."""
+    foreign = re.compile(r"Python\.h|(pybind11|numpy|nanobind|cython)/", re.IGNORECASE)
+    return [
+        f"{file.relative_to(root)} includes {header}"
+        for file in sorted((root / "src" / "cpp").rglob("*.[ch]pp"))
+        for header in INCLUDE.findall(file.read_text("utf-8"))
+        if foreign.match(header)
+    ]
+
+
+def sideways_includes(root: Path) -> list[str]:
+    """A kernel includes its own column, `common/`, and at most one face of another column."""
+    kernels = root / "src" / "cpp"
+    found = []
+    for file in sorted(kernels.rglob("*.[ch]pp")):
+        column = file.relative_to(kernels).parts[0]
+        for header in re.findall(r'^\s*#\s*include\s*"([^"]+)"', file.read_text("utf-8"), re.M):
+            near = header.startswith((f"{column}/", "common/")) or header == SIDEWAYS.get(column)
+            if not near or ".." in header:
+                found.append(f"{file.relative_to(root)} includes {header}")
+    return found
+
+
+def binding_reaches(root: Path) -> list[str]:
+    """A binding includes its own kernel's headers, and uses no other binding."""
+    found = []
+    folders = {path.name for path in (root / "src" / "cpp").iterdir() if path.is_dir()}
+    for name, file in sorted(bindings(root).items()):
+        text = file.read_text("utf-8")
+        for header in INCLUDE.findall(text) + EXTERN.findall(text):
+            if header.split("/")[0] in folders - {name.removeprefix("_")} or ".." in header:
+                found.append(f"{file.name} includes {header}")
+        for pair in CIMPORT.findall(text):
+            module = pair[0] or pair[1]
+            if module.split(".")[0] not in {"cython", "cpython", "libc", "libcpp", "numpy"}:
+                found.append(f"{file.name} cimports {module}")
+        for other in sorted(set(bindings(root)) - {name}):
+            if re.search(rf"\bhivecore\.{other}\b|\bfrom\s+\.\s+import\s+{other}\b", text):
+                found.append(f"{file.name} imports {other}")
+    return found
+
+
+def missing_siblings(root: Path) -> list[str]:
+    """A kernel has binding, stub, wrapper, twin, tests, a benchmark and its line in setup.py."""
+    setup = ast.parse((root / "setup.py").read_text("utf-8"))
+    listed: dict[str, list[str]] = {}
+    for node in setup.body:
+        if isinstance(node, ast.AnnAssign) and ast.unparse(node.target) == "MODULES" and node.value:
+            listed = ast.literal_eval(node.value)
+    found = []
+    for column in columns(root):
+        wanted = {
+            "binding": [f"src/hivecore/_{column}.pyx", f"src/hivecore/_{column}.cpp"],
+            "stub": [f"python/hivecore/_{column}.pyi"],
+            "wrapper": [f"python/hivecore/{column}.py", f"python/hivecore/{column}/__init__.py"],
+            "twin": [f"python/hivecore/reference/{column}{end}" for end in (".py", "/__init__.py")],
+            "tests": [f"tests/*/test_{column}*.py"],
+            "benchmark": [f"bench/bench_{column}*.py"],
+        }
+        for what, patterns in wanted.items():
+            if not any(path for pattern in patterns for path in root.glob(pattern)):
+                found.append(f"{column} has no {what}: {' or '.join(patterns)}")
+        if column not in listed:
+            found.append(f"{column} is not in MODULES of setup.py")
+        elif sideways := set(listed[column]) - {SIDEWAYS.get(column, "").split("/")[0]}:
+            found.append(f"setup.py links {column} with {', '.join(sorted(sideways))}")
+    strangers = sorted(set(listed) - set(columns(root)))
+    return found + [f"setup.py lists {name}, which has no kernel" for name in strangers]
+
+
+# --- the Python floor --------------------------------------------------------------------------
+
+
+def imports_of_foreign_bindings(root: Path) -> list[str]:
+    """Module (or package) X imports no binding but `_X`; so `sim` or `interop` imports none."""
+    found = []
+    for module, file in python_sources(root):
+        own = f"_{module.split('.')[1]}" if "." in module else ""
+        for binding in sorted(set(bindings(root)) - {own}):
+            if f"hivecore.{binding}" in imports(module, file):
+                found.append(f"{module} imports hivecore.{binding}")
+    return found
+
+
+def imports_of_private_names(root: Path) -> list[str]:
+    """`sim`, `traces` and `interop` import of the others only what a user could import."""
+    found = []
+    for module, file in python_sources(root):
+        room = ".".join(module.split(".")[:2])
+        if room in {"hivecore.sim", "hivecore.traces", "hivecore.interop"}:
+            found += [
+                f"{module} imports {name}"
+                for name in sorted(imports(module, file))
+                if name.startswith("hivecore.")
+                and not f"{name}.".startswith(f"{room}.")
+                and any(re.match(r"_(?!_)", part) for part in name.split("."))
+            ]
+    return found
+
+
+def undocumented_api(module: types.ModuleType) -> list[str]:
+    """`__all__` is exactly what the module defines in public, and all of it carries a docstring."""
+    file = Path(str(module.__file__))
+    listed = set(getattr(module, "__all__", ()))
+    defined = set()
+    for node in ast.parse(file.read_text("utf-8")).body:
+        if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
+            defined.add(node.name)
+        elif isinstance(node, (ast.Assign, ast.AnnAssign)):
+            targets = node.targets if isinstance(node, ast.Assign) else [node.target]
+            names = [name for target in targets for name in ast.walk(target)]
+            defined |= {name.id for name in names if isinstance(name, ast.Name)}
+    public = {name for name in defined if not name.startswith("_")}
+
+    found = [] if module.__doc__ else [f"{module.__name__} has no docstring"]
+    found += [f"{name} is public but not in __all__" for name in sorted(public - listed)]
+    for name in sorted(listed):
+        if not hasattr(module, name):
+            found.append(f"{name} is in __all__ but does not exist")
+            continue
+        thing = getattr(module, name)
+        if not (inspect.isclass(thing) or inspect.isroutine(thing)):
+            continue
+        generated = (thing.__doc__ or "").startswith(f"{name}(")  # what @dataclass puts there
+        if not thing.__doc__ or generated:
+            found.append(f"{name} has no docstring")
+        # A twin's method has the contract of its kernel's method and need not repeat it.
+        own = thing.__module__.startswith("hivecore") and ".reference" not in thing.__module__
+        if inspect.isclass(thing) and own:
+            members = (member for member in vars(thing) if not member.startswith("_"))
+            for member in members:
+                part = inspect.getattr_static(thing, member)
+                described = inspect.isroutine(part) or inspect.isgetsetdescriptor(part)
+                if (described or isinstance(part, property)) and not part.__doc__:
+                    found.append(f"{name}.{member} has no docstring")
+    return found
+
+
+def public_modules() -> list[str]:
+    walk = pkgutil.walk_packages(hivecore.__path__, "hivecore.")
+    names = ["hivecore", *(module.name for module in walk)]
+    return [name for name in names if not any(part.startswith("_") for part in name.split("."))]
+
+
+def native_modules() -> list[str]:
+    names = (f"hivecore.{module.name}" for module in pkgutil.iter_modules(hivecore.__path__))
+    suffixes = tuple(importlib.machinery.EXTENSION_SUFFIXES)
+    specs = (importlib.util.find_spec(name) for name in names)
+    return sorted(spec.name for spec in specs if spec and str(spec.origin).endswith(suffixes))
+
+
+def versions(root: Path, version: str) -> list[str]:
+    """pyproject.toml, the package and the newest entry of the change log name one version."""
+    project = tomllib.loads((root / "pyproject.toml").read_text("utf-8"))["project"]["version"]
+    log = (root / "CHANGELOG.md").read_text("utf-8")
+    newest = re.search(r"^## \[?v?(\d+\.\d+[^\s\]]*)", log, re.MULTILINE)
+    found = [] if project == version else [f"pyproject.toml: {project}, __version__: {version}"]
+    if newest is None or newest[1] != project:
+        found.append(f"pyproject.toml: {project}, CHANGELOG.md: {newest and newest[1]}")
+    return found
+
+
+# --- this repository keeps the rules -----------------------------------------------------------
+
+TREE_RULES = [
+    python_in_kernels,
+    sideways_includes,
+    binding_reaches,
+    missing_siblings,
+    imports_of_foreign_bindings,
+    imports_of_private_names,
+]
+
+
+@in_source_tree
+@pytest.mark.parametrize("rule", TREE_RULES, ids=lambda rule: rule.__name__)
+def test_the_source_tree_keeps_the_rule(rule):
+    assert rule(ROOT) == []
+
+
+@in_source_tree
+def test_the_rules_see_the_sources():
+    assert "cells" in columns(ROOT)
+    assert "_cells" in bindings(ROOT)
+    assert "hivecore.errors" in dict(python_sources(ROOT))
+
+
+@in_source_tree
+def test_one_version_is_named_everywhere():
+    assert versions(ROOT, hivecore.__version__) == []
+
+
+@pytest.mark.parametrize("name", public_modules())
+def test_public_names_are_listed_and_documented(name):
+    assert undocumented_api(importlib.import_module(name)) == []
+
+
+@pytest.mark.parametrize("name", native_modules())
+def test_examples_of_native_docstrings_run(name):
+    module = importlib.import_module(name)
+    flags = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE
+    result = doctest.testmod(module, optionflags=flags)
+    assert result.attempted > 0
+    assert result.failed == 0
+
+
+def test_the_library_needs_only_numpy():
+    # `sim` and the command have the extra; `interop` and `traces` load theirs where they use them.
+    names = [name for name in public_modules() if not re.match(r"hivecore\.(sim|cli)(\.|$)", name)]
+    code = (
+        f"import sys, {', '.join(names)}\n"
+        "tops = {name.partition('.')[0] for name in sys.modules}\n"
+        "print(*sorted(tops & {'rich', 'tqdm', 'matplotlib', 'joblib', 'networkx', 'scipy'}))"
+    )
+    out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert out.stdout.split() == []
+
+
+# --- and each rule can fail --------------------------------------------------------------------
+
+KEPT = {
+    "setup.py": 'MODULES: dict[str, list[str]] = {"cells": [], "matching": []}',
+    "src/cpp/common/status.hpp": "#include <cstdint>",
+    "src/cpp/cells/buddy.hpp": '#include <vector>\n#include "common/status.hpp"',
+    "src/cpp/cells/buddy.cpp": '#include "cells/buddy.hpp"',
+    "src/cpp/matching/matching.hpp": "",
+    "src/hivecore/_cells.pyx": 'cimport numpy\ncdef extern from "cells/buddy.hpp":\n    pass',
+    "src/hivecore/_matching.cpp": '#include <pybind11/numpy.h>\n#include "matching/matching.hpp"',
+    "python/hivecore/__init__.py": "from . import cells, matching",
+    "python/hivecore/_cells.pyi": "",
+    "python/hivecore/_matching.pyi": "",
+    "python/hivecore/cells.py": "from hivecore._cells import Buddy",
+    "python/hivecore/matching/__init__.py": "from .._matching import solve",
+    "python/hivecore/reference/cells.py": "",
+    "python/hivecore/reference/matching/__init__.py": "",
+    "python/hivecore/sim/__init__.py": "from hivecore.sim._loop import run",
+    "python/hivecore/sim/_loop.py": "from hivecore import cells, __version__",
+    "tests/unit/test_cells.py": "",
+    "tests/property/test_matching_twins.py": "",
+    "bench/bench_cells.py": "",
+    "bench/bench_matching.py": "",
+}
+
+
+def plant(root: Path, files: dict[str, str | None]) -> Path:
+    """Write the made-up tree, with some files changed (or, with None, left out)."""
+    for name, text in {**KEPT, **files}.items():
+        if text is not None:
+            (root / name).parent.mkdir(parents=True, exist_ok=True)
+            (root / name).write_text(text, "utf-8")
+    return root
+
+
+@pytest.mark.parametrize("rule", TREE_RULES, ids=lambda rule: rule.__name__)
+def test_a_tree_in_order_passes(rule, tmp_path):
+    assert rule(plant(tmp_path, {})) == []
+
+
+CELLS_CPP = "src/cpp/cells/buddy.cpp"
+STATUS = "src/cpp/common/status.hpp"
+CELLS_PYX = "src/hivecore/_cells.pyx"
+TWIN = "python/hivecore/reference/cells.py"
+
+BROKEN = [
+    (python_in_kernels, CELLS_CPP, "#include <Python.h>", "Python.h"),
+    (python_in_kernels, STATUS, '# include "numpy/arrayobject.h"', "numpy"),
+    (python_in_kernels, "src/cpp/cells/x/deep.hpp", "#include <pybind11/stl.h>", "pybind11"),
+    (sideways_includes, CELLS_CPP, '#include "matching/matching.hpp"', "matching"),
+    (sideways_includes, CELLS_CPP, '#include "buddy.hpp"', "includes buddy.hpp"),
+    (sideways_includes, CELLS_CPP, '#include "cells/../a.hpp"', "a.hpp"),
+    (sideways_includes, STATUS, '#include "cells/buddy.hpp"', "cells/buddy"),
+    (sideways_includes, "src/cpp/interleaving/a.cpp", '#include "matching/dense.hpp"', "dense"),
+    (binding_reaches, "src/hivecore/_matching.cpp", '#include "cells/buddy.hpp"', "cells/buddy"),
+    (binding_reaches, CELLS_PYX, "cdef extern from 'matching/m.hpp':", "includes matching/m.hpp"),
+    (binding_reaches, CELLS_PYX, "from hivecore._m cimport Matrix", "cimports hivecore._m"),
+    (binding_reaches, CELLS_PYX, "from hivecore._matching import f", "imports _matching"),
+    (binding_reaches, CELLS_PYX, "from . import _matching", "imports _matching"),
+    (missing_siblings, CELLS_PYX, None, "no binding"),
+    (missing_siblings, "python/hivecore/_cells.pyi", None, "no stub"),
+    (missing_siblings, "python/hivecore/matching/__init__.py", None, "no wrapper"),
+    (missing_siblings, TWIN, None, "no twin"),
+    (missing_siblings, "tests/property/test_matching_twins.py", None, "no tests"),
+    (missing_siblings, "bench/bench_cells.py", None, "no benchmark"),
+    (missing_siblings, "setup.py", 'MODULES: dict = {"cells": []}', "not in MODULES"),
+    (missing_siblings, "setup.py", 'MODULES: dict = {"cells": ["matching"]}', "links cells with"),
+    (missing_siblings, "setup.py", 'MODULES: dict = {"quotas": []}', "quotas, which has no kernel"),
+    (imports_of_foreign_bindings, "python/hivecore/cells.py", "from . import _matching", "cells"),
+    (imports_of_foreign_bindings, TWIN, "import hivecore._cells", "hivecore.reference.cells"),
+    (imports_of_foreign_bindings, "python/hivecore/sim/a.py", "import hivecore._cells", "sim.a"),
+    (
+        imports_of_foreign_bindings,
+        "python/hivecore/sim/_loop.py",
+        "def run():\n    from .._cells import Buddy",
+        "hivecore.sim._loop imports hivecore._cells",
+    ),
+    (
+        imports_of_private_names,
+        "python/hivecore/traces/swf.py",
+        "from hivecore.sim._loop import run",
+        "hivecore.traces.swf imports",
+    ),
+    (
+        imports_of_private_names,
+        "python/hivecore/interop/__init__.py",
+        "from ..cells import _hidden",
+        "hivecore.cells._hidden",
+    ),
+]
+
+
+@pytest.mark.parametrize(("rule", "file", "text", "says"), BROKEN)
+def test_a_broken_rule_is_found(rule, file, text, says, tmp_path):
+    assert any(says in line for line in rule(plant(tmp_path, {file: text})))
+
+
+def test_the_one_allowed_face_of_another_column_passes(tmp_path):
+    face = {"src/cpp/interleaving/a.cpp": '#include "matching/matching.hpp"'}
+    assert sideways_includes(plant(tmp_path, face)) == []
+
+
+GOOD_MODULE = '''"""A module."""
+import math
+__all__ = ["LIMIT", "Thing", "make"]
+LIMIT = math.inf
+_hidden = 1
+class Thing:
+    """A thing."""
+    def use(self):
+        """Use it."""
+def make():
+    """Make one."""
+'''
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "says"),
+    [
+        ('"""A module."""', "", "has no docstring"),
+        ('"LIMIT", ', "", "LIMIT is public but not in __all__"),
+        (', "make"', "", "make is public but not in __all__"),
+        ('"make"', '"make", "sell"', "sell is in __all__ but does not exist"),
+        ('"""A thing."""', "", "Thing has no docstring"),
+        ('"""Make one."""', "pass", "make has no docstring"),
+        ('"""Use it."""', "pass", "Thing.use has no docstring"),
+        ("", "", ""),
+    ],
+)
+def test_a_hidden_or_undocumented_name_is_found(old, new, says, tmp_path):
+    file = tmp_path / "module.py"
+    file.write_text(GOOD_MODULE.replace(old, new, 1), "utf-8")
+    spec = importlib.util.spec_from_file_location("hivecore_made_up", file)
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    assert any(says in line for line in undocumented_api(module)) == bool(says)
+
+
+@pytest.mark.parametrize(
+    ("log", "version", "passes"),
+    [
+        ("# Changes\n\n## [Unreleased]\n\n## [0.1.0] - 2026-01-01\n\n## 0.0.9\n", "0.1.0", True),
+        ("# Changes\n\n## 0.1.0\n", "0.1.1", False),
+        ("# Changes\n\n## 0.2.0\n\n## 0.1.0\n", "0.1.0", False),
+        ("# Changes\n", "0.1.0", False),
+    ],
+)
+def test_a_version_that_differs_is_found(log, version, passes, tmp_path):
+    (tmp_path / "pyproject.toml").write_text('[project]\nversion = "0.1.0"\n', "utf-8")
+    (tmp_path / "CHANGELOG.md").write_text(log, "utf-8")
+    assert (versions(tmp_path, version) == []) == passes

@@ -1,0 +1,140 @@
+import json
+
+import numpy as np
+import pytest
+
+from hivecore.sim import Workload, findings, replay, summarize
+from hivecore.sim.plots import save_plots
+from hivecore.sim.report import notes, table, to_json
+from hivecore.traces import Trace
+
+# x's leftovers on both nodes keep y's last job waiting under quota: from 20 until 100.
+JOBS = [
+    ("x", 0, 10, 4),
+    ("y", 0, 10, 2),
+    ("x", 0, 100, 2),
+    ("x", 0, 100, 1),
+    ("y", 20, 10, 8),
+    ("y", 40, 5, 3),
+]
+
+
+def replayed(jobs=JOBS, opportunistic=False, **nodes):
+    tenant, submit, duration, gpus = zip(*jobs, strict=True)
+    ids = [str(row) for row in range(len(jobs))]
+    trace = Trace.from_columns(ids, tenant, submit, duration, gpus, {"zero GPUs": 2})
+    return replay(Workload.of(trace, nodes or {"x": 1, "y": 1}), opportunistic=opportunistic)
+
+
+def test_figures_are_those_of_the_hand_computed_replay():
+    x, y, everyone = summarize(replayed(), "quota")
+    assert (x.later, x.max_excess, x.mean_delay) == (0, 0.0, 0.0)
+    # y starts at 0, 100 and 110; in its private cluster at 0, 20 and 40.
+    assert (y.nodes, y.jobs, y.later) == (1, 3, 2)
+    assert y.mean_delay == pytest.approx((80 + 70) / 3)
+    assert y.max_delay == 80
+    assert y.p99_delay == pytest.approx(np.percentile([0, 80, 70], 99))
+    assert (y.mean_excess, y.max_excess) == (75, 80)
+    assert (everyone.tenant, everyone.nodes, everyone.jobs, everyone.later) == (None, 2, 6, 2)
+    # Until the last submission at 40.
+    assert x.utilisation == pytest.approx((4 * 10 + 3 * 40) / (8 * 40))
+    assert y.utilisation == pytest.approx(2 * 10 / (8 * 40))
+
+
+def test_a_tenant_without_jobs_has_figures_of_zero():
+    idle = summarize(replayed(x=1, y=1, idle=2), "cells")[0]
+    assert (idle.tenant, idle.nodes, idle.jobs, idle.mean_delay) == ("idle", 2, 0, 0.0)
+
+
+def test_findings_name_the_harmed_tenants_and_the_kept_promise():
+    quota, cells, means = findings(replayed())
+    assert quota == (
+        "quota starts 2 of 6 jobs later than their private clusters do: "
+        "2 of 3 jobs of y (mean 1 min, max 1 min)."
+    )
+    assert cells == (
+        "cells starts no job later than its private cluster does (0 violations in 6 jobs compared)."
+    )
+    assert means == (
+        "Mean queueing delay over all jobs: private 0.0 min, quota 0.4 min, cells 0.0 min."
+    )
+
+
+def test_findings_say_when_quota_does_no_harm():
+    assert findings(replayed(JOBS[:4]))[0] == (
+        "quota delays no job of any tenant beyond its private cluster (4 jobs compared)."
+    )
+
+
+def test_findings_report_violations_if_there_are_any():
+    result = replayed()
+    result.runs["cells"] = result.runs["quota"]
+    assert "(2 violations in 6 jobs compared): 2 of 3 jobs of y" in findings(result)[1]
+
+
+def test_a_difference_of_rounding_is_not_later():
+    result = replayed()
+    result.runs["quota"].start[:] = result.runs["private"].start + 1e-9
+    assert not result.later("quota").any()
+
+
+def test_findings_report_borrowing():
+    jobs = [("x", 0, 3600, 8), ("x", 0, 3600, 8), ("y", 1800, 3600, 8), ("y", 1800, 60, 8)]
+    sentence = findings(replayed(jobs, opportunistic=True))[2]
+    assert sentence.startswith("Opportunistic jobs did ")
+    assert "1 were preempted and lost 4 GPU-hours." in sentence
+
+
+def test_notes_count_what_was_changed_or_left_out():
+    jobs = [*JOBS, ("nobody", 0, 3600, 8), ("x", 0, 7200, 16)]
+    assert notes(replayed(jobs).work) == [
+        "2 jobs of the trace dropped: zero GPUs.",
+        "1 jobs rounded up to a cell size, in all policies alike.",
+        "1 jobs (8 GPU-hours) left out: their tenants own no node.",
+        "1 jobs (32 GPU-hours) left out: larger than all that their tenants own.",
+    ]
+
+
+def test_the_table_has_a_row_per_tenant_and_policy():
+    grid = table(replayed())
+    assert grid.row_count == 9
+    columns = [list(column.cells) for column in grid.columns]
+    assert columns[0] == ["x", "", "", "y", "", "", "all", "", ""]
+    assert columns[3] == ["private", "quota", "cells"] * 3
+    assert columns[7] == ["", "0", "0", "", "2", "0", "", "2", "0"]
+
+
+def test_json_carries_all_figures_and_survives_a_round_trip():
+    result = replayed(opportunistic=True)
+    data = to_json(result, {"load": 1.0}, {"replay": 0.5})
+    assert json.loads(json.dumps(data)) == data
+    assert data["schema"] == "hivecore.replay/1"
+    assert data["configuration"] == {"load": 1.0}
+    assert data["runtime_seconds"] == {"replay": 0.5}
+    assert data["workload"]["nodes"] == {"x": 1, "y": 1}
+    assert data["workload"]["dropped"] == {"zero GPUs": 2}
+    assert data["policies"]["quota"]["tenants"]["y"]["later"] == 2
+    assert data["policies"]["quota"]["borrowing"] is None
+    assert set(data["policies"]["cells"]["borrowing"]) == {
+        "gpu_hours",
+        "promotions",
+        "preemptions",
+        "lost_gpu_hours",
+    }
+    assert data["violations"]["quota"] == {"compared": 6, "later": 2}
+    assert data["violations"]["cells"]["compared"] == 6
+    samples = data["samples"]
+    assert len(samples["instants"]) == len(samples["quota"]["free"]) == 400
+    assert data["findings"] == findings(result)
+
+
+def test_equal_inputs_give_equal_results():
+    assert to_json(replayed(), {}, {}) == to_json(replayed(), {}, {})
+
+
+@pytest.mark.parametrize("jobs", [JOBS, JOBS[:4], JOBS[:1]], ids=["harm", "no harm", "one job"])
+def test_plots_are_written(jobs, tmp_path):
+    paths = save_plots(replayed(jobs), tmp_path / "new" / "folder")
+    assert [path.name for path in paths] == ["tenants.png", "excess.png", "fragmentation.png"]
+    for path in paths:
+        assert path.read_bytes().startswith(b"\x89PNG")

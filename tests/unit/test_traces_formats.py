@@ -1,0 +1,265 @@
+import gzip
+import tempfile
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from hivecore.traces import FORMATS, Trace, TraceFormatError, load, load_virtual_clusters, save_csv
+
+PHILLY = """timestamp,duration,num_gpus,gpu_time,cluster
+2017-10-09 07:01:55,66.0,1,66.0,11cb48
+2017-10-09 07:00:55,30.5,8,244.0,6214e9
+"""
+ITP = "job_id,submission_time,duration,num_gpu\nfirst,5010,1265,1\nsecond,5016,2066,16\n"
+MURI = """job_id,num_gpu,submit_time,iterations,model_name,duration
+0,1,1500,5853661,dqn,2500
+1,8,3000,8787693,vgg16,1000
+"""
+SWF = """; Version: 2.2
+; Computer: example
+  1  100  5  60  4 -1 -1  8 120 -1 1 3 4 1 2 1 -1 -1
+  2  130  0  30 16 -1 -1 -1  60 -1 1 3 4 1 7 1 -1 -1
+
+  3  131 -1  -1  4 -1 -1  4  60 -1 5 3 4 1 2 1 -1 -1
+  4  132  0  10 -1 -1 -1 -1  60 -1 1 3 4 1 2 1 -1 -1
+  5  133  0   0  4 -1 -1  4  60 -1 1 3 4 1 -1 1 -1 -1
+  6  190  0 1.5  2 -1 -1  2  60 -1 1 3 4 1 -1 1 -1 -1 ; a comment
+"""
+CSV = "job_id,tenant,submit,duration,gpus\na,x,10,60,8\nb,y,0.5,30,1\n"
+GOOD = {"philly": PHILLY, "itp": ITP, "muri": MURI, "swf": SWF, "csv": CSV}
+
+
+@pytest.fixture
+def write(tmp_path):
+    def writer(text, name="jobs.csv"):
+        path = tmp_path / name
+        path.write_bytes(text.encode() if isinstance(text, str) else text)
+        return path
+
+    return writer
+
+
+def rows(trace):
+    names = [trace.tenants[code] for code in trace.tenant]
+    columns = (trace.job_id, names, trace.submit, trace.duration, trace.gpus)
+    return [tuple(np.array(value).item() for value in row) for row in zip(*columns, strict=True)]
+
+
+def test_every_format_has_an_example_here():
+    assert set(GOOD) == set(FORMATS)
+
+
+def test_philly_rows_are_sorted_and_belong_to_their_virtual_cluster(write):
+    assert rows(load(write(PHILLY), "philly")) == [
+        ("1", "6214e9", 0.0, 30.5, 8),
+        ("0", "11cb48", 60.0, 66.0, 1),
+    ]
+
+
+def test_an_itp_file_is_one_tenant_and_files_share_one_clock(write):
+    east = write(ITP, "east.csv")
+    west = write("job_id,submission_time,duration,num_gpu\nother,5000,1,2\n", "west.csv")
+    assert rows(load([east, west], "itp")) == [
+        ("other", "west", 0.0, 1.0, 2),
+        ("first", "east", 10.0, 1265.0, 1),
+        ("second", "east", 16.0, 2066.0, 16),
+    ]
+
+
+def test_two_one_tenant_files_of_one_name_are_refused(write, tmp_path):
+    first = write(ITP, "east.csv")
+    (tmp_path / "other").mkdir()
+    second = write(ITP, "other/east.csv.gz")
+    with pytest.raises(ValueError, match="2 files are named 'east'"):
+        load([first, second], "itp")
+
+
+def test_muri_times_are_milliseconds(write):
+    assert rows(load(write(MURI, "trace1.csv"), "muri")) == [
+        ("0", "trace1", 0.0, 2.5, 1),
+        ("1", "trace1", 1.5, 1.0, 8),
+    ]
+
+
+def test_swf_takes_requested_processors_and_queues_and_counts_what_never_ran(write):
+    trace = load(write(SWF, "log.swf"), "swf")
+    assert rows(trace) == [
+        ("1", "queue 2", 0.0, 60.0, 8),
+        ("2", "queue 7", 30.0, 30.0, 16),
+        ("6", "unknown queue", 90.0, 1.5, 2),
+    ]
+    assert trace.dropped == {"unknown run time": 1, "unknown size": 1, "zero duration": 1}
+
+
+def test_the_own_layout_names_the_tenant_in_each_row(write):
+    assert rows(load(write(CSV), "csv")) == [("b", "y", 0.0, 30.0, 1), ("a", "x", 9.5, 60.0, 8)]
+
+
+@pytest.mark.parametrize("format", FORMATS)
+def test_packed_files_are_unpacked(format, write):
+    plain = load(write(GOOD[format], "jobs.csv"), format)
+    packed = load(write(gzip.compress(GOOD[format].encode()), "jobs.csv.gz"), format)
+    assert rows(plain) == rows(packed)
+
+
+@pytest.mark.parametrize("format", FORMATS)
+def test_byte_order_mark_and_windows_line_ends_are_accepted(format, write):
+    text = "\ufeff" + GOOD[format].replace("\n", "\r\n")
+    assert rows(load(write(text), format)) == rows(load(write(GOOD[format]), format))
+
+
+def test_columns_are_found_by_name_and_other_columns_ignored(write):
+    text = 'gpus,note,submit,tenant,job_id,duration\n8,"a, b\nc",10,x,a,60\n'
+    assert rows(load(write(text), "csv")) == [("a", "x", 0.0, 60.0, 8)]
+
+
+def test_rows_of_no_duration_or_no_gpu_are_counted(write):
+    text = CSV + "c,x,20,0,4\nd,x,21,60,0\n"
+    assert load(write(text), "csv").dropped == {"zero duration": 1, "zero GPUs": 1}
+
+
+def malformed(format, old, new, line, field=None):
+    return pytest.param(format, old, new, line, field, id=f"{format}-{new.strip()[:20] or 'blank'}")
+
+
+@pytest.mark.parametrize(
+    ("format", "old", "new", "line", "field"),
+    [
+        malformed("csv", "0.5", "soon", 3, "submit"),
+        malformed("csv", "0.5", "nan", 3, "submit"),
+        malformed("csv", "0.5", "inf", 3, "submit"),
+        malformed("csv", "0.5", "-0.5", 3, "submit"),
+        malformed("csv", "0.5", "", 3, "submit"),
+        malformed("csv", ",30,", ",-30,", 3, "duration"),
+        malformed("csv", "60,8", "60,1.5", 2, "gpus"),
+        malformed("csv", "60,8", "60,-8", 2, "gpus"),
+        malformed("csv", "60,8", "60,1e300", 2, "gpus"),
+        malformed("csv", ",x,", ", ,", 2, "tenant"),
+        malformed("csv", "a,x,", ",x,", 2, "job_id"),
+        malformed("csv", "b,y,0.5,30,1", "b,y,0.5,30", 3),
+        malformed("csv", "b,y,0.5,30,1", "b,y,0.5,30,1,1", 3),
+        malformed("csv", "a,x,10", "\n\na,x,ten", 4, "submit"),
+        malformed("csv", "a,x,10", '"two\nlines",x,ten', 3, "submit"),
+        malformed("csv", "job_id,", "id,", 1),
+        malformed("csv", "submit", "gpus", 1),
+        malformed("philly", "2017-10-09 07:00:55", "2017-10-09", 3, "timestamp"),
+        malformed("philly", "2017-10-09 07:00:55", "2017-13-09 07:00:55", 3, "timestamp"),
+        malformed("philly", "2017-10-09 07:00:55", "NaT", 3, "timestamp"),
+        malformed("philly", "30.5", "thirty", 3, "duration"),
+        malformed("philly", ",8,", ",eight,", 3, "num_gpus"),
+        malformed("philly", "6214e9", "", 3, "cluster"),
+        malformed("itp", "5016", "x", 3, "submission_time"),
+        malformed("itp", "2066", "-1", 3, "duration"),
+        malformed("itp", ",16", ",", 3, "num_gpu"),
+        malformed("muri", "3000", "?", 3, "submit_time"),
+        malformed("muri", "vgg16,1000", "vgg16,-1000", 3, "duration"),
+        malformed("muri", "1,8,", "1,0.5,", 3, "num_gpu"),
+        malformed("swf", "  2  130", "  2  soon", 4, "submit time"),
+        malformed("swf", "  2  130", "  2  -1", 4, "submit time"),
+        malformed("swf", "  0  30 16", "  0  -30 16", 4, "run time"),
+        malformed("swf", "  0  30 16", "  0  nan 16", 4, "run time"),
+        malformed("swf", " 30 16 -1 -1 -1", " 30 16 -1 -1 1.5", 4, "requested processors"),
+        malformed("swf", " 30 16", " 30 -2", 4, "allocated processors"),
+        malformed("swf", " 7 1 -1 -1\n", " 7 1 -1\n", 4),
+        malformed("swf", "  3  131", "  3 9 131", 6),
+        malformed("swf", "4 1 2 1 -1 -1\n  4", "4 1 2 1 -1 x\n  4", 6, "field 18"),
+    ],
+)
+def test_a_malformed_line_is_named(format, old, new, line, field, write):
+    text = GOOD[format]
+    assert old in text
+    path = write(text.replace(old, new, 1))
+    with pytest.raises(TraceFormatError) as caught:
+        load(path, format)
+    assert (caught.value.path, caught.value.line, caught.value.field) == (path, line, field)
+    assert str(caught.value).startswith(f"{path}:{line}: ")
+
+
+def test_of_several_malformed_lines_the_first_is_named(write):
+    jobs = [f"{job},x,{job},60,8" for job in range(500)]
+    jobs[333] = "333,x,333,60,eight"
+    jobs[222] = "222,x,222,none,8"
+    jobs[444] = "444,x"
+    with pytest.raises(TraceFormatError) as caught:
+        load(write("job_id,tenant,submit,duration,gpus\n" + "\n".join(jobs)), "csv")
+    assert (caught.value.line, caught.value.field) == (224, "duration")
+    assert "'none' is not a finite number" in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        ("", "empty file"),
+        ("\n\n", "empty file"),
+        ("job_id,tenant,submit,duration,gpus\n", "no job in the file"),
+        ("job_id,tenant,submit,duration,gpus\na,x,0,0,1\n", "at least one job that ran"),
+        (b"job_id,tenant,submit,duration,gpus\na,\xff,0,0,1\n", ":2: not UTF-8 text"),
+    ],
+)
+def test_a_file_without_jobs_is_an_error(text, says, write):
+    with pytest.raises(TraceFormatError, match=says):
+        load(write(text), "csv")
+
+
+def test_a_log_of_comments_only_is_an_error(write):
+    with pytest.raises(TraceFormatError, match="no job in the file"):
+        load(write("; Version: 2.2\n\n", "log.swf"), "swf")
+
+
+def test_a_file_that_is_not_packed_is_an_error(write):
+    with pytest.raises(TraceFormatError, match="not a gzip file"):
+        load(write(CSV, "jobs.csv.gz"), "csv")
+
+
+def test_a_field_too_large_for_csv_is_an_error(write):
+    with pytest.raises(TraceFormatError, match="not CSV"):
+        load(write(CSV + "x" * 200_000), "csv")
+
+
+def test_arguments_are_checked(write, tmp_path):
+    with pytest.raises(ValueError, match="format must be one of philly, itp"):
+        load(write(CSV), "json")
+    with pytest.raises(ValueError, match="at least one file"):
+        load([], "csv")
+    with pytest.raises(FileNotFoundError):
+        load(tmp_path / "missing.csv", "csv")
+
+
+text_strategy = st.text(st.characters(codec="utf-8", exclude_characters="\0"), min_size=1)
+job_strategy = st.tuples(
+    text_strategy.filter(str.strip),
+    text_strategy.filter(str.strip),
+    st.floats(0, 1e9),
+    st.floats(1e-9, 1e9),
+    st.integers(1, 2**40),
+)
+
+
+@given(st.lists(job_strategy, min_size=1, max_size=8), st.sampled_from(["t.csv", "t.csv.gz"]))
+def test_a_saved_trace_is_read_back_bit_for_bit(jobs, name):
+    ids, tenants, submit, duration, gpus = zip(*jobs, strict=True)
+    trace = Trace.from_columns(ids, tenants, submit, duration, gpus)
+    with tempfile.TemporaryDirectory() as folder:
+        save_csv(trace, Path(folder) / name)
+        assert rows(load(Path(folder) / name, "csv")) == rows(trace)
+
+
+def test_virtual_clusters_are_read_in_file_order(write):
+    assert load_virtual_clusters(write("vc,node num\nB,64\nA,1\n")) == {"B": 64, "A": 1}
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        ("vc,nodes\nA,1\n", "no column 'node num'"),
+        ("vc,node num\nA,1\nA,2\n", "'A' is listed twice"),
+        ("vc,node num\nA,0\n", "'A' owns no node"),
+        ("vc,node num\nA,-1\n", ":2: field 'node num': '-1' is not a whole number"),
+    ],
+)
+def test_malformed_virtual_clusters_are_errors(text, says, write):
+    with pytest.raises(TraceFormatError, match=says):
+        load_virtual_clusters(write(text))
