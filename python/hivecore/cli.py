@@ -25,10 +25,9 @@ _DEMO: dict[str, Any] = {"jobs": 12_000, "seed": 3, "load": 1.1}
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Runs the command and returns its exit status.
+    """Run the command and returns its exit status.
 
-    Args:
-        argv: arguments without the program's name; those of the process by default.
+    :param argv: arguments without the program's name; those of the process by default.
 
     Returns 0, or 1 if an extra library is missing. Wrong arguments and files that cannot be read
     end with status 2 and a message (`SystemExit`).
@@ -207,7 +206,7 @@ def _sweep(arguments: argparse.Namespace) -> None:
 
 
 def _connect(backend: str) -> None:
-    """Joins the cluster that a backend's own settings name, or starts one on this machine."""
+    """Join the cluster that a backend's own settings name, or starts one on this machine."""
     if backend == "dask":
         import_module("distributed").Client()
     elif backend == "ray":
@@ -215,7 +214,7 @@ def _connect(backend: str) -> None:
 
 
 class _Watch:
-    """Times the steps of a command."""
+    """Time the steps of a command."""
 
     def __init__(self) -> None:
         self.seconds: dict[str, float] = {}
@@ -270,9 +269,9 @@ def _print(grid: Any) -> None:
     from rich.console import Console
 
     console = Console()
-    if not console.is_terminal:
-        # A pipe has no width of its own, and any guess could cut figures off.
-        console.width = console.measure(grid, options=console.options.update(width=1000)).maximum
+    # Never narrower than the table, in a pipe or a small window: that would cut figures off.
+    needed = console.measure(grid, options=console.options.update(width=1000)).maximum
+    console.width = max(console.width, needed)
     console.print(grid)
 
 

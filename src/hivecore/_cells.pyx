@@ -283,7 +283,11 @@ cdef class BuddyAllocator:
         del self.kernel
 
     cdef inline int take_turn(self) except -1:
-        """Wait until no long batch of another thread is under way."""
+        """Wait until no long batch of another thread is under way.
+
+        To be called last before the kernel: what may give up the GIL in between, such as the
+        conversion of an argument, could let another batch start.
+        """
         while self.busy:
             with nogil:
                 pass
@@ -331,8 +335,9 @@ cdef class BuddyAllocator:
 
         :raises ValueError: no such level. Cost: O(1).
         """
+        cdef int row = self.as_level(level)
         self.take_turn()
-        return self.kernel.fits(self.as_level(level))
+        return self.kernel.fits(row)
 
     @cython.critical_section
     def is_free(self, level, index, /):
@@ -340,9 +345,10 @@ cdef class BuddyAllocator:
 
         :raises ValueError: no such level or cell.
         """
-        self.take_turn()
         cdef int row = self.as_level(level)
-        return self.kernel.is_free(row, self.as_cell(row, index))
+        cdef CellIndex cell = self.as_cell(row, index)
+        self.take_turn()
+        return self.kernel.is_free(row, cell)
 
     @cython.critical_section
     def is_allocated(self, level, index, /):
@@ -350,9 +356,10 @@ cdef class BuddyAllocator:
 
         :raises ValueError: no such level or cell. Cost: O(1).
         """
-        self.take_turn()
         cdef int row = self.as_level(level)
-        return self.kernel.is_allocated(row, self.as_cell(row, index))
+        cdef CellIndex cell = self.as_cell(row, index)
+        self.take_turn()
+        return self.kernel.is_allocated(row, cell)
 
     @cython.critical_section
     def free_cells(self, level, /):
@@ -362,17 +369,20 @@ cdef class BuddyAllocator:
 
         :raises ValueError: no such level. Cost: O(cells of the level / 64 + result).
         """
-        self.take_turn()
         cdef int row = self.as_level(level)
-        cdef cnp.ndarray result = new_int64_array(self.kernel.listed_count(row))
-        self.kernel.listed(row).copy_to(<int64_t*> cnp.PyArray_DATA(result))
+        cdef vector[int64_t] cells
+        self.take_turn()
+        cells.resize(self.kernel.listed_count(row))
+        self.kernel.listed(row).copy_to(cells.data())
+        cdef cnp.ndarray result = new_int64_array(cells.size())
+        memcpy(cnp.PyArray_DATA(result), cells.data(), 8 * cells.size())
         return result
 
     @cython.critical_section
     def free_counts(self):
         """How many free cells each level lists: int64 array of length ``levels``, leaf first."""
-        self.take_turn()
         cdef cnp.ndarray result = new_int64_array(self.kernel.shape().levels)
+        self.take_turn()
         for row in range(self.kernel.shape().levels):
             (<int64_t*> cnp.PyArray_DATA(result))[row] = self.kernel.listed_count(row)
         return result
@@ -386,8 +396,9 @@ cdef class BuddyAllocator:
         :raises NoFreeCellError: no level from this one up has a free cell.
         :raises ValueError: no such level.
         """
+        cdef int row = self.as_level(level)
         self.take_turn()
-        cdef int64_t cell = self.kernel.allocate(self.as_level(level))
+        cdef int64_t cell = self.kernel.allocate(row)
         if cell < 0:
             raise NoFreeCellError(f"level={level}: no free cell at this level or above")
         return cell
@@ -401,9 +412,10 @@ cdef class BuddyAllocator:
         :raises NoFreeCellError: some part of the cell is taken.
         :raises ValueError: no such level or cell.
         """
-        self.take_turn()
         cdef int row = self.as_level(level)
-        if not self.kernel.allocate_at(row, self.as_cell(row, index)):
+        cdef CellIndex cell = self.as_cell(row, index)
+        self.take_turn()
+        if not self.kernel.allocate_at(row, cell):
             raise NoFreeCellError(f"level={level}, index={index}: the cell is not wholly free")
 
     @cython.critical_section
@@ -413,9 +425,10 @@ cdef class BuddyAllocator:
         :raises NotAllocatedError: this is not an allocated cell; nothing has changed.
         :raises ValueError: no such level or cell.
         """
-        self.take_turn()
         cdef int row = self.as_level(level)
-        if self.kernel.release(row, self.as_cell(row, index)) < 0:
+        cdef CellIndex cell = self.as_cell(row, index)
+        self.take_turn()
+        if self.kernel.release(row, cell) < 0:
             raise NotAllocatedError(f"level={level}, index={index}: not an allocated cell")
 
     @cython.critical_section
@@ -431,10 +444,10 @@ cdef class BuddyAllocator:
         >>> BuddyAllocator([2, 2], roots=1).allocate_many([1, 2, 2, 1])
         array([ 0,  1, -1,  1])
         """
-        self.take_turn()
         cells = as_int64_array(levels, "levels", -1)
         check_range(cells, 0, self.kernel.shape().levels - 1, "levels", -1)
         cdef Batch batch = as_batch(cells)
+        self.take_turn()
         if batch.size() <= LONG_BATCH:
             self.kernel.allocate_many(batch)
             return cells
@@ -454,7 +467,6 @@ cdef class BuddyAllocator:
         :raises ValueError: lengths differ, or no such level or cell; nothing has changed.
         :raises TypeError: an array does not hold integers.
         """
-        self.take_turn()
         rows = as_int64_array(levels, "levels", -1)
         cells = as_int64_array(indices, "indices", 0)
         if len(rows) != len(cells):
@@ -468,6 +480,7 @@ cdef class BuddyAllocator:
                 f"indices[{position}]={cells[position]}: cells of level {rows[position] + 1} run "
                 f"from 0 to {self.kernel.shape().size[<int> rows[position]] - 1}"
             )
+        self.take_turn()
         if row_span.size() <= LONG_BATCH:
             position = self.kernel.release_many(row_span, cell_span)
         else:
@@ -484,9 +497,11 @@ cdef class BuddyAllocator:
     @cython.critical_section
     def copy(self):
         """An independent allocator in the same state. Cost: O(cells / 64)."""
-        self.take_turn()
         cdef BuddyAllocator other = BuddyAllocator.__new__(BuddyAllocator, (), 1)
-        other.kernel[0] = self.kernel[0]
+        del other.kernel
+        other.kernel = NULL
+        self.take_turn()
+        other.kernel = new Buddy(self.kernel[0])
         return other
 
     def __copy__(self):

@@ -32,11 +32,10 @@ Progress = Callable[[int], None]
 class Borrowing:
     """What opportunistic jobs did with the idle cells of others.
 
-    Args:
-        gpu_hours: work done on borrowed cells, lost work not included.
-        promotions: runs that moved to their tenant's own cells.
-        preemptions: runs that lost their cells to a guaranteed job.
-        lost_gpu_hours: work of those runs, done in vain.
+    :param gpu_hours: work done on borrowed cells, lost work not included.
+    :param promotions: runs that moved to their tenant's own cells.
+    :param preemptions: runs that lost their cells to a guaranteed job.
+    :param lost_gpu_hours: work of those runs, done in vain.
     """
 
     gpu_hours: float
@@ -49,11 +48,10 @@ class Borrowing:
 class Run:
     """The outcome of one policy.
 
-    Args:
-        start: float64[jobs], seconds, when each job began the run that it completed.
-        free: int64[samples], free GPUs at the instants of the samples.
-        stranded: int64[samples], those of them that are not in wholly free nodes.
-        borrowing: with opportunistic jobs only.
+    :param start: float64[jobs], seconds, when each job began the run that it completed.
+    :param free: int64[samples], free GPUs at the instants of the samples.
+    :param stranded: int64[samples], those of them that are not in wholly free nodes.
+    :param borrowing: with opportunistic jobs only.
     """
 
     start: npt.NDArray[np.float64]
@@ -70,7 +68,7 @@ class Run:
 
 @dataclass(slots=True)
 class Sampler:
-    """Records the free GPUs at given instants, and tells the progress bar at the same time."""
+    """Record the free GPUs at given instants, and tells the progress bar at the same time."""
 
     instants: npt.NDArray[np.float64]
     free_gpus: Callable[[], tuple[int, int]]
@@ -78,7 +76,7 @@ class Sampler:
     counts: list[tuple[int, int]] = field(default_factory=list)
 
     def advance(self, now: float, submitted: int) -> float:
-        """Records the state for all instants before `now`; returns the next instant to record."""
+        """Record the state for all instants before `now`; returns the next instant to record."""
         while len(self.counts) < len(self.instants):
             instant = float(self.instants[len(self.counts)])
             if instant >= now:
@@ -89,7 +87,7 @@ class Sampler:
         return inf
 
     def finish(self, start: list[float], borrowing: Borrowing | None = None) -> Run:
-        """Records the state for all instants left and returns the outcome."""
+        """Record the state for all instants left and returns the outcome."""
         self.advance(inf, len(start))
         counts = np.array(self.counts, dtype=np.int64).reshape(-1, 2)
         return Run(np.array(start), counts[:, 0], counts[:, 1], borrowing)
@@ -101,17 +99,14 @@ def run(
     instants: npt.NDArray[np.float64],
     progress: Progress | None = None,
 ) -> Run:
-    """Returns when each job starts under a policy.
+    """Return when each job starts under a policy.
 
-    Args:
-        work: the jobs.
-        policy: made for `work`, with all cells free.
-        instants: float64[samples], rising, seconds at which to record the free GPUs, after the
-            events of that instant.
-        progress: see `Progress`.
-
-    Raises:
-        InvariantError: a job never starts; a policy with a defect could cause that.
+    :param work: the jobs.
+    :param policy: made for `work`, with all cells free.
+    :param instants: float64[samples], rising, seconds at which to record the free GPUs, after the
+        events of that instant.
+    :param progress: see `Progress`.
+    :raises InvariantError: a job never starts; a policy with a defect could cause that.
 
     Ties: equal submission times in the order of the trace. Cost: O(jobs log jobs) policy calls
     and heap steps, plus one call per blocked head and completion that concerns it.

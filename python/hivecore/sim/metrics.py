@@ -20,18 +20,17 @@ __all__ = ["Figures", "findings", "summarize"]
 class Figures:
     """What one tenant, or all of them, got from one policy.
 
-    Args:
-        tenant: its name, or None for all tenants together.
-        nodes: nodes owned.
-        jobs: jobs replayed; all figures of a tenant without jobs are 0.
-        mean_delay: seconds from submission to start, mean over all jobs.
-        p99_delay: their 99th percentile, interpolated linearly.
-        max_delay: the longest.
-        later: jobs that start later than in the private cluster.
-        mean_excess: seconds by which these do, mean over them; 0 if there are none.
-        max_excess: the longest.
-        utilisation: share of the owned GPUs in use by the jobs' final runs, mean over
-            `Workload.window`; above 1 on borrowed cells.
+    :param tenant: its name, or None for all tenants together.
+    :param nodes: nodes owned.
+    :param jobs: jobs replayed; all figures of a tenant without jobs are 0.
+    :param mean_delay: seconds from submission to start, mean over all jobs.
+    :param p99_delay: their 99th percentile, interpolated linearly.
+    :param max_delay: the longest.
+    :param later: jobs that start later than in the private cluster.
+    :param mean_excess: seconds by which these do, mean over them; 0 if there are none.
+    :param max_excess: the longest.
+    :param utilisation: share of the owned GPUs in use by the jobs' final runs, mean over
+        `Workload.window`; above 1 on borrowed cells.
     """
 
     tenant: str | None
@@ -47,14 +46,11 @@ class Figures:
 
 
 def summarize(replay: Replay, policy: str) -> tuple[Figures, ...]:
-    """Returns the figures of each tenant in order, then those of all together.
+    """Return the figures of each tenant in order, then those of all together.
 
-    Args:
-        replay: outcome of a replay.
-        policy: one that was replayed.
-
-    Raises:
-        KeyError: a policy that was not.
+    :param replay: outcome of a replay.
+    :param policy: one that was replayed.
+    :raises KeyError: a policy that was not.
 
     Cost: O(tenants jobs).
 
@@ -99,10 +95,9 @@ def _figures(
 
 
 def findings(replay: Replay) -> list[str]:
-    """Returns what the replay shows, in sentences computed from its figures.
+    """Return what the replay shows, in sentences computed from its figures.
 
-    Args:
-        replay: outcome of a replay.
+    :param replay: outcome of a replay.
 
     >>> from hivecore.sim import Workload, replay
     >>> from hivecore.traces import Trace

@@ -38,16 +38,13 @@ def run_opportunistic(
     instants: npt.NDArray[np.float64],
     progress: Progress | None = None,
 ) -> Run:
-    """Returns when each job starts if waiting jobs may run on idle cells.
+    """Return when each job starts if waiting jobs may run on idle cells.
 
-    Args:
-        work: the jobs.
-        policy: made for `work`, with all cells free.
-        instants: float64[samples], rising, seconds at which to record the free GPUs.
-        progress: see `Progress`.
-
-    Raises:
-        InvariantError: a job never starts.
+    :param work: the jobs.
+    :param policy: made for `work`, with all cells free.
+    :param instants: float64[samples], rising, seconds at which to record the free GPUs.
+    :param progress: see `Progress`.
+    :raises InvariantError: a job never starts.
 
     Ties: equal submission times in the order of the trace. Cost: as `engine.run`, plus one policy
     call per request shape and instant at which cells may have become idle.
@@ -150,14 +147,14 @@ class _Loop:
                 heappush(heads, head)
 
     def _head(self, tenant: int) -> int | None:
-        """Returns the first job of the queue that is not done; a borrower may end within it."""
+        """Return the first job of the queue that is not done; a borrower may end within it."""
         queue = self.queues[tenant]
         while queue and self.state[queue[0]] == _DONE:
             queue.popleft()
         return queue[0] if queue else None
 
     def _own(self, job: int) -> None:
-        """Starts or promotes a job on its tenant's own cells, which fit it."""
+        """Start or promotes a job on its tenant's own cells, which fit it."""
         promoted = self.state[job] == _BORROWING
         if promoted:
             # First, so that the job can stay where it is instead of pushing itself out.

@@ -25,14 +25,19 @@ _SMOOTHED = 0.05  # of the window
 
 
 def save_plots(replay: Replay, folder: str | Path) -> list[Path]:
-    """Writes tenants.png, excess.png and fragmentation.png and returns their paths.
+    """Write tenants.png, excess.png and fragmentation.png and returns their paths.
 
-    Args:
-        replay: outcome of a replay of all policies.
-        folder: made if it does not exist; files in it are overwritten.
+    :param replay: outcome of a replay of all policies.
+    :param folder: made if it does not exist; files in it are overwritten.
+    :raises OSError: a file cannot be written.
 
-    Raises:
-        OSError: a file cannot be written.
+    >>> import tempfile
+    >>> from hivecore.sim import Workload, replay
+    >>> from hivecore.traces import generate
+    >>> result = replay(Workload.of(generate({"x": 8}, jobs=50, seed=0), {"x": 8}))
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     [path.name for path in save_plots(result, folder)]
+    ['tenants.png', 'excess.png', 'fragmentation.png']
     """
     target = Path(folder)
     target.mkdir(parents=True, exist_ok=True)
@@ -80,7 +85,9 @@ def _tenants(replay: Replay) -> "Figure":
     for axes in (waits, counts, amounts):
         axes.grid(axis="x", alpha=0.3)
         axes.set_axisbelow(True)
-        axes.set_xlim(0, max(axes.get_xlim()[1] * 1.12, 1.0))
+        limit = max(axes.get_xlim()[1] * 1.12, 1.0)
+        # Points at 0 would be cut in half by the frame; bars begin there.
+        axes.set_xlim(-0.03 * limit if axes is waits else 0, limit)
     figure.legend(loc="outside lower center", ncols=3, frameon=False)
     figure.suptitle(_promise(replay), x=0.01, ha="left", fontweight="bold", fontsize=11)
     return figure
@@ -99,7 +106,10 @@ def _excess(replay: Replay) -> "Figure":
     from matplotlib.figure import Figure
 
     trace = replay.work.trace
-    worst = max(summarize(replay, "quota")[:-1], key=lambda one: one.mean_excess * one.later)
+    worst = max(
+        summarize(replay, "quota")[:-1],
+        key=lambda one: (one.mean_excess * one.later, one.mean_delay),
+    )
     own = trace.tenant == trace.tenants.index(worst.tenant or "")
     figure = Figure(figsize=(9, 4.2), layout="constrained")
     axes = figure.subplots()
@@ -109,6 +119,7 @@ def _excess(replay: Replay) -> "Figure":
         hours = replay.excess(policy)[own] / _HOUR
         axes.scatter(days, hours, s=size, color=_COLORS[policy], label=policy, linewidths=0)
     _keep_open(axes, replay.excess("quota")[own] / _HOUR)
+    axes.set_xlim(0, max(float(trace.submit[-1]) / _DAY, 1e-3))
     axes.set_xlabel("time of submission (days since the first)")
     axes.set_ylabel("start later than in private (hours)")
     _set_title(axes, _worst_title(replay, worst, own))
@@ -122,7 +133,7 @@ def _set_title(axes: "Axes", text: str) -> None:
 
 
 def _keep_open(axes: "Axes", hours: npt.NDArray[np.float64]) -> None:
-    """Keeps an hour in view, lest differences of seconds look like mountains."""
+    """Keep an hour in view, lest differences of seconds look like mountains."""
     low, high = float(hours.min()), float(hours.max())
     margin = 0.05 * max(high - low, 1.0)
     axes.set_ylim(min(low, -0.5) - margin, max(high, 0.5) + margin)
@@ -175,6 +186,6 @@ def _share(
 
 
 def _smoothed(values: npt.NDArray[np.int64]) -> npt.NDArray[np.float64]:
-    """Returns the sums over a sliding window, cut off at both ends."""
+    """Return the sums over a sliding window, cut off at both ends."""
     width = max(int(len(values) * _SMOOTHED), 1)
     return np.convolve(values, np.ones(width), mode="same")

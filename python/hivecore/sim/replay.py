@@ -24,10 +24,9 @@ _TOLERANCE = 1e-6
 class Replay:
     """The outcomes of all replayed policies on one workload.
 
-    Args:
-        work: the jobs.
-        instants: float64[samples], seconds, when `Run.free` was recorded.
-        runs: outcome per policy, "private" always among them.
+    :param work: the jobs.
+    :param instants: float64[samples], seconds, when `Run.free` was recorded.
+    :param runs: outcome per policy, "private" always among them.
     """
 
     work: Workload
@@ -53,17 +52,14 @@ def replay(
     opportunistic: bool = False,
     progress: Callable[[str], Progress] | None = None,
 ) -> Replay:
-    """Returns when each job starts under each policy.
+    """Return when each job starts under each policy.
 
-    Args:
-        work: the jobs.
-        policies: names among `POLICIES`; "private" is always replayed, as the yardstick.
-        opportunistic: whether waiting jobs may run on idle cells under "cells".
-        progress: called with a policy's name before its run; what it returns is called now and
-            then with the number of jobs submitted so far, and at the end with all of them.
-
-    Raises:
-        ValueError: an unknown policy.
+    :param work: the jobs.
+    :param policies: names among `POLICIES`; "private" is always replayed, as the yardstick.
+    :param opportunistic: whether waiting jobs may run on idle cells under "cells".
+    :param progress: called with a policy's name before its run; what it returns is called now and
+        then with the number of jobs submitted so far, and at the end with all of them.
+    :raises ValueError: an unknown policy.
 
     Deterministic. Cost: see `engine.run`.
 

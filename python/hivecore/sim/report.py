@@ -28,10 +28,15 @@ _SWEEP_SCHEMA = "hivecore.sweep/1"
 
 
 def table(replay: Replay) -> "Table":
-    """Returns a Rich table with a row per tenant and policy, times in minutes.
+    """Return a Rich table with a row per tenant and policy, times in minutes.
 
-    Args:
-        replay: outcome of a replay.
+    :param replay: outcome of a replay.
+
+    >>> from hivecore.sim import Workload, replay
+    >>> from hivecore.traces import generate
+    >>> result = replay(Workload.of(generate({"x": 8}, jobs=50, seed=0), {"x": 8}))
+    >>> table(result).row_count
+    6
     """
     delays = ("mean\ndelay", "p99\ndelay", "max\ndelay")
     grid = _grid(("tenant", "nodes", "jobs", "policy", *delays, *_COMMON_HEADINGS))
@@ -50,8 +55,8 @@ def _grid(headings: Iterable[str]) -> "Table":
 
     grid = Table(
         title="Queueing delay in minutes",
-        caption="later: jobs that start later than in the private cluster; excess: by how much\n"
-        "fragmentation: share of the free GPUs that are not in wholly free nodes",
+        caption="later: than in the private cluster; excess: by how much\n"
+        "fragmentation: free GPUs that are not in wholly free nodes",
         box=SIMPLE_HEAD,
         collapse_padding=True,
     )
@@ -83,10 +88,15 @@ def _cells(replay: Replay, policy: str, one: Figures) -> list[str]:
 
 
 def notes(work: Workload) -> list[str]:
-    """Returns what was changed or left out before the replay, one sentence each.
+    """Return what was changed or left out before the replay, one sentence each.
 
-    Args:
-        work: the replayed workload.
+    :param work: the replayed workload.
+
+    >>> from hivecore.sim import Workload
+    >>> from hivecore.traces import Trace
+    >>> trace = Trace.from_columns(["a", "b"], ["x", "x"], [0, 0], [60, 60], [3, 8])
+    >>> notes(Workload.of(trace, {"x": 1}))
+    ['1 jobs rounded up to a cell size, in all policies alike.']
     """
     sentences = [
         f"{count:,} jobs of the trace dropped: {reason}."
@@ -108,12 +118,17 @@ def _left_out(excluded: Excluded) -> str:
 def to_json(
     replay: Replay, configuration: Mapping[str, Any], runtime_seconds: Mapping[str, float]
 ) -> dict[str, Any]:
-    """Returns the replay as plain data for `json.dump`; times are in seconds.
+    """Return the replay as plain data for `json.dump`; times are in seconds.
 
-    Args:
-        replay: outcome of a replay.
-        configuration: how it was asked for, stored as it is.
-        runtime_seconds: how long the steps took; all else is equal for equal inputs.
+    :param replay: outcome of a replay.
+    :param configuration: how it was asked for, stored as it is.
+    :param runtime_seconds: how long the steps took; all else is equal for equal inputs.
+
+    >>> from hivecore.sim import Workload, replay
+    >>> from hivecore.traces import generate
+    >>> result = replay(Workload.of(generate({"x": 8}, jobs=50, seed=0), {"x": 8}))
+    >>> to_json(result, {"load": 1.0}, {})["violations"]["cells"]
+    {'compared': 50, 'later': 0}
     """
     work = replay.work
     return {
@@ -163,10 +178,13 @@ def _plain(one: Figures) -> dict[str, Any]:
 
 
 def sweep_table(points: Sequence[Point]) -> "Table":
-    """Returns a Rich table with a row per load and policy, means over seeds, times in minutes.
+    """Return a Rich table with a row per load and policy, means over seeds, times in minutes.
 
-    Args:
-        points: what `sweep` returned.
+    :param points: what `sweep` returned.
+
+    >>> from hivecore.sim import sweep
+    >>> sweep_table(sweep({"x": 8}, loads=[0.5, 1.0], jobs=50)).row_count
+    6
     """
     grid = _grid(("load", "policy", "seeds", "mean\ndelay", *_COMMON_HEADINGS))
     groups: dict[tuple[float, str], list[Point]] = {}
@@ -195,10 +213,14 @@ def sweep_table(points: Sequence[Point]) -> "Table":
 
 
 def sweep_to_json(points: Sequence[Point]) -> dict[str, Any]:
-    """Returns the points as plain data for `json.dump`; times are in seconds.
+    """Return the points as plain data for `json.dump`; times are in seconds.
 
-    Args:
-        points: what `sweep` returned.
+    :param points: what `sweep` returned.
+
+    >>> from hivecore.sim import sweep
+    >>> points = sweep_to_json(sweep({"x": 8}, [1.0], jobs=50, policies=["cells"]))["points"]
+    >>> points[0]["policy"], points[0]["load"], points[0]["later"]
+    ('cells', 1.0, 0)
     """
     return {
         "schema": _SWEEP_SCHEMA,

@@ -20,12 +20,11 @@ __all__ = ["Point", "sweep"]
 class Point:
     """The figures of all tenants together, for one policy, load and seed.
 
-    Args:
-        seed: of the generated trace, or None for a given one.
-        load: see `sweep`.
-        policy: its name.
-        figures: over all tenants.
-        fragmentation: see `Run.fragmentation`.
+    :param seed: of the generated trace, or None for a given one.
+    :param load: see `sweep`.
+    :param policy: its name.
+    :param figures: over all tenants.
+    :param fragmentation: see `Run.fragmentation`.
     """
 
     seed: int | None
@@ -44,19 +43,16 @@ def sweep(
     policies: Iterable[str] = POLICIES,
     opportunistic: bool = False,
 ) -> list[Point]:
-    """Returns a point per seed, load and policy, in this order.
+    """Return a point per seed, load and policy, in this order.
 
-    Args:
-        nodes: nodes of 8 GPUs that each tenant owns.
-        loads: of generated traces, or factors by which to scale the load of `trace`.
-        seeds: of generated traces; without meaning for a given trace, which is replayed once.
-        jobs: of each generated trace.
-        trace: replayed instead of generated ones.
-        policies: names among `POLICIES`. "private" is replayed in any case, as the yardstick.
-        opportunistic: see `replay`.
-
-    Raises:
-        ValueError: see `generate`, `Trace.scale_load` and `replay`.
+    :param nodes: nodes of 8 GPUs that each tenant owns.
+    :param loads: of generated traces, or factors by which to scale the load of `trace`.
+    :param seeds: of generated traces; without meaning for a given trace, which is replayed once.
+    :param jobs: of each generated trace.
+    :param trace: replayed instead of generated ones.
+    :param policies: names among `POLICIES`. "private" is replayed in any case, as the yardstick.
+    :param opportunistic: see `replay`.
+    :raises ValueError: see `generate`, `Trace.scale_load` and `replay`.
 
     Needs joblib, and runs one replay after the other unless its configuration says otherwise.
 

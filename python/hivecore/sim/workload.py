@@ -45,14 +45,13 @@ class Excluded:
 class Workload:
     """The jobs of a trace as requests for cells.
 
-    Args:
-        trace: the jobs; its tenants are the owners of nodes, some perhaps without a job.
-        nodes: nodes of 8 GPUs per tenant.
-        level: int64[jobs], level of the asked cells: 1 GPU, 2 pair, 3 quad, 4 node.
-        cells: int64[jobs], number of the asked cells, above 1 for nodes only.
-        rounded: jobs whose size was rounded up.
-        unowned: jobs left out because their tenant owns no node.
-        oversized: jobs left out because they are larger than their tenant.
+    :param trace: the jobs; its tenants are the owners of nodes, some perhaps without a job.
+    :param nodes: nodes of 8 GPUs per tenant.
+    :param level: int64[jobs], level of the asked cells: 1 GPU, 2 pair, 3 quad, 4 node.
+    :param cells: int64[jobs], number of the asked cells, above 1 for nodes only.
+    :param rounded: jobs whose size was rounded up.
+    :param unowned: jobs left out because their tenant owns no node.
+    :param oversized: jobs left out because they are larger than their tenant.
 
     `Workload.of` makes one from a trace.
     """
@@ -67,14 +66,11 @@ class Workload:
 
     @classmethod
     def of(cls, trace: Trace, nodes: Mapping[str, int]) -> Self:
-        """Returns the requests of a trace's jobs on a cluster of the tenants' nodes.
+        """Return the requests of a trace's jobs on a cluster of the tenants' nodes.
 
-        Args:
-            trace: any trace.
-            nodes: nodes of 8 GPUs that each tenant owns, at least 1.
-
-        Raises:
-            ValueError: a tenant without nodes, or no job that could run.
+        :param trace: any trace.
+        :param nodes: nodes of 8 GPUs that each tenant owns, at least 1.
+        :raises ValueError: a tenant without nodes, or no job that could run.
 
         Cost: O(jobs).
 
@@ -132,14 +128,11 @@ class Workload:
 
 
 def own_nodes(trace: Trace, oversubscribe: float) -> dict[str, int]:
-    """Returns how many nodes each tenant owns if its jobs ask for `oversubscribe` times as much.
+    """Return how many nodes each tenant owns if its jobs ask for `oversubscribe` times as much.
 
-    Args:
-        trace: any trace.
-        oversubscribe: finite and positive.
-
-    Raises:
-        ValueError: any other factor.
+    :param trace: any trace.
+    :param oversubscribe: finite and positive.
+    :raises ValueError: any other factor.
 
     A tenant owns ceil(GPUs in use / (8 oversubscribe)) nodes, and never fewer than its largest job
     needs. The GPUs in use are the average that its jobs would hold if each started at once: their

@@ -23,5 +23,5 @@ class Part:
 
 
 def stem(path: Path) -> str:
-    """Returns the file's name without its endings, which names the tenant of a one-tenant file."""
+    """Return the file's name without its endings, which names the tenant of a one-tenant file."""
     return path.name.removesuffix(".gz").rpartition(".")[0] or path.name

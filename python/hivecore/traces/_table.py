@@ -67,7 +67,7 @@ NAME = Kind("a name", _name)
 
 
 def read_text(path: Path) -> str:
-    """Returns the text of a UTF-8 file, unpacked if its name ends in .gz."""
+    """Return the text of a UTF-8 file, unpacked if its name ends in .gz."""
     data = path.read_bytes()
     if path.suffix == ".gz":
         try:
@@ -82,7 +82,7 @@ def read_text(path: Path) -> str:
 
 
 def read_columns(path: Path, kinds: Mapping[str, Kind]) -> dict[str, Column]:
-    """Returns the named columns of a CSV file with a header line; other columns are ignored."""
+    """Return the named columns of a CSV file with a header line; other columns are ignored."""
     text = read_text(path)
     try:
         rows = [row for row in csv.reader(io.StringIO(text, newline="")) if row]
@@ -120,7 +120,7 @@ def read_columns(path: Path, kinds: Mapping[str, Kind]) -> dict[str, Column]:
 
 
 def _first_fault(cells: list[str], kind: Kind) -> int:
-    """Returns the index of the first cell that does not convert; one such cell must exist."""
+    """Return the index of the first cell that does not convert; one such cell must exist."""
     sound, faulty = 0, len(cells)
     while faulty - sound > 1:
         middle = (sound + faulty) // 2
@@ -134,7 +134,7 @@ def _first_fault(cells: list[str], kind: Kind) -> int:
 
 
 def _line_of(text: str, row: int) -> int:
-    """Returns the line on which data row `row` ends: its only line, unless a break is quoted."""
+    """Return the line on which data row `row` ends: its only line, unless a break is quoted."""
     reader = csv.reader(io.StringIO(text, newline=""))
     seen = -2
     for fields in reader:

@@ -11,11 +11,10 @@ __all__ = ["TraceFormatError"]
 class TraceFormatError(HivecoreError, ValueError):
     """A trace file that does not follow its format.
 
-    Args:
-        problem: what is wrong, as half a sentence.
-        path: the file.
-        line: its line, counted from 1, or None where the whole file is meant.
-        field: the column's name, or None where the whole line is meant.
+    :param problem: what is wrong, as half a sentence.
+    :param path: the file.
+    :param line: its line, counted from 1, or None where the whole file is meant.
+    :param field: the column's name, or None where the whole line is meant.
 
     >>> print(TraceFormatError("'two' is not a whole number", "jobs.csv", 7, "gpus"))
     jobs.csv:7: field 'gpus': 'two' is not a whole number

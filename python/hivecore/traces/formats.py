@@ -27,18 +27,15 @@ FORMATS: tuple[str, ...] = tuple(_READERS)
 
 
 def load(paths: str | Path | Sequence[str | Path], format: str) -> Trace:
-    r"""Returns the jobs of one or more trace files as one trace.
+    r"""Return the jobs of one or more trace files as one trace.
 
-    Args:
-        paths: a file or several; a name that ends in .gz is unpacked.
-        format: "philly", "itp", "muri", "swf" or "csv"; the modules of these names (`plain` for
-            "csv") describe the layouts and which column is the tenant. In "itp" and "muri" each
-            file is one tenant, named like the file; in the others equal names are one tenant.
-
-    Raises:
-        ValueError: an unknown format, no file, or two one-tenant files of one name.
-        OSError: a file cannot be read.
-        TraceFormatError: a file that does not follow its format, with its line and field.
+    :param paths: a file or several; a name that ends in .gz is unpacked.
+    :param format: "philly", "itp", "muri", "swf" or "csv"; the modules of these names (`plain` for
+        "csv") describe the layouts and which column is the tenant. In "itp" and "muri" each
+        file is one tenant, named like the file; in the others equal names are one tenant.
+    :raises ValueError: an unknown format, no file, or two one-tenant files of one name.
+    :raises OSError: a file cannot be read.
+    :raises TraceFormatError: a file that does not follow its format, with its line and field.
 
     Jobs that were submitted at the same time stay in the order of the files and of their lines.
     Jobs that never ran (no duration or no GPU) are dropped and counted in `Trace.dropped`; negative

@@ -16,7 +16,7 @@ __all__ = ["read"]
 
 
 def read(path: Path) -> Part:
-    """Returns the jobs of one ITP cluster."""
+    """Return the jobs of one ITP cluster."""
     columns = read_columns(
         path,
         {"job_id": NAME, "submission_time": SECONDS, "duration": SECONDS, "num_gpu": COUNT},

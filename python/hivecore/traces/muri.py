@@ -18,7 +18,7 @@ _MILLISECONDS = 1000.0
 
 
 def read(path: Path) -> Part:
-    """Returns the jobs of one Muri trace, times turned into seconds."""
+    """Return the jobs of one Muri trace, times turned into seconds."""
     columns = read_columns(
         path,
         {"job_id": NAME, "num_gpu": COUNT, "submit_time": SECONDS, "duration": SECONDS},

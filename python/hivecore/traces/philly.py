@@ -18,7 +18,7 @@ __all__ = ["read"]
 
 
 def read(path: Path) -> Part:
-    """Returns the jobs of one Philly file."""
+    """Return the jobs of one Philly file."""
     columns = read_columns(
         path,
         {"timestamp": TIMESTAMP, "duration": SECONDS, "num_gpus": COUNT, "cluster": NAME},

@@ -21,7 +21,7 @@ _HEADER = ("job_id", "tenant", "submit", "duration", "gpus")
 
 
 def read(path: Path) -> Part:
-    """Returns the jobs of one file in this layout."""
+    """Return the jobs of one file in this layout."""
     columns = read_columns(
         path,
         {"job_id": NAME, "tenant": NAME, "submit": SECONDS, "duration": SECONDS, "gpus": COUNT},
@@ -36,14 +36,11 @@ def read(path: Path) -> Part:
 
 
 def save_csv(trace: Trace, path: str | Path) -> None:
-    """Writes a trace in hivecore's own layout, packed if the name ends in .gz.
+    """Write a trace in hivecore's own layout, packed if the name ends in .gz.
 
-    Args:
-        trace: any trace.
-        path: the file, overwritten if it exists.
-
-    Raises:
-        OSError: the file cannot be written.
+    :param trace: any trace.
+    :param path: the file, overwritten if it exists.
+    :raises OSError: the file cannot be written.
 
     Cost: O(jobs).
 

@@ -33,7 +33,7 @@ _UNKNOWN = -1.0
 
 
 def read(path: Path) -> Part:
-    """Returns the jobs of one workload log."""
+    """Return the jobs of one workload log."""
     text = read_text(path)
     table = _parse(path, text)
     if not len(table):
@@ -69,7 +69,7 @@ def _parse(path: Path, text: str) -> npt.NDArray[np.float64]:
 
 
 def _fault(path: Path, text: str) -> TraceFormatError:
-    """Returns the error of the first line that is not 18 numbers."""
+    """Return the error of the first line that is not 18 numbers."""
     for number, line in enumerate(text.splitlines(), start=1):
         fields = line.partition(";")[0].split()
         if fields and len(fields) != _FIELDS:

@@ -57,18 +57,15 @@ _TRAINER = _Mix(
 
 
 def generate(tenants: Mapping[str, int], jobs: int, seed: int, load: float = 1.0) -> Trace:
-    """Returns a random trace of tenants who each keep `load` of their own GPUs busy on average.
+    """Return a random trace of tenants who each keep `load` of their own GPUs busy on average.
 
-    Args:
-        tenants: nodes of 8 GPUs that each tenant owns, at least 1. The first, third, ... are
-            trainers, the others experimenters; no job is larger than its tenant.
-        jobs: number of jobs of all tenants together, at least one per tenant.
-        seed: equal seeds give equal traces.
-        load: positive; GPU time of a tenant's jobs / GPU time that it owns between the first and
-            the last submission. The whole trace has exactly this load, and so has each tenant.
-
-    Raises:
-        ValueError: an argument out of range.
+    :param tenants: nodes of 8 GPUs that each tenant owns, at least 1. The first, third, ... are
+        trainers, the others experimenters; no job is larger than its tenant.
+    :param jobs: number of jobs of all tenants together, at least one per tenant.
+    :param seed: equal seeds give equal traces.
+    :param load: positive; GPU time of a tenant's jobs / GPU time that it owns between the first and
+        the last submission. The whole trace has exactly this load, and so has each tenant.
+    :raises ValueError: an argument out of range.
 
     Every tenant's jobs spread over the same time, so small jobs make many of them. Cost: O(jobs).
     Source: see the module.
@@ -113,7 +110,7 @@ def generate(tenants: Mapping[str, int], jobs: int, seed: int, load: float = 1.0
 
 
 def _within(mix: _Mix, gpus: int) -> _Mix:
-    """Returns the mix without the sizes above `gpus`."""
+    """Return the mix without the sizes above `gpus`."""
     kept = [row for row, size in enumerate(mix.gpus) if size <= gpus]
     return _Mix(
         gpus=tuple(mix.gpus[row] for row in kept),
@@ -124,7 +121,7 @@ def _within(mix: _Mix, gpus: int) -> _Mix:
 
 
 def _mean_work(mix: _Mix) -> float:
-    """Returns the mean GPU-seconds per job."""
+    """Return the mean GPU-seconds per job."""
     rows = zip(mix.gpus, mix.share, mix.median_minutes, mix.log_deviation, strict=True)
     work = sum(
         gpus * share * _mean_duration(60 * minutes, sigma) for gpus, share, minutes, sigma in rows
@@ -133,7 +130,7 @@ def _mean_work(mix: _Mix) -> float:
 
 
 def _mean_duration(median: float, sigma: float) -> float:
-    """Returns the mean of a log-normal duration clipped to [_SHORTEST, _LONGEST]."""
+    """Return the mean of a log-normal duration clipped to [_SHORTEST, _LONGEST]."""
     cdf = NormalDist().cdf
     low, high = log(_SHORTEST / median) / sigma, log(_LONGEST / median) / sigma
     inside = median * exp(sigma**2 / 2) * (cdf(high - sigma) - cdf(low - sigma))
@@ -141,7 +138,7 @@ def _mean_duration(median: float, sigma: float) -> float:
 
 
 def _split(jobs: int, rate: npt.NDArray[np.float64]) -> npt.NDArray[np.int64]:
-    """Returns how many jobs each tenant has: in proportion to its rate, at least one."""
+    """Return how many jobs each tenant has: in proportion to its rate, at least one."""
     spare = jobs - len(rate)
     edges = np.floor(np.cumsum(rate) / rate.sum() * spare + 0.5).astype(np.int64)
     counts: npt.NDArray[np.int64] = np.diff(edges, prepend=0) + 1
@@ -151,7 +148,7 @@ def _split(jobs: int, rate: npt.NDArray[np.float64]) -> npt.NDArray[np.int64]:
 def _submissions(
     rng: np.random.Generator, count: int, span: float
 ) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.int64]]:
-    """Returns rising times within [0, span] and the number of each job's burst."""
+    """Return rising times within [0, span] and the number of each job's burst."""
     new_burst = (rng.random(count) >= _CONTINUES_BURST).astype(np.int64)
     new_burst[0] = 0
     burst = np.cumsum(new_burst)
@@ -165,7 +162,7 @@ def _submissions(
 def _jobs(
     rng: np.random.Generator, mix: _Mix, burst: npt.NDArray[np.int64]
 ) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]]:
-    """Returns size and duration of each job; the jobs of a burst have one size."""
+    """Return size and duration of each job; the jobs of a burst have one size."""
     share = np.array(mix.share) / sum(mix.share)
     row = rng.choice(len(share), size=int(burst[-1]) + 1, p=share)[burst]
     noise = rng.standard_normal(len(row))

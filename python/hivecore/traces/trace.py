@@ -20,18 +20,15 @@ __all__ = ["Trace"]
 class Trace:
     """The jobs of one or more tenants, sorted by submission time.
 
-    Args:
-        tenants: names, in sorted order.
-        job_id: str[jobs], as the source calls its jobs.
-        tenant: int32[jobs], index into `tenants`.
-        submit: float64[jobs], seconds; loaders count from the first submission of the trace.
-        duration: float64[jobs], seconds, positive.
-        gpus: int64[jobs], positive.
-        dropped: how many jobs of the source are not in the trace, by reason.
-
-    Raises:
-        ValueError: a column of another length, an empty trace, a value out of range, or
-            submission times that fall.
+    :param tenants: names, in sorted order.
+    :param job_id: str[jobs], as the source calls its jobs.
+    :param tenant: int32[jobs], index into `tenants`.
+    :param submit: float64[jobs], seconds; loaders count from the first submission of the trace.
+    :param duration: float64[jobs], seconds, positive.
+    :param gpus: int64[jobs], positive.
+    :param dropped: how many jobs of the source are not in the trace, by reason.
+    :raises ValueError: a column of another length, an empty trace, a value out of range, or
+        submission times that fall.
 
     Most callers want `Trace.from_columns`, which sorts and codes the tenants itself. Cost: O(jobs).
 
@@ -67,18 +64,15 @@ class Trace:
         gpus: npt.ArrayLike,
         dropped: Mapping[str, int] | None = None,
     ) -> Self:
-        """Returns the trace of these jobs, sorted by submission and counted from the first one.
+        """Return the trace of these jobs, sorted by submission and counted from the first one.
 
-        Args:
-            job_id: str[jobs].
-            tenant: the name of each job's tenant.
-            submit: float64[jobs], seconds from any origin.
-            duration: float64[jobs], seconds. A job of no duration is dropped and counted.
-            gpus: int64[jobs]. A job of no GPU is dropped and counted.
-            dropped: jobs that the caller has left out already, by reason.
-
-        Raises:
-            ValueError: see `Trace`.
+        :param job_id: str[jobs].
+        :param tenant: the name of each job's tenant.
+        :param submit: float64[jobs], seconds from any origin.
+        :param duration: float64[jobs], seconds. A job of no duration is dropped and counted.
+        :param gpus: int64[jobs]. A job of no GPU is dropped and counted.
+        :param dropped: jobs that the caller has left out already, by reason.
+        :raises ValueError: see `Trace`.
 
         Jobs submitted at the same time keep their order. Cost: O(jobs log jobs).
         """
@@ -119,13 +113,10 @@ class Trace:
         return float(self.gpus @ self.duration) / 3600.0
 
     def scale_load(self, factor: float) -> Self:
-        """Returns the trace with all times between submissions divided by `factor`.
+        """Return the trace with all times between submissions divided by `factor`.
 
-        Args:
-            factor: finite and positive; 2.0 offers the same work in half the time.
-
-        Raises:
-            ValueError: any other factor.
+        :param factor: finite and positive; 2.0 offers the same work in half the time.
+        :raises ValueError: any other factor.
 
         Cost: O(jobs).
 
@@ -138,13 +129,10 @@ class Trace:
         return self._with_rows(np.arange(self.jobs), self.submit / factor)
 
     def select(self, keep: npt.NDArray[np.bool_]) -> Self:
-        """Returns the trace of the jobs marked in `keep`, with all tenants and the same clock.
+        """Return the trace of the jobs marked in `keep`, with all tenants and the same clock.
 
-        Args:
-            keep: bool[jobs].
-
-        Raises:
-            ValueError: another length, or no job left.
+        :param keep: bool[jobs].
+        :raises ValueError: another length, or no job left.
 
         Cost: O(jobs).
 

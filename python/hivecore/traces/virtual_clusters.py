@@ -12,14 +12,11 @@ __all__ = ["load_virtual_clusters"]
 
 
 def load_virtual_clusters(path: str | Path) -> dict[str, int]:
-    r"""Returns the number of nodes per virtual cluster, in the order of the file.
+    r"""Return the number of nodes per virtual cluster, in the order of the file.
 
-    Args:
-        path: a CSV file with the columns `vc` (name) and `node num` (positive integer).
-
-    Raises:
-        OSError: the file cannot be read.
-        TraceFormatError: the file does not follow the layout, or names a cluster twice.
+    :param path: a CSV file with the columns `vc` (name) and `node num` (positive integer).
+    :raises OSError: the file cannot be read.
+    :raises TraceFormatError: the file does not follow the layout, or names a cluster twice.
 
     >>> import tempfile
     >>> with tempfile.TemporaryDirectory() as folder:

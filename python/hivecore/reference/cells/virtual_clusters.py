@@ -9,7 +9,7 @@ A *node* here is a pair (level, index) of a chain's tree; levels count from 0, t
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 
-from hivecore.cluster_spec import Chain, ClusterSpec
+from hivecore.cells.cluster_spec import Chain, ClusterSpec
 from hivecore.errors import (
     InvariantError,
     NoFreeCellError,
@@ -18,7 +18,7 @@ from hivecore.errors import (
     QuotaExceededError,
 )
 from hivecore.reference.cells.buddy import BuddyAllocator
-from hivecore.virtual_clusters import Cell
+from hivecore.cells.virtual_clusters import Cell
 
 Node = tuple[int, int]
 

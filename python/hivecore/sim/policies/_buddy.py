@@ -10,7 +10,7 @@ Indices = tuple[int, ...]
 
 
 def place(allocator: BuddyAllocator, level: int, cells: int) -> Indices | None:
-    """Returns the index of the cell, or of all the nodes, or None if they are not all free."""
+    """Return the index of the cell, or of all the nodes, or None if they are not all free."""
     if cells == 1:
         try:
             return (allocator.allocate(level),)
@@ -22,7 +22,7 @@ def place(allocator: BuddyAllocator, level: int, cells: int) -> Indices | None:
 
 
 def take_back(allocator: BuddyAllocator, level: int, placement: Indices) -> None:
-    """Releases what `place` returned."""
+    """Release what `place` returned."""
     if len(placement) == 1:
         allocator.release(level, placement[0])
     else:
@@ -30,7 +30,7 @@ def take_back(allocator: BuddyAllocator, level: int, placement: Indices) -> None
 
 
 def free_gpus(allocator: BuddyAllocator) -> tuple[int, int]:
-    """Returns how many GPUs are free, and how many of these are not in wholly free nodes."""
+    """Return how many GPUs are free, and how many of these are not in wholly free nodes."""
     counts = allocator.free_counts().tolist()
     free = sum(count << level for level, count in enumerate(counts))
     return free, free - counts[-1] * GPUS_PER_NODE

@@ -18,10 +18,10 @@ class Policy(Protocol[Placement]):
     shared: bool
 
     def try_start(self, job: int) -> Placement | None:
-        """Returns the job's placement, or None if it cannot start now and nothing has changed."""
+        """Return the job's placement, or None if it cannot start now and nothing has changed."""
 
     def finish(self, job: int, placement: Placement) -> None:
-        """Gives the cells of a running job back."""
+        """Give the cells of a running job back."""
 
     def free_gpus(self) -> tuple[int, int]:
-        """Returns how many GPUs are free, and how many of these are not in wholly free nodes."""
+        """Return how many GPUs are free, and how many of these are not in wholly free nodes."""

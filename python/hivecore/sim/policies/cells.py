@@ -39,7 +39,7 @@ class Cells:
         self._cells = work.cells.tolist()
 
     def try_start(self, job: int) -> tuple[Cell, ...] | None:
-        """Returns the job's guaranteed cells, or None."""
+        """Return the job's guaranteed cells, or None."""
         cells = self._cells[job]
         # No free cell, though the tenant's own ones would do, is what HiveD rules out. Here it
         # delays the job like any other reason, so that the comparison with private would show it.
@@ -51,14 +51,14 @@ class Cells:
             return None
 
     def finish(self, job: int, placement: tuple[Cell, ...]) -> None:
-        """Gives the job's cells back, guaranteed or opportunistic."""
+        """Give the job's cells back, guaranteed or opportunistic."""
         if len(placement) == 1:
             self._clusters.release(placement[0])
         else:
             self._clusters.release_many(placement)
 
     def free_gpus(self) -> tuple[int, int]:
-        """Returns the free GPUs of the cluster, and those of them not in wholly free nodes.
+        """Return the free GPUs of the cluster, and those of them not in wholly free nodes.
 
         Borrowed cells are not free. O(allocated cells).
         """
@@ -74,7 +74,7 @@ class Cells:
         return self._clusters.fits(self._tenant[job], CHAIN, self._level[job], self._cells[job])
 
     def try_borrow(self, job: int) -> tuple[Cell, ...] | None:
-        """Returns idle cells for the job, which any guaranteed job may take away, or None."""
+        """Return idle cells for the job, which any guaranteed job may take away, or None."""
         tenant, level, cells = self._tenant[job], self._level[job], self._cells[job]
         try:
             return self._clusters.allocate_opportunistic_many(tenant, CHAIN, level, cells)

@@ -29,14 +29,14 @@ class Private:
         self._cells = work.cells.tolist()
 
     def try_start(self, job: int) -> Indices | None:
-        """Returns the indices of the job's cells among those of its tenant, or None."""
+        """Return the indices of the job's cells among those of its tenant, or None."""
         return place(self._of[job], self._level[job], self._cells[job])
 
     def finish(self, job: int, placement: Indices) -> None:
-        """Gives the job's cells back to its tenant."""
+        """Give the job's cells back to its tenant."""
         take_back(self._of[job], self._level[job], placement)
 
     def free_gpus(self) -> tuple[int, int]:
-        """Returns the free GPUs of all tenants, and those of them not in wholly free nodes."""
+        """Return the free GPUs of all tenants, and those of them not in wholly free nodes."""
         free, stranded = zip(*map(free_gpus, self._owned), strict=True)
         return sum(free), sum(stranded)

@@ -36,7 +36,7 @@ class Quota:
         self._held = work.held.tolist()
 
     def try_start(self, job: int) -> Indices | None:
-        """Returns the indices of the job's cells in the cluster, or None."""
+        """Return the indices of the job's cells in the cluster, or None."""
         tenant, held = self._tenant[job], self._held[job]
         if held > self._left[tenant]:
             return None
@@ -46,10 +46,10 @@ class Quota:
         return placement
 
     def finish(self, job: int, placement: Indices) -> None:
-        """Gives the job's cells back to the cluster and its GPUs to its tenant's quota."""
+        """Give the job's cells back to the cluster and its GPUs to its tenant's quota."""
         take_back(self._shared, self._level[job], placement)
         self._left[self._tenant[job]] += self._held[job]
 
     def free_gpus(self) -> tuple[int, int]:
-        """Returns the free GPUs of the cluster, and those of them not in wholly free nodes."""
+        """Return the free GPUs of the cluster, and those of them not in wholly free nodes."""
         return free_gpus(self._shared)

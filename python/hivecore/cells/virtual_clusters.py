@@ -12,7 +12,7 @@ import numpy.typing as npt
 
 from hivecore import _cells
 from hivecore._sealed import seal, unseal
-from hivecore.cluster_spec import Chain, ClusterSpec, as_int
+from hivecore.cells.cluster_spec import Chain, ClusterSpec, as_int
 from hivecore.errors import (
     CorruptStateError,
     NoFreeCellError,
