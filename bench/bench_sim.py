@@ -4,29 +4,26 @@
 
 The traces: 82,000 generated jobs of five tenants, and Microsoft's Philly trace if the folder that
 HIVECORE_TRACES names (else `shared/traces` beside the checkout) holds it. The twins of
-`hivecore.reference` run in the same event loop, and their replay must start every job when that of
-the kernels does. The twin of the virtual clusters recomputes the whole cluster at each step, so
-that one gets a short trace. The floor is the event loop alone: a policy that always says yes.
-Each figure is the best of three runs.
+`hivecore.reference` run in the same event loop, and every job must start as on the kernels. The
+twin of the virtual clusters recomputes the whole cluster at each step, so it gets a short trace.
+The floor is the event loop alone, with a policy that always says yes.
+
+All contenders take turns; times are CPU time, the least of several rounds.
 """
 
-import argparse
-import json
 import os
-import platform
 import tempfile
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
-from time import perf_counter
 from typing import Any
 
 import numpy as np
+from harness import command_line, cpu_seconds, save, take_turns
 
-import hivecore
 from hivecore.reference.cells import BuddyAllocator, VirtualClusters
 from hivecore.sim import Workload
-from hivecore.sim.engine import Run, run
+from hivecore.sim.engine import run
 from hivecore.sim.opportunistic import run_opportunistic
 from hivecore.sim.policies import Cells, Private, Quota
 from hivecore.traces import generate, load, load_virtual_clusters, save_csv
@@ -67,114 +64,98 @@ class Floor:
         return 0, 0
 
 
-POLICIES: list[tuple[str, str, Any]] = [
-    ("loop", "floor", Floor),
-    ("private", "kernel", Private),
-    ("private", "twin", PrivateTwin),
-    ("quota", "kernel", Quota),
-    ("quota", "twin", QuotaTwin),
-    ("cells", "kernel", Cells),
-]
+ALL = {
+    "event loop alone": Floor,
+    "private": Private,
+    "private, twin": PrivateTwin,
+    "quota": Quota,
+    "quota, twin": QuotaTwin,
+    "cells": Cells,
+}
 
 
-def best_of(repeats: int, task: Callable[[], Any]) -> tuple[float, Any]:
-    """The shortest of some runs, in seconds, and what the last one returned."""
-    seconds = []
-    for _ in range(repeats):
-        begin = perf_counter()
-        result = task()
-        seconds.append(perf_counter() - begin)
-    return min(seconds), result
+class Reading:
+    """Reads a trace; the trace read last stays here."""
+
+    def __init__(self, path: Path, format: str) -> None:
+        self.read = partial(load, path, format)
+
+    def __call__(self) -> None:
+        self.trace = self.read()
 
 
-def replays(
-    name: str, work: Workload, policies: list[tuple[str, str, Any]], repeats: int
+class Replay:
+    """Replays a workload; the starts of the last time stay here."""
+
+    def __init__(self, work: Workload, policy: Any) -> None:
+        self.work = work
+        self.policy = policy
+
+    def __call__(self) -> None:
+        self.start = run(self.work, self.policy(self.work), NO_SAMPLES).start.tolist()
+
+
+def time(
+    trace: str, jobs: int, tasks: dict[str, Callable[[], Any]], rounds: int
 ) -> list[dict[str, Any]]:
-    """Times each policy; kernel and twin of a policy must agree on every start."""
+    contenders = {name: partial(cpu_seconds, task) for name, task in tasks.items()}
     figures = []
-    starts: dict[str, list[float]] = {}
-    for policy, implementation, make in policies:
-        seconds, outcome = best_of(repeats, lambda make=make: run(work, make(work), NO_SAMPLES))
-        figures.append(figure(name, policy, implementation, work.trace.jobs, seconds))
-        expected = starts.setdefault(policy, outcome.start.tolist())
-        assert outcome.start.tolist() == expected, f"{policy}: kernel and twin disagree"
-    assert starts["cells"] == starts.get("private", starts["cells"]), "cells breaks its promise"
+    for name, seconds in take_turns(contenders, rounds).items():
+        print(f"{trace:10} {name:22} {jobs:7,} jobs  {seconds:7.3f} s")
+        per_job = 1e6 * seconds / jobs
+        figures.append(
+            {"trace": trace, "task": name, "jobs": jobs, "seconds": seconds, "us_per_job": per_job}
+        )
     return figures
 
 
-def opportunistic(name: str, work: Workload, repeats: int) -> dict[str, Any]:
-    def task() -> Run:
-        return run_opportunistic(work, Cells(work), NO_SAMPLES)
+def time_replays(
+    trace: str, work: Workload, policies: dict[str, Any], rounds: int
+) -> list[dict[str, Any]]:
+    tasks = {name: Replay(work, policy) for name, policy in policies.items()}
+    figures = time(trace, work.trace.jobs, dict(tasks), rounds)
+    for name, task in tasks.items():
+        assert task.start == tasks[name.removesuffix(", twin")].start, f"{name} disagrees"
+    if "private" in tasks:
+        assert tasks["cells"].start == tasks["private"].start, "cells breaks its promise"
+    return figures
 
-    seconds, outcome = best_of(repeats, task)
-    assert np.isfinite(outcome.start).all()
-    return figure(name, "cells, opportunistic", "kernel", work.trace.jobs, seconds)
 
+def time_borrowing(trace: str, work: Workload, rounds: int) -> list[dict[str, Any]]:
+    def task() -> None:
+        assert np.isfinite(run_opportunistic(work, Cells(work), NO_SAMPLES).start).all()
 
-def figure(trace: str, step: str, implementation: str, jobs: int, seconds: float) -> dict[str, Any]:
-    print(f"{trace:10} {step:22} {implementation:8} {jobs:7,} jobs  {seconds:8.3f} s")
-    return {
-        "trace": trace,
-        "step": step,
-        "implementation": implementation,
-        "jobs": jobs,
-        "seconds": seconds,
-        "microseconds_per_job": 1e6 * seconds / jobs,
-    }
+    return time(trace, work.trace.jobs, {"cells, opportunistic": task}, rounds)
 
 
 def measure(smoke: bool) -> list[dict[str, Any]]:
-    repeats, jobs, few = (1, 2_000, 60) if smoke else (3, 82_000, 400)
-    figures = []
-
-    seconds, trace = best_of(repeats, partial(generate, NODES, jobs=jobs, seed=0))
-    figures.append(figure("generated", "generate", "-", jobs, seconds))
+    rounds, jobs, few = (1, 2_000, 60) if smoke else (3, 82_000, 400)
+    make = partial(generate, NODES, jobs=jobs, seed=0)
+    trace = make()
+    figures = time("generated", jobs, {"generate": make}, rounds)
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "jobs.csv"
         save_csv(trace, path)
-        seconds, again = best_of(repeats, partial(load, path, "csv"))
-    assert again.submit.tolist() == trace.submit.tolist()
-    figures.append(figure("generated", "read", "-", jobs, seconds))
+        reading = Reading(path, "csv")
+        figures += time("generated", jobs, {"read": reading}, rounds)
+    assert reading.trace.submit.tolist() == trace.submit.tolist()
     work = Workload.of(trace, NODES)
-    figures += replays("generated", work, POLICIES, repeats)
-    figures.append(opportunistic("generated", work, repeats))
+    figures += time_replays("generated", work, ALL, rounds)
+    figures += time_borrowing("generated", work, rounds)
 
     short = Workload.of(generate(FEW_NODES, jobs=few, seed=0), FEW_NODES)
-    both = [("cells", "kernel", Cells), ("cells", "twin", CellsTwin)]
-    figures += replays("short", short, both, repeats)
+    figures += time_replays("short", short, {"cells": Cells, "cells, twin": CellsTwin}, rounds)
 
     if (TRACES / "philly" / "jobs.csv").is_file() and not smoke:
-        task = partial(load, TRACES / "philly" / "jobs.csv", "philly")
-        seconds, trace = best_of(repeats, task)
-        figures.append(figure("philly", "read", "-", trace.jobs, seconds))
+        reading = Reading(TRACES / "philly" / "jobs.csv", "philly")
+        figures += time("philly", 82_247, {"read": reading}, rounds)
         owners = load_virtual_clusters(TRACES / "philly" / "virtual_clusters.csv")
-        work = Workload.of(trace, owners)
-        figures += replays("philly", work, POLICIES, repeats)
-        figures.append(opportunistic("philly", work, repeats))
+        work = Workload.of(reading.trace, owners)
+        figures += time_replays("philly", work, ALL, rounds)
+        figures += time_borrowing("philly", work, rounds)
     return figures
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--smoke", action="store_true", help="small, to see that it runs")
-    parser.add_argument("--out", type=Path, default=Path("bench/results"), metavar="DIR")
-    arguments = parser.parse_args()
-    figures = measure(arguments.smoke)
-    arguments.out.mkdir(parents=True, exist_ok=True)
-    path = arguments.out / "sim.json"
-    data = {
-        "benchmark": "sim",
-        "hivecore": hivecore.__version__,
-        "python": platform.python_version(),
-        "numpy": np.__version__,
-        "machine": platform.machine(),
-        "cpus": os.cpu_count(),
-        "smoke": arguments.smoke,
-        "figures": figures,
-    }
-    path.write_text(json.dumps(data, indent=1) + "\n")
-    print(f"wrote {path}")
-
-
 if __name__ == "__main__":
-    main()
+    arguments = command_line(__doc__)
+    save(arguments, "sim", measure(arguments.smoke))

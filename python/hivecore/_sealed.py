@@ -36,8 +36,7 @@ def unseal(magic: bytes, version: int, data: object) -> bytes:
         raise CorruptStateError(f"data: starts with {found_magic!r}, expected {magic!r}")
     if len(data) != _HEAD.size + length + _TAIL.size:
         raise CorruptStateError(
-            f"data: {len(data)} bytes, but the header announces "
-            f"{_HEAD.size + length + _TAIL.size}"
+            f"data: {len(data)} bytes, but the header announces {_HEAD.size + length + _TAIL.size}"
         )
     if zlib.crc32(data[: -_TAIL.size]) != _TAIL.unpack_from(data, len(data) - _TAIL.size)[0]:
         raise CorruptStateError("data: the checksum does not match")

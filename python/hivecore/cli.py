@@ -93,8 +93,16 @@ def _parser() -> argparse.ArgumentParser:
     many.add_argument("traces", nargs="*", metavar="TRACE", help="given trace (none: generated)")
     _add_trace_options(many, required=False)
     many.add_argument("--loads", type=_positive, nargs="+", default=[0.8, 1.0, 1.2], metavar="X")
-    many.add_argument("--seeds", type=_count, default=3, metavar="N", help="0 to N-1 (default 3)")
-    many.add_argument("--jobs", type=_count, default=10_000, metavar="N", help="per trace")
+    many.add_argument(
+        "--seeds",
+        type=_count,
+        default=3,
+        metavar="N",
+        help="of generated traces: 0 to N-1 (default 3)",
+    )
+    many.add_argument(
+        "--jobs", type=_count, default=10_000, metavar="N", help="per generated trace"
+    )
     many.add_argument("--policies", choices=POLICIES, nargs="+", default=list(POLICIES))
     _add_opportunistic(many)
     many.add_argument("--workers", type=_count, default=1, metavar="N", help="replays at once")

@@ -83,9 +83,7 @@ class BuddyMachine(RuleBasedStateMachine):
     def allocate_many(self, data):
         levels = data.draw(st.lists(st.integers(1, self.kernel.levels), max_size=20))
         indices = self.both(lambda a: a.allocate_many(levels))
-        return multiple(
-            *((n, int(i)) for n, i in zip(levels, indices, strict=True) if i >= 0)
-        )
+        return multiple(*((n, int(i)) for n, i in zip(levels, indices, strict=True) if i >= 0))
 
     @rule(cell=consumes(held))
     def release(self, cell):

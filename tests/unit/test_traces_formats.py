@@ -215,7 +215,7 @@ def test_a_file_that_is_not_packed_is_an_error(write):
 
 
 def test_a_field_too_large_for_csv_is_an_error(write):
-    with pytest.raises(TraceFormatError, match="not CSV"):
+    with pytest.raises(TraceFormatError, match=":4: not CSV"):
         load(write(CSV + "x" * 200_000), "csv")
 
 

@@ -1,47 +1,13 @@
 """What a cluster is made of and who owns which cells: the plain data behind `VirtualClusters`."""
 
-import operator
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from hivecore import _cells
+from hivecore._arguments import as_int, as_mapping, as_name, as_tuple
 from hivecore.errors import InfeasibleAssignmentError
 
 __all__ = ["Chain", "ClusterSpec"]
-
-
-def as_int(value: Any, name: str, low: int, high: int) -> int:
-    """The integer, or a TypeError or ValueError that names the argument."""
-    try:
-        number = operator.index(value)
-    except TypeError:
-        raise TypeError(f"{name} must be an integer, not {type(value).__name__}") from None
-    if not low <= number <= high:
-        raise ValueError(f"{name}={number}: allowed are {low} to {high}")
-    return number
-
-
-def as_name(value: Any, name: str) -> str:
-    """The non-empty string, or a TypeError or ValueError that names the argument."""
-    if not isinstance(value, str):
-        raise TypeError(f"{name} must be a string, not {type(value).__name__}")
-    if not value:
-        raise ValueError(f"{name} must not be empty")
-    return value
-
-
-def as_mapping(value: Any, name: str) -> Mapping[Any, Any]:
-    """The mapping, or a TypeError that names the argument."""
-    if not isinstance(value, Mapping):
-        raise TypeError(f"{name} must be a mapping, not {type(value).__name__}")
-    return value
-
-
-def _as_tuple(value: Any, name: str) -> tuple[Any, ...]:
-    if isinstance(value, (str, bytes)) or not isinstance(value, Iterable):
-        raise TypeError(f"{name} must be a sequence, not {type(value).__name__}")
-    return tuple(value)
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +31,7 @@ class Chain:
 
     def __post_init__(self) -> None:
         levels = tuple(
-            as_name(name, f"levels[{i}]") for i, name in enumerate(_as_tuple(self.levels, "levels"))
+            as_name(name, f"levels[{i}]") for i, name in enumerate(as_tuple(self.levels, "levels"))
         )
         if not 1 <= len(levels) <= 16:
             raise ValueError(f"levels has {len(levels)} names, allowed are 1 to 16")
@@ -74,7 +40,7 @@ class Chain:
                 raise ValueError(f"levels[{i}]={name!r}: the name is taken by levels[0:{i}]")
         fanouts = tuple(
             as_int(fanout, f"fanouts[{i}]", 1, 2**31)
-            for i, fanout in enumerate(_as_tuple(self.fanouts, "fanouts"))
+            for i, fanout in enumerate(as_tuple(self.fanouts, "fanouts"))
         )
         if len(fanouts) != len(levels) - 1:
             raise ValueError(

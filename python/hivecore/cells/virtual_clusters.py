@@ -11,8 +11,9 @@ import numpy as np
 import numpy.typing as npt
 
 from hivecore import _cells
+from hivecore._arguments import as_int
 from hivecore._sealed import seal, unseal
-from hivecore.cells.cluster_spec import Chain, ClusterSpec, as_int
+from hivecore.cells.cluster_spec import Chain, ClusterSpec
 from hivecore.errors import (
     CorruptStateError,
     NoFreeCellError,

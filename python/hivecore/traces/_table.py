@@ -84,10 +84,11 @@ def read_text(path: Path) -> str:
 def read_columns(path: Path, kinds: Mapping[str, Kind]) -> dict[str, Column]:
     """Return the named columns of a CSV file with a header line; other columns are ignored."""
     text = read_text(path)
+    reader = csv.reader(io.StringIO(text, newline=""))
     try:
-        rows = [row for row in csv.reader(io.StringIO(text, newline="")) if row]
+        rows = [row for row in reader if row]
     except csv.Error as error:
-        raise TraceFormatError(f"not CSV ({error})", path) from error
+        raise TraceFormatError(f"not CSV ({error})", path, reader.line_num) from error
     if not rows:
         raise TraceFormatError("empty file, expected a header line", path)
     header = [name.strip() for name in rows.pop(0)]

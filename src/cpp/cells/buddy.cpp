@@ -181,8 +181,8 @@ std::string Buddy::audit() const {
                 for (CellIndex i = 0; i < shape_.fanout[level - 1]; ++i) {
                     const bool canonical = part_taken && !taken_below[begin + i];
                     if (canonical != listed_[level - 1].contains(begin + i)) {
-                        return "the free list is not canonical below cell " +
-                               std::to_string(cell) + where;
+                        return "the free list is not canonical below cell " + std::to_string(cell) +
+                               where;
                     }
                 }
             }

@@ -25,7 +25,7 @@
 namespace hivecore::cells {
 
 class Buddy {
-   public:
+  public:
     // Throws std::invalid_argument for a shape that is not allowed.
     Buddy(std::span<const CellIndex> fanouts, CellIndex roots);
 
@@ -72,7 +72,7 @@ class Buddy {
     std::string audit() const;
     std::uint64_t bytes() const;
 
-   private:
+  private:
     std::uint64_t word_of(int level, CellIndex cell) const {
         return allocated_offset_[level] + (cell >> 6);
     }

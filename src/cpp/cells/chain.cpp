@@ -114,8 +114,7 @@ std::int64_t Chain::bind_root(int level, int need) {
                 continue;
             }
             const int cls = health + std::countr_zero(order.present >> health);
-            auto cell =
-                static_cast<CellIndex>(order.classes[cls].first() % shape_.size[source]);
+            auto cell = static_cast<CellIndex>(order.classes[cls].first() % shape_.size[source]);
             unlist(source, cell, State::split);
             while (source > level) {
                 const CellIndex begin = shape_.first_child(source, cell);
@@ -147,8 +146,7 @@ std::int64_t Chain::bind_root(int level, int need) {
 
 bool Chain::bind_root_at(int level, CellIndex cell) {
     int source = host_level(level, cell);
-    if (source < 0 ||
-        rows_[source].state[shape_.ancestor(level, cell, source)] != State::listed) {
+    if (source < 0 || rows_[source].state[shape_.ancestor(level, cell, source)] != State::listed) {
         return false;
     }
     CellIndex kept = shape_.ancestor(level, cell, source);
@@ -392,9 +390,8 @@ void Chain::set_health(CellIndex first_leaf, CellIndex end_leaf, bool healthy) {
 std::string Chain::audit_cell(int level, CellIndex cell) const {
     const Row& row = rows_[level];
     const State state = row.state[cell];
-    const State parent = level == shape_.top()
-                             ? State::split
-                             : rows_[level + 1].state[shape_.parent(level, cell)];
+    const State parent =
+        level == shape_.top() ? State::split : rows_[level + 1].state[shape_.parent(level, cell)];
     const bool below_bound = parent == State::root || parent == State::bound;
     const bool fits = state == State::bound    ? below_bound
                       : state == State::inside ? parent != State::split

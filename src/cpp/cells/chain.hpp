@@ -41,7 +41,7 @@
 namespace hivecore::cells {
 
 class Chain {
-   public:
+  public:
     explicit Chain(const Shape& shape);
 
     const Shape& shape() const { return shape_; }
@@ -98,7 +98,7 @@ class Chain {
     std::string audit() const;
     std::uint64_t bytes() const;
 
-   private:
+  private:
     enum class State : std::uint8_t { inside, listed, split, root, bound };
 
     // Hosts of one level ordered by (load, index), one set per class: a value of `healthy` or

@@ -19,7 +19,7 @@
 namespace hivecore::cells {
 
 class IndexSet {
-   public:
+  public:
     static constexpr std::uint64_t kNone = ~std::uint64_t{0};
 
     IndexSet() = default;
@@ -133,7 +133,7 @@ class IndexSet {
 
     std::uint64_t bytes() const { return words_.size() * sizeof(std::uint64_t); }
 
-   private:
+  private:
     std::uint64_t words_in(int layer) const {
         return (layer + 1 < layers_ ? offset_[layer + 1] : words_.size()) - offset_[layer];
     }

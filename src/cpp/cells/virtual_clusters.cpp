@@ -18,8 +18,10 @@ VirtualClusters::VirtualClusters(std::span<const Shape> chains, int tenants,
         const Shape& shape = chains_[owned.chain].shape();
         pools_by_tenant_[owned.tenant * chains_.size() + owned.chain].push_back(
             static_cast<std::int32_t>(pools_.size()));
-        Pool pool{owned.chain, owned.level,
-                  Buddy({shape.fanout, static_cast<std::size_t>(owned.level)}, owned.count), {}};
+        Pool pool{owned.chain,
+                  owned.level,
+                  Buddy({shape.fanout, static_cast<std::size_t>(owned.level)}, owned.count),
+                  {}};
         for (int level = 0; level <= owned.level; ++level) {
             pool.bound_to.emplace_back(pool.buddy.shape().size[level], kUnbound);
         }
@@ -32,8 +34,8 @@ int VirtualClusters::shortfall(const Shape& chain, std::span<const std::int64_t>
                                std::int64_t& missing) {
     std::int64_t spare = 0;
     for (int level = chain.levels; level-- > 0;) {
-        spare = (level == chain.top() ? chain.size[level] : spare * chain.fanout[level]) -
-                owned[level];
+        spare =
+            (level == chain.top() ? chain.size[level] : spare * chain.fanout[level]) - owned[level];
         if (spare < 0) {
             missing = -spare;
             return level;
@@ -65,8 +67,8 @@ std::int64_t VirtualClusters::capacity(int tenant, int chain, int level) const {
     const Shape& shape = chains_[chain].shape();
     std::int64_t total = 0;
     for (int source = level; source < shape.levels; ++source) {
-        total += listed_virtual(tenant, chain, source) *
-                 (shape.leaves[source] / shape.leaves[level]);
+        total +=
+            listed_virtual(tenant, chain, source) * (shape.leaves[source] / shape.leaves[level]);
     }
     return total;
 }
@@ -317,22 +319,20 @@ bool VirtualClusters::bind_at(const Allocation& allocation) {
     Pool& pool = pools_[*found];
     Chain& chain = chains_[allocation.chain];
     const Shape& shape = pool.buddy.shape();
-    if (allocation.level > pool.level ||
-        allocation.virtual_cell >= shape.size[allocation.level] ||
+    if (allocation.level > pool.level || allocation.virtual_cell >= shape.size[allocation.level] ||
         !pool.buddy.allocate_at(allocation.level, allocation.virtual_cell)) {
         return false;
     }
     for (int level = pool.level; level >= allocation.level; --level) {
-        std::int32_t& bound = pool.bound_to[level][shape.ancestor(
-            allocation.level, allocation.virtual_cell, level)];
-        const CellIndex cell =
-            chain.shape().ancestor(allocation.level, allocation.cell, level);
+        std::int32_t& bound =
+            pool.bound_to[level][shape.ancestor(allocation.level, allocation.virtual_cell, level)];
+        const CellIndex cell = chain.shape().ancestor(allocation.level, allocation.cell, level);
         if (bound == static_cast<std::int32_t>(cell)) {
             continue;
         }
-        const bool done = bound == kUnbound && (level == pool.level
-                                                    ? chain.bind_root_at(level, cell)
-                                                    : chain.bind_child_at(level, cell));
+        const bool done =
+            bound == kUnbound && (level == pool.level ? chain.bind_root_at(level, cell)
+                                                      : chain.bind_child_at(level, cell));
         if (!done) {
             return false;
         }
@@ -365,8 +365,7 @@ bool VirtualClusters::restore(std::span<const Allocation> slots,
                 !(opportunistic ? chain.is_idle(saved.level, saved.cell) : bind_at(saved))) {
                 return false;
             }
-            chain.occupy(saved.level, saved.cell, static_cast<std::int32_t>(i) + 1,
-                         opportunistic);
+            chain.occupy(saved.level, saved.cell, static_cast<std::int32_t>(i) + 1, opportunistic);
             seen[i] = true;
         }
     }

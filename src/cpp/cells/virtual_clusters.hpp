@@ -40,9 +40,9 @@ struct Allocation {
     std::int32_t tenant = 0;
     std::int32_t chain = 0;
     std::int32_t level = 0;
-    CellIndex cell = 0;              // physical
-    std::int32_t owned_level = -1;   // of the pool that serves it; -1: opportunistic
-    CellIndex virtual_cell = 0;      // within the pool, at `level`
+    CellIndex cell = 0;             // physical
+    std::int32_t owned_level = -1;  // of the pool that serves it; -1: opportunistic
+    CellIndex virtual_cell = 0;     // within the pool, at `level`
 
     bool opportunistic() const { return owned_level < 0; }
 };
@@ -54,7 +54,7 @@ struct Preemption {
 };
 
 class VirtualClusters {
-   public:
+  public:
     // Assignments are feasible: no surplus of any chain is negative with them (see `shortfall`).
     VirtualClusters(std::span<const Shape> chains, int tenants,
                     std::span<const Assignment> assignments);
@@ -98,7 +98,7 @@ class VirtualClusters {
     std::string audit() const;
     std::uint64_t bytes() const;
 
-   private:
+  private:
     static constexpr std::int32_t kUnbound = -1;
 
     struct Pool {

@@ -24,11 +24,10 @@ import numpy.typing as npt
 from hivecore._sealed import seal, unseal
 from hivecore.errors import CorruptStateError, InvariantError, NoFreeCellError, NotAllocatedError
 
-MAX_LEVELS = 16
-MAX_LEAVES = 2**31
+__all__ = ["BuddyAllocator"]
 
 
-def contains(ascending: list[int], index: int) -> bool:
+def _contains(ascending: list[int], index: int) -> bool:
     position = bisect_left(ascending, index)
     return position < len(ascending) and ascending[position] == index
 
@@ -40,7 +39,7 @@ class BuddyAllocator:
         self.fanouts = tuple(fanouts)
         self.roots = roots
         self.levels = len(self.fanouts) + 1
-        if self.levels > MAX_LEVELS:
+        if self.levels > 16:
             raise ValueError(f"fanouts has {len(self.fanouts)} entries, at most 15 are allowed")
         for position, fanout in enumerate(self.fanouts):
             if fanout < 1:
@@ -50,7 +49,7 @@ class BuddyAllocator:
         self.sizes = {self.levels: roots}  # level -> number of cells
         for level in range(self.levels - 1, 0, -1):
             self.sizes[level] = self.sizes[level + 1] * self.fanouts[level - 1]
-        if self.sizes[1] > MAX_LEAVES:
+        if self.sizes[1] > 2**31:
             raise ValueError(f"fanouts and roots make {self.sizes[1]} leaves, at most 2**31")
         self.free: dict[int, list[int]] = {level: [] for level in self.sizes}  # ascending
         self.free[self.levels] = list(range(roots))
@@ -117,7 +116,7 @@ class BuddyAllocator:
         self.allocated[level].remove(index)
         while level < self.levels:
             buddies = self._buddies(level, index)
-            if not all(contains(self.free[level], buddy) for buddy in buddies):
+            if not all(_contains(self.free[level], buddy) for buddy in buddies):
                 break
             for buddy in buddies:
                 self.free[level].remove(buddy)
@@ -215,7 +214,7 @@ class BuddyAllocator:
 
     def _listed_ancestor(self, level: int, index: int) -> int | None:
         for above in range(level, self.levels + 1):
-            if contains(self.free[above], self._ancestor(level, index, above)):
+            if _contains(self.free[above], self._ancestor(level, index, above)):
                 return above
         return None
 

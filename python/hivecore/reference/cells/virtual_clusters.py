@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 
 from hivecore.cells.cluster_spec import Chain, ClusterSpec
+from hivecore.cells.virtual_clusters import Cell
 from hivecore.errors import (
     InvariantError,
     NoFreeCellError,
@@ -18,7 +19,8 @@ from hivecore.errors import (
     QuotaExceededError,
 )
 from hivecore.reference.cells.buddy import BuddyAllocator
-from hivecore.cells.virtual_clusters import Cell
+
+__all__ = ["Node", "Pool", "Tree", "VirtualClusters"]
 
 Node = tuple[int, int]
 

@@ -1,0 +1,284 @@
+"""Buddy allocator and virtual clusters against their twins and the best pure-Python allocator.
+
+    python bench/bench_cells.py [--smoke] [--out DIR]
+
+The chain is that of HiveD's micro-benchmark, GPU - switch - socket - node - rack with fan-outs
+2, 2, 2, 16, at several sizes. *Half occupancy*: filled with cells of random levels, then emptied
+in random order until half of the leaves are free.
+
+pair           release a random cell and allocate one of the same level, through Python, both
+               calls and the loop around them; "net" is less the cost of an empty loop
+allocate_many  per element, cells of random levels into the free half, as one batch
+scale          the pair again, at sizes from 1,024 leaves to 16 million
+
+All contenders start from the same state, take turns, and must give the same answers. Times are
+CPU time, the least of several rounds.
+"""
+
+import sys
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from harness import command_line, cpu_seconds, save, take_turns
+from peers.heap_buddy import HeapBuddy
+
+from hivecore.cells import BuddyAllocator, Chain, ClusterSpec, VirtualClusters
+from hivecore.reference.cells import BuddyAllocator as BuddyTwin
+from hivecore.reference.cells import VirtualClusters as ClustersTwin
+
+FANOUTS = [2, 2, 2, 16]
+LEAVES_PER_ROOT = 128
+LEVELS = np.array([1, 1, 1, 1, 2, 3, 4])  # small jobs are the most
+
+Cells = tuple[list[int], list[int]]
+
+
+def half_occupied(roots: int) -> tuple[BuddyAllocator, Cells]:
+    """An allocator of which half of the leaves are taken, and its cells in random order."""
+    rng = np.random.default_rng(roots)
+    allocator = BuddyAllocator(FANOUTS, roots)
+    levels = rng.choice(LEVELS, roots * LEAVES_PER_ROOT // 2)
+    cells = allocator.allocate_many(levels)
+    order = rng.permutation(np.flatnonzero(cells >= 0))
+    levels, cells = levels[order], cells[order]
+    taken = np.cumsum(1 << (levels - 1))
+    kept = int(np.searchsorted(taken, roots * LEAVES_PER_ROOT // 2, side="right"))
+    allocator.release_many(levels[kept:], cells[kept:])
+    return allocator, (levels[:kept].tolist(), cells[:kept].tolist())
+
+
+def heap_peer(allocator: BuddyAllocator, cells: Cells) -> HeapBuddy:
+    free = [allocator.free_cells(level).tolist() for level in range(1, allocator.levels + 1)]
+    taken: list[list[int]] = [[] for _ in free]
+    for level, index in zip(*cells, strict=True):
+        taken[level - 1].append(index)
+    return HeapBuddy.in_state_of(FANOUTS, allocator.roots, free, taken)
+
+
+class Churn:
+    """Pairs of release and allocate on one allocator; each round goes on where the last ended."""
+
+    def __init__(self, allocator: Any, cells: Cells, pairs: int) -> None:
+        self.release, self.allocate = allocator.release, allocator.allocate
+        self.levels, self.cells = np.array(cells[0]), np.array(cells[1])
+        self.rng = np.random.default_rng(1)
+        self.pairs = min(pairs, len(self.levels))
+        self.answers: list[int] = []
+
+    def round(self) -> float:
+        """Nanoseconds per pair: the best of three batches, the first of which finds cold caches."""
+        return min(self.batch() for _ in range(3))
+
+    def batch(self) -> float:
+        picked = self.rng.choice(len(self.levels), self.pairs, replace=False)
+        levels, cells = self.levels[picked].tolist(), self.cells[picked].tolist()
+        release, allocate, taken = self.release, self.allocate, []
+        take = taken.append
+
+        def run() -> None:
+            for level, index in zip(levels, cells, strict=True):
+                release(level, index)
+                take(allocate(level))
+
+        seconds = cpu_seconds(run)
+        self.cells[picked] = taken
+        self.answers += taken
+        return 1e9 * seconds / self.pairs
+
+
+def empty_round(pairs: int) -> float:
+    levels, taken = list(range(pairs)), []
+    take = taken.append
+
+    def run() -> None:
+        for level, _ in zip(levels, levels, strict=True):
+            take(level)
+
+    return 1e9 * cpu_seconds(run) / pairs
+
+
+def agree(contenders: dict[str, Churn]) -> None:
+    answers = [churn.answers for churn in contenders.values()]
+    shortest = min(map(len, answers))
+    assert shortest > 0
+    assert all(given[:shortest] == answers[0][:shortest] for given in answers)
+
+
+def pair(roots: int, pairs: int, rounds: int) -> dict[str, float]:
+    allocator, cells = half_occupied(roots)
+    peer = heap_peer(allocator, cells)
+    twin = BuddyTwin.from_bytes(allocator.to_bytes())
+    churns = {
+        "kernel": Churn(allocator, cells, pairs),
+        "peer": Churn(peer, cells, pairs),
+        "twin": Churn(twin, cells, pairs),
+    }
+    contenders = {name: churn.round for name, churn in churns.items()}
+    figures = take_turns(contenders | {"loop": lambda: empty_round(pairs)}, rounds)
+    agree(churns)
+    allocator.check()
+    for name in ("peer", "twin"):
+        figures[f"{name} / kernel"] = figures[name] / figures["kernel"]
+        net = (figures[name] - figures["loop"]) / (figures["kernel"] - figures["loop"])
+        figures[f"{name} / kernel, net"] = net
+    return figures
+
+
+def batch(roots: int, elements: int, slow_elements: int, rounds: int) -> dict[str, float]:
+    allocator, cells = half_occupied(roots)
+    peer = heap_peer(allocator, cells)
+    twin = BuddyTwin.from_bytes(allocator.to_bytes())
+    levels = np.random.default_rng(2).choice(LEVELS, elements)
+    few = levels[:slow_elements].tolist()
+
+    def kernel() -> float:
+        branch = allocator.copy()
+        return (
+            1e9
+            * cpu_seconds(lambda: answers.update(kernel=branch.allocate_many(levels)))
+            / elements
+        )
+
+    def once(name: str, contender: Any) -> float:
+        """Afterwards the cells go back, so that the next round finds the same state."""
+        seconds = cpu_seconds(lambda: answers.update({name: contender.allocate_many(few)}))
+        for level, index in zip(few, answers[name], strict=True):
+            if index >= 0:
+                contender.release(level, int(index))
+        return 1e9 * seconds / len(few)
+
+    answers: dict[str, Any] = {}
+    figures = take_turns(
+        {"kernel": kernel, "peer": lambda: once("peer", peer), "twin": lambda: once("twin", twin)},
+        rounds,
+    )
+    for name in ("peer", "twin"):
+        assert list(answers[name]) == answers["kernel"][: len(few)].tolist()
+        figures[f"{name} / kernel"] = figures[name] / figures["kernel"]
+    return figures
+
+
+def scale(sizes: list[int], rounds: int) -> dict[str, float]:
+    churns = {}
+    for roots in sizes:
+        allocator, cells = half_occupied(roots)
+        churns[f"{roots * LEAVES_PER_ROOT} leaves"] = Churn(allocator, cells, 2000).round
+    figures = take_turns(churns, rounds)
+    first, *_, last = figures
+    figures["largest / smallest"] = figures[last] / figures[first]
+    return figures
+
+
+def size(roots: int, rounds: int) -> dict[str, float]:
+    allocator, _ = half_occupied(roots)
+
+    def milliseconds(task: Callable[[], Any]) -> Callable[[], float]:
+        return lambda: 1e3 * cpu_seconds(task)
+
+    figures = take_turns(
+        {
+            "build, ms": milliseconds(lambda: BuddyAllocator(FANOUTS, roots)),
+            "copy, ms": milliseconds(allocator.copy),
+            "to_bytes, ms": milliseconds(allocator.to_bytes),
+            "from_bytes, ms": milliseconds(
+                lambda saved=allocator.to_bytes(): BuddyAllocator.from_bytes(saved)
+            ),
+        },
+        rounds,
+    )
+    figures["bytes per leaf"] = sys.getsizeof(allocator) / (roots * LEAVES_PER_ROOT)
+    return figures
+
+
+def shared_cluster(kind: Any, roots: int) -> tuple[Any, list[Any]]:
+    """Four tenants that own all nodes, half of them in use in part, and opportunistic work."""
+    chain = Chain(["gpu", "switch", "socket", "node", "rack"], FANOUTS, roots)
+    owned = {tenant: {"c": {"node": 4 * roots}} for tenant in "ABCD"}
+    clusters = kind(ClusterSpec({"c": chain}, owned))
+    held = []
+    for tenant in owned:
+        held += clusters.allocate_many(tenant, "c", "socket", 2 * roots)
+        held += clusters.allocate_many(tenant, "c", "gpu", 4 * roots)
+        clusters.allocate_opportunistic_many(tenant, "c", "switch", roots)
+    return clusters, held
+
+
+def clusters_pair(kind: Any, roots: int, pairs: int) -> Callable[[], float]:
+    """Microseconds per release of a random cell and allocation of one like it."""
+    clusters, held = shared_cluster(kind, roots)
+    rng = np.random.default_rng(3)
+
+    def run() -> float:
+        picked = rng.permutation(len(held))[:pairs].tolist()
+
+        def work() -> None:
+            for position in picked:
+                cell = held[position]
+                clusters.release(cell)
+                held[position] = clusters.allocate(cell.virtual_cluster, cell.chain, cell.level)
+
+        return 1e6 * cpu_seconds(work) / len(picked)
+
+    return run
+
+
+def clusters(small: int, large: int, rounds: int) -> dict[str, float]:
+    figures = take_turns(
+        {
+            f"kernel, {small * LEAVES_PER_ROOT} GPUs": clusters_pair(VirtualClusters, small, 2000),
+            f"kernel, {large * LEAVES_PER_ROOT} GPUs": clusters_pair(VirtualClusters, large, 2000),
+        },
+        rounds,
+    )
+    figures |= take_turns(
+        {f"twin, {small * LEAVES_PER_ROOT} GPUs": clusters_pair(ClustersTwin, small, 2)}, 1
+    )
+    made, _ = shared_cluster(VirtualClusters, large)
+    figures |= take_turns(
+        {
+            "build, ms": lambda: 1e3 * cpu_seconds(lambda: VirtualClusters(made.spec)),
+            "copy, ms": lambda: 1e3 * cpu_seconds(made.copy),
+        },
+        min(rounds, 5),
+    )
+    return figures
+
+
+def report(title: str, unit: str, figures: dict[str, float]) -> dict[str, Any]:
+    print(f"\n{title} [{unit}]")
+    for name, value in figures.items():
+        print(f"  {name:24} {value:14,.3f}")
+    return {"title": title, "unit": unit, **figures}
+
+
+def main() -> None:
+    arguments = command_line(__doc__)
+    smoke = arguments.smoke
+    roots, rounds = (8, 2) if smoke else (8192, 40)
+    sizes = [8, 16] if smoke else [8, 512, 8192, 131_072]
+    elements = 400 if smoke else 200_000
+    leaves = f"{roots * LEAVES_PER_ROOT:,} leaves"
+    save(
+        arguments,
+        "cells",
+        [
+            report(f"pair at {leaves}", "ns per pair", pair(roots, 1000, 2 if smoke else 12)),
+            report(
+                f"allocate_many at {leaves}",
+                "ns per element",
+                batch(roots, elements, min(elements, 5000), 2 if smoke else 6),
+            ),
+            report("scale", "ns per pair", scale(sizes, rounds)),
+            report(f"size at {leaves}", "as named", size(roots, rounds)),
+            report(
+                "virtual clusters",
+                "us per pair unless named",
+                clusters(1, 2 if smoke else 512, rounds),
+            ),
+        ],
+    )
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,63 @@
+"""What every benchmark needs: rounds in which the contenders take turns, and a file of figures."""
+
+import argparse
+import json
+import os
+import platform
+from collections.abc import Callable
+from pathlib import Path
+from time import process_time
+from typing import Any
+
+import numpy as np
+
+import hivecore
+
+
+def cpu_seconds(task: Callable[[], Any]) -> float:
+    begin = process_time()
+    task()
+    return process_time() - begin
+
+
+def take_turns(contenders: dict[str, Callable[[], float]], rounds: int) -> dict[str, float]:
+    """The least of each contender's measurements; every round measures each of them once."""
+    least = dict.fromkeys(contenders, float("inf"))
+    for _ in range(rounds):
+        for name, measure in contenders.items():
+            least[name] = min(least[name], measure())
+    return least
+
+
+def processor() -> str:
+    try:
+        lines = Path("/proc/cpuinfo").read_text().splitlines()
+    except OSError:
+        return platform.processor() or platform.machine()
+    names = [line.split(":")[1].strip() for line in lines if line.startswith("model name")]
+    return names[0] if names else platform.machine()
+
+
+def command_line(description: str | None) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description=description)
+    parser.add_argument("--smoke", action="store_true", help="small, to see that it runs")
+    parser.add_argument("--out", type=Path, default=Path("bench/results"), metavar="DIR")
+    return parser.parse_args()
+
+
+def save(arguments: argparse.Namespace, subject: str, figures: Any) -> None:
+    """Write the figures, and where they were measured, to <out>/<subject>.json."""
+    data = {
+        "benchmark": subject,
+        "hivecore": hivecore.__version__,
+        "python": platform.python_version(),
+        "numpy": np.__version__,
+        "processor": processor(),
+        "cpus": os.cpu_count(),
+        "smoke": arguments.smoke,
+        "figures": figures,
+    }
+    arguments.out.mkdir(parents=True, exist_ok=True)
+    path = arguments.out / f"{subject}.json"
+    path.write_text(json.dumps(data, indent=1) + "\n")
+    print(f"wrote {path}")
