@@ -1,10 +1,10 @@
 from collections.abc import Iterable, Sequence
-from typing import Any, Self, SupportsIndex, final
+from typing import Any, Self, SupportsIndex, TypeAlias, final
 
 import numpy as np
 import numpy.typing as npt
 
-type _Served = tuple[int, int, int, int]
+_Served: TypeAlias = tuple[int, int, int, int]
 
 @final
 class BuddyAllocator:

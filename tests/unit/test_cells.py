@@ -5,6 +5,7 @@ import copy
 import pickle
 import sys
 import threading
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -359,8 +360,8 @@ def spec_with(owned):
         (lambda c: c.fits("A", "c", "gpu", "1"), TypeError, "count must be an integer, not str"),
         (lambda c: c.release(1), TypeError, "cell must be a Cell, not int"),
         (lambda c: c.release_many([c.cells()[0]] * 2), NotAllocatedError, "names a cell twice"),
-        (lambda c: c.release(c.cells()[0]._replace(index=3)), NotAllocatedError, "not allocated"),
-        (lambda c: c.release(c.cells()[0]._replace(id=77)), NotAllocatedError, "not allocated"),
+        (lambda c: c.release(replace(c.cells()[0], index=3)), NotAllocatedError, "not allocated"),
+        (lambda c: c.release(replace(c.cells()[0], id=77)), NotAllocatedError, "not allocated"),
         (lambda c: c.set_health("c", ("gpu", 16), False), ValueError, r"cells\[1\]=16"),
         (lambda c: c.set_health("c", ("gpu", 1.0), False), TypeError, r"cells\[1\] must be an int"),
         (

@@ -4,7 +4,6 @@ import json
 import threading
 from collections import defaultdict
 from collections.abc import Iterable
-from dataclasses import dataclass
 from typing import Any, NamedTuple, Self
 
 import numpy as np
@@ -13,7 +12,9 @@ import numpy.typing as npt
 from hivecore import _cells
 from hivecore._arguments import as_int
 from hivecore._sealed import seal, unseal
+from hivecore.cells.cell import Cell
 from hivecore.cells.cluster_spec import Chain, ClusterSpec
+from hivecore.cells.explanation import Explanation, cheapest_release
 from hivecore.errors import (
     CorruptStateError,
     NoFreeCellError,
@@ -22,47 +23,11 @@ from hivecore.errors import (
     QuotaExceededError,
 )
 
-__all__ = ["Cell", "Explanation", "VirtualClusters"]
-
-
-class Cell(NamedTuple):
-    """An allocated cell: what `VirtualClusters` hands out and takes back."""
-
-    id: int
-    """Names the allocation; never used again by the same `VirtualClusters`."""
-    virtual_cluster: str
-    chain: str
-    level: str
-    index: int
-    """The physical cell within its level."""
-    opportunistic: bool
-    leaves: range
-    """The physical leaves of the cell."""
-    owned_level: str | None
-    """Level of the tenant's own cell that this one is a part of; None: opportunistic."""
-    virtual_index: int
-    """The virtual cell, counted within its level over the tenant's cells of ``owned_level``."""
-    preempted: "tuple[Cell, ...]"
-    """The opportunistic cells that gave way to this one; they are gone, not to be released."""
-
-
-@dataclass(frozen=True, slots=True)
-class Explanation:
-    """Why a request would be served or not, and the smallest change that would admit it."""
-
-    fits: bool
-    reason: str
-    owned: dict[str, int]
-    """Level -> cells of the chain that the tenant owns."""
-    available: int
-    """How many cells of the asked level the tenant's own cells can still serve."""
-    release: tuple[Cell, ...]
-    """The tenant's cells with the fewest leaves whose release admits the request; empty when it
-    fits, or when no release would."""
+__all__ = ["VirtualClusters"]
 
 
 class _ChainNames(NamedTuple):
-    index: int
+    number: int
     levels: dict[str, int]
     names: tuple[str, ...]
     leaves: tuple[int, ...]
@@ -119,7 +84,12 @@ class VirtualClusters:
             for index, (name, chain) in enumerate(spec.chains.items())
         }
         assignments = [
-            (self._tenants[tenant], self._chains[chain].index, self._chains[chain].levels[level], n)
+            (
+                self._tenants[tenant],
+                self._chains[chain].number,
+                self._chains[chain].levels[level],
+                n,
+            )
             for tenant, by_chain in spec.virtual_clusters.items()
             for chain, by_level in by_chain.items()
             for level, n in by_level.items()
@@ -159,7 +129,7 @@ class VirtualClusters:
         """
         tenant, names, row, count = self._request(virtual_cluster, chain, level, count)
         with self._lock:
-            answer = self._kernel.allocate(tenant, names.index, row, count)
+            answer = self._kernel.allocate(tenant, names.number, row, count)
             if isinstance(answer, bool):
                 raise self._refusal(answer, virtual_cluster, chain, level, count)
             cells, victims = answer
@@ -195,7 +165,7 @@ class VirtualClusters:
         """
         tenant, names, row, count = self._request(virtual_cluster, chain, level, count)
         with self._lock:
-            cells = self._kernel.allocate_opportunistic(tenant, names.index, row, count)
+            cells = self._kernel.allocate_opportunistic(tenant, names.number, row, count)
             if cells is None:
                 raise NoFreeCellError(
                     f"chain {chain!r} has fewer than {count} idle healthy cells of level {level!r}"
@@ -214,7 +184,7 @@ class VirtualClusters:
         """
         tenant, names, row, count = self._request(virtual_cluster, chain, level, count)
         with self._lock:
-            return self._kernel.fits(tenant, names.index, row, count)
+            return self._kernel.fits(tenant, names.number, row, count)
 
     def release(self, cell: Cell) -> None:
         """Take back an allocated cell.
@@ -253,28 +223,19 @@ class VirtualClusters:
 
         Cost: O(leaves of the range * levels).
         """
-        names = self._chain(chain)
-        total = self._spec.chains[chain].leaves
+        leaves = self._leaves(chain, cells)
         if not isinstance(healthy, (bool, np.bool_)):
             raise TypeError(f"healthy must be a bool, not {type(healthy).__name__}")
-        if isinstance(cells, range):
-            if cells.step != 1 or not 0 <= cells.start < cells.stop <= total:
-                raise ValueError(f"cells={cells}: not a range of leaves 0 to {total - 1}, step 1")
-            leaves = cells
-        elif isinstance(cells, tuple) and len(cells) == 2:
-            per_cell = names.leaves[self._level(chain, cells[0])]
-            index = as_int(cells[1], "cells[1]", 0, total // per_cell - 1)
-            leaves = range(index * per_cell, (index + 1) * per_cell)
-        else:
-            raise TypeError(f"cells must be a range of leaves or (level, index), not {cells!r}")
         with self._lock:
-            self._kernel.set_health(names.index, leaves.start, leaves.stop, bool(healthy))
+            self._kernel.set_health(
+                self._chain(chain).number, leaves.start, leaves.stop, bool(healthy)
+            )
 
     def bad_leaves(self, chain: str) -> npt.NDArray[np.int64]:
         """The leaves of a chain that are marked bad: int64 array, ascending. O(leaves)."""
         names = self._chain(chain)
         with self._lock:
-            return self._kernel.bad_leaves(names.index)
+            return self._kernel.bad_leaves(names.number)
 
     # --- what there is
 
@@ -287,7 +248,7 @@ class VirtualClusters:
         """How many more cells of this level the tenant's own cells can serve. O(levels)."""
         tenant, names, row, _ = self._request(virtual_cluster, chain, level, 1)
         with self._lock:
-            return self._kernel.capacity(tenant, names.index, row)
+            return self._kernel.capacity(tenant, names.number, row)
 
     def free_counts(self, chain: str) -> npt.NDArray[np.int64]:
         """How many cells each level lists as free: int64 array of length levels, leaf first.
@@ -297,7 +258,7 @@ class VirtualClusters:
         """
         names = self._chain(chain)
         with self._lock:
-            return self._kernel.free_counts(names.index)
+            return self._kernel.free_counts(names.number)
 
     def surplus(self, chain: str) -> dict[str, int]:
         """S per level: free cells, whole or as parts, beyond what owned cells may still need.
@@ -307,7 +268,7 @@ class VirtualClusters:
         """
         names = self._chain(chain)
         with self._lock:
-            return dict(zip(names.names, self._kernel.surplus(names.index), strict=True))
+            return dict(zip(names.names, self._kernel.surplus(names.number), strict=True))
 
     def explain(self, virtual_cluster: str, chain: str, level: str) -> Explanation:
         """Why ``allocate`` would serve this request or not, and what would admit it.
@@ -331,7 +292,13 @@ class VirtualClusters:
         elif not any(n and names.levels[name] >= row for name, n in owned.items()):
             reason = f"{virtual_cluster!r} owns no cell of level {level!r} or above"
         else:
-            release = self._cheapest_release(virtual_cluster, chain, row)
+            mine = (cell for cell in self.cells() if cell.virtual_cluster == virtual_cluster)
+            release = cheapest_release(
+                [cell for cell in mine if cell.chain == chain and not cell.opportunistic],
+                row,
+                names.levels,
+                names.leaves,
+            )
             in_part = any(names.leaves[names.levels[c.level]] < names.leaves[row] for c in release)
             reason = (
                 f"of the cells that {virtual_cluster!r} owns, no whole {level!r} is free"
@@ -339,33 +306,6 @@ class VirtualClusters:
                 else f"all of the cells that {virtual_cluster!r} owns are in use"
             )
         return Explanation(fits, reason, owned, available, release)
-
-    def _cheapest_release(self, virtual_cluster: str, chain: str, row: int) -> tuple[Cell, ...]:
-        """The cells in the way of one virtual cell of this level: the fewest leaves, then ids."""
-        names = self._chain(chain)
-        in_the_way: dict[tuple[int, int], list[Cell]] = defaultdict(list)
-        for cell in self.cells():
-            if (
-                cell.opportunistic
-                or cell.virtual_cluster != virtual_cluster
-                or cell.chain != chain
-                or names.levels[str(cell.owned_level)] < row
-            ):
-                continue
-            around = max(names.levels[cell.level], row)
-            ratio = names.leaves[around] // names.leaves[names.levels[cell.level]]
-            key = (names.levels[str(cell.owned_level)], cell.virtual_index // ratio)
-            if around == names.levels[cell.level] and around > row:
-                key = (-1 - cell.id, 0)  # larger than asked for: it alone is enough
-            in_the_way[key].append(cell)
-        groups = in_the_way.values()
-        return tuple(
-            min(
-                groups,
-                key=lambda cells: (sum(len(c.leaves) for c in cells), [c.id for c in cells]),
-                default=(),
-            )
-        )
 
     # --- state
 
@@ -405,7 +345,8 @@ class VirtualClusters:
                 "free_slots": free_slots,
                 "order": list(self._live),
                 "bad_leaves": [
-                    self._kernel.bad_leaves(names.index).tolist() for names in self._chains.values()
+                    self._kernel.bad_leaves(names.number).tolist()
+                    for names in self._chains.values()
                 ],
             }
         return seal(b"HCVC", 1, json.dumps(state, separators=(",", ":")).encode())
@@ -498,6 +439,19 @@ class VirtualClusters:
         row: int = self._lookup("level", level, self._chain(chain).levels)
         return row
 
+    def _leaves(self, chain: str, cells: Any) -> range:
+        names = self._chain(chain)
+        total = self._spec.chains[chain].leaves
+        if isinstance(cells, range):
+            if cells.step != 1 or not 0 <= cells.start < cells.stop <= total:
+                raise ValueError(f"cells={cells}: not a range of leaves 0 to {total - 1}, step 1")
+            return cells
+        if isinstance(cells, tuple) and len(cells) == 2:
+            per_cell = names.leaves[self._level(chain, cells[0])]
+            index = as_int(cells[1], "cells[1]", 0, total // per_cell - 1)
+            return range(index * per_cell, (index + 1) * per_cell)
+        raise TypeError(f"cells must be a range of leaves or (level, index), not {cells!r}")
+
     def _hand_out(
         self,
         virtual_cluster: str,
@@ -528,8 +482,7 @@ class VirtualClusters:
         if not isinstance(cell, Cell):
             raise TypeError(f"cell must be a Cell, not {type(cell).__name__}")
         live = self._live.get(cell.id)
-        # A restored cell has forgotten what it preempted; it is the same allocation.
-        if live is not cell and (live is None or live[:-1] != cell[:-1]):
+        if live is not cell and live != cell:
             raise NotAllocatedError(f"{cell} is not allocated here")
         return cell.id
 

@@ -9,8 +9,8 @@ A *node* here is a pair (level, index) of a chain's tree; levels count from 0, t
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 
+from hivecore.cells.cell import Cell
 from hivecore.cells.cluster_spec import Chain, ClusterSpec
-from hivecore.cells.virtual_clusters import Cell
 from hivecore.errors import (
     InvariantError,
     NoFreeCellError,
