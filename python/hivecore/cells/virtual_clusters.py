@@ -2,7 +2,6 @@
 
 import json
 import threading
-from collections import defaultdict
 from collections.abc import Iterable
 from typing import Any, NamedTuple, Self
 
@@ -133,12 +132,16 @@ class VirtualClusters:
             if isinstance(answer, bool):
                 raise self._refusal(answer, virtual_cluster, chain, level, count)
             cells, victims = answer
-            preempted: dict[int, list[Cell]] = defaultdict(list)
+            preempted: dict[int, tuple[Cell, ...]] = {}
             for handle, position in victims:
-                preempted[position].append(self._live.pop(handle))
+                preempted[position] = (*preempted.get(position, ()), self._live.pop(handle))
             return tuple(
-                self._hand_out(virtual_cluster, chain, names, row, cell, preempted.get(position))
-                for position, cell in enumerate(cells)
+                [
+                    self._hand_out(
+                        virtual_cluster, chain, names, row, cell, preempted.get(position, ())
+                    )
+                    for position, cell in enumerate(cells)
+                ]
             )
 
     def allocate_opportunistic(self, virtual_cluster: str, chain: str, level: str) -> Cell:
@@ -171,7 +174,7 @@ class VirtualClusters:
                     f"chain {chain!r} has fewer than {count} idle healthy cells of level {level!r}"
                 )
             return tuple(
-                self._hand_out(virtual_cluster, chain, names, row, cell, None) for cell in cells
+                self._hand_out(virtual_cluster, chain, names, row, cell, ()) for cell in cells
             )
 
     def fits(self, virtual_cluster: str, chain: str, level: str, count: int = 1) -> bool:
@@ -192,7 +195,10 @@ class VirtualClusters:
         :raises NotAllocatedError: it is not allocated here (released, preempted or foreign).
         :raises TypeError: ``cell`` is not a `Cell`.
         """
-        self.release_many((cell,))
+        with self._lock:
+            handle = self._handle_of(cell)
+            self._kernel.release_many((handle,))
+            del self._live[handle]
 
     def release_many(self, cells: Iterable[Cell]) -> None:
         """Take back allocated cells, all or none.
@@ -395,7 +401,7 @@ class VirtualClusters:
             for leaf in bad:
                 clusters.set_health(name, (clusters._chains[name].names[0], leaf), False)
         for handle in state["order"]:
-            clusters._hand_out(*described[handle], None)
+            clusters._hand_out(*described[handle], ())
         return clusters
 
     def check(self) -> None:
@@ -459,7 +465,7 @@ class VirtualClusters:
         names: _ChainNames,
         row: int,
         described: tuple[int, int, int, int],
-        preempted: list[Cell] | None,
+        preempted: tuple[Cell, ...],
     ) -> Cell:
         handle, index, owned_row, virtual_index = described
         leaves = names.leaves[row]
@@ -473,7 +479,7 @@ class VirtualClusters:
             range(index * leaves, (index + 1) * leaves),
             None if owned_row < 0 else names.names[owned_row],
             virtual_index,
-            tuple(preempted) if preempted else (),
+            preempted,
         )
         self._live[handle] = cell
         return cell
