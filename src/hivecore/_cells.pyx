@@ -199,6 +199,13 @@ cdef cnp.ndarray new_int64_array(cnp.npy_intp length):
     return cnp.PyArray_SimpleNew(1, &length, cnp.NPY_INT64)
 
 
+cdef cnp.ndarray as_array(const vector[int64_t]& values):
+    cdef cnp.ndarray result = new_int64_array(values.size())
+    if not values.empty():
+        memcpy(cnp.PyArray_DATA(result), values.data(), 8 * values.size())
+    return result
+
+
 cdef inline Batch as_batch(cnp.ndarray array) noexcept:
     return Batch(<int64_t*> cnp.PyArray_DATA(array), <size_t> cnp.PyArray_SIZE(array))
 
@@ -374,9 +381,7 @@ cdef class BuddyAllocator:
         self.take_turn()
         cells.resize(self.kernel.listed_count(row))
         self.kernel.listed(row).copy_to(cells.data())
-        cdef cnp.ndarray result = new_int64_array(cells.size())
-        memcpy(cnp.PyArray_DATA(result), cells.data(), 8 * cells.size())
-        return result
+        return as_array(cells)
 
     @cython.critical_section
     def free_counts(self):
@@ -673,7 +678,7 @@ cdef class VirtualClusters:
         for leaf in range(self.kernel.chain(chain).shape().size[0]):
             if not self.kernel.chain(chain).leaf_healthy(leaf):
                 bad.push_back(leaf)
-        return np.array(bad, dtype=np.int64)
+        return as_array(bad)
 
     def capacity(self, int tenant, int chain, int level, /):
         """How many more cells of the level the tenant's own cells can serve."""
