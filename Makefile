@@ -78,14 +78,15 @@ san: build
 	$(BIN)/python -m pytest -s -p no:cacheprovider -m 'not slow' $(SAN_TESTS) $(ARGS)
 
 # The tests against the installed package, once per interpreter that pyenv or the PATH offers.
-INTERPRETERS = $(shell \
-    pyenv versions --bare 2>/dev/null | grep -E '^3\.(1[1-9]|[2-9][0-9])\.[0-9]+t?$$' \
-        | while read v; do echo "$$(pyenv root)/versions/$$v/bin/python"; done; \
-    for v in 3.11 3.12 3.13 3.14 3.14t 3.15 3.15t; do command -v python$$v; done)
 test-all: $(VENV)/tools
 	rm -rf build/sdist build/venvs
 	$(BIN)/python -m build -q --sdist --outdir build/sdist
-	@set -e; for python in $(INTERPRETERS); do \
+	@pattern='^3\.(1[1-9]|[2-9][0-9])\.[0-9]+t?$$'; \
+	candidates=$$( \
+	    { pyenv versions --bare 2>/dev/null || true; } | { grep -E "$$pattern" || true; } \
+	        | while read -r v; do echo "$$(pyenv root)/versions/$$v/bin/python"; done; \
+	    for v in 3.11 3.12 3.13 3.14 3.14t 3.15 3.15t; do command -v python$$v || true; done); \
+	for python in $$candidates; do \
 	    version=$$($$python -c 'import sys; print(sys.version.split()[0] + getattr(sys, "abiflags", ""))' 2>/dev/null) || continue; \
 	    venv=build/venvs/$$version; test ! -e $$venv || continue; \
 	    echo "== Python $$version"; \
@@ -93,7 +94,8 @@ test-all: $(VENV)/tools
 	    $$venv/bin/python -m pip install -qq --upgrade 'pip>=25.1'; \
 	    $$venv/bin/python -m pip install -qq --group test "hivecore[sim] @ file://$$(ls $(CURDIR)/build/sdist/*.tar.gz)"; \
 	    (cd $$venv && bin/python -m pytest -c $(CURDIR)/pyproject.toml $(CURDIR)/tests --pyargs hivecore $(ARGS)); \
-	done
+	done; \
+	test -d build/venvs || { echo 'no CPython >= 3.11 found'; exit 1; }
 
 # --- numbers -----------------------------------------------------------------------------------
 
