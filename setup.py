@@ -75,7 +75,11 @@ def translate(binding: str) -> str:
             force=target.exists() and os.path.getmtime(target) < os.path.getmtime(__file__),
             compiler_directives={
                 "language_level": 3,
-                "embedsignature": False,
+                # A plain method descriptor is called 6 ns faster than Cython's own function type;
+                # the signature stands in the docstring, as in CPython's own C code.
+                "binding": False,
+                "embedsignature": True,
+                "embedsignature.format": "clinic",
                 "auto_pickle": False,
                 "autotestdict": False,
                 "freethreading_compatible": True,

@@ -234,7 +234,7 @@ cdef bytes seal_buddy(CellIndex roots, tuple fanouts, bytes bitmaps):
 
 @cython.final
 cdef class BuddyAllocator:
-    """The free lists of one cell chain: allocates cells of any level by splitting and merging.
+    """BuddyAllocator(fanouts, roots)\n--\n\nThe free lists of one cell chain: allocates cells of any level by splitting and merging.
 
     A chain is a forest of ``roots`` equal trees. Level 1 is the leaf (a GPU); a level-(i+2) cell
     consists of ``fanouts[i]`` level-(i+1) cells. Cells of a level are numbered from left to
@@ -530,8 +530,8 @@ cdef class BuddyAllocator:
         cdef int levels = self.kernel.shape().levels
         return seal_buddy(self.kernel.shape().size[levels - 1], self.fanout_tuple(), bitmaps)
 
-    @staticmethod
-    def from_bytes(data, /):
+    @classmethod
+    def from_bytes(cls, data, /):
         """The allocator whose ``to_bytes`` gave these bytes.
 
         :raises CorruptStateError: they are damaged, or describe no possible state.
@@ -604,7 +604,7 @@ def shortfall(fanouts, roots, owned, /):
 
 @cython.final
 cdef class VirtualClusters:
-    """The kernel behind `hivecore.cells.VirtualClusters`, which checks arguments and takes turns.
+    """VirtualClusters(chains, tenants, assignments)\n--\n\nThe kernel behind `hivecore.cells.VirtualClusters`, which checks arguments and takes turns.
 
     Tenants, chains and levels are numbers from 0. An allocation is named by a handle.
 
