@@ -4,7 +4,8 @@
 #   make test        build, then run all tests and the examples of the documentation
 #   make check       formatting, lint, types, stubs against the native modules
 #   make san         the tests again, with AddressSanitizer and UBSan in the native modules
-#   make bench       all benchmarks, full size (bench-smoke: small, to see that they run)
+#   make bench       all benchmarks, full size (bench-smoke: small, to see that they run;
+#                    bench-save, bench-compare: a change against what was before)
 #   make test-all    the tests on every CPython >= 3.11 of this machine
 #   make wheel       sdist, and a wheel built from it, in dist/
 #   make format      rewrite the sources in the house format
@@ -13,7 +14,7 @@
 # Needed: a C++20 compiler and CPython >= 3.11 with its headers; all else is installed into .venv.
 # Another interpreter:  make test PYTHON=python3.13
 
-.PHONY: demo test build modules check san bench bench-smoke wheel test-all format clean
+.PHONY: demo test build modules check san bench bench-smoke bench-save bench-compare wheel test-all format clean
 
 PYTHON ?= python3
 VENV   ?= .venv
@@ -105,6 +106,15 @@ bench: build
 
 bench-smoke: build
 	@set -e; for script in $(BENCHES); do echo "== $$script"; $(BIN)/python $$script --smoke --out build/bench-smoke; done
+	$(BIN)/python -m pytest -q bench/test_regressions.py
+
+# One's own change against what was before (pytest-benchmark keeps its numbers in .benchmarks).
+TRACK = $(BIN)/python -m pytest bench/test_regressions.py --benchmark-enable --benchmark-only
+bench-save: build
+	$(TRACK) --benchmark-autosave
+
+bench-compare: build
+	$(TRACK) --benchmark-compare --benchmark-sort=name
 
 # --- packages ----------------------------------------------------------------------------------
 

@@ -1,0 +1,74 @@
+"""Benchmarks to compare one's own change with what was before, on one's own machine.
+
+    make bench-save                  # before: measure and keep the numbers
+    make bench-compare               # after: measure again, beside the last kept numbers
+
+Each measures a whole batch (a single call is shorter than the timer's own cost) and checks its
+answer. The comparison with twins and peers is in bench_*.py.
+"""
+
+from functools import partial
+
+import numpy as np
+import pytest
+from bench_cells import FANOUTS, half_occupied, shared_cluster
+
+from hivecore.cells import BuddyAllocator, VirtualClusters
+from hivecore.sim import Workload
+from hivecore.sim.engine import run
+from hivecore.sim.policies import Cells
+from hivecore.traces import generate
+
+
+@pytest.fixture(scope="module")
+def occupied():
+    return half_occupied(512)
+
+
+def fresh_copy(allocator):
+    """The arguments of a round: every round starts from the same state."""
+    return (allocator.copy(),), {}
+
+
+def test_pairs_of_release_and_allocate(benchmark, occupied):
+    allocator, (levels, cells) = occupied
+    batch = list(zip(levels[:1000], cells[:1000], strict=True))
+
+    def pairs(branch):
+        return [(branch.release(*cell), branch.allocate(cell[0]))[1] for cell in batch]
+
+    fresh = partial(fresh_copy, allocator)
+    assert min(benchmark.pedantic(pairs, setup=fresh, rounds=50)) >= 0
+
+
+def test_a_batch_of_allocations(benchmark, occupied):
+    allocator, _ = occupied
+    levels = np.random.default_rng(2).integers(1, 5, 5000)
+    fresh = partial(fresh_copy, allocator)
+    cells = benchmark.pedantic(lambda b: b.allocate_many(levels), setup=fresh, rounds=50)
+    assert (cells >= 0).sum() > 1000
+
+
+def test_restoring_a_saved_allocator(benchmark, occupied):
+    saved = occupied[0].to_bytes()
+    assert benchmark(BuddyAllocator.from_bytes, saved).fanouts == tuple(FANOUTS)
+
+
+def test_requests_of_tenants(benchmark):
+    clusters, held = shared_cluster(VirtualClusters, 64)
+
+    def requests():
+        for position in range(0, 500, 5):
+            cell = held[position]
+            clusters.release(cell)
+            held[position] = clusters.allocate(cell.virtual_cluster, cell.chain, cell.level)
+
+    benchmark(requests)
+    clusters.check()
+
+
+def test_replaying_a_trace(benchmark):
+    nodes = {"a": 9, "b": 14}
+    work = Workload.of(generate(nodes, jobs=2000, seed=0), nodes)
+    outcome = benchmark(lambda: run(work, Cells(work), np.array([])))
+    assert np.isfinite(outcome.start).all()
