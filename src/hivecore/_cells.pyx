@@ -159,6 +159,7 @@ cdef extern from "cells/virtual_clusters.hpp" namespace "hivecore::cells" nogil:
 # A batch of more elements than this takes about 20 microseconds: worth giving up the GIL for.
 cdef enum:
     LONG_BATCH = 4096
+    LONG_GANG = 64
 
 
 cdef inline int64_t as_int64(object value, str name) except? -1:
@@ -550,9 +551,10 @@ cdef class BuddyAllocator:
         fanouts = struct.unpack_from(f"<{levels - 1}I", payload, 8)
         for fanout in reversed(fanouts):
             sizes.append(sizes[-1] * fanout)
-        cdef size_t count = sum([(size + 63) // 64 for size in sizes])
-        if len(payload) != start + 8 * count:
+        words_needed = sum([(size + 63) // 64 for size in sizes])
+        if len(payload) != start + 8 * words_needed:
             raise CorruptStateError("data: the bitmaps have not the length that the shape demands")
+        cdef size_t count = words_needed
         cdef BuddyAllocator allocator
         try:
             allocator = BuddyAllocator(fanouts, roots)
@@ -583,8 +585,17 @@ cdef class BuddyAllocator:
         return f"BuddyAllocator({list(self.fanouts)}, roots={self.roots})"
 
 
+# Not Cython's own conversion of a list: that does not survive running out of memory.
+cdef int append_all(vector[int64_t]& flat, values) except -1:
+    for value in values:
+        flat.push_back(value)
+    return 0
+
+
 cdef int add_shape(Shapes& shapes, fanouts, roots) except -1:
-    cdef vector[CellIndex] flat = fanouts
+    cdef vector[CellIndex] flat
+    for fanout in fanouts:
+        flat.push_back(fanout)
     shapes.emplace_back(Fanouts(flat.data(), flat.size()), roots)
     return 0
 
@@ -596,7 +607,8 @@ def shortfall(fanouts, roots, owned, /):
     """
     cdef Shapes shapes
     add_shape(shapes, fanouts, roots)
-    cdef vector[int64_t] counts = owned
+    cdef vector[int64_t] counts
+    append_all(counts, owned)
     cdef int64_t missing = 0
     cdef int level = Clusters.shortfall(shapes[0], Values(counts.data(), counts.size()), missing)
     return None if level < 0 else (level, missing)
@@ -641,9 +653,12 @@ cdef class VirtualClusters:
         """
         cdef vector[int64_t] handles
         cdef vector[Preemption] preempted
-        cdef Outcome outcome = self.kernel.allocate(
-            tenant, chain, level, count, handles, preempted
-        )
+        cdef Outcome outcome
+        if count <= LONG_GANG:
+            outcome = self.kernel.allocate(tenant, chain, level, count, handles, preempted)
+        else:
+            with nogil:
+                outcome = self.kernel.allocate(tenant, chain, level, count, handles, preempted)
         if outcome != Outcome.ok:
             return outcome != Outcome.quota_exceeded
         return (
@@ -654,7 +669,13 @@ cdef class VirtualClusters:
     def allocate_opportunistic(self, int tenant, int chain, int level, int64_t count, /):
         """Allocate idle cells, all or nothing: a list as of ``allocate``, or ``None``."""
         cdef vector[int64_t] handles
-        if self.kernel.allocate_opportunistic(tenant, chain, level, count, handles) != Outcome.ok:
+        cdef Outcome outcome
+        if count <= LONG_GANG:
+            outcome = self.kernel.allocate_opportunistic(tenant, chain, level, count, handles)
+        else:
+            with nogil:
+                outcome = self.kernel.allocate_opportunistic(tenant, chain, level, count, handles)
+        if outcome != Outcome.ok:
             return None
         return [self.describe(handle) for handle in handles]
 
@@ -664,11 +685,14 @@ cdef class VirtualClusters:
 
     def release_many(self, handles, /):
         """Release all, or nothing: the position of the first that is not live, or -1."""
-        cdef vector[int64_t] flat = handles
+        cdef vector[int64_t] flat
+        append_all(flat, handles)
         return self.kernel.release_many(Values(flat.data(), flat.size()))
 
     def set_health(self, int chain, CellIndex first_leaf, CellIndex end_leaf, bint healthy, /):
         """Mark the leaves of a range as healthy or bad."""
+        if not first_leaf < end_leaf <= self.kernel.chain(chain).shape().size[0]:
+            raise ValueError(f"leaves {first_leaf} to {end_leaf} are not in the chain")
         self.kernel.set_health(chain, first_leaf, end_leaf, healthy)
 
     def bad_leaves(self, int chain, /):
@@ -703,8 +727,19 @@ cdef class VirtualClusters:
         cdef VirtualClusters other = VirtualClusters.__new__(VirtualClusters, [], 0, [])
         del other.kernel
         other.kernel = NULL
-        other.kernel = new Clusters(self.kernel[0])
+        with nogil:
+            other.kernel = new Clusters(self.kernel[0])
         return other
+
+    def handles(self):
+        """Every live handle, in the order of the slots."""
+        cdef vector[Allocation] copied = self.kernel.slots()
+        cdef int64_t slot
+        live = []
+        for slot in range(<int64_t> copied.size()):
+            if copied[slot].live:
+                live.append((<int64_t> copied[slot].generation) << 32 | slot)
+        return live
 
     def save(self):
         """Every slot as (live, generation, tenant, chain, level, cell, owned level, virtual cell),
@@ -732,11 +767,16 @@ cdef class VirtualClusters:
             one.cell, one.owned_level, one.virtual_cell,
         ) in slots:
             saved.push_back(one)
-        return self.kernel.restore(saved, free_slots)
+        cdef vector[int32_t] reuse
+        for slot in free_slots:
+            reuse.push_back(slot)
+        return self.kernel.restore(saved, reuse)
 
     def check(self):
         """Audit every invariant; raises ``InvariantError``."""
-        cdef string fault = self.kernel.audit()
+        cdef string fault
+        with nogil:
+            fault = self.kernel.audit()
         if not fault.empty():
             raise InvariantError(fault.decode())
 

@@ -141,3 +141,86 @@ def test_d9_a_chain_that_nobody_owns_cells_of_is_no_problem():
     with pytest.raises(QuotaExceededError):
         clusters.allocate("A", "unused", "gpu")
     assert clusters.allocate("A", "used", "row").index == 0
+
+
+def small(fanouts, roots, **owned):
+    """A chain of gpu, pair and node; `owned` are the cells of one tenant."""
+    levels = ["gpu", "pair", "node"][: len(fanouts) + 1]
+    return VirtualClusters(ClusterSpec({"c": Chain(levels, fanouts, roots)}, {"A": {"c": owned}}))
+
+
+def test_a_split_goes_to_the_child_without_opportunistic_work():
+    clusters = small([2], 1, gpu=1)
+    spare = clusters.allocate_opportunistic_many("A", "c", "gpu", 2)
+    clusters.release(spare[0])
+    assert clusters.allocate("A", "c", "gpu").index == spare[0].index == 1
+
+
+def test_an_owned_cell_is_bound_to_the_healthiest_hardware():
+    clusters = small([2], 2, pair=2)
+    clusters.set_health("c", ("gpu", 0), False)
+    assert clusters.allocate("A", "c", "gpu").index == 2
+    clusters.allocate_many("A", "c", "gpu", 2)  # GPU 3, then the good half of pair 0
+    with pytest.raises(NoHealthyCellError):
+        clusters.allocate("A", "c", "gpu")
+
+
+def test_inside_an_owned_cell_the_healthiest_part_comes_first():
+    clusters = small([2, 2], 1, node=1)
+    clusters.set_health("c", ("gpu", 0), False)
+    assert clusters.allocate("A", "c", "gpu").index == 2
+
+
+def test_a_request_is_not_served_by_hardware_that_is_bad_in_part():
+    unbound = small([2, 2], 1, node=1)
+    unbound.set_health("c", ("gpu", 0), False)
+    unbound.set_health("c", ("gpu", 2), False)
+    bound = small([2, 2], 1, node=1)
+    bound.allocate("A", "c", "pair")
+    bound.set_health("c", ("gpu", 2), False)
+    for clusters in (unbound, bound):
+        with pytest.raises(NoHealthyCellError):
+            clusters.allocate("A", "c", "pair")
+
+
+def test_another_owned_cell_serves_where_the_first_has_bad_hardware_left():
+    clusters = small([2], 2, pair=2)
+    held = clusters.allocate_many("A", "c", "gpu", 3)
+    clusters.release(held[1])
+    clusters.set_health("c", ("gpu", held[1].index), False)
+    cell = clusters.allocate("A", "c", "gpu")
+    assert (cell.index, cell.virtual_index) == (3, 3)
+
+
+def test_a_gang_that_bad_hardware_refuses_leaves_nothing_bound():
+    clusters = small([2], 2, pair=2)
+    clusters.set_health("c", ("pair", 0), False)
+    before = clusters.to_bytes()
+    with pytest.raises(NoHealthyCellError):
+        clusters.allocate_many("A", "c", "pair", 2)
+    assert clusters.to_bytes() == before
+    assert clusters.free_counts("c").tolist() == [0, 2]
+    assert clusters.surplus("c") == {"gpu": 0, "pair": 0}
+
+
+def test_opportunistic_work_goes_where_guaranteed_work_would_go_last():
+    beside_a_root = small([2], 2, pair=1)
+    beside_a_root.allocate("A", "c", "gpu")  # GPU 1 is idle, but A would use it next
+    assert beside_a_root.allocate_opportunistic("A", "c", "gpu").index == 3
+    highest = small([2], 3, gpu=1)
+    highest.allocate("A", "c", "gpu")  # GPU 1 is listed below the pairs 1 and 2
+    assert highest.allocate_opportunistic("A", "c", "gpu").index == 5
+    inside = small([2, 2], 1, node=1)
+    pair = inside.allocate("A", "c", "pair")
+    inside.allocate("A", "c", "gpu")
+    inside.release(pair)  # pair 0 is unbound again, pair 1 is in use in part
+    assert inside.allocate_opportunistic("A", "c", "gpu").index == 1
+
+
+def test_owned_cells_far_apart_are_all_tried():
+    clusters = small([2], 200, pair=200)
+    gpus = clusters.allocate_many("A", "c", "gpu", 400)
+    clusters.release_many(gpus[1::2])
+    for cell in gpus[1:-1:2]:
+        clusters.set_health("c", ("gpu", cell.index), False)
+    assert clusters.allocate("A", "c", "gpu").virtual_index == 399

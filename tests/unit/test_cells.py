@@ -2,7 +2,10 @@
 
 import contextlib
 import copy
+import gc
+import json
 import pickle
+import struct
 import sys
 import threading
 from dataclasses import replace
@@ -10,6 +13,8 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from hivecore import _cells
+from hivecore._sealed import seal
 from hivecore.cells import BuddyAllocator, Cell, Chain, ClusterSpec, VirtualClusters
 from hivecore.errors import (
     CorruptStateError,
@@ -426,13 +431,160 @@ def test_explain_names_the_reason_and_the_cheapest_release():
     why = clusters.explain("A", "c", "node")
     assert (why.fits, why.available, why.owned) == (False, 0, {"node": 2})
     assert why.release == (clusters.cells()[1], clusters.cells()[2]) != (node,)
-    assert why.reason == "of the cells that 'A' owns, no whole 'node' is free"
+    assert why.reason == "no whole 'node' of the cells that 'A' owns is free"
     assert clusters.explain("A", "c", "gpu").fits
     clusters.allocate("A", "c", "gpu")
     assert clusters.explain("A", "c", "gpu").release == (gpu,)
     clusters.release_many(clusters.cells())
     clusters.set_health("c", range(16), False)
     assert "16 leaves of chain 'c' are marked bad" in clusters.explain("A", "c", "gpu").reason
+
+
+def test_the_caller_cannot_change_the_specification_afterwards():
+    chains = {"c": Chain(["gpu", "node"], [4], 2)}
+    spec = ClusterSpec(chains, {"A": {"c": {"node": 1}}})
+    clusters = VirtualClusters(spec)
+    for mine in (spec, clusters.spec):
+        mine.chains["c"] = Chain(["gpu", "node"], [4], 2**24)
+        mine.virtual_clusters["A"]["c"]["node"] = 7
+    with pytest.raises(ValueError, match="not a range of leaves 0 to 7"):
+        clusters.set_health("c", range(2**26), False)
+    assert clusters.explain("A", "c", "node").owned == {"node": 1}
+    assert VirtualClusters.from_bytes(clusters.to_bytes()).spec.chains == chains
+
+
+def test_a_finalizer_may_release_a_cell_while_the_cluster_is_at_work():
+    clusters = two_tenants()
+
+    class Job:
+        def __init__(self):
+            self.cell = clusters.allocate("A", "c", "gpu")
+            self.itself = self  # so that only the garbage collector ends it
+
+        def __del__(self):
+            clusters.release(self.cell)
+
+    before = gc.get_threshold()
+    gc.set_threshold(1, 1, 1)
+    try:
+        for _ in range(50):
+            Job()
+            while not clusters.fits("A", "c", "gpu"):
+                gc.collect()
+            clusters.release_many(clusters.allocate_many("B", "c", "gpu", 4))
+    finally:
+        gc.set_threshold(*before)
+    gc.collect()
+    assert clusters.cells() == ()
+    clusters.check()
+
+
+def test_an_interrupted_request_gives_its_cells_back(monkeypatch):
+    clusters = two_tenants()
+    spare = clusters.allocate_opportunistic_many("B", "c", "node", 4)
+    start, made = clusters.surplus("c"), []
+
+    def interrupted(*fields):
+        if len(made) == 2:
+            raise KeyboardInterrupt
+        made.append(Cell(*fields))
+        return made[-1]
+
+    monkeypatch.setattr("hivecore.cells.virtual_clusters.Cell", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        clusters.allocate_many("A", "c", "gpu", 5)
+    monkeypatch.undo()
+    clusters.check()
+    assert clusters.surplus("c") == start
+    assert set(clusters.cells()) < set(spare)
+    assert VirtualClusters.from_bytes(clusters.to_bytes()).cells() == clusters.cells()
+
+
+def test_the_kernel_refuses_to_release_a_handle_twice_and_changes_nothing():
+    kernel = _cells.VirtualClusters([([2], 2)], 1, [(0, 0, 1, 2)])
+    (first, *_), (second, *_) = kernel.allocate(0, 0, 0, 2)[0]
+    before = kernel.save()[0].tolist()
+    assert kernel.release_many([first, second, first]) == 2
+    assert kernel.release_many([second, first + 5]) == 1
+    assert kernel.save()[0].tolist() == before
+    kernel.check()
+    assert kernel.release_many([first, second]) == -1
+
+
+def test_a_refused_opportunistic_request_leaves_no_trace():
+    clusters = two_tenants()
+    clusters.allocate_opportunistic("A", "c", "gpu")
+    before = clusters.to_bytes()
+    for count in (4, 5, 2**31):
+        with pytest.raises(NoFreeCellError):
+            clusters.allocate_opportunistic_many("A", "c", "node", count)
+        assert clusters.to_bytes() == before
+
+
+def saved_clusters(slots, free=(), owned=None, chain=(["g", "n"], [4], 32)):
+    """Bytes of a state that `to_bytes` need not have written, with a valid envelope."""
+    state = {
+        "chains": {"c": chain},
+        "virtual_clusters": owned or {"A": {"c": {"n": 1}}},
+        "slots": slots,
+        "free_slots": list(free),
+        "order": [slot for slot, values in enumerate(slots) if values[0]],
+        "bad_leaves": [[]],
+    }
+    return seal(b"HCVC", 1, json.dumps(state).encode())
+
+
+# (live, generation, tenant, chain, level, cell, owned level or -1, virtual cell)
+@pytest.mark.parametrize(
+    "data",
+    [
+        saved_clusters([[1, 0, 0, 0, 1, 32, -1, 0]]),
+        saved_clusters([[1, 0, 0, 0, 0, 0, 1, 4]]),
+        saved_clusters([[1, 0, 0, 0, 0, 3, -1, 0], [1, 0, 0, 0, 0, 3, -1, 0]]),
+        saved_clusters([[1, 0, 0, 0, 0, 0, 1, 0], [1, 0, 0, 0, 0, 0, -1, 0]]),
+        saved_clusters([[1, 0, 0, 0, 1, 0, 1, 0], [1, 0, 0, 0, 0, 1, -1, 0]]),
+        saved_clusters([[1, 0, 0, 0, 1, 5, -1, 0], [1, 0, 0, 0, 0, 21, -1, 0]]),
+        saved_clusters([[0, 0, 0, 0, 0, 0, -1, 0]]),
+        saved_clusters([[0, 0, 0, 0, 0, 0, -1, 0]], free=[0, 0]),
+        saved_clusters([[1, 0, 0, 0, 0, 3, -1, 0]], free=[0]),
+        saved_clusters([], free=[-1]),
+        saved_clusters([], free=[2**40]),
+        saved_clusters(
+            [[1, 0, 0, 0, 1, 0, 1, 0], [1, 0, 0, 0, 0, 0, 0, 0]],
+            owned={"A": {"c": {"n": 1, "g": 1}}},
+        ),
+        saved_clusters([[1, 0, 0, 0, 0, 0, 1, 0], [1, 0, 0, 0, 0, 4, 1, 1]]),
+        saved_clusters(
+            [[1, 0, 0, 0, 0, 0, 0, 0], [1, 0, 0, 0, 0, 4, 0, 1]],
+            owned={"A": {"c": {"g": 2}}, "B": {"c": {"n": 1}}},
+            chain=(["g", "n"], [4], 2),
+        ),
+        saved_clusters([[1, 0, 0, 0, 0, 0, 0, 0]]),
+        saved_clusters([[1, 0, 0, 0, 0, 3.5, -1, 0]]),
+        saved_clusters([[1, 0, 9, 0, 0, 3, -1, 0]]),
+        seal(b"HCVC", 1, b"[" * 200_000),
+        seal(b"HCVC", 1, b"{}"),
+    ],
+)
+def test_impossible_states_of_virtual_clusters_are_refused(data):
+    with pytest.raises(CorruptStateError, match="data"):
+        VirtualClusters.from_bytes(data)
+
+
+@pytest.mark.parametrize(
+    "payload",
+    [
+        struct.pack("<IIQQ", 1, 65, 0, 1 << 1),  # a cell past the end of the level
+        struct.pack("<IIIQQ", 2, 1, 2, 1, 1),  # a leaf inside an allocated cell
+        struct.pack("<IIII", 3, 2**31 + 1, 2**31 + 2, 2**31 + 2),
+        struct.pack("<II", 17, 1),
+        struct.pack("<II", 0, 1),
+        struct.pack("<IIIQQ", 2, 1, 0, 1, 1),
+    ],
+)
+def test_impossible_states_of_an_allocator_are_refused(payload):
+    with pytest.raises(CorruptStateError, match="data"):
+        BuddyAllocator.from_bytes(seal(b"HCBA", 1, payload))
 
 
 def test_every_error_is_a_hivecore_error():

@@ -1,8 +1,9 @@
 """Virtual clusters: tenants own cells, and what a tenant owns it can always have (HiveD)."""
 
+import copy
 import json
 import threading
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import Any, NamedTuple, Self
 
 import numpy as np
@@ -16,6 +17,7 @@ from hivecore.cells.cluster_spec import Chain, ClusterSpec
 from hivecore.cells.explanation import Explanation, cheapest_release
 from hivecore.errors import (
     CorruptStateError,
+    InvariantError,
     NoFreeCellError,
     NoHealthyCellError,
     NotAllocatedError,
@@ -35,10 +37,10 @@ class _ChainNames(NamedTuple):
 class VirtualClusters:
     """Allocates physical cells to tenants that own cells, so that no tenant breaks a guarantee.
 
-    Each tenant uses the cells that it owns as it would a private cluster: which requests are
-    served, and by which virtual cell, depends on this tenant's own requests alone. An owned cell
-    is bound to a physical cell while a part of it is in use. A request within what the tenant
-    owns is always served, as long as the hardware is healthy (Theorem 1 of HiveD).
+    While the hardware is healthy, each tenant uses the cells that it owns as it would a private
+    cluster: which requests are served, and by which virtual cell, depends on this tenant's own
+    requests alone, and a request within what the tenant owns is always served (Theorem 1 of
+    HiveD). An owned cell is bound to a physical cell while a part of it is in use.
 
     :param spec: the chains and the tenants' assignments.
     :raises InfeasibleAssignmentError: the assignments do not fit; names chain, level and by how
@@ -46,9 +48,11 @@ class VirtualClusters:
     :raises TypeError: ``spec`` is not a `ClusterSpec`.
 
     Deterministic: virtual cells by lowest level, then index; physical cells for them by health,
-    then fewest opportunistic leaves, then lowest index. A request costs O(sum of the fan-outs of
-    the levels that it passes). Memory: about 30 bytes per leaf for five levels. One object may be
-    used by several threads: calls take turns. Source: HiveD (OSDI'20), sections 3 and 4.
+    then fewest opportunistic leaves, then lowest index. The cells of one request are chosen one
+    after the other. A cell costs O(sum of the fan-outs of the levels that it passes), and as much
+    for each opportunistic cell that gives way. Memory: about 35 bytes per leaf for five levels,
+    and some hundred per allocation. One object may be used by several threads: calls take turns.
+    Source: HiveD (OSDI'20), sections 3 and 4.
 
     >>> spec = ClusterSpec(
     ...     chains={"V100": Chain(["gpu", "pair", "node"], fanouts=[2, 2], roots=2)},
@@ -64,12 +68,20 @@ class VirtualClusters:
     >>> node.leaves, node.preempted == (spare,)
     (range(4, 8), True)
     >>> clusters.explain("A", "V100", "gpu").reason
-    "all of the cells that 'A' owns are in use"
+    "no whole 'gpu' of the cells that 'A' owns is free"
     """
 
     def __init__(self, spec: ClusterSpec) -> None:
         if not isinstance(spec, ClusterSpec):
             raise TypeError(f"spec must be a ClusterSpec, not {type(spec).__name__}")
+        # A copy of its own: the mappings of the caller's specification can still change.
+        spec = ClusterSpec(
+            {
+                name: Chain(chain.levels, chain.fanouts, chain.roots)
+                for name, chain in spec.chains.items()
+            },
+            copy.deepcopy(spec.virtual_clusters),
+        )
         spec.check_feasible()
         self._spec = spec
         self._tenants = {name: i for i, name in enumerate(spec.virtual_clusters)}
@@ -97,12 +109,13 @@ class VirtualClusters:
         shapes = [(chain.fanouts, chain.roots) for chain in spec.chains.values()]
         self._kernel = _cells.VirtualClusters(shapes, len(self._tenants), assignments)
         self._live: dict[int, Cell] = {}
-        self._lock = threading.Lock()
+        # Reentrant: a finalizer may release a cell while this thread is at work here.
+        self._lock = threading.RLock()
 
     @property
     def spec(self) -> ClusterSpec:
-        """What the cluster is made of and who owns which cells."""
-        return self._spec
+        """What the cluster is made of and who owns which cells: a copy."""
+        return copy.deepcopy(self._spec)
 
     # --- requests
 
@@ -131,18 +144,7 @@ class VirtualClusters:
             answer = self._kernel.allocate(tenant, names.number, row, count)
             if isinstance(answer, bool):
                 raise self._refusal(answer, virtual_cluster, chain, level, count)
-            cells, victims = answer
-            preempted: dict[int, tuple[Cell, ...]] = {}
-            for handle, position in victims:
-                preempted[position] = (*preempted.get(position, ()), self._live.pop(handle))
-            return tuple(
-                [
-                    self._hand_out(
-                        virtual_cluster, chain, names, row, cell, preempted.get(position, ())
-                    )
-                    for position, cell in enumerate(cells)
-                ]
-            )
+            return self._hand_out(virtual_cluster, chain, names, row, *answer)
 
     def allocate_opportunistic(self, virtual_cluster: str, chain: str, level: str) -> Cell:
         """Allocate an idle, healthy cell of anybody; guaranteed requests may take it back.
@@ -168,14 +170,12 @@ class VirtualClusters:
         """
         tenant, names, row, count = self._request(virtual_cluster, chain, level, count)
         with self._lock:
-            cells = self._kernel.allocate_opportunistic(tenant, names.number, row, count)
-            if cells is None:
+            served = self._kernel.allocate_opportunistic(tenant, names.number, row, count)
+            if served is None:
                 raise NoFreeCellError(
                     f"chain {chain!r} has fewer than {count} idle healthy cells of level {level!r}"
                 )
-            return tuple(
-                self._hand_out(virtual_cluster, chain, names, row, cell, ()) for cell in cells
-            )
+            return self._hand_out(virtual_cluster, chain, names, row, served, [])
 
     def fits(self, virtual_cluster: str, chain: str, level: str, count: int = 1) -> bool:
         """Whether ``allocate_many`` would serve this request now.
@@ -192,13 +192,12 @@ class VirtualClusters:
     def release(self, cell: Cell) -> None:
         """Take back an allocated cell.
 
-        :raises NotAllocatedError: it is not allocated here (released, preempted or foreign).
+        :raises NotAllocatedError: it is not allocated here: released, preempted, or of another
+            cluster. Cells are compared by value: an equal one of a twin or copy is as good.
         :raises TypeError: ``cell`` is not a `Cell`.
         """
         with self._lock:
-            handle = self._handle_of(cell)
-            self._kernel.release_many((handle,))
-            del self._live[handle]
+            self._take_back([self._handle_of(cell)])
 
     def release_many(self, cells: Iterable[Cell]) -> None:
         """Take back allocated cells, all or none.
@@ -211,9 +210,7 @@ class VirtualClusters:
             handles = [self._handle_of(cell) for cell in cells]
             if len(set(handles)) != len(handles):
                 raise NotAllocatedError("cells names a cell twice")
-            self._kernel.release_many(handles)
-            for handle in handles:
-                del self._live[handle]
+            self._take_back(handles)
 
     # --- hardware
 
@@ -281,35 +278,33 @@ class VirtualClusters:
 
         :raises KeyError: an unknown tenant, chain or level.
 
-        Cost: O(the tenant's allocated cells).
+        Cost: O(allocated cells + leaves of the chain).
         """
-        fits = self.fits(virtual_cluster, chain, level)
         names, row = self._chain(chain), self._level(chain, level)
+        with self._lock:
+            fits = self.fits(virtual_cluster, chain, level)
+            available = self.available(virtual_cluster, chain, level)
+            bad = len(self._kernel.bad_leaves(names.number))
+            cells = list(self._live.values())
         owned = dict(self._spec.virtual_clusters[virtual_cluster].get(chain, {}))
-        available = self.available(virtual_cluster, chain, level)
         release: tuple[Cell, ...] = ()
         if fits:
             reason = "a cell that the tenant owns can serve it"
         elif available:
             reason = (
-                f"{virtual_cluster!r} owns a free cell, but only bad hardware could back it: "
-                f"{len(self.bad_leaves(chain))} leaves of chain {chain!r} are marked bad"
+                f"{virtual_cluster!r} owns a free cell, but the healthy hardware that could back "
+                f"it is owed to others: {bad} leaves of chain {chain!r} are marked bad"
             )
         elif not any(n and names.levels[name] >= row for name, n in owned.items()):
             reason = f"{virtual_cluster!r} owns no cell of level {level!r} or above"
         else:
-            mine = (cell for cell in self.cells() if cell.virtual_cluster == virtual_cluster)
+            reason = f"no whole {level!r} of the cells that {virtual_cluster!r} owns is free"
+            mine = (cell for cell in cells if cell.virtual_cluster == virtual_cluster)
             release = cheapest_release(
                 [cell for cell in mine if cell.chain == chain and not cell.opportunistic],
                 row,
                 names.levels,
                 names.leaves,
-            )
-            in_part = any(names.leaves[names.levels[c.level]] < names.leaves[row] for c in release)
-            reason = (
-                f"of the cells that {virtual_cluster!r} owns, no whole {level!r} is free"
-                if in_part
-                else f"all of the cells that {virtual_cluster!r} owns are in use"
             )
         return Explanation(fits, reason, owned, available, release)
 
@@ -322,7 +317,7 @@ class VirtualClusters:
             other._spec, other._tenants, other._chains = self._spec, self._tenants, self._chains
             other._kernel = self._kernel.copy()
             other._live = dict(self._live)
-            other._lock = threading.Lock()
+            other._lock = threading.RLock()
         return other
 
     def __copy__(self) -> Self:
@@ -363,13 +358,22 @@ class VirtualClusters:
 
         :raises CorruptStateError: they are damaged, or describe no possible state.
         :raises TypeError: ``data`` is not bytes.
+
+        A few bytes can describe a cluster of 2**31 leaves, which needs the memory of one.
         """
         payload = unseal(b"HCVC", 1, data)
         try:
             return cls._restore(json.loads(payload))
         except CorruptStateError:
             raise
-        except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:
+        except (
+            ArithmeticError,
+            AttributeError,
+            LookupError,
+            RecursionError,
+            TypeError,
+            ValueError,
+        ) as error:
             raise CorruptStateError(f"data: {error}") from error
 
     @classmethod
@@ -398,10 +402,11 @@ class VirtualClusters:
         if not clusters._kernel.restore(state["slots"], state["free_slots"]):
             raise CorruptStateError("data: the allocations contradict each other")
         for name, bad in zip(chain_names, state["bad_leaves"], strict=True):
-            for leaf in bad:
-                clusters.set_health(name, (clusters._chains[name].names[0], leaf), False)
+            for leaves in _as_ranges(bad):
+                clusters.set_health(name, leaves, False)
         for handle in state["order"]:
-            clusters._hand_out(*described[handle], ())
+            tenant_name, chain_name, names, row, cell = described[handle]
+            clusters._hand_out(tenant_name, chain_name, names, row, [cell], [])
         return clusters
 
     def check(self) -> None:
@@ -411,6 +416,11 @@ class VirtualClusters:
         """
         with self._lock:
             self._kernel.check()
+            if sorted(self._kernel.handles()) != sorted(self._live):
+                raise InvariantError("the cells handed out are not those that are allocated")
+
+    def __sizeof__(self) -> int:
+        return object.__sizeof__(self) + self._kernel.__sizeof__()
 
     # --- names and numbers
 
@@ -464,38 +474,76 @@ class VirtualClusters:
         chain: str,
         names: _ChainNames,
         row: int,
-        described: tuple[int, int, int, int],
-        preempted: tuple[Cell, ...],
-    ) -> Cell:
-        handle, index, owned_row, virtual_index = described
-        leaves = names.leaves[row]
-        cell = Cell(
-            handle,
-            virtual_cluster,
-            chain,
-            names.names[row],
-            index,
-            owned_row < 0,
-            range(index * leaves, (index + 1) * leaves),
-            None if owned_row < 0 else names.names[owned_row],
-            virtual_index,
-            preempted,
-        )
-        self._live[handle] = cell
-        return cell
+        served: list[tuple[int, int, int, int]],
+        victims: list[tuple[int, int]],
+    ) -> tuple[Cell, ...]:
+        """The cells that the kernel has just allocated, entered in the books.
+
+        Interrupted, it gives them back, for nobody has got them.
+        """
+        try:
+            preempted: dict[int, list[Cell]] = {}
+            for handle, position in victims:
+                gone = self._live.pop(handle, None)
+                if gone is not None:  # it may be of a call that this one interrupted
+                    preempted.setdefault(position, []).append(gone)
+            leaves, level = names.leaves[row], names.names[row]
+            cells = []
+            for position, (handle, index, owned_row, virtual_index) in enumerate(served):
+                cell = Cell(
+                    handle,
+                    virtual_cluster,
+                    chain,
+                    level,
+                    index,
+                    owned_row < 0,
+                    range(index * leaves, (index + 1) * leaves),
+                    None if owned_row < 0 else names.names[owned_row],
+                    virtual_index,
+                    tuple(preempted[position]) if position in preempted else (),
+                )
+                self._live[handle] = cell
+                cells.append(cell)
+            return tuple(cells)
+        except BaseException:
+            for handle, _ in victims:
+                self._live.pop(handle, None)
+            self._take_back([handle for handle, *_ in served])
+            raise
+
+    def _take_back(self, handles: list[int]) -> None:
+        try:
+            position = self._kernel.release_many(handles)
+        finally:
+            for handle in handles:
+                self._live.pop(handle, None)
+        if position >= 0:
+            raise InvariantError(f"cell {handles[position]} was handed out, but not allocated")
 
     def _handle_of(self, cell: Cell) -> int:
         if not isinstance(cell, Cell):
             raise TypeError(f"cell must be a Cell, not {type(cell).__name__}")
         live = self._live.get(cell.id)
-        if live is not cell and live != cell:
+        if live is None or (live is not cell and live != cell):
             raise NotAllocatedError(f"{cell} is not allocated here")
-        return cell.id
+        return live.id
 
     def _refusal(
         self, within_quota: bool, virtual_cluster: str, chain: str, level: str, count: int
     ) -> Exception:
-        wanted = f"{count} cells of level {level!r} in chain {chain!r}"
+        wanted = f"{count} of level {level!r} in chain {chain!r}"
         if within_quota:
-            return NoHealthyCellError(f"{virtual_cluster!r} asks for {wanted}: only bad hardware")
+            return NoHealthyCellError(
+                f"{virtual_cluster!r} asks for {wanted}: the healthy hardware that could back "
+                "them is in use or owed to others"
+            )
         return QuotaExceededError(f"{virtual_cluster!r} owns too few free cells for {wanted}")
+
+
+def _as_ranges(ascending: list[int]) -> Iterator[range]:
+    """Runs of consecutive integers."""
+    start = 0
+    for end in range(1, len(ascending) + 1):
+        if end == len(ascending) or ascending[end] != ascending[end - 1] + 1:
+            yield range(ascending[start], ascending[end - 1] + 1)
+            start = end

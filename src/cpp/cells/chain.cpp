@@ -315,6 +315,20 @@ void Chain::append_overlapping(int level, CellIndex cell, std::vector<std::int32
     }
 }
 
+bool Chain::is_idle(int level, CellIndex cell) const {
+    if (rows_[level].idle[cell] != level + 1) {
+        return false;
+    }
+    while (level < shape_.top()) {
+        cell = shape_.parent(level, cell);
+        ++level;
+        if (rows_[level].user[cell] != 0) {
+            return false;
+        }
+    }
+    return true;
+}
+
 std::int64_t Chain::find_idle(int level) const {
     for (const bool listed : {true, false}) {
         for (int source = shape_.levels; source-- > level;) {
@@ -458,9 +472,23 @@ bool Chain::orders_hold(int level) const {
 }
 
 std::string Chain::audit() const {
-    for (int level = 0; level < shape_.levels; ++level) {
+    CellIndex bad = 0;
+    for (const std::uint8_t healthy : rows_[0].healthy) {
+        bad += healthy == 0;
+    }
+    if (bad != bad_leaves_) {
+        return "the count of bad leaves is wrong";
+    }
+    std::vector<bool> used_above;  // per cell of the level above: it or a cell around it is used
+    for (int level = shape_.levels; level-- > 0;) {
         const std::string where = " of level " + std::to_string(level + 1);
+        std::vector<bool> used(shape_.size[level]);
         for (CellIndex cell = 0; cell < shape_.size[level]; ++cell) {
+            const bool around = level < shape_.top() && used_above[shape_.parent(level, cell)];
+            if (around && rows_[level].user[cell] != 0) {
+                return "cell " + std::to_string(cell) + where + ": a cell around it is used too";
+            }
+            used[cell] = around || rows_[level].user[cell] != 0;
             const std::string fault = audit_cell(level, cell);
             if (!fault.empty()) {
                 return "cell " + std::to_string(cell) + where + ": " + fault;
@@ -472,8 +500,17 @@ std::string Chain::audit() const {
         if (surplus()[level] < 0) {
             return "safety is broken: S" + where + " is " + std::to_string(surplus()[level]);
         }
+        used_above = std::move(used);
     }
     return {};
+}
+
+std::uint64_t Chain::occupied_cells() const {
+    std::uint64_t total = 0;
+    for (const Row& row : rows_) {
+        total += row.user.size() - std::count(row.user.begin(), row.user.end(), 0);
+    }
+    return total;
 }
 
 std::uint64_t Chain::bytes() const {

@@ -26,8 +26,8 @@
 // negative. A split from level i down to level p lowers S by one on the levels above p up to i,
 // so it is done only where all of those are at least one.
 //
-// Cost: O(sum of the fan-outs on the way) per call. Memory: about 27 bytes per leaf for five
-// levels; fixed at construction.
+// Cost: O(sum of the fan-outs on the way) per call, and as much per opportunistic cell that gives
+// way. Memory: about 27 bytes per leaf for five levels, 71 for sixteen; fixed at construction.
 #pragma once
 
 #include <array>
@@ -81,18 +81,20 @@ class Chain {
     // first, the most opportunistic leaves, the highest index; below the host likewise, unbound
     // children first. -1 when no cell of the level is idle and healthy.
     std::int64_t find_idle(int level) const;
-    bool is_idle(int level, CellIndex cell) const { return rows_[level].idle[cell] == level + 1; }
+    // Whether the cell is healthy and no user overlaps it.
+    bool is_idle(int level, CellIndex cell) const;
+    // The cell's occupation goes on under another user.
+    void rename_user(int level, CellIndex cell, std::int32_t user) {
+        rows_[level].user[cell] = user;
+    }
 
     // --- health
 
     void set_health(CellIndex first_leaf, CellIndex end_leaf, bool healthy);
     std::int32_t user(int level, CellIndex cell) const { return rows_[level].user[cell]; }
+    std::uint64_t occupied_cells() const;
     bool all_healthy() const { return bad_leaves_ == 0; }
-    CellIndex bad_leaves() const { return bad_leaves_; }
     bool leaf_healthy(CellIndex leaf) const { return rows_[0].healthy[leaf] != 0; }
-    bool cell_healthy(int level, CellIndex cell) const {
-        return rows_[level].healthy[cell] == level + 1;
-    }
 
     // Empty when all invariants hold, else what is wrong. O(cells).
     std::string audit() const;

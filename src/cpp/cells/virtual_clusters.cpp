@@ -1,8 +1,17 @@
 #include "cells/virtual_clusters.hpp"
 
 #include <algorithm>
+#include <array>
+#include <limits>
 
 namespace hivecore::cells {
+
+namespace {
+
+// Occupies cells of a request that is not yet sure of all of its cells.
+constexpr std::int32_t kNobody = std::numeric_limits<std::int32_t>::max();
+
+}  // namespace
 
 VirtualClusters::VirtualClusters(std::span<const Shape> chains, int tenants,
                                  std::span<const Assignment> assignments)
@@ -169,12 +178,21 @@ bool VirtualClusters::bind_all(std::vector<Allocation>& batch) {
 
 // --- handles
 
+void VirtualClusters::reserve_slots(std::size_t count) {
+    const std::size_t needed = slots_.size() + count;
+    for (std::size_t capacity = std::min(slots_.capacity(), free_slots_.capacity());
+         capacity < needed;) {
+        capacity = std::max(needed, 2 * capacity);
+        slots_.reserve(capacity);
+        free_slots_.reserve(capacity);
+    }
+}
+
 std::int64_t VirtualClusters::store(const Allocation& allocation) {
     std::int32_t slot;
     if (free_slots_.empty()) {
         slot = static_cast<std::int32_t>(slots_.size());
         slots_.emplace_back();
-        free_slots_.reserve(slots_.capacity());
     } else {
         slot = free_slots_.back();
         free_slots_.pop_back();
@@ -188,8 +206,10 @@ std::int64_t VirtualClusters::store(const Allocation& allocation) {
 
 void VirtualClusters::drop(std::int32_t slot) {
     slots_[slot].live = false;
-    slots_[slot].generation = (slots_[slot].generation + 1) & 0x7fffffff;
-    free_slots_.push_back(slot);
+    if (slots_[slot].generation != kLastGeneration) {
+        ++slots_[slot].generation;
+        free_slots_.push_back(slot);  // never beyond what reserve_slots has made room for
+    }
 }
 
 const Allocation* VirtualClusters::find(std::int64_t handle) const {
@@ -217,21 +237,36 @@ Outcome VirtualClusters::allocate(int tenant, int chain, int level, std::int64_t
     if (!bind_all(batch)) {
         return Outcome::no_healthy_cell;
     }
-    std::vector<std::int32_t> users;
-    for (std::size_t i = 0; i < batch.size(); ++i) {
-        users.clear();
-        chains_[chain].append_overlapping(level, batch[i].cell, users);
-        for (const std::int32_t user : users) {
-            const Allocation& victim = slots_[user - 1];
-            preempted.push_back({handle_of(user - 1), static_cast<std::int64_t>(i)});
-            chains_[chain].vacate(victim.level, victim.cell, true);
-            drop(user - 1);
+    try {
+        std::vector<std::int32_t> users;
+        for (std::size_t i = 0; i < batch.size(); ++i) {
+            users.clear();
+            chains_[chain].append_overlapping(level, batch[i].cell, users);
+            for (const std::int32_t user : users) {
+                preempted.push_back({handle_of(user - 1), static_cast<std::int64_t>(i)});
+            }
+        }
+        handles.reserve(batch.size());
+        reserve_slots(batch.size());
+    } catch (...) {
+        for (std::size_t i = batch.size(); i-- > 0;) {
+            unbind(batch[i]);
+        }
+        throw;
+    }
+    std::size_t gone = 0;
+    for (const Preemption& victim : preempted) {
+        const std::int32_t slot = user_of(victim.handle) - 1;
+        if (slots_[slot].live) {  // else it was in the way of an earlier cell, too
+            chains_[chain].vacate(slots_[slot].level, slots_[slot].cell, true);
+            drop(slot);
+            preempted[gone++] = victim;
         }
     }
+    preempted.resize(gone);
     for (const Allocation& allocation : batch) {
         const std::int64_t handle = store(allocation);
-        chains_[chain].occupy(level, allocation.cell,
-                              static_cast<std::int32_t>(handle & 0xffffffff) + 1, false);
+        chains_[chain].occupy(level, allocation.cell, user_of(handle), false);
         handles.push_back(handle);
     }
     return Outcome::ok;
@@ -265,24 +300,35 @@ Outcome VirtualClusters::allocate_opportunistic(int tenant, int chain, int level
     request.tenant = tenant;
     request.chain = chain;
     request.level = level;
-    const std::size_t before = handles.size();
+    Chain& shared = chains_[chain];
+    if (count > shared.shape().size[level]) {
+        return Outcome::no_idle_cell;
+    }
+    handles.reserve(static_cast<std::size_t>(count));
+    reserve_slots(static_cast<std::size_t>(count));
+    std::vector<CellIndex> cells;
+    cells.reserve(static_cast<std::size_t>(count));
     for (std::int64_t i = 0; i < count; ++i) {
-        const std::int64_t cell = chains_[chain].find_idle(level);
+        const std::int64_t cell = shared.find_idle(level);
         if (cell < 0) {
-            release_many(std::span(handles).subspan(before));
-            handles.resize(before);
+            for (const CellIndex taken : cells) {
+                shared.vacate(level, taken, true);
+            }
             return Outcome::no_idle_cell;
         }
-        request.cell = static_cast<CellIndex>(cell);
-        const std::int64_t handle = store(request);
-        chains_[chain].occupy(level, request.cell,
-                              static_cast<std::int32_t>(handle & 0xffffffff) + 1, true);
-        handles.push_back(handle);
+        cells.push_back(static_cast<CellIndex>(cell));
+        shared.occupy(level, cells.back(), kNobody, true);
+    }
+    for (const CellIndex cell : cells) {
+        request.cell = cell;
+        handles.push_back(store(request));
+        shared.rename_user(level, cell, user_of(handles.back()));
     }
     return Outcome::ok;
 }
 
 std::int64_t VirtualClusters::release_many(std::span<const std::int64_t> handles) {
+    reserve_slots(0);
     for (std::size_t i = 0; i < handles.size(); ++i) {
         if (find(handles[i]) == nullptr) {
             for (std::size_t done = 0; done < i; ++done) {
@@ -375,57 +421,98 @@ bool VirtualClusters::restore(std::span<const Allocation> slots,
             return false;
         }
     }
-    return std::find(seen.begin(), seen.end(), false) == seen.end();
+    for (std::size_t i = 0; i < slots_.size(); ++i) {
+        if (!seen[i] && (slots_[i].live || slots_[i].generation != kLastGeneration)) {
+            return false;
+        }
+    }
+    reserve_slots(0);
+    return true;
 }
 
 // --- audit
 
-std::string VirtualClusters::audit() const {
-    for (const Chain& chain : chains_) {
-        std::string fault = chain.audit();
-        if (!fault.empty()) {
-            return fault;
-        }
+std::string VirtualClusters::audit_pool(const Pool& pool) const {
+    std::string fault = pool.buddy.audit();
+    if (!fault.empty()) {
+        return "in a tenant's pool, " + fault;
     }
-    for (const Pool& pool : pools_) {
-        std::string fault = pool.buddy.audit();
-        if (!fault.empty()) {
-            return "in a tenant's pool, " + fault;
-        }
-        const Shape& shape = pool.buddy.shape();
-        for (int level = 0; level <= pool.level; ++level) {
-            for (CellIndex cell = 0; cell < shape.size[level]; ++cell) {
-                const std::int32_t bound = pool.bound_to[level][cell];
-                // Inside an allocated virtual cell nothing is bound; outside, what is in use is.
-                bool inside = false;
-                for (int above = level + 1; above <= pool.level; ++above) {
-                    inside = inside ||
-                             pool.buddy.is_allocated(above, shape.ancestor(level, cell, above));
-                }
-                const bool in_use = !inside && !pool.buddy.is_free(level, cell);
-                if ((bound != kUnbound) != in_use) {
-                    return "a virtual cell is bound, but not in use, or the reverse";
-                }
-                if (in_use && level < pool.level &&
-                    chains_[pool.chain].shape().parent(level, static_cast<CellIndex>(bound)) !=
-                        static_cast<CellIndex>(
-                            pool.bound_to[level + 1][shape.parent(level, cell)])) {
-                    return "a virtual cell is bound outside its parent's cell";
-                }
+    const Shape& shape = pool.buddy.shape();
+    for (int level = 0; level <= pool.level; ++level) {
+        for (CellIndex cell = 0; cell < shape.size[level]; ++cell) {
+            const std::int32_t bound = pool.bound_to[level][cell];
+            // Inside an allocated virtual cell nothing is bound; outside, what is in use is.
+            bool inside = false;
+            for (int above = level + 1; above <= pool.level; ++above) {
+                inside = inside ||
+                         pool.buddy.is_allocated(above, shape.ancestor(level, cell, above));
+            }
+            const bool in_use = !inside && !pool.buddy.is_free(level, cell);
+            if ((bound != kUnbound) != in_use) {
+                return "a virtual cell is bound, but not in use, or the reverse";
+            }
+            if (in_use && level < pool.level &&
+                static_cast<std::int32_t>(chains_[pool.chain].shape().parent(
+                    level, static_cast<CellIndex>(bound))) !=
+                    pool.bound_to[level + 1][shape.parent(level, cell)]) {
+                return "a virtual cell is bound outside its parent's cell";
             }
         }
     }
-    for (std::size_t i = 0; i < slots_.size(); ++i) {
-        const Allocation& allocation = slots_[i];
-        if (!allocation.live) {
-            continue;
+    return {};
+}
+
+// Every slot is live and occupies its cell, or waits once for its reuse, or is used up; and no
+// cell is occupied by anybody else.
+std::string VirtualClusters::audit_slots() const {
+    std::vector<bool> waiting(slots_.size());
+    for (const std::int32_t slot : free_slots_) {
+        if (slots_[slot].live || waiting[slot]) {
+            return "a free slot is live or listed twice";
         }
-        const Chain& chain = chains_[allocation.chain];
-        if (chain.user(allocation.level, allocation.cell) != static_cast<std::int32_t>(i) + 1) {
-            return "an allocation does not occupy its cell";
+        waiting[slot] = true;
+    }
+    std::uint64_t live = 0;
+    for (std::size_t i = 0; i < slots_.size(); ++i) {
+        const Allocation& slot = slots_[i];
+        if (slot.live) {
+            ++live;
+            if (chains_[slot.chain].user(slot.level, slot.cell) !=
+                static_cast<std::int32_t>(i) + 1) {
+                return "an allocation does not occupy its cell";
+            }
+        } else if (!waiting[i] && slot.generation != kLastGeneration) {
+            return "a free slot is not listed";
         }
     }
-    return {};
+    std::uint64_t occupied = 0;
+    for (const Chain& chain : chains_) {
+        occupied += chain.occupied_cells();
+    }
+    return occupied == live ? std::string() : "a cell is occupied by no allocation";
+}
+
+std::string VirtualClusters::audit() const {
+    std::vector<std::array<CellIndex, kMaxLevels>> owed(chains_.size());
+    for (const Pool& pool : pools_) {
+        std::string fault = audit_pool(pool);
+        if (!fault.empty()) {
+            return fault;
+        }
+        owed[pool.chain][pool.level] += pool.buddy.listed_count(pool.level);
+    }
+    for (std::size_t i = 0; i < chains_.size(); ++i) {
+        std::string fault = chains_[i].audit();
+        if (!fault.empty()) {
+            return fault;
+        }
+        for (int level = 0; level < chains_[i].shape().levels; ++level) {
+            if (owed[i][level] != chains_[i].owed(level)) {
+                return "the count of owned cells that are not bound is wrong";
+            }
+        }
+    }
+    return audit_slots();
 }
 
 std::uint64_t VirtualClusters::bytes() const {

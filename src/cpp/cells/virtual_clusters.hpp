@@ -7,9 +7,10 @@
 // the topology inside an owned cell is kept. Which free cell or child is a free choice (see
 // chain.hpp: the fewest opportunistic leaves), and opportunistic cells that overlap it give way.
 //
-// An allocation is named by a 64-bit handle: slot and generation; a stale handle is recognised.
-// Several cells are allocated in two phases: all are bound, which can be undone, and only then do
-// opportunistic cells give way.
+// An allocation is named by a 64-bit handle: slot and generation; a stale handle is recognised, and
+// a slot whose generations are used up is not used again.
+// Several cells are allocated in two phases: all are bound, one after the other, which can be
+// undone, and only then do opportunistic cells give way. What could run out of memory comes first.
 //
 // Tenants, chains and levels are numbered from 0, in range, checked by the caller.
 #pragma once
@@ -70,7 +71,7 @@ class VirtualClusters {
                      std::vector<std::int64_t>& handles, std::vector<Preemption>& preempted);
     Outcome allocate_opportunistic(int tenant, int chain, int level, std::int64_t count,
                                    std::vector<std::int64_t>& handles);
-    // What `allocate` would answer. Nothing changes; O(1) while all hardware is healthy.
+    // What `allocate` would answer. Nothing changes; O(levels * pools) while all is healthy.
     Outcome would_allocate(int tenant, int chain, int level, std::int64_t count);
 
     const Allocation* find(std::int64_t handle) const;
@@ -84,8 +85,6 @@ class VirtualClusters {
 
     // How many more cells of this level the tenant's pools can serve at once.
     std::int64_t capacity(int tenant, int chain, int level) const;
-    // Free virtual cells of one level, over the tenant's pools of the chain.
-    std::int64_t listed_virtual(int tenant, int chain, int level) const;
 
     // Saved state: every slot, and the free slots in the order of their reuse.
     const std::vector<Allocation>& slots() const { return slots_; }
@@ -99,6 +98,7 @@ class VirtualClusters {
     std::uint64_t bytes() const;
 
   private:
+    static constexpr std::int32_t kLastGeneration = 0x7fffffff;
     static constexpr std::int32_t kUnbound = -1;
 
     struct Pool {
@@ -116,8 +116,16 @@ class VirtualClusters {
     bool bind_at(const Allocation& allocation);
     void unbind(const Allocation& allocation);
     bool bind_all(std::vector<Allocation>& batch);
+    // Free virtual cells of one level, over the tenant's pools of the chain.
+    std::int64_t listed_virtual(int tenant, int chain, int level) const;
+    void reserve_slots(std::size_t count);
     std::int64_t store(const Allocation& allocation);
     void drop(std::int32_t slot);
+    static std::int32_t user_of(std::int64_t handle) {
+        return static_cast<std::int32_t>(handle & 0xffffffff) + 1;
+    }
+    std::string audit_pool(const Pool& pool) const;
+    std::string audit_slots() const;
     std::int64_t handle_of(std::int32_t slot) const {
         return static_cast<std::int64_t>(slots_[slot].generation) << 32 | slot;
     }
