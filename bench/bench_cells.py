@@ -9,10 +9,13 @@ in random order until half of the leaves are free.
 pair           release a random cell and allocate one of the same level, through Python, both
                calls and the loop around them; "net" is less the cost of an empty loop
 allocate_many  per element, cells of random levels into the free half, as one batch
-scale          the pair again, at sizes from 1,024 leaves to 16 million
+scale          the pair again, at sizes from 1,024 leaves to 16 million; rounds go on where the
+               last ended, so a small chain gets more compact than a large one meanwhile
+clusters       release a random cell of a random tenant and ask for one like it; whole nodes with
+               opportunistic work that gives way
 
 All contenders start from the same state, take turns, and must give the same answers. Times are
-CPU time, the least of several rounds.
+CPU time with warm caches, the least of several rounds.
 """
 
 import sys
@@ -88,6 +91,11 @@ class Churn:
 
 
 def empty_round(pairs: int) -> float:
+    """Nanoseconds per turn of the loop alone; the best of three, like the contenders' rounds."""
+    return min(empty_batch(pairs) for _ in range(3))
+
+
+def empty_batch(pairs: int) -> float:
     levels, taken = list(range(pairs)), []
     take = taken.append
 
@@ -125,36 +133,35 @@ def pair(roots: int, pairs: int, rounds: int) -> dict[str, float]:
     return figures
 
 
-def batch(roots: int, elements: int, slow_elements: int, rounds: int) -> dict[str, float]:
+def batch(roots: int, elements: int, rounds: int) -> dict[str, float]:
     allocator, cells = half_occupied(roots)
-    peer = heap_peer(allocator, cells)
     twin = BuddyTwin.from_bytes(allocator.to_bytes())
     levels = np.random.default_rng(2).choice(LEVELS, elements)
-    few = levels[:slow_elements].tolist()
+    answers: dict[str, list[int]] = {}
 
-    def kernel() -> float:
-        branch = allocator.copy()
-        return (
-            1e9
-            * cpu_seconds(lambda: answers.update(kernel=branch.allocate_many(levels)))
-            / elements
-        )
+    def timed(name: str, contender: Any, batch: Any) -> float:
+        taken: list[Any] = []
+        seconds = cpu_seconds(lambda: taken.append(contender.allocate_many(batch)))
+        answers[name] = list(taken[0])
+        return 1e9 * seconds / elements
 
-    def once(name: str, contender: Any) -> float:
-        """Afterwards the cells go back, so that the next round finds the same state."""
-        seconds = cpu_seconds(lambda: answers.update({name: contender.allocate_many(few)}))
-        for level, index in zip(few, answers[name], strict=True):
-            if index >= 0:
-                contender.release(level, int(index))
-        return 1e9 * seconds / len(few)
+    def twin_round() -> float:
+        """Afterwards the cells go back: another copy of the twin would take seconds."""
+        nanoseconds = timed("twin", twin, levels.tolist())
+        for level, index in zip(levels.tolist(), answers["twin"], strict=True):
+            twin.release(level, int(index))
+        return nanoseconds
 
-    answers: dict[str, Any] = {}
     figures = take_turns(
-        {"kernel": kernel, "peer": lambda: once("peer", peer), "twin": lambda: once("twin", twin)},
+        {
+            "kernel": lambda: timed("kernel", allocator.copy(), levels),
+            "peer": lambda: timed("peer", heap_peer(allocator, cells), levels.tolist()),
+            "twin": twin_round,
+        },
         rounds,
     )
     for name in ("peer", "twin"):
-        assert list(answers[name]) == answers["kernel"][: len(few)].tolist()
+        assert answers[name] == answers["kernel"]
         figures[f"{name} / kernel"] = figures[name] / figures["kernel"]
     return figures
 
@@ -203,13 +210,19 @@ def shared_cluster(kind: Any, roots: int) -> tuple[Any, list[Any]]:
     return clusters, held
 
 
-def clusters_pair(kind: Any, roots: int, pairs: int) -> Callable[[], float]:
-    """Microseconds per release of a random cell and allocation of one like it."""
-    clusters, held = shared_cluster(kind, roots)
-    rng = np.random.default_rng(3)
+class Requests:
+    """Pairs of release and request on a shared cluster, by random tenants in random order."""
 
-    def run() -> float:
-        picked = rng.permutation(len(held))[:pairs].tolist()
+    def __init__(self, kind: Any, roots: int, pairs: int) -> None:
+        self.clusters, self.held = shared_cluster(kind, roots)
+        self.rng = np.random.default_rng(3)
+        self.pairs = pairs
+        self.answers: list[int] = []
+
+    def round(self) -> float:
+        """Microseconds per pair."""
+        picked = self.rng.integers(len(self.held), size=self.pairs).tolist()
+        clusters, held = self.clusters, self.held
 
         def work() -> None:
             for position in picked:
@@ -217,30 +230,49 @@ def clusters_pair(kind: Any, roots: int, pairs: int) -> Callable[[], float]:
                 clusters.release(cell)
                 held[position] = clusters.allocate(cell.virtual_cluster, cell.chain, cell.level)
 
-        return 1e6 * cpu_seconds(work) / len(picked)
+        seconds = cpu_seconds(work)
+        self.answers += [held[position].index for position in picked]
+        return 1e6 * seconds / self.pairs
 
-    return run
+    def node_rounds(self) -> float:
+        """Microseconds per pair for whole nodes, which are bound, split off and merged each time.
+
+        Every other one takes the place of opportunistic work.
+        """
+        clusters = self.clusters
+        requests = [(tenant, "c", "node") for tenant in "ABCD"] * (self.pairs // 4)
+
+        def work() -> None:
+            for number, request in enumerate(requests):
+                node = clusters.allocate(*request)
+                clusters.release(node)
+                if number % 2:
+                    clusters.allocate_opportunistic(*request)
+
+        seconds = cpu_seconds(work)
+        clusters.release_many([cell for cell in clusters.cells() if cell.level == "node"])
+        return 1e6 * seconds / len(requests)
 
 
 def clusters(small: int, large: int, rounds: int) -> dict[str, float]:
+    kernel, twin = Requests(VirtualClusters, small, 40), Requests(ClustersTwin, small, 40)
+    many = Requests(VirtualClusters, large, 2000)
+    nodes = Requests(VirtualClusters, large, 2000)
+    spec = many.clusters.spec
     figures = take_turns(
         {
-            f"kernel, {small * LEAVES_PER_ROOT} GPUs": clusters_pair(VirtualClusters, small, 2000),
-            f"kernel, {large * LEAVES_PER_ROOT} GPUs": clusters_pair(VirtualClusters, large, 2000),
+            f"kernel, {small * LEAVES_PER_ROOT} GPUs": kernel.round,
+            f"twin, {small * LEAVES_PER_ROOT} GPUs": twin.round,
+            f"kernel, {large * LEAVES_PER_ROOT} GPUs": many.round,
+            "whole nodes": nodes.node_rounds,
+            "build, ms": lambda: 1e3 * cpu_seconds(lambda: VirtualClusters(spec)),
+            "copy, ms": lambda: 1e3 * cpu_seconds(many.clusters.copy),
         },
         rounds,
     )
-    figures |= take_turns(
-        {f"twin, {small * LEAVES_PER_ROOT} GPUs": clusters_pair(ClustersTwin, small, 2)}, 1
-    )
-    made, _ = shared_cluster(VirtualClusters, large)
-    figures |= take_turns(
-        {
-            "build, ms": lambda: 1e3 * cpu_seconds(lambda: VirtualClusters(made.spec)),
-            "copy, ms": lambda: 1e3 * cpu_seconds(made.copy),
-        },
-        min(rounds, 5),
-    )
+    assert kernel.answers == twin.answers
+    many.clusters.check()
+    nodes.clusters.check()
     return figures
 
 
@@ -256,7 +288,7 @@ def main() -> None:
     smoke = arguments.smoke
     roots, rounds = (8, 2) if smoke else (8192, 40)
     sizes = [8, 16] if smoke else [8, 512, 8192, 131_072]
-    elements = 400 if smoke else 200_000
+    elements = 200 if smoke else 20_000
     leaves = f"{roots * LEAVES_PER_ROOT:,} leaves"
     save(
         arguments,
@@ -266,14 +298,14 @@ def main() -> None:
             report(
                 f"allocate_many at {leaves}",
                 "ns per element",
-                batch(roots, elements, min(elements, 5000), 2 if smoke else 6),
+                batch(roots, elements, 2 if smoke else 6),
             ),
             report("scale", "ns per pair", scale(sizes, rounds)),
             report(f"size at {leaves}", "as named", size(roots, rounds)),
             report(
                 "virtual clusters",
                 "us per pair unless named",
-                clusters(1, 2 if smoke else 512, rounds),
+                clusters(1, 2 if smoke else 512, min(rounds, 10)),
             ),
         ],
     )

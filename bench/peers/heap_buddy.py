@@ -1,4 +1,4 @@
-"""The fastest buddy allocator that pure Python allows: heaps and sets instead of sorted lists.
+"""A fast buddy allocator in pure Python: heaps and sets instead of sorted lists.
 
 A free list is a set, and a heap in which cells that left it stay as stale entries until they
 surface; no argument is checked.
