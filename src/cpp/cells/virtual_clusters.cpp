@@ -444,16 +444,16 @@ std::string VirtualClusters::audit_pool(const Pool& pool) const {
             // Inside an allocated virtual cell nothing is bound; outside, what is in use is.
             bool inside = false;
             for (int above = level + 1; above <= pool.level; ++above) {
-                inside = inside ||
-                         pool.buddy.is_allocated(above, shape.ancestor(level, cell, above));
+                inside =
+                    inside || pool.buddy.is_allocated(above, shape.ancestor(level, cell, above));
             }
             const bool in_use = !inside && !pool.buddy.is_free(level, cell);
             if ((bound != kUnbound) != in_use) {
                 return "a virtual cell is bound, but not in use, or the reverse";
             }
             if (in_use && level < pool.level &&
-                static_cast<std::int32_t>(chains_[pool.chain].shape().parent(
-                    level, static_cast<CellIndex>(bound))) !=
+                static_cast<std::int32_t>(
+                    chains_[pool.chain].shape().parent(level, static_cast<CellIndex>(bound))) !=
                     pool.bound_to[level + 1][shape.parent(level, cell)]) {
                 return "a virtual cell is bound outside its parent's cell";
             }
