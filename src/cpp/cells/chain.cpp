@@ -57,26 +57,25 @@ void Chain::erase(Order& order, int cls, std::uint64_t key) {
     }
 }
 
-void Chain::enter(int level, CellIndex cell) {
+// Calls apply(order, class, key) for each order that holds the host.
+template <class Apply>
+void Chain::for_orders(int level, CellIndex cell, Apply apply) {
     Row& row = rows_[level];
     const std::uint64_t k = key(level, cell);
     if (row.state[cell] == State::listed) {
-        insert(row.by_health, row.healthy[cell], k);
-        insert(row.listed_hosts, row.idle[cell], k);
+        apply(row.by_health, row.healthy[cell], k);
+        apply(row.listed_hosts, row.idle[cell], k);
     } else {
-        insert(row.root_hosts, row.idle[cell], k);
+        apply(row.root_hosts, row.idle[cell], k);
     }
 }
 
+void Chain::enter(int level, CellIndex cell) {
+    for_orders(level, cell, [](Order& order, int cls, std::uint64_t k) { insert(order, cls, k); });
+}
+
 void Chain::leave(int level, CellIndex cell) {
-    Row& row = rows_[level];
-    const std::uint64_t k = key(level, cell);
-    if (row.state[cell] == State::listed) {
-        erase(row.by_health, row.healthy[cell], k);
-        erase(row.listed_hosts, row.idle[cell], k);
-    } else {
-        erase(row.root_hosts, row.idle[cell], k);
-    }
+    for_orders(level, cell, [](Order& order, int cls, std::uint64_t k) { erase(order, cls, k); });
 }
 
 void Chain::list(int level, CellIndex cell) {

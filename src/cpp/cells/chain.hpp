@@ -130,8 +130,10 @@ class Chain {
     std::uint64_t key(int level, CellIndex cell) const {
         return std::uint64_t{rows_[level].load[cell]} * shape_.size[level] + cell;
     }
-    void insert(Order& order, int cls, std::uint64_t key);
-    void erase(Order& order, int cls, std::uint64_t key);
+    static void insert(Order& order, int cls, std::uint64_t key);
+    static void erase(Order& order, int cls, std::uint64_t key);
+    template <class Apply>
+    void for_orders(int level, CellIndex cell, Apply apply);
     void enter(int level, CellIndex cell);
     void leave(int level, CellIndex cell);
     void list(int level, CellIndex cell);

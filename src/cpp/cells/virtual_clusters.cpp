@@ -229,11 +229,8 @@ Outcome VirtualClusters::allocate(int tenant, int chain, int level, std::int64_t
     if (capacity(tenant, chain, level) < count) {
         return Outcome::quota_exceeded;
     }
-    Allocation request;
-    request.tenant = tenant;
-    request.chain = chain;
-    request.level = level;
-    std::vector<Allocation> batch(static_cast<std::size_t>(count), request);
+    std::vector<Allocation> batch(static_cast<std::size_t>(count),
+                                  Allocation::of(tenant, chain, level));
     if (!bind_all(batch)) {
         return Outcome::no_healthy_cell;
     }
@@ -279,11 +276,8 @@ Outcome VirtualClusters::would_allocate(int tenant, int chain, int level, std::i
     if (chains_[chain].all_healthy()) {
         return Outcome::ok;
     }
-    Allocation request;
-    request.tenant = tenant;
-    request.chain = chain;
-    request.level = level;
-    std::vector<Allocation> batch(static_cast<std::size_t>(count), request);
+    std::vector<Allocation> batch(static_cast<std::size_t>(count),
+                                  Allocation::of(tenant, chain, level));
     if (!bind_all(batch)) {
         return Outcome::no_healthy_cell;
     }
@@ -296,10 +290,7 @@ Outcome VirtualClusters::would_allocate(int tenant, int chain, int level, std::i
 Outcome VirtualClusters::allocate_opportunistic(int tenant, int chain, int level,
                                                 std::int64_t count,
                                                 std::vector<std::int64_t>& handles) {
-    Allocation request;
-    request.tenant = tenant;
-    request.chain = chain;
-    request.level = level;
+    Allocation request = Allocation::of(tenant, chain, level);
     Chain& shared = chains_[chain];
     if (count > shared.shape().size[level]) {
         return Outcome::no_idle_cell;

@@ -45,6 +45,13 @@ struct Allocation {
     std::int32_t owned_level = -1;  // of the pool that serves it; -1: opportunistic
     CellIndex virtual_cell = 0;     // within the pool, at `level`
 
+    static Allocation of(int tenant, int chain, int level) {
+        Allocation request;
+        request.tenant = tenant;
+        request.chain = chain;
+        request.level = level;
+        return request;
+    }
     bool opportunistic() const { return owned_level < 0; }
 };
 
