@@ -21,6 +21,7 @@ from setuptools.command.build_ext import build_ext
 # Name of the module -> the other kernel columns whose code it calls.
 MODULES: dict[str, list[str]] = {
     "cells": [],
+    "matching": [],
 }
 
 SANITIZE = os.environ.get("HIVECORE_SANITIZE", "0") not in ("", "0")

@@ -1,12 +1,16 @@
 """The exceptions that a caller may want to catch; every one is a `HivecoreError`."""
 
+from collections.abc import Sequence
+
 __all__ = [
+    "CertificateError",
     "CorruptStateError",
     "HivecoreError",
     "InfeasibleAssignmentError",
     "InvariantError",
     "NoFreeCellError",
     "NoHealthyCellError",
+    "NoPerfectMatchingError",
     "NotAllocatedError",
     "QuotaExceededError",
 ]
@@ -42,3 +46,28 @@ class CorruptStateError(HivecoreError, ValueError):
 
 class InvariantError(HivecoreError):
     """An audit found an inconsistent state: a defect of hivecore, never of its caller."""
+
+
+class NoPerfectMatchingError(HivecoreError, ValueError):
+    """The graph has no perfect matching.
+
+    The reason is a set of vertices, ``removed``, without which more odd components are left over
+    than the set has vertices: each of those needs a partner in the set (Tutte, Berge). When
+    ``removed`` is empty, the graph itself has an odd component.
+    """
+
+    def __init__(
+        self,
+        message: str,
+        removed: Sequence[int] = (),
+        odd_components: Sequence[Sequence[int]] = (),
+    ) -> None:
+        super().__init__(message)
+        self.removed = tuple(removed)
+        """The vertices to take away, ascending."""
+        self.odd_components = tuple(map(tuple, odd_components))
+        """The odd components that are left then; more than ``removed`` has vertices."""
+
+
+class CertificateError(HivecoreError):
+    """A matching's certificate does not prove it: the graph has changed since, or a defect."""

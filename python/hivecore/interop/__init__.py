@@ -1,0 +1,1 @@
+"""Other people's formats and protocols: `hivecore.interop.networkx` is a backend of networkx."""

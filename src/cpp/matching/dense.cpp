@@ -1,0 +1,179 @@
+// The dense engine: a row-major matrix of doubled weights, one pass over a row per new + vertex
+// and one pass over all vertices per event. 32-bit lanes where the weights allow.
+
+#include <algorithm>
+#include <cstdint>
+#include <limits>
+#include <stdexcept>
+#include <vector>
+
+#include "matching/matching.hpp"
+#include "matching/row_kernels.hpp"
+#include "matching/search.hpp"
+
+namespace hivecore::matching {
+namespace {
+
+template <class T>
+class Dense {
+  public:
+    using Value = T;
+    using S = Search<Dense>;
+    // Far beyond every event time, and still far from overflow when two are added.
+    static constexpr T kNever = std::numeric_limits<T>::max() / 4;
+    static constexpr T kAbsent = -2 * kNever;  // the weight of what is no edge
+    // Duals stay below twice the heaviest weight, a search's time below the heaviest: with this
+    // bound every sum that is formed has room.
+    static constexpr std::int64_t kHeaviest = kNever / 4;
+
+    Dense(Node n, std::span<const std::int64_t> weights)
+        : n_(n),
+          doubled_(weights.size()),
+          best_(n),
+          from_(n),
+          add_(n),
+          half_(n),
+          kernels_(row_kernels<T>()) {
+        for (std::size_t i = 0; i < weights.size(); ++i) {
+            doubled_[i] = weights[i] > 0 ? static_cast<T>(2 * weights[i]) : kAbsent;
+        }
+        for (Node v = 0; v < n; ++v) {
+            doubled_[static_cast<std::size_t>(v) * n + v] = kAbsent;
+        }
+    }
+
+    const T* row(Node u) const { return doubled_.data() + static_cast<std::size_t>(u) * n_; }
+
+    void begin(S& s) {
+        std::fill(best_.begin(), best_.end(), kNever);
+        std::copy(s.y.begin(), s.y.end(), add_.begin());
+        std::fill(half_.begin(), half_.end(), T{0});
+        expansions_.clear();
+    }
+    void end(S&) {}
+
+    void became_plus(S& s, Node u) {
+        add_[u] = s.y[u];
+        half_[u] = -1;
+        kernels_.relax(row(u), s.y[u], u, best_.data(), from_.data(), n_);
+    }
+    void became_minus(S&, Node v) {
+        add_[v] = kNever;
+        half_[v] = 0;
+    }
+    void unlabelled(S& s, Node v) {
+        add_[v] = s.y[v];
+        half_[v] = 0;
+    }
+    void will_expand(S&, Node x, T time) { expansions_.push_back({time, x}); }
+
+    Node from(Node v) const { return static_cast<Node>(from_[v]); }
+
+    typename S::Event next(S& s) {
+        for (;;) {
+            T time = kernels_.least(best_.data(), add_.data(), half_.data(), n_);
+            typename S::Event expansion{kNever, -1};
+            for (const auto& candidate : expansions_) {
+                if (s.label[candidate.node] == S::kMinus &&
+                    s.z[candidate.node] / 2 < expansion.time) {
+                    expansion = {static_cast<T>(s.z[candidate.node] / 2), candidate.node};
+                }
+            }
+            if (expansion.node >= 0 && expansion.time <= time) {
+                return expansion;
+            }
+            if (time >= s.zero_time) {
+                return {time, -1};
+            }
+            Node v = 0;
+            while (time_of(v) != time) {
+                ++v;
+            }
+            if (half_[v] == 0 || s.outer(v) != s.outer(from(v))) {
+                return {time, v};
+            }
+            find_best_elsewhere(s, v);
+        }
+    }
+
+  private:
+    T time_of(Node v) const {
+        const T whole = best_[v] + add_[v];
+        return half_[v] ? whole >> 1 : whole;
+    }
+
+    // For a + vertex whose best partner is in its own blossom by now.
+    void find_best_elsewhere(S& s, Node v) {
+        best_[v] = kNever;
+        const T* weights = row(v);
+        for (Node u = 0; u < n_; ++u) {
+            if (half_[u] != 0 && s.outer(u) != s.outer(v) && s.y[u] - weights[u] < best_[v]) {
+                best_[v] = s.y[u] - weights[u];
+                from_[v] = u;
+            }
+        }
+    }
+
+    Node n_;
+    std::vector<T> doubled_;
+    std::vector<T> best_;
+    std::vector<T> from_;
+    std::vector<T> add_;   // to best_: the event time, doubled where half_ is set
+    std::vector<T> half_;  // all ones for + vertices
+    std::vector<typename S::Event> expansions_;
+    RowKernels<T> kernels_;
+};
+
+// Feasible duals, each as low as its neighbours allow, and a matching on tight edges.
+template <class T>
+void start(Search<Dense<T>>& s, const Dense<T>& engine) {
+    for (Node v = 0; v < s.n; ++v) {
+        const T* row = engine.row(v);
+        s.y[v] = std::max<T>(0, *std::max_element(row, row + s.n)) / 2;
+    }
+    for (Node v = 0; v < s.n; ++v) {
+        if (s.match_to[v] >= 0) {
+            continue;
+        }
+        const T* row = engine.row(v);
+        T lowest = 0;
+        for (Node u = 0; u < s.n; ++u) {
+            lowest = std::max<T>(lowest, row[u] - s.y[u]);
+        }
+        s.y[v] = lowest;
+        for (Node u = 0; u < s.n && lowest > 0; ++u) {
+            if (s.match_to[u] < 0 && row[u] - s.y[u] == lowest) {
+                s.match(u, v);
+                break;
+            }
+        }
+    }
+}
+
+template <class T>
+Matching solve(Node n, std::span<const std::int64_t> weights) {
+    Dense<T> engine(n, weights);
+    Search<Dense<T>> search(n, engine);
+    start(search, engine);
+    search.run();
+    return search.result();
+}
+
+}  // namespace
+
+Matching solve_dense(std::int64_t n, std::span<const std::int64_t> weights) {
+    if (n == 0) {
+        Matching empty;
+        empty.blossom_offsets.push_back(0);
+        return empty;
+    }
+    const std::int64_t heaviest = *std::max_element(weights.begin(), weights.end());
+    if (heaviest > kMaxWeight) {
+        throw std::invalid_argument("a weight is above 2**59");
+    }
+    return heaviest <= Dense<std::int32_t>::kHeaviest
+               ? solve<std::int32_t>(static_cast<Node>(n), weights)
+               : solve<std::int64_t>(static_cast<Node>(n), weights);
+}
+
+}  // namespace hivecore::matching

@@ -1,0 +1,300 @@
+"""Matchings == brute force, twin and peers; every one proven by its own certificate."""
+
+import math
+from dataclasses import replace
+from fractions import Fraction
+
+import numpy as np
+import pytest
+from hypothesis import assume, example, given, settings
+from hypothesis import strategies as st
+
+from hivecore.errors import CertificateError, NoPerfectMatchingError
+from hivecore.matching import max_weight_matching, min_weight_matching
+from hivecore.reference.matching import brute_force
+from hivecore.reference.matching import max_weight_matching as twin
+
+INTEGERS = st.sampled_from(
+    [
+        st.integers(0, 1),
+        st.integers(1, 3),
+        st.integers(-4, 4),
+        st.integers(-100, 10_000),
+        st.integers(-(2**40), 2**40),
+        st.sampled_from([-(2**50), 0, 1, 2**50 - 1, 2**50]),
+    ]
+)
+FLOATS = st.sampled_from(
+    [
+        st.floats(0, 1),
+        st.floats(0, 1, width=32),
+        st.floats(-1e300, 1e300),
+        st.floats(allow_nan=False, allow_infinity=False, allow_subnormal=True),
+        st.sampled_from([0.1, 0.2, 0.3, 0.1 + 0.2, 1 / 3]),
+        st.integers(-1000, 1000).map(lambda i: i / 7),
+    ]
+)
+
+
+@st.composite
+def graphs(draw, weights=INTEGERS, vertices=10):
+    """An edge list, with parallel edges now and then, sparse to complete, often disconnected."""
+    n = draw(st.integers(0, vertices))
+    pairs = [(u, v) for v in range(n) for u in range(v)]
+    kind = draw(st.sampled_from(["some", "some", "all", "parts"])) if n > 1 else "none"
+    if kind == "some":
+        edges = draw(st.lists(st.sampled_from(pairs), max_size=3 * n))
+    elif kind == "all":
+        edges = pairs
+    else:
+        edges = [(u, v) for u, v in pairs if u // 3 == v // 3]
+    edges = [edge[::-1] if draw(st.booleans()) else edge for edge in edges] if n < 5 else edges
+    weight = draw(weights)
+    return n, edges, draw(st.lists(weight, min_size=len(edges), max_size=len(edges)))
+
+
+def lightest(graph):
+    """Per number of edges, the least weight (parallel edges: the lightest)."""
+    n, edges, weights = graph
+    return [-best for best in brute_force(n, edges, [-w for w in weights])]
+
+
+def dense(graph, best=max):
+    """The same graph as an array of floats."""
+    n, edges, weights = graph
+    array = np.full((n, n), np.nan)
+    for (u, v), w in zip(edges, weights, strict=True):
+        w = w if np.isnan(array[u, v]) else best(w, array[u, v])
+        array[u, v] = array[v, u] = w
+    return array
+
+
+@given(graphs())
+@settings(max_examples=300)
+def test_the_twin_is_right(graph):
+    found = twin(*graph)
+    best = brute_force(*graph)
+    assert sum(found.duals) + sum(
+        z * (len(b) // 2) for b, z in zip(found.blossoms, found.blossom_duals, strict=True)
+    ) == 2 * max(best)
+
+
+@given(graphs())
+@settings(max_examples=300)
+@example((2, [(0, 1), (1, 0)], [1, 2]))
+def test_integers_match_brute_force_in_every_sense(graph):
+    most = brute_force(*graph)
+    for found, weight in (
+        (max_weight_matching(graph), max(most)),
+        (max_weight_matching(graph, max_cardinality=True), most[-1]),
+        (min_weight_matching(graph), lightest(graph)[-1]),
+    ):
+        assert found.weight == weight
+        assert isinstance(found.weight, int)
+        assert found.exact
+        assert found.verify()
+    assert found.cardinality == len(most) - 1
+
+
+@given(graphs())
+@settings(max_examples=200)
+def test_an_array_gives_what_the_edge_list_gives(graph):
+    assert max_weight_matching(dense(graph)).weight == max_weight_matching(graph).weight
+    heaviest = max_weight_matching(dense(graph), max_cardinality=True)
+    assert heaviest.weight == max_weight_matching(graph, max_cardinality=True).weight
+    lightest = min_weight_matching(dense(graph, min))
+    assert lightest.weight == min_weight_matching(graph).weight
+    assert heaviest.verify()
+    assert lightest.verify()
+
+
+@given(graphs(FLOATS))
+@settings(max_examples=300)
+def test_floats_are_optimal_within_the_stated_gap(graph):
+    n, edges, weights = graph
+    fractions = [Fraction(w) for w in weights]
+    most, least = brute_force(n, edges, fractions), lightest((n, edges, fractions))
+    for solve, form, cardinality, best in (
+        (max_weight_matching, graph, False, max(most)),
+        (max_weight_matching, graph, True, most[-1]),
+        (max_weight_matching, dense(graph), False, max(most)),
+        (max_weight_matching, dense(graph), True, most[-1]),
+        (min_weight_matching, graph, None, least[-1]),
+        (min_weight_matching, dense(graph, min), None, least[-1]),
+    ):
+        found = solve(form) if cardinality is None else solve(form, max_cardinality=cardinality)
+        pick = min if cardinality is None else max
+        value = {}
+        for (u, v), w in zip(edges, fractions, strict=True):
+            pair = min(u, v), max(u, v)
+            value[pair] = pick(w, value.get(pair, w))
+        got = sum(value[pair] for pair in map(tuple, found.pairs.tolist()))
+        assert abs(got - best) <= Fraction(found.gap_bound)
+        assert (found.gap_bound == 0.0) == found.exact
+        assert cardinality is False or found.cardinality == len(most) - 1
+        if math.isfinite(found.weight):
+            assert found.weight == pytest.approx(float(got), rel=1e-15, abs=0.0)
+        assert found.verify()
+
+
+@given(graphs(vertices=12))
+@settings(max_examples=300)
+def test_a_perfect_matching_is_found_or_disproved(graph):
+    n, edges, _ = graph
+    most = brute_force(*graph)
+    for form in (graph, dense(graph)):
+        if 2 * (len(most) - 1) == n:
+            found = max_weight_matching(form, perfect=True)
+            assert found.weight == most[-1]
+            assert found.verify()
+            continue
+        with pytest.raises(NoPerfectMatchingError) as caught:
+            max_weight_matching(form, perfect=True)
+        removed, components = set(caught.value.removed), caught.value.odd_components
+        assert len(components) > len(removed)
+        place = {v: i for i, part in enumerate(components) for v in part}
+        assert len(place) == sum(map(len, components))
+        assert not removed & set(place)
+        assert all(len(part) % 2 == 1 for part in components)
+        for u, v in edges:  # no edge leads out of a component but into the set
+            assert {u, v} & removed or place.get(u) == place.get(v)
+
+
+@given(graphs(vertices=9), st.data())
+@settings(max_examples=300)
+def test_a_certificate_with_one_number_changed_proves_nothing(graph, data):
+    found = max_weight_matching(graph)
+    proof = found.certificate
+    assume(len(proof.duals))
+    name = data.draw(st.sampled_from(["duals", "blossom_duals"]))
+    array = getattr(proof, name).copy()
+    assume(len(array))
+    at = data.draw(st.integers(0, len(array) - 1))
+    array[at] += data.draw(st.sampled_from([-2, -1, 1, 2, 2**61, -(2**61)]))
+    with pytest.raises(CertificateError):
+        replace(found, certificate=replace(proof, **{name: array})).verify()
+
+
+@given(graphs(vertices=9), st.data())
+@settings(max_examples=200)
+def test_a_worse_matching_is_not_proven(graph, data):
+    found = max_weight_matching(graph)
+    assume(found.cardinality)
+    dropped = data.draw(st.integers(0, found.cardinality - 1))
+    mate, pairs = found.mate.copy(), np.delete(found.pairs, dropped, axis=0)
+    mate[found.pairs[dropped]] = -1
+    with pytest.raises(CertificateError):
+        replace(found, mate=mate, pairs=pairs).verify()
+    n, edges, weights = graph
+    u, v = found.pairs[dropped].tolist()
+    kept = [{u, v} != set(edge) for edge in edges]
+    other = max_weight_matching(
+        (
+            n,
+            [e for e, k in zip(edges, kept, strict=True) if k],
+            [w for w, k in zip(weights, kept, strict=True) if k],
+        )
+    )
+    assert other.weight <= found.weight
+    if other.weight < found.weight:
+        with pytest.raises(CertificateError):
+            replace(other, _graph=found._graph).verify()
+
+
+# --- larger graphs, where there is no brute force
+
+
+def points(rng, n):
+    where = rng.integers(0, 1000, (n, 2))
+    return 3000 - np.abs(where[:, None] - where[None, :]).sum(axis=2)
+
+
+def noise(rng, n):
+    half = np.triu(rng.integers(-50, 10**6, (n, n)), 1)
+    return half + half.T
+
+
+def ties(rng, n):
+    kinds = rng.integers(0, 5, n)
+    return noise(rng, 5)[np.ix_(kinds, kinds)] % 7 + 1
+
+
+def holes(rng, n):
+    absent = np.triu(rng.random((n, n)) < 0.9, 1)
+    return np.where(absent | absent.T, np.nan, noise(rng, n))
+
+
+@pytest.mark.parametrize("family", [points, noise, ties, holes])
+@pytest.mark.parametrize("n", [2, 17, 40, 75])
+def test_larger_graphs_match_the_twin(family, n):
+    for seed in range(3):
+        weights = family(np.random.default_rng([n, seed]), n).astype(float)
+        u, v = np.nonzero(np.triu(~np.isnan(weights), 1))
+        edges, values = list(zip(u.tolist(), v.tolist(), strict=True)), weights[u, v].astype(int)
+        best = twin(n, edges, values.tolist())
+        total = sum(weights[a, b] for a, b in enumerate(best.mate) if b > a)
+        for graph in (weights, (n, edges, values)):
+            for found in (max_weight_matching(graph), min_weight_matching(graph)):
+                assert found.verify()
+                assert found.exact
+            assert max_weight_matching(graph).weight == total
+
+
+@pytest.mark.parametrize("family", [points, noise, ties, holes])
+@pytest.mark.parametrize("n", [12, 31, 50])
+def test_larger_graphs_match_networkx(family, n):
+    nx = pytest.importorskip("networkx")
+    weights = family(np.random.default_rng([n, 9]), n).astype(float)
+    u, v = np.nonzero(np.triu(~np.isnan(weights), 1))
+    graph = nx.Graph()
+    graph.add_nodes_from(range(n))
+    graph.add_weighted_edges_from(
+        zip(u.tolist(), v.tolist(), weights[u, v].astype(int).tolist(), strict=True)
+    )
+    for ours, theirs in (
+        (max_weight_matching(weights), nx.max_weight_matching(graph)),
+        (max_weight_matching(weights, max_cardinality=True), nx.max_weight_matching(graph, True)),
+        (min_weight_matching(weights), nx.min_weight_matching(graph)),
+    ):
+        assert ours.weight == sum(weights[pair] for pair in theirs)
+        assert ours.verify()
+
+
+@pytest.mark.parametrize("family", [points, noise, ties, holes])
+@pytest.mark.parametrize("n", [12, 31, 100])
+def test_larger_graphs_match_rustworkx(family, n):
+    rx = pytest.importorskip("rustworkx")
+    weights = family(np.random.default_rng([n, 10]), n).astype(float)
+    u, v = np.nonzero(np.triu(~np.isnan(weights), 1))
+    graph = rx.PyGraph()
+    graph.add_nodes_from(range(n))
+    graph.add_edges_from(
+        list(zip(u.tolist(), v.tolist(), weights[u, v].astype(int).tolist(), strict=True))
+    )
+    for most in (False, True):
+        theirs = rx.max_weight_matching(graph, max_cardinality=most, weight_fn=int)
+        ours = max_weight_matching(weights, max_cardinality=most)
+        assert ours.weight == sum(weights[pair] for pair in theirs)
+        assert ours.verify()
+
+
+@given(graphs(vertices=10))
+@settings(max_examples=200)
+def test_small_graphs_match_both_peers(graph):
+    nx, rx = pytest.importorskip("networkx"), pytest.importorskip("rustworkx")
+    n, edges, weights = graph
+    heaviest = {}
+    for (u, v), w in zip(edges, weights, strict=True):
+        pair = min(u, v), max(u, v)
+        heaviest[pair] = max(w, heaviest.get(pair, w))
+    in_nx, in_rx = nx.Graph(), rx.PyGraph()
+    in_nx.add_weighted_edges_from((u, v, w) for (u, v), w in heaviest.items())
+    in_rx.add_nodes_from(range(n))
+    in_rx.add_edges_from([(u, v, w) for (u, v), w in heaviest.items()])
+    for most in (False, True):
+        ours = max_weight_matching(graph, max_cardinality=most).weight
+        for theirs in (
+            nx.max_weight_matching(in_nx, most),
+            rx.max_weight_matching(in_rx, max_cardinality=most, weight_fn=int),
+        ):
+            assert ours == sum(heaviest[min(pair), max(pair)] for pair in theirs)
