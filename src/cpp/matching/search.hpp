@@ -64,7 +64,7 @@ class Search {
         for (Node v = 0; v < n; ++v) {
             match_from[v] = v;
             group_[v] = v;
-            places_[v] = {v, v, 1, v, -1, 0};
+            places_[v] = {v, v, 1, v, 0};
             node_of_group_.push_back(v);
         }
     }
@@ -121,13 +121,12 @@ class Search {
         std::vector<Node> edge_to;
     };
 
-    // Where a node is: its segment of the list of vertices, and the blossom around it.
+    // Where a node is: its segment of the list of vertices, its group, its mark of a walk upwards.
     struct Place {
         Node head;
         Node tail;
         Node size;
         Node group;
-        Node around;  // -1: outermost
         std::int32_t mark;
     };
 
@@ -178,14 +177,19 @@ class Search {
     }
 
     void make_minus(Node x, Node from, Node to) {
-        label[x] = kMinus;
-        labelled_.push_back(x);
-        enter_from[x] = from;
-        enter_to[x] = to;
         for_vertices(x, [&](Node v) {
             y[v] -= now;
             engine_.became_minus(*this, v);
         });
+        stay_minus(x, from, to);
+    }
+
+    // For a node whose vertices carry the duals of a - node already.
+    void stay_minus(Node x, Node from, Node to) {
+        label[x] = kMinus;
+        labelled_.push_back(x);
+        enter_from[x] = from;
+        enter_to[x] = to;
         if (x >= n) {
             z[x] += 2 * now;
             engine_.will_expand(*this, x, z[x] / 2);
@@ -296,7 +300,7 @@ class Search {
         enter_from.push_back(-1);
         enter_to.push_back(-1);
         z.push_back(0);
-        places_.push_back({-1, -1, 0, -1, -1, 0});
+        places_.push_back({-1, -1, 0, -1, 0});
         return static_cast<Node>(n + blossoms_.size() - 1);
     }
 
@@ -376,10 +380,8 @@ class Search {
             }
             place.tail = part.tail;
             place.size += part.size;
-            part.around = x;
             largest = part.size > places_[largest].size ? child : largest;
         }
-        place.around = -1;
         place.group = places_[largest].group;
         node_of_group_[place.group] = x;
         for (const Node child : children) {
@@ -389,27 +391,15 @@ class Search {
         }
     }
 
-    // The child of blossom x that contains the vertex.
-    Node child_with(Node vertex, Node x) const {
-        Node child = vertex;
-        while (places_[child].around != x) {
-            child = places_[child].around;
-        }
-        return child;
-    }
-
-    std::size_t position_of(Node vertex, Node x) {
-        const std::vector<Node>& children = blossom(x).children;
-        const Node child = child_with(vertex, x);
-        return std::find(children.begin(), children.end(), child) - children.begin();
-    }
-
     // Matches the children of a blossom with each other around its base, and makes them nodes.
     // Returns the position of the base.
     std::size_t settle(Node x) {
         Blossom& parts = blossom(x);
         const std::size_t size = parts.children.size();
-        const std::size_t base = position_of(match_from[x], x);
+        for (const Node child : parts.children) {
+            regroup(child, places_[x].group);
+        }
+        const std::size_t base = position_of(match_from[x], parts);
         match_to[parts.children[base]] = match_to[x];
         match_from[parts.children[base]] = match_from[x];
         for (std::size_t i = 1; i < size; i += 2) {
@@ -420,21 +410,23 @@ class Search {
             match_from[parts.children[b]] = parts.edge_to[a];
             match_to[parts.children[b]] = parts.edge_from[a];
         }
-        for (const Node child : parts.children) {
-            places_[child].around = -1;
-        }
         return base;
+    }
+
+    // Of the child with this vertex, once the children are nodes.
+    std::size_t position_of(Node vertex, const Blossom& parts) const {
+        const auto child = std::find(parts.children.begin(), parts.children.end(), outer(vertex));
+        return static_cast<std::size_t>(child - parts.children.begin());
     }
 
     // A - blossom whose z has sunk to 0: its children on the even way from where the tree enters
     // it to its base stay in the tree, the others leave it.
     void expand_in_tree(Node x) {
-        const std::size_t entry = position_of(enter_to[x], x);
         const Node from = enter_from[x];
         const Node to = enter_to[x];
-        for_vertices(x, [&](Node v) { y[v] += now; });
         label[x] = kNone;
         const std::size_t base = settle(x);
+        const std::size_t entry = position_of(to, blossom(x));
         // The children move out: engine calls may shrink again and reuse this blossom's place.
         const Blossom parts = std::move(blossom(x));
         blossom(x) = Blossom{};
@@ -443,14 +435,13 @@ class Search {
         const std::size_t size = parts.children.size();
         for (const Node child : parts.children) {
             label[child] = kNone;
-            regroup(child, places_[x].group);
         }
         const bool forward = (base + size - entry) % size % 2 == 0;
         std::vector<Node> plus;
         Node enter_u = from;
         Node enter_v = to;
         for (std::size_t i = entry;;) {
-            make_minus(parts.children[i], enter_u, enter_v);
+            stay_minus(parts.children[i], enter_u, enter_v);
             if (i == base) {
                 break;
             }
@@ -464,7 +455,10 @@ class Search {
         }
         for (const Node child : parts.children) {
             if (label[child] == kNone) {
-                for_vertices(child, [&](Node v) { engine_.unlabelled(*this, v); });
+                for_vertices(child, [&](Node v) {
+                    y[v] += now;
+                    engine_.unlabelled(*this, v);
+                });
             }
         }
         for (const Node child : plus) {
