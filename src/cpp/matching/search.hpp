@@ -427,9 +427,8 @@ class Search {
         label[x] = kNone;
         const std::size_t base = settle(x);
         const std::size_t entry = position_of(to, blossom(x));
-        // The children move out: engine calls may shrink again and reuse this blossom's place.
-        const Blossom parts = std::move(blossom(x));
-        blossom(x) = Blossom{};
+        std::swap(opened_, blossom(x));  // so that the memory of both is used again
+        const Blossom& parts = opened_;
         unused_.push_back(x);
         z[x] = 0;
         const std::size_t size = parts.children.size();
@@ -437,7 +436,8 @@ class Search {
             label[child] = kNone;
         }
         const bool forward = (base + size - entry) % size % 2 == 0;
-        std::vector<Node> plus;
+        std::vector<Node>& plus = became_plus_;
+        plus.clear();
         Node enter_u = from;
         Node enter_v = to;
         for (std::size_t i = entry;;) {
@@ -522,6 +522,7 @@ class Search {
     std::vector<Node> unused_;
     std::vector<Node> labelled_;
     std::vector<Node> became_plus_;
+    Blossom opened_;
     Engine& engine_;
 };
 
