@@ -127,12 +127,13 @@ class Sparse(Graph):
 
     def weights_of(self, u: Int64, v: Int64) -> npt.NDArray[Any]:
         """The weights of these edges."""
-        found = np.empty(len(u), dtype=np.int64)
-        for i, (a, b) in enumerate(zip(u.tolist(), v.tolist(), strict=True)):
-            first, end = self.offsets[a], self.offsets[a + 1]
-            found[i] = first + np.searchsorted(self.neighbours[first:end], b)
-            if found[i] == end or self.neighbours[found[i]] != b:
-                raise KeyError((a, b))
+        rows = np.repeat(np.arange(self.n), np.diff(self.offsets))
+        ends = rows * self.n + self.neighbours  # ascending, as the rows are
+        found = np.searchsorted(ends, u * self.n + v)
+        known = found < len(ends)
+        known[known] = ends[found[known]] == (u * self.n + v)[known]
+        for i in np.flatnonzero(~known)[:1]:
+            raise KeyError((int(u[i]), int(v[i])))
         weights: _Array = self.weights[found]
         return weights
 

@@ -140,9 +140,7 @@ def _attempt(
     mate, duals, offsets, vertices, blossom_duals = _call_kernel(graph, values)
     certificate = Certificate(
         duals,
-        tuple(np.sort(part) for part in np.split(vertices, offsets[1:-1]))
-        if len(offsets) > 1
-        else (),
+        tuple(np.split(vertices, offsets[1:-1])) if len(offsets) > 1 else (),
         blossom_duals,
         integers.exponent,
         offset,
