@@ -93,7 +93,9 @@ test-all: $(VENV)/tools
 	    echo "== Python $$version"; \
 	    $$python -m venv $$venv; \
 	    $$venv/bin/python -m pip install -qq --upgrade 'pip>=25.1'; \
-	    $$venv/bin/python -m pip install -qq --group test "hivecore[sim] @ file://$$(ls $(CURDIR)/build/sdist/*.tar.gz)"; \
+	    $$venv/bin/python -m pip install -qq --group test; \
+	    : 'no cache: pip would take the wheel that it made of an earlier sdist of this name'; \
+	    $$venv/bin/python -m pip install -qq --no-cache-dir "hivecore[sim] @ file://$$(ls $(CURDIR)/build/sdist/*.tar.gz)"; \
 	    (cd $$venv && bin/python -m pytest -c $(CURDIR)/pyproject.toml $(CURDIR)/tests --pyargs hivecore $(ARGS)); \
 	done; \
 	test -d build/venvs || { echo 'no CPython >= 3.11 found'; exit 1; }
