@@ -12,9 +12,9 @@ path      sparse, n vertices in a row, uniform weights
 Weights are integers of 26 bits, so that every peer can take them. Measured is CPU time of the whole
 call with its certificate for hivecore, of the solver alone for the peers (their graph is built
 before). hivecore's time is the best of three runs, a peer's is one run: that favours hivecore a
-little, and small factors should be read so. All answers must weigh the same; hivecore's is verified. LEMON is compiled here from
-liblemon-dev's headers, without which it is left out. A peer is left out of a family at the size
-where it would take more than about a minute.
+little, and small factors should be read so. All answers must weigh the same; hivecore's is
+verified. LEMON is compiled here from liblemon-dev's headers, without which it is left out. A peer
+is left out of a family at the size where it would take more than about a minute.
 """
 
 import shutil
