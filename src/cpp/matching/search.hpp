@@ -304,6 +304,22 @@ class Search {
         return static_cast<Node>(n + blossoms_.size() - 1);
     }
 
+    // Appends the nodes from that of a + vertex up to below the base, and of each node's edge
+    // upwards the upper and the lower end.
+    void climb(Node vertex, Node base, std::vector<Node>& nodes, std::vector<Node>& upper,
+               std::vector<Node>& lower) const {
+        for (Node plus = outer(vertex); plus != base;) {
+            const Node minus = outer(match_to[plus]);
+            nodes.push_back(plus);
+            upper.push_back(match_to[plus]);
+            lower.push_back(match_from[plus]);
+            nodes.push_back(minus);
+            upper.push_back(enter_from[minus]);
+            lower.push_back(enter_to[minus]);
+            plus = outer(enter_from[minus]);
+        }
+    }
+
     // Two + nodes meet on the tight edge u - v: the odd cycle becomes one + node.
     void shrink(Node u, Node v) {
         const Node base = common_ancestor(outer(u), outer(v));
@@ -313,32 +329,14 @@ class Search {
         made.edge_from.clear();
         made.edge_to.clear();
         // Down from the base to the node of u, which is found upwards.
-        for (Node plus = outer(u); plus != base;) {
-            const Node minus = outer(match_to[plus]);
-            made.children.push_back(plus);
-            made.edge_from.push_back(match_to[plus]);
-            made.edge_to.push_back(match_from[plus]);
-            made.children.push_back(minus);
-            made.edge_from.push_back(enter_from[minus]);
-            made.edge_to.push_back(enter_to[minus]);
-            plus = outer(enter_from[minus]);
-        }
+        climb(u, base, made.children, made.edge_from, made.edge_to);
         made.children.push_back(base);
         std::reverse(made.children.begin(), made.children.end());
         std::reverse(made.edge_from.begin(), made.edge_from.end());
         std::reverse(made.edge_to.begin(), made.edge_to.end());
         made.edge_from.push_back(u);
         made.edge_to.push_back(v);
-        for (Node plus = outer(v); plus != base;) {
-            const Node minus = outer(match_to[plus]);
-            made.children.push_back(plus);
-            made.edge_from.push_back(match_from[plus]);
-            made.edge_to.push_back(match_to[plus]);
-            made.children.push_back(minus);
-            made.edge_from.push_back(enter_to[minus]);
-            made.edge_to.push_back(enter_from[minus]);
-            plus = outer(enter_from[minus]);
-        }
+        climb(v, base, made.children, made.edge_to, made.edge_from);
         match_to[x] = match_to[base];
         match_from[x] = match_from[base];
         label[x] = kPlus;
