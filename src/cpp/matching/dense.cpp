@@ -46,51 +46,51 @@ class Dense {
 
     void begin(S& s) {
         std::fill(best_.begin(), best_.end(), kNever);
-        std::copy(s.y.begin(), s.y.end(), add_.begin());
+        for (Node v = 0; v < n_; ++v) {
+            add_[v] = s.shifted_dual(v);
+        }
         std::fill(half_.begin(), half_.end(), T{0});
         expansions_.clear();
     }
     void end(S&) {}
 
     void became_plus(S& s, Node u) {
-        add_[u] = s.y[u];
+        add_[u] = s.shifted_dual(u);
         half_[u] = -1;
-        kernels_.relax(row(u), s.y[u], u, best_.data(), from_.data(), n_);
+        kernels_.relax(row(u), add_[u], u, best_.data(), from_.data(), n_);
     }
-    void became_minus(S&, Node v) {
-        add_[v] = kNever;
-        half_[v] = 0;
+    void became_minus(S& s, Node x) {
+        s.for_vertices(x, [&](Node v) { add_[v] = kNever; });
     }
     void unlabelled(S& s, Node v) {
-        add_[v] = s.y[v];
+        add_[v] = s.shifted_dual(v);
         half_[v] = 0;
     }
-    void will_expand(S&, Node x, T time) { expansions_.push_back({time, x}); }
-
-    Node from(Node v) const { return static_cast<Node>(from_[v]); }
+    void will_expand(S&, Node x, T time) { expansions_.push_back({time, x, -1}); }
 
     typename S::Event next(S& s) {
         for (;;) {
             T time = kernels_.least(best_.data(), add_.data(), half_.data(), n_);
-            typename S::Event expansion{kNever, -1};
+            typename S::Event expansion{kNever, -1, -1};
             for (const auto& candidate : expansions_) {
-                if (s.label[candidate.node] == S::kMinus &&
+                if (s.is_outermost(candidate.node) && s.label_of(candidate.node) == S::kMinus &&
                     s.z[candidate.node] / 2 < expansion.time) {
-                    expansion = {static_cast<T>(s.z[candidate.node] / 2), candidate.node};
+                    expansion = {static_cast<T>(s.z[candidate.node] / 2), candidate.node, -1};
                 }
             }
             if (expansion.node >= 0 && expansion.time <= time) {
                 return expansion;
             }
-            if (time >= s.zero_time) {
-                return {time, -1};
+            if (time >= s.end_time) {
+                return {time, -1, -1};
             }
             Node v = 0;
             while (time_of(v) != time) {
                 ++v;
             }
-            if (half_[v] == 0 || s.outer(v) != s.outer(from(v))) {
-                return {time, v};
+            const auto from = static_cast<Node>(from_[v]);
+            if (half_[v] == 0 || s.group(v) != s.group(from)) {
+                return {time, v, from};
             }
             find_best_elsewhere(s, v);
         }
@@ -107,8 +107,8 @@ class Dense {
         best_[v] = kNever;
         const T* weights = row(v);
         for (Node u = 0; u < n_; ++u) {
-            if (half_[u] != 0 && s.outer(u) != s.outer(v) && s.y[u] - weights[u] < best_[v]) {
-                best_[v] = s.y[u] - weights[u];
+            if (half_[u] != 0 && s.group(u) != s.group(v) && add_[u] - weights[u] < best_[v]) {
+                best_[v] = add_[u] - weights[u];
                 from_[v] = u;
             }
         }
@@ -127,9 +127,10 @@ class Dense {
 // Feasible duals, each as low as its neighbours allow, and a matching on tight edges.
 template <class T>
 void start(Search<Dense<T>>& s, const Dense<T>& engine) {
+    std::vector<T> y(s.n);
     for (Node v = 0; v < s.n; ++v) {
         const T* row = engine.row(v);
-        s.y[v] = std::max<T>(0, *std::max_element(row, row + s.n)) / 2;
+        y[v] = std::max<T>(0, *std::max_element(row, row + s.n)) / 2;
     }
     for (Node v = 0; v < s.n; ++v) {
         if (s.match_to[v] >= 0) {
@@ -138,15 +139,18 @@ void start(Search<Dense<T>>& s, const Dense<T>& engine) {
         const T* row = engine.row(v);
         T lowest = 0;
         for (Node u = 0; u < s.n; ++u) {
-            lowest = std::max<T>(lowest, row[u] - s.y[u]);
+            lowest = std::max<T>(lowest, row[u] - y[u]);
         }
-        s.y[v] = lowest;
+        y[v] = lowest;
         for (Node u = 0; u < s.n && lowest > 0; ++u) {
-            if (s.match_to[u] < 0 && row[u] - s.y[u] == lowest) {
+            if (s.match_to[u] < 0 && row[u] - y[u] == lowest) {
                 s.match(u, v);
                 break;
             }
         }
+    }
+    for (Node v = 0; v < s.n; ++v) {
+        s.set_dual(v, y[v]);
     }
 }
 

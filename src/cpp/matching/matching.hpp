@@ -17,6 +17,8 @@
 
 namespace hivecore::matching {
 
+using Node = std::int32_t;
+
 inline constexpr std::int64_t kNoEdge = std::numeric_limits<std::int64_t>::min();
 inline constexpr std::int64_t kMaxWeight = std::int64_t{1} << 59;
 

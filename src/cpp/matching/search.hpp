@@ -7,15 +7,14 @@
 // one vertex fewer that is free with y > 0, and when none is left the matching is optimal.
 //
 // Duals move with the time t of a search: those of + vertices sink, those of - vertices rise by
-// one per unit. Only the shifted dual is stored: y = p - t on +, y = p + t on -. For each vertex v
+// one per unit. What is stored is the shifted dual p, constant while the label lasts: y = p - t on
+// +, y = p + t on -, y = p on unlabelled vertices. For each vertex v
 //
-//     best[v] = min over + vertices u, in another node than v, of p_u - w(u, v),   from[v] = u
+//     best[v] = min over + vertices u, in another node than v, of p_u - w(u, v)
 //
 // does not depend on the label of v, so that labels may change without repair. The edge is tight
-// at time best[v] + y_v if v is unlabelled, (best[v] + p_v) / 2 if it is +. That is integral: along
-// tight edges of even weight all + vertices of one tree have duals of one parity.
-// Only for a + vertex can `from` end up in its own node (after a shrink): it is then recomputed
-// when its time comes.
+// at time best[v] + p_v if v is unlabelled, (p_u + p_v - w) / 2 if both are +. That is integral:
+// along tight edges of even weight all + vertices of one tree have duals of one parity.
 //
 // A *node* is a vertex (0 to n-1) or an outermost blossom (from n). Which child of a blossom is
 // its base follows from `match_from`, the vertex inside it that is matched outside; the matching
@@ -24,6 +23,8 @@
 // The vertices of a node are a segment, head to tail, of one linked list: a shrink concatenates,
 // an expansion finds the segments of the children as they were. All vertices of a node have one
 // group, that of its largest child; only the others change theirs (O(n log n) for n shrinks).
+// A group carries the label of its node and a summand of its vertices' duals, so that a node gets
+// and loses its label at once, however large it is.
 #pragma once
 
 #include <algorithm>
@@ -34,46 +35,45 @@
 
 namespace hivecore::matching {
 
-using Node = std::int32_t;
-
 // Engine: where the edges are and which event comes next. See dense.hpp and sparse.hpp.
 template <class Engine>
 class Search {
   public:
     using Value = typename Engine::Value;
-    enum Label : std::int8_t { kNone, kPlus, kMinus };
+    enum Label : std::int32_t { kNone, kFree, kPlus, kMinus };  // kFree: unlabelled, unmatched
 
     struct Event {
         Value time;
         Node node;  // a vertex whose edge gets tight, or a blossom to expand, from n
+        Node from;  // the + vertex at the other end of the edge
     };
 
     Search(Node vertices, Engine& engine)
         : n(vertices),
-          y(n, 0),
-          label(n, kNone),
           match_to(n, -1),
           match_from(n),
           enter_from(n, -1),
           enter_to(n, -1),
           z(n, 0),
-          next_(n, -1),
-          group_(n),
+          at_(n),
+          groups_(n),
           places_(n),
           engine_(engine) {
         for (Node v = 0; v < n; ++v) {
             match_from[v] = v;
-            group_[v] = v;
+            at_[v] = {0, v, -1};
+            groups_[v] = {0, v, kFree};
             places_[v] = {v, v, 1, v, 0};
-            node_of_group_.push_back(v);
         }
     }
+
+    void set_dual(Node v, Value dual) { at_[v].p = dual; }
 
     // To be called with feasible duals and a matching on tight edges.
     void run() {
         for (Node v = 0; v < n; ++v) {
             const Node x = outer(v);
-            if (match_to[x] < 0 && match_from[x] == v && y[v] > 0) {
+            if (match_to[x] < 0 && match_from[x] == v && shifted_dual(v) > 0) {
                 search(x);
             }
         }
@@ -82,6 +82,8 @@ class Search {
     void match(Node u, Node v) {
         match_to[u] = v;
         match_to[v] = u;
+        groups_[u].label = kNone;
+        groups_[v].label = kNone;
     }
 
     Matching result() {
@@ -91,30 +93,64 @@ class Search {
         settle_all();
         for (Node v = 0; v < n; ++v) {
             out.mate[v] = match_to[v];
-            out.duals.push_back(y[v]);
+            out.duals.push_back(shifted_dual(v));
         }
         return out;
     }
 
-    bool is_plus(Node v) const { return label[outer(v)] == kPlus; }
+    Node outer(Node vertex) const { return groups_[at_[vertex].group].outer; }
+    Node group(Node vertex) const { return at_[vertex].group; }
+    Label label(Node vertex) const { return groups_[at_[vertex].group].label; }
+    Label label_of(Node outermost) const { return groups_[places_[outermost].group].label; }
+    bool is_outermost(Node x) const { return groups_[places_[x].group].outer == x; }
+    Value shifted_dual(Node v) const { return at_[v].p + groups_[at_[v].group].shift; }
 
-    Node outer(Node vertex) const { return node_of_group_[group_[vertex]]; }
+    // Calls visit(v) for each vertex of a node.
+    template <class Visit>
+    void for_vertices(Node x, Visit visit) const {
+        const Node tail = places_[x].tail;
+        for (Node v = places_[x].head;; v = at_[v].next) {
+            const bool last = v == tail;
+            visit(v);
+            if (last) {
+                return;
+            }
+        }
+    }
+
+    // The search ends, at the latest, when this edge between a + and a free node gets tight.
+    void end_by(Value time, Node plus, Node free) {
+        if (time < end_time) {
+            end_time = time;
+            end_from_ = plus;
+            end_to_ = free;
+        }
+    }
 
     const Node n;
-    std::vector<Value> y;  // vertices; shifted by the time while their node is labelled
     // Of each node, blossoms from n:
-    std::vector<Label> label;
     std::vector<Node> match_to;    // the vertex outside that it is matched with, -1: free
     std::vector<Node> match_from;  // the vertex inside; of a free node its free vertex
     std::vector<Node> enter_from;  // of a - node: the + vertex and ...
     std::vector<Node> enter_to;    // ... its own vertex of the edge by which it was reached
-    std::vector<Value> z;          // of blossoms; shifted like y, by twice the time
+    std::vector<Value> z;          // of blossoms; shifted like the duals, by twice the time
 
     Value now = 0;
-    Value zero_time = 0;  // when the dual of a + vertex sinks to 0
-    Node zero_vertex = -1;
+    Value end_time = 0;
 
   private:
+    struct Vertex {
+        Value p;  // the shifted dual, less the summand of its group
+        Node group;
+        Node next;  // in the list of vertices
+    };
+
+    struct Group {
+        Value shift;
+        Node outer;  // the node whose vertices are this group
+        Label label;
+    };
+
     struct Blossom {
         std::vector<Node> children;   // around the odd cycle
         std::vector<Node> edge_from;  // edge i runs from child i to child i + 1
@@ -132,61 +168,38 @@ class Search {
 
     Blossom& blossom(Node x) { return blossoms_[x - n]; }
 
-    // Calls visit(v) for each vertex of a node.
-    template <class Visit>
-    void for_vertices(Node x, Visit visit) {
-        const Node tail = places_[x].tail;
-        for (Node v = places_[x].head;; v = next_[v]) {
-            const bool last = v == tail;
-            visit(v);
-            if (last) {
-                return;
-            }
-        }
-    }
+    Group& group_of(Node outermost) { return groups_[places_[outermost].group]; }
 
-    // A child of an expanded blossom is a node again, under the group that it had before.
-    void regroup(Node x, Node former_group) {
-        const Node group = places_[x].group;
-        node_of_group_[group] = x;
-        if (group != former_group) {
-            for_vertices(x, [&](Node v) { group_[v] = group; });
-        }
-    }
-
-    // --- labels; a node carries its true duals (y, z) before and after being labelled
-
-    void lower_zero_time(Node v) {
-        if (y[v] < zero_time) {
-            zero_time = y[v];
-            zero_vertex = v;
-        }
-    }
+    // --- labels; a node carries its true duals before and after being labelled
 
     void make_plus(Node x) {
-        label[x] = kPlus;
+        Group& group = group_of(x);
+        group.label = kPlus;
+        group.shift += now;
         labelled_.push_back(x);
         if (x >= n) {
             z[x] -= 2 * now;
         }
+        scan(x);
+    }
+
+    // All vertices of a node that has become + look for edges.
+    void scan(Node x) {
         for_vertices(x, [&](Node v) {
-            y[v] += now;
-            lower_zero_time(v);
+            end_by(shifted_dual(v), v, -1);
+            engine_.became_plus(*this, v);
         });
-        for_vertices(x, [&](Node v) { engine_.became_plus(*this, v); });
     }
 
     void make_minus(Node x, Node from, Node to) {
-        for_vertices(x, [&](Node v) {
-            y[v] -= now;
-            engine_.became_minus(*this, v);
-        });
+        group_of(x).shift -= now;
+        engine_.became_minus(*this, x);
         stay_minus(x, from, to);
     }
 
     // For a node whose vertices carry the duals of a - node already.
     void stay_minus(Node x, Node from, Node to) {
-        label[x] = kMinus;
+        group_of(x).label = kMinus;
         labelled_.push_back(x);
         enter_from[x] = from;
         enter_to[x] = to;
@@ -197,28 +210,28 @@ class Search {
     }
 
     void unlabel(Node x) {
-        const Value shift = label[x] == kPlus ? -now : label[x] == kMinus ? now : 0;
-        for_vertices(x, [&](Node v) { y[v] += shift; });
+        Group& group = group_of(x);
+        const Value shift = group.label == kPlus ? -now : now;
+        group.shift += shift;
+        group.label = match_to[x] < 0 ? kFree : kNone;
         if (x >= n) {
             z[x] -= 2 * shift;
         }
-        label[x] = kNone;
     }
 
     // --- one search
 
     void search(Node root) {
         now = 0;
-        zero_vertex = match_from[root];
-        zero_time = y[zero_vertex];
+        end_time = engine_.kNever;
         labelled_.clear();
         engine_.begin(*this);
         make_plus(root);
         for (;;) {
             const Event event = engine_.next(*this);
-            if (event.node < 0 || event.time >= zero_time) {
-                now = zero_time;
-                free_instead(zero_vertex);
+            if (event.node < 0 || event.time >= end_time) {
+                now = end_time;
+                end();
                 break;
             }
             now = event.time;
@@ -226,27 +239,35 @@ class Search {
                 expand_in_tree(event.node);
                 continue;
             }
-            const Node v = event.node;
-            const Node u = engine_.from(v);
-            const Node x = outer(v);
-            if (label[x] == kPlus) {
-                shrink(u, v);
-            } else if (match_to[x] < 0) {
-                match_to[x] = u;
-                match_from[x] = v;
-                augment(u, v);
-                break;
-            } else {
-                make_minus(x, u, v);
-                make_plus(outer(match_to[x]));
+            const Node x = outer(event.node);
+            switch (label(event.node)) {
+                case kPlus:
+                    shrink(event.from, event.node);
+                    break;
+                case kFree:
+                    end_by(now, event.from, event.node);
+                    break;
+                default:
+                    make_minus(x, event.from, event.node);
+                    make_plus(outer(match_to[x]));
             }
         }
         for (const Node x : labelled_) {
-            if (label[x] != kNone) {
+            if (is_outermost(x) && label_of(x) >= kPlus) {
                 unlabel(x);
             }
         }
         engine_.end(*this);
+    }
+
+    void end() {
+        if (end_to_ >= 0) {
+            const Node x = outer(end_to_);
+            match_to[x] = end_from_;
+            match_from[x] = end_to_;
+            group_of(x).label = kNone;
+        }
+        augment(end_from_, end_to_);
     }
 
     // The + node of u takes v for its partner; the path from there to the root is flipped.
@@ -266,8 +287,6 @@ class Search {
             match_to[minus] = u;
         }
     }
-
-    void free_instead(Node v) { augment(v, -1); }
 
     Node tree_parent(Node plus) const {
         return match_to[plus] < 0 ? -1 : outer(enter_from[outer(match_to[plus])]);
@@ -294,7 +313,6 @@ class Search {
             return x;
         }
         blossoms_.emplace_back();
-        label.push_back(kNone);
         match_to.push_back(-1);
         match_from.push_back(-1);
         enter_from.push_back(-1);
@@ -339,27 +357,23 @@ class Search {
         climb(v, base, made.children, made.edge_to, made.edge_from);
         match_to[x] = match_to[base];
         match_from[x] = match_from[base];
-        label[x] = kPlus;
         labelled_.push_back(x);
         z[x] = -2 * now;
-
         became_plus_.clear();
         for (const Node child : made.children) {
+            Group& group = group_of(child);
             if (child >= n) {
-                z[child] += label[child] == kPlus ? 2 * now : -2 * now;  // true from here on
+                z[child] += group.label == kPlus ? 2 * now : -2 * now;  // true from here on
             }
-            if (label[child] == kMinus) {
-                for_vertices(child, [&](Node w) {
-                    y[w] += 2 * now;  // from p + t to p - t
-                    lower_zero_time(w);
-                    became_plus_.push_back(w);
-                });
+            if (group.label == kMinus) {
+                group.label = kPlus;
+                group.shift += 2 * now;  // from y - t to y + t
+                became_plus_.push_back(child);
             }
-            label[child] = kNone;
         }
         join(x);
-        for (const Node w : became_plus_) {
-            engine_.became_plus(*this, w);
+        for (const Node child : became_plus_) {
+            scan(child);
         }
     }
 
@@ -374,17 +388,36 @@ class Search {
             if (child == children.front()) {
                 place.head = part.head;
             } else {
-                next_[place.tail] = part.head;
+                at_[place.tail].next = part.head;
             }
             place.tail = part.tail;
             place.size += part.size;
             largest = part.size > places_[largest].size ? child : largest;
         }
         place.group = places_[largest].group;
-        node_of_group_[place.group] = x;
+        Group& group = groups_[place.group];
+        group.outer = x;
         for (const Node child : children) {
             if (child != largest) {
-                for_vertices(child, [&](Node v) { group_[v] = place.group; });
+                group_of(child).outer = x;
+                const Value more = group_of(child).shift - group.shift;
+                for_vertices(child, [&](Node v) {
+                    at_[v].group = place.group;
+                    at_[v].p += more;
+                });
+            }
+        }
+    }
+
+    // The children of a blossom are nodes again, under the groups that they had before.
+    void part(Node x) {
+        const Node former = places_[x].group;
+        const Group group = groups_[former];
+        for (const Node child : blossom(x).children) {
+            const Node own = places_[child].group;
+            groups_[own] = {group.shift, child, kNone};
+            if (own != former) {
+                for_vertices(child, [&](Node v) { at_[v].group = own; });
             }
         }
     }
@@ -394,9 +427,7 @@ class Search {
     std::size_t settle(Node x) {
         Blossom& parts = blossom(x);
         const std::size_t size = parts.children.size();
-        for (const Node child : parts.children) {
-            regroup(child, places_[x].group);
-        }
+        part(x);
         const std::size_t base = position_of(match_from[x], parts);
         match_to[parts.children[base]] = match_to[x];
         match_from[parts.children[base]] = match_from[x];
@@ -422,7 +453,6 @@ class Search {
     void expand_in_tree(Node x) {
         const Node from = enter_from[x];
         const Node to = enter_to[x];
-        label[x] = kNone;
         const std::size_t base = settle(x);
         const std::size_t entry = position_of(to, blossom(x));
         std::swap(opened_, blossom(x));  // so that the memory of both is used again
@@ -430,9 +460,6 @@ class Search {
         unused_.push_back(x);
         z[x] = 0;
         const std::size_t size = parts.children.size();
-        for (const Node child : parts.children) {
-            label[child] = kNone;
-        }
         const bool forward = (base + size - entry) % size % 2 == 0;
         std::vector<Node>& plus = became_plus_;
         plus.clear();
@@ -452,11 +479,10 @@ class Search {
             i = next;
         }
         for (const Node child : parts.children) {
-            if (label[child] == kNone) {
-                for_vertices(child, [&](Node v) {
-                    y[v] += now;
-                    engine_.unlabelled(*this, v);
-                });
+            Group& group = group_of(child);
+            if (group.label == kNone) {
+                group.shift += now;
+                for_vertices(child, [&](Node v) { engine_.unlabelled(*this, v); });
             }
         }
         for (const Node child : plus) {
@@ -511,10 +537,11 @@ class Search {
         }
     }
 
+    Node end_from_ = -1;  // a + vertex
+    Node end_to_ = -1;    // a vertex of a free node; -1: end_from_ becomes free
     std::int32_t mark_round_ = 0;
-    std::vector<Node> next_;   // of each vertex in the list of vertices
-    std::vector<Node> group_;  // of each vertex
-    std::vector<Node> node_of_group_;
+    std::vector<Vertex> at_;
+    std::vector<Group> groups_;
     std::vector<Place> places_;  // of each node
     std::vector<Blossom> blossoms_;
     std::vector<Node> unused_;

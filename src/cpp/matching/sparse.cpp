@@ -9,176 +9,128 @@
 #include <string>
 #include <vector>
 
+#include "matching/fractional.hpp"
 #include "matching/matching.hpp"
+#include "matching/rows.hpp"
 #include "matching/search.hpp"
 
 namespace hivecore::matching {
 namespace {
 
+template <class Weight>
 class Sparse {
   public:
     using Value = std::int64_t;
     using S = Search<Sparse>;
     static constexpr Value kNever = std::numeric_limits<Value>::max() / 4;
 
-    // Edges of weight <= 0 are left out, weights doubled.
-    Sparse(Node n, std::span<const std::int64_t> offsets, std::span<const std::int32_t> neighbours,
-           std::span<const std::int64_t> weights)
-        : best_(n, kNever), from_(n, -1) {
-        offsets_.reserve(n + 1);
-        offsets_.push_back(0);
-        for (Node v = 0; v < n; ++v) {
-            for (std::int64_t e = offsets[v]; e < offsets[v + 1]; ++e) {
-                if (weights[e] > 0 && neighbours[e] != v) {
-                    edges_.push_back({2 * weights[e], neighbours[e]});
-                }
-            }
-            offsets_.push_back(static_cast<std::int64_t>(edges_.size()));
-        }
-    }
-
-    struct Edge {
-        Value weight;
-        Node to;
-    };
-    std::span<const Edge> edges(Node v) const {
-        return {edges_.data() + offsets_[v], edges_.data() + offsets_[v + 1]};
-    }
+    explicit Sparse(const Rows<Weight>& rows)
+        : rows_(rows), best_(rows.vertices()) {}
 
     void begin(S&) {}
     void end(S&) {
         for (const Node v : touched_) {
-            best_[v] = kNever;
+            best_[v].value = kNever;
         }
         touched_.clear();
-        heap_.clear();
+        events_.clear();
     }
 
     void became_plus(S& s, Node u) {
-        const Value p = s.y[u];
-        const Node own = s.outer(u);
-        for (const Edge& edge : edges(u)) {
+        const Value p = s.shifted_dual(u);
+        const Node own = s.group(u);
+        for (const auto& edge : rows_.edges(u)) {
             const Node v = edge.to;
-            const Value candidate = p - edge.weight;
-            if (candidate < best_[v] && s.outer(v) != own) {
-                if (best_[v] == kNever) {
+            if (s.group(v) == own) {
+                continue;
+            }
+            if (s.label(v) == S::kPlus) {
+                push(s, (p + s.shifted_dual(v) - edge.weight) / 2, v, ~u);
+                continue;
+            }
+            Best& best = best_[v];
+            if (p - edge.weight < best.value) {
+                if (best.value == kNever) {
                     touched_.push_back(v);
                 }
-                best_[v] = candidate;
-                from_[v] = u;
-                enter(s, v);
+                best = {p - edge.weight, u};
+                unlabelled(s, v);
             }
         }
-        enter(s, u);
     }
     void became_minus(S&, Node) {}
-    void unlabelled(S& s, Node v) { enter(s, v); }
-    void will_expand(S& s, Node x, Value time) { push(s, time, x); }
+    void will_expand(S& s, Node x, Value time) { push(s, time, x, -1); }
 
-    Node from(Node v) const { return from_[v]; }
+    // Says when v gets tight, unless it is a - vertex.
+    void unlabelled(S& s, Node v) {
+        const Value time = best_[v].value + s.shifted_dual(v);
+        if (s.label(v) == S::kFree) {
+            s.end_by(time, best_[v].from, v);
+        } else if (s.label(v) == S::kNone) {
+            push(s, time, v, best_[v].from);
+        }
+    }
 
     typename S::Event next(S& s) {
-        while (!heap_.empty()) {
-            const typename S::Event event = pop();
-            if (event.node >= s.n) {
-                if (s.label[event.node] == S::kMinus && s.z[event.node] / 2 == event.time) {
-                    return event;
+        while (!events_.empty()) {
+            const auto [time, node, from] = events_.top();
+            if (time >= s.end_time) {
+                break;
+            }
+            events_.pop();
+            if (node >= s.n) {
+                if (s.is_outermost(node) && s.label_of(node) == S::kMinus &&
+                    s.z[node] / 2 == time) {
+                    return {time, node, -1};
                 }
-                continue;
+            } else if (from < 0) {
+                if (s.group(node) != s.group(~from)) {
+                    return {time, node, ~from};
+                }
+            } else if (s.label(node) == S::kNone && best_[node].from == from &&
+                       best_[node].value + s.shifted_dual(node) == time) {
+                return {time, node, from};
             }
-            const Node v = event.node;
-            const auto label = s.label[s.outer(v)];
-            if (label == S::kMinus || time_of(s, v) != event.time) {
-                continue;
-            }
-            if (label == S::kNone) {
-                return event;
-            }
-            if (s.outer(v) != s.outer(from_[v])) {
-                push(s, event.time, v);  // after the shrink that follows, v must look elsewhere
-                return event;
-            }
-            find_best_elsewhere(s, v);
         }
-        return {kNever, -1};
+        return {kNever, -1, -1};
     }
 
   private:
-    struct Later {
-        bool operator()(const typename S::Event& a, const typename S::Event& b) const {
-            return a.time != b.time ? a.time > b.time : a.node > b.node;
-        }
+    struct Best {
+        Value value = kNever;
+        Node from = -1;
     };
 
-    Value time_of(const S& s, Node v) const {
-        const Value whole = best_[v] + s.y[v];
-        return s.label[s.outer(v)] == S::kPlus ? whole >> 1 : whole;
-    }
-
-    void push(const S& s, Value time, Node node) {
-        if (time < s.zero_time) {
-            heap_.push_back({time, node});
-            std::push_heap(heap_.begin(), heap_.end(), Later{});
+    void push(const S& s, Value time, Node node, Node from) {
+        if (time < s.end_time) {
+            events_.push(time, node, from);
         }
     }
 
-    typename S::Event pop() {
-        std::pop_heap(heap_.begin(), heap_.end(), Later{});
-        const typename S::Event event = heap_.back();
-        heap_.pop_back();
-        return event;
-    }
-
-    void enter(const S& s, Node v) {
-        if (best_[v] != kNever && s.label[s.outer(v)] != S::kMinus) {
-            push(s, time_of(s, v), v);
-        }
-    }
-
-    // For a + vertex whose best partner is in its own blossom by now.
-    void find_best_elsewhere(S& s, Node v) {
-        best_[v] = kNever;
-        for (const Edge& edge : edges(v)) {
-            const Node u = edge.to;
-            if (s.outer(u) != s.outer(v) && s.is_plus(u) && s.y[u] - edge.weight < best_[v]) {
-                best_[v] = s.y[u] - edge.weight;
-                from_[v] = u;
-            }
-        }
-        enter(s, v);
-    }
-
-    std::vector<std::int64_t> offsets_;
-    std::vector<Edge> edges_;
-    std::vector<Value> best_;
-    std::vector<Node> from_;
+    const Rows<Weight>& rows_;
+    std::vector<Best> best_;
     std::vector<Node> touched_;
-    std::vector<typename S::Event> heap_;
+    TimeHeap events_;  // of an edge between + vertices `from` is the complement of one
 };
 
-// Feasible duals, each as low as its neighbours allow, and a matching on tight edges.
-void start(Search<Sparse>& s, const Sparse& engine) {
-    for (Node v = 0; v < s.n; ++v) {
-        for (const Sparse::Edge& edge : engine.edges(v)) {
-            s.y[v] = std::max(s.y[v], edge.weight / 2);
-        }
-    }
-    for (Node v = 0; v < s.n; ++v) {
-        if (s.match_to[v] >= 0) {
-            continue;
-        }
-        std::int64_t lowest = 0;
-        for (const Sparse::Edge& edge : engine.edges(v)) {
-            lowest = std::max(lowest, edge.weight - s.y[edge.to]);
-        }
-        s.y[v] = lowest;
-        for (const Sparse::Edge& edge : engine.edges(v)) {
-            if (lowest > 0 && s.match_to[edge.to] < 0 && edge.weight - s.y[edge.to] == lowest) {
-                s.match(edge.to, v);
-                break;
+template <class Weight>
+Matching solve(const Rows<Weight>& rows) {
+    Sparse<Weight> engine(rows);
+    Search<Sparse<Weight>> search(rows.vertices(), engine);
+    {
+        Fractional<Weight> start(rows);
+        start.start_greedily();
+        start.run();
+        start.open_cycles();
+        for (Node v = 0; v < rows.vertices(); ++v) {
+            search.set_dual(v, start.dual(v));
+            if (start.mate(v) > v) {
+                search.match(v, start.mate(v));
             }
         }
     }
+    search.run();
+    return search.result();
 }
 
 void check(std::int64_t n, std::span<const std::int64_t> offsets,
@@ -207,11 +159,11 @@ Matching solve_sparse(std::int64_t n, std::span<const std::int64_t> offsets,
                       std::span<const std::int32_t> neighbours,
                       std::span<const std::int64_t> weights) {
     check(n, offsets, neighbours, weights);
-    Sparse engine(static_cast<Node>(n), offsets, neighbours, weights);
-    Search<Sparse> search(static_cast<Node>(n), engine);
-    start(search, engine);
-    search.run();
-    return search.result();
+    const auto heaviest = weights.empty() ? 0 : *std::max_element(weights.begin(), weights.end());
+    const auto vertices = static_cast<Node>(n);
+    return heaviest < std::int64_t{1} << 30
+               ? solve(Rows<std::int32_t>(vertices, offsets, neighbours, weights))
+               : solve(Rows<std::int64_t>(vertices, offsets, neighbours, weights));
 }
 
 }  // namespace hivecore::matching
