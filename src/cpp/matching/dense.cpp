@@ -7,6 +7,7 @@
 #include <stdexcept>
 #include <vector>
 
+#include "matching/core.hpp"
 #include "matching/matching.hpp"
 #include "matching/row_kernels.hpp"
 #include "matching/search.hpp"
@@ -73,9 +74,9 @@ class Dense {
             T time = kernels_.least(best_.data(), add_.data(), half_.data(), n_);
             typename S::Event expansion{kNever, -1, -1};
             for (const auto& candidate : expansions_) {
-                if (s.is_outermost(candidate.node) && s.label_of(candidate.node) == S::kMinus &&
-                    s.z[candidate.node] / 2 < expansion.time) {
-                    expansion = {static_cast<T>(s.z[candidate.node] / 2), candidate.node, -1};
+                if (candidate.time < expansion.time &&
+                    s.expands_at(candidate.time, candidate.node)) {
+                    expansion = candidate;
                 }
             }
             if (expansion.node >= 0 && expansion.time <= time) {
@@ -133,7 +134,7 @@ void start(Search<Dense<T>>& s, const Dense<T>& engine) {
         y[v] = std::max<T>(0, *std::max_element(row, row + s.n)) / 2;
     }
     for (Node v = 0; v < s.n; ++v) {
-        if (s.match_to[v] >= 0) {
+        if (s.is_matched(v)) {
             continue;
         }
         const T* row = engine.row(v);
@@ -143,7 +144,7 @@ void start(Search<Dense<T>>& s, const Dense<T>& engine) {
         }
         y[v] = lowest;
         for (Node u = 0; u < s.n && lowest > 0; ++u) {
-            if (s.match_to[u] < 0 && row[u] - y[u] == lowest) {
+            if (!s.is_matched(u) && row[u] - y[u] == lowest) {
                 s.match(u, v);
                 break;
             }
@@ -156,6 +157,17 @@ void start(Search<Dense<T>>& s, const Dense<T>& engine) {
 
 template <class T>
 Matching solve(Node n, std::span<const std::int64_t> weights) {
+    if (n >= 60) {
+        Matrix<T> matrix(n);
+        for (Node u = 0; u < n; ++u) {
+            T* row = matrix.row(u);
+            for (Node v = 0; v < n; ++v) {
+                const std::int64_t w = weights[static_cast<std::size_t>(u) * n + v];
+                row[v] = w > 0 && u != v ? static_cast<T>(2 * w) : Dense<T>::kAbsent;
+            }
+        }
+        return CoreSolver<T>(matrix).solve();
+    }
     Dense<T> engine(n, weights);
     Search<Dense<T>> search(n, engine);
     start(search, engine);
@@ -168,7 +180,6 @@ Matching solve(Node n, std::span<const std::int64_t> weights) {
 Matching solve_dense(std::int64_t n, std::span<const std::int64_t> weights) {
     if (n == 0) {
         Matching empty;
-        empty.blossom_offsets.push_back(0);
         return empty;
     }
     const std::int64_t heaviest = *std::max_element(weights.begin(), weights.end());

@@ -16,9 +16,9 @@
 #include <span>
 #include <vector>
 
+#include "matching/adjacency.hpp"
 #include "matching/heap.hpp"
 #include "matching/matching.hpp"
-#include "matching/rows.hpp"
 
 namespace hivecore::matching {
 
@@ -28,22 +28,33 @@ class Fractional {
     using Value = std::int64_t;
     static constexpr Value kNever = std::numeric_limits<Value>::max() / 4;
 
-    explicit Fractional(const Rows<Weight>& rows) : n_(rows.vertices()), rows_(rows), at_(n_) {}
+    explicit Fractional(const Adjacency<Weight>& graph)
+        : n_(graph.vertices()), graph_(&graph), at_(n_) {}
 
     // Feasible duals, each as low as its neighbours allow, and a matching on tight edges.
     void start_greedily() {
         for (Node v = 0; v < n_; ++v) {
             Value heaviest = 0;
-            for (const auto& edge : rows_.edges(v)) {
+            for (const auto& edge : graph_->edges(v)) {
                 heaviest = std::max<Value>(heaviest, edge.weight);
             }
             at_[v].y = heaviest / 2;
         }
+        match_greedily();
+    }
+
+    // Lowers the duals of free vertices, which must be feasible, and matches what gets tight.
+    void match_greedily() {
         for (Node v = 0; v < n_; ++v) {
             if (at_[v].mate < 0) {
                 lower(v);
             }
         }
+    }
+
+    void set(Node v, Value dual, Node mate) {
+        at_[v].y = dual;
+        at_[v].mate = mate;
     }
 
     void run() {
@@ -54,14 +65,17 @@ class Fractional {
         }
     }
 
-    // Turns every half-matched cycle into matched edges and one free vertex.
-    void open_cycles() {
+    // Turns every half-matched cycle into matched edges and one free vertex; returns their number.
+    Node open_cycles() {
+        Node cycles = 0;
         for (Node v = 0; v < n_; ++v) {
             if (at_[v].mate < kFree) {
                 open_cycle(v);
                 at_[v].mate = kFree;
+                ++cycles;
             }
         }
+        return cycles;
     }
 
     Value dual(Node v) const { return at_[v].y; }
@@ -72,7 +86,7 @@ class Fractional {
     enum Label : std::int32_t { kNone, kPlus, kMinus };
 
     struct Vertex {
-        Value y = 0;  // of a + vertex plus, of a - vertex minus the time of its label
+        Value y = 0;         // of a + vertex plus, of a - vertex minus the time of its label
         Value key = kNever;  // when it gets tight with the tree
         Node from = -1;      // by the edge to this + vertex
         Node mate = kFree;   // below: half-matched, with (kFree - 1 - mate) next on its cycle
@@ -86,7 +100,7 @@ class Fractional {
     void lower(Node v) {
         Value lowest = 0;
         Node tight = -1;
-        for (const auto& edge : rows_.edges(v)) {
+        for (const auto& edge : graph_->edges(v)) {
             const Vertex& other = at_[edge.to];
             const Value needed = edge.weight - other.y;
             if (needed > lowest || (needed == lowest && needed > 0 && tight < 0)) {
@@ -153,7 +167,7 @@ class Fractional {
             end_ = End::kZero;
             end_u_ = u;
         }
-        for (const auto& edge : rows_.edges(u)) {
+        for (const auto& edge : graph_->edges(u)) {
             Vertex& other = at_[edge.to];
             if (other.label == kMinus) {
                 continue;
@@ -286,7 +300,7 @@ class Fractional {
     }
 
     Node n_;
-    const Rows<Weight>& rows_;
+    const Adjacency<Weight>* graph_;
     std::vector<Vertex> at_;
     Value now_ = 0;
     Value end_time_ = 0;

@@ -25,8 +25,10 @@ inline constexpr std::int64_t kMaxWeight = std::int64_t{1} << 59;
 struct Matching {
     std::vector<std::int64_t> mate;   // per vertex, -1: free
     std::vector<std::int64_t> duals;  // per vertex
-    std::vector<std::int64_t> blossom_offsets;
-    std::vector<std::int64_t> blossom_vertices;
+    // Blossoms with z > 0 are a forest: of each vertex the smallest one that holds it, of each
+    // blossom the smallest one around it; -1: none. Parents come before their children.
+    std::vector<std::int64_t> innermost;
+    std::vector<std::int64_t> parents;
     std::vector<std::int64_t> blossom_duals;
 };
 

@@ -29,11 +29,21 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <numeric>
 #include <vector>
 
 #include "matching/matching.hpp"
 
 namespace hivecore::matching {
+
+// Coprime to n, about n divided by the golden ratio.
+inline std::int64_t spreading_step(std::int64_t n) {
+    auto step = static_cast<std::int64_t>(0.618 * static_cast<double>(n)) + 1;
+    while (std::gcd(step, n) != 1) {
+        ++step;
+    }
+    return step;
+}
 
 // Engine: where the edges are and which event comes next. See dense.hpp and sparse.hpp.
 template <class Engine>
@@ -49,21 +59,15 @@ class Search {
     };
 
     Search(Node vertices, Engine& engine)
-        : n(vertices),
-          match_to(n, -1),
-          match_from(n),
-          enter_from(n, -1),
-          enter_to(n, -1),
-          z(n, 0),
-          at_(n),
-          groups_(n),
-          places_(n),
-          engine_(engine) {
+        : n(vertices), at_(n), groups_(n), nodes_(n), engine_(engine) {
         for (Node v = 0; v < n; ++v) {
-            match_from[v] = v;
             at_[v] = {0, v, -1};
             groups_[v] = {0, v, kFree};
-            places_[v] = {v, v, 1, v, 0};
+            nodes_[v].match_from = v;
+            nodes_[v].head = v;
+            nodes_[v].tail = v;
+            nodes_[v].size = 1;
+            nodes_[v].group = v;
         }
     }
 
@@ -71,17 +75,20 @@ class Search {
 
     // To be called with feasible duals and a matching on tight edges.
     void run() {
-        for (Node v = 0; v < n; ++v) {
+        // Roots far from each other first: what is near is then done by short searches.
+        const std::int64_t step = spreading_step(n);
+        for (std::int64_t i = 0; i < n; ++i) {
+            const auto v = static_cast<Node>(i * step % n);
             const Node x = outer(v);
-            if (match_to[x] < 0 && match_from[x] == v && shifted_dual(v) > 0) {
+            if (nodes_[x].match_to < 0 && nodes_[x].match_from == v && shifted_dual(v) > 0) {
                 search(x);
             }
         }
     }
 
     void match(Node u, Node v) {
-        match_to[u] = v;
-        match_to[v] = u;
+        nodes_[u].match_to = v;
+        nodes_[v].match_to = u;
         groups_[u].label = kNone;
         groups_[v].label = kNone;
     }
@@ -92,7 +99,7 @@ class Search {
         out.mate.assign(n, -1);
         settle_all();
         for (Node v = 0; v < n; ++v) {
-            out.mate[v] = match_to[v];
+            out.mate[v] = nodes_[v].match_to;
             out.duals.push_back(shifted_dual(v));
         }
         return out;
@@ -101,21 +108,27 @@ class Search {
     Node outer(Node vertex) const { return groups_[at_[vertex].group].outer; }
     Node group(Node vertex) const { return at_[vertex].group; }
     Label label(Node vertex) const { return groups_[at_[vertex].group].label; }
-    Label label_of(Node outermost) const { return groups_[places_[outermost].group].label; }
-    bool is_outermost(Node x) const { return groups_[places_[x].group].outer == x; }
+    Label label_of(Node outermost) const { return groups_[nodes_[outermost].group].label; }
+    bool is_matched(Node outermost) const { return nodes_[outermost].match_to >= 0; }
+    bool is_outermost(Node x) const { return groups_[nodes_[x].group].outer == x; }
     Value shifted_dual(Node v) const { return at_[v].p + groups_[at_[v].group].shift; }
 
     // Calls visit(v) for each vertex of a node.
     template <class Visit>
     void for_vertices(Node x, Visit visit) const {
-        const Node tail = places_[x].tail;
-        for (Node v = places_[x].head;; v = at_[v].next) {
+        const Node tail = nodes_[x].tail;
+        for (Node v = nodes_[x].head;; v = at_[v].next) {
             const bool last = v == tail;
             visit(v);
             if (last) {
                 return;
             }
         }
+    }
+
+    // Whether this is a - blossom whose z sinks to 0 at that time.
+    bool expands_at(Value time, Node x) const {
+        return is_outermost(x) && label_of(x) == kMinus && nodes_[x].z == 2 * time;
     }
 
     // The search ends, at the latest, when this edge between a + and a free node gets tight.
@@ -128,13 +141,6 @@ class Search {
     }
 
     const Node n;
-    // Of each node, blossoms from n:
-    std::vector<Node> match_to;    // the vertex outside that it is matched with, -1: free
-    std::vector<Node> match_from;  // the vertex inside; of a free node its free vertex
-    std::vector<Node> enter_from;  // of a - node: the + vertex and ...
-    std::vector<Node> enter_to;    // ... its own vertex of the edge by which it was reached
-    std::vector<Value> z;          // of blossoms; shifted like the duals, by twice the time
-
     Value now = 0;
     Value end_time = 0;
 
@@ -151,24 +157,30 @@ class Search {
         Label label;
     };
 
-    struct Blossom {
-        std::vector<Node> children;   // around the odd cycle
-        std::vector<Node> edge_from;  // edge i runs from child i to child i + 1
-        std::vector<Node> edge_to;
+    struct NodeState {
+        Node match_to = -1;    // the vertex outside that it is matched with, -1: free
+        Node match_from = -1;  // the vertex inside; of a free node its free vertex
+        Node enter_from = -1;  // of a - node: the + vertex and ...
+        Node enter_to = -1;    // ... its own vertex of the edge by which it was reached
+        Value z = 0;           // of a blossom; shifted like the duals, by twice the time
+        Node head = -1;        // of its segment of the list of vertices
+        Node tail = -1;
+        Node size = 0;
+        Node group = -1;
+        std::int32_t mark = 0;  // of a walk upwards
     };
 
-    // Where a node is: its segment of the list of vertices, its group, its mark of a walk upwards.
-    struct Place {
-        Node head;
-        Node tail;
-        Node size;
-        Node group;
-        std::int32_t mark;
+    // A child of a blossom, and the edge from it to the next child around the odd cycle.
+    struct Link {
+        Node child;
+        Node from;
+        Node to;
     };
+    using Blossom = std::vector<Link>;
 
     Blossom& blossom(Node x) { return blossoms_[x - n]; }
 
-    Group& group_of(Node outermost) { return groups_[places_[outermost].group]; }
+    Group& group_of(Node outermost) { return groups_[nodes_[outermost].group]; }
 
     // --- labels; a node carries its true duals before and after being labelled
 
@@ -178,7 +190,7 @@ class Search {
         group.shift += now;
         labelled_.push_back(x);
         if (x >= n) {
-            z[x] -= 2 * now;
+            nodes_[x].z -= 2 * now;
         }
         scan(x);
     }
@@ -201,11 +213,11 @@ class Search {
     void stay_minus(Node x, Node from, Node to) {
         group_of(x).label = kMinus;
         labelled_.push_back(x);
-        enter_from[x] = from;
-        enter_to[x] = to;
+        nodes_[x].enter_from = from;
+        nodes_[x].enter_to = to;
         if (x >= n) {
-            z[x] += 2 * now;
-            engine_.will_expand(*this, x, z[x] / 2);
+            nodes_[x].z += 2 * now;
+            engine_.will_expand(*this, x, nodes_[x].z / 2);
         }
     }
 
@@ -213,9 +225,9 @@ class Search {
         Group& group = group_of(x);
         const Value shift = group.label == kPlus ? -now : now;
         group.shift += shift;
-        group.label = match_to[x] < 0 ? kFree : kNone;
+        group.label = nodes_[x].match_to < 0 ? kFree : kNone;
         if (x >= n) {
-            z[x] -= 2 * shift;
+            nodes_[x].z -= 2 * shift;
         }
     }
 
@@ -249,7 +261,7 @@ class Search {
                     break;
                 default:
                     make_minus(x, event.from, event.node);
-                    make_plus(outer(match_to[x]));
+                    make_plus(outer(nodes_[x].match_to));
             }
         }
         for (const Node x : labelled_) {
@@ -263,8 +275,8 @@ class Search {
     void end() {
         if (end_to_ >= 0) {
             const Node x = outer(end_to_);
-            match_to[x] = end_from_;
-            match_from[x] = end_to_;
+            nodes_[x].match_to = end_from_;
+            nodes_[x].match_from = end_to_;
             group_of(x).label = kNone;
         }
         augment(end_from_, end_to_);
@@ -274,32 +286,33 @@ class Search {
     void augment(Node u, Node v) {
         for (;;) {
             const Node x = outer(u);
-            const Node partner = match_to[x];
-            match_from[x] = u;
-            match_to[x] = v;
+            const Node partner = nodes_[x].match_to;
+            nodes_[x].match_from = u;
+            nodes_[x].match_to = v;
             if (partner < 0) {
                 return;
             }
             const Node minus = outer(partner);
-            u = enter_from[minus];
-            v = enter_to[minus];
-            match_from[minus] = v;
-            match_to[minus] = u;
+            u = nodes_[minus].enter_from;
+            v = nodes_[minus].enter_to;
+            nodes_[minus].match_from = v;
+            nodes_[minus].match_to = u;
         }
     }
 
     Node tree_parent(Node plus) const {
-        return match_to[plus] < 0 ? -1 : outer(enter_from[outer(match_to[plus])]);
+        return nodes_[plus].match_to < 0 ? -1
+                                         : outer(nodes_[outer(nodes_[plus].match_to)].enter_from);
     }
 
     Node common_ancestor(Node a, Node b) {
         ++mark_round_;
         for (;;) {
             if (a >= 0) {
-                if (places_[a].mark == mark_round_) {
+                if (nodes_[a].mark == mark_round_) {
                     return a;
                 }
-                places_[a].mark = mark_round_;
+                nodes_[a].mark = mark_round_;
                 a = tree_parent(a);
             }
             std::swap(a, b);
@@ -313,28 +326,18 @@ class Search {
             return x;
         }
         blossoms_.emplace_back();
-        match_to.push_back(-1);
-        match_from.push_back(-1);
-        enter_from.push_back(-1);
-        enter_to.push_back(-1);
-        z.push_back(0);
-        places_.push_back({-1, -1, 0, -1, 0});
+        nodes_.emplace_back();
         return static_cast<Node>(n + blossoms_.size() - 1);
     }
 
-    // Appends the nodes from that of a + vertex up to below the base, and of each node's edge
-    // upwards the upper and the lower end.
-    void climb(Node vertex, Node base, std::vector<Node>& nodes, std::vector<Node>& upper,
-               std::vector<Node>& lower) const {
+    // Appends the nodes from that of a + vertex up to below the base, with their edges upwards.
+    void climb(Node vertex, Node base, std::vector<Link>& path) const {
         for (Node plus = outer(vertex); plus != base;) {
-            const Node minus = outer(match_to[plus]);
-            nodes.push_back(plus);
-            upper.push_back(match_to[plus]);
-            lower.push_back(match_from[plus]);
-            nodes.push_back(minus);
-            upper.push_back(enter_from[minus]);
-            lower.push_back(enter_to[minus]);
-            plus = outer(enter_from[minus]);
+            const NodeState& upper = nodes_[plus];
+            const Node minus = outer(upper.match_to);
+            path.push_back({plus, upper.match_from, upper.match_to});
+            path.push_back({minus, nodes_[minus].enter_to, nodes_[minus].enter_from});
+            plus = outer(nodes_[minus].enter_from);
         }
     }
 
@@ -343,27 +346,25 @@ class Search {
         const Node base = common_ancestor(outer(u), outer(v));
         const Node x = new_blossom();
         Blossom& made = blossom(x);
-        made.children.clear();
-        made.edge_from.clear();
-        made.edge_to.clear();
-        // Down from the base to the node of u, which is found upwards.
-        climb(u, base, made.children, made.edge_from, made.edge_to);
-        made.children.push_back(base);
-        std::reverse(made.children.begin(), made.children.end());
-        std::reverse(made.edge_from.begin(), made.edge_from.end());
-        std::reverse(made.edge_to.begin(), made.edge_to.end());
-        made.edge_from.push_back(u);
-        made.edge_to.push_back(v);
-        climb(v, base, made.children, made.edge_to, made.edge_from);
-        match_to[x] = match_to[base];
-        match_from[x] = match_from[base];
+        made.clear();
+        left_.clear();
+        climb(u, base, left_);
+        Node child = base;
+        for (auto up = left_.rbegin(); up != left_.rend(); ++up) {
+            made.push_back({child, up->to, up->from});
+            child = up->child;
+        }
+        made.push_back({child, u, v});
+        climb(v, base, made);
+        nodes_[x].match_to = nodes_[base].match_to;
+        nodes_[x].match_from = nodes_[base].match_from;
         labelled_.push_back(x);
-        z[x] = -2 * now;
+        nodes_[x].z = -2 * now;
         became_plus_.clear();
-        for (const Node child : made.children) {
+        for (const auto& [child, from, to] : made) {
             Group& group = group_of(child);
             if (child >= n) {
-                z[child] += group.label == kPlus ? 2 * now : -2 * now;  // true from here on
+                nodes_[child].z += group.label == kPlus ? 2 * now : -2 * now;  // true from here on
             }
             if (group.label == kMinus) {
                 group.label = kPlus;
@@ -379,30 +380,28 @@ class Search {
 
     // Makes the children of a new blossom one segment and one group.
     void join(Node x) {
-        const std::vector<Node>& children = blossom(x).children;
-        Place& place = places_[x];
-        place.size = 0;
-        Node largest = children.front();
-        for (const Node child : children) {
-            Place& part = places_[child];
-            if (child == children.front()) {
-                place.head = part.head;
-            } else {
-                at_[place.tail].next = part.head;
+        NodeState& whole = nodes_[x];
+        whole.size = 0;
+        whole.head = nodes_[blossom(x).front().child].head;
+        Node largest = blossom(x).front().child;
+        for (const auto& [child, from, to] : blossom(x)) {
+            const NodeState& part = nodes_[child];
+            if (whole.size > 0) {
+                at_[whole.tail].next = part.head;
             }
-            place.tail = part.tail;
-            place.size += part.size;
-            largest = part.size > places_[largest].size ? child : largest;
+            whole.tail = part.tail;
+            whole.size += part.size;
+            largest = part.size > nodes_[largest].size ? child : largest;
         }
-        place.group = places_[largest].group;
-        Group& group = groups_[place.group];
+        whole.group = nodes_[largest].group;
+        Group& group = groups_[whole.group];
         group.outer = x;
-        for (const Node child : children) {
+        for (const auto& [child, from, to] : blossom(x)) {
             if (child != largest) {
                 group_of(child).outer = x;
                 const Value more = group_of(child).shift - group.shift;
                 for_vertices(child, [&](Node v) {
-                    at_[v].group = place.group;
+                    at_[v].group = whole.group;
                     at_[v].p += more;
                 });
             }
@@ -411,10 +410,10 @@ class Search {
 
     // The children of a blossom are nodes again, under the groups that they had before.
     void part(Node x) {
-        const Node former = places_[x].group;
+        const Node former = nodes_[x].group;
         const Group group = groups_[former];
-        for (const Node child : blossom(x).children) {
-            const Node own = places_[child].group;
+        for (const auto& [child, from, to] : blossom(x)) {
+            const Node own = nodes_[child].group;
             groups_[own] = {group.shift, child, kNone};
             if (own != former) {
                 for_vertices(child, [&](Node v) { at_[v].group = own; });
@@ -425,60 +424,61 @@ class Search {
     // Matches the children of a blossom with each other around its base, and makes them nodes.
     // Returns the position of the base.
     std::size_t settle(Node x) {
-        Blossom& parts = blossom(x);
-        const std::size_t size = parts.children.size();
+        const Blossom& parts = blossom(x);
         part(x);
-        const std::size_t base = position_of(match_from[x], parts);
-        match_to[parts.children[base]] = match_to[x];
-        match_from[parts.children[base]] = match_from[x];
-        for (std::size_t i = 1; i < size; i += 2) {
-            const std::size_t a = (base + i) % size;
-            const std::size_t b = (base + i + 1) % size;
-            match_from[parts.children[a]] = parts.edge_from[a];
-            match_to[parts.children[a]] = parts.edge_to[a];
-            match_from[parts.children[b]] = parts.edge_to[a];
-            match_to[parts.children[b]] = parts.edge_from[a];
+        const std::size_t base = position_of(nodes_[x].match_from, parts);
+        nodes_[parts[base].child].match_to = nodes_[x].match_to;
+        nodes_[parts[base].child].match_from = nodes_[x].match_from;
+        for (std::size_t i = base + 1; i + 1 < base + parts.size(); i += 2) {
+            const Link& a = parts[i % parts.size()];
+            const Link& b = parts[(i + 1) % parts.size()];
+            nodes_[a.child].match_from = a.from;
+            nodes_[a.child].match_to = a.to;
+            nodes_[b.child].match_from = a.to;
+            nodes_[b.child].match_to = a.from;
         }
         return base;
     }
 
     // Of the child with this vertex, once the children are nodes.
     std::size_t position_of(Node vertex, const Blossom& parts) const {
-        const auto child = std::find(parts.children.begin(), parts.children.end(), outer(vertex));
-        return static_cast<std::size_t>(child - parts.children.begin());
+        const auto link =
+            std::find_if(parts.begin(), parts.end(),
+                         [&, x = outer(vertex)](const Link& l) { return l.child == x; });
+        return static_cast<std::size_t>(link - parts.begin());
     }
 
     // A - blossom whose z has sunk to 0: its children on the even way from where the tree enters
     // it to its base stay in the tree, the others leave it.
     void expand_in_tree(Node x) {
-        const Node from = enter_from[x];
-        const Node to = enter_to[x];
+        const Node from = nodes_[x].enter_from;
+        const Node to = nodes_[x].enter_to;
         const std::size_t base = settle(x);
         const std::size_t entry = position_of(to, blossom(x));
         std::swap(opened_, blossom(x));  // so that the memory of both is used again
         const Blossom& parts = opened_;
         unused_.push_back(x);
-        z[x] = 0;
-        const std::size_t size = parts.children.size();
+        nodes_[x].z = 0;
+        const std::size_t size = parts.size();
         const bool forward = (base + size - entry) % size % 2 == 0;
         std::vector<Node>& plus = became_plus_;
         plus.clear();
         Node enter_u = from;
         Node enter_v = to;
         for (std::size_t i = entry;;) {
-            stay_minus(parts.children[i], enter_u, enter_v);
+            stay_minus(parts[i].child, enter_u, enter_v);
             if (i == base) {
                 break;
             }
             i = forward ? (i + 1) % size : (i + size - 1) % size;
-            plus.push_back(parts.children[i]);
+            plus.push_back(parts[i].child);
             const std::size_t next = forward ? (i + 1) % size : (i + size - 1) % size;
             const std::size_t edge = forward ? i : next;
-            enter_u = forward ? parts.edge_from[edge] : parts.edge_to[edge];
-            enter_v = forward ? parts.edge_to[edge] : parts.edge_from[edge];
+            enter_u = forward ? parts[edge].from : parts[edge].to;
+            enter_v = forward ? parts[edge].to : parts[edge].from;
             i = next;
         }
-        for (const Node child : parts.children) {
+        for (const auto& [child, edge_from, edge_to] : parts) {
             Group& group = group_of(child);
             if (group.label == kNone) {
                 group.shift += now;
@@ -493,26 +493,30 @@ class Search {
     // --- the result
 
     void collect_blossoms(Matching& out) {
-        out.blossom_offsets.push_back(0);
-        std::vector<Node> stack;
+        struct Inside {
+            Node node;
+            std::int64_t around;  // the innermost blossom with z > 0 outside it, -1: none
+        };
+        out.innermost.assign(n, -1);
+        std::vector<Inside> stack;
         for (Node v = 0; v < n; ++v) {
-            if (outer(v) >= n && places_[outer(v)].head == v) {
-                stack.push_back(outer(v));
+            if (outer(v) >= n && nodes_[outer(v)].head == v) {
+                stack.push_back({outer(v), -1});
             }
         }
         while (!stack.empty()) {
-            const Node x = stack.back();
+            auto [x, around] = stack.back();
             stack.pop_back();
-            const Blossom& parts = blossom(x);
-            if (z[x] > 0) {
-                for_vertices(x, [&](Node v) { out.blossom_vertices.push_back(v); });
-                out.blossom_offsets.push_back(
-                    static_cast<std::int64_t>(out.blossom_vertices.size()));
-                out.blossom_duals.push_back(z[x]);
+            if (nodes_[x].z > 0) {
+                out.parents.push_back(around);
+                out.blossom_duals.push_back(nodes_[x].z);
+                around = static_cast<std::int64_t>(out.parents.size()) - 1;
             }
-            for (const Node child : parts.children) {
+            for (const auto& [child, from, to] : blossom(x)) {
                 if (child >= n) {
-                    stack.push_back(child);
+                    stack.push_back({child, around});
+                } else {
+                    out.innermost[child] = around;
                 }
             }
         }
@@ -521,7 +525,7 @@ class Search {
     void settle_all() {
         std::vector<Node> stack;
         for (Node v = 0; v < n; ++v) {
-            if (outer(v) >= n && places_[outer(v)].head == v) {
+            if (outer(v) >= n && nodes_[outer(v)].head == v) {
                 stack.push_back(outer(v));
             }
         }
@@ -529,7 +533,7 @@ class Search {
             const Node x = stack.back();
             stack.pop_back();
             settle(x);
-            for (const Node child : blossom(x).children) {
+            for (const auto& [child, from, to] : blossom(x)) {
                 if (child >= n) {
                     stack.push_back(child);
                 }
@@ -542,11 +546,12 @@ class Search {
     std::int32_t mark_round_ = 0;
     std::vector<Vertex> at_;
     std::vector<Group> groups_;
-    std::vector<Place> places_;  // of each node
+    std::vector<NodeState> nodes_;
     std::vector<Blossom> blossoms_;
     std::vector<Node> unused_;
     std::vector<Node> labelled_;
     std::vector<Node> became_plus_;
+    std::vector<Link> left_;
     Blossom opened_;
     Engine& engine_;
 };

@@ -1,137 +1,16 @@
-// The sparse engine: compressed rows, and a heap of events in which outdated entries stay until
-// they surface. All that a search touched is put back at its end, so that a search costs what it
-// reaches. No event is entered that lies behind the known end of the search.
+// Sparse graphs: what is to be checked, and how wide the weights are.
+
+#include "matching/sparse.hpp"
 
 #include <algorithm>
 #include <cstdint>
-#include <limits>
 #include <stdexcept>
 #include <string>
-#include <vector>
 
-#include "matching/fractional.hpp"
 #include "matching/matching.hpp"
-#include "matching/rows.hpp"
-#include "matching/search.hpp"
 
 namespace hivecore::matching {
 namespace {
-
-template <class Weight>
-class Sparse {
-  public:
-    using Value = std::int64_t;
-    using S = Search<Sparse>;
-    static constexpr Value kNever = std::numeric_limits<Value>::max() / 4;
-
-    explicit Sparse(const Rows<Weight>& rows)
-        : rows_(rows), best_(rows.vertices()) {}
-
-    void begin(S&) {}
-    void end(S&) {
-        for (const Node v : touched_) {
-            best_[v].value = kNever;
-        }
-        touched_.clear();
-        events_.clear();
-    }
-
-    void became_plus(S& s, Node u) {
-        const Value p = s.shifted_dual(u);
-        const Node own = s.group(u);
-        for (const auto& edge : rows_.edges(u)) {
-            const Node v = edge.to;
-            if (s.group(v) == own) {
-                continue;
-            }
-            if (s.label(v) == S::kPlus) {
-                push(s, (p + s.shifted_dual(v) - edge.weight) / 2, v, ~u);
-                continue;
-            }
-            Best& best = best_[v];
-            if (p - edge.weight < best.value) {
-                if (best.value == kNever) {
-                    touched_.push_back(v);
-                }
-                best = {p - edge.weight, u};
-                unlabelled(s, v);
-            }
-        }
-    }
-    void became_minus(S&, Node) {}
-    void will_expand(S& s, Node x, Value time) { push(s, time, x, -1); }
-
-    // Says when v gets tight, unless it is a - vertex.
-    void unlabelled(S& s, Node v) {
-        const Value time = best_[v].value + s.shifted_dual(v);
-        if (s.label(v) == S::kFree) {
-            s.end_by(time, best_[v].from, v);
-        } else if (s.label(v) == S::kNone) {
-            push(s, time, v, best_[v].from);
-        }
-    }
-
-    typename S::Event next(S& s) {
-        while (!events_.empty()) {
-            const auto [time, node, from] = events_.top();
-            if (time >= s.end_time) {
-                break;
-            }
-            events_.pop();
-            if (node >= s.n) {
-                if (s.is_outermost(node) && s.label_of(node) == S::kMinus &&
-                    s.z[node] / 2 == time) {
-                    return {time, node, -1};
-                }
-            } else if (from < 0) {
-                if (s.group(node) != s.group(~from)) {
-                    return {time, node, ~from};
-                }
-            } else if (s.label(node) == S::kNone && best_[node].from == from &&
-                       best_[node].value + s.shifted_dual(node) == time) {
-                return {time, node, from};
-            }
-        }
-        return {kNever, -1, -1};
-    }
-
-  private:
-    struct Best {
-        Value value = kNever;
-        Node from = -1;
-    };
-
-    void push(const S& s, Value time, Node node, Node from) {
-        if (time < s.end_time) {
-            events_.push(time, node, from);
-        }
-    }
-
-    const Rows<Weight>& rows_;
-    std::vector<Best> best_;
-    std::vector<Node> touched_;
-    TimeHeap events_;  // of an edge between + vertices `from` is the complement of one
-};
-
-template <class Weight>
-Matching solve(const Rows<Weight>& rows) {
-    Sparse<Weight> engine(rows);
-    Search<Sparse<Weight>> search(rows.vertices(), engine);
-    {
-        Fractional<Weight> start(rows);
-        start.start_greedily();
-        start.run();
-        start.open_cycles();
-        for (Node v = 0; v < rows.vertices(); ++v) {
-            search.set_dual(v, start.dual(v));
-            if (start.mate(v) > v) {
-                search.match(v, start.mate(v));
-            }
-        }
-    }
-    search.run();
-    return search.result();
-}
 
 void check(std::int64_t n, std::span<const std::int64_t> offsets,
            std::span<const std::int32_t> neighbours, std::span<const std::int64_t> weights) {
@@ -153,6 +32,13 @@ void check(std::int64_t n, std::span<const std::int64_t> offsets,
     }
 }
 
+template <class Weight>
+Matching solve_from_scratch(const Adjacency<Weight>& graph) {
+    Fractional<Weight> start(graph);
+    start.start_greedily();
+    return solve(graph, start);
+}
+
 }  // namespace
 
 Matching solve_sparse(std::int64_t n, std::span<const std::int64_t> offsets,
@@ -162,8 +48,9 @@ Matching solve_sparse(std::int64_t n, std::span<const std::int64_t> offsets,
     const auto heaviest = weights.empty() ? 0 : *std::max_element(weights.begin(), weights.end());
     const auto vertices = static_cast<Node>(n);
     return heaviest < std::int64_t{1} << 30
-               ? solve(Rows<std::int32_t>(vertices, offsets, neighbours, weights))
-               : solve(Rows<std::int64_t>(vertices, offsets, neighbours, weights));
+               ? solve_from_scratch(Adjacency<std::int32_t>(vertices, offsets, neighbours, weights))
+               : solve_from_scratch(
+                     Adjacency<std::int64_t>(vertices, offsets, neighbours, weights));
 }
 
 }  // namespace hivecore::matching

@@ -1,0 +1,116 @@
+// Of each vertex the edges that a matching may use, one after the other; weights doubled.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <utility>
+#include <vector>
+
+#include "matching/matching.hpp"
+
+namespace hivecore::matching {
+
+template <class Weight>
+class Adjacency {
+  public:
+    struct Edge {
+        Weight weight;  // twice that of the graph
+        Node to;
+    };
+
+    struct Pair {
+        Node u;
+        Node v;
+        Weight weight;  // twice that of the graph
+    };
+
+    // Of compressed rows with both directions of every edge, those of positive weight; no loops.
+    Adjacency(Node n, std::span<const std::int64_t> offsets,
+              std::span<const std::int32_t> neighbours, std::span<const std::int64_t> weights) {
+        offsets_.reserve(n + 1);
+        offsets_.push_back(0);
+        edges_.reserve(weights.size());
+        for (Node v = 0; v < n; ++v) {
+            for (std::int64_t e = offsets[v]; e < offsets[v + 1]; ++e) {
+                if (weights[e] > 0 && neighbours[e] != v) {
+                    edges_.push_back({static_cast<Weight>(2 * weights[e]), neighbours[e]});
+                }
+            }
+            offsets_.push_back(static_cast<std::int64_t>(edges_.size()));
+        }
+    }
+
+    Adjacency(Node n, std::span<const Pair> pairs) : offsets_(n + 1, 0), edges_(2 * pairs.size()) {
+        for (const Pair& pair : pairs) {
+            ++offsets_[pair.u];
+            ++offsets_[pair.v];
+        }
+        std::int64_t end = 0;
+        for (Node v = 0; v < n; ++v) {
+            end += offsets_[v];
+            offsets_[v] = end;
+        }
+        offsets_[n] = end;
+        for (const Pair& pair : pairs) {
+            edges_[--offsets_[pair.u]] = {pair.weight, pair.v};
+            edges_[--offsets_[pair.v]] = {pair.weight, pair.u};
+        }
+    }
+
+    // The same graph, vertex order[i] having the number i.
+    Adjacency renumbered(std::span<const Node> order) const {
+        std::vector<Node> number(order.size());
+        for (std::size_t i = 0; i < order.size(); ++i) {
+            number[order[i]] = static_cast<Node>(i);
+        }
+        Adjacency made;
+        made.offsets_.reserve(offsets_.size());
+        made.offsets_.push_back(0);
+        made.edges_.reserve(edges_.size());
+        for (const Node v : order) {
+            for (const Edge& edge : edges(v)) {
+                made.edges_.push_back({edge.weight, number[edge.to]});
+            }
+            made.offsets_.push_back(static_cast<std::int64_t>(made.edges_.size()));
+        }
+        return made;
+    }
+
+    Node vertices() const { return static_cast<Node>(offsets_.size() - 1); }
+
+    std::span<const Edge> edges(Node v) const {
+        return {edges_.data() + offsets_[v], edges_.data() + offsets_[v + 1]};
+    }
+
+  private:
+    Adjacency() = default;
+
+    std::vector<std::int64_t> offsets_;
+    std::vector<Edge> edges_;
+};
+
+// All vertices, neighbours near each other.
+template <class Weight>
+std::vector<Node> breadth_first_order(const Adjacency<Weight>& graph) {
+    std::vector<Node> order;
+    order.reserve(graph.vertices());
+    std::vector<bool> seen(graph.vertices(), false);
+    const auto visit = [&](Node v) {
+        if (!seen[v]) {
+            seen[v] = true;
+            order.push_back(v);
+        }
+    };
+    std::size_t next = 0;
+    for (Node root = 0; root < graph.vertices(); ++root) {
+        visit(root);
+        for (; next < order.size(); ++next) {
+            for (const auto& edge : graph.edges(order[next])) {
+                visit(edge.to);
+            }
+        }
+    }
+    return order;
+}
+
+}  // namespace hivecore::matching

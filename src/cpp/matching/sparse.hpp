@@ -1,0 +1,167 @@
+// The sparse engine: compressed rows, and a heap of events in which outdated entries stay until
+// they surface. All that a search touched is put back at its end, so that a search costs what it
+// reaches. No event is entered that lies behind the known end of the search.
+#pragma once
+
+#include <cstdint>
+#include <limits>
+#include <span>
+#include <utility>
+#include <vector>
+
+#include "matching/adjacency.hpp"
+#include "matching/fractional.hpp"
+#include "matching/heap.hpp"
+#include "matching/matching.hpp"
+#include "matching/search.hpp"
+
+namespace hivecore::matching {
+
+template <class Weight>
+class Sparse {
+  public:
+    using Value = std::int64_t;
+    using S = Search<Sparse>;
+    static constexpr Value kNever = std::numeric_limits<Value>::max() / 4;
+
+    explicit Sparse(const Adjacency<Weight>& graph) : graph_(graph), best_(graph.vertices()) {}
+
+    void begin(S&) {}
+    void end(S&) {
+        for (const Node v : touched_) {
+            best_[v].value = kNever;
+        }
+        touched_.clear();
+        events_.clear();
+    }
+
+    void became_plus(S& s, Node u) {
+        const Value p = s.shifted_dual(u);
+        const Node own = s.group(u);
+        for (const auto& edge : graph_.edges(u)) {
+            const Node v = edge.to;
+            if (s.group(v) == own) {
+                continue;
+            }
+            if (s.label(v) == S::kPlus) {
+                push(s, (p + s.shifted_dual(v) - edge.weight) / 2, v, ~u);
+                continue;
+            }
+            Best& best = best_[v];
+            if (p - edge.weight < best.value) {
+                if (best.value == kNever) {
+                    touched_.push_back(v);
+                }
+                best = {p - edge.weight, u};
+                unlabelled(s, v);
+            }
+        }
+    }
+    void became_minus(S&, Node) {}
+    void will_expand(S& s, Node x, Value time) { push(s, time, x, -1); }
+
+    // Says when v gets tight, unless it is a - vertex.
+    void unlabelled(S& s, Node v) {
+        const Value time = best_[v].value + s.shifted_dual(v);
+        if (s.label(v) == S::kFree) {
+            s.end_by(time, best_[v].from, v);
+        } else if (s.label(v) == S::kNone) {
+            push(s, time, v, best_[v].from);
+        }
+    }
+
+    typename S::Event next(S& s) {
+        while (!events_.empty()) {
+            const auto [time, node, from] = events_.top();
+            if (time >= s.end_time) {
+                break;
+            }
+            events_.pop();
+            if (node >= s.n) {
+                if (s.expands_at(time, node)) {
+                    return {time, node, -1};
+                }
+            } else if (from < 0) {
+                if (s.group(node) != s.group(~from)) {
+                    return {time, node, ~from};
+                }
+            } else if (s.label(node) == S::kNone && best_[node].from == from &&
+                       best_[node].value + s.shifted_dual(node) == time) {
+                return {time, node, from};
+            }
+        }
+        return {kNever, -1, -1};
+    }
+
+  private:
+    struct Best {
+        Value value = kNever;
+        Node from = -1;
+    };
+
+    void push(const S& s, Value time, Node node, Node from) {
+        if (time < s.end_time) {
+            events_.push(time, node, from);
+        }
+    }
+
+    const Adjacency<Weight>& graph_;
+    std::vector<Best> best_;
+    std::vector<Node> touched_;
+    TimeHeap events_;  // of an edge between + vertices `from` is the complement of one
+};
+
+// The blossom phase, from a half-integral matching whose odd cycles are open.
+template <class Weight>
+Matching finish(const Adjacency<Weight>& graph, const Fractional<Weight>& start,
+                std::span<const Node> order) {
+    std::vector<Node> number(order.size());
+    for (std::size_t i = 0; i < order.size(); ++i) {
+        number[order[i]] = static_cast<Node>(i);
+    }
+    Sparse<Weight> engine(graph);
+    Search<Sparse<Weight>> search(graph.vertices(), engine);
+    const auto original = [&](Node v) { return order.empty() ? v : order[v]; };
+    for (Node v = 0; v < graph.vertices(); ++v) {
+        search.set_dual(v, start.dual(original(v)));
+        const Node mate = start.mate(original(v));
+        if (mate >= 0) {
+            search.match(v, order.empty() ? mate : number[mate]);
+        }
+    }
+    search.run();
+    return search.result();
+}
+
+template <class T>
+void undo_renumbering(std::vector<T>& values, std::span<const Node> order) {
+    std::vector<T> renumbered = std::move(values);
+    values.resize(renumbered.size());
+    for (std::size_t i = 0; i < order.size(); ++i) {
+        values[order[i]] = renumbered[i];
+    }
+}
+
+inline constexpr Node kInCache = 1 << 14;  // vertices, about
+
+// From feasible duals and a matching on tight edges.
+template <class Weight>
+Matching solve(const Adjacency<Weight>& graph, Fractional<Weight>& start) {
+    start.run();
+    const Node cycles = start.open_cycles();
+    // Where many long searches follow, they are to find what they need in the cache.
+    if (graph.vertices() < kInCache || cycles < graph.vertices() / 64) {
+        return finish(graph, start, {});
+    }
+    const std::vector<Node> order = breadth_first_order(graph);
+    Matching found = finish(graph.renumbered(order), start, order);
+    for (auto& mate : found.mate) {
+        mate = mate < 0 ? mate : order[mate];
+    }
+    undo_renumbering(found.mate, order);
+    undo_renumbering(found.duals, order);
+    undo_renumbering(found.innermost, order);
+    return found;
+}
+
+}  // namespace hivecore::matching
