@@ -10,11 +10,13 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <cstdlib>
 #include <memory>
 #include <span>
 #include <vector>
 
 #include "matching/adjacency.hpp"
+#include "matching/dense.hpp"
 #include "matching/fractional.hpp"
 #include "matching/matching.hpp"
 #include "matching/matrix.hpp"
@@ -38,20 +40,39 @@ class CoreSolver {
         for (Node v = 0; v < n_; ++v) {
             add_best_edges(v, kWidth);
         }
-        std::vector<Node> mate(n_, -1);
+        Fractional<T> fractional(n_);
+        for (Node v = 0; v < n_; ++v) {
+            fractional.set_dual(v, y_[v]);
+        }
         for (;;) {
             remove_duplicates();
             const Adjacency<T> graph(n_, core_);
-            Fractional<T> start(graph);
-            for (Node v = 0; v < n_; ++v) {
-                start.set(v, y_[v], mate[v]);
+            fractional.look_at(graph);
+            fractional.match_greedily();
+            fractional.run();
+            if (add_violated(fractional)) {
+                raise_duals(fractional);
+                continue;
             }
-            start.match_greedily();
-            Matching found = hivecore::matching::solve(graph, start);
-            if (!price(found)) {
+            if (getenv("DENSE")) {
+                fractional.open_cycles();
+                Dense<T> engine(matrix_);
+                Search<Dense<T>> search(n_, engine);
+                for (Node v = 0; v < n_; ++v) {
+                    search.set_dual(v, static_cast<T>(fractional.dual(v)));
+                    if (fractional.mate(v) > v) {
+                        search.match(v, fractional.mate(v));
+                    }
+                }
+                search.run();
+                return search.result();
+            }
+            const Matching found = finish(graph, fractional);
+            if (!add_violated(found)) {
                 return found;
             }
-            warm_up(found, mate);
+            restart(found, fractional);
+            raise_duals(fractional);
         }
     }
 
@@ -150,7 +171,8 @@ class CoreSolver {
     static std::vector<std::int64_t> dissolved(const Matching& found) {
         std::vector<std::int64_t> around(found.parents.size());
         for (std::size_t b = 0; b < around.size(); ++b) {
-            around[b] = found.blossom_duals[b] + (found.parents[b] < 0 ? 0 : around[found.parents[b]]);
+            around[b] =
+                found.blossom_duals[b] + (found.parents[b] < 0 ? 0 : around[found.parents[b]]);
         }
         std::vector<std::int64_t> duals = found.duals;
         for (std::size_t v = 0; v < duals.size(); ++v) {
@@ -160,72 +182,95 @@ class CoreSolver {
     }
 
     // Adds edges of negative slack to the core; whether there are any.
-    bool price(const Matching& found) {
+    bool add_violated(const Fractional<T>& fractional) {
+        for (Node v = 0; v < n_; ++v) {
+            y_[v] = static_cast<T>(fractional.dual(v));
+        }
+        first_new_ = core_.size();
+        for (Node v = 0; v < n_; ++v) {
+            add_violated(v, y_);
+        }
+        return core_.size() > first_new_;
+    }
+
+    bool add_violated(const Matching& found) {
+        const auto blossoms = static_cast<std::int64_t>(found.parents.size());
         for (Node v = 0; v < n_; ++v) {
             y_[v] = static_cast<T>(found.duals[v]);
         }
-        const std::size_t before = core_.size();
+        first_new_ = core_.size();
+        std::vector<std::vector<Node>> members(blossoms + 1);  // the last one: of none
         for (Node v = 0; v < n_; ++v) {
-            const T* row = matrix_.row(v);
-            if (kernels_.largest_gap(row, y_.data(), n_) <= y_[v]) {
+            members[found.innermost[v] < 0 ? blossoms : found.innermost[v]].push_back(v);
+        }
+        std::vector<T> covered(n_);  // duals, and those of the blossoms shared with v
+        std::vector<T> shared(blossoms + 1, 0);
+        std::vector<bool> around(blossoms);
+        for (std::int64_t own = 0; own <= blossoms; ++own) {
+            if (members[own].empty()) {
                 continue;
             }
-            candidates_.clear();
+            std::fill(around.begin(), around.end(), false);
+            for (std::int64_t b = own < blossoms ? own : -1; b >= 0; b = found.parents[b]) {
+                around[b] = true;
+            }
+            for (std::int64_t b = 0; b < blossoms; ++b) {
+                shared[b] = found.parents[b] < 0 ? 0 : shared[found.parents[b]];
+                shared[b] += around[b] ? static_cast<T>(found.blossom_duals[b]) : 0;
+            }
             for (Node u = 0; u < n_; ++u) {
-                const T lacking = row[u] - y_[u] - y_[v];
-                if (lacking > 0 && lacking > common_duals(found, u, v)) {
-                    candidates_.push_back({u, static_cast<T>(lacking)});
-                }
+                covered[u] = y_[u] + shared[found.innermost[u] < 0 ? blossoms : found.innermost[u]];
             }
-            const auto count = std::min<std::size_t>(candidates_.size(), kWidth);
-            std::nth_element(candidates_.begin(), candidates_.begin() + count, candidates_.end(),
-                             [](const auto& a, const auto& b) { return a.lacking > b.lacking; });
-            for (std::size_t i = 0; i < count; ++i) {
-                const Node u = candidates_[i].u;
-                core_.push_back({std::min(u, v), std::max(u, v), row[u]});
+            for (const Node v : members[own]) {
+                add_violated(v, covered);
             }
         }
-        first_new_ = before;
-        return core_.size() > before;
+        return core_.size() > first_new_;
     }
 
-    static std::int64_t common_duals(const Matching& found, Node u, Node v) {
-        std::int64_t a = found.innermost[u];
-        std::int64_t b = found.innermost[v];
-        while (a != b) {  // parents have smaller numbers
-            if (a > b) {
-                a = found.parents[a];
-            } else {
-                b = found.parents[b];
+    void add_violated(Node v, const std::vector<T>& covered) {
+        const T* row = matrix_.row(v);
+        if (kernels_.largest_gap(row, covered.data(), n_) <= y_[v]) {
+            return;
+        }
+        candidates_.clear();
+        for (Node u = 0; u < n_; ++u) {
+            const T lacking = row[u] - covered[u] - y_[v];
+            if (lacking > 0) {
+                candidates_.push_back({u, lacking});
             }
         }
-        std::int64_t sum = 0;
-        for (; a >= 0; a = found.parents[a]) {
-            sum += found.blossom_duals[a];
+        const auto count = std::min<std::size_t>(candidates_.size(), kWidth);
+        std::nth_element(candidates_.begin(), candidates_.begin() + count, candidates_.end(),
+                         [](const auto& a, const auto& b) { return a.lacking > b.lacking; });
+        for (std::size_t i = 0; i < count; ++i) {
+            const Node u = candidates_[i].u;
+            core_.push_back({std::min(u, v), std::max(u, v), row[u]});
         }
-        return sum;
     }
 
-    // Lifts the ends of the new edges until they are feasible, and unmatches what is not tight.
-    void warm_up(const Matching& found, std::vector<Node>& mate) {
-        const std::vector<std::int64_t> duals = dissolved(found);
-        for (Node v = 0; v < n_; ++v) {
-            y_[v] = static_cast<T>(duals[v]);
-            mate[v] = static_cast<Node>(found.mate[v]);
-        }
+    // Lifts the ends of new edges until they are feasible.
+    void raise_duals(Fractional<T>& fractional) {
         for (std::size_t i = first_new_; i < core_.size(); ++i) {
             const auto [u, v, weight] = core_[i];
-            const T lacking = weight - y_[u] - y_[v];
+            const auto lacking = weight - fractional.dual(u) - fractional.dual(v);
             if (lacking > 0) {
-                y_[u] += lacking / 2;
-                y_[v] += lacking - lacking / 2;
+                fractional.raise_dual(u, lacking / 2);
+                fractional.raise_dual(v, lacking - lacking / 2);
             }
         }
+    }
+
+    void restart(const Matching& found, Fractional<T>& fractional) {
+        const std::vector<std::int64_t> duals = dissolved(found);
         for (Node v = 0; v < n_; ++v) {
-            const Node u = mate[v];
-            if (u >= 0 && matrix_.row(v)[u] != y_[v] + y_[u]) {
-                mate[v] = -1;
-                mate[u] = -1;
+            fractional.set_dual(v, duals[v]);
+            fractional.unmatch(v);
+        }
+        for (Node v = 0; v < n_; ++v) {
+            const auto u = static_cast<Node>(found.mate[v]);
+            if (u > v && matrix_.row(v)[u] == duals[v] + duals[u]) {
+                fractional.match(u, v);
             }
         }
     }

@@ -28,8 +28,10 @@ class Fractional {
     using Value = std::int64_t;
     static constexpr Value kNever = std::numeric_limits<Value>::max() / 4;
 
-    explicit Fractional(const Adjacency<Weight>& graph)
-        : n_(graph.vertices()), graph_(&graph), at_(n_) {}
+    explicit Fractional(Node n) : n_(n), at_(n) {}
+
+    // To be called first, and again whenever the edges are other ones.
+    void look_at(const Adjacency<Weight>& graph) { graph_ = &graph; }
 
     // Feasible duals, each as low as its neighbours allow, and a matching on tight edges.
     void start_greedily() {
@@ -46,15 +48,28 @@ class Fractional {
     // Lowers the duals of free vertices, which must be feasible, and matches what gets tight.
     void match_greedily() {
         for (Node v = 0; v < n_; ++v) {
-            if (at_[v].mate < 0) {
+            if (at_[v].mate == kFree) {
                 lower(v);
             }
         }
     }
 
-    void set(Node v, Value dual, Node mate) {
-        at_[v].y = dual;
-        at_[v].mate = mate;
+    void set_dual(Node v, Value dual) { at_[v].y = dual; }
+    void raise_dual(Node v, Value by) {
+        at_[v].y += by;
+        unmatch(v);
+    }
+    void unmatch(Node v) {
+        if (at_[v].mate >= 0) {
+            at_[at_[v].mate].mate = kFree;
+        } else if (at_[v].mate < kFree) {
+            open_cycle(v);
+        }
+        at_[v].mate = kFree;
+    }
+    void match(Node u, Node v) {
+        at_[u].mate = v;
+        at_[v].mate = u;
     }
 
     void run() {
@@ -300,7 +315,7 @@ class Fractional {
     }
 
     Node n_;
-    const Adjacency<Weight>* graph_;
+    const Adjacency<Weight>* graph_ = nullptr;
     std::vector<Vertex> at_;
     Value now_ = 0;
     Value end_time_ = 0;

@@ -12,8 +12,7 @@ template <class T>
 class Matrix {
   public:
     explicit Matrix(Node n)
-        : n_(n),
-          entries_(std::make_unique_for_overwrite<T[]>(static_cast<std::size_t>(n) * n)) {}
+        : n_(n), entries_(std::make_unique_for_overwrite<T[]>(static_cast<std::size_t>(n) * n)) {}
 
     Node size() const { return n_; }
     T* row(Node v) { return entries_.get() + static_cast<std::size_t>(v) * n_; }

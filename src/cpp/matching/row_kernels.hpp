@@ -17,7 +17,44 @@ namespace hivecore::matching {
 inline constexpr int kLanes = 64;
 
 template <class T>
+struct Least {
+    T value;
+    std::int64_t count;
+};
+
+template <class T, class Value>
+HIVECORE_INLINE T least_of(Value value, std::int64_t n) {
+    T least = value(0);
+    for (std::int64_t v = 0; v < n; ++v) {
+        const T here = value(v);
+        least = here < least ? here : least;
+    }
+    return least;
+}
+
+// Where value(v) is this, ascending; returns their number.
+template <class T, class Value>
+HIVECORE_INLINE std::int64_t places_of(T sought, Value value, std::int64_t n, T* places) {
+    std::int64_t count = 0;
+    for (std::int64_t first = 0; first < n; first += kLanes) {
+        const std::int64_t end = first + kLanes < n ? first + kLanes : n;
+        T found = 0;
+        for (std::int64_t v = first; v < end; ++v) {
+            found |= value(v) == sought ? T{-1} : T{0};
+        }
+        for (std::int64_t v = first; v < end && found; ++v) {
+            if (value(v) == sought) {
+                places[count++] = static_cast<T>(v);
+            }
+        }
+    }
+    return count;
+}
+
+template <class T>
 struct RowLoops {
+    static constexpr T kFar = T{1} << (8 * sizeof(T) - 2);
+
     // best[v] = min(best[v], p - row[v]), from[v] = u where that is an improvement.
     static HIVECORE_INLINE void relax(const T* __restrict row, T p, T u, T* __restrict best,
                                       T* __restrict from, std::int64_t n) {
@@ -29,17 +66,31 @@ struct RowLoops {
         }
     }
 
-    // The least event time: best + add, halved where `half` is all ones.
-    static HIVECORE_INLINE T least(const T* __restrict best, const T* __restrict add,
-                                   const T* __restrict half, std::int64_t n) {
-        T least = best[0] + add[0];
-        least = half[0] ? least >> 1 : least;
-        for (std::int64_t v = 0; v < n; ++v) {
+    // The least event time, best + add, halved where `half` is all ones; in `places` all v with it.
+    static HIVECORE_INLINE Least<T> least(const T* __restrict best, const T* __restrict add,
+                                          const T* __restrict half, std::int64_t n,
+                                          T* __restrict places) {
+        const auto time = [=](std::int64_t v) {
             const T whole = best[v] + add[v];
-            const T time = half[v] ? whole >> 1 : whole;
-            least = time < least ? time : least;
-        }
-        return least;
+            return half[v] ? whole >> 1 : whole;
+        };
+        const T least = least_of<T>(time, n);
+        return {least, places_of(least, time, n, places)};
+    }
+
+    // The least add - row among those of another group with `half` all ones; in `places` all of
+    // them that have it.
+    static HIVECORE_INLINE Least<T> least_elsewhere(const T* __restrict row,
+                                                    const T* __restrict add,
+                                                    const T* __restrict half,
+                                                    const T* __restrict group, T own,
+                                                    std::int64_t n, T* __restrict places) {
+        const auto time = [=](std::int64_t v) {
+            const T eligible = group[v] != own ? half[v] : 0;
+            return eligible ? add[v] - row[v] : kFar;
+        };
+        const T least = least_of<T>(time, n);
+        return {least, least == kFar ? 0 : places_of(least, time, n, places)};
     }
 
     static HIVECORE_INLINE T heaviest(const T* __restrict row, std::int64_t n) {
@@ -79,38 +130,45 @@ struct RowLoops {
             largest[v - whole] = gap > largest[v - whole] ? gap : largest[v - whole];
         }
     }
-
-    static constexpr T kFar = T{1} << (8 * sizeof(T) - 2);
 };
 
 template <class T>
 struct RowKernels {
     void (*relax)(const T*, T, T, T*, T*, std::int64_t);
-    T (*least)(const T*, const T*, const T*, std::int64_t);
+    Least<T> (*least)(const T*, const T*, const T*, std::int64_t, T*);
+    Least<T> (*least_elsewhere)(const T*, const T*, const T*, const T*, T, std::int64_t, T*);
     T (*heaviest)(const T*, std::int64_t);
     T (*largest_gap)(const T*, const T*, std::int64_t);
     void (*lane_gaps)(const T*, const T*, std::int64_t, T*);
 };
 
-#define HIVECORE_ROW_KERNELS(name, attribute)                                                      \
-    template <class T>                                                                             \
-    struct name {                                                                                  \
-        attribute static void relax(const T* row, T p, T u, T* best, T* from, std::int64_t n) {    \
-            RowLoops<T>::relax(row, p, u, best, from, n);                                          \
-        }                                                                                          \
-        attribute static T least(const T* best, const T* add, const T* half, std::int64_t n) {     \
-            return RowLoops<T>::least(best, add, half, n);                                         \
-        }                                                                                          \
-        attribute static T heaviest(const T* row, std::int64_t n) {                                \
-            return RowLoops<T>::heaviest(row, n);                                                  \
-        }                                                                                          \
-        attribute static T largest_gap(const T* row, const T* y, std::int64_t n) {                 \
-            return RowLoops<T>::largest_gap(row, y, n);                                            \
-        }                                                                                          \
-        attribute static void lane_gaps(const T* row, const T* y, std::int64_t n, T* largest) {    \
-            RowLoops<T>::lane_gaps(row, y, n, largest);                                            \
-        }                                                                                          \
-        static RowKernels<T> all() { return {relax, least, heaviest, largest_gap, lane_gaps}; }    \
+#define HIVECORE_ROW_KERNELS(name, attribute)                                                   \
+    template <class T>                                                                          \
+    struct name {                                                                               \
+        attribute static void relax(const T* row, T p, T u, T* best, T* from, std::int64_t n) { \
+            RowLoops<T>::relax(row, p, u, best, from, n);                                       \
+        }                                                                                       \
+        attribute static Least<T> least(const T* best, const T* add, const T* half,             \
+                                        std::int64_t n, T* places) {                            \
+            return RowLoops<T>::least(best, add, half, n, places);                              \
+        }                                                                                       \
+        attribute static Least<T> least_elsewhere(const T* row, const T* add, const T* half,    \
+                                                  const T* group, T own, std::int64_t n,        \
+                                                  T* places) {                                  \
+            return RowLoops<T>::least_elsewhere(row, add, half, group, own, n, places);         \
+        }                                                                                       \
+        attribute static T heaviest(const T* row, std::int64_t n) {                             \
+            return RowLoops<T>::heaviest(row, n);                                               \
+        }                                                                                       \
+        attribute static T largest_gap(const T* row, const T* y, std::int64_t n) {              \
+            return RowLoops<T>::largest_gap(row, y, n);                                         \
+        }                                                                                       \
+        attribute static void lane_gaps(const T* row, const T* y, std::int64_t n, T* largest) { \
+            RowLoops<T>::lane_gaps(row, y, n, largest);                                         \
+        }                                                                                       \
+        static RowKernels<T> all() {                                                            \
+            return {relax, least, least_elsewhere, heaviest, largest_gap, lane_gaps};           \
+        }                                                                                       \
     };
 
 HIVECORE_ROW_KERNELS(PortableKernels, )

@@ -403,6 +403,7 @@ class Search {
                 for_vertices(child, [&](Node v) {
                     at_[v].group = whole.group;
                     at_[v].p += more;
+                    engine_.regrouped(v, whole.group);
                 });
             }
         }

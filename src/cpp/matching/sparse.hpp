@@ -58,6 +58,7 @@ class Sparse {
         }
     }
     void became_minus(S&, Node) {}
+    void regrouped(Node, Node) {}
     void will_expand(S& s, Node x, Value time) { push(s, time, x, -1); }
 
     // Says when v gets tight, unless it is a - vertex.
@@ -111,10 +112,9 @@ class Sparse {
     TimeHeap events_;  // of an edge between + vertices `from` is the complement of one
 };
 
-// The blossom phase, from a half-integral matching whose odd cycles are open.
 template <class Weight>
-Matching finish(const Adjacency<Weight>& graph, const Fractional<Weight>& start,
-                std::span<const Node> order) {
+Matching finish_in_order(const Adjacency<Weight>& graph, const Fractional<Weight>& start,
+                         std::span<const Node> order) {
     std::vector<Node> number(order.size());
     for (std::size_t i = 0; i < order.size(); ++i) {
         number[order[i]] = static_cast<Node>(i);
@@ -144,17 +144,16 @@ void undo_renumbering(std::vector<T>& values, std::span<const Node> order) {
 
 inline constexpr Node kInCache = 1 << 14;  // vertices, about
 
-// From feasible duals and a matching on tight edges.
+// The blossom phase, after the half-integral one.
 template <class Weight>
-Matching solve(const Adjacency<Weight>& graph, Fractional<Weight>& start) {
-    start.run();
+Matching finish(const Adjacency<Weight>& graph, Fractional<Weight>& start) {
     const Node cycles = start.open_cycles();
     // Where many long searches follow, they are to find what they need in the cache.
     if (graph.vertices() < kInCache || cycles < graph.vertices() / 64) {
-        return finish(graph, start, {});
+        return finish_in_order(graph, start, {});
     }
     const std::vector<Node> order = breadth_first_order(graph);
-    Matching found = finish(graph.renumbered(order), start, order);
+    Matching found = finish_in_order(graph.renumbered(order), start, order);
     for (auto& mate : found.mate) {
         mate = mate < 0 ? mate : order[mate];
     }
