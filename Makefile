@@ -2,6 +2,7 @@
 #
 #   make demo        build, then simulate and plot a small cluster below demo/
 #   make test        build, then run all tests and the examples of the documentation
+#   make fuzz        matchings of 100,000 graphs against brute force and peers, some minutes
 #   make check       formatting, lint, types, stubs against the native modules
 #   make san         the tests again, with AddressSanitizer and UBSan in the native modules
 #   make bench       all benchmarks, full size (bench-smoke: small, to see that they run;
@@ -14,7 +15,7 @@
 # Needed: a C++20 compiler and CPython >= 3.11 with its headers; all else is installed into .venv.
 # Another interpreter:  make test PYTHON=python3.13
 
-.PHONY: demo test build modules check san bench bench-smoke bench-save bench-compare wheel test-all format clean
+.PHONY: demo test fuzz build modules check san bench bench-smoke bench-save bench-compare wheel test-all format clean
 
 PYTHON ?= python3
 VENV   ?= .venv
@@ -26,6 +27,10 @@ demo: build
 
 test: build
 	$(BIN)/python -m pytest $(ARGS)
+
+FUZZ ?= 100000
+fuzz: build
+	HIVECORE_FUZZ=$(FUZZ) $(BIN)/python -m pytest -v -s --no-header $(addprefix tests/property/test_matching_,fuzz.py larger.py)
 
 build: $(VENV)/installed
 

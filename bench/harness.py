@@ -45,18 +45,21 @@ def command_line(description: str | None) -> argparse.Namespace:
     return parser.parse_args()
 
 
-def save(arguments: argparse.Namespace, subject: str, figures: Any) -> None:
-    """Write the figures, and where they were measured, to <out>/<subject>.json."""
-    data = {
-        "benchmark": subject,
+def surroundings(arguments: argparse.Namespace) -> dict[str, Any]:
+    """Where and with what the figures are measured."""
+    return {
         "hivecore": hivecore.__version__,
         "python": platform.python_version(),
         "numpy": np.__version__,
         "processor": processor(),
         "cpus": os.cpu_count(),
         "smoke": arguments.smoke,
-        "figures": figures,
     }
+
+
+def save(arguments: argparse.Namespace, subject: str, figures: Any) -> None:
+    """Write the figures, and where they were measured, to <out>/<subject>.json."""
+    data = {"benchmark": subject, **surroundings(arguments), "figures": figures}
     arguments.out.mkdir(parents=True, exist_ok=True)
     path = arguments.out / f"{subject}.json"
     path.write_text(json.dumps(data, indent=1) + "\n")

@@ -1,37 +1,48 @@
-// Times LEMON's maximum-weight matching on one graph: reads "n m" and m lines "u v weight",
-// prints the weight of the matching and the CPU seconds of the solver alone.
+// Times LEMON's maximum-weight matching on one graph: reads n, m and m rows (u, v, weight), all of
+// them int64; prints the weight of the matching, the least CPU seconds of the solver alone in the
+// solves that begin within 20 ms, and LEMON's version.
+#include <lemon/config.h>
 #include <lemon/list_graph.h>
 #include <lemon/matching.h>
 
+#include <algorithm>
+#include <array>
+#include <cstdint>
 #include <cstdio>
 #include <ctime>
+#include <limits>
 #include <vector>
 
 int main() {
-    int n = 0;
-    int m = 0;
-    if (std::scanf("%d %d", &n, &m) != 2) {
+    std::array<std::int64_t, 2> size{};
+    if (std::fread(size.data(), sizeof size, 1, stdin) != 1) {
+        return 1;
+    }
+    std::vector<std::array<std::int64_t, 3>> rows(size[1]);
+    if (std::fread(rows.data(), sizeof rows[0], rows.size(), stdin) != rows.size()) {
         return 1;
     }
     lemon::ListGraph graph;
     lemon::ListGraph::EdgeMap<long long> weight(graph);
     std::vector<lemon::ListGraph::Node> nodes;
-    for (int v = 0; v < n; ++v) {
+    for (std::int64_t v = 0; v < size[0]; ++v) {
         nodes.push_back(graph.addNode());
     }
-    for (int e = 0; e < m; ++e) {
-        int u = 0;
-        int v = 0;
-        long long w = 0;
-        if (std::scanf("%d %d %lld", &u, &v, &w) != 3) {
-            return 1;
-        }
+    for (const auto& [u, v, w] : rows) {
         weight[graph.addEdge(nodes[u], nodes[v])] = w;
     }
-    lemon::MaxWeightedMatching<lemon::ListGraph, lemon::ListGraph::EdgeMap<long long>> matching(
-        graph, weight);
-    const std::clock_t begin = std::clock();
-    matching.run();
-    const double seconds = static_cast<double>(std::clock() - begin) / CLOCKS_PER_SEC;
-    std::printf("%lld %.9f\n", static_cast<long long>(matching.matchingWeight()), seconds);
+    using Matching =
+        lemon::MaxWeightedMatching<lemon::ListGraph, lemon::ListGraph::EdgeMap<long long>>;
+    const std::clock_t end = std::clock() + CLOCKS_PER_SEC / 50;
+    std::clock_t least = std::numeric_limits<std::clock_t>::max();
+    long long found = 0;
+    do {
+        Matching matching(graph, weight);
+        const std::clock_t begin = std::clock();
+        matching.run();
+        least = std::min(least, std::clock() - begin);
+        found = matching.matchingWeight();
+    } while (std::clock() < end);
+    std::printf("%lld %.6f %s\n", found, static_cast<double>(least) / CLOCKS_PER_SEC,
+                LEMON_VERSION);
 }

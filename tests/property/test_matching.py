@@ -21,7 +21,8 @@ INTEGERS = st.sampled_from(
         st.integers(-4, 4),
         st.integers(-100, 10_000),
         st.integers(-(2**40), 2**40),
-        st.sampled_from([-(2**50), 0, 1, 2**50 - 1, 2**50]),
+        st.integers(-(2**52), 2**52),
+        st.sampled_from([-(2**52), 0, 1, 2**52 - 1, 2**52]),
     ]
 )
 FLOATS = st.sampled_from(
@@ -29,6 +30,7 @@ FLOATS = st.sampled_from(
         st.floats(0, 1),
         st.floats(0, 1, width=32),
         st.floats(-1e300, 1e300),
+        st.floats(-17, 0).map(lambda decades: 10.0**decades),
         st.floats(allow_nan=False, allow_infinity=False, allow_subnormal=True),
         st.sampled_from([0.1, 0.2, 0.3, 0.1 + 0.2, 1 / 3]),
         st.integers(-1000, 1000).map(lambda i: i / 7),
@@ -99,13 +101,28 @@ def test_integers_match_brute_force_in_every_sense(graph):
 @given(graphs())
 @settings(max_examples=200)
 def test_an_array_gives_what_the_edge_list_gives(graph):
-    assert max_weight_matching(dense(graph)).weight == max_weight_matching(graph).weight
+    assert max_weight_matching(dense(graph)).weight == float(max_weight_matching(graph).weight)
     heaviest = max_weight_matching(dense(graph), max_cardinality=True)
-    assert heaviest.weight == max_weight_matching(graph, max_cardinality=True).weight
+    assert heaviest.weight == float(max_weight_matching(graph, max_cardinality=True).weight)
     lightest = min_weight_matching(dense(graph, min))
-    assert lightest.weight == min_weight_matching(graph).weight
+    assert lightest.weight == float(min_weight_matching(graph).weight)
     assert heaviest.verify()
     assert lightest.verify()
+
+
+@given(graphs(), st.data())
+@settings(max_examples=200)
+def test_the_order_of_the_vertices_does_not_matter(graph, data):
+    n, edges, weights = graph
+    new = data.draw(st.permutations(range(n)))
+    renamed = (n, [(new[u], new[v]) for u, v in edges], weights)
+    order = np.argsort(new)
+    array = dense(graph)[np.ix_(order, order)]
+    for most in (False, True):
+        weight = max_weight_matching(graph, max_cardinality=most).weight
+        assert max_weight_matching(renamed, max_cardinality=most).weight == weight
+        assert max_weight_matching(array, max_cardinality=most).weight == float(weight)
+    assert min_weight_matching(renamed).weight == min_weight_matching(graph).weight
 
 
 @given(graphs(FLOATS))
@@ -145,7 +162,7 @@ def test_a_perfect_matching_is_found_or_disproved(graph):
     for form in (graph, dense(graph)):
         if 2 * (len(most) - 1) == n:
             found = max_weight_matching(form, perfect=True)
-            assert found.weight == most[-1]
+            assert found.weight == type(found.weight)(most[-1])
             assert found.verify()
             continue
         with pytest.raises(NoPerfectMatchingError) as caught:
@@ -199,83 +216,6 @@ def test_a_worse_matching_is_not_proven(graph, data):
     if other.weight < found.weight:
         with pytest.raises(CertificateError):
             replace(other, _graph=found._graph).verify()
-
-
-# --- larger graphs, where there is no brute force
-
-
-def points(rng, n):
-    where = rng.integers(0, 1000, (n, 2))
-    return 3000 - np.abs(where[:, None] - where[None, :]).sum(axis=2)
-
-
-def noise(rng, n):
-    half = np.triu(rng.integers(-50, 10**6, (n, n)), 1)
-    return half + half.T
-
-
-def ties(rng, n):
-    kinds = rng.integers(0, 5, n)
-    return noise(rng, 5)[np.ix_(kinds, kinds)] % 7 + 1
-
-
-def holes(rng, n):
-    absent = np.triu(rng.random((n, n)) < 0.9, 1)
-    return np.where(absent | absent.T, np.nan, noise(rng, n))
-
-
-@pytest.mark.parametrize("family", [points, noise, ties, holes])
-@pytest.mark.parametrize("n", [2, 17, 40, 75])
-def test_larger_graphs_match_the_twin(family, n):
-    for seed in range(3):
-        weights = family(np.random.default_rng([n, seed]), n).astype(float)
-        u, v = np.nonzero(np.triu(~np.isnan(weights), 1))
-        edges, values = list(zip(u.tolist(), v.tolist(), strict=True)), weights[u, v].astype(int)
-        best = twin(n, edges, values.tolist())
-        total = sum(weights[a, b] for a, b in enumerate(best.mate) if b > a)
-        for graph in (weights, (n, edges, values)):
-            for found in (max_weight_matching(graph), min_weight_matching(graph)):
-                assert found.verify()
-                assert found.exact
-            assert max_weight_matching(graph).weight == total
-
-
-@pytest.mark.parametrize("family", [points, noise, ties, holes])
-@pytest.mark.parametrize("n", [12, 31, 50])
-def test_larger_graphs_match_networkx(family, n):
-    nx = pytest.importorskip("networkx")
-    weights = family(np.random.default_rng([n, 9]), n).astype(float)
-    u, v = np.nonzero(np.triu(~np.isnan(weights), 1))
-    graph = nx.Graph()
-    graph.add_nodes_from(range(n))
-    graph.add_weighted_edges_from(
-        zip(u.tolist(), v.tolist(), weights[u, v].astype(int).tolist(), strict=True)
-    )
-    for ours, theirs in (
-        (max_weight_matching(weights), nx.max_weight_matching(graph)),
-        (max_weight_matching(weights, max_cardinality=True), nx.max_weight_matching(graph, True)),
-        (min_weight_matching(weights), nx.min_weight_matching(graph)),
-    ):
-        assert ours.weight == sum(weights[pair] for pair in theirs)
-        assert ours.verify()
-
-
-@pytest.mark.parametrize("family", [points, noise, ties, holes])
-@pytest.mark.parametrize("n", [12, 31, 100])
-def test_larger_graphs_match_rustworkx(family, n):
-    rx = pytest.importorskip("rustworkx")
-    weights = family(np.random.default_rng([n, 10]), n).astype(float)
-    u, v = np.nonzero(np.triu(~np.isnan(weights), 1))
-    graph = rx.PyGraph()
-    graph.add_nodes_from(range(n))
-    graph.add_edges_from(
-        list(zip(u.tolist(), v.tolist(), weights[u, v].astype(int).tolist(), strict=True))
-    )
-    for most in (False, True):
-        theirs = rx.max_weight_matching(graph, max_cardinality=most, weight_fn=int)
-        ours = max_weight_matching(weights, max_cardinality=most)
-        assert ours.weight == sum(weights[pair] for pair in theirs)
-        assert ours.verify()
 
 
 @given(graphs(vertices=10))

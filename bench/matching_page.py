@@ -1,0 +1,120 @@
+"""The figures of the matching for people: a page matching.md, and a plot of every family."""
+
+from itertools import groupby
+from pathlib import Path
+from typing import Any
+
+import matplotlib
+
+matplotlib.use("Agg")
+import matplotlib.pyplot as plt
+
+PEERS = ["LEMON", "rustworkx", "networkx", "twin"]
+
+Figures = dict[str, Any]
+
+
+def write_page(folder: Path, figures: Figures, surroundings: dict[str, Any]) -> None:
+    contests = {name: list(group) for name, group in groupby(figures["contests"], key=family)}
+    sections = [
+        "# Matching",
+        described(figures["versions"], surroundings),
+        "## Time",
+        least_ahead(figures["contests"]),
+        table(figures["contests"]),
+        "## Memory",
+        memory(figures["memory"]),
+        "## Plots",
+        *(f"![{name}]({plot(folder, name, group)})" for name, group in contests.items()),
+    ]
+    path = folder / "matching.md"
+    path.write_text("\n\n".join(sections) + "\n")
+    print(f"wrote {path}")
+
+
+def family(contest: Figures) -> str:
+    return str(contest["family"])
+
+
+def described(versions: dict[str, str], surroundings: dict[str, Any]) -> str:
+    named = {name: surroundings[name] for name in ("hivecore", "python", "numpy")} | versions
+    listed = ", ".join(f"{name} {version}" for name, version in named.items())
+    small = " **A smoke run: sizes too small to compare.**" if surroundings["smoke"] else ""
+    return (
+        f"{surroundings['processor']}, {surroundings['cpus']} CPUs; {listed}. CPU time: of "
+        "hivecore the whole call with its certificate, of the peers the solver alone. "
+        "`bench/bench_matching.py` tells how it was measured, `bench/matching_graphs.py` what the "
+        f"families are.{small}"
+    )
+
+
+def table(contests: list[Figures]) -> str:
+    lines = [
+        "| family | n | edges | hivecore | " + " | ".join(PEERS) + " |",
+        "| --- | ---: | ---: | ---: |" + " ---: |" * len(PEERS),
+    ]
+    for contest in contests:
+        seconds = contest["seconds"]
+        cells = [
+            f"{duration(seconds[peer])} ({times(factor(seconds, peer))})" if peer in seconds else ""
+            for peer in PEERS
+        ]
+        size = f"{contest['family']} | {contest['n']:,} | {contest['m']:,}"
+        lines.append(f"| {size} | {duration(seconds['hivecore'])} | " + " | ".join(cells) + " |")
+    return "\n".join(lines)
+
+
+def duration(seconds: float) -> str:
+    return f"{seconds:,.2f} s" if seconds >= 1 else f"{1e3 * seconds:,.3g} ms"
+
+
+def times(ratio: float) -> str:
+    return f"{ratio:,.1f}x" if ratio >= 1 else f"{ratio:.2g}x"
+
+
+def factor(seconds: dict[str, float], peer: str) -> float:
+    return seconds[peer] / seconds["hivecore"]
+
+
+def least_ahead(contests: list[Figures]) -> str:
+    """In words: per peer the instance where it takes the smallest multiple of hivecore's time."""
+    sentences = []
+    for peer in PEERS:
+        faced = [contest for contest in contests if peer in contest["seconds"]]
+        if not faced:
+            continue
+        closest = min(faced, key=lambda contest: factor(contest["seconds"], peer))
+        behind = sum(factor(contest["seconds"], peer) < 1 for contest in faced)
+        sentences.append(
+            f"- {peer}: {closest['family']}, n = {closest['n']:,}, where it takes "
+            f"{times(factor(closest['seconds'], peer))} as long; it is faster on {behind} of "
+            f"{len(faced)} instances."
+        )
+    return "\n".join(["Where hivecore is least ahead, peer by peer:", "", *sentences])
+
+
+def memory(measured: list[Figures]) -> str:
+    if not measured:
+        return "Not measured: only Linux tells a process's peak."
+    lines = [
+        f"- {each['lanes']} lanes, n = {each['n']:,}: {each['bytes_per_entry']:.2f} bytes"
+        for each in measured
+    ]
+    head = "Peak of one call on a dense array, per entry of the array and beyond the array itself:"
+    return "\n".join([head, "", *lines])
+
+
+def plot(folder: Path, name: str, contests: list[Figures]) -> str:
+    """CPU seconds over n, one line per contender; gives the name of the file."""
+    figure, axes = plt.subplots(figsize=(5, 4))
+    for contender in ["hivecore", *PEERS]:
+        points = [(c["n"], c["seconds"][contender]) for c in contests if contender in c["seconds"]]
+        if points:
+            axes.plot(*zip(*points, strict=True), marker="o", label=contender)
+    axes.set(xscale="log", yscale="log", xlabel="vertices", ylabel="CPU seconds", title=name)
+    axes.grid(visible=True, which="major", alpha=0.3)
+    axes.legend()
+    file = f"matching_{name.replace(' ', '_')}.png"
+    figure.savefig(folder / file, dpi=100, bbox_inches="tight")
+    plt.close(figure)
+    return file

@@ -1,0 +1,107 @@
+"""The peers of the matching: each builds its own form of a graph and returns a run.
+
+A run tells the CPU seconds of the solver alone, and the weight of the matching that it found.
+"""
+
+import math
+import shutil
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+from time import process_time
+from typing import Any
+
+import networkx as nx
+import numpy as np
+import rustworkx as rx
+from harness import cpu_seconds
+from matching_graphs import Graph, path
+
+from hivecore.reference.matching import max_weight_matching as twin_matching
+
+Run = Callable[[], tuple[float, int]]
+
+
+def timed(solve: Callable[[], Any]) -> tuple[float, Any]:
+    """The least CPU seconds of the solves that begin within 20 ms, and the last answer."""
+    answers: list[Any] = []
+    least, end = math.inf, process_time() + 0.02
+    while not answers or process_time() < end:
+        answers.clear()
+        least = min(least, cpu_seconds(lambda: answers.append(solve())))
+    return least, answers[0]
+
+
+def rows(graph: Graph) -> list[tuple[int, int, int]]:
+    return list(zip(*graph.ends.T.tolist(), graph.weights.tolist(), strict=True))
+
+
+def networkx(graph: Graph) -> Run:
+    made = nx.Graph()
+    made.add_nodes_from(range(graph.n))
+    made.add_weighted_edges_from(rows(graph))
+
+    def run() -> tuple[float, int]:
+        seconds, pairs = timed(lambda: nx.max_weight_matching(made, backend="networkx"))
+        return seconds, sum(made[u][v]["weight"] for u, v in pairs)
+
+    return run
+
+
+def rustworkx(graph: Graph) -> Run:
+    made = rx.PyGraph()
+    made.add_nodes_from(range(graph.n))
+    made.add_edges_from(rows(graph))
+
+    def run() -> tuple[float, int]:
+        seconds, pairs = timed(
+            lambda: rx.max_weight_matching(made, weight_fn=int, verify_optimum=False)
+        )
+        return seconds, sum(made.get_edge_data(u, v) for u, v in pairs)
+
+    return run
+
+
+def twin(graph: Graph) -> Run:
+    weights = {(u, v): w for u, v, w in rows(graph)}
+
+    def run() -> tuple[float, int]:
+        seconds, found = timed(lambda: twin_matching(graph.n, [*weights], [*weights.values()]))
+        return seconds, sum(weights.get(pair, 0) for pair in enumerate(found.mate))
+
+    return run
+
+
+def compiled_lemon(folder: Path) -> Path | None:
+    compiler = shutil.which("g++") or shutil.which("c++")
+    source = Path(__file__).parent / "peers" / "lemon_driver.cpp"
+    if compiler is None:
+        return None
+    program = folder / "lemon_driver"
+    command = [compiler, "-O3", "-DNDEBUG", "-std=c++17", "-w", str(source), "-o", str(program)]
+    for library in ("-llemon", "-lemon"):  # as Debian names it, as LEMON does
+        if subprocess.run([*command, library], capture_output=True, check=False).returncode == 0:
+            return program
+    return None
+
+
+def ask_lemon(program: Path, graph: Graph) -> list[str]:
+    """Of one run the weight and the seconds, and LEMON's version."""
+    edges = np.column_stack([graph.ends, graph.weights])
+    given = np.array([graph.n, len(edges)]).tobytes() + edges.tobytes()
+    answer = subprocess.run([program], input=given, capture_output=True, check=True)
+    return answer.stdout.decode().split()
+
+
+def lemon_version(program: Path) -> str:
+    return ask_lemon(program, path(2))[2]
+
+
+def lemon(program: Path, graph: Graph) -> Run:
+    """One process per run."""
+
+    def run() -> tuple[float, int]:
+        weight, seconds, _ = ask_lemon(program, graph)
+        return float(seconds), int(weight)
+
+    return run

@@ -1,0 +1,132 @@
+"""Matchings of graphs too large for brute force == twin, networkx, rustworkx.
+
+On two graphs of each family and size, and one more per 10,000 of HIVECORE_FUZZ (`make fuzz`).
+"""
+
+import os
+from itertools import product
+
+import numpy as np
+import pytest
+
+from hivecore.matching import max_weight_matching, min_weight_matching
+from hivecore.reference.matching import max_weight_matching as twin
+
+SEEDS = range(2 + int(os.environ.get("HIVECORE_FUZZ", "0")) // 10_000)
+
+
+def points(rng, n):
+    where = rng.integers(0, 1000, (n, 2))
+    return 3000 - np.abs(where[:, None] - where[None, :]).sum(axis=2)
+
+
+def noise(rng, n):
+    half = np.triu(rng.integers(-50, 10**6, (n, n)), 1)
+    return half + half.T
+
+
+def ties(rng, n):
+    kinds = rng.integers(0, 5, n)
+    return noise(rng, 5)[np.ix_(kinds, kinds)] % 7 + 1
+
+
+def holes(rng, n):
+    absent = np.triu(rng.random((n, n)) < 0.9, 1)
+    return np.where(absent | absent.T, np.nan, noise(rng, n))
+
+
+def sparse(rng, n):
+    absent = np.triu(rng.random((n, n)) < 1 - 5 / n, 1)
+    return np.where(absent | absent.T, np.nan, points(rng, n) - 1000)
+
+
+def edge_list(weights):
+    u, v = np.nonzero(np.triu(~np.isnan(weights), 1))
+    return len(weights), np.stack([u, v], axis=1), weights[u, v].astype(int)
+
+
+def rows(weights):
+    _, ends, values = edge_list(weights)
+    return list(zip(*ends.T.tolist(), values.tolist(), strict=True))
+
+
+def each(family, n):
+    for seed in SEEDS:
+        yield family(np.random.default_rng([n, seed]), n).astype(float)
+    print(f"{len(SEEDS):7,} graphs {family.__name__}, n {n}")
+
+
+FAMILIES = [points, noise, ties, holes, sparse]
+
+
+@pytest.mark.parametrize(("family", "n"), [*product(FAMILIES, [2, 17, 40, 75])])
+def test_the_twin_agrees(family, n):
+    for weights in each(family, n):
+        _, ends, values = edge_list(weights)
+        best = twin(n, list(map(tuple, ends.tolist())), values.tolist())
+        total = sum(weights[a, b] for a, b in enumerate(best.mate) if b > a)
+        for graph in (weights, edge_list(weights)):
+            for found in (max_weight_matching(graph), min_weight_matching(graph)):
+                assert found.verify()
+                assert found.exact
+            assert max_weight_matching(graph).weight == total
+
+
+@pytest.mark.parametrize(("family", "n"), [*product(FAMILIES, [12, 31, 50]), (sparse, 200)])
+def test_networkx_agrees(family, n):
+    nx = pytest.importorskip("networkx")
+    for weights in each(family, n):
+        graph = nx.Graph()
+        graph.add_nodes_from(range(n))
+        graph.add_weighted_edges_from(rows(weights))
+        for solve, theirs, options in (
+            (max_weight_matching, nx.max_weight_matching(graph), {}),
+            (max_weight_matching, nx.max_weight_matching(graph, True), {"max_cardinality": True}),
+            (min_weight_matching, nx.min_weight_matching(graph), {}),
+        ):
+            for form in (weights, edge_list(weights)):
+                ours = solve(form, **options)
+                assert ours.weight == sum(weights[pair] for pair in theirs)
+                assert ours.verify()
+
+
+@pytest.mark.parametrize(("family", "n"), [*product(FAMILIES, [12, 31, 100, 200])])
+def test_rustworkx_agrees(family, n):
+    rx = pytest.importorskip("rustworkx")
+    for weights in each(family, n):
+        graph = rx.PyGraph()
+        graph.add_nodes_from(range(n))
+        graph.add_edges_from(rows(weights))
+        for most in (False, True):
+            theirs = rx.max_weight_matching(graph, max_cardinality=most, weight_fn=int)
+            for form in (weights, edge_list(weights)):
+                ours = max_weight_matching(form, max_cardinality=most)
+                assert ours.weight == sum(weights[pair] for pair in theirs)
+                assert ours.verify()
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_the_order_of_the_vertices_does_not_matter(family):
+    rng = np.random.default_rng(3)
+    weights = family(rng, 300).astype(float)
+    found = max_weight_matching(weights)
+    for _ in range(3):
+        order = rng.permutation(300)
+        again = max_weight_matching(weights[np.ix_(order, order)])
+        assert again.weight == found.weight
+        assert again.verify()
+
+
+def test_all_53_bits_of_a_float_count():
+    rng = np.random.default_rng(11)
+    weights = rng.random((100, 100))
+    weights = np.triu(weights, 1) + np.triu(weights, 1).T
+    found, in_units = (
+        max_weight_matching(weights),
+        max_weight_matching((weights * 2**53).astype(int)),
+    )
+    assert found.exact
+    assert found.verify()
+    assert found.weight == in_units.weight / 2**53
+    rough = max_weight_matching(weights.round(3))
+    assert sum(weights[u, v] for u, v in rough.pairs.tolist()) < found.weight
