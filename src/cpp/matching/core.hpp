@@ -17,6 +17,7 @@
 
 #include "matching/adjacency.hpp"
 #include "matching/dense.hpp"
+#include "matching/dense_scan.hpp"
 #include "matching/fractional.hpp"
 #include "matching/matching.hpp"
 #include "matching/matrix.hpp"
@@ -32,6 +33,7 @@ class CoreSolver {
         : n_(matrix.size()), matrix_(matrix), kernels_(row_kernels<T>()) {}
 
     Matching solve() {
+        if (getenv("ML")) return solve_ml();
         if (n_ > kSampled) {
             start_from_sample();
         } else {
@@ -40,15 +42,16 @@ class CoreSolver {
         for (Node v = 0; v < n_; ++v) {
             add_best_edges(v, kWidth);
         }
-        Fractional<T> fractional(n_);
+        SparseScan<T> scan;
+        Fractional<SparseScan<T>> fractional(n_, scan);
         for (Node v = 0; v < n_; ++v) {
             fractional.set_dual(v, y_[v]);
         }
         for (;;) {
             remove_duplicates();
             const Adjacency<T> graph(n_, core_);
-            fractional.look_at(graph);
-            fractional.match_greedily();
+            scan.look_at(graph);
+            scan.match_greedily(fractional);
             fractional.run();
             if (add_violated(fractional)) {
                 raise_duals(fractional);
@@ -74,6 +77,45 @@ class CoreSolver {
             restart(found, fractional);
             raise_duals(fractional);
         }
+    }
+
+    Matching solve_ml() {
+        if (n_ > kSampled) {
+            start_from_sample();
+        } else {
+            start_greedily();
+        }
+        DenseScan<T> scan(matrix_);
+        Fractional<DenseScan<T>> fractional(n_, scan);
+        std::vector<char> matched(n_, 0);
+        for (Node v = 0; v < n_; ++v) {
+            if (matched[v]) continue;
+            const T* row = matrix_.row(v);
+            const T lowest = std::max<T>(0, kernels_.largest_gap(row, y_.data(), n_));
+            y_[v] = lowest;
+            for (Node u = 0; u < n_ && lowest > 0; ++u) {
+                if (!matched[u] && row[u] - y_[u] == lowest) {
+                    matched[u] = matched[v] = 1;
+                    fractional.match(u, v);
+                    break;
+                }
+            }
+        }
+        for (Node v = 0; v < n_; ++v) {
+            fractional.set_dual(v, y_[v]);
+        }
+        fractional.run();
+        fractional.open_cycles();
+        Dense<T> engine(matrix_);
+        Search<Dense<T>> search(n_, engine);
+        for (Node v = 0; v < n_; ++v) {
+            search.set_dual(v, static_cast<T>(fractional.dual(v)));
+            if (fractional.mate(v) > v) {
+                search.match(v, fractional.mate(v));
+            }
+        }
+        search.run();
+        return search.result();
     }
 
   private:
@@ -182,7 +224,7 @@ class CoreSolver {
     }
 
     // Adds edges of negative slack to the core; whether there are any.
-    bool add_violated(const Fractional<T>& fractional) {
+    bool add_violated(const Fractional<SparseScan<T>>& fractional) {
         for (Node v = 0; v < n_; ++v) {
             y_[v] = static_cast<T>(fractional.dual(v));
         }
@@ -250,7 +292,7 @@ class CoreSolver {
     }
 
     // Lifts the ends of new edges until they are feasible.
-    void raise_duals(Fractional<T>& fractional) {
+    void raise_duals(Fractional<SparseScan<T>>& fractional) {
         for (std::size_t i = first_new_; i < core_.size(); ++i) {
             const auto [u, v, weight] = core_[i];
             const auto lacking = weight - fractional.dual(u) - fractional.dual(v);
@@ -261,7 +303,7 @@ class CoreSolver {
         }
     }
 
-    void restart(const Matching& found, Fractional<T>& fractional) {
+    void restart(const Matching& found, Fractional<SparseScan<T>>& fractional) {
         const std::vector<std::int64_t> duals = dissolved(found);
         for (Node v = 0; v < n_; ++v) {
             fractional.set_dual(v, duals[v]);

@@ -34,9 +34,11 @@ void check(std::int64_t n, std::span<const std::int64_t> offsets,
 
 template <class Weight>
 Matching solve_from_scratch(const Adjacency<Weight>& graph) {
-    Fractional<Weight> start(graph.vertices());
-    start.look_at(graph);
-    start.start_greedily();
+    SparseScan<Weight> scan;
+    Fractional<SparseScan<Weight>> start(graph.vertices(), scan);
+    scan.look_at(graph);
+    scan.start_greedily(start);
+    scan.match_greedily(start);
     start.run();
     return finish(graph, start);
 }

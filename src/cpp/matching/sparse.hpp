@@ -14,6 +14,7 @@
 #include "matching/heap.hpp"
 #include "matching/matching.hpp"
 #include "matching/search.hpp"
+#include "matching/sparse_scan.hpp"
 
 namespace hivecore::matching {
 
@@ -113,8 +114,8 @@ class Sparse {
 };
 
 template <class Weight>
-Matching finish_in_order(const Adjacency<Weight>& graph, const Fractional<Weight>& start,
-                         std::span<const Node> order) {
+Matching finish_in_order(const Adjacency<Weight>& graph,
+                         const Fractional<SparseScan<Weight>>& start, std::span<const Node> order) {
     std::vector<Node> number(order.size());
     for (std::size_t i = 0; i < order.size(); ++i) {
         number[order[i]] = static_cast<Node>(i);
@@ -146,7 +147,7 @@ inline constexpr Node kInCache = 1 << 14;  // vertices, about
 
 // The blossom phase, after the half-integral one.
 template <class Weight>
-Matching finish(const Adjacency<Weight>& graph, Fractional<Weight>& start) {
+Matching finish(const Adjacency<Weight>& graph, Fractional<SparseScan<Weight>>& start) {
     const Node cycles = start.open_cycles();
     // Where many long searches follow, they are to find what they need in the cache.
     if (graph.vertices() < kInCache || cycles < graph.vertices() / 64) {
