@@ -1,9 +1,25 @@
+from typing import Any
+
 import numpy as np
 import numpy.typing as npt
 
+_Numbers = npt.NDArray[Any]
 _Int64 = npt.NDArray[np.int64]
+_Solution = tuple[_Int64, _Int64, _Int64, _Int64, _Int64]
 
-def solve_dense(weights: _Int64) -> tuple[_Int64, _Int64, _Int64, _Int64, _Int64]: ...
+def survey_dense(
+    weights: _Numbers,
+) -> tuple[tuple[int, int] | None, int, int | float, int | float, int]: ...
+def extent_of(weights: _Numbers) -> tuple[int | float, int | float, int]: ...
+def rows(
+    n: int, u: _Numbers, v: _Numbers, weights: _Numbers | None, lightest: bool = False
+) -> tuple[int, int, int, _Int64, npt.NDArray[np.int32], npt.NDArray[np.int32]]: ...
+def counted(
+    weights: _Numbers, exponent: int = 0, sense: int = 1, offset: int = 0, heaviest: int = 2**59
+) -> _Int64: ...
+def solve_dense(
+    weights: _Numbers, exponent: int = 0, sense: int = 1, offset: int = 0, heaviest: int = 2**59
+) -> _Solution: ...
 def solve_sparse(
     n: int, offsets: _Int64, neighbours: npt.NDArray[np.int32], weights: _Int64
-) -> tuple[_Int64, _Int64, _Int64, _Int64, _Int64]: ...
+) -> _Solution: ...

@@ -1,8 +1,19 @@
 // Binding of the matching kernel: arrays in, arrays out, without the GIL in between.
 #include <pybind11/numpy.h>
 #include <pybind11/pybind11.h>
+#include <pybind11/stl.h>
 
+#include <string>
+#include <utility>
+#include <variant>
+#include <vector>
+
+#include "matching/dense_input.hpp"
+#include "matching/extent.hpp"
 #include "matching/matching.hpp"
+#include "matching/numbers.hpp"
+#include "matching/rows.hpp"
+#include "matching/scale.hpp"
 
 namespace py = pybind11;
 namespace kernel = hivecore::matching;
@@ -17,56 +28,151 @@ std::span<const T> as_span(const Array<T>& array) {
     return {array.data(), static_cast<std::size_t>(array.size())};
 }
 
-py::array_t<std::int64_t> as_array(const std::vector<std::int64_t>& values) {
-    return py::array_t<std::int64_t>(static_cast<py::ssize_t>(values.size()), values.data());
+// The vector becomes the array's memory.
+template <class T>
+py::array_t<T> as_array(std::vector<T>&& values) {
+    auto* moved = new std::vector<T>(std::move(values));
+    const py::capsule owner(moved, [](void* p) { delete static_cast<std::vector<T>*>(p); });
+    return py::array_t<T>(static_cast<py::ssize_t>(moved->size()), moved->data(), owner);
 }
 
-py::tuple as_tuple(const kernel::Matching& found) {
-    return py::make_tuple(as_array(found.mate), as_array(found.duals),
-                          as_array(found.blossom_offsets), as_array(found.blossom_vertices),
-                          as_array(found.blossom_duals));
+template <class T>
+kernel::Strided<T> as_strided(const py::array& array) {
+    const auto* first = static_cast<const std::byte*>(array.data());
+    return array.ndim() == 1 ? kernel::Strided<T>{first, array.shape(0), 1, array.strides(0), 0}
+                             : kernel::Strided<T>{first, array.shape(0), array.shape(1),
+                                                  array.strides(0), array.strides(1)};
 }
 
-py::tuple solve_dense(const Array<std::int64_t>& weights) {
-    if (weights.ndim() != 2 || weights.shape(0) != weights.shape(1)) {
-        throw py::value_error("weights must be a square matrix");
+template <class... T>
+kernel::Numbers as_numbers(const py::array& array, const std::string& name,
+                           std::variant<kernel::Strided<T>...> numbers) {
+    const bool aligned = (array.flags() & py::detail::npy_api::NPY_ARRAY_ALIGNED_) != 0;
+    const bool known =
+        ((py::isinstance<py::array_t<T>>(array) && (numbers = as_strided<T>(array), true)) || ...);
+    if (!known || !aligned) {
+        throw py::type_error(name + " must hold integers, float32 or float64, native and aligned");
     }
-    kernel::Matching found;
-    {
-        const auto n = weights.shape(0);
-        const auto values = as_span(weights);
-        py::gil_scoped_release unlocked;
-        found = kernel::solve_dense(n, values);
+    return numbers;
+}
+
+kernel::Numbers as_list(const py::array& array, const std::string& name) {
+    if (array.ndim() != 1) {
+        throw py::value_error(name + " must be a list");
     }
-    return as_tuple(found);
+    return as_numbers(array, name, kernel::Numbers{});
+}
+
+kernel::Numbers as_square(const py::array& array, const std::string& name) {
+    if (array.ndim() != 2 || array.shape(0) != array.shape(1)) {
+        throw py::value_error(name + " must be a square matrix");
+    }
+    return as_numbers(array, name, kernel::Numbers{});
+}
+
+template <class Work>
+auto without_gil(Work work) {
+    py::gil_scoped_release unlocked;
+    return work();
+}
+
+py::tuple as_tuple(kernel::Matching&& found) {
+    return py::make_tuple(as_array(std::move(found.mate)), as_array(std::move(found.duals)),
+                          as_array(std::move(found.innermost)), as_array(std::move(found.parents)),
+                          as_array(std::move(found.blossom_duals)));
+}
+
+py::tuple survey_dense(const py::array& weights) {
+    const auto square = as_square(weights, "weights");
+    const auto found = without_gil([&] { return kernel::survey_dense(square); });
+    return py::make_tuple(found.asymmetric, found.edges, found.extent.low, found.extent.high,
+                          found.extent.grid);
+}
+
+py::tuple extent_of(const py::array& weights) {
+    const auto list = as_list(weights, "weights");
+    const auto found = without_gil([&] { return kernel::extent_of(list); });
+    return py::make_tuple(found.low, found.high, found.grid);
+}
+
+py::tuple rows(std::int64_t n, const py::array& u, const py::array& v,
+               const std::optional<py::array>& weights, bool lightest) {
+    const auto ends = std::pair{as_list(u, "u"), as_list(v, "v")};
+    const auto values =
+        weights ? std::optional{as_list(*weights, "weights")} : std::optional<kernel::Numbers>{};
+    if (weights && weights->size() != u.size()) {
+        throw py::value_error("weights and u are of different lengths");
+    }
+    auto made = without_gil([&] {
+        kernel::Rows all = kernel::rows_of(n, ends.first, ends.second);
+        if (values && all.repeated >= 0) {
+            kernel::combine_parallel(all, *values, lightest);
+        }
+        return all;
+    });
+    return py::make_tuple(made.outside, made.loop, made.repeated, as_array(std::move(made.offsets)),
+                          as_array(std::move(made.neighbours)), as_array(std::move(made.edges)));
+}
+
+py::array_t<std::int64_t> counted(const py::array& weights, int exponent, std::int64_t sense,
+                                  std::int64_t offset, std::int64_t heaviest) {
+    const auto list = as_list(weights, "weights");
+    const kernel::Scale scale{exponent, sense, offset, heaviest};
+    return as_array(without_gil([&] { return kernel::counted(list, scale); }));
+}
+
+py::tuple solve_dense(const py::array& weights, int exponent, std::int64_t sense,
+                      std::int64_t offset, std::int64_t heaviest) {
+    const auto square = as_square(weights, "weights");
+    const kernel::Scale scale{exponent, sense, offset, heaviest};
+    return as_tuple(without_gil([&] { return kernel::solve_dense(square, scale); }));
 }
 
 py::tuple solve_sparse(std::int64_t n, const Array<std::int64_t>& offsets,
                        const Array<std::int32_t>& neighbours, const Array<std::int64_t>& weights) {
-    kernel::Matching found;
-    {
-        const auto starts = as_span(offsets);
-        const auto ends = as_span(neighbours);
-        const auto values = as_span(weights);
-        py::gil_scoped_release unlocked;
-        found = kernel::solve_sparse(n, starts, ends, values);
-    }
-    return as_tuple(found);
+    const auto starts = as_span(offsets);
+    const auto ends = as_span(neighbours);
+    const auto values = as_span(weights);
+    return as_tuple(without_gil([&] { return kernel::solve_sparse(n, starts, ends, values); }));
 }
 
 }  // namespace
 
 PYBIND11_MODULE(_matching, module, py::mod_gil_not_used()) {
     module.doc() =
-        "The kernel behind hivecore.matching, which checks arguments and scales weights.\n\n"
+        "The kernel behind hivecore.matching, which checks arguments.\n\n"
+        "A weight w counts ``sense * round(w / 2**exponent) + offset``, an integer w is not\n"
+        "divided; none may count more than ``heaviest``.\n\n"
         ">>> import numpy as np\n"
-        ">>> mate, duals, *_ = solve_dense(np.array([[0, 5, 0], [5, 0, 4], [0, 4, 0]]))\n"
+        ">>> path = np.array([[0, 5, 0], [5, 0, 4], [0, 4, 0]])\n"
+        ">>> mate, duals, *_ = solve_dense(path, heaviest=5)\n"
         ">>> mate.tolist(), int(duals.sum())\n"
-        "([1, 0, -1], 10)\n";
-    module.def("solve_dense", &solve_dense, py::arg("weights"),
-               "Matching, duals and blossoms of a symmetric int64 matrix; -2**63 is no edge.");
+        "([1, 0, -1], 10)\n"
+        ">>> survey_dense(path / 4)\n"
+        "(None, 3, 0.0, 1.25, -2)\n";
+    const auto weights = py::arg("weights");
+    const auto exponent = py::arg("exponent") = 0;
+    const auto sense = py::arg("sense") = 1;
+    const auto offset = py::arg("offset") = 0;
+    const auto heaviest = py::arg("heaviest") = kernel::kMaxWeight;
+    module.def("survey_dense", &survey_dense, weights,
+               "Of a square array: the first asymmetric pair or None, the number of edges, the\n"
+               "least and the greatest weight, and for floats the exponent of the coarsest grid.");
+    module.def("extent_of", &extent_of, weights,
+               "Of a list: the least and the greatest weight, and the exponent as above.");
+    module.def("rows", &rows, py::arg("n"), py::arg("u"), py::arg("v"), weights,
+               py::arg("lightest") = false,
+               "Compressed rows with both directions of each edge (u[i], v[i]): the first edge\n"
+               "with an end out of range, the first loop, the first entry that repeats the one\n"
+               "before it (-1: none); offsets, neighbours ascending, and whose edge each entry\n"
+               "is. With weights only the best of parallel edges stays.");
+    module.def("counted", &counted, weights, exponent, sense, offset, heaviest,
+               "The weights of a list as they count.");
+    module.def("solve_dense", &solve_dense, weights, exponent, sense, offset, heaviest,
+               "Matching, duals, innermost blossoms, their parents and duals, of a square array.");
     module.def(
         "solve_sparse", &solve_sparse, py::arg("n"), py::arg("offsets"), py::arg("neighbours"),
-        py::arg("weights"),
-        "Matching, duals and blossoms of compressed rows with both directions of each edge.");
+        weights,
+        "Matching, duals, innermost blossoms, their parents and duals, of compressed rows with\n"
+        "both directions of each edge.");
 }

@@ -183,7 +183,7 @@ def test_a_certificate_with_one_number_changed_proves_nothing(graph, data):
     found = max_weight_matching(graph)
     proof = found.certificate
     assume(len(proof.duals))
-    name = data.draw(st.sampled_from(["duals", "blossom_duals"]))
+    name = data.draw(st.sampled_from(["duals", "innermost", "parents", "blossom_duals"]))
     array = getattr(proof, name).copy()
     assume(len(array))
     at = data.draw(st.integers(0, len(array) - 1))

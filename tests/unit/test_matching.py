@@ -128,7 +128,8 @@ def test_without_a_demand_for_edges_none_of_weight_zero_or_less_is_used():
 def test_results_are_read_only_and_can_be_pickled():
     found = max_weight_matching((3, [(0, 1), (1, 2), (2, 0)], [6, 6, 6]))
     proof = found.certificate
-    for array in (found.mate, found.pairs, proof.duals, proof.blossom_duals, *proof.blossoms):
+    forest = (proof.innermost, proof.parents, proof.blossom_duals, *proof.blossoms)
+    for array in (found.mate, found.pairs, proof.duals, *forest):
         assert array.dtype == np.int64
         with pytest.raises(ValueError, match="read-only"):
             array[...] = 0
@@ -423,9 +424,22 @@ def corruptions(found):
     yield "must be from 0 to", proven(duals=changed(proof.duals, 0, 2**62))
     yield "duals must be int64", proven(duals=proof.duals[:-1])
     yield "duals must be int64", proven(duals=proof.duals.astype(float))
-    yield "blossom_duals must be int64", proven(blossoms=())
-    yield "edge .* is not covered", proven(blossoms=(), blossom_duals=np.zeros(0, dtype=np.int64))
-    for i in range(len(proof.blossom_duals)):
+    for name in ("innermost", "parents", "blossom_duals"):
+        array = getattr(proof, name)
+        yield f"{name} must be int64", proven(**{name: array.astype(np.int32)})
+        yield f"{name} must be int64", proven(**{name: array[None]})
+    yield "innermost must be int64", proven(innermost=proof.innermost[:-1])
+    yield "blossom_duals must be int64", proven(parents=np.append(proof.parents, -1))
+    nothing = np.zeros(0, dtype=np.int64)
+    yield "blossoms run from 0 to -1", proven(parents=nothing, blossom_duals=nothing)
+    outside = np.full(6, -1)
+    yield (
+        "edge .* is not covered",
+        proven(innermost=outside, parents=nothing, blossom_duals=nothing),
+    )
+    yield "has 0 vertices: not odd, or < 3", proven(innermost=outside)
+    k = len(proof.parents)
+    for i in range(k):
         for value, says in (
             (0, "must be positive"),
             (proof.blossom_duals[i] - 1, "is not covered|sum up to|must be positive"),
@@ -433,15 +447,22 @@ def corruptions(found):
             (2**62, "too large to be optimal"),
         ):
             yield says, proven(blossom_duals=changed(proof.blossom_duals, i, value))
-        for blossom, says in (
-            (proof.blossoms[i][:-1], "not odd"),
-            (proof.blossoms[i][:1], "not odd, or < 3"),
-            (changed(proof.blossoms[i], 0, 6), "is not a set of vertices"),
-            (changed(proof.blossoms[i], 0, -1), "is not a set of vertices"),
-            (changed(proof.blossoms[i], 0, proof.blossoms[i][1]), "is not a set of vertices"),
+        for parent in (i, i + 1, -2, 2**40):
+            yield (
+                rf"parents\[{i}\]={parent}: must be a blossom before it",
+                proven(parents=changed(proof.parents, i, parent)),
+            )
+        inside, outside = proof.blossoms[i], np.setdiff1d(np.arange(6), proof.blossoms[i])
+        for v, blossom, says in (
+            (inside[0], -1, "2 vertices: not odd, or < 3"),
+            (inside[:2], -1, "1 vertices: not odd, or < 3"),
+            (outside[0], i, r"[24] vertices: not odd, or < 3"),
+            (outside[:2], i, r"1 vertices: not odd|\d matched edges, too few"),
+            (0, k, rf"innermost\[0\]={k}: blossoms run from 0 to {k - 1}"),
+            (5, -2, r"innermost\[5\]=-2: blossoms run"),
         ):
-            blossoms = (*proof.blossoms[:i], blossom, *proof.blossoms[i + 1 :])
-            yield says, proven(blossoms=blossoms)
+            yield says, proven(innermost=changed(proof.innermost, v, blossom))
+    yield "blossom 0 has 6 vertices: not odd", proven(parents=np.array([-1, 0]))
     yield "sense=0", proven(sense=0)
     yield "offset=0", proven(sense=-1)
     yield "offset=7: must be 0", proven(offset=7)
@@ -456,13 +477,26 @@ def test_every_corruption_is_found(two_triangles):
             wrong.verify()
 
 
-def test_blossoms_that_cross_are_found():
-    edges = [(0, 1), (1, 2), (0, 2), (2, 3), (2, 4), (3, 4)]
-    found = max_weight_matching((5, edges, [5] * 6))
-    crossing = (np.array([0, 1, 2]), np.array([2, 3, 4]))
-    proof = replace(found.certificate, blossoms=crossing, blossom_duals=np.array([10, 10]))
-    with pytest.raises(CertificateError, match=r"blossoms\[1\] and another one cross"):
-        replace(found, certificate=replace(proof, duals=np.zeros(5, dtype=np.int64))).verify()
+def test_a_blossom_that_is_not_full_is_found():
+    found = max_weight_matching((3, [(0, 1), (1, 2), (0, 2)], [5, 5, 5]))
+    proof = found.certificate
+    unmatched = replace(found, mate=np.full(3, -1), pairs=np.zeros((0, 2), dtype=np.int64))
+    with pytest.raises(CertificateError, match="blossom 0 has 0 matched edges, too few"):
+        unmatched.verify()
+    twice = replace(proof, parents=np.array([-1, 0]), blossom_duals=np.array([6, 4]))
+    with pytest.raises(CertificateError, match="blossom 1 has 0 vertices: not odd"):
+        replace(found, certificate=twice).verify()
+    inner = replace(twice, innermost=proof.innermost + 1)  # two blossoms of the same vertices
+    assert replace(found, certificate=inner).verify()
+
+
+def test_the_sum_of_nested_duals_is_bounded():
+    found = max_weight_matching((3, [(0, 1), (1, 2), (0, 2)], [5, 5, 5]))
+    k = 17
+    parents, heavy = np.arange(-1, k - 1), np.full(k, 2**60)
+    proof = replace(found.certificate, innermost=np.full(3, k - 1), parents=parents)
+    with pytest.raises(CertificateError, match=r"blossom_duals\[1\]=1152.*too large"):
+        replace(found, certificate=replace(proof, blossom_duals=heavy)).verify()
 
 
 def test_an_offset_that_shows_nothing_is_found():
@@ -514,13 +548,16 @@ def test_nested_blossoms_are_verified(k):
     weights = around[np.maximum((np.maximum(last[:, None], last) + 1) // 2 - 1, 0)]
     found = max_weight_matching(weights)
     assert found.weight == around[:k].sum()
-    order = rng.permutation(k)
     proof = replace(
         found.certificate,
         duals=np.zeros(2 * k + 1, dtype=np.int64),
-        blossoms=tuple(np.arange(2 * i + 3) for i in order),
-        blossom_duals=blossom_duals[order],
+        innermost=k - 1 - np.maximum((last + 1) // 2 - 1, 0),
+        parents=np.arange(-1, k - 1),
+        blossom_duals=blossom_duals[::-1].copy(),
     )
+    assert [sorted(blossom.tolist()) for blossom in proof.blossoms] == [
+        list(range(2 * i + 3)) for i in reversed(range(k))
+    ]
     mate = np.array([-1, *(v + 1 if v % 2 else v - 1 for v in range(1, 2 * k + 1))])
     pairs = np.arange(1, 2 * k + 1).reshape(k, 2)
     by_hand = replace(found, mate=mate, pairs=pairs, certificate=proof)
@@ -533,3 +570,26 @@ def test_nested_blossoms_are_verified(k):
                 by_hand.verify()
             weights[u, v] = weights[v, u] = weights[u, v] - 1
     assert by_hand.verify()
+
+
+def test_a_nesting_of_100_000_blossoms_is_no_burden():
+    """Blossom i holds the vertices 0 to 2i + 2; only the matched edges exist."""
+    k = 100_000
+    pairs = np.arange(1, 2 * k + 1).reshape(k, 2)
+    weights = np.arange(k, 0, -1)
+    found = max_weight_matching((2 * k + 1, pairs, weights))
+    vertices = np.arange(2 * k + 1)
+    proof = replace(
+        found.certificate,
+        duals=np.zeros(2 * k + 1, dtype=np.int64),
+        innermost=k - 1 - np.maximum((vertices + 1) // 2 - 1, 0),
+        parents=np.arange(-1, k - 1),
+        blossom_duals=np.full(k, 2),
+    )
+    nested = replace(found, certificate=proof)
+    assert nested.verify()
+    assert len(proof.blossoms) == k
+    assert set(proof.blossoms[-2].tolist()) == {0, 1, 2, 3, 4}
+    short = replace(proof, blossom_duals=changed(proof.blossom_duals, 0, 1))
+    with pytest.raises(CertificateError, match=r"is not covered: its duals are 1 less"):
+        replace(nested, certificate=short).verify()

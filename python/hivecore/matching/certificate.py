@@ -8,10 +8,12 @@ blossom. A matching of exactly that weight is therefore one of the greatest weig
 """
 
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 
 from hivecore.errors import CertificateError
+from hivecore.matching.forest import Forest, sums_from_leaves, sums_from_roots
 from hivecore.matching.graph import Block, Graph, Int64
 
 __all__ = ["Certificate", "verify_certificate"]
@@ -36,8 +38,10 @@ class Certificate:
 
     duals: Int64
     """int64[n], in units of half an integer weight."""
-    blossoms: tuple[Int64, ...]
-    """The vertices of each blossom, in no order; two blossoms are nested or disjoint."""
+    innermost: Int64
+    """int64[n], the innermost blossom that holds each vertex; -1: none."""
+    parents: Int64
+    """int64[k], the innermost blossom around each blossom, which comes before it; -1: none."""
     blossom_duals: Int64
     """int64[k], in units of half an integer weight."""
     exponent: int = 0
@@ -49,49 +53,35 @@ class Certificate:
     most_edges: bool = False
     """Whether only matchings of as many edges as possible compete."""
 
+    @cached_property
+    def blossoms(self) -> tuple[Int64, ...]:
+        """The vertices of each blossom, in no order.
+
+        O(n + k), as slices of one array; together they are as long as the nesting squared.
+        """
+        sizes = sums_from_leaves(self.parents, self.innermost)
+        starts: list[int] = []
+        filled = [0] * (len(sizes) + 1)  # the last one: outside
+        for size, parent in zip(sizes, self.parents.tolist(), strict=True):
+            filled[len(starts)] = filled[parent]
+            starts.append(filled[parent])
+            filled[parent] += size
+        vertices = np.empty(filled[-1], dtype=np.int64)
+        for v, blossom in enumerate(self.innermost.tolist()):
+            if blossom >= 0:
+                vertices[filled[blossom]] = v
+                filled[blossom] += 1
+        vertices.flags.writeable = False
+        return tuple(
+            vertices[start : start + size] for start, size in zip(starts, sizes, strict=True)
+        )
+
     def bound(self) -> int:
         """Twice an integer weight that no matching exceeds."""
-        inside = zip(self.blossoms, self.blossom_duals.tolist(), strict=True)
-        bound: int = sum(len(blossom) // 2 * dual for blossom, dual in inside)
-        return bound + sum(map(int, self.duals))
-
-
-class _Nesting:
-    """The blossoms as a forest: which ones hold both ends of an edge, for many edges at once."""
-
-    def __init__(self, n: int, blossoms: tuple[Int64, ...], duals: list[int]) -> None:
-        outside = len(blossoms)  # the root of the forest, which has no dual
-        self.innermost = np.full(n, outside, dtype=np.int64)
-        parent, depth, total = ([outside] * (outside + 1), [0] * (outside + 1), [0] * (outside + 1))
-        for i in sorted(range(outside), key=lambda i: -len(blossoms[i])):
-            around = self.innermost[blossoms[i]]
-            if (around != around[0]).any():
-                raise CertificateError(f"blossoms[{i}] and another one cross")
-            parent[i] = int(around[0])
-            depth[i] = depth[parent[i]] + 1
-            total[i] = total[parent[i]] + duals[i]
-            if total[i] > _BOUND:
-                raise CertificateError(f"blossom_duals[{i}]={duals[i]}: too large to be optimal")
-            self.innermost[blossoms[i]] = i
-        self.depth = np.array(depth)
-        self.total = np.array(total, dtype=np.int64)
-        self.above = [np.array(parent)]  # above[j]: 2**j levels up
-        while 1 << len(self.above) <= max(depth):
-            self.above.append(self.above[-1][self.above[-1]])
-
-    def duals_around(self, u: Int64, v: Int64) -> Int64:
-        """The sum of the duals of the blossoms that hold both ``u[i]`` and ``v[i]``."""
-        a, b = self.innermost[u], self.innermost[v]
-        swap = self.depth[a] < self.depth[b]
-        a, b = np.where(swap, b, a), np.where(swap, a, b)
-        deeper = self.depth[a] - self.depth[b]
-        for j, above in enumerate(self.above):
-            a = np.where(deeper >> j & 1, above[a], a)
-        for above in reversed(self.above):
-            apart = above[a] != above[b]
-            a, b = np.where(apart, above[a], a), np.where(apart, above[b], b)
-        sums: Int64 = self.total[np.where(a == b, a, self.above[0][a])]
-        return sums
+        sizes = sums_from_leaves(self.parents, self.innermost)
+        inside = zip(sizes, self.blossom_duals.tolist(), strict=True)
+        bound: int = sum(size // 2 * dual for size, dual in inside) + sum(self.duals.tolist())
+        return bound
 
 
 def verify_certificate(graph: Graph, mate: Int64, certificate: Certificate, exact: bool) -> None:
@@ -99,17 +89,18 @@ def verify_certificate(graph: Graph, mate: Int64, certificate: Certificate, exac
 
     :param exact: whether the claim is that no weight is rounded.
 
-    O(m + n + the sizes of the blossoms), times the logarithm of the nesting for edges inside.
+    O(m + n), times the logarithm of the nesting for edges inside.
     """
-    duals, blossom_duals = _checked_duals(graph.n, mate, certificate)
-    nesting = _Nesting(graph.n, certificate.blossoms, blossom_duals.tolist())
+    _check_numbers(graph.n, mate, certificate)
+    forest = Forest(certificate.innermost, certificate.parents)
+    duals, around = certificate.duals, _checked_sums(forest, mate, certificate)
     lightest = None
     for block in graph.blocks():
         weights = _integer_weights(block, graph.integral, certificate, exact)
         slack = duals[block.u] + duals[block.v] - 2 * weights
         short = np.nonzero((slack < 0) & block.present)
         u, v = (np.broadcast_to(ends, slack.shape)[short] for ends in (block.u, block.v))
-        lacking = slack[short] + nesting.duals_around(u, v)
+        lacking = slack[short] + around[forest.around(u, v)]
         for i in np.flatnonzero(lacking < 0)[:1]:
             raise CertificateError(
                 f"edge ({u[i]}, {v[i]}) is not covered: its duals are {-lacking[i]} less than "
@@ -135,34 +126,50 @@ def verify_certificate(graph: Graph, mate: Int64, certificate: Certificate, exac
             )
 
 
-def _checked_duals(n: int, mate: Int64, certificate: Certificate) -> tuple[Int64, Int64]:
-    """The duals, once everything that concerns no single edge is as it must be."""
-    duals, blossom_duals = certificate.duals, certificate.blossom_duals
+def _check_numbers(n: int, mate: Int64, certificate: Certificate) -> None:
+    """What concerns neither an edge nor how blossoms lie."""
+    duals, innermost = certificate.duals, certificate.innermost
+    parents, blossom_duals = certificate.parents, certificate.blossom_duals
+    k = parents.size
     if certificate.sense not in (1, -1):
         raise CertificateError(f"sense={certificate.sense}: must be 1 or -1")
     if not certificate.most_edges and (certificate.sense, certificate.offset) != (1, 0):
         raise CertificateError(f"offset={certificate.offset}: must be 0 if any number of edges may")
     if abs(certificate.offset) > 2**61:
         raise CertificateError(f"offset={certificate.offset}: beyond 2**61")
-    if duals.shape != (n,) or duals.dtype != np.int64:
-        raise CertificateError(f"duals must be int64[{n}]")
-    if blossom_duals.shape != (len(certificate.blossoms),) or blossom_duals.dtype != np.int64:
-        raise CertificateError(f"blossom_duals must be int64[{len(certificate.blossoms)}]")
+    for name, length in (("duals", n), ("innermost", n), ("parents", k), ("blossom_duals", k)):
+        array = getattr(certificate, name)
+        if array.shape != (length,) or array.dtype != np.int64:
+            raise CertificateError(f"{name} must be int64[{length}]")
     for v in np.flatnonzero((duals < 0) | (duals > _BOUND))[:1]:
         raise CertificateError(f"duals[{v}]={duals[v]}: must be from 0 to 2**60")
     for v in np.flatnonzero((mate < 0) & (duals != 0))[:1]:
         raise CertificateError(f"duals[{v}]={duals[v]}: must be 0, since the vertex is free")
+    for v in np.flatnonzero((innermost < -1) | (innermost >= k))[:1]:
+        raise CertificateError(f"innermost[{v}]={innermost[v]}: blossoms run from 0 to {k - 1}")
+    for i in np.flatnonzero((parents < -1) | (parents >= np.arange(k)))[:1]:
+        raise CertificateError(f"parents[{i}]={parents[i]}: must be a blossom before it, or -1")
     for i in np.flatnonzero(blossom_duals <= 0)[:1]:
         raise CertificateError(f"blossom_duals[{i}]={blossom_duals[i]}: must be positive")
-    for i, blossom in enumerate(certificate.blossoms):
-        if len(blossom) % 2 == 0 or len(blossom) < 3:
-            raise CertificateError(f"blossoms[{i}] has {len(blossom)} vertices: not odd, or < 3")
-        if blossom.min() < 0 or blossom.max() >= n or len(np.unique(blossom)) < len(blossom):
-            raise CertificateError(f"blossoms[{i}] is not a set of vertices 0 to {n - 1}")
-        inside = np.count_nonzero(np.isin(mate[blossom], blossom))
-        if inside != len(blossom) - 1:
-            raise CertificateError(f"blossoms[{i}] has {inside // 2} matched edges, too few")
-    return duals, blossom_duals
+
+
+def _checked_sums(forest: Forest, mate: Int64, certificate: Certificate) -> Int64:
+    """Of the duals of each blossom and those around it, once all blossoms are odd and full."""
+    parents, blossom_duals = certificate.parents, certificate.blossom_duals
+    u = np.flatnonzero(mate > np.arange(len(mate)))
+    sizes = sums_from_leaves(parents, certificate.innermost)
+    matched = sums_from_leaves(parents, forest.around(u, mate[u]))
+    sums = sums_from_roots(parents, blossom_duals)
+    for i, (size, inside) in enumerate(zip(sizes, matched, strict=True)):
+        if size % 2 == 0 or size < 3:
+            raise CertificateError(f"blossom {i} has {size} vertices: not odd, or < 3")
+        if inside != size // 2:
+            raise CertificateError(f"blossom {i} has {inside} matched edges, too few")
+        if sums[i] > _BOUND:
+            raise CertificateError(
+                f"blossom_duals[{i}]={blossom_duals[i]}: too large to be optimal"
+            )
+    return np.array(sums, dtype=np.int64)
 
 
 def _integer_weights(block: Block, integral: bool, certificate: Certificate, exact: bool) -> Int64:

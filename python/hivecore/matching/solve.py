@@ -7,19 +7,17 @@ a matching of one more edge always weighs more. How large depends on what is kno
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from hivecore import _matching
 from hivecore.errors import NoPerfectMatchingError
 from hivecore.matching.certificate import Certificate
-from hivecore.matching.graph import Graph, Int64, Sparse, read_graph
-from hivecore.matching.integers import LIMIT, Integers
+from hivecore.matching.graph import Graph, Int64, Sparse
+from hivecore.matching.integers import LIMIT, Extent, Integers
+from hivecore.matching.read import as_native, read_graph
 from hivecore.matching.result import Matching, rounding_gap, total_weight
 from hivecore.matching.witness import edges_of, explain_no_perfect_matching
 
 __all__ = ["max_weight_matching", "min_weight_matching"]
-
-_NO_EDGE = -(2**63)
 
 _Solution = tuple[Int64, Int64, Int64, Int64, Int64]
 
@@ -57,7 +55,7 @@ def max_weight_matching(
     >>> max_weight_matching((4, edges, [2, 9, 3]), max_cardinality=True).pairs.tolist()
     [[0, 1], [2, 3]]
     """
-    return _best(read_graph(graph, lightest=False), 1, max_cardinality or perfect, perfect)
+    return _best(*read_graph(graph, lightest=False), 1, max_cardinality or perfect, perfect)
 
 
 def min_weight_matching(graph: Any, *, perfect: bool = False) -> Matching:
@@ -74,29 +72,30 @@ def min_weight_matching(graph: Any, *, perfect: bool = False) -> Matching:
     Traceback (most recent call last):
     hivecore.errors.NoPerfectMatchingError: the component of vertex 0 has 3 vertices, an odd number
     """
-    return _best(read_graph(graph, lightest=True), -1, True, perfect)
+    return _best(*read_graph(graph, lightest=True), -1, True, perfect)
 
 
-def _best(graph: Graph, sense: int, most_edges: bool, perfect: bool) -> Matching:
-    if graph.count_edges() == 0:
-        weights = graph.weights.ravel()[:0]
+def _best(graph: Graph, extent: Extent, sense: int, most_edges: bool, perfect: bool) -> Matching:
+    if extent.edges == 0:
         nothing = np.zeros(0, dtype=np.int64)
+        free = np.full(graph.n, -1)
         certificate = Certificate(
-            np.zeros(graph.n, dtype=np.int64), (), nothing, 0, 0, sense, most_edges
+            np.zeros_like(free), free.copy(), nothing, nothing.copy(), 0, 0, sense, most_edges
         )
-        found = _matching_of(graph, np.full(graph.n, -1), certificate, True, weights)
+        found = _matching_of(graph, free, certificate, True)
     else:
-        found = _solve(graph, sense, most_edges)
+        found = _solve(graph, extent, sense, most_edges)
     if perfect and 2 * found.cardinality < graph.n:
-        raise _no_perfect_matching(graph)
+        raise _no_perfect_matching(graph, found.certificate.exponent)
     return found
 
 
-def _solve(graph: Graph, sense: int, most_edges: bool) -> Matching:
-    integers = Integers.of(graph)
+def _solve(graph: Graph, extent: Extent, sense: int, most_edges: bool) -> Matching:
+    integers = Integers.of(extent)
     if not most_edges:
         return _attempt(graph, integers, sense, 0, False)
-    offset, highest = _offset(graph, integers, sense)
+    complete = 2 * extent.edges == graph.n * (graph.n - 1)
+    offset, highest = _offset(graph.n, complete, integers, sense)
     if highest <= LIMIT:
         return _attempt(graph, integers, sense, offset, True)
     # The offset that suffices for every graph does not fit. The largest one that fits is enough if
@@ -104,12 +103,12 @@ def _solve(graph: Graph, sense: int, most_edges: bool) -> Matching:
     found = _attempt(graph, integers, sense, offset - (highest - LIMIT), True)
     if _is_of_most_edges(found, integers, sense):
         return found
-    integers = Integers.of(graph, widest=(LIMIT - 1) // (graph.n // 2))
-    offset, _ = _offset(graph, integers, sense)
+    integers = Integers.of(extent, widest=(LIMIT - 1) // (graph.n // 2))
+    offset, _ = _offset(graph.n, complete, integers, sense)
     return _attempt(graph, integers, sense, offset, True)
 
 
-def _offset(graph: Graph, integers: Integers, sense: int) -> tuple[int, int]:
+def _offset(n: int, complete: bool, integers: Integers, sense: int) -> tuple[int, int]:
     """What to add to each weight, so that more edges weigh more; and the largest weight then.
 
     With c the lightest and C the heaviest weight after it, k + 1 edges weigh at least (k + 1) c and
@@ -117,8 +116,7 @@ def _offset(graph: Graph, integers: Integers, sense: int) -> tuple[int, int]:
     complete graph c = 1 does: any two free vertices have an edge, and it is worth taking.
     """
     spread = integers.high - integers.low
-    complete = 2 * graph.count_edges() == graph.n * (graph.n - 1)
-    lightest = 1 if complete else (graph.n // 2 - 1) * spread + 1
+    lightest = 1 if complete else (n // 2 - 1) * spread + 1
     low = integers.low if sense > 0 else -integers.high
     return lightest - low, lightest + spread
 
@@ -135,42 +133,41 @@ def _is_of_most_edges(found: Matching, integers: Integers, sense: int) -> bool:
 def _attempt(
     graph: Graph, integers: Integers, sense: int, offset: int, most_edges: bool
 ) -> Matching:
-    """The matching of the greatest weight, where weights count ``sense * value + offset``."""
-    values = integers.values * sense + offset
-    mate, duals, offsets, vertices, blossom_duals = _call_kernel(graph, values)
-    certificate = Certificate(
-        duals,
-        tuple(np.split(vertices, offsets[1:-1])) if len(offsets) > 1 else (),
-        blossom_duals,
-        integers.exponent,
-        offset,
-        sense,
-        most_edges,
+    """The matching of the greatest weight, where weights count ``sense * integer + offset``."""
+    exponent, exact, low, high = integers
+    heaviest = max(sense * low, sense * high) + offset
+    mate, duals, innermost, parents, blossom_duals = _call_kernel(
+        graph, exponent, sense, offset, heaviest
     )
-    u = np.flatnonzero(mate > np.arange(graph.n))
-    return _matching_of(graph, mate, certificate, integers.exact, graph.weights_of(u, mate[u]))
+    certificate = Certificate(
+        duals, innermost, parents, blossom_duals, exponent, offset, sense, most_edges
+    )
+    return _matching_of(graph, mate, certificate, exact)
 
 
-def _call_kernel(graph: Graph, values: Int64) -> _Solution:
-    """Solve with these weights, in the layout of ``graph.weights``; they are written to."""
+def _call_kernel(
+    graph: Graph, exponent: int, sense: int, offset: int, heaviest: int
+) -> tuple[Int64, Int64, Int64, Int64, Int64]:
+    scale = (exponent, sense, offset, heaviest)
+    weights = as_native(graph.weights)
     if isinstance(graph, Sparse):
-        return _matching.solve_sparse(graph.n, graph.offsets, graph.neighbours, values)
-    values[graph.missing()] = _NO_EDGE
-    return _matching.solve_dense(np.ascontiguousarray(values))
+        counts = _matching.counted(weights, *scale)
+        return _matching.solve_sparse(graph.n, graph.offsets, graph.neighbours, counts)
+    return _matching.solve_dense(weights, *scale)
 
 
-def _matching_of(
-    graph: Graph, mate: Int64, certificate: Certificate, exact: bool, weights: npt.NDArray[Any]
-) -> Matching:
+def _matching_of(graph: Graph, mate: Int64, certificate: Certificate, exact: bool) -> Matching:
     u = np.flatnonzero(mate > np.arange(graph.n))
     pairs = np.stack((u, mate[u]), axis=1)
+    weight = total_weight(graph.weights_of(u, mate[u]))
     gap = 0.0 if exact else rounding_gap(graph.n, certificate.exponent)
-    for array in (mate, pairs, certificate.duals, certificate.blossom_duals, *certificate.blossoms):
+    proof = (certificate.duals, certificate.innermost, certificate.parents)
+    for array in (mate, pairs, *proof, certificate.blossom_duals):
         array.flags.writeable = False
-    return Matching(mate, pairs, total_weight(weights), exact, gap, certificate, graph)
+    return Matching(mate, pairs, weight, exact, gap, certificate, graph)
 
 
-def _no_perfect_matching(graph: Graph) -> NoPerfectMatchingError:
+def _no_perfect_matching(graph: Graph, exponent: int) -> NoPerfectMatchingError:
     """The error that says why: read off the duals of the same graph with all weights 1."""
-    _, duals, *_ = _call_kernel(graph, np.ones(graph.weights.shape, dtype=np.int64))
+    _, duals, *_ = _call_kernel(graph, exponent, sense=0, offset=1, heaviest=1)
     return explain_no_perfect_matching(graph.n, *edges_of(graph), duals)

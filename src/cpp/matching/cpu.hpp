@@ -1,9 +1,16 @@
-// Which instructions this processor has; asked once per process.
+// Which instructions this processor has, asked once per process, and how a function gets compiled
+// for them: what it calls must be inlined.
 #pragma once
 
 #if defined(__x86_64__) && defined(__GNUC__)
 #include <cpuid.h>
 #define HIVECORE_X86 1
+#endif
+
+#if defined(__GNUC__)
+#define HIVECORE_INLINE inline __attribute__((always_inline))
+#else
+#define HIVECORE_INLINE inline
 #endif
 
 namespace hivecore::matching {

@@ -1,85 +1,77 @@
-// The dense engine: a row-major matrix of doubled weights, one pass over a row per new + vertex
-// and one pass over all vertices per event. 32-bit lanes where the weights allow.
+// Dense graphs: which start suits the weights, and how wide they are.
 
-#include <algorithm>
+#include "matching/dense.hpp"
+
 #include <cstdint>
 #include <limits>
 #include <stdexcept>
-#include <vector>
+#include <variant>
 
 #include "matching/core.hpp"
-#include "matching/dense.hpp"
+#include "matching/dense_input.hpp"
 #include "matching/matching.hpp"
-#include "matching/row_kernels.hpp"
-#include "matching/search.hpp"
+#include "matching/matrix.hpp"
+#include "matching/order.hpp"
+#include "matching/sample.hpp"
 
 namespace hivecore::matching {
 namespace {
 
-// Feasible duals, each as low as its neighbours allow, and a matching on tight edges.
+constexpr Node kProbed = 300;  // smaller graphs are solved sooner than judged
+constexpr Node kProbe = 100;
+
+// Whether a core will do, judged by some of the vertices.
 template <class T>
-void start(Search<Dense<T>>& s, const Dense<T>& engine) {
-    std::vector<T> y(s.n);
-    for (Node v = 0; v < s.n; ++v) {
-        const T* row = engine.row(v);
-        y[v] = std::max<T>(0, *std::max_element(row, row + s.n)) / 2;
-    }
-    for (Node v = 0; v < s.n; ++v) {
-        if (s.is_matched(v)) {
-            continue;
-        }
-        const T* row = engine.row(v);
-        T lowest = 0;
-        for (Node u = 0; u < s.n; ++u) {
-            lowest = std::max<T>(lowest, row[u] - y[u]);
-        }
-        y[v] = lowest;
-        for (Node u = 0; u < s.n && lowest > 0; ++u) {
-            if (!s.is_matched(u) && row[u] - y[u] == lowest) {
-                s.match(u, v);
-                break;
-            }
-        }
-    }
-    for (Node v = 0; v < s.n; ++v) {
-        s.set_dual(v, y[v]);
-    }
+bool is_spread(const Matrix<T>& matrix) {
+    const Matrix<T> probe = part_of(matrix, spread_order(matrix.size()), kProbe);
+    return Core<T>(probe).run();
 }
 
-template <class T>
-Matching solve(Node n, std::span<const std::int64_t> weights) {
-    Matrix<T> matrix(n);
-    for (Node u = 0; u < n; ++u) {
-        T* row = matrix.row(u);
-        for (Node v = 0; v < n; ++v) {
-            const std::int64_t w = weights[static_cast<std::size_t>(u) * n + v];
-            row[v] = w > 0 && u != v ? static_cast<T>(2 * w) : Dense<T>::kAbsent;
+// The blossom phase, after the half-integral one.
+template <class T, class Start>
+Matching finish(const Matrix<T>& matrix, Start& start) {
+    start.open_cycles();
+    Dense<T> engine(matrix);
+    Search<Dense<T>> search(matrix.size(), engine);
+    for (Node v = 0; v < matrix.size(); ++v) {
+        search.set_dual(v, static_cast<T>(start.dual(v)));
+        if (start.mate(v) > v) {
+            search.match(v, start.mate(v));
         }
     }
-    if (n >= 60) {
-        return CoreSolver<T>(matrix).solve();
-    }
-    Dense<T> engine(matrix);
-    Search<Dense<T>> search(n, engine);
-    start(search, engine);
     search.run();
     return search.result();
 }
 
+template <class T>
+Matching solve(Node n, const Numbers& weights, const Scale& scale) {
+    Matrix<T> matrix(n);
+    write_doubled(weights, scale, Matrix<T>::kAbsent, matrix.row(0));
+    if (n > kProbed && is_spread(matrix)) {
+        Core<T> core(matrix);
+        if (core.run()) {
+            return finish(matrix, core.fractional());
+        }
+    }
+    Sampled<T> sampled(matrix);
+    sampled.run();
+    return finish(matrix, sampled.fractional());
+}
+
 }  // namespace
 
-Matching solve_dense(std::int64_t n, std::span<const std::int64_t> weights) {
+Matching solve_dense(const Numbers& weights, const Scale& scale) {
+    check(scale);
+    const auto n = std::visit([](const auto& array) { return array.rows; }, weights);
     if (n == 0) {
-        Matching empty;
-        return empty;
+        return {};
     }
-    const std::int64_t heaviest = *std::max_element(weights.begin(), weights.end());
-    if (heaviest > kMaxWeight) {
-        throw std::invalid_argument("a weight is above 2**59");
+    if (n > std::numeric_limits<Node>::max()) {
+        throw std::invalid_argument("weights has 2**31 rows or more");
     }
-    return heaviest <= Dense<std::int32_t>::kHeaviest
-               ? solve<std::int32_t>(static_cast<Node>(n), weights)
-               : solve<std::int64_t>(static_cast<Node>(n), weights);
+    return scale.heaviest <= Matrix<std::int32_t>::kHeaviest
+               ? solve<std::int32_t>(static_cast<Node>(n), weights, scale)
+               : solve<std::int64_t>(static_cast<Node>(n), weights, scale);
 }
 
 }  // namespace hivecore::matching

@@ -19,12 +19,7 @@ class Dense {
   public:
     using Value = T;
     using S = Search<Dense>;
-    // Far beyond every event time, and still far from overflow when two are added.
-    static constexpr T kNever = std::numeric_limits<T>::max() / 4;
-    static constexpr T kAbsent = -2 * kNever;  // the weight of what is no edge
-    // Duals stay below twice the heaviest weight, a search's time below the heaviest: with this
-    // bound every sum that is formed has room.
-    static constexpr std::int64_t kHeaviest = kNever / 4;
+    static constexpr T kNever = Matrix<T>::kNever;
 
     explicit Dense(const Matrix<T>& matrix)
         : n_(matrix.size()),

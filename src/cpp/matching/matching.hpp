@@ -11,16 +11,15 @@
 #pragma once
 
 #include <cstdint>
-#include <limits>
 #include <span>
 #include <vector>
+
+#include "matching/numbers.hpp"
+#include "matching/scale.hpp"
 
 namespace hivecore::matching {
 
 using Node = std::int32_t;
-
-inline constexpr std::int64_t kNoEdge = std::numeric_limits<std::int64_t>::min();
-inline constexpr std::int64_t kMaxWeight = std::int64_t{1} << 59;
 
 struct Matching {
     std::vector<std::int64_t> mate;   // per vertex, -1: free
@@ -32,10 +31,10 @@ struct Matching {
     std::vector<std::int64_t> blossom_duals;
 };
 
-// A symmetric n x n matrix, row after row; the diagonal and entries kNoEdge are no edges. Throws
-// std::invalid_argument for a weight above kMaxWeight. Time O(n^3), memory 4 bytes per entry where
-// weights are at most 2^27, else 8.
-Matching solve_dense(std::int64_t n, std::span<const std::int64_t> weights);
+// A symmetric n x n array; the diagonal and NaN are no edges. Throws std::invalid_argument for a
+// weight that is not finite, above 2^59 before the offset, or heavier than announced. Time O(n^3),
+// memory 4 bytes per entry where no weight counts more than 2^27, else 8.
+Matching solve_dense(const Numbers& weights, const Scale& scale);
 
 // Compressed rows with both directions of every edge, no parallel edges; loops are ignored. Throws
 // std::invalid_argument for arrays that do not go together or a weight above kMaxWeight.

@@ -1,7 +1,9 @@
 // A square matrix, row after row, of doubled weights in lanes of 32 or 64 bits.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
+#include <limits>
 #include <memory>
 
 #include "matching/matching.hpp"
@@ -11,6 +13,13 @@ namespace hivecore::matching {
 template <class T>
 class Matrix {
   public:
+    // Far beyond every event time, and still far from overflow when two are added.
+    static constexpr T kNever = std::numeric_limits<T>::max() / 4;
+    static constexpr T kAbsent = -2 * kNever;  // the weight of what is no edge
+    // Duals stay below twice the heaviest weight, a search's time below the heaviest: with this
+    // bound every sum that is formed has room.
+    static constexpr std::int64_t kHeaviest = kNever / 4;
+
     explicit Matrix(Node n)
         : n_(n), entries_(std::make_unique_for_overwrite<T[]>(static_cast<std::size_t>(n) * n)) {}
 

@@ -8,12 +8,6 @@
 
 namespace hivecore::matching {
 
-#if defined(__GNUC__)
-#define HIVECORE_INLINE inline __attribute__((always_inline))
-#else
-#define HIVECORE_INLINE inline
-#endif
-
 inline constexpr int kLanes = 64;
 
 template <class T>

@@ -29,21 +29,12 @@
 
 #include <algorithm>
 #include <cstdint>
-#include <numeric>
 #include <vector>
 
 #include "matching/matching.hpp"
+#include "matching/order.hpp"
 
 namespace hivecore::matching {
-
-// Coprime to n, about n divided by the golden ratio.
-inline std::int64_t spreading_step(std::int64_t n) {
-    auto step = static_cast<std::int64_t>(0.618 * static_cast<double>(n)) + 1;
-    while (std::gcd(step, n) != 1) {
-        ++step;
-    }
-    return step;
-}
 
 // Engine: where the edges are and which event comes next. See dense.hpp and sparse.hpp.
 template <class Engine>
@@ -76,9 +67,7 @@ class Search {
     // To be called with feasible duals and a matching on tight edges.
     void run() {
         // Roots far from each other first: what is near is then done by short searches.
-        const std::int64_t step = spreading_step(n);
-        for (std::int64_t i = 0; i < n; ++i) {
-            const auto v = static_cast<Node>(i * step % n);
+        for (const Node v : spread_order(n)) {
             const Node x = outer(v);
             if (nodes_[x].match_to < 0 && nodes_[x].match_from == v && shifted_dual(v) > 0) {
                 search(x);

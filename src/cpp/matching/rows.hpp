@@ -1,0 +1,30 @@
+// From a list of edges to compressed rows, by counting: O(n + m), each edge moved twice.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "matching/numbers.hpp"
+
+namespace hivecore::matching {
+
+// Both directions of every edge, neighbours ascending, parallel edges in the order of the list.
+struct Rows {
+    std::vector<std::int64_t> offsets;     // of row v in the others: from offsets[v] to [v + 1]
+    std::vector<std::int32_t> neighbours;  // per entry
+    std::vector<std::int32_t> edges;       // per entry, which edge of the list it is
+    std::int64_t repeated = -1;            // the first entry with the neighbour of that before it
+
+    // What the list is refused for; without rows then.
+    std::int64_t outside = -1;  // the first edge with an end that is no vertex
+    std::int64_t loop = -1;     // if there is none, the first edge with two equal ends
+};
+
+// Of the edges (u[i], v[i]). Throws std::invalid_argument for lists of floats or of different
+// lengths, for n beyond 0 to 2^31 - 1 and for more than 2^30 edges.
+Rows rows_of(std::int64_t n, const Numbers& u, const Numbers& v);
+
+// Leaves of parallel edges the heaviest or lightest; of equal ones the first.
+void combine_parallel(Rows& rows, const Numbers& weights, bool lightest);
+
+}  // namespace hivecore::matching

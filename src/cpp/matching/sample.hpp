@@ -1,0 +1,118 @@
+// The half-integral phase for dense graphs of nearly tied weights, from the duals of a sample.
+//
+// There a search sees a large part of the graph before it ends, so what counts is that few searches
+// are left over. The duals of some of the vertices, solved first in the same way, tell what a
+// vertex is worth; those of the rest follow from them.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+#include <limits>
+#include <vector>
+
+#include "matching/dense_scan.hpp"
+#include "matching/fractional.hpp"
+#include "matching/matching.hpp"
+#include "matching/matrix.hpp"
+#include "matching/order.hpp"
+#include "matching/row_kernels.hpp"
+
+namespace hivecore::matching {
+
+// The first vertices of an order, with the edges between them.
+template <class T>
+Matrix<T> part_of(const Matrix<T>& matrix, const std::vector<Node>& order, Node size) {
+    Matrix<T> part(size);
+    for (Node i = 0; i < size; ++i) {
+        const T* from = matrix.row(order[i]);
+        T* to = part.row(i);
+        for (Node j = 0; j < size; ++j) {
+            to[j] = from[order[j]];
+        }
+    }
+    return part;
+}
+
+template <class T>
+class Sampled {
+  public:
+    explicit Sampled(const Matrix<T>& matrix)
+        : n_(matrix.size()),
+          matrix_(matrix),
+          y_(n_),
+          scan_(matrix),
+          fractional_(n_, scan_),
+          kernels_(row_kernels<T>()) {}
+
+    void run() {
+        if (n_ > kSolvedDirectly) {
+            start_from_sample();
+        } else {
+            start_greedily();
+        }
+        match_greedily();
+        for (Node v = 0; v < n_; ++v) {
+            fractional_.set_dual(v, y_[v]);
+        }
+        fractional_.run();
+    }
+
+    Fractional<DenseScan<T>>& fractional() { return fractional_; }
+
+  private:
+    static constexpr Node kSolvedDirectly = 100;
+    static constexpr Node kRatio = 3;  // the samples of samples then take an eighth of the matrix
+
+    void start_greedily() {
+        for (Node v = 0; v < n_; ++v) {
+            y_[v] = std::max<T>(0, kernels_.heaviest(matrix_.row(v), n_)) / 2;
+        }
+    }
+
+    void start_from_sample() {
+        const std::vector<Node> order = spread_order(n_);
+        const Node size = n_ / kRatio;
+        const Matrix<T> part = part_of(matrix_, order, size);
+        Sampled sample(part);
+        sample.run();
+        constexpr T kOutweighsEveryEdge = std::numeric_limits<T>::max() / 2;
+        std::fill(y_.begin(), y_.end(), kOutweighsEveryEdge);
+        for (Node i = 0; i < size; ++i) {
+            y_[order[i]] = sample.fractional_.dual(i);
+        }
+        for (Node i = size; i < n_; ++i) {
+            y_[order[i]] = lowest(order[i]);
+        }
+    }
+
+    // The lowest feasible dual, given those of the others.
+    T lowest(Node v) const {
+        return std::max<T>(0, kernels_.largest_gap(matrix_.row(v), y_.data(), n_));
+    }
+
+    // Lowers the duals of free vertices and matches what gets tight.
+    void match_greedily() {
+        for (Node v = 0; v < n_; ++v) {
+            if (fractional_.mate(v) >= 0) {
+                continue;
+            }
+            const T* row = matrix_.row(v);
+            y_[v] = lowest(v);
+            for (Node u = 0; u < n_ && y_[v] > 0; ++u) {
+                if (row[u] - y_[u] == y_[v] && fractional_.mate(u) < 0) {
+                    fractional_.match(u, v);
+                    break;
+                }
+            }
+        }
+    }
+
+    Node n_;
+    const Matrix<T>& matrix_;
+    std::vector<T> y_;
+    DenseScan<T> scan_;
+    Fractional<DenseScan<T>> fractional_;
+    RowKernels<T> kernels_;
+};
+
+}  // namespace hivecore::matching

@@ -1,0 +1,36 @@
+#include "matching/scale.hpp"
+
+#include <stdexcept>
+
+namespace hivecore::matching {
+
+void check(const Scale& scale) {
+    if (scale.exponent < -1200 || scale.exponent > 1200 || scale.sense < -1 || scale.sense > 1 ||
+        scale.offset < -4 * kMaxWeight || scale.offset > 4 * kMaxWeight) {
+        throw std::invalid_argument("exponent, sense or offset is out of range");
+    }
+    if (scale.heaviest > kMaxWeight) {
+        throw std::invalid_argument("a weight is above 2**59");
+    }
+}
+
+std::vector<std::int64_t> counted(const Numbers& weights, const Scale& scale) {
+    check(scale);
+    return std::visit(
+        [&]<class T>(const Strided<T>& list) {
+            const Counter<T> count(scale);
+            std::vector<std::int64_t> counts(list.rows);
+            bool fine = true;
+            for (std::int64_t i = 0; i < list.rows; ++i) {
+                counts[i] = count(list.at(i));
+                fine = fine && counts[i] <= scale.heaviest && counts[i] != kNothing;
+            }
+            if (!fine) {
+                throw std::invalid_argument("a weight is not finite or more than heaviest");
+            }
+            return counts;
+        },
+        weights);
+}
+
+}  // namespace hivecore::matching

@@ -1,0 +1,81 @@
+// Weights as the integers that the kernel counts in.
+#pragma once
+
+#include <bit>
+#include <cmath>
+#include <cstdint>
+#include <limits>
+#include <type_traits>
+#include <vector>
+
+#include "matching/cpu.hpp"
+#include "matching/numbers.hpp"
+
+namespace hivecore::matching {
+
+inline constexpr std::int64_t kMaxWeight = std::int64_t{1} << 59;
+
+// A weight w counts sense * round(w / 2^exponent) + offset, an integer w is not divided.
+struct Scale {
+    int exponent = 0;
+    std::int64_t sense = 1;  // -1: the lightest are wanted; 0: all weigh the offset
+    std::int64_t offset = 0;
+    std::int64_t heaviest = kMaxWeight;  // no weight counts more
+};
+
+// Throws std::invalid_argument for a scale that no weights can need.
+void check(const Scale& scale);
+
+// The weights of a list as they count. Throws std::invalid_argument for one that is not finite,
+// above 2^59 before the offset, or heavier than announced.
+std::vector<std::int64_t> counted(const Numbers& weights, const Scale& scale);
+
+inline constexpr std::int64_t kNotCountable = std::numeric_limits<std::int64_t>::max();
+inline constexpr std::int64_t kNothing = std::numeric_limits<std::int64_t>::min();  // NaN
+
+// The integer next to a double of at most 2^59 in magnitude, of two the even one. A sum with kLarge
+// has no bits below 2^20, and what that leaves over, summed with kSmall, none below 1: both sums
+// are multiples of their last bit, which integer subtraction counts.
+HIVECORE_INLINE std::int64_t nearest(double value) {
+    constexpr double kLarge = 0x1.8p72;
+    constexpr double kSmall = 0x1.8p52;
+    const double coarse = value + kLarge;
+    const double fine = value - (coarse - kLarge) + kSmall;
+    const auto steps = std::bit_cast<std::int64_t>(coarse) - std::bit_cast<std::int64_t>(kLarge);
+    const auto rest = std::bit_cast<std::int64_t>(fine) - std::bit_cast<std::int64_t>(kSmall);
+    return (steps << 20) + rest;
+}
+
+// Counts one weight after the other; kNotCountable: not finite, or above 2^59.
+template <class T>
+class Counter {
+  public:
+    explicit Counter(const Scale& scale)
+        : sense_(scale.sense),
+          offset_(scale.offset),
+          factor_(static_cast<double>(sense_) * std::ldexp(1.0, -(scale.exponent / 2))),
+          factor_too_(std::ldexp(1.0, scale.exponent / 2 - scale.exponent)) {}
+
+    HIVECORE_INLINE std::int64_t operator()(T weight) const {
+        if constexpr (std::is_floating_point_v<T>) {
+            const double value = static_cast<double>(weight) * factor_ * factor_too_;
+            const bool fits = std::fabs(value) <= static_cast<double>(kMaxWeight);
+            const std::int64_t count = nearest(fits ? value : 0.0) + offset_;
+            return fits ? count : weight != weight ? kNothing : kNotCountable;
+        } else if constexpr (sizeof(T) < 8) {
+            return sense_ * static_cast<std::int64_t>(weight) + offset_;
+        } else {
+            const bool fits = weight <= static_cast<T>(kMaxWeight) &&
+                              (std::is_unsigned_v<T> || weight >= static_cast<T>(-kMaxWeight));
+            return fits ? sense_ * static_cast<std::int64_t>(weight) + offset_ : kNotCountable;
+        }
+    }
+
+  private:
+    std::int64_t sense_;
+    std::int64_t offset_;
+    double factor_;  // in two, since 2^1100 is no double
+    double factor_too_;
+};
+
+}  // namespace hivecore::matching
