@@ -29,6 +29,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <limits>
 #include <vector>
 
 #include "matching/matching.hpp"
@@ -41,6 +42,7 @@ template <class Engine>
 class Search {
   public:
     using Value = typename Engine::Value;
+    static constexpr Value kNever = std::numeric_limits<Value>::max() / 4;
     enum Label : std::int32_t { kNone, kFree, kPlus, kMinus };  // kFree: unlabelled, unmatched
 
     struct Event {
@@ -49,10 +51,19 @@ class Search {
         Node from;  // the + vertex at the other end of the edge
     };
 
+    // best and from are the engine's.
+    struct Vertex {
+        Value p = 0;  // the shifted dual, less the summand of its group
+        Value best = kNever;
+        Node from = -1;
+        Node group = -1;
+        Node next = -1;  // in the list of vertices
+    };
+
     Search(Node vertices, Engine& engine)
         : n(vertices), at_(n), groups_(n), nodes_(n), engine_(engine) {
         for (Node v = 0; v < n; ++v) {
-            at_[v] = {0, v, -1};
+            at_[v].group = v;
             groups_[v] = {0, v, kFree};
             nodes_[v].match_from = v;
             nodes_[v].head = v;
@@ -66,12 +77,15 @@ class Search {
 
     // To be called with feasible duals and a matching on tight edges.
     void run() {
-        // Roots far from each other first: what is near is then done by short searches.
-        for (const Node v : spread_order(n)) {
-            const Node x = outer(v);
-            if (nodes_[x].match_to < 0 && nodes_[x].match_from == v && shifted_dual(v) > 0) {
-                search(x);
-            }
+        // Short searches first: two free nodes that lie far apart then both grow towards each
+        // other.
+        std::vector<Node> roots = spread_order(n);
+        for (std::int64_t budget = kFirstBudget; !roots.empty(); budget *= kBudgetGrowth) {
+            std::erase_if(roots, [&](Node v) {
+                const Node x = outer(v);
+                const bool is_root = !is_matched(x) && nodes_[x].match_from == v;
+                return !is_root || shifted_dual(v) == 0 || search(x, budget);
+            });
         }
     }
 
@@ -96,6 +110,7 @@ class Search {
 
     Node outer(Node vertex) const { return groups_[at_[vertex].group].outer; }
     Node group(Node vertex) const { return at_[vertex].group; }
+    Vertex& at(Node vertex) { return at_[vertex]; }
     Label label(Node vertex) const { return groups_[at_[vertex].group].label; }
     Label label_of(Node outermost) const { return groups_[nodes_[outermost].group].label; }
     bool is_matched(Node outermost) const { return nodes_[outermost].match_to >= 0; }
@@ -134,11 +149,8 @@ class Search {
     Value end_time = 0;
 
   private:
-    struct Vertex {
-        Value p;  // the shifted dual, less the summand of its group
-        Node group;
-        Node next;  // in the list of vertices
-    };
+    static constexpr std::int64_t kFirstBudget = 64;
+    static constexpr std::int64_t kBudgetGrowth = 4;
 
     struct Group {
         Value shift;
@@ -186,6 +198,7 @@ class Search {
 
     // All vertices of a node that has become + look for edges.
     void scan(Node x) {
+        budget_ -= nodes_[x].size;
         for_vertices(x, [&](Node v) {
             end_by(shifted_dual(v), v, -1);
             engine_.became_plus(*this, v);
@@ -222,17 +235,24 @@ class Search {
 
     // --- one search
 
-    void search(Node root) {
+    // False if it was given up, after scanning about so many vertices.
+    bool search(Node root, std::int64_t budget) {
+        budget_ = budget;
         now = 0;
-        end_time = engine_.kNever;
+        end_time = kNever;
         labelled_.clear();
         engine_.begin(*this);
         make_plus(root);
+        bool ended = true;
         for (;;) {
             const Event event = engine_.next(*this);
             if (event.node < 0 || event.time >= end_time) {
                 now = end_time;
                 end();
+                break;
+            }
+            if (budget_ < 0) {
+                ended = false;
                 break;
             }
             now = event.time;
@@ -259,6 +279,7 @@ class Search {
             }
         }
         engine_.end(*this);
+        return ended;
     }
 
     void end() {
@@ -338,12 +359,12 @@ class Search {
         made.clear();
         left_.clear();
         climb(u, base, left_);
-        Node child = base;
+        Node upper = base;
         for (auto up = left_.rbegin(); up != left_.rend(); ++up) {
-            made.push_back({child, up->to, up->from});
-            child = up->child;
+            made.push_back({upper, up->to, up->from});
+            upper = up->child;
         }
-        made.push_back({child, u, v});
+        made.push_back({upper, u, v});
         climb(v, base, made);
         nodes_[x].match_to = nodes_[base].match_to;
         nodes_[x].match_from = nodes_[base].match_from;
@@ -362,8 +383,8 @@ class Search {
             }
         }
         join(x);
-        for (const Node child : became_plus_) {
-            scan(child);
+        for (const Node changed : became_plus_) {
+            scan(changed);
         }
     }
 
@@ -543,6 +564,7 @@ class Search {
     std::vector<Node> became_plus_;
     std::vector<Link> left_;
     Blossom opened_;
+    std::int64_t budget_ = 0;
     Engine& engine_;
 };
 

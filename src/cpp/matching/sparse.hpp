@@ -23,14 +23,13 @@ class Sparse {
   public:
     using Value = std::int64_t;
     using S = Search<Sparse>;
-    static constexpr Value kNever = std::numeric_limits<Value>::max() / 4;
 
-    explicit Sparse(const Adjacency<Weight>& graph) : graph_(graph), best_(graph.vertices()) {}
+    explicit Sparse(const Adjacency<Weight>& graph) : graph_(graph) {}
 
     void begin(S&) {}
-    void end(S&) {
+    void end(S& s) {
         for (const Node v : touched_) {
-            best_[v].value = kNever;
+            s.at(v).best = S::kNever;
         }
         touched_.clear();
         events_.clear();
@@ -41,19 +40,20 @@ class Sparse {
         const Node own = s.group(u);
         for (const auto& edge : graph_.edges(u)) {
             const Node v = edge.to;
-            if (s.group(v) == own) {
+            auto& other = s.at(v);
+            if (other.group == own) {
                 continue;
             }
             if (s.label(v) == S::kPlus) {
                 push(s, (p + s.shifted_dual(v) - edge.weight) / 2, v, ~u);
                 continue;
             }
-            Best& best = best_[v];
-            if (p - edge.weight < best.value) {
-                if (best.value == kNever) {
+            if (p - edge.weight < other.best) {
+                if (other.best == S::kNever) {
                     touched_.push_back(v);
                 }
-                best = {p - edge.weight, u};
+                other.best = p - edge.weight;
+                other.from = u;
                 unlabelled(s, v);
             }
         }
@@ -64,11 +64,12 @@ class Sparse {
 
     // Says when v gets tight, unless it is a - vertex.
     void unlabelled(S& s, Node v) {
-        const Value time = best_[v].value + s.shifted_dual(v);
+        const auto& vertex = s.at(v);
+        const Value time = vertex.best + s.shifted_dual(v);
         if (s.label(v) == S::kFree) {
-            s.end_by(time, best_[v].from, v);
+            s.end_by(time, vertex.from, v);
         } else if (s.label(v) == S::kNone) {
-            push(s, time, v, best_[v].from);
+            push(s, time, v, vertex.from);
         }
     }
 
@@ -87,20 +88,15 @@ class Sparse {
                 if (s.group(node) != s.group(~from)) {
                     return {time, node, ~from};
                 }
-            } else if (s.label(node) == S::kNone && best_[node].from == from &&
-                       best_[node].value + s.shifted_dual(node) == time) {
+            } else if (s.label(node) == S::kNone && s.at(node).from == from &&
+                       s.at(node).best + s.shifted_dual(node) == time) {
                 return {time, node, from};
             }
         }
-        return {kNever, -1, -1};
+        return {S::kNever, -1, -1};
     }
 
   private:
-    struct Best {
-        Value value = kNever;
-        Node from = -1;
-    };
-
     void push(const S& s, Value time, Node node, Node from) {
         if (time < s.end_time) {
             events_.push(time, node, from);
@@ -108,7 +104,6 @@ class Sparse {
     }
 
     const Adjacency<Weight>& graph_;
-    std::vector<Best> best_;
     std::vector<Node> touched_;
     TimeHeap events_;  // of an edge between + vertices `from` is the complement of one
 };
