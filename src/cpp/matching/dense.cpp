@@ -1,4 +1,4 @@
-// Dense graphs: which start suits the weights, and how wide they are.
+// Dense graphs, in lanes as wide as their weights.
 
 #include "matching/dense.hpp"
 
@@ -7,55 +7,24 @@
 #include <stdexcept>
 #include <variant>
 
-#include "matching/core.hpp"
 #include "matching/dense_input.hpp"
+#include "matching/dense_start.hpp"
 #include "matching/matching.hpp"
 #include "matching/matrix.hpp"
 #include "matching/order.hpp"
-#include "matching/sample.hpp"
 
 namespace hivecore::matching {
 namespace {
-
-constexpr Node kProbed = 300;  // smaller graphs are solved sooner than judged
-constexpr Node kProbe = 100;
-
-// Whether a core will do, judged by some of the vertices.
-template <class T>
-bool is_spread(const Matrix<T>& matrix) {
-    const Matrix<T> probe = part_of(matrix, spread_order(matrix.size()), kProbe);
-    return Core<T>(probe).run();
-}
-
-// The blossom phase, after the half-integral one.
-template <class T, class Start>
-Matching finish(const Matrix<T>& matrix, Start& start) {
-    start.open_cycles();
-    Dense<T> engine(matrix);
-    Search<Dense<T>> search(matrix.size(), engine);
-    for (Node v = 0; v < matrix.size(); ++v) {
-        search.set_dual(v, static_cast<T>(start.dual(v)));
-        if (start.mate(v) > v) {
-            search.match(v, start.mate(v));
-        }
-    }
-    search.run();
-    return search.result();
-}
 
 template <class T>
 Matching solve(Node n, const Numbers& weights, const Scale& scale) {
     Matrix<T> matrix(n);
     write_doubled(weights, scale, Matrix<T>::kAbsent, matrix.row(0));
-    if (n > kProbed && is_spread(matrix)) {
-        Core<T> core(matrix);
-        if (core.run()) {
-            return finish(matrix, core.fractional());
-        }
-    }
-    Sampled<T> sampled(matrix);
-    sampled.run();
-    return finish(matrix, sampled.fractional());
+    Dense<T> engine(matrix);
+    Search<Dense<T>> search(n, engine);
+    start(matrix, search);
+    search.run(spread_order(n));
+    return search.result();
 }
 
 }  // namespace

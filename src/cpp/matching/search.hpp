@@ -33,7 +33,6 @@
 #include <vector>
 
 #include "matching/matching.hpp"
-#include "matching/order.hpp"
 
 namespace hivecore::matching {
 
@@ -73,13 +72,20 @@ class Search {
         }
     }
 
-    void set_dual(Node v, Value dual) { at_[v].p = dual; }
+    void set_dual(Node v, Value dual) { at_[v].p = dual - groups_[at_[v].group].shift; }
 
-    // To be called with feasible duals and a matching on tight edges.
-    void run() {
+    void match(Node u, Node v) {
+        nodes_[u].match_to = v;
+        nodes_[v].match_to = u;
+        groups_[u].label = kNone;
+        groups_[v].label = kNone;
+    }
+
+    // To be called with feasible duals and a matching on tight edges. The roots are all vertices,
+    // but at least those that are free with a dual above 0.
+    void run(std::vector<Node> roots) {
         // Short searches first: two free nodes that lie far apart then both grow towards each
         // other.
-        std::vector<Node> roots = spread_order(n);
         for (std::int64_t budget = kFirstBudget; !roots.empty(); budget *= kBudgetGrowth) {
             std::erase_if(roots, [&](Node v) {
                 const Node x = outer(v);
@@ -87,13 +93,6 @@ class Search {
                 return !is_root || shifted_dual(v) == 0 || search(x, budget);
             });
         }
-    }
-
-    void match(Node u, Node v) {
-        nodes_[u].match_to = v;
-        nodes_[v].match_to = u;
-        groups_[u].label = kNone;
-        groups_[v].label = kNone;
     }
 
     Matching result() {
@@ -108,11 +107,33 @@ class Search {
         return out;
     }
 
+    // After result(): puts the blossoms together again.
+    void rejoin() {
+        for (; !settled_.empty(); settled_.pop_back()) {
+            const Node x = settled_.back();
+            join(x);
+            group_of(x).label = is_matched(x) ? kNone : kFree;
+        }
+    }
+
+    // Dissolves all blossoms around v, unmatches it and says which vertices that leaves free.
+    void release(Node v, std::vector<Node>& freed) {
+        while (outer(v) != v) {
+            dissolve(outer(v), freed);
+        }
+        unmatch(v, freed);
+        freed.push_back(v);
+    }
+
     Node outer(Node vertex) const { return groups_[at_[vertex].group].outer; }
     Node group(Node vertex) const { return at_[vertex].group; }
     Vertex& at(Node vertex) { return at_[vertex]; }
     Label label(Node vertex) const { return groups_[at_[vertex].group].label; }
     Label label_of(Node outermost) const { return groups_[nodes_[outermost].group].label; }
+    bool are_matched(Node u, Node v) const {
+        const NodeState& x = nodes_[outer(u)];
+        return x.match_to == v && x.match_from == u;
+    }
     bool is_matched(Node outermost) const { return nodes_[outermost].match_to >= 0; }
     bool is_outermost(Node x) const { return groups_[nodes_[x].group].outer == x; }
     Value shifted_dual(Node v) const { return at_[v].p + groups_[at_[v].group].shift; }
@@ -501,6 +522,36 @@ class Search {
         }
     }
 
+    // --- changes between searches
+
+    void unmatch(Node x, std::vector<Node>& freed) {
+        const Node partner = nodes_[x].match_to;
+        if (partner < 0) {
+            return;
+        }
+        for (const Node side : {x, outer(partner)}) {
+            nodes_[side].match_to = -1;
+            group_of(side).label = kFree;
+        }
+        freed.push_back(partner);
+    }
+
+    // Half the dual of a blossom goes to each of its vertices, so that what was tight inside stays
+    // tight; the edge by which it is matched does not.
+    void dissolve(Node x, std::vector<Node>& freed) {
+        if (nodes_[x].z > 0) {
+            unmatch(x, freed);
+            group_of(x).shift += nodes_[x].z / 2;
+            nodes_[x].z = 0;
+        }
+        const Node base = blossom(x)[settle(x)].child;
+        unused_.push_back(x);
+        if (!is_matched(base)) {
+            group_of(base).label = kFree;
+            freed.push_back(nodes_[base].match_from);
+        }
+    }
+
     // --- the result
 
     void collect_blossoms(Matching& out) {
@@ -540,10 +591,12 @@ class Search {
                 stack.push_back(outer(v));
             }
         }
+        settled_.clear();
         while (!stack.empty()) {
             const Node x = stack.back();
             stack.pop_back();
             settle(x);
+            settled_.push_back(x);
             for (const auto& [child, from, to] : blossom(x)) {
                 if (child >= n) {
                     stack.push_back(child);
@@ -562,6 +615,7 @@ class Search {
     std::vector<Node> unused_;
     std::vector<Node> labelled_;
     std::vector<Node> became_plus_;
+    std::vector<Node> settled_;
     std::vector<Link> left_;
     Blossom opened_;
     std::int64_t budget_ = 0;

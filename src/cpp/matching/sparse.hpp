@@ -13,6 +13,7 @@
 #include "matching/fractional.hpp"
 #include "matching/heap.hpp"
 #include "matching/matching.hpp"
+#include "matching/order.hpp"
 #include "matching/search.hpp"
 #include "matching/sparse_scan.hpp"
 
@@ -125,7 +126,7 @@ Matching finish_in_order(const Adjacency<Weight>& graph,
             search.match(v, order.empty() ? mate : number[mate]);
         }
     }
-    search.run();
+    search.run(spread_order(graph.vertices()));
     return search.result();
 }
 

@@ -1,0 +1,50 @@
+// The half-integral phase for dense graphs: which of its two ways suits the weights.
+#pragma once
+
+#include "matching/core.hpp"
+#include "matching/dense.hpp"
+#include "matching/matching.hpp"
+#include "matching/matrix.hpp"
+#include "matching/order.hpp"
+#include "matching/sample.hpp"
+
+namespace hivecore::matching {
+
+// Whether a core will do, judged by some of the vertices.
+template <class T>
+bool is_spread(const Matrix<T>& matrix) {
+    constexpr Node kWorthJudging = 300;  // smaller graphs are solved sooner than judged
+    constexpr Node kProbe = 100;
+    if (matrix.size() <= kWorthJudging) {
+        return false;
+    }
+    const Matrix<T> probe = part_of(matrix, spread_order(matrix.size()), kProbe);
+    return Core<T>(probe).run();
+}
+
+template <class T, class Start>
+void hand_over(Start& start, Search<Dense<T>>& search) {
+    start.open_cycles();
+    for (Node v = 0; v < search.n; ++v) {
+        search.set_dual(v, static_cast<T>(start.dual(v)));
+        if (start.mate(v) > v) {
+            search.match(v, start.mate(v));
+        }
+    }
+}
+
+// Leaves to the search what the half-integral phase cannot settle.
+template <class T>
+void start(const Matrix<T>& matrix, Search<Dense<T>>& search) {
+    if (is_spread(matrix)) {
+        Core<T> core(matrix);
+        if (core.run()) {
+            return hand_over(core.fractional(), search);
+        }
+    }
+    Sampled<T> sampled(matrix);
+    sampled.run();
+    hand_over(sampled.fractional(), search);
+}
+
+}  // namespace hivecore::matching
