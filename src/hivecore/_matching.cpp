@@ -3,6 +3,8 @@
 #include <pybind11/pybind11.h>
 #include <pybind11/stl.h>
 
+#include <memory>
+#include <mutex>
 #include <string>
 #include <utility>
 #include <variant>
@@ -10,6 +12,7 @@
 
 #include "matching/dense_input.hpp"
 #include "matching/extent.hpp"
+#include "matching/matcher.hpp"
 #include "matching/matching.hpp"
 #include "matching/numbers.hpp"
 #include "matching/rows.hpp"
@@ -136,6 +139,69 @@ py::tuple solve_sparse(std::int64_t n, const Array<std::int64_t>& offsets,
     return as_tuple(without_gil([&] { return kernel::solve_sparse(n, starts, ends, values); }));
 }
 
+// One call at a time, whatever threads do.
+class LockedMatcher {
+    template <class Work>
+    auto alone(Work work) {
+        return without_gil([&] {
+            const std::lock_guard<std::mutex> lock(mutex_);
+            return work();
+        });
+    }
+
+  public:
+    LockedMatcher(std::int64_t capacity, const Array<std::int64_t>& weights) {
+        if (weights.ndim() != 2 || weights.shape(0) != weights.shape(1)) {
+            throw py::value_error("weights must be a square matrix");
+        }
+        if (capacity < 1 || capacity < weights.shape(0) || capacity > kLargest) {
+            throw py::value_error("capacity must be at least 1 and the number of vertices");
+        }
+        n_ = static_cast<kernel::Node>(capacity);
+        const auto n = static_cast<kernel::Node>(weights.shape(0));
+        const auto values = as_span(weights);
+        matcher_ = without_gil([&] { return kernel::make_matcher(n_, n, values); });
+    }
+
+    void set_row(std::int64_t v, const Array<std::int64_t>& weights) {
+        const auto row = as_span(weights);
+        const kernel::Node vertex = checked(v, "v");
+        if (row.empty() || static_cast<std::int64_t>(row.size()) > n_) {
+            throw py::value_error("weights must be of 1 to capacity vertices");
+        }
+        alone([&] { matcher_->set_row(vertex, row); });
+    }
+
+    void set_edge(std::int64_t u, std::int64_t v, std::int64_t weight) {
+        const kernel::Node from = checked(u, "u");
+        const kernel::Node to = checked(v, "v");
+        if (from == to) {
+            throw py::value_error("u and v must differ");
+        }
+        alone([&] { matcher_->set_edge(from, to, weight); });
+    }
+
+    py::tuple solve() {
+        return as_tuple(alone([&] { return matcher_->solve(); }));
+    }
+
+    std::int64_t heaviest() const { return matcher_->heaviest(); }
+
+  private:
+    static constexpr std::int64_t kLargest = 1 << 24;
+
+    kernel::Node checked(std::int64_t v, const char* name) const {
+        if (v < 0 || v >= n_) {
+            throw py::value_error(std::string(name) + " is no vertex");
+        }
+        return static_cast<kernel::Node>(v);
+    }
+
+    kernel::Node n_ = 0;
+    std::mutex mutex_;
+    std::unique_ptr<kernel::Matcher> matcher_;
+};
+
 }  // namespace
 
 PYBIND11_MODULE(_matching, module, py::mod_gil_not_used()) {
@@ -175,4 +241,16 @@ PYBIND11_MODULE(_matching, module, py::mod_gil_not_used()) {
         weights,
         "Matching, duals, innermost blossoms, their parents and duals, of compressed rows with\n"
         "both directions of each edge.");
+    py::class_<LockedMatcher>(
+        module, "Matcher",
+        "Keeps the matching of a changing graph: int64 weights, -2**63 for no edge.")
+        .def(py::init<std::int64_t, const Array<std::int64_t>&>(), py::arg("capacity"),
+             py::arg("weights"))
+        .def("set_row", &LockedMatcher::set_row, py::arg("v"), py::arg("weights"),
+             "The weights of v and the first vertices.")
+        .def("set_edge", &LockedMatcher::set_edge, py::arg("u"), py::arg("v"), py::arg("weight"),
+             "The weight of one edge.")
+        .def("solve", &LockedMatcher::solve,
+             "Matching, duals and blossoms, of all vertices up to the capacity.")
+        .def_property_readonly("heaviest", &LockedMatcher::heaviest, "No weight may be above it.");
 }

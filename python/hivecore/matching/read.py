@@ -12,7 +12,7 @@ from hivecore._arguments import as_int
 from hivecore.matching.graph import Dense, Graph, Int64, Sparse
 from hivecore.matching.integers import Extent
 
-__all__ = ["as_native", "read_graph"]
+__all__ = ["as_native", "check_dtype", "read_graph"]
 
 _Array = npt.NDArray[Any]
 
@@ -39,7 +39,8 @@ def as_native(array: _Array) -> _Array:
     return np.require(array, np.dtype(np.float32) if dtype == np.float16 else dtype, "A")
 
 
-def _check_dtype(weights: _Array, name: str) -> None:
+def check_dtype(weights: _Array, name: str) -> None:
+    """Refuse what are no integers or floats of at most 64 bits."""
     kind, size = weights.dtype.kind, weights.dtype.itemsize
     if kind not in "iuf" or size > 8:
         raise TypeError(
@@ -59,7 +60,7 @@ def _from_dense(graph: Any) -> tuple[Dense, Extent]:
         weights = np.zeros((0, 0))
     if weights.ndim != 2 or weights.shape[0] != weights.shape[1]:
         raise ValueError(f"graph must have the shape (n, n), not {weights.shape}")
-    _check_dtype(weights, "graph")
+    check_dtype(weights, "graph")
     asymmetric, edges, low, high, grid = _matching.survey_dense(as_native(weights))
     if asymmetric is not None:
         i, j = asymmetric
@@ -96,7 +97,7 @@ def _from_edges(graph: tuple[Any, ...], lightest: bool) -> Sparse:
         raise TypeError(f"edges must hold integers, not {edges.dtype}")
     if weights.shape != (len(edges),):
         raise ValueError(f"weights must have the shape ({len(edges)},), not {weights.shape}")
-    _check_dtype(weights, "weights")
+    check_dtype(weights, "weights")
     for i in np.flatnonzero(~np.isfinite(weights))[:1]:
         raise ValueError(f"weights[{i}]={weights[i]}: must be finite")
     u, v = as_native(edges).T
@@ -128,7 +129,7 @@ def _from_scipy(graph: Any) -> Sparse:
     if len(graph.shape) != 2 or graph.shape[0] != graph.shape[1]:
         raise ValueError(f"graph must have the shape (n, n), not {graph.shape}")
     n = as_int(graph.shape[0], "the side of graph", 0, 2**31 - 1)
-    _check_dtype(graph, "graph")
+    check_dtype(graph, "graph")
     coo = graph.tocoo()
     u, v, weights = as_native(coo.row), as_native(coo.col), np.asarray(coo.data)
     for i in np.flatnonzero(u == v)[:1]:

@@ -17,7 +17,7 @@ from hivecore.matching.read import as_native, read_graph
 from hivecore.matching.result import Matching, rounding_gap, total_weight
 from hivecore.matching.witness import edges_of, explain_no_perfect_matching
 
-__all__ = ["max_weight_matching", "min_weight_matching"]
+__all__ = ["matching_of", "max_weight_matching", "min_weight_matching"]
 
 _Solution = tuple[Int64, Int64, Int64, Int64, Int64]
 
@@ -82,7 +82,7 @@ def _best(graph: Graph, extent: Extent, sense: int, most_edges: bool, perfect: b
         certificate = Certificate(
             np.zeros_like(free), free.copy(), nothing, nothing.copy(), 0, 0, sense, most_edges
         )
-        found = _matching_of(graph, free, certificate, True)
+        found = matching_of(graph, free, certificate, True)
     else:
         found = _solve(graph, extent, sense, most_edges)
     if perfect and 2 * found.cardinality < graph.n:
@@ -142,7 +142,7 @@ def _attempt(
     certificate = Certificate(
         duals, innermost, parents, blossom_duals, exponent, offset, sense, most_edges
     )
-    return _matching_of(graph, mate, certificate, exact)
+    return matching_of(graph, mate, certificate, exact)
 
 
 def _call_kernel(
@@ -156,9 +156,11 @@ def _call_kernel(
     return _matching.solve_dense(weights, *scale)
 
 
-def _matching_of(graph: Graph, mate: Int64, certificate: Certificate, exact: bool) -> Matching:
+def matching_of(graph: Graph, mate: Int64, certificate: Certificate, exact: bool) -> Matching:
+    """The matching with all that follows from it; the arrays become read-only."""
     u = np.flatnonzero(mate > np.arange(graph.n))
-    pairs = np.stack((u, mate[u]), axis=1)
+    pairs = np.empty((len(u), 2), dtype=np.int64)
+    pairs[:, 0], pairs[:, 1] = u, mate[u]
     weight = total_weight(graph.weights_of(u, mate[u]))
     gap = 0.0 if exact else rounding_gap(graph.n, certificate.exponent)
     proof = (certificate.duals, certificate.innermost, certificate.parents)

@@ -23,7 +23,7 @@ std::vector<std::int64_t> counted(const Numbers& weights, const Scale& scale) {
             bool fine = true;
             for (std::int64_t i = 0; i < list.rows; ++i) {
                 counts[i] = count(list.at(i));
-                fine = fine && counts[i] <= scale.heaviest && counts[i] != kNothing;
+                fine = fine && counts[i] <= scale.heaviest;
             }
             if (!fine) {
                 throw std::invalid_argument("a weight is not finite or more than heaviest");

@@ -26,8 +26,8 @@ struct Scale {
 // Throws std::invalid_argument for a scale that no weights can need.
 void check(const Scale& scale);
 
-// The weights of a list as they count. Throws std::invalid_argument for one that is not finite,
-// above 2^59 before the offset, or heavier than announced.
+// The weights of a list as they count, NaN as kNothing. Throws std::invalid_argument for one that
+// is infinite, above 2^59 before the offset, or heavier than announced.
 std::vector<std::int64_t> counted(const Numbers& weights, const Scale& scale);
 
 inline constexpr std::int64_t kNotCountable = std::numeric_limits<std::int64_t>::max();

@@ -1,0 +1,284 @@
+"""A matcher: what it takes, what it refuses without a change, and what it answers."""
+
+import threading
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+
+from hivecore import _matching
+from hivecore.errors import CertificateError
+from hivecore.matching import Matcher, max_weight_matching
+
+NAN, INF = np.nan, np.inf
+
+
+def random_weights(n, rng, high=1000):
+    weights = rng.integers(1, high, (n, n))
+    return np.maximum(weights, weights.T)
+
+
+def check(matcher, weights):
+    """Against a solution from scratch; `weights` is the symmetric array, NaN or not."""
+    found = matcher.solve()
+    assert found.verify()
+    assert found.weight == max_weight_matching(weights).weight
+    assert len(found.mate) == matcher.n
+    return found
+
+
+def test_an_empty_matcher_fills_up():
+    matcher = Matcher(0)
+    assert (matcher.n, matcher.solve().weight, matcher.solve().pairs.shape) == (0, 0.0, (0, 2))
+    assert matcher.add_vertex([]) == 0
+    assert matcher.add_vertex([2.5]) == 1
+    assert matcher.add_vertex([4.0, NAN]) == 2
+    assert matcher.solve().pairs.tolist() == [[0, 2]]
+    assert matcher.add_vertex([1.0, 9.0, 1.0]) == 3
+    assert matcher.solve().pairs.tolist() == [[0, 2], [1, 3]]
+    assert matcher.solve().verify()
+    assert matcher.vertices.tolist() == [0, 1, 2, 3]
+
+
+def test_removed_vertices_are_free_and_their_numbers_are_used_again():
+    rng = np.random.default_rng(0)
+    weights = random_weights(9, rng).astype(float)
+    matcher = Matcher(weights)
+    for v in (3, 7, 1):
+        matcher.remove_vertex(v)
+    assert matcher.vertices.tolist() == [0, 2, 4, 5, 6, 8]
+    gone = weights.copy()
+    gone[[3, 7, 1]] = gone[:, [3, 7, 1]] = NAN
+    found = check(matcher, gone)
+    assert (found.mate[[3, 7, 1]] == -1).all()
+    assert matcher.add_vertex(weights[1]) == 1
+    gone[1, matcher.vertices] = gone[matcher.vertices, 1] = weights[1, matcher.vertices]
+    check(matcher, gone)
+    assert [matcher.add_vertex(np.zeros(9)) for _ in range(2)] == [3, 7]
+    assert matcher.add_vertex(np.zeros(9)) == matcher.n - 1 == 9
+
+
+def test_it_grows_far_beyond_its_first_size():
+    rng = np.random.default_rng(1)
+    weights = random_weights(90, rng)
+    matcher = Matcher(weights[:3, :3])
+    for v in range(3, 90):
+        assert matcher.add_vertex(weights[v, :v]) == v
+        if v % 10 == 0:
+            check(matcher, weights[: v + 1, : v + 1])
+    check(matcher, weights)
+
+
+@pytest.mark.parametrize("n", [2, 7, 40])
+def test_edges_change_up_and_down(n):
+    rng = np.random.default_rng(n)
+    weights = random_weights(n, rng, 20)
+    matcher = Matcher(weights)
+    for step in range(150):
+        u, v = rng.choice(n, 2, replace=False)
+        weights[u, v] = weights[v, u] = rng.integers(-5, 30)
+        matcher.set_edge(u, v, weights[u, v])
+        if step % 3 == 0:
+            check(matcher, weights)
+
+
+def test_an_edge_that_has_no_part_in_the_proof_costs_no_search():
+    matcher = Matcher(np.array([[0, 9, 1, 1], [9, 0, 1, 1], [1, 1, 0, 9], [1, 1, 9, 0]]))
+    before = matcher.solve()
+    matcher.set_edge(0, 2, 2)
+    assert matcher.solve() is not before
+    assert matcher.solve().mate.tolist() == before.mate.tolist()
+    assert matcher.solve().verify()
+
+
+def test_without_a_change_the_answer_is_the_same_object():
+    matcher = Matcher(3)
+    assert matcher.solve() is matcher.solve()
+
+
+def test_an_answer_outdated_by_a_change_no_longer_verifies():
+    matcher = Matcher(np.array([[0, 5, 4], [5, 0, 1], [4, 1, 0]]))
+    found = matcher.solve()
+    assert found.verify()
+    matcher.set_edge(0, 2, 7)
+    with pytest.raises(CertificateError):
+        found.verify()
+    assert (found.pairs.tolist(), found.weight) == ([[0, 1]], 5)
+
+
+@pytest.mark.parametrize("graph", ["array", "edges", "scipy"])
+def test_graphs_of_every_form(graph):
+    weights = np.array([[0, 3, 0], [3, 0, 4], [0, 4, 0]])
+    forms = {
+        "array": weights,
+        "edges": (3, [(0, 1), (1, 2), (1, 0)], [3, 4, 2]),
+        "scipy": sp.csr_array(weights),
+    }
+    matcher = Matcher(forms[graph])
+    assert (matcher.solve().weight, type(matcher.solve().weight)) == (4, int)
+    matcher.set_edge(0, 1, None)
+    matcher.set_edge(1, 2, NAN)
+    assert matcher.solve().cardinality == 0
+
+
+# --- numbers
+
+
+def test_integers_may_outgrow_32_bits():
+    matcher = Matcher(np.array([[0, 5], [5, 0]]))
+    matcher.solve()
+    matcher.set_edge(0, 1, 2**59)
+    assert (matcher.solve().weight, matcher.solve().exact) == (2**59, True)
+    matcher.set_vertex(1, [-(2**59), 0])
+    assert matcher.solve().weight == 0
+    assert matcher.add_vertex([2**58, 7]) == 2
+    assert matcher.solve().weight == 2**58
+    assert matcher.solve().verify()
+
+
+def test_floats_may_need_a_finer_grid_and_then_a_coarser_one():
+    rng = np.random.default_rng(3)
+    weights = random_weights(12, rng).astype(float)
+    matcher = Matcher(weights)
+    check(matcher, weights)
+    for scale in (0.1, 2.0**-30, 1.0, 2.0**40, 1e-3, 3.0):
+        v = int(rng.integers(12))
+        row = rng.random(12) * scale
+        weights[v] = weights[:, v] = row
+        matcher.set_vertex(v, row)
+        found = matcher.solve()
+        assert found.verify()
+        best = max_weight_matching(weights)
+        assert abs(found.weight - best.weight) <= found.gap_bound + best.gap_bound
+    assert not found.exact
+    assert found.gap_bound > 0
+
+
+def test_full_floats_are_exact():
+    rng = np.random.default_rng(4)
+    weights = rng.uniform(0.5, 1, (30, 30))
+    weights = np.maximum(weights, weights.T)
+    matcher = Matcher(np.rint(weights))
+    for v in range(30):
+        weights[v] = weights[:, v] = row = rng.uniform(1 / 8, 1, 30)
+        matcher.set_vertex(v, row)
+    assert check(matcher, weights).exact
+
+
+def test_halves_and_integers_become_floats_exactly():
+    matcher = Matcher(2)
+    matcher.set_vertex(0, np.array([0, 0.5], dtype=np.float16))
+    assert matcher.solve().weight == 0.5
+    matcher.set_vertex(0, np.array([0, 2**53], dtype=np.uint64))
+    assert matcher.solve().weight == 2.0**53
+    with pytest.raises(ValueError, match="row has an integer that is no float"):
+        matcher.set_vertex(0, [0, 2**53 + 1])
+    assert matcher.solve().weight == 2.0**53
+
+
+# --- refusals
+
+
+@pytest.mark.parametrize(
+    ("change", "error", "words"),
+    [
+        (lambda m: m.set_vertex(3, [1, 2, 3]), ValueError, "v=3: allowed are 0 to 2"),
+        (lambda m: m.set_vertex(-1, [1, 2, 3]), ValueError, "v=-1"),
+        (lambda m: m.set_vertex(2.0, [1, 2, 3]), TypeError, "v must be an integer"),
+        (lambda m: m.set_vertex(1, [1, 2, 3]), ValueError, "v=1: has been removed"),
+        (lambda m: m.remove_vertex(1), ValueError, "v=1: has been removed"),
+        (lambda m: m.remove_vertex(9), ValueError, "v=9"),
+        (lambda m: m.set_edge(0, 1, 3), ValueError, "v=1: has been removed"),
+        (lambda m: m.set_edge(1, 0, 3), ValueError, "u=1: has been removed"),
+        (lambda m: m.set_edge(0, 0, 3), ValueError, "loops are not allowed"),
+        (lambda m: m.set_edge(0, 2, INF), (ValueError, TypeError), "infinite|integers"),
+        (lambda m: m.set_edge(0, 2, [3]), TypeError, "weight must be one number"),
+        (lambda m: m.set_edge(0, 2, "3"), TypeError, "weight must hold integers or floats"),
+        (lambda m: m.set_edge(0, 2, 3j), TypeError, "weight must hold integers or floats"),
+        (lambda m: m.set_vertex(0, [1, 2]), ValueError, r"row must have the shape \(3,\)"),
+        (lambda m: m.set_vertex(0, [[1, 2, 3]]), ValueError, r"shape \(3,\), not \(1, 3\)"),
+        (lambda m: m.set_vertex(0, ["a", "b", "c"]), TypeError, "row must hold"),
+        (lambda m: m.set_vertex(0, [None, 1, 2]), TypeError, "row must hold"),
+        (lambda m: m.set_vertex(0, [1, 2, -INF]), (ValueError, TypeError), "infinite|integers"),
+        (lambda m: m.add_vertex([1, 2, 3, 4]), ValueError, r"row must have the shape \(3,\)"),
+        (lambda m: m.add_vertex(["a", "b", "c"]), TypeError, "row must hold"),
+        (lambda m: m.add_vertex([1, 2, INF]), (ValueError, TypeError), "infinite|integers"),
+    ],
+)
+@pytest.mark.parametrize("dtype", [np.int64, np.float64])
+def test_bad_arguments_change_nothing(change, error, words, dtype):
+    matcher = Matcher(np.array([[0, 3, 5], [3, 0, 4], [5, 4, 0]], dtype=dtype))
+    matcher.remove_vertex(1)
+    before = matcher.solve()
+    with pytest.raises(error, match=words):
+        change(matcher)
+    assert matcher.solve() is before
+    assert matcher.vertices.tolist() == [0, 2]
+    assert before.verify()
+    matcher.set_vertex(2, [6, 7, 8])
+    assert matcher.solve().weight == 6
+
+
+@pytest.mark.parametrize("weight", [2**59 + 1, -(2**59) - 1, 2**63, -(2**63), 2**64])
+def test_integers_out_of_range(weight):
+    matcher = Matcher(np.array([[0, 3], [3, 0]]))
+    with pytest.raises((ValueError, TypeError), match=r"beyond 2\*\*59|64 bits|hold integers"):
+        matcher.set_edge(0, 1, weight)
+    with pytest.raises((ValueError, TypeError), match=r"beyond 2\*\*59|64 bits|hold integers"):
+        matcher.set_vertex(0, [0, weight])
+    assert matcher.solve().weight == 3
+
+
+def test_integers_take_no_floats():
+    matcher = Matcher(np.array([[0, 3], [3, 0]]))
+    with pytest.raises(TypeError, match="weight must hold integers, as the graph does"):
+        matcher.set_edge(0, 1, 2.0)
+    with pytest.raises(TypeError, match="row must hold integers, as the graph does"):
+        matcher.set_vertex(0, [0.0, 2.0])
+
+
+@pytest.mark.parametrize("graph", [-1, 2**24 + 1, None, "graph", 2.5, {}, True.__class__])
+def test_what_is_no_graph(graph):
+    with pytest.raises((TypeError, ValueError)):
+        Matcher(graph)
+
+
+def test_the_kernel_refuses_what_would_harm_it():
+    kernel = _matching.Matcher(3, np.full((2, 2), 5))
+    row = np.array([1, 2, 3])
+    for call, words in [
+        (lambda: kernel.set_row(3, row), "v is no vertex"),
+        (lambda: kernel.set_row(-1, row), "v is no vertex"),
+        (lambda: kernel.set_row(0, np.zeros(0, dtype=np.int64)), "1 to capacity"),
+        (lambda: kernel.set_row(0, np.zeros(4, dtype=np.int64)), "1 to capacity"),
+        (lambda: kernel.set_row(0, row + 2**40), "a weight is above"),
+        (lambda: kernel.set_edge(0, 3, 1), "v is no vertex"),
+        (lambda: kernel.set_edge(2, 2, 1), "must differ"),
+        (lambda: kernel.set_edge(0, 1, 2**40), "a weight is above"),
+        (lambda: _matching.Matcher(1, np.full((2, 2), 5)), "capacity"),
+        (lambda: _matching.Matcher(0, np.zeros((0, 0), dtype=np.int64)), "capacity"),
+        (lambda: _matching.Matcher(2**40, np.full((2, 2), 5)), "capacity"),
+        (lambda: _matching.Matcher(4, np.full((2, 3), 5)), "square"),
+        (lambda: _matching.Matcher(4, np.full((2, 2), 2**60)), r"above 2\*\*59"),
+    ]:
+        with pytest.raises(ValueError, match=words):
+            call()
+    assert kernel.solve()[0].tolist() == [1, 0, -1]
+
+
+def test_two_threads_at_one_matcher_do_no_harm():
+    rng = np.random.default_rng(5)
+    kernel = _matching.Matcher(60, random_weights(60, rng))
+    rows = [rng.integers(1, 1000, 60) for _ in range(60)]
+
+    def work(first):
+        for v in range(first, 60, 2):
+            kernel.set_row(v, rows[v])
+            kernel.solve()
+
+    threads = [threading.Thread(target=work, args=(first,)) for first in range(2)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert (kernel.solve()[0] >= 0).all()
