@@ -9,7 +9,7 @@ for 20 ms, by everyone, and the fastest counts. All answers must weigh the same;
 verified, outside the clock. LEMON runs in processes of its own, compiled here from liblemon-dev's
 headers, without which it is left out. A peer is left out of the sizes where it would take more than
 about a minute. Beside the figures in matching.json go a page of them, matching.md, and a plot of
-every family.
+every family. Last comes what a change costs a matcher that stays.
 """
 
 import tempfile
@@ -22,6 +22,7 @@ import matching_peers as peers
 import networkx as nx
 import rustworkx as rx
 from harness import command_line, save, surroundings, take_turns
+from matching_changes import changes
 from matching_graphs import Graph
 from matching_memory import BITS, bytes_per_entry
 from matching_page import times, write_page
@@ -94,6 +95,7 @@ FAMILIES: dict[str, tuple[Callable[[int], Graph], list[int], dict[str, int]]] = 
         {"networkx": 600, "rustworkx": 600, "LEMON": 600, "twin": 180},
     ),
 }
+CHANGES = {False: [(200, 60), (500, 60), (1000, 60), (2000, 20)], True: [(60, 5)]}
 SMOKE = 60
 QUICK = 2.0  # seconds
 
@@ -175,6 +177,7 @@ def main() -> None:
         figures = {
             "versions": versions,
             "contests": list(contests(arguments.smoke, lemon)),
+            "changes": [changes(n, rounds) for n, rounds in CHANGES[arguments.smoke]],
             "memory": memory(200 if arguments.smoke else 2000),
         }
     save(arguments, "matching", figures)

@@ -22,6 +22,8 @@ def write_page(folder: Path, figures: Figures, surroundings: dict[str, Any]) -> 
         "## Time",
         least_ahead(figures["contests"]),
         table(figures["contests"]),
+        "## Changes",
+        changes(figures["changes"]),
         "## Memory",
         memory(figures["memory"]),
         "## Plots",
@@ -91,6 +93,21 @@ def least_ahead(contests: list[Figures]) -> str:
             f"{len(faced)} instances."
         )
     return "\n".join(["Where hivecore is least ahead, peer by peer:", "", *sentences])
+
+
+def changes(measured: list[Figures]) -> str:
+    head = (
+        "Median of one change of a `Matcher` and the next answer, on noisy weights, and of the "
+        "same graph from scratch:"
+    )
+    lines = [
+        "| n | a job changes | leaves | comes | from scratch |",
+        "| ---: | ---: | ---: | ---: | ---: |",
+    ]
+    for each in measured:
+        cells = [duration(each["seconds"][name]) for name in ("change", "leave", "come", "scratch")]
+        lines.append(f"| {each['n']:,} | " + " | ".join(cells) + " |")
+    return "\n".join([head, "", *lines])
 
 
 def memory(measured: list[Figures]) -> str:

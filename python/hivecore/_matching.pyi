@@ -17,6 +17,9 @@ def rows(
 def counted(
     weights: _Numbers, exponent: int = 0, sense: int = 1, offset: int = 0, heaviest: int = 2**59
 ) -> _Int64: ...
+def counted_exactly(
+    weights: npt.NDArray[np.float64], exponent: int, heaviest: int
+) -> _Int64 | None: ...
 def solve_dense(
     weights: _Numbers, exponent: int = 0, sense: int = 1, offset: int = 0, heaviest: int = 2**59
 ) -> _Solution: ...

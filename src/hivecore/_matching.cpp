@@ -124,6 +124,12 @@ py::array_t<std::int64_t> counted(const py::array& weights, int exponent, std::i
     return as_array(without_gil([&] { return kernel::counted(list, scale); }));
 }
 
+std::optional<py::array_t<std::int64_t>> counted_exactly(const Array<double>& weights, int exponent,
+                                                         std::int64_t heaviest) {
+    auto counts = kernel::counted_exactly(as_span(weights), exponent, heaviest);
+    return counts ? std::optional{as_array(std::move(*counts))} : std::nullopt;
+}
+
 py::tuple solve_dense(const py::array& weights, int exponent, std::int64_t sense,
                       std::int64_t offset, std::int64_t heaviest) {
     const auto square = as_square(weights, "weights");
@@ -234,6 +240,10 @@ PYBIND11_MODULE(_matching, module, py::mod_gil_not_used()) {
                "is. With weights only the best of parallel edges stays.");
     module.def("counted", &counted, weights, exponent, sense, offset, heaviest,
                "The weights of a list as they count.");
+    module.def("counted_exactly", &counted_exactly, py::arg("weights"), py::arg("exponent"),
+               py::arg("heaviest"),
+               "The same for float64 on the grid 2**exponent; None if one would be rounded, or is "
+               "infinite or too large.");
     module.def("solve_dense", &solve_dense, weights, exponent, sense, offset, heaviest,
                "Matching, duals, innermost blossoms, their parents and duals, of a square array.");
     module.def(

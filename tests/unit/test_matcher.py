@@ -154,6 +154,17 @@ def test_floats_may_need_a_finer_grid_and_then_a_coarser_one():
     assert found.gap_bound > 0
 
 
+def test_weights_above_zero_after_none():
+    matcher = Matcher(np.zeros((4, 4)))
+    assert matcher.solve().weight == 0.0
+    matcher.set_vertex(2, [0.3, 0.1, NAN, 0.2])
+    assert matcher.solve().weight == 0.3
+    matcher.set_edge(0, 1, 1e-300)
+    found = matcher.solve()
+    assert found.verify()
+    assert (found.weight, found.exact) == (0.3, False)
+
+
 def test_full_floats_are_exact():
     rng = np.random.default_rng(4)
     weights = rng.uniform(0.5, 1, (30, 30))

@@ -11,7 +11,7 @@ import numpy.typing as npt
 from hivecore import _matching
 from hivecore._arguments import as_int
 from hivecore.matching.certificate import Certificate
-from hivecore.matching.changing import NO_EDGE, ChangingGraph
+from hivecore.matching.changing import ChangingGraph
 from hivecore.matching.graph import Int64
 from hivecore.matching.integers import LIMIT
 from hivecore.matching.read import check_dtype, read_graph
@@ -215,22 +215,25 @@ class Matcher:
 
     def _counts(self, weights: npt.NDArray[Any]) -> Int64 | None:
         """The integers for these weights; None: the present grid or kernel cannot hold them."""
-        low, high, grid = _matching.extent_of(weights)
-        counts: Int64 = weights
         if self._graph.integral:
-            if high > LIMIT or weights[weights != NO_EDGE].min(initial=0) < -LIMIT:
+            counts: Int64 = weights
+            if counts.max(initial=0) > LIMIT or (counts == -LIMIT - 1).any():
                 raise ValueError("a weight is beyond 2**59 in magnitude")
-        else:
-            if high >= low:
-                if math.isinf(low) or math.isinf(high):
-                    raise ValueError("a weight is infinite")
-                on_grid = grid >= self._exponent
-                too_large = math.ldexp(max(-low, high), -self._exponent) > 2.0**_BITS
-                if too_large or not (on_grid or self._is_finest):
-                    return None
-                self._exact = self._exact and on_grid
-            counts = _matching.counted(weights, self._exponent)
-        return counts if counts.max(initial=0) <= self._kernel.heaviest else None
+            return counts if counts.max(initial=0) <= self._kernel.heaviest else None
+        heaviest = self._kernel.heaviest
+        exact = _matching.counted_exactly(weights, self._exponent, heaviest)
+        if exact is not None:
+            return exact
+        low, high, _ = _matching.extent_of(weights)
+        if math.isinf(low) or math.isinf(high):
+            raise ValueError("a weight is infinite")
+        if math.ldexp(max(-low, high), -self._exponent) > 2.0**_BITS or not self._is_finest:
+            return None
+        rounded = _matching.counted(weights, self._exponent)
+        if rounded.max() > heaviest:
+            return None
+        self._exact = False
+        return rounded
 
     def _refine_or(self, undo: Callable[[], None]) -> None:
         try:

@@ -5,6 +5,8 @@
 #include <cmath>
 #include <cstdint>
 #include <limits>
+#include <optional>
+#include <span>
 #include <type_traits>
 #include <vector>
 
@@ -29,6 +31,10 @@ void check(const Scale& scale);
 // The weights of a list as they count, NaN as kNothing. Throws std::invalid_argument for one that
 // is infinite, above 2^59 before the offset, or heavier than announced.
 std::vector<std::int64_t> counted(const Numbers& weights, const Scale& scale);
+
+// The same if nothing is rounded and nothing refused.
+std::optional<std::vector<std::int64_t>> counted_exactly(std::span<const double> weights,
+                                                         int exponent, std::int64_t heaviest);
 
 inline constexpr std::int64_t kNotCountable = std::numeric_limits<std::int64_t>::max();
 inline constexpr std::int64_t kNothing = std::numeric_limits<std::int64_t>::min();  // NaN

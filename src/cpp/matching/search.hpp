@@ -98,11 +98,12 @@ class Search {
     Matching result() {
         Matching out;
         collect_blossoms(out);
-        out.mate.assign(n, -1);
+        out.mate.resize(n);
+        out.duals.resize(n);
         settle_all();
         for (Node v = 0; v < n; ++v) {
             out.mate[v] = nodes_[v].match_to;
-            out.duals.push_back(shifted_dual(v));
+            out.duals[v] = shifted_dual(v);
         }
         return out;
     }
