@@ -29,11 +29,19 @@ BUILD = "build/sanitize" if SANITIZE else "build/release"  # the modes never sha
 OPTIONS = {
     "include_dirs": ["src/cpp", numpy.get_include(), pybind11.get_include()],
     "define_macros": [("NPY_NO_DEPRECATED_API", "NPY_2_0_API_VERSION")],
-    "extra_compile_args": ["-std=c++20", "-fvisibility=hidden", "-Wall", "-Wextra", "-MMD"],
-    "extra_link_args": [],
+    "extra_compile_args": [
+        "-std=c++20",
+        "-pthread",
+        "-fvisibility=hidden",
+        "-Wall",
+        "-Wextra",
+        "-MMD",
+    ],
+    "extra_link_args": ["-pthread"],
 }
 if sys.platform == "win32":
     OPTIONS["extra_compile_args"] = ["/std:c++20", "/O2", "/EHsc"]
+    OPTIONS["extra_link_args"] = []
 elif SANITIZE:
     checks = ["-fsanitize=address,undefined", "-fno-sanitize-recover=all"]
     OPTIONS["extra_compile_args"] += ["-O1", "-g", "-fno-omit-frame-pointer", "-UNDEBUG", *checks]

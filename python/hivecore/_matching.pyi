@@ -1,3 +1,4 @@
+import math
 from typing import Any
 
 import numpy as np
@@ -21,10 +22,24 @@ def counted_exactly(
     weights: npt.NDArray[np.float64], exponent: int, heaviest: int
 ) -> _Int64 | None: ...
 def solve_dense(
-    weights: _Numbers, exponent: int = 0, sense: int = 1, offset: int = 0, heaviest: int = 2**59
+    weights: _Numbers,
+    exponent: int = 0,
+    sense: int = 1,
+    offset: int = 0,
+    heaviest: int = 2**59,
+    duals: _Int64 | None = None,
+    mate: _Int64 | None = None,
+    time_limit: float = math.inf,
 ) -> _Solution: ...
 def solve_sparse(
-    n: int, offsets: _Int64, neighbours: npt.NDArray[np.int32], weights: _Int64
+    n: int,
+    offsets: _Int64,
+    neighbours: npt.NDArray[np.int32],
+    weights: _Int64,
+    duals: _Int64 | None = None,
+    mate: _Int64 | None = None,
+    threads: int = 1,
+    time_limit: float = math.inf,
 ) -> _Solution: ...
 
 class Matcher:

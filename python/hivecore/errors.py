@@ -70,4 +70,7 @@ class NoPerfectMatchingError(HivecoreError, ValueError):
 
 
 class CertificateError(HivecoreError):
-    """A matching's certificate does not prove it: the graph has changed since, or a defect."""
+    """A matching's certificate does not prove it: the graph has changed since, or a defect.
+
+    Also raised where there is no certificate because none was asked for.
+    """

@@ -5,6 +5,7 @@
 
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <utility>
 #include <variant>
@@ -130,19 +131,36 @@ std::optional<py::array_t<std::int64_t>> counted_exactly(const Array<double>& we
     return counts ? std::optional{as_array(std::move(*counts))} : std::nullopt;
 }
 
+using List = std::optional<Array<std::int64_t>>;
+
+kernel::Start as_start(const List& duals, const List& mate) {
+    const auto copied = [](const List& list) {
+        return list ? std::vector<std::int64_t>(list->data(), list->data() + list->size())
+                    : std::vector<std::int64_t>();
+    };
+    return {copied(duals), copied(mate)};
+}
+
 py::tuple solve_dense(const py::array& weights, int exponent, std::int64_t sense,
-                      std::int64_t offset, std::int64_t heaviest) {
+                      std::int64_t offset, std::int64_t heaviest, const List& duals,
+                      const List& mate, double time_limit) {
     const auto square = as_square(weights, "weights");
     const kernel::Scale scale{exponent, sense, offset, heaviest};
-    return as_tuple(without_gil([&] { return kernel::solve_dense(square, scale); }));
+    const kernel::Start start = as_start(duals, mate);
+    return as_tuple(
+        without_gil([&] { return kernel::solve_dense(square, scale, start, time_limit); }));
 }
 
 py::tuple solve_sparse(std::int64_t n, const Array<std::int64_t>& offsets,
-                       const Array<std::int32_t>& neighbours, const Array<std::int64_t>& weights) {
+                       const Array<std::int32_t>& neighbours, const Array<std::int64_t>& weights,
+                       const List& duals, const List& mate, std::int64_t threads,
+                       double time_limit) {
     const auto starts = as_span(offsets);
     const auto ends = as_span(neighbours);
     const auto values = as_span(weights);
-    return as_tuple(without_gil([&] { return kernel::solve_sparse(n, starts, ends, values); }));
+    const kernel::Start start = as_start(duals, mate);
+    return as_tuple(without_gil(
+        [&] { return kernel::solve_sparse(n, starts, ends, values, start, threads, time_limit); }));
 }
 
 // One call at a time, whatever threads do.
@@ -215,6 +233,8 @@ PYBIND11_MODULE(_matching, module, py::mod_gil_not_used()) {
         "The kernel behind hivecore.matching, which checks arguments.\n\n"
         "A weight w counts ``sense * round(w / 2**exponent) + offset``, an integer w is not\n"
         "divided; none may count more than ``heaviest``.\n\n"
+        "``duals`` and ``mate`` are where a search begins; it ends after ``time_limit`` seconds,\n"
+        "with a matching and with duals that bound what any may weigh.\n\n"
         ">>> import numpy as np\n"
         ">>> path = np.array([[0, 5, 0], [5, 0, 4], [0, 4, 0]])\n"
         ">>> mate, duals, *_ = solve_dense(path, heaviest=5)\n"
@@ -227,6 +247,9 @@ PYBIND11_MODULE(_matching, module, py::mod_gil_not_used()) {
     const auto sense = py::arg("sense") = 1;
     const auto offset = py::arg("offset") = 0;
     const auto heaviest = py::arg("heaviest") = kernel::kMaxWeight;
+    const auto duals = py::arg("duals") = py::none();
+    const auto mate = py::arg("mate") = py::none();
+    const auto time_limit = py::arg("time_limit") = kernel::kNoLimit;
     module.def("survey_dense", &survey_dense, weights,
                "Of a square array: the first asymmetric pair or None, the number of edges, the\n"
                "least and the greatest weight, and for floats the exponent of the coarsest grid.");
@@ -244,13 +267,14 @@ PYBIND11_MODULE(_matching, module, py::mod_gil_not_used()) {
                py::arg("heaviest"),
                "The same for float64 on the grid 2**exponent; None if one would be rounded, or is "
                "infinite or too large.");
-    module.def("solve_dense", &solve_dense, weights, exponent, sense, offset, heaviest,
+    module.def("solve_dense", &solve_dense, weights, exponent, sense, offset, heaviest, duals, mate,
+               time_limit,
                "Matching, duals, innermost blossoms, their parents and duals, of a square array.");
     module.def(
         "solve_sparse", &solve_sparse, py::arg("n"), py::arg("offsets"), py::arg("neighbours"),
-        weights,
+        weights, duals, mate, py::arg("threads") = 1, time_limit,
         "Matching, duals, innermost blossoms, their parents and duals, of compressed rows with\n"
-        "both directions of each edge.");
+        "both directions of each edge. The answer does not depend on ``threads``.");
     py::class_<LockedMatcher>(
         module, "Matcher",
         "Keeps the matching of a changing graph: int64 weights, -2**63 for no edge.")

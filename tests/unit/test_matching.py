@@ -514,7 +514,7 @@ def test_a_claim_of_exactness_is_checked():
     assert not rounded.exact
     with pytest.raises(CertificateError, match="does not divide every weight"):
         replace(rounded, exact=True, gap_bound=0.0).verify()
-    with pytest.raises(CertificateError, match=r"gap_bound=0\.0, but the grid gives"):
+    with pytest.raises(CertificateError, match=r"gap_bound=0\.0, but the certificate gives"):
         replace(rounded, gap_bound=0.0).verify()
     coarse = replace(rounded.certificate, exponent=2)
     with pytest.raises(CertificateError):

@@ -16,14 +16,14 @@ from hivecore.errors import CertificateError
 from hivecore.matching.forest import Forest, sums_from_leaves, sums_from_roots
 from hivecore.matching.graph import Block, Graph, Int64
 
-__all__ = ["Certificate", "verify_certificate"]
+__all__ = ["Certificate", "check_numbers", "integer_weight", "verify_certificate"]
 
 _BOUND = 2**60  # no optimal dual exceeds twice the largest weight; sums of three fit into int64
 
 
 @dataclass(frozen=True, eq=False)
 class Certificate:
-    """Duals that prove a matching optimal, for the integer weights that the kernel was given.
+    """Duals that prove what no matching exceeds, for the integer weights that the kernel was given.
 
     The integer weight of an edge is ``sense * round(weight / 2**exponent) + offset``.
 
@@ -84,19 +84,29 @@ class Certificate:
         return bound
 
 
-def verify_certificate(graph: Graph, mate: Int64, certificate: Certificate, exact: bool) -> None:
-    """Raise `CertificateError` unless this proves the matching one of the greatest weight.
+def verify_certificate(
+    graph: Graph, mate: Int64, certificate: Certificate, exact: bool
+) -> tuple[int, bool]:
+    """How much its bound exceeds twice the matching's integer weight, and if weights are rounded.
 
-    :param exact: whether the claim is that no weight is rounded.
+    :param exact: whether the claim is that neither is so.
+    :raises CertificateError: it proves no bound, or the claim is wrong.
 
     O(m + n), times the logarithm of the nesting for edges inside.
     """
-    _check_numbers(graph.n, mate, certificate)
+    check_numbers(graph.n, certificate)
+    for v in np.flatnonzero((mate < 0) & (certificate.duals != 0))[:1] if exact else ():
+        raise CertificateError(
+            f"duals[{v}]={certificate.duals[v]}: must be 0, since the vertex is free"
+        )
     forest = Forest(certificate.innermost, certificate.parents)
     duals, around = certificate.duals, _checked_sums(forest, mate, certificate)
-    lightest = None
+    lightest, rounded = None, False
     for block in graph.blocks():
-        weights = _integer_weights(block, graph.integral, certificate, exact)
+        weights, rounds = _integer_weights(block, graph.integral, certificate)
+        if exact and rounds:
+            raise CertificateError(f"2**{certificate.exponent} does not divide every weight")
+        rounded = rounded or rounds
         slack = duals[block.u] + duals[block.v] - 2 * weights
         short = np.nonzero((slack < 0) & block.present)
         u, v = (np.broadcast_to(ends, slack.shape)[short] for ends in (block.u, block.v))
@@ -110,24 +120,32 @@ def verify_certificate(graph: Graph, mate: Int64, certificate: Certificate, exac
             least = int(weights[block.present].min())
             lightest = least if lightest is None else min(lightest, least)
 
-    u = np.flatnonzero(mate > np.arange(graph.n))
-    one = np.ones(len(u), dtype=np.bool_)
-    matched = Block(u, mate[u], graph.weights_of(u, mate[u]), one)
-    total = sum(_integer_weights(matched, graph.integral, certificate, exact).tolist())
-    bound = certificate.bound()
-    if bound != 2 * total:
+    total, bound = integer_weight(graph, mate, certificate), certificate.bound()
+    if exact and bound != 2 * total:
         raise CertificateError(f"the duals sum up to {bound}, twice the matching to {2 * total}")
-    if certificate.most_edges and 2 * len(u) + 1 < graph.n and lightest is not None:
-        more = (len(u) + 1) * lightest  # at least what a matching of one more edge would weigh
+    edges = np.count_nonzero(mate >= 0) // 2
+    compared = certificate.most_edges and bound == 2 * total
+    if compared and 2 * edges + 1 < graph.n and lightest is not None:
+        more = (edges + 1) * lightest  # at least what a matching of one more edge would weigh
         if more <= total:
             raise CertificateError(
                 f"offset={certificate.offset} does not show that no matching has more than "
-                f"{len(u)} edges"
+                f"{edges} edges"
             )
+    return bound - 2 * total, rounded
 
 
-def _check_numbers(n: int, mate: Int64, certificate: Certificate) -> None:
-    """What concerns neither an edge nor how blossoms lie."""
+def integer_weight(graph: Graph, mate: Int64, certificate: Certificate) -> int:
+    """The sum of the matched edges' weights as the certificate counts them."""
+    u = np.flatnonzero(mate > np.arange(graph.n))
+    one = np.ones(len(u), dtype=np.bool_)
+    matched = Block(u, mate[u], graph.weights_of(u, mate[u]), one)
+    weights, _ = _integer_weights(matched, graph.integral, certificate)
+    return sum(weights.tolist())
+
+
+def check_numbers(n: int, certificate: Certificate) -> None:
+    """Raise `CertificateError` for what concerns neither an edge nor how blossoms lie."""
     duals, innermost = certificate.duals, certificate.innermost
     parents, blossom_duals = certificate.parents, certificate.blossom_duals
     k = parents.size
@@ -135,6 +153,8 @@ def _check_numbers(n: int, mate: Int64, certificate: Certificate) -> None:
         raise CertificateError(f"sense={certificate.sense}: must be 1 or -1")
     if not certificate.most_edges and (certificate.sense, certificate.offset) != (1, 0):
         raise CertificateError(f"offset={certificate.offset}: must be 0 if any number of edges may")
+    if abs(certificate.exponent) > 1200:
+        raise CertificateError(f"exponent={certificate.exponent}: beyond that of any float")
     if abs(certificate.offset) > 2**61:
         raise CertificateError(f"offset={certificate.offset}: beyond 2**61")
     for name, length in (("duals", n), ("innermost", n), ("parents", k), ("blossom_duals", k)):
@@ -143,8 +163,6 @@ def _check_numbers(n: int, mate: Int64, certificate: Certificate) -> None:
             raise CertificateError(f"{name} must be int64[{length}]")
     for v in np.flatnonzero((duals < 0) | (duals > _BOUND))[:1]:
         raise CertificateError(f"duals[{v}]={duals[v]}: must be from 0 to 2**60")
-    for v in np.flatnonzero((mate < 0) & (duals != 0))[:1]:
-        raise CertificateError(f"duals[{v}]={duals[v]}: must be 0, since the vertex is free")
     for v in np.flatnonzero((innermost < -1) | (innermost >= k))[:1]:
         raise CertificateError(f"innermost[{v}]={innermost[v]}: blossoms run from 0 to {k - 1}")
     for i in np.flatnonzero((parents < -1) | (parents >= np.arange(k)))[:1]:
@@ -172,9 +190,10 @@ def _checked_sums(forest: Forest, mate: Int64, certificate: Certificate) -> Int6
     return np.array(sums, dtype=np.int64)
 
 
-def _integer_weights(block: Block, integral: bool, certificate: Certificate, exact: bool) -> Int64:
-    """The weights as the certificate counts them, 0 where there is no edge."""
+def _integer_weights(block: Block, integral: bool, certificate: Certificate) -> tuple[Int64, bool]:
+    """The weights as the certificate counts them, 0 where there is no edge; if any is rounded."""
     weights = np.where(block.present, block.weights, 0)
+    rounded = False
     if integral:
         whole, limit = weights, 2**59
         if certificate.exponent != 0:
@@ -183,9 +202,8 @@ def _integer_weights(block: Block, integral: bool, certificate: Certificate, exa
         weights, limit = weights.astype(np.float64), 2**58
         with np.errstate(over="ignore"):
             whole = np.rint(np.ldexp(weights, -certificate.exponent))
-            if exact and not np.array_equal(np.ldexp(whole, certificate.exponent), weights):
-                raise CertificateError(f"2**{certificate.exponent} does not divide every weight")
+            rounded = not np.array_equal(np.ldexp(whole, certificate.exponent), weights)
     if not ((whole >= -limit) & (whole <= limit)).all():
         raise CertificateError("a weight is not finite, or too large for this certificate")
     counted: Int64 = certificate.sense * whole.astype(np.int64) + certificate.offset
-    return np.where(block.present, counted, 0)
+    return np.where(block.present, counted, 0), rounded

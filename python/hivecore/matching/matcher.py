@@ -14,9 +14,9 @@ from hivecore.matching.certificate import Certificate
 from hivecore.matching.changing import ChangingGraph
 from hivecore.matching.graph import Int64
 from hivecore.matching.integers import LIMIT
+from hivecore.matching.kernel import Answer, matching_of
 from hivecore.matching.read import check_dtype, read_graph
 from hivecore.matching.result import Matching
-from hivecore.matching.solve import matching_of
 
 __all__ = ["Matcher"]
 
@@ -161,7 +161,8 @@ class Matcher:
             certificate = Certificate(
                 duals[:n], innermost[:n], parents, blossom_duals, self._exponent, 0, 1, False
             )
-            self._found = matching_of(self._graph, mate[:n], certificate, self._exact)
+            answer = Answer(mate[:n], certificate, 0, not self._exact)
+            self._found = matching_of(self._graph, answer, certificate=True)
         return self._found
 
     # --- what comes in

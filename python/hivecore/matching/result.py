@@ -3,6 +3,7 @@
 import contextlib
 import math
 from dataclasses import dataclass, field
+from fractions import Fraction
 from typing import Any, Literal
 
 import numpy as np
@@ -12,12 +13,12 @@ from hivecore.errors import CertificateError
 from hivecore.matching.certificate import Certificate, verify_certificate
 from hivecore.matching.graph import Graph, Int64
 
-__all__ = ["Matching", "rounding_gap", "total_weight"]
+__all__ = ["Matching", "gap_of", "total_weight"]
 
 
 @dataclass(frozen=True, eq=False)
 class Matching:
-    """A matching and the proof that none is better; all arrays are read-only.
+    """A matching, and the proof of how much better another one can be; all arrays are read-only.
 
     >>> import numpy as np
     >>> from hivecore.matching import max_weight_matching
@@ -35,12 +36,14 @@ class Matching:
     weight: int | float
     """The sum of the pairs' weights as given: an int if those are integers, else a float."""
     exact: bool
-    """Whether the weights were used as they are; else floats were rounded to a grid."""
+    """Whether it is proved to be the best for the weights as given; else floats were rounded to a
+    grid, or a time limit ended the search before the proof was complete."""
     gap_bound: float
-    """By how much the best matching may be better; 0.0 if ``exact``."""
-    certificate: Certificate
-    """The duals that prove it."""
-    _graph: Graph = field(repr=False)
+    """By how much the best matching may be better; 0.0 if ``exact``. Infinite if the search was
+    ended and only matchings of as many edges as possible compete."""
+    certificate: Certificate | None
+    """The duals that prove it; None if no certificate was asked for."""
+    _graph: Graph | None = field(repr=False)
 
     @property
     def cardinality(self) -> int:
@@ -48,15 +51,19 @@ class Matching:
         return len(self.pairs)
 
     def verify(self) -> Literal[True]:
-        """Prove from scratch that no matching is better, and that all fields fit together.
+        """Prove from scratch that no matching is better by more than ``gap_bound``.
+
+        All fields are compared with what follows from the graph and the certificate alone.
 
         Uses NumPy and integers only, never the kernel. The graph is seen as it is now: an array
         that has been written to since is found out.
 
-        :raises CertificateError: something fails; it says what.
+        :raises CertificateError: something fails, or there is no certificate; it says what.
 
         O(m), for a dense array O(n^2) with a bounded amount of memory beside it.
         """
+        if self.certificate is None or self._graph is None:
+            raise CertificateError("certificate is None: without it nothing can be proved")
         n, mate = self._graph.n, self.mate
         if mate.shape != (n,) or mate.dtype != np.int64:
             raise CertificateError(f"mate must be int64[{n}]")
@@ -72,13 +79,16 @@ class Matching:
             weights = self._graph.weights_of(u, mate[u])
         except KeyError as error:
             raise CertificateError(f"pair {error.args[0]} is not an edge") from None
-        verify_certificate(self._graph, mate, self.certificate, self.exact)
+        proof = self.certificate
+        excess, rounded = verify_certificate(self._graph, mate, proof, self.exact)
         weight = total_weight(weights)
         if type(self.weight) is not type(weight) or self.weight != weight:
             raise CertificateError(f"weight={self.weight}, but the pairs weigh {weight}")
-        gap = 0.0 if self.exact else rounding_gap(n, self.certificate.exponent)
+        gap = gap_of(excess, n if rounded else 0, proof)
         if self.gap_bound != gap:
-            raise CertificateError(f"gap_bound={self.gap_bound}, but the grid gives {gap}")
+            raise CertificateError(f"gap_bound={self.gap_bound}, but the certificate gives {gap}")
+        if self.exact != (gap == 0.0):
+            raise CertificateError(f"exact={self.exact}, but gap_bound={gap}")
         return True
 
 
@@ -97,6 +107,20 @@ def total_weight(weights: npt.NDArray[Any]) -> int | float:
         return math.copysign(math.inf, scaled)
 
 
-def rounding_gap(n: int, exponent: int) -> float:
-    """What rounding to a grid can cost: half a step on each of n/2 edges, of either matching."""
-    return math.ldexp(n / 2, exponent)
+def gap_of(excess: int, rounded: int, certificate: Certificate) -> float:
+    """By how much the best matching may be better, rounded up.
+
+    :param excess: of the certificate's bound over twice the matching's integer weight.
+    :param rounded: how many vertices have edges whose weights were rounded: that can cost half a
+        step of the grid on each of half as many edges, of either matching.
+    """
+    if excess == rounded == 0:
+        return 0.0
+    if excess and certificate.most_edges:
+        return math.inf
+    gap = Fraction(excess + rounded, 2) * Fraction(2) ** certificate.exponent
+    try:
+        nearest = float(gap)
+    except OverflowError:
+        return math.inf
+    return nearest if nearest >= gap else math.nextafter(nearest, math.inf)

@@ -1,29 +1,43 @@
-"""The calls: an argument becomes integers, the kernel solves them, the answer gets its names back.
+"""The calls: arguments are checked, the kernel solves integers, the answer gets its names back.
 
 Matchings of most edges are asked of the same kernel: with a large enough ``offset`` on every weight
 a matching of one more edge always weighs more. How large depends on what is known: see `_offset`.
 """
 
+import math
+import time
 from typing import Any
 
 import numpy as np
 
-from hivecore import _matching
-from hivecore.errors import NoPerfectMatchingError
-from hivecore.matching.certificate import Certificate
-from hivecore.matching.graph import Graph, Int64, Sparse
+from hivecore._arguments import as_int
 from hivecore.matching.integers import LIMIT, Extent, Integers
-from hivecore.matching.read import as_native, read_graph
-from hivecore.matching.result import Matching, rounding_gap, total_weight
-from hivecore.matching.witness import edges_of, explain_no_perfect_matching
+from hivecore.matching.kernel import (
+    Answer,
+    Problem,
+    attempt,
+    matching_of,
+    no_perfect_matching,
+    nothing,
+)
+from hivecore.matching.read import read_graph
+from hivecore.matching.result import Matching
+from hivecore.matching.warm import as_initial
 
 __all__ = ["matching_of", "max_weight_matching", "min_weight_matching"]
 
-_Solution = tuple[Int64, Int64, Int64, Int64, Int64]
+_FOREVER = 1e9  # seconds
 
 
 def max_weight_matching(
-    graph: Any, *, max_cardinality: bool = False, perfect: bool = False
+    graph: Any,
+    *,
+    max_cardinality: bool = False,
+    perfect: bool = False,
+    certificate: bool = True,
+    threads: int = 1,
+    time_limit: float | None = None,
+    initial: Matching | None = None,
 ) -> Matching:
     """A matching of the greatest total weight.
 
@@ -36,35 +50,71 @@ def max_weight_matching(
         counts.
     :param max_cardinality: only matchings of as many edges as possible compete.
     :param perfect: every vertex must be matched.
+    :param certificate: whether the result holds the proof, and the graph for `Matching.verify`.
+    :param threads: how many native threads solve the components of a sparse graph, large ones
+        first; the answer does not depend on it. A dense array is one component, solved by one.
+    :param time_limit: seconds, counted from the call, after which the search ends with the
+        matching that it has; ``gap_bound`` then says how much better the best one can be. Passes
+        over the whole graph, as to read it, are always completed, and so is the explanation why
+        there is no perfect matching.
+    :param initial: an earlier result, for as many vertices: the closer its weights, the sooner
+        the search ends. The answer is as good as without, but may be another one of equal weight.
+        Without a certificate, or with that of a lightest matching, it has no effect.
     :raises NoPerfectMatchingError: ``perfect``, and there is none; it says why.
+    :raises TimeoutError: ``perfect``, and none was found when the time was up.
     :raises ValueError: an asymmetric array, a wrong shape, a vertex out of range, a loop, an
         infinite weight, an integer beyond 2**59 in magnitude, or, with ``max_cardinality`` or
-        ``perfect``, integers too far apart to compare matchings of as many edges.
-    :raises TypeError: a wrong dtype.
+        ``perfect``, integers too far apart to compare matchings of as many edges; ``threads`` < 1,
+        a ``time_limit`` that is not positive, or ``initial`` of another number of vertices.
+    :raises TypeError: a wrong dtype or type.
 
     Integers are counted exactly, and floats too when all of them are multiples of one power of two
-    of less than 58 bits, which ``exact`` tells; otherwise ``gap_bound`` says how much the rounding
+    of less than 58 bits; otherwise ``exact`` is False and ``gap_bound`` says how much the rounding
     may cost. Without ``max_cardinality`` and ``perfect`` no edge of weight <= 0 is used. Among
-    equally heavy matchings one is chosen, always the same for the same input. The result holds on
-    to an array given as ``graph`` for `Matching.verify`. Cost: O(n^3) in the worst case, for
-    sparse graphs O(n m log n). Source: Edmonds (1965); Galil (ACM Computing Surveys, 1986).
+    equally heavy matchings one is chosen, always the same for the same input, unless a time limit
+    ends the search. The result holds on to an array given as ``graph``. Cost: O(n^3) in the worst
+    case, for sparse graphs O(n m log n). Source: Edmonds (1965); Galil (ACM Computing Surveys,
+    1986).
 
     >>> edges = [(0, 1), (1, 2), (2, 3)]
-    >>> max_weight_matching((4, edges, [2, 9, 3])).pairs.tolist()
+    >>> first = max_weight_matching((4, edges, [2, 9, 3]))
+    >>> first.pairs.tolist()
     [[1, 2]]
     >>> max_weight_matching((4, edges, [2, 9, 3]), max_cardinality=True).pairs.tolist()
     [[0, 1], [2, 3]]
+    >>> max_weight_matching((4, edges, [7, 9, 3]), initial=first).pairs.tolist()
+    [[0, 1], [2, 3]]
     """
-    return _best(*read_graph(graph, lightest=False), 1, max_cardinality or perfect, perfect)
+    started = time.monotonic()
+    read, extent = read_graph(graph, lightest=False)
+    problem = Problem(
+        read,
+        1,
+        max_cardinality or perfect,
+        _as_threads(threads),
+        started + _as_seconds(time_limit),
+        as_initial(initial, read.n),
+    )
+    return _best(problem, extent, perfect, certificate)
 
 
-def min_weight_matching(graph: Any, *, perfect: bool = False) -> Matching:
+def min_weight_matching(
+    graph: Any,
+    *,
+    perfect: bool = False,
+    certificate: bool = True,
+    threads: int = 1,
+    time_limit: float | None = None,
+    initial: Matching | None = None,
+) -> Matching:
     """A matching of the least total weight among those of as many edges as possible.
 
     :param graph: as for `max_weight_matching`; of parallel edges the lightest counts.
     :param perfect: every vertex must be matched.
+    :param certificate, threads, time_limit: as for `max_weight_matching`.
+    :param initial: likewise, the result of a `min_weight_matching`.
     :raises NoPerfectMatchingError: ``perfect``, and there is none; it says why.
-    :raises ValueError, TypeError: as `max_weight_matching` with ``max_cardinality``.
+    :raises TimeoutError, ValueError, TypeError: as `max_weight_matching` with ``max_cardinality``.
 
     >>> min_weight_matching((4, [(0, 1), (1, 2), (2, 3)], [2.5, -9.0, 3.5])).weight
     6.0
@@ -72,40 +122,60 @@ def min_weight_matching(graph: Any, *, perfect: bool = False) -> Matching:
     Traceback (most recent call last):
     hivecore.errors.NoPerfectMatchingError: the component of vertex 0 has 3 vertices, an odd number
     """
-    return _best(*read_graph(graph, lightest=True), -1, True, perfect)
+    started = time.monotonic()
+    read, extent = read_graph(graph, lightest=True)
+    problem = Problem(
+        read,
+        -1,
+        True,
+        _as_threads(threads),
+        started + _as_seconds(time_limit),
+        as_initial(initial, read.n),
+    )
+    return _best(problem, extent, perfect, certificate)
 
 
-def _best(graph: Graph, extent: Extent, sense: int, most_edges: bool, perfect: bool) -> Matching:
-    if extent.edges == 0:
-        nothing = np.zeros(0, dtype=np.int64)
-        free = np.full(graph.n, -1)
-        certificate = Certificate(
-            np.zeros_like(free), free.copy(), nothing, nothing.copy(), 0, 0, sense, most_edges
-        )
-        found = matching_of(graph, free, certificate, True)
-    else:
-        found = _solve(graph, extent, sense, most_edges)
-    if perfect and 2 * found.cardinality < graph.n:
-        raise _no_perfect_matching(graph, found.certificate.exponent)
-    return found
+def _as_threads(threads: Any) -> int:
+    return as_int(threads, "threads", 1, 2**31 - 1)
 
 
-def _solve(graph: Graph, extent: Extent, sense: int, most_edges: bool) -> Matching:
+def _as_seconds(time_limit: Any) -> float:
+    if time_limit is None:
+        return math.inf
+    if not isinstance(time_limit, (int, float, np.number)):
+        raise TypeError(f"time_limit must be a float, not {type(time_limit).__name__}")
+    seconds = float(time_limit) if time_limit < _FOREVER else math.inf
+    if not time_limit > 0:
+        raise ValueError(f"time_limit={time_limit}: must be positive")
+    return seconds
+
+
+def _best(problem: Problem, extent: Extent, perfect: bool, certificate: bool) -> Matching:
+    answer = _solve(problem, extent) if extent.edges else nothing(problem)
+    if perfect and 2 * answer.cardinality < problem.graph.n:
+        if answer.excess:
+            raise TimeoutError("time_limit was reached before a perfect matching was found")
+        raise no_perfect_matching(problem, answer.certificate.exponent)
+    return matching_of(problem.graph, answer, certificate=certificate)
+
+
+def _solve(problem: Problem, extent: Extent) -> Answer:
     integers = Integers.of(extent)
-    if not most_edges:
-        return _attempt(graph, integers, sense, 0, False)
-    complete = 2 * extent.edges == graph.n * (graph.n - 1)
-    offset, highest = _offset(graph.n, complete, integers, sense)
+    if not problem.most_edges:
+        return attempt(problem, integers, 0)
+    n, sense = problem.graph.n, problem.sense
+    complete = 2 * extent.edges == n * (n - 1)
+    offset, highest = _offset(n, complete, integers, sense)
     if highest <= LIMIT:
-        return _attempt(graph, integers, sense, offset, True)
+        return attempt(problem, integers, offset)
     # The offset that suffices for every graph does not fit. The largest one that fits is enough if
     # the matching then has as many edges as one can have, or shows that more would weigh more.
-    found = _attempt(graph, integers, sense, offset - (highest - LIMIT), True)
-    if _is_of_most_edges(found, integers, sense):
-        return found
-    integers = Integers.of(extent, widest=(LIMIT - 1) // (graph.n // 2))
-    offset, _ = _offset(graph.n, complete, integers, sense)
-    return _attempt(graph, integers, sense, offset, True)
+    answer = attempt(problem, integers, offset - (highest - LIMIT))
+    if answer.excess or _is_of_most_edges(answer, integers, sense):
+        return answer
+    integers = Integers.of(extent, widest=(LIMIT - 1) // (n // 2))
+    offset, _ = _offset(n, complete, integers, sense)
+    return attempt(problem, integers, offset)
 
 
 def _offset(n: int, complete: bool, integers: Integers, sense: int) -> tuple[int, int]:
@@ -121,55 +191,10 @@ def _offset(n: int, complete: bool, integers: Integers, sense: int) -> tuple[int
     return lightest - low, lightest + spread
 
 
-def _is_of_most_edges(found: Matching, integers: Integers, sense: int) -> bool:
+def _is_of_most_edges(answer: Answer, integers: Integers, sense: int) -> bool:
     """Whether the offset was large enough, judged by the answer."""
-    edges, certificate = found.cardinality, found.certificate
-    if 2 * edges + 1 >= found.mate.size:
+    edges, certificate = answer.cardinality, answer.certificate
+    if 2 * edges + 1 >= answer.mate.size:
         return True
     low = integers.low if sense > 0 else -integers.high
     return 2 * (edges + 1) * (low + certificate.offset) > certificate.bound()
-
-
-def _attempt(
-    graph: Graph, integers: Integers, sense: int, offset: int, most_edges: bool
-) -> Matching:
-    """The matching of the greatest weight, where weights count ``sense * integer + offset``."""
-    exponent, exact, low, high = integers
-    heaviest = max(sense * low, sense * high) + offset
-    mate, duals, innermost, parents, blossom_duals = _call_kernel(
-        graph, exponent, sense, offset, heaviest
-    )
-    certificate = Certificate(
-        duals, innermost, parents, blossom_duals, exponent, offset, sense, most_edges
-    )
-    return matching_of(graph, mate, certificate, exact)
-
-
-def _call_kernel(
-    graph: Graph, exponent: int, sense: int, offset: int, heaviest: int
-) -> tuple[Int64, Int64, Int64, Int64, Int64]:
-    scale = (exponent, sense, offset, heaviest)
-    weights = as_native(graph.weights)
-    if isinstance(graph, Sparse):
-        counts = _matching.counted(weights, *scale)
-        return _matching.solve_sparse(graph.n, graph.offsets, graph.neighbours, counts)
-    return _matching.solve_dense(weights, *scale)
-
-
-def matching_of(graph: Graph, mate: Int64, certificate: Certificate, exact: bool) -> Matching:
-    """The matching with all that follows from it; the arrays become read-only."""
-    u = np.flatnonzero(mate > np.arange(graph.n))
-    pairs = np.empty((len(u), 2), dtype=np.int64)
-    pairs[:, 0], pairs[:, 1] = u, mate[u]
-    weight = total_weight(graph.weights_of(u, mate[u]))
-    gap = 0.0 if exact else rounding_gap(graph.n, certificate.exponent)
-    proof = (certificate.duals, certificate.innermost, certificate.parents)
-    for array in (mate, pairs, *proof, certificate.blossom_duals):
-        array.flags.writeable = False
-    return Matching(mate, pairs, weight, exact, gap, certificate, graph)
-
-
-def _no_perfect_matching(graph: Graph, exponent: int) -> NoPerfectMatchingError:
-    """The error that says why: read off the duals of the same graph with all weights 1."""
-    _, duals, *_ = _call_kernel(graph, exponent, sense=0, offset=1, heaviest=1)
-    return explain_no_perfect_matching(graph.n, *edges_of(graph), duals)

@@ -63,11 +63,20 @@ class Adjacency {
         for (std::size_t i = 0; i < order.size(); ++i) {
             number[order[i]] = static_cast<Node>(i);
         }
+        return part(order, number);
+    }
+
+    // Some vertices that have no edge to others, vertices[i] having the number i.
+    Adjacency part(std::span<const Node> vertices, std::span<const Node> number) const {
+        std::int64_t edges_inside = 0;
+        for (const Node v : vertices) {
+            edges_inside += offsets_[v + 1] - offsets_[v];
+        }
         Adjacency made;
-        made.offsets_.reserve(offsets_.size());
+        made.offsets_.reserve(vertices.size() + 1);
         made.offsets_.push_back(0);
-        made.edges_.reserve(edges_.size());
-        for (const Node v : order) {
+        made.edges_.reserve(edges_inside);
+        for (const Node v : vertices) {
             for (const Edge& edge : edges(v)) {
                 made.edges_.push_back({edge.weight, number[edge.to]});
             }
@@ -77,6 +86,9 @@ class Adjacency {
     }
 
     Node vertices() const { return static_cast<Node>(offsets_.size() - 1); }
+
+    // Both directions of every edge counted.
+    std::int64_t size() const { return static_cast<std::int64_t>(edges_.size()); }
 
     std::span<const Edge> edges(Node v) const {
         return {edges_.data() + offsets_[v], edges_.data() + offsets_[v + 1]};

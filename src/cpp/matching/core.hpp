@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "matching/adjacency.hpp"
+#include "matching/deadline.hpp"
 #include "matching/fractional.hpp"
 #include "matching/matching.hpp"
 #include "matching/matrix.hpp"
@@ -31,7 +32,7 @@ class Core {
           kernels_(row_kernels<T>()) {}
 
     // False, and nothing found, if too many edges turn out to matter.
-    bool run() {
+    bool run(Deadline& deadline) {
         for (Node v = 0; v < n_; ++v) {
             y_[v] = std::max<T>(0, kernels_.heaviest(matrix_.row(v), n_)) / 2;
             fractional_.set_dual(v, y_[v]);
@@ -44,7 +45,11 @@ class Core {
             const Adjacency<T> graph(n_, core_);
             scan_.look_at(graph);
             scan_.match_greedily(fractional_);
-            fractional_.run();
+            fractional_.run(deadline);
+            if (deadline.has_passed()) {
+                cover_all_edges();
+                return true;
+            }
             const std::size_t known = core_.size();
             const Node violated = add_violated();
             if (violated == 0) {
@@ -111,6 +116,17 @@ class Core {
             }
         }
         return violated;
+    }
+
+    // Makes duals that are feasible for the core alone feasible for the whole graph.
+    void cover_all_edges() {
+        for (Node v = 0; v < n_; ++v) {
+            y_[v] = static_cast<T>(fractional_.dual(v));
+        }
+        for (Node v = 0; v < n_; ++v) {
+            y_[v] = std::max(y_[v], kernels_.largest_gap(matrix_.row(v), y_.data(), n_));
+            fractional_.set_dual(v, y_[v]);
+        }
     }
 
     // Until the edges that the core has got since are feasible.

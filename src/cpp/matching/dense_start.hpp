@@ -2,6 +2,7 @@
 #pragma once
 
 #include "matching/core.hpp"
+#include "matching/deadline.hpp"
 #include "matching/dense.hpp"
 #include "matching/matching.hpp"
 #include "matching/matrix.hpp"
@@ -19,7 +20,8 @@ bool is_spread(const Matrix<T>& matrix) {
         return false;
     }
     const Matrix<T> probe = part_of(matrix, spread_order(matrix.size()), kProbe);
-    return Core<T>(probe).run();
+    Deadline never;
+    return Core<T>(probe).run(never);
 }
 
 template <class T, class Start>
@@ -35,15 +37,24 @@ void hand_over(Start& start, Search<Dense<T>>& search) {
 
 // Leaves to the search what the half-integral phase cannot settle.
 template <class T>
-void start(const Matrix<T>& matrix, Search<Dense<T>>& search) {
+void start(const Matrix<T>& matrix, Search<Dense<T>>& search, Deadline& deadline) {
     if (is_spread(matrix)) {
         Core<T> core(matrix);
-        if (core.run()) {
+        if (core.run(deadline)) {
             return hand_over(core.fractional(), search);
         }
     }
     Sampled<T> sampled(matrix);
-    sampled.run();
+    sampled.run(deadline);
+    hand_over(sampled.fractional(), search);
+}
+
+// The same from duals and pairs that nearly fit.
+template <class T>
+void start_from(const Start& given, std::int64_t heaviest, const Matrix<T>& matrix,
+                Search<Dense<T>>& search, Deadline& deadline) {
+    Sampled<T> sampled(matrix);
+    sampled.run_from(given, heaviest, deadline);
     hand_over(sampled.fractional(), search);
 }
 

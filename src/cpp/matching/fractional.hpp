@@ -16,6 +16,7 @@
 #include <utility>
 #include <vector>
 
+#include "matching/deadline.hpp"
 #include "matching/matching.hpp"
 
 namespace hivecore::matching {
@@ -41,11 +42,12 @@ class Fractional {
 
     Fractional(Node n, Scan& scan) : n_(n), scan_(scan), at_(n) {}
 
-    // To be called with feasible duals and a matching on tight edges.
-    void run() {
-        for (Node v = 0; v < n_; ++v) {
+    // To be called with feasible duals and a matching on tight edges. Past the deadline vertices
+    // stay free, with duals that are not 0.
+    void run(Deadline& deadline) {
+        for (Node v = 0; v < n_ && !deadline.has_passed(); ++v) {
             if (at_[v].mate == kFree && at_[v].y > 0) {
-                search(v);
+                search(v, deadline);
             }
         }
     }
@@ -106,14 +108,15 @@ class Fractional {
   private:
     Node next_on_cycle(Node v) const { return kFree - 1 - at_[v].mate; }
 
-    void search(Node root) {
+    void search(Node root, Deadline& deadline) {
         now = 0;
         end_time = kNever;
         scan_.begin(*this);
         make_plus(root);
-        while (now < end_time) {
+        while (now < end_time && !deadline.has_passed()) {
             const Node v = scan_.next(*this);
             if (v < 0) {
+                now = end_time;
                 break;
             }
             Vertex& minus = at_[v];
@@ -122,7 +125,10 @@ class Fractional {
             labelled_.push_back(v);
             make_plus(minus.mate);
         }
-        finish();
+        if (now == end_time) {
+            finish();
+        }
+        move_duals();
         scan_.end(*this);
     }
 
@@ -144,9 +150,12 @@ class Fractional {
             at_[end_v_].mate = end_u_;
             flip(end_u_, end_v_);
         }
+    }
+
+    void move_duals() {
         for (const Node v : labelled_) {
             Vertex& vertex = at_[v];
-            vertex.y += vertex.label == kPlus ? -end_time : end_time;
+            vertex.y += vertex.label == kPlus ? -now : now;
             vertex.label = kNone;
         }
         labelled_.clear();

@@ -5,6 +5,7 @@
 #include <stdexcept>
 #include <vector>
 
+#include "matching/deadline.hpp"
 #include "matching/dense.hpp"
 #include "matching/dense_start.hpp"
 #include "matching/matrix.hpp"
@@ -116,8 +117,9 @@ class DenseMatcher final : public Matcher {
     void start_over() {
         engine_.emplace(matrix_);
         search_.emplace(n_, *engine_);
-        start(matrix_, *search_);
-        search_->run(spread_order(n_));
+        Deadline never;
+        start(matrix_, *search_, never);
+        search_->run(spread_order(n_), never);
     }
 
     void update() {
@@ -133,7 +135,8 @@ class DenseMatcher final : public Matcher {
                 set_lowest_dual(v);
             }
         }
-        search_->run(freed_);
+        Deadline never;
+        search_->run(freed_, never);
     }
 
     void set_lowest_dual(Node v) {

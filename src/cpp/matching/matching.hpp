@@ -11,6 +11,7 @@
 #pragma once
 
 #include <cstdint>
+#include <limits>
 #include <span>
 #include <vector>
 
@@ -31,16 +32,30 @@ struct Matching {
     std::vector<std::int64_t> blossom_duals;
 };
 
+// What another solution, of a graph like this one, tells about where to begin. Any numbers will do:
+// duals are raised where they are infeasible, and only pairs on tight edges are kept.
+struct Start {
+    std::vector<std::int64_t> duals;  // per vertex, or empty: begin from scratch
+    std::vector<std::int64_t> mate;   // per vertex, -1: none; empty: no pairs
+};
+
+// Seconds after which searches are given up. Until then duals have stayed feasible and blossoms
+// full, so that the duals bound what any matching weighs; free vertices may have positive ones.
+inline constexpr double kNoLimit = std::numeric_limits<double>::infinity();
+
 // A symmetric n x n array; the diagonal and NaN are no edges. Throws std::invalid_argument for a
 // weight that is not finite, above 2^59 before the offset, or heavier than announced. Time O(n^3),
 // memory 4 bytes per entry where no weight counts more than 2^27, else 8.
-Matching solve_dense(const Numbers& weights, const Scale& scale);
+Matching solve_dense(const Numbers& weights, const Scale& scale, const Start& start = {},
+                     double seconds = kNoLimit);
 
 // Compressed rows with both directions of every edge, no parallel edges; loops are ignored. Throws
 // std::invalid_argument for arrays that do not go together or a weight above kMaxWeight.
-// Time O(n m log n), memory O(n + m).
+// Time O(n m log n), memory O(n + m). Components are solved on that many threads at once; the
+// answer does not depend on their number.
 Matching solve_sparse(std::int64_t n, std::span<const std::int64_t> offsets,
                       std::span<const std::int32_t> neighbours,
-                      std::span<const std::int64_t> weights);
+                      std::span<const std::int64_t> weights, const Start& start = {},
+                      std::int64_t threads = 1, double seconds = kNoLimit);
 
 }  // namespace hivecore::matching

@@ -10,12 +10,14 @@
 #include <limits>
 #include <vector>
 
+#include "matching/deadline.hpp"
 #include "matching/dense_scan.hpp"
 #include "matching/fractional.hpp"
 #include "matching/matching.hpp"
 #include "matching/matrix.hpp"
 #include "matching/order.hpp"
 #include "matching/row_kernels.hpp"
+#include "matching/warm.hpp"
 
 namespace hivecore::matching {
 
@@ -44,17 +46,24 @@ class Sampled {
           fractional_(n_, scan_),
           kernels_(row_kernels<T>()) {}
 
-    void run() {
+    void run(Deadline& deadline) {
         if (n_ > kSolvedDirectly) {
-            start_from_sample();
+            start_from_sample(deadline);
         } else {
             start_greedily();
         }
-        match_greedily();
-        for (Node v = 0; v < n_; ++v) {
-            fractional_.set_dual(v, y_[v]);
+        finish(deadline);
+    }
+
+    // From the duals of another solution instead of a sample's; no weight counts more than this.
+    void run_from(const Start& start, std::int64_t heaviest, Deadline& deadline) {
+        y_ = within<T>(start.duals, 2 * heaviest);
+        raise_where_infeasible(
+            y_, [this](Node v) { return lowest(v); }, [this](Node v) { return violated(v); });
+        for (std::size_t v = 0; v < start.mate.size(); ++v) {
+            match_if_tight(static_cast<Node>(v), static_cast<Node>(start.mate[v]));
         }
-        fractional_.run();
+        finish(deadline);
     }
 
     Fractional<DenseScan<T>>& fractional() { return fractional_; }
@@ -69,12 +78,12 @@ class Sampled {
         }
     }
 
-    void start_from_sample() {
+    void start_from_sample(Deadline& deadline) {
         const std::vector<Node> order = spread_order(n_);
         const Node size = n_ / kRatio;
         const Matrix<T> part = part_of(matrix_, order, size);
         Sampled sample(part);
-        sample.run();
+        sample.run(deadline);
         constexpr T kOutweighsEveryEdge = std::numeric_limits<T>::max() / 2;
         std::fill(y_.begin(), y_.end(), kOutweighsEveryEdge);
         for (Node i = 0; i < size; ++i) {
@@ -88,6 +97,30 @@ class Sampled {
     // The lowest feasible dual, given those of the others.
     T lowest(Node v) const {
         return std::max<T>(0, kernels_.largest_gap(matrix_.row(v), y_.data(), n_));
+    }
+
+    void finish(Deadline& deadline) {
+        match_greedily();
+        for (Node v = 0; v < n_; ++v) {
+            fractional_.set_dual(v, y_[v]);
+        }
+        fractional_.run(deadline);
+    }
+
+    void match_if_tight(Node v, Node u) {
+        if (u >= 0 && matrix_.row(v)[u] > 0 && matrix_.row(v)[u] == y_[v] + y_[u] &&
+            fractional_.mate(v) < 0 && fractional_.mate(u) < 0) {
+            fractional_.match(u, v);
+        }
+    }
+
+    Node violated(Node v) const {
+        const T* row = matrix_.row(v);
+        Node count = 0;
+        for (Node u = 0; u < n_; ++u) {
+            count += row[u] - y_[u] > y_[v];
+        }
+        return count;
     }
 
     // Lowers the duals of free vertices and matches what gets tight.

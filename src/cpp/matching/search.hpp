@@ -32,6 +32,7 @@
 #include <limits>
 #include <vector>
 
+#include "matching/deadline.hpp"
 #include "matching/matching.hpp"
 
 namespace hivecore::matching {
@@ -82,15 +83,16 @@ class Search {
     }
 
     // To be called with feasible duals and a matching on tight edges. The roots are all vertices,
-    // but at least those that are free with a dual above 0.
-    void run(std::vector<Node> roots) {
+    // but at least those that are free with a dual above 0; past the deadline some stay so.
+    void run(std::vector<Node> roots, Deadline& deadline) {
         // Short searches first: two free nodes that lie far apart then both grow towards each
         // other.
-        for (std::int64_t budget = kFirstBudget; !roots.empty(); budget *= kBudgetGrowth) {
+        for (std::int64_t budget = kFirstBudget; !roots.empty() && !deadline.has_passed();
+             budget *= kBudgetGrowth) {
             std::erase_if(roots, [&](Node v) {
                 const Node x = outer(v);
                 const bool is_root = !is_matched(x) && nodes_[x].match_from == v;
-                return !is_root || shifted_dual(v) == 0 || search(x, budget);
+                return !is_root || shifted_dual(v) == 0 || search(x, budget, deadline);
             });
         }
     }
@@ -257,8 +259,11 @@ class Search {
 
     // --- one search
 
-    // False if it was given up, after scanning about so many vertices.
-    bool search(Node root, std::int64_t budget) {
+    // False if it was given up, after scanning about so many vertices or at the deadline.
+    bool search(Node root, std::int64_t budget, Deadline& deadline) {
+        if (deadline.has_passed()) {
+            return false;
+        }
         budget_ = budget;
         now = 0;
         end_time = kNever;
@@ -273,7 +278,7 @@ class Search {
                 end();
                 break;
             }
-            if (budget_ < 0) {
+            if (budget_ < 0 || deadline.has_passed()) {
                 ended = false;
                 break;
             }

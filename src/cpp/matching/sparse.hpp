@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "matching/adjacency.hpp"
+#include "matching/deadline.hpp"
 #include "matching/fractional.hpp"
 #include "matching/heap.hpp"
 #include "matching/matching.hpp"
@@ -111,7 +112,8 @@ class Sparse {
 
 template <class Weight>
 Matching finish_in_order(const Adjacency<Weight>& graph,
-                         const Fractional<SparseScan<Weight>>& start, std::span<const Node> order) {
+                         const Fractional<SparseScan<Weight>>& start, std::span<const Node> order,
+                         Deadline& deadline) {
     std::vector<Node> number(order.size());
     for (std::size_t i = 0; i < order.size(); ++i) {
         number[order[i]] = static_cast<Node>(i);
@@ -126,7 +128,7 @@ Matching finish_in_order(const Adjacency<Weight>& graph,
             search.match(v, order.empty() ? mate : number[mate]);
         }
     }
-    search.run(spread_order(graph.vertices()));
+    search.run(spread_order(graph.vertices()), deadline);
     return search.result();
 }
 
@@ -143,14 +145,15 @@ inline constexpr Node kInCache = 1 << 14;  // vertices, about
 
 // The blossom phase, after the half-integral one.
 template <class Weight>
-Matching finish(const Adjacency<Weight>& graph, Fractional<SparseScan<Weight>>& start) {
+Matching finish(const Adjacency<Weight>& graph, Fractional<SparseScan<Weight>>& start,
+                Deadline& deadline) {
     const Node cycles = start.open_cycles();
     // Where many long searches follow, they are to find what they need in the cache.
     if (graph.vertices() < kInCache || cycles < graph.vertices() / 64) {
-        return finish_in_order(graph, start, {});
+        return finish_in_order(graph, start, {}, deadline);
     }
     const std::vector<Node> order = breadth_first_order(graph);
-    Matching found = finish_in_order(graph.renumbered(order), start, order);
+    Matching found = finish_in_order(graph.renumbered(order), start, order, deadline);
     for (auto& mate : found.mate) {
         mate = mate < 0 ? mate : order[mate];
     }

@@ -1,0 +1,63 @@
+// What searches have left free when time was up, matched greedily: the duals prove as much as
+// before, and the matching gets heavier.
+#pragma once
+
+#include <cstddef>
+#include <vector>
+
+#include "matching/adjacency.hpp"
+#include "matching/matching.hpp"
+#include "matching/matrix.hpp"
+
+namespace hivecore::matching {
+
+inline void match(Matching& found, Node u, Node v) {
+    found.mate[u] = v;
+    found.mate[v] = u;
+}
+
+template <class T>
+void match_leftover(const Matrix<T>& matrix, Matching& found) {
+    std::vector<Node> free;
+    for (Node v = 0; v < matrix.size(); ++v) {
+        if (found.mate[v] < 0) {
+            free.push_back(v);
+        }
+    }
+    while (!free.empty()) {
+        const Node v = free.back();
+        free.pop_back();
+        const T* row = matrix.row(v);
+        std::size_t best = 0;
+        for (std::size_t i = 1; i < free.size(); ++i) {
+            best = row[free[i]] > row[free[best]] ? i : best;
+        }
+        if (!free.empty() && row[free[best]] > 0) {
+            match(found, v, free[best]);
+            free[best] = free.back();
+            free.pop_back();
+        }
+    }
+}
+
+template <class Weight>
+void match_leftover(const Adjacency<Weight>& graph, Matching& found) {
+    for (Node v = 0; v < graph.vertices(); ++v) {
+        if (found.mate[v] >= 0) {
+            continue;
+        }
+        Node best = -1;
+        Weight heaviest = 0;
+        for (const auto& edge : graph.edges(v)) {
+            if (edge.weight > heaviest && found.mate[edge.to] < 0) {
+                best = edge.to;
+                heaviest = edge.weight;
+            }
+        }
+        if (best >= 0) {
+            match(found, v, best);
+        }
+    }
+}
+
+}  // namespace hivecore::matching
