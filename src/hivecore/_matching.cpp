@@ -118,6 +118,16 @@ py::tuple rows(std::int64_t n, const py::array& u, const py::array& v,
                           as_array(std::move(made.neighbours)), as_array(std::move(made.edges)));
 }
 
+py::array_t<std::int64_t> entries_of(const Array<std::int64_t>& offsets,
+                                     const Array<std::int32_t>& neighbours,
+                                     const Array<std::int64_t>& u, const Array<std::int64_t>& v) {
+    if (u.size() != v.size()) {
+        throw py::value_error("u and v are of different lengths");
+    }
+    return as_array(
+        kernel::entries_of(as_span(offsets), as_span(neighbours), as_span(u), as_span(v)));
+}
+
 py::array_t<std::int64_t> counted(const py::array& weights, int exponent, std::int64_t sense,
                                   std::int64_t offset, std::int64_t heaviest) {
     const auto list = as_list(weights, "weights");
@@ -263,6 +273,8 @@ PYBIND11_MODULE(_matching, module, py::mod_gil_not_used()) {
                "is. With weights only the best of parallel edges stays.");
     module.def("counted", &counted, weights, exponent, sense, offset, heaviest,
                "The weights of a list as they count.");
+    module.def("entries_of", &entries_of, py::arg("offsets"), py::arg("neighbours"), py::arg("u"),
+               py::arg("v"), "Where in ascending rows of neighbours these edges stand.");
     module.def("counted_exactly", &counted_exactly, py::arg("weights"), py::arg("exponent"),
                py::arg("heaviest"),
                "The same for float64 on the grid 2**exponent; None if one would be rounded, or is "

@@ -382,3 +382,22 @@ def test_wrong_shapes_and_numbers_are_refused():
     for n, v in ((-1, good), (2**31, good), (3, good[:2])):
         with pytest.raises(ValueError, match="out of range"):
             _matching.rows(n, good, v, None)
+
+
+def test_entries_of_edges():
+    offsets = np.array([0, 2, 3, 4])
+    neighbours = np.array([1, 2, 0, 0], dtype=np.int32)
+    u, v = np.array([0, 2, 0]), np.array([2, 0, 1])
+    assert _matching.entries_of(offsets, neighbours, u, v).tolist() == [1, 3, 0]
+    for args in [
+        (offsets, neighbours, np.array([1]), np.array([2])),
+        (offsets, neighbours, np.array([3]), np.array([0])),
+        (offsets, neighbours, np.array([-1]), np.array([0])),
+        (offsets + 9, neighbours, np.array([0]), np.array([1])),
+        (-offsets, neighbours, np.array([0]), np.array([1])),
+        (offsets[:0], neighbours, np.array([0]), np.array([1])),
+    ]:
+        with pytest.raises(ValueError, match=r"u holds what is no row|no edge"):
+            _matching.entries_of(*args)
+    with pytest.raises(ValueError, match="different lengths"):
+        _matching.entries_of(offsets, neighbours, u, v[:2])

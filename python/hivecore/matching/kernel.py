@@ -89,7 +89,13 @@ def matching_of(graph: Graph, answer: Answer, *, certificate: bool) -> Matching:
     u = np.flatnonzero(mate > np.arange(graph.n))
     pairs = np.empty((len(u), 2), dtype=np.int64)
     pairs[:, 0], pairs[:, 1] = u, mate[u]
-    weight = total_weight(graph.weights_of(u, mate[u]))
+    if isinstance(graph, Sparse):
+        weights = graph.weights[
+            _matching.entries_of(graph.offsets, graph.neighbours, u, pairs[:, 1])
+        ]
+    else:
+        weights = graph.weights_of(u, mate[u])
+    weight = total_weight(weights)
     gap = gap_of(excess, graph.n if rounded else 0, proof)
     forest = (proof.innermost, proof.parents, proof.blossom_duals)
     for array in (mate, pairs, proof.duals, *forest):

@@ -1,5 +1,6 @@
 #include "matching/rows.hpp"
 
+#include <algorithm>
 #include <numeric>
 #include <stdexcept>
 #include <type_traits>
@@ -119,6 +120,29 @@ void combine_parallel(Rows& rows, const Numbers& weights, bool lightest) {
             rows.repeated = -1;
         },
         weights);
+}
+
+std::vector<std::int64_t> entries_of(std::span<const std::int64_t> offsets,
+                                     std::span<const std::int32_t> neighbours,
+                                     std::span<const std::int64_t> u,
+                                     std::span<const std::int64_t> v) {
+    const auto rows = static_cast<std::int64_t>(offsets.size()) - 1;
+    const auto size = static_cast<std::int64_t>(neighbours.size());
+    std::vector<std::int64_t> entries(u.size());
+    for (std::size_t i = 0; i < u.size(); ++i) {
+        if (u[i] < 0 || u[i] >= rows || offsets[u[i]] < 0 || offsets[u[i]] > offsets[u[i] + 1] ||
+            offsets[u[i] + 1] > size) {
+            throw std::invalid_argument("u holds what is no row");
+        }
+        const auto first = neighbours.begin() + offsets[u[i]];
+        const auto last = neighbours.begin() + offsets[u[i] + 1];
+        const auto entry = std::lower_bound(first, last, v[i]);
+        if (entry == last || *entry != v[i]) {
+            throw std::invalid_argument("u and v hold what is no edge");
+        }
+        entries[i] = entry - neighbours.begin();
+    }
+    return entries;
 }
 
 }  // namespace hivecore::matching

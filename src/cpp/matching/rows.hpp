@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <span>
 #include <vector>
 
 #include "matching/numbers.hpp"
@@ -26,5 +27,12 @@ Rows rows_of(std::int64_t n, const Numbers& u, const Numbers& v);
 
 // Leaves of parallel edges the heaviest or lightest; of equal ones the first.
 void combine_parallel(Rows& rows, const Numbers& weights, bool lightest);
+
+// Where in rows of ascending neighbours the edges (u[i], v[i]) stand. Throws std::invalid_argument
+// for what is no edge, or no rows.
+std::vector<std::int64_t> entries_of(std::span<const std::int64_t> offsets,
+                                     std::span<const std::int32_t> neighbours,
+                                     std::span<const std::int64_t> u,
+                                     std::span<const std::int64_t> v);
 
 }  // namespace hivecore::matching
