@@ -82,7 +82,7 @@ def test_edges_change_up_and_down(n):
             check(matcher, weights)
 
 
-def test_an_edge_that_has_no_part_in_the_proof_costs_no_search():
+def test_an_edge_that_has_no_part_in_the_proof_changes_no_pair():
     matcher = Matcher(np.array([[0, 9, 1, 1], [9, 0, 1, 1], [1, 1, 0, 9], [1, 1, 9, 0]]))
     before = matcher.solve()
     matcher.set_edge(0, 2, 2)
@@ -293,3 +293,91 @@ def test_two_threads_at_one_matcher_do_no_harm():
     for thread in threads:
         thread.join()
     assert (kernel.solve()[0] >= 0).all()
+
+
+# --- what a review found
+
+
+@pytest.mark.parametrize(
+    "weights",
+    [
+        np.array([[0, 2**64 - 1], [2**64 - 1, 0]], dtype=np.uint64),
+        np.array([[0, -(2**60)], [-(2**60), 0]]),
+        np.array([[0, -(2**63)], [-(2**63), 0]]),
+    ],
+)
+def test_a_graph_of_integers_out_of_range(weights):
+    with pytest.raises(ValueError, match=r"allowed are -2\*\*59 to 2\*\*59"):
+        Matcher(weights)
+
+
+@pytest.mark.parametrize("changes", [(0.5, 6.0), (0.5, -6.0), (5e-324, 1e308), (1.7e308, 5e-324)])
+def test_weights_far_apart(changes):
+    matcher = Matcher(3)
+    for u, weight in enumerate(changes):
+        matcher.set_edge(u, u + 1, weight)
+        found = matcher.solve()
+        assert found.verify()
+    best = max(0.0, *changes)
+    assert found.weight <= best <= found.weight + found.gap_bound
+
+
+def test_rounding_ends_with_the_weight_that_made_it_necessary():
+    matcher = Matcher(4)
+    matcher.set_edge(0, 1, 1e30)
+    matcher.set_edge(2, 3, 0.1)
+    assert not matcher.solve().exact
+    matcher.set_edge(0, 1, None)
+    assert (matcher.solve().weight, matcher.solve().exact) == (0.1, True)
+    assert matcher.solve().verify()
+
+
+@pytest.mark.parametrize("dtype", [np.int64, np.float64])
+def test_a_vertex_refused_at_the_end_of_the_numbers(dtype):
+    matcher = Matcher(np.array([[0, 3], [3, 0]], dtype=dtype))
+    with pytest.raises((ValueError, TypeError)):
+        matcher.add_vertex([1.0, INF])
+    assert matcher.n == 2
+    assert matcher.add_vertex(np.array([1, 9], dtype=dtype)) == 2
+    assert matcher.solve().weight == 9
+
+
+class Broken:
+    def __init__(self, *_):
+        raise MemoryError
+
+
+def test_lack_of_memory_leaves_everything_as_it_was(monkeypatch):
+    matcher = Matcher(np.array([[0, 1.5, 2], [1.5, 0, 3], [2, 3, 0]]))
+    row = np.full(3, 1 / 3)
+    before = matcher.solve()
+    with monkeypatch.context() as patch:
+        patch.setattr(_matching, "Matcher", Broken)
+        for change in (
+            lambda: matcher.set_edge(0, 2, 1e6 + 0.1),
+            lambda: matcher.set_vertex(1, row),
+            lambda: matcher.set_vertex(1, row * 2.0**80),
+        ):
+            with pytest.raises(MemoryError):
+                change()
+            assert matcher.solve() is before
+            assert before.verify()
+        rng = np.random.default_rng(0)
+        with pytest.raises(MemoryError):
+            while True:
+                matcher.add_vertex(rng.integers(0, 9, matcher.n))
+    n = matcher.n
+    assert matcher.solve().verify()
+    assert matcher.add_vertex(rng.integers(0, 9, n)) == n
+    matcher.set_vertex(1, np.full(matcher.n, 1 / 3))
+    assert matcher.solve().verify()
+    assert matcher.solve().exact
+
+
+def test_large_integers_into_floats_warn_of_nothing():
+    matcher = Matcher(2)
+    for weight in (2**63 - 1, np.uint64(2**64 - 1)):
+        with pytest.raises(ValueError, match="an integer that is no float"):
+            matcher.set_edge(0, 1, weight)
+    matcher.set_edge(0, 1, np.uint64(2**63))
+    assert matcher.solve().weight == 2.0**63

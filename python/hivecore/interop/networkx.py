@@ -11,7 +11,8 @@ integer beyond 2**59, an infinite weight) raises `NotImplementedError`, and with
 goes on to the next backend, in the end to its own algorithm.
 """
 
-from collections.abc import Hashable, Iterable, Mapping
+import contextlib
+from collections.abc import Hashable, Iterable, Iterator, Mapping
 from typing import Any
 
 __all__ = [
@@ -142,7 +143,8 @@ def max_weight_matching(
     from hivecore import matching
 
     nodes, graph = _edge_list(G, weight)
-    found = matching.max_weight_matching(graph, max_cardinality=bool(maxcardinality))
+    with _refusals():
+        found = matching.max_weight_matching(graph, max_cardinality=bool(maxcardinality))
     return {(nodes[u], nodes[v]) for u, v in found.pairs.tolist()}
 
 
@@ -162,8 +164,18 @@ def min_weight_matching(
     from hivecore import matching
 
     nodes, graph = _edge_list(G, weight)
-    found = matching.min_weight_matching(graph)
+    with _refusals():
+        found = matching.min_weight_matching(graph)
     return {(nodes[u], nodes[v]) for u, v in found.pairs.tolist()}
+
+
+@contextlib.contextmanager
+def _refusals() -> Iterator[None]:
+    """What is refused for its weights is left to others, as networkx asks a backend to say."""
+    try:
+        yield
+    except ValueError as error:
+        raise NotImplementedError(str(error)) from None
 
 
 def _edge_list(
@@ -203,7 +215,10 @@ def _as_array(weights: list[Any]) -> Any:
     if not all(issubclass(kind, (int, float, np.integer, np.floating, np.bool_)) for kind in kinds):
         names = sorted(kind.__name__ for kind in kinds)
         raise NotImplementedError(f"weights must be integers or floats, not {', '.join(names)}")
-    array = np.array([float(weight) for weight in weights])
+    try:
+        array = np.array([float(weight) for weight in weights])
+    except OverflowError:
+        raise NotImplementedError("weights that are too large for float64") from None
     if np.isnan(array).any():
         raise ValueError("weight is NaN for an edge")
     if np.isinf(array).any() or any(a != b for a, b in zip(array.tolist(), weights, strict=True)):

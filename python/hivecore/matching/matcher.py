@@ -13,7 +13,7 @@ from hivecore._arguments import as_int
 from hivecore.matching.certificate import Certificate
 from hivecore.matching.changing import ChangingGraph
 from hivecore.matching.graph import Int64
-from hivecore.matching.integers import LIMIT
+from hivecore.matching.integers import LIMIT, Integers
 from hivecore.matching.kernel import Answer, matching_of
 from hivecore.matching.read import check_dtype, read_graph
 from hivecore.matching.result import Matching
@@ -55,7 +55,9 @@ class Matcher:
             n = as_int(graph, "graph", 0, 2**24)
             self._graph = ChangingGraph(n, np.float64)
         else:
-            given, _ = read_graph(graph, lightest=False)
+            given, extent = read_graph(graph, lightest=False)
+            if extent.edges:
+                Integers.of(extent)  # refuses what max_weight_matching refuses
             self._graph = ChangingGraph(given.n, np.int64 if given.integral else np.float64)
             for block in given.blocks():
                 u, v = (np.broadcast_to(ends, block.present.shape) for ends in (block.u, block.v))
@@ -64,7 +66,8 @@ class Matcher:
         self._vacant: list[int] = []
         self._exponent: int  # of the grid of floats
         self._exact: bool
-        self._is_fine: bool
+        self._is_finest: bool
+        self._room: int  # for so many vertices
         self._kernel: _matching.Matcher
         self._found: Matching | None = None
         self._start_over(fine=False)
@@ -114,6 +117,7 @@ class Matcher:
         if v == graph.capacity:
             as_int(v + 1, "the number of vertices", 0, 2**24)
             graph.make_room(v + v // 4 + 16)
+        if v >= self._room:  # also if the kernel failed to grow the last time
             self._start_over(fine=False)
         graph.n += 1
         try:
@@ -142,11 +146,12 @@ class Matcher:
             value = self._as_weights(given, "weight")
         before = graph.row(u)[v]
         counts = self._counts(value.reshape(1))
-        graph.set_edge(u, v, value.item())
         if counts is None:
+            graph.set_edge(u, v, value.item())
             self._refine_or(lambda: graph.set_edge(u, v, before))
         else:
             self._kernel.set_edge(u, v, int(counts[0]))
+            graph.set_edge(u, v, value.item())
         self._found = None
 
     def solve(self) -> Matching:
@@ -156,6 +161,8 @@ class Matcher:
         `max_weight_matching`. `Matching.verify` looks at the graph as it is when called.
         """
         if self._found is None:
+            if not self._exact:
+                self._sharpen()
             n = self.n
             mate, duals, innermost, parents, blossom_duals = self._kernel.solve()
             certificate = Certificate(
@@ -196,7 +203,10 @@ class Matcher:
             beyond_stays_beyond: Int64 = given.astype(np.int64)
             return beyond_stays_beyond.clip(-LIMIT - 1, LIMIT + 1)
         weights = given.astype(np.float64)
-        if not is_float and (weights.astype(given.dtype) != given).any():
+        beyond = 2.0 ** (64 if given.dtype.kind == "u" else 63)
+        if not is_float and (
+            (weights >= beyond).any() or (weights.astype(given.dtype) != given).any()
+        ):
             raise ValueError(f"{name} has an integer that is no float, as the graph's weights are")
         return weights
 
@@ -222,13 +232,16 @@ class Matcher:
                 raise ValueError("a weight is beyond 2**59 in magnitude")
             return counts if counts.max(initial=0) <= self._kernel.heaviest else None
         heaviest = self._kernel.heaviest
+        low, high, _ = _matching.extent_of(weights)
+        if high >= low:
+            if math.isinf(low) or math.isinf(high):
+                raise ValueError("a weight is infinite")
+            if math.frexp(max(-low, high))[1] - _BITS > self._exponent:
+                return None
         exact = _matching.counted_exactly(weights, self._exponent, heaviest)
         if exact is not None:
             return exact
-        low, high, _ = _matching.extent_of(weights)
-        if math.isinf(low) or math.isinf(high):
-            raise ValueError("a weight is infinite")
-        if math.ldexp(max(-low, high), -self._exponent) > 2.0**_BITS or not self._is_finest:
+        if not self._is_finest:
             return None
         rounded = _matching.counted(weights, self._exponent)
         if rounded.max() > heaviest:
@@ -243,6 +256,14 @@ class Matcher:
             undo()
             raise
 
+    def _sharpen(self) -> None:
+        """Undo rounding that only weights made necessary which are gone by now. O(n^2)."""
+        low, high, grid = _matching.extent_of(self._graph.all().ravel())
+        if high < low or self._exponent <= grid:
+            self._exact = True
+        elif math.frexp(max(-low, high))[1] - _BITS < self._exponent:
+            self._start_over(fine=True)
+
     def _start_over(self, *, fine: bool) -> None:
         """Make a kernel for the weights as they are now.
 
@@ -250,13 +271,19 @@ class Matcher:
         """
         weights = self._graph.all()
         counts: Int64 = weights
-        self._exponent, self._exact, self._is_finest = 0, True, False
+        exponent, exact, is_finest = 0, True, False
         if not self._graph.integral:
             low, high, grid = _matching.extent_of(weights.ravel())
             if high >= low:
                 top = math.frexp(max(-low, high))[1]
-                self._exponent = max(top - _BITS, min(grid, top - _FINE) if fine else grid)
-                self._exact = self._exponent <= grid
-                self._is_finest = self._exponent == top - _BITS
-            counts = _matching.counted(weights.ravel(), self._exponent).reshape(weights.shape)
-        self._kernel = _matching.Matcher(self._graph.capacity, counts)
+                exponent = max(top - _BITS, min(grid, top - _FINE) if fine else grid)
+                exact, is_finest = exponent <= grid, exponent == top - _BITS
+            counts = _matching.counted(weights.ravel(), exponent).reshape(weights.shape)
+        kernel = _matching.Matcher(self._graph.capacity, counts)
+        self._kernel, self._exponent, self._exact, self._is_finest = (
+            kernel,
+            exponent,
+            exact,
+            is_finest,
+        )
+        self._room = self._graph.capacity

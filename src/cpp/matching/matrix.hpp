@@ -16,9 +16,9 @@ class Matrix {
     // Far beyond every event time, and still far from overflow when two are added.
     static constexpr T kNever = std::numeric_limits<T>::max() / 4;
     static constexpr T kAbsent = -2 * kNever;  // the weight of what is no edge
-    // Duals stay below twice the heaviest weight, a search's time below the heaviest: with this
+    // Duals are at most twice the heaviest weight, a search's time at most the heaviest: with this
     // bound every sum that is formed has room.
-    static constexpr std::int64_t kHeaviest = kNever / 4;
+    static constexpr std::int64_t kHeaviest = (kNever + std::int64_t{1}) / 4;
 
     explicit Matrix(Node n)
         : n_(n), entries_(std::make_unique_for_overwrite<T[]>(static_cast<std::size_t>(n) * n)) {}

@@ -43,7 +43,8 @@ std::optional<std::vector<std::int64_t>> counted_exactly(std::span<const double>
     std::vector<std::int64_t> counts(weights.size());
     for (std::size_t i = 0; i < weights.size(); ++i) {
         counts[i] = count(weights[i]);
-        const bool exact = static_cast<double>(counts[i]) == weights[i] * factor * factor_too;
+        const bool exact = static_cast<double>(counts[i]) == weights[i] * factor * factor_too &&
+                           (counts[i] != 0 || weights[i] == 0);  // not by underflow
         if (counts[i] > heaviest || !(exact || counts[i] == kNothing)) {
             return std::nullopt;
         }

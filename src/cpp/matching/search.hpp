@@ -3,8 +3,9 @@
 // Invariants between searches: slack(u, v) = y_u + y_v + z(blossoms with both) - w >= 0 on all
 // edges, w being twice the weight; matched edges and those inside blossoms are tight; y, z >= 0.
 // A search starts at a free vertex with y > 0 and ends when the tree reaches another free node, or
-// a vertex whose dual has sunk to 0 and which becomes the free one instead. So each search leaves
-// one vertex fewer that is free with y > 0, and when none is left the matching is optimal.
+// a vertex whose dual has sunk to 0 and which becomes the free one instead. So each search that is
+// not given up leaves one vertex fewer that is free with y > 0; when none is left the matching is
+// optimal.
 //
 // Duals move with the time t of a search: those of + vertices sink, those of - vertices rise by
 // one per unit. What is stored is the shifted dual p, constant while the label lasts: y = p - t on
