@@ -3,6 +3,7 @@
 #include <pybind11/pybind11.h>
 #include <pybind11/stl.h>
 
+#include <cstring>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -174,67 +175,84 @@ py::tuple solve_sparse(std::int64_t n, const Array<std::int64_t>& offsets,
 }
 
 // One call at a time, whatever threads do.
-class LockedMatcher {
-    template <class Work>
-    auto alone(Work work) {
-        return without_gil([&] {
-            const std::lock_guard<std::mutex> lock(mutex_);
-            return work();
-        });
-    }
-
-  public:
-    LockedMatcher(std::int64_t capacity, const Array<std::int64_t>& weights) {
-        if (weights.ndim() != 2 || weights.shape(0) != weights.shape(1)) {
-            throw py::value_error("weights must be a square matrix");
-        }
-        if (capacity < 1 || capacity < weights.shape(0) || capacity > kLargest) {
-            throw py::value_error("capacity must be at least 1 and the number of vertices");
-        }
-        n_ = static_cast<kernel::Node>(capacity);
-        const auto n = static_cast<kernel::Node>(weights.shape(0));
-        const auto values = as_span(weights);
-        matcher_ = without_gil([&] { return kernel::make_matcher(n_, n, values); });
-    }
-
-    void set_row(std::int64_t v, const Array<std::int64_t>& weights) {
-        const auto row = as_span(weights);
-        const kernel::Node vertex = checked(v, "v");
-        if (row.empty() || static_cast<std::int64_t>(row.size()) > n_) {
-            throw py::value_error("weights must be of 1 to capacity vertices");
-        }
-        alone([&] { matcher_->set_row(vertex, row); });
-    }
-
-    void set_edge(std::int64_t u, std::int64_t v, std::int64_t weight) {
-        const kernel::Node from = checked(u, "u");
-        const kernel::Node to = checked(v, "v");
-        if (from == to) {
-            throw py::value_error("u and v must differ");
-        }
-        alone([&] { matcher_->set_edge(from, to, weight); });
-    }
-
-    py::tuple solve() {
-        return as_tuple(alone([&] { return matcher_->solve(); }));
-    }
-
-    std::int64_t heaviest() const { return matcher_->heaviest(); }
-
-  private:
-    static constexpr std::int64_t kLargest = 1 << 24;
-
-    kernel::Node checked(std::int64_t v, const char* name) const {
-        if (v < 0 || v >= n_) {
-            throw py::value_error(std::string(name) + " is no vertex");
-        }
-        return static_cast<kernel::Node>(v);
-    }
-
-    kernel::Node n_ = 0;
-    std::mutex mutex_;
-    std::unique_ptr<kernel::Matcher> matcher_;
+struct LockedMatcher {
+    kernel::Node capacity;
+    std::unique_ptr<kernel::Matcher> matcher;
+    std::mutex mutex;
 };
+
+constexpr const char* kMatcher = "hivecore.matcher";
+
+LockedMatcher& matcher_in(const py::capsule& capsule) {
+    if (capsule.name() == nullptr || std::strcmp(capsule.name(), kMatcher) != 0) {
+        throw py::type_error("matcher must be what matcher() gave");
+    }
+    return *capsule.get_pointer<LockedMatcher>();
+}
+
+template <class Work>
+auto alone(LockedMatcher& locked, Work work) {
+    return without_gil([&] {
+        const std::lock_guard<std::mutex> lock(locked.mutex);
+        return work(*locked.matcher);
+    });
+}
+
+py::capsule matcher(std::int64_t capacity, const Array<std::int64_t>& weights) {
+    constexpr std::int64_t kLargest = 1 << 24;
+    if (weights.ndim() != 2 || weights.shape(0) != weights.shape(1)) {
+        throw py::value_error("weights must be a square matrix");
+    }
+    if (capacity < 1 || capacity < weights.shape(0) || capacity > kLargest) {
+        throw py::value_error("capacity must be at least 1 and the number of vertices");
+    }
+    const auto room = static_cast<kernel::Node>(capacity);
+    const auto n = static_cast<kernel::Node>(weights.shape(0));
+    const auto values = as_span(weights);
+    auto made = without_gil([&] { return kernel::make_matcher(room, n, values); });
+    auto locked = std::make_unique<LockedMatcher>(room, std::move(made));
+    const py::capsule capsule(locked.get(), kMatcher,
+                              [](void* p) { delete static_cast<LockedMatcher*>(p); });
+    locked.release();
+    return capsule;
+}
+
+kernel::Node vertex_of(const LockedMatcher& locked, std::int64_t v, const char* name) {
+    if (v < 0 || v >= locked.capacity) {
+        throw py::value_error(std::string(name) + " is no vertex");
+    }
+    return static_cast<kernel::Node>(v);
+}
+
+void matcher_set_row(const py::capsule& capsule, std::int64_t v,
+                     const Array<std::int64_t>& weights) {
+    LockedMatcher& locked = matcher_in(capsule);
+    const auto row = as_span(weights);
+    const kernel::Node vertex = vertex_of(locked, v, "v");
+    if (row.empty() || static_cast<std::int64_t>(row.size()) > locked.capacity) {
+        throw py::value_error("weights must be of 1 to capacity vertices");
+    }
+    alone(locked, [&](kernel::Matcher& m) { m.set_row(vertex, row); });
+}
+
+void matcher_set_edge(const py::capsule& capsule, std::int64_t u, std::int64_t v,
+                      std::int64_t weight) {
+    LockedMatcher& locked = matcher_in(capsule);
+    const kernel::Node from = vertex_of(locked, u, "u");
+    const kernel::Node to = vertex_of(locked, v, "v");
+    if (from == to) {
+        throw py::value_error("u and v must differ");
+    }
+    alone(locked, [&](kernel::Matcher& m) { m.set_edge(from, to, weight); });
+}
+
+py::tuple matcher_solve(const py::capsule& capsule) {
+    return as_tuple(alone(matcher_in(capsule), [](kernel::Matcher& m) { return m.solve(); }));
+}
+
+std::int64_t matcher_heaviest(const py::capsule& capsule) {
+    return matcher_in(capsule).matcher->heaviest();
+}
 
 }  // namespace
 
@@ -287,16 +305,14 @@ PYBIND11_MODULE(_matching, module, py::mod_gil_not_used()) {
         weights, duals, mate, py::arg("threads") = 1, time_limit,
         "Matching, duals, innermost blossoms, their parents and duals, of compressed rows with\n"
         "both directions of each edge. The answer does not depend on ``threads``.");
-    py::class_<LockedMatcher>(
-        module, "Matcher",
-        "Keeps the matching of a changing graph: int64 weights, -2**63 for no edge.")
-        .def(py::init<std::int64_t, const Array<std::int64_t>&>(), py::arg("capacity"),
-             py::arg("weights"))
-        .def("set_row", &LockedMatcher::set_row, py::arg("v"), py::arg("weights"),
-             "The weights of v and the first vertices.")
-        .def("set_edge", &LockedMatcher::set_edge, py::arg("u"), py::arg("v"), py::arg("weight"),
-             "The weight of one edge.")
-        .def("solve", &LockedMatcher::solve,
-             "Matching, duals and blossoms, of all vertices up to the capacity.")
-        .def_property_readonly("heaviest", &LockedMatcher::heaviest, "No weight may be above it.");
+    module.def("matcher", &matcher, py::arg("capacity"), py::arg("weights"),
+               "A matcher of a changing graph: int64 weights, -2**63 for no edge.");
+    module.def("matcher_set_row", &matcher_set_row, py::arg("matcher"), py::arg("v"),
+               py::arg("weights"), "The weights of v and the first vertices.");
+    module.def("matcher_set_edge", &matcher_set_edge, py::arg("matcher"), py::arg("u"),
+               py::arg("v"), py::arg("weight"), "The weight of one edge.");
+    module.def("matcher_solve", &matcher_solve, py::arg("matcher"),
+               "Matching, duals and blossoms, of all vertices up to the capacity.");
+    module.def("matcher_heaviest", &matcher_heaviest, py::arg("matcher"),
+               "No weight may be above it.");
 }

@@ -1,6 +1,7 @@
 """A matcher: what it takes, what it refuses without a change, and what it answers."""
 
 import threading
+from datetime import datetime_CAPI
 
 import numpy as np
 import pytest
@@ -255,44 +256,53 @@ def test_what_is_no_graph(graph):
 
 
 def test_the_kernel_refuses_what_would_harm_it():
-    kernel = _matching.Matcher(3, np.full((2, 2), 5))
+    kernel = _matching.matcher(3, np.full((2, 2), 5))
     row = np.array([1, 2, 3])
     for call, words in [
-        (lambda: kernel.set_row(3, row), "v is no vertex"),
-        (lambda: kernel.set_row(-1, row), "v is no vertex"),
-        (lambda: kernel.set_row(0, np.zeros(0, dtype=np.int64)), "1 to capacity"),
-        (lambda: kernel.set_row(0, np.zeros(4, dtype=np.int64)), "1 to capacity"),
-        (lambda: kernel.set_row(0, row + 2**40), "a weight is above"),
-        (lambda: kernel.set_edge(0, 3, 1), "v is no vertex"),
-        (lambda: kernel.set_edge(2, 2, 1), "must differ"),
-        (lambda: kernel.set_edge(0, 1, 2**40), "a weight is above"),
-        (lambda: _matching.Matcher(1, np.full((2, 2), 5)), "capacity"),
-        (lambda: _matching.Matcher(0, np.zeros((0, 0), dtype=np.int64)), "capacity"),
-        (lambda: _matching.Matcher(2**40, np.full((2, 2), 5)), "capacity"),
-        (lambda: _matching.Matcher(4, np.full((2, 3), 5)), "square"),
-        (lambda: _matching.Matcher(4, np.full((2, 2), 2**60)), r"above 2\*\*59"),
+        (lambda: _matching.matcher_set_row(kernel, 3, row), "v is no vertex"),
+        (lambda: _matching.matcher_set_row(kernel, -1, row), "v is no vertex"),
+        (
+            lambda: _matching.matcher_set_row(kernel, 0, np.zeros(0, dtype=np.int64)),
+            "1 to capacity",
+        ),
+        (
+            lambda: _matching.matcher_set_row(kernel, 0, np.zeros(4, dtype=np.int64)),
+            "1 to capacity",
+        ),
+        (lambda: _matching.matcher_set_row(kernel, 0, row + 2**40), "a weight is above"),
+        (lambda: _matching.matcher_set_edge(kernel, 0, 3, 1), "v is no vertex"),
+        (lambda: _matching.matcher_set_edge(kernel, 2, 2, 1), "must differ"),
+        (lambda: _matching.matcher_set_edge(kernel, 0, 1, 2**40), "a weight is above"),
+        (lambda: _matching.matcher(1, np.full((2, 2), 5)), "capacity"),
+        (lambda: _matching.matcher(0, np.zeros((0, 0), dtype=np.int64)), "capacity"),
+        (lambda: _matching.matcher(2**40, np.full((2, 2), 5)), "capacity"),
+        (lambda: _matching.matcher(4, np.full((2, 3), 5)), "square"),
+        (lambda: _matching.matcher(4, np.full((2, 2), 2**60)), r"above 2\*\*59"),
     ]:
         with pytest.raises(ValueError, match=words):
             call()
-    assert kernel.solve()[0].tolist() == [1, 0, -1]
+    assert _matching.matcher_solve(kernel)[0].tolist() == [1, 0, -1]
+    for thing in (None, 3, datetime_CAPI):
+        with pytest.raises(TypeError):
+            _matching.matcher_solve(thing)
 
 
 def test_two_threads_at_one_matcher_do_no_harm():
     rng = np.random.default_rng(5)
-    kernel = _matching.Matcher(60, random_weights(60, rng))
+    kernel = _matching.matcher(60, random_weights(60, rng))
     rows = [rng.integers(1, 1000, 60) for _ in range(60)]
 
     def work(first):
         for v in range(first, 60, 2):
-            kernel.set_row(v, rows[v])
-            kernel.solve()
+            _matching.matcher_set_row(kernel, v, rows[v])
+            _matching.matcher_solve(kernel)
 
     threads = [threading.Thread(target=work, args=(first,)) for first in range(2)]
     for thread in threads:
         thread.start()
     for thread in threads:
         thread.join()
-    assert (kernel.solve()[0] >= 0).all()
+    assert (_matching.matcher_solve(kernel)[0] >= 0).all()
 
 
 # --- what a review found
@@ -342,9 +352,8 @@ def test_a_vertex_refused_at_the_end_of_the_numbers(dtype):
     assert matcher.solve().weight == 9
 
 
-class Broken:
-    def __init__(self, *_):
-        raise MemoryError
+def broken(*_):
+    raise MemoryError
 
 
 def test_lack_of_memory_leaves_everything_as_it_was(monkeypatch):
@@ -352,7 +361,7 @@ def test_lack_of_memory_leaves_everything_as_it_was(monkeypatch):
     row = np.full(3, 1 / 3)
     before = matcher.solve()
     with monkeypatch.context() as patch:
-        patch.setattr(_matching, "Matcher", Broken)
+        patch.setattr(_matching, "matcher", broken)
         for change in (
             lambda: matcher.set_edge(0, 2, 1e6 + 0.1),
             lambda: matcher.set_vertex(1, row),

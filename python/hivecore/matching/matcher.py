@@ -67,8 +67,9 @@ class Matcher:
         self._exponent: int  # of the grid of floats
         self._exact: bool
         self._is_finest: bool
-        self._room: int  # for so many vertices
-        self._kernel: _matching.Matcher
+        self._room: int  # of the kernel, in vertices
+        self._heaviest: int  # weight that it can hold
+        self._kernel: object
         self._found: Matching | None = None
         self._start_over(fine=False)
 
@@ -150,7 +151,7 @@ class Matcher:
             graph.set_edge(u, v, value.item())
             self._refine_or(lambda: graph.set_edge(u, v, before))
         else:
-            self._kernel.set_edge(u, v, int(counts[0]))
+            _matching.matcher_set_edge(self._kernel, u, v, int(counts[0]))
             graph.set_edge(u, v, value.item())
         self._found = None
 
@@ -164,7 +165,7 @@ class Matcher:
             if not self._exact:
                 self._sharpen()
             n = self.n
-            mate, duals, innermost, parents, blossom_duals = self._kernel.solve()
+            mate, duals, innermost, parents, blossom_duals = _matching.matcher_solve(self._kernel)
             certificate = Certificate(
                 duals[:n], innermost[:n], parents, blossom_duals, self._exponent, 0, 1, False
             )
@@ -216,7 +217,7 @@ class Matcher:
         graph = self._graph
         counts = self._counts(row)
         if counts is not None:
-            self._kernel.set_row(v, counts)
+            _matching.matcher_set_row(self._kernel, v, counts)
             graph.set_row(v, row)
         else:
             before = graph.row(v)
@@ -230,8 +231,8 @@ class Matcher:
             counts: Int64 = weights
             if counts.max(initial=0) > LIMIT or (counts == -LIMIT - 1).any():
                 raise ValueError("a weight is beyond 2**59 in magnitude")
-            return counts if counts.max(initial=0) <= self._kernel.heaviest else None
-        heaviest = self._kernel.heaviest
+            return counts if counts.max(initial=0) <= self._heaviest else None
+        heaviest = self._heaviest
         low, high, _ = _matching.extent_of(weights)
         if high >= low:
             if math.isinf(low) or math.isinf(high):
@@ -279,11 +280,7 @@ class Matcher:
                 exponent = max(top - _BITS, min(grid, top - _FINE) if fine else grid)
                 exact, is_finest = exponent <= grid, exponent == top - _BITS
             counts = _matching.counted(weights.ravel(), exponent).reshape(weights.shape)
-        kernel = _matching.Matcher(self._graph.capacity, counts)
-        self._kernel, self._exponent, self._exact, self._is_finest = (
-            kernel,
-            exponent,
-            exact,
-            is_finest,
-        )
-        self._room = self._graph.capacity
+        kernel = _matching.matcher(self._graph.capacity, counts)
+        self._kernel, self._room = kernel, self._graph.capacity
+        self._heaviest = _matching.matcher_heaviest(kernel)
+        self._exponent, self._exact, self._is_finest = exponent, exact, is_finest
