@@ -1,9 +1,10 @@
 """The heaviest matching of a graph that changes: solved again from where it was."""
 
+import copy
 import math
 from bisect import insort
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -172,6 +173,24 @@ class Matcher:
             answer = Answer(mate[:n], certificate, 0, not self._exact)
             self._found = matching_of(self._graph, answer, certificate=True)
         return self._found
+
+    def copy(self) -> Self:
+        """An independent matcher of the same graph, for what-if questions.
+
+        O(n^2), and a solution from scratch when it is asked for one.
+        """
+        branch = type(self).__new__(type(self))
+        branch._graph, branch._vacant = copy.deepcopy(self._graph), self._vacant.copy()
+        branch._found = None
+        branch._start_over(fine=not self._exact or self._is_finest)
+        return branch
+
+    def check(self) -> None:
+        """Prove the answer for the graph as it is now.
+
+        :raises CertificateError: it fails, which would be a defect of the library.
+        """
+        self.solve().verify()
 
     # --- what comes in
 
