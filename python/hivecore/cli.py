@@ -1,4 +1,4 @@
-"""The `hivecore` command: `replay` traces, a `demo` on a generated one, and `sweep` over many."""
+"""The `hivecore` command: `replay`, `sweep` and `demo` for tenants, `jobs` for training jobs."""
 
 import argparse
 import json
@@ -14,8 +14,10 @@ from typing import Any, NoReturn
 
 from hivecore.sim import POLICIES, Replay, Workload, findings, own_nodes, replay, sweep
 from hivecore.sim.plots import save_plots
+from hivecore.sim.preemptive import JOB_POLICIES, Jobs, job_figures, schedule
+from hivecore.sim.preemptive.report import jobs_table, jobs_to_json
 from hivecore.sim.report import notes, sweep_table, sweep_to_json, table, to_json
-from hivecore.traces import FORMATS, Trace, generate, load, load_virtual_clusters
+from hivecore.traces import FORMATS, Trace, generate, load, load_training, load_virtual_clusters
 
 __all__ = ["main"]
 
@@ -78,6 +80,20 @@ def _parser() -> argparse.ArgumentParser:
     _add_opportunistic(one)
     one.add_argument("--json", type=Path, metavar="FILE", help="write all figures as JSON")
     one.add_argument("--plots", type=Path, metavar="DIR", help="write plots as PNG files")
+
+    jobs = commands.add_parser(
+        "jobs",
+        help="run training jobs under policies that preempt and interleave",
+        description="Runs the training jobs of a trace in Muri's format under policies that stop "
+        "and restart jobs, or let several share GPUs, and reports completion times.",
+    )
+    jobs.set_defaults(run=_jobs)
+    jobs.add_argument("trace", type=Path, metavar="TRACE", help="trace file, .gz is unpacked")
+    jobs.add_argument("--policies", choices=JOB_POLICIES, nargs="+", default=list(JOB_POLICIES))
+    jobs.add_argument(
+        "--nodes", type=_count, default=8, metavar="N", help="of 8 GPUs each (default 8)"
+    )
+    jobs.add_argument("--json", type=Path, metavar="FILE", help="write all figures as JSON")
 
     demo = commands.add_parser("demo", help="replay a generated trace that shows the anomaly")
     demo.set_defaults(run=_demo)
@@ -178,6 +194,21 @@ def _replay(arguments: argparse.Namespace) -> None:
     _report(result, configuration, watch, arguments.json, arguments.plots)
 
 
+def _jobs(arguments: argparse.Namespace) -> None:
+    watch = _Watch()
+    with watch("read"):
+        jobs = Jobs.of(load_training(arguments.trace))
+    figures = {}
+    for policy in arguments.policies:
+        with watch(policy):
+            figures[policy] = job_figures(jobs, schedule(jobs, policy, arguments.nodes))
+    _print(jobs_table(figures))
+    if arguments.json:
+        configuration = {"trace": arguments.trace.name, "nodes": arguments.nodes}
+        _write_json(arguments.json, jobs_to_json(figures, configuration, watch.seconds))
+    _print_times(watch)
+
+
 def _demo(arguments: argparse.Namespace) -> None:
     watch = _Watch()
     with watch("generate"):
@@ -269,6 +300,10 @@ def _report(
                 print(f"wrote {path}")
     if json_file:
         _write_json(json_file, to_json(result, configuration, watch.seconds))
+    _print_times(watch)
+
+
+def _print_times(watch: _Watch) -> None:
     steps = ", ".join(f"{step} {seconds:.2f} s" for step, seconds in watch.seconds.items())
     print(f"Time: {steps}.")
 

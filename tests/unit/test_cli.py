@@ -142,3 +142,17 @@ def test_missing_libraries_are_named_with_the_way_to_get_them(monkeypatch, trace
     monkeypatch.setattr(cli, "find_spec", lambda name: None if name == "rich" else object())
     assert cli.main(["replay", str(trace), "--format", "csv"]) == 1
     assert capsys.readouterr().err == ("hivecore replay needs rich: pip install 'hivecore[sim]'\n")
+
+
+def test_jobs_reports_completion_times(tmp_path, capsys):
+    trace, out = tmp_path / "jobs.csv", tmp_path / "out.json"
+    times = "submit_time,duration,iteration_time,resource_time_0,resource_time_1,resource_time_2"
+    rows = [f"{job},bert,8,1000,0,192000,192,0.5,167,59" for job in range(12)]
+    trace.write_text("\n".join([f"job_id,model_name,num_gpu,iterations,{times}", *rows]))
+    policies = ["--policies", "fifo", "muri-s", "--nodes", "2"]
+    assert cli.main(["jobs", str(trace), *policies, "--json", str(out)]) == 0
+    printed = capsys.readouterr().out
+    assert "muri-s" in printed and "srtf" not in printed
+    data = json.loads(out.read_text())
+    assert data["configuration"] == {"trace": "jobs.csv", "nodes": 2}
+    assert data["policies"]["fifo"]["makespan"] == pytest.approx(6 * 192 * 1.015)

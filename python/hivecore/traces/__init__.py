@@ -9,14 +9,17 @@ from hivecore.traces.formats import FORMATS, load
 from hivecore.traces.plain import save_csv
 from hivecore.traces.synthetic import generate
 from hivecore.traces.trace import Trace
+from hivecore.traces.training import TrainingTrace, load_training
 from hivecore.traces.virtual_clusters import load_virtual_clusters
 
 __all__ = [
     "FORMATS",
     "Trace",
     "TraceFormatError",
+    "TrainingTrace",
     "generate",
     "load",
+    "load_training",
     "load_virtual_clusters",
     "save_csv",
 ]

@@ -1,0 +1,22 @@
+"""Training jobs under policies that stop and restart them, or let several share GPUs.
+
+`schedule` runs jobs on nodes of 8 GPUs under FIFO, SRTF, SRSF, Tiresias, Muri-S or Muri-L, by the
+rules of the simulator that Muri's authors published, and to its last digit where `MuriOptions`
+names its matching. `job_figures` turns the outcome into completion times.
+"""
+
+from hivecore.sim.preemptive.events import Outcome
+from hivecore.sim.preemptive.jobs import Jobs
+from hivecore.sim.preemptive.metrics import JobFigures, job_figures
+from hivecore.sim.preemptive.muri import MuriOptions
+from hivecore.sim.preemptive.schedule import JOB_POLICIES, schedule
+
+__all__ = [
+    "JOB_POLICIES",
+    "JobFigures",
+    "Jobs",
+    "MuriOptions",
+    "Outcome",
+    "job_figures",
+    "schedule",
+]

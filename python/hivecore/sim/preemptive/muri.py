@@ -1,0 +1,169 @@
+"""Muri (SIGCOMM'22): groups of jobs that share GPUs, each on another resource at a time.
+
+At each event the first jobs in order of priority become candidates, up to a group's worth of jobs
+for each set of GPUs. Candidates that need equally many GPUs are grouped (`grouping`), and then the
+groups are placed, the largest first. Muri-S goes by remaining service (the GPU time that a job
+would still need alone), Muri-L by attained service.
+"""
+
+from dataclasses import dataclass
+from functools import partial
+
+from hivecore.sim.preemptive.grouping import (
+    Bucket,
+    Grouping,
+    Matched,
+    Matcher,
+    exact_matching,
+    group_neighbours,
+)
+from hivecore.sim.preemptive.interleaving import (
+    INTERFERENCE,
+    INTERFERENCE_UNMATCHED,
+    IterationTimes,
+)
+from hivecore.sim.preemptive.jobs import Jobs
+from hivecore.sim.preemptive.placement import idle_nodes, place
+from hivecore.sim.workload import GPUS_PER_NODE
+
+__all__ = ["Muri", "MuriOptions"]
+
+_Group = list[int]
+
+
+@dataclass(frozen=True, slots=True)
+class MuriOptions:
+    """How Muri makes groups.
+
+    :param largest: jobs in a group at most, 1 to 4.
+    :param autopack: split the groups that take longer than their jobs one after another.
+    :param worst_order: let the jobs of a group go in the worst order, to see what order is worth.
+    :param matching: match jobs; otherwise neighbours in order of priority form groups.
+    :param interference: whether jobs that share GPUs slow each other down.
+    :param matcher: finds matchings; `hivecore.reference.muri_matching` repeats published figures.
+    :raises ValueError: another number of jobs.
+    """
+
+    largest: int = 4
+    autopack: bool = True
+    worst_order: bool = False
+    matching: bool = True
+    interference: bool = True
+    matcher: Matcher = exact_matching
+
+    def __post_init__(self) -> None:
+        if not 1 <= self.largest <= 4:
+            raise ValueError(f"largest must be from 1 to 4, not {self.largest}")
+
+
+class Muri:
+    """The policy for `events.run`.
+
+    :param jobs: the jobs.
+    :param nodes: of 8 GPUs each.
+    :param by_attained: Muri-L, not Muri-S.
+    :param options: how groups are made.
+    """
+
+    same_event = 1e-4
+
+    def __init__(self, jobs: Jobs, nodes: int, by_attained: bool, options: MuriOptions) -> None:
+        self.pace = list(jobs.solo)
+        self.overhead = list(jobs.restart)
+        self._jobs = jobs
+        self._nodes = nodes
+        self._by_attained = by_attained
+        self._largest = options.largest
+        self._autopack = options.autopack
+        factors = INTERFERENCE if options.matching else INTERFERENCE_UNMATCHED
+        factors = factors if options.interference else {}
+        self._best = IterationTimes(jobs.stages, jobs.solo, False, factors)
+        self._times = (
+            IterationTimes(jobs.stages, jobs.solo, True, factors)
+            if options.worst_order
+            else self._best
+        )
+        self._group: Grouping = (
+            Matched(jobs.stages, self._times, options.largest, options.matcher)
+            if options.matching
+            else partial(group_neighbours, options.largest)
+        )
+
+    def first_key(self, job: int) -> float:
+        """Return the service that the trace expects, or none attained."""
+        return 0.0 if self._by_attained else self._jobs.duration[job] * self._jobs.gpus[job]
+
+    def key(self, job: int, remaining: float, attained: float) -> float:
+        """Return the attained service in full, or what is left as if the job were alone."""
+        service = attained if self._by_attained else remaining * self._jobs.solo[job]
+        return service * self._jobs.gpus[job]
+
+    def choose(self, order: list[int], key: list[float]) -> list[int]:
+        """Return the jobs of the groups that get GPUs; leaves `order` sorted by GPUs."""
+        gpus = self._jobs.gpus
+        buckets = self._candidates(order)
+        grouped = self._group(buckets, GPUS_PER_NODE * self._nodes)
+        groups = [group for bucket in grouped for group in bucket]
+        if self._autopack:
+            groups = self._admit(self._unpack(groups), key)
+        group_of = {job: group for group in groups for job in group}
+
+        order.sort(key=gpus.__getitem__, reverse=True)
+        free = idle_nodes(self._nodes)
+        placed: dict[int, bool] = {}
+        chosen = []
+        for job in order:
+            group = group_of.get(job)
+            if group is None:
+                continue
+            if group[0] not in placed:
+                placed[group[0]] = place(free, gpus[job])
+                if placed[group[0]]:
+                    self._start(group)
+            if placed[group[0]]:
+                chosen.append(job)
+        return chosen
+
+    def _candidates(self, order: list[int]) -> list[Bucket]:
+        """Return the first jobs of each bucket; buckets in the order of their first jobs."""
+        gpus = self._jobs.gpus
+        buckets: dict[int, list[int]] = {}
+        rank: list[int] = []
+        for job in order:
+            bucket = buckets.setdefault(gpus[job], [])
+            rank.append(len(bucket))
+            bucket.append(job)
+        marked = dict.fromkeys(buckets, 0)
+        free = idle_nodes(self._nodes)
+        left = sum(free)
+        for job, place_in_bucket in zip(order, rank, strict=True):
+            size = gpus[job]
+            if place_in_bucket >= marked[size] and size <= left and place(free, size):
+                marked[size] = place_in_bucket + self._largest
+                left -= size
+                if not left:
+                    break
+        return [Bucket(size, jobs[: marked[size]]) for size, jobs in buckets.items()]
+
+    def _unpack(self, groups: list[_Group]) -> list[_Group]:
+        """Split the groups that take longer than their jobs one after another."""
+        solo, kept = self._jobs.solo, []
+        for group in groups:
+            if self._best.of(group) > sum(solo[job] for job in group):
+                kept += [[job] for job in group]
+            else:
+                kept.append(group)
+        return kept
+
+    def _admit(self, groups: list[_Group], key: list[float]) -> list[_Group]:
+        """Return the groups that fit when they are placed in order of their most urgent jobs."""
+        free = idle_nodes(self._nodes)
+        urgent_first = sorted(groups, key=lambda group: min(key[job] for job in group))
+        return [group for group in urgent_first if place(free, self._jobs.gpus[group[0]])]
+
+    def _start(self, group: _Group) -> None:
+        pace = self._times.of(group)
+        overhead = sum(self._jobs.restart[job] for job in group)
+        for job in group:
+            self.pace[job] = pace
+            self.overhead[job] = overhead

@@ -1,0 +1,63 @@
+"""Outcomes of training jobs as a table for people and as JSON for programs."""
+
+from collections.abc import Mapping
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Any
+
+from hivecore.sim.preemptive.metrics import JobFigures
+
+if TYPE_CHECKING:
+    from rich.table import Table
+
+__all__ = ["jobs_table", "jobs_to_json"]
+
+_SCHEMA = "hivecore.jobs/1"
+
+
+def jobs_table(figures: Mapping[str, JobFigures]) -> "Table":
+    """Return a Rich table with a row per policy, times in seconds.
+
+    :param figures: by policy.
+
+    >>> jobs_table({"srtf": JobFigures(10.0, 20.0, 30.0, 5.0, 1, 7)}).row_count
+    1
+    """
+    from rich.box import SIMPLE_HEAD
+    from rich.table import Table
+
+    grid = Table(
+        title="Training jobs, times in seconds",
+        caption="completion: from submission to end; queueing: without GPUs",
+        box=SIMPLE_HEAD,
+    )
+    headings = ("mean\ncompletion", "p99\ncompletion", "makespan", "mean\nqueueing")
+    grid.add_column("policy")
+    for heading in (*headings, "preemp-\ntions"):
+        grid.add_column(heading, justify="right", no_wrap=True)
+    for policy, one in figures.items():
+        times = (one.mean_completion, one.p99_completion, one.makespan, one.mean_queueing)
+        grid.add_row(policy, *(f"{time:,.0f}" for time in times), f"{one.preemptions:,}")
+    return grid
+
+
+def jobs_to_json(
+    figures: Mapping[str, JobFigures],
+    configuration: Mapping[str, Any],
+    runtime_seconds: Mapping[str, float],
+) -> dict[str, Any]:
+    """Return the figures as plain data for `json.dump`; times are in seconds.
+
+    :param figures: by policy.
+    :param configuration: how they were asked for, stored as it is.
+    :param runtime_seconds: how long the steps took; all else is equal for equal inputs.
+
+    >>> found = jobs_to_json({"srtf": JobFigures(10.0, 20.0, 30.0, 5.0, 1, 7)}, {}, {})
+    >>> found["policies"]["srtf"]["makespan"]
+    30.0
+    """
+    return {
+        "schema": _SCHEMA,
+        "configuration": dict(configuration),
+        "policies": {policy: asdict(one) for policy, one in figures.items()},
+        "runtime_seconds": dict(runtime_seconds),
+    }

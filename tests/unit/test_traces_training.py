@@ -1,0 +1,53 @@
+import pytest
+
+from hivecore.sim.preemptive import Jobs
+from hivecore.traces import TraceFormatError, load_training
+
+HEADER = (
+    "job_id,num_gpu,submit_time,iterations,model_name,batch_size,duration,interval,"
+    "iteration_time,resource_time_0,resource_time_1,resource_time_2,priority"
+)
+ROWS = ["a,8,5000,1000,vgg16,32,999000,0,200,82,75,66,0", "b,3,0,10,llama,1,3000,0,300,0.5,1,0,1"]
+
+
+@pytest.fixture
+def trace(tmp_path):
+    def write(*rows):
+        path = tmp_path / "jobs.csv"
+        path.write_text("\n".join([HEADER, *rows]))
+        return path
+
+    return write
+
+
+def test_jobs_are_sorted_by_submission_and_keep_their_own_duration(trace):
+    found = load_training(trace(*ROWS))
+    assert found.job_id.tolist() == ["b", "a"]
+    assert (found.submit.tolist(), found.duration.tolist()) == ([0.0, 5.0], [3.0, 999.0])
+
+
+def test_alone_an_iteration_takes_a_little_longer_than_profiled(trace):
+    jobs = Jobs.of(load_training(trace(*ROWS)))
+    assert jobs.solo == [300 * 1.015 / 1000, 200 * 1.015 / 1000]
+    assert jobs.stages[1] == (0.082, 0.075, 0.066)
+
+
+def test_restarts_cost_what_the_table_says(trace):
+    loaded = load_training(trace(*ROWS))
+    assert Jobs.of(loaded).restart == [10.0, 9.0]
+    assert Jobs.of(loaded, restart_costs=False).restart == [0.0, 0.0]
+
+
+@pytest.mark.parametrize(
+    ("row", "says"),
+    [
+        ("c,0,0,1,bert,1,1,0,1,1,1,1,0", "gpus must be positive, not as of job c"),
+        ("c,1,0,0,bert,1,1,0,1,1,1,1,0", "iterations must be positive, not as of job c"),
+        ("c,1,0,1,bert,1,1,0,0,1,1,1,0", "iteration_ms must be positive, not as of job c"),
+        ("c,1,0,1,bert,1,1,0,1,0,0,0,0", "stages_ms must be positive, not as of job c"),
+        ("c,1,0,1,bert,1,1,0,1,-1,0,0,0", "field 'resource_time_0': '-1' is not a finite number"),
+    ],
+)
+def test_a_job_that_could_not_run_is_named(trace, row, says):
+    with pytest.raises(TraceFormatError, match=says):
+        load_training(trace(*ROWS, row))
