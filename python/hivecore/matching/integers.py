@@ -8,12 +8,13 @@ taken as multiples of it and nothing is lost. Otherwise they are rounded to the 
 import math
 from typing import NamedTuple, Self
 
-__all__ = ["LIMIT", "Extent", "Integers"]
+__all__ = ["FLOAT_BITS", "LIMIT", "Extent", "Integers", "finest_exponent"]
 
 LIMIT = 2**59
 """The largest magnitude of a weight that the kernel takes."""
 
-_BITS = 58
+FLOAT_BITS = 58
+"""Of the heaviest float in integers, at most."""
 
 
 class Extent(NamedTuple):
@@ -52,10 +53,15 @@ class Integers(NamedTuple):
             _check_integers(low, high, widest)
             return cls(0, True, low, high)
         # The coarsest grid that holds them all: small numbers leave room for an offset.
-        exponent = max(grid, math.frexp(max(-low, high))[1] - _BITS)
+        exponent = max(grid, finest_exponent(low, high))
         while _point(high, exponent) - _point(low, exponent) > widest:
             exponent += 1
         return cls(exponent, exponent <= grid, _point(low, exponent), _point(high, exponent))
+
+
+def finest_exponent(low: float, high: float) -> int:
+    """Of the finest grid on which floats from low to high have `FLOAT_BITS` bits at most."""
+    return math.frexp(max(-low, high))[1] - FLOAT_BITS
 
 
 def _check_integers(low: int, high: int, widest: int) -> None:

@@ -14,15 +14,14 @@ from hivecore._arguments import as_int
 from hivecore.matching.certificate import Certificate
 from hivecore.matching.changing import ChangingGraph
 from hivecore.matching.graph import Int64
-from hivecore.matching.integers import LIMIT, Integers
+from hivecore.matching.integers import LIMIT, Integers, finest_exponent
 from hivecore.matching.kernel import Answer, matching_of
 from hivecore.matching.read import check_dtype, read_graph
 from hivecore.matching.result import Matching
 
 __all__ = ["Matcher"]
 
-_BITS = 58  # of the heaviest float, at most
-_FINE = 56  # of it, at least, once the grid has been too coarse
+_SPARE_BITS = 2  # for heavier floats, once the grid has been too coarse
 
 
 class Matcher:
@@ -33,10 +32,10 @@ class Matcher:
     :raises TypeError, ValueError: as `max_weight_matching`; no argument changes anything then.
 
     Vertices keep their numbers. A change costs O(n) and `solve` what it reaches: duals, pairs and
-    blossoms stay as they are where they still hold. Changes may be batched; a vertex that leaves
-    together with one that comes is cheaper than either alone. Memory: 12 to 16 bytes per pair of
-    vertices, also of sparse graphs. To be used by one thread at a time. Source: the invariants of
-    Edmonds (1965); for assignments Mills-Tettey, Stentz and Dias (CMU-RI-TR-07-27, 2007).
+    blossoms stay as they are where they still hold. Changes may be batched. Memory: 12 to 16 bytes
+    per entry of an (n, n) array, also for sparse graphs. To be used by one thread at a time.
+    Source: the invariants of Edmonds (1965); for assignments Mills-Tettey, Stentz and Dias
+    (CMU-RI-TR-07-27, 2007).
 
     >>> import numpy as np
     >>> matcher = Matcher(np.array([[0.0, 0.9, 0.5], [0.9, 0.0, 0.7], [0.5, 0.7, 0.0]]))
@@ -146,9 +145,9 @@ class Matcher:
             value = np.asarray(graph.nothing, dtype=graph.weights.dtype)
         else:
             value = self._as_weights(given, "weight")
-        before = graph.row(u)[v]
         counts = self._counts(value.reshape(1))
         if counts is None:
+            before = graph.row(u)[v]
             graph.set_edge(u, v, value.item())
             self._refine_or(lambda: graph.set_edge(u, v, before))
         else:
@@ -256,7 +255,7 @@ class Matcher:
         if high >= low:
             if math.isinf(low) or math.isinf(high):
                 raise ValueError("a weight is infinite")
-            if math.frexp(max(-low, high))[1] - _BITS > self._exponent:
+            if finest_exponent(low, high) > self._exponent:
                 return None
         exact = _matching.counted_exactly(weights, self._exponent, heaviest)
         if exact is not None:
@@ -281,7 +280,7 @@ class Matcher:
         low, high, grid = _matching.extent_of(self._graph.all().ravel())
         if high < low or self._exponent <= grid:
             self._exact = True
-        elif math.frexp(max(-low, high))[1] - _BITS < self._exponent:
+        elif finest_exponent(low, high) < self._exponent:
             self._start_over(fine=True)
 
     def _start_over(self, *, fine: bool) -> None:
@@ -295,9 +294,9 @@ class Matcher:
         if not self._graph.integral:
             low, high, grid = _matching.extent_of(weights.ravel())
             if high >= low:
-                top = math.frexp(max(-low, high))[1]
-                exponent = max(top - _BITS, min(grid, top - _FINE) if fine else grid)
-                exact, is_finest = exponent <= grid, exponent == top - _BITS
+                finest = finest_exponent(low, high)
+                exponent = max(finest, min(grid, finest + _SPARE_BITS) if fine else grid)
+                exact, is_finest = exponent <= grid, exponent == finest
             counts = _matching.counted(weights.ravel(), exponent).reshape(weights.shape)
         kernel = _matching.matcher(self._graph.capacity, counts)
         self._kernel, self._room = kernel, self._graph.capacity

@@ -24,7 +24,7 @@ from hivecore.matching.read import read_graph
 from hivecore.matching.result import Matching
 from hivecore.matching.warm import as_initial
 
-__all__ = ["matching_of", "max_weight_matching", "min_weight_matching"]
+__all__ = ["max_weight_matching", "min_weight_matching"]
 
 _FOREVER = 1e9  # seconds
 
@@ -85,17 +85,8 @@ def max_weight_matching(
     >>> max_weight_matching((4, edges, [7, 9, 3]), initial=first).pairs.tolist()
     [[0, 1], [2, 3]]
     """
-    started = time.monotonic()
-    read, extent = read_graph(graph, lightest=False)
-    problem = Problem(
-        read,
-        1,
-        max_cardinality or perfect,
-        _as_threads(threads),
-        started + _as_seconds(time_limit),
-        as_initial(initial, read.n),
-    )
-    return _best(problem, extent, perfect, certificate)
+    most_edges = max_cardinality or perfect
+    return _best(graph, 1, most_edges, perfect, certificate, threads, time_limit, initial)
 
 
 def min_weight_matching(
@@ -122,21 +113,7 @@ def min_weight_matching(
     Traceback (most recent call last):
     hivecore.errors.NoPerfectMatchingError: the component of vertex 0 has 3 vertices, an odd number
     """
-    started = time.monotonic()
-    read, extent = read_graph(graph, lightest=True)
-    problem = Problem(
-        read,
-        -1,
-        True,
-        _as_threads(threads),
-        started + _as_seconds(time_limit),
-        as_initial(initial, read.n),
-    )
-    return _best(problem, extent, perfect, certificate)
-
-
-def _as_threads(threads: Any) -> int:
-    return as_int(threads, "threads", 1, 2**31 - 1)
+    return _best(graph, -1, True, perfect, certificate, threads, time_limit, initial)
 
 
 def _as_seconds(time_limit: Any) -> float:
@@ -150,13 +127,32 @@ def _as_seconds(time_limit: Any) -> float:
     return seconds
 
 
-def _best(problem: Problem, extent: Extent, perfect: bool, certificate: bool) -> Matching:
+def _best(
+    graph: Any,
+    sense: int,
+    most_edges: bool,
+    perfect: bool,
+    certificate: bool,
+    threads: int,
+    time_limit: float | None,
+    initial: Matching | None,
+) -> Matching:
+    started = time.monotonic()
+    read, extent = read_graph(graph, lightest=sense < 0)
+    problem = Problem(
+        read,
+        sense,
+        most_edges,
+        as_int(threads, "threads", 1, 2**31 - 1),
+        started + _as_seconds(time_limit),
+        as_initial(initial, read.n),
+    )
     answer = _solve(problem, extent) if extent.edges else nothing(problem)
-    if perfect and 2 * answer.cardinality < problem.graph.n:
+    if perfect and 2 * answer.cardinality < read.n:
         if answer.excess:
             raise TimeoutError("time_limit was reached before a perfect matching was found")
         raise no_perfect_matching(problem, answer.certificate.exponent)
-    return matching_of(problem.graph, answer, certificate=certificate)
+    return matching_of(read, answer, certificate=certificate)
 
 
 def _solve(problem: Problem, extent: Extent) -> Answer:

@@ -57,16 +57,7 @@ class Adjacency {
         }
     }
 
-    // The same graph, vertex order[i] having the number i.
-    Adjacency renumbered(std::span<const Node> order) const {
-        std::vector<Node> number(order.size());
-        for (std::size_t i = 0; i < order.size(); ++i) {
-            number[order[i]] = static_cast<Node>(i);
-        }
-        return part(order, number);
-    }
-
-    // Some vertices that have no edge to others, vertices[i] having the number i.
+    // Some vertices that have no edge to others, or all, vertices[i] having the number i.
     Adjacency part(std::span<const Node> vertices, std::span<const Node> number) const {
         std::int64_t edges_inside = 0;
         for (const Node v : vertices) {

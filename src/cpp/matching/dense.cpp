@@ -8,7 +8,6 @@
 #include <variant>
 
 #include "matching/deadline.hpp"
-#include "matching/dense.hpp"
 #include "matching/dense_input.hpp"
 #include "matching/dense_start.hpp"
 #include "matching/leftover.hpp"

@@ -24,8 +24,8 @@ bool is_spread(const Matrix<T>& matrix) {
     return Core<T>(probe).run(never);
 }
 
-template <class T, class Start>
-void hand_over(Start& start, Search<Dense<T>>& search) {
+template <class T, class Half>
+void hand_over(Half& start, Search<Dense<T>>& search) {
     start.open_cycles();
     for (Node v = 0; v < search.n; ++v) {
         search.set_dual(v, static_cast<T>(start.dual(v)));

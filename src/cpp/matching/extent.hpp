@@ -94,7 +94,7 @@ class Survey {
     T step_[kLanes];  // the least power of two that occurs in a weight
 };
 
-// Of a list that is not empty.
+// Of a list; low is above high if all are NaN, and all is 0 if it is empty.
 Extent extent_of(const Numbers& weights);
 
 }  // namespace hivecore::matching

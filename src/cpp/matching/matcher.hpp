@@ -16,8 +16,8 @@ class Matcher {
   public:
     virtual ~Matcher() = default;
 
-    // Weights of v and every vertex, v itself aside. Throws std::invalid_argument, and changes
-    // nothing, if one is above heaviest(). O(n).
+    // Weights of v and every vertex; that of v itself counts for nothing. Throws
+    // std::invalid_argument, and changes nothing, if any is above heaviest(). O(n).
     virtual void set_row(Node v, std::span<const std::int64_t> weights) = 0;
 
     // Of one edge. O(1), O(n) if it matters to the matching.

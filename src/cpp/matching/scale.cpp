@@ -38,12 +38,10 @@ std::optional<std::vector<std::int64_t>> counted_exactly(std::span<const double>
     const Scale scale{exponent, 1, 0, heaviest};
     check(scale);
     const Counter<double> count(scale);
-    const double factor = std::ldexp(1.0, -(exponent / 2));
-    const double factor_too = std::ldexp(1.0, exponent / 2 - exponent);
     std::vector<std::int64_t> counts(weights.size());
     for (std::size_t i = 0; i < weights.size(); ++i) {
         counts[i] = count(weights[i]);
-        const bool exact = static_cast<double>(counts[i]) == weights[i] * factor * factor_too &&
+        const bool exact = static_cast<double>(counts[i]) == count.scaled(weights[i]) &&
                            (counts[i] != 0 || weights[i] == 0);  // not by underflow
         if (counts[i] > heaviest || !(exact || counts[i] == kNothing)) {
             return std::nullopt;

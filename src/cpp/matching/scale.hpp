@@ -62,9 +62,14 @@ class Counter {
           factor_(static_cast<double>(sense_) * std::ldexp(1.0, -(scale.exponent / 2))),
           factor_too_(std::ldexp(1.0, scale.exponent / 2 - scale.exponent)) {}
 
+    // Of a float what it counts before it is rounded and offset.
+    HIVECORE_INLINE double scaled(T weight) const {
+        return static_cast<double>(weight) * factor_ * factor_too_;
+    }
+
     HIVECORE_INLINE std::int64_t operator()(T weight) const {
         if constexpr (std::is_floating_point_v<T>) {
-            const double value = static_cast<double>(weight) * factor_ * factor_too_;
+            const double value = scaled(weight);
             const bool fits = std::fabs(value) <= static_cast<double>(kMaxWeight);
             const std::int64_t count = nearest(fits ? value : 0.0) + offset_;
             return fits ? count : weight != weight ? kNothing : kNotCountable;

@@ -113,11 +113,7 @@ class Sparse {
 template <class Weight>
 Matching finish_in_order(const Adjacency<Weight>& graph,
                          const Fractional<SparseScan<Weight>>& start, std::span<const Node> order,
-                         Deadline& deadline) {
-    std::vector<Node> number(order.size());
-    for (std::size_t i = 0; i < order.size(); ++i) {
-        number[order[i]] = static_cast<Node>(i);
-    }
+                         std::span<const Node> number, Deadline& deadline) {
     Sparse<Weight> engine(graph);
     Search<Sparse<Weight>> search(graph.vertices(), engine);
     const auto original = [&](Node v) { return order.empty() ? v : order[v]; };
@@ -150,10 +146,14 @@ Matching finish(const Adjacency<Weight>& graph, Fractional<SparseScan<Weight>>& 
     const Node cycles = start.open_cycles();
     // Where many long searches follow, they are to find what they need in the cache.
     if (graph.vertices() < kInCache || cycles < graph.vertices() / 64) {
-        return finish_in_order(graph, start, {}, deadline);
+        return finish_in_order(graph, start, {}, {}, deadline);
     }
     const std::vector<Node> order = breadth_first_order(graph);
-    Matching found = finish_in_order(graph.renumbered(order), start, order, deadline);
+    std::vector<Node> number(order.size());
+    for (std::size_t i = 0; i < order.size(); ++i) {
+        number[order[i]] = static_cast<Node>(i);
+    }
+    Matching found = finish_in_order(graph.part(order, number), start, order, number, deadline);
     for (auto& mate : found.mate) {
         mate = mate < 0 ? mate : order[mate];
     }
