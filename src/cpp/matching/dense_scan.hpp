@@ -1,15 +1,12 @@
-// The half-integral phase on a row-major matrix: one pass over a row per new + vertex, one over all
-// vertices per point in time at which some get tight.
+// The half-integral phase on a row-major matrix.
 #pragma once
 
-#include <algorithm>
-#include <cstdint>
 #include <vector>
 
 #include "matching/fractional.hpp"
 #include "matching/matching.hpp"
 #include "matching/matrix.hpp"
-#include "matching/row_kernels.hpp"
+#include "matching/tight_times.hpp"
 
 namespace hivecore::matching {
 
@@ -19,31 +16,15 @@ class DenseScan {
     using Value = T;
     using F = Fractional<DenseScan>;
 
-    explicit DenseScan(const Matrix<T>& matrix)
-        : n_(matrix.size()),
-          matrix_(matrix),
-          best_(n_),
-          from_(n_),
-          add_(n_),
-          half_(n_),
-          places_(n_),
-          kernels_(row_kernels<T>()) {}
+    explicit DenseScan(const Matrix<T>& matrix) : times_(matrix) {}
 
     void begin(F& f) {
-        std::fill(best_.begin(), best_.end(), F::kNever);
-        std::fill(half_.begin(), half_.end(), T{0});
-        for (Node v = 0; v < n_; ++v) {
-            add_[v] = f.dual(v);
-        }
+        times_.begin([&](Node v) { return f.dual(v); });
         due_.clear();
     }
     void end(F&) {}
 
-    void scan(F& f, Node u) {
-        add_[u] = f.at(u).y;
-        half_[u] = -1;
-        kernels_.relax(matrix_.row(u), add_[u], u, best_.data(), from_.data(), n_);
-    }
+    void scan(F& f, Node u) { times_.make_plus(u, f.at(u).y); }
 
     // The next matched vertex that gets tight before the search ends; -1: there is none.
     Node next(F& f) {
@@ -52,21 +33,20 @@ class DenseScan {
                 const Node v = due_.back();
                 due_.pop_back();
                 if (f.at(v).label == F::kNone) {
-                    f.at(v).from = static_cast<Node>(from_[v]);
-                    add_[v] = F::kNever;
+                    f.at(v).from = times_.from(v);
+                    times_.make_minus(v);
                     return v;
                 }
             }
-            const auto [time, count] =
-                kernels_.least(best_.data(), add_.data(), half_.data(), n_, places_.data());
+            const T time = times_.next_time();
             if (time >= f.end_time) {
                 return -1;
             }
             f.now = time;
-            for (std::int64_t i = 0; i < count; ++i) {
-                const auto v = static_cast<Node>(places_[i]);
-                if (half_[v] != 0 || f.mate(v) < 0) {
-                    f.end_by(time, static_cast<Node>(from_[v]), v);
+            for (const T place : times_.next_vertices()) {
+                const auto v = static_cast<Node>(place);
+                if (times_.is_plus(v) || f.mate(v) < 0) {
+                    f.end_by(time, times_.from(v), v);
                     return -1;
                 }
                 due_.push_back(v);
@@ -75,15 +55,8 @@ class DenseScan {
     }
 
   private:
-    Node n_;
-    const Matrix<T>& matrix_;
-    std::vector<T> best_;  // when a vertex gets tight, less add_
-    std::vector<T> from_;
-    std::vector<T> add_;   // to best_: the event time, doubled where half_ is set
-    std::vector<T> half_;  // all ones for + vertices
-    std::vector<T> places_;
+    TightTimes<T> times_;
     std::vector<Node> due_;
-    RowKernels<T> kernels_;
 };
 
 }  // namespace hivecore::matching
