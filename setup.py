@@ -22,6 +22,7 @@ from setuptools.command.build_ext import build_ext
 MODULES: dict[str, list[str]] = {
     "cells": [],
     "matching": [],
+    "interleaving": ["matching"],
 }
 
 SANITIZE = os.environ.get("HIVECORE_SANITIZE", "0") not in ("", "0")
@@ -33,6 +34,7 @@ OPTIONS = {
         "-std=c++20",
         "-pthread",
         "-fvisibility=hidden",
+        "-ffp-contract=off",  # the same sums on every processor
         "-Wall",
         "-Wextra",
         "-MMD",

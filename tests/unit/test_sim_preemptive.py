@@ -3,14 +3,15 @@ from itertools import combinations_with_replacement, permutations
 import numpy as np
 import pytest
 
+from hivecore.reference.muri_matching import muri_matching
 from hivecore.sim.preemptive import Jobs, MuriOptions, job_figures, schedule
 from hivecore.sim.preemptive.events import close, earliest_completion
-from hivecore.sim.preemptive.grouping import Bucket, Matched, exact_matching, group_neighbours
-from hivecore.sim.preemptive.interleaving import INTERFERENCE, IterationTimes, round_time
+from hivecore.sim.preemptive.grouping import Bucket, group_neighbours, matched_groups
+from hivecore.sim.preemptive.interleaving import INTERFERENCE, IterationTimes
 from hivecore.sim.preemptive.placement import place
 
 DATA, GPU, NET = (1.0, 0.0, 0.0), (0.0, 1.0, 0.0), (0.0, 0.0, 1.0)
-PAIR, QUAD = INTERFERENCE[2], INTERFERENCE[4]
+PAIR, QUAD = INTERFERENCE[1], INTERFERENCE[3]
 
 
 def jobs_of(*rows, stages=GPU, restart=0.0):
@@ -163,7 +164,7 @@ def test_jobs_on_different_resources_do_not_wait_for_each_other():
     assert times_of([DATA, GPU, NET]).of([0]) == 1.0
     assert times_of([DATA, GPU]).of([0, 1]) == 1.0 * PAIR
     assert times_of([GPU, GPU]).of([0, 1]) == 2.0 * PAIR
-    assert times_of([GPU, GPU], interference={}).of([0, 1]) == 2.0
+    assert times_of([GPU, GPU], interference=(1.0,) * 4).of([0, 1]) == 2.0
 
 
 def test_the_order_matters_only_to_the_choice_among_orders():
@@ -173,49 +174,45 @@ def test_the_order_matters_only_to_the_choice_among_orders():
         for group in combinations_with_replacement(range(3), jobs):
             assert len({times_of(stages).of(order) for order in permutations(group)}) == 1
             assert best.of(group) <= worst.of(group)
-    orders = {round_time([stages[job] for job in order]) for order in permutations(range(3))}
-    assert worst.of([0, 1, 2]) == max(orders) * INTERFERENCE[3]
+    assert worst.of([0, 1, 2]) == pytest.approx(2.2 * INTERFERENCE[2])
 
 
 # --- grouping ----------------------------------------------------------------------------------
 
 
-def grouped(mate, capacity, largest=2, gpus=8):
-    stages = [GPU] * len(mate)
-    rounds = Matched(stages, times_of(stages), largest, lambda weights: mate[: len(weights)])
-    return rounds([Bucket(gpus, list(range(len(mate))))], capacity)
-
-
-def test_a_pair_stands_where_its_second_node_stood():
-    assert grouped([2, 3, 0, 1], 16) == [[[0, 2], [1, 3]]]
-    assert grouped([3, 2, 1, 0], 16) == [[[1, 2], [0, 3]]]
+def grouped(mate, capacity, buckets=None):
+    """Groups of jobs 0, 1, ... by a matcher that always answers the same."""
+    stages = [GPU] * 8
+    group = matched_groups(stages, 2, False, (1.0,) * 4, lambda weights: mate[: len(weights)])
+    return group(buckets or [Bucket(8, list(range(len(mate))))], capacity)
 
 
 def test_pairs_are_merged_only_while_gpus_are_lacking():
-    assert grouped([2, 3, 0, 1], 24) == [[[0, 2], [1], [3]]]
-    assert grouped([1, 0, -1], 24) == [[[0], [1], [2]]]
+    assert grouped([2, 3, 0, 1], 16) == [[0, 2], [1, 3]]
+    assert grouped([2, 3, 0, 1], 24) == [[1], [0, 2], [3]]
+    assert grouped([1, 0, -1], 24) == [[0], [1], [2]]
 
 
-def test_a_matching_pairs_what_goes_together_and_a_second_round_makes_fours():
+@pytest.mark.parametrize("matcher", [None, muri_matching])
+def test_a_matching_pairs_what_goes_together_and_a_second_round_makes_fours(matcher):
     stages = [GPU, GPU, DATA, DATA]
-    pairs = Matched(stages, times_of(stages), 2, exact_matching)([Bucket(8, [0, 1, 2, 3])], 16)
-    assert sorted(sorted(stages[job] for job in pair) for pair in pairs[0]) == [[GPU, DATA]] * 2
-    fours = Matched(stages, times_of(stages), 4, exact_matching)([Bucket(8, [0, 1, 2, 3])], 8)
-    assert [len(group) for group in fours[0]] == [4]
+    bucket = Bucket(8, [0, 1, 2, 3])
+    pairs = matched_groups(stages, 2, False, INTERFERENCE, matcher)([bucket], 16)
+    assert sorted(sorted(stages[job] for job in pair) for pair in pairs) == [[GPU, DATA]] * 2
+    fours = matched_groups(stages, 4, False, INTERFERENCE, matcher)([bucket], 8)
+    assert [len(group) for group in fours] == [4]
 
 
 def test_demand_is_that_of_all_buckets():
-    stages = [GPU] * 4
-    mates = {0: [1, 0], 1: [1, 0]}
-    rounds = Matched(stages, times_of(stages), 2, lambda weights: mates[0][: len(weights)])
-    assert rounds([Bucket(4, [0, 1]), Bucket(8, [2, 3])], 16) == [[[0, 1]], [[2, 3]]]
-    assert rounds([Bucket(8, [2, 3]), Bucket(4, [0, 1])], 16) == [[[2, 3]], [[0], [1]]]
+    small, large = Bucket(4, [0, 1]), Bucket(8, [2, 3])
+    assert grouped([1, 0], 16, [small, large]) == [[0, 1], [2, 3]]
+    assert grouped([1, 0], 16, [large, small]) == [[2, 3], [0], [1]]
 
 
 def test_neighbours_that_are_not_needed_stay_alone_before_their_group():
     bucket = Bucket(8, [5, 6, 7, 8])
-    assert group_neighbours(4, [bucket], 16) == [[[8], [5, 6, 7]]]
-    assert group_neighbours(4, [bucket, Bucket(4, [1, 2])], 8) == [[[5, 6, 7, 8]], [[1, 2]]]
+    assert group_neighbours(4, [bucket], 16) == [[8], [5, 6, 7]]
+    assert group_neighbours(4, [bucket, Bucket(4, [1, 2])], 8) == [[5, 6, 7, 8], [1, 2]]
 
 
 # --- Muri --------------------------------------------------------------------------------------

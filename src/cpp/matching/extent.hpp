@@ -8,7 +8,7 @@
 #include <type_traits>
 #include <variant>
 
-#include "matching/cpu.hpp"
+#include "common/cpu.hpp"
 #include "matching/numbers.hpp"
 
 namespace hivecore::matching {

@@ -4,7 +4,7 @@
 
 #include <cstdint>
 
-#include "matching/cpu.hpp"
+#include "common/cpu.hpp"
 
 namespace hivecore::matching {
 

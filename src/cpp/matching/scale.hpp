@@ -10,7 +10,7 @@
 #include <type_traits>
 #include <vector>
 
-#include "matching/cpu.hpp"
+#include "common/cpu.hpp"
 #include "matching/numbers.hpp"
 
 namespace hivecore::matching {

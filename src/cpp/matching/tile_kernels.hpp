@@ -8,7 +8,7 @@
 #include <cstring>
 #include <type_traits>
 
-#include "matching/cpu.hpp"
+#include "common/cpu.hpp"
 #include "matching/extent.hpp"
 #include "matching/numbers.hpp"
 #include "matching/scale.hpp"

@@ -12,10 +12,9 @@ from functools import partial
 from hivecore.sim.preemptive.grouping import (
     Bucket,
     Grouping,
-    Matched,
     Matcher,
-    exact_matching,
     group_neighbours,
+    matched_groups,
 )
 from hivecore.sim.preemptive.interleaving import (
     INTERFERENCE,
@@ -40,7 +39,8 @@ class MuriOptions:
     :param worst_order: let the jobs of a group go in the worst order, to see what order is worth.
     :param matching: match jobs; otherwise neighbours in order of priority form groups.
     :param interference: whether jobs that share GPUs slow each other down.
-    :param matcher: finds matchings; `hivecore.reference.muri_matching` repeats published figures.
+    :param matcher: finds matchings in place of the native grouping, which is much faster;
+        `hivecore.reference.muri_matching` repeats published figures.
     :raises ValueError: another number of jobs.
     """
 
@@ -49,7 +49,7 @@ class MuriOptions:
     worst_order: bool = False
     matching: bool = True
     interference: bool = True
-    matcher: Matcher = exact_matching
+    matcher: Matcher | None = None
 
     def __post_init__(self) -> None:
         if not 1 <= self.largest <= 4:
@@ -76,18 +76,18 @@ class Muri:
         self._largest = options.largest
         self._autopack = options.autopack
         factors = INTERFERENCE if options.matching else INTERFERENCE_UNMATCHED
-        factors = factors if options.interference else {}
+        factors = factors if options.interference else (1.0,) * 4
         self._best = IterationTimes(jobs.stages, jobs.solo, False, factors)
         self._times = (
             IterationTimes(jobs.stages, jobs.solo, True, factors)
             if options.worst_order
             else self._best
         )
-        self._group: Grouping = (
-            Matched(jobs.stages, self._times, options.largest, options.matcher)
-            if options.matching
-            else partial(group_neighbours, options.largest)
-        )
+        self._group: Grouping = partial(group_neighbours, options.largest)
+        if options.matching:
+            self._group = matched_groups(
+                jobs.stages, options.largest, options.worst_order, factors, options.matcher
+            )
 
     def first_key(self, job: int) -> float:
         """Return the service that the trace expects, or none attained."""
@@ -102,8 +102,7 @@ class Muri:
         """Return the jobs of the groups that get GPUs; leaves `order` sorted by GPUs."""
         gpus = self._jobs.gpus
         buckets = self._candidates(order)
-        grouped = self._group(buckets, GPUS_PER_NODE * self._nodes)
-        groups = [group for bucket in grouped for group in bucket]
+        groups = self._group(buckets, GPUS_PER_NODE * self._nodes)
         if self._autopack:
             groups = self._admit(self._unpack(groups), key)
         group_of = {job: group for group in groups for job in group}

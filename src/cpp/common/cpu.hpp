@@ -13,7 +13,7 @@
 #define HIVECORE_INLINE inline
 #endif
 
-namespace hivecore::matching {
+namespace hivecore {
 
 #ifdef HIVECORE_X86
 inline bool detect_avx2() {
@@ -41,4 +41,4 @@ inline bool has_avx2() {
     return answer;
 }
 
-}  // namespace hivecore::matching
+}  // namespace hivecore

@@ -1,0 +1,143 @@
+"""Efficiencies and groups of jobs against the twin, NumPy, and Muri's own way of grouping.
+
+    python bench/bench_interleaving.py [--smoke] [--out DIR]
+
+Measured is CPU time, the least of some rounds in which the contenders take turns. All pairs: jobs
+of random stages on four resources, all different; NumPy once with arrays over all pairs, and once
+row by row over half of them, which stays in the cache. The twin is measured on fewer jobs and its
+time per pair taken. Answers are compared. Groups: jobs of one size that need four times the GPUs
+that there are, of eight profiles and of profiles all different; the twin matches as Muri's
+simulator does, in Python, and is measured once.
+"""
+
+from typing import Any
+
+import numpy as np
+from harness import command_line, cpu_seconds, save, take_turns
+
+from hivecore.interleaving import efficiencies, group_jobs
+from hivecore.reference import interleaving as twin
+from hivecore.reference.muri_matching import muri_matching
+
+RESOURCES = 4
+
+
+def over_all_pairs(jobs: np.ndarray) -> np.ndarray:
+    n, k = jobs.shape
+    best = np.full((n, n), np.inf)
+    for offset in range(1, k):
+        time = np.zeros((n, n))
+        for slot in range(k):
+            time += np.maximum(jobs[:, slot][:, None], jobs[:, (slot - offset) % k])
+        np.minimum(best, time, out=best)
+    busy = jobs.sum(axis=1)
+    return (busy[:, None] + busy) / (k * best)
+
+
+def row_by_row(jobs: np.ndarray) -> np.ndarray:
+    n, k = jobs.shape
+    stages, busy = np.ascontiguousarray(jobs.T), jobs.sum(axis=1)
+    found = np.empty((n, n))
+    for i in range(n):
+        best = np.full(n - i, np.inf)
+        for offset in range(1, k):
+            time = np.zeros(n - i)
+            for slot in range(k):
+                time += np.maximum(jobs[i, slot], stages[(slot - offset) % k, i:])
+            np.minimum(best, time, out=best)
+        found[i, i:] = found[i:, i] = (busy[i] + busy[i:]) / (k * best)
+    return found
+
+
+def pairs(n: int, sample: int, rounds: int) -> dict[str, Any]:
+    jobs = np.random.default_rng(0).random((n, RESOURCES))
+    few = [tuple(row) for row in jobs[:sample].tolist()]
+    found = efficiencies(jobs)
+    apart = ~np.eye(n, dtype=bool)
+    assert np.allclose(found[apart], over_all_pairs(jobs)[apart], rtol=1e-12, atol=0)
+    assert np.allclose(found[apart], row_by_row(jobs)[apart], rtol=1e-12, atol=0)
+    assert found[:sample, :sample].tolist() == twin.efficiencies(few)
+    seconds = take_turns(
+        {
+            "hivecore": lambda: cpu_seconds(lambda: efficiencies(jobs)),
+            "NumPy, all pairs": lambda: cpu_seconds(lambda: over_all_pairs(jobs)),
+            "NumPy, row by row": lambda: cpu_seconds(lambda: row_by_row(jobs)),
+        },
+        rounds,
+    )
+    of_sample = take_turns({"twin": lambda: cpu_seconds(lambda: twin.efficiencies(few))}, 2)
+    seconds["twin"] = of_sample["twin"] * (n / sample) ** 2
+    show(f"pairs of {n}", seconds)
+    return {"jobs": n, "resources": RESOURCES, "twin_jobs": sample, "seconds": seconds}
+
+
+def lists(n: int, size: int, rounds: int) -> dict[str, Any]:
+    rng = np.random.default_rng(1)
+    jobs = rng.random((200, size))
+    groups = rng.permuted(np.tile(np.arange(200), (n, 1)), axis=1)[:, :size]
+    rows = [tuple(row) for row in jobs.tolist()]
+    sample = groups[: max(1, n // (20 if size <= RESOURCES else 1000))].tolist()
+    assert efficiencies(jobs, sample).tolist() == twin.efficiencies(rows, sample)
+    seconds = take_turns(
+        {"hivecore": lambda: cpu_seconds(lambda: efficiencies(jobs, groups))}, rounds
+    )
+    of_sample = take_turns(
+        {"twin": lambda: cpu_seconds(lambda: twin.efficiencies(rows, sample))}, 1
+    )
+    seconds["twin"] = of_sample["twin"] * n / len(sample)
+    show(f"{n} groups of {size}", seconds)
+    return {"groups": n, "size": size, "seconds": seconds}
+
+
+def grouping(n: int, profiles: int, model: str, limit: int, rounds: int) -> dict[str, Any]:
+    rng = np.random.default_rng(n)
+    kinds = rng.random((profiles, RESOURCES if model == "barrier" else 3))
+    jobs = kinds[np.arange(n) % profiles]
+    rows, gpus = [tuple(row) for row in jobs.tolist()], [1] * n
+    options: dict[str, Any] = {"model": model, "merge_order": "index"}
+    room = n // 4
+
+    def native() -> list[list[int]]:
+        return group_jobs(jobs, gpus, room, **options).groups
+
+    def readable() -> list[list[int]]:
+        return twin.group_jobs(rows, gpus, room, matcher=muri_matching, **options)
+
+    seconds = take_turns({"hivecore": lambda: cpu_seconds(native)}, rounds)
+    if n <= limit:
+        assert sorted(map(len, native())) == sorted(map(len, readable()))
+        seconds |= take_turns({"twin": lambda: cpu_seconds(readable)}, 1)
+    show(f"grouping {n}, {profiles} profiles, {model}", seconds)
+    return {"jobs": n, "profiles": profiles, "model": model, "seconds": seconds}
+
+
+def show(what: str, seconds: dict[str, float]) -> None:
+    ours = seconds["hivecore"]
+    others = {name: f"{time / ours:,.1f}x" for name, time in seconds.items() if name != "hivecore"}
+    print(f"{what:40} {1e3 * ours:10,.3f} ms  slower: {others}", flush=True)
+
+
+def main() -> None:
+    arguments = command_line(__doc__)
+    smoke = arguments.smoke
+    rounds = 1 if smoke else 5
+    sizes = [16] if smoke else [32, 256, 1000]
+    limit = 16 if smoke else 256
+    figures = {
+        "pairs": [pairs(n, min(n, 100), rounds) for n in ([60] if smoke else [200, 2000])],
+        "lists": [
+            lists(n, size, rounds)
+            for n, size in ([(20, 3)] if smoke else [(100_000, 3), (100_000, 4), (2000, 8)])
+        ],
+        "grouping": [
+            grouping(n, profiles, model, limit, rounds)
+            for n in sizes
+            for profiles in (8, n)
+            for model in ("barrier", "artifact")
+        ],
+    }
+    save(arguments, "interleaving", figures)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,165 @@
+"""Jobs that may share GPUs, as arrays that the kernel takes."""
+
+import math
+from dataclasses import dataclass
+from typing import Any, Self
+
+import numpy as np
+
+from hivecore import _interleaving
+from hivecore._arguments import as_int
+from hivecore.interleaving.durations import (
+    LONGEST,
+    ORDERS,
+    Float64,
+    Int64,
+    Model,
+    Order,
+    as_choice,
+    as_durations,
+    as_numbers,
+    flat,
+    slots_of,
+)
+
+__all__ = ["Candidates"]
+
+_MOST_GPUS = 2**31
+_MOST_MEMORY = 2**60
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Candidates:
+    """The jobs, and which groups of them there may be."""
+
+    durations: Float64
+    gpus: Int64
+    solo: Float64
+    rank: Int64
+    memory: Int64
+    model: Model
+    best: bool
+    factors: Float64
+    """By jobs of a group less one; as many as a group may have."""
+    gpu_memory: int
+    max_slowdown: float
+
+    @classmethod
+    def of(
+        cls,
+        durations: Any,
+        gpus: Any,
+        *,
+        max_group: int | None,
+        model: Model,
+        order: Order,
+        interference: Any,
+        solo: Any,
+        priorities: Any,
+        max_slowdown: float | None,
+        memory: Any,
+        gpu_memory: int | None,
+    ) -> Self:
+        """The checked arguments of `group_jobs`, or a TypeError or ValueError that names one."""
+        rows = as_durations(durations, model)
+        jobs, slots = len(rows), slots_of(rows, model)
+        largest = slots if max_group is None else as_int(max_group, "max_group", 1, slots)
+        if (memory is None) != (gpu_memory is None):
+            raise ValueError("memory and gpu_memory go together")
+        room = (
+            _MOST_MEMORY
+            if gpu_memory is None
+            else as_int(gpu_memory, "gpu_memory", 0, _MOST_MEMORY)
+        )
+        need = _integers(np.zeros(jobs, int) if memory is None else memory, "memory", jobs, 0, room)
+        return cls(
+            durations=rows,
+            gpus=_integers(gpus, "gpus", jobs, 1, _MOST_GPUS),
+            solo=rows.cumsum(axis=1)[:, -1].copy() if solo is None else _times(solo, "solo", jobs),
+            rank=_rank(priorities, jobs),
+            memory=need,
+            model=model,
+            best=as_choice(order, "order", ORDERS) == "best",
+            factors=_factors(interference, largest),
+            gpu_memory=room,
+            max_slowdown=_slowdown(max_slowdown),
+        )
+
+    def __len__(self) -> int:
+        return len(self.durations)
+
+    def rounds(self, groups: list[list[int]]) -> tuple[Float64, Float64]:
+        """The time of a round and the efficiency of each group."""
+        starts, members = flat(groups)
+        times, *_ = _interleaving.rounds(self.durations, starts, members, self.model, self.best)
+        sizes = np.diff(starts)
+        times = times * self.factors[sizes - 1]
+        alone = sizes == 1
+        times[alone] = self.solo[members[starts[:-1][alone]]]
+        busy = np.bincount(
+            np.repeat(np.arange(len(groups)), sizes), self.durations.sum(axis=1)[members]
+        )
+        with np.errstate(over="ignore"):  # solo times may be anything
+            share = busy / (times * slots_of(self.durations, self.model))
+        return times, share if self.model == "artifact" else np.minimum(share, 1.0)
+
+
+def _one_per_job(values: Any, name: str, jobs: int) -> Float64:
+    numbers = as_numbers(values, name)
+    if numbers.shape != (jobs,):
+        raise ValueError(f"{name} has shape {numbers.shape}: there are {jobs} jobs")
+    return numbers
+
+
+def _integers(values: Any, name: str, jobs: int, low: int, high: int) -> Int64:
+    array = np.asarray(values)
+    if array.dtype.kind not in "iu" and array.size:
+        raise TypeError(f"{name} must hold integers, not {array.dtype}")
+    if array.shape != (jobs,):
+        raise ValueError(f"{name} has shape {array.shape}: there are {jobs} jobs")
+    wrong = (array < low) | (array > high)
+    if wrong.any():
+        job = int(wrong.argmax())
+        raise ValueError(f"{name}[{job}]={array[job]}: allowed are {low} to {high}")
+    return np.ascontiguousarray(array, dtype=np.int64)
+
+
+def _times(values: Any, name: str, jobs: int) -> Float64:
+    times = _one_per_job(values, name, jobs)
+    wrong = ~((times > 0) & (times <= LONGEST))
+    if wrong.any():
+        job = int(wrong.argmax())
+        raise ValueError(f"{name}[{job}]={times[job]}: must be positive and at most {LONGEST:g}")
+    return times
+
+
+def _rank(priorities: Any, jobs: int) -> Int64:
+    """The place of each job in order of priority; of equal priority the first row comes first."""
+    rank = np.arange(jobs)
+    if priorities is not None:
+        order = _one_per_job(priorities, "priorities", jobs)
+        if np.isnan(order).any():
+            raise ValueError(f"priorities[{int(np.isnan(order).argmax())}] is not a number")
+        rank[np.argsort(order, kind="stable")] = np.arange(jobs)
+    return rank
+
+
+def _factors(interference: Any, largest: int) -> Float64:
+    if interference is None:
+        return np.ones(largest)
+    factors = as_numbers(interference, "interference")
+    if factors.ndim != 1 or len(factors) < largest:
+        raise ValueError(f"interference must have a factor for each of 1 to {largest} jobs")
+    if not ((factors >= 1) & (factors <= LONGEST)).all() or factors[0] != 1:
+        raise ValueError("interference must be 1 for one job, and from 1 on for more")
+    return factors[:largest].copy()
+
+
+def _slowdown(factor: Any) -> float:
+    if factor is None:
+        return math.inf
+    if isinstance(factor, bool) or not isinstance(factor, (int, float, np.number)):
+        raise TypeError(f"max_slowdown must be a float, not {type(factor).__name__}")
+    if not factor >= 1:
+        raise ValueError(f"max_slowdown={factor}: must be at least 1")
+    return float(factor)

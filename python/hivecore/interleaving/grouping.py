@@ -1,0 +1,142 @@
+"""Which jobs share GPUs: the groups, what they are asked for with, and what comes back."""
+
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from hivecore import _interleaving
+from hivecore._arguments import as_int
+from hivecore.interleaving.by_function import WeightFunction, group_by_function
+from hivecore.interleaving.candidates import Candidates
+from hivecore.interleaving.durations import Float64, Groups, Model, Order, as_choice
+
+__all__ = ["Grouping", "group_jobs"]
+
+_METHODS = ("muri",)
+_WEIGHTS = ("efficiency", "gain")
+_MERGE_ORDERS = ("waste", "index")
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Grouping:
+    """Groups of jobs that share GPUs.
+
+    >>> found = group_jobs([[2, 1], [2, 1], [1, 2]], gpus=[4, 4, 4], capacity=8)
+    >>> found.groups, found.gpus, found.iteration_times.tolist()
+    ([[0], [1, 2]], 8, [3.0, 3.0])
+    """
+
+    groups: list[list[int]]
+    """The jobs of each group; every job is in one."""
+    gpus: int
+    """How many GPUs all groups need together; may exceed the capacity where no merge is left."""
+    iteration_times: Float64
+    """float64[groups], how long a round of each takes."""
+    efficiencies: Float64
+    """float64[groups], the share of time that its resources are busy."""
+
+
+def group_jobs(
+    durations: Any,
+    gpus: Any,
+    capacity: int | None = None,
+    *,
+    max_group: int | None = None,
+    method: Literal["muri"] = "muri",
+    weight: Literal["efficiency", "gain"] | WeightFunction = "efficiency",
+    model: Model = "barrier",
+    order: Order = "best",
+    merge_order: Literal["waste", "index"] = "waste",
+    interference: Any = None,
+    solo: Any = None,
+    priorities: Any = None,
+    max_slowdown: float | None = None,
+    memory: Any = None,
+    gpu_memory: int | None = None,
+) -> Grouping:
+    """Return groups of jobs that share GPUs, each on another resource at a time.
+
+    :param durations: (n, k) stage durations of n jobs, as for `interleave`; n may be 0.
+    :param gpus: int[n], GPUs that each job needs. Only jobs that need equally many share them.
+    :param capacity: GPUs of the cluster. Groups are made, and made larger, only while all together
+        need more than that; by default as long as any merge is left.
+    :param max_group: jobs in a group at most, 1 to k (4 for the models of three columns), which is
+        the default.
+    :param method: "muri": rounds of matchings of the greatest weight. In each, a bucket's groups,
+        at first single jobs, are matched, and matched groups merge.
+    :param weight: what a merge is worth. "efficiency": that of the merged group. "gain": how many
+        jobs' worth of progress the merged group makes, less what the two would make in turns;
+        merges without a gain are not made, gains beyond 8 count as 8. Or a function from a list of
+        groups, each a list of rows, to their worth, of which that above 0 counts; it is called once
+        per bucket and round, and the rounds then run in Python.
+    :param model, order: as for `interleave`.
+    :param merge_order: which matched groups merge first, while GPUs are lacking. "waste": those
+        that waste least, (1 - efficiency) * GPUs, of equal ones the first bucket and then the
+        matched group whose later part comes first. "index": bucket after bucket, as in the
+        simulator of Muri's authors.
+    :param interference: factors by which rounds of 1, 2, ... jobs take longer than by their stages;
+        from 1 on, the first one 1.
+    :param solo: (n,) time of an iteration of each job alone; by default the sum of its stages.
+    :param priorities: (n,) small numbers are urgent, of equal ones the first row; by default the
+        order of the rows. Only ``max_slowdown`` needs them.
+    :param max_slowdown: of the most urgent job of each group: no round takes longer than this
+        factor times its solo time.
+    :param memory, gpu_memory: what each job needs on each of its GPUs, and what a GPU has: the jobs
+        of a group fit into it together. Integers in any unit.
+    :returns: the groups, bucket after bucket in the order of their first rows.
+    :raises ValueError: as `interleave`; an argument of another length, a number out of range, or an
+        unknown name.
+    :raises TypeError: what is not a number, or not an integer where one is needed.
+
+    Equal rows are worked on once. Every matching is of maximum weight, efficiencies counted in
+    units of 2^-56 and gains of 2^-54; of equally heavy ones always the same is taken. Cost: at
+    most max_group rounds, each O(b^3) at the worst for buckets of b groups, O(b^2) memory.
+    Source: Muri (SIGCOMM'22), section 4.2.
+
+    >>> busy = [[2, 1], [2, 1], [1, 2], [1, 2]]
+    >>> group_jobs(busy, gpus=[1, 1, 1, 1]).groups
+    [[0, 2], [1, 3]]
+    >>> group_jobs(busy, gpus=[1, 1, 1, 1], capacity=3).groups
+    [[1], [0, 2], [3]]
+    """
+    jobs = Candidates.of(
+        durations,
+        gpus,
+        max_group=max_group,
+        model=model,
+        order=order,
+        interference=interference,
+        solo=solo,
+        priorities=priorities,
+        max_slowdown=max_slowdown,
+        memory=memory,
+        gpu_memory=gpu_memory,
+    )
+    as_choice(method, "method", _METHODS)
+    if not callable(weight):
+        as_choice(weight, "weight", _WEIGHTS)
+    as_choice(merge_order, "merge_order", _MERGE_ORDERS)
+    room = 0 if capacity is None else as_int(capacity, "capacity", 1, 2**62)
+    if callable(weight):
+        return _grouping(jobs, group_by_function(jobs, weight, room, merge_order))
+    starts, members = _interleaving.group(
+        jobs.durations,
+        jobs.gpus,
+        jobs.solo,
+        jobs.rank,
+        jobs.memory,
+        jobs.model,
+        jobs.best,
+        jobs.factors,
+        jobs.gpu_memory,
+        jobs.max_slowdown,
+        weight == "gain",
+        room,
+        merge_order == "waste",
+    )
+    return _grouping(jobs, Groups(starts, members).lists())
+
+
+def _grouping(jobs: Candidates, groups: list[list[int]]) -> Grouping:
+    times, efficiencies = jobs.rounds(groups)
+    gpus = sum(int(jobs.gpus[group[0]]) for group in groups)
+    return Grouping(groups, gpus, times, efficiencies)

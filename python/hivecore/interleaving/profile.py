@@ -1,0 +1,52 @@
+"""Stage durations from utilisation that was measured over some iterations of a job alone."""
+
+from typing import Any
+
+import numpy as np
+
+from hivecore._arguments import as_int
+from hivecore.interleaving.durations import Float64, as_numbers
+
+__all__ = ["stage_durations"]
+
+
+def stage_durations(
+    samples: Any, threshold: Any, interval: float = 1.0, iterations: int = 1
+) -> Float64:
+    """Return how long an iteration keeps each resource busy.
+
+    :param samples: (t, k) utilisation of k resources at t instants, in comparable units such as
+        shares of the peak.
+    :param threshold: utilisation below it counts as none; a number, or one for each resource.
+    :param interval: time between two instants, in the unit that the durations shall have.
+    :param iterations: how many iterations the samples cover.
+    :returns: float64[k]. Instants at which nothing is used belong to no resource.
+    :raises ValueError: a wrong shape, or a number that is negative, NaN or infinite; ``interval``
+        or ``iterations`` that are not positive.
+    :raises TypeError: what is not a number.
+
+    Stages overlap at their ends; each instant belongs to the resource used most, of equal ones to
+    the first. Cost: O(t k). Source: Muri (SIGCOMM'22), profiling.
+
+    >>> used = [[0.9, 0.1, 0.0], [0.6, 0.5, 0.0], [0.1, 0.8, 0.0], [0.0, 0.02, 0.0]]
+    >>> stage_durations(used, threshold=0.05, interval=10.0).tolist()
+    [20.0, 10.0, 0.0]
+    """
+    used = as_numbers(samples, "samples")
+    if used.ndim != 2 or not used.shape[1]:
+        raise ValueError("samples must have a row per instant and a column per resource")
+    least = as_numbers(threshold, "threshold")
+    if least.shape not in ((), (1,), used.shape[1:]):
+        raise ValueError(f"threshold must be one number or {used.shape[1]}, one per resource")
+    for name, numbers in {"samples": used, "threshold": least}.items():
+        if not ((numbers >= 0) & np.isfinite(numbers)).all():
+            raise ValueError(f"{name} must be finite and not negative")
+    if isinstance(interval, bool) or not isinstance(interval, (int, float, np.number)):
+        raise TypeError(f"interval must be a float, not {type(interval).__name__}")
+    if not 0 < interval < np.inf:
+        raise ValueError(f"interval={interval}: must be positive and finite")
+    count = as_int(iterations, "iterations", 1, 2**53)
+    counted = np.where(used >= least, used, 0.0)
+    owner = counted.argmax(axis=1)[counted.any(axis=1)]
+    owned = np.bincount(owner, minlength=used.shape[1]).astype(np.float64)
+    return np.multiply(owned, float(interval) / count)

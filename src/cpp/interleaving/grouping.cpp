@@ -1,0 +1,176 @@
+#include "interleaving/grouping.hpp"
+
+#include <algorithm>
+#include <cstddef>
+#include <map>
+
+#include "interleaving/node.hpp"
+#include "interleaving/pair_times.hpp"
+#include "interleaving/profiles.hpp"
+#include "interleaving/worth.hpp"
+#include "matching/matching.hpp"
+
+namespace hivecore::interleaving {
+namespace {
+
+struct Bucket {
+    std::int64_t gpus;
+    std::vector<Node> nodes;
+};
+
+// Matched nodes of a bucket; u comes before v.
+struct Pair {
+    std::size_t bucket;
+    std::size_t u;
+    std::size_t v;
+    double time;   // of a round together
+    double waste;  // GPUs that idle then, in a way of speaking
+};
+
+// In the order in which their first jobs come.
+std::vector<Bucket> buckets_of(const Jobs& jobs) {
+    std::vector<Bucket> buckets;
+    std::map<std::int64_t, std::size_t> place;
+    for (Job job = 0; job < jobs.count(); ++job) {
+        const auto [found, is_new] = place.try_emplace(jobs.gpus[job], buckets.size());
+        if (is_new) {
+            buckets.push_back({jobs.gpus[job], {}});
+        }
+        buckets[found->second].nodes.push_back({{job}, 1, jobs.solo[job]});
+    }
+    return buckets;
+}
+
+class Merging {
+  public:
+    Merging(const Jobs& jobs, const Terms& terms, const Contention& contention)
+        : jobs_(jobs),
+          terms_(terms),
+          least_waste_first_(contention.least_waste_first),
+          profiles_(profiles_of(jobs)),
+          worth_(jobs, terms),
+          buckets_(buckets_of(jobs)),
+          excess_(-contention.capacity) {
+        for (const std::int64_t gpus : jobs.gpus) {
+            excess_ += gpus;
+        }
+    }
+
+    Grouping run() {
+        bool merged = true;
+        for (int round = 0; merged && round < terms_.max_group && excess_ > 0; ++round) {
+            merged = least_waste_first_ ? round_over_all() : round_in_order();
+        }
+        return result();
+    }
+
+  private:
+    // Bucket after bucket, so that no matching is solved that is not needed.
+    bool round_in_order() {
+        bool merged = false;
+        for (std::size_t b = 0; b < buckets_.size() && excess_ > 0; ++b) {
+            merged |= merge(match(b));
+        }
+        return merged;
+    }
+
+    bool round_over_all() {
+        std::vector<Pair> pairs;
+        for (std::size_t b = 0; b < buckets_.size(); ++b) {
+            const auto found = match(b);
+            pairs.insert(pairs.end(), found.begin(), found.end());
+        }
+        std::stable_sort(pairs.begin(), pairs.end(),
+                         [](const Pair& x, const Pair& y) { return x.waste < y.waste; });
+        return merge(pairs);
+    }
+
+    // The pairs of a matching of the greatest weight, in the order of their second nodes.
+    std::vector<Pair> match(std::size_t b) const {
+        const auto& [gpus, nodes] = buckets_[b];
+        const std::size_t n = nodes.size();
+        const PairTimes time(jobs_, terms_, profiles_, nodes);
+        std::vector<std::int64_t> counts(n * n);
+        std::int64_t heaviest = 0;
+        for (std::size_t v = 0; v < n; ++v) {
+            for (std::size_t u = 0; u < v; ++u) {
+                if (nodes[u].size + nodes[v].size <= terms_.max_group &&
+                    worth_.may_join(nodes[u], nodes[v], time(u, v))) {
+                    const auto count = worth_.count(nodes[u], nodes[v], time(u, v));
+                    counts[u * n + v] = counts[v * n + u] = count;
+                    heaviest = std::max(heaviest, count);
+                }
+            }
+        }
+        std::vector<Pair> pairs;
+        const auto mate = mates_of(counts, static_cast<std::int64_t>(n), heaviest);
+        for (std::size_t v = 0; v < mate.size(); ++v) {
+            const auto u = static_cast<std::size_t>(mate[v]);
+            if (mate[v] >= 0 && u < v) {
+                const double waste = 1 - worth_.efficiency(nodes[u], nodes[v], time(u, v));
+                pairs.push_back({b, u, v, time(u, v), waste * static_cast<double>(gpus)});
+            }
+        }
+        return pairs;
+    }
+
+    static std::vector<std::int64_t> mates_of(const std::vector<std::int64_t>& counts,
+                                              std::int64_t n, std::int64_t heaviest) {
+        if (heaviest == 0) {
+            return {};
+        }
+        constexpr auto kEntry = static_cast<std::int64_t>(sizeof(std::int64_t));
+        const matching::Strided<std::int64_t> square{
+            reinterpret_cast<const std::byte*>(counts.data()), n, n, n * kEntry, kEntry};
+        return matching::solve_dense(square, {0, 1, 0, heaviest}).mate;
+    }
+
+    // The first pairs, as long as GPUs are lacking; whether there were any. A pair takes the place
+    // of its second node.
+    bool merge(const std::vector<Pair>& pairs) {
+        bool merged = false;
+        for (const auto& [b, u, v, time, waste] : pairs) {
+            if (excess_ <= 0) {
+                break;
+            }
+            auto& [gpus, nodes] = buckets_[b];
+            Node both = nodes[u];
+            both.join(nodes[v], time);
+            nodes[v] = both;
+            nodes[u].size = 0;
+            excess_ -= gpus;
+            merged = true;
+        }
+        for (auto& [gpus, nodes] : buckets_) {
+            std::erase_if(nodes, [](const Node& node) { return node.size == 0; });
+        }
+        return merged;
+    }
+
+    Grouping result() const {
+        Grouping found{{0}, {}};
+        for (const auto& [gpus, nodes] : buckets_) {
+            for (const Node& node : nodes) {
+                found.members.insert(found.members.end(), node.jobs().begin(), node.jobs().end());
+                found.starts.push_back(static_cast<std::int64_t>(found.members.size()));
+            }
+        }
+        return found;
+    }
+
+    Jobs jobs_;
+    Terms terms_;
+    bool least_waste_first_;
+    Profiles profiles_;
+    Worth worth_;
+    std::vector<Bucket> buckets_;
+    std::int64_t excess_;  // GPUs that are lacking
+};
+
+}  // namespace
+
+Grouping group_by_matching(const Jobs& jobs, const Terms& terms, const Contention& contention) {
+    return Merging(jobs, terms, contention).run();
+}
+
+}  // namespace hivecore::interleaving

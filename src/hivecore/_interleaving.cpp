@@ -1,0 +1,159 @@
+// Binding of the interleaving kernel: arrays in, arrays out, without the GIL in between.
+#include <pybind11/numpy.h>
+#include <pybind11/pybind11.h>
+
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "interleaving/grouping.hpp"
+#include "interleaving/rounds.hpp"
+
+namespace py = pybind11;
+namespace kernel = hivecore::interleaving;
+
+namespace {
+
+template <class T>
+using Array = py::array_t<T, py::array::c_style>;
+
+template <class T>
+std::span<const T> as_span(const Array<T>& array) {
+    return {array.data(), static_cast<std::size_t>(array.size())};
+}
+
+// The vector becomes the array's memory.
+template <class T>
+py::array_t<T> as_array(std::vector<T>&& values) {
+    auto* moved = new std::vector<T>(std::move(values));
+    const py::capsule owner(moved, [](void* p) { delete static_cast<std::vector<T>*>(p); });
+    return py::array_t<T>(static_cast<py::ssize_t>(moved->size()), moved->data(), owner);
+}
+
+kernel::Rule as_rule(const Array<double>& durations, const std::string& model, bool best) {
+    constexpr py::ssize_t kMost = 1 << 24;
+    if (durations.ndim() != 2 || durations.shape(0) > kMost) {
+        throw py::value_error("durations must be an array of two dimensions");
+    }
+    const auto columns = durations.shape(1);
+    const bool barrier = model == "barrier";
+    if (!barrier && model != "data2" && model != "artifact") {
+        throw py::value_error("model is unknown");
+    }
+    if (barrier ? columns < 2 || columns > kernel::kMaxSlots : columns != 3) {
+        throw py::value_error("durations has a wrong number of columns");
+    }
+    const auto known = barrier            ? kernel::Model::kBarrier
+                       : model == "data2" ? kernel::Model::kData2
+                                          : kernel::Model::kArtifact;
+    return {known, static_cast<int>(columns), best};
+}
+
+kernel::Durations as_durations(const Array<double>& durations) {
+    return {as_span(durations), static_cast<int>(durations.shape(1))};
+}
+
+kernel::Groups as_groups(const kernel::Rule& rule, const kernel::Durations& durations,
+                         const Array<std::int64_t>& starts, const Array<kernel::Job>& members) {
+    const auto places = as_span(starts);
+    const auto jobs = as_span(members);
+    if (places.empty() || places.front() != 0 || places.back() != std::ssize(jobs)) {
+        throw py::value_error("starts must lead from 0 to the number of members");
+    }
+    for (std::size_t g = 1; g < places.size(); ++g) {
+        const auto size = places[g] - places[g - 1];
+        if (size < 1 || size > rule.slots() || places[g] > std::ssize(jobs)) {
+            throw py::value_error("starts must rise by 1 to the number of slots");
+        }
+    }
+    for (const kernel::Job job : jobs) {
+        if (job < 0 || job >= durations.jobs()) {
+            throw py::value_error("members must be jobs");
+        }
+    }
+    return {places, jobs};
+}
+
+py::tuple rounds(const Array<double>& durations, const Array<std::int64_t>& starts,
+                 const Array<kernel::Job>& members, const std::string& model, bool best) {
+    const auto rule = as_rule(durations, model, best);
+    const auto rows = as_durations(durations);
+    const auto groups = as_groups(rule, rows, starts, members);
+    kernel::Rounds found;
+    {
+        py::gil_scoped_release unlocked;
+        found = kernel::rounds_of(rule, rows, groups);
+    }
+    return py::make_tuple(as_array(std::move(found.time)), as_array(std::move(found.efficiency)),
+                          as_array(std::move(found.offsets)));
+}
+
+py::array_t<double> pairs(const Array<double>& durations, const std::string& model, bool best) {
+    const auto rule = as_rule(durations, model, best);
+    const auto rows = as_durations(durations);
+    py::array_t<double> efficiencies({durations.shape(0), durations.shape(0)});
+    double* entries = efficiencies.mutable_data();
+    {
+        py::gil_scoped_release unlocked;
+        kernel::efficiencies_of_pairs(rule, rows, entries);
+    }
+    return efficiencies;
+}
+
+template <class T>
+std::span<const T> one_per_job(const Array<T>& values, const kernel::Durations& durations,
+                               const std::string& name) {
+    if (values.ndim() != 1 || values.size() != durations.jobs()) {
+        throw py::value_error(name + " must have an entry per job");
+    }
+    return as_span(values);
+}
+
+py::tuple group(const Array<double>& durations, const Array<std::int64_t>& gpus,
+                const Array<double>& solo, const Array<std::int64_t>& rank,
+                const Array<std::int64_t>& memory, const std::string& model, bool best,
+                const Array<double>& factors, std::int64_t gpu_memory, double max_slowdown,
+                bool gain, std::int64_t capacity, bool least_waste_first) {
+    const auto rule = as_rule(durations, model, best);
+    const auto rows = as_durations(durations);
+    const kernel::Jobs jobs{rows, one_per_job(gpus, rows, "gpus"), one_per_job(solo, rows, "solo"),
+                            one_per_job(rank, rows, "rank"), one_per_job(memory, rows, "memory")};
+    if (factors.size() < 1 || factors.size() > rule.slots()) {
+        throw py::value_error("factors must be of 1 to the number of slots");
+    }
+    const kernel::Terms terms{
+        rule, static_cast<int>(factors.size()), as_span(factors), gpu_memory, max_slowdown, gain};
+    kernel::Grouping found;
+    {
+        py::gil_scoped_release unlocked;
+        found = kernel::group_by_matching(jobs, terms, {capacity, least_waste_first});
+    }
+    return py::make_tuple(as_array(std::move(found.starts)), as_array(std::move(found.members)));
+}
+
+}  // namespace
+
+PYBIND11_MODULE(_interleaving, module, py::mod_gil_not_used()) {
+    module.doc() =
+        "The kernel behind hivecore.interleaving, which checks arguments.\n\n"
+        "Durations are finite, not negative, and not all zero in any row.\n\n"
+        ">>> import numpy as np\n"
+        ">>> jobs = np.array([[2.0, 1.0], [1.0, 2.0]])\n"
+        ">>> time, efficiency, offsets = rounds(jobs, np.array([0, 2]), np.array([0, 1], 'i4'))\n"
+        ">>> float(time[0]), float(efficiency[0]), offsets.tolist()\n"
+        "(3.0, 1.0, [0, 1])\n";
+    const auto durations = py::arg("durations");
+    const auto model = py::arg("model") = "barrier";
+    const auto best = py::arg("best") = true;
+    module.def("rounds", &rounds, durations, py::arg("starts"), py::arg("members"), model, best,
+               "Times and efficiencies of groups, and the offset of every member: group g is\n"
+               "members[starts[g]:starts[g + 1]].");
+    module.def("pairs", &pairs, durations, model, best,
+               "Efficiencies of all pairs, on the diagonal of the jobs alone.");
+    module.def("group", &group, durations, py::arg("gpus"), py::arg("solo"), py::arg("rank"),
+               py::arg("memory"), py::arg("model"), py::arg("best"), py::arg("factors"),
+               py::arg("gpu_memory"), py::arg("max_slowdown"), py::arg("gain"), py::arg("capacity"),
+               py::arg("least_waste_first"),
+               "Muri's rounds of matchings: starts and members of groups.\n"
+               "Groups have at most as many jobs as there are factors.");
+}

@@ -1,0 +1,192 @@
+"""The interleaving kernel against its twin: equal to the last bit, on any input."""
+
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from hivecore.interleaving import efficiencies, group_jobs, interleave
+from hivecore.matching import max_weight_matching
+from hivecore.reference import interleaving as twin
+
+MODELS = ["barrier", "data2", "artifact"]
+ORDERS = ["best", "worst"]
+
+# Few values make many ties; the others, sums that round.
+stage = st.sampled_from([0.0, 0.0, 1.0, 1.0, 2.0, 0.1, 0.3, 1e-300, 1e300]) | st.floats(0, 10)
+models = st.sampled_from(MODELS)
+orders = st.sampled_from(ORDERS)
+
+
+def rows_of(columns, low, high):
+    row = st.tuples(*[stage] * columns).filter(any)
+    return st.lists(row, min_size=low, max_size=high)
+
+
+@st.composite
+def groups(draw):
+    """A model and the rows of one group; many slots seldom, for the twin's sake."""
+    model = draw(models)
+    columns = draw(st.sampled_from([2, 3, 4, 4, 5, 6])) if model == "barrier" else 3
+    slots = columns if model == "barrier" else 4
+    return model, draw(rows_of(columns, 1, slots))
+
+
+@given(groups(), orders)
+def test_one_group_is_interleaved_as_by_the_twin(group, order):
+    model, rows = group
+    found = interleave(rows, model=model, order=order)
+    expected = twin.interleave(rows, model, order)
+    assert (found.offsets, found.iteration_time, found.efficiency) == expected
+
+
+@pytest.mark.parametrize("jobs", range(1, 9))
+@pytest.mark.parametrize("slots", [7, 8])
+def test_many_slots_are_searched_as_by_the_twin(slots, jobs):
+    if jobs > slots:
+        pytest.skip("more jobs than slots")
+    rows = np.random.default_rng(10 * slots + jobs).integers(0, 4, (jobs, slots)) + 0.1
+    found = interleave(rows)
+    expected = twin.interleave([tuple(row) for row in rows.tolist()])
+    assert (found.offsets, found.iteration_time, found.efficiency) == expected
+
+
+@given(st.data(), orders)
+def test_lists_of_groups_are_worth_what_each_group_is(data, order):
+    model, rows = data.draw(groups())
+    rows = rows * 3
+    slots = len(rows[0]) if model == "barrier" else 4
+    places = st.lists(st.integers(0, len(rows) - 1), min_size=1, max_size=slots, unique=True)
+    lists = data.draw(st.lists(places, max_size=30))
+    found = efficiencies(rows, lists, model=model, order=order)
+    assert found.tolist() == twin.efficiencies(rows, lists, model, order)
+
+
+@given(st.data(), models, orders)
+def test_all_pairs_are_worth_what_the_twin_says(data, model, order):
+    columns = data.draw(st.integers(2, 8)) if model == "barrier" else 3
+    few = data.draw(rows_of(columns, 1, 6))
+    # More than one tile of the kernel, from few rows.
+    rows = (few * 40)[: data.draw(st.integers(1, 70))]
+    found = efficiencies(rows, model=model, order=order)
+    assert found.tolist() == twin.efficiencies(rows, None, model, order)
+    assert (found == found.T).all()
+
+
+@given(groups().filter(lambda group: group[0] != "artifact"))
+def test_a_round_is_as_long_as_its_longest_job_and_its_busiest_resource_at_least(group):
+    model, rows = group
+    found, worst = interleave(rows, model=model), interleave(rows, model=model, order="worst")
+    busy = [sum(column) for column in zip(*rows, strict=True)]
+    if model == "data2":
+        busy[0] /= 2  # two jobs at once, one on storage and one on the CPU
+    bound = max(*map(sum, rows), *busy)
+    assert bound * (1 - 1e-12) <= found.iteration_time <= worst.iteration_time * (1 + 1e-12)
+    assert 0 < found.efficiency <= 1
+    assert found.offsets[0] == 0
+    assert len(set(found.offsets)) == len(rows)
+
+
+# --- groups ------------------------------------------------------------------------------------
+
+
+def as_kernel_counts(bits):
+    """A matcher that counts weights as the kernel does, and has every matching proved."""
+
+    def matcher(weights):
+        n = len(weights)
+        counts = np.zeros((n, n), dtype=np.int64)
+        for u in range(n):
+            for v in range(u + 1, n):
+                count = round(min(max(math.ldexp(weights[u][v], bits), 0.0), 2.0**57))
+                counts[u, v] = counts[v, u] = count
+        found = max_weight_matching(counts)
+        assert found.verify()
+        return found.mate.tolist()
+
+    return matcher
+
+
+@st.composite
+def candidates(draw):
+    """Rows, GPUs and options of `group_jobs`."""
+    model = draw(models)
+    columns = draw(st.integers(2, 5)) if model == "barrier" else 3
+    slots = columns if model == "barrier" else 4
+    n = draw(st.integers(1, 14))
+    share = st.sampled_from([0.05, 1.0, 2.0]) | st.floats(0.05, 2)
+    types = draw(st.lists(st.tuples(*[share] * columns), min_size=1, max_size=6))
+
+    def per_job(values):
+        return draw(st.lists(values, min_size=n, max_size=n))
+
+    options = {
+        "model": model,
+        "order": draw(orders),
+        "weight": draw(st.sampled_from(["efficiency", "gain"])),
+        "merge_order": draw(st.sampled_from(["waste", "index"])),
+    }
+    if draw(st.booleans()):
+        options["max_group"] = draw(st.integers(1, slots))
+    if draw(st.booleans()):
+        options["interference"] = [1.0, 1.3, 1.5, 1.4, 1.7][:slots]
+    if draw(st.booleans()):
+        options["solo"] = per_job(st.floats(0.1, 10))
+    if draw(st.booleans()):
+        options["priorities"] = per_job(st.integers(0, 3))
+    if draw(st.booleans()):
+        options["max_slowdown"] = draw(st.sampled_from([1.0, 1.2, 1.5, 2.5]))
+    if draw(st.booleans()):
+        options["gpu_memory"] = draw(st.integers(10, 30))
+        options["memory"] = per_job(st.integers(0, 10))
+    rows, gpus = per_job(st.sampled_from(types)), per_job(st.sampled_from([1, 1, 2, 8]))
+    return rows, gpus, draw(st.none() | st.integers(1, sum(gpus))), options
+
+
+@given(candidates())
+def test_jobs_are_grouped_as_by_the_twin_with_matchings_that_are_proved(given_jobs):
+    rows, gpus, capacity, options = given_jobs
+    matcher = as_kernel_counts(54 if options["weight"] == "gain" else 56)
+    expected = twin.group_jobs(rows, gpus, capacity, matcher=matcher, **options)
+    assert group_jobs(rows, gpus, capacity, **options).groups == expected
+
+
+@given(candidates())
+def test_every_job_is_in_one_group_of_its_kind(given_jobs):
+    rows, gpus, capacity, options = given_jobs
+    found = group_jobs(rows, gpus, capacity, **options)
+    assert sorted(job for group in found.groups for job in group) == list(range(len(rows)))
+    for group in found.groups:
+        assert len({gpus[job] for job in group}) == 1
+    assert found.gpus == sum(gpus[group[0]] for group in found.groups)
+    for group, time in zip(found.groups, found.iteration_times, strict=True):
+        members = sorted(rows[job] for job in group)
+        alone = options["solo"][group[0]] if "solo" in options else sum(members[0])
+        together = interleave(members, model=options["model"], order=options["order"])
+        factor = options.get("interference", [1.0] * 8)[len(group) - 1]
+        expected = alone if len(group) == 1 else together.iteration_time * factor
+        assert time == pytest.approx(expected, rel=1e-9)
+
+
+@given(candidates())
+def test_a_function_that_returns_efficiencies_makes_groups_as_good(given_jobs):
+    rows, gpus, _, options = given_jobs
+    options = {"model": options["model"], "max_group": 2}
+
+    def weight(lists):
+        return efficiencies(rows, lists, model=options["model"])
+
+    own = group_jobs(rows, gpus, weight=weight, **options)
+    native = group_jobs(rows, gpus, **options)
+    assert own.gpus == native.gpus
+    pairs = [
+        sum(
+            share
+            for group, share in zip(found.groups, found.efficiencies, strict=True)
+            if len(group) == 2
+        )
+        for found in (own, native)
+    ]
+    assert pairs[0] == pytest.approx(pairs[1])
