@@ -27,4 +27,5 @@ def group(
     gain: bool,
     capacity: int,
     least_waste_first: bool,
+    locally: bool,
 ) -> tuple[_Int64, _Int32]: ...

@@ -113,7 +113,7 @@ py::tuple group(const Array<double>& durations, const Array<std::int64_t>& gpus,
                 const Array<double>& solo, const Array<std::int64_t>& rank,
                 const Array<std::int64_t>& memory, const std::string& model, bool best,
                 const Array<double>& factors, std::int64_t gpu_memory, double max_slowdown,
-                bool gain, std::int64_t capacity, bool least_waste_first) {
+                bool gain, std::int64_t capacity, bool least_waste_first, bool locally) {
     const auto rule = as_rule(durations, model, best);
     const auto rows = as_durations(durations);
     const kernel::Jobs jobs{rows, one_per_job(gpus, rows, "gpus"), one_per_job(solo, rows, "solo"),
@@ -126,7 +126,9 @@ py::tuple group(const Array<double>& durations, const Array<std::int64_t>& gpus,
     kernel::Grouping found;
     {
         py::gil_scoped_release unlocked;
-        found = kernel::group_by_matching(jobs, terms, {capacity, least_waste_first});
+        const kernel::Contention contention{capacity, least_waste_first};
+        found = locally ? kernel::group_by_local_search(jobs, terms, contention)
+                        : kernel::group_by_matching(jobs, terms, contention);
     }
     return py::make_tuple(as_array(std::move(found.starts)), as_array(std::move(found.members)));
 }
@@ -150,10 +152,11 @@ PYBIND11_MODULE(_interleaving, module, py::mod_gil_not_used()) {
                "members[starts[g]:starts[g + 1]].");
     module.def("pairs", &pairs, durations, model, best,
                "Efficiencies of all pairs, on the diagonal of the jobs alone.");
-    module.def("group", &group, durations, py::arg("gpus"), py::arg("solo"), py::arg("rank"),
-               py::arg("memory"), py::arg("model"), py::arg("best"), py::arg("factors"),
-               py::arg("gpu_memory"), py::arg("max_slowdown"), py::arg("gain"), py::arg("capacity"),
-               py::arg("least_waste_first"),
-               "Muri's rounds of matchings: starts and members of groups.\n"
-               "Groups have at most as many jobs as there are factors.");
+    module.def(
+        "group", &group, durations, py::arg("gpus"), py::arg("solo"), py::arg("rank"),
+        py::arg("memory"), py::arg("model"), py::arg("best"), py::arg("factors"),
+        py::arg("gpu_memory"), py::arg("max_slowdown"), py::arg("gain"), py::arg("capacity"),
+        py::arg("least_waste_first"), py::arg("locally"),
+        "Muri's rounds of matchings, and perhaps a local search: starts and members of groups.\n"
+        "Groups have at most as many jobs as there are factors.");
 }

@@ -127,6 +127,7 @@ def candidates(draw):
         "order": draw(orders),
         "weight": draw(st.sampled_from(["efficiency", "gain"])),
         "merge_order": draw(st.sampled_from(["waste", "index"])),
+        "method": draw(st.sampled_from(["muri", "local"])),
     }
     if draw(st.booleans()):
         options["max_group"] = draw(st.integers(1, slots))

@@ -11,7 +11,7 @@ from hivecore.interleaving.durations import Float64, Groups, Model, Order, as_ch
 
 __all__ = ["Grouping", "group_jobs"]
 
-_METHODS = ("muri",)
+_METHODS = ("muri", "local")
 _WEIGHTS = ("efficiency", "gain")
 _MERGE_ORDERS = ("waste", "index")
 
@@ -41,7 +41,7 @@ def group_jobs(
     capacity: int | None = None,
     *,
     max_group: int | None = None,
-    method: Literal["muri"] = "muri",
+    method: Literal["muri", "local"] = "muri",
     weight: Literal["efficiency", "gain"] | WeightFunction = "efficiency",
     model: Model = "barrier",
     order: Order = "best",
@@ -62,7 +62,11 @@ def group_jobs(
     :param max_group: jobs in a group at most, 1 to k (4 for the models of three columns), which is
         the default.
     :param method: "muri": rounds of matchings of the greatest weight. In each, a bucket's groups,
-        at first single jobs, are matched, and matched groups merge.
+        at first single jobs, are matched, and matched groups merge. "local": the groups of "muri",
+        made better by small steps until none is left: two groups share their jobs out anew, or one
+        splits while GPUs are left or two others merge. What rises is the sum over groups of GPUs
+        times efficiency, or of GPUs times progress (how many jobs' worth a group makes) if
+        ``weight`` is "gain"; it cannot be a function then.
     :param weight: what a merge is worth. "efficiency": that of the merged group. "gain": how many
         jobs' worth of progress the merged group makes, less what the two would make in turns;
         merges without a gain are not made, gains beyond 8 count as 8. Or a function from a list of
@@ -114,6 +118,8 @@ def group_jobs(
     as_choice(method, "method", _METHODS)
     if not callable(weight):
         as_choice(weight, "weight", _WEIGHTS)
+    elif method != "muri":
+        raise ValueError(f"weight must be one of {', '.join(_WEIGHTS)} for method {method!r}")
     as_choice(merge_order, "merge_order", _MERGE_ORDERS)
     room = 0 if capacity is None else as_int(capacity, "capacity", 1, 2**62)
     if callable(weight):
@@ -132,6 +138,7 @@ def group_jobs(
         weight == "gain",
         room,
         merge_order == "waste",
+        method == "local",
     )
     return _grouping(jobs, Groups(starts, members).lists())
 

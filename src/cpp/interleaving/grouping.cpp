@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <map>
 
+#include "interleaving/local_search.hpp"
 #include "interleaving/node.hpp"
 #include "interleaving/pair_times.hpp"
 #include "interleaving/profiles.hpp"
@@ -12,11 +13,6 @@
 
 namespace hivecore::interleaving {
 namespace {
-
-struct Bucket {
-    std::int64_t gpus;
-    std::vector<Node> nodes;
-};
 
 // Matched nodes of a bucket; u comes before v.
 struct Pair {
@@ -50,18 +46,35 @@ class Merging {
           profiles_(profiles_of(jobs)),
           worth_(jobs, terms),
           buckets_(buckets_of(jobs)),
+          capacity_(contention.capacity),
           excess_(-contention.capacity) {
         for (const std::int64_t gpus : jobs.gpus) {
             excess_ += gpus;
         }
     }
 
-    Grouping run() {
+    void run() {
         bool merged = true;
         for (int round = 0; merged && round < terms_.max_group && excess_ > 0; ++round) {
             merged = least_waste_first_ ? round_over_all() : round_in_order();
         }
-        return result();
+    }
+
+    // GPUs that the groups need; more than there are if no merge was left.
+    void search_locally() {
+        const std::int64_t room = excess_ > 0 ? capacity_ + excess_ : capacity_;
+        interleaving::search_locally(jobs_, terms_, profiles_, room, buckets_);
+    }
+
+    Grouping result() const {
+        Grouping found{{0}, {}};
+        for (const auto& [gpus, nodes] : buckets_) {
+            for (const Node& node : nodes) {
+                found.members.insert(found.members.end(), node.jobs().begin(), node.jobs().end());
+                found.starts.push_back(static_cast<std::int64_t>(found.members.size()));
+            }
+        }
+        return found;
     }
 
   private:
@@ -95,7 +108,7 @@ class Merging {
         for (std::size_t v = 0; v < n; ++v) {
             for (std::size_t u = 0; u < v; ++u) {
                 if (nodes[u].size + nodes[v].size <= terms_.max_group &&
-                    worth_.may_join(nodes[u], nodes[v], time(u, v))) {
+                    worth_.may_be({&nodes[u], &nodes[v]}, time(u, v))) {
                     const auto count = worth_.count(nodes[u], nodes[v], time(u, v));
                     counts[u * n + v] = counts[v * n + u] = count;
                     heaviest = std::max(heaviest, count);
@@ -107,7 +120,7 @@ class Merging {
         for (std::size_t v = 0; v < mate.size(); ++v) {
             const auto u = static_cast<std::size_t>(mate[v]);
             if (mate[v] >= 0 && u < v) {
-                const double waste = 1 - worth_.efficiency(nodes[u], nodes[v], time(u, v));
+                const double waste = 1 - worth_.efficiency({&nodes[u], &nodes[v]}, time(u, v));
                 pairs.push_back({b, u, v, time(u, v), waste * static_cast<double>(gpus)});
             }
         }
@@ -147,30 +160,29 @@ class Merging {
         return merged;
     }
 
-    Grouping result() const {
-        Grouping found{{0}, {}};
-        for (const auto& [gpus, nodes] : buckets_) {
-            for (const Node& node : nodes) {
-                found.members.insert(found.members.end(), node.jobs().begin(), node.jobs().end());
-                found.starts.push_back(static_cast<std::int64_t>(found.members.size()));
-            }
-        }
-        return found;
-    }
-
     Jobs jobs_;
     Terms terms_;
     bool least_waste_first_;
     Profiles profiles_;
     Worth worth_;
     std::vector<Bucket> buckets_;
+    std::int64_t capacity_;
     std::int64_t excess_;  // GPUs that are lacking
 };
 
 }  // namespace
 
 Grouping group_by_matching(const Jobs& jobs, const Terms& terms, const Contention& contention) {
-    return Merging(jobs, terms, contention).run();
+    Merging merging(jobs, terms, contention);
+    merging.run();
+    return merging.result();
+}
+
+Grouping group_by_local_search(const Jobs& jobs, const Terms& terms, const Contention& contention) {
+    Merging merging(jobs, terms, contention);
+    merging.run();
+    merging.search_locally();
+    return merging.result();
 }
 
 }  // namespace hivecore::interleaving

@@ -49,4 +49,7 @@ struct Grouping {
 // At most max_group rounds, each O(n^3) at the worst in the nodes of a bucket.
 Grouping group_by_matching(const Jobs& jobs, const Terms& terms, const Contention& contention);
 
+// The same, and then made better by small steps, until none is left (see local_search.hpp).
+Grouping group_by_local_search(const Jobs& jobs, const Terms& terms, const Contention& contention);
+
 }  // namespace hivecore::interleaving

@@ -5,6 +5,7 @@
 #include <array>
 #include <cstdint>
 #include <span>
+#include <vector>
 
 #include "interleaving/block.hpp"
 #include "interleaving/rounds.hpp"
@@ -23,6 +24,12 @@ struct Node {
         size += other.size;
         time = time_together;
     }
+};
+
+// Groups of jobs that need equally many GPUs.
+struct Bucket {
+    std::int64_t gpus;
+    std::vector<Node> nodes;
 };
 
 }  // namespace hivecore::interleaving

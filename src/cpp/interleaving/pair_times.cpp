@@ -1,13 +1,11 @@
 #include "interleaving/pair_times.hpp"
 
 #include <algorithm>
-#include <limits>
 #include <map>
 
 namespace hivecore::interleaving {
 namespace {
 
-constexpr Type kNone = std::numeric_limits<Type>::max();
 constexpr std::size_t kAtOnce = 4096;  // searches, so that their list stays short
 
 }  // namespace
@@ -16,12 +14,7 @@ PairTimes::PairTimes(const Jobs& jobs, const Terms& terms, const Profiles& profi
                      const std::vector<Node>& nodes) {
     std::map<Mixture, int> known;
     for (const Node& node : nodes) {
-        Mixture types;
-        types.fill(kNone);
-        for (int i = 0; i < node.size; ++i) {
-            types[i] = profiles.type[node.members[i]];
-        }
-        std::sort(types.begin(), types.end());
+        const Mixture types = mixture_of(node.jobs(), profiles);
         const auto [found, is_new] = known.try_emplace(types, static_cast<int>(known.size()));
         if (is_new) {
             mixtures_.push_back(types);

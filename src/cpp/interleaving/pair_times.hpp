@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "interleaving/grouping.hpp"
+#include "interleaving/mixture.hpp"
 #include "interleaving/node.hpp"
 #include "interleaving/profiles.hpp"
 
@@ -23,8 +24,6 @@ class PairTimes {
     }
 
   private:
-    using Mixture = std::array<Type, kMaxSlots>;  // ascending; after the last the greatest
-
     std::size_t place(int a, int b) const {
         return static_cast<std::size_t>(a) * mixtures_.size() + b;
     }

@@ -1,8 +1,9 @@
-// Whether two groups may become one, and what that is worth.
+// Whether groups may be, and what they and their merges are worth.
 #pragma once
 
 #include <cmath>
 #include <cstdint>
+#include <initializer_list>
 #include <vector>
 
 #include "interleaving/grouping.hpp"
@@ -18,10 +19,11 @@ class Worth {
         }
     }
 
-    bool may_join(const Node& u, const Node& v, double time) const {
+    // These nodes as one group whose rounds take this time.
+    bool may_be(std::initializer_list<const Node*> nodes, double time) const {
         std::int64_t memory = 0;
-        Job urgent = u.members[0];
-        for (const Node* node : {&u, &v}) {
+        Job urgent = (*nodes.begin())->members[0];
+        for (const Node* node : nodes) {
             for (const Job job : node->jobs()) {
                 memory += jobs_.memory[job];
                 urgent = jobs_.rank[job] < jobs_.rank[urgent] ? job : urgent;
@@ -30,40 +32,45 @@ class Worth {
         return memory <= terms_.gpu_memory && time <= terms_.max_slowdown * jobs_.solo[urgent];
     }
 
+    // Whether that depends on who the jobs are, and not on their profiles alone.
+    bool is_guarded() const { return !std::isinf(terms_.max_slowdown); }
+
     // What the merge weighs in a matching, as an integer: efficiencies of 2^-4 to 1 are multiples
     // of 2^-56 and are not rounded, gains beyond 8 count as 8.
     std::int64_t count(const Node& u, const Node& v, double time) const {
         constexpr int kEfficiencyBits = 56;
         constexpr int kGainBits = 54;
         const double scaled = terms_.gain ? std::ldexp(gain(u, v, time), kGainBits)
-                                          : std::ldexp(efficiency(u, v, time), kEfficiencyBits);
+                                          : std::ldexp(efficiency({&u, &v}, time), kEfficiencyBits);
         constexpr double kMost = 0x1p57;
         const double positive = scaled > 0 ? scaled : 0;
         return static_cast<std::int64_t>(std::nearbyint(positive < kMost ? positive : kMost));
     }
 
-    double efficiency(const Node& u, const Node& v, double time) const {
-        return interleaving::efficiency(terms_.rule, sum(busy_, u, v), time);
+    double efficiency(std::initializer_list<const Node*> nodes, double time) const {
+        return interleaving::efficiency(terms_.rule, sum(busy_, nodes), time);
+    }
+
+    // What a group adds to an objective, on each of its GPUs.
+    double value(const Node& node) const {
+        return terms_.gain ? progress({&node}, node.time) : efficiency({&node}, node.time);
     }
 
   private:
-    // How many jobs' worth of progress the groups make, less what they would make in turns.
-    double gain(const Node& u, const Node& v, double time) const {
-        return sum(jobs_.solo, u, v) / time - (progress(u) + progress(v)) / 2;
+    // How many jobs' worth of progress a group makes; a single job 1.
+    double progress(std::initializer_list<const Node*> nodes, double time) const {
+        return sum(jobs_.solo, nodes) / time;
     }
 
-    double progress(const Node& node) const {
-        double solo = 0;
-        for (const Job job : node.jobs()) {
-            solo += jobs_.solo[job];
-        }
-        return solo / node.time;
+    // What they make together, less what they would make in turns.
+    double gain(const Node& u, const Node& v, double time) const {
+        return progress({&u, &v}, time) - (progress({&u}, u.time) + progress({&v}, v.time)) / 2;
     }
 
     template <class Values>
-    static double sum(const Values& values, const Node& u, const Node& v) {
+    static double sum(const Values& values, std::initializer_list<const Node*> nodes) {
         double all = 0;
-        for (const Node* node : {&u, &v}) {
+        for (const Node* node : nodes) {
             for (const Job job : node->jobs()) {
                 all += values[job];
             }
