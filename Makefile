@@ -7,6 +7,7 @@
 #   make san         the tests again, with AddressSanitizer and UBSan in the native modules
 #   make bench       all benchmarks, full size (bench-smoke: small, to see that they run;
 #                    bench-save, bench-compare: a change against what was before)
+#   make figures     figures 9 and 10 of Muri again, beside what its authors recorded
 #   make test-all    the tests on every CPython >= 3.11 of this machine
 #   make wheel       sdist, and a wheel built from it, in dist/
 #   make format      rewrite the sources in the house format
@@ -15,7 +16,7 @@
 # Needed: a C++20 compiler and CPython >= 3.11 with its headers; all else is installed into .venv.
 # Another interpreter:  make test PYTHON=python3.13
 
-.PHONY: demo test fuzz build modules check san bench bench-smoke bench-save bench-compare wheel test-all format clean
+.PHONY: demo test fuzz build modules check san bench bench-smoke bench-save bench-compare figures wheel test-all format clean
 
 PYTHON ?= python3
 VENV   ?= .venv
@@ -113,6 +114,7 @@ bench: build
 
 bench-smoke: build
 	@set -e; for script in $(BENCHES); do echo "== $$script"; $(BIN)/python $$script --smoke --out build/bench-smoke; done
+	$(BIN)/python bench/muri_figures.py --smoke --out build/bench-smoke
 	$(BIN)/python -m pytest -q bench/test_regressions.py
 
 # One's own change against what was before (pytest-benchmark keeps its numbers in .benchmarks).
@@ -122,6 +124,9 @@ bench-save: build
 
 bench-compare: build
 	$(TRACK) --benchmark-compare --benchmark-sort=name
+
+figures: build
+	$(BIN)/python bench/muri_figures.py --out bench/results
 
 # --- packages ----------------------------------------------------------------------------------
 

@@ -38,10 +38,14 @@ def processor() -> str:
     return names[0] if names else platform.machine()
 
 
-def command_line(description: str | None) -> argparse.Namespace:
+def command_line(
+    description: str | None, add: Callable[[argparse.ArgumentParser], None] | None = None
+) -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=description)
     parser.add_argument("--smoke", action="store_true", help="small, to see that it runs")
     parser.add_argument("--out", type=Path, default=Path("bench/results"), metavar="DIR")
+    if add:
+        add(parser)
     return parser.parse_args()
 
 

@@ -1,4 +1,4 @@
-"""The `hivecore` command: `replay`, `sweep` and `demo` for tenants, `jobs` for training jobs."""
+"""The `hivecore` command: `replay`, `sweep` and `demo`."""
 
 import argparse
 import json
@@ -14,7 +14,14 @@ from typing import Any, NoReturn
 
 from hivecore.sim import POLICIES, Replay, Workload, findings, own_nodes, replay, sweep
 from hivecore.sim.plots import save_plots
-from hivecore.sim.preemptive import JOB_POLICIES, Jobs, job_figures, schedule
+from hivecore.sim.preemptive import (
+    JOB_POLICIES,
+    Jobs,
+    RandomFailures,
+    job_figures,
+    schedule,
+)
+from hivecore.sim.preemptive.plots import save_job_plots
 from hivecore.sim.preemptive.report import jobs_table, jobs_to_json
 from hivecore.sim.report import notes, sweep_table, sweep_to_json, table, to_json
 from hivecore.traces import FORMATS, Trace, generate, load, load_training, load_virtual_clusters
@@ -24,6 +31,10 @@ __all__ = ["main"]
 # Three trainers (the first, third and fifth) and two experimenters.
 _DEMO_NODES = {"vision": 10, "search": 14, "speech": 8, "ads": 16, "robots": 6}
 _DEMO: dict[str, Any] = {"jobs": 12_000, "seed": 3, "load": 1.1}
+
+_TENANT_OPTIONS = ("virtual_clusters", "oversubscribe", "load", "opportunistic")
+_JOB_OPTIONS = ("nodes", "job_mtbf", "node_mtbf", "seed")
+_HOUR = 3600.0
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -63,37 +74,33 @@ def _parser() -> argparse.ArgumentParser:
 
     one = commands.add_parser(
         "replay",
-        help="replay traces through private clusters, quotas and cells",
+        help="replay traces through private clusters, quotas and cells, or under job policies",
         description="Replays a trace through private clusters, quotas and cells (FIFO per tenant) "
-        "and reports queueing delay and excess over the private cluster per tenant.",
+        "and reports queueing delay and excess over the private cluster per tenant; or, with job "
+        "policies, runs the training jobs of a trace in Muri's format under policies that stop and "
+        "restart jobs, or let several share GPUs, and reports completion times.",
     )
     one.set_defaults(run=_replay)
     one.add_argument("traces", nargs="+", metavar="TRACE", help="trace file, .gz is unpacked")
+    one.add_argument(
+        "--policy",
+        choices=(*POLICIES, *JOB_POLICIES),
+        nargs="+",
+        metavar="NAME",
+        help=f"of tenants: {', '.join(POLICIES)} (default: all three); of training jobs, with "
+        f"--format muri: {', '.join(JOB_POLICIES)}",
+    )
     _add_trace_options(one, required=True)
     one.add_argument(
         "--load",
         type=_positive,
-        default=1.0,
         metavar="X",
         help="divide the times between submissions by X; nodes are owned as without it",
     )
     _add_opportunistic(one)
     one.add_argument("--json", type=Path, metavar="FILE", help="write all figures as JSON")
     one.add_argument("--plots", type=Path, metavar="DIR", help="write plots as PNG files")
-
-    jobs = commands.add_parser(
-        "jobs",
-        help="run training jobs under policies that preempt and interleave",
-        description="Runs the training jobs of a trace in Muri's format under policies that stop "
-        "and restart jobs, or let several share GPUs, and reports completion times.",
-    )
-    jobs.set_defaults(run=_jobs)
-    jobs.add_argument("trace", type=Path, metavar="TRACE", help="trace file, .gz is unpacked")
-    jobs.add_argument("--policies", choices=JOB_POLICIES, nargs="+", default=list(JOB_POLICIES))
-    jobs.add_argument(
-        "--nodes", type=_count, default=8, metavar="N", help="of 8 GPUs each (default 8)"
-    )
-    jobs.add_argument("--json", type=Path, metavar="FILE", help="write all figures as JSON")
+    _add_job_options(one.add_argument_group("options of job policies"))
 
     demo = commands.add_parser("demo", help="replay a generated trace that shows the anomaly")
     demo.set_defaults(run=_demo)
@@ -141,7 +148,6 @@ def _add_trace_options(parser: argparse.ArgumentParser, required: bool) -> None:
     owners.add_argument(
         "--oversubscribe",
         type=_positive,
-        default=1.0,
         metavar="X",
         help="each tenant owns ceil(average GPUs in use / (8 X)) nodes of 8 GPUs, but never fewer "
         "than its largest job needs (default 1.0)",
@@ -151,6 +157,25 @@ def _add_trace_options(parser: argparse.ArgumentParser, required: bool) -> None:
 def _add_opportunistic(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--opportunistic", action="store_true", help="waiting jobs may run on idle cells"
+    )
+
+
+def _add_job_options(group: Any) -> None:
+    group.add_argument("--nodes", type=_count, metavar="N", help="of 8 GPUs each (default 8)")
+    group.add_argument(
+        "--job-mtbf",
+        type=_positive,
+        metavar="HOURS",
+        help="jobs fail at random, on average once in so many hours of running",
+    )
+    group.add_argument(
+        "--node-mtbf",
+        type=_positive,
+        metavar="HOURS",
+        help="nodes fail at random, on average once in so many hours, and are back an hour later",
+    )
+    group.add_argument(
+        "--seed", type=_number, metavar="N", help="of the failures, the same for all policies"
     )
 
 
@@ -168,43 +193,112 @@ def _count(text: str) -> int:
     raise argparse.ArgumentTypeError(f"must be a whole number of at least 1, not {text!r}")
 
 
+def _number(text: str) -> int:
+    with suppress(ValueError):
+        if (value := int(text)) >= 0:
+            return value
+    raise argparse.ArgumentTypeError(f"must be a whole number of at least 0, not {text!r}")
+
+
 def _owned_trace(arguments: argparse.Namespace) -> tuple[Trace, dict[str, int]]:
     trace = load(arguments.traces, arguments.format)
     if arguments.virtual_clusters:
         return trace, load_virtual_clusters(arguments.virtual_clusters)
-    return trace, own_nodes(trace, arguments.oversubscribe)
+    return trace, own_nodes(trace, _given(arguments.oversubscribe, 1.0))
+
+
+def _given(value: Any, default: Any) -> Any:
+    return default if value is None else value
 
 
 def _replay(arguments: argparse.Namespace) -> None:
+    policies = _given(arguments.policy, POLICIES)
+    of_jobs = [policy for policy in policies if policy in JOB_POLICIES]
+    if of_jobs and len(of_jobs) < len(policies):
+        raise ValueError(
+            f"--policy names policies of tenants ({', '.join(POLICIES)}) or of training jobs "
+            f"({', '.join(JOB_POLICIES)}), not both"
+        )
+    for name in _TENANT_OPTIONS if of_jobs else _JOB_OPTIONS:
+        value = getattr(arguments, name)
+        if value is not None and value is not False:
+            family = "training jobs" if of_jobs else "tenants"
+            option = name.replace("_", "-")
+            raise ValueError(f"--{option} has no meaning for policies of {family}")
+    if of_jobs:
+        _replay_jobs(arguments, list(dict.fromkeys(of_jobs)))
+    else:
+        _replay_tenants(arguments, policies)
+
+
+def _replay_tenants(arguments: argparse.Namespace, policies: Sequence[str]) -> None:
+    if arguments.opportunistic and "cells" not in policies:
+        raise ValueError("--opportunistic needs --policy cells")
+    if arguments.plots and not set(POLICIES).issubset(policies):
+        raise ValueError("--plots shows all policies of tenants: leave --policy out")
     watch = _Watch()
+    scale = _given(arguments.load, 1.0)
     with watch("read"):
         trace, nodes = _owned_trace(arguments)
-        work = Workload.of(trace.scale_load(arguments.load), nodes)
-    result = _run(work, arguments.opportunistic, watch)
+        work = Workload.of(trace.scale_load(scale), nodes)
+    result = _run(work, policies, arguments.opportunistic, watch)
     clusters = arguments.virtual_clusters
     configuration = {
-        # Names without folders: equal replays should give equal files on any machine.
-        "traces": [Path(path).name for path in arguments.traces],
+        "traces": _names(arguments.traces),
         "format": arguments.format,
         "virtual_clusters": clusters.name if clusters else None,
-        "oversubscribe": None if clusters else arguments.oversubscribe,
-        "load": arguments.load,
+        "oversubscribe": None if clusters else _given(arguments.oversubscribe, 1.0),
+        "load": scale,
         "opportunistic": arguments.opportunistic,
     }
     _report(result, configuration, watch, arguments.json, arguments.plots)
 
 
-def _jobs(arguments: argparse.Namespace) -> None:
+def _names(paths: Sequence[str]) -> list[str]:
+    """Return names without folders: equal replays should give equal files on any machine."""
+    return [Path(path).name for path in paths]
+
+
+def _replay_jobs(arguments: argparse.Namespace, policies: Sequence[str]) -> None:
+    if arguments.format != "muri":
+        raise ValueError(f"policies of training jobs need --format muri, not {arguments.format}")
+    if len(arguments.traces) > 1:
+        raise ValueError("policies of training jobs run one TRACE at a time")
+    failing = arguments.job_mtbf is not None or arguments.node_mtbf is not None
+    if arguments.seed is not None and not failing:
+        raise ValueError("--seed needs --job-mtbf or --node-mtbf")
+    if arguments.node_mtbf is not None and "tiresias" in policies:
+        raise ValueError("--node-mtbf has no meaning for tiresias, which places no job on a node")
     watch = _Watch()
     with watch("read"):
-        jobs = Jobs.of(load_training(arguments.trace))
-    figures = {}
-    for policy in arguments.policies:
+        jobs = Jobs.of(load_training(arguments.traces[0]))
+    nodes, seed = _given(arguments.nodes, 8), _given(arguments.seed, 0)
+    failures = RandomFailures(
+        len(jobs),
+        nodes,
+        seed,
+        job_mtbf=_HOUR * _given(arguments.job_mtbf, inf),
+        node_mtbf=_HOUR * _given(arguments.node_mtbf, inf),
+    )
+    outcomes, figures = {}, {}
+    for policy in policies:
         with watch(policy):
-            figures[policy] = job_figures(jobs, schedule(jobs, policy, arguments.nodes))
+            record = bool(arguments.plots) and policy.startswith("muri")
+            outcomes[policy] = schedule(jobs, policy, nodes, failures=failures, record=record)
+            figures[policy] = job_figures(jobs, outcomes[policy])
     _print(jobs_table(figures))
+    if arguments.plots:
+        with watch("plots"):
+            _say_written(save_job_plots(jobs, nodes, outcomes, arguments.plots))
     if arguments.json:
-        configuration = {"trace": arguments.trace.name, "nodes": arguments.nodes}
+        configuration = {
+            "traces": _names(arguments.traces),
+            "format": arguments.format,
+            "nodes": nodes,
+            "job_mtbf_hours": arguments.job_mtbf,
+            "node_mtbf_hours": arguments.node_mtbf,
+            "seed": seed if failing else None,
+        }
         _write_json(arguments.json, jobs_to_json(figures, configuration, watch.seconds))
     _print_times(watch)
 
@@ -214,7 +308,7 @@ def _demo(arguments: argparse.Namespace) -> None:
     with watch("generate"):
         trace = generate(_DEMO_NODES, **_DEMO)
         work = Workload.of(trace, _DEMO_NODES)
-    result = _run(work, arguments.opportunistic, watch)
+    result = _run(work, POLICIES, arguments.opportunistic, watch)
     configuration = {"generated": _DEMO, "opportunistic": arguments.opportunistic}
     arguments.out.mkdir(parents=True, exist_ok=True)
     _report(result, configuration, watch, arguments.out / "replay.json", arguments.out)
@@ -265,11 +359,12 @@ class _Watch:
         self.seconds[step] = round(perf_counter() - begin, 3)
 
 
-def _run(work: Workload, opportunistic: bool, watch: _Watch) -> Replay:
+def _run(work: Workload, policies: Sequence[str], opportunistic: bool, watch: _Watch) -> Replay:
     from tqdm import tqdm
 
+    total = work.trace.jobs * len({"private", *policies})
     # None: bars only where someone looks at them.
-    with tqdm(total=3 * work.trace.jobs, unit=" jobs", disable=None, leave=False) as bar:
+    with tqdm(total=total, unit=" jobs", disable=None, leave=False) as bar:
 
         def show(policy: str) -> Callable[[int], None]:
             bar.set_description(policy)
@@ -281,7 +376,7 @@ def _run(work: Workload, opportunistic: bool, watch: _Watch) -> Replay:
             return move
 
         with watch("replay"):
-            return replay(work, opportunistic=opportunistic, progress=show)
+            return replay(work, policies, opportunistic, show)
 
 
 def _report(
@@ -296,11 +391,15 @@ def _report(
         for sentence in (*notes(result.work), *findings(result)):
             print(sentence)
         if plots:
-            for path in save_plots(result, plots):
-                print(f"wrote {path}")
+            _say_written(save_plots(result, plots))
     if json_file:
         _write_json(json_file, to_json(result, configuration, watch.seconds))
     _print_times(watch)
+
+
+def _say_written(paths: Sequence[Path]) -> None:
+    for path in paths:
+        print(f"wrote {path}")
 
 
 def _print_times(watch: _Watch) -> None:

@@ -144,15 +144,98 @@ def test_missing_libraries_are_named_with_the_way_to_get_them(monkeypatch, trace
     assert capsys.readouterr().err == ("hivecore replay needs rich: pip install 'hivecore[sim]'\n")
 
 
-def test_jobs_reports_completion_times(tmp_path, capsys):
-    trace, out = tmp_path / "jobs.csv", tmp_path / "out.json"
+@pytest.fixture
+def training(tmp_path):
+    path = tmp_path / "training.csv"
     times = "submit_time,duration,iteration_time,resource_time_0,resource_time_1,resource_time_2"
     rows = [f"{job},bert,8,1000,0,192000,192,0.5,167,59" for job in range(12)]
-    trace.write_text("\n".join([f"job_id,model_name,num_gpu,iterations,{times}", *rows]))
-    policies = ["--policies", "fifo", "muri-s", "--nodes", "2"]
-    assert cli.main(["jobs", str(trace), *policies, "--json", str(out)]) == 0
+    path.write_text("\n".join([f"job_id,model_name,num_gpu,iterations,{times}", *rows]))
+    return path
+
+
+def replay_jobs(training, *arguments):
+    base = ["replay", training, "--format", "muri", "--policy", *arguments]
+    return cli.main([str(argument) for argument in base])
+
+
+def test_replay_under_job_policies_reports_completion_times(training, tmp_path, capsys):
+    out, plots = tmp_path / "out.json", tmp_path / "plots"
+    outputs = ["--json", out, "--plots", plots]
+    assert replay_jobs(training, "fifo", "muri-s", "--nodes", 2, *outputs) == 0
     printed = capsys.readouterr().out
-    assert "muri-s" in printed and "srtf" not in printed
+    assert "muri-s" in printed and "srtf" not in printed and "interrup" not in printed
     data = json.loads(out.read_text())
-    assert data["configuration"] == {"trace": "jobs.csv", "nodes": 2}
+    assert data["configuration"] == {
+        "traces": ["training.csv"],
+        "format": "muri",
+        "nodes": 2,
+        "job_mtbf_hours": None,
+        "node_mtbf_hours": None,
+        "seed": None,
+    }
     assert data["policies"]["fifo"]["makespan"] == pytest.approx(6 * 192 * 1.015)
+    assert {path.name for path in plots.iterdir()} == {"completion.png", "timeline-muri-s.png"}
+
+
+def test_failures_hit_all_job_policies_and_depend_on_the_seed(training, tmp_path, capsys):
+    found = []
+    for seed in ("1", "1", "2"):
+        out = tmp_path / "out.json"
+        failing = ["--job-mtbf", "0.05", "--node-mtbf", "2", "--seed", seed, "--json", out]
+        assert replay_jobs(training, "fifo", "srsf", "--nodes", 2, *failing) == 0
+        data = json.loads(out.read_text())
+        assert data["configuration"]["seed"] == int(seed)
+        found.append(data["policies"])
+    assert "interrup" in capsys.readouterr().out
+    assert found[0] == found[1] != found[2]
+    assert all(one["interruptions"] > 0 for one in found[0].values())
+
+
+def test_replay_of_some_policies_of_tenants(trace, owners, tmp_path):
+    out = tmp_path / "out.json"
+    given = ["--format", "csv", "--virtual-clusters", str(owners), "--json", str(out)]
+    assert cli.main(["replay", str(trace), *given, "--policy", "quota"]) == 0
+    # The private clusters are the yardstick.
+    assert set(json.loads(out.read_text())["policies"]) == {"private", "quota"}
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        ("srsf cells", "--policy names policies of tenants (private, quota, cells) or of training"),
+        ("srsf --load 1", "--load has no meaning for policies of training jobs"),
+        ("srsf --oversubscribe 1", "--oversubscribe has no meaning for policies of training jobs"),
+        ("srsf --virtual-clusters x", "--virtual-clusters has no meaning"),
+        ("muri-l --opportunistic", "--opportunistic has no meaning for policies of training jobs"),
+        ("cells --nodes 8", "--nodes has no meaning for policies of tenants"),
+        ("cells --job-mtbf 8", "--job-mtbf has no meaning for policies of tenants"),
+        ("cells --node-mtbf 8", "--node-mtbf has no meaning for policies of tenants"),
+        ("cells --seed 0", "--seed has no meaning for policies of tenants"),
+        ("srsf --seed 0", "--seed needs --job-mtbf or --node-mtbf"),
+        ("srsf --job-mtbf 1 --seed -1", "at least 0, not '-1'"),
+        ("srsf tiresias --node-mtbf 1", "--node-mtbf has no meaning for tiresias"),
+        ("srsf --format csv", "policies of training jobs need --format muri, not csv"),
+        ("quota --opportunistic", "--opportunistic needs --policy cells"),
+        ("quota --plots x", "--plots shows all policies of tenants: leave --policy out"),
+        ("srsf --nodes 0", "at least 1, not '0'"),
+        ("sjf", "invalid choice: 'sjf'"),
+    ],
+)
+def test_an_option_is_never_ignored(arguments, says, training, capsys):
+    with pytest.raises(SystemExit) as caught:
+        replay_jobs(training, *arguments.split())
+    assert caught.value.code == 2
+    assert says in capsys.readouterr().err
+
+
+def test_options_of_job_policies_need_a_job_policy(training, capsys):
+    with pytest.raises(SystemExit):
+        cli.main(["replay", str(training), "--format", "muri", "--nodes", "8"])
+    assert "--nodes has no meaning for policies of tenants" in capsys.readouterr().err
+
+
+def test_job_policies_run_one_trace(training, capsys):
+    with pytest.raises(SystemExit):
+        replay = ["replay", str(training), str(training), "--format", "muri"]
+        cli.main([*replay, "--policy", "srsf"])
+    assert "one TRACE at a time" in capsys.readouterr().err

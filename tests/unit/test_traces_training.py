@@ -1,7 +1,7 @@
 import pytest
 
 from hivecore.sim.preemptive import Jobs
-from hivecore.traces import TraceFormatError, load_training
+from hivecore.traces import TraceFormatError, generate_training, load_training
 
 HEADER = (
     "job_id,num_gpu,submit_time,iterations,model_name,batch_size,duration,interval,"
@@ -51,3 +51,38 @@ def test_restarts_cost_what_the_table_says(trace):
 def test_a_job_that_could_not_run_is_named(trace, row, says):
     with pytest.raises(TraceFormatError, match=says):
         load_training(trace(*ROWS, row))
+
+
+def test_equal_seeds_give_equal_jobs_and_others_do_not():
+    one, same, other = (generate_training(jobs=100, seed=seed) for seed in (1, 1, 2))
+    for column in ("job_id", "model", "gpus", "submit", "iterations", "stages_ms"):
+        assert getattr(one, column).tolist() == getattr(same, column).tolist()
+    assert one.iterations.tolist() != other.iterations.tolist()
+
+
+@pytest.mark.parametrize(("gpus", "load"), [(64, 0.5), (8, 3.0)])
+def test_generated_jobs_fit_and_have_the_asked_load(gpus, load):
+    trace = generate_training(jobs=400, seed=0, gpus=gpus, load=load)
+    assert set(trace.gpus.tolist()) <= {1, 2, 4, 8, 16, 32}
+    assert trace.gpus.max() <= gpus
+    work = trace.gpus @ (trace.iterations * trace.iteration_ms / 1000)
+    assert work / (gpus * trace.submit[-1]) == pytest.approx(load)
+
+
+def test_one_gpu_needs_no_network():
+    trace = generate_training(jobs=100, seed=0)
+    assert (trace.stages_ms[:, 2] > 0).tolist() == (trace.gpus > 1).tolist()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        ({"jobs": 0}, "jobs must be at least 1, not 0"),
+        ({"gpus": 0}, "gpus must be at least 1, not 0"),
+        ({"load": 0.0}, "load must be finite and positive, not 0.0"),
+        ({"load": float("nan")}, "load must be finite and positive, not nan"),
+    ],
+)
+def test_a_trace_that_cannot_be_generated_is_named(arguments, says):
+    with pytest.raises(ValueError, match=says):
+        generate_training(**{"jobs": 5, "seed": 0} | arguments)

@@ -1,7 +1,7 @@
 """Three pictures of a replay; each title states what the picture shows, from the figures.
 
-Colours are those of Okabe and Ito, which people with colour-blindness tell apart. Under cells the
-figures are those of the private clusters, so these are drawn broad and grey, behind the others.
+Under cells the figures are those of the private clusters, so these are drawn broad and grey, behind
+the others.
 """
 
 from pathlib import Path
@@ -11,6 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from hivecore.sim.metrics import Figures, summarize
+from hivecore.sim.pictures import BLUE, GREY, VERMILION, save_figures, set_title
 from hivecore.sim.replay import Replay
 
 if TYPE_CHECKING:
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
 
 __all__ = ["save_plots"]
 
-_COLORS = {"private": "#999999", "quota": "#D55E00", "cells": "#0072B2"}
+_COLORS = {"private": GREY, "quota": VERMILION, "cells": BLUE}
 _HOUR, _DAY = 3600.0, 86400.0
 _SMOOTHED = 0.05  # of the window
 
@@ -39,15 +40,8 @@ def save_plots(replay: Replay, folder: str | Path) -> list[Path]:
     ...     [path.name for path in save_plots(result, folder)]
     ['tenants.png', 'excess.png', 'fragmentation.png']
     """
-    target = Path(folder)
-    target.mkdir(parents=True, exist_ok=True)
     drawings = {"tenants": _tenants, "excess": _excess, "fragmentation": _fragmentation}
-    paths = []
-    for name, draw in drawings.items():
-        path = target / f"{name}.png"
-        draw(replay).savefig(path, dpi=100)
-        paths.append(path)
-    return paths
+    return save_figures({name: draw(replay) for name, draw in drawings.items()}, folder)
 
 
 def _tenants(replay: Replay) -> "Figure":
@@ -122,14 +116,10 @@ def _excess(replay: Replay) -> "Figure":
     axes.set_xlim(0, max(float(trace.submit[-1]) / _DAY, 1e-3))
     axes.set_xlabel("time of submission (days since the first)")
     axes.set_ylabel("start later than in private (hours)")
-    _set_title(axes, _worst_title(replay, worst, own))
+    set_title(axes, _worst_title(replay, worst, own))
     axes.legend(frameon=False, loc="best", markerscale=2)
     axes.grid(alpha=0.3)
     return figure
-
-
-def _set_title(axes: "Axes", text: str) -> None:
-    axes.set_title(text, loc="left", fontweight="bold", fontsize=11)
 
 
 def _keep_open(axes: "Axes", hours: npt.NDArray[np.float64]) -> None:
@@ -168,7 +158,7 @@ def _fragmentation(replay: Replay) -> "Figure":
     axes.set_xlabel("time since the first submission (days)")
     axes.set_ylabel("free GPUs that are not in\nwholly free nodes (%)")
     quota, cells = replay.runs["quota"].fragmentation, replay.runs["cells"].fragmentation
-    _set_title(
+    set_title(
         axes,
         f"{quota:.0%} of the GPUs that quota leaves free are useless for a job of a whole node, "
         f"{cells:.0%} with cells",

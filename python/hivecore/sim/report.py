@@ -9,6 +9,7 @@ import numpy as np
 from hivecore.sim.metrics import Figures, findings, summarize
 from hivecore.sim.replay import Replay
 from hivecore.sim.sweep import Point
+from hivecore.sim.tables import empty_table
 from hivecore.sim.workload import Excluded, Workload
 
 if TYPE_CHECKING:
@@ -50,20 +51,11 @@ def table(replay: Replay) -> "Table":
 
 
 def _grid(headings: Iterable[str]) -> "Table":
-    from rich.box import SIMPLE_HEAD
-    from rich.table import Table
-
-    grid = Table(
-        title="Queueing delay in minutes",
-        caption="later: than in the private cluster; excess: by how much\n"
-        "fragmentation: free GPUs that are not in wholly free nodes",
-        box=SIMPLE_HEAD,
-        collapse_padding=True,
+    caption = (
+        "later: than in the private cluster; excess: by how much\n"
+        "fragmentation: free GPUs that are not in wholly free nodes"
     )
-    for heading in headings:
-        left = heading in ("tenant", "policy")
-        grid.add_column(heading, justify="left" if left else "right", no_wrap=not left)
-    return grid
+    return empty_table("Queueing delay in minutes", caption, headings)
 
 
 def _minutes(seconds: float) -> str:

@@ -2,12 +2,14 @@
 
 `load` reads files of the formats "philly", "itp", "muri", "swf" and "csv" into a `Trace`: NumPy
 arrays of job id, tenant, submission time, duration and GPU count. `generate` makes one up.
+`load_training` and `generate_training` do the same for jobs that are a number of iterations.
 """
 
 from hivecore.traces.errors import TraceFormatError
 from hivecore.traces.formats import FORMATS, load
 from hivecore.traces.plain import save_csv
 from hivecore.traces.synthetic import generate
+from hivecore.traces.synthetic_training import generate_training
 from hivecore.traces.trace import Trace
 from hivecore.traces.training import TrainingTrace, load_training
 from hivecore.traces.virtual_clusters import load_virtual_clusters
@@ -18,6 +20,7 @@ __all__ = [
     "TraceFormatError",
     "TrainingTrace",
     "generate",
+    "generate_training",
     "load",
     "load_training",
     "load_virtual_clusters",

@@ -2,10 +2,13 @@
 
 `schedule` runs jobs on nodes of 8 GPUs under FIFO, SRTF, SRSF, Tiresias, Muri-S or Muri-L, by the
 rules of the simulator that Muri's authors published, and to its last digit where `MuriOptions`
-names its matching. `job_figures` turns the outcome into completion times.
+names its matching. Jobs and nodes may fail meanwhile. `job_figures` turns the outcome into
+completion times.
 """
 
 from hivecore.sim.preemptive.events import Outcome
+from hivecore.sim.preemptive.failures import JobFailure, NodeFailure, RandomFailures
+from hivecore.sim.preemptive.history import Span
 from hivecore.sim.preemptive.jobs import Jobs
 from hivecore.sim.preemptive.metrics import JobFigures, job_figures
 from hivecore.sim.preemptive.muri import MuriOptions
@@ -13,10 +16,14 @@ from hivecore.sim.preemptive.schedule import JOB_POLICIES, schedule
 
 __all__ = [
     "JOB_POLICIES",
+    "JobFailure",
     "JobFigures",
     "Jobs",
     "MuriOptions",
+    "NodeFailure",
     "Outcome",
+    "RandomFailures",
+    "Span",
     "job_figures",
     "schedule",
 ]

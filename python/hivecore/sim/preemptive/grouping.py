@@ -84,6 +84,8 @@ def matched_groups(
     def group(buckets: Sequence[Bucket], capacity: int) -> list[_Group]:
         jobs = [job for bucket in buckets for job in bucket.candidates]
         gpus = [bucket.gpus for bucket in buckets for _ in bucket.candidates]
+        if not jobs:
+            return []
         return [[jobs[place] for place in places] for places in form(jobs, gpus, capacity)]
 
     return group

@@ -1,6 +1,7 @@
 """What an outcome comes to: completion times and queueing."""
 
 from dataclasses import dataclass
+from math import prod
 
 from hivecore.sim.preemptive.events import Outcome
 from hivecore.sim.preemptive.jobs import Jobs
@@ -16,8 +17,10 @@ class JobFigures:
     :param p99_completion: of the sorted completion times the one at place floor(0.99 jobs), from 0.
     :param makespan: end of the last job, counted from time 0.
     :param mean_queueing: mean time without GPUs between submission and end.
-    :param preemptions: how often a running job was stopped.
+    :param preemptions: how often the policy stopped a running job.
     :param events: instants at which the policy chose.
+    :param interruptions: how often a failure stopped a running job.
+    :param lost_gpu_hours: work that failures undid, as if each job had been alone on its GPUs.
     """
 
     mean_completion: float
@@ -26,6 +29,8 @@ class JobFigures:
     mean_queueing: float
     preemptions: int
     events: int
+    interruptions: int = 0
+    lost_gpu_hours: float = 0.0
 
 
 def job_figures(jobs: Jobs, outcome: Outcome) -> JobFigures:
@@ -44,4 +49,6 @@ def job_figures(jobs: Jobs, outcome: Outcome) -> JobFigures:
         mean_queueing=(completion - held) / count,
         preemptions=outcome.preemptions,
         events=outcome.events,
+        interruptions=outcome.interruptions,
+        lost_gpu_hours=sum(map(prod, zip(outcome.lost, jobs.solo, jobs.gpus, strict=True))) / 3600,
     )

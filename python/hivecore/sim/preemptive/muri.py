@@ -22,8 +22,7 @@ from hivecore.sim.preemptive.interleaving import (
     IterationTimes,
 )
 from hivecore.sim.preemptive.jobs import Jobs
-from hivecore.sim.preemptive.placement import idle_nodes, place
-from hivecore.sim.workload import GPUS_PER_NODE
+from hivecore.sim.preemptive.placement import Placed, idle_nodes, place
 
 __all__ = ["Muri", "MuriOptions"]
 
@@ -71,7 +70,9 @@ class Muri:
         self.pace = list(jobs.solo)
         self.overhead = list(jobs.restart)
         self._jobs = jobs
-        self._nodes = nodes
+        self.idle = idle_nodes(nodes)
+        # By the first job of each group.
+        self._placed: dict[int, tuple[_Group, tuple[int, ...]]] = {}
         self._by_attained = by_attained
         self._largest = options.largest
         self._autopack = options.autopack
@@ -102,26 +103,33 @@ class Muri:
         """Return the jobs of the groups that get GPUs; leaves `order` sorted by GPUs."""
         gpus = self._jobs.gpus
         buckets = self._candidates(order)
-        groups = self._group(buckets, GPUS_PER_NODE * self._nodes)
+        groups = self._group(buckets, sum(self.idle))
         if self._autopack:
             groups = self._admit(self._unpack(groups), key)
         group_of = {job: group for group in groups for job in group}
 
         order.sort(key=gpus.__getitem__, reverse=True)
-        free = idle_nodes(self._nodes)
-        placed: dict[int, bool] = {}
+        free = self.idle.copy()
+        placed = self._placed = {}
         chosen = []
         for job in order:
             group = group_of.get(job)
             if group is None:
                 continue
             if group[0] not in placed:
-                placed[group[0]] = place(free, gpus[job])
-                if placed[group[0]]:
+                nodes = place(free, gpus[job])
+                placed[group[0]] = group, nodes
+                if nodes:
                     self._start(group)
-            if placed[group[0]]:
+            if placed[group[0]][1]:
                 chosen.append(job)
         return chosen
+
+    def placed(self) -> list[Placed]:
+        """Return the groups that run, on their nodes."""
+        return [
+            Placed(tuple(sorted(group)), nodes) for group, nodes in self._placed.values() if nodes
+        ]
 
     def _candidates(self, order: list[int]) -> list[Bucket]:
         """Return the first jobs of each bucket; buckets in the order of their first jobs."""
@@ -133,7 +141,7 @@ class Muri:
             rank.append(len(bucket))
             bucket.append(job)
         marked = dict.fromkeys(buckets, 0)
-        free = idle_nodes(self._nodes)
+        free = self.idle.copy()
         left = sum(free)
         for job, place_in_bucket in zip(order, rank, strict=True):
             size = gpus[job]
@@ -156,7 +164,7 @@ class Muri:
 
     def _admit(self, groups: list[_Group], key: list[float]) -> list[_Group]:
         """Return the groups that fit when they are placed in order of their most urgent jobs."""
-        free = idle_nodes(self._nodes)
+        free = self.idle.copy()
         urgent_first = sorted(groups, key=lambda group: min(key[job] for job in group))
         return [group for group in urgent_first if place(free, self._jobs.gpus[group[0]])]
 

@@ -1,8 +1,22 @@
 """Which nodes a job gets: the first that can hold it, and whole nodes if it is larger than one."""
 
+from dataclasses import dataclass
+
 from hivecore.sim.workload import GPUS_PER_NODE
 
-__all__ = ["idle_nodes", "place"]
+__all__ = ["Placed", "give_back", "idle_nodes", "place"]
+
+
+@dataclass(frozen=True, slots=True)
+class Placed:
+    """Jobs that run on the same GPUs.
+
+    :param jobs: in rising order.
+    :param nodes: that the GPUs are on: whole ones but for the last.
+    """
+
+    jobs: tuple[int, ...]
+    nodes: tuple[int, ...]
 
 
 def idle_nodes(nodes: int) -> list[int]:
@@ -10,32 +24,51 @@ def idle_nodes(nodes: int) -> list[int]:
     return [GPUS_PER_NODE] * nodes
 
 
-def place(free: list[int], gpus: int) -> bool:
-    """Take a job's GPUs, all of them or none; returns whether it got them.
+def place(free: list[int], gpus: int) -> tuple[int, ...]:
+    """Take a job's GPUs, all of them or none; returns the nodes that they are on.
 
     :param free: free GPUs per node.
     :param gpus: at most 8 come from one node; more come from idle nodes, and what is left over
-        from one more node. Always the nodes of the lowest numbers.
+        from one more node, which is named last. Always the nodes of the lowest numbers.
 
     >>> free = [3, 8, 8]
     >>> place(free, 4), place(free, 10), place(free, 11), free
-    (True, True, False, [1, 4, 0])
+    ((1,), (2, 0), (), [1, 4, 0])
     """
     if gpus <= GPUS_PER_NODE:
         for node, left in enumerate(free):
             if left >= gpus:
                 free[node] = left - gpus
-                return True
-        return False
+                return (node,)
+        return ()
     whole, rest = divmod(gpus, GPUS_PER_NODE)
     taken = [node for node, left in enumerate(free) if left == GPUS_PER_NODE][:whole]
     if len(taken) < whole:
-        return False
+        return ()
     if rest:
         last = [node for node, left in enumerate(free) if left >= rest and node not in taken][:1]
         if not last:
-            return False
+            return ()
         free[last[0]] -= rest
-    for node in taken:
+        taken += last
+    for node in taken[:whole]:
         free[node] = 0
-    return True
+    return tuple(taken)
+
+
+def give_back(free: list[int], gpus: int, nodes: tuple[int, ...]) -> None:
+    """Undo `place`.
+
+    :param free: free GPUs per node.
+    :param gpus: as given to `place`.
+    :param nodes: as returned by it.
+
+    >>> free = [3, 8, 8]
+    >>> give_back(free, 10, place(free, 10))
+    >>> free
+    [3, 8, 8]
+    """
+    for node in nodes:
+        part = min(gpus, GPUS_PER_NODE)
+        free[node] += part
+        gpus -= part

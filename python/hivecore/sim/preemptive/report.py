@@ -5,6 +5,7 @@ from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 from hivecore.sim.preemptive.metrics import JobFigures
+from hivecore.sim.tables import empty_table
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -17,26 +18,25 @@ _SCHEMA = "hivecore.jobs/1"
 def jobs_table(figures: Mapping[str, JobFigures]) -> "Table":
     """Return a Rich table with a row per policy, times in seconds.
 
-    :param figures: by policy.
+    :param figures: by policy. What failures did is shown if there were any.
 
     >>> jobs_table({"srtf": JobFigures(10.0, 20.0, 30.0, 5.0, 1, 7)}).row_count
     1
     """
-    from rich.box import SIMPLE_HEAD
-    from rich.table import Table
-
-    grid = Table(
-        title="Training jobs, times in seconds",
-        caption="completion: from submission to end; queueing: without GPUs",
-        box=SIMPLE_HEAD,
-    )
-    headings = ("mean\ncompletion", "p99\ncompletion", "makespan", "mean\nqueueing")
-    grid.add_column("policy")
-    for heading in (*headings, "preemp-\ntions"):
-        grid.add_column(heading, justify="right", no_wrap=True)
+    headings = ["mean\ncompletion", "p99\ncompletion", "makespan", "mean\nqueueing"]
+    headings.append("preemp-\ntions")
+    caption = "completion: from submission to end; queueing: without GPUs"
+    failed = any(one.interruptions for one in figures.values())
+    if failed:
+        headings += ["interrup-\ntions", "lost\nGPU-hours"]
+        caption += "\ninterruptions: by failures; lost: what they undid"
+    grid = empty_table("Training jobs, times in seconds", caption, ["policy", *headings])
     for policy, one in figures.items():
         times = (one.mean_completion, one.p99_completion, one.makespan, one.mean_queueing)
-        grid.add_row(policy, *(f"{time:,.0f}" for time in times), f"{one.preemptions:,}")
+        row = [*(f"{time:,.0f}" for time in times), f"{one.preemptions:,}"]
+        if failed:
+            row += [f"{one.interruptions:,}", f"{one.lost_gpu_hours:,.0f}"]
+        grid.add_row(policy, *row)
     return grid
 
 

@@ -1,6 +1,9 @@
 """The policies by name."""
 
-from hivecore.sim.preemptive.events import Outcome, run
+from collections.abc import Iterable
+
+from hivecore.sim.preemptive.events import Outcome, Policy, run
+from hivecore.sim.preemptive.failures import Failure
 from hivecore.sim.preemptive.fifo import run_fifo
 from hivecore.sim.preemptive.jobs import Jobs
 from hivecore.sim.preemptive.muri import Muri, MuriOptions
@@ -15,14 +18,35 @@ JOB_POLICIES = ("fifo", "srtf", "srsf", "tiresias", "muri-s", "muri-l")
 _DEFAULTS = MuriOptions()
 
 
-def schedule(jobs: Jobs, policy: str, nodes: int = 8, muri: MuriOptions = _DEFAULTS) -> Outcome:
+def schedule(
+    jobs: Jobs,
+    policy: str,
+    nodes: int = 8,
+    muri: MuriOptions = _DEFAULTS,
+    failures: Iterable[Failure] = (),
+    report_interval: float = 360.0,
+    record: bool = False,
+) -> Outcome:
     """Return what becomes of training jobs on a cluster under a policy.
 
     :param jobs: the jobs.
     :param policy: a name among `JOB_POLICIES`.
     :param nodes: of 8 GPUs each.
     :param muri: options of "muri-s" and "muri-l".
-    :raises ValueError: an unknown policy, or a job that is larger than the cluster.
+    :param failures: `JobFailure` and `NodeFailure`, in order of time, maybe without end.
+    :param report_interval: seconds, positive; the default is that of the testbed of Muri's authors.
+    :param record: whether the outcome has a history.
+    :raises ValueError: an unknown policy, a job that is larger than the cluster, a failure that
+        cannot be, or failures so frequent that no job gets ahead. "tiresias" counts GPUs and does
+        not know nodes: it takes no `NodeFailure` and records nothing.
+
+    A failure stops the job that it hits and all jobs that share its GPUs, that of a node all that
+    run there. They keep the work that they had reported, and lose the rest: jobs report whenever
+    the policy chooses, and every `report_interval` after that until it chooses again. Then they
+    wait as other jobs do, with the priority of what they have left, and may run again at once.
+    The time that they had GPUs counts in full, as attained service too. Failures of running jobs,
+    and of nodes, and the return of nodes are instants at which the policy chooses anew. A failure
+    of a job that does not run has no effect, and neither has one at the instant at which it ends.
 
     Deterministic. Cost: see `events.run`; for Muri also the matchings at each event.
 
@@ -30,16 +54,28 @@ def schedule(jobs: Jobs, policy: str, nodes: int = 8, muri: MuriOptions = _DEFAU
     ...             [(0.5, 0.25, 0.25)] * 2, [300.0, 20.0], [0.0, 0.0])
     >>> schedule(jobs, "fifo", nodes=1).end, schedule(jobs, "srtf", nodes=1).end
     ([300.0, 320.0], [320.0, 30.0])
+    >>> from hivecore.sim.preemptive import JobFailure
+    >>> failures = [JobFailure(time=290.0, job=0)]  # after reports at 0, at 10 and at 210
+    >>> schedule(jobs, "fifo", nodes=1, failures=failures, report_interval=200.0).end
+    [380.0, 400.0]
     """
     largest = max(jobs.gpus, default=0)
     if largest > GPUS_PER_NODE * nodes:
         raise ValueError(f"a job of {largest} GPUs does not fit on {nodes} nodes of 8 GPUs")
-    if policy == "fifo":
-        return run_fifo(jobs, nodes)
-    if policy in ("srtf", "srsf"):
-        return run(jobs, Shortest(jobs, nodes, by_service=policy == "srsf"))
+    if not report_interval > 0:
+        raise ValueError(f"report_interval must be positive, not {report_interval}")
     if policy == "tiresias":
-        return run_tiresias(jobs, nodes)
+        if record:
+            raise ValueError("tiresias places no job on a node, so that nothing can be recorded")
+        return run_tiresias(jobs, nodes, failures, report_interval)
+    if policy == "fifo":
+        return run_fifo(jobs, nodes, failures, report_interval, record)
+    return run(jobs, _policy(jobs, policy, nodes, muri), failures, report_interval, record)
+
+
+def _policy(jobs: Jobs, policy: str, nodes: int, muri: MuriOptions) -> Policy:
+    if policy in ("srtf", "srsf"):
+        return Shortest(jobs, nodes, by_service=policy == "srsf")
     if policy in ("muri-s", "muri-l"):
-        return run(jobs, Muri(jobs, nodes, policy == "muri-l", muri))
+        return Muri(jobs, nodes, policy == "muri-l", muri)
     raise ValueError(f"policy must be one of {', '.join(JOB_POLICIES)}, not {policy!r}")

@@ -1,7 +1,7 @@
 """Shortest job first, preemptive: by remaining time (SRTF), or by remaining GPU time (SRSF)."""
 
 from hivecore.sim.preemptive.jobs import Jobs
-from hivecore.sim.preemptive.placement import idle_nodes, place
+from hivecore.sim.preemptive.placement import Placed, idle_nodes, place
 
 __all__ = ["Shortest"]
 
@@ -22,7 +22,8 @@ class Shortest:
         self._iterations = jobs.iterations
         self._gpus = jobs.gpus
         self._weight = jobs.gpus if by_service else [1] * len(jobs)
-        self._nodes = nodes
+        self.idle = idle_nodes(nodes)
+        self._nodes_of: dict[int, tuple[int, ...]] = {}
 
     def first_key(self, job: int) -> float:
         """Return the work of the whole job."""
@@ -34,14 +35,20 @@ class Shortest:
 
     def choose(self, order: list[int], key: list[float]) -> list[int]:
         """Return the jobs that fit when they are placed one after another."""
-        free = idle_nodes(self._nodes)
+        free = self.idle.copy()
         left = sum(free)
         chosen = []
+        self._nodes_of = {}
         for job in order:
             gpus = self._gpus[job]
-            if gpus <= left and place(free, gpus):
+            if gpus <= left and (nodes := place(free, gpus)):
                 chosen.append(job)
+                self._nodes_of[job] = nodes
                 left -= gpus
                 if not left:
                     break
         return chosen
+
+    def placed(self) -> list[Placed]:
+        """Return each job that runs, on its nodes."""
+        return [Placed((job,), nodes) for job, nodes in self._nodes_of.items()]

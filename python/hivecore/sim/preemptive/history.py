@@ -1,0 +1,49 @@
+"""Who ran where and when, put together from what the policy chose at each event."""
+
+from collections.abc import Collection, Iterable
+from dataclasses import dataclass
+
+from hivecore.sim.preemptive.placement import Placed
+
+__all__ = ["Recorder", "Span"]
+
+
+@dataclass(frozen=True, slots=True)
+class Span:
+    """A time in which jobs ran on the same GPUs, the same jobs on the same nodes throughout.
+
+    :param begin: seconds.
+    :param end: seconds, later than `begin`.
+    :param jobs: in rising order.
+    :param nodes: that the GPUs are on: whole ones but for the last.
+    """
+
+    begin: float
+    end: float
+    jobs: tuple[int, ...]
+    nodes: tuple[int, ...]
+
+
+class Recorder:
+    """Joins what is the same from event to event into spans, in order of their ends."""
+
+    def __init__(self) -> None:
+        self.spans: list[Span] = []
+        self._open: dict[Placed, float] = {}
+
+    def note(
+        self, now: float, placed: Iterable[Placed], stopped: Collection[int] = frozenset()
+    ) -> None:
+        """Take down what runs from now on.
+
+        :param now: seconds, not earlier than before.
+        :param placed: who runs where.
+        :param stopped: jobs that a failure has stopped; their spans end even if they go on at once.
+        """
+        before, self._open = self._open, {}
+        for group in placed:
+            goes_on = not any(job in stopped for job in group.jobs)
+            self._open[group] = before.pop(group, now) if goes_on else now
+        for group, begin in before.items():
+            if begin < now:
+                self.spans.append(Span(begin, now, group.jobs, group.nodes))

@@ -1,0 +1,192 @@
+"""Pictures of training jobs: completion times under all policies, and who shared GPUs with whom."""
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+import numpy.typing as npt
+
+from hivecore.sim.pictures import BLUE, GREY, VERMILION, save_figures, set_title
+from hivecore.sim.preemptive.events import Outcome
+from hivecore.sim.preemptive.history import Span
+from hivecore.sim.preemptive.jobs import Jobs
+from hivecore.sim.preemptive.slots import bars
+from hivecore.sim.workload import GPUS_PER_NODE
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+__all__ = ["save_job_plots"]
+
+_HOUR = 3600.0
+# The policies that share GPUs are drawn last, in strong colours; what is not listed is black.
+_COLORS = {
+    "fifo": GREY,
+    "srtf": "#56B4E9",
+    "srsf": "#009E73",
+    "tiresias": "#E69F00",
+    "muri-s": BLUE,
+    "muri-l": VERMILION,
+}
+_OTHER = ("#CC79A7", "#000000")
+#: Light to dark, by how many jobs share.
+_SHARING = {1: "#C9C9C9", 2: "#A6CEE8", 3: "#3D8FC9", 4: "#08306B"}
+_SHOWN = 120  # spans
+_WINDOWS = 200
+
+_WIDTH = 11.0  # of the timeline, inches
+_INCHES_PER_LETTER = 0.065
+_GPUS_PER_LINE = 1.7
+
+
+def save_job_plots(
+    jobs: Jobs, nodes: int, outcomes: Mapping[str, Outcome], folder: str | Path
+) -> list[Path]:
+    """Write completion.png, a timeline for each outcome with a history, and returns their paths.
+
+    :param jobs: the jobs.
+    :param nodes: of 8 GPUs each.
+    :param outcomes: by policy, at least one.
+    :param folder: made if it does not exist; files in it are overwritten.
+    :raises OSError: a file cannot be written.
+
+    >>> import tempfile
+    >>> from hivecore.sim.preemptive import schedule
+    >>> from hivecore.traces import generate_training
+    >>> jobs = Jobs.of(generate_training(jobs=20, seed=0))
+    >>> outcomes = {"muri-s": schedule(jobs, "muri-s", record=True)}
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     [path.name for path in save_job_plots(jobs, 8, outcomes, folder)]
+    ['completion.png', 'timeline-muri-s.png']
+    """
+    figures = {"completion": _completion(jobs, outcomes)}
+    for policy, outcome in outcomes.items():
+        if outcome.history:
+            figures[f"timeline-{policy}"] = _timeline(policy, jobs, nodes, outcome.history)
+    return save_figures(figures, folder)
+
+
+def _completion(jobs: Jobs, outcomes: Mapping[str, Outcome]) -> "Figure":
+    """Distribution of completion times, a line per policy."""
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(9, 4.6), layout="constrained")
+    axes = figure.subplots()
+    share = 100 * np.arange(1, len(jobs) + 1) / len(jobs)
+    means = {}
+    others = iter(_OTHER * len(outcomes))
+    for policy, outcome in outcomes.items():
+        hours = np.sort(np.array(outcome.end) - np.array(jobs.submit)) / _HOUR
+        means[policy] = float(hours.mean())
+        axes.step(
+            hours,
+            share,
+            where="post",
+            color=_COLORS.get(policy) or next(others),
+            linewidth=2.2 if policy.startswith("muri") else 1.6,
+            label=f"{policy} (mean {means[policy]:,.1f} h)",
+        )
+    axes.set_xscale("log")
+    axes.set_ylim(0, 100)
+    axes.set_xlabel("completion time, from submission to end (hours)")
+    axes.set_ylabel("jobs that are done by then (%)")
+    axes.grid(alpha=0.3)
+    axes.legend(frameon=False, loc="upper left")
+    best = min(means, key=means.__getitem__)
+    worst = max(means, key=means.__getitem__)
+    text = f"A job takes {means[best]:,.1f} hours on average under {best}"
+    if means[worst] > means[best]:
+        text += f", {means[worst]:,.1f} under {worst}"
+    set_title(axes, text)
+    return figure
+
+
+def _timeline(policy: str, jobs: Jobs, nodes: int, history: list[Span]) -> "Figure":
+    """Groups on their GPUs, over a window."""
+    from matplotlib.figure import Figure
+
+    begin, end = _window(history, jobs.gpus)
+    shown = [span for span in history if span.begin < end and span.end > begin]
+    figure = Figure(figsize=(12, 2.2 + 0.62 * nodes), layout="constrained")
+    axes = figure.subplots()
+    all_bars = bars(shown, jobs.gpus, nodes)
+    for count, color in _SHARING.items():
+        mine = [bar for bar in all_bars if len(bar[0].jobs) == count]
+        lefts = [max(span.begin, begin) / _HOUR for span, _, _ in mine]
+        rights = [min(span.end, end) / _HOUR for span, _, _ in mine]
+        axes.barh(
+            [first for _, first, _ in mine],
+            np.subtract(rights, lefts),
+            [length for _, _, length in mine],
+            lefts,
+            align="edge",
+            color=color,
+            edgecolor="white",
+            linewidth=0.6,
+            label=f"{count} jobs share" if count > 1 else "one job alone",
+        )
+        for (span, first, length), left, right in zip(mine, lefts, rights, strict=True):
+            inches = _WIDTH * (right - left) / (end - begin) * _HOUR
+            _name_jobs(axes, span, (left + right) / 2, first + length / 2, inches, length)
+    rows = GPUS_PER_NODE * np.arange(nodes + 1)
+    axes.hlines(rows, begin / _HOUR, end / _HOUR, color="black", linewidth=0.8)
+    axes.set_yticks(rows[:-1] + GPUS_PER_NODE / 2, [f"node {node}" for node in range(nodes)])
+    axes.tick_params(axis="y", length=0)
+    axes.set_ylim(GPUS_PER_NODE * nodes, 0)
+    axes.set_xlim(begin / _HOUR, end / _HOUR)
+    axes.set_xlabel("time (hours); a node's height is its 8 GPUs, numbers name jobs")
+    figure.legend(loc="outside lower center", ncols=4, frameon=False)
+    set_title(
+        axes,
+        f"{policy}: during {_shared(history, jobs.gpus):.0%} of the GPU time in use two jobs or "
+        f"more share the GPUs; here {(end - begin) / _HOUR:,.1f} of "
+        f"{history[-1].end / _HOUR:,.0f} hours",
+    )
+    return figure
+
+
+def _name_jobs(axes: "Axes", span: Span, x: float, y: float, inches: float, length: int) -> None:
+    """Write the numbers of a bar's jobs into it, in a line or below each other, if they fit."""
+    names = [f"{job}" for job in span.jobs]
+    for text, lines in ((" ".join(names), 1), ("\n".join(names), len(names))):
+        width = max(len(line) for line in text.split("\n"))
+        if width * _INCHES_PER_LETTER < inches and lines <= length / _GPUS_PER_LINE:
+            color = "white" if len(names) > 2 else "black"
+            axes.text(x, y, text, ha="center", va="center", fontsize=6, color=color)
+            return
+
+
+def _window(history: Sequence[Span], gpus: Sequence[int]) -> tuple[float, float]:
+    """Return a window of some spans: of those that are not too short, the most varied."""
+    begin, end = _times(history)
+    begins = np.sort(begin)
+    if len(begins) <= _SHOWN:
+        return float(begins[0]), float(end.max())
+    first = np.unique(np.linspace(0, len(begins) - _SHOWN - 1, _WINDOWS).astype(int))
+    low, high = begins[first], begins[first + _SHOWN]
+    long_enough = high - low >= np.median(high - low)
+    used = np.array([gpus[span.jobs[0]] for span in history])
+    sharing = np.array([len(span.jobs) for span in history])
+
+    def unevenness(window: tuple[float, float]) -> float:
+        inside = np.clip(np.minimum(end, window[1]) - np.maximum(begin, window[0]), 0.0, None)
+        work = np.bincount(sharing, weights=inside * used)
+        return float((work**2).sum() / work.sum() ** 2) if work.any() else 1.0
+
+    windows = zip(low[long_enough].tolist(), high[long_enough].tolist(), strict=True)
+    return min(windows, key=unevenness)
+
+
+def _times(history: Sequence[Span]) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]]:
+    begin = np.array([span.begin for span in history])
+    return begin, np.array([span.end for span in history])
+
+
+def _shared(history: Sequence[Span], gpus: Sequence[int]) -> float:
+    """Return the share of the GPU time in use that is used by several jobs at once."""
+    begin, end = _times(history)
+    work = (end - begin) * np.array([gpus[span.jobs[0]] for span in history])
+    several = np.array([len(span.jobs) > 1 for span in history])
+    return float(work[several].sum() / work.sum())

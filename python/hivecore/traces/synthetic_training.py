@@ -1,0 +1,75 @@
+"""Generated training jobs: some models that are each bound by another resource, in several sizes.
+
+Unlike those of `generate`, the parameters are made up, not measured: round numbers under which one
+iteration of any model takes a third to half of a second.
+"""
+
+import numpy as np
+
+from hivecore.traces.training import TrainingTrace
+
+__all__ = ["generate_training"]
+
+#: Milliseconds of an iteration for storage and CPU, for the GPU, and for each doubling of the GPUs
+#: on the network.
+_MODELS = {
+    "images": (350.0, 60.0, 10.0),
+    "player": (300.0, 20.0, 2.0),
+    "speech": (40.0, 330.0, 10.0),
+    "language": (5.0, 300.0, 40.0),
+    "recommender": (60.0, 60.0, 110.0),
+}
+_GPUS = (1, 2, 4, 8, 16, 32)
+_SHARE = (0.35, 0.08, 0.15, 0.34, 0.05, 0.03)
+_MEDIAN_SECONDS, _LOG_DEVIATION = 3600.0, 1.6
+_LONGEST = 100.0  # medians
+
+
+def generate_training(jobs: int, seed: int, gpus: int = 64, load: float = 2.0) -> TrainingTrace:
+    """Return random training jobs that come one by one, at random.
+
+    :param jobs: how many, at least 1.
+    :param seed: equal seeds give equal traces.
+    :param gpus: of the cluster, at least 1; no job is larger.
+    :param load: positive; GPU time of the jobs, each alone on its GPUs / GPU time of the cluster
+        until the last submission. Above 1 jobs queue up.
+    :raises ValueError: an argument out of range.
+
+    Cost: O(jobs). Source: see the module.
+
+    >>> trace = generate_training(jobs=500, seed=0, load=1.5)
+    >>> work = float(trace.gpus @ trace.duration)
+    >>> trace.jobs, round(work / (64 * float(trace.submit[-1])), 6)
+    (500, 1.5)
+    """
+    if jobs < 1:
+        raise ValueError(f"jobs must be at least 1, not {jobs}")
+    if gpus < 1:
+        raise ValueError(f"gpus must be at least 1, not {gpus}")
+    if not (np.isfinite(load) and load > 0):
+        raise ValueError(f"load must be finite and positive, not {load}")
+    rng = np.random.default_rng(seed)
+    fitting = sum(size <= gpus for size in _GPUS)
+    share = np.array(_SHARE[:fitting]) / sum(_SHARE[:fitting])
+    size = np.array(_GPUS, dtype=np.int64)[rng.choice(fitting, size=jobs, p=share)]
+    model = rng.integers(len(_MODELS), size=jobs)
+    stages = np.array(list(_MODELS.values()))[model]
+    stages[:, 2] *= np.log2(size)
+    iteration = stages.sum(axis=1)
+
+    factor = np.exp(_LOG_DEVIATION * rng.standard_normal(jobs))
+    seconds = _MEDIAN_SECONDS * np.minimum(factor, _LONGEST)
+    iterations = np.maximum(np.rint(1000.0 * seconds / iteration), 1.0)
+    duration = iterations * iteration / 1000.0
+    submit = np.cumsum(rng.exponential(1.0, jobs))
+    submit *= float(size @ duration) / (load * gpus * submit[-1])
+    return TrainingTrace(
+        job_id=np.arange(jobs).astype(np.str_),
+        model=np.array(list(_MODELS))[model],
+        gpus=size,
+        submit=submit,
+        duration=duration,
+        iterations=iterations.astype(np.int64),
+        iteration_ms=iteration,
+        stages_ms=stages,
+    )
