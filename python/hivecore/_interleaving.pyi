@@ -28,4 +28,6 @@ def group(
     capacity: int,
     least_waste_first: bool,
     locally: bool,
+    starts: _Int64,
+    members: _Int32,
 ) -> tuple[_Int64, _Int32]: ...

@@ -113,7 +113,8 @@ py::tuple group(const Array<double>& durations, const Array<std::int64_t>& gpus,
                 const Array<double>& solo, const Array<std::int64_t>& rank,
                 const Array<std::int64_t>& memory, const std::string& model, bool best,
                 const Array<double>& factors, std::int64_t gpu_memory, double max_slowdown,
-                bool gain, std::int64_t capacity, bool least_waste_first, bool locally) {
+                bool gain, std::int64_t capacity, bool least_waste_first, bool locally,
+                const Array<std::int64_t>& starts, const Array<kernel::Job>& members) {
     const auto rule = as_rule(durations, model, best);
     const auto rows = as_durations(durations);
     const kernel::Jobs jobs{rows, one_per_job(gpus, rows, "gpus"), one_per_job(solo, rows, "solo"),
@@ -123,12 +124,16 @@ py::tuple group(const Array<double>& durations, const Array<std::int64_t>& gpus,
     }
     const kernel::Terms terms{
         rule, static_cast<int>(factors.size()), as_span(factors), gpu_memory, max_slowdown, gain};
+    const auto start = as_groups(rule, rows, starts, members);
+    for (std::int64_t g = 0; g < start.count(); ++g) {
+        if (std::ssize(start.group(g)) > terms.max_group) {
+            throw py::value_error("starts has a group of more jobs than there are factors");
+        }
+    }
     kernel::Grouping found;
     {
         py::gil_scoped_release unlocked;
-        const kernel::Contention contention{capacity, least_waste_first};
-        found = locally ? kernel::group_by_local_search(jobs, terms, contention)
-                        : kernel::group_by_matching(jobs, terms, contention);
+        found = kernel::group_jobs(jobs, terms, {capacity, least_waste_first}, start, locally);
     }
     return py::make_tuple(as_array(std::move(found.starts)), as_array(std::move(found.members)));
 }
@@ -152,11 +157,12 @@ PYBIND11_MODULE(_interleaving, module, py::mod_gil_not_used()) {
                "members[starts[g]:starts[g + 1]].");
     module.def("pairs", &pairs, durations, model, best,
                "Efficiencies of all pairs, on the diagonal of the jobs alone.");
-    module.def(
-        "group", &group, durations, py::arg("gpus"), py::arg("solo"), py::arg("rank"),
-        py::arg("memory"), py::arg("model"), py::arg("best"), py::arg("factors"),
-        py::arg("gpu_memory"), py::arg("max_slowdown"), py::arg("gain"), py::arg("capacity"),
-        py::arg("least_waste_first"), py::arg("locally"),
-        "Muri's rounds of matchings, and perhaps a local search: starts and members of groups.\n"
-        "Groups have at most as many jobs as there are factors.");
+    module.def("group", &group, durations, py::arg("gpus"), py::arg("solo"), py::arg("rank"),
+               py::arg("memory"), py::arg("model"), py::arg("best"), py::arg("factors"),
+               py::arg("gpu_memory"), py::arg("max_slowdown"), py::arg("gain"), py::arg("capacity"),
+               py::arg("least_waste_first"), py::arg("locally"), py::arg("starts"),
+               py::arg("members"),
+               "Muri's rounds of matchings, and perhaps a local search: starts and members of "
+               "groups, grown from those given.\n"
+               "Groups have at most as many jobs as there are factors.");
 }

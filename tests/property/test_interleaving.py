@@ -143,6 +143,10 @@ def candidates(draw):
         options["gpu_memory"] = draw(st.integers(10, 30))
         options["memory"] = per_job(st.integers(0, 10))
     rows, gpus = per_job(st.sampled_from(types)), per_job(st.sampled_from([1, 1, 2, 8]))
+    if draw(st.booleans()):
+        places = [job for job in draw(st.permutations(range(n))) if gpus[job] == 1]
+        size = draw(st.integers(1, options.get("max_group", slots)))
+        options["start"] = [places[i : i + size] for i in range(0, len(places) // 2, size)]
     return rows, gpus, draw(st.none() | st.integers(1, sum(gpus))), options
 
 

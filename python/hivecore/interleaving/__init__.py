@@ -1,11 +1,14 @@
 """Interleaving: which jobs share GPUs, each on another resource at a time (Muri, SIGCOMM'22)."""
 
+from hivecore.interleaving.grouper import Group, Grouper
 from hivecore.interleaving.grouping import Grouping, group_jobs
 from hivecore.interleaving.priorities import srsf, two_d_las
 from hivecore.interleaving.profile import stage_durations
 from hivecore.interleaving.rounds import Interleaving, efficiencies, interleave
 
 __all__ = [
+    "Group",
+    "Grouper",
     "Grouping",
     "Interleaving",
     "efficiencies",

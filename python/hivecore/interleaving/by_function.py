@@ -17,7 +17,11 @@ WeightFunction = Callable[[list[list[int]]], Sequence[float]]
 
 
 def group_by_function(
-    jobs: Candidates, weight: WeightFunction, capacity: int, merge_order: str
+    jobs: Candidates,
+    weight: WeightFunction,
+    capacity: int,
+    merge_order: str,
+    start: list[list[int]],
 ) -> list[list[int]]:
     """The groups; arguments are those of `group_jobs`, checked."""
     return reference.group_jobs(
@@ -36,6 +40,7 @@ def group_by_function(
         max_slowdown=jobs.max_slowdown,
         memory=jobs.memory.tolist(),
         gpu_memory=jobs.gpu_memory,
+        start=start,
     )
 
 

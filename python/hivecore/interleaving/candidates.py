@@ -12,11 +12,13 @@ from hivecore.interleaving.durations import (
     LONGEST,
     ORDERS,
     Float64,
+    Groups,
     Int64,
     Model,
     Order,
     as_choice,
     as_durations,
+    as_groups,
     as_numbers,
     flat,
     slots_of,
@@ -87,6 +89,20 @@ class Candidates:
 
     def __len__(self) -> int:
         return len(self.durations)
+
+    def start_of(self, groups: Any) -> Groups:
+        """The groups to begin with, or a TypeError or ValueError that names what is wrong."""
+        start = as_groups([] if groups is None else groups, len(self), len(self.factors), "start")
+        jobs, places = np.unique(start.members, return_index=True)
+        if len(jobs) < len(start.members):
+            again = np.delete(start.members, places)[0]
+            raise ValueError(f"start has job {again} in two groups")
+        first = np.repeat(start.members[start.starts[:-1]], np.diff(start.starts))
+        unlike = self.gpus[start.members] != self.gpus[first]
+        if unlike.any():
+            g = int(start.starts.searchsorted(unlike.argmax(), side="right")) - 1
+            raise ValueError(f"start[{g}] has jobs that need different numbers of GPUs")
+        return start
 
     def rounds(self, groups: list[list[int]]) -> tuple[Float64, Float64]:
         """The time of a round and the efficiency of each group."""

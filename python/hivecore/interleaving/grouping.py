@@ -1,5 +1,6 @@
 """Which jobs share GPUs: the groups, what they are asked for with, and what comes back."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -52,6 +53,7 @@ def group_jobs(
     max_slowdown: float | None = None,
     memory: Any = None,
     gpu_memory: int | None = None,
+    start: Sequence[Sequence[int]] | None = None,
 ) -> Grouping:
     """Return groups of jobs that share GPUs, each on another resource at a time.
 
@@ -86,6 +88,8 @@ def group_jobs(
         factor times its solo time.
     :param memory, gpu_memory: what each job needs on each of its GPUs, and what a GPU has: the jobs
         of a group fit into it together. Integers in any unit.
+    :param start: groups of rows to begin with, of equal GPUs each. They merge, but only "local"
+        parts them; limits hold for merges, not for them.
     :returns: the groups, bucket after bucket in the order of their first rows.
     :raises ValueError: as `interleave`; an argument of another length, a number out of range, or an
         unknown name.
@@ -122,8 +126,10 @@ def group_jobs(
         raise ValueError(f"weight must be one of {', '.join(_WEIGHTS)} for method {method!r}")
     as_choice(merge_order, "merge_order", _MERGE_ORDERS)
     room = 0 if capacity is None else as_int(capacity, "capacity", 1, 2**62)
+    begin = jobs.start_of(start)
     if callable(weight):
-        return _grouping(jobs, group_by_function(jobs, weight, room, merge_order))
+        lists = begin.lists()
+        return _grouping(jobs, group_by_function(jobs, weight, room, merge_order, lists))
     starts, members = _interleaving.group(
         jobs.durations,
         jobs.gpus,
@@ -139,6 +145,7 @@ def group_jobs(
         room,
         merge_order == "waste",
         method == "local",
+        *begin,
     )
     return _grouping(jobs, Groups(starts, members).lists())
 

@@ -5,6 +5,7 @@
 #include <map>
 
 #include "interleaving/local_search.hpp"
+#include "interleaving/mixture.hpp"
 #include "interleaving/node.hpp"
 #include "interleaving/pair_times.hpp"
 #include "interleaving/profiles.hpp"
@@ -23,33 +24,65 @@ struct Pair {
     double waste;  // GPUs that idle then, in a way of speaking
 };
 
+// One for each group of the start, in the place of its first job, and for each other job.
+std::vector<Node> nodes_of(const Jobs& jobs, const Terms& terms, const Profiles& profiles,
+                           const Groups& start) {
+    std::vector<Job> members;
+    std::vector<std::int64_t> group_of(jobs.count(), -1);
+    for (std::int64_t g = 0; g < start.count(); ++g) {
+        const auto group = start.group(g);
+        const Mixture types = mixture_of(group, profiles);
+        for (std::size_t i = 0; i < group.size(); ++i) {
+            members.push_back(profiles.first[types[i]]);
+            group_of[group[i]] = group.size() > 1 ? g : -1;
+        }
+    }
+    const auto rounds = rounds_of(terms.rule, jobs.durations, {start.starts, members});
+    std::vector<char> is_made(start.count(), 0);
+    std::vector<Node> nodes;
+    for (Job job = 0; job < jobs.count(); ++job) {
+        const std::int64_t g = group_of[job];
+        if (g < 0) {
+            nodes.push_back({{job}, 1, jobs.solo[job]});
+        } else if (!is_made[g]) {
+            const auto group = start.group(g);
+            const double time = rounds.time[g] * terms.factors[group.size() - 1];
+            nodes.push_back({{}, static_cast<int>(group.size()), time});
+            std::copy(group.begin(), group.end(), nodes.back().members.begin());
+            is_made[g] = 1;
+        }
+    }
+    return nodes;
+}
+
 // In the order in which their first jobs come.
-std::vector<Bucket> buckets_of(const Jobs& jobs) {
+std::vector<Bucket> buckets_of(const Jobs& jobs, const std::vector<Node>& nodes) {
     std::vector<Bucket> buckets;
     std::map<std::int64_t, std::size_t> place;
-    for (Job job = 0; job < jobs.count(); ++job) {
-        const auto [found, is_new] = place.try_emplace(jobs.gpus[job], buckets.size());
+    for (const Node& node : nodes) {
+        const std::int64_t gpus = jobs.gpus[node.members[0]];
+        const auto [found, is_new] = place.try_emplace(gpus, buckets.size());
         if (is_new) {
-            buckets.push_back({jobs.gpus[job], {}});
+            buckets.push_back({gpus, {}});
         }
-        buckets[found->second].nodes.push_back({{job}, 1, jobs.solo[job]});
+        buckets[found->second].nodes.push_back(node);
     }
     return buckets;
 }
 
 class Merging {
   public:
-    Merging(const Jobs& jobs, const Terms& terms, const Contention& contention)
+    Merging(const Jobs& jobs, const Terms& terms, const Contention& contention, const Groups& start)
         : jobs_(jobs),
           terms_(terms),
           least_waste_first_(contention.least_waste_first),
           profiles_(profiles_of(jobs)),
           worth_(jobs, terms),
-          buckets_(buckets_of(jobs)),
+          buckets_(buckets_of(jobs, nodes_of(jobs, terms, profiles_, start))),
           capacity_(contention.capacity),
           excess_(-contention.capacity) {
-        for (const std::int64_t gpus : jobs.gpus) {
-            excess_ += gpus;
+        for (const auto& [gpus, nodes] : buckets_) {
+            excess_ += gpus * static_cast<std::int64_t>(nodes.size());
         }
     }
 
@@ -172,16 +205,13 @@ class Merging {
 
 }  // namespace
 
-Grouping group_by_matching(const Jobs& jobs, const Terms& terms, const Contention& contention) {
-    Merging merging(jobs, terms, contention);
+Grouping group_jobs(const Jobs& jobs, const Terms& terms, const Contention& contention,
+                    const Groups& start, bool locally) {
+    Merging merging(jobs, terms, contention, start);
     merging.run();
-    return merging.result();
-}
-
-Grouping group_by_local_search(const Jobs& jobs, const Terms& terms, const Contention& contention) {
-    Merging merging(jobs, terms, contention);
-    merging.run();
-    merging.search_locally();
+    if (locally) {
+        merging.search_locally();
+    }
     return merging.result();
 }
 

@@ -41,15 +41,14 @@ struct Contention {
 };
 
 struct Grouping {
-    std::vector<std::int64_t>
-        starts;  // group g is members[starts[g]] to members[starts[g + 1] - 1]
-    std::vector<Job> members;
+    std::vector<std::int64_t> starts;
+    std::vector<Job> members;  // of group g those from starts[g] to starts[g + 1] - 1
 };
 
-// At most max_group rounds, each O(n^3) at the worst in the nodes of a bucket.
-Grouping group_by_matching(const Jobs& jobs, const Terms& terms, const Contention& contention);
-
-// The same, and then made better by small steps, until none is left (see local_search.hpp).
-Grouping group_by_local_search(const Jobs& jobs, const Terms& terms, const Contention& contention);
+// `start`: groups of different jobs to begin with, each of jobs that need equally many GPUs; rounds
+// never part them. With `locally` the groups are then made better by small steps
+// (local_search.hpp). At most max_group rounds, each O(n^3) at the worst in the nodes of a bucket.
+Grouping group_jobs(const Jobs& jobs, const Terms& terms, const Contention& contention,
+                    const Groups& start, bool locally);
 
 }  // namespace hivecore::interleaving

@@ -38,6 +38,7 @@ def group_jobs(
     max_slowdown: float = inf,
     memory: Sequence[int] | None = None,
     gpu_memory: float = inf,
+    start: Sequence[Sequence[int]] = (),
 ) -> list[list[int]]:
     """Return the groups of Muri's rounds of matchings, or what a local search makes of them.
 
@@ -62,9 +63,12 @@ def group_jobs(
     )
     largest = jobs.slots if max_group is None else max_group
     buckets: dict[int, list[Node]] = {}
+    begun = {min(group): list(group) for group in start}
+    inside = {job for group in start for job in group if job != min(group)}
     for job, size in enumerate(gpus):
-        buckets.setdefault(size, []).append([job])
-    excess = sum(gpus) - (capacity or 0)
+        if job not in inside:
+            buckets.setdefault(size, []).append(begun.get(job, [job]))
+    excess = sum(size * len(nodes) for size, nodes in buckets.items()) - (capacity or 0)
 
     def matched(size: int) -> list[tuple[int, int, int]]:
         """The bucket and the numbers of its nodes, in the order of the second ones."""

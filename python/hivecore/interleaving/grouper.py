@@ -1,0 +1,397 @@
+"""Groups of jobs that come, go and change, kept together unless a change is worth a restart."""
+
+from collections.abc import Hashable, Iterable
+from dataclasses import dataclass, replace
+from typing import Any, Literal
+
+import numpy as np
+
+from hivecore._arguments import as_int
+from hivecore.errors import InvariantError
+from hivecore.interleaving.candidates import Candidates
+from hivecore.interleaving.durations import Model
+from hivecore.interleaving.grouping import group_jobs
+
+__all__ = ["Group", "Grouper"]
+
+_ROUNDING = 1e-9
+
+
+@dataclass(frozen=True, slots=True)
+class Group:
+    """Jobs that share GPUs."""
+
+    jobs: tuple[Hashable, ...]
+    """The most urgent one first."""
+    gpus: int
+    """How many each of them needs, and so all together."""
+    iteration_time: float
+    """How long a round takes."""
+    efficiency: float
+    """The share of time that the resources are busy."""
+    kept: bool
+    """Whether these jobs were a group before, perhaps with others that are gone since."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Job:
+    durations: tuple[float, ...]
+    gpus: int
+    solo: float
+    memory: int
+    priority: float
+    number: int
+    """In order of arrival."""
+
+
+class Grouper:
+    """Groups for a scheduler that asks again whenever a job comes, ends or gets another priority.
+
+    :param resources: k, the columns of stage durations.
+    :param capacity: GPUs of the cluster.
+    :param restart_cost: what a job loses when its group changes, as a share of the time until
+        groups are asked for again: restart seconds over expected seconds, 0 or more.
+    :param max_group, method, weight, model, merge_order, interference, max_slowdown, gpu_memory: as
+        for `group_jobs`; ``weight`` is no function.
+    :raises ValueError, TypeError: as `group_jobs`, or a negative ``restart_cost``.
+
+    An object has one writer at a time. Cost: that of `group_jobs` for each call of `groups`, and
+    O(1) for the others; nothing is computed twice while no job has changed.
+    Source: Muri (SIGCOMM'22), section 4.2; what is kept, Tesserae (arXiv 2508.04953).
+
+    >>> grouper = Grouper(2, capacity=4)
+    >>> grouper.add("train", [1.0, 3.0], gpus=4, priority=1.0)
+    >>> grouper.add("tune", [3.0, 1.0], gpus=4, priority=2.0)
+    >>> [group] = grouper.groups()
+    >>> group.jobs, group.iteration_time, group.kept
+    (('train', 'tune'), 4.0, False)
+    >>> grouper.remove("train")
+    >>> [(group.jobs, group.kept) for group in grouper.groups()]
+    [(('tune',), True)]
+    """
+
+    def __init__(
+        self,
+        resources: int,
+        capacity: int,
+        *,
+        restart_cost: float = 0.0,
+        max_group: int | None = None,
+        method: Literal["muri", "local"] = "muri",
+        weight: Literal["efficiency", "gain"] = "efficiency",
+        model: Model = "barrier",
+        merge_order: Literal["waste", "index"] = "waste",
+        interference: Any = None,
+        max_slowdown: float | None = None,
+        gpu_memory: int | None = None,
+    ) -> None:
+        self._resources = as_int(resources, "resources", 2, 8)
+        self._capacity = as_int(capacity, "capacity", 1, 2**62)
+        if callable(weight):
+            raise TypeError("weight must be a name")
+        if isinstance(restart_cost, bool) or not isinstance(restart_cost, (int, float, np.number)):
+            raise TypeError(f"restart_cost must be a float, not {type(restart_cost).__name__}")
+        if not 0 <= restart_cost < np.inf:
+            raise ValueError(f"restart_cost={restart_cost}: must be finite and not negative")
+        self._restart_cost = float(restart_cost)
+        self._terms: dict[str, Any] = {
+            "max_group": max_group,
+            "model": model,
+            "order": "best",
+            "interference": interference,
+            "max_slowdown": max_slowdown,
+            "gpu_memory": gpu_memory,
+        }
+        self._by: dict[str, Any] = {"method": method, "weight": weight, "merge_order": merge_order}
+        self._jobs: dict[Hashable, _Job] = {}
+        self._next = 0
+        self._groups: list[Group] | None = []
+        self._running: list[tuple[Hashable, ...]] = []
+        # Without jobs, for the checks: what is wrong is said now.
+        rows = np.empty((0, self._resources))
+        memory = None if gpu_memory is None else np.empty(0, dtype=np.int64)
+        found = group_jobs(rows, [], self._capacity, memory=memory, **self._terms, **self._by)
+        assert not found.groups
+        self._largest = len(self._candidates([]).factors)
+
+    def __len__(self) -> int:
+        return len(self._jobs)
+
+    def __contains__(self, job: object) -> bool:
+        return job in self._jobs
+
+    def add(
+        self,
+        job: Hashable,
+        durations: Any,
+        gpus: int,
+        priority: float = 0.0,
+        *,
+        solo: float | None = None,
+        memory: int = 0,
+    ) -> None:
+        """Add a job.
+
+        :param job: a name that no other job has.
+        :param durations: (k,) stage durations.
+        :param gpus: at most the capacity.
+        :param priority: small numbers are urgent; of equal ones the job that came first.
+        :param solo: time of an iteration alone; by default the sum of its stages.
+        :param memory: what it needs on each GPU.
+        :raises ValueError: a name that is taken, or a number that is not allowed.
+        :raises TypeError: what is not a number, or a name that cannot be hashed.
+        """
+        if job in self._jobs:
+            raise ValueError(f"job {job!r} was added before")
+        if self._terms["gpu_memory"] is None and memory:
+            raise ValueError("memory is known, but gpu_memory was not given")
+        as_int(gpus, "gpus", 1, self._capacity)
+        new = _Job((), gpus, 0.0, memory, _as_priority(priority), self._next)
+        one = Candidates.of(
+            [durations],
+            [gpus],
+            solo=None if solo is None else [solo],
+            priorities=None,
+            memory=None if self._terms["gpu_memory"] is None else [memory],
+            **self._terms,
+        )
+        if one.durations.shape[1] != self._resources:
+            raise ValueError(f"durations must have {self._resources} entries, one per resource")
+        self._jobs[job] = replace(
+            new, durations=tuple(one.durations[0].tolist()), solo=float(one.solo[0])
+        )
+        self._next += 1
+        self._groups = None
+
+    def remove(self, job: Hashable) -> None:
+        """Remove a job that has ended; those that it shared GPUs with stay a group.
+
+        :raises KeyError: there is no such job.
+        """
+        del self._jobs[job]
+        self._running = [
+            left
+            for group in self._running
+            if (left := tuple([other for other in group if other != job]))
+        ]
+        self._groups = None
+
+    def set_priority(self, job: Hashable, priority: float) -> None:
+        """Give a job another priority.
+
+        :raises KeyError: there is no such job.
+        :raises ValueError, TypeError: no priority.
+        """
+        self._jobs[job] = replace(self._jobs[job], priority=_as_priority(priority))
+        self._groups = None
+
+    def groups(self) -> list[Group]:
+        """Return the groups that run now, in the order of their most urgent jobs.
+
+        Candidates are the most urgent jobs: in order of priority, each job that finds as many GPUs
+        free takes them, and it and the next jobs that need equally many become candidates, together
+        as many as a group may have. They are grouped as by `group_jobs`. Wherever the groups that
+        ran before differ from these, they stay if the change would bring less than it costs, in
+        GPUs times efficiency (or progress, if that is the weight), and if there are GPUs enough.
+        Groups that then find their GPUs free, in order of priority, run until the next call.
+        """
+        if self._groups is None:
+            decided = self._decide()
+            self._running = [group.jobs for group in decided]
+            self._groups = [replace(group, kept=True) for group in decided]
+            return decided
+        return list(self._groups)
+
+    def copy(self) -> "Grouper":
+        """Return an independent grouper with the same jobs and groups."""
+        other = object.__new__(type(self))
+        other.__dict__.update(self.__dict__)
+        other._jobs = dict(self._jobs)
+        other._running = list(self._running)
+        return other
+
+    def check(self) -> None:
+        """Raise `InvariantError` unless groups are of known jobs, each in one, and GPUs suffice."""
+        grouped = [job for group in self._running for job in group]
+        if len(set(grouped)) < len(grouped) or not set(grouped) <= set(self._jobs):
+            raise InvariantError("a job is in two groups, or was removed")
+        for group in self._running:
+            if len(group) > self._largest or len({self._jobs[job].gpus for job in group}) != 1:
+                raise InvariantError(f"{group} is no group")
+        if sum(self._jobs[group[0]].gpus for group in self._running) > self._capacity:
+            raise InvariantError("the groups need more GPUs than there are")
+
+    # --- one decision ----------------------------------------------------------------------------
+
+    def _decide(self) -> list[Group]:
+        names = self._urgent()
+        jobs = self._candidates(names)
+        place = {name: number for number, name in enumerate(names)}
+        before = [[place[name] for name in group if name in place] for group in self._running]
+        before = [group for group in before if group]
+        before = self._those_that_may_stay(jobs, before)
+        fresh = self._grouped(jobs, [], self._by["method"])
+        grown = self._grouped(jobs, before, "muri") if before else fresh
+        chosen = self._better(jobs, before, grown, fresh)
+        times, efficiencies = jobs.rounds(chosen)
+        known = {frozenset(group) for group in before}
+        found = []
+        free = self._capacity
+        for number in sorted(range(len(chosen)), key=lambda number: min(chosen[number])):
+            gpus = int(jobs.gpus[chosen[number][0]])
+            if gpus <= free:
+                free -= gpus
+                found.append(
+                    Group(
+                        jobs=tuple([names[job] for job in sorted(chosen[number])]),
+                        gpus=gpus,
+                        iteration_time=float(times[number]),
+                        efficiency=float(efficiencies[number]),
+                        kept=frozenset(chosen[number]) in known,
+                    )
+                )
+        return found
+
+    def _urgent(self) -> list[Hashable]:
+        """The candidates, the most urgent one first."""
+        order = sorted(
+            self._jobs, key=lambda name: (self._jobs[name].priority, self._jobs[name].number)
+        )
+        free = self._capacity
+        wanted: dict[int, int] = {}
+        candidates = []
+        for name in order:
+            gpus = self._jobs[name].gpus
+            if not wanted.get(gpus) and gpus <= free:
+                free -= gpus
+                wanted[gpus] = self._largest
+            if wanted.get(gpus):
+                wanted[gpus] -= 1
+                candidates.append(name)
+        return candidates
+
+    def _candidates(self, names: Iterable[Hashable]) -> Candidates:
+        jobs = [self._jobs[name] for name in names]
+        return Candidates.of(
+            np.array([job.durations for job in jobs]).reshape(len(jobs), self._resources),
+            np.array([job.gpus for job in jobs], dtype=np.int64),
+            solo=np.array([job.solo for job in jobs]),
+            priorities=None,
+            memory=(
+                None
+                if self._terms["gpu_memory"] is None
+                else np.array([job.memory for job in jobs], dtype=np.int64)
+            ),
+            **self._terms,
+        )
+
+    def _grouped(self, jobs: Candidates, start: list[list[int]], method: str) -> list[list[int]]:
+        return group_jobs(
+            jobs.durations,
+            jobs.gpus,
+            self._capacity,
+            solo=jobs.solo,
+            priorities=jobs.rank,
+            memory=None if self._terms["gpu_memory"] is None else jobs.memory,
+            start=start,
+            **self._terms,
+            **{**self._by, "method": method},
+        ).groups
+
+    def _those_that_may_stay(self, jobs: Candidates, groups: list[list[int]]) -> list[list[int]]:
+        """The groups that do not slow their most urgent job too much, as priorities are now."""
+        times, _ = jobs.rounds(groups)
+        limits = jobs.max_slowdown * jobs.solo[[min(group) for group in groups]]
+        return [
+            group for group, time, limit in zip(groups, times, limits, strict=True) if time <= limit
+        ]
+
+    def _better(
+        self,
+        jobs: Candidates,
+        before: list[list[int]],
+        grown: list[list[int]],
+        fresh: list[list[int]],
+    ) -> list[list[int]]:
+        """Of the groups grown from those before and the fresh ones, part by part the better ones.
+
+        A part is made of groups, grown and fresh, that have jobs in common, directly or through
+        others. The fresh ones are taken where they bring more than the restarts cost.
+        """
+        known = {frozenset(group) for group in before}
+        ran = {job for group in before for job in group}
+
+        def worth(groups: list[list[int]]) -> list[float]:
+            """Values, less what restarts cost."""
+            return [
+                value - self._restart_cost * int(jobs.gpus[group[0]]) * len(ran.intersection(group))
+                if frozenset(group) not in known
+                else value
+                for group, value in zip(groups, self._values(jobs, groups), strict=True)
+            ]
+
+        grown_worth, fresh_worth = worth(grown), worth(fresh)
+        chosen: list[list[int]] = []
+        wishes: list[tuple[int, float, list[int], list[int]]] = []
+        for olds, news in _parts(len(jobs), grown, fresh):
+            value = sum(grown_worth[number] for number in olds)
+            other = sum(fresh_worth[number] for number in news)
+            if value >= other - _ROUNDING * abs(other):
+                more = int(jobs.gpus[fresh[news[0]][0]]) * (len(olds) - len(news))
+                wishes.append((more, other - value, olds, news))
+            else:
+                chosen += [fresh[number] for number in news]
+        slack = max(0, self._capacity - sum(int(jobs.gpus[group[0]]) for group in fresh))
+        # What frees GPUs first, then what is worth most.
+        for more, _, olds, news in sorted(wishes, key=lambda wish: (wish[0] > 0, wish[1])):
+            if more <= max(slack, 0):
+                slack -= more
+                chosen += [grown[number] for number in olds]
+            else:
+                chosen += [fresh[number] for number in news]
+        return chosen
+
+    def _values(self, jobs: Candidates, groups: list[list[int]]) -> list[float]:
+        times, efficiencies = jobs.rounds(groups)
+        gpus = np.array([jobs.gpus[group[0]] for group in groups], dtype=np.float64)
+        if self._by["weight"] == "efficiency":
+            return (gpus * efficiencies).tolist()  # type: ignore[no-any-return]
+        solo = np.array([jobs.solo[group].sum() for group in groups])
+        return (gpus * solo / times).tolist()  # type: ignore[no-any-return]
+
+
+def _as_priority(priority: Any) -> float:
+    if isinstance(priority, bool) or not isinstance(priority, (int, float, np.number)):
+        raise TypeError(f"priority must be a number, not {type(priority).__name__}")
+    if priority != priority:
+        raise ValueError("priority is not a number")
+    return float(priority)
+
+
+def _parts(
+    jobs: int, old: list[list[int]], fresh: list[list[int]]
+) -> list[tuple[list[int], list[int]]]:
+    """Numbers of the old and of the fresh groups of each part, in the order of fresh groups."""
+    old_of = [0] * jobs
+    fresh_of = [0] * jobs
+    for numbers, groups in ((old_of, old), (fresh_of, fresh)):
+        for number, group in enumerate(groups):
+            for job in group:
+                numbers[job] = number
+    parts = []
+    seen: set[int] = set()
+    for first in range(len(fresh)):
+        if first in seen:
+            continue
+        seen.add(first)
+        olds, news = dict[int, None](), [first]
+        for number in news:
+            for job in fresh[number]:
+                if old_of[job] not in olds:
+                    olds[old_of[job]] = None
+                    for other in old[old_of[job]]:
+                        if fresh_of[other] not in seen:
+                            seen.add(fresh_of[other])
+                            news.append(fresh_of[other])
+        parts.append((list(olds), news))
+    return parts
