@@ -38,10 +38,8 @@ class Worth {
     // What the merge weighs in a matching, as an integer: efficiencies of 2^-4 to 1 are multiples
     // of 2^-56 and are not rounded, gains beyond 8 count as 8.
     std::int64_t count(const Node& u, const Node& v, double time) const {
-        constexpr int kEfficiencyBits = 56;
-        constexpr int kGainBits = 54;
-        const double scaled = terms_.gain ? std::ldexp(gain(u, v, time), kGainBits)
-                                          : std::ldexp(efficiency({&u, &v}, time), kEfficiencyBits);
+        const double scaled =
+            terms_.gain ? gain(u, v, time) * 0x1p54 : efficiency({&u, &v}, time) * 0x1p56;
         constexpr double kMost = 0x1p57;
         const double positive = scaled > 0 ? scaled : 0;
         return static_cast<std::int64_t>(std::nearbyint(positive < kMost ? positive : kMost));
