@@ -31,3 +31,23 @@ def group(
     starts: _Int64,
     members: _Int32,
 ) -> tuple[_Int64, _Int32]: ...
+def exact_grouper(
+    durations: _Float64,
+    model: str,
+    best: bool,
+    factors: _Float64,
+    gpu_memory: int,
+    max_slowdown: float,
+    gain: bool,
+) -> object: ...
+def group_exactly(
+    grouper: object,
+    durations: _Float64,
+    gpus: _Int64,
+    solo: _Float64,
+    rank: _Int64,
+    memory: _Int64,
+    optional: npt.NDArray[np.uint8],
+    capacity: int,
+    nodes: int,
+) -> tuple[_Int64, _Int32, float, float]: ...

@@ -2,10 +2,15 @@
 #include <pybind11/numpy.h>
 #include <pybind11/pybind11.h>
 
+#include <algorithm>
+#include <cstring>
+#include <memory>
+#include <mutex>
 #include <string>
 #include <utility>
 #include <vector>
 
+#include "interleaving/exact.hpp"
 #include "interleaving/grouping.hpp"
 #include "interleaving/rounds.hpp"
 
@@ -109,6 +114,23 @@ std::span<const T> one_per_job(const Array<T>& values, const kernel::Durations& 
     return as_span(values);
 }
 
+kernel::Jobs as_jobs(const Array<double>& durations, const Array<std::int64_t>& gpus,
+                     const Array<double>& solo, const Array<std::int64_t>& rank,
+                     const Array<std::int64_t>& memory) {
+    const auto rows = as_durations(durations);
+    return {rows, one_per_job(gpus, rows, "gpus"), one_per_job(solo, rows, "solo"),
+            one_per_job(rank, rows, "rank"), one_per_job(memory, rows, "memory")};
+}
+
+kernel::Terms as_terms(const kernel::Rule& rule, const Array<double>& factors,
+                       std::int64_t gpu_memory, double max_slowdown, bool gain) {
+    if (factors.size() < 1 || factors.size() > rule.slots()) {
+        throw py::value_error("factors must be of 1 to the number of slots");
+    }
+    return {rule, static_cast<int>(factors.size()), as_span(factors), gpu_memory, max_slowdown,
+            gain};
+}
+
 py::tuple group(const Array<double>& durations, const Array<std::int64_t>& gpus,
                 const Array<double>& solo, const Array<std::int64_t>& rank,
                 const Array<std::int64_t>& memory, const std::string& model, bool best,
@@ -116,15 +138,9 @@ py::tuple group(const Array<double>& durations, const Array<std::int64_t>& gpus,
                 bool gain, std::int64_t capacity, bool least_waste_first, bool locally,
                 const Array<std::int64_t>& starts, const Array<kernel::Job>& members) {
     const auto rule = as_rule(durations, model, best);
-    const auto rows = as_durations(durations);
-    const kernel::Jobs jobs{rows, one_per_job(gpus, rows, "gpus"), one_per_job(solo, rows, "solo"),
-                            one_per_job(rank, rows, "rank"), one_per_job(memory, rows, "memory")};
-    if (factors.size() < 1 || factors.size() > rule.slots()) {
-        throw py::value_error("factors must be of 1 to the number of slots");
-    }
-    const kernel::Terms terms{
-        rule, static_cast<int>(factors.size()), as_span(factors), gpu_memory, max_slowdown, gain};
-    const auto start = as_groups(rule, rows, starts, members);
+    const auto jobs = as_jobs(durations, gpus, solo, rank, memory);
+    const auto terms = as_terms(rule, factors, gpu_memory, max_slowdown, gain);
+    const auto start = as_groups(rule, jobs.durations, starts, members);
     for (std::int64_t g = 0; g < start.count(); ++g) {
         if (std::ssize(start.group(g)) > terms.max_group) {
             throw py::value_error("starts has a group of more jobs than there are factors");
@@ -136,6 +152,54 @@ py::tuple group(const Array<double>& durations, const Array<std::int64_t>& gpus,
         found = kernel::group_jobs(jobs, terms, {capacity, least_waste_first}, start, locally);
     }
     return py::make_tuple(as_array(std::move(found.starts)), as_array(std::move(found.members)));
+}
+
+// One call at a time, whatever threads do.
+struct LockedGrouper {
+    kernel::Rule rule;
+    kernel::ExactGrouper grouper;
+    std::mutex mutex;
+};
+
+constexpr const char* kGrouper = "hivecore.exact_grouper";
+
+py::capsule exact_grouper(const Array<double>& durations, const std::string& model, bool best,
+                          const Array<double>& factors, std::int64_t gpu_memory,
+                          double max_slowdown, bool gain) {
+    const auto rule = as_rule(durations, model, best);
+    const auto terms = as_terms(rule, factors, gpu_memory, max_slowdown, gain);
+    auto made =
+        std::unique_ptr<LockedGrouper>(new LockedGrouper{rule, kernel::ExactGrouper(terms), {}});
+    const py::capsule capsule(made.get(), kGrouper,
+                              [](void* p) { delete static_cast<LockedGrouper*>(p); });
+    made.release();
+    return capsule;
+}
+
+py::tuple group_exactly(const py::capsule& capsule, const Array<double>& durations,
+                        const Array<std::int64_t>& gpus, const Array<double>& solo,
+                        const Array<std::int64_t>& rank, const Array<std::int64_t>& memory,
+                        const Array<std::uint8_t>& optional, std::int64_t capacity, int nodes) {
+    if (capsule.name() == nullptr || std::strcmp(capsule.name(), kGrouper) != 0) {
+        throw py::type_error("grouper must be what exact_grouper() gave");
+    }
+    auto& locked = *capsule.get_pointer<LockedGrouper>();
+    if (durations.ndim() != 2 || durations.shape(1) != locked.rule.columns) {
+        throw py::value_error("durations has another number of columns than the grouper");
+    }
+    const auto jobs = as_jobs(durations, gpus, solo, rank, memory);
+    const auto may_wait = one_per_job(optional, jobs.durations, "optional");
+    if (std::any_of(jobs.gpus.begin(), jobs.gpus.end(), [](std::int64_t n) { return n < 1; })) {
+        throw py::value_error("gpus must be positive");
+    }
+    kernel::ExactGrouping found;
+    {
+        py::gil_scoped_release unlocked;
+        const std::lock_guard<std::mutex> lock(locked.mutex);
+        found = locked.grouper.group(jobs, may_wait, capacity, nodes);
+    }
+    return py::make_tuple(as_array(std::move(found.groups.starts)),
+                          as_array(std::move(found.groups.members)), found.value, found.bound);
 }
 
 }  // namespace
@@ -165,4 +229,12 @@ PYBIND11_MODULE(_interleaving, module, py::mod_gil_not_used()) {
                "Muri's rounds of matchings, and perhaps a local search: starts and members of "
                "groups, grown from those given.\n"
                "Groups have at most as many jobs as there are factors.");
+    module.def("exact_grouper", &exact_grouper, durations, py::arg("model"), py::arg("best"),
+               py::arg("factors"), py::arg("gpu_memory"), py::arg("max_slowdown"), py::arg("gain"),
+               "What group_exactly() keeps between calls on the same terms; of the durations only\n"
+               "the number of columns matters.");
+    module.def("group_exactly", &group_exactly, py::arg("grouper"), durations, py::arg("gpus"),
+               py::arg("solo"), py::arg("rank"), py::arg("memory"), py::arg("optional"),
+               py::arg("capacity"), py::arg("nodes"),
+               "The best groups: starts and members, their value, and what none exceeds.");
 }

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from hivecore.interleaving import (
+    GroupingCache,
     Interleaving,
     efficiencies,
     group_jobs,
@@ -249,6 +250,19 @@ def test_solo_times_and_interference_show_in_the_times():
         ({"max_group": 0}, ValueError, "max_group=0: allowed are 1 to 3"),
         ({"max_group": 4}, ValueError, "max_group=4: allowed are 1 to 3"),
         ({"method": "best"}, ValueError, "method must be one of"),
+        ({"start": [[0], [0]]}, ValueError, "start has job 0 in two groups"),
+        ({"start": [[0, 2]]}, ValueError, r"start\[0\] has job 2"),
+        ({"start": [[0, 1]], "gpus": [1, 2]}, ValueError, r"start\[0\] has jobs that need"),
+        ({"start": [[0]], "method": "exact"}, ValueError, "start is not for method 'exact'"),
+        ({"start": [[0, 1]], "max_group": 1}, ValueError, r"start\[0\] has 2 jobs"),
+        ({"optional": [True, False]}, ValueError, "optional is for method 'exact' only"),
+        ({"cache": GroupingCache()}, ValueError, "cache is for method 'exact' only"),
+        ({"optional": [1, 0], "method": "exact"}, TypeError, "optional must hold truth values"),
+        ({"optional": [True], "method": "exact"}, ValueError, "optional has shape"),
+        ({"cache": {}, "method": "exact"}, TypeError, "cache must be a GroupingCache"),
+        ({"node_limit": 0, "method": "exact"}, ValueError, "node_limit=0"),
+        ({"weight": len, "method": "exact"}, ValueError, "weight must be one of"),
+        ({"weight": len, "method": "local"}, ValueError, "weight must be one of"),
         ({"weight": "speed"}, ValueError, "weight must be one of efficiency, gain"),
         ({"merge_order": "x"}, ValueError, "merge_order must be one of waste, index"),
         ({"order": "x"}, ValueError, "order must be one of"),
@@ -275,6 +289,64 @@ def test_wrong_options_are_named(options, error, message):
     arguments = {"durations": [DATA, GPU], "gpus": [1, 1]} | options
     with pytest.raises(error, match=message):
         group_jobs(**arguments)
+
+
+def test_the_best_groups_are_better_than_those_of_matchings():
+    # A matching takes the one perfect pair and leaves two jobs that need the same.
+    rows = [(2.0, 1.0, 0.0), (1.0, 2.0, 0.0), (2.0, 1.0, 0.0), (1.0, 1.9, 0.1), (2.0, 0.9, 0.1)]
+    muri, local, exact = (
+        group_jobs(rows, [1] * 5, 2, method=method, weight="gain")
+        for method in ("muri", "local", "exact")
+    )
+    assert muri.gpus >= 2
+    assert exact.gpus == 2
+    assert exact.value >= local.value >= muri.value
+    assert (exact.gap, muri.bound) == (0.0, INF)
+    assert exact.bound == exact.value
+
+
+def test_of_equal_jobs_the_most_urgent_get_the_shortest_rounds():
+    slow, fast, job = (1.0, 9.0), (1.0, 2.0), (2.0, 1.0)
+    found = group_jobs([slow, fast, job, job], [1] * 4, 2, method="exact", priorities=[0, 1, 3, 2])
+    assert found.groups == [[0, 2], [1, 3]]
+
+
+def test_optional_jobs_are_taken_only_where_they_help():
+    rows = [DATA, GPU, DATA]
+    wait = np.array([False, True, True])
+    found = group_jobs(rows, [1] * 3, 1, method="exact", optional=wait)
+    assert found.groups == [[0, 1]]
+    found = group_jobs(rows, [1] * 3, 1, method="exact", optional=~wait, max_group=2)
+    assert found.groups == [[1, 2]]
+
+
+def test_a_low_limit_gives_groups_with_a_bound():
+    rng = np.random.default_rng(5)
+    rows = rng.random((12, 4))[np.arange(60) % 12]
+    options = {"method": "exact", "weight": "gain"}
+    quick = group_jobs(rows, [1] * 60, 20, node_limit=1, **options)
+    best = group_jobs(rows, [1] * 60, 20, **options)
+    assert quick.value <= best.value * (1 + 1e-12)
+    assert quick.bound >= best.value * (1 - 1e-12)
+    assert best.gap < 1e-9
+
+
+def test_too_many_kinds_of_groups_are_refused():
+    rows = np.random.default_rng(0).random((60, 4))
+    with pytest.raises(ValueError, match="durations has too many different rows"):
+        group_jobs(rows, [1] * 60, 20, method="exact")
+    with pytest.raises(ValueError, match="solo and durations are too far apart"):
+        group_jobs([DATA], [1], method="exact", weight="gain", interference=[1.0], solo=[1e-300],
+                   max_group=1) and group_jobs(
+            [DATA, GPU], [1, 1], method="exact", weight="gain", solo=[1e300, 1e300]
+        )  # fmt: skip
+
+
+def test_many_gpus_are_no_trouble_unless_their_numbers_have_little_in_common():
+    rows, big = [DATA, GPU], 2**31
+    assert group_jobs(rows, [big] * 2, big, method="exact").groups == [[0, 1]]
+    with pytest.raises(ValueError, match="capacity is too large for these gpus"):
+        group_jobs(rows, [big, 3], big + 4, method="exact")
 
 
 def test_extreme_numbers_do_no_harm():

@@ -1,5 +1,6 @@
 """Interleaving: which jobs share GPUs, each on another resource at a time (Muri, SIGCOMM'22)."""
 
+from hivecore.interleaving.exact import GroupingCache
 from hivecore.interleaving.grouper import Group, Grouper
 from hivecore.interleaving.grouping import Grouping, group_jobs
 from hivecore.interleaving.priorities import srsf, two_d_las
@@ -10,6 +11,7 @@ __all__ = [
     "Group",
     "Grouper",
     "Grouping",
+    "GroupingCache",
     "Interleaving",
     "efficiencies",
     "group_jobs",

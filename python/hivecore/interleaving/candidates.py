@@ -119,6 +119,10 @@ class Candidates:
             share = busy / (times * slots_of(self.durations, self.model))
         return times, share if self.model == "artifact" else np.minimum(share, 1.0)
 
+    def progress(self, groups: list[list[int]], times: Float64) -> Float64:
+        """How many jobs' worth of progress each group makes, if its rounds take these times."""
+        return np.array([self.solo[group].sum() for group in groups], dtype=np.float64) / times
+
 
 def _one_per_job(values: Any, name: str, jobs: int) -> Float64:
     numbers = as_numbers(values, name)

@@ -356,8 +356,7 @@ class Grouper:
         gpus = np.array([jobs.gpus[group[0]] for group in groups], dtype=np.float64)
         if self._by["weight"] == "efficiency":
             return (gpus * efficiencies).tolist()  # type: ignore[no-any-return]
-        solo = np.array([jobs.solo[group].sum() for group in groups])
-        return (gpus * solo / times).tolist()  # type: ignore[no-any-return]
+        return (gpus * jobs.progress(groups, times)).tolist()  # type: ignore[no-any-return]
 
 
 def _as_priority(priority: Any) -> float:

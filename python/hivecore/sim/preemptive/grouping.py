@@ -1,4 +1,4 @@
-"""Which candidates share GPUs: Muri's rounds of matchings, or neighbours in order of priority."""
+"""Which candidates share GPUs: Muri's rounds of matchings, the best groups, or neighbours."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -6,11 +6,18 @@ from functools import partial
 
 import numpy as np
 
-from hivecore.interleaving import group_jobs
+from hivecore.interleaving import GroupingCache, group_jobs
 from hivecore.reference import interleaving as reference
 from hivecore.sim.preemptive.interleaving import Stages
 
-__all__ = ["Bucket", "Grouping", "Matcher", "group_neighbours", "matched_groups"]
+__all__ = [
+    "Bucket",
+    "Grouping",
+    "Matcher",
+    "best_groups",
+    "group_neighbours",
+    "matched_groups",
+]
 
 _Group = list[int]
 
@@ -24,10 +31,12 @@ class Bucket:
 
     :param gpus: of each.
     :param candidates: jobs in order of priority.
+    :param optional: how many of them, the least urgent, may be in no group.
     """
 
     gpus: int
     candidates: list[int]
+    optional: int = 0
 
 
 #: From buckets and the GPUs of the cluster to the groups, bucket after bucket.
@@ -87,6 +96,46 @@ def matched_groups(
         if not jobs:
             return []
         return [[jobs[place] for place in places] for places in form(jobs, gpus, capacity)]
+
+    return group
+
+
+def best_groups(
+    stages: Sequence[Stages], solo: Sequence[float], largest: int, interference: Sequence[float]
+) -> Grouping:
+    """Return the grouping that makes the most progress, in GPUs times jobs' worth of it.
+
+    :param stages: per job.
+    :param solo: per job, seconds of an iteration alone on its GPUs.
+    :param largest: jobs in a group at most.
+    :param interference: factors for 1 to 4 jobs.
+    """
+    rows, alone = np.array(stages, dtype=np.float64), np.array(solo, dtype=np.float64)
+    cache = GroupingCache()
+
+    def group(buckets: Sequence[Bucket], capacity: int) -> list[_Group]:
+        jobs = [job for bucket in buckets for job in bucket.candidates]
+        if not jobs:
+            return []
+        optional = [
+            place >= len(bucket.candidates) - bucket.optional
+            for bucket in buckets
+            for place in range(len(bucket.candidates))
+        ]
+        found = group_jobs(
+            rows[jobs],
+            [bucket.gpus for bucket in buckets for _ in bucket.candidates],
+            capacity,
+            method="exact",
+            weight="gain",
+            max_group=largest,
+            model="artifact",
+            interference=interference,
+            solo=alone[jobs],
+            optional=np.array(optional),
+            cache=cache,
+        )
+        return [[jobs[place] for place in places] for places in found.groups]
 
     return group
 

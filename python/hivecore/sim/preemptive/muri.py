@@ -4,6 +4,10 @@ At each event the first jobs in order of priority become candidates, up to a gro
 for each set of GPUs. Candidates that need equally many GPUs are grouped (`grouping`), and then the
 groups are placed, the largest first. Muri-S goes by remaining service (the GPU time that a job
 would still need alone), Muri-L by attained service.
+
+The exact forms, our own, take the groups that make the most progress together. They choose among
+more candidates: of those that there are for each set of GPUs the first few must be in groups, which
+keeps to the priorities, and the next few may be, where they go better with the others.
 """
 
 from dataclasses import dataclass
@@ -13,6 +17,7 @@ from hivecore.sim.preemptive.grouping import (
     Bucket,
     Grouping,
     Matcher,
+    best_groups,
     group_neighbours,
     matched_groups,
 )
@@ -37,6 +42,8 @@ class MuriOptions:
     :param autopack: split the groups that take longer than their jobs one after another.
     :param worst_order: let the jobs of a group go in the worst order, to see what order is worth.
     :param matching: match jobs; otherwise neighbours in order of priority form groups.
+    :param candidates: of the exact forms, how many candidates for each set of GPUs must be in
+        groups (1 to `largest`), and how many may be, at least as many; (4, 4) is Muri's own choice.
     :param interference: whether jobs that share GPUs slow each other down.
     :param matcher: finds matchings in place of the native grouping, which is much faster;
         `hivecore.reference.muri_matching` repeats published figures.
@@ -49,10 +56,14 @@ class MuriOptions:
     matching: bool = True
     interference: bool = True
     matcher: Matcher | None = None
+    candidates: tuple[int, int] = (3, 8)
 
     def __post_init__(self) -> None:
         if not 1 <= self.largest <= 4:
             raise ValueError(f"largest must be from 1 to 4, not {self.largest}")
+        must, may = self.candidates
+        if not 1 <= must <= may:
+            raise ValueError(f"candidates must be two rising numbers from 1 on, not {must}, {may}")
 
 
 class Muri:
@@ -62,11 +73,14 @@ class Muri:
     :param nodes: of 8 GPUs each.
     :param by_attained: Muri-L, not Muri-S.
     :param options: how groups are made.
+    :param exact: make the best groups, not those of matchings.
     """
 
     same_event = 1e-4
 
-    def __init__(self, jobs: Jobs, nodes: int, by_attained: bool, options: MuriOptions) -> None:
+    def __init__(
+        self, jobs: Jobs, nodes: int, by_attained: bool, options: MuriOptions, exact: bool = False
+    ) -> None:
         self.pace = list(jobs.solo)
         self.overhead = list(jobs.restart)
         self._jobs = jobs
@@ -74,7 +88,7 @@ class Muri:
         # By the first job of each group.
         self._placed: dict[int, tuple[_Group, tuple[int, ...]]] = {}
         self._by_attained = by_attained
-        self._largest = options.largest
+        self._must = self._may = options.largest
         self._autopack = options.autopack
         factors = INTERFERENCE if options.matching else INTERFERENCE_UNMATCHED
         factors = factors if options.interference else (1.0,) * 4
@@ -85,7 +99,11 @@ class Muri:
             else self._best
         )
         self._group: Grouping = partial(group_neighbours, options.largest)
-        if options.matching:
+        if exact:
+            must, self._may = options.candidates
+            self._must = min(must, options.largest)
+            self._group = best_groups(jobs.stages, jobs.solo, options.largest, factors)
+        elif options.matching:
             self._group = matched_groups(
                 jobs.stages, options.largest, options.worst_order, factors, options.matcher
             )
@@ -133,6 +151,17 @@ class Muri:
 
     def _candidates(self, order: list[int]) -> list[Bucket]:
         """Return the first jobs of each bucket; buckets in the order of their first jobs."""
+        buckets, must = self._marked(order, self._must)
+        may = must if self._may == self._must else self._marked(order, self._may)[1]
+        return [
+            Bucket(size, jobs[: max(must[size], may[size])], max(0, may[size] - must[size]))
+            for size, jobs in buckets.items()
+        ]
+
+    def _marked(
+        self, order: list[int], for_each: int
+    ) -> tuple[dict[int, list[int]], dict[int, int]]:
+        """Return the jobs of each bucket, and how many of them are for the GPUs that there are."""
         gpus = self._jobs.gpus
         buckets: dict[int, list[int]] = {}
         rank: list[int] = []
@@ -146,11 +175,11 @@ class Muri:
         for job, place_in_bucket in zip(order, rank, strict=True):
             size = gpus[job]
             if place_in_bucket >= marked[size] and size <= left and place(free, size):
-                marked[size] = place_in_bucket + self._largest
+                marked[size] = min(place_in_bucket + for_each, len(buckets[size]))
                 left -= size
                 if not left:
                     break
-        return [Bucket(size, jobs[: marked[size]]) for size, jobs in buckets.items()]
+        return buckets, marked
 
     def _unpack(self, groups: list[_Group]) -> list[_Group]:
         """Split the groups that take longer than their jobs one after another."""

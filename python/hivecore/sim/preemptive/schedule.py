@@ -13,8 +13,10 @@ from hivecore.sim.workload import GPUS_PER_NODE
 
 __all__ = ["JOB_POLICIES", "schedule"]
 
-#: First in first out, shortest remaining time and service, Tiresias, and the two forms of Muri.
-JOB_POLICIES = ("fifo", "srtf", "srsf", "tiresias", "muri-s", "muri-l")
+_MURI = ("muri-s", "muri-l", "muri-exact-s", "muri-exact-l")
+#: First in first out, shortest remaining time and service, Tiresias, the two forms of Muri, and the
+#: same with the best groups.
+JOB_POLICIES = ("fifo", "srtf", "srsf", "tiresias", *_MURI)
 _DEFAULTS = MuriOptions()
 
 
@@ -32,7 +34,7 @@ def schedule(
     :param jobs: the jobs.
     :param policy: a name among `JOB_POLICIES`.
     :param nodes: of 8 GPUs each.
-    :param muri: options of "muri-s" and "muri-l".
+    :param muri: options of the policies whose names begin with "muri".
     :param failures: `JobFailure` and `NodeFailure`, in order of time, maybe without end.
     :param report_interval: seconds, positive; the default is that of the testbed of Muri's authors.
     :param record: whether the outcome has a history.
@@ -76,6 +78,6 @@ def schedule(
 def _policy(jobs: Jobs, policy: str, nodes: int, muri: MuriOptions) -> Policy:
     if policy in ("srtf", "srsf"):
         return Shortest(jobs, nodes, by_service=policy == "srsf")
-    if policy in ("muri-s", "muri-l"):
-        return Muri(jobs, nodes, policy == "muri-l", muri)
+    if policy in _MURI:
+        return Muri(jobs, nodes, policy.endswith("l"), muri, exact="exact" in policy)
     raise ValueError(f"policy must be one of {', '.join(JOB_POLICIES)}, not {policy!r}")

@@ -1,0 +1,87 @@
+"""The best groups of all, and what is kept between calls that look for them."""
+
+from typing import Any
+
+import numpy as np
+
+from hivecore import _interleaving
+from hivecore.interleaving.candidates import Candidates
+from hivecore.interleaving.durations import Groups
+
+__all__ = ["GroupingCache", "group_exactly"]
+
+
+class GroupingCache:
+    """What calls of `group_jobs` with method "exact" have found out, for later calls.
+
+    Calls on equal terms (model, limits, weight) with jobs of the same profiles get quicker, as in
+    a scheduler in which one job at a time comes or goes. Answers do not depend on it. Threads may
+    share it; they wait for each other. It holds up to a million times of groups, and the programs
+    of 20,000 buckets.
+
+    >>> from hivecore.interleaving import group_jobs
+    >>> cache = GroupingCache()
+    >>> for gpus in (1, 2):
+    ...     found = group_jobs([[2, 1], [3, 1]], [1, 1], gpus, method="exact", cache=cache)
+    ...     print(found.groups, found.value, found.gap)
+    [[0, 1]] 0.7 0.0
+    [[0], [1]] 1.0 0.0
+    """
+
+    def __init__(self) -> None:
+        self._groupers: dict[tuple[Any, ...], object] = {}
+
+    def _grouper(self, jobs: Candidates, gain: bool) -> object:
+        terms = (
+            jobs.durations.shape[1],
+            jobs.model,
+            jobs.best,
+            jobs.factors.tobytes(),
+            jobs.gpu_memory,
+            jobs.max_slowdown,
+            gain,
+        )
+        if terms not in self._groupers:
+            self._groupers[terms] = _interleaving.exact_grouper(
+                jobs.durations,
+                jobs.model,
+                jobs.best,
+                jobs.factors,
+                jobs.gpu_memory,
+                jobs.max_slowdown,
+                gain,
+            )
+        return self._groupers[terms]
+
+
+def group_exactly(
+    jobs: Candidates,
+    optional: Any,
+    gain: bool,
+    capacity: int,
+    node_limit: int,
+    cache: GroupingCache | None,
+) -> tuple[list[list[int]], float, float]:
+    """The groups, their value, and what no groups exceed."""
+    if cache is not None and not isinstance(cache, GroupingCache):
+        raise TypeError(f"cache must be a GroupingCache, not {type(cache).__name__}")
+    may_wait = np.zeros(len(jobs), dtype=np.uint8)
+    if optional is not None:
+        given = np.asarray(optional)
+        if given.dtype != np.bool_:
+            raise TypeError(f"optional must hold truth values, not {given.dtype}")
+        if given.shape != may_wait.shape:
+            raise ValueError(f"optional has shape {given.shape}: there are {len(jobs)} jobs")
+        may_wait[:] = given
+    starts, members, value, bound = _interleaving.group_exactly(
+        (cache or GroupingCache())._grouper(jobs, gain),
+        jobs.durations,
+        jobs.gpus,
+        jobs.solo,
+        jobs.rank,
+        jobs.memory,
+        may_wait,
+        capacity,
+        node_limit,
+    )
+    return Groups(starts, members).lists(), value, bound
