@@ -7,15 +7,20 @@ of random stages on four resources, all different; NumPy once with arrays over a
 row by row over half of them, which stays in the cache. The twin is measured on fewer jobs and its
 time per pair taken. Answers are compared. Groups: jobs of one size that need four times the GPUs
 that there are, of eight profiles and of profiles all different; the twin matches as Muri's
-simulator does, in Python, and is measured once.
+simulator does, in Python, and is measured once. Methods: the same jobs grouped by matchings, local
+search and exactly, and what the groups are worth; HiGHS, through SciPy, solves the exact program
+once, its columns and their worth given. Last, what an event costs a Grouper.
 """
 
+from collections.abc import Callable
+from itertools import combinations_with_replacement, pairwise
 from typing import Any
 
 import numpy as np
 from harness import command_line, cpu_seconds, save, take_turns
+from scipy.optimize import LinearConstraint, milp
 
-from hivecore.interleaving import efficiencies, group_jobs
+from hivecore.interleaving import Grouper, Grouping, efficiencies, group_jobs
 from hivecore.reference import interleaving as twin
 from hivecore.reference.muri_matching import muri_matching
 
@@ -111,6 +116,80 @@ def grouping(n: int, profiles: int, model: str, limit: int, rounds: int) -> dict
     return {"jobs": n, "profiles": profiles, "model": model, "seconds": seconds}
 
 
+def methods(n: int, profiles: int, rounds: int) -> dict[str, Any]:
+    """What the three methods cost and give; HiGHS solves the same program as "exact"."""
+    rng = np.random.default_rng(n + profiles)
+    kinds = rng.random((profiles, RESOURCES))
+    types = rng.integers(0, profiles, n)
+    jobs, gpus, room = kinds[types], [1] * n, n // 3
+
+    def call(method: str) -> Grouping:
+        return group_jobs(jobs, gpus, room, method=method, weight="gain")
+
+    names = ["muri", "local", "exact"]
+    values = {name: call(name).value for name in names}
+    seconds = take_turns({name: turn_of(call, name) for name in names}, rounds)
+    program = Program(kinds, np.bincount(types, minlength=profiles), room)
+    seconds |= take_turns({"HiGHS": lambda: cpu_seconds(program.solve)}, 1)
+    values["HiGHS"] = program.solve()
+    assert abs(values["exact"] / values["HiGHS"] - 1) < 1e-7
+    times = ", ".join(f"{name} {1e3 * time:,.2f} ms" for name, time in seconds.items())
+    gains = {name: f"{value / values['muri'] - 1:+.1%}" for name, value in values.items()}
+    print(f"{n} jobs of {profiles} profiles: {times}; {gains}", flush=True)
+    return {"jobs": n, "profiles": profiles, "seconds": seconds, "values": values}
+
+
+class Program:
+    """Groups of up to four jobs that make the most progress, as an integer program for SciPy."""
+
+    def __init__(self, kinds: np.ndarray, jobs: np.ndarray, capacity: int) -> None:
+        sizes = range(1, RESOURCES + 1)
+        groups = [g for p in sizes for g in combinations_with_replacement(range(len(kinds)), p)]
+        starts = np.cumsum([0, *map(len, groups)])
+        rows = kinds[[kind for group in groups for kind in group]]
+        places = [list(range(first, end)) for first, end in pairwise(starts)]
+        # A round lasts S / (k efficiency), and solo times add up to S.
+        self._worth = RESOURCES * efficiencies(rows, places)
+        self._worth[: len(kinds)] = 1.0
+        columns = np.zeros((len(kinds) + 1, len(groups)))
+        for column, group in enumerate(groups):
+            np.add.at(columns[:, column], list(group), 1)
+        columns[-1] = 1
+        self._rows = LinearConstraint(columns, np.append(jobs, 0), np.append(jobs, capacity))
+
+    def solve(self) -> float:
+        whole = np.ones(len(self._worth))
+        options = {"mip_rel_gap": 1e-9}
+        found = milp(-self._worth, constraints=self._rows, integrality=whole, options=options)
+        return -float(found.fun)
+
+
+def events(n: int, rounds: int) -> dict[str, Any]:
+    """What a scheduler waits for when one job ends and another comes."""
+    rng = np.random.default_rng(n)
+    kinds = rng.random((8, RESOURCES))
+    grouper = Grouper(RESOURCES, n // 4, restart_cost=0.05)
+    for job in range(n):
+        grouper.add(job, kinds[rng.integers(8)], 1, priority=float(rng.random()))
+    grouper.groups()
+    newest = n
+
+    def event() -> None:
+        nonlocal newest
+        grouper.remove(next(iter(grouper.groups()[0].jobs)))
+        grouper.add(newest, kinds[newest % 8], 1, priority=float(rng.random()))
+        newest += 1
+        grouper.groups()
+
+    seconds = take_turns({"hivecore": lambda: cpu_seconds(event)}, 4 * rounds)
+    show(f"Grouper of {n} jobs, one event", seconds)
+    return {"jobs": n, "seconds": seconds}
+
+
+def turn_of(call: Callable[[str], Any], name: str) -> Callable[[], float]:
+    return lambda: cpu_seconds(lambda: call(name))
+
+
 def show(what: str, seconds: dict[str, float]) -> None:
     ours = seconds["hivecore"]
     others = {name: f"{time / ours:,.1f}x" for name, time in seconds.items() if name != "hivecore"}
@@ -135,6 +214,11 @@ def main() -> None:
             for profiles in (8, n)
             for model in ("barrier", "artifact")
         ],
+        "methods": [
+            methods(n, profiles, rounds)
+            for n, profiles in ([(12, 3)] if smoke else [(32, 8), (64, 8), (256, 8), (32, 16)])
+        ],
+        "events": [events(n, rounds) for n in ([16] if smoke else [32, 256])],
     }
     save(arguments, "interleaving", figures)
 

@@ -3,9 +3,11 @@
     python bench/muri_figures.py [--smoke] [--out DIR] [--traces NAME ...]
 
 Every job policy runs on every trace, and mean and p99 of the completion times and the makespan are
-set beside what Muri's authors recorded (`published.csv`). The traces are looked for in the folder
-that HIVECORE_TRACES names, else in `shared/traces` beside the checkout; a name that ends in `_pr`
-is the trace of that name with all jobs submitted at time 0. Two runs go side by side.
+set beside what Muri's authors recorded (`published.csv`); and beside each other, on these traces
+and on that of their testbed, what matchings and what the best groups give. The traces are looked
+for in the folder that HIVECORE_TRACES names, else in `shared/traces` beside the checkout; a name
+that ends in `_pr` is the trace of that name with all jobs submitted at time 0. Two runs go side by
+side.
 
 `--smoke` takes a small generated trace instead.
 """
@@ -29,12 +31,23 @@ from hivecore.traces import generate_training, load_training
 
 TRACES = Path(os.environ.get("HIVECORE_TRACES") or Path(__file__).parents[2] / "shared" / "traces")
 MURI = TRACES / "muri"
-NAMES = [f"trace{number}{form}" for number in (2, 4, 1, 3) for form in ("_pr", "")]
+FIGURES = [f"trace{number}{form}" for number in (2, 4, 1, 3) for form in ("_pr", "")]
+NAMES = [*FIGURES, "cluster_trace"]
 SMOKE = ["generated_pr", "generated"]
 # Where the matching of the authors' simulator, written for reading, takes seconds and not hours.
 RECORDED_TIES = {"trace3", "trace3_pr", *SMOKE}
 #: Columns of published.csv by their names there.
 RECORDED = {"avg_jct_s": "mean_completion", "makespan_s": "makespan", "p99_jct_s": "p99_completion"}
+
+# The recorded runs were made without autopack, all but one: with it, the means of trace1 under
+# Muri-S and Muri-L would be 8 and 6 % off.
+VARIANTS = {
+    "": {"autopack": False},
+    "recorded ties": {"autopack": False, "matcher": muri_matching},
+    "autopack": {},
+    "exact": {},
+    "same candidates": {"candidates": (4, 4)},
+}
 
 Row = dict[str, Any]
 
@@ -47,27 +60,20 @@ def jobs_of(name: str) -> Jobs:
     return Jobs.of(trace)
 
 
-def run(task: tuple[str, str, bool]) -> Row:
-    name, policy, recorded_ties = task
+def run(task: tuple[str, str, str]) -> Row:
+    name, policy, variant = task
     jobs = jobs_of(name)
-    # The recorded runs were made without autopack, all but one: with it, the means of trace1 under
-    # Muri-S and Muri-L would be 8 and 6 % off.
-    options = MuriOptions(autopack=False)
-    if recorded_ties:
-        options = replace(options, matcher=muri_matching)
     begin = process_time()
+    options = MuriOptions(**VARIANTS[variant])
     figures = job_figures(jobs, schedule(jobs, policy, muri=options))
     seconds = process_time() - begin
-    print(
-        f"{name:12} {policy:14} {'recorded ties' * recorded_ties:14} {seconds:8.2f} s", flush=True
-    )
-    measured = {metric: getattr(figures, metric) for metric in METRICS}
+    print(f"{name:13} {policy:13} {variant:16} {seconds:8.2f} s", flush=True)
     return {
         "trace": name,
         "policy": policy,
-        "recorded_ties": recorded_ties,
+        "variant": variant,
         "jobs": len(jobs),
-        "measured": measured,
+        "measured": {metric: getattr(figures, metric) for metric in METRICS},
         "cpu_seconds": round(seconds, 2),
     }
 
@@ -84,23 +90,36 @@ def published() -> dict[tuple[str, str], dict[str, float]]:
     return found
 
 
+def tasks_of(name: str) -> list[tuple[str, str, str]]:
+    """The runs of a trace, the long ones first."""
+    tasks = []
+    for policy in reversed(JOB_POLICIES):
+        if "exact" in policy:
+            tasks += [(name, policy, "exact"), (name, policy, "same candidates")]
+        elif policy.startswith("muri"):
+            ties = ["recorded ties"] if name in RECORDED_TIES else []
+            tasks += [(name, policy, variant) for variant in (*ties, "", "autopack")]
+        else:
+            tasks.append((name, policy, ""))
+    return tasks
+
+
 def measure(names: list[str], recorded: dict[tuple[str, str], dict[str, float]]) -> list[Row]:
-    # The long ones first, so that no core waits for the other at the end.
-    tasks = [(name, policy, False) for name in names for policy in reversed(JOB_POLICIES)]
-    tasks += [(n, f"muri-{form}", True) for n in names if n in RECORDED_TIES for form in "sl"]
-    tasks.sort(key=lambda task: (not task[1].startswith("muri"), not task[2]))
+    # No core should wait for the other at the end.
+    tasks = [task for name in names for task in tasks_of(name)]
+    tasks.sort(key=lambda task: task[2] != "recorded ties")
     with ProcessPoolExecutor(max_workers=2) as pool:
         rows = list(pool.map(run, tasks))
     for row in rows:
         row["published"] = recorded.get((row["trace"], row["policy"]), {})
-    order = [*JOB_POLICIES]
+    order = [(policy, variant) for policy in JOB_POLICIES for variant in VARIANTS]
     return sorted(
-        rows, key=lambda row: (row["trace"], order.index(row["policy"]), row["recorded_ties"])
+        rows, key=lambda row: (row["trace"], order.index((row["policy"], row["variant"])))
     )
 
 
 def add_traces(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--traces", nargs="+", default=NAMES, metavar="NAME", help="default: 1-4")
+    parser.add_argument("--traces", nargs="+", default=NAMES, metavar="NAME")
 
 
 if __name__ == "__main__":

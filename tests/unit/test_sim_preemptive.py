@@ -270,6 +270,22 @@ def test_large_jobs_are_placed_first_and_others_where_room_is_left():
     assert ends(jobs, "muri-s", nodes=2) == [110, 10, 70]
 
 
+@pytest.mark.parametrize("policy", ["muri-exact-s", "muri-exact-l"])
+def test_the_exact_forms_may_skip_a_candidate_that_goes_badly_with_the_first(policy):
+    jobs = jobs_of((0, 8, 100, GPU), (0, 8, 110, GPU), (0, 8, 120, DATA))
+    pair = {"interference": False, "largest": 2}
+    freely = ends(jobs, policy, candidates=(1, 3), **pair)
+    assert freely[0] == 100
+    assert freely[2] == 120
+    assert freely[1] > 200
+    assert ends(jobs, policy, candidates=(2, 2), **pair)[2] > 120
+
+
+def test_the_exact_forms_run_every_job_alone_if_there_are_gpus_enough():
+    jobs = jobs_of((0, 4, 100, DATA), (0, 4, 50, GPU))
+    assert ends(jobs, "muri-exact-s") == [100, 50]
+
+
 # --- figures and misuse ------------------------------------------------------------------------
 
 
@@ -288,3 +304,6 @@ def test_what_cannot_be_scheduled_is_named():
         schedule(jobs, "sjf")
     with pytest.raises(ValueError, match="largest must be from 1 to 4, not 5"):
         MuriOptions(largest=5)
+    for wrong in ((0, 3), (3, 2)):
+        with pytest.raises(ValueError, match="candidates must be two rising numbers from 1 on"):
+            MuriOptions(candidates=wrong)
