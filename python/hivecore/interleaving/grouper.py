@@ -10,6 +10,7 @@ from hivecore._arguments import as_int
 from hivecore.errors import InvariantError
 from hivecore.interleaving.candidates import Candidates
 from hivecore.interleaving.durations import Model
+from hivecore.interleaving.exact import GroupingCache
 from hivecore.interleaving.grouping import group_jobs
 
 __all__ = ["Group", "Grouper"]
@@ -77,7 +78,7 @@ class Grouper:
         *,
         restart_cost: float = 0.0,
         max_group: int | None = None,
-        method: Literal["muri", "local"] = "muri",
+        method: Literal["muri", "local", "exact"] = "muri",
         weight: Literal["efficiency", "gain"] = "efficiency",
         model: Model = "barrier",
         merge_order: Literal["waste", "index"] = "waste",
@@ -102,7 +103,10 @@ class Grouper:
             "max_slowdown": max_slowdown,
             "gpu_memory": gpu_memory,
         }
-        self._by: dict[str, Any] = {"method": method, "weight": weight, "merge_order": merge_order}
+        self._by: dict[str, Any] = {"weight": weight, "merge_order": merge_order}
+        self._how: dict[str, Any] = {"method": method}
+        if method == "exact":
+            self._how["cache"] = GroupingCache()
         self._jobs: dict[Hashable, _Job] = {}
         self._next = 0
         self._groups: list[Group] | None = []
@@ -110,7 +114,9 @@ class Grouper:
         # Without jobs, for the checks: what is wrong is said now.
         rows = np.empty((0, self._resources))
         memory = None if gpu_memory is None else np.empty(0, dtype=np.int64)
-        found = group_jobs(rows, [], self._capacity, memory=memory, **self._terms, **self._by)
+        found = group_jobs(
+            rows, [], self._capacity, memory=memory, **self._terms, **self._by, **self._how
+        )
         assert not found.groups
         self._largest = len(self._candidates([]).factors)
 
@@ -230,8 +236,8 @@ class Grouper:
         before = [[place[name] for name in group if name in place] for group in self._running]
         before = [group for group in before if group]
         before = self._those_that_may_stay(jobs, before)
-        fresh = self._grouped(jobs, [], self._by["method"])
-        grown = self._grouped(jobs, before, "muri") if before else fresh
+        fresh = self._grouped(jobs, **self._how)
+        grown = self._grouped(jobs, start=before) if before else fresh
         chosen = self._better(jobs, before, grown, fresh)
         times, efficiencies = jobs.rounds(chosen)
         known = {frozenset(group) for group in before}
@@ -285,7 +291,7 @@ class Grouper:
             **self._terms,
         )
 
-    def _grouped(self, jobs: Candidates, start: list[list[int]], method: str) -> list[list[int]]:
+    def _grouped(self, jobs: Candidates, **how: Any) -> list[list[int]]:
         return group_jobs(
             jobs.durations,
             jobs.gpus,
@@ -293,9 +299,9 @@ class Grouper:
             solo=jobs.solo,
             priorities=jobs.rank,
             memory=None if self._terms["gpu_memory"] is None else jobs.memory,
-            start=start,
             **self._terms,
-            **{**self._by, "method": method},
+            **self._by,
+            **how,
         ).groups
 
     def _those_that_may_stay(self, jobs: Candidates, groups: list[list[int]]) -> list[list[int]]:
