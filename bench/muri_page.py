@@ -143,7 +143,7 @@ def picture(folder: Path, number: int, rows: list[Row]) -> str:
     plain = {9: ["srtf", "srsf"], 10: ["tiresias"]}[number]
     present = dict.fromkeys(row["policy"] for row in rows)
     policies = [p for p in present if p in plain or (p.startswith("muri") and p.endswith(form))]
-    policies.sort(key=lambda policy: policy == base)
+    policies.sort(key=lambda policy: (policy == base) + 2 * ("exact" in policy))
     traces = list(dict.fromkeys(row["trace"] for row in rows))
     found = {(row["trace"], row["policy"]): row for row in rows}
     figure, panels = plt.subplots(3, 1, figsize=(9, 8), layout="constrained", sharex=True)
