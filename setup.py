@@ -45,7 +45,8 @@ if sys.platform == "win32":
     OPTIONS["extra_compile_args"] = ["/std:c++20", "/O2", "/EHsc"]
     OPTIONS["extra_link_args"] = []
 elif SANITIZE:
-    checks = ["-fsanitize=address,undefined", "-fno-sanitize-recover=all"]
+    # CPython's own flags let signed integers wrap around, which would hide that they do.
+    checks = ["-fsanitize=address,undefined", "-fno-sanitize-recover=all", "-fno-wrapv"]
     OPTIONS["extra_compile_args"] += ["-O1", "-g", "-fno-omit-frame-pointer", "-UNDEBUG", *checks]
     OPTIONS["extra_link_args"] += checks
 else:

@@ -2,6 +2,7 @@
 
 import operator
 from collections.abc import Iterable, Mapping
+from numbers import Real
 from typing import Any
 
 
@@ -14,6 +15,16 @@ def as_int(value: Any, name: str, low: int, high: int) -> int:
     if not low <= number <= high:
         raise ValueError(f"{name}={number}: allowed are {low} to {high}")
     return number
+
+
+def as_float(value: Any, name: str) -> float:
+    """The number as a float, or a TypeError or ValueError that names the argument."""
+    if isinstance(value, bool) or not isinstance(value, Real):
+        raise TypeError(f"{name} must be a float, not {type(value).__name__}")
+    try:
+        return float(value)
+    except OverflowError:
+        raise ValueError(f"{name} is too large for a float") from None
 
 
 def as_name(value: Any, name: str) -> str:

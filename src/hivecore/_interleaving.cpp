@@ -66,8 +66,8 @@ kernel::Groups as_groups(const kernel::Rule& rule, const kernel::Durations& dura
         throw py::value_error("starts must lead from 0 to the number of members");
     }
     for (std::size_t g = 1; g < places.size(); ++g) {
-        const auto size = places[g] - places[g - 1];
-        if (size < 1 || size > rule.slots() || places[g] > std::ssize(jobs)) {
+        if (places[g] <= places[g - 1] || places[g] - places[g - 1] > rule.slots() ||
+            places[g] > std::ssize(jobs)) {
             throw py::value_error("starts must rise by 1 to the number of slots");
         }
     }

@@ -53,6 +53,13 @@ def test_many_slots_are_searched_as_by_the_twin(slots, jobs):
     assert (found.offsets, found.iteration_time, found.efficiency) == expected
 
 
+def test_the_recurrence_ends_where_that_of_the_twin_does():
+    rows = np.random.default_rng(0).integers(1, 1000, (1600, 3)).astype(float)
+    groups = np.arange(1600).reshape(400, 4)
+    expected = twin.efficiencies([tuple(row) for row in rows.tolist()], groups.tolist(), "artifact")
+    assert efficiencies(rows, groups, model="artifact").tolist() == expected
+
+
 @given(st.data(), orders)
 def test_lists_of_groups_are_worth_what_each_group_is(data, order):
     model, rows = data.draw(groups())
@@ -153,6 +160,36 @@ def candidates(draw):
 @given(candidates())
 def test_jobs_are_grouped_as_by_the_twin_with_matchings_that_are_proved(given_jobs):
     rows, gpus, capacity, options = given_jobs
+    matcher = as_kernel_counts(54 if options["weight"] == "gain" else 56)
+    expected = twin.group_jobs(rows, gpus, capacity, matcher=matcher, **options)
+    assert group_jobs(rows, gpus, capacity, **options).groups == expected
+
+
+def test_many_profiles_are_grouped_as_by_the_twin():
+    rows = [tuple(row) for row in np.random.default_rng(0).random((110, 3)).tolist()]
+    expected = twin.group_jobs(rows, [1] * 110, matcher=as_kernel_counts(56))
+    assert group_jobs(rows, [1] * 110).groups == expected
+
+
+@pytest.mark.parametrize("seed", range(60))
+def test_a_local_search_takes_the_steps_of_the_twin(seed):
+    random = np.random.default_rng(seed)
+    columns = int(random.choice([3, 4, 4, 5]))
+    n = int(random.integers(9, 15))
+    types = random.integers(1, 30, (5, columns)) / 10
+    rows = [tuple(types[number].tolist()) for number in random.integers(0, 5, n)]
+    gpus = random.choice([1, 1, 2, 3], n).tolist()
+    options = {"method": "local", "weight": str(random.choice(["efficiency", "gain"]))}
+    if seed % 4 == 0:
+        options |= {"max_slowdown": 1.6, "priorities": random.permutation(n).tolist()}
+    if seed % 4 == 1:
+        options |= {"gpu_memory": 12, "memory": random.integers(2, 6, n).tolist()}
+    if seed % 4 == 2:
+        options |= {"interference": [1, 1.3, 1.5, 1.4, 1.7], "solo": random.integers(1, 300, n)}
+        options["solo"] = (options["solo"] / 3).tolist()
+        options["start"] = [[i, i + 1] for i in range(0, n - 1, 2) if gpus[i] == gpus[i + 1]]
+        options["start"] += [[n - 1]] if n % 2 else []
+    capacity = int(sum(gpus) * random.uniform(0.2, 0.8)) if seed % 4 != 3 else 1
     matcher = as_kernel_counts(54 if options["weight"] == "gain" else 56)
     expected = twin.group_jobs(rows, gpus, capacity, matcher=matcher, **options)
     assert group_jobs(rows, gpus, capacity, **options).groups == expected

@@ -79,6 +79,8 @@ def test_pairs_and_groups_agree_with_single_calls():
     assert pairs[5, 5] == interleave(rows[[5]]).efficiency
     assert efficiencies(rows, [[3, 17], (5,)]).tolist() == [pairs[3, 17], pairs[5, 5]]
     assert efficiencies(rows, np.array([[3, 17]])).tolist() == [pairs[3, 17]]
+    matrix = np.array([[3, 17], [5, 4]]).view(np.matrix)
+    assert efficiencies(rows, matrix).tolist() == [pairs[3, 17], pairs[5, 4]]
     assert efficiencies(rows, []).shape == (0,)
     assert efficiencies(np.empty((0, 4))).shape == (0, 0)
 
@@ -174,6 +176,17 @@ def test_what_wastes_least_merges_first_or_what_comes_first():
     assert group_jobs(rows, gpus, 5, merge_order="index").groups == [[0, 1], [2], [3]]
 
 
+def test_a_large_bucket_wastes_more_gpus_at_equal_efficiency():
+    rows = [DATA, DATA, DATA, GPU]
+    # The pair of 3 GPUs is more efficient, but more GPUs idle in it.
+    assert group_jobs(rows, [1, 1, 3, 3], 7).groups == [[0, 1], [2], [3]]
+
+
+def test_rounds_go_on_while_groups_merge():
+    # Two pairs and one, four and one, five.
+    assert len(group_jobs(np.eye(5) + 0.1, [1] * 5).groups) == 1
+
+
 def test_merges_without_gain_are_made_for_efficiency_only():
     rows, gpus, slow = [(1.0, 1.0)] * 2, [1, 1], [1.0, 1.1]
     assert group_jobs(rows, gpus, interference=slow).groups == [[0, 1]]
@@ -198,6 +211,14 @@ def test_jobs_of_a_group_fit_into_the_memory_of_a_gpu():
     )  # fmt: skip
     assert group_jobs(rows, gpus, memory=[6, 5, 4], gpu_memory=15).groups == [[0, 1, 2]]
     assert len(group_jobs(rows, gpus, memory=[6, 6, 6], gpu_memory=10).groups) == 3
+
+
+def test_the_memory_of_many_jobs_adds_up_beyond_any_limit():
+    whole = 2**59
+    found = group_jobs(
+        np.eye(8) + 0.1, [1] * 8, start=[range(7)], memory=[whole] * 8, gpu_memory=whole
+    )
+    assert found.groups == [[*range(7)], [7]]
 
 
 def test_a_function_decides_what_merges_are_worth():
@@ -227,8 +248,9 @@ def test_a_function_s_mistakes_are_named_and_its_errors_pass():
 
 
 def test_no_jobs_make_no_groups():
-    found = group_jobs(np.empty((0, 3)), [])
-    assert (found.groups, found.gpus, found.efficiencies.tolist()) == ([], 0, [])
+    for weight in ("efficiency", lambda groups: [1.0] * len(groups)):
+        found = group_jobs(np.empty((0, 3)), [], weight=weight)
+        assert (found.groups, found.gpus, found.efficiencies.tolist()) == ([], 0, [])
 
 
 def test_solo_times_and_interference_show_in_the_times():
@@ -270,6 +292,7 @@ def test_solo_times_and_interference_show_in_the_times():
         ({"interference": [1.0]}, ValueError, "interference must have a factor for each of 1 to 3"),
         ({"interference": [1, 0.5, 1]}, ValueError, "interference must be 1 for one job"),
         ({"interference": [1, NAN, 1]}, ValueError, "interference must be 1 for one job"),
+        ({"interference": [1, 1e7, 1]}, ValueError, "interference must be 1 for one job"),
         ({"interference": [2, 2, 2]}, ValueError, "interference must be 1 for one job"),
         ({"solo": [1.0, 0.0]}, ValueError, r"solo\[1\]=0.0: must be positive"),
         ({"solo": [1.0]}, ValueError, "solo has shape"),
@@ -277,11 +300,13 @@ def test_solo_times_and_interference_show_in_the_times():
         ({"priorities": ["a", "b"]}, TypeError, "priorities must hold"),
         ({"max_slowdown": 0.5}, ValueError, "max_slowdown=0.5: must be at least 1"),
         ({"max_slowdown": NAN}, ValueError, "max_slowdown=nan"),
+        ({"max_slowdown": 10**400}, ValueError, "max_slowdown is too large for a float"),
         ({"max_slowdown": "a"}, TypeError, "max_slowdown must be a float"),
         ({"memory": [1, 1]}, ValueError, "memory and gpu_memory go together"),
         ({"gpu_memory": 1}, ValueError, "memory and gpu_memory go together"),
         ({"memory": [1, 9], "gpu_memory": 8}, ValueError, r"memory\[1\]=9: allowed are 0 to 8"),
         ({"memory": [1, -1], "gpu_memory": 8}, ValueError, r"memory\[1\]=-1"),
+        ({"memory": [1, 1], "gpu_memory": 2**60}, ValueError, "gpu_memory=1152921504606846976"),
         ({"memory": [1, 1], "gpu_memory": -1}, ValueError, "gpu_memory=-1"),
     ],
 )
@@ -392,6 +417,7 @@ def test_each_instant_belongs_to_the_resource_used_most():
         (([[1, 2]], -1), ValueError, "threshold must be finite"),
         (([[1, 2]], [1, 2, 3]), ValueError, "threshold must be one number or 2"),
         (([[1, 2]], 1, 0.0), ValueError, "interval=0.0: must be positive"),
+        (([[1, 2]], 1, 10**400), ValueError, "interval is too large for a float"),
         (([[1, 2]], 1, "a"), TypeError, "interval must be a float"),
         (([[1, 2]], 1, 1.0, 0), ValueError, "iterations=0: allowed are 1"),
         (([["a", "b"]], 1), TypeError, "samples must hold"),

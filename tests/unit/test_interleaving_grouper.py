@@ -1,5 +1,6 @@
 """Single facts of the grouper that keeps its groups."""
 
+import numpy as np
 import pytest
 
 from hivecore.interleaving import Grouper, group_jobs
@@ -49,9 +50,9 @@ def test_a_large_job_that_does_not_fit_lets_others_pass():
     assert names(grouper) == [("wide",), ("small",)]
 
 
-def swapping(cost):
+def swapping(cost, **options):
     """Two pairs that would be better the other way round, after a change of who is there."""
-    grouper = Grouper(3, 8, restart_cost=cost, max_group=2)
+    grouper = Grouper(3, 8, restart_cost=cost, max_group=2, **options)
     grouper.add("d1", DATA, 4)
     grouper.add("d2", DATA, 4)
     grouper.add("d3", DATA, 4)
@@ -67,8 +68,70 @@ def test_a_worse_pair_is_parted_only_if_restarts_are_cheap():
     lonely, cheap = swapping(0.0)
     assert lonely not in cheap
     assert all(len({job[0] for job in pair}) == 2 for pair in cheap)
-    lonely, dear = swapping(10.0)
-    assert lonely in dear
+    for method in ("muri", "local"):
+        lonely, dear = swapping(10.0, method=method)
+        assert lonely in dear
+
+
+@pytest.mark.parametrize(
+    ("weight", "better", "worse"),
+    [("efficiency", 22 / 33, 22 / 57), ("gain", 22 / 11, 22 / 19)],
+)
+def test_what_a_change_brings_is_weighed_against_the_restarts_that_it_needs(weight, better, worse):
+    # Both pairs are better then; of the jobs that ran three restart instead of one.
+    limit = 2 * (better - worse) / 2
+    lonely, found = swapping(limit * 0.99, weight=weight)
+    assert lonely not in found
+    lonely, found = swapping(limit * 1.01, weight=weight)
+    assert lonely in found
+
+
+def test_a_change_that_brings_nothing_is_not_made():
+    grouper = Grouper(3, 8)
+    for job in range(4):
+        grouper.add(job, DATA, 4)
+    pairs = set(map(frozenset, names(grouper)))
+    for job in (3, 1):
+        grouper.set_priority(job, -1)
+        found = grouper.groups()
+        assert {frozenset(group.jobs) for group in found} == pairs
+        assert all(group.kept for group in found)
+
+
+def test_what_ran_is_parted_if_others_need_its_gpus():
+    grouper = Grouper(4, 12, restart_cost=10.0)
+    for job in range(12):
+        grouper.add(job, (1.0, 1.0, 1.0, 1.0), 4)
+    (a, *_), (b, *_), (c, d, *_) = names(grouper)
+    for job in (a, b, c, d):
+        grouper.remove(job)
+    assert sorted(map(len, names(grouper))) == [2, 3, 3]
+    grouper.add("urgent", (1.0, 1.0, 1.0, 1.0), 3, priority=-1)
+    assert sorted(map(len, names(grouper))) == [1, 4, 4]
+
+
+def test_what_ran_stays_where_no_way_has_gpus_enough():
+    grouper = Grouper(3, 8, restart_cost=10.0, max_group=2, gpu_memory=10)
+    grouper.add("large", NET, 4, memory=10)
+    grouper.add("x", DATA, 4, memory=1)
+    grouper.add("y", DATA, 4, memory=1)
+    assert names(grouper) == [("large",), ("x", "y")]
+    grouper.add("z", GPU, 4, memory=1)
+    assert names(grouper) == [("large",), ("x", "y")]
+
+
+@pytest.mark.parametrize(("cost", "stays"), [(0.1, False), (0.2, True), (0.25, True)])
+def test_a_poor_pair_stays_if_others_need_no_restart_then(cost, stays):
+    grouper = Grouper(3, 14, restart_cost=cost, interference=[1, 2, 2])
+    grouper.add("b1", DATA, 5)
+    grouper.add("b2", DATA, 5)
+    grouper.add("filler", DATA, 8)
+    assert sorted(names(grouper)) == [("b1", "b2"), ("filler",)]
+    grouper.remove("filler")
+    grouper.add("a1", DATA, 4)
+    grouper.add("a2", GPU, 4)
+    kept, parted = [("b1", "b2"), ("a1",), ("a2",)], [("b1",), ("b2",), ("a1", "a2")]
+    assert names(grouper) == (kept if stays else parted)
 
 
 def test_what_is_kept_grows_when_gpus_are_lacking():
@@ -81,6 +144,22 @@ def test_what_is_kept_grows_when_gpus_are_lacking():
     found = {frozenset(group.jobs): group.kept for group in grouper.groups()}
     assert found[frozenset(pair)]
     assert sorted(map(len, found)) == [2, 2]
+
+
+def test_what_ran_stays_where_only_it_leaves_gpus_enough():
+    grouper = Grouper(3, 8)
+    for job in range(6):
+        grouper.add(job, DATA, 4)
+    # Three pairs do not merge to groups of three, so that one of them waits.
+    assert names(grouper) == [(0, 1), (2, 3)]
+    grouper = Grouper(3, 8)
+    grouper.add(0, DATA, 4)
+    grouper.add(1, DATA, 4)
+    assert names(grouper) == [(0,), (1,)]
+    for job in range(2, 6):
+        grouper.add(job, DATA, 4)
+        found = names(grouper)
+    assert sorted(map(len, found)) == [3, 3]
 
 
 def test_a_group_that_slows_an_urgent_job_too_much_is_not_kept():
@@ -98,6 +177,64 @@ def test_memory_is_a_limit():
     grouper.add("b", GPU, 1, memory=5)
     grouper.add("c", NET, 1, memory=4)
     assert set(names(grouper)[0]) in ({"a", "c"}, {"b", "c"})
+
+
+def test_integers_of_numpy_are_integers():
+    grouper = Grouper(3, 1000, gpu_memory=1000)
+    grouper.add("a", DATA, np.uint8(200), memory=np.uint8(200))
+    grouper.add("b", GPU, np.int8(100), np.float32(1.0), memory=np.int8(100))
+    assert [group.gpus for group in grouper.groups()] == [200, 100]
+
+
+def test_interference_is_that_of_the_beginning():
+    factors = [1.0, 1.5, 1.5]
+    grouper = Grouper(3, 4, interference=factors)
+    grouper.add("a", DATA, 4)
+    grouper.add("b", GPU, 4)
+    (before,) = grouper.groups()
+    factors[:] = [0.0, 0.0, 0.0]
+    grouper.set_priority("a", -1)
+    assert grouper.groups()[0].iteration_time == before.iteration_time
+
+
+class Name:
+    """A name whose comparison may fail."""
+
+    broken = False
+
+    def __hash__(self):
+        return 1
+
+    def __eq__(self, other):
+        if Name.broken:
+            raise RuntimeError("no comparison")
+        return self is other
+
+
+def test_names_are_compared_as_in_a_dict():
+    nan = float("nan")
+    grouper = Grouper(3, 8)
+    grouper.add(nan, DATA, 4)
+    grouper.add("a", GPU, 4)
+    grouper.groups()
+    grouper.remove(nan)
+    grouper.check()
+    assert names(grouper) == [("a",)]
+
+
+def test_a_comparison_that_fails_changes_nothing(monkeypatch):
+    first, second = Name(), Name()
+    grouper = Grouper(3, 8)
+    grouper.add(first, DATA, 4)
+    grouper.add(second, GPU, 4)
+    grouper.groups()
+    monkeypatch.setattr(Name, "broken", True)
+    for call in (grouper.remove, lambda job: grouper.add(job, DATA, 4)):
+        with pytest.raises(RuntimeError, match="no comparison"):
+            call(Name())
+    monkeypatch.setattr(Name, "broken", False)
+    grouper.check()
+    assert (len(grouper), names(grouper)) == (2, [(first,), (second,)])
 
 
 def test_a_copy_is_independent():
@@ -122,9 +259,11 @@ def test_mistakes_are_named_and_change_nothing():
         (lambda: grouper.add("b", (1, 2), 4), ValueError, "durations must have 3 entries"),
         (lambda: grouper.add("b", (1, 2, nan), 4), ValueError, "durations"),
         (lambda: grouper.add("b", GPU, 4, priority=nan), ValueError, "priority is not a number"),
-        (lambda: grouper.add("b", GPU, 4, priority="x"), TypeError, "priority must be a number"),
+        (lambda: grouper.add("b", GPU, 4, priority="x"), TypeError, "priority must be a float"),
         (lambda: grouper.add("b", GPU, 4, solo=0.0), ValueError, "solo"),
         (lambda: grouper.add("b", GPU, 4, memory=1), ValueError, "gpu_memory was not given"),
+        (lambda: grouper.add("b", GPU, 4, memory=0.0), TypeError, "memory must be an integer"),
+        (lambda: grouper.add("b", GPU, 4, priority=10**400), ValueError, "priority is too large"),
         (lambda: grouper.add([], GPU, 4), TypeError, "unhashable"),
         (lambda: grouper.remove("b"), KeyError, "b"),
         (lambda: grouper.set_priority("b", 1), KeyError, "b"),

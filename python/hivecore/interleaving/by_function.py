@@ -24,6 +24,8 @@ def group_by_function(
     start: list[list[int]],
 ) -> list[list[int]]:
     """The groups; arguments are those of `group_jobs`, checked."""
+    if not len(jobs):
+        return []
     return reference.group_jobs(
         [tuple(row) for row in jobs.durations.tolist()],
         jobs.gpus.tolist(),

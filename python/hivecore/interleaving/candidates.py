@@ -7,7 +7,7 @@ from typing import Any, Self
 import numpy as np
 
 from hivecore import _interleaving
-from hivecore._arguments import as_int
+from hivecore._arguments import as_float, as_int
 from hivecore.interleaving.durations import (
     LONGEST,
     ORDERS,
@@ -24,10 +24,12 @@ from hivecore.interleaving.durations import (
     slots_of,
 )
 
-__all__ = ["Candidates"]
+__all__ = ["MOST_MEMORY", "Candidates"]
 
 _MOST_GPUS = 2**31
-_MOST_MEMORY = 2**60
+# Eight of them add up to an int64, and the time of a round of the longest stages to a float.
+MOST_MEMORY = 2**59
+_LARGEST_FACTOR = 1e6
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -69,9 +71,7 @@ class Candidates:
         if (memory is None) != (gpu_memory is None):
             raise ValueError("memory and gpu_memory go together")
         room = (
-            _MOST_MEMORY
-            if gpu_memory is None
-            else as_int(gpu_memory, "gpu_memory", 0, _MOST_MEMORY)
+            MOST_MEMORY if gpu_memory is None else as_int(gpu_memory, "gpu_memory", 0, MOST_MEMORY)
         )
         need = _integers(np.zeros(jobs, int) if memory is None else memory, "memory", jobs, 0, room)
         return cls(
@@ -170,16 +170,17 @@ def _factors(interference: Any, largest: int) -> Float64:
     factors = as_numbers(interference, "interference")
     if factors.ndim != 1 or len(factors) < largest:
         raise ValueError(f"interference must have a factor for each of 1 to {largest} jobs")
-    if not ((factors >= 1) & (factors <= LONGEST)).all() or factors[0] != 1:
-        raise ValueError("interference must be 1 for one job, and from 1 on for more")
+    if not ((factors >= 1) & (factors <= _LARGEST_FACTOR)).all() or factors[0] != 1:
+        raise ValueError(
+            f"interference must be 1 for one job, and 1 to {_LARGEST_FACTOR:g} for more"
+        )
     return factors[:largest].copy()
 
 
 def _slowdown(factor: Any) -> float:
     if factor is None:
         return math.inf
-    if isinstance(factor, bool) or not isinstance(factor, (int, float, np.number)):
-        raise TypeError(f"max_slowdown must be a float, not {type(factor).__name__}")
-    if not factor >= 1:
-        raise ValueError(f"max_slowdown={factor}: must be at least 1")
-    return float(factor)
+    found = as_float(factor, "max_slowdown")
+    if not found >= 1:
+        raise ValueError(f"max_slowdown={found}: must be at least 1")
+    return found

@@ -105,15 +105,18 @@ def slots_of(rows: Float64, model: str) -> int:
 
 def as_groups(groups: Any, jobs: int, slots: int, name: str = "groups") -> Groups:
     """The groups, or a TypeError or ValueError that names the argument."""
-    lists = groups
-    if not isinstance(groups, np.ndarray) or groups.ndim != 2:
+    lists: Any
+    is_table = isinstance(groups, np.ndarray) and groups.ndim == 2
+    if is_table:
+        lists = np.asarray(groups)  # a row of a matrix would be a matrix
+    else:
         lists = [as_tuple(group, f"{name}[{g}]") for g, group in enumerate(as_tuple(groups, name))]
     sizes = np.fromiter(map(len, lists), dtype=np.int64, count=len(lists))
     wrong = (sizes < 1) | (sizes > slots)
     if wrong.any():
         g = int(wrong.argmax())
         raise ValueError(f"{name}[{g}] has {sizes[g]} jobs: allowed are 1 to {slots}")
-    members = np.asarray(groups if lists is groups else [*chain.from_iterable(lists)]).reshape(-1)
+    members = np.asarray(lists if is_table else [*chain.from_iterable(lists)]).reshape(-1)
     if members.dtype.kind not in "iu" and members.size:
         raise TypeError(f"{name} must hold integers, not {members.dtype}")
     outside = (members < 0) | (members >= jobs)

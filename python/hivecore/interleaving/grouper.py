@@ -6,9 +6,9 @@ from typing import Any, Literal
 
 import numpy as np
 
-from hivecore._arguments import as_int
+from hivecore._arguments import as_float, as_int
 from hivecore.errors import InvariantError
-from hivecore.interleaving.candidates import Candidates
+from hivecore.interleaving.candidates import MOST_MEMORY, Candidates
 from hivecore.interleaving.durations import Model
 from hivecore.interleaving.exact import GroupingCache
 from hivecore.interleaving.grouping import group_jobs
@@ -56,8 +56,9 @@ class Grouper:
         for `group_jobs`; ``weight`` is no function.
     :raises ValueError, TypeError: as `group_jobs`, or a negative ``restart_cost``.
 
-    An object has one writer at a time. Cost: that of `group_jobs` for each call of `groups`, and
-    O(1) for the others; nothing is computed twice while no job has changed.
+    An object has one writer at a time, and `groups` writes. Cost: that of two `group_jobs` for each
+    call of `groups`, O(jobs that run) for `remove`, O(jobs) for `copy` and `check`, O(1) for the
+    others; nothing is computed twice while no job has changed.
     Source: Muri (SIGCOMM'22), section 4.2; what is kept, Tesserae (arXiv 2508.04953).
 
     >>> grouper = Grouper(2, capacity=4)
@@ -90,11 +91,9 @@ class Grouper:
         self._capacity = as_int(capacity, "capacity", 1, 2**62)
         if callable(weight):
             raise TypeError("weight must be a name")
-        if isinstance(restart_cost, bool) or not isinstance(restart_cost, (int, float, np.number)):
-            raise TypeError(f"restart_cost must be a float, not {type(restart_cost).__name__}")
-        if not 0 <= restart_cost < np.inf:
-            raise ValueError(f"restart_cost={restart_cost}: must be finite and not negative")
-        self._restart_cost = float(restart_cost)
+        self._restart_cost = as_float(restart_cost, "restart_cost")
+        if not 0 <= self._restart_cost < np.inf:
+            raise ValueError(f"restart_cost={self._restart_cost}: must be finite and not negative")
         self._terms: dict[str, Any] = {
             "max_group": max_group,
             "model": model,
@@ -118,7 +117,9 @@ class Grouper:
             rows, [], self._capacity, memory=memory, **self._terms, **self._by, **self._how
         )
         assert not found.groups
-        self._largest = len(self._candidates([]).factors)
+        # Its own copy: the caller may change an array later.
+        self._terms["interference"] = self._candidates([]).factors
+        self._largest = len(self._terms["interference"])
 
     def __len__(self) -> int:
         return len(self._jobs)
@@ -149,10 +150,10 @@ class Grouper:
         """
         if job in self._jobs:
             raise ValueError(f"job {job!r} was added before")
-        if self._terms["gpu_memory"] is None and memory:
+        if self._terms["gpu_memory"] is None and as_int(memory, "memory", 0, MOST_MEMORY):
             raise ValueError("memory is known, but gpu_memory was not given")
         as_int(gpus, "gpus", 1, self._capacity)
-        new = _Job((), gpus, 0.0, memory, _as_priority(priority), self._next)
+        number = _as_priority(priority)
         one = Candidates.of(
             [durations],
             [gpus],
@@ -163,8 +164,13 @@ class Grouper:
         )
         if one.durations.shape[1] != self._resources:
             raise ValueError(f"durations must have {self._resources} entries, one per resource")
-        self._jobs[job] = replace(
-            new, durations=tuple(one.durations[0].tolist()), solo=float(one.solo[0])
+        self._jobs[job] = _Job(
+            durations=tuple(one.durations[0].tolist()),
+            gpus=int(one.gpus[0]),
+            solo=float(one.solo[0]),
+            memory=int(one.memory[0]),
+            priority=number,
+            number=self._next,
         )
         self._next += 1
         self._groups = None
@@ -174,12 +180,14 @@ class Grouper:
 
         :raises KeyError: there is no such job.
         """
-        del self._jobs[job]
-        self._running = [
+        gone = {job}  # compares names as the dict does
+        running = [
             left
             for group in self._running
-            if (left := tuple([other for other in group if other != job]))
+            if (left := tuple([other for other in group if other not in gone]))
         ]
+        del self._jobs[job]
+        self._running = running
         self._groups = None
 
     def set_priority(self, job: Hashable, priority: float) -> None:
@@ -198,7 +206,8 @@ class Grouper:
         free takes them, and it and the next jobs that need equally many become candidates, together
         as many as a group may have. They are grouped as by `group_jobs`. Wherever the groups that
         ran before differ from these, they stay if the change would bring less than it costs, in
-        GPUs times efficiency (or progress, if that is the weight), and if there are GPUs enough.
+        GPUs times efficiency (or progress, if that is the weight), and if there are GPUs enough;
+        they also stay where the change would need GPUs that are not there.
         Groups that then find their GPUs free, in order of priority, run until the next call.
         """
         if self._groups is None:
@@ -322,7 +331,8 @@ class Grouper:
         """Of the groups grown from those before and the fresh ones, part by part the better ones.
 
         A part is made of groups, grown and fresh, that have jobs in common, directly or through
-        others. The fresh ones are taken where they bring more than the restarts cost.
+        others. The fresh ones are taken where they bring more than the restarts cost, unless they
+        need GPUs that are not there: what does not run brings nothing.
         """
         known = {frozenset(group) for group in before}
         ran = {job for group in before for job in group}
@@ -338,24 +348,24 @@ class Grouper:
 
         grown_worth, fresh_worth = worth(grown), worth(fresh)
         chosen: list[list[int]] = []
-        wishes: list[tuple[int, float, list[int], list[int]]] = []
+        parts: list[tuple[int, float, bool, list[int], list[int]]] = []
         for olds, news in _parts(len(jobs), grown, fresh):
             value = sum(grown_worth[number] for number in olds)
             other = sum(fresh_worth[number] for number in news)
-            if value >= other - _ROUNDING * abs(other):
-                more = int(jobs.gpus[fresh[news[0]][0]]) * (len(olds) - len(news))
-                wishes.append((more, other - value, olds, news))
-            else:
-                chosen += [fresh[number] for number in news]
-        slack = max(0, self._capacity - sum(int(jobs.gpus[group[0]]) for group in fresh))
+            more = int(jobs.gpus[fresh[news[0]][0]]) * (len(olds) - len(news))
+            stays = value >= other - _ROUNDING * abs(other)
+            parts.append((more, other - value, stays, olds, news))
+        slack = self._capacity - _gpus(jobs, fresh)
         # What frees GPUs first, then what is worth most.
-        for more, _, olds, news in sorted(wishes, key=lambda wish: (wish[0] > 0, wish[1])):
-            if more <= max(slack, 0):
+        for more, _, stays, olds, news in sorted(parts, key=lambda part: (part[0] > 0, part[1])):
+            if (stays and more <= max(slack, 0)) or more < 0 > slack:
                 slack -= more
                 chosen += [grown[number] for number in olds]
             else:
                 chosen += [fresh[number] for number in news]
-        return chosen
+        # A part that loses may free the GPUs that others need to stay: all of them then stay.
+        enough = _gpus(jobs, grown) <= max(self._capacity, _gpus(jobs, chosen))
+        return grown if enough and sum(grown_worth) > sum(worth(chosen)) else chosen
 
     def _values(self, jobs: Candidates, groups: list[list[int]]) -> list[float]:
         times, efficiencies = jobs.rounds(groups)
@@ -366,11 +376,14 @@ class Grouper:
 
 
 def _as_priority(priority: Any) -> float:
-    if isinstance(priority, bool) or not isinstance(priority, (int, float, np.number)):
-        raise TypeError(f"priority must be a number, not {type(priority).__name__}")
-    if priority != priority:
+    number = as_float(priority, "priority")
+    if number != number:
         raise ValueError("priority is not a number")
-    return float(priority)
+    return number
+
+
+def _gpus(jobs: Candidates, groups: list[list[int]]) -> int:
+    return sum(int(jobs.gpus[group[0]]) for group in groups)
 
 
 def _parts(

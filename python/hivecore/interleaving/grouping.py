@@ -99,14 +99,14 @@ def group_jobs(
         matched group whose later part comes first. "index": bucket after bucket, as in the
         simulator of Muri's authors.
     :param interference: factors by which rounds of 1, 2, ... jobs take longer than by their stages;
-        from 1 on, the first one 1.
+        the first one is 1, the others 1 to 1e6.
     :param solo: (n,) time of an iteration of each job alone; by default the sum of its stages.
     :param priorities: (n,) small numbers are urgent, of equal ones the first row; by default the
         order of the rows. Only ``max_slowdown`` needs them.
     :param max_slowdown: of the most urgent job of each group: no round takes longer than this
         factor times its solo time.
     :param memory, gpu_memory: what each job needs on each of its GPUs, and what a GPU has: the jobs
-        of a group fit into it together. Integers in any unit.
+        of a group fit into it together. Integers in any unit, up to 2^59.
     :param start: groups of rows to begin with, of equal GPUs each. They merge, but only "local"
         parts them; limits hold for merges, not for them.
     :param optional: bool[n], rows that "exact" may leave without a group.

@@ -4,7 +4,7 @@ from typing import Any
 
 import numpy as np
 
-from hivecore._arguments import as_int
+from hivecore._arguments import as_float, as_int
 from hivecore.interleaving.durations import Float64, as_numbers
 
 __all__ = ["stage_durations"]
@@ -41,12 +41,11 @@ def stage_durations(
     for name, numbers in {"samples": used, "threshold": least}.items():
         if not ((numbers >= 0) & np.isfinite(numbers)).all():
             raise ValueError(f"{name} must be finite and not negative")
-    if isinstance(interval, bool) or not isinstance(interval, (int, float, np.number)):
-        raise TypeError(f"interval must be a float, not {type(interval).__name__}")
-    if not 0 < interval < np.inf:
-        raise ValueError(f"interval={interval}: must be positive and finite")
+    step = as_float(interval, "interval")
+    if not 0 < step < np.inf:
+        raise ValueError(f"interval={step}: must be positive and finite")
     count = as_int(iterations, "iterations", 1, 2**53)
     counted = np.where(used >= least, used, 0.0)
     owner = counted.argmax(axis=1)[counted.any(axis=1)]
     owned = np.bincount(owner, minlength=used.shape[1]).astype(np.float64)
-    return np.multiply(owned, float(interval) / count)
+    return np.multiply(owned, step / count)
