@@ -16,6 +16,7 @@ from hivecore.interleaving.grouping import group_jobs
 __all__ = ["Group", "Grouper"]
 
 _ROUNDING = 1e-9
+_DEAREST = 1e9
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,10 +52,10 @@ class Grouper:
     :param resources: k, the columns of stage durations.
     :param capacity: GPUs of the cluster.
     :param restart_cost: what a job loses when its group changes, as a share of the time until
-        groups are asked for again: restart seconds over expected seconds, 0 or more.
+        groups are asked for again: restart seconds over expected seconds, 0 to 1e9.
     :param max_group, method, weight, model, merge_order, interference, max_slowdown, gpu_memory: as
         for `group_jobs`; ``weight`` is no function.
-    :raises ValueError, TypeError: as `group_jobs`, or a negative ``restart_cost``.
+    :raises ValueError, TypeError: as `group_jobs`, or another ``restart_cost``.
 
     An object has one writer at a time, and `groups` writes. Cost: that of two `group_jobs` for each
     call of `groups`, O(jobs that run) for `remove`, O(jobs) for `copy` and `check`, O(1) for the
@@ -92,8 +93,8 @@ class Grouper:
         if callable(weight):
             raise TypeError("weight must be a name")
         self._restart_cost = as_float(restart_cost, "restart_cost")
-        if not 0 <= self._restart_cost < np.inf:
-            raise ValueError(f"restart_cost={self._restart_cost}: must be finite and not negative")
+        if not 0 <= self._restart_cost <= _DEAREST:
+            raise ValueError(f"restart_cost={restart_cost}: allowed are 0 to {_DEAREST:g}")
         self._terms: dict[str, Any] = {
             "max_group": max_group,
             "model": model,
@@ -224,6 +225,8 @@ class Grouper:
         other._jobs = dict(self._jobs)
         other._running = list(self._running)
         return other
+
+    __copy__ = copy
 
     def check(self) -> None:
         """Raise `InvariantError` unless groups are of known jobs, each in one, and GPUs suffice."""

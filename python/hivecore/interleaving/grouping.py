@@ -86,7 +86,8 @@ def group_jobs(
         times efficiency, or of GPUs times progress (how many jobs' worth a group makes) if
         ``weight`` is "gain"; it cannot be a function then. "exact": the groups for which that sum
         is the greatest, with a proof; where even the tightest groups need more GPUs than there
-        are, among those that need as few as possible. It is quick for up to about ten different
+        are, among those that need as few as possible (matchings may stop short of that: three pairs
+        do not make two groups of three). It is quick for up to about ten different
         rows per number of GPUs, and refuses more than 50,000 kinds of groups.
     :param weight: what a merge is worth. "efficiency": that of the merged group. "gain": how many
         jobs' worth of progress the merged group makes, less what the two would make in turns;

@@ -136,16 +136,22 @@ class Merging {
         const auto& [gpus, nodes] = buckets_[b];
         const std::size_t n = nodes.size();
         const PairTimes time(jobs_, terms_, profiles_, nodes);
+        // Of pairs of kinds, -1: not known; empty if it depends on the jobs, or would hardly pay.
+        const bool by_kind = !worth_.is_guarded() && 2 * time.kinds() <= n;
+        std::vector<std::int64_t> known(by_kind ? time.kinds() * time.kinds() : 0, -1);
         std::vector<std::int64_t> counts(n * n);
         std::int64_t heaviest = 0;
         for (std::size_t v = 0; v < n; ++v) {
             for (std::size_t u = 0; u < v; ++u) {
-                if (nodes[u].size + nodes[v].size <= terms_.max_group &&
-                    worth_.may_be({&nodes[u], &nodes[v]}, time(u, v))) {
-                    const auto count = worth_.count(nodes[u], nodes[v], time(u, v));
-                    counts[u * n + v] = counts[v * n + u] = count;
-                    heaviest = std::max(heaviest, count);
+                std::int64_t count = by_kind ? known[time.kinds(u, v)] : -1;
+                if (count < 0) {
+                    count = count_of(nodes[u], nodes[v], time(u, v));
                 }
+                if (by_kind) {
+                    known[time.kinds(u, v)] = count;
+                }
+                counts[u * n + v] = counts[v * n + u] = count;
+                heaviest = std::max(heaviest, count);
             }
         }
         std::vector<Pair> pairs;
@@ -158,6 +164,11 @@ class Merging {
             }
         }
         return pairs;
+    }
+
+    std::int64_t count_of(const Node& u, const Node& v, double time) const {
+        const bool may_be = u.size + v.size <= terms_.max_group && worth_.may_be({&u, &v}, time);
+        return may_be ? worth_.count(u, v, time) : 0;
     }
 
     static std::vector<std::int64_t> mates_of(const std::vector<std::int64_t>& counts,

@@ -18,12 +18,18 @@ using Mixture = std::array<Type, kMaxSlots>;
 
 inline constexpr Type kNone = std::numeric_limits<Type>::max();
 
-inline Mixture mixture_of(std::span<const Job> jobs, const Profiles& profiles) {
+// The types in the order of the jobs.
+inline Mixture types_of(std::span<const Job> jobs, const Profiles& profiles) {
     Mixture types;
     types.fill(kNone);
     for (std::size_t i = 0; i < jobs.size(); ++i) {
         types[i] = profiles.type[jobs[i]];
     }
+    return types;
+}
+
+inline Mixture mixture_of(std::span<const Job> jobs, const Profiles& profiles) {
+    Mixture types = types_of(jobs, profiles);
     std::sort(types.begin(), types.end());
     return types;
 }

@@ -14,10 +14,10 @@ PairTimes::PairTimes(const Jobs& jobs, const Terms& terms, const Profiles& profi
                      const std::vector<Node>& nodes) {
     std::map<Mixture, int> known;
     for (const Node& node : nodes) {
-        const Mixture types = mixture_of(node.jobs(), profiles);
+        const Mixture types = types_of(node.jobs(), profiles);
         const auto [found, is_new] = known.try_emplace(types, static_cast<int>(known.size()));
         if (is_new) {
-            mixtures_.push_back(types);
+            mixtures_.push_back(mixture_of(node.jobs(), profiles));
             sizes_.push_back(node.size);
         }
         kind_.push_back(found->second);

@@ -1,5 +1,5 @@
 // The times of rounds that any two of some nodes would have together, each found once for all nodes
-// of the same types.
+// of one kind: that have the same types in the same order.
 #pragma once
 
 #include <array>
@@ -22,6 +22,9 @@ class PairTimes {
     double operator()(std::size_t u, std::size_t v) const {
         return time_[place(kind_[u], kind_[v])];
     }
+
+    std::size_t kinds() const { return mixtures_.size(); }
+    std::size_t kinds(std::size_t u, std::size_t v) const { return place(kind_[u], kind_[v]); }
 
   private:
     std::size_t place(int a, int b) const {
