@@ -1,7 +1,4 @@
 // Binding of the interleaving kernel: arrays in, arrays out, without the GIL in between.
-#include <pybind11/numpy.h>
-#include <pybind11/pybind11.h>
-
 #include <algorithm>
 #include <cstring>
 #include <memory>
@@ -10,30 +7,14 @@
 #include <utility>
 #include <vector>
 
+#include "arrays.hpp"
 #include "interleaving/exact.hpp"
 #include "interleaving/grouping.hpp"
 #include "interleaving/rounds.hpp"
 
-namespace py = pybind11;
 namespace kernel = hivecore::interleaving;
 
 namespace {
-
-template <class T>
-using Array = py::array_t<T, py::array::c_style>;
-
-template <class T>
-std::span<const T> as_span(const Array<T>& array) {
-    return {array.data(), static_cast<std::size_t>(array.size())};
-}
-
-// The vector becomes the array's memory.
-template <class T>
-py::array_t<T> as_array(std::vector<T>&& values) {
-    auto* moved = new std::vector<T>(std::move(values));
-    const py::capsule owner(moved, [](void* p) { delete static_cast<std::vector<T>*>(p); });
-    return py::array_t<T>(static_cast<py::ssize_t>(moved->size()), moved->data(), owner);
-}
 
 kernel::Rule as_rule(const Array<double>& durations, const std::string& model, bool best) {
     constexpr py::ssize_t kMost = 1 << 24;
@@ -84,11 +65,7 @@ py::tuple rounds(const Array<double>& durations, const Array<std::int64_t>& star
     const auto rule = as_rule(durations, model, best);
     const auto rows = as_durations(durations);
     const auto groups = as_groups(rule, rows, starts, members);
-    kernel::Rounds found;
-    {
-        py::gil_scoped_release unlocked;
-        found = kernel::rounds_of(rule, rows, groups);
-    }
+    auto found = without_gil([&] { return kernel::rounds_of(rule, rows, groups); });
     return py::make_tuple(as_array(std::move(found.time)), as_array(std::move(found.efficiency)),
                           as_array(std::move(found.offsets)));
 }
@@ -98,10 +75,7 @@ py::array_t<double> pairs(const Array<double>& durations, const std::string& mod
     const auto rows = as_durations(durations);
     py::array_t<double> efficiencies({durations.shape(0), durations.shape(0)});
     double* entries = efficiencies.mutable_data();
-    {
-        py::gil_scoped_release unlocked;
-        kernel::efficiencies_of_pairs(rule, rows, entries);
-    }
+    without_gil([&] { kernel::efficiencies_of_pairs(rule, rows, entries); });
     return efficiencies;
 }
 
@@ -146,11 +120,9 @@ py::tuple group(const Array<double>& durations, const Array<std::int64_t>& gpus,
             throw py::value_error("starts has a group of more jobs than there are factors");
         }
     }
-    kernel::Grouping found;
-    {
-        py::gil_scoped_release unlocked;
-        found = kernel::group_jobs(jobs, terms, {capacity, least_waste_first}, start, locally);
-    }
+    auto found = without_gil([&] {
+        return kernel::group_jobs(jobs, terms, {capacity, least_waste_first}, start, locally);
+    });
     return py::make_tuple(as_array(std::move(found.starts)), as_array(std::move(found.members)));
 }
 
@@ -192,12 +164,10 @@ py::tuple group_exactly(const py::capsule& capsule, const Array<double>& duratio
     if (std::any_of(jobs.gpus.begin(), jobs.gpus.end(), [](std::int64_t n) { return n < 1; })) {
         throw py::value_error("gpus must be positive");
     }
-    kernel::ExactGrouping found;
-    {
-        py::gil_scoped_release unlocked;
+    auto found = without_gil([&] {
         const std::lock_guard<std::mutex> lock(locked.mutex);
-        found = locked.grouper.group(jobs, may_wait, capacity, nodes);
-    }
+        return locked.grouper.group(jobs, may_wait, capacity, nodes);
+    });
     return py::make_tuple(as_array(std::move(found.groups.starts)),
                           as_array(std::move(found.groups.members)), found.value, found.bound);
 }

@@ -1,6 +1,4 @@
 // Binding of the matching kernel: arrays in, arrays out, without the GIL in between.
-#include <pybind11/numpy.h>
-#include <pybind11/pybind11.h>
 #include <pybind11/stl.h>
 
 #include <cstring>
@@ -12,6 +10,7 @@
 #include <variant>
 #include <vector>
 
+#include "arrays.hpp"
 #include "matching/dense_input.hpp"
 #include "matching/extent.hpp"
 #include "matching/matcher.hpp"
@@ -20,26 +19,9 @@
 #include "matching/rows.hpp"
 #include "matching/scale.hpp"
 
-namespace py = pybind11;
 namespace kernel = hivecore::matching;
 
 namespace {
-
-template <class T>
-using Array = py::array_t<T, py::array::c_style>;
-
-template <class T>
-std::span<const T> as_span(const Array<T>& array) {
-    return {array.data(), static_cast<std::size_t>(array.size())};
-}
-
-// The vector becomes the array's memory.
-template <class T>
-py::array_t<T> as_array(std::vector<T>&& values) {
-    auto* moved = new std::vector<T>(std::move(values));
-    const py::capsule owner(moved, [](void* p) { delete static_cast<std::vector<T>*>(p); });
-    return py::array_t<T>(static_cast<py::ssize_t>(moved->size()), moved->data(), owner);
-}
 
 template <class T>
 kernel::Strided<T> as_strided(const py::array& array) {
@@ -73,12 +55,6 @@ kernel::Numbers as_square(const py::array& array, const std::string& name) {
         throw py::value_error(name + " must be a square matrix");
     }
     return as_numbers(array, name, kernel::Numbers{});
-}
-
-template <class Work>
-auto without_gil(Work work) {
-    py::gil_scoped_release unlocked;
-    return work();
 }
 
 py::tuple as_tuple(kernel::Matching&& found) {
