@@ -154,6 +154,18 @@ def test_highs_finds_nothing_better(seed, with_optional):
         assert found.gap < 1e-8
 
 
+def test_where_many_branches_are_needed_the_best_is_found():
+    rng = np.random.default_rng(8)
+    types = rng.random((14, 4)) + 0.01
+    which = rng.integers(0, 14, 54)
+    counts = np.bincount(which, minlength=14)[None]
+    found = group_jobs(types[which], [1] * 54, 14, method="exact")
+    assert found.value == pytest.approx(
+        best_by_highs(types, counts, [1], 14, np.zeros_like(counts)), rel=1e-9
+    )
+    assert found.gap < 1e-9
+
+
 @settings(max_examples=30)
 @given(st.integers(0, 2**32))
 def test_what_is_kept_changes_no_answer(seed):

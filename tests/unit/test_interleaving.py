@@ -336,6 +336,19 @@ def test_of_equal_jobs_the_most_urgent_get_the_shortest_rounds():
     assert found.groups == [[0, 2], [1, 3]]
 
 
+def test_the_shortest_rounds_are_not_those_of_the_least_rows():
+    slow, fast, job = (1.0, 9.0), (2.0, 3.0), (3.0, 1.0)
+    found = group_jobs([slow, fast, job, job], [1] * 4, 2, method="exact")
+    assert found.groups == [[0, 3], [1, 2]]
+
+
+def test_of_equally_good_groups_the_later_bucket_has_fewer():
+    # However many share, all of them keep one of two resources busy.
+    found = group_jobs([(1.0, 0.0)] * 6, [1] * 4 + [2] * 2, 6, method="exact")
+    assert found.groups == [[0], [1], [2], [3], [4, 5]]
+    assert found.value == 3.0
+
+
 def test_optional_jobs_are_taken_only_where_they_help():
     rows = [DATA, GPU, DATA]
     wait = np.array([False, True, True])
@@ -354,6 +367,34 @@ def test_a_low_limit_gives_groups_with_a_bound():
     assert quick.value <= best.value * (1 + 1e-12)
     assert quick.bound >= best.value * (1 - 1e-12)
     assert best.gap < 1e-9
+
+
+def test_a_search_that_gives_up_has_dived_for_good_groups():
+    rng = np.random.default_rng(3)
+    rows = (rng.random((20, 3)) + 0.01)[rng.integers(0, 20, 118)]
+    found = group_jobs(rows, [1] * 118, 30, method="exact", model="data2", node_limit=20)
+    assert 1e-9 < found.gap < 1e-3
+    best = group_jobs(rows, [1] * 118, 30, method="exact", model="data2")
+    assert found.value <= best.value <= found.bound
+    assert best.gap < 1e-9
+
+
+def test_more_gpus_than_jobs_could_take_are_no_trouble():
+    rows = np.array([DATA, GPU])[np.arange(30) % 2]
+    for gpus in (1, 2**31):
+        for capacity in (30 * gpus, 30 * gpus + 1, 2**62):
+            found = group_jobs(rows, [gpus] * 30, capacity, method="exact", weight="gain")
+            few = group_jobs(rows, [gpus] * 30, 30 * gpus, method="exact", weight="gain")
+            assert found.groups == few.groups
+            assert found.value == few.value
+    assert group_jobs(rows, [2**31] * 30, 2**31 * 20 + 1, method="exact").gpus <= 2**31 * 20
+
+
+def test_with_room_for_all_every_job_may_be_alone():
+    rows = np.array([(3.0, 1.0), (2.0, 1.0)])[np.arange(200) % 2]
+    solo = rows.max(axis=1)
+    found = group_jobs(rows, [1] * 200, 10**6, method="exact", solo=solo)
+    assert found.groups == [[job] for job in range(200)]
 
 
 def test_too_many_kinds_of_groups_are_refused():

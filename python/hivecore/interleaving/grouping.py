@@ -111,8 +111,9 @@ def group_jobs(
     :param start: groups of rows to begin with, of equal GPUs each. They merge, but only "local"
         parts them; limits hold for merges, not for them.
     :param optional: bool[n], rows that "exact" may leave without a group.
-    :param node_limit: programs that "exact" solves per bucket and number of groups, before it takes
-        the best groups that were found; ``bound`` then says how much better others may be.
+    :param node_limit: programs that "exact" solves per bucket and number of groups, large ones
+        counting as several, before it takes the best groups that were found; ``bound`` then says
+        how much better others may be. The default is a second or two.
     :param cache: what earlier calls of "exact" found out.
     :returns: the groups, bucket after bucket in the order of their first rows.
     :raises ValueError: as `interleave`; an argument of another length, a number out of range, or an

@@ -38,7 +38,8 @@ std::optional<Picked> knapsack(const std::vector<Worth>& worth, std::int64_t cap
         for (std::size_t i = 0; i < worth[b].of.size(); ++i) {
             const double value = worth[b].of[i];
             const auto need = (worth[b].fewest + i) * static_cast<std::size_t>(worth[b].gpus);
-            for (std::size_t left = need; value != kNever && left <= room; ++left) {
+            const std::size_t first = b + 1 < worth.size() ? need : room;
+            for (std::size_t left = first; value != kNever && left <= room; ++left) {
                 const double sum = best[left - need] + value;
                 if (sum > next[left]) {
                     next[left] = sum;
@@ -82,11 +83,14 @@ class Cover::Solving {
     }
 
     std::optional<Covering> within(std::int64_t capacity) {
-        std::int64_t unit = capacity;
-        for (const BucketJobs& bucket : buckets_) {
-            unit = std::gcd(unit, bucket.gpus);
+        std::int64_t unit = 0;
+        std::int64_t demand = 0;
+        for (std::size_t b = 0; b < buckets_.size(); ++b) {
+            unit = std::gcd(unit, buckets_[b].gpus);
+            demand += known_[b]->most * buckets_[b].gpus;
         }
         unit = std::max<std::int64_t>(unit, 1);
+        capacity = std::min(capacity, demand);
         std::vector<Worth> worth;
         for (std::size_t b = 0; b < buckets_.size(); ++b) {
             const std::int64_t room = capacity / buckets_[b].gpus;
@@ -136,7 +140,7 @@ class Cover::Solving {
         std::int64_t gpus = 0;
         for (std::size_t b = 0; b < buckets_.size(); ++b) {
             int groups = known_[b]->fewest;
-            while (!is_possible(b, groups)) {
+            while (groups < known_[b]->most && !is_possible(b, groups)) {
                 ++groups;
             }
             gpus += groups * buckets_[b].gpus;
@@ -181,18 +185,15 @@ class Cover::Solving {
         if (is_known(b, groups) || known.relaxed.contains(groups)) {
             return false;
         }
-        Tangent tangent;
-        bool exact = false;
-        Partition partition;
-        const bool feasible = program(b).relax(groups, tangent, exact, partition);
-        known.relaxed[groups] = feasible;
-        if (!feasible) {
+        const Relaxed relaxed = program(b).relax(groups);
+        known.relaxed[groups] = relaxed.feasible;
+        if (!relaxed.feasible) {
             known.partitions[groups] = {kNever, kNever, {}};
             return true;
         }
-        known.tangents.push_back(tangent);
-        if (exact) {
-            known.partitions[groups] = kept(b, partition);
+        known.tangents.push_back(relaxed.tangent);
+        if (relaxed.best) {
+            known.partitions[groups] = kept(b, *relaxed.best);
         }
         return true;
     }
@@ -279,6 +280,9 @@ Covering Cover::solve(const std::vector<BucketJobs>& buckets, const MakeKinds& m
     auto found = solving.within(capacity);
     if (!found) {
         found = solving.within(solving.fewest_gpus());
+    }
+    if (!found) {
+        throw std::runtime_error("found no groups at all, not even of single jobs");
     }
     return *found;
 }

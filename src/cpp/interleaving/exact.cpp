@@ -129,7 +129,6 @@ class ExactGrouper::Call {
         lists.left = programs_[b].jobs;
         extend(b, 0, 0, lists);
         GroupKinds kinds;
-        kinds.gpus = 1;
         kinds.types = static_cast<int>(buckets_[b].types.size());
         const auto times = times_of(b, lists);
         for (std::size_t k = 0; k + 1 < lists.starts.size(); ++k) {
