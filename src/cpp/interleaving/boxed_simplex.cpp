@@ -85,7 +85,7 @@ double BoxedSimplex::bound() const {
     return total;
 }
 
-// --- from the basis alone ------------------------------------------------------------------------
+// --- from the basis alone -----------------------------------------------------------------------
 
 // False if the basis has no inverse, as far as one can tell.
 bool BoxedSimplex::prepare() {
@@ -165,8 +165,7 @@ void BoxedSimplex::compute_basic() {
     }
 }
 
-// --- one step
-// --------------------------------------------------------------------------------------
+// --- one step -----------------------------------------------------------------------------------
 
 // The row that violates a bound the most, measured along its own direction, or -1.
 int BoxedSimplex::most_violated() const {

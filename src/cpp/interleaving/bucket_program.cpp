@@ -24,8 +24,7 @@ int most_of(const GroupKinds& kinds, int kind, const std::vector<int>& jobs) {
 
 }  // namespace
 
-// --- a program and its solutions
-// -------------------------------------------------------------------
+// --- a program and its solutions ----------------------------------------------------------------
 
 BucketProgram program_of(const GroupKinds& kinds, const std::vector<int>& jobs,
                          const std::vector<int>& optional, std::vector<double>& upper) {
@@ -115,8 +114,7 @@ std::optional<Partition> BucketProgram::rounded(const BoxedSimplex& solved) cons
     return partition;
 }
 
-// --- smaller ones
-// ----------------------------------------------------------------------------------
+// --- smaller ones -------------------------------------------------------------------------------
 
 namespace {
 
