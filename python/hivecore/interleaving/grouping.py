@@ -41,8 +41,8 @@ class Grouping:
     value: float
     """The sum over groups of GPUs times efficiency, or times progress if ``weight`` is "gain"."""
     bound: float
-    """No groups within the capacity have a greater value, but for rounding (1e-10 of the most that a
-    group is worth); infinite where nothing was proved."""
+    """No groups within the capacity have a greater value, but for rounding (1e-10 of the most that
+    a group is worth); infinite where nothing was proved."""
 
     @property
     def gap(self) -> float:
