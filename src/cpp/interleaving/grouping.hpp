@@ -7,33 +7,12 @@
 #pragma once
 
 #include <cstdint>
-#include <limits>
-#include <span>
 #include <vector>
 
+#include "interleaving/jobs.hpp"
 #include "interleaving/rounds.hpp"
 
 namespace hivecore::interleaving {
-
-struct Jobs {
-    Durations durations;
-    std::span<const std::int64_t> gpus;    // each
-    std::span<const double> solo;          // time of an iteration without neighbours
-    std::span<const std::int64_t> rank;    // in order of priority, 0: the most urgent
-    std::span<const std::int64_t> memory;  // on each of its GPUs
-
-    Job count() const { return durations.jobs(); }
-};
-
-// Which groups there may be, and what they are worth.
-struct Terms {
-    Rule rule;
-    int max_group;                    // jobs, 1 to rule.slots()
-    std::span<const double> factors;  // by jobs less one: how much longer a round takes
-    std::int64_t gpu_memory;          // that the jobs of a group have together
-    double max_slowdown;              // of the most urgent job of a group
-    bool gain;                        // weigh progress beyond taking turns, not efficiency
-};
 
 struct Contention {
     std::int64_t capacity = 0;      // GPUs

@@ -9,7 +9,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "interleaving/grouping.hpp"
+#include "interleaving/jobs.hpp"
 #include "interleaving/node.hpp"
 #include "interleaving/profiles.hpp"
 

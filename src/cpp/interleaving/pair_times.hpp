@@ -6,7 +6,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "interleaving/grouping.hpp"
+#include "interleaving/jobs.hpp"
 #include "interleaving/mixture.hpp"
 #include "interleaving/node.hpp"
 #include "interleaving/profiles.hpp"

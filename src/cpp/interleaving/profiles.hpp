@@ -3,7 +3,7 @@
 
 #include <vector>
 
-#include "interleaving/grouping.hpp"
+#include "interleaving/jobs.hpp"
 
 namespace hivecore::interleaving {
 

@@ -6,7 +6,7 @@
 #include <initializer_list>
 #include <vector>
 
-#include "interleaving/grouping.hpp"
+#include "interleaving/jobs.hpp"
 #include "interleaving/node.hpp"
 
 namespace hivecore::interleaving {
