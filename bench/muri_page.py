@@ -80,10 +80,10 @@ def groups_table(rows: list[Row]) -> str:
 def described(surroundings: dict[str, Any]) -> str:
     small = " **A smoke run, on a generated trace.**" if surroundings["smoke"] else ""
     return (
-        f"hivecore {surroundings['hivecore']}, 8 nodes of 8 GPUs, autopack off. Times in seconds, "
-        "but for the exact forms. As recorded by Muri's authors and as measured here, and the "
-        "difference. JCT is the time "
-        'from submission to end; in traces `_pr` all jobs come at once. "Recorded ties": of equal '
+        f"hivecore {surroundings['hivecore']}, 8 nodes of 8 GPUs, autopack off but for the exact "
+        "forms. Times in seconds, as recorded by Muri's authors and as measured here, and the "
+        "difference. JCT is the time from submission to end; "
+        'in traces `_pr` all jobs come at once. "Recorded ties": of equal '
         "matchings that which the authors' simulator takes. Differences of more than 0.1 % have a "
         f"note.{small}"
     )

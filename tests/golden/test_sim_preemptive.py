@@ -195,7 +195,10 @@ def test_the_best_groups_of_muri_s_own_candidates_give_what_an_integer_program_g
     assert found == pytest.approx(105_882, rel=1e-3)
 
 
-@pytest.mark.parametrize("trace", ["cluster_trace", "trace3", "trace3_pr"])
+@pytest.mark.parametrize(
+    "trace",
+    ["cluster_trace", pytest.param("trace3", marks=slow), pytest.param("trace3_pr", marks=slow)],
+)
 @pytest.mark.parametrize(("form", "shorter"), [("s", 0.09), ("l", 0.08)])
 def test_the_best_groups_end_jobs_sooner(trace, form, shorter):
     # On the trace of Muri's testbed under Muri-S the aim is 11 %.
