@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from jobs_that_share import jobs_that_share
 
 from hivecore.interleaving import efficiencies, group_jobs, interleave
 from hivecore.matching import max_weight_matching
@@ -115,40 +116,14 @@ def as_kernel_counts(bits):
 
 @st.composite
 def candidates(draw):
-    """Rows, GPUs and options of `group_jobs`."""
-    model = draw(models)
-    columns = draw(st.integers(2, 5)) if model == "barrier" else 3
-    slots = columns if model == "barrier" else 4
-    n = draw(st.integers(1, 14))
-    share = st.sampled_from([0.05, 1.0, 2.0]) | st.floats(0.05, 2)
-    types = draw(st.lists(st.tuples(*[share] * columns), min_size=1, max_size=6))
-
-    def per_job(values):
-        return draw(st.lists(values, min_size=n, max_size=n))
-
-    options = {
-        "model": model,
-        "order": draw(orders),
-        "weight": draw(st.sampled_from(["efficiency", "gain"])),
-        "merge_order": draw(st.sampled_from(["waste", "index"])),
-        "method": draw(st.sampled_from(["muri", "local"])),
-    }
+    """Rows, GPUs, capacity and options of `group_jobs`."""
+    rows, gpus, options = draw(jobs_that_share(columns=5, jobs=14, types=6))
+    options["order"] = draw(orders)
+    options["merge_order"] = draw(st.sampled_from(["waste", "index"]))
+    options["method"] = draw(st.sampled_from(["muri", "local"]))
     if draw(st.booleans()):
-        options["max_group"] = draw(st.integers(1, slots))
-    if draw(st.booleans()):
-        options["interference"] = [1.0, 1.3, 1.5, 1.4, 1.7][:slots]
-    if draw(st.booleans()):
-        options["solo"] = per_job(st.floats(0.1, 10))
-    if draw(st.booleans()):
-        options["priorities"] = per_job(st.integers(0, 3))
-    if draw(st.booleans()):
-        options["max_slowdown"] = draw(st.sampled_from([1.0, 1.2, 1.5, 2.5]))
-    if draw(st.booleans()):
-        options["gpu_memory"] = draw(st.integers(10, 30))
-        options["memory"] = per_job(st.integers(0, 10))
-    rows, gpus = per_job(st.sampled_from(types)), per_job(st.sampled_from([1, 1, 2, 8]))
-    if draw(st.booleans()):
-        places = [job for job in draw(st.permutations(range(n))) if gpus[job] == 1]
+        slots = len(rows[0]) if options["model"] == "barrier" else 4
+        places = [job for job in draw(st.permutations(range(len(rows)))) if gpus[job] == 1]
         size = draw(st.integers(1, options.get("max_group", slots)))
         options["start"] = [places[i : i + size] for i in range(0, len(places) // 2, size)]
     return rows, gpus, draw(st.none() | st.integers(1, sum(gpus))), options

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from jobs_that_share import jobs_that_share
 
 from hivecore.interleaving import GroupingCache, efficiencies, group_jobs
 from hivecore.reference.interleaving.candidates import Candidates
@@ -20,32 +21,11 @@ CACHE = GroupingCache()
 
 @st.composite
 def small(draw):
-    model = draw(st.sampled_from(["barrier", "data2", "artifact"]))
-    columns = draw(st.integers(2, 4)) if model == "barrier" else 3
-    slots = columns if model == "barrier" else 4
-    n = draw(st.integers(1, 8))
-    share = st.sampled_from([0.05, 1.0, 2.0]) | st.floats(0.05, 2)
-    types = draw(st.lists(st.tuples(*[share] * columns), min_size=1, max_size=4))
-
-    def per_job(values):
-        return draw(st.lists(values, min_size=n, max_size=n))
-
-    options = {"model": model, "weight": draw(st.sampled_from(["efficiency", "gain"]))}
-    if draw(st.booleans()):
-        options["max_group"] = draw(st.integers(1, slots))
-    if draw(st.booleans()):
-        options["interference"] = [1.0, 1.3, 1.5, 1.4][:slots]
-    if draw(st.booleans()):
-        options["solo"] = per_job(st.sampled_from([1.0, 2.0]) | st.floats(0.5, 5))
-    if draw(st.booleans()):
-        options["priorities"] = per_job(st.integers(0, 3))
-    if draw(st.booleans()):
-        options["max_slowdown"] = draw(st.sampled_from([1.0, 1.2, 1.5, 2.5]))
-    if draw(st.booleans()):
-        options["gpu_memory"] = draw(st.integers(10, 30))
-        options["memory"] = per_job(st.integers(0, 10))
-    rows, gpus = per_job(st.sampled_from(types)), per_job(st.sampled_from([1, 1, 2, 8]))
-    optional = per_job(st.booleans()) if draw(st.booleans()) else [False] * n
+    """Rows, GPUs, capacity, who may wait, and options: few enough to try all groups."""
+    rows, gpus, options = draw(jobs_that_share(columns=4, jobs=8, types=4))
+    n = len(rows)
+    wait = st.lists(st.booleans(), min_size=n, max_size=n)
+    optional = draw(wait) if draw(st.booleans()) else [False] * n
     return rows, gpus, draw(st.none() | st.integers(1, sum(gpus))), optional, options
 
 

@@ -8,7 +8,10 @@ from hivecore import _interleaving
 from hivecore.interleaving.candidates import Candidates
 from hivecore.interleaving.durations import Groups
 
-__all__ = ["GroupingCache", "group_exactly"]
+__all__ = ["NODE_LIMIT", "GroupingCache", "group_exactly"]
+
+NODE_LIMIT = 20_000
+"""Programs per bucket and number of groups, unless the caller says otherwise."""
 
 
 class GroupingCache:

@@ -9,9 +9,10 @@ import numpy as np
 from hivecore._arguments import as_float, as_int
 from hivecore.errors import InvariantError
 from hivecore.interleaving.candidates import MOST_MEMORY, Candidates
-from hivecore.interleaving.durations import Model
-from hivecore.interleaving.exact import GroupingCache
+from hivecore.interleaving.durations import Model, flat
+from hivecore.interleaving.exact import NODE_LIMIT, GroupingCache, group_exactly
 from hivecore.interleaving.grouping import group_jobs
+from hivecore.interleaving.in_rounds import group_in_rounds
 
 __all__ = ["Group", "Grouper"]
 
@@ -103,10 +104,8 @@ class Grouper:
             "max_slowdown": max_slowdown,
             "gpu_memory": gpu_memory,
         }
-        self._by: dict[str, Any] = {"weight": weight, "merge_order": merge_order}
-        self._how: dict[str, Any] = {"method": method}
-        if method == "exact":
-            self._how["cache"] = GroupingCache()
+        self._method, self._gain, self._merge_order = method, weight == "gain", merge_order
+        self._cache = GroupingCache()  # of method "exact"
         self._jobs: dict[Hashable, _Job] = {}
         self._next = 0
         self._groups: list[Group] | None = []
@@ -115,7 +114,14 @@ class Grouper:
         rows = np.empty((0, self._resources))
         memory = None if gpu_memory is None else np.empty(0, dtype=np.int64)
         found = group_jobs(
-            rows, [], self._capacity, memory=memory, **self._terms, **self._by, **self._how
+            rows,
+            [],
+            self._capacity,
+            method=method,
+            weight=weight,
+            merge_order=merge_order,
+            memory=memory,
+            **self._terms,
         )
         assert not found.groups
         # Its own copy: the caller may change an array later.
@@ -248,8 +254,8 @@ class Grouper:
         before = [[place[name] for name in group if name in place] for group in self._running]
         before = [group for group in before if group]
         before = self._those_that_may_stay(jobs, before)
-        fresh = self._grouped(jobs, **self._how)
-        grown = self._grouped(jobs, start=before) if before else fresh
+        fresh = self._fresh(jobs)
+        grown = self._in_rounds(jobs, before, locally=False) if before else fresh
         chosen = self._better(jobs, before, grown, fresh)
         times, efficiencies = jobs.rounds(chosen)
         known = {frozenset(group) for group in before}
@@ -303,18 +309,17 @@ class Grouper:
             **self._terms,
         )
 
-    def _grouped(self, jobs: Candidates, **how: Any) -> list[list[int]]:
-        return group_jobs(
-            jobs.durations,
-            jobs.gpus,
-            self._capacity,
-            solo=jobs.solo,
-            priorities=jobs.rank,
-            memory=None if self._terms["gpu_memory"] is None else jobs.memory,
-            **self._terms,
-            **self._by,
-            **how,
-        ).groups
+    def _fresh(self, jobs: Candidates) -> list[list[int]]:
+        if self._method == "exact":
+            return group_exactly(jobs, None, self._gain, self._capacity, NODE_LIMIT, self._cache)[0]
+        return self._in_rounds(jobs, [], locally=self._method == "local")
+
+    def _in_rounds(
+        self, jobs: Candidates, start: list[list[int]], locally: bool
+    ) -> list[list[int]]:
+        return group_in_rounds(
+            jobs, self._capacity, self._gain, self._merge_order, locally, flat(start)
+        )
 
     def _those_that_may_stay(self, jobs: Candidates, groups: list[list[int]]) -> list[list[int]]:
         """The groups that do not slow their most urgent job too much, as priorities are now."""
@@ -373,9 +378,8 @@ class Grouper:
     def _values(self, jobs: Candidates, groups: list[list[int]]) -> list[float]:
         times, efficiencies = jobs.rounds(groups)
         gpus = np.array([jobs.gpus[group[0]] for group in groups], dtype=np.float64)
-        if self._by["weight"] == "efficiency":
-            return (gpus * efficiencies).tolist()  # type: ignore[no-any-return]
-        return (gpus * jobs.progress(groups, times)).tolist()  # type: ignore[no-any-return]
+        worth = jobs.progress(groups, times) if self._gain else efficiencies
+        return (gpus * worth).tolist()  # type: ignore[no-any-return]
 
 
 def _as_priority(priority: Any) -> float:

@@ -7,12 +7,12 @@ from typing import Any, Literal
 
 import numpy as np
 
-from hivecore import _interleaving
 from hivecore._arguments import as_int
 from hivecore.interleaving.by_function import WeightFunction, group_by_function
 from hivecore.interleaving.candidates import Candidates
-from hivecore.interleaving.durations import Float64, Groups, Model, Order, as_choice
-from hivecore.interleaving.exact import GroupingCache, group_exactly
+from hivecore.interleaving.durations import Float64, Model, Order, as_choice
+from hivecore.interleaving.exact import NODE_LIMIT, GroupingCache, group_exactly
+from hivecore.interleaving.in_rounds import group_in_rounds
 
 __all__ = ["Grouping", "group_jobs"]
 
@@ -69,7 +69,7 @@ def group_jobs(
     gpu_memory: int | None = None,
     start: Sequence[Sequence[int]] | None = None,
     optional: Any = None,
-    node_limit: int = 20_000,
+    node_limit: int = NODE_LIMIT,
     cache: GroupingCache | None = None,
 ) -> Grouping:
     """Return groups of jobs that share GPUs, each on another resource at a time.
@@ -167,24 +167,8 @@ def group_jobs(
         return _grouping(
             jobs, weight, group_by_function(jobs, weight, room, merge_order, begin.lists())
         )
-    starts, members = _interleaving.group(
-        jobs.durations,
-        jobs.gpus,
-        jobs.solo,
-        jobs.rank,
-        jobs.memory,
-        jobs.model,
-        jobs.best,
-        jobs.factors,
-        jobs.gpu_memory,
-        jobs.max_slowdown,
-        weight == "gain",
-        room,
-        merge_order == "waste",
-        method == "local",
-        *begin,
-    )
-    return _grouping(jobs, weight, Groups(starts, members).lists())
+    groups = group_in_rounds(jobs, room, weight == "gain", merge_order, method == "local", begin)
+    return _grouping(jobs, weight, groups)
 
 
 def _grouping(

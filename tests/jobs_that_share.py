@@ -1,0 +1,33 @@
+"""A hypothesis strategy that the property tests of grouping have in common."""
+
+from hypothesis import strategies as st
+
+
+@st.composite
+def jobs_that_share(draw, columns, jobs, types):
+    """Rows, GPUs and options of `group_jobs`; the arguments are the most of each."""
+    model = draw(st.sampled_from(["barrier", "data2", "artifact"]))
+    width = draw(st.integers(2, columns)) if model == "barrier" else 3
+    slots = width if model == "barrier" else 4
+    n = draw(st.integers(1, jobs))
+    share = st.sampled_from([0.05, 1.0, 2.0]) | st.floats(0.05, 2)
+    profiles = draw(st.lists(st.tuples(*[share] * width), min_size=1, max_size=types))
+
+    def per_job(values):
+        return draw(st.lists(values, min_size=n, max_size=n))
+
+    options = {"model": model, "weight": draw(st.sampled_from(["efficiency", "gain"]))}
+    if draw(st.booleans()):
+        options["max_group"] = draw(st.integers(1, slots))
+    if draw(st.booleans()):
+        options["interference"] = [1.0, 1.3, 1.5, 1.4, 1.7][:slots]
+    if draw(st.booleans()):
+        options["solo"] = per_job(st.sampled_from([1.0, 2.0]) | st.floats(0.1, 10))
+    if draw(st.booleans()):
+        options["priorities"] = per_job(st.integers(0, 3))
+    if draw(st.booleans()):
+        options["max_slowdown"] = draw(st.sampled_from([1.0, 1.2, 1.5, 2.5]))
+    if draw(st.booleans()):
+        options["gpu_memory"] = draw(st.integers(10, 30))
+        options["memory"] = per_job(st.integers(0, 10))
+    return per_job(st.sampled_from(profiles)), per_job(st.sampled_from([1, 1, 2, 8])), options
