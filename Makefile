@@ -108,11 +108,16 @@ test-all: $(VENV)/tools
 
 # --- numbers -----------------------------------------------------------------------------------
 
+# Not every peer can be installed everywhere; a benchmark goes without those that are missing.
+$(VENV)/peers: pyproject.toml | $(VENV)/tools
+	-$(BIN)/python -m pip install -qq --group bench
+	@touch $@
+
 BENCHES = $(sort $(wildcard bench/bench_*.py))
-bench: build
+bench: build $(VENV)/peers
 	@set -e; for script in $(BENCHES); do echo "== $$script"; $(BIN)/python $$script --out bench/results; done
 
-bench-smoke: build
+bench-smoke: build $(VENV)/peers
 	@set -e; for script in $(BENCHES); do echo "== $$script"; $(BIN)/python $$script --smoke --out build/bench-smoke; done
 	$(BIN)/python bench/muri_figures.py --smoke --out build/bench-smoke
 	$(BIN)/python -m pytest -q bench/test_regressions.py

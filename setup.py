@@ -20,6 +20,7 @@ from setuptools.command.build_ext import build_ext
 
 # Name of the module -> the other kernel columns whose code it calls.
 MODULES: dict[str, list[str]] = {
+    "caching": [],
     "cells": [],
     "matching": [],
     "interleaving": ["matching"],

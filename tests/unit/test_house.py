@@ -47,6 +47,12 @@ def bindings(root: Path) -> dict[str, Path]:
     return {file.stem: file for file in files if file.suffix in (".pyx", ".cpp")}
 
 
+def parts(root: Path, column: str) -> list[Path]:
+    """What the binding of a column includes as text: src/hivecore/*.pxi and <column>/*.pxi."""
+    folder = root / "src" / "hivecore"
+    return sorted([*folder.glob("*.pxi"), *folder.glob(f"{column}/*.pxi")])
+
+
 def python_sources(root: Path) -> list[tuple[str, Path]]:
     """The dotted name and the file of each module of the package."""
     found = []
@@ -100,13 +106,14 @@ def sideways_includes(root: Path) -> list[str]:
 
 
 def binding_reaches(root: Path) -> list[str]:
-    """A binding includes its own kernel's headers, and uses no other binding."""
+    """A binding and its parts include their own kernel's headers, and use no other binding."""
     found = []
-    folders = {path.name for path in (root / "src" / "cpp").iterdir() if path.is_dir()}
     for name, file in sorted(bindings(root).items()):
-        text = file.read_text("utf-8")
+        column = name.removeprefix("_")
+        others = set(columns(root)) - {column}
+        text = "\n".join(part.read_text("utf-8") for part in [file, *parts(root, column)])
         for header in INCLUDE.findall(text) + EXTERN.findall(text):
-            if header.split("/")[0] in folders - {name.removeprefix("_")} or ".." in header:
+            if header.split("/")[0] in others or ".." in header:
                 found.append(f"{file.name} includes {header}")
         for pair in CIMPORT.findall(text):
             module = pair[0] or pair[1]
@@ -303,6 +310,8 @@ KEPT = {
     "src/cpp/cells/buddy.cpp": '#include "cells/buddy.hpp"',
     "src/cpp/matching/matching.hpp": "",
     "src/hivecore/_cells.pyx": 'cimport numpy\ncdef extern from "cells/buddy.hpp":\n    pass',
+    "src/hivecore/arguments.pxi": 'cdef extern from "common/status.hpp":\n    pass',
+    "src/hivecore/cells/part.pxi": 'cdef extern from "cells/buddy.hpp":\n    pass',
     "src/hivecore/_matching.cpp": '#include <pybind11/numpy.h>\n#include "matching/matching.hpp"',
     "python/hivecore/__init__.py": "from . import cells, matching",
     "python/hivecore/_cells.pyi": "",
@@ -337,6 +346,7 @@ def test_a_tree_in_order_passes(rule, tmp_path):
 CELLS_CPP = "src/cpp/cells/buddy.cpp"
 STATUS = "src/cpp/common/status.hpp"
 CELLS_PYX = "src/hivecore/_cells.pyx"
+PART = "src/hivecore/cells/part.pxi"
 TWIN = "python/hivecore/reference/cells.py"
 
 BROKEN = [
@@ -350,6 +360,8 @@ BROKEN = [
     (sideways_includes, "src/cpp/interleaving/a.cpp", '#include "matching/dense.hpp"', "dense"),
     (binding_reaches, "src/hivecore/_matching.cpp", '#include "cells/buddy.hpp"', "cells/buddy"),
     (binding_reaches, CELLS_PYX, "cdef extern from 'matching/m.hpp':", "includes matching/m.hpp"),
+    (binding_reaches, PART, "cdef extern from 'matching/m.hpp':", "includes matching/m.hpp"),
+    (binding_reaches, PART, "from hivecore._matching import f", "imports _matching"),
     (binding_reaches, CELLS_PYX, "from hivecore._m cimport Matrix", "cimports hivecore._m"),
     (binding_reaches, CELLS_PYX, "from hivecore._matching import f", "imports _matching"),
     (binding_reaches, CELLS_PYX, "from . import _matching", "imports _matching"),

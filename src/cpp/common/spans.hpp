@@ -4,7 +4,7 @@
 #include <cstdint>
 #include <span>
 
-namespace hivecore::cells {
+namespace hivecore {
 
 // The first position whose value is not within [low, high], or -1.
 inline std::int64_t first_outside(std::span<const std::int64_t> values, std::int64_t low,
@@ -17,4 +17,4 @@ inline std::int64_t first_outside(std::span<const std::int64_t> values, std::int
     return -1;
 }
 
-}  // namespace hivecore::cells
+}  // namespace hivecore

@@ -1,0 +1,11 @@
+"""Caching: uniform caches, cache and remote IO as resources, reference policies, replicas."""
+
+# --- storage ---
+
+# --- uniform ---
+
+# --- policies ---
+
+# --- replicas ---
+
+__all__: list[str] = []

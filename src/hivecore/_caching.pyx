@@ -1,0 +1,25 @@
+# distutils: language = c++
+"""Bindings of the caching kernels: arguments are checked here once, all work is done in caching/*.cpp.
+
+Each kernel has its part of this file below caching/.
+"""
+
+import operator
+
+import numpy as np
+
+cimport cython
+cimport numpy as cnp
+from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t, uint64_t
+from libc.string cimport memcpy
+from libcpp.span cimport span
+from libcpp.string cimport string
+from libcpp.vector cimport vector
+
+cnp.import_array()
+
+include "arguments.pxi"
+# include "caching/storage.pxi"
+# include "caching/uniform.pxi"
+# include "caching/policies.pxi"
+# include "caching/replicas.pxi"
