@@ -5,6 +5,7 @@ from collections.abc import Sequence
 __all__ = [
     "CertificateError",
     "CorruptStateError",
+    "FullReportNeededError",
     "HivecoreError",
     "InfeasibleAssignmentError",
     "InvariantError",
@@ -42,6 +43,10 @@ class InfeasibleAssignmentError(HivecoreError, ValueError):
 
 class CorruptStateError(HivecoreError, ValueError):
     """The bytes given to `from_bytes` are not a state that `to_bytes` wrote."""
+
+
+class FullReportNeededError(HivecoreError):
+    """The replica directory does not know this worker, or lacks reports of it: it has to join."""
 
 
 class InvariantError(HivecoreError):

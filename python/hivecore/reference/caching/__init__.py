@@ -7,5 +7,12 @@
 # --- policies ---
 
 # --- replicas ---
+from hivecore.reference.caching.limiter import RemoteIOLimiter
+from hivecore.reference.caching.replica_cache import ReplicaAwareCache
+from hivecore.reference.caching.replica_directory import ReplicaDirectory
 
-__all__: list[str] = []
+__all__: list[str] = [
+    "RemoteIOLimiter",
+    "ReplicaAwareCache",
+    "ReplicaDirectory",
+]
