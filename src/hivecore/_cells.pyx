@@ -43,7 +43,7 @@ cdef extern from "cells/shape.hpp" namespace "hivecore::cells" nogil:
 ctypedef span[const CellIndex] Fanouts
 
 
-cdef extern from "cells/index_set.hpp" namespace "hivecore::cells" nogil:
+cdef extern from "common/index_set.hpp" namespace "hivecore" nogil:
     cdef cppclass IndexSet:
         void copy_to(int64_t*) noexcept
 

@@ -19,9 +19,9 @@ ReplicaCache::ReplicaCache(std::int64_t capacity, std::int64_t blocks, double al
 void ReplicaCache::grow(std::int64_t blocks) {
     const auto places = 2 * static_cast<std::uint64_t>(std::min(capacity_, blocks)) + 64;
     const bool longer = places > block_at_.size();
-    ClockQueues queues;
+    std::vector<IndexSet> queues;
     if (longer) {
-        queues = ClockQueues((arbitrated_ ? 2 : 1) * std::uint64_t(levels_), places);
+        queues.assign((arbitrated_ ? 2 : 1) * std::size_t(levels_), IndexSet(places));
         clock_at_.reserve(places);
         block_at_.reserve(places);
     }
@@ -37,7 +37,9 @@ void ReplicaCache::grow(std::int64_t blocks) {
 }
 
 void ReplicaCache::move_to_front() {
-    queues_.clear();
+    for (IndexSet& queue : queues_) {
+        queue.clear();
+    }
     live_[0] = live_[1] = 0;
     const std::int64_t end = next_;
     next_ = 0;
@@ -79,7 +81,7 @@ std::int64_t ReplicaCache::best(int group) const {
     double least = 0;
     for (std::uint64_t rest = live_[group]; rest != 0; rest &= rest - 1) {
         const int level = std::countr_zero(rest);
-        const auto place = static_cast<std::int64_t>(queues_.head(group * levels_ + level));
+        const auto place = static_cast<std::int64_t>(queues_[group * levels_ + level].first());
         const double value = score(clock_at_[place], level);
         if (found < 0 || value < least || (value == least && place < found)) {
             found = place;
@@ -366,7 +368,7 @@ std::string ReplicaCache::audit() const {
         if (queued(b)) {
             const auto queue = (b.state == kLeased) * std::size_t(levels_) + level(b);
             ++members[queue];
-            if (!queues_.contains(queue, place)) {
+            if (!queues_[queue].contains(place)) {
                 return "block " + std::to_string(block) + " is not in its queue";
             }
         }
@@ -374,7 +376,7 @@ std::string ReplicaCache::audit() const {
     for (int queue = 0; queue < levels_ * (arbitrated_ ? 2 : 1); ++queue) {
         const int group = queue / levels_;
         const bool listed = live_[group] >> (queue - group * levels_) & 1;
-        if (queues_.size(queue) != members[queue] || !queues_.summaries_hold(queue) ||
+        if (queues_[queue].size() != members[queue] || !queues_[queue].summaries_hold() ||
             listed != (members[queue] > 0)) {
             return "queue " + std::to_string(queue) + " holds blocks that are not its own";
         }
@@ -411,7 +413,11 @@ std::string ReplicaCache::audit() const {
 }
 
 std::uint64_t ReplicaCache::bytes() const {
-    return sizeof(*this) + queues_.bytes() + blocks_.capacity() * sizeof(Block) +
+    std::uint64_t queues = queues_.size() * sizeof(IndexSet);
+    for (const IndexSet& queue : queues_) {
+        queues += queue.bytes();
+    }
+    return sizeof(*this) + queues + blocks_.capacity() * sizeof(Block) +
            block_at_.capacity() * sizeof(std::int32_t) +
            clock_at_.capacity() * sizeof(std::int64_t) + dirty_.capacity() * sizeof(std::int32_t);
 }

@@ -2,9 +2,18 @@
 //
 //     score(block) = alpha * clock of its last access - beta * min(copies elsewhere, max_count)
 //
-// The victim has the least score; ties: lower clock. Within one count the scores are in clock order
-// (replicas_queues.hpp), so the victim is the best of at most max_count + 1 heads. Recency and
-// counts never touch each other: a delta leaves the clock alone.
+// The victim has the least score; ties: lower clock. Within one count the scores are in clock
+// order, so the victim is the best of at most max_count + 1 heads. Recency and counts never touch
+// each other: a delta leaves the clock alone.
+//
+// A block's place on one time line says when it was last used; every access takes the next free
+// place. The queue of a count is the set of the places of its blocks, so it is in clock order by
+// itself, and a block whose count changes enters another set at the same place. A linked list would
+// have to search for that place.
+//
+//     places    0  1  2  3  4  5        block at place 3: used after those at 0 to 2
+//     queue 0   1  .  .  1  .  .        head: place 0
+//     queue 1   .  .  1  .  .  1        head: place 2
 //
 // Counts are the sum of all signed deltas ever received for a block, cached or not: the directory
 // takes back what it told once it learns that the block is gone, so a block that is evicted and
@@ -36,7 +45,7 @@
 #include <string>
 #include <vector>
 
-#include "caching/replicas_queues.hpp"
+#include "common/index_set.hpp"
 
 namespace hivecore::caching {
 
@@ -131,15 +140,15 @@ class ReplicaCache {
     void enter(const Block& b) {
         if (queued(b)) {
             const int group = b.state == kLeased;
-            queues_.insert(group * levels_ + level(b), b.place);
+            queues_[group * levels_ + level(b)].insert(b.place);
             live_[group] |= std::uint64_t{1} << level(b);
         }
     }
     void leave(const Block& b) {
         if (queued(b)) {
             const int group = b.state == kLeased;
-            queues_.erase(group * levels_ + level(b), b.place);
-            if (queues_.empty(group * levels_ + level(b))) {
+            queues_[group * levels_ + level(b)].erase(b.place);
+            if (queues_[group * levels_ + level(b)].empty()) {
                 live_[group] &= ~(std::uint64_t{1} << level(b));
             }
         }
@@ -163,7 +172,7 @@ class ReplicaCache {
     std::int64_t leased_ = 0;
     std::int64_t next_ = 0;       // first place not yet taken
     std::uint64_t live_[2] = {};  // per group: bit q, queue q is not empty
-    ClockQueues queues_;
+    std::vector<IndexSet> queues_;
     std::vector<Block> blocks_;
     std::vector<std::int32_t> block_at_;
     std::vector<std::int64_t> clock_at_;

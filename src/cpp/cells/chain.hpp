@@ -35,8 +35,8 @@
 #include <string>
 #include <vector>
 
-#include "cells/index_set.hpp"
 #include "cells/shape.hpp"
+#include "common/index_set.hpp"
 
 namespace hivecore::cells {
 

@@ -12,11 +12,12 @@
 // construction; no operation allocates or throws. Callers keep indices in range.
 #pragma once
 
+#include <algorithm>
 #include <bit>
 #include <cstdint>
 #include <vector>
 
-namespace hivecore::cells {
+namespace hivecore {
 
 class IndexSet {
   public:
@@ -113,6 +114,16 @@ class IndexSet {
         }
     }
 
+    void clear() { std::fill(words_.begin(), words_.end(), 0); }
+
+    std::int64_t size() const {
+        std::int64_t members = 0;
+        for (std::uint64_t w = 0; w < words_in(0); ++w) {
+            members += std::popcount(words_[w]);
+        }
+        return members;
+    }
+
     // Writes the members, ascending, to where `out` points.
     void copy_to(std::int64_t* out) const {
         for_each([&](std::uint64_t i) { *out++ = static_cast<std::int64_t>(i); });
@@ -188,4 +199,4 @@ class IndexSet {
     std::vector<std::uint64_t> words_;
 };
 
-}  // namespace hivecore::cells
+}  // namespace hivecore
