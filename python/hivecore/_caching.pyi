@@ -4,6 +4,40 @@ import numpy as np
 import numpy.typing as npt
 
 # --- storage -----------------------------------------------------------------------------------
+def solve_storage(
+    dataset: npt.NDArray[np.int64],
+    rate: npt.NDArray[np.float64],
+    weight: npt.NDArray[np.float64] | None,
+    running: npt.NDArray[np.bool_] | None,
+    effective: npt.NDArray[np.float64] | None,
+    remaining: npt.NDArray[np.float64] | None,
+    gpus: npt.NDArray[np.float64] | None,
+    elapsed: npt.NDArray[np.float64] | None,
+    elapsed_alone: npt.NDArray[np.float64] | None,
+    size: npt.NDArray[np.float64],
+    current: npt.NDArray[np.float64] | None,
+    cache: float,
+    bandwidth: float,
+    gpu_capacity: float,
+    objective: str,
+    io_mode: str,
+    eps: float,
+) -> tuple[
+    npt.NDArray[np.float64],
+    npt.NDArray[np.float64],
+    npt.NDArray[np.float64],
+    npt.NDArray[np.float64],
+    npt.NDArray[np.bool_],
+    npt.NDArray[np.int64],
+    float,
+    float,
+    float,
+    int,
+    list[float],
+    list[int],
+    npt.NDArray[np.int64],
+    npt.NDArray[np.float64],
+]: ...
 
 # --- uniform -----------------------------------------------------------------------------------
 

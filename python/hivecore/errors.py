@@ -75,7 +75,7 @@ class NoPerfectMatchingError(HivecoreError, ValueError):
 
 
 class CertificateError(HivecoreError):
-    """A matching's certificate does not prove it: the graph has changed since, or a defect.
+    """A result's certificate does not prove it: the problem has changed since, or a defect.
 
-    Also raised where there is no certificate because none was asked for.
+    Also raised where a matching has no certificate because none was asked for.
     """

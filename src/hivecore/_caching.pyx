@@ -19,7 +19,7 @@ from libcpp.vector cimport vector
 cnp.import_array()
 
 include "arguments.pxi"
-# include "caching/storage.pxi"
+include "caching/storage.pxi"
 # include "caching/uniform.pxi"
 # include "caching/policies.pxi"
 include "caching/replicas.pxi"

@@ -1,6 +1,21 @@
 """Caching: uniform caches, cache and remote IO as resources, reference policies, replicas."""
 
 # --- storage ---
+from hivecore.caching.hit_ratio_curves import CurveAllocation, HitRatioCurve, allocate_by_curves
+from hivecore.caching.performance import (
+    cache_efficiency,
+    cache_for_rate,
+    remote_io_demand,
+    throughput,
+)
+from hivecore.caching.storage import allocate_storage, ration_remote_io, reclaim_order
+from hivecore.caching.storage_allocation import (
+    FillingStage,
+    JobShare,
+    StorageAllocation,
+    StorageCertificate,
+)
+from hivecore.caching.storage_jobs import StorageJobs
 
 # --- uniform ---
 
@@ -19,17 +34,32 @@ from hivecore.caching.placement import (
     wait_for_locality,
 )
 
-__all__: list[str] = [
+__all__ = [
     "Bandwidths",
     "CopyAdvice",
+    "CurveAllocation",
+    "FillingStage",
+    "HitRatioCurve",
+    "JobShare",
     "PeerCacheModel",
     "Placement",
     "RemoteIOLimiter",
     "ReplicaAwareCache",
     "ReplicaDirectory",
+    "StorageAllocation",
+    "StorageCertificate",
+    "StorageJobs",
+    "allocate_by_curves",
+    "allocate_storage",
+    "cache_efficiency",
+    "cache_for_rate",
     "copy_replicas",
     "epoch_cost",
     "peer_cache_model",
     "place_near_data",
+    "ration_remote_io",
+    "reclaim_order",
+    "remote_io_demand",
+    "throughput",
     "wait_for_locality",
 ]

@@ -1,6 +1,12 @@
 """Twins of `hivecore.caching`, in plain Python."""
 
 # --- storage ---
+from hivecore.reference.caching.storage import (
+    cache_for_rate,
+    remote_io_demand,
+    solve_storage,
+    throughput,
+)
 
 # --- uniform ---
 
@@ -11,8 +17,12 @@ from hivecore.reference.caching.limiter import RemoteIOLimiter
 from hivecore.reference.caching.replica_cache import ReplicaAwareCache
 from hivecore.reference.caching.replica_directory import ReplicaDirectory
 
-__all__: list[str] = [
+__all__ = [
     "RemoteIOLimiter",
     "ReplicaAwareCache",
     "ReplicaDirectory",
+    "cache_for_rate",
+    "remote_io_demand",
+    "solve_storage",
+    "throughput",
 ]
