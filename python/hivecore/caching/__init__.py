@@ -1,29 +1,18 @@
 """Caching: uniform caches, cache and remote IO as resources, reference policies, replicas."""
 
 # --- storage ---
+# --- uniform ---
+# --- policies ---
+# --- replicas ---
+from hivecore._caching import RemoteIOLimiter, ReplicaAwareCache, ReplicaDirectory
 from hivecore.caching.hit_ratio_curves import CurveAllocation, HitRatioCurve, allocate_by_curves
+from hivecore.caching.peers import PeerCacheModel, peer_cache_model
 from hivecore.caching.performance import (
     cache_efficiency,
     cache_for_rate,
     remote_io_demand,
     throughput,
 )
-from hivecore.caching.storage import allocate_storage, ration_remote_io, reclaim_order
-from hivecore.caching.storage_allocation import (
-    FillingStage,
-    JobShare,
-    StorageAllocation,
-    StorageCertificate,
-)
-from hivecore.caching.storage_jobs import StorageJobs
-
-# --- uniform ---
-
-# --- policies ---
-
-# --- replicas ---
-from hivecore._caching import RemoteIOLimiter, ReplicaAwareCache, ReplicaDirectory
-from hivecore.caching.peers import PeerCacheModel, peer_cache_model
 from hivecore.caching.placement import (
     Bandwidths,
     CopyAdvice,
@@ -33,6 +22,14 @@ from hivecore.caching.placement import (
     place_near_data,
     wait_for_locality,
 )
+from hivecore.caching.storage import allocate_storage, ration_remote_io, reclaim_order
+from hivecore.caching.storage_allocation import (
+    FillingStage,
+    JobShare,
+    StorageAllocation,
+    StorageCertificate,
+)
+from hivecore.caching.storage_jobs import StorageJobs
 
 __all__ = [
     "Bandwidths",

@@ -15,10 +15,11 @@ Bool = npt.NDArray[np.bool_]
 _Array = TypeVar("_Array", bound=npt.NDArray[Any])
 
 BYTE = 1e-9  # in GB: no dataset is smaller
+TINY = 5e-324  # the least float above 0
 LARGEST = 1e15  # in MB/s or GB: sums and quotients of what is allowed stay finite
 
 
-def as_amounts(value: Any, name: str) -> Float64:
+def as_amounts(value: Any, name: str, *, positive: bool = False, infinite: bool = False) -> Float64:
     """Numbers >= 0 of any shape as float64, or an error that names the argument and the place."""
     try:
         array = np.asarray(value)
@@ -30,8 +31,12 @@ def as_amounts(value: Any, name: str) -> Float64:
         raise TypeError(f"{name} must hold numbers, not {array.dtype}")
     with np.errstate(over="ignore"):
         numbers = array.astype(np.float64, copy=False)
-    if not (numbers.min() >= 0.0 and numbers.max() < np.inf):
-        refuse(numbers, ~((numbers >= 0.0) & (numbers < np.inf)), name, "finite and not negative")
+    least = TINY if positive else 0.0
+    most = np.inf if infinite else np.finfo(np.float64).max
+    if not (numbers.min() >= least and numbers.max() <= most):
+        sign = "above 0" if positive else "not negative"
+        allowed = sign if infinite else f"finite and {sign}"
+        refuse(numbers, ~((numbers >= least) & (numbers <= most)), name, allowed)
     return numbers
 
 
@@ -68,7 +73,8 @@ def as_amount(value: Any, name: str, low: float = 0.0, high: float = LARGEST) ->
     """One number from low to high."""
     number = as_float(value, name)
     if not low <= number <= high:
-        raise ValueError(f"{name}={number}: must be from {low:g} to {high:g}")
+        allowed = "above 0" if low == TINY else f"from {low:g} to {high:g}"
+        raise ValueError(f"{name}={number}: must be {allowed}")
     return number
 
 

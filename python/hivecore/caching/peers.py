@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from hivecore.caching._quantities import as_amount, as_amounts
+from hivecore.caching._numbers import as_amount, as_amounts
 
 __all__ = ["PeerCacheModel", "peer_cache_model"]
 

@@ -1,5 +1,6 @@
 """Locality: nodes for a job near its cached data, and whether copies or waiting pay."""
 
+import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import groupby
@@ -8,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from hivecore._arguments import as_int
-from hivecore.caching._quantities import as_amount, as_amounts
+from hivecore.caching._numbers import TINY, as_amount, as_amounts
 
 __all__ = [
     "Bandwidths",
@@ -39,7 +40,7 @@ class Bandwidths:
 
     def __post_init__(self) -> None:
         for name in ("local", "peer", "remote"):
-            as_amount(getattr(self, name), name, positive=True, infinite=True)
+            as_amount(getattr(self, name), name, TINY, math.inf)
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,7 +139,7 @@ def place_near_data(
     (0, 1, 3)
     """
     each = as_amounts(cached, "cached")
-    size = as_amount(dataset, "dataset", positive=True)
+    size = as_amount(dataset, "dataset", TINY)
     copies = as_amount(replicas, "replicas")
     needed = as_int(gpus, "gpus", 1, 2**31)
     room = np.asarray(free)

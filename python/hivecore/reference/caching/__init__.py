@@ -1,21 +1,18 @@
 """Twins of `hivecore.caching`, in plain Python."""
 
 # --- storage ---
+# --- uniform ---
+# --- policies ---
+# --- replicas ---
+from hivecore.reference.caching.limiter import RemoteIOLimiter
+from hivecore.reference.caching.replica_cache import ReplicaAwareCache
+from hivecore.reference.caching.replica_directory import ReplicaDirectory
 from hivecore.reference.caching.storage import (
     cache_for_rate,
     remote_io_demand,
     solve_storage,
     throughput,
 )
-
-# --- uniform ---
-
-# --- policies ---
-
-# --- replicas ---
-from hivecore.reference.caching.limiter import RemoteIOLimiter
-from hivecore.reference.caching.replica_cache import ReplicaAwareCache
-from hivecore.reference.caching.replica_directory import ReplicaDirectory
 
 __all__ = [
     "RemoteIOLimiter",
