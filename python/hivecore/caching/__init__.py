@@ -1,11 +1,16 @@
 """Caching: uniform caches, cache and remote IO as resources, reference policies, replicas."""
 
-# --- storage ---
-# --- uniform ---
-# --- policies ---
-# --- replicas ---
-from hivecore._caching import RemoteIOLimiter, ReplicaAwareCache, ReplicaDirectory
+from hivecore._caching import (
+    ClairvoyantCache,
+    EpochShuffle,
+    PolicyCache,
+    RemoteIOLimiter,
+    ReplicaAwareCache,
+    ReplicaDirectory,
+    simulate,
+)
 from hivecore.caching.hit_ratio_curves import CurveAllocation, HitRatioCurve, allocate_by_curves
+from hivecore.caching.hit_ratios import expected_hit_ratio
 from hivecore.caching.peers import PeerCacheModel, peer_cache_model
 from hivecore.caching.performance import (
     cache_efficiency,
@@ -33,13 +38,16 @@ from hivecore.caching.storage_jobs import StorageJobs
 
 __all__ = [
     "Bandwidths",
+    "ClairvoyantCache",
     "CopyAdvice",
     "CurveAllocation",
+    "EpochShuffle",
     "FillingStage",
     "HitRatioCurve",
     "JobShare",
     "PeerCacheModel",
     "Placement",
+    "PolicyCache",
     "RemoteIOLimiter",
     "ReplicaAwareCache",
     "ReplicaDirectory",
@@ -52,11 +60,13 @@ __all__ = [
     "cache_for_rate",
     "copy_replicas",
     "epoch_cost",
+    "expected_hit_ratio",
     "peer_cache_model",
     "place_near_data",
     "ration_remote_io",
     "reclaim_order",
     "remote_io_demand",
+    "simulate",
     "throughput",
     "wait_for_locality",
 ]

@@ -1,12 +1,11 @@
 """Twins of `hivecore.caching`, in plain Python."""
 
-# --- storage ---
-# --- uniform ---
-# --- policies ---
-# --- replicas ---
+from hivecore.reference.caching.clairvoyant import ClairvoyantCache
 from hivecore.reference.caching.limiter import RemoteIOLimiter
+from hivecore.reference.caching.policies import PolicyCache, simulate
 from hivecore.reference.caching.replica_cache import ReplicaAwareCache
 from hivecore.reference.caching.replica_directory import ReplicaDirectory
+from hivecore.reference.caching.shuffles import EpochShuffle
 from hivecore.reference.caching.storage import (
     cache_for_rate,
     remote_io_demand,
@@ -15,11 +14,15 @@ from hivecore.reference.caching.storage import (
 )
 
 __all__ = [
+    "ClairvoyantCache",
+    "EpochShuffle",
+    "PolicyCache",
     "RemoteIOLimiter",
     "ReplicaAwareCache",
     "ReplicaDirectory",
     "cache_for_rate",
     "remote_io_demand",
+    "simulate",
     "solve_storage",
     "throughput",
 ]

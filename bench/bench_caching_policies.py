@@ -1,0 +1,328 @@
+"""Cache policies, seeded shuffles and the clairvoyant cache against the best peers.
+
+    python bench/bench_caching_policies.py [--smoke] [--out DIR]
+
+A million items, a quarter of which fit. Two traces of four million accesses: four epochs of a
+shuffle each (few hits), and draws with replacement by Zipf's law with exponent 1 (many).
+
+simulate       millions of accesses per second; beside it libcachesim's process_trace of an
+               oracleGeneral file with the same requests, which it maps into memory
+single         nanoseconds per access through Python, item by item, and the loop around it;
+               beside it libcachesim's `get`, cachetools, and the idiom over an OrderedDict
+shuffle        nanoseconds per item of an epoch's order, beside NumPy's permutation; and of item
+               and position for an array of all positions or items in order
+clairvoyant    millions of accesses per second of jobs in turns, one access per call and 64
+
+Contenders take turns and start from empty caches. Where the definitions of a policy are the same,
+the hits must be: of libcachesim's all but Random, which is none (it draws from its hash table),
+and Belady, which admits every miss. Times are CPU time, the least of several rounds.
+"""
+
+import sys
+import tempfile
+from collections import OrderedDict
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import cachetools
+import numpy as np
+from harness import command_line, cpu_seconds, save, take_turns
+
+from hivecore.caching import ClairvoyantCache, EpochShuffle, PolicyCache, simulate
+from hivecore.reference.caching import ClairvoyantCache as ClairvoyantTwin
+from hivecore.reference.caching import EpochShuffle as ShuffleTwin
+from hivecore.reference.caching import simulate as simulate_twin
+
+try:
+    import libcachesim
+except ImportError:
+    libcachesim = None
+
+PEERS = {
+    "uniform": None,
+    "lru": "LRU",
+    "fifo": "FIFO",
+    "random": "Random",
+    "lfu": "LFU",
+    "clock": "Clock",
+    "sieve": "Sieve",
+    "s3fifo": "S3FIFO",
+    "min": "Belady",
+}
+SAME = {"lru", "fifo", "lfu", "clock", "sieve", "s3fifo"}
+REQUEST = np.dtype([("time", "<u4"), ("id", "<u8"), ("size", "<u4"), ("next", "<i8")])
+
+
+def shuffled(items: int, epochs: int) -> Any:
+    shuffle = EpochShuffle(1, items)
+    return np.concatenate([shuffle.order(epoch) for epoch in range(epochs)])
+
+
+def zipf(items: int, accesses: int) -> Any:
+    rng = np.random.default_rng(1)
+    weights = np.cumsum(1 / np.arange(1, items + 1))
+    ranks = np.searchsorted(weights, rng.random(accesses) * weights[-1])
+    return rng.permutation(items).astype(np.uint32)[ranks]
+
+
+def write_requests(trace: Any, path: Path) -> None:
+    """In libcachesim's format oracleGeneral: each request knows when its item comes next."""
+    requests = np.zeros(len(trace), dtype=REQUEST)
+    requests["id"], requests["size"] = trace, 1
+    requests["next"] = -1
+    order = np.argsort(trace, kind="stable")
+    same = trace[order[1:]] == trace[order[:-1]]
+    requests["next"][order[:-1][same]] = order[1:][same] + 1
+    requests.tofile(path)
+
+
+def process_trace(policy: str, path: Path, capacity: int) -> tuple[Callable[[], Any], Any]:
+    cache = getattr(libcachesim, PEERS[policy] or "")(capacity)
+    reader = libcachesim.TraceReader(str(path), libcachesim.TraceType.ORACLE_GENERAL_TRACE)
+    return lambda: cache.process_trace(reader), cache
+
+
+def simulations(trace: Any, capacity: int, rounds: int, path: Path) -> dict[str, float]:
+    write_requests(trace, path)
+    hits: dict[str, int] = {}
+    contenders = {}
+    millions = len(trace) / 1e6
+
+    def ours(policy: str) -> float:
+        def run() -> None:
+            hits[policy] = simulate(policy, trace, capacity)
+
+        # The allocator tidies up after the contender before at the first large request that comes.
+        simulate(policy, trace[:1000], capacity)
+        return cpu_seconds(run) / millions
+
+    def theirs(policy: str) -> float:
+        run, _ = process_trace(policy, path, capacity)
+        ratios: list[Any] = []
+        seconds = cpu_seconds(lambda: ratios.append(run()))
+        hits[f"{policy}, libcachesim"] = len(trace) - round(ratios[0][0] * len(trace))
+        return seconds / millions
+
+    for policy, peer in PEERS.items():
+        contenders[policy] = lambda policy=policy: ours(policy)
+        if libcachesim and peer:
+            contenders[f"{policy}, libcachesim"] = lambda policy=policy: theirs(policy)
+    seconds = take_turns(contenders, rounds)
+    figures = {name: 1 / per_million for name, per_million in seconds.items()}
+    for policy in PEERS:
+        if (peer := f"{policy}, libcachesim") in figures:
+            figures[f"{policy} / libcachesim"] = figures[policy] / figures[peer]
+            assert policy not in SAME or hits[policy] == hits[peer], policy
+            if policy == "min":
+                assert simulate("min", trace, capacity - 1) <= hits[peer] <= hits["min"]
+    for policy in PEERS:
+        figures[f"{policy}, hit ratio"] = hits[policy] / len(trace)
+    return figures
+
+
+def twins(trace: Any, capacity: int) -> dict[str, float]:
+    """On a small trace: some of the twins are quadratic."""
+    figures = {}
+    listed, millions = trace.tolist(), len(trace) / 1e6
+    out = np.empty(len(trace), dtype=bool)
+    answers: list[list[bool]] = []
+    for policy in PEERS:
+        twin = partial(simulate_twin, policy, listed, capacity)
+        figures[f"{policy}, twin"] = millions / cpu_seconds(lambda run=twin: answers.append(run()))
+        kernel = partial(simulate, policy, trace, capacity, out=out)
+        figures[f"{policy}, kernel"] = millions / cpu_seconds(kernel)
+        assert out.tolist() == answers[-1], policy
+    return figures
+
+
+def single(trace: Any, items: int, capacity: int, rounds: int) -> dict[str, float]:
+    listed = trace.tolist()
+    hits: dict[str, int] = {}
+
+    def ours(policy: str) -> float:
+        access = PolicyCache(policy, items, capacity).access
+
+        def run() -> None:
+            count = 0
+            for item in listed:
+                if access(item):
+                    count += 1
+            hits[policy] = count
+
+        return 1e9 * cpu_seconds(run) / len(listed)
+
+    def cachetools_round(policy: str, kind: Any) -> float:
+        cache = kind(capacity)
+
+        def run() -> None:
+            count = 0
+            for item in listed:
+                if item in cache:
+                    cache[item]
+                    count += 1
+                else:
+                    cache[item] = True
+            hits[f"{policy}, cachetools"] = count
+
+        return 1e9 * cpu_seconds(run) / len(listed)
+
+    def ordered_dict() -> float:
+        cache: OrderedDict[int, bool] = OrderedDict()
+
+        def run() -> None:
+            count = 0
+            for item in listed:
+                if item in cache:
+                    cache.move_to_end(item)
+                    count += 1
+                else:
+                    if len(cache) == capacity:
+                        cache.popitem(last=False)
+                    cache[item] = True
+            hits["lru, OrderedDict"] = count
+
+        return 1e9 * cpu_seconds(run) / len(listed)
+
+    def libcachesim_get(policy: str) -> float:
+        cache = getattr(libcachesim, PEERS[policy] or "")(capacity)
+        request = libcachesim.Request()
+        request.obj_size = 1
+
+        def run() -> None:
+            count = 0
+            for item in listed:
+                request.obj_id = item
+                if cache.get(request):
+                    count += 1
+            hits[f"{policy}, libcachesim"] = count
+
+        return 1e9 * cpu_seconds(run) / len(listed)
+
+    def empty() -> float:
+        def run() -> None:
+            for item in listed:
+                if item < 0:
+                    raise AssertionError
+
+        return 1e9 * cpu_seconds(run) / len(listed)
+
+    kinds = {
+        "lru": cachetools.LRUCache,
+        "fifo": cachetools.FIFOCache,
+        "lfu": cachetools.LFUCache,
+    }
+    contenders: dict[str, Callable[[], float]] = {"loop": empty, "lru, OrderedDict": ordered_dict}
+    for policy in ("lru", "fifo", "lfu", "sieve", "s3fifo"):
+        contenders[policy] = lambda policy=policy: ours(policy)
+        if policy in kinds:
+            contenders[f"{policy}, cachetools"] = lambda policy=policy: cachetools_round(
+                policy, kinds[policy]
+            )
+        if libcachesim:
+            contenders[f"{policy}, libcachesim"] = lambda policy=policy: libcachesim_get(policy)
+    figures = take_turns(contenders, rounds)
+    for name, count in hits.items():
+        assert count == hits[name.split(",")[0]], name
+    return figures
+
+
+def shuffles(items: int, rounds: int) -> dict[str, float]:
+    shuffle, twin = EpochShuffle(3, items), ShuffleTwin(3, items)
+    rng = np.random.default_rng(3)
+    everything = np.arange(items)
+    some = list(range(0, items, max(1, items // 2000)))
+    found: list[int] = []
+
+    def per_item(task: Callable[[], Any], count: int = items) -> Callable[[], float]:
+        return lambda: 1e9 * cpu_seconds(task) / count
+
+    figures = take_turns(
+        {
+            "order": per_item(lambda: shuffle.order(5)),
+            "numpy permutation": per_item(lambda: rng.permutation(items)),
+            "item of an array": per_item(lambda: shuffle.item(5, everything)),
+            "position of an array": per_item(lambda: shuffle.position(5, everything)),
+            "item, one by one": per_item(lambda: [shuffle.item(5, p) for p in some], len(some)),
+            "item, twin": per_item(
+                lambda: found.__setitem__(slice(None), [twin.item(5, p) for p in some]), len(some)
+            ),
+        },
+        rounds,
+    )
+    assert found == shuffle.order(5)[some].tolist()
+    figures["numpy / order"] = figures["numpy permutation"] / figures["order"]
+    return figures
+
+
+def clairvoyant(items: int, rounds: int) -> dict[str, float]:
+    figures: dict[str, float] = {}
+    for jobs in (1, 2, 4, 8):
+        for count in (1, 64):
+
+            def run(jobs: int = jobs, count: int = count) -> float:
+                cache = ClairvoyantCache(items // 4, [items])
+                for job in range(jobs):
+                    cache.attach(job, 0, job, 1.0, job / jobs)
+                for job in range(jobs):
+                    cache.access(job, items // 2)
+                access = cache.access
+
+                def work() -> None:
+                    for _ in range(items // count):
+                        for job in range(jobs):
+                            access(job, count)
+
+                return cpu_seconds(work) / (items // count * count * jobs)
+
+            seconds = take_turns({"": run}, rounds)[""]
+            figures[f"{jobs} jobs, {count} per call"] = 1e-6 / seconds
+
+    small = 60
+    cache, twin = ClairvoyantCache(small // 4, [small]), ClairvoyantTwin(small // 4, [small])
+    for job in range(4):
+        for one in (cache, twin):
+            one.attach(job, 0, job, 1.0, job / 4)
+    answers: list[int] = []
+    turns = [job for _ in range(2 * small) for job in range(4)]
+    seconds = cpu_seconds(lambda: answers.extend(sum(twin.access(job)) for job in turns))
+    assert answers == [cache.access(job) for job in turns]
+    figures["4 jobs, twin, 60 items"] = len(turns) / 1e6 / seconds
+    return figures
+
+
+def report(title: str, unit: str, figures: dict[str, float]) -> dict[str, Any]:
+    print(f"\n{title} [{unit}]")
+    for name, value in figures.items():
+        print(f"  {name:28} {value:14,.3f}")
+    return {"title": title, "unit": unit, **figures}
+
+
+def main() -> None:
+    arguments = command_line(__doc__)
+    items, rounds = (2000, 2) if arguments.smoke else (1_000_000, 3)
+    if libcachesim is None:
+        print("libcachesim is not installed: its lines are left out", file=sys.stderr)
+    traces = {"shuffled": shuffled(items, 4), "zipf": zipf(items, 4 * items)}
+    reports = []
+    with tempfile.TemporaryDirectory() as folder:
+        for name, trace in traces.items():
+            figures = simulations(trace, items // 4, rounds, Path(folder, name))
+            title = f"simulate, {name}, {items:,} items"
+            reports.append(report(title, "M accesses per CPU second", figures))
+    for name, trace in traces.items():
+        few = trace[: min(len(trace), 1_000_000)]
+        figures = single(few, items, items // 10, min(rounds, 3))
+        reports.append(report(f"single, {name}", "ns per access", figures))
+    figures = twins(shuffled(2000, 4), 500)
+    reports.append(report("kernel and twin, 2,000 items", "M accesses per CPU second", figures))
+    for size in (1000, items, 10 * items):
+        reports.append(report(f"shuffle of {size:,}", "ns per item", shuffles(size, rounds)))
+    figures = clairvoyant(2000 if arguments.smoke else 100_000, min(rounds, 3))
+    reports.append(report("clairvoyant", "M accesses per CPU second", figures))
+    save(arguments, "caching_policies", reports)
+
+
+if __name__ == "__main__":
+    main()

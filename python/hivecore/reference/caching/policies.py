@@ -1,0 +1,318 @@
+"""Cache policies over items 0 to n-1, written for reading.
+
+All have one shape: a hit may change an item's rank, a miss evicts until the item fits and admits
+it, an item larger than the capacity is bypassed. What differs is in `touch`, `admit` and `evict`.
+"""
+
+from bisect import insort
+from collections import OrderedDict, deque
+from collections.abc import Sequence
+from math import inf
+
+__all__ = ["PolicyCache", "simulate"]
+
+_WORD = (1 << 64) - 1
+
+
+def _splitmix(state: int) -> tuple[int, int]:
+    """The next state of splitmix64, and its output."""
+    state = (state + 0x9E3779B97F4A7C15) & _WORD
+    z = ((state ^ (state >> 30)) * 0xBF58476D1CE4E5B9) & _WORD
+    z = ((z ^ (z >> 27)) * 0x94D049BB133111EB) & _WORD
+    return state, z ^ (z >> 31)
+
+
+class _Policy:
+    """What all have in common; as it is, with a hit that does nothing: FIFO."""
+
+    def __init__(self, capacity: int, sizes: Sequence[int] | None, seed: int) -> None:
+        self.capacity = capacity
+        self.sizes = sizes
+        self.used = 0
+        self.queue: OrderedDict[int, int] = OrderedDict()  # item -> bit or count; oldest first
+        self.start(seed)
+
+    def size(self, item: int) -> int:
+        return 1 if self.sizes is None else self.sizes[item]
+
+    def access(self, item: int) -> bool:
+        if item in self.residents():
+            self.touch(item)
+            return True
+        if self.size(item) <= self.capacity:
+            self.expect(item)
+            while self.used + self.size(item) > self.capacity:
+                for victim in self.evict():
+                    self.used -= self.size(victim)
+            self.admit(item)
+            self.used += self.size(item)
+        return False
+
+    def start(self, seed: int) -> None:
+        """Prepare what else the policy keeps."""
+
+    def residents(self) -> set[int]:
+        return set(self.queue)
+
+    def touch(self, item: int) -> None:
+        """The item was hit."""
+
+    def expect(self, item: int) -> None:
+        """The item was missed and will be admitted when there is room."""
+
+    def evict(self) -> Sequence[int]:
+        """Take out an item, or make progress towards that."""
+        return [self.queue.popitem(last=False)[0]]
+
+    def admit(self, item: int) -> None:
+        self.queue[item] = 0
+
+
+class _Lru(_Policy):
+    def touch(self, item: int) -> None:
+        self.queue.move_to_end(item)
+
+
+class _Clock(_Policy):
+    def touch(self, item: int) -> None:
+        self.queue[item] = 1
+
+    def evict(self) -> Sequence[int]:
+        item, bit = self.queue.popitem(last=False)
+        if not bit:
+            return [item]
+        self.queue[item] = 0  # at the end: the hand comes here last
+        return []
+
+
+class _Uniform(_Policy):
+    def access(self, item: int) -> bool:
+        if item in self.queue:
+            return True
+        if self.used + self.size(item) <= self.capacity:
+            self.admit(item)
+            self.used += self.size(item)
+        return False
+
+
+class _Random(_Policy):
+    def start(self, seed: int) -> None:
+        self.slots: list[int] = []
+        self.state = seed
+
+    def residents(self) -> set[int]:
+        return set(self.slots)
+
+    def evict(self) -> Sequence[int]:
+        self.state, value = _splitmix(self.state)
+        slot = (value >> 32) * len(self.slots) >> 32
+        victim, last = self.slots[slot], self.slots.pop()
+        if slot < len(self.slots):
+            self.slots[slot] = last
+        return [victim]
+
+    def admit(self, item: int) -> None:
+        self.slots.append(item)
+
+
+class _Lfu(_Policy):
+    def start(self, seed: int) -> None:
+        self.now = 0
+        self.ranked: list[tuple[int, int, int]] = []  # (uses, time of the last use, item)
+        self.rank: dict[int, tuple[int, int, int]] = {}
+
+    def residents(self) -> set[int]:
+        return set(self.rank)
+
+    def touch(self, item: int) -> None:
+        uses = self.rank[item][0]
+        self.ranked.remove(self.rank[item])
+        self.set_rank(item, uses + 1)
+
+    def evict(self) -> Sequence[int]:
+        item = self.ranked.pop(0)[2]
+        del self.rank[item]
+        return [item]
+
+    def admit(self, item: int) -> None:
+        self.set_rank(item, 1)
+
+    def set_rank(self, item: int, uses: int) -> None:
+        self.now += 1
+        self.rank[item] = (uses, self.now, item)
+        insort(self.ranked, self.rank[item])
+
+
+class _Sieve(_Policy):
+    def start(self, seed: int) -> None:
+        self.line: list[int] = []  # oldest first
+        self.visited: set[int] = set()
+        self.hand = 0  # place in the line
+
+    def residents(self) -> set[int]:
+        return set(self.line)
+
+    def touch(self, item: int) -> None:
+        self.visited.add(item)
+
+    def evict(self) -> Sequence[int]:
+        while self.line[self.hand] in self.visited:
+            self.visited.remove(self.line[self.hand])
+            self.hand = (self.hand + 1) % len(self.line)
+        victim = self.line.pop(self.hand)
+        if self.hand == len(self.line):
+            self.hand = 0
+        return [victim]
+
+    def admit(self, item: int) -> None:
+        self.line.append(item)
+
+
+class _S3Fifo(_Policy):
+    def start(self, seed: int) -> None:
+        self.small: deque[int] = deque()
+        self.main: deque[int] = deque()
+        self.ghosts: deque[int] = deque()
+        self.hits: dict[int, int] = {}  # of the residents, since they came to their queue
+        self.small_share = max(1, self.capacity // 10)
+        self.ghost_share = self.capacity * 9 // 10
+        self.has_evicted = False
+        self.was_ghost = False
+
+    def residents(self) -> set[int]:
+        return set(self.hits)
+
+    def total(self, queue: deque[int]) -> int:
+        return sum(self.size(item) for item in queue)
+
+    def touch(self, item: int) -> None:
+        self.hits[item] = min(3, self.hits[item] + 1)
+
+    def expect(self, item: int) -> None:
+        self.was_ghost = item in self.ghosts
+        if self.was_ghost:
+            self.ghosts.remove(item)
+
+    def evict(self) -> Sequence[int]:
+        self.has_evicted = True
+        if not self.small or self.total(self.main) > self.capacity - self.small_share:
+            item = self.main.popleft()
+            while self.hits[item] > 0:
+                self.hits[item] -= 1
+                self.main.append(item)
+                item = self.main.popleft()
+            del self.hits[item]
+            return [item]
+        while self.small:
+            item = self.small.popleft()
+            if self.hits[item] < 2:
+                del self.hits[item]
+                self.remember(item)
+                return [item]
+            self.hits[item] = 0
+            self.main.append(item)
+        return []
+
+    def remember(self, item: int) -> None:
+        if self.size(item) <= self.ghost_share:
+            while self.total(self.ghosts) + self.size(item) > self.ghost_share:
+                self.ghosts.popleft()
+            self.ghosts.append(item)
+
+    def admit(self, item: int) -> None:
+        small_is_full = self.total(self.small) >= self.small_share
+        to_main = self.was_ghost or (not self.has_evicted and small_is_full)
+        (self.main if to_main else self.small).append(item)
+        self.hits[item] = 0
+
+
+_POLICIES: dict[str, type[_Policy]] = {
+    "uniform": _Uniform,
+    "lru": _Lru,
+    "fifo": _Policy,
+    "random": _Random,
+    "lfu": _Lfu,
+    "clock": _Clock,
+    "sieve": _Sieve,
+    "s3fifo": _S3Fifo,
+}
+
+
+class PolicyCache:
+    """The readable twin of `hivecore.caching.PolicyCache`."""
+
+    def __init__(
+        self,
+        policy: str,
+        items: int,
+        capacity: int,
+        sizes: Sequence[int] | None = None,
+        seed: int = 0,
+    ) -> None:
+        self.policy = policy
+        self.items = items
+        self.capacity = capacity
+        self._state = _POLICIES[policy](capacity, sizes, seed)
+
+    @property
+    def used(self) -> int:
+        return self._state.used
+
+    def __len__(self) -> int:
+        return len(self._state.residents())
+
+    def __contains__(self, item: int) -> bool:
+        return item in self._state.residents()
+
+    def residents(self) -> list[int]:
+        return sorted(self._state.residents())
+
+    def access(self, item: int) -> bool:
+        return self._state.access(item)
+
+
+def simulate(
+    policy: str,
+    trace: Sequence[int],
+    capacity: int,
+    sizes: Sequence[int] | None = None,
+    seed: int = 0,
+) -> list[bool]:
+    """Which accesses of `hivecore.caching.simulate` are hits."""
+    if policy == "min":
+        return _min(trace, capacity, sizes)
+    cache = PolicyCache(policy, 0, capacity, sizes, seed)
+    return [cache.access(item) for item in trace]
+
+
+def _min(trace: Sequence[int], capacity: int, sizes: Sequence[int] | None) -> list[bool]:
+    """Belady (1966), with bypass."""
+    next_use: list[float] = [inf] * len(trace)
+    seen: dict[int, int] = {}
+    for now in reversed(range(len(trace))):
+        next_use[now] = seen.get(trace[now], inf)
+        seen[trace[now]] = now
+
+    def size(item: int) -> int:
+        return 1 if sizes is None else sizes[item]
+
+    cached: dict[int, float] = {}  # item -> next use, which is finite
+    hits = []
+    for now, item in enumerate(trace):
+        hits.append(item in cached)
+        cached.pop(item, None)
+        if next_use[now] == inf:
+            continue
+        room = capacity - sum(map(size, cached))
+        later = [other for other in cached if cached[other] > next_use[now]]
+        victims = []
+        for other in sorted(later, key=cached.__getitem__, reverse=True):
+            if room >= size(item):
+                break
+            victims.append(other)
+            room += size(other)
+        if room >= size(item):
+            for other in victims:
+                del cached[other]
+            cached[item] = next_use[now]
+    return hits

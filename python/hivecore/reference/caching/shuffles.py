@@ -1,0 +1,82 @@
+"""Seeded invertible permutations, one per epoch, written for reading.
+
+A position is a place (left, right) of a grid; a round adds a keyed hash of the one coordinate to
+the other, modulo its length, and the next round the other way round. Each round can be undone.
+"""
+
+from math import isqrt
+
+__all__ = ["EpochShuffle"]
+
+_WORD = (1 << 64) - 1
+_HALF = (1 << 32) - 1
+_STEP = 0x9E3779B97F4A7C15
+_ROUNDS = 8
+_DIRECT = 64  # up to so many items the grid would be too small to mix well
+
+
+def _mix(z: int) -> int:
+    z = ((z ^ (z >> 30)) * 0xBF58476D1CE4E5B9) & _WORD
+    z = ((z ^ (z >> 27)) * 0x94D049BB133111EB) & _WORD
+    return z ^ (z >> 31)
+
+
+def _hash(key: int, value: int, limit: int) -> int:
+    """Below the limit, the same for the same key and value."""
+    h = ((value + key) * 0x9E3779B1) & _HALF
+    h = (((h ^ (h >> 16)) + (key >> 32)) * 0x85EBCA6B) & _HALF
+    return ((h ^ (h >> 15)) * limit) >> 32
+
+
+class EpochShuffle:
+    """The readable twin of `hivecore.caching.EpochShuffle`."""
+
+    def __init__(self, seed: int, items: int) -> None:
+        self.seed = seed
+        self.items = items
+        self._width = isqrt(items - 1) + 1
+        self._height = (items - 1) // self._width + 1
+
+    def _state(self, epoch: int) -> int:
+        return _mix((_mix((self.seed + _STEP) & _WORD) + (epoch + 1) * _STEP) & _WORD)
+
+    def _keys(self, epoch: int) -> list[int]:
+        state = self._state(epoch)
+        return [_mix((state + r * _STEP) & _WORD) for r in range(1, _ROUNDS + 1)]
+
+    def _direct(self, epoch: int) -> list[int]:
+        """Fisher and Yates."""
+        state = self._state(epoch)
+        order = list(range(self.items))
+        for left in range(self.items, 1, -1):
+            state = (state + _STEP) & _WORD
+            other = (_mix(state) >> 32) * left >> 32
+            order[left - 1], order[other] = order[other], order[left - 1]
+        return order
+
+    def order(self, epoch: int) -> list[int]:
+        return [self.item(epoch, position) for position in range(self.items)]
+
+    def item(self, epoch: int, position: int) -> int:
+        if self.items <= _DIRECT:
+            return self._direct(epoch)[position]
+        keys = self._keys(epoch)
+        right, left = divmod(position, self._width)
+        while True:
+            for r in range(0, _ROUNDS, 2):
+                left = (left + _hash(keys[r], right, self._width)) % self._width
+                right = (right + _hash(keys[r + 1], left, self._height)) % self._height
+            if right * self._width + left < self.items:
+                return right * self._width + left
+
+    def position(self, epoch: int, item: int) -> int:
+        if self.items <= _DIRECT:
+            return self._direct(epoch).index(item)
+        keys = self._keys(epoch)
+        right, left = divmod(item, self._width)
+        while True:
+            for r in range(_ROUNDS - 2, -1, -2):
+                right = (right - _hash(keys[r + 1], left, self._height)) % self._height
+                left = (left - _hash(keys[r], right, self._width)) % self._width
+            if right * self._width + left < self.items:
+                return right * self._width + left
