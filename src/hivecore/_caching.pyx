@@ -4,19 +4,24 @@
 Each kernel has its part of this file below caching/.
 """
 
+import json
 import operator
 import struct
+from types import GenericAlias
 
 import numpy as np
 
+from hivecore._arguments import as_float, as_mapping
 from hivecore._sealed import seal, unseal
-from hivecore.errors import CorruptStateError, InvariantError
+from hivecore.errors import CorruptStateError, FullReportNeededError, InvariantError
 
 cimport cython
 cimport numpy as cnp
-from cpython.bytes cimport PyBytes_AS_STRING
-from libc.math cimport isfinite
-from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t, uint64_t
+from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize
+from cpython.dict cimport PyDict_GetItemWithError
+from cpython.object cimport PyObject
+from libc.math cimport INFINITY, isfinite
+from libc.stdint cimport INT64_MAX, int32_t, int64_t, uint8_t, uint32_t, uint64_t
 from libc.string cimport memcpy
 from libcpp.memory cimport unique_ptr
 from libcpp.span cimport span
@@ -27,9 +32,13 @@ from libcpp.vector cimport vector
 cnp.import_array()
 
 include "arguments.pxi"
+include "caching/arguments.pxi"
 include "caching/storage.pxi"
-# include "caching/uniform.pxi"
+include "caching/uniform.pxi"
+include "caching/uniform_mapping.pxi"
 include "caching/policies.pxi"
+include "caching/policies_shuffle.pxi"
+include "caching/policies_clairvoyant.pxi"
 include "caching/replicas.pxi"
 include "caching/replicas_cache.pxi"
 include "caching/limiter.pxi"

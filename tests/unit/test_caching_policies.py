@@ -45,7 +45,7 @@ def bad_construction():
         ({"items": 2**31}, ValueError, "items=2147483648"),
         ({"items": 2**70}, ValueError, "items=1180591620717411303424: too large"),
         ({"items": 4.0}, TypeError, "items must be an integer, not float"),
-        ({"capacity": 0}, ValueError, "capacity=0: must be at least 1"),
+        ({"capacity": 0}, ValueError, "capacity=0: allowed are 1 to"),
         ({"capacity": -3}, ValueError, "capacity=-3"),
         ({"capacity": 2**63}, ValueError, "capacity=9223372036854775808: too large"),
         ({"capacity": 0.5}, TypeError, "capacity must be an integer, not float"),
@@ -57,7 +57,7 @@ def bad_construction():
         ({"sizes": [[1, 2, 3, 4]]}, ValueError, "sizes must have one dimension, not 2"),
         ({"sizes": 4}, ValueError, "sizes must have one dimension, not 0"),
         ({"sizes": np.array([2**64 - 1] * 4, dtype=np.uint64)}, ValueError, r"sizes\[0\]"),
-        ({"seed": -1}, ValueError, r"seed=-1: allowed are 0 to 2\*\*63 - 1"),
+        ({"seed": -1}, ValueError, "seed=-1: allowed are 0 to"),
         ({"seed": 2**63}, ValueError, "seed=9223372036854775808: too large"),
         ({"seed": 1.5}, TypeError, "seed must be an integer, not float"),
     ):
@@ -84,10 +84,10 @@ BAD_IDS = [
     (["a"], TypeError, "must hold integers"),
     ([None], TypeError, "must hold integers"),
     ([[1, 2]], ValueError, "must have one dimension, not 2"),
-    (None, ValueError, "must have one dimension, not 0"),
-    (1.0, ValueError, "must have one dimension, not 0"),
-    (True, ValueError, "must have one dimension, not 0"),
-    ("12", ValueError, "must have one dimension, not 0"),
+    (None, TypeError, "must be an array of integers"),
+    (1.0, TypeError, "must be an array of integers"),
+    (True, TypeError, "must be an array of integers"),
+    ("12", TypeError, "must be an array of integers"),
 ]
 
 
@@ -451,8 +451,8 @@ def shared():
         (lambda c: c.set_rate(1, 0.0), ValueError, "rate=0.0: must be above 0"),
         (lambda c: c.set_rate(1, -1), ValueError, "rate=-1: must be above 0"),
         (lambda c: c.set_rate(1, math.nan), ValueError, "rate=nan: must be finite"),
-        (lambda c: c.set_rate(1, "1"), TypeError, "rate must be a number, not str"),
-        (lambda c: c.set_rate(1, True), TypeError, "rate must be a number, not bool"),
+        (lambda c: c.set_rate(1, "1"), TypeError, "rate must be a float, not str"),
+        (lambda c: c.set_rate(1, True), TypeError, "rate must be a float, not bool"),
         (lambda c: c.set_rate(1, 1.0, math.inf), ValueError, "now=inf: must be finite"),
         (lambda c: c.set_rate(1, 10**400), ValueError, "rate is too large for a float"),
         (lambda c: c.next_use(2, 0), KeyError, "dataset=2: allowed are 0 to 1"),

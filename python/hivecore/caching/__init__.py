@@ -7,6 +7,7 @@ from hivecore._caching import (
     RemoteIOLimiter,
     ReplicaAwareCache,
     ReplicaDirectory,
+    UniformCache,
     simulate,
 )
 from hivecore.caching.hit_ratio_curves import CurveAllocation, HitRatioCurve, allocate_by_curves
@@ -35,6 +36,7 @@ from hivecore.caching.storage_allocation import (
     StorageCertificate,
 )
 from hivecore.caching.storage_jobs import StorageJobs
+from hivecore.caching.uniform_mapping import UniformMapping
 
 __all__ = [
     "Bandwidths",
@@ -54,6 +56,8 @@ __all__ = [
     "StorageAllocation",
     "StorageCertificate",
     "StorageJobs",
+    "UniformCache",
+    "UniformMapping",
     "allocate_by_curves",
     "allocate_storage",
     "cache_efficiency",

@@ -1,5 +1,4 @@
-# Bindings of caching/policies.hpp and policies_min.hpp: PolicyCache, simulate; then of shuffles and
-# the clairvoyant cache, which use the checks of arguments here.
+"""Policies over dense ids: a live cache, and a whole trace at once."""
 
 ctypedef span[const uint32_t] Trace
 
@@ -58,23 +57,6 @@ _POLICIES = ("uniform", "lru", "fifo", "random", "lfu", "clock", "sieve", "s3fif
 _MOST_USES = 1 << 53  # in floats, further ones could not be told apart
 
 
-cdef cnp.ndarray as_ids(object values, str name):
-    """A contiguous array of ids as int32, uint32 or int64: the very one if it is such an array."""
-    array = np.asarray(values)
-    if array.ndim != 1:
-        raise ValueError(f"{name} must have one dimension, not {array.ndim}")
-    if array.size == 0:
-        return np.empty(0, dtype=np.int64)
-    if array.dtype.kind not in "iu":
-        raise TypeError(f"{name} must hold integers, not {array.dtype}")
-    if array.dtype not in (np.dtype(np.int64), np.dtype(np.int32), np.dtype(np.uint32)):
-        if array.dtype.kind == "u" and array.dtype.itemsize == 8 and array.max() >= 1 << 63:
-            position = int(array.argmax())
-            raise ValueError(f"{name}[{position}]={array[position]}: too large")
-        array = array.astype(np.int64)
-    return np.ascontiguousarray(array)
-
-
 cdef Ids view_of(cnp.ndarray ids) noexcept:
     cdef Ids view
     view.data = cnp.PyArray_DATA(ids)
@@ -96,32 +78,6 @@ cdef int64_t check_ids(cnp.ndarray ids, uint64_t limit, str name) except -2:
     return most
 
 
-cdef uint8_t* as_mask(object out, size_t length) except? NULL:
-    """Where to write whether each access was a hit."""
-    if not isinstance(out, np.ndarray) or out.dtype != np.bool_:
-        kind = f"an array of {out.dtype}" if isinstance(out, np.ndarray) else type(out).__name__
-        raise TypeError(f"out must be a NumPy array of bool, not {kind}")
-    if out.ndim != 1 or len(out) != length:
-        raise ValueError(f"out has the shape {out.shape}, allowed is ({length},)")
-    if not out.flags.c_contiguous or not out.flags.writeable:
-        raise ValueError("out must be contiguous and writable")
-    return <uint8_t*> cnp.PyArray_DATA(out)
-
-
-cdef int64_t as_seed(object value, str name) except -1:
-    cdef int64_t seed = as_int64(value, name)
-    if seed < 0:
-        raise ValueError(f"{name}={seed}: allowed are 0 to 2**63 - 1")
-    return seed
-
-
-cdef int64_t as_capacity(object value) except -1:
-    cdef int64_t capacity = as_int64(value, "capacity")
-    if capacity < 1:
-        raise ValueError(f"capacity={capacity}: must be at least 1")
-    return capacity
-
-
 cdef object as_sizes(object sizes):
     """A private copy of the sizes, or None."""
     if sizes is None:
@@ -133,22 +89,19 @@ cdef object as_sizes(object sizes):
     return array
 
 
-cdef double as_finite(object value, str name) except? -1.0:
-    if isinstance(value, bool) or not isinstance(value, (int, float, np.integer, np.floating)):
-        raise TypeError(f"{name} must be a number, not {type(value).__name__}")
-    cdef double number
-    try:
-        number = float(value)
-    except OverflowError:
-        raise ValueError(f"{name} is too large for a float") from None
-    if not isfinite(number):
-        raise ValueError(f"{name}={number}: must be finite")
-    return number
-
-
 cdef PolicyKind policy_kind(str policy) except *:
     cdef int position = _POLICIES.index(policy)
     return <PolicyKind> position
+
+
+cdef bytes seal_policy(const Policy& kernel, str policy, bint sized):
+    cdef string state = kernel.save()
+    kind = _POLICIES.index(policy)
+    head = struct.pack("<BBQq", kind, sized, kernel.room().items, kernel.room().capacity)
+    cdef bytes sizes = b""
+    if sized:
+        sizes = (<const char*> kernel.room().sizes.data())[: 8 * kernel.room().sizes.size()]
+    return seal(b"HCPC", 1, head + sizes + <bytes> state)
 
 
 cdef PolicyCache new_policy_cache(str policy, uint64_t items, int64_t capacity, sizes, uint64_t seed):
@@ -220,8 +173,8 @@ cdef class PolicyCache:
             raise ValueError(f"policy={policy!r}: allowed are {', '.join(_POLICIES)}{hint}")
         self.name = policy
         cdef int64_t count = as_int64(items, "items")
-        cdef int64_t allowed = as_capacity(capacity)
-        cdef int64_t start = as_seed(seed, "seed")
+        cdef int64_t allowed = as_bounded(capacity, "capacity", 1, INT64_MAX)
+        cdef int64_t start = as_bounded(seed, "seed", 0, INT64_MAX)
         if not 1 <= count <= MOST_POLICY_ITEMS:
             raise ValueError(f"items={count}: allowed are 1 to {MOST_POLICY_ITEMS}")
         cdef Values values
@@ -308,9 +261,7 @@ cdef class PolicyCache:
             return self.kernel.get().access_one(<uint32_t> item)
         array = as_ids(ids, "ids")
         check_ids(array, self.kernel.get().room().items, "ids")
-        cdef uint8_t* mask = NULL
-        if out is not None:
-            mask = as_mask(out, len(array))
+        cdef uint8_t* mask = as_mask_of(out, array, "ids")
         cdef int64_t hits
         cdef Ids batch = view_of(array)
         self.take_turn()
@@ -362,16 +313,7 @@ cdef class PolicyCache:
     def to_bytes(self):
         """The state as bytes, for ``from_bytes`` of this and later releases."""
         self.take_turn()
-        cdef Policy* kernel = self.kernel.get()
-        cdef string state = kernel.save()
-        head = struct.pack(
-            "<BBQq", _POLICIES.index(self.name), self.sized, kernel.room().items,
-            kernel.room().capacity,
-        )
-        cdef bytes sizes = b""
-        if self.sized:
-            sizes = (<const char*> kernel.room().sizes.data())[: 8 * kernel.room().sizes.size()]
-        return seal(b"HCPC", 1, head + sizes + <bytes> state)
+        return seal_policy(self.kernel.get()[0], self.name, self.sized)
 
     @classmethod
     def from_bytes(cls, data, /):
@@ -451,8 +393,8 @@ def simulate(policy, trace, capacity, sizes=None, seed=0, out=None):
     if policy not in _POLICIES and policy != "min":
         raise ValueError(f"policy={policy!r}: allowed are {', '.join(_POLICIES)}, min")
     cdef cnp.ndarray ids = as_ids(trace, "trace")
-    cdef int64_t allowed = as_capacity(capacity)
-    cdef int64_t start = as_seed(seed, "seed")
+    cdef int64_t allowed = as_bounded(capacity, "capacity", 1, INT64_MAX)
+    cdef int64_t start = as_bounded(seed, "seed", 0, INT64_MAX)
     array = as_sizes(sizes)
     cdef uint64_t limit = MOST_POLICY_ITEMS if array is None else len(array)
     if array is not None and limit == 0 and len(ids):
@@ -460,9 +402,7 @@ def simulate(policy, trace, capacity, sizes=None, seed=0, out=None):
     cdef uint64_t items = check_ids(ids, limit, "trace") + 1 if len(ids) else 0
     if array is not None:
         items = limit
-    cdef uint8_t* mask = NULL
-    if out is not None:
-        mask = as_mask(out, len(ids))
+    cdef uint8_t* mask = as_mask_of(out, ids, "trace")
     cdef int64_t hits
     if policy == "min":
         return min_hits(ids, items, allowed, array, mask)
@@ -494,7 +434,3 @@ cdef object min_hits(cnp.ndarray ids, uint64_t items, int64_t capacity, object s
     if not sound:
         raise ValueError("trace: another thread has written to the array meanwhile")
     return hits
-
-
-include "policies_shuffle.pxi"
-include "policies_clairvoyant.pxi"

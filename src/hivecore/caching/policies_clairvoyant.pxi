@@ -1,4 +1,5 @@
-# Binding of caching/policies_clairvoyant.hpp: ClairvoyantCache. Included by policies.pxi.
+"""The cache of several jobs whose shuffles are known."""
+
 
 cdef extern from "caching/policies_clairvoyant.hpp" namespace "hivecore::caching::policies" nogil:
     cdef cppclass ClairvoyantJob "hivecore::caching::policies::Clairvoyant::Job":
@@ -32,6 +33,13 @@ cdef extern from "caching/policies_clairvoyant.hpp" namespace "hivecore::caching
         bint restore(string_view) except +
         string audit() except +
         uint64_t bytes() noexcept
+
+
+cdef bytes seal_clairvoyant(Clairvoyant* kernel):
+    cdef string state = kernel.save()
+    datasets = [kernel.items(dataset) for dataset in range(kernel.datasets())]
+    head = struct.pack(f"<qI{len(datasets)}I", kernel.capacity(), len(datasets), *datasets)
+    return seal(b"HCCV", 1, head + <bytes> state)
 
 
 @cython.final
@@ -75,7 +83,7 @@ cdef class ClairvoyantCache:
     cdef bint busy  # a long batch runs without the GIL; guarded by the GIL or the critical section
 
     def __cinit__(self, capacity, datasets):
-        cdef int64_t allowed = as_capacity(capacity)
+        cdef int64_t allowed = as_bounded(capacity, "capacity", 1, INT64_MAX)
         array = as_int64_array(datasets, "datasets", 0)
         check_range(array, 1, MOST_POLICY_ITEMS, "datasets", 0)
         total = sum(array.tolist())
@@ -163,7 +171,7 @@ cdef class ClairvoyantCache:
                 raise ValueError(f"shuffle has {known.items} items, dataset={number} has {items}")
             entry.seed = known.seed
         else:
-            entry.seed = as_seed(shuffle, "shuffle")
+            entry.seed = as_bounded(shuffle, "shuffle", 0, INT64_MAX)
         entry.rate = as_finite(rate, "rate")
         if entry.rate <= 0.0:
             raise ValueError(f"rate={rate}: must be above 0")
@@ -243,9 +251,7 @@ cdef class ClairvoyantCache:
         cdef int64_t number = as_int64(count, "count")
         if not 0 <= number <= _MOST_USES:
             raise ValueError(f"count={number}: allowed are 0 to 2**53")
-        cdef uint8_t* mask = NULL
-        if out is not None:
-            mask = as_mask(out, number)
+        cdef uint8_t* mask = as_mask(out, number)
         cdef const ClairvoyantJob* found = self.job(job)
         cdef int64_t name = found.name
         cdef uint64_t left = min(self.kernel.left(name), <uint64_t> _MOST_USES - found.uses)
@@ -305,12 +311,7 @@ cdef class ClairvoyantCache:
     def to_bytes(self):
         """The state as bytes, for ``from_bytes`` of this and later releases."""
         self.take_turn()
-        cdef string state = self.kernel.save()
-        datasets = self.datasets
-        head = struct.pack(
-            f"<qI{len(datasets)}I", self.kernel.capacity(), len(datasets), *datasets
-        )
-        return seal(b"HCCV", 1, head + <bytes> state)
+        return seal_clairvoyant(self.kernel)
 
     @classmethod
     def from_bytes(cls, data, /):

@@ -1,4 +1,5 @@
-# Binding of caching/policies_shuffle.hpp: EpochShuffle. Included by policies.pxi.
+"""Shuffles of a dataset, one per epoch."""
+
 
 cdef extern from "caching/policies_shuffle.hpp" namespace "hivecore::caching::policies" nogil:
     cdef cppclass Permutation:
@@ -38,7 +39,7 @@ cdef class EpochShuffle:
     """The number of items."""
 
     def __cinit__(self, seed, items):
-        self.seed = as_seed(seed, "seed")
+        self.seed = as_bounded(seed, "seed", 0, INT64_MAX)
         self.items = as_int64(items, "items")
         if not 1 <= self.items <= MOST_POLICY_ITEMS:
             raise ValueError(f"items={self.items}: allowed are 1 to {MOST_POLICY_ITEMS}")

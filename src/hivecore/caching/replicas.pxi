@@ -1,9 +1,5 @@
 """The replica directory, and what the bindings of replicas and limiter share."""
 
-import struct
-
-from hivecore._sealed import seal, unseal
-from hivecore.errors import CorruptStateError, FullReportNeededError, InvariantError
 
 ctypedef span[const uint64_t] ReplicaWords
 
@@ -45,10 +41,6 @@ cdef extern from "caching/replicas_directory.hpp" namespace "hivecore::caching" 
         uint64_t bytes() noexcept
 
 
-cdef cnp.ndarray new_bool_array(cnp.npy_intp length):
-    return cnp.PyArray_SimpleNew(1, &length, cnp.NPY_BOOL)
-
-
 cdef cnp.ndarray as_short_array(object values):
     """A short list or tuple of plain ints >= 0 as int64, or None for what takes more care."""
     cdef Py_ssize_t length
@@ -74,13 +66,6 @@ cdef cnp.ndarray as_block_array(object values, str name, int64_t blocks):
         array = as_int64_array(values, name, 0)
     check_range(array, 0, blocks - 1, name, 0)
     return array
-
-
-cdef int64_t as_bounded(object value, str name, int64_t low, int64_t high) except? -1:
-    cdef int64_t result = as_int64(value, name)
-    if not low <= result <= high:
-        raise ValueError(f"{name}={result}: allowed are {low} to {high}")
-    return result
 
 
 cdef dict deltas_by_worker(WorkerDeltas& deltas):

@@ -12,6 +12,8 @@ from hivecore.reference.caching.storage import (
     solve_storage,
     throughput,
 )
+from hivecore.reference.caching.uniform import UniformCache
+from hivecore.reference.caching.uniform_mapping import UniformMapping
 
 __all__ = [
     "ClairvoyantCache",
@@ -20,6 +22,8 @@ __all__ = [
     "RemoteIOLimiter",
     "ReplicaAwareCache",
     "ReplicaDirectory",
+    "UniformCache",
+    "UniformMapping",
     "cache_for_rate",
     "remote_io_demand",
     "simulate",

@@ -1,0 +1,476 @@
+"""The uniform cache (SiloD, EuroSys'23), written for reading.
+
+A dataset has a quota. A miss is admitted iff the dataset's used bytes and the item's size fit into
+it; nothing is evicted on a miss. Only a quota that shrinks evicts: unpinned items at random.
+
+A job reads each item once per epoch. `unread` is what it has not read yet in this one; the next
+epoch begins with the read of the last unread item. `effective` is what counts as cached for this
+epoch: what was cached when it began, or warmed up while unread, and still is.
+
+    capacity 60, items of 10 bytes, quota 30      reads       cached       unread    effective
+    epoch 0                                       3 0 1 2     3 0 1        -
+    epoch 1 begins                                            3 0 1        0 1 2 3   30
+                                                  2 (miss)    3 0 1        0 1 3     30
+                                                  0 (hit)     3 0 1        1 3       30
+
+A lazy shrink sets the quota and evicts nothing: the bytes over it are reclaimed, one random item
+at a time, when an admission elsewhere needs the room.
+"""
+
+import copy
+from collections.abc import Iterable, Mapping
+from math import isfinite
+from operator import index
+from typing import Any, Self
+
+import numpy as np
+import numpy.typing as npt
+
+from hivecore.errors import InvariantError
+
+__all__ = ["UniformCache"]
+
+_Ids = npt.NDArray[np.int64]
+_COUNTERS = ("hits", "misses", "admitted", "warmed", "evicted")
+
+
+def _ids(items: Iterable[int]) -> _Ids:
+    return np.array(list(items), dtype=np.int64)
+
+
+class _SplitMix64:
+    """Steele, Lea, Flood (OOPSLA'14)."""
+
+    def __init__(self, seed: int) -> None:
+        self.state = seed
+
+    def below(self, bound: int) -> int:
+        """Each of 0..bound-1 with exactly the same probability."""
+        while True:
+            self.state = (self.state + 0x9E3779B97F4A7C15) % 2**64
+            z = self.state
+            z = (z ^ (z >> 30)) * 0xBF58476D1CE4E5B9 % 2**64
+            z = (z ^ (z >> 27)) * 0x94D049BB133111EB % 2**64
+            z ^= z >> 31
+            if z >= 2**64 % bound:
+                return z % bound
+
+    def draw(self, pool: list[int]) -> int:
+        """Take one of the pool, each with the same probability."""
+        place = self.below(len(pool))
+        pool[place], pool[-1] = pool[-1], pool[place]
+        return pool.pop()
+
+
+class _Dataset:
+    def __init__(self, place: int, sizes: list[int], quota: int) -> None:
+        self.place = place
+        self.sizes = sizes
+        self.quota = quota
+        self.cached: set[int] = set()
+        self.pins: set[int] = set()  # the user's
+        self.reported: set[int] = set()
+        self.pool: list[int] = []  # what a lazy shrink draws from, empty before the first draw
+        self.jobs: dict[str, _Job] = {}
+        self.last_use = 0
+        self.counters = {f"{name}{end}": 0 for name in _COUNTERS for end in ("", "_bytes")}
+
+    def bytes_of(self, items: Iterable[int]) -> int:
+        return sum(self.sizes[item] for item in items)
+
+    @property
+    def used(self) -> int:
+        return self.bytes_of(self.cached)
+
+    def pinned(self) -> set[int]:
+        return self.pins.union(*(job.until_read | job.until_end for job in self.jobs.values()))
+
+    def count(self, what: str, item: int) -> None:
+        self.counters[what] += 1
+        self.counters[what + "_bytes"] += self.sizes[item]
+
+
+class _Job:
+    def __init__(self, dataset: _Dataset) -> None:
+        self.dataset = dataset
+        self.epoch = 0
+        self.until_read: set[int] = set()  # what warm-ups have pinned for it
+        self.until_end: set[int] = set()
+        self.begin_epoch()
+
+    def begin_epoch(self) -> None:
+        self.unread = set(range(len(self.dataset.sizes)))
+        self.effective = set(self.dataset.cached)
+
+
+class UniformCache:
+    """The readable twin of `hivecore.caching.UniformCache`."""
+
+    def __init__(self, capacity: int, seed: int = 0) -> None:
+        if not 1 <= capacity <= 2**62:
+            raise ValueError(f"capacity={capacity}: allowed are 1 to 2**62")
+        self.capacity = capacity
+        self._random = _SplitMix64(seed)
+        self._clock = 0  # items accessed or warmed so far
+        self._datasets: dict[str, _Dataset] = {}
+        self._jobs: dict[str, _Job] = {}
+
+    # Datasets and jobs
+
+    def add_dataset(
+        self,
+        name: str,
+        items: int,
+        item_size: int | None = None,
+        *,
+        sizes: Iterable[int] | None = None,
+        quota: int = 0,
+    ) -> None:
+        if (item_size is None) == (sizes is None):
+            raise ValueError("one of item_size and sizes must be given, and not both")
+        each = [item_size or 0] * items if sizes is None else [int(size) for size in sizes]
+        if items < 1 or len(each) != items or min(each) < 1:
+            raise ValueError(f"items={items}, item_size={item_size}, sizes={sizes}: not allowed")
+        if name in self._datasets:
+            raise ValueError(f"name={name!r}: there is a dataset of this name")
+        if not 0 <= quota <= self.unassigned:
+            raise ValueError(f"quota={quota}: allowed are 0 to {self.unassigned}")
+        taken = {dataset.place for dataset in self._datasets.values()}
+        place = min(set(range(len(taken) + 1)) - taken)
+        self._datasets[name] = _Dataset(place, each, quota)
+
+    def remove_dataset(self, dataset: str) -> None:
+        found = self._dataset(dataset)
+        if found.jobs or found.cached:
+            raise ValueError(f"dataset={dataset!r}: has jobs or cached items")
+        del self._datasets[dataset]
+
+    def datasets(self) -> list[str]:
+        return list(self._datasets)
+
+    def jobs(self, dataset: str | None = None) -> list[str]:
+        return list(self._jobs if dataset is None else self._dataset(dataset).jobs)
+
+    def attach(self, job: str, dataset: str) -> None:
+        if job in self._jobs:
+            raise ValueError(f"job={job!r}: is attached already")
+        found = self._dataset(dataset)
+        self._jobs[job] = found.jobs[job] = _Job(found)
+
+    def detach(self, job: str) -> None:
+        dataset = self._job(job).dataset
+        if self._jobs[job].until_read or self._jobs[job].until_end:
+            dataset.pool = []
+        del self._jobs[job], dataset.jobs[job]
+
+    def start_epoch(self, job: str) -> int:
+        found = self._job(job)
+        if len(found.unread) < len(found.dataset.sizes):
+            self._end_epoch(found)
+        found.begin_epoch()
+        return found.epoch
+
+    def _end_epoch(self, job: _Job) -> None:
+        if job.until_read:
+            job.until_read = set()
+            job.dataset.pool = []
+        job.epoch += 1
+
+    # Reads
+
+    def access(self, dataset: str, items: Any, job: str | None = None, out: Any = None) -> int:
+        found = self._dataset(dataset)
+        reader = self._reader(job, found)
+        if np.ndim(items) == 0:
+            (item,) = self._checked(found, [items])
+            return self._access_one(found, reader, item)
+        hits = 0
+        for position, item in enumerate(self._checked(found, items)):
+            hit = self._access_one(found, reader, item)
+            hits += hit
+            if out is not None:
+                out[position] = hit
+        return hits
+
+    def _access_one(self, dataset: _Dataset, job: _Job | None, item: int) -> bool:
+        hit = item in dataset.cached
+        self._clock += 1
+        dataset.last_use = self._clock
+        dataset.count("hits" if hit else "misses", item)
+        if job is not None:
+            job.unread.discard(item)
+            if item in job.until_read:
+                job.until_read.remove(item)
+                dataset.pool = []
+        if not hit and self._admit(dataset, item):
+            dataset.count("admitted", item)
+        if job is not None and not job.unread:
+            self._end_epoch(job)
+            job.begin_epoch()
+        return hit
+
+    def is_cached(self, dataset: str, items: Any) -> Any:
+        found = self._dataset(dataset)
+        if np.ndim(items) == 0:
+            return self._checked(found, [items])[0] in found.cached
+        return np.array([i in found.cached for i in self._checked(found, items)], dtype=bool)
+
+    # Coming and going
+
+    def _admit(self, dataset: _Dataset, item: int) -> bool:
+        size = dataset.sizes[item]
+        if dataset.used + size > dataset.quota:
+            return False
+        while self.used + size > self.capacity:
+            victim = self._most_dispensable()
+            if not victim.pool:
+                victim.pool = sorted(victim.cached - victim.pinned())
+            self._evict(victim, self._random.draw(victim.pool))
+            if victim.used <= victim.quota:
+                victim.pool = []
+        dataset.cached.add(item)
+        return True
+
+    def _most_dispensable(self) -> _Dataset:
+        """Of the datasets over their quota: idle ones first, then the one most over it."""
+        over = [d for d in self._datasets.values() if d.used > d.quota]
+        idle = [d for d in over if not d.jobs]
+        if idle:
+            return min(idle, key=lambda d: (d.last_use, d.place))
+        return min(over, key=lambda d: (d.quota - d.used, d.place))
+
+    def _evict(self, dataset: _Dataset, item: int) -> None:
+        dataset.cached.remove(item)
+        dataset.pins.discard(item)
+        for job in dataset.jobs.values():
+            job.effective.discard(item)
+            job.until_read.discard(item)
+            job.until_end.discard(item)
+        dataset.count("evicted", item)
+
+    # Quotas
+
+    def set_quota(
+        self, dataset: str, quota: int, shrink: str = "random", force: bool = False
+    ) -> _Ids:
+        found = self._dataset(dataset)
+        if shrink not in ("random", "read_first", "lazy"):
+            raise ValueError(f"shrink={shrink!r}: allowed are random, read_first, lazy")
+        room = self.unassigned + found.quota
+        if not 0 <= quota <= room:
+            raise ValueError(f"quota={quota}: allowed are 0 to {room}")
+        pinned = found.pinned()
+        if quota < found.bytes_of(pinned) and (shrink == "lazy" or not force):
+            raise ValueError(f"quota={quota}: {found.bytes_of(pinned)} bytes are pinned")
+        found.quota = quota
+        found.pool = []
+        if shrink == "lazy":
+            return _ids([])
+        before = set(found.cached)
+        unpinned = sorted(found.cached - pinned)
+        unread: set[int] = set()
+        if shrink == "read_first":
+            unread = unread.union(*(job.unread for job in found.jobs.values()))
+            self._evict_until_within(found, [item for item in unpinned if item not in unread])
+            unpinned = [item for item in unpinned if item in unread]
+        self._evict_until_within(found, unpinned)
+        self._evict_until_within(found, sorted(pinned))
+        return _ids(sorted(before - found.cached))
+
+    def _evict_until_within(self, dataset: _Dataset, pool: list[int]) -> None:
+        while dataset.used > dataset.quota and pool:
+            self._evict(dataset, self._random.draw(pool))
+
+    def unload(self, dataset: str, force: bool = False) -> _Ids:
+        found = self._dataset(dataset)
+        found.pool = []
+        gone = sorted(found.cached if force else found.cached - found.pinned())
+        for item in gone:
+            self._evict(found, item)
+        found.quota = found.used
+        return _ids(gone)
+
+    # Pins and warm-up
+
+    def pin(self, dataset: str, items: Iterable[int]) -> _Ids:
+        found = self._dataset(dataset)
+        wanted = self._checked(found, items)
+        pinned = found.bytes_of(found.pinned().union(wanted))
+        used = found.bytes_of(found.cached.union(wanted))
+        if pinned > found.quota or found.used < used > found.quota:
+            raise ValueError(f"items: {pinned} bytes pinned, {used} used, quota {found.quota}")
+        admitted = []
+        for item in wanted:
+            if self._warm_one(found, item):
+                admitted.append(item)
+            if item not in found.pinned():
+                found.pool = []
+            found.pins.add(item)
+        return _ids(admitted)
+
+    def unpin(self, dataset: str, items: Iterable[int]) -> int:
+        found = self._dataset(dataset)
+        gone = found.pins.intersection(self._checked(found, items))
+        found.pins -= gone
+        if gone:
+            found.pool = []
+        return len(gone)
+
+    def warm(
+        self,
+        dataset: str,
+        items: Iterable[int],
+        job: str | None = None,
+        pin_until: str | None = None,
+    ) -> _Ids:
+        found = self._dataset(dataset)
+        wanted = self._checked(found, items)
+        holder = self._reader(job, found)
+        if pin_until not in (None, "first_epoch", "job_end"):
+            raise ValueError(f"pin_until={pin_until!r}: allowed are None, first_epoch, job_end")
+        if pin_until is not None and holder is None:
+            raise ValueError(f"pin_until={pin_until!r}: needs a job")
+        admitted = []
+        for item in wanted:
+            if self._warm_one(found, item):
+                admitted.append(item)
+            if item not in found.cached or holder is None or pin_until is None:
+                continue
+            if pin_until == "first_epoch" and item not in holder.unread:
+                continue
+            if item not in found.pinned():
+                if found.bytes_of(found.pinned()) + found.sizes[item] > found.quota:
+                    continue
+                found.pool = []
+            (holder.until_read if pin_until == "first_epoch" else holder.until_end).add(item)
+        self._clock += len(wanted)
+        found.last_use = self._clock
+        return _ids(admitted)
+
+    def _warm_one(self, dataset: _Dataset, item: int) -> bool:
+        """Admit an item ahead of its reads; it counts for the jobs that have not read it."""
+        if item in dataset.cached or not self._admit(dataset, item):
+            return False
+        dataset.count("warmed", item)
+        for job in dataset.jobs.values():
+            if item in job.unread:
+                job.effective.add(item)
+        return True
+
+    # What is known
+
+    @property
+    def used(self) -> int:
+        return sum(dataset.used for dataset in self._datasets.values())
+
+    @property
+    def unassigned(self) -> int:
+        return self.capacity - sum(dataset.quota for dataset in self._datasets.values())
+
+    def effective(self, job: str) -> int:
+        return self._job(job).dataset.bytes_of(self._job(job).effective)
+
+    def hit_ratio(self, job: str) -> float:
+        found = self._job(job)
+        there = found.dataset.bytes_of(found.unread & found.dataset.cached)
+        return there / found.dataset.bytes_of(found.unread)
+
+    def epoch(self, job: str) -> int:
+        return self._job(job).epoch
+
+    def unread(self, job: str) -> int:
+        return len(self._job(job).unread)
+
+    def cached_items(self, dataset: str) -> _Ids:
+        return _ids(sorted(self._dataset(dataset).cached))
+
+    def pinned_items(self, dataset: str) -> _Ids:
+        return _ids(sorted(self._dataset(dataset).pinned()))
+
+    def drain_changes(self, dataset: str) -> tuple[_Ids, _Ids]:
+        found = self._dataset(dataset)
+        before, found.reported = found.reported, set(found.cached)
+        return _ids(sorted(found.cached - before)), _ids(sorted(before - found.cached))
+
+    def statistics(self, dataset: str) -> dict[str, int]:
+        found = self._dataset(dataset)
+        counted = found.counters
+        return {
+            "items": len(found.sizes),
+            "total_bytes": sum(found.sizes),
+            "quota": found.quota,
+            "used": found.used,
+            "pinned": found.bytes_of(found.pinned()),
+            "cached_items": len(found.cached),
+            "jobs": len(found.jobs),
+            **{name: counted[name] for name in ("hits", "misses")},
+            "hit_bytes": counted["hits_bytes"],
+            "miss_bytes": counted["misses_bytes"],
+            **{name: counted[name] for name in ("admitted", "admitted_bytes")},
+            **{name: counted[name] for name in ("warmed", "warmed_bytes")},
+            **{name: counted[name] for name in ("evicted", "evicted_bytes")},
+            "served_bytes": counted["hits_bytes"],
+            "fetched_bytes": counted["misses_bytes"] + counted["warmed_bytes"],
+        }
+
+    def charges(self, dataset: str, rates: Mapping[str, float]) -> dict[str, float]:
+        found = self._dataset(dataset)
+        if set(rates) != set(found.jobs):
+            raise ValueError(f"rates are for {sorted(rates)}, attached are {sorted(found.jobs)}")
+        total = 0.0
+        for name in found.jobs:
+            if not (isfinite(rates[name]) and rates[name] >= 0):
+                raise ValueError(f"rates[{name!r}]={rates[name]}: must be finite, not negative")
+            total += rates[name]
+        if total == 0:
+            return dict.fromkeys(found.jobs, found.used / max(len(found.jobs), 1))
+        return {name: found.used * (rates[name] / total) for name in found.jobs}
+
+    # State
+
+    def copy(self) -> Self:
+        return copy.deepcopy(self)
+
+    def check(self) -> None:
+        """Sums are not kept here, so what is left are the relations between the sets."""
+        if self.used > self.capacity or self.unassigned < 0:
+            raise InvariantError("more is used or assigned than the capacity")
+        for name, dataset in self._datasets.items():
+            pinned = dataset.pinned()
+            if not pinned <= dataset.cached or dataset.bytes_of(pinned) > dataset.quota:
+                raise InvariantError(f"dataset {name!r}: pins are not cached or exceed the quota")
+            if dataset.pool and set(dataset.pool) != dataset.cached - pinned:
+                raise InvariantError(f"dataset {name!r}: the pool is not what may be evicted")
+            for job in dataset.jobs.values():
+                if not job.unread or not job.effective <= dataset.cached:
+                    raise InvariantError(f"dataset {name!r}: a job's sets are inconsistent")
+                if not job.until_read <= job.unread:
+                    raise InvariantError(f"dataset {name!r}: a read item is held for its read")
+
+    def _dataset(self, name: str) -> _Dataset:
+        if name not in self._datasets:
+            raise KeyError(f"dataset={name!r}: there is no dataset of this name")
+        return self._datasets[name]
+
+    def _job(self, name: str) -> _Job:
+        if name not in self._jobs:
+            raise KeyError(f"job={name!r}: no job of this name is attached")
+        return self._jobs[name]
+
+    def _reader(self, name: str | None, dataset: _Dataset) -> _Job | None:
+        if name is None:
+            return None
+        job = self._job(name)
+        if job.dataset is not dataset:
+            raise ValueError(f"job={name!r}: attached to another dataset")
+        return job
+
+    @staticmethod
+    def _checked(dataset: _Dataset, items: Iterable[Any]) -> list[int]:
+        ids = [index(item) for item in items]
+        for position, item in enumerate(ids):
+            if not 0 <= item < len(dataset.sizes):
+                raise ValueError(
+                    f"items[{position}]={item}: allowed are 0 to {len(dataset.sizes) - 1}"
+                )
+        return ids

@@ -1,0 +1,74 @@
+"""Checks of arguments that several parts of the caching binding share."""
+
+
+cdef int64_t as_bounded(object value, str name, int64_t low, int64_t high) except? -1:
+    cdef int64_t result = as_int64(value, name)
+    if not low <= result <= high:
+        raise ValueError(f"{name}={result}: allowed are {low} to {high}")
+    return result
+
+
+cdef double as_finite(object value, str name) except? -1.0:
+    cdef double number = as_float(value, name)
+    if not isfinite(number):
+        raise ValueError(f"{name}={number}: must be finite")
+    return number
+
+
+cdef cnp.ndarray new_bool_array(cnp.npy_intp length):
+    return cnp.PyArray_SimpleNew(1, &length, cnp.NPY_BOOL)
+
+
+cdef bint is_id_array(cnp.ndarray array) noexcept:
+    cdef int kind = cnp.PyArray_TYPE(array)
+    return cnp.PyArray_ISCARRAY_RO(array) and (
+        kind == cnp.NPY_INT64 or kind == cnp.NPY_INT32 or kind == cnp.NPY_UINT32
+    )
+
+
+cdef cnp.ndarray as_ids(object values, str name):
+    """Ids as an aligned array of int64, int32 or uint32: the very one if it is such an array."""
+    cdef cnp.ndarray array
+    if isinstance(values, cnp.ndarray):
+        array = values
+    else:
+        try:
+            array = np.asarray(values)
+        except ValueError:  # lists of several lengths
+            raise ValueError(f"{name} must be an array of integers") from None
+        if array.ndim == 0:
+            raise TypeError(f"{name} must be an array of integers, not {type(values).__name__}")
+    if array.ndim != 1:
+        raise ValueError(f"{name} must have one dimension, not {array.ndim}")
+    if is_id_array(array):
+        return array
+    if array.size == 0:
+        return np.empty(0, dtype=np.int64)
+    if array.dtype.kind not in "iu":
+        raise TypeError(f"{name} must hold integers, not {array.dtype}")
+    if array.dtype.kind == "u" and array.dtype.itemsize == 8 and array.max() >= 1 << 63:
+        position = int(array.argmax())
+        raise ValueError(f"{name}[{position}]={array[position]}: too large")
+    return np.require(array, np.int64, ["C", "A"])
+
+
+cdef uint8_t* as_mask(object out, Py_ssize_t length) except? NULL:
+    """Where to write whether each access was a hit; NULL for None."""
+    if out is None:
+        return NULL
+    if not isinstance(out, np.ndarray) or out.dtype != np.bool_:
+        kind = f"an array of {out.dtype}" if isinstance(out, np.ndarray) else type(out).__name__
+        raise TypeError(f"out must be a NumPy array of bool, not {kind}")
+    if out.ndim != 1 or len(out) != length:
+        raise ValueError(f"out has the shape {out.shape}, allowed is ({length},)")
+    if not cnp.PyArray_ISCARRAY(out):
+        raise ValueError("out must be contiguous and writable")
+    return <uint8_t*> cnp.PyArray_DATA(out)
+
+
+cdef uint8_t* as_mask_of(object out, cnp.ndarray ids, str name) except? NULL:
+    """The same for accesses of these ids, which it must not overwrite."""
+    cdef uint8_t* mask = as_mask(out, cnp.PyArray_SIZE(ids))
+    if mask != NULL and np.may_share_memory(out, ids):
+        raise ValueError(f"out must not share memory with {name}")
+    return mask
