@@ -5,15 +5,9 @@
 #pragma once
 
 #include "caching/policies_batch.hpp"
+#include "common/splitmix.hpp"
 
 namespace hivecore::caching::policies {
-
-inline std::uint64_t splitmix(std::uint64_t& state) {
-    std::uint64_t z = state += 0x9E3779B97F4A7C15;
-    z = (z ^ (z >> 30)) * 0xBF58476D1CE4E5B9;
-    z = (z ^ (z >> 27)) * 0x94D049BB133111EB;
-    return z ^ (z >> 31);
-}
 
 // All ids of the array [0, n) of places are of residents, and no one stands there twice.
 template <class PlaceToId, class IsResident>
@@ -196,7 +190,7 @@ class Random final : public Batched<Random<Sized>, Sized> {
         : Batched<Random, Sized>(std::move(room)),
           resident_(this->room_.items),
           slots_(this->room_.most),
-          random_(seed) {}
+          random_{seed} {}
 
     void fetch_far(std::uint32_t id) const { resident_.fetch(id); }
     void fetch_near(std::uint32_t) const {}
@@ -209,7 +203,7 @@ class Random final : public Batched<Random<Sized>, Sized> {
             return false;
         }
         while (!this->fits(size)) {
-            const std::uint64_t slot = ((splitmix(random_) >> 32) * count_) >> 32;
+            const std::uint64_t slot = ((random_.next() >> 32) * count_) >> 32;
             const std::uint32_t victim = slots_[slot];
             slots_[slot] = slots_[--count_];
             resident_.clear(victim);
@@ -228,7 +222,7 @@ class Random final : public Batched<Random<Sized>, Sized> {
         archive(me.resident_.words);
         archive(me.slots_);
         archive.number(me.count_);
-        archive.number(me.random_);
+        archive.number(me.random_.state);
     }
     std::string audit_state() const {
         const auto resident = [&](std::uint32_t id) { return contains(id); };
@@ -244,7 +238,7 @@ class Random final : public Batched<Random<Sized>, Sized> {
     Bits resident_;
     Zeroed<std::uint32_t> slots_;
     std::uint64_t count_ = 0;
-    std::uint64_t random_;
+    SplitMix64 random_;
 };
 
 }  // namespace hivecore::caching::policies

@@ -3,17 +3,18 @@
 #include <cmath>
 #include <utility>
 
+#include "common/splitmix.hpp"
+
 namespace hivecore::caching::policies {
 
 namespace {
 
-std::uint64_t mix(std::uint64_t z) {
-    z = (z ^ (z >> 30)) * 0xBF58476D1CE4E5B9;
-    z = (z ^ (z >> 27)) * 0x94D049BB133111EB;
-    return z ^ (z >> 31);
+// The first number of the stream that begins `epoch` numbers behind the first of `seed`'s is where
+// the epoch's own stream begins.
+SplitMix64 stream_of(std::uint64_t seed, std::uint64_t epoch) {
+    const std::uint64_t start = SplitMix64{seed}.next();
+    return {SplitMix64{start + epoch * SplitMix64::kStep}.next()};
 }
-
-constexpr std::uint64_t kStep = 0x9E3779B97F4A7C15;
 
 std::uint32_t width_of(std::uint32_t items) {
     // Rounding may be off by one either way.
@@ -29,14 +30,13 @@ std::uint32_t width_of(std::uint32_t items) {
 
 Permutation::Permutation(std::uint64_t seed, std::uint64_t epoch, std::uint32_t items)
     : items_(items) {
-    std::uint64_t state = mix(mix(seed + kStep) + (epoch + 1) * kStep);
+    SplitMix64 random = stream_of(seed, epoch);
     if (items <= kDirect) {
         for (std::uint32_t i = 0; i < items; ++i) {
             direct_[i] = static_cast<std::uint8_t>(i);
         }
         for (std::uint32_t left = items; left > 1; --left) {
-            state += kStep;
-            const auto other = static_cast<std::uint32_t>(((mix(state) >> 32) * left) >> 32);
+            const auto other = static_cast<std::uint32_t>(((random.next() >> 32) * left) >> 32);
             std::swap(direct_[left - 1], direct_[other]);
         }
         for (std::uint32_t i = 0; i < items; ++i) {
@@ -48,8 +48,7 @@ Permutation::Permutation(std::uint64_t seed, std::uint64_t epoch, std::uint32_t 
     height_ = (items - 1) / width_ + 1;
     reciprocal_ = ((std::uint64_t{1} << 48) - 1) / width_ + 1;
     for (std::uint64_t& key : key_) {
-        state += kStep;
-        key = mix(state);
+        key = random.next();
     }
 }
 

@@ -42,7 +42,7 @@
 #include <vector>
 
 #include "caching/uniform_plane.hpp"
-#include "caching/uniform_random.hpp"
+#include "common/splitmix.hpp"
 
 namespace hivecore::caching::uniform {
 

@@ -9,17 +9,9 @@ from collections import OrderedDict, deque
 from collections.abc import Sequence
 from math import inf
 
+from hivecore.reference.caching._splitmix import SplitMix64
+
 __all__ = ["PolicyCache", "simulate"]
-
-_WORD = (1 << 64) - 1
-
-
-def _splitmix(state: int) -> tuple[int, int]:
-    """The next state of splitmix64, and its output."""
-    state = (state + 0x9E3779B97F4A7C15) & _WORD
-    z = ((state ^ (state >> 30)) * 0xBF58476D1CE4E5B9) & _WORD
-    z = ((z ^ (z >> 27)) * 0x94D049BB133111EB) & _WORD
-    return state, z ^ (z >> 31)
 
 
 class _Policy:
@@ -98,14 +90,13 @@ class _Uniform(_Policy):
 class _Random(_Policy):
     def start(self, seed: int) -> None:
         self.slots: list[int] = []
-        self.state = seed
+        self.random = SplitMix64(seed)
 
     def residents(self) -> set[int]:
         return set(self.slots)
 
     def evict(self) -> Sequence[int]:
-        self.state, value = _splitmix(self.state)
-        slot = (value >> 32) * len(self.slots) >> 32
+        slot = (self.random.next() >> 32) * len(self.slots) >> 32
         victim, last = self.slots[slot], self.slots.pop()
         if slot < len(self.slots):
             self.slots[slot] = last

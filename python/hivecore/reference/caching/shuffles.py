@@ -6,19 +6,13 @@ the other, modulo its length, and the next round the other way round. Each round
 
 from math import isqrt
 
+from hivecore.reference.caching._splitmix import STEP, SplitMix64
+
 __all__ = ["EpochShuffle"]
 
-_WORD = (1 << 64) - 1
 _HALF = (1 << 32) - 1
-_STEP = 0x9E3779B97F4A7C15
 _ROUNDS = 8
 _DIRECT = 64  # up to so many items the grid would be too small to mix well
-
-
-def _mix(z: int) -> int:
-    z = ((z ^ (z >> 30)) * 0xBF58476D1CE4E5B9) & _WORD
-    z = ((z ^ (z >> 27)) * 0x94D049BB133111EB) & _WORD
-    return z ^ (z >> 31)
 
 
 def _hash(key: int, value: int, limit: int) -> int:
@@ -37,20 +31,21 @@ class EpochShuffle:
         self._width = isqrt(items - 1) + 1
         self._height = (items - 1) // self._width + 1
 
-    def _state(self, epoch: int) -> int:
-        return _mix((_mix((self.seed + _STEP) & _WORD) + (epoch + 1) * _STEP) & _WORD)
+    def _random(self, epoch: int) -> SplitMix64:
+        """The epoch's own stream of random numbers."""
+        start = SplitMix64(self.seed).next()
+        return SplitMix64(SplitMix64(start + epoch * STEP).next())
 
     def _keys(self, epoch: int) -> list[int]:
-        state = self._state(epoch)
-        return [_mix((state + r * _STEP) & _WORD) for r in range(1, _ROUNDS + 1)]
+        random = self._random(epoch)
+        return [random.next() for _ in range(_ROUNDS)]
 
     def _direct(self, epoch: int) -> list[int]:
         """Fisher and Yates."""
-        state = self._state(epoch)
+        random = self._random(epoch)
         order = list(range(self.items))
         for left in range(self.items, 1, -1):
-            state = (state + _STEP) & _WORD
-            other = (_mix(state) >> 32) * left >> 32
+            other = (random.next() >> 32) * left >> 32
             order[left - 1], order[other] = order[other], order[left - 1]
         return order
 

@@ -27,6 +27,7 @@ import numpy as np
 import numpy.typing as npt
 
 from hivecore.errors import InvariantError
+from hivecore.reference.caching._splitmix import SplitMix64
 
 __all__ = ["UniformCache"]
 
@@ -36,30 +37,6 @@ _COUNTERS = ("hits", "misses", "admitted", "warmed", "evicted")
 
 def _ids(items: Iterable[int]) -> _Ids:
     return np.array(list(items), dtype=np.int64)
-
-
-class _SplitMix64:
-    """Steele, Lea, Flood (OOPSLA'14)."""
-
-    def __init__(self, seed: int) -> None:
-        self.state = seed
-
-    def below(self, bound: int) -> int:
-        """Each of 0..bound-1 with exactly the same probability."""
-        while True:
-            self.state = (self.state + 0x9E3779B97F4A7C15) % 2**64
-            z = self.state
-            z = (z ^ (z >> 30)) * 0xBF58476D1CE4E5B9 % 2**64
-            z = (z ^ (z >> 27)) * 0x94D049BB133111EB % 2**64
-            z ^= z >> 31
-            if z >= 2**64 % bound:
-                return z % bound
-
-    def draw(self, pool: list[int]) -> int:
-        """Take one of the pool, each with the same probability."""
-        place = self.below(len(pool))
-        pool[place], pool[-1] = pool[-1], pool[place]
-        return pool.pop()
 
 
 class _Dataset:
@@ -110,7 +87,7 @@ class UniformCache:
         if not 1 <= capacity <= 2**62:
             raise ValueError(f"capacity={capacity}: allowed are 1 to 2**62")
         self.capacity = capacity
-        self._random = _SplitMix64(seed)
+        self._random = SplitMix64(seed)
         self._clock = 0  # items accessed or warmed so far
         self._datasets: dict[str, _Dataset] = {}
         self._jobs: dict[str, _Job] = {}

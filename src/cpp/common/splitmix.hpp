@@ -1,15 +1,17 @@
-// The random numbers of shrinks: SplitMix64 (Steele, Lea, Flood, OOPSLA'14), one word of state.
+// Seeded random numbers: SplitMix64 (Steele, Lea, Flood, OOPSLA'14), one word of state.
 #pragma once
 
 #include <cstdint>
 
-namespace hivecore::caching::uniform {
+namespace hivecore {
 
 struct SplitMix64 {
+    static constexpr std::uint64_t kStep = 0x9E3779B97F4A7C15u;
+
     std::uint64_t state;
 
     std::uint64_t next() {
-        std::uint64_t z = state += 0x9E3779B97F4A7C15u;
+        std::uint64_t z = state += kStep;
         z = (z ^ (z >> 30)) * 0xBF58476D1CE4E5B9u;
         z = (z ^ (z >> 27)) * 0x94D049BB133111EBu;
         return z ^ (z >> 31);
@@ -27,4 +29,4 @@ struct SplitMix64 {
     }
 };
 
-}  // namespace hivecore::caching::uniform
+}  // namespace hivecore
