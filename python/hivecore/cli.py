@@ -1,18 +1,26 @@
 """The `hivecore` command: `replay`, `sweep` and `demo`."""
 
 import argparse
-import json
 import sys
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Sequence
 from importlib import import_module
 from importlib.util import find_spec
 from math import inf
 from pathlib import Path
-from time import perf_counter
 from typing import Any, NoReturn
 
 from hivecore.sim import POLICIES, Replay, Workload, findings, own_nodes, replay, sweep
+from hivecore.sim.console import (
+    Watch,
+    count,
+    file_names,
+    number,
+    positive,
+    print_table,
+    print_times,
+    say_written,
+    write_json,
+)
 from hivecore.sim.plots import save_plots
 from hivecore.sim.preemptive import (
     JOB_POLICIES,
@@ -24,6 +32,13 @@ from hivecore.sim.preemptive import (
 from hivecore.sim.preemptive.plots import save_job_plots
 from hivecore.sim.preemptive.report import jobs_table, jobs_to_json
 from hivecore.sim.report import notes, sweep_table, sweep_to_json, table, to_json
+from hivecore.sim.storage import GPU_POLICIES
+from hivecore.sim.storage.command import (
+    STORAGE_FORMAT,
+    STORAGE_OPTIONS,
+    add_storage_options,
+    replay_storage,
+)
 from hivecore.traces import FORMATS, Trace, generate, load, load_training, load_virtual_clusters
 
 __all__ = ["main"]
@@ -78,22 +93,23 @@ def _parser() -> argparse.ArgumentParser:
         description="Replays a trace through private clusters, quotas and cells (FIFO per tenant) "
         "and reports queueing delay and excess over the private cluster per tenant; or, with job "
         "policies, runs the training jobs of a trace in Muri's format under policies that stop and "
-        "restart jobs, or let several share GPUs, and reports completion times.",
+        "restart jobs, or let several share GPUs, and reports completion times; or, with --storage,"
+        " lets jobs share GPUs, cache and remote IO.",
     )
     one.set_defaults(run=_replay)
     one.add_argument("traces", nargs="+", metavar="TRACE", help="trace file, .gz is unpacked")
     one.add_argument(
         "--policy",
-        choices=(*POLICIES, *JOB_POLICIES),
+        choices=tuple(dict.fromkeys((*POLICIES, *JOB_POLICIES, *GPU_POLICIES))),
         nargs="+",
         metavar="NAME",
         help=f"of tenants: {', '.join(POLICIES)} (default: all three); of training jobs, with "
-        f"--format muri: {', '.join(JOB_POLICIES)}",
+        f"--format muri: {', '.join(JOB_POLICIES)}; with --storage: {', '.join(GPU_POLICIES)}",
     )
-    _add_trace_options(one, required=True)
+    _add_trace_options(one, required=True, formats=(*FORMATS, STORAGE_FORMAT))
     one.add_argument(
         "--load",
-        type=_positive,
+        type=positive,
         metavar="X",
         help="divide the times between submissions by X; nodes are owned as without it",
     )
@@ -101,6 +117,7 @@ def _parser() -> argparse.ArgumentParser:
     one.add_argument("--json", type=Path, metavar="FILE", help="write all figures as JSON")
     one.add_argument("--plots", type=Path, metavar="DIR", help="write plots as PNG files")
     _add_job_options(one.add_argument_group("options of job policies"))
+    add_storage_options(one.add_argument_group("options of jobs that share storage"))
 
     demo = commands.add_parser("demo", help="replay a generated trace that shows the anomaly")
     demo.set_defaults(run=_demo)
@@ -115,20 +132,18 @@ def _parser() -> argparse.ArgumentParser:
     many.set_defaults(run=_sweep)
     many.add_argument("traces", nargs="*", metavar="TRACE", help="given trace (none: generated)")
     _add_trace_options(many, required=False)
-    many.add_argument("--loads", type=_positive, nargs="+", default=[0.8, 1.0, 1.2], metavar="X")
+    many.add_argument("--loads", type=positive, nargs="+", default=[0.8, 1.0, 1.2], metavar="X")
     many.add_argument(
         "--seeds",
-        type=_count,
+        type=count,
         default=3,
         metavar="N",
         help="of generated traces: 0 to N-1 (default 3)",
     )
-    many.add_argument(
-        "--jobs", type=_count, default=10_000, metavar="N", help="per generated trace"
-    )
+    many.add_argument("--jobs", type=count, default=10_000, metavar="N", help="per generated trace")
     many.add_argument("--policies", choices=POLICIES, nargs="+", default=list(POLICIES))
     _add_opportunistic(many)
-    many.add_argument("--workers", type=_count, default=1, metavar="N", help="replays at once")
+    many.add_argument("--workers", type=count, default=1, metavar="N", help="replays at once")
     many.add_argument(
         "--backend",
         choices=("loky", "threading", "dask", "ray"),
@@ -139,15 +154,17 @@ def _parser() -> argparse.ArgumentParser:
     return parser
 
 
-def _add_trace_options(parser: argparse.ArgumentParser, required: bool) -> None:
-    parser.add_argument("--format", choices=FORMATS, required=required, help="of the trace files")
+def _add_trace_options(
+    parser: argparse.ArgumentParser, required: bool, formats: Sequence[str] = FORMATS
+) -> None:
+    parser.add_argument("--format", choices=formats, required=required, help="of the trace files")
     owners = parser.add_mutually_exclusive_group()
     owners.add_argument(
         "--virtual-clusters", type=Path, metavar="FILE", help="CSV file: vc,node num"
     )
     owners.add_argument(
         "--oversubscribe",
-        type=_positive,
+        type=positive,
         metavar="X",
         help="each tenant owns ceil(average GPUs in use / (8 X)) nodes of 8 GPUs, but never fewer "
         "than its largest job needs (default 1.0)",
@@ -161,43 +178,25 @@ def _add_opportunistic(parser: argparse.ArgumentParser) -> None:
 
 
 def _add_job_options(group: Any) -> None:
-    group.add_argument("--nodes", type=_count, metavar="N", help="of 8 GPUs each (default 8)")
+    group.add_argument("--nodes", type=count, metavar="N", help="of 8 GPUs each (default 8)")
     group.add_argument(
         "--job-mtbf",
-        type=_positive,
+        type=positive,
         metavar="HOURS",
         help="jobs fail at random, on average once in so many hours of running",
     )
     group.add_argument(
         "--node-mtbf",
-        type=_positive,
+        type=positive,
         metavar="HOURS",
         help="nodes fail at random, on average once in so many hours, and are back an hour later",
     )
     group.add_argument(
-        "--seed", type=_number, metavar="N", help="of the failures, the same for all policies"
+        "--seed",
+        type=number,
+        metavar="N",
+        help="of the failures, the same for all policies; with --storage, of the datasets",
     )
-
-
-def _positive(text: str) -> float:
-    with suppress(ValueError):
-        if 0 < (value := float(text)) < inf:
-            return value
-    raise argparse.ArgumentTypeError(f"must be a finite and positive number, not {text!r}")
-
-
-def _count(text: str) -> int:
-    with suppress(ValueError):
-        if (value := int(text)) >= 1:
-            return value
-    raise argparse.ArgumentTypeError(f"must be a whole number of at least 1, not {text!r}")
-
-
-def _number(text: str) -> int:
-    with suppress(ValueError):
-        if (value := int(text)) >= 0:
-            return value
-    raise argparse.ArgumentTypeError(f"must be a whole number of at least 0, not {text!r}")
 
 
 def _owned_trace(arguments: argparse.Namespace) -> tuple[Trace, dict[str, int]]:
@@ -212,6 +211,12 @@ def _given(value: Any, default: Any) -> Any:
 
 
 def _replay(arguments: argparse.Namespace) -> None:
+    if arguments.storage:
+        # --seed is for the datasets of jobs that have none.
+        unused = [option for option in (*_TENANT_OPTIONS, *_JOB_OPTIONS) if option != "seed"]
+        _refuse(arguments, unused, "jobs that share storage")
+        replay_storage(arguments)
+        return
     policies = _given(arguments.policy, POLICIES)
     of_jobs = [policy for policy in policies if policy in JOB_POLICIES]
     if of_jobs and len(of_jobs) < len(policies):
@@ -219,16 +224,25 @@ def _replay(arguments: argparse.Namespace) -> None:
             f"--policy names policies of tenants ({', '.join(POLICIES)}) or of training jobs "
             f"({', '.join(JOB_POLICIES)}), not both"
         )
-    for name in _TENANT_OPTIONS if of_jobs else _JOB_OPTIONS:
-        value = getattr(arguments, name)
-        if value is not None and value is not False:
-            family = "training jobs" if of_jobs else "tenants"
-            option = name.replace("_", "-")
-            raise ValueError(f"--{option} has no meaning for policies of {family}")
+    if arguments.format == STORAGE_FORMAT or not set(policies) <= {*POLICIES, *JOB_POLICIES}:
+        raise ValueError(
+            f"--format {STORAGE_FORMAT} and the policies sjf, las and max-min need --storage"
+        )
+    family = "policies of training jobs" if of_jobs else "policies of tenants"
+    _refuse(arguments, _TENANT_OPTIONS if of_jobs else _JOB_OPTIONS, family)
+    _refuse(arguments, STORAGE_OPTIONS, f"{family}: it needs --storage")
     if of_jobs:
         _replay_jobs(arguments, list(dict.fromkeys(of_jobs)))
     else:
         _replay_tenants(arguments, policies)
+
+
+def _refuse(arguments: argparse.Namespace, options: Sequence[str], family: str) -> None:
+    for name in options:
+        value = getattr(arguments, name)
+        if value is not None and value is not False:
+            option = name.replace("_", "-")
+            raise ValueError(f"--{option} has no meaning for {family}")
 
 
 def _replay_tenants(arguments: argparse.Namespace, policies: Sequence[str]) -> None:
@@ -236,7 +250,7 @@ def _replay_tenants(arguments: argparse.Namespace, policies: Sequence[str]) -> N
         raise ValueError("--opportunistic needs --policy cells")
     if arguments.plots and not set(POLICIES).issubset(policies):
         raise ValueError("--plots shows all policies of tenants: leave --policy out")
-    watch = _Watch()
+    watch = Watch()
     scale = _given(arguments.load, 1.0)
     with watch("read"):
         trace, nodes = _owned_trace(arguments)
@@ -244,7 +258,7 @@ def _replay_tenants(arguments: argparse.Namespace, policies: Sequence[str]) -> N
     result = _run(work, policies, arguments.opportunistic, watch)
     clusters = arguments.virtual_clusters
     configuration = {
-        "traces": _names(arguments.traces),
+        "traces": file_names(arguments.traces),
         "format": arguments.format,
         "virtual_clusters": clusters.name if clusters else None,
         "oversubscribe": None if clusters else _given(arguments.oversubscribe, 1.0),
@@ -252,11 +266,6 @@ def _replay_tenants(arguments: argparse.Namespace, policies: Sequence[str]) -> N
         "opportunistic": arguments.opportunistic,
     }
     _report(result, configuration, watch, arguments.json, arguments.plots)
-
-
-def _names(paths: Sequence[str]) -> list[str]:
-    """Return names without folders: equal replays should give equal files on any machine."""
-    return [Path(path).name for path in paths]
 
 
 def _replay_jobs(arguments: argparse.Namespace, policies: Sequence[str]) -> None:
@@ -269,7 +278,7 @@ def _replay_jobs(arguments: argparse.Namespace, policies: Sequence[str]) -> None
         raise ValueError("--seed needs --job-mtbf or --node-mtbf")
     if arguments.node_mtbf is not None and "tiresias" in policies:
         raise ValueError("--node-mtbf has no meaning for tiresias, which places no job on a node")
-    watch = _Watch()
+    watch = Watch()
     with watch("read"):
         jobs = Jobs.of(load_training(arguments.traces[0]))
     nodes, seed = _given(arguments.nodes, 8), _given(arguments.seed, 0)
@@ -286,25 +295,25 @@ def _replay_jobs(arguments: argparse.Namespace, policies: Sequence[str]) -> None
             record = bool(arguments.plots) and policy.startswith("muri")
             outcomes[policy] = schedule(jobs, policy, nodes, failures=failures, record=record)
             figures[policy] = job_figures(jobs, outcomes[policy])
-    _print(jobs_table(figures))
+    print_table(jobs_table(figures))
     if arguments.plots:
         with watch("plots"):
-            _say_written(save_job_plots(jobs, nodes, outcomes, arguments.plots))
+            say_written(save_job_plots(jobs, nodes, outcomes, arguments.plots))
     if arguments.json:
         configuration = {
-            "traces": _names(arguments.traces),
+            "traces": file_names(arguments.traces),
             "format": arguments.format,
             "nodes": nodes,
             "job_mtbf_hours": arguments.job_mtbf,
             "node_mtbf_hours": arguments.node_mtbf,
             "seed": seed if failing else None,
         }
-        _write_json(arguments.json, jobs_to_json(figures, configuration, watch.seconds))
-    _print_times(watch)
+        write_json(arguments.json, jobs_to_json(figures, configuration, watch.seconds))
+    print_times(watch)
 
 
 def _demo(arguments: argparse.Namespace) -> None:
-    watch = _Watch()
+    watch = Watch()
     with watch("generate"):
         trace = generate(_DEMO_NODES, **_DEMO)
         work = Workload.of(trace, _DEMO_NODES)
@@ -333,9 +342,9 @@ def _sweep(arguments: argparse.Namespace) -> None:
             arguments.policies,
             arguments.opportunistic,
         )
-    _print(sweep_table(points))
+    print_table(sweep_table(points))
     if arguments.json:
-        _write_json(arguments.json, sweep_to_json(points))
+        write_json(arguments.json, sweep_to_json(points))
 
 
 def _connect(backend: str) -> None:
@@ -346,20 +355,7 @@ def _connect(backend: str) -> None:
         import_module("ray.util.joblib").register_ray()
 
 
-class _Watch:
-    """Time the steps of a command."""
-
-    def __init__(self) -> None:
-        self.seconds: dict[str, float] = {}
-
-    @contextmanager
-    def __call__(self, step: str) -> Iterator[None]:
-        begin = perf_counter()
-        yield
-        self.seconds[step] = round(perf_counter() - begin, 3)
-
-
-def _run(work: Workload, policies: Sequence[str], opportunistic: bool, watch: _Watch) -> Replay:
+def _run(work: Workload, policies: Sequence[str], opportunistic: bool, watch: Watch) -> Replay:
     from tqdm import tqdm
 
     total = work.trace.jobs * len({"private", *policies})
@@ -382,41 +378,16 @@ def _run(work: Workload, policies: Sequence[str], opportunistic: bool, watch: _W
 def _report(
     result: Replay,
     configuration: dict[str, Any],
-    watch: _Watch,
+    watch: Watch,
     json_file: Path | None,
     plots: Path | None,
 ) -> None:
     with watch("report"):
-        _print(table(result))
+        print_table(table(result))
         for sentence in (*notes(result.work), *findings(result)):
             print(sentence)
         if plots:
-            _say_written(save_plots(result, plots))
+            say_written(save_plots(result, plots))
     if json_file:
-        _write_json(json_file, to_json(result, configuration, watch.seconds))
-    _print_times(watch)
-
-
-def _say_written(paths: Sequence[Path]) -> None:
-    for path in paths:
-        print(f"wrote {path}")
-
-
-def _print_times(watch: _Watch) -> None:
-    steps = ", ".join(f"{step} {seconds:.2f} s" for step, seconds in watch.seconds.items())
-    print(f"Time: {steps}.")
-
-
-def _print(grid: Any) -> None:
-    from rich.console import Console
-
-    console = Console()
-    # Never narrower than the table, in a pipe or a small window: that would cut figures off.
-    needed = console.measure(grid, options=console.options.update(width=1000)).maximum
-    console.width = max(console.width, needed)
-    console.print(grid)
-
-
-def _write_json(path: Path, data: Any) -> None:
-    path.write_text(json.dumps(data, indent=1) + "\n")
-    print(f"wrote {path}")
+        write_json(json_file, to_json(result, configuration, watch.seconds))
+    print_times(watch)

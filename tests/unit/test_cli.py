@@ -218,7 +218,7 @@ def test_replay_of_some_policies_of_tenants(trace, owners, tmp_path):
         ("quota --opportunistic", "--opportunistic needs --policy cells"),
         ("quota --plots x", "--plots shows all policies of tenants: leave --policy out"),
         ("srsf --nodes 0", "at least 1, not '0'"),
-        ("sjf", "invalid choice: 'sjf'"),
+        ("lifo", "invalid choice: 'lifo'"),
     ],
 )
 def test_an_option_is_never_ignored(arguments, says, training, capsys):

@@ -8,11 +8,11 @@ if TYPE_CHECKING:
 
 __all__ = ["empty_table"]
 
-_NAMES = ("policy", "tenant")
+_NAMES = ("policy", "storage", "tenant")
 
 
 def empty_table(title: str, caption: str, headings: Iterable[str]) -> "Table":
-    """Return a Rich table without rows: figures to the right, policies and tenants to the left.
+    """Return a Rich table without rows: figures to the right, names to the left.
 
     :param title: what the figures are, with their unit.
     :param caption: what the headings do not say.

@@ -2,13 +2,17 @@
 
 `load` reads files of the formats "philly", "itp", "muri", "swf" and "csv" into a `Trace`: NumPy
 arrays of job id, tenant, submission time, duration and GPU count. `generate` makes one up.
-`load_training` and `generate_training` do the same for jobs that are a number of iterations.
+`load_training` and `generate_training` do the same for jobs that are a number of iterations,
+`load_storage` and `generate_storage` for jobs that read a dataset again and again; `with_datasets`
+gives datasets to the jobs of any other trace.
 """
 
 from hivecore.traces.errors import TraceFormatError
 from hivecore.traces.formats import FORMATS, load
 from hivecore.traces.plain import save_csv
+from hivecore.traces.storage import StorageTrace, load_storage, save_storage
 from hivecore.traces.synthetic import generate
+from hivecore.traces.synthetic_storage import generate_storage, with_datasets
 from hivecore.traces.synthetic_training import generate_training
 from hivecore.traces.trace import Trace
 from hivecore.traces.training import TrainingTrace, load_training
@@ -16,13 +20,18 @@ from hivecore.traces.virtual_clusters import load_virtual_clusters
 
 __all__ = [
     "FORMATS",
+    "StorageTrace",
     "Trace",
     "TraceFormatError",
     "TrainingTrace",
     "generate",
+    "generate_storage",
     "generate_training",
     "load",
+    "load_storage",
     "load_training",
     "load_virtual_clusters",
     "save_csv",
+    "save_storage",
+    "with_datasets",
 ]

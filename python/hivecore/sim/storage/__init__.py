@@ -1,0 +1,35 @@
+"""Training jobs that share GPUs, cache and the bandwidth of remote storage.
+
+`schedule_storage` runs jobs that read a dataset again and again under FIFO, SJF, SRTF, LAS or
+max-min fairness, with SiloD's joint allocation of cache and remote IO, or with a storage system
+that acts for itself: Alluxio's LRU, CoorDL or Quiver. Amounts of data are a fluid in it;
+`schedule_items` does the same with real items in real caches, to see how well that fits.
+`storage_figures` turns the outcome into completion times, utilisation and fairness.
+"""
+
+from hivecore.sim.storage.events import Rules, StorageOutcome
+from hivecore.sim.storage.history import StorageHistory
+from hivecore.sim.storage.metrics import StorageFigures, storage_figures
+from hivecore.sim.storage.schedule import (
+    GPU_POLICIES,
+    STORAGE_SYSTEMS,
+    rules_of,
+    schedule_items,
+    schedule_storage,
+)
+from hivecore.sim.storage.workload import StorageCluster, StorageWorkload
+
+__all__ = [
+    "GPU_POLICIES",
+    "STORAGE_SYSTEMS",
+    "Rules",
+    "StorageCluster",
+    "StorageFigures",
+    "StorageHistory",
+    "StorageOutcome",
+    "StorageWorkload",
+    "rules_of",
+    "schedule_items",
+    "schedule_storage",
+    "storage_figures",
+]

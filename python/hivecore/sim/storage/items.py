@@ -1,0 +1,313 @@
+"""What caches hold, item by item: real caches, read by jobs in real orders.
+
+Each job reads the items of its dataset in a new seeded permutation per epoch, through a
+`UniformCache` or, for the LRU baseline, a `PolicyCache`. Time advances by blocks: in each step the
+fastest job reads a small part of its dataset, and every other one as much as its rate allows. What
+a job really misses is drawn from its share of remote IO like from a token bucket: if a block brings
+more misses than expected, the next one is shorter. The last items are read in full, so the end of a
+job is late by at most a few items.
+"""
+
+from math import inf
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from hivecore.caching import EpochShuffle, PolicyCache, UniformCache
+from hivecore.sim.storage.workload import Floats, Indices
+
+__all__ = ["LruItems", "UniformItems"]
+
+_BYTES = 1e6  # per MB
+_BLOCKS = 250.0  # per epoch of the fastest job
+
+
+class _Readers:
+    """The jobs' positions in their epochs, and what they may read."""
+
+    drifts = False
+
+    def __init__(self, size: Floats, dataset: Indices, items: int, seed: int) -> None:
+        self.fetched = self.warming = 0.0
+        self.last_use = np.zeros(len(size))
+        self._items = items
+        self._dataset = dataset
+        #: MB of an item, by job; bytes are whole numbers.
+        self._bytes = np.maximum(np.rint(size * _BYTES / items), 1.0).astype(np.int64)
+        self._item = size[dataset] / items
+        self._orders = [EpochShuffle(seed + job, items) for job in range(len(dataset))]
+        self._order: list[npt.NDArray[np.int64] | None] = [None] * len(dataset)
+        self._epoch = [0] * len(dataset)
+        self._position = [0] * len(dataset)
+        #: Items that a job might have read already, less those that it has: below 1, or a debt.
+        self._ahead = np.zeros(len(dataset))
+        #: MB of misses beyond what was granted.
+        self._debt = np.zeros(len(dataset))
+        self._running = np.empty(0, dtype=np.int64)
+
+    def unread(self, job: int) -> npt.NDArray[np.int64]:
+        """Return the items that a job has yet to read in its epoch, in its order.
+
+        :param job: its number.
+        """
+        order = self._order[job]
+        if order is None:
+            order = self._orders[job].order(self._epoch[job]).astype(np.int64)
+            self._order[job] = order
+        return order[self._position[job] :]
+
+    def leave(self, jobs: Indices) -> None:
+        """Forget jobs that have ended.
+
+        :param jobs: int64[n].
+        """
+        for job in jobs.tolist():
+            self._order[job] = None
+
+    def plan(self, rate: Floats, full: Floats, miss: Floats, spare: float) -> float:
+        """Take these rates until `advance`, and return the seconds of a block.
+
+        :param rate: float64[running], MB/s.
+        :param full: float64[running], MB/s without waiting for data.
+        :param miss: float64[running].
+        :param spare: MB/s of remote IO with which caches may be warmed up.
+        """
+        self._rate, self._full, self._miss, self._spare = rate, full, miss, spare
+        running = self._running
+        block = self._item[running] * max(self._items / _BLOCKS, 1.0)
+        moving = rate > 0
+        step = float((block[moving] / rate[moving]).min(initial=inf))
+        return step if moving.any() or not spare else self._items / spare
+
+    def middle(self, step: float) -> Floats:
+        """Return the miss ratios as they are.
+
+        :param step: not used.
+        """
+        return self._miss
+
+    def advance(self, step: float) -> Floats:
+        """Let jobs read, and return float64[running], MB that each has read.
+
+        :param step: seconds.
+        """
+        running = self._running
+        item = self._item[running]
+        # A job that waits for data pays back what it missed beyond its share, or catches up.
+        debt, amount = self._debt[running], self._rate * step
+        waits = self._rate < self._full * (1 - 1e-9)
+        due = np.where(waits, debt / np.maximum(self._miss, 1e-12), 0.0)
+        amount = np.minimum(amount - np.clip(due, -0.5 * amount, 0.5 * amount), self._full * step)
+        ahead = self._ahead[running] + amount / item
+        count = np.maximum(np.floor(ahead + 1e-9), 0.0).astype(np.int64)
+        self._ahead[running] = ahead - count
+        missed = np.zeros(len(running))
+        for place, (job, number) in enumerate(zip(running.tolist(), count.tolist(), strict=True)):
+            missed[place] = item[place] * self._read(job, number)
+        expected = self._rate * self._miss * step
+        self._debt[running] = np.where(waits, debt + missed - expected, 0.0)
+        self.fetched = float(missed.sum()) + self._warm(step)
+        moved: Floats = count * item
+        return moved
+
+    def _read(self, job: int, number: int) -> int:
+        """Let a job read so many items; return how many of them it missed."""
+        missed = 0
+        while number:
+            batch = self.unread(job)[:number]
+            missed += len(batch) - self._access(job, batch)
+            number -= len(batch)
+            self._position[job] += len(batch)
+            if self._position[job] == self._items:
+                self._position[job] = 0
+                self._epoch[job] += 1
+                self._order[job] = None
+        return missed
+
+    def _access(self, job: int, batch: npt.NDArray[np.int64]) -> int:
+        raise NotImplementedError
+
+    def _warm(self, step: float) -> float:
+        return 0.0
+
+
+class UniformItems(_Readers):
+    """Uniform caches, per dataset or per job.
+
+    :param size: float64[datasets], MB.
+    :param dataset: int64[jobs].
+    :param capacity: MB of all caches together.
+    :param items: of each dataset.
+    :param seed: of the orders, and of what is evicted.
+    :param shrink: what goes first when a cache shrinks at once: "random" or "read_first".
+    :param lazy: keep what is above a quota until the room is needed; what goes then is random.
+    :param private: a cache per job, dropped while the job does not run.
+    """
+
+    def __init__(
+        self,
+        size: Floats,
+        dataset: Indices,
+        capacity: float,
+        items: int,
+        seed: int,
+        shrink: str = "random",
+        lazy: bool = True,
+        private: bool = False,
+    ) -> None:
+        super().__init__(size, dataset, items, seed)
+        self._cache = UniformCache(max(int(capacity * _BYTES), 1), seed)
+        self._shrink: Any = "lazy" if lazy else shrink
+        self._private = private
+        self._sizes: list[int] = (self._bytes[dataset] if private else self._bytes).tolist()
+        self._names = [str(code) for code in range(len(self._sizes))]
+        for name, number in zip(self._names, self._sizes, strict=True):
+            self._cache.add_dataset(name, items, number)
+        self._attached: set[int] = set()
+        self.cached = np.zeros(len(self._sizes))
+        self.last_use = np.zeros(len(self._sizes))
+        self._wanted: list[int] = []
+        self._warmed = [0] * len(self._sizes)
+        self._warmth = 0.0
+
+    def _name(self, job: int) -> str:
+        return self._names[job] if self._private else self._names[int(self._dataset[job])]
+
+    def settle(self, now: float) -> None:
+        """Bring `cached` and `last_use` up to date.
+
+        :param now: seconds.
+        """
+        used = [self._cache.statistics(name)["used"] for name in self._names]
+        self.cached = np.array(used) / _BYTES
+        for job in self._running.tolist():
+            self.last_use[job if self._private else self._dataset[job]] = now
+
+    def leave(self, jobs: Indices) -> None:
+        """Forget jobs that have ended.
+
+        :param jobs: int64[n].
+        """
+        super().leave(jobs)
+        for job in jobs.tolist():
+            self._cache.detach(str(job))
+            self._attached.discard(job)
+
+    def allocate(
+        self, now: float, running: Indices, quota: Floats, reclaim: Indices, wanted: Indices
+    ) -> None:
+        """Take over what the scheduler decided.
+
+        :param now: not used.
+        :param running: int64[running], the jobs that run from now on.
+        :param quota: float64[caches], MB.
+        :param reclaim: not used: the cache has an order of its own.
+        :param wanted: caches in the order in which they are warmed up.
+        """
+        if self._private:
+            for job in set(range(len(self._names))).difference(running.tolist()):
+                self._cache.unload(self._names[job])
+        for job in running.tolist():
+            if job not in self._attached:
+                self._attached.add(job)
+                self._cache.attach(str(job), self._name(job))
+        self._running, self._wanted = running, wanted.tolist()
+        room = np.floor(quota * _BYTES * (1 - 1e-15)).astype(np.int64).tolist()
+        before = [self._cache.statistics(name)["quota"] for name in self._names]
+        # What shrinks first, so that the quotas never exceed the capacity.
+        for code in sorted(range(len(room)), key=lambda code: room[code] - before[code]):
+            if room[code] != before[code]:
+                self._cache.set_quota(self._names[code], room[code], self._shrink)
+
+    def miss_ratio(self) -> Floats:
+        """Return float64[running], the share of what is unread that is not cached."""
+        ratio = [1.0 - self._cache.hit_ratio(str(job)) for job in self._running.tolist()]
+        return np.array(ratio, dtype=np.float64)
+
+    def _access(self, job: int, batch: npt.NDArray[np.int64]) -> int:
+        return int(self._cache.access(self._name(job), batch, str(job)))
+
+    def _warm(self, step: float) -> float:
+        """Fetch items in order of their numbers, as many as spare remote IO allows; return MB."""
+        if not self._spare:
+            self.warming = 0.0
+            return 0.0
+        self._warmth += self._spare * step
+        fetched = 0.0
+        for code in self._wanted:
+            name, size = self._names[code], self._sizes[code]
+            item = size / _BYTES
+            while self._warmth >= item and self._warmed[code] < self._items:
+                known = self._cache.statistics(name)
+                if known["used"] + size > known["quota"]:
+                    break
+                number = int(self._warmth / item)
+                first = self._warmed[code]
+                last = min(first + number, self._items)
+                self._warmed[code] = last
+                brought = len(self._cache.warm(name, np.arange(first, last))) * item
+                self._warmth -= brought
+                fetched += brought
+        self.warming = fetched / step
+        # Bandwidth that nothing could be done with is gone.
+        self._warmth = min(self._warmth, self._spare * step)
+        return fetched
+
+
+class LruItems(_Readers):
+    """One LRU cache for all datasets.
+
+    :param size: float64[datasets], MB.
+    :param dataset: int64[jobs].
+    :param capacity: MB.
+    :param items: of each dataset.
+    :param seed: of the orders.
+    """
+
+    def __init__(
+        self, size: Floats, dataset: Indices, capacity: float, items: int, seed: int
+    ) -> None:
+        super().__init__(size, dataset, items, seed)
+        sizes = np.repeat(self._bytes, items)
+        self._cache = PolicyCache("lru", len(sizes), max(int(capacity * _BYTES), 1), sizes)
+        self._resident = np.zeros(len(sizes), dtype=bool)
+        self.cached = np.zeros(len(size))
+
+    def settle(self, now: float) -> None:
+        """Bring `cached` up to date.
+
+        :param now: not used.
+        """
+        self._look()
+        held = self._resident.reshape(-1, self._items).sum(axis=1)
+        self.cached = held * self._bytes / _BYTES
+
+    def _look(self) -> None:
+        self._resident[:] = False
+        self._resident[self._cache.residents()] = True
+
+    def allocate(
+        self, now: float, running: Indices, quota: Floats, reclaim: Indices, wanted: Indices
+    ) -> None:
+        """Take over which jobs run.
+
+        :param now: not used.
+        :param running: int64[running].
+        :param quota: not used.
+        :param reclaim: not used.
+        :param wanted: not used.
+        """
+        self._running = running
+
+    def miss_ratio(self) -> Floats:
+        """Return float64[running], the share of what is unread that is not cached."""
+        self._look()
+        found = [
+            1.0 - self._resident[self.unread(job) + self._items * int(self._dataset[job])].mean()
+            for job in self._running.tolist()
+        ]
+        return np.array(found, dtype=np.float64)
+
+    def _access(self, job: int, batch: npt.NDArray[np.int64]) -> int:
+        return int(self._cache.access(batch + self._items * int(self._dataset[job])))

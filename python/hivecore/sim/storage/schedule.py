@@ -1,0 +1,169 @@
+"""The policies by name: a rule for the GPUs together with a storage system."""
+
+from hivecore.sim.storage.caches import (
+    CachePolicy,
+    Greedy,
+    PerGpu,
+    SharedLru,
+    WholeDatasets,
+    caches_of,
+    contents_of,
+    items_of,
+)
+from hivecore.sim.storage.contents import SHRINKS
+from hivecore.sim.storage.events import Rules, StorageOutcome, run
+from hivecore.sim.storage.history import Recorder
+from hivecore.sim.storage.orders import Fifo, LeastAttained, MaxMin, Order, Shortest
+from hivecore.sim.storage.workload import StorageCluster, StorageWorkload
+
+__all__ = ["GPU_POLICIES", "STORAGE_SYSTEMS", "rules_of", "schedule_items", "schedule_storage"]
+
+#: First in first out, shortest job first, shortest remaining time first, least attained service
+#: first, max-min fairness.
+GPU_POLICIES = ("fifo", "sjf", "srtf", "las", "max-min")
+_CACHES: dict[str, type[CachePolicy]] = {
+    "silod": Greedy,
+    "quiver": WholeDatasets,
+    "coordl": PerGpu,
+    "alluxio": SharedLru,
+}
+#: SiloD, which the GPU policy knows of, and three systems that act for themselves.
+STORAGE_SYSTEMS = tuple(_CACHES)
+
+
+def schedule_storage(
+    work: StorageWorkload,
+    cluster: StorageCluster,
+    policy: str | Rules = "fifo",
+    storage: str = "silod",
+    *,
+    warm_up: bool = False,
+    shrink: str = "random",
+    lazy: bool = True,
+    record: bool = False,
+) -> StorageOutcome:
+    """Return what becomes of jobs that share GPUs, cache and remote IO, by the fluid model.
+
+    :param work: the jobs.
+    :param cluster: what they share.
+    :param policy: a name among `GPU_POLICIES`, or rules of one's own.
+    :param storage: a name among `STORAGE_SYSTEMS`, if `policy` is a name.
+    :param warm_up: whether spare remote IO fills the caches of jobs that run or wait.
+    :param shrink: what a cache gives up first: "random" items, or with "read_first" those that all
+        of its jobs have read in their epochs.
+    :param lazy: whether a cache that is above its quota keeps its contents until the room is
+        needed; else it gives them up at once.
+    :param record: whether the outcome has a history.
+    :raises ValueError: an unknown name, a job that is larger than the cluster, or no job gets
+        ahead.
+
+    See the modules `events`, `contents` and `lru` for the model. Deterministic. Ties: the job that
+    came first. Cost: see `events.run`.
+
+    A job of three epochs over 100 GB with 50 GB of cache reads at 40 MB/s first, and at 80 MB/s
+    from its second epoch on:
+
+    >>> import numpy as np
+    >>> from hivecore.traces import StorageTrace
+    >>> trace = StorageTrace(*map(np.array, (["a"], ["x"], [100.0], [300.0], [114.0], [1], [0.0])))
+    >>> cluster = StorageCluster(gpus=1, cache_gb=50.0, bandwidth_mbps=40.0)
+    >>> schedule_storage(StorageWorkload.of(trace), cluster).end.tolist()
+    [5000.0]
+    """
+    _check_shrink(shrink)
+    rules = rules_of(policy, storage, warm_up) if isinstance(policy, str) else policy
+    _check_fits(work, cluster)
+    contents = contents_of(rules.cache, work, cluster, shrink, lazy)
+    recorder = Recorder() if record else None
+    return run(work, cluster, rules, contents, caches_of(rules.cache, work), recorder)
+
+
+def schedule_items(
+    work: StorageWorkload,
+    cluster: StorageCluster,
+    policy: str | Rules = "fifo",
+    storage: str = "silod",
+    *,
+    items: int = 20_000,
+    seed: int = 0,
+    warm_up: bool = False,
+    shrink: str = "random",
+    lazy: bool = True,
+    record: bool = False,
+) -> StorageOutcome:
+    """Return what becomes of the jobs if they read real items through real caches.
+
+    :param work: the jobs.
+    :param cluster: what they share.
+    :param policy: as for `schedule_storage`.
+    :param storage: as for `schedule_storage`.
+    :param items: that each dataset has, at least 1, all of one size.
+    :param seed: of the orders in which jobs read, and of evictions.
+    :param warm_up: as for `schedule_storage`.
+    :param shrink: as for `schedule_storage`.
+    :param lazy: as for `schedule_storage`; what goes then is random.
+    :param record: whether the outcome has a history.
+    :raises ValueError: as for `schedule_storage`, or `shrink` is "read_first" and `lazy` is set.
+
+    The same rules decide as in `schedule_storage`, whose amounts this mode is to check. See the
+    module `items`. Deterministic. Cost: O(items read), some hundred times that of the fluid model.
+
+    >>> import numpy as np
+    >>> from hivecore.traces import StorageTrace
+    >>> trace = StorageTrace(*map(np.array, (["a"], ["x"], [100.0], [300.0], [114.0], [1], [0.0])))
+    >>> cluster = StorageCluster(gpus=1, cache_gb=50.0, bandwidth_mbps=40.0)
+    >>> end = schedule_items(StorageWorkload.of(trace), cluster, items=1000).end
+    >>> bool(abs(end[0] / 5000.0 - 1.0) < 0.01)
+    True
+    """
+    if items < 1:
+        raise ValueError(f"items must be at least 1, not {items}")
+    if lazy and shrink == "read_first":
+        raise ValueError("shrink must be 'random' if lazy is set: the cache does no other")
+    _check_shrink(shrink)
+    rules = rules_of(policy, storage, warm_up) if isinstance(policy, str) else policy
+    _check_fits(work, cluster)
+    contents = items_of(rules.cache, work, cluster, shrink, lazy, items, seed)
+    recorder = Recorder() if record else None
+    return run(work, cluster, rules, contents, caches_of(rules.cache, work), recorder)
+
+
+def _check_shrink(shrink: str) -> None:
+    if shrink not in SHRINKS:
+        raise ValueError(f"shrink must be one of {', '.join(SHRINKS)}, not {shrink!r}")
+
+
+def _check_fits(work: StorageWorkload, cluster: StorageCluster) -> None:
+    largest = int(work.gpus.max(initial=0))
+    if largest > cluster.gpus:
+        raise ValueError(f"a job of {largest} GPUs does not fit on {cluster.gpus} GPUs")
+
+
+def rules_of(policy: str, storage: str, warm_up: bool = False) -> Rules:
+    """Return the rules that two names stand for.
+
+    :param policy: of `GPU_POLICIES`. With "silod" its estimates know of storage, else they do not.
+    :param storage: of `STORAGE_SYSTEMS`. With "silod" remote IO goes to the most urgent jobs, with
+        "max-min" so that all get ahead alike; the other systems leave it to the network, which
+        gives all the same.
+    :param warm_up: whether spare remote IO fills caches.
+    :raises ValueError: an unknown name.
+
+    >>> rules_of("fifo", "alluxio").io_mode
+    'maxmin_io'
+    """
+    if storage not in _CACHES:
+        names = ", ".join(STORAGE_SYSTEMS)
+        raise ValueError(f"storage must be one of {names}, not {storage!r}")
+    aware = storage == "silod"
+    orders: dict[str, Order] = {
+        "fifo": Fifo(),
+        "sjf": Shortest(preemptive=False, aware=aware),
+        "srtf": Shortest(preemptive=True, aware=aware),
+        "las": LeastAttained(),
+        "max-min": MaxMin(aware),
+    }
+    if policy not in orders:
+        raise ValueError(f"policy must be one of {', '.join(GPU_POLICIES)}, not {policy!r}")
+    managed = "maxmin_rate" if policy == "max-min" else "priority"
+    return Rules(orders[policy], _CACHES[storage](), managed if aware else "maxmin_io", warm_up)

@@ -1,0 +1,90 @@
+"""Jobs and cluster as the storage simulator sees them: arrays, sizes in MB, rates in MB/s."""
+
+from dataclasses import dataclass
+from math import inf
+from typing import Self
+
+import numpy as np
+import numpy.typing as npt
+
+from hivecore.traces import StorageTrace
+
+__all__ = ["MB", "Floats", "Indices", "StorageCluster", "StorageWorkload"]
+
+Floats = npt.NDArray[np.float64]
+Indices = npt.NDArray[np.int64]
+
+#: MB per GB.
+MB = 1000.0
+
+
+@dataclass(frozen=True, slots=True)
+class StorageCluster:
+    """What the jobs share.
+
+    :param gpus: at least 1.
+    :param cache_gb: GB of cache on all nodes together, not negative.
+    :param bandwidth_mbps: MB/s that remote storage gives to all jobs together, positive.
+    :raises ValueError: a value out of range.
+    """
+
+    gpus: int
+    cache_gb: float
+    bandwidth_mbps: float
+
+    def __post_init__(self) -> None:
+        if self.gpus < 1:
+            raise ValueError(f"gpus must be at least 1, not {self.gpus}")
+        if not 0 <= self.cache_gb < inf:
+            raise ValueError(f"cache_gb must be finite and not negative, not {self.cache_gb}")
+        if not 0 < self.bandwidth_mbps < inf:
+            raise ValueError(
+                f"bandwidth_mbps must be finite and positive, not {self.bandwidth_mbps}"
+            )
+
+    @property
+    def cache(self) -> float:
+        """The cache in MB."""
+        return self.cache_gb * MB
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class StorageWorkload:
+    """The jobs of a trace in order of submission.
+
+    :param submit: float64[jobs], seconds.
+    :param gpus: int64[jobs].
+    :param rate: float64[jobs], MB/s when the job never waits for data.
+    :param total: float64[jobs], MB that the job reads.
+    :param dataset: int64[jobs], index into `size`.
+    :param size: float64[datasets], MB.
+    :param names: of the datasets.
+    """
+
+    submit: Floats
+    gpus: Indices
+    rate: Floats
+    total: Floats
+    dataset: Indices
+    size: Floats
+    names: tuple[str, ...]
+
+    @classmethod
+    def of(cls, trace: StorageTrace) -> Self:
+        """Return the jobs of a trace.
+
+        :param trace: any trace.
+        """
+        names, first, codes = np.unique(trace.dataset, return_index=True, return_inverse=True)
+        return cls(
+            submit=np.array(trace.submit, dtype=np.float64),
+            gpus=np.array(trace.gpus, dtype=np.int64),
+            rate=np.array(trace.rate_mbps, dtype=np.float64),
+            total=trace.total_gb * MB,
+            dataset=codes.astype(np.int64),
+            size=trace.dataset_gb[first] * MB,
+            names=tuple(names.tolist()),
+        )
+
+    def __len__(self) -> int:
+        return len(self.submit)

@@ -1,0 +1,175 @@
+"""Training jobs that read a dataset again and again: what a scheduler of cache and remote IO sees.
+
+hivecore's own CSV layout for them: `job_id,dataset,dataset_gb,epochs,rate_mbps,gpus,submit`. Where
+a log tells how much a job reads in total, a column `total_gb` takes the place of `epochs`. Sizes
+are in GB of 1000 MB, rates in MB/s, times in seconds. What `save_storage` writes is read back as
+the same trace, bit for bit.
+"""
+
+import csv
+import gzip
+import io
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+
+from hivecore.traces._table import COUNT, NAME, SECONDS, Column, Kind, read_columns, read_text
+from hivecore.traces.errors import TraceFormatError
+
+__all__ = ["StorageTrace", "load_storage", "save_storage"]
+
+_HEADER = ("job_id", "dataset", "dataset_gb", "total_gb", "rate_mbps", "gpus", "submit")
+
+
+def _positive(cells: list[str]) -> Column:
+    values = SECONDS.convert(cells)
+    if not (values > 0).all():
+        raise ValueError
+    return values
+
+
+def _positive_count(cells: list[str]) -> Column:
+    values = COUNT.convert(cells)
+    if not (values > 0).all():
+        raise ValueError
+    return values
+
+
+_POSITIVE = Kind("a finite and positive number", _positive)
+_POSITIVE_COUNT = Kind("a whole number of at least 1", _positive_count)
+_KINDS = {
+    "job_id": NAME,
+    "dataset": NAME,
+    "dataset_gb": _POSITIVE,
+    "rate_mbps": _POSITIVE,
+    "gpus": _POSITIVE_COUNT,
+    "submit": SECONDS,
+}
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class StorageTrace:
+    """Training jobs with their datasets, sorted by submission time.
+
+    :param job_id: str[jobs], as the source calls its jobs.
+    :param dataset: str[jobs], what a job reads; equal names are one dataset.
+    :param dataset_gb: float64[jobs], GB that one epoch reads, positive, equal for equal names.
+    :param total_gb: float64[jobs], GB that the job reads until it ends, positive; the last epoch
+        may be a part of one.
+    :param rate_mbps: float64[jobs], MB/s that the job reads when it never waits for data, on all
+        its GPUs together, positive.
+    :param gpus: int64[jobs], how many the job needs, all at once, positive.
+    :param submit: float64[jobs], seconds, not negative.
+    :raises ValueError: an empty trace, columns of several lengths, a value out of range, a dataset
+        of two sizes, or submission times that fall.
+    """
+
+    job_id: npt.NDArray[np.str_]
+    dataset: npt.NDArray[np.str_]
+    dataset_gb: npt.NDArray[np.float64]
+    total_gb: npt.NDArray[np.float64]
+    rate_mbps: npt.NDArray[np.float64]
+    gpus: npt.NDArray[np.int64]
+    submit: npt.NDArray[np.float64]
+
+    def __post_init__(self) -> None:
+        if not len(self.job_id):
+            raise ValueError("the trace has no job")
+        for name in _HEADER:
+            if np.shape(getattr(self, name)) != (len(self.job_id),):
+                raise ValueError(f"{name} must have one entry for each of {len(self.job_id)} jobs")
+        for name in ("dataset_gb", "total_gb", "rate_mbps", "gpus"):
+            column = getattr(self, name)
+            faulty = ~(np.isfinite(column) & (column > 0))
+            if faulty.any():
+                job = self.job_id[int(faulty.argmax())]
+                raise ValueError(f"{name} must be finite and positive, not as of job {job}")
+        if not (np.isfinite(self.submit).all() and (self.submit >= 0).all()):
+            raise ValueError("submit must be finite and not negative")
+        if (np.diff(self.submit) < 0).any():
+            raise ValueError("submit must rise")
+        _, first, codes = np.unique(self.dataset, return_index=True, return_inverse=True)
+        differs = self.dataset_gb != self.dataset_gb[first][codes]
+        if differs.any():
+            job = int(differs.argmax())
+            raise ValueError(
+                f"dataset {self.dataset[job]} has {self.dataset_gb[job]:g} GB for job "
+                f"{self.job_id[job]}, but {self.dataset_gb[first][codes][job]:g} GB before"
+            )
+
+    @property
+    def jobs(self) -> int:
+        """The number of jobs."""
+        return len(self.job_id)
+
+
+def load_storage(path: str | Path) -> StorageTrace:
+    r"""Return the jobs of one trace file with datasets.
+
+    :param path: a file in the layout of this module, with a column `epochs` (a positive number,
+        1.5 is one and a half) or `total_gb`; one whose name ends in .gz is unpacked.
+    :raises OSError: the file cannot be read.
+    :raises TraceFormatError: a file that does not follow the layout, with its line and field.
+
+    Jobs submitted at the same time stay in the order of their lines. Cost: O(jobs log jobs).
+
+    >>> import tempfile
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     file = Path(folder) / "a.csv"
+    ...     header = "job_id,dataset,dataset_gb,epochs,rate_mbps,gpus,submit"
+    ...     _ = file.write_text(f"{header}\n7,imagenet,143,90,114,1,0")
+    ...     trace = load_storage(file)
+    >>> trace.dataset.tolist(), trace.total_gb.tolist()
+    (['imagenet'], [12870.0])
+    """
+    file = Path(path)
+    header = next(csv.reader(io.StringIO(read_text(file), newline="")), [])
+    work = "total_gb" if "total_gb" in map(str.strip, header) else "epochs"
+    columns = read_columns(file, {**_KINDS, work: _POSITIVE})
+    if work == "epochs":
+        columns["total_gb"] = columns["epochs"] * columns["dataset_gb"]
+    order = np.argsort(columns["submit"], kind="stable")
+    columns = {name: columns[name][order] for name in _HEADER}
+    try:
+        return StorageTrace(
+            job_id=columns["job_id"].astype(np.str_),
+            dataset=columns["dataset"].astype(np.str_),
+            dataset_gb=columns["dataset_gb"],
+            total_gb=columns["total_gb"],
+            rate_mbps=columns["rate_mbps"],
+            gpus=columns["gpus"],
+            submit=columns["submit"],
+        )
+    except ValueError as error:
+        raise TraceFormatError(str(error), file) from error
+
+
+def save_storage(trace: StorageTrace, path: str | Path) -> None:
+    """Write a trace in this module's layout, packed if the name ends in .gz.
+
+    :param trace: any trace.
+    :param path: the file, overwritten if it exists.
+    :raises OSError: the file cannot be written.
+
+    Cost: O(jobs).
+
+    >>> import tempfile
+    >>> from hivecore.traces import generate_storage
+    >>> trace = generate_storage(jobs=9, seed=0)
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     save_storage(trace, Path(folder) / "a.csv")
+    ...     again = load_storage(Path(folder) / "a.csv")
+    >>> bool((again.total_gb == trace.total_gb).all())
+    True
+    """
+    target = Path(path)
+    text = io.StringIO(newline="")
+    # With the line ends of RFC 4180, because "\n" alone would leave "\r" within a name unquoted.
+    writer = csv.writer(text)
+    writer.writerow(_HEADER)
+    writer.writerows(zip(*(getattr(trace, name).tolist() for name in _HEADER), strict=True))
+    data = text.getvalue().encode()
+    # A fixed time stamp keeps equal traces equal files.
+    target.write_bytes(gzip.compress(data, mtime=0) if target.suffix == ".gz" else data)

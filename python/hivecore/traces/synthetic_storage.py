@@ -1,0 +1,132 @@
+"""Generated training jobs with datasets, and datasets for the jobs of a trace that tells none.
+
+The catalogue below is synthetic: sizes and rates are recollections of public datasets and models of
+the time of SiloD's evaluation (EuroSys'23), rounded, not verified against any paper, and no figure
+that comes out of them is to be compared with a published one.
+"""
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+import numpy.typing as npt
+
+from hivecore.traces.storage import StorageTrace
+from hivecore.traces.trace import Trace
+from hivecore.traces.training import TrainingTrace
+
+__all__ = ["generate_storage", "with_datasets"]
+
+_GB: Mapping[str, float] = {
+    "imagenet-1k": 143.0,
+    "open-images": 660.0,
+    "imagenet-22k": 1360.0,
+    "youtube-8m": 1460.0,
+    "text": 20900.0,
+}
+_IMAGES = ("imagenet-1k", "open-images", "imagenet-22k")
+#: By model: MB/s per GPU, share of the jobs, and the datasets that it reads.
+_MODELS: Mapping[str, tuple[float, float, Sequence[str]]] = {
+    "resnet-50": (114.0, 0.4, _IMAGES),
+    "efficientnet-b1": (69.0, 0.3, _IMAGES),
+    "vlad": (10.0, 0.1, ("youtube-8m",)),
+    "bert": (2.0, 0.2, ("text",)),
+}
+_GPUS = (1, 2, 4, 8)
+_SHARE = (0.7, 0.1, 0.15, 0.05)
+_MEDIAN_SECONDS, _LOG_DEVIATION = 6 * 3600.0, 1.0
+_LONGEST = 20.0  # medians
+
+
+def generate_storage(
+    jobs: int, seed: int, gpus: int = 96, load: float = 1.5, shared: float = 0.3
+) -> StorageTrace:
+    """Return random training jobs with datasets, which come one by one, at random.
+
+    :param jobs: how many, at least 1.
+    :param seed: equal seeds give equal traces.
+    :param gpus: of the cluster, at least 1; no job is larger.
+    :param load: positive; GPU time of the jobs, if none ever waited for data / GPU time of the
+        cluster until the last submission. Above 1 jobs queue up.
+    :param shared: 0 to 1, the share of the jobs that read the common copy of their dataset; each
+        of the others has one of its own, as large, that no cache can know to be the same.
+    :raises ValueError: an argument out of range.
+
+    Cost: O(jobs). Source: the module's synthetic catalogue; the times are log-normal, made up.
+
+    >>> trace = generate_storage(jobs=500, seed=0, load=2.0)
+    >>> gpu_seconds = float(trace.gpus @ (1000 * trace.total_gb / trace.rate_mbps))
+    >>> trace.jobs, round(gpu_seconds / (96 * float(trace.submit[-1])), 6)
+    (500, 2.0)
+    """
+    if jobs < 1:
+        raise ValueError(f"jobs must be at least 1, not {jobs}")
+    if gpus < 1:
+        raise ValueError(f"gpus must be at least 1, not {gpus}")
+    if not (np.isfinite(load) and load > 0):
+        raise ValueError(f"load must be finite and positive, not {load}")
+    rng = np.random.default_rng(seed)
+    fitting = sum(size <= gpus for size in _GPUS)
+    share = np.array(_SHARE[:fitting]) / sum(_SHARE[:fitting])
+    size = np.array(_GPUS, dtype=np.int64)[rng.choice(fitting, size=jobs, p=share)]
+    factor = np.exp(_LOG_DEVIATION * rng.standard_normal(jobs))
+    duration = _MEDIAN_SECONDS * np.minimum(factor, _LONGEST)
+    submit = np.cumsum(rng.exponential(1.0, jobs))
+    submit *= float(size @ duration) / (load * gpus * submit[-1])
+    return _assign(np.arange(jobs).astype(np.str_), submit, duration, size, seed, shared)
+
+
+def with_datasets(trace: Trace | TrainingTrace, seed: int, shared: float = 0.3) -> StorageTrace:
+    """Return the jobs of a trace with random datasets and rates.
+
+    :param trace: of any loader, or a `TrainingTrace`; submission, duration and GPUs stay.
+    :param seed: equal seeds give equal traces.
+    :param shared: 0 to 1, the share of the jobs that read the common copy of their dataset.
+    :raises ValueError: an argument out of range, or a job without duration.
+
+    A job reads so much that it would take its duration if it never waited for data. Models and
+    datasets are those of the module's synthetic catalogue. Cost: O(jobs).
+
+    >>> from hivecore.traces import generate
+    >>> found = with_datasets(generate({"x": 8}, jobs=50, seed=0), seed=0, shared=1.0)
+    >>> set(found.dataset.tolist()) <= {
+    ...     "imagenet-1k", "open-images", "imagenet-22k", "youtube-8m", "text"}
+    True
+    """
+    return _assign(trace.job_id, trace.submit, trace.duration, trace.gpus, seed, shared)
+
+
+def _assign(
+    job_id: npt.NDArray[np.str_],
+    submit: npt.NDArray[np.float64],
+    duration: npt.NDArray[np.float64],
+    gpus: npt.NDArray[np.int64],
+    seed: int,
+    shared: float,
+) -> StorageTrace:
+    if not 0 <= shared <= 1:
+        raise ValueError(f"shared must be between 0 and 1, not {shared}")
+    rng = np.random.default_rng((seed, 1))
+    models = list(_MODELS.values())
+    model = rng.choice(len(models), size=len(job_id), p=[share for _, share, _ in models])
+    which = rng.random(len(job_id))
+    own = rng.random(len(job_id)) >= shared
+    per_gpu = np.array([rate for rate, _, _ in models])[model]
+    kinds = [
+        names[int(at * len(names))]
+        for at, (_, _, names) in zip(which.tolist(), (models[code] for code in model), strict=True)
+    ]
+    rate: npt.NDArray[np.float64] = per_gpu * gpus.astype(np.float64)
+    return StorageTrace(
+        job_id=job_id,
+        dataset=np.array(
+            [
+                f"{name} of {job}" if alone else name
+                for name, job, alone in zip(kinds, job_id.tolist(), own.tolist(), strict=True)
+            ]
+        ),
+        dataset_gb=np.array([_GB[name] for name in kinds]),
+        total_gb=rate * duration / 1000.0,
+        rate_mbps=rate,
+        gpus=gpus,
+        submit=submit,
+    )

@@ -1,0 +1,331 @@
+"""Jobs that share storage: promises that hold for every workload, and three independent models.
+
+The fluid model against plain small steps (`storage_by_steps`), against real items in real caches,
+and its two rules of arithmetic against the public functions of `hivecore.caching`.
+"""
+
+import random
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from jobs_on_storage import workload
+from storage_by_steps import Job, by_steps
+
+from hivecore.caching import StorageJobs, allocate_storage, ration_remote_io
+from hivecore.sim.storage import (
+    GPU_POLICIES,
+    STORAGE_SYSTEMS,
+    Rules,
+    StorageCluster,
+    schedule_items,
+    schedule_storage,
+)
+from hivecore.sim.storage.caches import Greedy
+from hivecore.sim.storage.orders import Fifo
+from hivecore.sim.storage.remote_io import IO_MODES, grant, reached
+from hivecore.sim.storage.situation import Situation
+
+SIZES = {"u": 40.0, "v": 100.0, "w": 70.0, "x": 250.0}
+
+
+@st.composite
+def workloads(draw):
+    jobs = draw(
+        st.lists(
+            st.tuples(
+                st.sampled_from(sorted(SIZES)),
+                st.sampled_from([0.3, 1.0, 2.0, 2.5, 4.0]),
+                st.sampled_from([10.0, 25.0, 60.0, 114.0]),
+                st.sampled_from([1, 1, 2, 4]),
+                st.sampled_from([0.0, 0.0, 500.0, 1300.0, 4000.0]),
+            ),
+            min_size=1,
+            max_size=8,
+        )
+    )
+    jobs.sort(key=lambda job: job[-1])
+    return workload(*((name, SIZES[name], n * SIZES[name], *rest) for name, n, *rest in jobs))
+
+
+clusters = st.builds(
+    StorageCluster,
+    gpus=st.sampled_from([4, 6, 8]),
+    cache_gb=st.sampled_from([0.0, 20.0, 90.0, 200.0, 1000.0]),
+    bandwidth_mbps=st.sampled_from([15.0, 60.0, 400.0]),
+)
+options = st.fixed_dictionaries(
+    {
+        "policy": st.sampled_from(GPU_POLICIES),
+        "storage": st.sampled_from(STORAGE_SYSTEMS),
+        "warm_up": st.booleans(),
+        "lazy": st.booleans(),
+        "shrink": st.sampled_from(["random", "read_first"]),
+    }
+)
+
+
+@given(workloads(), clusters, options)
+@settings(max_examples=60)
+def test_nothing_is_read_twice_or_beyond_what_there_is(work, cluster, asked):
+    outcome = schedule_storage(work, cluster, record=True, **asked)
+    history = outcome.history
+    assert outcome.read == pytest.approx(work.total.sum())
+    assert (outcome.start >= work.submit).all()
+    # No job is faster than without waiting.
+    assert (outcome.end - outcome.start >= (1 - 1e-6) * work.total / work.rate).all()
+    assert outcome.busy == pytest.approx(float(work.gpus @ (work.total / work.rate)))
+    assert (history.remote <= cluster.bandwidth_mbps * (1 + 1e-6)).all()
+    assert (history.cached.sum(axis=1) <= cluster.cache_gb * (1 + 1e-6)).all()
+    if asked["storage"] != "coordl":
+        assert (history.cached <= work.size / 1e3 * (1 + 1e-6)).all()
+    assert (history.busy <= cluster.gpus * (1 + 1e-6)).all()
+    assert outcome.remote >= -1e-6
+    if not asked["warm_up"]:
+        assert outcome.remote <= outcome.read * (1 + 1e-6)
+
+
+@given(workloads(), clusters, options)
+@settings(max_examples=25)
+def test_equal_inputs_give_equal_outcomes(work, cluster, asked):
+    first, second = (schedule_storage(work, cluster, **asked) for _ in range(2))
+    assert first.end.tolist() == second.end.tolist()
+    assert first.remote == second.remote
+
+
+@given(
+    st.sampled_from(STORAGE_SYSTEMS),
+    st.floats(1.0, 200.0),
+    st.floats(1.0, 200.0),
+    st.floats(0.0, 120.0),
+    st.floats(0.0, 120.0),
+)
+def test_more_storage_never_makes_a_single_job_slower(storage, slow, fast, small, large):
+    work = workload(("x", 100.0, 350.0, 114.0, 1, 0.0))
+    (slow, fast), (small, large) = sorted([slow, fast]), sorted([small, large])
+    base = schedule_storage(work, StorageCluster(1, small, slow), "fifo", storage).end[0]
+    wider = schedule_storage(work, StorageCluster(1, small, fast), "fifo", storage).end[0]
+    larger = schedule_storage(work, StorageCluster(1, large, slow), "fifo", storage).end[0]
+    assert wider <= base * (1 + 1e-6)
+    # The steps in which the LRU's hit ratio moves depend on the cache.
+    assert larger <= base * (1 + (1e-2 if storage == "alluxio" else 1e-6))
+
+
+@given(
+    st.lists(
+        st.tuples(st.floats(0.1, 500.0), st.sampled_from([0.0, 0.1, 0.5, 0.5, 1.0])),
+        min_size=1,
+        max_size=8,
+    ),
+    st.floats(0.1, 900.0),
+    st.sampled_from(IO_MODES),
+)
+def test_remote_io_is_shared_out_as_the_library_does_it(jobs, bandwidth, mode):
+    full, miss = map(np.array, zip(*jobs, strict=True))
+    size = 100.0
+    found = ration_remote_io(
+        StorageJobs(dataset=np.arange(len(full)), rate=full, effective=size * (1.0 - miss)),
+        np.full(len(full), size),
+        np.full(len(full), size),
+        bandwidth,
+        mode,
+        capacity=200.0,
+    )
+    reference = found.reference if mode == "maxmin_rate" else None
+    shares = grant(full, miss, bandwidth, mode, reference)
+    assert shares == pytest.approx(found.remote_io, rel=1e-6, abs=1e-6)
+    assert reached(full, miss, shares) == pytest.approx(found.rates, rel=1e-6, abs=1e-6)
+
+
+@given(workloads(), clusters)
+def test_equal_shares_are_those_that_the_library_compares_with(work, cluster):
+    everyone = np.arange(len(work))
+    nothing = np.zeros(len(work.size))
+    situation = Situation(
+        0.0, work, cluster, everyone, everyone, work.total, 0 * work.total, *[nothing] * 3
+    )
+    found = allocate_storage(
+        situation.jobs(everyone, work.rate),
+        work.size[situation.live] / 1e3,
+        cluster.cache_gb,
+        cluster.bandwidth_mbps,
+        "max_min",
+        gpu_capacity=cluster.gpus,
+    )
+    assert situation.equal_rates() == pytest.approx(found.reference)
+
+
+def random_jobs(seed):
+    draw = random.Random(seed)
+    sizes = [draw.uniform(400.0, 1500.0) for _ in range(draw.randint(1, 3))]
+    jobs = []
+    for _ in range(draw.randint(1, 5)):
+        dataset = draw.randrange(len(sizes))
+        total = sizes[dataset] * draw.choice([1, 2, 2.5, 3, 4])
+        submit = draw.choice([0.0, 0.0, 13.0, 37.0, 50.5])
+        jobs.append(
+            (dataset, sizes[dataset], total, draw.uniform(20, 100), draw.choice([1, 1, 2]), submit)
+        )
+    return sorted(jobs, key=lambda job: job[-1]), draw
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_the_fluid_model_is_what_small_steps_come_to(seed):
+    jobs, draw = random_jobs(seed)
+    gpus, bandwidth = draw.choice([2, 3, 6]), draw.choice([15.0, 40.0, 90.0])
+    cache = draw.choice([0.0, 300.0, 800.0, 1700.0, 5000.0])
+    mode = draw.choice(["priority", "maxmin_io", "proportional"])
+    shrink, warm_up, lazy = draw.choice(["random", "read_first"]), *draw.choices([True, False], k=2)
+    found = by_steps(
+        [Job(*job) for job in jobs],
+        gpus,
+        cache,
+        bandwidth,
+        0.02,
+        mode,
+        shrink == "read_first",
+        warm_up,
+        lazy,
+    )
+    work = workload(*((str(name), d / 1e3, total / 1e3, *rest) for name, d, total, *rest in jobs))
+    outcome = schedule_storage(
+        work,
+        StorageCluster(gpus, cache / 1e3, bandwidth),
+        Rules(Fifo(), Greedy(hysteresis=0.0), mode, warm_up),
+        shrink=shrink,
+        lazy=lazy,
+    )
+    assert outcome.end == pytest.approx(found, rel=4e-3)
+
+
+SCENARIOS = {
+    "one job, cold": ((("x", 100.0, 300.0, 114.0, 1, 0.0),), (1, 50.0, 40.0), "fifo silod", {}),
+    "two jobs on a dataset, not aligned": (
+        (("x", 100.0, 400.0, 60.0, 1, 0.0), ("x", 100.0, 400.0, 90.0, 1, 700.0)),
+        (2, 60.0, 50.0),
+        "fifo silod",
+        {},
+    ),
+    "three jobs on a dataset that fits": (
+        (
+            ("x", 100.0, 400.0, 60.0, 1, 0.0),
+            ("x", 100.0, 300.0, 90.0, 1, 700.0),
+            ("x", 100.0, 250.0, 120.0, 1, 1300.0),
+        ),
+        (3, 100.0, 70.0),
+        "fifo silod",
+        {},
+    ),
+    "a lazy shrink on a shared dataset": (
+        (
+            ("x", 100.0, 500.0, 60.0, 1, 0.0),
+            ("x", 100.0, 500.0, 50.0, 1, 900.0),
+            ("y", 80.0, 300.0, 140.0, 1, 3000.0),
+        ),
+        (3, 70.0, 60.0),
+        "fifo silod",
+        {},
+    ),
+    "a shrink at once, what was read first": (
+        (("x", 100.0, 500.0, 60.0, 1, 0.0), ("y", 80.0, 300.0, 120.0, 1, 3000.0)),
+        (2, 70.0, 50.0),
+        "fifo silod",
+        {"lazy": False, "shrink": "read_first"},
+    ),
+    "a warm-up while jobs wait and read": (
+        (
+            ("x", 100.0, 300.0, 60.0, 1, 0.0),
+            ("y", 80.0, 240.0, 120.0, 1, 100.0),
+            ("x", 100.0, 250.0, 50.0, 1, 100.0),
+        ),
+        (2, 150.0, 110.0),
+        "fifo silod",
+        {"warm_up": True},
+    ),
+    "jobs that are stopped and go on": (
+        (
+            ("x", 100.0, 500.0, 60.0, 1, 0.0),
+            ("y", 80.0, 160.0, 100.0, 1, 1000.0),
+            ("x", 100.0, 150.0, 80.0, 1, 1500.0),
+            ("z", 50.0, 200.0, 70.0, 1, 2500.0),
+        ),
+        (2, 90.0, 60.0),
+        "srtf silod",
+        {},
+    ),
+    "jobs that take turns": (
+        (
+            ("x", 100.0, 300.0, 60.0, 1, 0.0),
+            ("y", 80.0, 160.0, 100.0, 1, 1000.0),
+            ("x", 100.0, 150.0, 80.0, 1, 1500.0),
+        ),
+        (2, 90.0, 60.0),
+        "max-min silod",
+        {},
+    ),
+    "a cache per job": (
+        (
+            ("x", 100.0, 300.0, 60.0, 1, 0.0),
+            ("y", 80.0, 160.0, 100.0, 2, 1000.0),
+            ("x", 100.0, 150.0, 80.0, 1, 1500.0),
+        ),
+        (4, 90.0, 60.0),
+        "fifo coordl",
+        {},
+    ),
+    "whole datasets": (
+        (
+            ("x", 100.0, 300.0, 60.0, 1, 0.0),
+            ("y", 80.0, 160.0, 100.0, 1, 1000.0),
+            ("x", 100.0, 150.0, 80.0, 1, 1500.0),
+        ),
+        (2, 90.0, 60.0),
+        "fifo quiver",
+        {},
+    ),
+    "LRU, one job that is bound by its GPUs at times": (
+        (("x", 100.0, 400.0, 114.0, 1, 0.0),),
+        (1, 90.0, 40.0),
+        "fifo alluxio",
+        {},
+    ),
+    "LRU, three datasets": (
+        (
+            ("x", 100.0, 400.0, 60.0, 1, 0.0),
+            ("y", 80.0, 320.0, 90.0, 1, 500.0),
+            ("z", 150.0, 320.0, 40.0, 1, 900.0),
+        ),
+        (3, 150.0, 60.0),
+        "fifo alluxio",
+        {},
+    ),
+    "LRU, a shared dataset": (
+        (("x", 100.0, 400.0, 60.0, 1, 0.0), ("x", 100.0, 320.0, 90.0, 1, 500.0)),
+        (2, 60.0, 60.0),
+        "fifo alluxio",
+        {},
+    ),
+    "LRU, what jobs that have ended leave behind": (
+        (
+            ("x", 100.0, 300.0, 60.0, 1, 0.0),
+            ("x", 100.0, 300.0, 90.0, 1, 500.0),
+            ("y", 50.0, 150.0, 50.0, 1, 600.0),
+        ),
+        (1, 120.0, 60.0),
+        "fifo alluxio",
+        {},
+    ),
+}
+
+
+@pytest.mark.parametrize("name", SCENARIOS)
+def test_amounts_tell_within_one_percent_what_real_items_do(name):
+    rows, shared, rules, asked = SCENARIOS[name]
+    work, cluster = workload(*rows), StorageCluster(*shared)
+    policy, storage = rules.split()
+    items = 5_000 if storage == "alluxio" else 20_000
+    fluid = schedule_storage(work, cluster, policy, storage, **asked)
+    real = schedule_items(work, cluster, policy, storage, items=items, **asked)
+    assert fluid.end - work.submit == pytest.approx(real.end - work.submit, rel=1e-2)
+    assert fluid.remote == pytest.approx(real.remote, rel=1.2e-2)

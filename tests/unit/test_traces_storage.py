@@ -1,0 +1,107 @@
+import numpy as np
+import pytest
+
+from hivecore.traces import (
+    StorageTrace,
+    TraceFormatError,
+    generate,
+    generate_storage,
+    generate_training,
+    load_storage,
+    save_storage,
+    with_datasets,
+)
+
+HEADER = "job_id,dataset,dataset_gb,epochs,rate_mbps,gpus,submit"
+
+
+@pytest.fixture
+def trace(tmp_path):
+    def write(*rows, header=HEADER):
+        path = tmp_path / "jobs.csv"
+        path.write_text("\n".join([header, *rows]))
+        return path
+
+    return write
+
+
+def test_jobs_are_sorted_by_submission_and_epochs_become_gb(trace):
+    found = load_storage(trace("a,x,100,2.5,114,1,60", "b,y,20,1,8,4,0"))
+    assert found.job_id.tolist() == ["b", "a"]
+    assert found.total_gb.tolist() == [20.0, 250.0]
+
+
+def test_a_column_total_gb_takes_the_place_of_epochs(trace):
+    path = trace("a,x,100,30,114,1,0", header=HEADER.replace("epochs", "total_gb"))
+    assert load_storage(path).total_gb.tolist() == [30.0]
+
+
+@pytest.mark.parametrize(
+    ("row", "says"),
+    [
+        (
+            "b,y,0,1,8,4,0",
+            "jobs.csv:3: field 'dataset_gb': '0' is not a finite and positive number",
+        ),
+        ("b,y,20,-1,8,4,0", "jobs.csv:3: field 'epochs': '-1' is not a finite and positive"),
+        ("b,y,20,1,nan,4,0", "jobs.csv:3: field 'rate_mbps': 'nan' is not"),
+        ("b,y,20,1,8,0,0", "jobs.csv:3: field 'gpus': '0' is not a whole number of at least 1"),
+        ("b,y,20,1,8,1.5,0", "field 'gpus': '1.5' is not a whole number"),
+        ("b,y,20,1,8,1,-1", "field 'submit': '-1' is not a finite number that is not negative"),
+        ("b,,20,1,8,1,0", "field 'dataset': '' is not a name"),
+        ("b,y,20,1,8,1", "jobs.csv:3: 6 fields, the header has 7"),
+        ("b,x,20,1,8,1,0", "dataset x has 20 GB for job b, but 100 GB before"),
+    ],
+)
+def test_a_faulty_line_is_named(row, says, trace):
+    with pytest.raises(TraceFormatError, match=says):
+        load_storage(trace("a,x,100,2,114,1,0", row))
+
+
+def test_a_missing_column_is_named(trace):
+    with pytest.raises(TraceFormatError, match=r"jobs\.csv:1: no column 'rate_mbps'"):
+        load_storage(trace("a,x,100,2,1,0", header=HEADER.replace("rate_mbps,", "")))
+
+
+@pytest.mark.parametrize("name", ["a.csv", "a.csv.gz"])
+def test_what_is_saved_is_read_back_bit_for_bit(name, tmp_path):
+    trace = generate_storage(jobs=50, seed=3)
+    save_storage(trace, tmp_path / name)
+    again = load_storage(tmp_path / name)
+    for column in StorageTrace.__slots__:
+        assert getattr(again, column).tolist() == getattr(trace, column).tolist()
+
+
+def test_the_same_seed_gives_the_same_jobs_and_another_one_others():
+    one, same, other = (generate_storage(jobs=40, seed=seed) for seed in (1, 1, 2))
+    assert one.total_gb.tolist() == same.total_gb.tolist() != other.total_gb.tolist()
+
+
+def test_who_shares_is_asked_for():
+    alone, shared = (generate_storage(jobs=200, seed=0, shared=share) for share in (0.0, 1.0))
+    assert len(set(alone.dataset.tolist())) == 200
+    assert len(set(shared.dataset.tolist())) <= 5
+
+
+@pytest.mark.parametrize(
+    "trace", [generate({"x": 8}, jobs=30, seed=0), generate_training(jobs=30, seed=0)]
+)
+def test_jobs_of_other_traces_keep_times_and_gpus(trace):
+    found = with_datasets(trace, seed=0)
+    assert found.submit.tolist() == trace.submit.tolist()
+    assert found.gpus.tolist() == trace.gpus.tolist()
+    assert 1e3 * found.total_gb / found.rate_mbps == pytest.approx(trace.duration)
+
+
+@pytest.mark.parametrize(
+    ("change", "says"),
+    [
+        ({"jobs": 0}, "jobs must be at least 1, not 0"),
+        ({"gpus": 0}, "gpus must be at least 1, not 0"),
+        ({"load": np.nan}, "load must be finite and positive"),
+        ({"shared": 1.5}, "shared must be between 0 and 1, not 1.5"),
+    ],
+)
+def test_wrong_arguments_of_the_generator_are_named(change, says):
+    with pytest.raises(ValueError, match=says):
+        generate_storage(**{"jobs": 9, "seed": 0, **change})
