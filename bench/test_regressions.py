@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 from bench_cells import FANOUTS, half_occupied, shared_cluster
 
+from hivecore.caching import StorageJobs, UniformCache, allocate_storage, simulate
 from hivecore.cells import BuddyAllocator, VirtualClusters
 from hivecore.sim import Workload
 from hivecore.sim.engine import run
@@ -72,3 +73,27 @@ def test_replaying_a_trace(benchmark):
     work = Workload.of(generate(nodes, jobs=2000, seed=0), nodes)
     outcome = benchmark(lambda: run(work, Cells(work), np.array([])))
     assert np.isfinite(outcome.start).all()
+
+
+def test_an_epoch_through_a_uniform_cache(benchmark):
+    items = 200_000
+    cache = UniformCache(items // 4)
+    cache.add_dataset("images", items, 1, quota=items // 4)
+    cache.attach("job", "images")
+    order = np.random.default_rng(0).permutation(items)
+    cache.access("images", order, "job")
+    assert benchmark(cache.access, "images", order, "job") == items // 4
+
+
+def test_a_trace_through_a_lru_cache(benchmark):
+    trace = np.random.default_rng(0).integers(0, 100_000, 400_000)
+    assert 90_000 < benchmark(simulate, "lru", trace, 25_000) < 110_000
+
+
+@pytest.mark.parametrize("objective", ["greedy", "max_min"])
+def test_shares_of_cache_and_remote_io(benchmark, objective):
+    random = np.random.default_rng(0)
+    jobs = StorageJobs(dataset=np.arange(10_000), rate=random.uniform(10, 100, 10_000))
+    sizes = random.uniform(100, 1000, 10_000)
+    shares = benchmark(allocate_storage, jobs, sizes, sizes.sum() / 2, 1e5, objective)
+    assert shares.verify()

@@ -53,13 +53,19 @@ cdef int64_t as_int64_slowly(object value, str name) except? -1:
 
 cdef cnp.ndarray as_int64_array(object values, str name, int64_t shift):
     """A private int64 copy of a one-dimensional array of integers, each plus `shift`."""
-    array = np.asarray(values)
+    try:
+        array = np.asarray(values)
+    except ValueError:
+        raise ValueError(f"{name} must be an array of integers") from None
     if array.ndim != 1:
         raise ValueError(f"{name} must have one dimension, not {array.ndim}")
     if array.size == 0:
         return np.empty(0, dtype=np.int64)
     if array.dtype.kind not in "iu":
         raise TypeError(f"{name} must hold integers, not {array.dtype}")
+    if array.dtype == np.uint64 and array.max() > 0x7FFFFFFFFFFFFFFF:
+        position = int(array.argmax())
+        raise ValueError(f"{name}[{position}]={array[position]}: too large")
     return np.add(array, shift, dtype=np.int64, casting="unsafe")
 
 

@@ -94,6 +94,8 @@ CALLS = [
     (cache, lambda c: 9 in c, ValueError, "block=9"),
     (cache, lambda c: c.access_many([1, 8]), ValueError, r"blocks\[1\]=8"),
     (cache, lambda c: c.access_many([[1]]), ValueError, "one dimension"),
+    (cache, lambda c: c.access_many([[1], [1, 2]]), ValueError, "blocks must be an array of int"),
+    (cache, lambda c: c.answer([1], [[True], [1, 2]]), ValueError, "granted must be an array of b"),
     (cache, lambda c: c.access_many([0.5]), TypeError, "blocks must hold integers"),
     (cache, lambda c: c.access_many([True]), TypeError, "blocks must hold integers, not bool"),
     (cache, lambda c: c.access_many([NAN]), TypeError, "blocks must hold integers"),
@@ -168,6 +170,30 @@ def test_a_block_that_was_proposed_must_be_answered_before_it_is_dropped():
         thing.discard(0)
     thing.answer([0], [False])
     thing.discard(0)
+
+
+def test_a_lease_of_a_block_that_was_pinned_meanwhile_goes_back():
+    thing = ReplicaAwareCache(2, 4, arbitrated=True)
+    thing.access_many([0, 1])
+    assert thing.propose(1).tolist() == [0]
+    thing.pin(0)
+    thing.answer([0], [True])
+    assert thing.leased == 0 and thing.victim() == -1
+    thing.check()
+    assert thing.heartbeat()[2].tolist() == [0]
+
+
+def test_a_lease_that_was_to_be_given_back_is_not_forgotten_with_the_block():
+    thing = ReplicaAwareCache(2, 4, arbitrated=True)
+    thing.access_many([0, 1])
+    thing.heartbeat()
+    thing.answer(thing.propose(1), [True])
+    thing.access(0)
+    thing.discard(0)
+    thing.access(0)
+    assert thing.propose(2).tolist() == [1]
+    added, removed, released, _ = thing.heartbeat()
+    assert [*added, *removed] == [] and released.tolist() == [0]
 
 
 def test_a_naive_cache_needs_no_leases():
@@ -263,6 +289,42 @@ def test_ids_may_be_added():
     master.join(1, [0, 999])
     assert master.holders(999).tolist() == [1]
     master.check()
+
+
+@pytest.mark.parametrize("make", [cache, directory])
+def test_ids_never_become_fewer_while_their_number_is_read(make):
+    growing = make()
+
+    class Number:
+        def __index__(self):
+            growing.grow(100_000)
+            return 9
+
+    with pytest.raises(ValueError, match="blocks=9: allowed are 100000 to"):
+        growing.grow(Number())
+    assert growing.blocks == 100_000
+    growing.check()
+
+
+def test_changes_beyond_64_bits_do_not_wrap_around():
+    made = cache()
+    for changes in ([2**64 - 1], np.array([2**64 - 1], np.uint64)):
+        with pytest.raises(ValueError, match=rf"changes\[0\]={2**64 - 1}: too large"):
+            made.apply([4], changes)
+    made.apply([4], np.array([3], np.uint64))
+    assert made.count(4) == 3
+
+
+def test_a_weight_is_checked_as_the_float_that_it_becomes():
+    class Small(float):
+        def __le__(self, other):
+            return True
+
+        __ge__ = __le__
+
+    for value in (Small("nan"), Small("inf")):
+        with pytest.raises(ValueError, match="alpha="):
+            ReplicaAwareCache(3, 8, alpha=value)
 
 
 def test_late_and_repeated_reports_are_ignored_and_lost_ones_noticed():
@@ -371,6 +433,14 @@ def test_a_job_without_rate_waits_for_ever_once_its_burst_is_gone():
     assert bucket.take(job, 1, now=2**62) == 2**63 - 1
 
 
+def test_a_bucket_that_fills_only_after_the_last_time_is_never_full():
+    limiter = RemoteIOLimiter(1, 8_000_000_000)
+    job = limiter.add_job(1, 8_000_000_000, now=0)
+    assert limiter.take(job, 8_000_000_000, now=2**62) == 0
+    assert limiter.take(job, 1, now=2**62) == 10**9
+    limiter.check()
+
+
 def test_a_smaller_burst_gives_its_tokens_away_and_a_larger_one_takes_room():
     bucket = RemoteIOLimiter(0, 100)
     job = bucket.add_job(0, 60, now=0)
@@ -407,10 +477,21 @@ def test_a_smaller_burst_gives_its_tokens_away_and_a_larger_one_takes_room():
         (lambda: place_near_data([11], [1], 1, 10), ValueError, r"cached\[0\]=11"),
         (lambda: place_near_data([1], [1], 1, INF), ValueError, "dataset=inf"),
         (lambda: place_near_data([1], [1], 1, 10, replicas=0), ValueError, "replicas=0"),
-        (lambda: Bandwidths(0, 1, 1), ValueError, "local=0.0: must be above 0"),
+        (lambda: Bandwidths(0, 1, 1), ValueError, "local=0.0: must be from 1e-15"),
         (lambda: Bandwidths(1, [1, 2], 1), TypeError, "peer must be a float"),
         (lambda: Bandwidths(1, 1, NAN), ValueError, "remote=nan"),
         (lambda: epoch_cost(1, -2, 3), ValueError, "peer=-2"),
+        (lambda: epoch_cost(1, 2, 3, 4), TypeError, "bandwidths must be Bandwidths, not int"),
+        (lambda: epoch_cost([1, 2], [1, 2, 3], 1), ValueError, r"\(2,\), \(3,\), \(\) do not"),
+        (lambda: peer_cache_model([[1], [2]], [5, 6, 7]), ValueError, r"\(2,\), \(3,\) do not"),
+        (
+            lambda: copy_replicas(1, 1, 1, None),
+            TypeError,
+            "bandwidths must be Bandwidths, not None",
+        ),
+        (lambda: copy_replicas([1, 1], 1, [1] * 3, Bandwidths(1, 1, 1)), ValueError, "broadcast"),
+        (lambda: wait_for_locality([1, 2], [1, 2, 3]), ValueError, "do not broadcast"),
+        (lambda: place_near_data([1], [1], 1, 1e16), ValueError, r"from 1e-09 to 1e\+15"),
         (lambda: copy_replicas(1, 1.5, 1, Bandwidths(1, 1, 1)), ValueError, "share=1.5"),
         (lambda: wait_for_locality(1, True), TypeError, "wait must hold numbers"),
         (lambda: wait_for_locality(1, 1, locality_wait=-1), ValueError, "locality_wait=-1"),

@@ -198,10 +198,13 @@ BAD_COLUMNS = [
     ({"gpus": 1}, ValueError, r"gpus must have shape \(4,\), not \(\)"),
     ({"running": [1, 1, 1, 1]}, TypeError, r"running must hold booleans, not int64"),
     ({"running": [True]}, ValueError, r"running must have shape \(4,\)"),
+    ({"running": [[True], [True, False]]}, ValueError, r"running must be an array of booleans"),
     ({"effective": [NAN] * 4}, ValueError, r"effective\[0\]=nan"),
     ({"elapsed": [-1] * 4}, ValueError, r"elapsed\[0\]=-1"),
     ({"names": ["a"]}, ValueError, r"names must be 4, one per job, not 1"),
     ({"names": "abcd"}, TypeError, r"names must be a sequence, not str"),
+    ({"names": ["a", "b", "c", "b"]}, ValueError, r"names\[3\]='b': names must differ"),
+    ({"names": ["a", "b", [], "d"]}, TypeError, r"names\[2\]=\[\]: must be hashable"),
     ({"dataset": 0}, TypeError, r"dataset must be a sequence, not int"),
     ({"dataset": "abcd"}, TypeError, r"dataset must be a sequence, not str"),
     ({"dataset": [0, 1, 2]}, ValueError, r"dataset must be 4 long like rate, not 3"),
@@ -286,6 +289,14 @@ def test_bad_options_are_refused(options, error, says):
         allocate(**options)
 
 
+def test_words_and_flags_may_be_of_a_type_derived_from_them():
+    plain = allocate("throughput", exact=True)
+    found = allocate(np.str_("throughput"), np.str_("throughput"), exact=np.bool_(True))
+    assert found.certificate.method == plain.certificate.method == "exact"
+    assert type(found.objective) is type(found.io_mode) is str
+    assert ration_remote_io(JOBS, SIZES, [0.0] * 3, 1.0, np.str_("priority")).verify()
+
+
 def test_missing_columns_are_named():
     bare = StorageJobs([0], [1.0])
     for objective in ("sjf", "finish_time"):
@@ -325,6 +336,21 @@ def test_extreme_numbers_stay_finite():
                         assert np.isfinite(array).all() and (array >= 0).all()
 
 
+def test_less_than_1e_15_counts_as_nothing():
+    jobs = StorageJobs([0, 0], [5e-324, 2.0], remaining=[1e-16, -0.0], gpus=[1e-15, 9e-16])
+    assert jobs.rate.tolist() == [0.0, 2.0]
+    assert np.signbit(jobs.remaining).tolist() == [False, False] and not jobs.remaining.any()
+    assert jobs.gpus.tolist() == [1e-15, 0.0]
+    # With subnormal numbers Newton's steps stood nearly still.
+    jobs = StorageJobs(
+        [0] * 5, [2.7e-9, 2.4e-6, 1e15, 1.0, 1e-9], weight=[1e-6, 1e6, 1.6, 1.0, 1e-6],
+        running=[False, True, False, True, True], gpus=[0.0, 0.0, 1.4e-51, 1e-9, 17.5],
+    )  # fmt: skip
+    found = allocate_storage(jobs, [1.0], 1.0, 2e14, "max_min", gpu_capacity=5e-324)
+    assert found.rates.tolist() == [0.0, 2.4e-6, 0.0, 0.0, 0.0]
+    assert found.verify()
+
+
 def test_the_binding_itself_crashes_on_nothing():
     column, ids, flags = np.ones(2), np.zeros(2, np.int64), np.ones(2, bool)
     good = [ids, column, column, flags, *[column] * 5, np.ones(1), np.ones(1), 1.0, 1.0, 1.0]
@@ -359,6 +385,25 @@ def test_ties_break_by_the_lowest_id():
     assert found.remote_io.tolist() == [10.0, 5.0, 0.0]
 
 
+def test_of_whole_datasets_too_the_lowest_id_comes_first():
+    jobs = StorageJobs([0, 1, 2], [100.0, 50.0, 100.0])
+    part = allocate_storage(jobs, [100.0, 60.0, 100.0], 70.0, 10.0, "throughput")
+    assert part.certificate.method == "whole"
+    assert part.cache.tolist() == [10.0, 60.0, 0.0]
+    # A larger total that does not fit is none.
+    jobs = StorageJobs([0, 1, 2, 3], [100.0, 100.0, 10.0, 500.0])
+    largest = allocate_storage(jobs, [60.0, 60.0, 5.0, 1000.0], 60.0, 1.0, "throughput")
+    assert largest.certificate.method == "largest"
+    assert largest.cache.tolist() == [60.0, 0.0, 0.0, 0.0]
+
+
+@pytest.mark.parametrize("io_mode", ["maxmin_io", "maxmin_rate"])
+def test_bandwidth_that_just_suffices_has_no_level(io_mode):
+    found = allocate_storage(StorageJobs([0, 0], [10.0, 20.0]), [1.0], 0.0, 30.0, io_mode=io_mode)
+    assert found.certificate.io_level == INF
+    assert found.remote_io.tolist() == [10.0, 20.0]
+
+
 def test_weights_count_in_efficiency_and_fairness():
     jobs = StorageJobs([0, 1], [50.0, 50.0], weight=[1.0, 3.0])
     assert allocate_storage(jobs, [100.0, 100.0], 50.0, 10.0).cache.tolist() == [0.0, 50.0]
@@ -373,6 +418,30 @@ def test_fifo_runs_jobs_up_to_the_first_whose_gpus_are_taken_and_sjf_passes_over
     assert sjf.certificate.order.tolist() == [2, 0, 1]
     assert sjf.running.tolist() == [True, True, True, False]
     assert fifo.verify() and sjf.verify()
+
+
+@pytest.mark.parametrize("objective", ["fifo", "sjf"])
+def test_parts_of_gpus_that_fill_the_cluster_fit(objective):
+    jobs = StorageJobs([0, 0, 0], [1.0] * 3, gpus=[0.9, 0.1, 1e-6], remaining=[1.0, 2.0, 3.0])
+    found = allocate_storage(jobs, [1.0], 0.0, 1.0, objective, gpu_capacity=1.0)
+    assert found.running.tolist() == [True, True, False]
+    assert found.verify()
+
+
+@pytest.mark.parametrize("objective", ["fifo", "sjf"])
+def test_jobs_without_gpus_run_where_there_are_none(objective):
+    jobs = StorageJobs([0, 0, 0], [1.0] * 3, gpus=[0, 0, 1], remaining=[1.0] * 3)
+    found = allocate_storage(jobs, [1.0], 0.0, 3.0, objective, gpu_capacity=0)
+    assert found.running.tolist() == [True, True, False]
+
+
+def test_a_job_that_has_all_read_has_no_finish_time_while_another_cache_fills_up():
+    jobs = StorageJobs(
+        [0, 0, 1], [10.0] * 3, remaining=[0.0, 5.0, 5.0], effective=[50.0, 50.0, 1.0]
+    )
+    found = allocate_storage(jobs, [50.0, 50.0], 100.0, 4.9, "finish_time")
+    assert found.rates.tolist() == [0.0, 10.0, pytest.approx(5.0)]
+    assert found.verify()
 
 
 def test_max_min_with_gpu_time_and_remote_io_in_either_order():
@@ -462,6 +531,41 @@ def test_contents_without_use_stay_while_there_is_room(objective):
     )
     # Given up first: what is idle longest.
     assert found.by_dataset() == {"used": 50.0, "old": 0.0, "recent": 20.0, "queued": 50.0}
+    assert found.verify()
+
+
+def test_contents_without_use_never_exceed_what_is_left():
+    # Beside a large dataset the small one is lost in sums.
+    found = allocate_storage(
+        StorageJobs([], []), [1e15, 1.0], 2433.914662500527, 0.0,
+        current=[275532447213387.44, 0.8583031582867359], last_use=[0.0, 1.0],
+    )  # fmt: skip
+    assert found.cache[1] == 0.8583031582867359
+    assert found.cache.sum() == pytest.approx(2433.914662500527, rel=1e-15)
+    assert found.verify()
+
+
+def test_all_but_a_rounding_error_of_a_dataset_is_all_of_it_in_the_bound():
+    sizes = [71.68953510489958, 6.657784810558754, 0.5450857159854983]
+    jobs = StorageJobs([0, 2, 1], [6.0, 1389.0, 587.0])
+    for exact in (False, True):
+        # Less than the sizes, by the order in which they are added.
+        found = allocate_storage(jobs, sizes, 78.89240563144382, 0.0, "throughput", exact=exact)
+        assert found.throughput == found.bound == 1982.0
+        assert found.gap == 0.0 and found.verify()
+
+
+def test_near_its_pole_a_finish_time_takes_no_more_than_the_bandwidth():
+    jobs = StorageJobs(
+        [2, 0, 2],
+        [2422.2069734199504, 21442.77096359077, 0.07161141621335798],
+        remaining=[171069.96167501304, 0.003590471163032165, 2.823621992892862],
+        elapsed=[244899.63298471327, 497519.3252430661, 0.19597692548230528],
+        elapsed_alone=[17013.10751731586, 0.004810846397085657, 0.07742760451625111],
+    )
+    sizes = [0.4533121438848377, 7.2405850501612194, 12.96393325722238]
+    found = allocate_storage(jobs, sizes, 0.0, 5042.014324747742, "finish_time")
+    assert found.remote_io.sum() <= 5042.014324747742 * (1 + 1e-14)
     assert found.verify()
 
 
@@ -557,6 +661,46 @@ def test_a_changed_certificate_is_found_out(objective, options, change):
     changed = replace(found, certificate=replace(found.certificate, **change))
     with pytest.raises(CertificateError):
         changed.verify()
+
+
+@pytest.mark.parametrize("objective", ["greedy", "throughput", "max_min", "finish_time", "fifo"])
+def test_a_job_without_rate_runs_all_the_same(objective):
+    found = allocate(objective, jobs=JOBS.replace(rate=[100.0, 50.0, 0.0, 20.0]))
+    running = np.array([True, True, False, True])
+    for order in (found.certificate.order, np.array([0, 1, 3])):
+        proof = replace(found.certificate, order=order)
+        with pytest.raises(CertificateError):
+            replace(found, running=running, certificate=proof).verify()
+
+
+@pytest.mark.parametrize(
+    ("jobs", "sizes", "cache", "bandwidth", "options"),
+    [
+        # The multiplier times the size is the rate but for rounding, which is 0.1 MB/s here.
+        (
+            StorageJobs([1, 2, 0], [1e15, 294033.9786613151, 2112313373.9421928]),
+            [0.0004379988456492524, 444409.1168931413, 0.0003438292647200043], 0.0, 0.0,
+            {"objective": "throughput"},
+        ),
+        # So is io_level times the share of misses 1.
+        (
+            StorageJobs([0], [1e15], effective=[463850244410.4218]),
+            [45463395340853.28], 5e13, 0.00724210905539846, {},
+        ),
+        # What rounding leaves of the capacity goes to a dataset that is smaller than that.
+        (
+            StorageJobs(
+                [3, 3, 0, 1, 0],
+                [6.813529846707215, 2.3126636977837944, 9.462913086955894, 8.03, 13.01],
+                weight=[414.41553084246584, 42.05681763576293, 887.5593741727514, 1e-6, 1e-6],
+            ),
+            [63.89541648800054, 1e-9, 1e-9, 4.3684022574359735], 65.75671626357004, 5.5,
+            {"current": [0.0, 1e-9, 1e-9, 2.041314292470706]},
+        ),
+    ],
+)  # fmt: skip
+def test_rounding_is_no_fault(jobs, sizes, cache, bandwidth, options):
+    assert allocate_storage(jobs, sizes, cache, bandwidth, **options).verify()
 
 
 @pytest.mark.parametrize("factor", [0.99, 1.01])

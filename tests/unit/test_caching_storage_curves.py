@@ -110,3 +110,10 @@ def test_a_changed_answer_is_found_out(change):
     found = allocate_by_curves([100.0, 60.0], CURVES, 40.0)
     with pytest.raises(CertificateError):
         replace(found, **change).verify()
+
+
+def test_a_large_partition_takes_nothing_from_the_small_ones_before_it():
+    curves = [HitRatioCurve.uniform(0.3), HitRatioCurve.uniform(1e15)]
+    found = allocate_by_curves([1.0, 1.0], curves, 2433.9)
+    assert found.cache.tolist() == [0.3, 2433.9 - 0.3]
+    assert found.verify()

@@ -15,8 +15,9 @@ Bool = npt.NDArray[np.bool_]
 _Array = TypeVar("_Array", bound=npt.NDArray[Any])
 
 BYTE = 1e-9  # in GB: no dataset is smaller
-TINY = 5e-324  # the least float above 0
+_TINY = 5e-324  # the least float above 0
 LARGEST = 1e15  # in MB/s or GB: sums and quotients of what is allowed stay finite
+LEAST = 1e-15  # what is less counts as 0: products and quotients never underflow
 
 
 def as_amounts(value: Any, name: str, *, positive: bool = False, infinite: bool = False) -> Float64:
@@ -31,7 +32,7 @@ def as_amounts(value: Any, name: str, *, positive: bool = False, infinite: bool 
         raise TypeError(f"{name} must hold numbers, not {array.dtype}")
     with np.errstate(over="ignore"):
         numbers = array.astype(np.float64, copy=False)
-    least = TINY if positive else 0.0
+    least = _TINY if positive else 0.0
     most = np.inf if infinite else np.finfo(np.float64).max
     if not (numbers.min() >= least and numbers.max() <= most):
         sign = "above 0" if positive else "not negative"
@@ -50,18 +51,23 @@ def refuse(numbers: Any, bad: Any, name: str, allowed: str) -> None:
 def as_column(
     value: Any, name: str, length: int, low: float = 0.0, high: float = LARGEST
 ) -> Float64:
-    """A read-only copy of `length` numbers from low to high."""
+    """A read-only copy of `length` numbers from low to high; less than LEAST counts as 0."""
     numbers = as_amounts(value, name)
     if numbers.shape != (length,):
         raise ValueError(f"{name} must have shape ({length},), not {numbers.shape}")
     if length and not (numbers.min() >= low and numbers.max() <= high):
         refuse(numbers, (numbers < low) | (numbers > high), name, f"from {low:g} to {high:g}")
-    return frozen(np.array(numbers, dtype=np.float64))
+    column = np.array(numbers, dtype=np.float64)
+    column[column < LEAST] = 0.0
+    return frozen(column)
 
 
 def as_mask(value: Any, name: str, length: int) -> Bool:
     """A read-only copy of `length` booleans."""
-    array = np.asarray(value)
+    try:
+        array = np.asarray(value)
+    except ValueError:
+        raise ValueError(f"{name} must be an array of booleans") from None
     if array.size and array.dtype != np.bool_:
         raise TypeError(f"{name} must hold booleans, not {array.dtype}")
     if array.shape != (length,):
@@ -70,12 +76,12 @@ def as_mask(value: Any, name: str, length: int) -> Bool:
 
 
 def as_amount(value: Any, name: str, low: float = 0.0, high: float = LARGEST) -> float:
-    """One number from low to high."""
+    """One number from low to high; less than LEAST counts as 0, if 0 is allowed."""
     number = as_float(value, name)
     if not low <= number <= high:
-        allowed = "above 0" if low == TINY else f"from {low:g} to {high:g}"
+        allowed = f"from {low:g} to {high:g}"
         raise ValueError(f"{name}={number}: must be {allowed}")
-    return number
+    return 0.0 if low == 0.0 and number < LEAST else number
 
 
 def as_choice(value: Any, name: str, allowed: Sequence[str]) -> str:
@@ -84,7 +90,30 @@ def as_choice(value: Any, name: str, allowed: Sequence[str]) -> str:
         raise TypeError(f"{name} must be a string, not {type(value).__name__}")
     if value not in allowed:
         raise ValueError(f"{name}={value!r}: must be one of {', '.join(allowed)}")
-    return value
+    return allowed[allowed.index(value)]  # a plain string
+
+
+def as_flag(value: Any, name: str) -> bool:
+    """The bool, or an error that names the argument."""
+    if not isinstance(value, (bool, np.bool_)):
+        raise TypeError(f"{name} must be a bool, not {type(value).__name__}")
+    return bool(value)
+
+
+def as_one_shape(*arrays: Float64) -> tuple[Float64, ...]:
+    """All arrays in the shape to which they broadcast, or an error that says theirs."""
+    try:
+        return np.broadcast_arrays(*arrays)
+    except ValueError:
+        shapes = ", ".join(str(array.shape) for array in arrays)
+        raise ValueError(f"the arguments' shapes {shapes} do not broadcast") from None
+
+
+def fill_in_order(wanted: Float64, budget: float) -> Float64:
+    """What each gets if all in turn take what they want, as long as the budget lasts."""
+    # Not the sum less the last one: what is large would wipe out the small ones before it.
+    before = np.concatenate(([0.0], np.cumsum(wanted[:-1])))[: len(wanted)]
+    return np.clip(budget - before, 0.0, wanted)
 
 
 def frozen(array: _Array) -> _Array:

@@ -20,6 +20,7 @@ from hivecore.caching._numbers import (
     as_amount,
     as_amounts,
     as_column,
+    fill_in_order,
     frozen,
 )
 from hivecore.errors import CertificateError
@@ -187,8 +188,7 @@ def allocate_by_curves(
     worth = speeds[owner] * rise / width
     order = np.argsort(-worth, kind="stable")
     order = order[worth[order] > 0.0]
-    before = np.cumsum(width[order]) - width[order]
-    part = np.clip(capacity - before, 0.0, width[order])
+    part = fill_in_order(width[order], capacity)
     filled = np.zeros(len(speeds))
     np.add.at(filled, owner[order], part)
     short = np.flatnonzero(part < width[order])

@@ -1,12 +1,11 @@
 """What the caches of a job's workers are worth together: private, or read by each other."""
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from hivecore.caching._numbers import as_amount, as_amounts
+from hivecore.caching._numbers import as_amount, as_amounts, as_flag, as_one_shape
 
 __all__ = ["PeerCacheModel", "peer_cache_model"]
 
@@ -58,15 +57,14 @@ def peer_cache_model(
     """
     each = as_amounts(cached, "cached")
     size = as_amounts(dataset, "dataset", positive=True)
-    copies = as_amount(replicas, "replicas")
-    if copies < 1:
-        raise ValueError(f"replicas={replicas}: must be at least 1")
+    copies = as_amount(replicas, "replicas", 1.0)
     if each.ndim == 0 or each.shape[-1] == 0:
         raise ValueError("cached must have at least one worker along its last dimension")
+    as_one_shape(each[..., 0], size)
     if (each > size[..., np.newaxis]).any():
         raise ValueError(f"cached={float(each.max())} GB: a cache holds more than the dataset")
     local = each.mean(axis=-1) / size
-    if not _as_bool(peers, "peers"):
+    if not as_flag(peers, "peers"):
         return PeerCacheModel(np.asarray(local), np.zeros_like(local), np.asarray(1.0 - local))
     different = each.sum(axis=-1) / copies
     if (different < each.max(axis=-1) * (1 - 1e-12)).any():
@@ -75,9 +73,3 @@ def peer_cache_model(
         )
     hit = np.maximum(np.minimum(1.0, different / size), local)
     return PeerCacheModel(np.asarray(local), np.asarray(hit - local), np.asarray(1.0 - hit))
-
-
-def _as_bool(value: Any, name: str) -> bool:
-    if not isinstance(value, (bool, np.bool_)):
-        raise TypeError(f"{name} must be a bool, not {type(value).__name__}")
-    return bool(value)

@@ -10,7 +10,7 @@ from typing import Any, overload
 
 import numpy as np
 
-from hivecore.caching._numbers import Bool, Float64, as_amounts, refuse
+from hivecore.caching._numbers import Bool, Float64, as_amounts, as_one_shape, refuse
 from hivecore.caching.storage_jobs import StorageJobs, dataset_ids, dataset_sizes
 
 __all__ = ["cache_efficiency", "cache_for_rate", "remote_io_demand", "throughput"]
@@ -90,7 +90,9 @@ def cache_for_rate(rate: Any, remote_io: Any, dataset: Any) -> Any:
     >>> cache_for_rate(114.0, remote_io=57.0, dataset=660.0)
     330.0
     """
-    f, b, d = _shaped(as_amounts(rate, "rate"), as_amounts(remote_io, "remote_io"), _sizes(dataset))
+    f, b, d = as_one_shape(
+        as_amounts(rate, "rate"), as_amounts(remote_io, "remote_io"), _sizes(dataset)
+    )
     lacking = f > b
     with np.errstate(over="ignore"):
         served = np.divide(b, f, out=np.ones(lacking.shape), where=lacking)
@@ -136,7 +138,7 @@ def _broadcast(
     rate: Any, remote_io: Any, cache: Any, dataset: Any
 ) -> tuple[Float64, Float64, Float64, Bool]:
     """Rate, remote IO, the share of misses, and where that is none."""
-    f, b, c, d = _shaped(
+    f, b, c, d = as_one_shape(
         as_amounts(rate, "rate"),
         as_amounts(remote_io, "remote_io"),
         as_amounts(cache, "cache"),
@@ -145,14 +147,6 @@ def _broadcast(
     with np.errstate(over="ignore"):
         missed = np.asarray(1.0 - c / d)
     return f, b, missed, np.asarray(missed < _FULL)
-
-
-def _shaped(*arrays: Float64) -> tuple[Float64, ...]:
-    try:
-        return np.broadcast_arrays(*arrays)
-    except ValueError:
-        shapes = ", ".join(str(array.shape) for array in arrays)
-        raise ValueError(f"the arguments' shapes {shapes} do not broadcast") from None
 
 
 def _plain(result: Any) -> Any:

@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from hivecore._arguments import as_int
-from hivecore.caching._numbers import TINY, as_amount, as_amounts
+from hivecore.caching._numbers import BYTE, LEAST, as_amount, as_amounts, as_one_shape
 
 __all__ = [
     "Bandwidths",
@@ -29,7 +29,7 @@ _REMOTE_WEIGHT = 10.0
 
 @dataclass(frozen=True, slots=True)
 class Bandwidths:
-    """What a job reads per second, in MB/s, above 0; infinite where it is no limit."""
+    """What a job reads per second, in MB/s, at least 1e-15; infinite where it is no limit."""
 
     local: float
     """From the disk or memory of its own nodes."""
@@ -40,7 +40,7 @@ class Bandwidths:
 
     def __post_init__(self) -> None:
         for name in ("local", "peer", "remote"):
-            as_amount(getattr(self, name), name, TINY, math.inf)
+            as_amount(getattr(self, name), name, LEAST, math.inf)
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,7 +88,7 @@ def epoch_cost(
     :param local: GB from the node's own cache, an array that broadcasts with the others.
     :param peer: GB from caches of other nodes.
     :param remote: GB from remote storage.
-    :raises ValueError: an amount is negative or not finite.
+    :raises ValueError: an amount is negative or not finite, or the shapes do not broadcast.
     :raises TypeError: an argument does not hold numbers.
 
     >>> float(epoch_cost(10, 20, 30)), float(epoch_cost(10, 20, 30, Bandwidths(2000, 1000, 100)))
@@ -96,8 +96,10 @@ def epoch_cost(
     """
     near, far = as_amounts(local, "local"), as_amounts(peer, "peer")
     away = as_amounts(remote, "remote")
+    near, far, away = as_one_shape(near, far, away)
     if bandwidths is None:
         return np.asarray(0.0 * near + _PEER_WEIGHT * far + _REMOTE_WEIGHT * away)
+    _need_bandwidths(bandwidths)
     return np.asarray(
         _MB * near / bandwidths.local + _MB * far / bandwidths.peer + _MB * away / bandwidths.remote
     )
@@ -123,7 +125,7 @@ def place_near_data(
     :param cached: GB of the job's dataset that each of the n nodes caches, shape (n,).
     :param free: free GPUs of each node, n integers from 0 to 1024.
     :param gpus: GPUs that the job needs, >= 1.
-    :param dataset: size of the dataset in GB, above 0; no node caches more.
+    :param dataset: size of the dataset in GB, at least 1e-9; no node caches more.
     :param replicas: mean number of copies of what is cached, >= 1.
     :param bandwidths: for ``cost``; without them weights count, see `epoch_cost`.
     :raises ValueError: lengths differ or a value is out of range.
@@ -139,8 +141,8 @@ def place_near_data(
     (0, 1, 3)
     """
     each = as_amounts(cached, "cached")
-    size = as_amount(dataset, "dataset", TINY)
-    copies = as_amount(replicas, "replicas")
+    size = as_amount(dataset, "dataset", BYTE)
+    copies = as_amount(replicas, "replicas", 1.0)
     needed = as_int(gpus, "gpus", 1, 2**31)
     room = np.asarray(free)
     if each.ndim != 1 or room.shape != each.shape:
@@ -155,8 +157,6 @@ def place_near_data(
     if (each > size).any():
         node = int(np.argmax(each))
         raise ValueError(f"cached[{node}]={each[node]}: more than the dataset, {size}")
-    if copies < 1:
-        raise ValueError(f"replicas={replicas}: must be at least 1")
     if sum(room.tolist()) < needed:
         return None
 
@@ -275,13 +275,15 @@ def copy_replicas(
     >>> copy_replicas(60, 0.25, [3, 5], Bandwidths(float("inf"), 1000, 100)).copy
     array([False,  True])
     """
-    amount, part = as_amounts(size, "size"), as_amounts(share, "share")
+    _need_bandwidths(bandwidths)
+    amount, part, times = as_one_shape(
+        as_amounts(size, "size"), as_amounts(share, "share"), as_amounts(epochs, "epochs")
+    )
     if (part > 1).any():
         raise ValueError(f"share={part.max()}: must be at most 1")
     seconds = _MB / bandwidths.peer
     gain = max(seconds - _MB / bandwidths.local, 0.0)
-    saved = as_amounts(epochs, "epochs") * amount * part * gain
-    cost = np.broadcast_to(amount * seconds, saved.shape)
+    saved, cost = times * amount * part * gain, amount * seconds
     return CopyAdvice(np.asarray(saved > cost), np.asarray(saved), np.asarray(cost))
 
 
@@ -308,6 +310,15 @@ def wait_for_locality(
     >>> wait_for_locality(saved=300, wait=[0, 20, 40], locality_wait=30)
     array([ True,  True, False])
     """
-    gain, delay = as_amounts(saved, "saved"), as_amounts(wait, "wait")
-    most = as_amounts(locality_wait, "locality_wait", infinite=True)
-    return np.asarray((as_amounts(waited, "waited") + delay <= most) & (gain > delay))
+    gain, delay, spent, most = as_one_shape(
+        as_amounts(saved, "saved"),
+        as_amounts(wait, "wait"),
+        as_amounts(waited, "waited"),
+        as_amounts(locality_wait, "locality_wait", infinite=True),
+    )
+    return np.asarray((spent + delay <= most) & (gain > delay))
+
+
+def _need_bandwidths(value: object) -> None:
+    if not isinstance(value, Bandwidths):
+        raise TypeError(f"bandwidths must be Bandwidths, not {type(value).__name__}")

@@ -11,6 +11,8 @@ from hivecore.caching._numbers import (
     Int64,
     as_amount,
     as_choice,
+    as_flag,
+    fill_in_order,
     frozen,
 )
 from hivecore.caching.performance import cache_efficiency
@@ -71,6 +73,8 @@ def allocate_storage(
           be. ``exact=True`` finds the optimum.
         - "max_min": the slowest job, relative to ``weight`` times the rate that it had with an
           equal share of everything, is as fast as possible, then the next slowest, and so on.
+          Where datasets tie for the last of the cache just when the bandwidth runs out, the lowest
+          id gets it, even if jobs on another one could have gone further with it.
         - "finish_time": the same for the ratio of finish times, ``(elapsed + rest) / (elapsed_alone
           + rest with an equal share)``: the greatest is as small as possible, then the next, and
           so on. Weights do not count.
@@ -116,19 +120,17 @@ def allocate_storage(
     >>> best.by_dataset(), best.throughput, best.verify()
     ({'a': 0.0, 'b': 60.0}, 60.0, True)
     """
-    as_choice(objective, "objective", tuple(_MODES))
-    modes = _MODES[objective]
+    goal = as_choice(objective, "objective", tuple(_MODES))
+    modes = _MODES[goal]
     mode = modes[0] if io_mode is None else as_choice(io_mode, "io_mode", _IO_MODES)
     if mode not in modes:
-        raise ValueError(f"io_mode={mode!r}: objective {objective!r} has {', '.join(modes)} only")
-    if not isinstance(exact, bool):
-        raise TypeError(f"exact must be a bool, not {type(exact).__name__}")
-    if exact and objective != "throughput":
-        raise ValueError(f"exact is for objective 'throughput', not {objective!r}")
-    if gpu_capacity is not None and objective not in _WITH_GPUS:
-        raise ValueError(f"gpu_capacity is not for objective {objective!r}")
-    if objective in ("sjf", "finish_time") and getattr(jobs, "remaining", ()) is None:
-        raise TypeError(f"jobs.remaining is missing: {objective!r} needs it")
+        raise ValueError(f"io_mode={mode!r}: objective {goal!r} has {', '.join(modes)} only")
+    if as_flag(exact, "exact") and goal != "throughput":
+        raise ValueError(f"exact is for objective 'throughput', not {goal!r}")
+    if gpu_capacity is not None and goal not in _WITH_GPUS:
+        raise ValueError(f"gpu_capacity is not for objective {goal!r}")
+    if goal in ("sjf", "finish_time") and getattr(jobs, "remaining", ()) is None:
+        raise TypeError(f"jobs.remaining is missing: {goal!r} needs it")
     capacity = as_amount(cache, "cache")
     problem = _problem(
         jobs, datasets, capacity, bandwidth, current, "current", eps, gpu_capacity, last_use
@@ -137,8 +139,8 @@ def allocate_storage(
         totals: Float64 = np.zeros(len(problem.size))
         np.add.at(totals, problem.dataset, _rates(jobs))
         bound, chosen = best_cache(totals, problem.size, problem.cache, problem.bandwidth)
-        return _solve(problem, objective, mode, (chosen, bound))
-    return _solve(problem, objective, mode)
+        return _solve(problem, goal, mode, (chosen, bound))
+    return _solve(problem, goal, mode)
 
 
 def ration_remote_io(
@@ -166,11 +168,11 @@ def ration_remote_io(
     >>> ration_remote_io(jobs, [100.0, 60.0], [60.0, 0.0], 10.0, "maxmin_io").rates.tolist()
     [12.5, 5.0]
     """
-    as_choice(io_mode, "io_mode", _IO_MODES)
+    mode = as_choice(io_mode, "io_mode", _IO_MODES)
     if cached is None:
         raise TypeError("cached must be an array or a mapping, not NoneType")
     share = None if capacity is None else as_amount(capacity, "capacity")
-    return _solve(_problem(jobs, datasets, share, bandwidth, cached, "cached"), "given", io_mode)
+    return _solve(_problem(jobs, datasets, share, bandwidth, cached, "cached"), "given", mode)
 
 
 def reclaim_order(jobs: StorageJobs, datasets: Any, last_use: Any = None) -> Int64:
@@ -303,5 +305,4 @@ def _keep_idle(asked: Problem, current: Float64, cache: Float64) -> None:
     if left <= 0.0 or not idle.any():
         return
     keep = _reclaim_order(asked.dataset, read.astype(np.float64), asked.last_use)[::-1]
-    before = np.cumsum(idle[keep]) - idle[keep]
-    cache[keep] += np.clip(left - before, 0.0, idle[keep])
+    cache[keep] += fill_in_order(idle[keep], left)

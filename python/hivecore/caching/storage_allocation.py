@@ -116,8 +116,8 @@ class StorageAllocation:
 
         :raises CertificateError: something fails; it says what.
 
-        Uses NumPy and Python only, never the kernel; relative tolerance 1e-9. O(jobs + datasets)
-        but for "sjf" and the exact search.
+        Uses NumPy and Python only, never the kernel. What differs by a part in 10**9, or by 1e-9 in
+        its unit, counts as equal. O(jobs + datasets) but for "sjf" and the exact search.
         """
         verify_allocation(self, self._problem)
         return True

@@ -19,6 +19,7 @@ from hivecore.caching._numbers import Float64, Int64
 __all__ = ["best_cache"]
 
 _STATES = 1_000_000
+_FULL = 1e-12  # a smaller share of misses is rounding: the dataset is cached as a whole
 _MARGIN = 1e-12  # less is rounding, and would keep sets that are no better
 
 
@@ -119,7 +120,7 @@ def _best_set(
 def _part_gains(total: float, size: float, room: Float64, bandwidth: float) -> Float64:
     share = np.minimum(room / size, 1.0)
     with np.errstate(divide="ignore", invalid="ignore"):
-        fed = np.where(share < 1.0, bandwidth / (1.0 - share), np.inf)
+        fed = np.where(1.0 - share >= _FULL, bandwidth / (1.0 - share), np.inf)
     return share * np.minimum(total, fed)
 
 

@@ -28,7 +28,7 @@ class StorageJobs:
     """Jobs as columns of equal length; rows stand in order of arrival.
 
     :raises ValueError: columns of different lengths, or a number out of range: all are finite and
-        from 0 to 1e15, weights from 1e-6 to 1e6.
+        from 0 to 1e15, weights from 1e-6 to 1e6. Less than 1e-15 counts as 0.
     :raises TypeError: a column of another type.
 
     Columns are copied and read-only; lists may be given for arrays.
@@ -84,6 +84,13 @@ class StorageJobs:
             names = as_tuple(self.names, "names")
             if len(names) != n:
                 raise ValueError(f"names must be {n}, one per job, not {len(names)}")
+            seen = set()
+            for row, name in enumerate(names):
+                if not isinstance(name, Hashable):
+                    raise TypeError(f"names[{row}]={name!r}: must be hashable")
+                if name in seen:
+                    raise ValueError(f"names[{row}]={name!r}: names must differ")
+                seen.add(name)
             put(self, "names", names)
 
     def __len__(self) -> int:

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from hivecore.caching._numbers import Bool, Float64, Int64
+from hivecore.caching._numbers import Bool, Float64, Int64, fill_in_order
 from hivecore.caching.storage_jobs import StorageJobs
 from hivecore.errors import CertificateError
 from hivecore.reference.caching._storage_shortest import ShortestFirst
@@ -80,6 +80,8 @@ class _Audit:
         else:
             self.rates_follow()
             self.ration(self.rate)
+        if found.objective != "sjf":
+            self.first_come()
         self.cache()
 
     def shapes(self) -> None:
@@ -127,7 +129,6 @@ class _Audit:
         elif found.objective == "sjf":
             self.shortest_first()
         elif found.objective in ("greedy", "fifo"):
-            self.first_come()
             worth = self.per_dataset(self.weight * self.rate)
             self.slackness(worth / asked.size, self.current, asked.eps)
 
@@ -138,7 +139,7 @@ class _Audit:
     def slackness(self, value: Float64, kept: Float64, eps: float) -> None:
         """The cache is a cheapest one: bytes worth more than the multiplier are all there."""
         cache, size, cut = self.found.cache, self.asked.size, self.proof.cache_multiplier
-        near = _TOLERANCE * size
+        near = _TOLERANCE * size + _FULL * self.asked.cache
         _demand(math.isfinite(cut) and cut >= 0.0, "cache_multiplier must be finite and >= 0")
         above, below = value > cut * (1 + _TOLERANCE), value < cut * (1 - _TOLERANCE)
         _demand((cache[above] >= (size - near)[above]).all(), "cache: an efficient dataset lacks")
@@ -151,11 +152,17 @@ class _Audit:
             _near(cache.sum(), self.asked.cache, "cache: capacity is left, with a multiplier")
 
     def first_come(self) -> None:
-        """In "fifo" those run that arrived before the first one whose GPUs are not free."""
+        """All run that may; in "fifo" up to the first one whose GPUs are not free."""
         asked = self.asked
         rows = np.flatnonzero(self.wanted)
-        if self.found.objective == "fifo":
-            rows = rows[np.cumsum(self.gpus[rows]) <= asked.gpu_capacity * (1 + _TOLERANCE)]
+        running = int(self.found.running.sum())
+        if running < len(rows):
+            needed = self.gpus[rows[: running + 1]].sum()
+            _demand(
+                self.found.objective == "fifo" and needed > asked.gpu_capacity * (1 - _TOLERANCE),
+                "running: the next job would fit",
+            )
+            rows = rows[:running]
         _demand(
             np.array_equal(rows, np.flatnonzero(self.found.running)), "running: not the first jobs"
         )
@@ -192,8 +199,7 @@ class _Audit:
         missed = _missed(cache, asked.size)[asked.dataset[order]]
         rate, remaining = self.rate[order], self.remaining[order]
         demand = rate * missed
-        before = np.cumsum(demand) - demand
-        granted = np.clip(asked.bandwidth - before, 0.0, demand)
+        granted = fill_in_order(demand, asked.bandwidth)
         with np.errstate(divide="ignore", invalid="ignore"):
             reached = np.where(missed > 0.0, np.minimum(rate, granted / missed), rate)
             return np.where(remaining > 0.0, reached / remaining, 0.0).sum()
@@ -206,7 +212,7 @@ class _Audit:
         found, asked, cut = self.found, self.asked, self.proof.cache_multiplier
         _demand(math.isfinite(cut) and cut >= 0.0, "cache_multiplier must be finite and >= 0")
         totals = self.per_dataset(self.rate)
-        hits = cut * asked.cache + np.maximum(totals - cut * asked.size, 0.0).sum()
+        hits = cut * asked.cache + _excess(totals, cut * asked.size).sum()
         bound = min(totals.sum(), asked.bandwidth + hits)
         if self.proof.method == "exact":
             from hivecore.caching.storage_exact import best_cache
@@ -240,7 +246,7 @@ class _Audit:
             short = first < len(order)
         elif mode == "throughput":
             short = level > 0.0
-            dual = (self.rate * np.maximum(0.0, 1.0 - level * self.missed)).sum()
+            dual = (self.rate * _excess(1.0, level * self.missed)).sum()
             dual += level * budget if short else 0.0
             _near(found.rates.sum(), dual, "remote_io does not give the greatest total of rates")
         elif mode == "maxmin_io":
@@ -319,10 +325,13 @@ class _Audit:
             _demand(level >= before * (1 - _TOLERANCE), "stages: a level falls")
             before = level
             now = np.where(stage >= number, self.risen(level, slope, sag), final)
+            # Where a curve is steep, the demand at a level is known no better than the level.
+            above = self.risen(level * (1 + _TOLERANCE), slope, sag)
+            above = np.where(stage >= number, above, final)
             held = stage == number
             final[held] = now[held]
             stopped = held & (now < self.rate * (1 - _TOLERANCE))
-            self.binding(binding, now, stopped, slope)
+            self.binding(binding, now, above, stopped, slope)
         missed_io = (final * self.steady_missed).sum()
         _at_most(missed_io, asked.bandwidth, "the filled rates exceed the bandwidth")
         if asked.gpu_capacity < math.inf:
@@ -345,19 +354,24 @@ class _Audit:
         with np.errstate(divide="ignore", invalid="ignore"):
             return np.where(self.rate > 0.0, self.gpus * (rates / self.rate), 0.0).sum()
 
-    def binding(self, binding: str, now: Float64, stopped: Bool, slope: Float64) -> None:
+    def binding(
+        self, binding: str, now: Float64, above: Float64, stopped: Bool, slope: Float64
+    ) -> None:
         asked = self.asked
         if binding == "rate":
             _demand(not stopped.any(), "stages: a job stops below its rate without a reason")
         elif binding == "gpus":
-            _near(self.gpu_time(now), asked.gpu_capacity, "stages: GPU time is left")
+            _at_most(self.gpu_time(now), asked.gpu_capacity, "stages: too much GPU time")
+            _at_most(asked.gpu_capacity, self.gpu_time(above), "stages: GPU time is left")
             _demand((self.gpus[stopped] > 0.0).all(), "stages: a job without GPUs stops for them")
         elif binding == "remote_io":
             worth = self.per_dataset(now)
             if not worth.any():
                 worth = self.per_dataset(np.where(stopped | (self.rate > 0.0), slope, 0.0))
             self.slackness(worth / asked.size, np.zeros(len(asked.size)), 0.0)
-            _near((now * self.steady_missed).sum(), asked.bandwidth, "stages: bandwidth is left")
+            missed = self.steady_missed
+            _at_most((now * missed).sum(), asked.bandwidth, "stages: too much demand")
+            _at_most(asked.bandwidth, (above * missed).sum(), "stages: bandwidth is left")
             _demand((self.steady_missed[stopped] > 0.0).all(), "stages: a cached job stops for IO")
         else:
             raise CertificateError(f"stages: unknown binding {binding!r}")
@@ -370,6 +384,11 @@ def _column(values: Float64 | None, length: int, otherwise: float) -> Float64:
 def _missed(cached: Float64, size: Float64) -> Float64:
     share = 1.0 - cached / size
     return np.where(share < _FULL, 0.0, share)
+
+
+def _excess(a: Any, b: Float64) -> Float64:
+    """By how much a is above b, where that is more than rounding."""
+    return np.where(a - b > _FULL * a, a - b, 0.0)
 
 
 def _demand(holds: Any, message: str) -> None:

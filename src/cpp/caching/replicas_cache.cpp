@@ -17,7 +17,9 @@ ReplicaCache::ReplicaCache(std::int64_t capacity, std::int64_t blocks, double al
 }
 
 void ReplicaCache::grow(std::int64_t blocks) {
-    const auto places = 2 * static_cast<std::uint64_t>(std::min(capacity_, blocks)) + 64;
+    const auto places = std::min<std::uint64_t>(
+        2 * static_cast<std::uint64_t>(std::min(capacity_, blocks)) + 64,
+        std::numeric_limits<std::int32_t>::max());  // the largest caches move a little more often
     const bool longer = places > block_at_.size();
     std::vector<IndexSet> queues;
     if (longer) {

@@ -30,8 +30,6 @@ namespace hivecore::caching {
 
 class ReplicaDirectory {
   public:
-    static constexpr std::int64_t kUnchecked = -1;  // instead of a sequence number
-
     // The deltas of workers[i] are those from first[i] to first[i+1].
     struct Deltas {
         std::vector<std::int64_t> workers;  // ascending
@@ -72,9 +70,8 @@ class ReplicaDirectory {
     std::vector<std::int64_t> held(std::int64_t worker) const;
     std::vector<std::int64_t> leases(std::int64_t worker) const;
 
-    // The bitmaps of holders, block after block, each of words_per_block() words.
+    // The bitmaps of holders, block after block.
     std::span<const std::uint64_t> words() const { return holders_; }
-    std::int64_t words_per_block() const { return words_; }
     // Every lease as worker + block * workers, ascending.
     std::vector<std::int64_t> all_leases() const;
     void set_known(std::int64_t worker) { known_[worker] = true; }

@@ -80,10 +80,11 @@ class Solver {
             stop_the_others();
         } else if (problem_.objective == Objective::fifo && problem_.gpu_capacity < kInfinite) {
             double left = problem_.gpu_capacity;
+            const double slack = kGpuSlack * problem_.gpu_capacity;
             bool blocked = false;
             for (std::size_t j = 0; j < n_; ++j) {
                 if (solution_.running[j]) {
-                    blocked |= problem_.gpus[j] > left;
+                    blocked |= problem_.gpus[j] > left + slack;
                     solution_.running[j] = !blocked;
                     left -= problem_.gpus[j];
                 }

@@ -29,6 +29,7 @@ enum class CacheChoice { greedy, whole, largest };
 enum class Binding { rate, remote_io, gpus };
 
 constexpr double kInfinite = std::numeric_limits<double>::infinity();
+constexpr double kGpuSlack = 1e-10;  // 0.9 and 0.1 GPUs fit into 1
 
 // A column of which there is none takes no memory and no time.
 class Column {

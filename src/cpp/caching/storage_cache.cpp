@@ -26,8 +26,7 @@ std::vector<std::uint32_t> by_efficiency(std::span<const double> totals,
 
 // Hits per second of a dataset in a room that is less than its size, if it has all remote IO.
 double partial_gain(double total, double size, double room, double bandwidth) {
-    const double share = room / size;
-    return share * std::min(total, bandwidth / (1.0 - share));
+    return room / size * rate_of(total, bandwidth, miss_share(room, size));
 }
 
 struct Whole {

@@ -129,7 +129,15 @@ double Filling::curved_level(double budget, double fixed, double level) const {
         (used <= budget ? low : high) = x;
         const double newton = growth > 0.0 ? (budget - used) / growth : kInfinite;
         if (std::abs(newton) <= 1e-15 * x) {
-            return x;
+            // Near a pole one step of the float is much demand: never more than the budget.
+            if (used <= budget) {
+                return x;
+            }
+            x = std::nextafter(x, 0.0);
+            if (!(x > low)) {
+                return low;
+            }
+            continue;
         }
         if (std::abs(newton) <= 0.5 * step && x + newton > low && x + newton < high) {
             step = std::abs(newton);

@@ -61,9 +61,10 @@ std::vector<std::int64_t> ShortestFirst::run(std::vector<std::uint8_t>& running)
     std::priority_queue<Entry, std::vector<Entry>, std::greater<>> risen;
     std::vector<std::int64_t> order;
     double gpus_left = problem_.gpu_capacity;
+    const double slack = kGpuSlack * problem_.gpu_capacity;
     const auto admit = [&](std::int64_t job) {
         const auto j = static_cast<std::size_t>(job);
-        if (problem_.gpus[j] > gpus_left) {
+        if (problem_.gpus[j] > gpus_left + slack) {
             running[j] = 0;
             return;
         }

@@ -8,6 +8,12 @@ cdef int64_t as_bounded(object value, str name, int64_t low, int64_t high) excep
     return result
 
 
+cdef int as_flag(object value, str name) except -1:
+    if not isinstance(value, (bool, np.bool_)):
+        raise TypeError(f"{name} must be a bool, not {type(value).__name__}")
+    return bool(value)
+
+
 cdef double as_finite(object value, str name) except? -1.0:
     cdef double number = as_float(value, name)
     if not isfinite(number):

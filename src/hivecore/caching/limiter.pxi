@@ -113,9 +113,8 @@ cdef class RemoteIOLimiter:
     def __cinit__(self, rate, burst, *, lend=False):
         cdef int64_t most = as_bounded(rate, "rate", 0, LIMITER_MOST_RATE)
         cdef int64_t room = as_bounded(burst, "burst", 0, LIMITER_MOST_BURST)
-        if not isinstance(lend, (bool, np.bool_)):
-            raise TypeError(f"lend must be a bool, not {type(lend).__name__}")
-        self.kernel = new Limiter(most, room, lend)
+        cdef bint lends = as_flag(lend, "lend")
+        self.kernel = new Limiter(most, room, lends)
 
     def __dealloc__(self):
         del self.kernel

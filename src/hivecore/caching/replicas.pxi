@@ -33,7 +33,6 @@ cdef extern from "caching/replicas_directory.hpp" namespace "hivecore::caching" 
         vector[int64_t] held(int64_t) except +
         vector[int64_t] leases(int64_t) except +
         ReplicaWords words() noexcept
-        int64_t words_per_block() noexcept
         vector[int64_t] all_leases() except +
         void set_known(int64_t) noexcept
         bint restore(ReplicaWords, Values) except +
@@ -186,9 +185,9 @@ cdef class ReplicaDirectory:
 
         :raises ValueError: out of range. Cost: O(blocks * workers / 64) when it has to move.
         """
+        cdef int64_t size = as_int64(blocks, "blocks")
         self.take_turn()
-        cdef int64_t size = as_bounded(blocks, "blocks", self.kernel.blocks(), (1 << 31) - 1)
-        self.take_turn()
+        as_bounded(size, "blocks", self.kernel.blocks(), (1 << 31) - 1)
         self.kernel.grow(size)
 
     @cython.critical_section

@@ -58,7 +58,10 @@ cdef extern from "caching/replicas_cache.hpp" namespace "hivecore::caching" nogi
 
 cdef cnp.ndarray as_bool_array(object values, str name):
     """A private copy of a one-dimensional array of bools."""
-    array = np.array(values)
+    try:
+        array = np.array(values)
+    except ValueError:
+        raise ValueError(f"{name} must be an array of bools") from None
     if array.ndim != 1:
         raise ValueError(f"{name} must have one dimension, not {array.ndim}")
     if array.size == 0:
@@ -72,9 +75,14 @@ cdef double as_weight(object value, str name) except -1:
     """A float from 0 to 1e100: its product with any clock is finite."""
     if isinstance(value, bool) or not isinstance(value, (int, float, np.floating, np.integer)):
         raise TypeError(f"{name} must be a float, not {type(value).__name__}")
-    if not 0 <= value <= 1e100:
-        raise ValueError(f"{name}={value}: allowed are 0 to 1e100")
-    return value
+    cdef double number
+    try:
+        number = value
+    except OverflowError:
+        number = float("inf")
+    if not 0 <= number <= 1e100:
+        raise ValueError(f"{name}={number}: allowed are 0 to 1e100")
+    return number
 
 
 cdef bytes seal_cache(ReplicaCache* kernel, int64_t evicted):
@@ -141,9 +149,8 @@ cdef class ReplicaAwareCache:
         cdef double recency = as_weight(alpha, "alpha")
         cdef double copies = as_weight(beta, "beta")
         cdef int64_t most = as_bounded(max_count, "max_count", 0, 63)
-        if not isinstance(arbitrated, (bool, np.bool_)):
-            raise TypeError(f"arbitrated must be a bool, not {type(arbitrated).__name__}")
-        self.kernel = new ReplicaCache(room, size, recency, copies, <int> most, arbitrated)
+        cdef bint asks = as_flag(arbitrated, "arbitrated")
+        self.kernel = new ReplicaCache(room, size, recency, copies, <int> most, asks)
         self.evicted = -1
 
     def __dealloc__(self):
@@ -229,9 +236,9 @@ cdef class ReplicaAwareCache:
 
         :raises ValueError: out of range. Cost: O(blocks) when it has to move.
         """
+        cdef int64_t size = as_int64(blocks, "blocks")
         self.take_turn()
-        cdef int64_t size = as_bounded(blocks, "blocks", self.kernel.blocks(), (1 << 31) - 1)
-        self.take_turn()
+        as_bounded(size, "blocks", self.kernel.blocks(), (1 << 31) - 1)
         self.kernel.grow(size)
 
     @cython.critical_section

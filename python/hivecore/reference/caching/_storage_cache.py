@@ -1,6 +1,6 @@
 """Which datasets are cached: knapsacks, in part and as wholes."""
 
-from hivecore.reference.caching._storage_numbers import Floats
+from hivecore.reference.caching._storage_numbers import Floats, miss_share, rate_of
 
 GREEDY, WHOLE, LARGEST = range(3)  # how the cache of "throughput" was chosen
 
@@ -33,8 +33,7 @@ def greedy_cache(
 
 def partial_gain(total: float, size: float, room: float, bandwidth: float) -> float:
     """Hits per second of a dataset that has this room, less than its size, and all remote IO."""
-    share = room / size
-    return share * min(total, bandwidth / (1.0 - share))
+    return room / size * rate_of(total, bandwidth, miss_share(room, size))
 
 
 def whole_datasets(

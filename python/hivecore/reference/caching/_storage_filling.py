@@ -1,7 +1,7 @@
 """Max-min fairness over cache and remote IO at once, by filling in stages."""
 
 from collections.abc import Callable, Sequence
-from math import inf
+from math import inf, nextafter
 
 from hivecore.reference.caching._storage_cache import greedy_cache
 from hivecore.reference.caching._storage_io import next_level
@@ -61,7 +61,13 @@ def curved_level(
             high = x
         newton = (budget - used) / growth if growth > 0.0 else inf
         if abs(newton) <= 1e-15 * x:
-            return x
+            # Near a pole one step of the float is much demand: never more than the budget.
+            if used <= budget:
+                return x
+            x = nextafter(x, 0.0)
+            if not x > low:
+                return low
+            continue
         if abs(newton) <= 0.5 * step and low < x + newton < high:
             step = abs(newton)
             x += newton

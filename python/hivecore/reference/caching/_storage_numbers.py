@@ -3,6 +3,7 @@
 from collections.abc import Iterable, Sequence
 
 FULL = 1e-12
+GPU_SLACK = 1e-10  # 0.9 and 0.1 GPUs fit into 1
 
 Floats = Sequence[float]
 

@@ -4,7 +4,7 @@ import heapq
 from collections.abc import Iterable, Sequence
 from math import inf
 
-from hivecore.reference.caching._storage_numbers import Floats, miss_share, rate_of
+from hivecore.reference.caching._storage_numbers import GPU_SLACK, Floats, miss_share, rate_of
 
 
 class ShortestFirst:
@@ -47,7 +47,7 @@ class ShortestFirst:
         """The order in which jobs were taken; those whose GPUs are not free stop running."""
         heap = [(self.key(j), j) for j in range(len(running)) if running[j]]
         heapq.heapify(heap)
-        order = []
+        order, slack = [], GPU_SLACK * gpu_capacity
         while heap:
             old, j = heap[0]
             key = self.key(j)
@@ -55,7 +55,7 @@ class ShortestFirst:
                 heapq.heapreplace(heap, (key, j))
                 continue
             heapq.heappop(heap)
-            if gpus[j] > gpu_capacity:
+            if gpus[j] > gpu_capacity + slack:
                 running[j] = False
                 continue
             gpu_capacity -= gpus[j]

@@ -14,7 +14,13 @@ from hivecore.reference.caching._storage_cache import (
 )
 from hivecore.reference.caching._storage_filling import Filling, reference_rates
 from hivecore.reference.caching._storage_io import ration
-from hivecore.reference.caching._storage_numbers import Floats, miss_share, per_dataset, rate_of
+from hivecore.reference.caching._storage_numbers import (
+    GPU_SLACK,
+    Floats,
+    miss_share,
+    per_dataset,
+    rate_of,
+)
 from hivecore.reference.caching._storage_shortest import ShortestFirst, pace
 
 __all__ = [
@@ -111,10 +117,10 @@ def solve_storage(
             sag.append(elapsed[j] / alone if alone > 0.0 else 0.0)
 
     if objective == "fifo" and gpu_capacity < inf:
-        blocked = False
+        blocked, slack = False, GPU_SLACK * gpu_capacity
         for j in range(n):
             if runs[j]:
-                blocked = blocked or gpus[j] > gpu_capacity
+                blocked = blocked or gpus[j] > gpu_capacity + slack
                 runs[j] = not blocked
                 gpu_capacity -= gpus[j]
     shortest = None
