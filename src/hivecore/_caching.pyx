@@ -34,6 +34,7 @@ cnp.import_array()
 include "arguments.pxi"
 include "caching/arguments.pxi"
 include "caching/storage.pxi"
+include "caching/fluid.pxi"
 include "caching/uniform.pxi"
 include "caching/uniform_mapping.pxi"
 include "caching/policies.pxi"

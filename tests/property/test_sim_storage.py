@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from jobs_on_storage import workload
 from storage_by_steps import Job, by_steps
 
-from hivecore.caching import StorageJobs, allocate_storage, ration_remote_io
+from hivecore.caching import StorageJobs, allocate_storage, ration_remote_io, reclaim_order
 from hivecore.sim.storage import (
     GPU_POLICIES,
     STORAGE_SYSTEMS,
@@ -25,7 +25,7 @@ from hivecore.sim.storage import (
 from hivecore.sim.storage.caches import Greedy
 from hivecore.sim.storage.orders import Fifo
 from hivecore.sim.storage.remote_io import IO_MODES, grant, reached
-from hivecore.sim.storage.situation import Situation
+from hivecore.sim.storage.situation import Grants, Situation
 
 SIZES = {"u": 40.0, "v": 100.0, "w": 70.0, "x": 250.0}
 
@@ -154,6 +154,47 @@ def test_equal_shares_are_those_that_the_library_compares_with(work, cluster):
         gpu_capacity=cluster.gpus,
     )
     assert situation.equal_rates() == pytest.approx(found.reference)
+
+
+@given(
+    workloads(),
+    clusters,
+    st.lists(st.sampled_from([0.0, 0.3, 1.0]), min_size=4, max_size=4),
+    st.lists(st.sampled_from([0.0, 5.0, 9.0]), min_size=4, max_size=4),
+    st.integers(0, 8),
+)
+def test_greedy_quotas_are_those_of_the_library(work, cluster, shares, last_use, running):
+    present = np.arange(len(work))[len(work) // 3 :]
+    held = np.array(shares[: len(work.size)]) * work.size
+    held *= min(1.0, cluster.cache / max(held.sum(), 1e-9))
+    used = np.array(last_use[: len(work.size)])
+    jobs = present[:running]
+    situation = Situation(
+        9.0, work, cluster, present, jobs, work.total, 0 * work.total, held, 0 * held, used
+    )
+    grants = Grants(jobs, np.ones(len(jobs)), None, np.inf)
+    quota, reclaim = Greedy().quotas(situation, grants)
+    columns = StorageJobs(
+        dataset=work.dataset[present], rate=work.rate[present], running=np.isin(present, jobs)
+    )
+    size = work.size / 1e3
+    found = allocate_storage(
+        columns,
+        size,
+        cluster.cache_gb,
+        cluster.bandwidth_mbps,
+        current=held / 1e3,
+        last_use=used,
+    ).cache
+    runs = np.isin(np.arange(len(size)), work.dataset[jobs])
+    wanted = np.isin(np.arange(len(size)), work.dataset[present])
+    assert quota[runs] == pytest.approx(found[runs] * 1e3)
+    # What waiting jobs read keeps what it has, and gets what is left over; nobody else gets any.
+    assert (quota[wanted] >= found[wanted] * 1e3 * (1 - 1e-9)).all() and not quota[~wanted].any()
+    most = min(cluster.cache, float(work.size[wanted].sum()))
+    assert quota.sum() == pytest.approx(most)
+    order = reclaim_order(columns, size, used)
+    assert reclaim.tolist() == [code for code in order.tolist() if held[code] > quota[code]]
 
 
 def random_jobs(seed):

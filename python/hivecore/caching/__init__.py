@@ -3,11 +3,13 @@
 from hivecore._caching import (
     ClairvoyantCache,
     EpochShuffle,
+    FluidStorage,
     PolicyCache,
     RemoteIOLimiter,
     ReplicaAwareCache,
     ReplicaDirectory,
     UniformCache,
+    greedy_cache,
     simulate,
 )
 from hivecore.caching.hit_ratio_curves import CurveAllocation, HitRatioCurve, allocate_by_curves
@@ -45,6 +47,7 @@ __all__ = [
     "CurveAllocation",
     "EpochShuffle",
     "FillingStage",
+    "FluidStorage",
     "HitRatioCurve",
     "JobShare",
     "PeerCacheModel",
@@ -65,6 +68,7 @@ __all__ = [
     "copy_replicas",
     "epoch_cost",
     "expected_hit_ratio",
+    "greedy_cache",
     "peer_cache_model",
     "place_near_data",
     "ration_remote_io",

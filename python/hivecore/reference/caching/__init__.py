@@ -1,6 +1,7 @@
 """Twins of `hivecore.caching`, in plain Python."""
 
 from hivecore.reference.caching.clairvoyant import ClairvoyantCache
+from hivecore.reference.caching.fluid import FluidStorage, greedy_cache
 from hivecore.reference.caching.limiter import RemoteIOLimiter
 from hivecore.reference.caching.policies import PolicyCache, simulate
 from hivecore.reference.caching.replica_cache import ReplicaAwareCache
@@ -18,6 +19,7 @@ from hivecore.reference.caching.uniform_mapping import UniformMapping
 __all__ = [
     "ClairvoyantCache",
     "EpochShuffle",
+    "FluidStorage",
     "PolicyCache",
     "RemoteIOLimiter",
     "ReplicaAwareCache",
@@ -25,6 +27,7 @@ __all__ = [
     "UniformCache",
     "UniformMapping",
     "cache_for_rate",
+    "greedy_cache",
     "remote_io_demand",
     "simulate",
     "solve_storage",

@@ -4,18 +4,9 @@ from typing import Protocol
 
 import numpy as np
 
-from hivecore.caching import allocate_storage, reclaim_order
-from hivecore.sim.storage.contents import UniformContents
-from hivecore.sim.storage.items import LruItems, UniformItems
-from hivecore.sim.storage.lru import LruContents
-from hivecore.sim.storage.situation import Grants, Situation
-from hivecore.sim.storage.workload import (
-    MB,
-    Floats,
-    Indices,
-    StorageCluster,
-    StorageWorkload,
-)
+from hivecore.caching import greedy_cache
+from hivecore.sim.storage.situation import Grants, Situation, in_order
+from hivecore.sim.storage.workload import MB, Floats, Indices
 
 __all__ = [
     "CachePolicy",
@@ -24,9 +15,6 @@ __all__ = [
     "Quotas",
     "SharedLru",
     "WholeDatasets",
-    "caches_of",
-    "contents_of",
-    "items_of",
 ]
 
 #: MB for each cache, and the caches in the order in which they give up what is above that.
@@ -42,7 +30,11 @@ class CachePolicy(Protocol):
     lru: bool
 
     def quotas(self, situation: Situation, grants: Grants) -> Quotas:
-        """Return the room of each cache from now on, together at most the cluster's."""
+        """Return the room of each cache from now on, together at most the cluster's.
+
+        None has more room than its dataset is large. Caches that hold no more than their quota need
+        not stand in the order in which they give it up.
+        """
 
 
 class Greedy:
@@ -66,31 +58,20 @@ class Greedy:
         :param situation: of this instant.
         :param grants: who runs.
         """
-        work, cluster, live = situation.work, situation.cluster, situation.live
-        size = work.size[live]
-        rate = work.rate[situation.present]
-        rate[np.searchsorted(situation.present, grants.jobs)] *= grants.share
-        found = allocate_storage(
-            situation.jobs(situation.present, rate, grants.jobs),
-            size / MB,
-            cluster.cache_gb,
-            cluster.bandwidth_mbps,
-            current=np.minimum(situation.held[live], size) / MB,
-            last_use=situation.last_use[live],
-            eps=self._hysteresis,
-        )
-        quota = np.zeros(len(work.size))
-        quota[live] = np.minimum(found.cache * MB, size)
-        # What nobody wants stays as long as nobody needs the room, but has no right to it.
-        quota[np.bincount(work.dataset[situation.present], minlength=len(quota)) == 0] = 0.0
+        work, cluster = situation.work, situation.cluster
+        size, held = work.size / MB, np.minimum(situation.held, work.size)
+        saved = _efficiency(situation, grants.jobs, grants.share)
+        found = greedy_cache(saved, size, cluster.cache_gb, held / MB, self._hysteresis)
+        quota = np.minimum(found * MB, work.size)
         left = cluster.cache - float(quota.sum())
-        for dataset in dict.fromkeys(work.dataset[situation.present].tolist()):
-            if left <= 0:
-                break
-            more = min(float(work.size[dataset] - quota[dataset]), left)
-            quota[dataset] += more
-            left -= more
-        return quota, _reclaimed(situation, grants)
+        dataset = work.dataset[situation.present]
+        waiting = dataset[saved[dataset] == 0] if left > 0 else dataset[:0]
+        if len(waiting):
+            kept = np.unique(waiting)[::-1]
+            left -= _fill(quota, kept, held[kept], left)
+            first = in_order(waiting)
+            _fill(quota, first, work.size[first] - quota[first], left)
+        return quota, _reclaimed(situation, grants, quota)
 
 
 class WholeDatasets:
@@ -112,16 +93,18 @@ class WholeDatasets:
         work, jobs = situation.work, grants.jobs
         full = work.rate[jobs] * grants.share
         alone = np.minimum(full, situation.cluster.bandwidth_mbps / max(len(jobs), 1))
-        benefit = np.bincount(work.dataset[jobs], full - alone, len(work.size)) / work.size
-        quota, left = np.zeros(len(work.size)), situation.cluster.cache
-        for dataset in np.lexsort((np.arange(len(benefit)), -benefit)).tolist():
-            size = float(work.size[dataset])
-            if benefit[dataset] <= 0:
-                break
-            if size <= left:
-                quota[dataset] = size
-                left -= size
-        return quota, _reclaimed(situation, grants)
+        size = work.size
+        benefit = np.bincount(work.dataset[jobs], full - alone, len(size)) / size
+        quota, left = np.zeros(len(size)), situation.cluster.cache
+        order = np.argsort(-benefit, kind="stable")
+        order = order[(benefit[order] > 0) & (size[order] <= left)]
+        while len(order):
+            fits = np.cumsum(size[order]) <= left
+            taken, order = order[fits], order[~fits]
+            quota[taken] = size[taken]
+            left -= float(size[taken].sum())
+            order = order[size[order] <= left]
+        return quota, _reclaimed(situation, grants, quota)
 
 
 class PerGpu:
@@ -139,7 +122,7 @@ class PerGpu:
         quota = np.zeros(len(work))
         part = work.gpus[jobs] * grants.share / situation.cluster.gpus
         quota[jobs] = np.minimum(part * situation.cluster.cache, work.size[work.dataset[jobs]])
-        return quota, np.arange(len(work))
+        return quota, np.flatnonzero(situation.held > quota)
 
 
 class SharedLru:
@@ -156,61 +139,30 @@ class SharedLru:
         return np.zeros(len(situation.work.size)), np.empty(0, dtype=np.int64)
 
 
-def _reclaimed(situation: Situation, grants: Grants) -> Indices:
-    """Return datasets that no job wants, the longest unused first, then the least efficient."""
-    live, work = situation.live, situation.work
-    jobs = situation.jobs(situation.present, work.rate[situation.present], grants.jobs)
-    return live[reclaim_order(jobs, work.size[live] / MB, situation.last_use[live])]
+def _efficiency(situation: Situation, jobs: Indices, share: Floats | float = 1.0) -> Floats:
+    """Return float64[datasets], MB/s of remote IO that each GB saves if these jobs run."""
+    work = situation.work
+    rate = np.bincount(work.dataset[jobs], work.rate[jobs] * share, len(work.size))
+    saved: Floats = rate / (work.size / MB)
+    return saved
 
 
-def contents_of(
-    policy: CachePolicy, work: StorageWorkload, cluster: StorageCluster, shrink: str, lazy: bool
-) -> UniformContents | LruContents:
-    """Return empty caches for a policy, as amounts.
+def _fill(quota: Floats, caches: Indices, wanted: Floats, left: float) -> float:
+    """Add to the quota of one cache after the other what it wants, as far as that goes."""
+    given = np.clip(left - (np.cumsum(wanted) - wanted), 0.0, wanted)
+    quota[caches] += given
+    return float(given.sum())
 
-    :param policy: the rule for them.
-    :param work: the jobs.
-    :param cluster: what they share.
-    :param shrink: what goes first when a cache shrinks.
-    :param lazy: whether caches above their quota wait until the room is needed.
+
+def _reclaimed(situation: Situation, grants: Grants, quota: Floats) -> Indices:
+    """Return the datasets that have something to give up, as `reclaim_order` does it.
+
+    That is: those that no job wants, the longest unused first, then the least efficient.
     """
-    if policy.lru:
-        return LruContents(work.size, work.dataset, cluster.cache)
-    if policy.private:
-        size, own = work.size[work.dataset], np.arange(len(work))
-        return UniformContents(size, own, cluster.cache, shrink, lazy, private=True)
-    return UniformContents(work.size, work.dataset, cluster.cache, shrink, lazy)
-
-
-def items_of(
-    policy: CachePolicy,
-    work: StorageWorkload,
-    cluster: StorageCluster,
-    shrink: str,
-    lazy: bool,
-    items: int,
-    seed: int,
-) -> UniformItems | LruItems:
-    """Return empty caches for a policy, of real items.
-
-    :param policy: the rule for them.
-    :param work: the jobs.
-    :param cluster: what they share.
-    :param shrink: what goes first when a cache shrinks.
-    :param lazy: whether caches above their quota wait until the room is needed.
-    :param items: of each dataset.
-    :param seed: of orders and evictions.
-    """
-    if policy.lru:
-        return LruItems(work.size, work.dataset, cluster.cache, items, seed)
-    private = policy.private
-    return UniformItems(work.size, work.dataset, cluster.cache, items, seed, shrink, lazy, private)
-
-
-def caches_of(policy: CachePolicy, work: StorageWorkload) -> Indices:
-    """Return int64[jobs], the cache that each job reads through.
-
-    :param policy: the rule for the caches.
-    :param work: the jobs.
-    """
-    return np.arange(len(work)) if policy.private else work.dataset
+    over = np.flatnonzero(situation.held > quota)
+    if len(over) < 2:
+        return over
+    work = situation.work
+    wanted = np.bincount(work.dataset[situation.present], minlength=len(work.size))[over] > 0
+    unused_since = np.where(wanted, 0.0, situation.last_use[over])
+    return over[np.lexsort((_efficiency(situation, grants.jobs)[over], unused_since, wanted))]

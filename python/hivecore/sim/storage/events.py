@@ -6,8 +6,8 @@ at which only the rates change: an epoch ends, a cache has reached its quota, a 
 each event remote IO is shared out by what the jobs miss at that moment, not by what they will miss
 when their caches are filled, and all rates are constant until the next one.
 
-How jobs read and what caches hold is the business of the contents: amounts in the fluid model,
-real items in the item model. The loop is the same for both.
+What happens between two decisions is the business of the contents: amounts in the fluid model
+(`hivecore.caching.FluidStorage`), real items in the item model. The loop is the same for both.
 """
 
 from dataclasses import dataclass
@@ -19,15 +19,11 @@ import numpy as np
 from hivecore.sim.storage.caches import CachePolicy
 from hivecore.sim.storage.history import Recorder, StorageHistory
 from hivecore.sim.storage.orders import Order
-from hivecore.sim.storage.remote_io import grant, reached
-from hivecore.sim.storage.situation import Situation
+from hivecore.sim.storage.situation import NOBODY, Grants, Situation, in_order
 from hivecore.sim.storage.workload import Floats, Indices, StorageCluster, StorageWorkload
 
 __all__ = ["Contents", "Rules", "StorageOutcome", "run"]
 
-_DONE = 1e-9  # of a job, rounding
-_NO_RATE = 1e-200  # MB/s
-_NEVER = 1e150  # seconds
 _STUCK = 1_000_000  # events in which no job comes or ends
 
 
@@ -74,40 +70,58 @@ class Rules:
 
 
 class Contents(Protocol):
-    """What caches hold, and how far jobs are in their epochs."""
+    """What caches hold, and how far jobs are: `FluidStorage`, or the same with real items."""
 
-    #: MB in each cache, and seconds of its last use, as of the last `settle`.
-    cached: Floats
-    last_use: Floats
-    #: MB/s of remote IO that go into warm-ups.
-    warming: float
-    #: Whether miss ratios move between events, so that those of the middle are to be asked for.
-    drifts: bool
-    #: MB that came from remote storage in the last step.
-    fetched: float
+    @property
+    def now(self) -> float:
+        """Seconds since the begin."""
 
-    def settle(self, now: float) -> None:
-        """Bring `cached` and `last_use` up to date."""
+    @property
+    def events(self) -> int:
+        """How many times rates have been set."""
+
+    @property
+    def fetched(self) -> float:
+        """MB that have come from remote storage, warm-ups included."""
+
+    @property
+    def warming(self) -> float:
+        """MB/s of remote IO that went into warm-ups in the last step."""
+
+    @property
+    def rates(self) -> Floats:
+        """MB/s at which each running job read in the last step."""
+
+    @property
+    def misses(self) -> Floats:
+        """The share of that which came from remote storage."""
+
+    @property
+    def cached(self) -> Floats:
+        """MB in each cache."""
+
+    @property
+    def last_use(self) -> Floats:
+        """Seconds at which a job last read through each cache."""
+
+    @property
+    def left(self) -> Floats:
+        """MB that each job has yet to read."""
 
     def allocate(
-        self, now: float, running: Indices, quota: Floats, reclaim: Indices, wanted: Indices
+        self,
+        jobs: Indices,
+        rates: Floats,
+        quota: Floats,
+        reclaim: Indices,
+        wanted: Indices,
+        *,
+        reference: Floats | None,
     ) -> None:
         """Take over what the scheduler decided."""
 
-    def leave(self, jobs: Indices) -> None:
-        """Take note that jobs have ended; they run no longer after the next `allocate`."""
-
-    def miss_ratio(self) -> Floats:
-        """Return what share of their reads the running jobs miss now."""
-
-    def plan(self, rate: Floats, full: Floats, miss: Floats, spare: float) -> float:
-        """Take these rates, and return the seconds after which they change."""
-
-    def middle(self, step: float) -> Floats:
-        """Return the miss ratios when half of a step is over."""
-
-    def advance(self, step: float) -> Floats:
-        """Let time pass, and return the MB that each running job reads."""
+    def advance(self, until: float, events: int = ..., /) -> Indices:
+        """Let time pass until then, or until jobs end; return those. Stop after so many events."""
 
 
 def run(
@@ -115,7 +129,6 @@ def run(
     cluster: StorageCluster,
     rules: Rules,
     contents: Contents,
-    cache_of: Indices,
     recorder: Recorder | None = None,
 ) -> StorageOutcome:
     """Return what becomes of the jobs.
@@ -124,17 +137,16 @@ def run(
     :param cluster: what they share.
     :param rules: who gets what.
     :param contents: empty caches.
-    :param cache_of: int64[jobs], the cache that each job reads through.
     :param recorder: takes down what happens.
     :raises ValueError: no job gets ahead.
 
-    Cost: per event O(running jobs) in some NumPy calls, per decision what the rules cost.
+    Cost: per decision what the rules cost, and O(jobs); per event what the contents cost.
     """
-    return _Run(work, cluster, rules, contents, cache_of, recorder).run()
+    return _Run(work, cluster, rules, contents, recorder).run()
 
 
 class _Run:
-    """The state of the loop; columns of the running jobs stand side by side between decisions."""
+    """The state of the loop at the last decision."""
 
     def __init__(
         self,
@@ -142,151 +154,105 @@ class _Run:
         cluster: StorageCluster,
         rules: Rules,
         contents: Contents,
-        cache_of: Indices,
         recorder: Recorder | None,
     ) -> None:
         self.work, self.cluster, self.rules = work, cluster, rules
-        self.contents, self.cache_of, self.recorder = contents, cache_of, recorder
+        self.contents, self.recorder = contents, recorder
+        self.cache_of = np.arange(len(work)) if rules.cache.private else work.dataset
         count = len(work)
-        self.left, self.attained = work.total.copy(), np.zeros(count)
+        self.attained, self.fair = np.zeros(count), np.zeros(count)
         self.start, self.end = np.full(count, inf), np.full(count, inf)
-        self.fair, self.fair_rate = np.zeros(count), np.zeros(count)
+        self.busy_per_mb = work.gpus / work.rate
         self.quota = np.zeros(len(contents.cached))
-        self.present = np.empty(0, dtype=np.int64)
-        self.submitted = self.events = self.decisions = 0
-        self.now = self.decided = 0.0
-        self.read = self.remote = self.busy = 0.0
-        self._take(np.empty(0, dtype=np.int64), np.empty(0), None)
+        self.present = self.running = np.empty(0, dtype=np.int64)
+        self.submitted = self.decisions = 0
 
     def run(self) -> StorageOutcome:
-        count, submit = len(self.work), self.work.submit
-        while self.submitted < count or len(self.present):
-            again = self._decide()
-            arrival = float(submit[self.submitted]) if self.submitted < count else inf
-            until = min(arrival, again)
-            for _ in range(_STUCK):
-                if self._step(until):
-                    break
-            else:
-                self._stuck()
-        history = self.recorder.history() if self.recorder else None
+        work, contents = self.work, self.contents
+        while self.submitted < len(work) or len(self.present):
+            decided = contents.now
+            grants = self._decide()
+            fair = self.situation.equal_rates()
+            arrival = work.submit[self.submitted] if self.submitted < len(work) else inf
+            ended = self._pass(min(float(arrival), decided + grants.again))
+            passed = contents.now - decided
+            self.attained[grants.jobs] += work.gpus[grants.jobs] * grants.share * passed
+            self.fair[self.present] += fair * passed
+            if len(ended):
+                self.end[ended] = contents.now
+                self.present = self.present[np.isinf(self.end[self.present])]
+                self.running = self.running[np.isinf(self.end[self.running])]
+        moved = work.total - contents.left
         return StorageOutcome(
-            self.start,
-            self.end,
-            self.events,
-            self.decisions,
-            self.read,
-            self.remote,
-            self.busy,
-            self.fair,
-            history,
+            start=self.start,
+            end=self.end,
+            events=contents.events,
+            decisions=self.decisions,
+            read=float(moved.sum()),
+            remote=contents.fetched,
+            busy=float(self.busy_per_mb @ moved),
+            fair=self.fair,
+            history=self.recorder.history() if self.recorder else None,
         )
 
-    def _decide(self) -> float:
-        """Let the rules decide; return when the rule for the GPUs wants to be asked again."""
-        work, contents, now = self.work, self.contents, self.now
+    def _decide(self) -> Grants:
+        """Let the rules decide."""
+        work, contents, now = self.work, self.contents, self.contents.now
         self.decisions += 1
         first = self.submitted
-        self.submitted = int(np.searchsorted(work.submit, now, side="right"))
-        self.present = np.append(self.present, np.arange(first, self.submitted))
-        contents.settle(now)
-        situation = Situation(
+        self.submitted = int(work.submit.searchsorted(now, side="right"))
+        if first < self.submitted:
+            self.present = np.append(self.present, np.arange(first, self.submitted))
+        self.situation = situation = Situation(
             now,
             work,
             self.cluster,
             self.present,
             self.running,
-            self.left,
+            contents.left,
             self.attained,
             contents.cached,
             self.quota,
             contents.last_use,
         )
-        self.decided = now
-        if not len(self.present):
-            self._take(self.present, np.empty(0), None)
-            nothing = np.empty(0, dtype=np.int64)
-            contents.allocate(now, nothing, np.zeros(len(self.quota)), nothing, nothing)
-            return inf
-        grants = self.rules.order.grant(situation)
-        self.quota, reclaim = self.rules.cache.quotas(situation, grants)
-        wanted = np.array(list(dict.fromkeys(self.cache_of[self.present].tolist())))
-        contents.allocate(now, grants.jobs, self.quota, reclaim, wanted)
-        self.fair_rate[self.present] = situation.equal_rates()
-        self.start[grants.jobs] = np.minimum(self.start[grants.jobs], now)
-        self._take(grants.jobs, grants.share, grants.reference)
-        return now + grants.again
+        grants, reclaim = NOBODY, NOBODY.jobs
+        self.quota = np.zeros(len(self.quota))
+        if len(self.present):
+            grants = self.rules.order.grant(situation)
+            self.quota, reclaim = self.rules.cache.quotas(situation, grants)
+        self.running = jobs = grants.jobs
+        self.start[jobs] = np.minimum(self.start[jobs], now)
+        wanted = in_order(self.cache_of[self.present]) if self.rules.warm_up else NOBODY.jobs
+        full = work.rate[jobs] * grants.share
+        contents.allocate(jobs, full, self.quota, reclaim, wanted, reference=grants.reference)
+        return grants
 
-    def _take(self, running: Indices, share: Floats, reference: Floats | None) -> None:
-        work = self.work
-        self.running, self.reference = running, reference
-        self.full = work.rate[running] * share
-        self.rate = self.full
-        self.gpus = work.gpus[running] * share
-        self.busy_per_mb = work.gpus[running] / work.rate[running]
-        self.left_now = self.left[running]
-        self.done_at = _DONE * work.total[running]
+    def _pass(self, until: float) -> Indices:
+        """Let time pass until there is something to decide; return the jobs that have ended."""
+        contents, events = self.contents, 1 if self.recorder else _STUCK
+        for _ in range(_STUCK // events):
+            before = (contents.now, contents.cached) if self.recorder else None
+            ended = contents.advance(until, events)
+            if before:
+                self._note(*before)
+            if len(ended) or contents.now >= until:
+                return ended
+        waiting = len(self.present)
+        raise ValueError(f"no job gets ahead from {contents.now:g} s on: {waiting} wait for data")
 
-    def _step(self, until: float) -> bool:
-        """Let time pass until the next event; return whether there is something to decide."""
-        self.events += 1
-        contents = self.contents
-        limit = until - self.now
-        spare = self._share_out(contents.miss_ratio())
-        step = min(limit, contents.plan(self.rate, self.full, self.miss, spare))
-        if contents.drifts:
-            spare = self._share_out(contents.middle(step))
-            step = min(step, contents.plan(self.rate, self.full, self.miss, spare))
-        if len(self.rate):
-            step = min(step, float((self.left_now / np.maximum(self.rate, _NO_RATE)).min()))
-        if step > _NEVER:
-            self._stuck()
-        if self.recorder and self.recorder.due(self.now):
-            self._note()
-        moved = contents.advance(step)
-        self.now = until if step == limit else self.now + step
-        self.left_now = self.left_now - moved
-        self.busy += float(self.busy_per_mb @ moved)
-        self.read += float(moved.sum())
-        self.remote += contents.fetched
-        done = self.left_now <= self.done_at
-        if not done.any() and self.now < until:
-            return False
-        self.left[self.running] = self.left_now
-        self.attained[self.running] += self.gpus * (self.now - self.decided)
-        self.fair[self.present] += self.fair_rate[self.present] * (self.now - self.decided)
-        ended = self.running[done]
-        self.end[ended] = self.now
-        self.contents.leave(ended)
-        self.present = self.present[~np.isin(self.present, ended)]
-        self.running = self.running[~done]
-        return True
-
-    def _share_out(self, miss: Floats) -> float:
-        """Set what each job gets of the remote IO and reaches with it; return what is spare."""
-        bandwidth = self.cluster.bandwidth_mbps
-        self.miss = miss
-        io = grant(self.full, miss, bandwidth, self.rules.io_mode, self.reference)
-        self.rate = reached(self.full, miss, io)
-        return max(bandwidth - float(io.sum()), 0.0) if self.rules.warm_up else 0.0
-
-    def _note(self) -> None:
+    def _note(self, now: float, cached: Floats) -> None:
+        """Take down what was the case from an instant on."""
         assert self.recorder
-        contents = self.contents
-        contents.settle(self.now)
-        datasets = len(self.work.size)
-        cached = contents.cached
+        if not self.recorder.due(now):
+            return
+        rates = self.contents.rates
         if self.rules.cache.private:
-            cached = np.bincount(self.work.dataset, cached, datasets).astype(np.float64)
+            cached = np.bincount(self.work.dataset, cached, len(self.work.size)).astype(np.float64)
         self.recorder.note(
-            self.now,
-            float(self.rate.sum()),
-            float((self.rate * self.miss).sum()) + contents.warming,
-            float(self.busy_per_mb @ self.rate),
+            now,
+            float(rates.sum()),
+            float(rates @ self.contents.misses) + self.contents.warming,
+            float(self.busy_per_mb[self.running] @ rates),
             len(self.present),
             cached,
         )
-
-    def _stuck(self) -> None:
-        waiting = len(self.present)
-        raise ValueError(f"no job gets ahead from {self.now:g} s on: {waiting} wait for data")

@@ -15,27 +15,32 @@ import numpy as np
 import numpy.typing as npt
 
 from hivecore.caching import EpochShuffle, PolicyCache, UniformCache
-from hivecore.sim.storage.workload import Floats, Indices
+from hivecore.sim.storage.remote_io import grant, reached
+from hivecore.sim.storage.workload import Floats, Indices, StorageCluster, StorageWorkload
 
 __all__ = ["LruItems", "UniformItems"]
 
 _BYTES = 1e6  # per MB
+_DONE = 1e-9  # of a job, rounding
 _BLOCKS = 250.0  # per epoch of the fastest job
 
 
 class _Readers:
     """The jobs' positions in their epochs, and what they may read."""
 
-    drifts = False
-
-    def __init__(self, size: Floats, dataset: Indices, items: int, seed: int) -> None:
-        self.fetched = self.warming = 0.0
-        self.last_use = np.zeros(len(size))
+    def __init__(
+        self, work: StorageWorkload, cluster: StorageCluster, io_mode: str, items: int, seed: int
+    ) -> None:
+        self.now = self.fetched = self.warming = 0.0
+        self.events = 0
+        self.left = work.total.copy()
+        self._done_at = _DONE * work.total
+        self._bandwidth, self._io_mode, self._warm_up = cluster.bandwidth_mbps, io_mode, False
         self._items = items
-        self._dataset = dataset
+        self._dataset = dataset = work.dataset
         #: MB of an item, by job; bytes are whole numbers.
-        self._bytes = np.maximum(np.rint(size * _BYTES / items), 1.0).astype(np.int64)
-        self._item = size[dataset] / items
+        self._bytes = np.maximum(np.rint(work.size * _BYTES / items), 1.0).astype(np.int64)
+        self._item = work.size[dataset] / items
         self._orders = [EpochShuffle(seed + job, items) for job in range(len(dataset))]
         self._order: list[npt.NDArray[np.int64] | None] = [None] * len(dataset)
         self._epoch = [0] * len(dataset)
@@ -57,47 +62,80 @@ class _Readers:
             self._order[job] = order
         return order[self._position[job] :]
 
-    def leave(self, jobs: Indices) -> None:
-        """Forget jobs that have ended.
+    def allocate(
+        self,
+        jobs: Indices,
+        rates: Floats,
+        quota: Floats,
+        reclaim: Indices,
+        wanted: Indices,
+        *,
+        reference: Floats | None = None,
+    ) -> None:
+        """Take over what the scheduler decided.
 
-        :param jobs: int64[n].
+        :param jobs: int64[running], the jobs that run from now on.
+        :param rates: float64[running], MB/s without waiting for data.
+        :param quota: float64[caches], MB.
+        :param reclaim: not used: caches have an order of their own.
+        :param wanted: caches in the order in which they are warmed up.
+        :param reference: float64[running], MB/s, or None.
         """
+        self._running, self._full, self._reference = jobs, rates, reference
+
+    def advance(self, until: float = inf, events: int = 1_000_000) -> Indices:
+        """Let jobs read until some end, or until that instant; return those that have ended.
+
+        :param until: seconds.
+        :param events: stop after so many blocks.
+        :raises ValueError: no job gets ahead.
+        """
+        for _ in range(events):
+            ended = self._block(until)
+            if len(ended) or self.now >= until:
+                break
+        return ended
+
+    def _block(self, until: float) -> Indices:
+        """Let the fastest job read a small part of its dataset, and the others meanwhile."""
+        running, full = self._running, self._full
+        self.events += 1
+        self.misses = miss = self._miss_ratio()
+        io = grant(full, miss, self._bandwidth, self._io_mode, self._reference)
+        self.rates = rate = reached(full, miss, io)
+        self._spare = max(self._bandwidth - float(io.sum()), 0.0) if self._warm_up else 0.0
+        block = self._item[running] * max(self._items / _BLOCKS, 1.0)
+        moving = rate > 0
+        limit = until - self.now
+        step = min(limit, float((block[moving] / rate[moving]).min(initial=inf)))
+        if self._spare and not moving.any():
+            step = min(limit, self._items / self._spare)
+        step = min(step, float((self.left[running][moving] / rate[moving]).min(initial=inf)))
+        if step == inf:
+            raise ValueError(f"no job gets ahead from {self.now:g} s on")
+        self.left[running] -= self._move(step)
+        self.now = until if step == limit else self.now + step
+        ended = running[self.left[running] <= self._done_at[running]]
+        self._leave(ended)
+        return ended
+
+    def _leave(self, jobs: Indices) -> None:
+        """Forget jobs that have ended."""
         for job in jobs.tolist():
             self._order[job] = None
 
-    def plan(self, rate: Floats, full: Floats, miss: Floats, spare: float) -> float:
-        """Take these rates until `advance`, and return the seconds of a block.
+    def _miss_ratio(self) -> Floats:
+        """Return float64[running], the share of what is unread that is not cached."""
+        raise NotImplementedError
 
-        :param rate: float64[running], MB/s.
-        :param full: float64[running], MB/s without waiting for data.
-        :param miss: float64[running].
-        :param spare: MB/s of remote IO with which caches may be warmed up.
-        """
-        self._rate, self._full, self._miss, self._spare = rate, full, miss, spare
-        running = self._running
-        block = self._item[running] * max(self._items / _BLOCKS, 1.0)
-        moving = rate > 0
-        step = float((block[moving] / rate[moving]).min(initial=inf))
-        return step if moving.any() or not spare else self._items / spare
-
-    def middle(self, step: float) -> Floats:
-        """Return the miss ratios as they are.
-
-        :param step: not used.
-        """
-        return self._miss
-
-    def advance(self, step: float) -> Floats:
-        """Let jobs read, and return float64[running], MB that each has read.
-
-        :param step: seconds.
-        """
-        running = self._running
+    def _move(self, step: float) -> Floats:
+        """Let jobs read for so many seconds; return float64[running], MB that each has read."""
+        running, rate = self._running, self.rates
         item = self._item[running]
         # A job that waits for data pays back what it missed beyond its share, or catches up.
-        debt, amount = self._debt[running], self._rate * step
-        waits = self._rate < self._full * (1 - 1e-9)
-        due = np.where(waits, debt / np.maximum(self._miss, 1e-12), 0.0)
+        debt, amount = self._debt[running], rate * step
+        waits = rate < self._full * (1 - 1e-9)
+        due = np.where(waits, debt / np.maximum(self.misses, 1e-12), 0.0)
         amount = np.minimum(amount - np.clip(due, -0.5 * amount, 0.5 * amount), self._full * step)
         ahead = self._ahead[running] + amount / item
         count = np.maximum(np.floor(ahead + 1e-9), 0.0).astype(np.int64)
@@ -105,9 +143,9 @@ class _Readers:
         missed = np.zeros(len(running))
         for place, (job, number) in enumerate(zip(running.tolist(), count.tolist(), strict=True)):
             missed[place] = item[place] * self._read(job, number)
-        expected = self._rate * self._miss * step
+        expected = rate * self.misses * step
         self._debt[running] = np.where(waits, debt + missed - expected, 0.0)
-        self.fetched = float(missed.sum()) + self._warm(step)
+        self.fetched += float(missed.sum()) + self._warm(step)
         moved: Floats = count * item
         return moved
 
@@ -135,38 +173,41 @@ class _Readers:
 class UniformItems(_Readers):
     """Uniform caches, per dataset or per job.
 
-    :param size: float64[datasets], MB.
-    :param dataset: int64[jobs].
-    :param capacity: MB of all caches together.
+    :param work: the jobs.
+    :param cluster: what they share.
+    :param io_mode: how remote IO is shared out.
     :param items: of each dataset.
     :param seed: of the orders, and of what is evicted.
     :param shrink: what goes first when a cache shrinks at once: "random" or "read_first".
     :param lazy: keep what is above a quota until the room is needed; what goes then is random.
     :param private: a cache per job, dropped while the job does not run.
+    :param warm_up: whether spare remote IO fills caches.
     """
 
     def __init__(
         self,
-        size: Floats,
-        dataset: Indices,
-        capacity: float,
+        work: StorageWorkload,
+        cluster: StorageCluster,
+        io_mode: str,
         items: int,
         seed: int,
         shrink: str = "random",
         lazy: bool = True,
         private: bool = False,
+        warm_up: bool = False,
     ) -> None:
-        super().__init__(size, dataset, items, seed)
-        self._cache = UniformCache(max(int(capacity * _BYTES), 1), seed)
+        super().__init__(work, cluster, io_mode, items, seed)
+        self._warm_up = warm_up
+        self._cache = UniformCache(max(int(cluster.cache * _BYTES), 1), seed)
         self._shrink: Any = "lazy" if lazy else shrink
         self._private = private
-        self._sizes: list[int] = (self._bytes[dataset] if private else self._bytes).tolist()
+        self._cache_of = np.arange(len(work)) if private else work.dataset
+        self._sizes: list[int] = (self._bytes[work.dataset] if private else self._bytes).tolist()
         self._names = [str(code) for code in range(len(self._sizes))]
         for name, number in zip(self._names, self._sizes, strict=True):
             self._cache.add_dataset(name, items, number)
         self._attached: set[int] = set()
-        self.cached = np.zeros(len(self._sizes))
-        self.last_use = np.zeros(len(self._sizes))
+        self._last_use = np.zeros(len(self._sizes))
         self._wanted: list[int] = []
         self._warmed = [0] * len(self._sizes)
         self._warmth = 0.0
@@ -174,45 +215,45 @@ class UniformItems(_Readers):
     def _name(self, job: int) -> str:
         return self._names[job] if self._private else self._names[int(self._dataset[job])]
 
-    def settle(self, now: float) -> None:
-        """Bring `cached` and `last_use` up to date.
-
-        :param now: seconds.
-        """
+    @property
+    def cached(self) -> Floats:
+        """MB in each cache."""
         used = [self._cache.statistics(name)["used"] for name in self._names]
-        self.cached = np.array(used) / _BYTES
-        for job in self._running.tolist():
-            self.last_use[job if self._private else self._dataset[job]] = now
+        return np.array(used) / _BYTES
 
-    def leave(self, jobs: Indices) -> None:
-        """Forget jobs that have ended.
+    @property
+    def last_use(self) -> Floats:
+        """Seconds at which a job last read through each cache."""
+        self._last_use[self._cache_of[self._running]] = self.now
+        return self._last_use.copy()
 
-        :param jobs: int64[n].
-        """
-        super().leave(jobs)
+    def _leave(self, jobs: Indices) -> None:
+        super()._leave(jobs)
         for job in jobs.tolist():
             self._cache.detach(str(job))
             self._attached.discard(job)
 
     def allocate(
-        self, now: float, running: Indices, quota: Floats, reclaim: Indices, wanted: Indices
+        self,
+        jobs: Indices,
+        rates: Floats,
+        quota: Floats,
+        reclaim: Indices,
+        wanted: Indices,
+        *,
+        reference: Floats | None = None,
     ) -> None:
-        """Take over what the scheduler decided.
-
-        :param now: not used.
-        :param running: int64[running], the jobs that run from now on.
-        :param quota: float64[caches], MB.
-        :param reclaim: not used: the cache has an order of its own.
-        :param wanted: caches in the order in which they are warmed up.
-        """
+        """Take over what the scheduler decided, see `_Readers`."""
+        self._last_use = self.last_use
+        super().allocate(jobs, rates, quota, reclaim, wanted, reference=reference)
         if self._private:
-            for job in set(range(len(self._names))).difference(running.tolist()):
+            for job in set(range(len(self._names))).difference(jobs.tolist()):
                 self._cache.unload(self._names[job])
-        for job in running.tolist():
+        for job in jobs.tolist():
             if job not in self._attached:
                 self._attached.add(job)
                 self._cache.attach(str(job), self._name(job))
-        self._running, self._wanted = running, wanted.tolist()
+        self._wanted = wanted.tolist()
         room = np.floor(quota * _BYTES * (1 - 1e-15)).astype(np.int64).tolist()
         before = [self._cache.statistics(name)["quota"] for name in self._names]
         # What shrinks first, so that the quotas never exceed the capacity.
@@ -220,8 +261,7 @@ class UniformItems(_Readers):
             if room[code] != before[code]:
                 self._cache.set_quota(self._names[code], room[code], self._shrink)
 
-    def miss_ratio(self) -> Floats:
-        """Return float64[running], the share of what is unread that is not cached."""
+    def _miss_ratio(self) -> Floats:
         ratio = [1.0 - self._cache.hit_ratio(str(job)) for job in self._running.tolist()]
         return np.array(ratio, dtype=np.float64)
 
@@ -258,50 +298,36 @@ class UniformItems(_Readers):
 class LruItems(_Readers):
     """One LRU cache for all datasets.
 
-    :param size: float64[datasets], MB.
-    :param dataset: int64[jobs].
-    :param capacity: MB.
+    :param work: the jobs.
+    :param cluster: what they share.
+    :param io_mode: how remote IO is shared out.
     :param items: of each dataset.
     :param seed: of the orders.
     """
 
     def __init__(
-        self, size: Floats, dataset: Indices, capacity: float, items: int, seed: int
+        self, work: StorageWorkload, cluster: StorageCluster, io_mode: str, items: int, seed: int
     ) -> None:
-        super().__init__(size, dataset, items, seed)
+        super().__init__(work, cluster, io_mode, items, seed)
         sizes = np.repeat(self._bytes, items)
-        self._cache = PolicyCache("lru", len(sizes), max(int(capacity * _BYTES), 1), sizes)
+        self._cache = PolicyCache("lru", len(sizes), max(int(cluster.cache * _BYTES), 1), sizes)
         self._resident = np.zeros(len(sizes), dtype=bool)
-        self.cached = np.zeros(len(size))
+        #: Nobody asks an LRU cache for it.
+        self.last_use = np.zeros(len(work.size))
 
-    def settle(self, now: float) -> None:
-        """Bring `cached` up to date.
-
-        :param now: not used.
-        """
+    @property
+    def cached(self) -> Floats:
+        """MB of each dataset."""
         self._look()
         held = self._resident.reshape(-1, self._items).sum(axis=1)
-        self.cached = held * self._bytes / _BYTES
+        found: Floats = held * self._bytes / _BYTES
+        return found
 
     def _look(self) -> None:
         self._resident[:] = False
         self._resident[self._cache.residents()] = True
 
-    def allocate(
-        self, now: float, running: Indices, quota: Floats, reclaim: Indices, wanted: Indices
-    ) -> None:
-        """Take over which jobs run.
-
-        :param now: not used.
-        :param running: int64[running].
-        :param quota: not used.
-        :param reclaim: not used.
-        :param wanted: not used.
-        """
-        self._running = running
-
-    def miss_ratio(self) -> Floats:
-        """Return float64[running], the share of what is unread that is not cached."""
+    def _miss_ratio(self) -> Floats:
         self._look()
         found = [
             1.0 - self._resident[self.unread(job) + self._items * int(self._dataset[job])].mean()

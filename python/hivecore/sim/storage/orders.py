@@ -9,7 +9,8 @@ from typing import Protocol
 
 import numpy as np
 
-from hivecore.caching import allocate_storage, throughput
+from hivecore.caching import allocate_storage
+from hivecore.sim.storage.remote_io import reached
 from hivecore.sim.storage.situation import Grants, Situation
 from hivecore.sim.storage.workload import MB, Floats, Indices
 
@@ -61,7 +62,7 @@ class Shortest:
             order = _sorted(situation, present, self._rates(situation, present))
             return _whole(_that_fit(situation, order, situation.cluster.gpus))
         free = situation.cluster.gpus - int(situation.work.gpus[running].sum())
-        waiting = np.setdiff1d(present, running, assume_unique=True)
+        waiting = present[situation.waits]
         if free and len(waiting):
             running = np.append(running, self._start(situation, waiting, free))
         # The most urgent first, because remote IO follows the same order.
@@ -76,12 +77,8 @@ class Shortest:
         # As many jobs as run at once, on average.
         parts = max(1.0, len(gpus) * min(1.0, cluster.gpus / float(gpus.sum())))
         dataset = work.dataset[jobs]
-        size = work.size[dataset]
-        held = np.minimum(situation.held[dataset], size)
-        rates: Floats = throughput(
-            work.rate[jobs], cluster.bandwidth_mbps / parts, held / MB, size / MB
-        )
-        return rates
+        miss = np.maximum(1.0 - situation.held[dataset] / work.size[dataset], 0.0)
+        return reached(work.rate[jobs], miss, cluster.bandwidth_mbps / parts)
 
     def _start(self, situation: Situation, waiting: Indices, free: int) -> Indices:
         """Return the waiting jobs that start now, none of which stops a running one."""
@@ -125,9 +122,10 @@ class LeastAttained:
         present = situation.present
         attained = situation.attained[present] * (1 + 1e-9)
         queue = np.searchsorted(self._limits, attained, side="right")
-        waits = ~np.isin(present, situation.running)
         chosen = _that_fit(
-            situation, present[np.lexsort((present, waits, queue))], situation.cluster.gpus
+            situation,
+            present[np.lexsort((present, situation.waits, queue))],
+            situation.cluster.gpus,
         )
         queue = np.searchsorted(self._limits, situation.attained[chosen] * (1 + 1e-9), side="right")
         limit = np.append(self._limits, inf)[queue]

@@ -54,12 +54,12 @@ def grant(
     return _fill(demand, weight, bandwidth)
 
 
-def reached(full: Floats, miss: Floats, granted: Floats) -> Floats:
+def reached(full: Floats, miss: Floats, granted: Floats | float) -> Floats:
     """Return the rates in MB/s at which jobs run with what was granted.
 
     :param full: float64[jobs], MB/s without waiting for data.
     :param miss: float64[jobs], the share of what a job reads that is not cached.
-    :param granted: float64[jobs], MB/s of remote IO.
+    :param granted: float64[jobs], MB/s of remote IO, or one number for all.
 
     >>> reached(np.array([100.0, 100.0]), np.array([0.5, 0.0]), np.array([40.0, 0.0])).tolist()
     [80.0, 100.0]

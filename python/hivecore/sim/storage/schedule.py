@@ -1,18 +1,18 @@
 """The policies by name: a rule for the GPUs together with a storage system."""
 
+import numpy as np
+
+from hivecore.caching import FluidStorage
 from hivecore.sim.storage.caches import (
     CachePolicy,
     Greedy,
     PerGpu,
     SharedLru,
     WholeDatasets,
-    caches_of,
-    contents_of,
-    items_of,
 )
-from hivecore.sim.storage.contents import SHRINKS
 from hivecore.sim.storage.events import Rules, StorageOutcome, run
 from hivecore.sim.storage.history import Recorder
+from hivecore.sim.storage.items import LruItems, UniformItems
 from hivecore.sim.storage.orders import Fifo, LeastAttained, MaxMin, Order, Shortest
 from hivecore.sim.storage.workload import StorageCluster, StorageWorkload
 
@@ -27,6 +27,7 @@ _CACHES: dict[str, type[CachePolicy]] = {
     "coordl": PerGpu,
     "alluxio": SharedLru,
 }
+_SHRINKS = ("random", "read_first")
 #: SiloD, which the GPU policy knows of, and three systems that act for themselves.
 STORAGE_SYSTEMS = tuple(_CACHES)
 
@@ -57,8 +58,8 @@ def schedule_storage(
     :raises ValueError: an unknown name, a job that is larger than the cluster, or no job gets
         ahead.
 
-    See the modules `events`, `contents` and `lru` for the model. Deterministic. Ties: the job that
-    came first. Cost: see `events.run`.
+    See `events` and `hivecore.caching.FluidStorage` for the model. Deterministic. Ties: the job
+    that came first. Cost: see `events.run`.
 
     A job of three epochs over 100 GB with 50 GB of cache reads at 40 MB/s first, and at 80 MB/s
     from its second epoch on:
@@ -73,9 +74,8 @@ def schedule_storage(
     _check_shrink(shrink)
     rules = rules_of(policy, storage, warm_up) if isinstance(policy, str) else policy
     _check_fits(work, cluster)
-    contents = contents_of(rules.cache, work, cluster, shrink, lazy)
-    recorder = Recorder() if record else None
-    return run(work, cluster, rules, contents, caches_of(rules.cache, work), recorder)
+    contents = _amounts(work, cluster, rules, shrink, lazy)
+    return run(work, cluster, rules, contents, Recorder() if record else None)
 
 
 def schedule_items(
@@ -123,14 +123,41 @@ def schedule_items(
     _check_shrink(shrink)
     rules = rules_of(policy, storage, warm_up) if isinstance(policy, str) else policy
     _check_fits(work, cluster)
-    contents = items_of(rules.cache, work, cluster, shrink, lazy, items, seed)
-    recorder = Recorder() if record else None
-    return run(work, cluster, rules, contents, caches_of(rules.cache, work), recorder)
+    contents: UniformItems | LruItems
+    if rules.cache.lru:
+        contents = LruItems(work, cluster, rules.io_mode, items, seed)
+    else:
+        private = rules.cache.private
+        contents = UniformItems(
+            work, cluster, rules.io_mode, items, seed, shrink, lazy, private, rules.warm_up
+        )
+    return run(work, cluster, rules, contents, Recorder() if record else None)
+
+
+def _amounts(
+    work: StorageWorkload, cluster: StorageCluster, rules: Rules, shrink: str, lazy: bool
+) -> FluidStorage:
+    """Return empty caches as amounts: one per dataset or per job, or one LRU cache for all."""
+    size, cache_of = work.size, work.dataset
+    if rules.cache.private:
+        size, cache_of = work.size[work.dataset], np.arange(len(work))
+    shared = cache_of, work.total, cluster.cache, cluster.bandwidth_mbps
+    if rules.cache.lru:
+        return FluidStorage(size, *shared, io_mode=rules.io_mode, policy="lru")
+    return FluidStorage(
+        size,
+        *shared,
+        io_mode=rules.io_mode,
+        shrink=shrink,
+        lazy=lazy,
+        private=rules.cache.private,
+        warm_up=rules.warm_up,
+    )
 
 
 def _check_shrink(shrink: str) -> None:
-    if shrink not in SHRINKS:
-        raise ValueError(f"shrink must be one of {', '.join(SHRINKS)}, not {shrink!r}")
+    if shrink not in _SHRINKS:
+        raise ValueError(f"shrink must be one of {', '.join(_SHRINKS)}, not {shrink!r}")
 
 
 def _check_fits(work: StorageWorkload, cluster: StorageCluster) -> None:

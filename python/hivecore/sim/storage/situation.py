@@ -2,13 +2,16 @@
 
 from dataclasses import dataclass
 from functools import cached_property
+from math import inf
 
 import numpy as np
+import numpy.typing as npt
 
-from hivecore.caching import StorageJobs, throughput
+from hivecore.caching import StorageJobs
+from hivecore.sim.storage.remote_io import reached
 from hivecore.sim.storage.workload import MB, Floats, Indices, StorageCluster, StorageWorkload
 
-__all__ = ["Grants", "Situation"]
+__all__ = ["NOBODY", "Grants", "Situation", "in_order"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -45,19 +48,24 @@ class Situation:
         matters[self.work.dataset[self.present]] = True
         return np.flatnonzero(matters)
 
-    def jobs(self, jobs: Indices, rate: Floats, running: Indices | None = None) -> StorageJobs:
+    @cached_property
+    def waits(self) -> npt.NDArray[np.bool_]:
+        """Return bool[present], which jobs do not run."""
+        waits = np.ones(len(self.work), dtype=np.bool_)
+        waits[self.running] = False
+        return waits[self.present]
+
+    def jobs(self, jobs: Indices, rate: Floats) -> StorageJobs:
         """Return jobs as `hivecore.caching` takes them, their datasets as indices into `live`.
 
         :param jobs: int64[n].
         :param rate: float64[n], MB/s.
-        :param running: which of them run; by default all.
         """
         return StorageJobs(
             dataset=np.searchsorted(self.live, self.work.dataset[jobs]),
             rate=rate,
             remaining=self.left[jobs] / MB,
             gpus=self.work.gpus[jobs].astype(np.float64),
-            running=None if running is None else np.isin(jobs, running),
         )
 
     def equal_rates(self) -> Floats:
@@ -66,15 +74,13 @@ class Situation:
         Equal are the GPUs (a job that needs more has them for less time), the remote IO, and the
         cache; jobs on one dataset put their parts of the cache together.
         """
-        work, present = self.work, self.present
-        count = len(present)
-        time = np.minimum(1.0, self.cluster.gpus / (count * work.gpus[present]))
-        readers = np.bincount(work.dataset[present], minlength=len(work.size))
-        size = work.size[work.dataset[present]]
-        cache = np.minimum(readers[work.dataset[present]] * self.cluster.cache / count, size)
-        granted = self.cluster.bandwidth_mbps / count
-        rates: Floats = throughput(work.rate[present] * time, granted, cache / MB, size / MB)
-        return rates
+        work, cluster, present = self.work, self.cluster, self.present
+        count = max(len(present), 1)
+        dataset = work.dataset[present]
+        time = np.minimum(cluster.gpus / count / work.gpus[present], 1.0)
+        readers = np.bincount(dataset, minlength=len(work.size))
+        miss = 1.0 - np.minimum(readers * (cluster.cache / count) / work.size, 1.0)
+        return reached(work.rate[present] * time, miss[dataset], cluster.bandwidth_mbps / count)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -91,3 +97,19 @@ class Grants:
     share: Floats
     reference: Floats | None
     again: float
+
+
+#: Nobody runs, and nobody asks for another decision.
+NOBODY = Grants(np.empty(0, dtype=np.int64), np.empty(0), None, inf)
+
+
+def in_order(codes: Indices) -> Indices:
+    """Return codes without repetition, each where it stands first.
+
+    :param codes: int64[n].
+
+    >>> in_order(np.array([7, 3, 7, 5])).tolist()
+    [7, 3, 5]
+    """
+    found: Indices = codes[np.sort(np.unique(codes, return_index=True)[1])]
+    return found
