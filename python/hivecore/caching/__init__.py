@@ -31,13 +31,9 @@ from hivecore.caching.placement import (
     wait_for_locality,
 )
 from hivecore.caching.storage import allocate_storage, ration_remote_io, reclaim_order
-from hivecore.caching.storage_allocation import (
-    FillingStage,
-    JobShare,
-    StorageAllocation,
-    StorageCertificate,
-)
+from hivecore.caching.storage_allocation import JobShare, StorageAllocation
 from hivecore.caching.storage_jobs import StorageJobs
+from hivecore.caching.storage_shares import FillingStage, StorageCertificate
 from hivecore.caching.uniform_mapping import UniformMapping
 
 __all__ = [

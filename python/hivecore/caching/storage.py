@@ -16,10 +16,10 @@ from hivecore.caching._numbers import (
     frozen,
 )
 from hivecore.caching.performance import cache_efficiency
-from hivecore.caching.storage_allocation import FillingStage, StorageAllocation, StorageCertificate
+from hivecore.caching.storage_allocation import StorageAllocation
 from hivecore.caching.storage_exact import best_cache
 from hivecore.caching.storage_jobs import StorageJobs, dataset_ids, dataset_sizes, per_dataset
-from hivecore.caching.storage_verify import Problem
+from hivecore.caching.storage_shares import FillingStage, Problem, StorageCertificate
 
 __all__ = ["IoMode", "Objective", "allocate_storage", "ration_remote_io", "reclaim_order"]
 

@@ -7,52 +7,29 @@ filling is proved by showing that at its level the cheapest cache leaves a deman
 bandwidth (or that all GPU time is used): the demand rises with the level.
 """
 
-from __future__ import annotations
-
 import math
-from collections.abc import Hashable
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
-from hivecore.caching._numbers import Bool, Float64, Int64, fill_in_order
-from hivecore.caching.storage_jobs import StorageJobs
+from hivecore.caching._numbers import Bool, Float64, fill_in_order
+from hivecore.caching.storage_shares import Problem, Shares
 from hivecore.errors import CertificateError
 from hivecore.reference.caching._storage_shortest import ShortestFirst
 
-if TYPE_CHECKING:
-    from hivecore.caching.storage_allocation import StorageAllocation
-
-__all__ = ["Problem", "verify_allocation"]
+__all__ = ["verify_allocation"]
 
 _TOLERANCE = 1e-9
 _FULL = 1e-12
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Problem:
-    """What was asked for, checked."""
-
-    jobs: StorageJobs
-    dataset: Int64
-    size: Float64
-    current: Float64 | None
-    last_use: Float64 | None
-    cache: float
-    bandwidth: float
-    gpu_capacity: float
-    eps: float
-    dataset_names: tuple[Hashable, ...] | None
-
-
-def verify_allocation(found: StorageAllocation, asked: Problem) -> None:
+def verify_allocation(found: Shares, asked: Problem) -> None:
     """Raise a CertificateError that says what is wrong, if anything is."""
     _Audit(found, asked).run()
 
 
 class _Audit:
-    def __init__(self, found: StorageAllocation, asked: Problem) -> None:
+    def __init__(self, found: Shares, asked: Problem) -> None:
         self.found, self.asked, self.proof = found, asked, found.certificate
         jobs, n = asked.jobs, len(asked.jobs)
         self.wanted = np.ones(n, dtype=np.bool_) if jobs.running is None else jobs.running
