@@ -46,10 +46,7 @@ def count(text: str) -> int:
     >>> count("8")
     8
     """
-    with suppress(ValueError):
-        if (value := int(text)) >= 1:
-            return value
-    raise argparse.ArgumentTypeError(f"must be a whole number of at least 1, not {text!r}")
+    return _whole(text, 1)
 
 
 def number(text: str) -> int:
@@ -61,10 +58,14 @@ def number(text: str) -> int:
     >>> number("0")
     0
     """
+    return _whole(text, 0)
+
+
+def _whole(text: str, least: int) -> int:
     with suppress(ValueError):
-        if (value := int(text)) >= 0:
+        if (value := int(text)) >= least:
             return value
-    raise argparse.ArgumentTypeError(f"must be a whole number of at least 0, not {text!r}")
+    raise argparse.ArgumentTypeError(f"must be a whole number of at least {least}, not {text!r}")
 
 
 class Watch:

@@ -10,6 +10,12 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 import numpy.typing as npt
 
+from hivecore.traces._random_jobs import (
+    check_sizes,
+    draw_gpus,
+    draw_seconds,
+    draw_submissions,
+)
 from hivecore.traces.storage import StorageTrace
 from hivecore.traces.trace import Trace
 from hivecore.traces.training import TrainingTrace
@@ -58,20 +64,11 @@ def generate_storage(
     >>> trace.jobs, round(gpu_seconds / (96 * float(trace.submit[-1])), 6)
     (500, 2.0)
     """
-    if jobs < 1:
-        raise ValueError(f"jobs must be at least 1, not {jobs}")
-    if gpus < 1:
-        raise ValueError(f"gpus must be at least 1, not {gpus}")
-    if not (np.isfinite(load) and load > 0):
-        raise ValueError(f"load must be finite and positive, not {load}")
+    check_sizes(jobs, gpus, load)
     rng = np.random.default_rng(seed)
-    fitting = sum(size <= gpus for size in _GPUS)
-    share = np.array(_SHARE[:fitting]) / sum(_SHARE[:fitting])
-    size = np.array(_GPUS, dtype=np.int64)[rng.choice(fitting, size=jobs, p=share)]
-    factor = np.exp(_LOG_DEVIATION * rng.standard_normal(jobs))
-    duration = _MEDIAN_SECONDS * np.minimum(factor, _LONGEST)
-    submit = np.cumsum(rng.exponential(1.0, jobs))
-    submit *= float(size @ duration) / (load * gpus * submit[-1])
+    size = draw_gpus(rng, jobs, gpus, _GPUS, _SHARE)
+    duration = draw_seconds(rng, jobs, _MEDIAN_SECONDS, _LOG_DEVIATION, _LONGEST)
+    submit = draw_submissions(rng, float(size @ duration), jobs, load * gpus)
     return _assign(np.arange(jobs).astype(np.str_), submit, duration, size, seed, shared)
 
 

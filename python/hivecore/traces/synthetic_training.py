@@ -6,6 +6,12 @@ iteration of any model takes a third to half of a second.
 
 import numpy as np
 
+from hivecore.traces._random_jobs import (
+    check_sizes,
+    draw_gpus,
+    draw_seconds,
+    draw_submissions,
+)
 from hivecore.traces.training import TrainingTrace
 
 __all__ = ["generate_training"]
@@ -42,27 +48,18 @@ def generate_training(jobs: int, seed: int, gpus: int = 64, load: float = 2.0) -
     >>> trace.jobs, round(work / (64 * float(trace.submit[-1])), 6)
     (500, 1.5)
     """
-    if jobs < 1:
-        raise ValueError(f"jobs must be at least 1, not {jobs}")
-    if gpus < 1:
-        raise ValueError(f"gpus must be at least 1, not {gpus}")
-    if not (np.isfinite(load) and load > 0):
-        raise ValueError(f"load must be finite and positive, not {load}")
+    check_sizes(jobs, gpus, load)
     rng = np.random.default_rng(seed)
-    fitting = sum(size <= gpus for size in _GPUS)
-    share = np.array(_SHARE[:fitting]) / sum(_SHARE[:fitting])
-    size = np.array(_GPUS, dtype=np.int64)[rng.choice(fitting, size=jobs, p=share)]
+    size = draw_gpus(rng, jobs, gpus, _GPUS, _SHARE)
     model = rng.integers(len(_MODELS), size=jobs)
     stages = np.array(list(_MODELS.values()))[model]
     stages[:, 2] *= np.log2(size)
     iteration = stages.sum(axis=1)
 
-    factor = np.exp(_LOG_DEVIATION * rng.standard_normal(jobs))
-    seconds = _MEDIAN_SECONDS * np.minimum(factor, _LONGEST)
+    seconds = draw_seconds(rng, jobs, _MEDIAN_SECONDS, _LOG_DEVIATION, _LONGEST)
     iterations = np.maximum(np.rint(1000.0 * seconds / iteration), 1.0)
     duration = iterations * iteration / 1000.0
-    submit = np.cumsum(rng.exponential(1.0, jobs))
-    submit *= float(size @ duration) / (load * gpus * submit[-1])
+    submit = draw_submissions(rng, float(size @ duration), jobs, load * gpus)
     return TrainingTrace(
         job_id=np.arange(jobs).astype(np.str_),
         model=np.array(list(_MODELS))[model],

@@ -236,19 +236,28 @@ std::uint64_t Clairvoyant::access(std::int64_t name, std::uint64_t count, std::u
     return hits;
 }
 
+namespace {
+
+template <class Archive, class Job>
+void job_fields(Archive& archive, Job& job) {
+    archive.number(job.name);
+    archive.number(job.seed);
+    archive.number(job.first_epoch);
+    archive.number(job.epochs);
+    archive.number(job.uses);
+    archive.number(job.rate);
+    archive.number(job.base);
+    archive.number(job.base_use);
+    archive.number(job.dataset);
+}
+
+}  // namespace
+
 std::string Clairvoyant::save() const {
     Writer writer;
     writer.number(static_cast<std::uint64_t>(jobs_.size()));
     for (const Job& job : jobs_) {
-        writer.number(job.name);
-        writer.number(job.seed);
-        writer.number(job.first_epoch);
-        writer.number(job.epochs);
-        writer.number(job.uses);
-        writer.number(job.rate);
-        writer.number(job.base);
-        writer.number(job.base_use);
-        writer.number(job.dataset);
+        job_fields(writer, job);
     }
     Bits resident(slot_.size());
     for (const Entry& entry : heap_) {
@@ -269,15 +278,7 @@ bool Clairvoyant::restore(std::string_view data) {
     }
     for (std::uint64_t i = 0; i < jobs; ++i) {
         Job job{};
-        reader.number(job.name);
-        reader.number(job.seed);
-        reader.number(job.first_epoch);
-        reader.number(job.epochs);
-        reader.number(job.uses);
-        reader.number(job.rate);
-        reader.number(job.base);
-        reader.number(job.base_use);
-        reader.number(job.dataset);
+        job_fields(reader, job);
         if (job.dataset >= datasets() || find(job.name) != nullptr || !(job.rate > 0) ||
             !std::isfinite(job.rate) || !std::isfinite(job.base) || job.first_epoch >= kMost ||
             job.uses >= kMost || job.base_use > job.uses ||

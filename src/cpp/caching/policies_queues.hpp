@@ -24,6 +24,14 @@ bool lists_residents_once(std::uint64_t items, std::uint64_t n, PlaceToId id_at,
     return true;
 }
 
+template <class IsResident>
+bool lists_residents_once(std::uint64_t items, const Ring& queue, IsResident is_resident) {
+    const auto id_at = [&](std::uint64_t i) {
+        return queue.ids[(queue.head + i) % queue.ids.size()];
+    };
+    return queue.sound() && lists_residents_once(items, queue.count, id_at, is_resident);
+}
+
 template <bool Sized>
 class Uniform final : public Batched<Uniform<Sized>, Sized> {
   public:
@@ -100,11 +108,7 @@ class Fifo final : public Batched<Fifo<Sized>, Sized> {
     }
     std::string audit_state() const {
         const auto resident = [&](std::uint32_t id) { return contains(id); };
-        const auto id_at = [&](std::uint64_t i) {
-            return queue_.ids[(queue_.head + i) % queue_.ids.size()];
-        };
-        if (!queue_.sound() ||
-            !lists_residents_once(this->room_.items, queue_.count, id_at, resident)) {
+        if (!lists_residents_once(this->room_.items, queue_, resident)) {
             return "the queue does not hold the residents";
         }
         return this->audit_tally(this->tally(resident), queue_.count);
@@ -164,11 +168,7 @@ class Clock final : public Batched<Clock<Sized>, Sized> {
             }
         }
         const auto resident = [&](std::uint32_t id) { return contains(id); };
-        const auto id_at = [&](std::uint64_t i) {
-            return queue_.ids[(queue_.head + i) % queue_.ids.size()];
-        };
-        if (!queue_.sound() ||
-            !lists_residents_once(this->room_.items, queue_.count, id_at, resident)) {
+        if (!lists_residents_once(this->room_.items, queue_, resident)) {
             return "the queue does not hold the residents";
         }
         return this->audit_tally(this->tally(resident), queue_.count);

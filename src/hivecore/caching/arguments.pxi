@@ -14,6 +14,13 @@ cdef int as_flag(object value, str name) except -1:
     return bool(value)
 
 
+cdef double as_amount_within(object value, str name, double low, double high) except? -1.0:
+    cdef double number = value if type(value) is float else as_float(value, name)
+    if not low <= number <= high:
+        raise ValueError(f"{name}={number}: allowed are {low:g} to {high:g}")
+    return number
+
+
 cdef double as_finite(object value, str name) except? -1.0:
     cdef double number = as_float(value, name)
     if not isfinite(number):
@@ -56,6 +63,12 @@ cdef cnp.ndarray as_ids(object values, str name):
         position = int(array.argmax())
         raise ValueError(f"{name}[{position}]={array[position]}: too large")
     return np.require(array, np.int64, ["C", "A"])
+
+
+cdef cnp.ndarray as_ids_below(object values, str name, int64_t count):
+    ids = as_int64_array(values, name, 0)
+    check_range(ids, 0, count - 1, name, 0)
+    return ids
 
 
 cdef uint8_t* as_mask(object out, Py_ssize_t length) except? NULL:

@@ -88,13 +88,6 @@ cdef double MOST_MB = 1e18
 cdef double MOST_RATE = 1e15
 
 
-cdef double as_amount_within(object value, str name, double low, double high) except? -1.0:
-    cdef double number = value if type(value) is float else as_float(value, name)
-    if not low <= number <= high:
-        raise ValueError(f"{name}={number}: allowed are {low:g} to {high:g}")
-    return number
-
-
 cdef cnp.ndarray as_amounts(
     object values, str name, cnp.npy_intp length, double low, double high
 ):
@@ -123,12 +116,6 @@ cdef cnp.ndarray as_amounts(
 
 cdef inline Reals as_real_span(cnp.ndarray array) noexcept:
     return Reals(<const double*> cnp.PyArray_DATA(array), <size_t> cnp.PyArray_SIZE(array))
-
-
-cdef cnp.ndarray as_ids_below(object values, str name, int64_t count):
-    ids = as_int64_array(values, name, 0)
-    check_range(ids, 0, count - 1, name, 0)
-    return ids
 
 
 cdef int check_quotas(cnp.ndarray quota, const double* most, str name) except -1:

@@ -62,7 +62,7 @@ cdef cnp.ndarray as_short_array(object values):
 cdef cnp.ndarray as_block_array(object values, str name, int64_t blocks):
     array = as_short_array(values)
     if array is None:
-        array = as_int64_array(values, name, 0)
+        return as_ids_below(values, name, blocks)
     check_range(array, 0, blocks - 1, name, 0)
     return array
 
