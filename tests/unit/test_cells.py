@@ -260,9 +260,10 @@ def test_two_threads_on_one_allocator_never_corrupt_it():
             levels = rng.integers(1, 4, size=6000)
             indices = allocator.allocate_many(levels)
             got = indices >= 0
-            singles = [
-                (level, allocator.allocate(level)) for level in (1, 2) * 20 if allocator.fits(4)
-            ]
+            singles = []
+            with contextlib.suppress(NoFreeCellError):  # the other thread may hold everything
+                for level in (1, 2) * 20:
+                    singles.append((level, allocator.allocate(level)))
             allocator.release_many(levels[got], indices[got])
             for cell in singles[1:]:
                 allocator.release(*cell)
