@@ -11,6 +11,7 @@ from functools import partial
 
 import numpy as np
 import pytest
+from bench_cell_cluster import Filled
 from bench_cells import FANOUTS, half_occupied, shared_cluster
 
 from hivecore.caching import StorageJobs, UniformCache, allocate_storage, simulate
@@ -97,3 +98,21 @@ def test_shares_of_cache_and_remote_io(benchmark, objective):
     sizes = random.uniform(100, 1000, 10_000)
     shares = benchmark(allocate_storage, jobs, sizes, sizes.sum() / 2, 1e5, objective)
     assert shares.verify()
+
+
+def test_groups_of_a_busy_cluster(benchmark):
+    filled = Filled(64)
+    names = [group.name for group in filled.small[:200]]
+
+    def release_and_come_back(branch):
+        for name in names:
+            group = branch.group(name).group
+            branch.release(name)
+            decision = branch.schedule(group)
+            if decision.outcome == "bind":
+                branch.commit(decision)
+        return branch
+
+    fresh = partial(fresh_copy, filled.cluster)
+    after = benchmark.pedantic(release_and_come_back, setup=fresh, rounds=20)
+    assert len(after.groups()) > 0.9 * len(filled.cluster.groups())

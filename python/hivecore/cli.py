@@ -1,4 +1,4 @@
-"""The `hivecore` command: `replay`, `sweep` and `demo`."""
+"""The `hivecore` command: `replay`, `sweep` and `demo`, `validate` and `serve`."""
 
 import argparse
 import sys
@@ -9,6 +9,7 @@ from math import inf
 from pathlib import Path
 from typing import Any, NoReturn
 
+from hivecore.interop.hived.command import add_hived_commands
 from hivecore.sim import POLICIES, Replay, Workload, findings, own_nodes, replay, sweep
 from hivecore.sim.console import (
     Watch,
@@ -50,6 +51,7 @@ _DEMO: dict[str, Any] = {"jobs": 12_000, "seed": 3, "load": 1.1}
 _TENANT_OPTIONS = ("virtual_clusters", "oversubscribe", "load", "opportunistic")
 _JOB_OPTIONS = ("nodes", "job_mtbf", "node_mtbf", "seed")
 _HOUR = 3600.0
+_NEEDS: dict[str, Any] = {"needs": ("rich", "tqdm", "matplotlib", "joblib"), "extra": "sim"}
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -57,24 +59,24 @@ def main(argv: Sequence[str] | None = None) -> int:
 
     :param argv: arguments without the program's name; those of the process by default.
 
-    Returns 0, or 1 if an extra library is missing. Wrong arguments and files that cannot be read
-    end with status 2 and a message (`SystemExit`).
+    Returns 0, or 1 if an extra library is missing or a configuration has mistakes. Wrong arguments
+    and files that cannot be read end with status 2 and a message (`SystemExit`).
     """
     parser = _parser()
     arguments = parser.parse_args(argv)
-    missing = [name for name in ("rich", "tqdm", "matplotlib", "joblib") if not find_spec(name)]
+    missing = [name for name in arguments.needs if not find_spec(name)]
     if missing:
         print(
-            f"hivecore {arguments.command} needs {', '.join(missing)}: pip install 'hivecore[sim]'",
+            f"hivecore {arguments.command} needs {', '.join(missing)}: "
+            f"pip install 'hivecore[{arguments.extra}]'",
             file=sys.stderr,
         )
         return 1
-    command: Callable[[argparse.Namespace], None] = arguments.run
+    command: Callable[[argparse.Namespace], int | None] = arguments.run
     try:
-        command(arguments)
+        return command(arguments) or 0
     except (ImportError, OSError, ValueError) as error:
         _fail(parser, error)
-    return 0
 
 
 def _fail(parser: argparse.ArgumentParser, error: Exception) -> NoReturn:
@@ -83,7 +85,8 @@ def _fail(parser: argparse.ArgumentParser, error: Exception) -> NoReturn:
 
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
-        prog="hivecore", description="Trace-driven simulation of multi-tenant GPU clusters."
+        prog="hivecore",
+        description="Trace-driven simulation of multi-tenant GPU clusters, and HiveD's scheduler.",
     )
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
 
@@ -96,7 +99,7 @@ def _parser() -> argparse.ArgumentParser:
         "restart jobs, or let several share GPUs, and reports completion times; or, with --storage,"
         " lets jobs share GPUs, cache and remote IO.",
     )
-    one.set_defaults(run=_replay)
+    one.set_defaults(run=_replay, **_NEEDS)
     one.add_argument("traces", nargs="+", metavar="TRACE", help="trace file, .gz is unpacked")
     one.add_argument(
         "--policy",
@@ -120,7 +123,7 @@ def _parser() -> argparse.ArgumentParser:
     add_storage_options(one.add_argument_group("options of jobs that share storage"))
 
     demo = commands.add_parser("demo", help="replay a generated trace that shows the anomaly")
-    demo.set_defaults(run=_demo)
+    demo.set_defaults(run=_demo, **_NEEDS)
     demo.add_argument("--out", type=Path, required=True, metavar="DIR", help="for plots and JSON")
     _add_opportunistic(demo)
 
@@ -129,7 +132,7 @@ def _parser() -> argparse.ArgumentParser:
         help="replay over seeds, loads and policies in parallel",
         description="Replays generated traces, or a given one, over seeds, loads and policies.",
     )
-    many.set_defaults(run=_sweep)
+    many.set_defaults(run=_sweep, **_NEEDS)
     many.add_argument("traces", nargs="*", metavar="TRACE", help="given trace (none: generated)")
     _add_trace_options(many, required=False)
     many.add_argument("--loads", type=positive, nargs="+", default=[0.8, 1.0, 1.2], metavar="X")
@@ -151,6 +154,8 @@ def _parser() -> argparse.ArgumentParser:
         help="joblib backend; dask and ray use the cluster that their own settings name",
     )
     many.add_argument("--json", type=Path, metavar="FILE", help="write all points as JSON")
+
+    add_hived_commands(commands)
     return parser
 
 

@@ -14,6 +14,7 @@ __all__ = [
     "NoPerfectMatchingError",
     "NotAllocatedError",
     "QuotaExceededError",
+    "StaleDecisionError",
 ]
 
 
@@ -31,6 +32,10 @@ class NoHealthyCellError(NoFreeCellError):
 
 class QuotaExceededError(HivecoreError):
     """The tenant asks for more than the cells that it owns can still serve."""
+
+
+class StaleDecisionError(HivecoreError):
+    """The cluster has changed since the decision was made so that it no longer fits: ask again."""
 
 
 class NotAllocatedError(HivecoreError, ValueError):

@@ -12,12 +12,13 @@ from hivecore.errors import (
     InvariantError,
     NoFreeCellError,
     NotAllocatedError,
+    StaleDecisionError,
 )
 
 cimport cython
 cimport numpy as cnp
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize
-from libc.stdint cimport int32_t, int64_t, uint32_t, uint64_t
+from libc.stdint cimport INT64_MAX, int32_t, int64_t, uint8_t, uint32_t, uint64_t
 from libc.string cimport memcpy
 from libcpp.span cimport span
 from libcpp.string cimport string
@@ -46,6 +47,7 @@ ctypedef span[const CellIndex] Fanouts
 cdef extern from "common/index_set.hpp" namespace "hivecore" nogil:
     cdef cppclass IndexSet:
         void copy_to(int64_t*) noexcept
+        int64_t size() noexcept
 
 
 cdef extern from "cells/buddy.hpp" namespace "hivecore::cells" nogil:
@@ -694,3 +696,8 @@ cdef class VirtualClusters:
 
     def __sizeof__(self):
         return object.__sizeof__(self) + self.kernel.bytes()
+
+
+include "cells/group_kernel.pxi"
+include "cells/group_plan.pxi"
+include "cells/group_scheduler.pxi"

@@ -1,16 +1,53 @@
 """Cells: who may take which GPUs without breaking a neighbour's guarantee (HiveD, OSDI'20)."""
 
 from hivecore._cells import BuddyAllocator
+from hivecore.cells.affinity_group import AffinityGroup, Member
 from hivecore.cells.cell import Cell
+from hivecore.cells.cell_cluster import CellCluster
 from hivecore.cells.cluster_spec import Chain, ClusterSpec
+from hivecore.cells.cluster_view import (
+    ClusterView,
+    IntraVCPolicy,
+    NodeOrderPolicy,
+    PackingPolicy,
+    VirtualNode,
+    VirtualTree,
+)
+from hivecore.cells.decision import (
+    Decision,
+    GroupStatus,
+    PodPlacement,
+    Reconfiguration,
+    Recovery,
+    Refusal,
+)
 from hivecore.cells.explanation import Explanation
+from hivecore.cells.group_explanation import Change, GroupExplanation, Shortage
 from hivecore.cells.virtual_clusters import VirtualClusters
 
 __all__ = [
+    "AffinityGroup",
     "BuddyAllocator",
     "Cell",
+    "CellCluster",
     "Chain",
+    "Change",
     "ClusterSpec",
+    "ClusterView",
+    "Decision",
     "Explanation",
+    "GroupExplanation",
+    "GroupStatus",
+    "IntraVCPolicy",
+    "Member",
+    "NodeOrderPolicy",
+    "PackingPolicy",
+    "PodPlacement",
+    "Reconfiguration",
+    "Recovery",
+    "Refusal",
+    "Shortage",
     "VirtualClusters",
+    "VirtualNode",
+    "VirtualTree",
 ]

@@ -1,7 +1,7 @@
-"""What a cluster is made of and who owns which cells: the plain data behind `VirtualClusters`."""
+"""What a cluster is made of and who owns which cells: plain data."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from hivecore import _cells
 from hivecore._arguments import as_int, as_mapping, as_name, as_tuple
@@ -18,7 +18,15 @@ class Chain:
     :param fanouts: ``fanouts[i]`` cells of ``levels[i]`` make one cell of ``levels[i + 1]``;
         integers >= 1, one fewer than levels.
     :param roots: cells of the last level, >= 1; at most 2**31 leaves in all.
-    :raises ValueError: the shape is not allowed, or two levels have one name.
+    :param node_level: name of the level whose cells are nodes; ``None``: the level called "node"
+        if there is one, else the last.
+    :param nodes: names of the nodes, left to right; ``None``: `CellCluster` calls them
+        "<chain>/0", "<chain>/1", ...
+    :param leaf_indices: per node the device indices of its leaves, left to right, integers >= 0;
+        ``None``: 0, 1, ... on each node. One name may stand for several nodes, as a machine with
+        two kinds of devices does, if no device index occurs twice in one chain.
+    :raises ValueError: the shape is not allowed, two levels have one name, or nodes and
+        ``leaf_indices`` do not fit to it.
     :raises TypeError: an argument is of a wrong type.
 
     >>> Chain(levels=["gpu", "socket", "node"], fanouts=[4, 2], roots=3).leaves
@@ -28,6 +36,9 @@ class Chain:
     levels: Sequence[str]
     fanouts: Sequence[int]
     roots: int
+    node_level: str | None = None
+    nodes: Sequence[str] | None = None
+    leaf_indices: Sequence[Sequence[int]] | None = None
 
     def __post_init__(self) -> None:
         levels = tuple(
@@ -51,6 +62,40 @@ class Chain:
         object.__setattr__(self, "roots", as_int(self.roots, "roots", 1, 2**31))
         if self.leaves > 2**31:
             raise ValueError(f"fanouts and roots make {self.leaves} leaves, at most 2**31")
+        self._name_nodes()
+
+    def _name_nodes(self) -> None:
+        level = self.node_level
+        if level is None:
+            level = "node" if "node" in self.levels else self.levels[-1]
+        elif level not in self.levels:
+            raise ValueError(f"node_level={level!r}: the levels are {list(self.levels)}")
+        object.__setattr__(self, "node_level", level)
+        per_node = self.leaves_per_cell()[self.levels.index(level)]
+        count = self.leaves // per_node
+        if self.nodes is not None:
+            nodes = as_tuple(self.nodes, "nodes")
+            if len(nodes) != count:
+                raise ValueError(f"nodes has {len(nodes)} names, the chain has {count} nodes")
+            for i, name in enumerate(nodes):
+                as_name(name, f"nodes[{i}]")
+            object.__setattr__(self, "nodes", nodes)
+        if self.leaf_indices is not None:
+            rows = as_tuple(self.leaf_indices, "leaf_indices")
+            if len(rows) != count:
+                raise ValueError(f"leaf_indices has {len(rows)} rows, the chain has {count} nodes")
+            indices = []
+            for i, values in enumerate(rows):
+                row = tuple(
+                    as_int(value, f"leaf_indices[{i}][{j}]", 0, 2**31 - 1)
+                    for j, value in enumerate(as_tuple(values, f"leaf_indices[{i}]"))
+                )
+                if len(row) != per_node:
+                    raise ValueError(
+                        f"leaf_indices[{i}] has {len(row)} entries, a node has {per_node} leaves"
+                    )
+                indices.append(row)
+            object.__setattr__(self, "leaf_indices", tuple(indices))
 
     def leaves_per_cell(self) -> tuple[int, ...]:
         """How many leaves a cell of each level has, leaf first."""
@@ -71,11 +116,15 @@ class ClusterSpec:
 
     :param chains: name -> `Chain`, not empty.
     :param virtual_clusters: tenant -> chain -> level -> how many cells of that level it owns.
-    :raises KeyError: an assignment names an unknown chain or level.
-    :raises ValueError: a count is negative, or a name is empty.
+    :param pinned_cells: tenant -> name of the pinned cell -> (chain, level, index): this very cell
+        is the tenant's as well, and used only by requests that name it. Names are unique.
+    :raises KeyError: an assignment names an unknown chain or level, a pin an unknown tenant.
+    :raises ValueError: a count is negative, a name is empty, a pinned cell is not in the chain or
+        has the name of another one.
     :raises TypeError: an argument is of a wrong type.
 
-    Whether the assignments fit is asked by `VirtualClusters`, or by ``check_feasible``.
+    Whether the assignments fit is asked by `VirtualClusters` and `CellCluster`, or by
+    ``check_feasible``. The order of ``chains`` is the order in which `CellCluster` searches them.
 
     >>> spec = ClusterSpec(
     ...     chains={"V100": Chain(levels=["gpu", "node"], fanouts=[8], roots=2)},
@@ -88,6 +137,7 @@ class ClusterSpec:
 
     chains: Mapping[str, Chain]
     virtual_clusters: Mapping[str, Mapping[str, Mapping[str, int]]]
+    pinned_cells: Mapping[str, Mapping[str, tuple[str, str, int]]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         chains = dict(as_mapping(self.chains, "chains"))
@@ -116,16 +166,55 @@ class ClusterSpec:
                     owned[tenant][name][level] = count
         object.__setattr__(self, "chains", chains)
         object.__setattr__(self, "virtual_clusters", owned)
+        object.__setattr__(self, "pinned_cells", self._pins())
+
+    def _pins(self) -> dict[str, dict[str, tuple[str, str, int]]]:
+        pinned: dict[str, dict[str, tuple[str, str, int]]] = {}
+        taken: set[str] = set()
+        for tenant, pins in as_mapping(self.pinned_cells, "pinned_cells").items():
+            if tenant not in self.virtual_clusters:
+                known = sorted(self.virtual_clusters)
+                raise KeyError(f"pinned_cells: no virtual cluster {tenant!r}, known are {known}")
+            pinned[tenant] = {}
+            for name, pin in as_mapping(pins, f"pinned_cells[{tenant!r}]").items():
+                place = f"pinned_cells[{tenant!r}][{name!r}]"
+                as_name(name, f"a name in pinned_cells[{tenant!r}]")
+                if name in taken:
+                    raise ValueError(f"{place}: another pinned cell has this name")
+                taken.add(name)
+                pin = as_tuple(pin, place)
+                if len(pin) != 3:
+                    raise ValueError(f"{place} must be (chain, level, index), not {pin!r}")
+                chain_name, level, index = pin
+                chain = self.chains.get(chain_name) if isinstance(chain_name, str) else None
+                if chain is None:
+                    known = sorted(self.chains)
+                    raise KeyError(f"{place}: no chain {chain_name!r}, known are {known}")
+                if level not in chain.levels:
+                    known = list(chain.levels)
+                    raise KeyError(f"{place}: no level {level!r}, known are {known}")
+                per_cell = chain.leaves_per_cell()[chain.levels.index(level)]
+                last = chain.leaves // per_cell - 1
+                pinned[tenant][name] = chain_name, level, as_int(index, f"{place}[2]", 0, last)
+        return pinned
 
     def check_feasible(self) -> None:
         """Raise `InfeasibleAssignmentError` where a chain cannot hold what is owned of it.
 
-        It names the chain, the highest level at which cells are missing, and how many.
+        It names the chain, the highest level at which cells are missing, and how many. Pinned
+        cells count as owned ones; that they also tear up others is for `CellCluster` to see.
         Cost: O(tenants * levels). Source: HiveD (OSDI'20), section 3.
         """
         for name, chain in self.chains.items():
+            pinned = [
+                level
+                for pins in self.pinned_cells.values()
+                for pinned_in, level, _ in pins.values()
+                if pinned_in == name
+            ]
             owned = [
                 sum(cells.get(name, {}).get(level, 0) for cells in self.virtual_clusters.values())
+                + pinned.count(level)
                 for level in chain.levels
             ]
             short = _cells.shortfall(chain.fanouts, chain.roots, owned)

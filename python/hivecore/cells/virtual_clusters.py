@@ -3,7 +3,7 @@
 import copy
 import json
 import threading
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from typing import Any, NamedTuple, Self
 
 import numpy as np
@@ -15,6 +15,7 @@ from hivecore._sealed import seal, unseal
 from hivecore.cells.cell import Cell
 from hivecore.cells.cluster_spec import Chain, ClusterSpec
 from hivecore.cells.explanation import Explanation, cheapest_release
+from hivecore.cells.saved_cluster import as_ranges
 from hivecore.errors import (
     CorruptStateError,
     InvariantError,
@@ -74,14 +75,10 @@ class VirtualClusters:
     def __init__(self, spec: ClusterSpec) -> None:
         if not isinstance(spec, ClusterSpec):
             raise TypeError(f"spec must be a ClusterSpec, not {type(spec).__name__}")
+        if any(spec.pinned_cells.values()):
+            raise ValueError("spec.pinned_cells: VirtualClusters has none, CellCluster has")
         # A copy of its own: the mappings of the caller's specification can still change.
-        spec = ClusterSpec(
-            {
-                name: Chain(chain.levels, chain.fanouts, chain.roots)
-                for name, chain in spec.chains.items()
-            },
-            copy.deepcopy(spec.virtual_clusters),
-        )
+        spec = ClusterSpec(spec.chains, spec.virtual_clusters)
         spec.check_feasible()
         self._spec = spec
         self._tenants = {name: i for i, name in enumerate(spec.virtual_clusters)}
@@ -402,7 +399,7 @@ class VirtualClusters:
         if not clusters._kernel.restore(state["slots"], state["free_slots"]):
             raise CorruptStateError("data: the allocations contradict each other")
         for name, bad in zip(chain_names, state["bad_leaves"], strict=True):
-            for leaves in _as_ranges(bad):
+            for leaves in as_ranges(bad):
                 clusters.set_health(name, leaves, False)
         for handle in state["order"]:
             tenant_name, chain_name, names, row, cell = described[handle]
@@ -538,12 +535,3 @@ class VirtualClusters:
                 "them is in use or owed to others"
             )
         return QuotaExceededError(f"{virtual_cluster!r} owns too few free cells for {wanted}")
-
-
-def _as_ranges(ascending: list[int]) -> Iterator[range]:
-    """Runs of consecutive integers."""
-    start = 0
-    for end in range(1, len(ascending) + 1):
-        if end == len(ascending) or ascending[end] != ascending[end - 1] + 1:
-            yield range(ascending[start], ascending[end - 1] + 1)
-            start = end

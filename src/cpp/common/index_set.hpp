@@ -80,6 +80,30 @@ class IndexSet {
         return kNone;
     }
 
+    // The largest member < i, or kNone.
+    std::uint64_t last_before(std::uint64_t i) const {
+        for (int layer = 0; layer < layers_; ++layer) {
+            if (i >> 6 >= words_in(layer)) {
+                i = words_in(layer) << 6;  // beyond the bound: all members are below
+            }
+            if (i == 0) {
+                return kNone;
+            }
+            --i;
+            const std::uint64_t rest = words_[offset_[layer] + (i >> 6)] << (63 - (i & 63));
+            if (rest != 0) {
+                i -= static_cast<unsigned>(std::countl_zero(rest));
+                while (layer-- > 0) {
+                    const std::uint64_t word = words_[offset_[layer] + i];
+                    i = i << 6 | static_cast<unsigned>(63 - std::countl_zero(word));
+                }
+                return i;
+            }
+            i >>= 6;
+        }
+        return kNone;
+    }
+
     // Adds every integer of [begin, end) but `except`; O((end - begin) / 64 + layers).
     void insert_all_but(std::uint64_t except, std::uint64_t begin, std::uint64_t end) {
         for (std::uint64_t w = begin >> 6; w <= (end - 1) >> 6; ++w) {

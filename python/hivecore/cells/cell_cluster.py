@@ -1,0 +1,470 @@
+"""The scheduler of a cluster shared by tenants: affinity groups in, decisions out (HiveD)."""
+
+import threading
+from collections.abc import Iterable, Mapping
+from typing import Any, Literal, Self
+
+import numpy as np
+import numpy.typing as npt
+
+from hivecore._arguments import as_mapping, as_tuple
+from hivecore._sealed import seal, unseal
+from hivecore.cells.affinity_group import AffinityGroup
+from hivecore.cells.cluster_report import (
+    doomed_cells,
+    group_status,
+    status,
+    unused_cells,
+    virtual_trees,
+)
+from hivecore.cells.cluster_spec import ClusterSpec
+from hivecore.cells.cluster_view import IntraVCPolicy, VirtualTree
+from hivecore.cells.decision import Decision, GroupStatus, PodPlacement, Reconfiguration, Recovery
+from hivecore.cells.group_books import GroupBooks
+from hivecore.cells.group_explanation import GroupExplanation, explain
+from hivecore.cells.group_search import find
+from hivecore.cells.reconfiguration import rebook_all
+from hivecore.cells.saved_cluster import decode, encode
+from hivecore.errors import CorruptStateError
+
+__all__ = ["CellCluster"]
+
+
+class CellCluster:
+    """Decides which leaves a group of pods gets, so that no tenant breaks another's guarantee.
+
+    A guaranteed group is placed into the virtual cells that its tenant owns, as in a private
+    cluster, and those are bound to physical cells of the same shape; opportunistic groups use
+    what is idle, until guaranteed ones need it. While all hardware is healthy, what fits into a
+    tenant's virtual cells is served, whatever other tenants do.
+
+    :param spec: the chains, the tenants' cells and the pinned cells.
+    :param policies: tenant -> policy that chooses the virtual nodes for its guaranteed groups, see
+        `IntraVCPolicy`; the others are packed natively.
+    :raises InfeasibleAssignmentError: the tenants' cells do not fit.
+    :raises TypeError: an argument is of a wrong type.
+    :raises KeyError: ``policies`` names an unknown tenant.
+    :raises ValueError: a node has one leaf index twice in a chain.
+
+    Deterministic: chains in the order of the specification; virtual nodes by most used leaves,
+    fewest leaves, level, index; physical cells by fewest bad leaves, fewest opportunistic leaves,
+    index. A decision costs O(leaves of the group * levels) plus some set operations that grow with
+    the logarithm of the cluster; a search for preemption or above node level also visits the
+    tenant's nodes or racks. Memory: see `copy`. One object may be used by several threads: calls
+    take turns. Source: HiveD (OSDI'20) and its open implementation.
+
+    >>> from hivecore.cells import AffinityGroup, CellCluster, Chain, ClusterSpec
+    >>> spec = ClusterSpec(
+    ...     chains={"V100": Chain(["gpu", "pair", "node"], fanouts=[2, 2], roots=2)},
+    ...     virtual_clusters={"A": {"V100": {"node": 1}}, "B": {"V100": {"pair": 2}}},
+    ... )
+    >>> cluster = CellCluster(spec)
+    >>> spare = cluster.schedule(AffinityGroup("spare", "B", [(1, 4)], priority=-1))
+    >>> cluster.commit(spare)
+    >>> spare.placement[0].node
+    'V100/0'
+    >>> train = cluster.schedule(AffinityGroup("train", "A", [(2, 2)]))
+    >>> train.outcome, [(pod.node, pod.leaf_indices) for pod in train.placement]
+    ('bind', [('V100/1', (0, 1)), ('V100/1', (2, 3))])
+    >>> cluster.commit(train)
+    >>> cluster.schedule(AffinityGroup("more", "A", [(1, 1)])).reason
+    "chain 'V100': the tenant's cells have too few free leaves"
+    >>> cluster.schedule(AffinityGroup("b", "B", [(1, 2)])).victims
+    ('spare',)
+    """
+
+    def __init__(
+        self, spec: ClusterSpec, *, policies: Mapping[str, IntraVCPolicy] | None = None
+    ) -> None:
+        if not isinstance(spec, ClusterSpec):
+            raise TypeError(f"spec must be a ClusterSpec, not {type(spec).__name__}")
+        policies = dict(as_mapping({} if policies is None else policies, "policies"))
+        for tenant, policy in policies.items():
+            if tenant not in spec.virtual_clusters:
+                known = sorted(spec.virtual_clusters)
+                raise KeyError(f"policies: no virtual cluster {tenant!r}, known are {known}")
+            if not callable(getattr(policy, "choose", None)):
+                raise TypeError(f"policies[{tenant!r}] has no method choose(view, group)")
+        self._books = GroupBooks(spec, policies)
+        # Reentrant: a policy may look at the cluster, and a finalizer may release a group.
+        self._lock = threading.RLock()
+
+    @property
+    def spec(self) -> ClusterSpec:
+        """What the cluster is made of and who owns which cells: a copy."""
+        spec = self._books.names.spec
+        return ClusterSpec(spec.chains, spec.virtual_clusters, spec.pinned_cells)
+
+    # --- decisions
+
+    def schedule(
+        self,
+        group: AffinityGroup,
+        *,
+        phase: Literal["filtering", "preempting"] = "filtering",
+        suggested_nodes: Iterable[str] | None = None,
+    ) -> Decision:
+        """Decide where a group could go now; nothing changes but what ``phase`` says.
+
+        :param phase: "filtering": nothing changes. "preempting": an answer of "preempt" reserves
+            its leaves at once, so that only groups with a higher priority can take them; call
+            again when victims have been released, until the answer is "bind". A reservation on
+            nodes that are no longer healthy and suggested is given up and made anew.
+        :param suggested_nodes: names of the only nodes to use; ``None``: all.
+        :raises KeyError: an unknown tenant, leaf type, level or pinned cell.
+        :raises ValueError: a live group of another request has this name.
+        :raises TypeError: an argument is of a wrong type.
+
+        Chains are tried in the order of the specification, the first that serves is taken. A live
+        group gets the answer "bind" with its placement.
+        """
+        if phase not in ("filtering", "preempting"):
+            raise ValueError(f"phase={phase!r}: allowed are 'filtering' and 'preempting'")
+        if not isinstance(group, AffinityGroup):
+            raise TypeError(f"group must be an AffinityGroup, not {type(group).__name__}")
+        with self._lock:
+            books = self._books
+            suggested = None
+            if suggested_nodes is not None:
+                suggested = books.names.suggested(suggested_nodes)
+            live = books.live.get(group.name)
+            if live is not None:
+                known = books.decide_live(live, group, phase == "preempting", suggested)
+                if known is not None:
+                    return known
+            decision = find(books, group, suggested)
+            if decision.outcome == "preempt" and phase == "preempting":
+                books.book(decision, books.core.reserve)
+            return decision
+
+    def commit(self, decision: Decision) -> None:
+        """Carry out a decision to bind: from now on the group has these leaves.
+
+        :raises StaleDecisionError: what it relies on has changed since; nothing has changed now.
+        :raises ValueError: it is not a decision to bind, or not one of this cluster.
+        :raises TypeError: ``decision`` is not a `Decision`.
+
+        A decision that a live group stays where it is changes nothing.
+        """
+        if not isinstance(decision, Decision):
+            raise TypeError(f"decision must be a Decision, not {type(decision).__name__}")
+        if decision.outcome != "bind":
+            raise ValueError(f"decision: outcome={decision.outcome!r}, only 'bind' is committed")
+        with self._lock:
+            books = self._books
+            if decision._core is not books.core:
+                raise ValueError("decision is of another cluster, or of before a reconfiguration")
+            if decision._plan is None:
+                books.confirm(decision.group)
+            else:
+                books.book(decision, books.core.commit)
+
+    def release(self, name: str) -> None:
+        """Take back all leaves and reservations of a group.
+
+        :raises NotAllocatedError: there is no such group.
+
+        Leaves that a preempting group has reserved are that group's now.
+        """
+        with self._lock:
+            self._books.release(name)
+
+    def cancel(self, name: str) -> None:
+        """Give up a preemption: the reserved leaves go back to the groups that are on them.
+
+        :raises NotAllocatedError: there is no such group.
+        :raises ValueError: it is allocated, not preempting.
+        """
+        with self._lock:
+            if not self._books.is_preempting(self._books.known(name)):
+                raise ValueError(f"name={name!r}: the group is allocated; release it")
+            self._books.release(name)
+
+    def recover(self, group: AffinityGroup, placement: Iterable[PodPlacement]) -> Recovery:
+        """Book a group that runs already, as its bind records say, after a restart.
+
+        :param placement: one `PodPlacement` per pod in the order of the members, as the decision
+            had them; of each, node, leaf indices, chain and preassigned levels are read.
+        :raises StaleDecisionError: another live group is on one of the leaves; nothing changed.
+        :raises ValueError: a live group has this name, or the pods are not those of the group.
+        :raises TypeError: an argument is of a wrong type.
+
+        Groups can be recovered in any order, on bad nodes too. A leaf that no longer exists is
+        left out. A group whose cells cannot be had, or whose tenant is unknown now, goes on
+        opportunistically, as a whole.
+        """
+        if not isinstance(group, AffinityGroup):
+            raise TypeError(f"group must be an AffinityGroup, not {type(group).__name__}")
+        with self._lock:
+            if group.name in self._books.live:
+                raise ValueError(f"group: {group.name!r} is live already")
+            return self._books.recover(group, _pods_of(group, placement))
+
+    # --- hardware
+
+    def set_node_health(self, node: str, healthy: bool) -> None:
+        """Mark all leaves of a node as bad, or as healthy again.
+
+        New placements avoid bad leaves; groups that are there stay.
+
+        :raises KeyError: an unknown node.
+        :raises TypeError: an argument is of a wrong type.
+
+        Cost: O(leaves of the node * levels).
+        """
+        places = self._places(node)
+        healthy = _flag(healthy)
+        with self._lock:
+            for chain, index in places:
+                leaves = self._books.names.node_leaves(chain, index)
+                self._books.core.set_health(leaves.start, leaves.stop, healthy)
+
+    def set_leaf_health(self, node: str, leaf_index: int, healthy: bool) -> None:
+        """Mark one leaf of a node as bad, or as healthy again.
+
+        :raises KeyError: an unknown node, or it has no such leaf.
+        :raises TypeError: an argument is of a wrong type.
+        """
+        self._places(node)
+        leaves = self._books.names.find_leaves(node, leaf_index)
+        if not leaves:
+            raise KeyError(f"leaf_index={leaf_index!r}: node {node!r} has no such leaf")
+        healthy = _flag(healthy)
+        with self._lock:
+            for leaf in leaves:
+                self._books.core.set_health(leaf, leaf + 1, healthy)
+
+    def bad_leaves(self) -> tuple[tuple[str, int], ...]:
+        """(node, leaf index) of every leaf that is marked bad, in the order of the leaves."""
+        with self._lock:
+            names = self._books.names
+            return tuple(
+                names.place(leaf)
+                for chain in range(len(names.chains))
+                for leaf in self._books.core.bad_leaves(chain).tolist()
+            )
+
+    def bad_nodes(self) -> tuple[str, ...]:
+        """The nodes of which some leaf is marked bad, each once."""
+        return tuple(dict.fromkeys(node for node, _ in self.bad_leaves()))
+
+    # --- configuration
+
+    def reconfigure(self, spec: ClusterSpec) -> Reconfiguration:
+        """Go over to another specification; every group that runs goes on running.
+
+        Nodes are known by their names, leaves by their indices; what is bad stays bad, a wholly
+        bad node with all leaves that it has then. Groups are booked anew by priority,
+        then in the order of their commits; a group whose guarantee can no longer be had goes on
+        opportunistically. A leaf that is gone comes back to its group with a later specification.
+        Reservations of preempting groups are given up. Policies stay with their tenants.
+
+        :raises InfeasibleAssignmentError: the tenants' cells do not fit; nothing has changed.
+        :raises TypeError: ``spec`` is not a `ClusterSpec`.
+        :raises ValueError: a node has one leaf index twice in a chain.
+        """
+        with self._lock:
+            if not isinstance(spec, ClusterSpec):
+                raise TypeError(f"spec must be a ClusterSpec, not {type(spec).__name__}")
+            self._books, changes = rebook_all(self._books, spec)
+            return changes
+
+    # --- what there is
+
+    def groups(self) -> tuple[str, ...]:
+        """The names of all live groups, in the order of their commits."""
+        with self._lock:
+            return tuple(self._books.live)
+
+    def group(self, name: str) -> GroupStatus | None:
+        """A live group, or ``None``. Cost: O(leaves of the group)."""
+        with self._lock:
+            return group_status(self._books, name) if name in self._books.live else None
+
+    def free_cells(self) -> dict[str, dict[str, npt.NDArray[np.int64]]]:
+        """Chain -> level -> the cells listed as free, ascending: int64 arrays.
+
+        Free for guaranteed work, that is, not bound to a tenant's cell; opportunistic work may be
+        on them. A cell is listed if it is free and its parent is not.
+        """
+        with self._lock:
+            names = self._books.names
+            return {
+                chain: {
+                    level: self._books.core.free_cells(number, row)
+                    for row, level in enumerate(names.levels[number])
+                }
+                for number, chain in enumerate(names.chains)
+            }
+
+    def unused_cells(self) -> dict[str, dict[str, dict[str, int]]]:
+        """Tenant -> chain -> level -> how many of its cells are not bound; pinned ones not counted.
+
+        Chains and levels of which the tenant owns nothing are left out.
+        """
+        with self._lock:
+            return unused_cells(self._books)
+
+    def surplus(self, chain: str) -> dict[str, int]:
+        """S per level: free cells, whole or as parts, beyond what owned cells may still need.
+
+        S(top) = free - owed, S(l) = S(l+1) * fanout + free(l) - owed(l), where owed counts owned
+        cells that are not bound. Never negative: that is sharing safety.
+
+        :raises KeyError: an unknown chain.
+        """
+        with self._lock:
+            number = self._chain(chain)
+            spare = self._books.core.surplus(number)
+            return dict(zip(self._books.names.levels[number], spare, strict=True))
+
+    def doomed(self) -> dict[str, dict[str, dict[str, int]]]:
+        """Tenant -> chain -> level -> unbound cells that the healthy hardware left cannot serve.
+
+        Accounted over all tenants together, from the highest level down; where cells are short,
+        they are charged one by one to the tenant with the most unbound ones, the last among equal
+        ones. This tells what is promised and cannot be had; whoever comes first is served.
+        """
+        with self._lock:
+            return doomed_cells(self._books)
+
+    def virtual_trees(self, virtual_cluster: str) -> tuple[VirtualTree, ...]:
+        """The virtual cells of a tenant and what they are bound to.
+
+        :raises KeyError: an unknown tenant.
+        """
+        with self._lock:
+            tenants = self._books.names.tenants
+            if virtual_cluster not in tenants:
+                known = sorted(tenants)
+                raise KeyError(f"virtual_cluster={virtual_cluster!r}: known are {known}")
+            return virtual_trees(self._books, tenants[virtual_cluster])
+
+    def leaf_groups(self, chain: str) -> tuple[list[str | None], list[str | None]]:
+        """Per leaf of a chain the group that is on it, and the one that has reserved it.
+
+        :raises KeyError: an unknown chain.
+        """
+        with self._lock:
+            number, named = self._chain(chain), self._books.named
+            core = self._books.core
+            users, reservers = (
+                [None if handle < 0 else named[handle] for handle in handles.tolist()]
+                for handles in (core.leaf_users(number), core.leaf_reservers(number))
+            )
+        return users, reservers
+
+    def status(self) -> dict[str, Any]:
+        """Figures of chains, tenants and groups, as plain data for JSON. O(leaves)."""
+        with self._lock:
+            return status(self._books)
+
+    def explain(
+        self, group: AffinityGroup, *, suggested_nodes: Iterable[str] | None = None
+    ) -> GroupExplanation:
+        """Why a group would have to wait, and the cheapest changes that would admit it.
+
+        :raises KeyError, ValueError, TypeError: as ``schedule`` does.
+
+        Nothing changes. Cost: a copy, and a decision for each change that is tried.
+        """
+        with self._lock:
+            return explain(self, group, suggested_nodes)
+
+    # --- state
+
+    def copy(self) -> Self:
+        """An independent what-if branch. Cost and memory: about 60 bytes per leaf."""
+        other = object.__new__(type(self))
+        with self._lock:
+            other._books = self._books.copy()
+            other._lock = threading.RLock()
+        return other
+
+    def __copy__(self) -> Self:
+        return self.copy()
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Self:
+        return self.copy()
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return type(self).from_bytes, (self.to_bytes(),)
+
+    def to_bytes(self) -> bytes:
+        """Specification, groups, reservations and health as bytes, for ``from_bytes``.
+
+        Policies are code and are not saved.
+        """
+        with self._lock:
+            return seal(b"HCCC", 1, encode(self._books))
+
+    @classmethod
+    def from_bytes(cls, data: bytes) -> Self:
+        """The cluster whose ``to_bytes`` gave these bytes, with the native policy for all tenants.
+
+        :raises CorruptStateError: they are damaged, or describe no possible state.
+        :raises TypeError: ``data`` is not bytes.
+
+        A few bytes can describe a cluster of 2**31 leaves, which needs the memory of one.
+        """
+        payload = unseal(b"HCCC", 1, data)
+        try:
+            books = decode(payload)
+        except CorruptStateError:
+            raise
+        except (
+            ArithmeticError,
+            AttributeError,
+            LookupError,
+            RecursionError,
+            TypeError,
+            ValueError,
+        ) as error:
+            raise CorruptStateError(f"data: {error}") from error
+        cluster = object.__new__(cls)
+        cluster._books = books
+        cluster._lock = threading.RLock()
+        return cluster
+
+    def check(self) -> None:
+        """Audit every invariant, among them S >= 0 on every level of every chain.
+
+        :raises InvariantError: one is broken. Cost: O(cells).
+        """
+        with self._lock:
+            self._books.check()
+
+    def __sizeof__(self) -> int:
+        return object.__sizeof__(self) + self._books.core.__sizeof__()
+
+    def _chain(self, name: str) -> int:
+        chains = self._books.names.chains
+        if name not in chains:
+            raise KeyError(f"chain={name!r}: known are {list(chains)}")
+        return chains.index(name)
+
+    def _places(self, node: str) -> tuple[tuple[int, int], ...]:
+        try:
+            return self._books.names.nodes[node]
+        except KeyError:
+            raise KeyError(f"node={node!r}: no chain has such a node") from None
+        except TypeError:
+            raise TypeError(f"node must be a string, not {type(node).__name__}") from None
+
+
+def _flag(healthy: Any) -> bool:
+    if not isinstance(healthy, (bool, np.bool_)):
+        raise TypeError(f"healthy must be a bool, not {type(healthy).__name__}")
+    return bool(healthy)
+
+
+def _pods_of(group: AffinityGroup, placement: Any) -> tuple[PodPlacement, ...]:
+    pods = as_tuple(placement, "placement")
+    if len(pods) != len(group.sizes):
+        raise ValueError(f"placement has {len(pods)} pods, the group has {len(group.sizes)}")
+    for i, (pod, size) in enumerate(zip(pods, group.sizes, strict=True)):
+        if not isinstance(pod, PodPlacement):
+            raise TypeError(f"placement[{i}] must be a PodPlacement, not {type(pod).__name__}")
+        if len(pod.leaf_indices) != size or len(pod.preassigned) != size:
+            raise ValueError(f"placement[{i}] has not the {size} leaves of the group's pod")
+    return pods

@@ -1,0 +1,189 @@
+"""What a `CellCluster` answers."""
+
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+
+if TYPE_CHECKING:
+    from hivecore.cells.affinity_group import AffinityGroup
+    from hivecore.cells.cluster_names import ClusterNames
+
+__all__ = [
+    "Decision",
+    "GroupStatus",
+    "PodPlacement",
+    "Reconfiguration",
+    "Recovery",
+    "Refusal",
+    "describe_pods",
+]
+
+_CODES = ("", "capacity", "fragmented", "mapping", "search limit", "policy")
+_REASONS = (
+    "",
+    "the tenant's cells have too few free leaves",
+    "enough leaves are free, but not together as the pods need them",
+    "the tenant has free cells, but only bad, not suggested or owed hardware could back them",
+    "no placement was found within 200,000 steps",
+    "the tenant's placement policy gave no cells that can be used",
+)
+_IDLE_REASONS = (
+    "",
+    "too few healthy leaves are idle",
+    "enough leaves are idle, but not together as the pods need them",
+)
+
+
+class PodPlacement(NamedTuple):
+    """Where one pod is: what a bind record has to hold."""
+
+    chain: str
+    node: str
+    leaf_indices: tuple[int, ...]
+    """Device indices on the node, in the order of ``leaves``."""
+    preassigned: tuple[str, ...]
+    """Per leaf the level of the tenant's own cell that it belongs to; "": opportunistic."""
+    leaves: tuple[int, ...]
+    """The leaves' numbers within the chain, ascending."""
+
+
+class Refusal(NamedTuple):
+    """Why one chain cannot serve a group now."""
+
+    chain: str
+    code: Literal["no cells", "capacity", "fragmented", "mapping", "search limit", "policy"]
+    reason: str
+
+
+class Decision:
+    """What to do with a group now: a proposal, until it is committed."""
+
+    __slots__ = (
+        "_core",
+        "_names",
+        "_placement",
+        "_plan",
+        "_refused",
+        "cancels",
+        "downgrades",
+        "group",
+        "outcome",
+        "victims",
+    )
+
+    group: "AffinityGroup"
+    outcome: Literal["bind", "preempt", "wait"]
+    """Bind: commit it. Preempt: the victims have to be released first. Wait: nothing serves it."""
+    victims: tuple[str, ...]
+    """Groups that are in the way as a whole, in the order of their commits."""
+    cancels: tuple[str, ...]
+    """Preempting groups of lower priority whose reservations the commit takes over."""
+    downgrades: tuple[str, ...]
+    """Groups that the commit makes opportunistic (lazy preemption)."""
+
+    def __init__(
+        self,
+        group: "AffinityGroup",
+        outcome: Literal["bind", "preempt", "wait"],
+        names: "ClusterNames",
+        plan: Any = None,
+        core: Any = None,
+        refused: Any = (),
+        placement: "tuple[PodPlacement, ...] | None" = None,
+        victims: tuple[str, ...] = (),
+        cancels: tuple[str, ...] = (),
+        downgrades: tuple[str, ...] = (),
+    ) -> None:
+        self.group = group
+        self.outcome = outcome
+        self.victims = victims
+        self.cancels = cancels
+        self.downgrades = downgrades
+        self._names = names
+        self._plan = plan
+        self._core = core
+        self._refused = refused
+        self._placement = placement
+
+    @property
+    def placement(self) -> tuple[PodPlacement, ...]:
+        """Where each pod goes, in the order of the group's members; empty when it waits."""
+        if self._placement is None:
+            plan = self._plan
+            self._placement = (
+                () if plan is None else describe_pods(self._names, plan.pods, plan.virtual)
+            )
+        return self._placement
+
+    @property
+    def explanation(self) -> tuple[Refusal, ...]:
+        """The chains that were tried in vain, in their order, and why."""
+        idle = self.group.priority < 0
+        return tuple(
+            Refusal(self._names.chains[chain], "no cells", text)
+            if code < 0
+            else Refusal(
+                self._names.chains[chain],
+                _CODES[code],  # type: ignore[arg-type]
+                (_IDLE_REASONS if idle and code < len(_IDLE_REASONS) else _REASONS)[code],
+            )
+            for chain, code, text in self._refused
+        )
+
+    @property
+    def reason(self) -> str:
+        """Why the group cannot start now, in one line; empty when it can."""
+        if self.outcome == "preempt":
+            return f"waits for {', '.join(map(repr, self.victims))} to leave"
+        if self.outcome == "bind":
+            return ""
+        if not self._refused:
+            return "no chain is to be searched"
+        return "; ".join(f"chain {chain!r}: {reason}" for chain, _, reason in self.explanation)
+
+    def __repr__(self) -> str:
+        return f"Decision({self.outcome!r}, {self.group.name!r}, victims={self.victims})"
+
+
+class GroupStatus(NamedTuple):
+    """A live group of a `CellCluster`."""
+
+    group: "AffinityGroup"
+    state: Literal["Allocated", "Preempting", "BeingPreempted"]
+    """BeingPreempted: allocated, and a preempting group has reserved some of its leaves."""
+    guaranteed: bool
+    """Whether it holds cells of its tenant; else it is opportunistic, asked or by downgrade."""
+    lazy_preempted_by: str | None
+    """The group for which it was made opportunistic; its own name: its cells are gone."""
+    placement: tuple[PodPlacement, ...]
+    victims: tuple[str, ...]
+    """Groups that are still on leaves which this one has reserved."""
+
+
+class Recovery(NamedTuple):
+    """What became of a recovered group."""
+
+    downgraded: bool
+    """It runs on, but opportunistically: its cells cannot be had."""
+    displaced: tuple[str, ...]
+    """Groups with lower priorities that were made opportunistic for it."""
+    lost: tuple[tuple[str, int], ...]
+    """(node, leaf index) that no longer exist; the rest is kept."""
+
+
+class Reconfiguration(NamedTuple):
+    """What a new specification has changed for the live groups."""
+
+    downgraded: tuple[str, ...]
+    """Groups that run on, but opportunistically, in the order of their commits."""
+    lost: dict[str, tuple[tuple[str, int], ...]]
+    """Group -> (node, leaf index) that no longer exist."""
+    cancelled: tuple[str, ...]
+    """Groups that were preempting others: their reservations are gone."""
+
+
+def describe_pods(names: "ClusterNames", pods: Any, virtual: Any) -> tuple[PodPlacement, ...]:
+    """Names for the leaves of each pod and for the virtual cells that they belong to."""
+    if virtual is None:
+        return tuple(names.describe_pod(leaves, None) for leaves in pods)
+    return tuple(
+        names.describe_pod(leaves, cells) for leaves, cells in zip(pods, virtual, strict=True)
+    )

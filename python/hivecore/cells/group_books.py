@@ -1,0 +1,230 @@
+"""The live groups of a `CellCluster`: their names beside the core's handles.
+
+A group is in the books from its commit or reservation until its release; the core never has a
+group that the books do not have.
+"""
+
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, Literal, NamedTuple, Self
+
+from hivecore import _cells
+from hivecore.cells.affinity_group import AffinityGroup
+from hivecore.cells.cluster_names import ClusterNames
+from hivecore.cells.cluster_spec import ClusterSpec
+from hivecore.cells.cluster_view import IntraVCPolicy
+from hivecore.cells.decision import Decision, PodPlacement, Recovery, describe_pods
+from hivecore.errors import (
+    InfeasibleAssignmentError,
+    InvariantError,
+    NotAllocatedError,
+    StaleDecisionError,
+)
+
+__all__ = ["GroupBooks", "Live"]
+
+
+class Live(NamedTuple):
+    """A group that holds or has reserved leaves; immutable, so that branches can share it."""
+
+    group: AffinityGroup
+    handle: int
+    lazy_preempted_by: str | None
+    record: tuple[PodPlacement, ...] | None
+    """Where its pods are if some of their leaves are not in the specification any more."""
+
+
+class GroupBooks:
+    """The core of one specification and the groups that are booked in it."""
+
+    __slots__ = ("core", "live", "named", "names", "policies")
+
+    names: ClusterNames
+    core: "_cells.GroupScheduler"
+    policies: Mapping[str, IntraVCPolicy]
+    live: dict[str, Live]
+    """Group -> what is live, in the order of the commits."""
+    named: dict[int, str]
+    """Handle -> group."""
+
+    def __init__(self, spec: ClusterSpec, policies: Mapping[str, IntraVCPolicy]) -> None:
+        # A copy of its own: the mappings of the caller's specification can still change.
+        spec = ClusterSpec(spec.chains, spec.virtual_clusters, spec.pinned_cells)
+        spec.check_feasible()
+        self.names = ClusterNames(spec)
+        try:
+            self.core = _cells.GroupScheduler(*self.names.core_arguments())
+        except ValueError as error:
+            raise InfeasibleAssignmentError(f"spec.pinned_cells: {error}") from None
+        self.policies = policies
+        self.live = {}
+        self.named = {}
+
+    def copy(self) -> Self:
+        """Independent books over an independent core."""
+        other = object.__new__(type(self))
+        other.names, other.policies = self.names, self.policies
+        other.core = self.core.copy()
+        other.live = dict(self.live)
+        other.named = dict(self.named)
+        return other
+
+    def check(self) -> None:
+        """Audit the core, and that it has these groups and no others."""
+        self.core.check()
+        handles = {live.handle: name for name, live in self.live.items()}
+        if handles != self.named or sorted(self.core.handles()) != sorted(handles):
+            raise InvariantError("the groups are not those that the core has")
+
+    # --- entries
+
+    def enter(
+        self,
+        group: AffinityGroup,
+        handle: int,
+        lazy_preempted_by: str | None = None,
+        record: tuple[PodPlacement, ...] | None = None,
+    ) -> None:
+        """A group that the core has booked."""
+        self.live[group.name] = Live(group, handle, lazy_preempted_by, record)
+        self.named[handle] = group.name
+
+    def mark_downgraded(self, names: Iterable[str], by: str | None) -> None:
+        """These groups have lost their virtual cells to a group."""
+        for name in names:
+            self.live[name] = self.live[name]._replace(lazy_preempted_by=by)
+
+    def known(self, name: str) -> Live:
+        """A live group, or `NotAllocatedError`."""
+        try:
+            return self.live[name]
+        except (KeyError, TypeError):
+            raise NotAllocatedError(f"name={name!r}: there is no such group") from None
+
+    def name_all(self, handles: Iterable[int]) -> tuple[str, ...]:
+        """The names of live handles."""
+        named = self.named
+        return tuple([named[handle] for handle in handles])
+
+    def is_preempting(self, live: Live) -> bool:
+        """Whether it has only reserved its leaves so far."""
+        return self.core.group(live.handle)[3]
+
+    def is_guaranteed(self, live: Live) -> bool:
+        """Whether it holds virtual cells."""
+        return self.core.group(live.handle)[5] is not None
+
+    def placement(self, live: Live) -> tuple[PodPlacement, ...]:
+        """Where its pods are."""
+        state = self.core.group(live.handle)
+        return describe_pods(self.names, state[4], state[5])
+
+    # --- changes
+
+    def book(self, decision: Decision, book: Callable[[Any, bool], int]) -> None:
+        """Commit or reserve a plan by the core's method, and enter it."""
+        group, plan = decision.group, decision._plan
+        if group.name in self.live:
+            raise StaleDecisionError(f"group {group.name!r} is live already")
+        if decision.cancels or decision.downgrades:
+            handles = (*plan.cancels, *plan.downgrades)
+            now = tuple(self.named.get(handle) for handle in handles)
+            if now != (*decision.cancels, *decision.downgrades):
+                raise StaleDecisionError(f"group {group.name!r}: others have come and gone")
+        handle = book(plan, group.lazy_preemption)
+        for name in decision.cancels:
+            del self.named[self.live.pop(name).handle]
+        self.mark_downgraded(decision.downgrades, group.name)
+        self.enter(group, handle)
+
+    def confirm(self, group: AffinityGroup) -> None:
+        """Make a preempting group whose victims are gone an allocated one."""
+        live = self.live.get(group.name)
+        if live is None or live.group != group:
+            raise StaleDecisionError(f"group {group.name!r} is gone")
+        if self.is_preempting(live):
+            if self.core.victims(live.handle):
+                raise StaleDecisionError(f"group {group.name!r}: victims are still there")
+            self.core.confirm(live.handle)
+
+    def release(self, name: str) -> None:
+        """Take back all that a group holds and has reserved."""
+        live = self.known(name)
+        self.core.release(live.handle)
+        del self.live[name]
+        del self.named[live.handle]
+
+    def decide_live(
+        self, live: Live, group: AffinityGroup, replan: bool, suggested: list[list[int]] | None
+    ) -> Decision | None:
+        """The answer for a live group; None: ``replan``, and its reservation was given up."""
+        if live.group is not group and live.group != group:
+            raise ValueError(f"group: another live group has the name {group.name!r}")
+        victims: tuple[str, ...] = ()
+        if self.is_preempting(live):
+            if replan and not self.core.placement_good(live.handle, suggested):
+                self.release(group.name)
+                return None
+            victims = self.name_all(self.core.victims(live.handle))
+        outcome: Literal["bind", "preempt"] = "preempt" if victims else "bind"
+        return Decision(
+            group,
+            outcome,
+            self.names,
+            core=self.core,
+            placement=self.placement(live),
+            victims=victims,
+        )
+
+    def recover(
+        self,
+        group: AffinityGroup,
+        placement: tuple[PodPlacement, ...],
+        guaranteed: bool = True,
+        owners: Mapping[int, str] | None = None,
+    ) -> Recovery:
+        """Book a group where its pods are.
+
+        :param guaranteed: False: opportunistically at any rate.
+        :param owners: leaves that are not the group's, whatever its placement says, if another
+            group is named there.
+        """
+        names = self.names
+        tenant = names.tenants.get(group.virtual_cluster, len(names.tenants))
+        pods: list[list[int]] = []
+        pools: list[list[int]] = []
+        lost: list[tuple[str, int]] = []
+        for pod in placement:
+            leaves = names.find_pod(pod)
+            if owners:
+                leaves = [
+                    -1 if owners.get(leaf, group.name) != group.name else leaf for leaf in leaves
+                ]
+            if min(leaves, default=0) < 0:
+                lost += [
+                    (pod.node, device)
+                    for device, leaf in zip(pod.leaf_indices, leaves, strict=True)
+                    if leaf < 0
+                ]
+            pairs = sorted(zip(leaves, pod.preassigned, strict=True))
+            pairs = [pair for pair in pairs if pair[0] >= 0]
+            pods.append([leaf for leaf, _ in pairs])
+            pools.append(
+                names.pools_of(group, pods[-1], [level for _, level in pairs])
+                if guaranteed
+                else [-1] * len(pairs)
+            )
+        try:
+            handle, downgraded, displaced = self.core.recover(
+                tenant, group.priority, group.lazy_preemption, pods, pools
+            )
+        except ValueError as error:
+            raise StaleDecisionError(f"group {group.name!r}: {error}") from None
+        gone = self.name_all(displaced)
+        self.mark_downgraded(gone, group.name)
+        by = group.name if downgraded else None
+        self.enter(group, handle, by, placement if lost else None)
+        return Recovery(downgraded, gone, tuple(lost))
+
+    def record(self, live: Live) -> tuple[PodPlacement, ...]:
+        """Where its pods are, leaves that are lost included."""
+        return self.placement(live) if live.record is None else live.record

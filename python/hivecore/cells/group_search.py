@@ -1,0 +1,147 @@
+"""One request in numbers: chain after chain is asked until one serves it."""
+
+from collections.abc import Sequence
+from typing import Any
+
+from hivecore._arguments import as_tuple
+from hivecore.cells.affinity_group import AffinityGroup
+from hivecore.cells.cluster_names import ClusterNames
+from hivecore.cells.cluster_view import ClusterView, IntraVCPolicy
+from hivecore.cells.decision import Decision
+from hivecore.cells.group_books import GroupBooks
+
+__all__ = ["find", "pinned_pool", "tenant_of"]
+
+_BIND, _WAIT = 0, 2
+_POLICY = 5
+
+
+def find(
+    books: GroupBooks, group: AffinityGroup, suggested: Sequence[Sequence[int]] | None
+) -> Decision:
+    """The plan of the first chain that serves; nothing changes.
+
+    :param suggested: per chain the nodes that may be used; ``None``: all.
+    """
+    names, core = books.names, books.core
+    tenant = tenant_of(names, group)
+    idle = group.priority < 0
+    pool = pinned_pool(names, tenant, group)
+    policy = None if idle else books.policies.get(group.virtual_cluster)
+    confined = group.confined
+    if confined:
+        _check_levels(names, group)
+    refused: list[tuple[int, int, str]] = []
+    for chain, owns in names.search(group.leaf_type, tenant):
+        if pool >= 0:
+            if names.pools[pool].chain != chain:
+                continue
+        elif not (idle or owns):
+            refused.append((chain, -1, "the tenant owns no cells there"))
+            continue
+        within, group_within = None, -1
+        if confined:
+            levels = names.level_numbers[chain]
+            wanted = {member.within for member in group.members} | {group.within}
+            if not wanted - {None} <= levels.keys():
+                refused.append((chain, -1, "it has no level of that name"))
+                continue
+            within, group_within = _limits(group, levels)
+        units = None
+        if policy is not None:
+            units = _ask(policy, group, names, core.units(tenant, chain, pool), chain)
+            if units is None:
+                refused.append((chain, _POLICY, ""))
+                continue
+        plan = core.schedule(
+            tenant,
+            chain,
+            pool,
+            group.priority,
+            group.sizes,
+            within,
+            group_within,
+            group.placement == "spread",
+            group.merge_siblings,
+            None if suggested is None else suggested[chain],
+            units,
+        )
+        outcome = plan.outcome
+        if outcome == _WAIT:
+            refused.append((chain, plan.reason, ""))
+            continue
+        cancels, downgrades = plan.cancels, plan.downgrades
+        return Decision(
+            group,
+            "bind" if outcome == _BIND else "preempt",
+            names,
+            plan,
+            core,
+            refused,
+            None,
+            () if outcome == _BIND else books.name_all(plan.victims),
+            books.name_all(cancels) if cancels else (),
+            books.name_all(downgrades) if downgrades else (),
+        )
+    return Decision(group, "wait", names, None, core, refused)
+
+
+def tenant_of(names: ClusterNames, group: AffinityGroup) -> int:
+    """The number of the group's tenant, or a KeyError."""
+    tenant = names.tenants.get(group.virtual_cluster)
+    if tenant is None:
+        known = sorted(names.tenants)
+        raise KeyError(f"group.virtual_cluster={group.virtual_cluster!r}: known are {known}")
+    return tenant
+
+
+def pinned_pool(names: ClusterNames, tenant: int, group: AffinityGroup) -> int:
+    """The pool of the pinned cell that the group asks for, -1 if none, or a KeyError."""
+    if group.pinned_cell is None:
+        return -1
+    pool = names.pins.get(group.pinned_cell, -1)
+    if pool < 0 or names.pools[pool].tenant != tenant:
+        known = sorted(pin for pin, p in names.pins.items() if names.pools[p].tenant == tenant)
+        raise KeyError(
+            f"group.pinned_cell={group.pinned_cell!r}: "
+            f"those of {group.virtual_cluster!r} are {known}"
+        )
+    return pool
+
+
+def _check_levels(names: ClusterNames, group: AffinityGroup) -> None:
+    asked = [("within", group.within)]
+    asked += [(f"members[{i}].within", member.within) for i, member in enumerate(group.members)]
+    for place, level in asked:
+        if level is not None and not any(level in row for row in names.level_numbers):
+            known = sorted({name for row in names.levels for name in row})
+            raise KeyError(f"group.{place}={level!r}: known are {known}")
+
+
+def _limits(group: AffinityGroup, levels: dict[str, int]) -> tuple[tuple[int, ...], int]:
+    within = [
+        -1 if member.within is None else levels[member.within]
+        for member in group.members
+        for _ in range(member.pods)
+    ]
+    return tuple(within), -1 if group.within is None else levels[group.within]
+
+
+def _ask(
+    policy: IntraVCPolicy, group: AffinityGroup, names: ClusterNames, units: Any, chain: int
+) -> tuple[int, ...] | None:
+    """What the tenant's policy chooses; None when it chooses nothing."""
+    view = ClusterView.of(names, units, chain)
+    chosen = policy.choose(view, group)
+    if chosen is None:
+        return None
+    chosen = as_tuple(chosen, "the policy's choice")
+    if len(chosen) != len(group.sizes):
+        raise ValueError(
+            f"the policy's choice has {len(chosen)} virtual nodes for {len(group.sizes)} pods"
+        )
+    last = len(view.nodes) - 1
+    for number in chosen:
+        if type(number) is not int or not 0 <= number <= last:
+            raise ValueError(f"the policy's choice {number!r}: allowed are 0 to {last}")
+    return chosen

@@ -1,0 +1,81 @@
+"""A new specification under running groups: each is booked anew where it is.
+
+A leaf that the new specification does not have is lost to its group only until another
+specification has it again; it is then the group's, if no other group has got it meanwhile.
+"""
+
+from collections import defaultdict
+
+from hivecore.cells.cluster_names import ClusterNames
+from hivecore.cells.cluster_spec import ClusterSpec
+from hivecore.cells.decision import Reconfiguration
+from hivecore.cells.group_books import GroupBooks
+
+__all__ = ["rebook_all"]
+
+
+def rebook_all(books: GroupBooks, spec: ClusterSpec) -> tuple[GroupBooks, Reconfiguration]:
+    """Books of the new specification with all groups that run, and what has changed for them."""
+    fresh = GroupBooks(spec, books.policies)
+    guaranteed = {name: books.is_guaranteed(live) for name, live in books.live.items()}
+    cancelled = tuple(name for name, live in books.live.items() if books.is_preempting(live))
+    running = [name for name in books.live if name not in set(cancelled)]
+    by_priority = sorted(
+        running, key=lambda name: -books.live[name].group.priority if guaranteed[name] else 1
+    )
+    owners = _owners(books, fresh.names, running)
+    lost: dict[str, tuple[tuple[str, int], ...]] = {}
+    for name in by_priority:
+        live = books.live[name]
+        recovery = fresh.recover(live.group, books.record(live), guaranteed[name], owners)
+        if recovery.lost:
+            lost[name] = recovery.lost
+        if not guaranteed[name]:
+            fresh.mark_downgraded([name], live.lazy_preempted_by)
+    fresh.live = {name: fresh.live[name] for name in running}
+    _carry_health(books, fresh)
+    downgraded = tuple(
+        name
+        for name, live in fresh.live.items()
+        if guaranteed[name] and not fresh.is_guaranteed(live)
+    )
+    return fresh, Reconfiguration(downgraded, lost, cancelled)
+
+
+def _carry_health(books: GroupBooks, fresh: GroupBooks) -> None:
+    """Bad leaves stay bad; a node that is bad as a whole, with all leaves that it has now."""
+    names = books.names
+    bad: dict[str, list[int]] = defaultdict(list)
+    for number in range(len(names.chains)):
+        for leaf in books.core.bad_leaves(number).tolist():
+            bad[names.place(leaf)[0]].append(leaf)
+    for node, leaves in bad.items():
+        whole = sum(len(names.node_leaves(*place)) for place in names.nodes[node])
+        if len(leaves) == whole:
+            for place in fresh.names.nodes.get(node, ()):
+                all_leaves = fresh.names.node_leaves(*place)
+                fresh.core.set_health(all_leaves.start, all_leaves.stop, False)
+            continue
+        for leaf in leaves:
+            chain = names.chains[names.chain_of(leaf)]
+            now = fresh.names.find_leaf(*names.place(leaf), chain)
+            if now is not None:
+                fresh.core.set_health(now, now + 1, False)
+
+
+def _owners(books: GroupBooks, names: ClusterNames, running: list[str]) -> dict[int, str]:
+    """Whose each leaf of the new specification is: who holds it, before who has lost it."""
+    claims = []
+    for name in running:
+        live = books.live[name]
+        held = {(p.node, device) for p in books.placement(live) for device in p.leaf_indices}
+        for pod in books.record(live):
+            for device in pod.leaf_indices:
+                leaf = names.find_leaf(pod.node, device, pod.chain)
+                if leaf is not None:
+                    moved = names.chains[names.chain_of(leaf)] != pod.chain
+                    claims.append(((pod.node, device) not in held, moved, leaf, name))
+    owners: dict[int, str] = {}
+    for _, _, leaf, name in sorted(claims, key=lambda claim: claim[:2]):
+        owners.setdefault(leaf, name)
+    return owners

@@ -1,0 +1,119 @@
+"""The saved state of a `CellCluster`: its specification, its groups and its bad leaves, as JSON.
+
+Everything else, the free lists and what is bound above the leaves, follows from these.
+"""
+
+import json
+from collections.abc import Iterator
+
+from hivecore._arguments import as_int
+from hivecore.cells.affinity_group import AffinityGroup
+from hivecore.cells.cluster_spec import Chain, ClusterSpec
+from hivecore.cells.decision import PodPlacement
+from hivecore.cells.group_books import GroupBooks
+from hivecore.errors import CorruptStateError
+
+__all__ = ["as_ranges", "decode", "encode"]
+
+_FIELDS = (
+    "virtual_cluster",
+    "members",
+    "priority",
+    "leaf_type",
+    "pinned_cell",
+    "lazy_preemption",
+    "within",
+    "placement",
+    "merge_siblings",
+)
+
+
+def encode(books: GroupBooks) -> bytes:
+    """The state as JSON text."""
+    spec, core = books.names.spec, books.core
+    groups = []
+    for name, live in books.live.items():
+        _, _, _, preempting, pods, virtual, _ = core.group(live.handle)
+        fields = {field: getattr(live.group, field) for field in _FIELDS}
+        groups.append(
+            [name, fields, live.lazy_preempted_by, preempting, pods, virtual, live.record]
+        )
+    state = {
+        "chains": {
+            name: [
+                chain.levels,
+                chain.fanouts,
+                chain.roots,
+                chain.node_level,
+                chain.nodes,
+                chain.leaf_indices,
+            ]
+            for name, chain in spec.chains.items()
+        },
+        "virtual_clusters": spec.virtual_clusters,
+        "pinned_cells": spec.pinned_cells,
+        "groups": groups,
+        "order": [books.named[handle] for handle in core.handles()],
+        "bad": [
+            [leaves.start, leaves.stop]
+            for chain in range(len(spec.chains))
+            for leaves in as_ranges(core.bad_leaves(chain).tolist())
+        ],
+    }
+    return json.dumps(state, separators=(",", ":")).encode()
+
+
+def decode(text: bytes) -> GroupBooks:
+    """The books of such a text; any error that it raises means that the text is damaged."""
+    state = json.loads(text)
+    chains = {name: Chain(*fields) for name, fields in state["chains"].items()}
+    spec = ClusterSpec(chains, state["virtual_clusters"], state["pinned_cells"])
+    books = GroupBooks(spec, {})
+    names, core = books.names, books.core
+    saved = {name: rest for name, *rest in state["groups"]}
+    if sorted(state["order"]) != sorted(saved):
+        raise CorruptStateError("data: the groups and their order do not match")
+    leaves = names.offsets[-1]
+    handles = {}
+    for name in state["order"]:
+        fields, _, preempting, pods, virtual, _ = saved[name]
+        fields["members"] = [tuple(member) for member in fields["members"]]
+        group = AffinityGroup(name, **fields)
+        if len(pods) != len(group.sizes):
+            raise CorruptStateError(f"data: group {name!r} has other pods than its members")
+        tenant = names.tenants.get(group.virtual_cluster, len(names.tenants))
+        for pod in pods:
+            for leaf in pod:
+                as_int(leaf, "leaf", 0, leaves - 1)
+        if virtual is not None:
+            virtual = [[(pool, cell) for pool, cell in pod] for pod in virtual]
+        handles[name] = (
+            group,
+            core.restore(tenant, group.priority, group.lazy_preemption, preempting, pods, virtual),
+        )
+    for name in saved:
+        group, handle = handles[name]
+        record = saved[name][5]
+        if record is not None:
+            record = tuple(_placement(*pod) for pod in record)
+        books.enter(group, handle, saved[name][1], record)
+    for first, end in state["bad"]:
+        as_int(first, "bad leaf", 0, leaves - 1)
+        core.set_health(first, as_int(end, "bad leaf", first + 1, leaves), False)
+    books.check()
+    return books
+
+
+def _placement(
+    chain: str, node: str, devices: list[int], preassigned: list[str], leaves: list[int]
+) -> PodPlacement:
+    return PodPlacement(chain, node, tuple(devices), tuple(preassigned), tuple(leaves))
+
+
+def as_ranges(ascending: list[int]) -> Iterator[range]:
+    """Runs of consecutive integers."""
+    start = 0
+    for end in range(1, len(ascending) + 1):
+        if end == len(ascending) or ascending[end] != ascending[end - 1] + 1:
+            yield range(ascending[start], ascending[end - 1] + 1)
+            start = end

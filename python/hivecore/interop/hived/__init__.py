@@ -1,0 +1,17 @@
+"""HiveD's configuration, pods and extender protocol, for those who used HiveD."""
+
+from hivecore.interop.hived.config import HivedConfig
+from hivecore.interop.hived.extender import Extender
+from hivecore.interop.hived.gangs import PodDecision
+from hivecore.interop.hived.pods import RequestError
+from hivecore.interop.hived.problems import ConfigError
+from hivecore.interop.hived.scheduler import HivedScheduler
+
+__all__ = [
+    "ConfigError",
+    "Extender",
+    "HivedConfig",
+    "HivedScheduler",
+    "PodDecision",
+    "RequestError",
+]

@@ -1,0 +1,134 @@
+"""HiveD's bind info: where a pod and its group were bound, which is all that a restart needs.
+
+    node: node-0
+    leafCellIsolation: [0, 1]
+    cellChain: V100-NODE
+    affinityGroupBindInfo:
+    - podPlacements:
+      - physicalNode: node-0
+        physicalLeafCellIndices: [0, 1]
+        preassignedCellTypes: [V100-NODE, V100-NODE]     # "" for opportunistic leaf cells
+
+Every pod of a group carries the table of the whole group, so that one of them is enough. Records
+of old releases say gpuIsolation and physicalGpuIndices.
+"""
+
+from collections.abc import Iterable, Mapping
+from typing import Any, NamedTuple
+
+from hivecore.interop.hived.gangs import Gang, Row, Slot
+from hivecore.interop.hived.pods import PodRequest, RequestError
+
+__all__ = ["BindInfo", "write"]
+
+
+class BindInfo(NamedTuple):
+    """The part of a record that says where this one pod is; the table is read when needed."""
+
+    node: str
+    leaf_cells: tuple[int, ...]
+    chain: str
+    record: Mapping[str, Any]
+
+    @classmethod
+    def read(cls, record: Mapping[str, Any]) -> "BindInfo":
+        """The pod's place in a record; raises `RequestError` naming the field."""
+        if not isinstance(record, Mapping):
+            raise RequestError(f"bind_info must be a mapping, not {type(record).__name__}")
+        isolation = _either(record, "leafCellIsolation", "gpuIsolation")
+        return cls(
+            _name(record.get("node"), "bind_info: node"),
+            _indices(isolation, "bind_info: leafCellIsolation"),
+            _name(record.get("cellChain"), "bind_info: cellChain"),
+            record,
+        )
+
+    def table(self, request: PodRequest) -> Gang:
+        """The group's gang, all of its slots empty; the table must be that of the request."""
+        slots: dict[int, list[Slot]] = {number: [] for number, _ in request.members}
+        place = "bind_info: affinityGroupBindInfo"
+        for i, member in enumerate(_list(self.record.get("affinityGroupBindInfo"), place)):
+            at = f"{place}[{i}].podPlacements"
+            if not isinstance(member, Mapping):
+                raise RequestError(f"{place}[{i}] must be a mapping")
+            for j, pod in enumerate(_list(member.get("podPlacements"), at)):
+                slot = self._slot(pod, f"{at}[{j}]")
+                if len(slot.leaf_cells) not in slots:
+                    raise RequestError(
+                        f"{at}[{j}] has {len(slot.leaf_cells)} leaf cells, the members of the "
+                        f"spec have {sorted(slots)}"
+                    )
+                slots[len(slot.leaf_cells)].append(slot)
+        for number, pods in request.members:
+            if len(slots[number]) != pods:
+                raise RequestError(
+                    f"{place}: {len(slots[number])} pods with {number} leaf cells, the spec has "
+                    f"{pods}"
+                )
+        rows = {number: Row(number, tuple(pods)) for number, pods in slots.items()}
+        return Gang(request, request.as_group(), rows)
+
+    def _slot(self, pod: Any, place: str) -> Slot:
+        if not isinstance(pod, Mapping):
+            raise RequestError(f"{place} must be a mapping")
+        node = _name(pod.get("physicalNode"), f"{place}.physicalNode")
+        cells = _either(pod, "physicalLeafCellIndices", "physicalGpuIndices")
+        leaf_cells = _indices(cells, f"{place}.physicalLeafCellIndices")
+        types = pod.get("preassignedCellTypes")
+        if types is None:
+            types = [""] * len(leaf_cells)
+        preassigned = tuple(_list(types, f"{place}.preassignedCellTypes"))
+        if len(preassigned) != len(leaf_cells) or not all(isinstance(t, str) for t in preassigned):
+            raise RequestError(
+                f"{place}.preassignedCellTypes must have one string per leaf cell ({leaf_cells})"
+            )
+        return Slot(self.chain, node, leaf_cells, preassigned)
+
+
+def write(gang: Gang, slot: Slot) -> dict[str, Any]:
+    """The record of the pod in this slot."""
+    return {
+        "node": slot.node,
+        "leafCellIsolation": list(slot.leaf_cells),
+        "cellChain": slot.chain,
+        "affinityGroupBindInfo": [
+            {
+                "podPlacements": [
+                    {
+                        "physicalNode": other.node,
+                        "physicalLeafCellIndices": list(other.leaf_cells),
+                        "preassignedCellTypes": list(other.preassigned),
+                    }
+                    for other in row.slots
+                ]
+            }
+            for row in gang.rows.values()
+        ],
+    }
+
+
+def _either(record: Mapping[str, Any], name: str, old_name: str) -> Any:
+    value = record.get(name)
+    return record.get(old_name) if value is None else value
+
+
+def _name(value: Any, place: str) -> str:
+    if not isinstance(value, str) or not value:
+        raise RequestError(f"{place}={value!r}: must be a non-empty string")
+    return value
+
+
+def _list(value: Any, place: str) -> list[Any]:
+    if isinstance(value, (str, bytes, Mapping)) or not isinstance(value, Iterable):
+        raise RequestError(f"{place} must be a list, not {type(value).__name__}")
+    return list(value)
+
+
+def _indices(value: Any, place: str) -> tuple[int, ...]:
+    indices = tuple(_list(value, place))
+    for index in indices:
+        if type(index) is not int or not 0 <= index < 2**31:
+            raise RequestError(f"{place}: {index!r} is no index of a leaf cell")
+    if not indices or len(set(indices)) != len(indices):
+        raise RequestError(f"{place}={list(indices)}: must name different leaf cells, at least one")
+    return indices

@@ -1,0 +1,72 @@
+"""What a configuration offers, to tell a user's mistakes from requests that only have to wait."""
+
+from collections.abc import Iterable
+from dataclasses import replace
+from typing import Any
+
+from hivecore.cells import ClusterSpec
+from hivecore.interop.hived.config import HivedConfig
+from hivecore.interop.hived.pods import PodRequest, RequestError
+
+__all__ = ["Catalog", "read"]
+
+
+class Catalog:
+    """Nodes, virtual clusters, pinned cells and leaf types by name."""
+
+    def __init__(self, spec: ClusterSpec) -> None:
+        chains = spec.chains
+        self.leaves = sum(chain.leaves for chain in chains.values())
+        self.nodes = dict.fromkeys(node for chain in chains.values() for node in chain.nodes or ())
+        self._leaf_types = {chain.levels[0] for chain in chains.values()}
+        self._pins = {vc: set(pins) for vc, pins in spec.pinned_cells.items()}
+        self._owned_types = {
+            vc: {chains[chain].levels[0] for chain, cells in owned.items() if any(cells.values())}
+            for vc, owned in spec.virtual_clusters.items()
+        }
+
+    def check(self, request: PodRequest) -> None:
+        """Raise `RequestError` where the request names what its virtual cluster can never have."""
+        vc = request.virtual_cluster
+        if vc not in self._owned_types:
+            raise RequestError(
+                f"spec: virtualCluster={vc!r}: known are {sorted(self._owned_types)}"
+            )
+        if request.pinned_cell is not None:
+            pins = self._pins.get(vc, set())
+            if request.pinned_cell not in pins:
+                raise RequestError(
+                    f"spec: pinnedCellId={request.pinned_cell!r}: virtual cluster {vc!r} has "
+                    f"{sorted(pins)}"
+                )
+            return
+        wanted = request.leaf_type
+        if wanted is None:
+            return
+        if wanted not in self._leaf_types:
+            raise RequestError(
+                f"spec: leafCellType={wanted!r}: the cluster has {sorted(self._leaf_types)}"
+            )
+        if request.priority >= 0 and wanted not in self._owned_types[vc]:
+            raise RequestError(
+                f"spec: leafCellType={wanted!r}: virtual cluster {vc!r} has "
+                f"{sorted(self._owned_types[vc])}; only opportunistic pods (priority -1) can use "
+                "others"
+            )
+
+
+def read(config: Any, chain_order: Iterable[str] | None) -> tuple[HivedConfig, ClusterSpec]:
+    """The configuration, and its specification with the chains in this order."""
+    if not isinstance(config, HivedConfig):
+        config = HivedConfig.read(config)
+    spec = config.spec
+    if chain_order is None:
+        return config, spec
+    if isinstance(chain_order, (str, bytes)) or not isinstance(chain_order, Iterable):
+        raise TypeError(f"chain_order must be a sequence, not {type(chain_order).__name__}")
+    order = tuple(chain_order)
+    if len(order) != len(spec.chains) or any(name not in order for name in spec.chains):
+        raise ValueError(
+            f"chain_order={list(order)}: each of {list(spec.chains)} has to be named once"
+        )
+    return config, replace(spec, chains={name: spec.chains[name] for name in order})

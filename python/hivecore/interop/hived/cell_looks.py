@@ -1,0 +1,97 @@
+"""What the cells of a chain look like from outside: arrays per level, leaf cells first.
+
+    state      Used where a child is; another state where all children share it; else Free
+    priority   the highest of the children's
+    bad        where a child is
+
+A virtual cell looks like the physical cell that it is bound to. Bad hardware that concerns a
+virtual cluster shows in it before anything is bound there: of a bound cell's unbound children as
+many as its physical cell has bad ones, the last first; and as many whole cells as the healthy
+hardware can no longer back, the last first.
+"""
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+__all__ = ["FREE", "NOBODY", "OPPORTUNISTIC", "RESERVED", "RESERVING", "USED", "Looks", "Numbers"]
+
+Numbers = npt.NDArray[np.int64]
+
+FREE, USED, RESERVING, RESERVED = range(4)
+OPPORTUNISTIC, NOBODY = -1, -2
+
+
+class Looks(NamedTuple):
+    """Per level: state, priority and 1 where bad, of each cell."""
+
+    states: list[Numbers]
+    priorities: list[Numbers]
+    bad: list[Numbers]
+
+    @classmethod
+    def of_leaves(
+        cls, fanouts: Sequence[int], states: Numbers, priorities: Numbers, bad: Numbers
+    ) -> "Looks":
+        """The looks of all levels above these leaf cells."""
+        looks = cls([states], [priorities], [bad])
+        for fanout in fanouts:
+            children = looks.states[-1].reshape(-1, fanout)
+            first = children[:, 0]
+            shared = np.where((children == children[:, :1]).all(axis=1), first, FREE)
+            looks.states.append(np.where((children == USED).any(axis=1), USED, shared))
+            looks.priorities.append(looks.priorities[-1].reshape(-1, fanout).max(axis=1))
+            looks.bad.append(looks.bad[-1].reshape(-1, fanout).max(axis=1))
+        return looks
+
+    def seen_through(
+        self, fanouts: Sequence[int], bindings: Sequence[Numbers], doomed: int
+    ) -> "Looks":
+        """The looks of virtual cells with these bindings; ``doomed`` unbound roots are bad."""
+        fanouts = fanouts[: len(bindings) - 1]
+        leaf = _through(bindings[0], self.priorities[0], NOBODY)
+        virtual = Looks.of_leaves(fanouts, leaf, leaf, np.zeros_like(leaf))
+        states = [
+            _through(cells, states, FREE)
+            for cells, states in zip(bindings, self.states, strict=False)
+        ]
+        bad = virtual.bad
+        if self.bad[-1].any():
+            bad = [
+                _through(cells, bad, 0)
+                for cells, bad in zip(self._shown(fanouts, bindings), self.bad, strict=False)
+            ]
+            roots = len(bad[-1])
+            unbound = np.flatnonzero(bindings[-1] < 0)
+            for cells in bad:
+                cells.reshape(roots, -1)[unbound[len(unbound) - doomed :]] = 1
+        return Looks(states, virtual.priorities, bad)
+
+    def _shown(self, fanouts: Sequence[int], bindings: Sequence[Numbers]) -> list[Numbers]:
+        """The physical cells whose health is shown.
+
+        These are the bindings, and for the unbound children of bound cells with bad hardware the
+        other children of their physical cells, bad ones last.
+        """
+        shown = [bindings[-1]]
+        for row in range(len(fanouts) - 1, -1, -1):
+            fanout, parents = fanouts[row], shown[-1]
+            bound = bindings[row + 1] >= 0
+            cells = bindings[row].copy()
+            children = cells.reshape(-1, fanout)
+            as_is = np.flatnonzero(~bound & (parents >= 0))
+            children[as_is] = parents[as_is, None] * fanout + np.arange(fanout)
+            torn = bound & (_through(parents, self.bad[row + 1], 0) > 0)
+            for parent in np.flatnonzero(torn).tolist():
+                mine = children[parent]
+                others = np.setdiff1d(int(parents[parent]) * fanout + np.arange(fanout), mine)
+                mine[mine < 0] = others[np.argsort(self.bad[row][others], kind="stable")]
+            shown.append(cells)
+        return shown[::-1]
+
+
+def _through(cells: Numbers, values: Numbers, otherwise: int) -> Numbers:
+    """The values of these cells; ``otherwise`` where there is none (-1)."""
+    return np.where(cells >= 0, values[cells], otherwise)

@@ -1,0 +1,180 @@
+"""What a pod is and what it asks for: HiveD's pod-scheduling-spec, checked and with its defaults.
+
+A pod is identified by one string, which is what victims and inspections name. The spec is the
+mapping that HiveD's users write into the annotation ``pod-scheduling-spec``; names that HiveD
+does not know are ignored here as there, and so is what it reads and never uses.
+"""
+
+import operator
+from collections.abc import Iterable, Mapping
+from typing import Any, NamedTuple
+
+from hivecore.cells import AffinityGroup
+from hivecore.errors import HivecoreError
+
+__all__ = ["PodRequest", "RequestError", "identify"]
+
+_LARGEST = 2**31 - 1  # numbers of the format are int32
+_HIGHEST_PRIORITY = 1000
+
+
+class RequestError(HivecoreError, ValueError):
+    """A pod asks for something that can never be meant: a mistake of its user."""
+
+
+class PodRequest(NamedTuple):
+    """One pod's spec with HiveD's defaults; members of equal size are merged."""
+
+    virtual_cluster: str
+    priority: int
+    pinned_cell: str | None
+    leaf_type: str | None
+    leaf_number: int
+    lazy_preemption: bool
+    ignore_suggested: bool
+    group: str
+    members: tuple[tuple[int, int], ...]
+    """(leaf cells per pod, how many such pods), in the order of first mention."""
+
+    @classmethod
+    def read(cls, spec: Mapping[str, Any], pod_name: str) -> "PodRequest":
+        """The request in this spec; raises `RequestError` naming the field."""
+        if not isinstance(spec, Mapping):
+            raise RequestError(f"spec must be a mapping, not {type(spec).__name__}")
+        get = spec.get
+        virtual_cluster = get("virtualCluster")
+        if not virtual_cluster or not isinstance(virtual_cluster, str):
+            raise RequestError(
+                f"spec: virtualCluster={virtual_cluster!r}: the name of a virtual cluster is needed"
+            )
+        priority = _integer(get("priority"), "spec: priority", -1, _HIGHEST_PRIORITY, 0)
+        leaf_number = _integer(
+            _either(get, "leafCellNumber", "gpuNumber"), "spec: leafCellNumber", 1, _LARGEST, 0
+        )
+        pinned_cell = _text(get("pinnedCellId"), "spec: pinnedCellId")
+        if pinned_cell is not None and priority < 0:
+            raise RequestError(
+                f"spec: pinnedCellId={pinned_cell!r} with priority {priority}: opportunistic pods "
+                "cannot use pinned cells"
+            )
+        asked = get("affinityGroup")
+        group = pod_name
+        members: tuple[tuple[int, int], ...] = ((leaf_number, 1),)
+        if asked is not None:
+            group, members = _group(asked)
+            if all(number != leaf_number for number, _ in members):
+                raise RequestError(
+                    f"spec: affinityGroup.members: none has leafCellNumber={leaf_number}, the "
+                    "number of this pod"
+                )
+        return cls(
+            virtual_cluster,
+            priority,
+            pinned_cell,
+            _text(_either(get, "leafCellType", "gpuType"), "spec: leafCellType"),
+            leaf_number,
+            _flag(get("lazyPreemptionEnable"), "spec: lazyPreemptionEnable", False),
+            _flag(get("ignoreK8sSuggestedNodes"), "spec: ignoreK8sSuggestedNodes", True),
+            group,
+            members,
+        )
+
+    @property
+    def leaves(self) -> int:
+        """Leaf cells of all pods of the group."""
+        return sum(number * pods for number, pods in self.members)
+
+    def as_group(self) -> AffinityGroup:
+        """The whole group, as a `CellCluster` takes it."""
+        try:
+            return AffinityGroup(
+                self.group,
+                self.virtual_cluster,
+                [(pods, number) for number, pods in self.members],
+                priority=self.priority,
+                leaf_type=None if self.pinned_cell is not None else self.leaf_type,
+                pinned_cell=self.pinned_cell,
+                lazy_preemption=self.lazy_preemption,
+            )
+        except ValueError as error:
+            raise RequestError(f"spec: affinityGroup: {error}") from None
+
+
+def identify(pod: str | Mapping[str, Any]) -> tuple[str, str]:
+    """A pod's identity and its full name, which names its group if the spec names none."""
+    if isinstance(pod, str):
+        if not pod:
+            raise RequestError("pod must not be an empty string")
+        return pod, pod
+    if not isinstance(pod, Mapping):
+        raise RequestError(f"pod must be a name or a mapping with 'name', not {type(pod).__name__}")
+    meta = pod.get("metadata", pod)
+    if not isinstance(meta, Mapping):
+        raise RequestError(f"pod: metadata must be a mapping, not {type(meta).__name__}")
+    name = _text(meta.get("name"), "pod: name")
+    if name is None:
+        raise RequestError("pod: 'name' is missing or empty")
+    full = f"{_text(meta.get('namespace'), 'pod: namespace') or 'default'}/{name}"
+    return _text(meta.get("uid"), "pod: uid") or full, full
+
+
+def _group(asked: Any) -> tuple[str, tuple[tuple[int, int], ...]]:
+    if not isinstance(asked, Mapping):
+        raise RequestError(f"spec: affinityGroup must be a mapping, not {type(asked).__name__}")
+    name = asked.get("name")
+    if not name or not isinstance(name, str):
+        raise RequestError(f"spec: affinityGroup.name={name!r}: a name is needed")
+    members = asked.get("members")
+    if members is None or isinstance(members, (str, bytes)) or not isinstance(members, Iterable):
+        raise RequestError("spec: affinityGroup.members must be a list")
+    merged: dict[int, int] = {}
+    for i, member in enumerate(members):
+        place = f"spec: affinityGroup.members[{i}]"
+        if not isinstance(member, Mapping):
+            raise RequestError(f"{place} must be a mapping, not {type(member).__name__}")
+        pods = _integer(member.get("podNumber"), f"{place}.podNumber", 1, _LARGEST, 0)
+        number = _integer(
+            _either(member.get, "leafCellNumber", "gpuNumber"),
+            f"{place}.leafCellNumber",
+            1,
+            _LARGEST,
+            0,
+        )
+        merged[number] = merged.get(number, 0) + pods
+    return name, tuple(merged.items())
+
+
+def _either(get: Any, name: str, old_name: str) -> Any:
+    value = get(name)
+    return get(old_name) if value is None else value
+
+
+def _integer(value: Any, place: str, low: int, high: int, default: int) -> int:
+    if value is None:
+        value = default
+    if type(value) is not int:
+        try:
+            if isinstance(value, bool):
+                raise TypeError
+            value = operator.index(value)
+        except TypeError:
+            raise RequestError(f"{place}={value!r}: must be an integer") from None
+    if not low <= value <= high:
+        raise RequestError(f"{place}={value}: allowed are {low} to {high}")
+    return int(value)
+
+
+def _text(value: Any, place: str) -> str | None:
+    if value is None or value == "":
+        return None
+    if not isinstance(value, str):
+        raise RequestError(f"{place}={value!r}: must be a string")
+    return value
+
+
+def _flag(value: Any, place: str, default: bool) -> bool:
+    if value is None:
+        return default
+    if not isinstance(value, bool):
+        raise RequestError(f"{place}={value!r}: must be true or false")
+    return value

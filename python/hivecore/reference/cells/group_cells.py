@@ -1,0 +1,151 @@
+"""What the group scheduler speaks of: forests of cells, pools of virtual ones, groups and plans.
+
+Levels count from 0, the leaf, and the cells of a level from left to right. A forest's leaves follow
+those of the forests before it, so that a leaf's number says which chain it belongs to.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import NamedTuple
+
+__all__ = [
+    "BIND",
+    "CAPACITY",
+    "FRAGMENTED",
+    "MAPPING",
+    "NO_REASON",
+    "POLICY",
+    "PREEMPT",
+    "SEARCH_LIMIT",
+    "WAIT",
+    "Forest",
+    "Group",
+    "PhysicalCell",
+    "Plan",
+    "Pool",
+    "VirtualCell",
+    "VirtualLeaf",
+]
+
+BIND, PREEMPT, WAIT = range(3)  # what a plan comes to
+NO_REASON, CAPACITY, FRAGMENTED, MAPPING, SEARCH_LIMIT, POLICY = range(6)  # why a group waits
+
+VirtualLeaf = tuple[int, int]  # (pool, leaf of the pool)
+
+
+class PhysicalCell(NamedTuple):
+    """A cell of a chain."""
+
+    chain: int
+    level: int
+    number: int
+
+
+class VirtualCell(NamedTuple):
+    """A cell of a pool."""
+
+    pool: int
+    level: int
+    number: int
+
+
+@dataclass(frozen=True)
+class Forest:
+    """The shape of one chain."""
+
+    chain: int
+    fanouts: tuple[int, ...]
+    roots: int
+    node_level: int
+    first_leaf: int
+
+    @property
+    def top(self) -> int:
+        """The level of the roots."""
+        return len(self.fanouts)
+
+    @cached_property
+    def widths(self) -> tuple[int, ...]:
+        """Per level: the leaves of one cell."""
+        widths = [1]
+        for fanout in self.fanouts:
+            widths.append(widths[-1] * fanout)
+        return tuple(widths)
+
+    @property
+    def end_leaf(self) -> int:
+        """One more than the last leaf."""
+        return self.first_leaf + self.roots * self.widths[-1]
+
+    def cells(self, level: int) -> range:
+        """The cells of a level."""
+        return range(self.roots * self.widths[-1] // self.widths[level])
+
+    def leaves(self, level: int, cell: int) -> range:
+        """The leaves of a cell."""
+        first = self.first_leaf + cell * self.widths[level]
+        return range(first, first + self.widths[level])
+
+    def above(self, leaf: int, level: int) -> int:
+        """The cell of a level that a leaf is in."""
+        return (leaf - self.first_leaf) // self.widths[level]
+
+    def inside(self, level: int, cell: int, below: int) -> range:
+        """The cells of the level ``below`` in a cell."""
+        many = self.widths[level] // self.widths[below]
+        return range(cell * many, (cell + 1) * many)
+
+
+@dataclass(frozen=True)
+class Pool:
+    """``count`` virtual trees with roots of one level; with ``pin``, one that is bound for ever."""
+
+    vc: int
+    chain: int
+    level: int
+    count: int
+    pin: int | None = None
+
+
+@dataclass(frozen=True)
+class Group:
+    """A gang; ``virtual`` is what it holds by right, None: it is opportunistic or downgraded."""
+
+    vc: int
+    priority: int
+    lazy: bool
+    preempting: bool
+    pods: Sequence[Sequence[int]]
+    virtual: Sequence[Sequence[VirtualLeaf]] | None
+    sequence: int
+
+    @property
+    def leaves(self) -> list[int]:
+        """All leaves, pod by pod."""
+        return [leaf for pod in self.pods for leaf in pod]
+
+    @property
+    def pairs(self) -> list[tuple[int, VirtualLeaf]]:
+        """All leaves, each with the virtual leaf that it is held by."""
+        if self.virtual is None:
+            return []
+        pods = zip(self.pods, self.virtual, strict=True)
+        return [pair for pod, held in pods for pair in zip(pod, held, strict=True)]
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What `GroupScheduler.schedule` answers; all else is empty when the outcome is to wait."""
+
+    outcome: int
+    reason: int
+    vc: int
+    priority: int
+    pods: list[list[int]] = field(default_factory=list)
+    virtual: list[list[VirtualLeaf]] | None = None
+    victims: list[int] = field(default_factory=list)
+    cancels: list[int] = field(default_factory=list)
+    downgrades: list[int] = field(default_factory=list)
+    stamps: tuple[int, ...] = ()
+    """The sequence numbers of the downgrades, then of the cancels: handles are used again."""

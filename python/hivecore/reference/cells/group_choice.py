@@ -1,0 +1,348 @@
+"""Which units a group gets: nodes (or smaller whole virtual cells), pods put into them.
+
+A *unit* is a virtual cell of the node level, or of the level of its pool's roots where that is
+lower; for opportunistic work it is a node. A *domain* is a set of units in order of preference. In
+each of them pods are placed by next-fit in ascending size, and where that fails although sizes
+differ, by a search that is complete over what the units have left.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+from hivecore.reference.cells.group_cells import PhysicalCell, VirtualCell
+from hivecore.reference.cells.group_leaves import Demand, LeafClass, choose_leaves
+from hivecore.reference.cells.group_state import State
+
+__all__ = [
+    "Anchor",
+    "Budget",
+    "Choice",
+    "Chooser",
+    "Domain",
+    "Request",
+    "Unit",
+    "anchor",
+    "class_of_leaves",
+    "numbered_units",
+]
+
+_SEARCH_LIMIT = 200_000
+
+Anchor = VirtualCell
+"""What revisions limit: the lowest bound cell at or around a unit, or else its root."""
+
+
+@dataclass(frozen=True)
+class Request:
+    """What `GroupScheduler.schedule` is asked; demands ascend in size."""
+
+    vc: int
+    chain: int
+    pools: tuple[int, ...]  # the instance: those that the group may use
+    pinned: bool
+    priority: int
+    demands: tuple[Demand, ...]
+    group_within: int
+    spread: bool
+    merge: bool
+    suggested: frozenset[int] | None
+    units: tuple[int, ...] | None  # a policy's choice, by position
+
+    @property
+    def total(self) -> int:
+        return sum(demand.leaves for demand in self.demands)
+
+
+@dataclass(frozen=True)
+class Unit:
+    """A node or a smaller virtual cell; ``cell`` is where it is, None if it is not bound."""
+
+    pool: int  # -1: a physical node
+    level: int
+    number: int
+    cell: int | None
+    leaves: int
+    available: int
+    used: int
+    held: int
+    anchor: Anchor
+
+    @property
+    def virtual(self) -> VirtualCell:
+        return VirtualCell(self.pool, self.level, self.number)
+
+
+Choice = dict[Unit, list[Demand]]
+"""The chosen units in order of first use, with the pods of each, ascending."""
+
+
+@dataclass
+class Budget:
+    """The placements that all searches for one request may still try together."""
+
+    left: int = field(default_factory=lambda: _SEARCH_LIMIT)
+
+
+Domain = list[Unit]
+"""Units in order of preference."""
+
+
+class Chooser:
+    """Units, domains and choices in one state, for one attempt."""
+
+    def __init__(self, state: State, request: Request, preempt: bool, budget: Budget) -> None:
+        self.state, self.request = state, request
+        self.leaf_class = class_of_leaves(state, request, preempt)
+        self.forest = state.forests[request.chain]
+        self.budget = budget
+        self.units = [unit for unit in self.all_units() if self._suggested(unit)]
+        self.units.sort(key=self._preference)
+
+    # Units and domains
+
+    def all_units(self) -> Iterator[Unit]:
+        if self.request.priority < 0:
+            level = self.forest.node_level
+            for index in self.forest.cells(level):
+                cell = PhysicalCell(self.request.chain, level, index)
+                used, held = self.state.load(cell), self.state.held(cell)
+                free = self._available(level, index)
+                width = self.forest.widths[level]
+                yield Unit(
+                    -1, level, index, index, width, free, used, held, Anchor(-1, level, index)
+                )
+            return
+        for pool in self.request.pools:
+            for root in self.state.roots(pool):
+                level = min(root.level, self.forest.node_level)
+                for index in self.forest.inside(root.level, root.number, level):
+                    yield self._virtual_unit(VirtualCell(pool, level, index))
+
+    def _virtual_unit(self, unit: VirtualCell) -> Unit:
+        cell = self.state.bound.get(unit)
+        width = self.forest.widths[unit.level]
+        free = width if cell is None else self._available(unit.level, cell)
+        used = self.state.used[unit]
+        return Unit(*unit, cell, width, free, used, 0, anchor(self.state, unit))
+
+    def _available(self, level: int, cell: int) -> int:
+        return sum(self.leaf_class(x) is not None for x in self.forest.leaves(level, cell))
+
+    def _suggested(self, unit: Unit) -> bool:
+        if self.request.suggested is None or unit.cell is None:
+            return True
+        nodes = self.forest.widths[self.forest.node_level] // self.forest.widths[unit.level]
+        return unit.cell // nodes in self.request.suggested
+
+    def _preference(self, unit: Unit, placed: int = 0) -> tuple[int, ...]:
+        used = unit.used + placed
+        packed = used if self.request.spread else -used
+        return packed, unit.held, unit.pool, unit.number
+
+    def domains(self) -> Iterator[Domain]:
+        """Sets of units, each to be tried as a whole; only those with room enough."""
+        within, node = self.request.group_within, self.forest.node_level
+        whole = self.units
+        if within >= 0:
+            yield from self._cells_as_domains(max(within, node), lower_roots=True)
+        elif len(self.request.demands) == 1 or self.request.units is not None:
+            yield whole
+        else:
+            for level in range(node + 1, self.forest.top + 1):
+                yield from self._cells_as_domains(level, lower_roots=False)
+            yield whole
+
+    def _cells_as_domains(self, level: int, lower_roots: bool) -> list[Domain]:
+        groups: dict[VirtualCell, list[Unit]] = {}
+        for unit in self.units:
+            highest = self.forest.top if unit.pool < 0 else self.state.pools[unit.pool].level
+            if level <= highest or lower_roots:
+                wide = min(level, highest)
+                many = self.forest.widths[wide] // self.forest.widths[unit.level]
+                cell = VirtualCell(unit.pool, wide, unit.number // many)
+                groups.setdefault(cell, []).append(unit)
+        roomy = (cell for cell in groups if _room(groups[cell]) >= self.request.total)
+        return [groups[cell] for cell in sorted(roomy, key=self._domain_preference)]
+
+    def _domain_preference(self, cell: VirtualCell) -> tuple[int, ...]:
+        if cell.pool < 0:
+            physical = PhysicalCell(self.request.chain, cell.level, cell.number)
+            used, held = self.state.load(physical), self.state.held(physical)
+        else:
+            used, held = self.state.used[cell], 0
+        return used if self.request.spread else -used, held, cell.pool, cell.number
+
+    # Choices
+
+    def choose(self, domain: Domain, limits: dict[Anchor, int]) -> Choice | None:
+        """Units for all pods; of an anchor in ``limits`` at most so many."""
+        if self.request.units is not None:
+            return self._as_told(domain)
+        if _room(domain) < self.request.total:
+            return None
+        place = self._fan_out if self.request.spread else self._next_fit
+        choice = place(domain, limits)
+        if choice is None and len({demand[:2] for demand in self.request.demands}) > 1:
+            choice = self._search(domain, limits)
+        return choice
+
+    def _as_told(self, domain: Domain) -> Choice | None:
+        assert self.request.units is not None
+        numbered = list(self.all_units())
+        choice: Choice = {}
+        for demand in self.request.demands:
+            choice.setdefault(numbered[self.request.units[demand.position]], []).append(demand)
+        told = all(unit in domain and self._accepts(unit, choice[unit]) for unit in choice)
+        return choice if told else None
+
+    def _next_fit(self, domain: Domain, limits: dict[Anchor, int]) -> Choice | None:
+        choice: Choice = {}
+        units = iter(domain)
+        unit = next(units, None)
+        for demand in self.request.demands:
+            while unit is not None and not self._takes(unit, demand, choice, limits):
+                unit = next(units, None)
+            if unit is None:
+                return None
+            choice.setdefault(unit, []).append(demand)
+        return choice
+
+    def _fan_out(self, domain: Domain, limits: dict[Anchor, int]) -> Choice | None:
+        choice: Choice = {}
+
+        def preference(unit: Unit) -> tuple[int, ...]:
+            return self._preference(unit, sum(d.leaves for d in choice.get(unit, [])))
+
+        for demand in self.request.demands:
+            order = sorted(domain, key=preference)
+            taking = (unit for unit in order if self._takes(unit, demand, choice, limits))
+            unit = next(taking, None)
+            if unit is None:
+                return None
+            choice.setdefault(unit, []).append(demand)
+        return choice
+
+    def _takes(self, unit: Unit, demand: Demand, choice: Choice, limits: dict[Anchor, int]) -> bool:
+        return self._within_limit(unit, choice, limits) and self._accepts(
+            unit, sorted([*choice.get(unit, []), demand], key=_ascending)
+        )
+
+    def _within_limit(self, unit: Unit, choice: Choice, limits: dict[Anchor, int]) -> bool:
+        if unit in choice or unit.anchor not in limits:
+            return True
+        return sum(other.anchor == unit.anchor for other in choice) < limits[unit.anchor]
+
+    def _accepts(self, unit: Unit, demands: list[Demand]) -> bool:
+        """Whether the pods fit into the unit together, or into an empty one if it is not bound."""
+        if sum(demand.leaves for demand in demands) > unit.available:
+            return False
+        if not self._constrained:
+            return True
+        cell, leaf_class = unit.cell, self.leaf_class
+        if cell is None:
+            cell, leaf_class = 0, _free
+        within = self.request.group_within
+        return choose_leaves(self.forest, unit.level, cell, demands, within, leaf_class) is not None
+
+    @property
+    def _constrained(self) -> bool:
+        request = self.request
+        return request.group_within >= 0 or any(demand.within >= 0 for demand in request.demands)
+
+    def _search(self, domain: Domain, limits: dict[Anchor, int]) -> Choice | None:
+        """Depth first, biggest pods first, tightest units first; one unit of every kind.
+
+        Units that have the same left (and, under constraints, got the same) are of one kind: the
+        first in order stands for all. A failed state is remembered by the kinds of its units.
+        """
+        demands = sorted(self.request.demands, key=lambda d: (-d.leaves, d.position))
+        choice: Choice = {}
+        failed: set[tuple[object, ...]] = set()
+
+        def left(unit: Unit) -> int:
+            return unit.available - sum(demand.leaves for demand in choice.get(unit, []))
+
+        def kind(unit: Unit) -> tuple[object, ...]:
+            limited = tuple(unit.anchor) if unit.anchor in limits else ()
+            if not self._constrained:
+                return left(unit), limited
+            got = tuple(demand[:2] for demand in choice.get(unit, []))
+            return unit.leaves if unit.cell is None else unit.virtual, got, limited
+
+        def place(depth: int) -> bool:
+            if depth == len(demands):
+                return True
+            kinds: dict[tuple[object, ...], Unit] = {}
+            for unit in domain:
+                kinds.setdefault(kind(unit), unit)
+            state = (depth, *sorted(map(repr, map(kind, domain))))
+            if state in failed:
+                return False
+            demand = demands[depth]
+            for unit in sorted(kinds.values(), key=left):  # stable: then by order in the domain
+                if left(unit) < demand.leaves or not self._within_limit(unit, choice, limits):
+                    continue
+                if self.budget.left == 0:
+                    return False
+                self.budget.left -= 1
+                if not self._takes(unit, demand, choice, limits):
+                    continue
+                choice.setdefault(unit, []).append(demand)
+                if place(depth + 1):
+                    return True
+                choice[unit].pop()
+                if not choice[unit]:
+                    del choice[unit]
+            failed.add(state)
+            return False
+
+        if not place(0):
+            return None
+        for pods in choice.values():
+            pods.sort(key=_ascending)
+        return dict(sorted(choice.items(), key=lambda item: _ascending(item[1][0])))
+
+
+def numbered_units(state: State, chain: int, pools: tuple[int, ...]) -> list[Unit]:
+    """The units of an instance as policies number them, as attempt 1 sees them."""
+    request = Request(-1, chain, pools, False, 0, (), -1, False, False, None, None)
+    return list(Chooser(state, request, False, Budget()).all_units())
+
+
+def anchor(state: State, unit: VirtualCell) -> Anchor:
+    """The lowest bound cell at or above a unit, or else its root."""
+    pool = state.pools[unit.pool]
+    fanouts = state.forests[pool.chain].fanouts
+    while unit not in state.bound and unit.level < pool.level:
+        unit = VirtualCell(unit.pool, unit.level + 1, unit.number // fanouts[unit.level])
+    return unit
+
+
+def class_of_leaves(state: State, request: Request, preempt: bool) -> LeafClass:
+    """0 free, 1 held by opportunistic work, 2 held by a group that may be preempted."""
+
+    def leaf_class(leaf: int) -> int | None:
+        holder = state.holder(leaf)
+        if leaf in state.bad:
+            return None
+        if holder is None:
+            return 0
+        if request.priority < 0:
+            return None
+        if leaf not in state.pair:
+            return 1
+        return 2 if preempt and state.groups[holder].priority < request.priority else None
+
+    return leaf_class
+
+
+def _ascending(demand: Demand) -> tuple[int, int]:
+    return demand.leaves, demand.position
+
+
+def _room(units: list[Unit]) -> int:
+    return sum(unit.available for unit in units)
+
+
+def _free(leaf: int) -> int:
+    return 0

@@ -1,0 +1,290 @@
+"""A request's way to a plan: attempts, domains, choices, and choices revised when they cannot map.
+
+Attempt 1 takes nothing from guaranteed groups; then sibling units may be merged, if that is asked
+for; then attempt 2 preempts groups of lower priority in the same virtual cells. Every try works on
+a copy of the state, in which the new group reserves its leaves: nothing has to be undone.
+"""
+
+from dataclasses import replace
+
+from hivecore.reference.cells.group_cells import (
+    BIND,
+    CAPACITY,
+    FRAGMENTED,
+    MAPPING,
+    NO_REASON,
+    POLICY,
+    PREEMPT,
+    SEARCH_LIMIT,
+    WAIT,
+    Group,
+    PhysicalCell,
+    Plan,
+    VirtualCell,
+)
+from hivecore.reference.cells.group_choice import (
+    Anchor,
+    Budget,
+    Choice,
+    Chooser,
+    Domain,
+    Request,
+    Unit,
+    class_of_leaves,
+)
+from hivecore.reference.cells.group_leaves import Demand, choose_leaves
+from hivecore.reference.cells.group_mapping import Mapper, Placed
+from hivecore.reference.cells.group_state import State
+
+__all__ = ["Planner"]
+
+_NEW = -1  # the handle of the group that is planned
+
+
+class Planner:
+    """Plans one request in a state that it does not change."""
+
+    def __init__(self, state: State, request: Request) -> None:
+        self.state, self.request = state, request
+        self.budget = Budget()
+        self.mapping_failed = False
+        self.downgrades: list[int] = []
+
+    def plan(self) -> Plan:
+        """The first attempt that succeeds, or why none did."""
+        request = self.request
+        chooser = Chooser(self.state, request, False, self.budget)
+        if request.priority < 0:
+            placed = self._opportunistic(chooser)
+        else:
+            placed = self._attempt(chooser, preempt=False)
+            if placed is None and request.merge and self._mergeable():
+                placed = self._merged()
+            if placed is None and self._preemptible():
+                chooser = Chooser(self.state, request, True, self.budget)
+                placed = self._attempt(chooser, preempt=True)
+        if placed is None:
+            available = sum(unit.available for unit in chooser.units)
+            return Plan(WAIT, self._reason(available), request.vc, request.priority)
+        return self._as_plan(placed)
+
+    def _reason(self, available: int) -> int:
+        if self.budget.left == 0:
+            return SEARCH_LIMIT
+        if self.mapping_failed:
+            return MAPPING
+        if self.request.units is not None:
+            return POLICY
+        return FRAGMENTED if available >= self.request.total else CAPACITY
+
+    def _as_plan(self, placed: Placed) -> Plan:
+        state, request = self.state, self.request
+        pairs = [placed[position] for position in range(len(placed))]
+        leaves = [leaf for pod in pairs for leaf, _ in pod]
+        victims = state.by_sequence({state.user[leaf] for leaf in leaves if leaf in state.user})
+        reservers = {state.reserver[leaf] for leaf in leaves if leaf in state.reserver}
+        cancels = state.by_sequence(reservers)
+        guaranteed = request.priority >= 0
+        return Plan(
+            PREEMPT if victims else BIND,
+            NO_REASON,
+            request.vc,
+            request.priority,
+            [[leaf for leaf, _ in pod] for pod in pairs],
+            [[virtual for _, virtual in pod] for pod in pairs] if guaranteed else None,
+            victims,
+            cancels,
+            self.downgrades,
+            tuple(state.groups[handle].sequence for handle in self.downgrades + cancels),
+        )
+
+    # Opportunistic work
+
+    def _opportunistic(self, chooser: Chooser) -> Placed | None:
+        """Nothing has to be mapped: units are nodes. (The virtual leaves are not looked at.)"""
+        for domain in chooser.domains():
+            choice = chooser.choose(domain, {})
+            if choice is None:
+                continue
+            placed: Placed = {}
+            for unit, demands in choice.items():
+                assert unit.cell is not None
+                within = self.request.group_within
+                chosen = choose_leaves(
+                    chooser.forest, unit.level, unit.cell, demands, within, chooser.leaf_class
+                )
+                assert chosen is not None, "a unit takes only what it accepts"
+                for demand, leaves in zip(demands, chosen, strict=True):
+                    placed[demand.position] = [(leaf, (-1, -1)) for leaf in leaves]
+            return placed
+        return None
+
+    # Guaranteed work
+
+    def _preemptible(self) -> bool:
+        """Whether the instance holds anything for a group of lower priority."""
+        state = self.state
+        holders = {
+            state.holder(leaf)
+            for leaf, (pool, _) in state.pair.items()
+            if pool in self.request.pools
+        }
+        return any(
+            state.groups[holder].priority < self.request.priority
+            for holder in holders
+            if holder is not None
+        )
+
+    def _attempt(self, chooser: Chooser, preempt: bool) -> Placed | None:
+        for domain in chooser.domains():
+            placed = self._in_domain(chooser, domain, preempt)
+            if placed is not None:
+                return placed
+        return None
+
+    def _in_domain(self, chooser: Chooser, domain: Domain, preempt: bool) -> Placed | None:
+        limits: dict[Anchor, int] = {}
+        while (choice := chooser.choose(domain, limits)) is not None:
+            trial = self._trial(self.state)
+            downgrades = self._downgraded(chooser, choice) if preempt else []
+            for handle in downgrades:
+                trial.downgrade(handle)
+            mapper = Mapper(trial, self.request, preempt, _NEW)
+            failed = mapper.map(choice)
+            if failed is None:
+                self.downgrades = downgrades
+                return mapper.placed
+            self.mapping_failed = True
+            if self.request.units is not None:
+                return None
+            self._revise(limits, choice, failed)
+        return None
+
+    def _revise(self, limits: dict[Anchor, int], choice: Choice, failed: Unit) -> None:
+        """Allow one unit less in the anchor of ``failed``, the first that could not be mapped.
+
+        An unbound root is like any other of its pool, but for those that were mapped before it.
+        """
+        fewer = sum(unit.anchor == failed.anchor for unit in choice) - 1
+        alike = {failed.anchor}
+        if failed.anchor not in self.state.bound:
+            units = list(choice)
+            mapped = {unit.anchor for unit in units[: units.index(failed)]}
+            alike |= set(self.state.unbound_roots(failed.pool)) - mapped
+        for anchor in alike:
+            limits[anchor] = min(limits.get(anchor, fewer), fewer)
+
+    def _trial(self, state: State) -> State:
+        trial = state.copy()
+        request = self.request
+        trial.groups[_NEW] = Group(request.vc, request.priority, False, True, [], [], -1)
+        return trial
+
+    def _downgraded(self, chooser: Chooser, choice: Choice) -> list[int]:
+        """The lazy groups that the choice would preempt."""
+        state, found = self.state, set()
+        for unit, demands in choice.items():
+            if unit.cell is None:
+                continue
+            within = self.request.group_within
+            chosen = choose_leaves(
+                chooser.forest, unit.level, unit.cell, demands, within, chooser.leaf_class
+            )
+            assert chosen is not None, "a unit takes only what it accepts"
+            for leaf in (leaf for pod in chosen for leaf in pod if chooser.leaf_class(leaf) == 2):
+                holder = state.holder(leaf)
+                assert holder is not None
+                if state.groups[holder].lazy and not state.groups[holder].preempting:
+                    found.add(holder)
+        return state.by_sequence(found)
+
+    # Siblings below node level, merged
+
+    def _mergeable(self) -> bool:
+        request, node = self.request, self.state.forests[self.request.chain].node_level
+        below = any(self.state.pools[pool].level < node for pool in request.pools)
+        free = request.units is None and request.group_within < 0
+        return below and free and not request.pinned
+
+    def _merged(self) -> Placed | None:
+        trial = self._trial(self.state)
+        placed: Placed = {}
+        for demand in self.request.demands:
+            alone = replace(self.request, demands=(demand,))
+            chooser = Chooser(trial, alone, False, self.budget)
+            choice = chooser.choose(chooser.units, {})
+            if choice is not None:
+                after = trial.copy()
+                mapper = Mapper(after, alone, False, _NEW)
+                if mapper.map(choice) is None:
+                    trial = after
+                    placed.update(mapper.placed)
+                    continue
+            merged = self._merge_one(trial, alone, demand)
+            if merged is None:
+                return None
+            trial, placed[demand.position] = merged.state, merged.placed[demand.position]
+        return placed
+
+    def _merge_one(self, state: State, request: Request, demand: Demand) -> Mapper | None:
+        """One pod on several virtual cells of one node (or of the cell that it must be within)."""
+        forest = state.forests[request.chain]
+        level = forest.node_level
+        nodes = forest.widths[level]
+        if demand.within >= 0:
+            level = min(level, demand.within)
+        cells = [PhysicalCell(request.chain, level, index) for index in forest.cells(level)]
+        for cell in sorted(cells, key=lambda cell: (-state.held(cell), cell.number)):
+            node = cell.number // (nodes // forest.widths[level])
+            if request.suggested is None or node in request.suggested:
+                mapper = Mapper(state.copy(), request, False, _NEW)
+                if self._merge_in(mapper, cell, demand):
+                    return mapper
+        return None
+
+    def _merge_in(self, mapper: Mapper, cell: PhysicalCell, demand: Demand) -> bool:
+        state, forest = mapper.state, mapper.forest
+        leaf_class = class_of_leaves(state, self.request, False)
+        mine = [
+            (rank, leaf)
+            for leaf in forest.leaves(cell.level, cell.number)
+            if (rank := leaf_class(leaf)) is not None and self._root_around(state, leaf)
+        ]
+        pairs = mapper.placed[demand.position] = []
+
+        def take(root: VirtualCell, index: int, leaf: int) -> None:
+            virtual = state.virtual_leaf(root, index, leaf)
+            held = mapper.hold(leaf, virtual)
+            assert held, "the root is bound, or may be"
+            pairs.append((leaf, virtual))
+
+        for leaf in sorted(leaf for _, leaf in sorted(mine)[: demand.leaves]):
+            root = self._root_around(state, leaf)
+            assert root is not None
+            take(root, state.bound[root], leaf)
+        lower = [pool for pool in self.request.pools if state.pools[pool].level < forest.node_level]
+        for pool in sorted(lower, key=lambda pool: -state.pools[pool].level):
+            level = state.pools[pool].level
+            if level > cell.level:
+                continue
+            inside = forest.inside(cell.level, cell.number, level)
+            offers = [PhysicalCell(cell.chain, level, index) for index in inside]
+            offers = [offer for offer in offers if state.sick(offer) == 0]
+            for offer in sorted(offers, key=lambda offer: (state.load(offer), offer.number)):
+                missing = demand.leaves - len(pairs)
+                roots = state.unbound_roots(pool)
+                if missing and roots and state.may_be_root(offer):
+                    for leaf in list(forest.leaves(level, offer.number))[:missing]:
+                        take(roots[0], offer.number, leaf)
+        pairs.sort()
+        return len(pairs) == demand.leaves
+
+    def _root_around(self, state: State, leaf: int) -> VirtualCell | None:
+        """The root of the instance whose physical cell a leaf is in."""
+        forest = state.forests[self.request.chain]
+        for level in range(forest.top + 1):
+            cell = PhysicalCell(forest.chain, level, forest.above(leaf, level))
+            if state.is_root(cell):
+                root = state.partner[cell]
+                return root if root.pool in self.request.pools else None
+        return None

@@ -1,0 +1,253 @@
+#include "cells/group_scheduler.hpp"
+
+#include <algorithm>
+
+namespace hivecore::cells {
+
+namespace {
+
+constexpr std::int64_t kSearchLimit = 200'000;
+
+}  // namespace
+
+void GroupScheduler::schedule(const Request& request, Plan& plan) {
+    const std::int32_t instance = request.priority < 0 ? -1
+                                  : request.pin >= 0
+                                      ? pools().pool(request.pin).instance
+                                      : pools().instance_of(request.vc, request.chain);
+    const std::uint64_t leaves = instance < 0 ? pools().tree(request.chain).shape().size[0]
+                                              : pools().instance(instance).leaves;
+    plan.vc = request.vc;
+    plan.priority = request.priority;
+    plan.outcome = PlanOutcome::wait;
+    std::uint64_t total = 0;
+    for (const std::int64_t size : request.sizes) {
+        total += static_cast<std::uint64_t>(size);
+        if (total > leaves) {
+            plan.reason = request.has_units ? PlanReason::policy : PlanReason::capacity;
+            return;
+        }
+    }
+    task_ = Task{};
+    task_.instance = instance;
+    task_.total = total;
+    prepare(request);
+    chooser_.start(task_, false, true);
+    bool planned = request.priority < 0 ? plan_opportunistic() : attempt(false);
+    if (!planned && instance >= 0 && request.merge && mergeable(request)) {
+        planned = merged();
+        if (!planned) {
+            chooser_.start(task_, false, true);
+        }
+    }
+    if (!planned && instance >= 0 && groups_.lowest_priority(instance) < request.priority) {
+        chooser_.start(task_, true, true);
+        planned = attempt(true);
+    }
+    if (planned) {
+        write(request, plan);
+    } else {
+        plan.reason = reason();
+    }
+}
+
+void GroupScheduler::prepare(const Request& request) {
+    const std::size_t pods = request.sizes.size();
+    demands_.resize(pods);
+    first_.resize(pods);
+    std::uint64_t before = 0;
+    bool sorted = true;
+    for (std::size_t pod = 0; pod < pods; ++pod) {
+        const std::int32_t within = request.within.empty() ? -1 : request.within[pod];
+        demands_[pod] = {static_cast<CellIndex>(request.sizes[pod]), within,
+                         static_cast<std::int32_t>(pod)};
+        task_.constrained |= within >= 0;
+        sorted = sorted && (pod == 0 || demands_[pod - 1].leaves <= demands_[pod].leaves);
+        first_[pod] = before;
+        before += demands_[pod].leaves;
+    }
+    if (!sorted) {
+        std::sort(demands_.begin(), demands_.end(), [](const Demand& a, const Demand& b) {
+            return a.leaves != b.leaves ? a.leaves < b.leaves : a.position < b.position;
+        });
+    }
+    suggested_.clear();
+    if (request.has_suggested) {
+        const CellTree& tree = pools().tree(request.chain);
+        suggested_.assign(tree.shape().size[tree.node_level()], 0);
+        for (const CellIndex node : request.suggested) {
+            suggested_[node] = 1;
+        }
+    }
+    task_.chain = request.chain;
+    task_.priority = request.priority;
+    task_.spread = request.spread;
+    task_.group_within = request.group_within;
+    task_.constrained |= request.group_within >= 0;
+    task_.pods = demands_;
+    task_.suggested = suggested_;
+    if (request.has_units) {
+        task_.units = request.units;
+    }
+    placed_.resize(task_.total);
+    downgrades_.clear();
+    budget_ = kSearchLimit;
+    mapping_failed_ = false;
+}
+
+PlanReason GroupScheduler::reason() {
+    if (budget_ == 0) {
+        return PlanReason::search_limit;
+    }
+    if (mapping_failed_) {
+        return PlanReason::mapping;
+    }
+    if (!task_.units.empty()) {
+        return PlanReason::policy;
+    }
+    return chooser_.available() >= task_.total ? PlanReason::fragmented : PlanReason::capacity;
+}
+
+void GroupScheduler::write(const Request& request, Plan& plan) const {
+    plan.reason = PlanReason::none;
+    plan.pods = static_cast<std::int32_t>(request.sizes.size());
+    plan.leaves = placed_;
+    plan.downgrades = downgrades_;
+    for (const Placed& placed : placed_) {
+        const Handle user = groups_.user(placed.leaf);
+        const Handle reserver = groups_.reserver(placed.leaf);
+        if (user != kNoGroup) {
+            plan.victims.push_back(user);
+        }
+        if (reserver != kNoGroup) {
+            plan.cancels.push_back(reserver);
+        }
+    }
+    groups_.sort_by_sequence(plan.victims);
+    groups_.sort_by_sequence(plan.cancels);
+    for (const auto* handles : {&plan.downgrades, &plan.cancels}) {
+        for (const Handle handle : *handles) {
+            plan.stamps.push_back(groups_.group(handle).sequence);
+        }
+    }
+    plan.outcome = plan.victims.empty() ? PlanOutcome::bind : PlanOutcome::preempt;
+}
+
+// --- opportunistic work: nothing has to be mapped
+
+bool GroupScheduler::plan_opportunistic() {
+    chooser_.start_domains();
+    Domain domain;
+    while (chooser_.next_domain(domain)) {
+        if (!chooser_.choose(domain, {}, budget_, choice_)) {
+            continue;
+        }
+        const std::uint32_t first_leaf = groups_.first_leaf(task_.chain);
+        for (std::size_t number = 0; number < choice_.units.size(); ++number) {
+            chooser_.look_into(leaves_, chooser_.unit_level(-1), choice_.units[number].cell);
+            chosen_.clear();
+            leaves_.take_all(choice_.pods_of(number), task_.group_within, chosen_);
+            std::size_t next = 0;
+            for (const Demand& pod : choice_.pods_of(number)) {
+                const auto position = static_cast<std::size_t>(pod.position);
+                for (CellIndex slot = 0; slot < pod.leaves; ++slot, ++next) {
+                    placed_[first_[position] + slot] = {
+                        first_leaf + chosen_[next], pod.position, {-1, 0}};
+                }
+            }
+        }
+        return true;
+    }
+    return false;
+}
+
+// --- guaranteed work
+
+bool GroupScheduler::attempt(bool preempt) {
+    const std::size_t leaves = pools().tree(task_.chain).shape().size[0];
+    if (preempt && chooser_.planned().size() != leaves) {  // no leaf is marked between attempts
+        chooser_.planned().assign(leaves, false);
+    }
+    chooser_.start_domains();
+    Domain domain;
+    while (chooser_.next_domain(domain)) {
+        if (in_domain(domain, preempt)) {
+            return true;
+        }
+    }
+    return false;
+}
+
+bool GroupScheduler::in_domain(const Domain& domain, bool preempt) {
+    Limits limits;
+    while (chooser_.choose(domain, limits, budget_, choice_)) {
+        if (preempt) {
+            find_downgrades();
+            for (const Handle handle : downgrades_) {
+                for (const Placed& placed : groups_.leaves(handle)) {
+                    if (groups_.reserver(placed.leaf) == kNoGroup) {
+                        const std::int32_t chain = pools().pool(placed.held.pool).chain;
+                        groups_.pools().drop(chain, placed.leaf - groups_.first_leaf(chain),
+                                             Holding::opportunistic);
+                    }
+                }
+            }
+        }
+        mapper_.start(task_, preempt, first_, placed_, groups_.first_leaf(task_.chain));
+        const int failed = mapper_.map(choice_);
+        groups_.pools().undo(0);
+        mapper_.forget();
+        if (failed < 0) {
+            return true;
+        }
+        mapping_failed_ = true;
+        downgrades_.clear();
+        if (!task_.units.empty()) {
+            return false;
+        }
+        revise(limits, static_cast<std::size_t>(failed));
+    }
+    return false;
+}
+
+// Allows one unit less in the anchor of the first unit that could not be mapped. An unbound root is
+// like any other of its pool, but for those that were mapped before it.
+void GroupScheduler::revise(Limits& limits, std::size_t failed) const {
+    std::vector<Anchor> anchors;
+    for (const Unit& unit : choice_.units) {
+        anchors.push_back(chooser_.anchor(unit));
+    }
+    const Anchor anchor = anchors[failed];
+    const auto used = std::count(anchors.begin(), anchors.end(), anchor);
+    const auto fewer = static_cast<std::uint32_t>(used - 1);
+    const auto before = anchors.begin() + static_cast<std::ptrdiff_t>(failed);
+    limits.lower(anchor, fewer);
+    if ((anchor & kFreeRoot) != 0) {
+        limits.lower_roots(pool_of(anchor), fewer, std::set<Anchor>(anchors.begin(), before));
+    }
+}
+
+// The lazy groups that the choice would preempt.
+void GroupScheduler::find_downgrades() {
+    downgrades_.clear();
+    for (std::size_t number = 0; number < choice_.units.size(); ++number) {
+        const Unit& unit = choice_.units[number];
+        if (unit.cell == kNoCell) {
+            continue;
+        }
+        chooser_.look_into(leaves_, chooser_.unit_level(unit.pool), unit.cell);
+        chosen_.clear();
+        leaves_.take_all(choice_.pods_of(number), task_.group_within, chosen_);
+        for (const CellIndex leaf : chosen_) {
+            if (chooser_.leaf_class(leaf) == 2) {
+                const Handle holder = groups_.holder(groups_.first_leaf(task_.chain) + leaf);
+                if (groups_.group(holder).lazy && !groups_.group(holder).preempting) {
+                    downgrades_.push_back(holder);
+                }
+            }
+        }
+    }
+    groups_.sort_by_sequence(downgrades_);
+}
+
+}  // namespace hivecore::cells

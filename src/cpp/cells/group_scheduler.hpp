@@ -1,0 +1,114 @@
+// HiveD's scheduler of affinity groups (gangs) on virtual and physical cells (OSDI'20, sections
+// 3-5).
+//
+// Four floors, each on top of the one before, each with its idea at the head of its file:
+//
+//     _ranked, _tree     the physical cells of a chain: free lists, loads, health, S >= 0
+//     _pools             the tenants' virtual cells and their bindings, with a journal
+//     _groups            groups, users and reservers, and the mutators that carry plans out
+//     _walk, _choice,    planning: which units, which physical cells, which leaves
+//     _mapping, _leaves
+//
+// `schedule` is pure: it plans on the state itself and undoes what it did. Attempt 1 takes nothing
+// from guaranteed groups; then sibling cells below node level may be merged, if that is asked for;
+// then attempt 2 preempts groups of lower priority in the same virtual cells, downgrading the lazy
+// ones. In every domain a choice of units that cannot be mapped is revised.
+//
+// Costs for p pods of g leaves in all: a plan O(p * pools + g * levels) on the usual way, whatever
+// the size of the cluster; linear in the tenant's units where it preempts, where nodes are excluded
+// or on nodes of more than 127 leaves. Mutators O(g * levels).
+//
+// Levels, cells, chains, tenants and pools are numbered from 0; leaves are counted over all chains.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <tuple>
+#include <vector>
+
+#include "cells/group_scheduler_choice.hpp"
+#include "cells/group_scheduler_groups.hpp"
+#include "cells/group_scheduler_mapping.hpp"
+#include "cells/group_scheduler_plan.hpp"
+#include "cells/group_scheduler_pools.hpp"
+
+namespace hivecore::cells {
+
+struct UnitView {
+    std::int32_t pool;
+    CellIndex index;
+    CellIndex leaves;
+    CellIndex available;
+    CellIndex used;
+    std::int64_t node;  // -1: not bound
+};
+
+struct Doomed {
+    std::int32_t level;
+    std::int32_t vc;
+    std::int64_t count;
+};
+
+class GroupScheduler {
+  public:
+    // Throws std::invalid_argument when what is owned does not fit, see Pools.
+    GroupScheduler(std::span<const ChainSpec> chains, std::int32_t tenants,
+                   std::span<const PoolSpec> pools)
+        : groups_(Pools(chains, tenants, pools)) {}
+    GroupScheduler(const GroupScheduler& other) : groups_(other.groups_) {}
+    GroupScheduler& operator=(const GroupScheduler&) = delete;
+
+    Groups& groups() { return groups_; }
+    const Groups& groups() const { return groups_; }
+    const Pools& pools() const { return groups_.pools(); }
+
+    // The request is in range.
+    void schedule(const Request& request, Plan& plan);
+
+    // The units that a request may use, as policies number them.
+    std::int64_t unit_count(std::int32_t instance) const;
+    std::vector<UnitView> units(std::int32_t instance);
+    // Unbound roots for which no healthy hardware is left, all tenants counted together.
+    std::vector<Doomed> doomed(std::int32_t chain) const;
+    // Whether the group's leaves are healthy and on allowed nodes; per chain flags, empty: all.
+    bool placement_good(Handle handle, std::span<const std::vector<std::uint8_t>> allowed) const;
+
+    // Empty when all invariants hold, else what is wrong. O(cells * levels).
+    std::string audit() const;
+    std::uint64_t bytes() const { return groups_.bytes() + sizeof(*this); }
+
+  private:
+    void prepare(const Request& request);
+    bool plan_opportunistic();
+    bool attempt(bool preempt);
+    bool in_domain(const Domain& domain, bool preempt);
+    void revise(Limits& limits, std::size_t failed) const;
+    void find_downgrades();
+    bool mergeable(const Request& request) const;
+    bool merged();
+    bool merge_one(const Task& alone, const Demand& pod);
+    bool merge_in(int level, CellIndex cell, const Demand& pod);
+    void write(const Request& request, Plan& plan) const;
+    PlanReason reason();
+
+    Groups groups_;
+
+    // Of the request under way.
+    Chooser chooser_{groups_};
+    Mapper mapper_{groups_.pools(), chooser_};
+    Task task_;
+    std::vector<Demand> demands_;
+    std::vector<std::uint8_t> suggested_;
+    std::vector<std::uint64_t> first_;
+    std::vector<Placed> placed_;
+    std::vector<Handle> downgrades_;
+    Choice choice_;
+    LeafChoice leaves_;
+    std::vector<CellIndex> chosen_;
+    std::int64_t budget_ = 0;
+    bool mapping_failed_ = false;
+};
+
+}  // namespace hivecore::cells

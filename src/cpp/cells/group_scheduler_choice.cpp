@@ -1,0 +1,355 @@
+#include "cells/group_scheduler_choice.hpp"
+
+#include <algorithm>
+#include <tuple>
+#include <utility>
+
+namespace hivecore::cells {
+
+void Chooser::start(const Task& task, bool preempt, bool may_rank) {
+    task_ = task;
+    preempt_ = preempt;
+    tree_ = &groups_.pools().tree(task.chain);
+    ranked_ = may_rank && (task.instance >= 0 || tree_->is_ranked(tree_->node_level()));
+    as_filed_ = ranked_ && !preempt && task.suggested.empty();
+    if (!ranked_) {
+        list_units();
+    }
+}
+
+// --- units
+
+int Chooser::unit_level(std::int32_t pool) const {
+    return pool < 0 ? tree_->node_level() : groups_.pools().pool(pool).unit_level;
+}
+
+CellIndex Chooser::width(std::int32_t pool) const {
+    return tree_->shape().leaves[unit_level(pool)];
+}
+
+std::uint8_t Chooser::leaf_class(CellIndex leaf) const {
+    if (!tree_->healthy(leaf)) {
+        return LeafChoice::kTaken;
+    }
+    switch (tree_->holding(leaf)) {
+        case Holding::nobody:
+            return 0;
+        case Holding::opportunistic:
+            return task_.priority < 0 ? LeafChoice::kTaken : 1;
+        case Holding::virtually:
+            break;
+    }
+    if (!preempt_ || (!planned_.empty() && planned_[leaf])) {
+        return LeafChoice::kTaken;
+    }
+    const Handle holder = groups_.holder(groups_.first_leaf(task_.chain) + leaf);
+    return groups_.group(holder).priority < task_.priority ? 2 : LeafChoice::kTaken;
+}
+
+void Chooser::look_into(LeafChoice& leaves, int level, CellIndex cell) const {
+    const CellIndex wide = tree_->shape().leaves[level];
+    leaves.start(tree_->shape(), level, cell * wide);
+    for (CellIndex leaf = cell * wide; leaf < (cell + 1) * wide; ++leaf) {
+        leaves.set_class(leaf, leaf_class(leaf));
+    }
+    leaves.count();
+}
+
+CellIndex Chooser::available_at(std::int32_t pool, CellIndex cell) const {
+    if (task_.priority < 0) {
+        return tree_->node(cell).idle;
+    }
+    const int level = unit_level(pool);
+    const CellIndex open = tree_->cell(level, cell).open;
+    if (!preempt_) {
+        return open;
+    }
+    CellIndex more = 0;
+    const CellIndex wide = tree_->shape().leaves[level];
+    for (CellIndex leaf = cell * wide; leaf < (cell + 1) * wide; ++leaf) {
+        more += leaf_class(leaf) == 2;
+    }
+    return open + more;
+}
+
+Unit Chooser::unit_at(std::int32_t pool, CellIndex index) const {
+    Unit unit{pool, index, index, 0, 0, 0};
+    if (pool < 0) {
+        unit.used = tree_->cell(tree_->node_level(), index).load;
+        unit.held = tree_->node(index).held;
+    } else {
+        const Pools::Cell& cell = groups_.pools().cell(pool, unit_level(pool), index);
+        unit.cell = cell.partner;
+        unit.used = cell.used;
+    }
+    unit.available = unit.cell == kNoCell ? width(pool) : available_at(pool, unit.cell);
+    return unit;
+}
+
+bool Chooser::unit_suggested(const Unit& unit) const {
+    if (task_.suggested.empty() || unit.cell == kNoCell) {
+        return true;
+    }
+    return task_.allows(
+        tree_->shape().ancestor(unit_level(unit.pool), unit.cell, tree_->node_level()));
+}
+
+bool Chooser::prefers(const Unit& a, const Unit& b) const {
+    if (a.used != b.used) {
+        return task_.spread ? a.used < b.used : a.used > b.used;
+    }
+    return std::tie(a.held, a.pool, a.index) < std::tie(b.held, b.pool, b.index);
+}
+
+// Visits the units with something available, in no order of preference.
+template <class Visit>
+void Chooser::for_units(Visit visit) const {
+    const auto in_pool = [&](std::int32_t pool, CellIndex many) {
+        for (CellIndex index = 0; index < many; ++index) {
+            const Unit unit = unit_at(pool, index);
+            if (unit.available != 0 && unit_suggested(unit)) {
+                visit(unit);
+            }
+        }
+    };
+    if (task_.instance < 0) {
+        in_pool(-1, tree_->shape().size[tree_->node_level()]);
+        return;
+    }
+    for (const std::int32_t pool : groups_.pools().instance(task_.instance).pools) {
+        in_pool(pool, groups_.pools().cells(pool, unit_level(pool)));
+    }
+}
+
+void Chooser::list_units() {
+    units_.clear();
+    for_units([&](const Unit& unit) { units_.push_back(unit); });
+    std::sort(units_.begin(), units_.end(),
+              [&](const Unit& a, const Unit& b) { return prefers(a, b); });
+}
+
+std::uint64_t Chooser::available() const {
+    std::uint64_t total = 0;
+    if (!as_filed_) {
+        for_units([&](const Unit& unit) { total += unit.available; });
+    } else if (task_.instance < 0) {
+        total = tree_->idle_total();
+    } else {
+        for (const std::int32_t pool : groups_.pools().instance(task_.instance).pools) {
+            total += groups_.pools().pool(pool).available;
+        }
+    }
+    return total;
+}
+
+// The same for a domain that is not the whole.
+std::uint64_t Chooser::room(const Domain& domain) const {
+    std::uint64_t total = 0;
+    for (CellIndex index = domain.begin; index < domain.end; ++index) {
+        const Unit unit = unit_at(domain.pool, index);
+        total += unit_suggested(unit) ? unit.available : 0;
+    }
+    return total;
+}
+
+Anchor Chooser::anchor(const Unit& unit) const {
+    int level = unit_level(unit.pool);
+    CellIndex index = unit.index;
+    Anchor mark = 0;
+    if (unit.pool >= 0) {
+        const Pools& pools = groups_.pools();
+        while (!pools.is_bound(unit.pool, level, index)) {
+            if (level == pools.pool(unit.pool).level) {
+                mark = kFreeRoot;
+                break;
+            }
+            index /= tree_->shape().fanout[level];
+            ++level;
+        }
+    }
+    return mark | static_cast<Anchor>(unit.pool + 1) << 37 | static_cast<Anchor>(level) << 32 |
+           index;
+}
+
+// --- domains
+
+void Chooser::start_domains() {
+    domains_.clear();
+    domain_position_ = 0;
+    const int node = tree_->node_level();
+    const bool whole = task_.group_within < 0;
+    whole_left_ = whole;
+    domain_level_ = node;
+    last_level_ = node;
+    lower_roots_ = !whole;
+    if (!whole) {
+        domain_level_ = std::max(task_.group_within, node) - 1;
+        last_level_ = domain_level_ + 1;
+    } else if (task_.pods.size() > 1 && task_.units.empty()) {
+        last_level_ = tree_->shape().top();
+    }
+    walking_domains_ = false;
+}
+
+bool Chooser::next_domain(Domain& domain) {
+    for (;;) {
+        if (walking_domains_) {
+            RankedWalk::Visit visit;
+            while (domain_walk_.next(static_cast<CellIndex>(task_.total), visit)) {
+                domain = domain_of(visit.pool, domain_level_, visit.index);
+                if (as_filed_ || room(domain) >= task_.total) {
+                    return true;
+                }
+            }
+            walking_domains_ = false;
+        }
+        if (domain_position_ < domains_.size()) {
+            domain = domains_[domain_position_++];
+            return true;
+        }
+        if (domain_level_ == last_level_) {
+            domain = Domain{};
+            return std::exchange(whole_left_, false);
+        }
+        ++domain_level_;
+        if (ranked_ && (task_.instance >= 0 || tree_->is_ranked(domain_level_))) {
+            walk_domains();
+        } else {
+            list_domains();
+        }
+    }
+}
+
+// The domain that a cell is: of the level, or of the level of its pool's roots if that is lower.
+Domain Chooser::domain_of(std::int32_t pool, int level, CellIndex cell) const {
+    Domain domain;
+    const Shape& shape = tree_->shape();
+    if (pool >= 0) {
+        level = std::min<int>(level, groups_.pools().pool(pool).level);
+        domain.used = groups_.pools().cell(pool, level, cell).used;
+    } else {
+        domain.used = tree_->cell(level, cell).load;
+        domain.held = tree_->held(level, cell);
+    }
+    const CellIndex many = shape.leaves[level] / width(pool);
+    domain.whole = false;
+    domain.pool = pool;
+    domain.cell = cell;
+    domain.begin = cell * many;
+    domain.end = domain.begin + many;
+    return domain;
+}
+
+void Chooser::walk_domains() {
+    walking_domains_ = true;
+    domain_walk_.start(task_.spread, preempt_);
+    if (task_.instance < 0) {
+        const RankedCells& cells = tree_->ranked(domain_level_);
+        domain_walk_.add(cells, -1, tree_->shape().leaves[domain_level_], 0, cells.cells());
+        return;
+    }
+    const Pools& pools = groups_.pools();
+    for (const std::int32_t pool : pools.instance(task_.instance).pools) {
+        const int level = std::min<int>(domain_level_, pools.pool(pool).level);
+        if (level == domain_level_ || lower_roots_) {
+            const RankedCells& cells = pools.ranked(pool, level);
+            domain_walk_.add(cells, pool, tree_->shape().leaves[level], 0, cells.cells());
+        }
+    }
+}
+
+void Chooser::list_domains() {
+    domains_.clear();
+    domain_position_ = 0;
+    const Shape& shape = tree_->shape();
+    if (ranked_) {  // physical cells of many leaves
+        for (CellIndex cell = 0; cell < shape.size[domain_level_]; ++cell) {
+            if (tree_->ranked(domain_level_).available(cell) >= task_.total) {
+                const Domain domain = domain_of(-1, domain_level_, cell);
+                if (as_filed_ || room(domain) >= task_.total) {
+                    domains_.push_back(domain);
+                }
+            }
+        }
+    } else {
+        std::map<std::pair<std::int32_t, CellIndex>, std::uint64_t> rooms;
+        for (const Unit& unit : units_) {
+            const int root =
+                unit.pool < 0 ? shape.top() : int{groups_.pools().pool(unit.pool).level};
+            if (root >= domain_level_ || lower_roots_) {
+                const CellIndex many =
+                    shape.leaves[std::min(domain_level_, root)] / width(unit.pool);
+                rooms[{unit.pool, unit.index / many}] += unit.available;
+            }
+        }
+        for (const auto& [cell, room] : rooms) {
+            if (room >= task_.total) {
+                domains_.push_back(domain_of(cell.first, domain_level_, cell.second));
+            }
+        }
+    }
+    std::sort(domains_.begin(), domains_.end(), [&](const Domain& a, const Domain& b) {
+        if (a.used != b.used) {
+            return task_.spread ? a.used < b.used : a.used > b.used;
+        }
+        return std::tie(a.held, a.pool, a.cell) < std::tie(b.held, b.pool, b.cell);
+    });
+}
+
+// --- walking a domain
+
+void Chooser::enter(const Domain& domain) {
+    walked_ = domain;
+    position_ = 0;
+    if (!ranked_) {
+        return;
+    }
+    walk_.start(task_.spread, preempt_);
+    if (task_.instance < 0) {
+        const RankedCells& nodes = tree_->ranked(tree_->node_level());
+        walk_.add(nodes, -1, width(-1), domain.whole ? 0 : domain.begin,
+                  domain.whole ? nodes.cells() : domain.end);
+        return;
+    }
+    const Pools& pools = groups_.pools();
+    for (const std::int32_t pool : pools.instance(task_.instance).pools) {
+        const RankedCells& units = pools.ranked(pool, unit_level(pool));
+        if (domain.whole) {
+            walk_.add(units, pool, width(pool), 0, units.cells());
+        } else if (domain.pool == pool) {
+            walk_.add(units, pool, width(pool), domain.begin, domain.end);
+        }
+    }
+}
+
+// The next unit of the domain with at least so many leaves available.
+bool Chooser::visit(CellIndex least, Unit& unit) {
+    if (!ranked_) {
+        while (position_ < units_.size()) {
+            const Unit& next = units_[position_++];
+            if (next.available >= least && walked_.contains(next)) {
+                unit = next;
+                return true;
+            }
+        }
+        return false;
+    }
+    RankedWalk::Visit found;
+    while (walk_.next(least, found)) {
+        if (as_filed_) {
+            unit = {found.pool, found.index, found.index, found.available, found.used, found.held};
+            if (found.pool >= 0) {
+                unit.cell =
+                    groups_.pools().cell(found.pool, unit_level(found.pool), found.index).partner;
+            }
+            return true;
+        }
+        unit = unit_at(found.pool, found.index);
+        if (unit.available >= least && unit_suggested(unit)) {
+            return true;
+        }
+    }
+    return false;
+}
+
+}  // namespace hivecore::cells

@@ -1,0 +1,205 @@
+// Which units a group gets, and which of its pods goes where.
+//
+// A *unit* is a virtual node, or a whole virtual cell of a pool below node level; for opportunistic
+// work it is a physical node. A *domain* is a set of units that is tried as a whole: a cell above
+// node level (a rack), or all. In a domain pods are placed by next-fit in ascending size: a pointer
+// walks the units in order of preference and never goes back. Where that fails although the pods
+// differ, a search decides, complete over what units have left (group_scheduler_search.cpp).
+//
+// Where the rankings serve (`ranked`), units are visited as they are needed and nothing is linear
+// in the size of the cluster. Preempting makes more of a unit available than it is ranked for, and
+// large nodes are not ranked: then all units are listed and sorted first.
+//
+// A choice that cannot be mapped is revised: `Limits` say how many distinct units of an *anchor*
+// the next one may use, where that is the lowest bound cell at or around a unit, or else its root.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+#include <map>
+#include <set>
+#include <span>
+#include <utility>
+#include <vector>
+
+#include "cells/group_scheduler_groups.hpp"
+#include "cells/group_scheduler_leaves.hpp"
+#include "cells/group_scheduler_plan.hpp"
+#include "cells/group_scheduler_walk.hpp"
+
+namespace hivecore::cells {
+
+// A request as the attempts see it.
+struct Task {
+    std::int32_t chain = 0;
+    std::int32_t instance = -1;  // -1: opportunistic
+    std::int32_t priority = -1;
+    bool spread = false;
+    std::int32_t group_within = -1;
+    bool constrained = false;  // some leaves must be close together
+    std::uint64_t total = 0;
+    std::span<const Demand> pods;             // ascending
+    std::span<const std::uint8_t> suggested;  // per node; empty: all
+    std::span<const std::int64_t> units;      // per pod by position, a policy's; empty: none
+
+    bool allows(CellIndex node) const { return suggested.empty() || suggested[node] != 0; }
+};
+
+struct Unit {
+    std::int32_t pool = -1;    // -1: a physical node
+    CellIndex index = 0;       // of the virtual cell, or the node
+    CellIndex cell = kNoCell;  // where it is bound
+    CellIndex available = 0;
+    CellIndex used = 0;
+    CellIndex held = 0;
+};
+
+struct Domain {
+    bool whole = true;
+    std::int32_t pool = -1;
+    CellIndex begin = 0;  // the units of the pool in it
+    CellIndex end = 0;
+    CellIndex used = 0;
+    CellIndex held = 0;
+    CellIndex cell = 0;
+    bool contains(const Unit& unit) const {
+        return whole || (unit.pool == pool && unit.index >= begin && unit.index < end);
+    }
+};
+
+// Chosen units in order of first use, each with its pods, ascending.
+struct Choice {
+    std::vector<Unit> units;
+    std::vector<Demand> pods;
+    std::vector<std::uint32_t> begin;  // of each unit's pods, and the end
+    std::span<const Demand> pods_of(std::size_t unit) const {
+        return std::span(pods).subspan(begin[unit], begin[unit + 1] - begin[unit]);
+    }
+};
+
+// A virtual cell; `kFreeRoot` marks an unbound root.
+using Anchor = std::uint64_t;
+inline constexpr Anchor kFreeRoot = Anchor{1} << 63;
+inline std::int32_t pool_of(Anchor anchor) {
+    return static_cast<std::int32_t>((anchor & ~kFreeRoot) >> 37) - 1;
+}
+
+class Limits {
+  public:
+    static constexpr std::uint32_t kUnlimited = ~std::uint32_t{0};
+
+    bool empty() const { return single_.empty() && roots_.empty(); }
+    void lower(Anchor anchor, std::uint32_t limit) {
+        single_[anchor] = std::min(limit, single_.try_emplace(anchor, limit).first->second);
+    }
+    // Of every unbound root of the pool, but for some.
+    void lower_roots(std::int32_t pool, std::uint32_t limit, std::set<Anchor> but) {
+        roots_[pool].push_back({limit, std::move(but)});
+    }
+    std::uint32_t of(Anchor anchor) const {
+        const auto single = single_.find(anchor);
+        std::uint32_t limit = single == single_.end() ? kUnlimited : single->second;
+        if (const auto rules = roots_.find(pool_of(anchor));
+            (anchor & kFreeRoot) != 0 && rules != roots_.end()) {
+            for (const auto& [lower, but] : rules->second) {
+                limit = but.contains(anchor) ? limit : std::min(limit, lower);
+            }
+        }
+        return limit;
+    }
+
+  private:
+    std::map<Anchor, std::uint32_t> single_;
+    std::map<std::int32_t, std::vector<std::pair<std::uint32_t, std::set<Anchor>>>> roots_;
+};
+
+class Chooser {
+  public:
+    explicit Chooser(const Groups& groups) : groups_(groups) {}
+
+    // Looks at the state for an attempt of this task; with `preempt` groups of lower priority in
+    // the instance count as gone. Where the rankings are not up to date it may not use them.
+    void start(const Task& task, bool preempt, bool may_rank);
+    // What all units have available together.
+    std::uint64_t available() const;
+
+    void start_domains();
+    bool next_domain(Domain& domain);
+
+    // `budget`: the placements that searches may still try.
+    bool choose(const Domain& domain, const Limits& limits, std::int64_t& budget, Choice& choice);
+
+    Anchor anchor(const Unit& unit) const;
+    int unit_level(std::int32_t pool) const;
+    CellIndex width(std::int32_t pool) const;
+    // Starts a choice of leaves in the physical cell.
+    void look_into(LeafChoice& leaves, int level, CellIndex cell) const;
+    // 0 free, 1 opportunistic, 2 may be preempted, LeafChoice::kTaken.
+    std::uint8_t leaf_class(CellIndex leaf) const;
+    // Leaves of the chain that count as taken, whoever holds them: what the plan has so far.
+    std::vector<bool>& planned() { return planned_; }
+    Unit unit_at(std::int32_t pool, CellIndex index) const;
+
+  private:
+    friend class Search;
+
+    void list_units();
+    bool prefers(const Unit& a, const Unit& b) const;
+    CellIndex available_at(std::int32_t pool, CellIndex cell) const;
+    bool unit_suggested(const Unit& unit) const;
+
+    Domain domain_of(std::int32_t pool, int level, CellIndex cell) const;
+    void walk_domains();
+    std::uint64_t room(const Domain& domain) const;
+    template <class Visit>
+    void for_units(Visit visit) const;
+    void list_domains();
+
+    void enter(const Domain& domain);
+    bool visit(CellIndex least, Unit& unit);
+    bool next_fit(const Domain& domain, const Limits& limits);
+    bool fan_out(const Domain& domain, const Limits& limits);
+    bool as_told(const Domain& domain, Choice& choice);
+    void gather(const Domain& domain, bool all);
+    bool search(const Domain& domain, const Limits& limits, std::int64_t& budget, Choice& choice);
+    bool within_limit(const Unit& unit, const Limits& limits) const;
+    bool takes(const Unit& unit, std::int32_t chosen, const Demand& pod, const Limits& limits);
+    bool accepts(const Unit& unit, std::span<const Demand> pods);
+    void add(std::int32_t chosen, const Demand& pod);
+    void arrange(Choice& choice);
+
+    const Groups& groups_;
+    const CellTree* tree_ = nullptr;
+    Task task_;
+    bool preempt_ = false;
+    bool ranked_ = false;
+    bool as_filed_ = false;    // what is available is what the rankings say
+    std::vector<Unit> units_;  // sorted, when not ranked
+    std::size_t position_ = 0;
+    RankedWalk walk_;
+    Domain walked_;
+
+    RankedWalk domain_walk_;
+    std::vector<Domain> domains_;  // sorted, when not ranked
+    std::size_t domain_position_ = 0;
+    int domain_level_ = 0;
+    int last_level_ = 0;
+    bool whole_left_ = false;
+    bool lower_roots_ = false;
+    bool walking_domains_ = false;
+
+    LeafChoice leaves_;
+    std::vector<CellIndex> chosen_leaves_;
+    std::vector<bool> planned_;
+    std::vector<Unit> gathered_;
+
+    // The choice under way: units, each with the leaves it gives, and per pod its unit.
+    std::vector<Unit> chosen_;
+    std::vector<std::uint64_t> given_;
+    std::vector<std::int32_t> unit_of_;
+    std::vector<Demand> together_;
+    std::vector<std::int32_t> places_;
+    std::vector<std::uint32_t> next_pods_;
+};
+
+}  // namespace hivecore::cells

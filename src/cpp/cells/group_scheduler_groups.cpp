@@ -1,0 +1,369 @@
+#include "cells/group_scheduler_groups.hpp"
+
+#include <algorithm>
+#include <limits>
+#include <stdexcept>
+
+namespace hivecore::cells {
+
+Groups::Groups(Pools pools) : pools_(std::move(pools)) {
+    std::uint64_t leaves = 0;
+    for (std::int32_t chain = 0; chain < pools_.chains(); ++chain) {
+        offsets_.push_back(static_cast<std::uint32_t>(leaves));
+        leaves += pools_.tree(chain).shape().size[0];
+        if (leaves > std::numeric_limits<std::uint32_t>::max()) {
+            throw std::invalid_argument("chains have " + std::to_string(leaves) +
+                                        " leaves in all, at most 2**32 - 1");
+        }
+    }
+    offsets_.push_back(static_cast<std::uint32_t>(leaves));
+    users_.assign(leaves, kNoGroup);
+    reservers_.assign(leaves, kNoGroup);
+    held_.resize(static_cast<std::size_t>(pools_.instances()));
+}
+
+std::int32_t Groups::chain_of(std::uint32_t leaf) const {
+    const auto above = std::upper_bound(offsets_.begin(), offsets_.end(), leaf);
+    return static_cast<std::int32_t>(above - offsets_.begin()) - 1;
+}
+
+void Groups::set_health(std::uint32_t first, std::uint32_t end, bool healthy) {
+    for (std::uint32_t leaf = first; leaf < end; ++leaf) {
+        const std::int32_t chain = chain_of(leaf);
+        if (pools_.tree(chain).healthy(local(chain, leaf)) != healthy) {
+            pools_.tree(chain).set_healthy(local(chain, leaf), healthy);
+            pools_.touch_around(chain, local(chain, leaf));
+        }
+    }
+    pools_.refile();
+}
+
+// --- what is there
+
+void Groups::sort_by_sequence(std::vector<Handle>& handles) const {
+    std::sort(handles.begin(), handles.end(),
+              [&](Handle a, Handle b) { return group(a).sequence < group(b).sequence; });
+    handles.erase(std::unique(handles.begin(), handles.end()), handles.end());
+}
+
+std::vector<Handle> Groups::by_sequence() const {
+    std::vector<Handle> handles;
+    for (std::size_t slot = 0; slot < groups_.size(); ++slot) {
+        if (groups_[slot].live) {
+            handles.push_back(static_cast<Handle>(slot));
+        }
+    }
+    sort_by_sequence(handles);
+    return handles;
+}
+
+std::vector<Handle> Groups::victims(Handle handle) const {
+    std::vector<Handle> found;
+    for (const Placed& placed : leaves(handle)) {
+        const Handle other = user(placed.leaf);
+        if (other != kNoGroup && other != handle && (found.empty() || found.back() != other)) {
+            found.push_back(other);
+        }
+    }
+    sort_by_sequence(found);
+    return found;
+}
+
+bool Groups::is_being_preempted(Handle handle) const {
+    const auto mine = leaves(handle);
+    return !group(handle).preempting &&
+           std::any_of(mine.begin(), mine.end(),
+                       [&](const Placed& placed) { return reserver(placed.leaf) != kNoGroup; });
+}
+
+std::int32_t Groups::lowest_priority(std::int32_t instance) const {
+    const auto& held = held_[static_cast<std::size_t>(instance)];
+    return held.empty() ? std::numeric_limits<std::int32_t>::max() : held.front().first;
+}
+
+std::uint64_t Groups::bytes() const {
+    return pools_.bytes() + (users_.size() + reservers_.size()) * sizeof(Handle) +
+           groups_.size() * sizeof(Group) + lists_.bytes();
+}
+
+// --- parts of mutators
+
+void Groups::note(std::int32_t pool, std::int32_t priority, std::int64_t change) {
+    const std::int32_t instance = pools_.pool(pool).instance;
+    if (!notes_.empty() && notes_.back().instance == instance &&
+        notes_.back().priority == priority) {
+        notes_.back().change += change;
+    } else {
+        notes_.push_back({instance, priority, change});
+    }
+}
+
+void Groups::succeed() {
+    for (const Count& noted : notes_) {
+        auto& held = held_[static_cast<std::size_t>(noted.instance)];
+        auto found =
+            std::lower_bound(held.begin(), held.end(), std::pair(noted.priority, std::int64_t{0}),
+                             [](const auto& a, const auto& b) { return a.first < b.first; });
+        if (found == held.end() || found->first != noted.priority) {
+            found = held.insert(found, {noted.priority, 0});
+        }
+        found->second += noted.change;
+        if (found->second == 0) {
+            held.erase(found);
+        }
+    }
+    notes_.clear();
+    pools_.forget();
+    pools_.refile();
+}
+
+void Groups::fail() {
+    notes_.clear();
+    pools_.undo(0);
+    pools_.refile();
+}
+
+void Groups::withdraw(Handle handle) {
+    const Group& mine = group(handle);
+    std::vector<Handle> users;
+    for (const Placed& placed : leaves(handle)) {
+        const std::int32_t chain = chain_of(placed.leaf);
+        const Handle below = user(placed.leaf);
+        const bool back = below != kNoGroup && !group(below).by_right;
+        note(placed.held.pool, mine.priority, -1);
+        pools_.drop(chain, local(chain, placed.leaf),
+                    back ? Holding::opportunistic : Holding::nobody);
+        reservers_[placed.leaf] = kNoGroup;
+        if (below != kNoGroup && !back) {
+            users.push_back(below);
+        }
+    }
+    sort_by_sequence(users);
+    for (const Handle below : users) {
+        for (const Placed& placed : leaves(below)) {
+            const std::int32_t chain = pools_.pool(placed.held.pool).chain;
+            const CellIndex leaf = local(chain, placed.leaf);
+            if (reserver(placed.leaf) == kNoGroup &&
+                pools_.tree(chain).holding(leaf) == Holding::nobody) {
+                pools_.book(placed.held, leaf);
+                note(placed.held.pool, group(below).priority, 1);
+            }
+        }
+    }
+}
+
+void Groups::restore_reserver(Handle handle) {
+    for (const Placed& placed : leaves(handle)) {
+        reservers_[placed.leaf] = handle;
+    }
+}
+
+void Groups::drop_rights(Handle handle) {
+    for (const Placed& placed : leaves(handle)) {
+        if (reserver(placed.leaf) == kNoGroup) {
+            const std::int32_t chain = pools_.pool(placed.held.pool).chain;
+            pools_.drop(chain, local(chain, placed.leaf), Holding::opportunistic);
+            note(placed.held.pool, group(handle).priority, -1);
+        }
+    }
+}
+
+bool Groups::in_range(const Newcomer& who, std::span<const Placed> leaves) const {
+    return who.vc >= 0 && who.vc < pools_.tenants() &&
+           std::all_of(
+               leaves.begin(), leaves.end(),
+               [&](const Placed& placed) {
+                   if (placed.leaf >= leaf_count()) {
+                       return false;
+                   }
+                   if (!who.by_right) {
+                       return true;
+                   }
+                   const auto [pool, leaf] = placed.held;
+                   return pool >= 0 && pool < pools_.size() && pools_.pool(pool).vc == who.vc &&
+                          pools_.pool(pool).chain == chain_of(placed.leaf) &&
+                          leaf < pools_.cells(pool, 0);
+               });
+}
+
+bool Groups::may_have(const Newcomer& who, const Placed& placed) const {
+    const Handle below = user(placed.leaf);
+    if (reserver(placed.leaf) != kNoGroup || (below != kNoGroup && !who.preempting)) {
+        return false;
+    }
+    const std::int32_t chain = chain_of(placed.leaf);
+    const CellIndex leaf = local(chain, placed.leaf);
+    return pools_.tree(chain).holding(leaf) != Holding::virtually ||
+           (group(below).priority < who.priority && pools_.booked_at(chain, leaf) == placed.held);
+}
+
+bool Groups::book_all(const Newcomer& who, std::span<const Placed> leaves) {
+    if (!who.by_right) {
+        for (const Placed& placed : leaves) {
+            const std::int32_t chain = chain_of(placed.leaf);
+            pools_.drop(chain, local(chain, placed.leaf), Holding::opportunistic);
+        }
+        return true;
+    }
+    if (who.preempting) {
+        for (const Placed& placed : leaves) {
+            const std::int32_t chain = chain_of(placed.leaf);
+            const CellIndex leaf = local(chain, placed.leaf);
+            if (pools_.tree(chain).holding(leaf) == Holding::virtually) {
+                note(placed.held.pool, group(user(placed.leaf)).priority, -1);
+                pools_.drop(chain, leaf, Holding::nobody);
+            }
+        }
+    }
+    for (const Placed& placed : leaves) {
+        const std::int32_t chain = pools_.pool(placed.held.pool).chain;
+        if (!pools_.book(placed.held, local(chain, placed.leaf))) {
+            return false;
+        }
+        note(placed.held.pool, who.priority, 1);
+    }
+    return true;
+}
+
+Handle Groups::enter(const Newcomer& who, std::span<const Placed> leaves) {
+    if (free_slots_.empty()) {
+        free_slots_.push_back(static_cast<Handle>(groups_.size()));
+        groups_.emplace_back();
+    }
+    const Handle handle = free_slots_.back();
+    free_slots_.pop_back();
+    Group& entered = groups_[static_cast<std::size_t>(handle)];
+    entered = {next_sequence_++, lists_.store(leaves), who.vc,      who.priority, who.pods, true,
+               who.lazy,         who.preempting,       who.by_right};
+    std::vector<Handle>& owners = who.preempting ? reservers_ : users_;
+    for (const Placed& placed : leaves) {
+        owners[placed.leaf] = handle;
+    }
+    return handle;
+}
+
+void Groups::remove(Handle handle) {
+    Group& removed = groups_[static_cast<std::size_t>(handle)];
+    removed.live = false;
+    lists_.drop(removed.list);
+    free_slots_.push_back(handle);
+}
+
+// --- mutators
+
+bool Groups::is_current(const Plan& plan) const {
+    std::size_t stamp = 0;
+    for (const auto* handles : {&plan.downgrades, &plan.cancels}) {
+        for (const Handle handle : *handles) {
+            if (!is_live(handle) || group(handle).sequence != plan.stamps[stamp++]) {
+                return false;
+            }
+        }
+    }
+    for (const Handle handle : plan.downgrades) {
+        if (!group(handle).by_right || group(handle).preempting) {
+            return false;
+        }
+    }
+    std::vector<Handle> reservers;
+    for (const Placed& placed : plan.leaves) {
+        if (reserver(placed.leaf) != kNoGroup) {
+            reservers.push_back(reserver(placed.leaf));
+        }
+    }
+    sort_by_sequence(reservers);
+    return reservers == plan.cancels;
+}
+
+Handle Groups::carry_out(const Plan& plan, bool lazy, bool preempting) {
+    const bool by_right = plan.priority >= 0;
+    const Newcomer who{plan.vc, plan.priority, plan.pods, lazy, preempting, by_right};
+    if (!in_range(who, plan.leaves) || !is_current(plan)) {
+        return kNoGroup;
+    }
+    for (const Handle handle : plan.cancels) {
+        withdraw(handle);
+    }
+    for (const Handle handle : plan.downgrades) {
+        drop_rights(handle);
+    }
+    const auto possible = [&](const Placed& placed) {
+        const std::int32_t chain = chain_of(placed.leaf);
+        return pools_.tree(chain).healthy(local(chain, placed.leaf)) && may_have(who, placed);
+    };
+    if (!std::all_of(plan.leaves.begin(), plan.leaves.end(), possible) ||
+        !book_all(who, plan.leaves)) {
+        for (const Handle handle : plan.cancels) {
+            restore_reserver(handle);
+        }
+        fail();
+        return kNoGroup;
+    }
+    for (const Handle handle : plan.cancels) {
+        remove(handle);
+    }
+    for (const Handle handle : plan.downgrades) {
+        groups_[static_cast<std::size_t>(handle)].by_right = false;
+    }
+    const Handle handle = enter(who, plan.leaves);
+    succeed();
+    return handle;
+}
+
+bool Groups::confirm(Handle handle) {
+    for (const Placed& placed : leaves(handle)) {
+        if (user(placed.leaf) != kNoGroup) {
+            return false;
+        }
+    }
+    for (const Placed& placed : leaves(handle)) {
+        reservers_[placed.leaf] = kNoGroup;
+        users_[placed.leaf] = handle;
+    }
+    groups_[static_cast<std::size_t>(handle)].preempting = false;
+    return true;
+}
+
+void Groups::cancel(Handle handle) {
+    withdraw(handle);
+    remove(handle);
+    succeed();
+}
+
+void Groups::release(Handle handle) {
+    if (group(handle).preempting) {
+        cancel(handle);
+        return;
+    }
+    const Group& mine = group(handle);
+    for (const Placed& placed : leaves(handle)) {
+        users_[placed.leaf] = kNoGroup;
+        if (reserver(placed.leaf) == kNoGroup) {
+            const std::int32_t chain =
+                mine.by_right ? pools_.pool(placed.held.pool).chain : chain_of(placed.leaf);
+            if (mine.by_right) {
+                note(placed.held.pool, mine.priority, -1);
+            }
+            pools_.drop(chain, local(chain, placed.leaf), Holding::nobody);
+        }
+    }
+    remove(handle);
+    succeed();
+}
+
+Handle Groups::restore(const Newcomer& who, std::span<const Placed> leaves) {
+    if (!in_range(who, leaves) ||
+        !std::all_of(leaves.begin(), leaves.end(),
+                     [&](const Placed& placed) { return may_have(who, placed); })) {
+        return kNoGroup;
+    }
+    if (!book_all(who, leaves)) {
+        fail();
+        return kNoGroup;
+    }
+    const Handle handle = enter(who, leaves);
+    succeed();
+    return handle;
+}
+
+}  // namespace hivecore::cells

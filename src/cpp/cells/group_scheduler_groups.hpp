@@ -1,0 +1,144 @@
+// Affinity groups: who uses and who reserves which leaf, and how plans are carried out.
+//
+// A leaf has a *user*, the group that runs there, and a *reserver*, a preempting group that waits
+// for the user to leave; the *holder* is the reserver if there is one, else the user. A group holds
+// by right if it is guaranteed and has not been downgraded: then each leaf that it is the holder of
+// is booked to the virtual leaf in its list. A user below a reserver keeps its virtual leaf in its
+// list; the reserver holds the leaf by the same one.
+//
+// A mutator first changes the bookings, by way of the journal of the pools, and only when all of
+// them have succeeded the groups: so what fails is undone exactly.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <utility>
+#include <vector>
+
+#include "cells/group_scheduler_plan.hpp"
+#include "cells/group_scheduler_pools.hpp"
+#include "cells/group_scheduler_store.hpp"
+
+namespace hivecore::cells {
+
+struct Group {
+    std::uint64_t sequence = 0;
+    LeafLists::List list;
+    std::int32_t vc = 0;
+    std::int32_t priority = -1;
+    std::int32_t pods = 0;
+    bool live = false;
+    bool lazy = false;
+    bool preempting = false;
+    bool by_right = false;  // holds virtual leaves
+};
+
+// What a group would be that is to be entered.
+struct Newcomer {
+    std::int32_t vc;
+    std::int32_t priority;
+    std::int32_t pods;
+    bool lazy;
+    bool preempting;
+    bool by_right;
+};
+
+class Groups {
+  public:
+    explicit Groups(Pools pools);
+
+    Pools& pools() { return pools_; }
+    const Pools& pools() const { return pools_; }
+
+    // --- leaves, counted over all chains
+
+    std::uint32_t leaf_count() const { return static_cast<std::uint32_t>(users_.size()); }
+    std::uint32_t first_leaf(std::int32_t chain) const {
+        return offsets_[static_cast<std::size_t>(chain)];
+    }
+    std::int32_t chain_of(std::uint32_t leaf) const;
+    Handle user(std::uint32_t leaf) const { return users_[leaf]; }
+    Handle reserver(std::uint32_t leaf) const { return reservers_[leaf]; }
+    Handle holder(std::uint32_t leaf) const {
+        return reservers_[leaf] != kNoGroup ? reservers_[leaf] : users_[leaf];
+    }
+    void set_health(std::uint32_t first, std::uint32_t end, bool healthy);
+
+    // --- groups
+
+    bool is_live(std::int64_t handle) const {
+        return handle >= 0 && handle < static_cast<std::int64_t>(groups_.size()) &&
+               groups_[static_cast<std::size_t>(handle)].live;
+    }
+    const Group& group(Handle handle) const { return groups_[static_cast<std::size_t>(handle)]; }
+    std::span<const Placed> leaves(Handle handle) const { return lists_.at(group(handle).list); }
+    std::vector<Handle> by_sequence() const;
+    void sort_by_sequence(std::vector<Handle>& handles) const;
+    // The other groups that use its leaves, by sequence.
+    std::vector<Handle> victims(Handle handle) const;
+    bool is_being_preempted(Handle handle) const;
+    // The lowest priority at which virtual leaves of the instance are held; above all when none is.
+    std::int32_t lowest_priority(std::int32_t instance) const;
+
+    // --- mutators: a handle, or -1 and nothing has changed
+
+    Handle carry_out(const Plan& plan, bool lazy, bool preempting);
+    // False when a victim is still there. The group is preempting.
+    bool confirm(Handle handle);
+    void cancel(Handle handle);
+    void release(Handle handle);
+    // The leaves have no holder; `held.pool` per leaf is the pool asked for.
+    Handle recover(const Newcomer& who, std::vector<Placed> leaves, std::vector<Handle>& displaced);
+    Handle restore(const Newcomer& who, std::span<const Placed> leaves);
+
+    std::uint64_t bytes() const;
+
+  private:
+    friend class GroupsAudit;
+
+    struct Count {
+        std::int32_t instance;
+        std::int32_t priority;
+        std::int64_t change;
+    };
+
+    CellIndex local(std::int32_t chain, std::uint32_t leaf) const {
+        return leaf - first_leaf(chain);
+    }
+    // Notes a change in how many virtual leaves are held at a priority, for when all has succeeded.
+    void note(std::int32_t pool, std::int32_t priority, std::int64_t change);
+    // Takes from the group what it reserves and gives it back to the users, but for the group
+    // itself; `restore_reserver` sets the reservers again after an undo.
+    void withdraw(Handle handle);
+    void restore_reserver(Handle handle);
+    // Takes the virtual leaves from the group, but for the group's flag.
+    void drop_rights(Handle handle);
+    bool is_current(const Plan& plan) const;
+    bool in_range(const Newcomer& who, std::span<const Placed> leaves) const;
+    // Whether the newcomer may have the leaf, over its user if it is preempting.
+    bool may_have(const Newcomer& who, const Placed& placed) const;
+    bool book_all(const Newcomer& who, std::span<const Placed> leaves);
+    Handle enter(const Newcomer& who, std::span<const Placed> leaves);
+    void remove(Handle handle);
+    void succeed();
+    void fail();
+
+    bool book_recovered(const Newcomer& who, std::vector<Placed>& leaves,
+                        std::vector<Handle>& displaced);
+    CellIndex recovered_root(const Newcomer& who, std::int32_t pool, CellIndex cell,
+                             std::vector<Handle>& displaced);
+    void displace(const Newcomer& who, std::int32_t pool, std::vector<Handle>& displaced);
+
+    Pools pools_;
+    std::vector<std::uint32_t> offsets_;  // of the chains' leaves, and the end
+    std::vector<Handle> users_;
+    std::vector<Handle> reservers_;
+    std::vector<Group> groups_;
+    std::vector<Handle> free_slots_;  // the last one is used next
+    std::uint64_t next_sequence_ = 0;
+    LeafLists lists_;
+    std::vector<std::vector<std::pair<std::int32_t, std::int64_t>>> held_;  // per instance, sorted
+    std::vector<Count> notes_;
+};
+
+}  // namespace hivecore::cells

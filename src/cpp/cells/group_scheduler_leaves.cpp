@@ -1,0 +1,162 @@
+#include "cells/group_scheduler_leaves.hpp"
+
+#include <algorithm>
+
+namespace hivecore::cells {
+
+void LeafChoice::start(const Shape& shape, int level, CellIndex first) {
+    shape_ = &shape;
+    level_ = level;
+    first_ = first;
+    width_ = shape.leaves[level];
+    classes_.assign(width_, 0);
+    std::uint64_t cells = 0;
+    for (int l = 0; l <= level; ++l) {
+        base_[l] = cells;
+        cells += width_ / shape.leaves[l];
+    }
+    counts_.resize(cells);
+}
+
+void LeafChoice::count() {
+    for (CellIndex leaf = 0; leaf < width_; ++leaf) {
+        Count& count = counts_[leaf];
+        count = Count{};
+        if (classes_[leaf] != kTaken) {
+            count.of[classes_[leaf]] = 1;
+        }
+    }
+    for (int level = 1; level <= level_; ++level) {
+        const CellIndex fanout = shape_->fanout[level - 1];
+        const Count* child = &counts_[base_[level - 1]];
+        for (CellIndex cell = 0; cell < cells(level); ++cell) {
+            Count sum;
+            for (CellIndex i = 0; i < fanout; ++i, ++child) {
+                for (std::size_t cls = 0; cls < 3; ++cls) {
+                    sum.of[cls] += child->of[cls];
+                }
+            }
+            at(level, cell) = sum;
+        }
+    }
+}
+
+// Whether cell a of the level goes before cell b, which has the higher index.
+bool LeafChoice::better(int level, CellIndex a, CellIndex b, CellIndex leaves) {
+    const auto need = [&](const Count& count) {
+        const CellIndex after_free = leaves - std::min(leaves, count.of[0]);
+        return std::pair(after_free - std::min(after_free, count.of[1]),
+                         std::min(after_free, count.of[1]));
+    };
+    const auto need_a = need(at(level, a));
+    const auto need_b = need(at(level, b));
+    if (need_a != need_b) {
+        return need_a < need_b;
+    }
+    for (; a != b; a /= shape_->fanout[level], b /= shape_->fanout[level], ++level) {
+        if (at(level, a).all() != at(level, b).all()) {
+            return at(level, a).all() < at(level, b).all();
+        }
+        if (level == level_) {
+            break;
+        }
+    }
+    return true;
+}
+
+bool LeafChoice::take(CellIndex leaves, int within, std::vector<CellIndex>& out) {
+    return take_within(level_, 0, leaves, within, out);
+}
+
+// Takes them in the cell `house` of level `top`.
+bool LeafChoice::take_within(int top, CellIndex house, CellIndex leaves, int within,
+                             std::vector<CellIndex>& out) {
+    if (at(top, house).all() < leaves) {
+        return false;
+    }
+    const int highest = within < 0 ? top : std::min(top, within);
+    for (int level = 0; level <= highest; ++level) {
+        if (shape_->leaves[level] < leaves) {
+            continue;
+        }
+        const CellIndex many = shape_->leaves[top] / shape_->leaves[level];
+        CellIndex best = width_;
+        for (CellIndex cell = house * many; cell < (house + 1) * many; ++cell) {
+            if (at(level, cell).all() >= leaves &&
+                (best == width_ || !better(level, best, cell, leaves))) {
+                best = cell;
+            }
+        }
+        if (best == width_) {
+            continue;
+        }
+        const CellIndex begin = best * shape_->leaves[level];
+        const std::size_t start = out.size();
+        CellIndex missing = leaves;
+        for (std::uint8_t cls = 0; cls < 3 && missing != 0; ++cls) {
+            for (CellIndex leaf = begin; missing != 0 && leaf < begin + shape_->leaves[level];
+                 ++leaf) {
+                if (classes_[leaf] != cls) {
+                    continue;
+                }
+                out.push_back(first_ + leaf);
+                classes_[leaf] = kTaken;
+                --missing;
+                CellIndex cell = leaf;
+                for (int l = 0;; ++l) {
+                    --at(l, cell).of[cls];
+                    if (l == level_) {
+                        break;
+                    }
+                    cell /= shape_->fanout[l];
+                }
+            }
+        }
+        std::sort(out.begin() + static_cast<std::ptrdiff_t>(start), out.end());
+        return true;
+    }
+    return false;
+}
+
+bool LeafChoice::take_all(std::span<const Demand> pods, int group_within,
+                          std::vector<CellIndex>& out) {
+    const std::size_t start = out.size();
+    const auto in_turn = [&](int top, CellIndex house) {
+        for (const Demand& pod : pods) {
+            if (!take_within(top, house, pod.leaves, pod.within, out)) {
+                out.resize(start);
+                return false;
+            }
+        }
+        return true;
+    };
+    if (group_within < 0 || group_within >= level_) {
+        return in_turn(level_, 0);
+    }
+    std::uint64_t total = 0;
+    for (const Demand& pod : pods) {
+        total += pod.leaves;
+    }
+    houses_.clear();
+    for (CellIndex house = 0; house < cells(group_within); ++house) {
+        if (at(group_within, house).all() >= total) {
+            houses_.push_back(house);
+        }
+    }
+    const std::vector<std::uint8_t> classes = classes_;
+    const auto leaves = static_cast<CellIndex>(total);
+    std::sort(houses_.begin(), houses_.end(), [&](CellIndex a, CellIndex b) {
+        return a < b ? better(group_within, a, b, leaves)
+                     : a > b && !better(group_within, b, a, leaves);
+    });
+    for (const CellIndex house : houses_) {
+        if (in_turn(group_within, house)) {
+            return true;
+        }
+        classes_ = classes;
+        count();
+    }
+    return false;
+}
+
+}  // namespace hivecore::cells

@@ -1,0 +1,367 @@
+#include "cells/group_scheduler_mapping.hpp"
+
+#include <algorithm>
+
+namespace hivecore::cells {
+
+void Mapper::start(const Task& task, bool preempt, std::span<const std::uint64_t> first,
+                   std::vector<Placed>& placed, std::uint32_t first_leaf) {
+    task_ = task;
+    preempt_ = preempt;
+    first_ = first;
+    placed_ = &placed;
+    first_leaf_ = first_leaf;
+    tree_ = &pools_.tree(task.chain);
+}
+
+void Mapper::forget() {
+    for (const CellIndex leaf : planned_) {
+        chooser_.planned()[leaf] = false;
+    }
+    planned_.clear();
+}
+
+bool Mapper::hold(std::int32_t position, std::uint64_t slot, CellIndex leaf, VirtualLeaf held) {
+    if (preempt_) {
+        if (tree_->holding(leaf) == Holding::virtually) {
+            pools_.drop(task_.chain, leaf, Holding::nobody);
+        }
+        chooser_.planned()[leaf] = true;
+        planned_.push_back(leaf);
+    }
+    (*placed_)[first_[static_cast<std::size_t>(position)] + slot] = {first_leaf_ + leaf, position,
+                                                                     held};
+    return pools_.book(held, leaf);
+}
+
+// Chooses the leaves of a unit's pods in its physical cell, and books them.
+bool Mapper::settle(const Choice& choice, std::size_t number, CellIndex cell) {
+    const Unit& unit = choice.units[number];
+    const int level = chooser_.unit_level(unit.pool);
+    chooser_.look_into(leaves_, level, cell);
+    chosen_.clear();
+    if (!leaves_.take_all(choice.pods_of(number), task_.group_within, chosen_)) {
+        return false;
+    }
+    std::size_t next = 0;
+    for (const Demand& pod : choice.pods_of(number)) {
+        for (CellIndex slot = 0; slot < pod.leaves; ++slot, ++next) {
+            const CellIndex leaf = chosen_[next];
+            const VirtualLeaf held = pools_.virtual_leaf(unit.pool, level, unit.index, leaf);
+            if (!hold(pod.position, slot, leaf, held)) {
+                return false;
+            }
+        }
+    }
+    return true;
+}
+
+int Mapper::map(const Choice& choice) {
+    struct Place {
+        bool bound;
+        std::int32_t pool;
+        int level;
+        CellIndex index;
+        std::vector<Wanted> units;
+    };
+    const auto many = choice.units.size();
+    std::size_t unbound = 0;
+    for (std::size_t number = 0; number < many; ++number) {
+        const Unit& unit = choice.units[number];
+        const CellIndex cell =
+            pools_.cell(unit.pool, chooser_.unit_level(unit.pool), unit.index).partner;
+        if (cell == kNoCell) {
+            ++unbound;
+        } else if (!settle(choice, number, cell)) {
+            return static_cast<int>(number);
+        }
+    }
+    if (unbound == 0) {
+        return -1;
+    }
+    // By the lowest bound cell around each unit, else its root; those that are bound first.
+    std::vector<Place> places;
+    std::map<std::tuple<std::int32_t, int, CellIndex>, std::size_t> found;
+    for (std::size_t number = 0; number < many; ++number) {
+        const Unit& unit = choice.units[number];
+        int level = chooser_.unit_level(unit.pool);
+        CellIndex index = unit.index;
+        if (pools_.is_bound(unit.pool, level, index)) {
+            continue;
+        }
+        while (!pools_.is_bound(unit.pool, level, index) && level < pools_.pool(unit.pool).level) {
+            index /= tree_->shape().fanout[level];
+            ++level;
+        }
+        const auto [entry, fresh] =
+            found.emplace(std::tuple(unit.pool, level, index), places.size());
+        if (fresh) {
+            places.push_back(
+                {pools_.is_bound(unit.pool, level, index), unit.pool, level, index, {}});
+        }
+        places[entry->second].units.push_back({unit.index, number, kNoCell});
+    }
+    std::stable_sort(places.begin(), places.end(),
+                     [](const Place& a, const Place& b) { return a.bound > b.bound; });
+    for (Place& place : places) {
+        const std::size_t first = place.units.front().number;
+        pool_ = place.pool;
+        unit_level_ = chooser_.unit_level(pool_);
+        choice_ = &choice;
+        known_.clear();
+        wanted_ = place.units;
+        std::sort(wanted_.begin(), wanted_.end(),
+                  [](const Wanted& a, const Wanted& b) { return a.unit < b.unit; });
+        const bool mapped =
+            place.bound ? assign_children(place.level, wanted_,
+                                          pools_.cell(pool_, place.level, place.index).partner)
+                        : assign_root(place.level, wanted_);
+        if (!mapped) {
+            return static_cast<int>(first);
+        }
+        std::sort(wanted_.begin(), wanted_.end(),
+                  [](const Wanted& a, const Wanted& b) { return a.number < b.number; });
+        for (const Wanted& wanted : wanted_) {
+            if (!settle(choice, wanted.number, wanted.cell)) {
+                return static_cast<int>(first);
+            }
+        }
+    }
+    return -1;
+}
+
+// --- which physical cells can serve
+
+// The unbound children of a physical cell, best first.
+std::vector<CellIndex> Mapper::candidates(int level, CellIndex cell) const {
+    std::vector<Order> order;
+    const CellIndex begin = tree_->shape().first_child(level, cell);
+    for (CellIndex child = begin; child < begin + tree_->shape().fanout[level - 1]; ++child) {
+        if (!tree_->is_bound(level - 1, child)) {
+            const CellTree::Cell& counts = tree_->cell(level - 1, child);
+            order.push_back({counts.bad, counts.load, child});
+        }
+    }
+    std::sort(order.begin(), order.end());
+    std::vector<CellIndex> cells;
+    for (const Order& each : order) {
+        cells.push_back(each.cell);
+    }
+    return cells;
+}
+
+// The units in each needed child, for units in one cell of the level.
+std::vector<Mapper::Units> Mapper::split(Units units, int level) const {
+    const CellIndex many = tree_->shape().leaves[level - 1] / tree_->shape().leaves[unit_level_];
+    std::vector<Units> parts;
+    std::size_t begin = 0;
+    for (std::size_t i = 1; i <= units.size(); ++i) {
+        if (i == units.size() || units[i].unit / many != units[begin].unit / many) {
+            parts.push_back(units.subspan(begin, i - begin));
+            begin = i;
+        }
+    }
+    return parts;
+}
+
+// Whether the cell can be bound to whatever is chosen of its level.
+bool Mapper::serves_anything(int level, CellIndex cell) const {
+    return !task_.constrained && task_.suggested.empty() && tree_->cell(level, cell).bad == 0;
+}
+
+bool Mapper::hosts(const Wanted& wanted, CellIndex cell) {
+    if (!task_.allows(tree_->shape().ancestor(unit_level_, cell, tree_->node_level()))) {
+        return false;
+    }
+    const auto pods = choice_->pods_of(wanted.number);
+    std::uint64_t total = 0;
+    for (const Demand& pod : pods) {
+        total += pod.leaves;
+    }
+    if (tree_->cell(unit_level_, cell).open < total) {
+        return false;
+    }
+    if (!task_.constrained) {
+        return true;
+    }
+    chooser_.look_into(leaves_, unit_level_, cell);
+    chosen_.clear();
+    return leaves_.take_all(pods, task_.group_within, chosen_);
+}
+
+// Whether a physical cell could be bound to the virtual one and serve all units in it.
+bool Mapper::fits(int level, Units units, CellIndex cell) {
+    if (serves_anything(level, cell)) {
+        return true;
+    }
+    if (tree_->cell(level, cell).bad == tree_->shape().leaves[level]) {
+        return false;
+    }
+    const auto [entry, fresh] = known_.try_emplace({level, units.front().unit, cell}, false);
+    if (fresh) {
+        entry->second = level == unit_level_
+                            ? hosts(units.front(), cell)
+                            : matches(level - 1, split(units, level), candidates(level, cell));
+    }
+    return entry->second;
+}
+
+// Whether each virtual cell of the level can have a physical one of its own (augmenting paths).
+bool Mapper::matches(int level, std::span<const Units> needed, std::span<const CellIndex> cells) {
+    if (needed.size() > cells.size()) {
+        return false;
+    }
+    std::vector<int> owner(cells.size(), -1);
+    // Breadth-first search for an augmenting path from each virtual cell.
+    for (std::size_t root = 0; root < needed.size(); ++root) {
+        std::vector<int> via(cells.size(), -1);  // the virtual cell from which it was reached
+        std::vector<int> queue{static_cast<int>(root)};
+        std::ptrdiff_t end = -1;
+        for (std::size_t head = 0; head < queue.size() && end < 0; ++head) {
+            const auto from = static_cast<std::size_t>(queue[head]);
+            for (std::size_t i = 0; i < cells.size(); ++i) {
+                if (via[i] >= 0 || !fits(level, needed[from], cells[i])) {
+                    continue;
+                }
+                via[i] = queue[head];
+                if (owner[i] < 0) {
+                    end = static_cast<std::ptrdiff_t>(i);
+                    break;
+                }
+                queue.push_back(owner[i]);
+            }
+        }
+        if (end < 0) {
+            return false;
+        }
+        for (int from = -1; from != static_cast<int>(root);) {
+            const auto cell = static_cast<std::size_t>(end);
+            from = via[cell];
+            const auto held = std::find(owner.begin(), owner.end(), from);
+            end = held - owner.begin();
+            owner[cell] = from;
+        }
+    }
+    return true;
+}
+
+// --- assigning them
+
+bool Mapper::assign_children(int level, Units units, CellIndex cell) {
+    const std::vector<Units> needed = split(units, level);
+    std::vector<CellIndex> cells = candidates(level, cell);
+    const auto anything = std::count_if(cells.begin(), cells.end(), [&](CellIndex child) {
+        return serves_anything(level - 1, child);
+    });
+    if (anything >= static_cast<std::ptrdiff_t>(needed.size())) {
+        for (std::size_t i = 0; i < needed.size(); ++i) {
+            assign(level - 1, needed[i], cells[i]);
+        }
+        return true;
+    }
+    if (!matches(level - 1, needed, cells)) {
+        return false;
+    }
+    for (std::size_t i = 0; i < needed.size(); ++i) {
+        const std::span<const Units> rest = std::span(needed).subspan(i + 1);
+        for (std::size_t c = 0; c < cells.size(); ++c) {
+            if (!fits(level - 1, needed[i], cells[c])) {
+                continue;
+            }
+            std::vector<CellIndex> others = cells;
+            others.erase(others.begin() + static_cast<std::ptrdiff_t>(c));
+            if (matches(level - 1, rest, others)) {
+                assign(level - 1, needed[i], cells[c]);
+                cells = std::move(others);
+                break;
+            }
+        }
+    }
+    return true;
+}
+
+// The cell is known to fit.
+bool Mapper::assign(int level, Units units, CellIndex cell) {
+    if (level > unit_level_) {
+        return assign_children(level, units, cell);
+    }
+    units.front().cell = cell;
+    return true;
+}
+
+// The first cell at or below this one for a root, depth first; `sick`: it may have bad leaves.
+CellIndex Mapper::first_below(int level, CellIndex cell, int root_level, Units units, bool sick) {
+    if (tree_->cell(level, cell).bad == tree_->shape().leaves[level]) {
+        return kNoCell;
+    }
+    if (level == root_level) {
+        return (sick || tree_->cell(level, cell).bad == 0) && fits(level, units, cell) ? cell
+                                                                                       : kNoCell;
+    }
+    for (const CellIndex child : candidates(level, cell)) {
+        const CellIndex found = first_below(level - 1, child, root_level, units, sick);
+        if (found != kNoCell) {
+            return found;
+        }
+    }
+    return kNoCell;
+}
+
+bool Mapper::in_listed(int source, int root_level, Units units, bool sick, CellIndex& found) {
+    const std::uint64_t many = tree_->shape().size[source];
+    const auto try_cell = [&](std::uint64_t key) {
+        found = first_below(source, static_cast<CellIndex>(key % many), root_level, units, sick);
+        return found != kNoCell;
+    };
+    const IndexSet& clean = tree_->clean(source);
+    const IndexSet& impaired = tree_->impaired(source);
+    std::uint64_t next_clean = clean.first_from(0);
+    if (sick) {  // by bad leaves, then load and index: the clean ones first
+        for (; next_clean != IndexSet::kNone; next_clean = clean.first_from(next_clean + 1)) {
+            if (try_cell(next_clean)) {
+                return true;
+            }
+        }
+        std::vector<Order> order;
+        impaired.for_each([&](std::uint64_t key) {
+            const auto cell = static_cast<CellIndex>(key % many);
+            const CellTree::Cell& counts = tree_->cell(source, cell);
+            order.push_back({counts.bad, counts.load, cell});
+        });
+        std::sort(order.begin(), order.end());
+        return std::any_of(order.begin(), order.end(),
+                           [&](const Order& each) { return try_cell(each.cell); });
+    }
+    const bool mixed = source > root_level;  // an impaired cell may have wholly healthy ones inside
+    std::uint64_t next_impaired = mixed ? impaired.first_from(0) : IndexSet::kNone;
+    while (next_clean != IndexSet::kNone || next_impaired != IndexSet::kNone) {
+        const bool healthy = next_clean < next_impaired;
+        if (try_cell(healthy ? next_clean : next_impaired)) {
+            return true;
+        }
+        if (healthy) {
+            next_clean = clean.first_from(next_clean + 1);
+        } else {
+            next_impaired = impaired.first_from(next_impaired + 1);
+        }
+    }
+    return false;
+}
+
+// A free cell for a root: wholly healthy if there is one, from the lowest level that has one.
+bool Mapper::assign_root(int level, Units units) {
+    for (const bool sick : {false, true}) {
+        for (int source = level; source < tree_->shape().levels; ++source) {
+            if (source > level && !tree_->may_split(level, source)) {
+                break;
+            }
+            CellIndex found = kNoCell;
+            if (in_listed(source, level, units, sick, found)) {
+                return assign(level, units, found);
+            }
+        }
+    }
+    return false;
+}
+
+}  // namespace hivecore::cells

@@ -1,0 +1,142 @@
+// Siblings below node level, merged: a pod on several virtual cells of one node, on request.
+//
+// Pods go one after the other, each as if it were alone if it can, else to the nodes with the most
+// held leaves first: there on what is open in the tenant's own roots, then on free cells of the
+// node that become new roots of it, the biggest first.
+#include <algorithm>
+#include <tuple>
+
+#include "cells/group_scheduler.hpp"
+
+namespace hivecore::cells {
+
+bool GroupScheduler::mergeable(const Request& request) const {
+    const auto& own = pools().instance(task_.instance).pools;
+    const int node = pools().tree(request.chain).node_level();
+    return request.pin < 0 && !request.has_units && request.group_within < 0 &&
+           std::any_of(
+               own.begin(), own.end(),
+               [&](std::int32_t pool) { return pools().pool(pool).level < node; });
+}
+
+bool GroupScheduler::merged() {
+    bool all = true;
+    for (std::size_t i = 0; all && i < demands_.size(); ++i) {
+        Task alone = task_;
+        alone.pods = std::span(demands_).subspan(i, 1);
+        alone.total = demands_[i].leaves;
+        alone.constrained = demands_[i].within >= 0;
+        const std::size_t before = pools().journal_size();
+        chooser_.start(alone, false, false);
+        mapper_.start(alone, false, first_, placed_, groups_.first_leaf(alone.chain));
+        if (chooser_.choose(Domain{}, {}, budget_, choice_)) {
+            if (mapper_.map(choice_) < 0) {
+                continue;
+            }
+            groups_.pools().undo(before);
+        }
+        all = merge_one(alone, demands_[i]);
+    }
+    groups_.pools().undo(0);
+    return all;
+}
+
+bool GroupScheduler::merge_one(const Task& alone, const Demand& pod) {
+    const CellTree& tree = pools().tree(alone.chain);
+    const Shape& shape = tree.shape();
+    const int node = tree.node_level();
+    const int level = pod.within >= 0 ? std::min<int>(node, pod.within) : node;
+    std::vector<std::pair<CellIndex, CellIndex>> cells;  // leaves not held, cell
+    for (CellIndex cell = 0; cell < shape.size[level]; ++cell) {
+        if (!alone.allows(shape.ancestor(level, cell, node)) ||
+            tree.cell(level, cell).open < pod.leaves) {
+            continue;
+        }
+        CellIndex others = 0;
+        for (CellIndex leaf = cell * shape.leaves[level]; leaf < (cell + 1) * shape.leaves[level];
+             ++leaf) {
+            others += tree.holding(leaf) != Holding::virtually;
+        }
+        cells.emplace_back(others, cell);
+    }
+    std::sort(cells.begin(), cells.end());
+    for (const auto& [others, cell] : cells) {
+        const std::size_t before = pools().journal_size();
+        if (merge_in(level, cell, pod)) {
+            return true;
+        }
+        groups_.pools().undo(before);
+    }
+    return false;
+}
+
+bool GroupScheduler::merge_in(int level, CellIndex cell, const Demand& pod) {
+    const CellTree& tree = pools().tree(task_.chain);
+    const Shape& shape = tree.shape();
+    const CellIndex begin = cell * shape.leaves[level];
+    CellIndex taken = 0;
+    const auto take = [&](std::int32_t pool, CellIndex root, CellIndex leaf) {
+        const VirtualLeaf held = pools().virtual_leaf(pool, pools().pool(pool).level, root, leaf);
+        mapper_.hold(pod.position, taken++, leaf, held);
+    };
+    std::vector<std::tuple<std::uint8_t, CellIndex, std::int32_t, CellIndex>> mine;
+    for (CellIndex leaf = begin; leaf < begin + shape.leaves[level]; ++leaf) {
+        const std::uint8_t cls = chooser_.leaf_class(leaf);
+        int above = 0;
+        CellIndex index = leaf;
+        while (above < shape.top() && tree.state(above, index) != CellState::root) {
+            index /= shape.fanout[above];
+            ++above;
+        }
+        const CellTree::Cell& root = tree.cell(above, index);
+        if (cls != LeafChoice::kTaken && tree.state(above, index) == CellState::root &&
+            pools().pool(root.pool).instance == task_.instance) {
+            mine.emplace_back(cls, leaf, root.pool, root.partner);
+        }
+    }
+    std::sort(mine.begin(), mine.end());
+    for (std::size_t i = 0; i < mine.size() && taken < pod.leaves; ++i) {
+        take(std::get<2>(mine[i]), std::get<3>(mine[i]), std::get<1>(mine[i]));
+    }
+    std::vector<std::int32_t> lower = pools().instance(task_.instance).pools;
+    std::stable_sort(lower.begin(), lower.end(), [&](std::int32_t a, std::int32_t b) {
+        return pools().pool(a).level > pools().pool(b).level;
+    });
+    for (const std::int32_t pool : lower) {
+        const int root_level = pools().pool(pool).level;
+        if (root_level > level || root_level >= tree.node_level()) {
+            continue;
+        }
+        const CellIndex wide = shape.leaves[root_level];
+        std::vector<std::pair<CellIndex, CellIndex>> offers;  // load, cell
+        for (CellIndex offer = begin / wide; offer < (begin + shape.leaves[level]) / wide;
+             ++offer) {
+            if (tree.cell(root_level, offer).bad == 0) {
+                offers.emplace_back(tree.cell(root_level, offer).load, offer);
+            }
+        }
+        std::sort(offers.begin(), offers.end());
+        for (const auto& [load, offer] : offers) {
+            const IndexSet& roots = pools().pool(pool).free_roots;
+            if (taken == pod.leaves || roots.empty()) {
+                break;
+            }
+            const int from = tree.listed_level(root_level, offer);
+            if (from < 0 || !tree.may_split(root_level, from)) {
+                continue;
+            }
+            const auto root = static_cast<CellIndex>(roots.first());
+            for (CellIndex leaf = offer * wide; leaf < (offer + 1) * wide && taken < pod.leaves;
+                 ++leaf) {
+                take(pool, root, leaf);
+            }
+        }
+    }
+    const auto first = placed_.begin() +
+                       static_cast<std::ptrdiff_t>(first_[static_cast<std::size_t>(pod.position)]);
+    std::sort(first, first + taken,
+              [](const Placed& a, const Placed& b) { return a.leaf < b.leaf; });
+    return taken == pod.leaves;
+}
+
+}  // namespace hivecore::cells

@@ -1,0 +1,225 @@
+// Pods into units: next-fit, fan-out, and the units that a policy names.
+#include <algorithm>
+
+#include "cells/group_scheduler_choice.hpp"
+
+namespace hivecore::cells {
+
+bool Chooser::choose(const Domain& domain, const Limits& limits, std::int64_t& budget,
+                     Choice& choice) {
+    chosen_.clear();
+    given_.clear();
+    unit_of_.clear();
+    if (!task_.units.empty()) {
+        return as_told(domain, choice);
+    }
+    // A domain that is not the whole is offered only where it has room. What it costs to count is
+    // spent only where the search would look for what cannot be.
+    const auto too_small = [&] { return domain.whole && available() < task_.total; };
+    if (as_filed_ && too_small()) {
+        return false;
+    }
+    if (task_.spread ? fan_out(domain, limits) : next_fit(domain, limits)) {
+        arrange(choice);
+        return true;
+    }
+    const Demand& first = task_.pods.front();
+    const bool alike = std::all_of(task_.pods.begin(), task_.pods.end(), [&](const Demand& pod) {
+        return pod.leaves == first.leaves && pod.within == first.within;
+    });
+    return !alike && (as_filed_ || !too_small()) && search(domain, limits, budget, choice);
+}
+
+bool Chooser::within_limit(const Unit& unit, const Limits& limits) const {
+    if (limits.empty()) {
+        return true;
+    }
+    const Anchor around = anchor(unit);
+    const std::uint32_t limit = limits.of(around);
+    if (limit == Limits::kUnlimited) {
+        return true;
+    }
+    const auto used = std::count_if(chosen_.begin(), chosen_.end(),
+                                    [&](const Unit& other) { return anchor(other) == around; });
+    return used < static_cast<std::ptrdiff_t>(limit);
+}
+
+// Whether the pods fit into the unit together, or into an empty one if it is not bound.
+bool Chooser::accepts(const Unit& unit, std::span<const Demand> pods) {
+    std::uint64_t total = 0;
+    for (const Demand& pod : pods) {
+        total += pod.leaves;
+    }
+    if (total > unit.available) {
+        return false;
+    }
+    if (!task_.constrained) {
+        return true;
+    }
+    if (unit.cell == kNoCell) {
+        leaves_.start(tree_->shape(), unit_level(unit.pool), 0);
+        leaves_.count();
+    } else {
+        look_into(leaves_, unit_level(unit.pool), unit.cell);
+    }
+    chosen_leaves_.clear();
+    return leaves_.take_all(pods, task_.group_within, chosen_leaves_);
+}
+
+// Whether the unit takes one more pod; `chosen`: its place among the chosen units, -1: it is new.
+bool Chooser::takes(const Unit& unit, std::int32_t chosen, const Demand& pod,
+                    const Limits& limits) {
+    const std::uint64_t given = chosen < 0 ? 0 : given_[static_cast<std::size_t>(chosen)];
+    if (given + pod.leaves > unit.available || (chosen < 0 && !within_limit(unit, limits))) {
+        return false;
+    }
+    if (!task_.constrained) {
+        return true;
+    }
+    together_.clear();
+    for (std::size_t i = 0; chosen >= 0 && i < unit_of_.size(); ++i) {
+        if (unit_of_[i] == chosen) {
+            together_.push_back(task_.pods[i]);
+        }
+    }
+    together_.push_back(pod);
+    return accepts(unit, together_);
+}
+
+// Gives the next pod to a chosen unit.
+void Chooser::add(std::int32_t chosen, const Demand& pod) {
+    unit_of_.push_back(chosen);
+    given_[static_cast<std::size_t>(chosen)] += pod.leaves;
+}
+
+// Writes down the choice under way: units in the order of their first pods.
+void Chooser::arrange(Choice& choice) {
+    choice.units.clear();
+    choice.begin.assign(1, 0);
+    std::vector<std::int32_t>& place = places_;
+    place.assign(chosen_.size(), -1);
+    for (const std::int32_t unit : unit_of_) {
+        if (place[static_cast<std::size_t>(unit)] < 0) {
+            place[static_cast<std::size_t>(unit)] = static_cast<std::int32_t>(choice.units.size());
+            choice.units.push_back(chosen_[static_cast<std::size_t>(unit)]);
+            choice.begin.push_back(0);
+        }
+    }
+    for (const std::int32_t unit : unit_of_) {
+        ++choice.begin[static_cast<std::size_t>(place[static_cast<std::size_t>(unit)]) + 1];
+    }
+    for (std::size_t i = 1; i < choice.begin.size(); ++i) {
+        choice.begin[i] += choice.begin[i - 1];
+    }
+    choice.pods.resize(unit_of_.size());
+    std::vector<std::uint32_t>& next = next_pods_;
+    next.assign(choice.begin.begin(), choice.begin.end());
+    for (std::size_t i = 0; i < unit_of_.size(); ++i) {
+        const auto unit = static_cast<std::size_t>(place[static_cast<std::size_t>(unit_of_[i])]);
+        choice.pods[next[unit]++] = task_.pods[i];
+    }
+}
+
+bool Chooser::next_fit(const Domain& domain, const Limits& limits) {
+    enter(domain);
+    Unit unit;
+    bool here = false;         // the pointer is at a unit
+    std::int32_t chosen = -1;  // which is this one of the chosen
+    for (const Demand& pod : task_.pods) {
+        while (!here || !takes(unit, chosen, pod, limits)) {
+            here = visit(pod.leaves, unit);
+            chosen = -1;
+            if (!here) {
+                return false;
+            }
+        }
+        if (chosen < 0) {
+            chosen = static_cast<std::int32_t>(chosen_.size());
+            chosen_.push_back(unit);
+            given_.push_back(0);
+        }
+        add(chosen, pod);
+    }
+    return true;
+}
+
+// Every pod goes to the unit that is used least, counting what the others have taken of it.
+bool Chooser::fan_out(const Domain& domain, const Limits& limits) {
+    enter(domain);
+    std::vector<Unit> waiting;  // visited and not chosen, in order
+    const auto as_used = [&](std::size_t chosen) {
+        Unit unit = chosen_[chosen];
+        unit.used += static_cast<CellIndex>(given_[chosen]);
+        return unit;
+    };
+    for (const Demand& pod : task_.pods) {
+        std::size_t fresh = 0;
+        while (fresh < waiting.size() && !takes(waiting[fresh], -1, pod, limits)) {
+            ++fresh;
+        }
+        while (fresh == waiting.size()) {
+            Unit unit;
+            if (!visit(pod.leaves, unit)) {
+                break;
+            }
+            waiting.push_back(unit);
+            fresh += !takes(unit, -1, pod, limits);
+        }
+        const Unit* best = fresh < waiting.size() ? &waiting[fresh] : nullptr;
+        std::int32_t chosen = -1;
+        Unit best_chosen;
+        for (std::size_t i = 0; i < chosen_.size(); ++i) {
+            const Unit unit = as_used(i);
+            if ((best == nullptr || prefers(unit, *best)) &&
+                takes(chosen_[i], static_cast<std::int32_t>(i), pod, limits)) {
+                best_chosen = unit;
+                best = &best_chosen;
+                chosen = static_cast<std::int32_t>(i);
+            }
+        }
+        if (best == nullptr) {
+            return false;
+        }
+        if (chosen < 0) {
+            chosen = static_cast<std::int32_t>(chosen_.size());
+            chosen_.push_back(*best);
+            given_.push_back(0);
+            waiting.erase(waiting.begin() + static_cast<std::ptrdiff_t>(fresh));
+        }
+        add(chosen, pod);
+    }
+    return true;
+}
+
+bool Chooser::as_told(const Domain& domain, Choice& choice) {
+    const Pools& pools = groups_.pools();
+    std::map<std::int64_t, std::int32_t> numbers;
+    for (const Demand& pod : task_.pods) {
+        const std::int64_t number = task_.units[static_cast<std::size_t>(pod.position)];
+        const auto [found, fresh] =
+            numbers.emplace(number, static_cast<std::int32_t>(chosen_.size()));
+        if (fresh) {
+            std::int64_t index = number;
+            for (const std::int32_t pool : pools.instance(task_.instance).pools) {
+                const CellIndex many = pools.cells(pool, unit_level(pool));
+                if (index < many) {
+                    chosen_.push_back(unit_at(pool, static_cast<CellIndex>(index)));
+                    given_.push_back(0);
+                    break;
+                }
+                index -= many;
+            }
+        }
+        add(found->second, pod);
+    }
+    arrange(choice);
+    for (std::size_t i = 0; i < choice.units.size(); ++i) {
+        const Unit& unit = choice.units[i];
+        if (!unit_suggested(unit) || !domain.contains(unit) || !accepts(unit, choice.pods_of(i))) {
+            return false;
+        }
+    }
+    return true;
+}
+
+}  // namespace hivecore::cells

@@ -1,0 +1,254 @@
+#include "cells/group_scheduler_tree.hpp"
+
+namespace hivecore::cells {
+
+CellTree::CellTree(const Shape& shape, int node_level)
+    : shape_(shape), node_level_(node_level), idle_total_(shape.size[0]) {
+    std::uint64_t cells = 0;
+    for (int level = 0; level < shape_.levels; ++level) {
+        base_[level] = cells;
+        cells += shape_.size[level];
+    }
+    cells_.resize(cells);
+    states_.assign(cells, CellState::inside);
+    holdings_.assign(shape_.size[0], Holding::nobody);
+    nodes_.resize(shape_.size[node_level]);
+    for (int level = 0; level <= node_level; ++level) {
+        for (CellIndex index = 0; index < shape_.size[level]; ++index) {
+            cells_[base_[level] + index].open = shape_.leaves[level];
+        }
+    }
+    for (int level = 0; level < shape_.levels; ++level) {
+        const std::uint64_t keys = (std::uint64_t{shape_.leaves[level]} + 1) * shape_.size[level];
+        clean_.emplace_back(keys);
+        impaired_.emplace_back(keys);
+    }
+    for (CellIndex root = 0; root < shape_.size[shape_.top()]; ++root) {
+        list(shape_.top(), root);
+    }
+    for (int level = node_level; level < shape_.levels; ++level) {
+        const CellIndex leaves = shape_.leaves[level];
+        const std::uint64_t rows = (std::uint64_t{leaves} + 1) * (std::uint64_t{leaves} + 2) / 2;
+        RankedCells& ranked = ranked_.emplace_back(is_ranked(level) ? rows : 0, shape_.size[level]);
+        held_.emplace_back(shape_.size[level], 0);
+        const CellIndex row = is_ranked(level) ? row_of(leaves, 0, 0) : 0;
+        for (CellIndex index = 0; index < shape_.size[level]; ++index) {
+            ranked.file(index, row, leaves, 0);
+        }
+    }
+    for (Node& node : nodes_) {
+        node.idle = node.filed_idle = shape_.leaves[node_level];
+    }
+}
+
+// --- free lists and safety
+
+std::array<std::int64_t, kMaxLevels> CellTree::surplus() const {
+    std::array<std::int64_t, kMaxLevels> result{};
+    std::int64_t above = 0;
+    for (int level = shape_.levels; level-- > 0;) {
+        const std::int64_t free = std::int64_t{listed_[level]} - owed_[level];
+        above = level == shape_.top() ? free : above * shape_.fanout[level] + free;
+        result[level] = above;
+    }
+    return result;
+}
+
+bool CellTree::may_split(int level, int from) const {
+    const auto spare = surplus();
+    for (int above = level + 1; above <= from; ++above) {
+        if (spare[above] < 1) {
+            return false;
+        }
+    }
+    return true;
+}
+
+int CellTree::listed_level(int level, CellIndex index) const {
+    while (state(level, index) == CellState::inside && level < shape_.top()) {
+        index = shape_.parent(level, index);
+        ++level;
+    }
+    return state(level, index) == CellState::listed ? level : -1;
+}
+
+void CellTree::list(int level, CellIndex index) {
+    states_[base_[level] + index] = CellState::listed;
+    ++listed_[level];
+    (cell(level, index).bad == 0 ? clean_ : impaired_)[level].insert(key(level, index));
+}
+
+void CellTree::unlist(int level, CellIndex index, CellState state) {
+    (cell(level, index).bad == 0 ? clean_ : impaired_)[level].erase(key(level, index));
+    --listed_[level];
+    states_[base_[level] + index] = state;
+}
+
+void CellTree::bind_root(int level, CellIndex index, int from, std::int32_t pool,
+                         CellIndex partner) {
+    CellIndex upper = shape_.ancestor(level, index, from);
+    unlist(from, upper, CellState::split);
+    for (int l = from; l-- > level;) {
+        const CellIndex begin = shape_.first_child(l + 1, upper);
+        upper = shape_.ancestor(level, index, l);
+        for (CellIndex child = begin; child < begin + shape_.fanout[l]; ++child) {
+            if (child != upper) {
+                list(l, child);
+            }
+        }
+        states_[base_[l] + upper] = CellState::split;
+    }
+    states_[base_[level] + index] = CellState::root;
+    Cell& root = cells_[base_[level] + index];
+    root.pool = pool;
+    root.partner = partner;
+}
+
+void CellTree::unbind_root(int level, CellIndex index) {
+    Cell& root = cells_[base_[level] + index];
+    root.pool = -1;
+    root.partner = kNoCell;
+    for (; level < shape_.top(); ++level) {
+        const CellIndex parent = shape_.parent(level, index);
+        const CellIndex begin = shape_.first_child(level + 1, parent);
+        const CellIndex end = begin + shape_.fanout[level];
+        for (CellIndex child = begin; child < end; ++child) {
+            if (child != index && state(level, child) != CellState::listed) {
+                list(level, index);
+                return;
+            }
+        }
+        for (CellIndex child = begin; child < end; ++child) {
+            if (child != index) {
+                unlist(level, child, CellState::inside);
+            }
+        }
+        states_[base_[level] + index] = CellState::inside;
+        index = parent;
+    }
+    list(level, index);
+}
+
+void CellTree::bind_below(int level, CellIndex index, std::int32_t pool, CellIndex partner) {
+    states_[base_[level] + index] = CellState::bound;
+    Cell& cell = cells_[base_[level] + index];
+    cell.pool = pool;
+    cell.partner = partner;
+}
+
+void CellTree::unbind_below(int level, CellIndex index) {
+    states_[base_[level] + index] = CellState::inside;
+    Cell& cell = cells_[base_[level] + index];
+    cell.pool = -1;
+    cell.partner = kNoCell;
+}
+
+// --- leaves
+
+// Adds to the counts of the leaf and its ancestors below `end_level`; `open` only up to the node.
+void CellTree::shift(CellIndex leaf, int end_level, int load, int bad, int open) {
+    CellIndex index = leaf;
+    for (int level = 0; level < end_level; ++level) {
+        Cell& cell = cells_[base_[level] + index];
+        const bool moves = (load != 0 || bad != 0) && state(level, index) == CellState::listed;
+        if (moves) {
+            unlist(level, index, CellState::inside);
+        }
+        cell.load += static_cast<CellIndex>(load);
+        cell.bad += static_cast<CellIndex>(bad);
+        if (level <= node_level_) {
+            cell.open += static_cast<CellIndex>(open);
+        }
+        if (moves) {
+            list(level, index);
+        }
+        index /= shape_.fanout[level];
+    }
+}
+
+void CellTree::touch(CellIndex node) {
+    if (!nodes_[node].stale) {
+        stale_.push_back(node);
+        nodes_[node].stale = true;
+    }
+}
+
+void CellTree::set_holding(CellIndex leaf, Holding holding) {
+    const Holding before = holdings_[leaf];
+    if (before == holding) {
+        return;
+    }
+    holdings_[leaf] = holding;
+    const auto change = [&](Holding which) { return (holding == which) - (before == which); };
+    const bool good = healthy(leaf);
+    const int load = change(Holding::opportunistic);
+    const int held = change(Holding::virtually);
+    const int idle = good ? change(Holding::nobody) : 0;
+    shift(leaf, load != 0 ? shape_.levels : node_level_ + 1, load, 0, good ? -held : 0);
+    const CellIndex index = shape_.ancestor(0, leaf, node_level_);
+    nodes_[index].held += static_cast<CellIndex>(held);
+    nodes_[index].idle += static_cast<CellIndex>(idle);
+    idle_total_ += static_cast<CellIndex>(idle);
+    touch(index);
+}
+
+void CellTree::set_healthy(CellIndex leaf, bool good) {
+    if (healthy(leaf) == good) {
+        return;
+    }
+    const int sign = good ? 1 : -1;
+    shift(leaf, shape_.levels, 0, -sign, holdings_[leaf] != Holding::virtually ? sign : 0);
+    const CellIndex index = shape_.ancestor(0, leaf, node_level_);
+    if (holdings_[leaf] == Holding::nobody) {
+        nodes_[index].idle += static_cast<CellIndex>(sign);
+        idle_total_ += static_cast<CellIndex>(sign);
+    }
+    touch(index);
+}
+
+// --- opportunistic work
+
+CellIndex CellTree::row_of(CellIndex leaves, CellIndex load, CellIndex held) {
+    const CellIndex rest = leaves - load;
+    return rest * (rest + 1) / 2 + held;
+}
+
+void CellTree::refile_nodes() {
+    for (const CellIndex index : stale_) {
+        Node& node = nodes_[index];
+        const CellIndex idle = node.idle - node.filed_idle;
+        const CellIndex held = node.held - node.filed_held;
+        node.filed_idle = node.idle;
+        node.filed_held = node.held;
+        node.stale = false;
+        CellIndex upper = index;
+        for (int level = node_level_;; ++level) {
+            RankedCells& ranked = ranked_[static_cast<std::size_t>(level - node_level_)];
+            CellIndex& sum = held_[static_cast<std::size_t>(level - node_level_)][upper];
+            sum += held;
+            const CellIndex leaves = shape_.leaves[level];
+            const CellIndex load = cell(level, upper).load;
+            ranked.file(upper, row_of(leaves, load, sum), ranked.available(upper) + idle,
+                        leaves - load - sum);
+            if (level == shape_.top()) {
+                break;
+            }
+            upper = shape_.parent(level, upper);
+        }
+    }
+    stale_.clear();
+}
+
+std::uint64_t CellTree::bytes() const {
+    std::uint64_t total = cells_.size() * (sizeof(Cell) + sizeof(CellState)) + holdings_.size() +
+                          nodes_.size() * sizeof(Node);
+    for (int level = 0; level < shape_.levels; ++level) {
+        total += clean_[level].bytes() + impaired_[level].bytes();
+    }
+    for (const RankedCells& ranked : ranked_) {
+        total += ranked.bytes() + ranked.cells() * sizeof(CellIndex);
+    }
+    return total;
+}
+
+}  // namespace hivecore::cells

@@ -1,0 +1,97 @@
+// What can be seen of the state: units, doomed cells, whether a group's place is still good.
+#include <algorithm>
+
+#include "cells/group_scheduler.hpp"
+
+namespace hivecore::cells {
+
+std::int64_t GroupScheduler::unit_count(std::int32_t instance) const {
+    std::int64_t total = 0;
+    for (const std::int32_t pool : pools().instance(instance).pools) {
+        total += pools().cells(pool, pools().pool(pool).unit_level);
+    }
+    return total;
+}
+
+std::vector<UnitView> GroupScheduler::units(std::int32_t instance) {
+    std::vector<UnitView> views;
+    for (const std::int32_t pool : pools().instance(instance).pools) {
+        const CellTree& tree = pools().tree(pools().pool(pool).chain);
+        const int level = pools().pool(pool).unit_level;
+        const CellIndex leaves = tree.shape().leaves[level];
+        for (CellIndex index = 0; index < pools().cells(pool, level); ++index) {
+            const Pools::Cell& cell = pools().cell(pool, level, index);
+            const bool bound = cell.partner != kNoCell;
+            views.push_back(
+                {pool, index, leaves, bound ? tree.cell(level, cell.partner).open : leaves,
+                 cell.used,
+                 bound ? std::int64_t{tree.shape().ancestor(level, cell.partner, tree.node_level())}
+                       : -1});
+        }
+    }
+    return views;
+}
+
+std::vector<Doomed> GroupScheduler::doomed(std::int32_t chain) const {
+    const CellTree& tree = pools().tree(chain);
+    const Shape& shape = tree.shape();
+    const auto is_good = [&](int level, CellIndex index) {
+        return tree.cell(level, index).bad == 0 && tree.listed_level(level, index) >= 0;
+    };
+    std::vector<Doomed> found;
+    std::int64_t spare = 0;
+    for (int level = shape.levels; level-- > 0;) {
+        std::vector<std::int64_t> owed(static_cast<std::size_t>(pools().tenants()), 0);
+        std::int64_t total = 0;
+        for (std::int32_t id = 0; id < pools().size(); ++id) {
+            const Pools::Pool& pool = pools().pool(id);
+            if (pool.chain == chain && pool.level == level) {
+                owed[static_cast<std::size_t>(pool.vc)] += pool.free_roots.size();
+                total += pool.free_roots.size();
+            }
+        }
+        if (level < shape.top()) {
+            spare *= shape.fanout[level];
+        }
+        for (CellIndex index = 0; index < shape.size[level]; ++index) {
+            spare += is_good(level, index) &&
+                     (level == shape.top() || !is_good(level + 1, shape.parent(level, index)));
+        }
+        spare -= total;
+        // One cell at a time to the tenant with the most that are not charged.
+        std::vector<std::int64_t> left = owed;
+        for (; spare < 0; ++spare) {
+            const auto most = std::max_element(left.rbegin(), left.rend());
+            --*most;
+        }
+        for (std::size_t vc = 0; vc < owed.size(); ++vc) {
+            if (left[vc] < owed[vc]) {
+                found.push_back({level, static_cast<std::int32_t>(vc), owed[vc] - left[vc]});
+            }
+        }
+    }
+    std::sort(found.begin(), found.end(), [](const Doomed& a, const Doomed& b) {
+        return a.level != b.level ? a.level < b.level : a.vc < b.vc;
+    });
+    return found;
+}
+
+bool GroupScheduler::placement_good(Handle handle,
+                                    std::span<const std::vector<std::uint8_t>> allowed) const {
+    for (const Placed& placed : groups_.leaves(handle)) {
+        const std::int32_t chain = groups_.chain_of(placed.leaf);
+        const CellTree& tree = pools().tree(chain);
+        const CellIndex leaf = placed.leaf - groups_.first_leaf(chain);
+        if (!tree.healthy(leaf)) {
+            return false;
+        }
+        if (!allowed.empty() && !allowed[static_cast<std::size_t>(chain)].empty() &&
+            !allowed[static_cast<std::size_t>(chain)]
+                    [tree.shape().ancestor(0, leaf, tree.node_level())]) {
+            return false;
+        }
+    }
+    return true;
+}
+
+}  // namespace hivecore::cells

@@ -1,0 +1,580 @@
+"""The binding of the group scheduler: ids and sizes are checked, names and messages are the wrapper's."""
+
+cdef enum:
+    MAX_PRIORITY = 1000
+    MAX_CELLS = 0x7FFFFFFF
+
+
+cdef int64_t as_ranged(object value, str name, int64_t low, int64_t high) except? -2:
+    cdef int64_t number = as_int64(value, name)
+    if not low <= number <= high:
+        raise ValueError(f"{name}={number}: allowed are {low} to {high}")
+    return number
+
+
+@cython.final
+cdef class GroupScheduler:
+    """GroupScheduler(chains, tenants, pools, pins)\n--\n\nThe kernel behind `hivecore.cells.CellCluster`, which knows names.
+
+    Chains, tenants, levels, cells and pools are numbers from 0; leaves are counted over all chains.
+
+    :param chains: list of (fanouts, roots, node level).
+    :param tenants: number of tenants.
+    :param pools: list of (tenant, chain, level, count), strictly ascending by the first three.
+    :param pins: list of (tenant, chain, level, cell).
+    :raises ValueError: a number is out of range, pins overlap, or what is owned does not fit.
+    """
+
+    cdef Scheduler* kernel
+    cdef bint busy  # a long call runs without the GIL; guarded by the GIL or the critical section
+
+    def __cinit__(self, chains, tenants, pools, pins):
+        cdef vector[ChainSpec] shapes
+        cdef vector[CellIndex] flat
+        cdef vector[PoolSpec] owned
+        cdef PoolSpec one
+        tops = []
+        sizes = []
+        for number, (fanouts, roots, node_level) in enumerate(chains):
+            name = f"chains[{number}]"
+            flat.clear()
+            widths = [1]
+            for fanout in fanouts:
+                flat.push_back(as_ranged(fanout, f"{name} fanouts", 1, MAX_CELLS))
+                widths.append(widths[-1] * flat.back())
+            level = as_ranged(node_level, f"{name} node_level", 0, flat.size())
+            count = as_ranged(roots, f"{name} roots", 1, MAX_CELLS)
+            try:
+                add_chain(shapes, Fanouts(flat.data(), flat.size()), count, level)
+            except ValueError as error:
+                raise ValueError(f"{name}: {error}") from None
+            tops.append(len(widths) - 1)
+            sizes.append([count * widths[-1] // width for width in widths])
+        cdef int32_t many = as_ranged(tenants, "tenants", 0, MAX_CELLS)
+        if many * len(tops) > MAX_CELLS:
+            raise ValueError(f"tenants={many}: too many for {len(tops)} chains")
+        before = None
+        for number, (vc, chain, level, count) in enumerate(pools):
+            name = f"pools[{number}]"
+            one.vc = as_ranged(vc, f"{name} vc", 0, many - 1)
+            one.chain = as_ranged(chain, f"{name} chain", 0, len(tops) - 1)
+            one.level = as_ranged(level, f"{name} level", 0, tops[one.chain])
+            one.count = as_ranged(count, f"{name} count", 1, INT64_MAX)
+            one.pinned_cell = -1
+            key = one.vc, one.chain, one.level
+            if before is not None and before >= key:
+                raise ValueError(f"{name} must follow pools[{number - 1}] in order")
+            before = key
+            owned.push_back(one)
+        for number, (vc, chain, level, cell) in enumerate(pins):
+            name = f"pins[{number}]"
+            one.vc = as_ranged(vc, f"{name} vc", 0, many - 1)
+            one.chain = as_ranged(chain, f"{name} chain", 0, len(tops) - 1)
+            one.level = as_ranged(level, f"{name} level", 0, tops[one.chain])
+            one.count = 1
+            one.pinned_cell = as_ranged(cell, f"{name} cell", 0, sizes[one.chain][one.level] - 1)
+            owned.push_back(one)
+        self.kernel = new Scheduler(
+            ChainSpecs(shapes.data(), shapes.size()),
+            many,
+            PoolSpecs(owned.data(), owned.size()),
+        )
+
+    def __dealloc__(self):
+        del self.kernel
+
+    cdef inline int take_turn(self) except -1:
+        """Wait until no long call of another thread is under way; to be called last."""
+        while self.busy:
+            with nogil:
+                pass
+        return 0
+
+    cdef int32_t as_chain(self, object chain) except -1:
+        return as_ranged(chain, "chain", 0, self.kernel.pools().chains() - 1)
+
+    cdef int32_t as_pool(self, object pool) except -1:
+        return as_ranged(pool, "pool", 0, self.kernel.pools().size() - 1)
+
+    cdef int as_level(self, object level, int highest) except -1:
+        return as_ranged(level, "level", 0, highest)
+
+    cdef int32_t as_handle(self, object handle) except -1:
+        """To be called after `take_turn`: the number is converted before."""
+        cdef int64_t number = as_int64(handle, "handle")
+        self.take_turn()
+        if not self.kernel.groups().is_live(number):
+            raise ValueError(f"handle={number}: not that of a live group")
+        return number
+
+    cdef int32_t as_instance(self, int32_t vc, int32_t chain, int32_t pool) except -1:
+        """What a request of the tenant may use, by id."""
+        if pool < 0:
+            return self.kernel.pools().instance_of(vc, chain)
+        cdef const Pool* pin = &self.kernel.pools().pool(pool)
+        if not pin.pinned() or pin.vc != vc or pin.chain != chain:
+            raise ValueError(f"pool={pool}: must be -1 or a pin of tenant {vc} in chain {chain}")
+        return pin.instance
+
+    @cython.critical_section
+    def schedule(
+        self, vc, chain, pool, priority, sizes, within, group_within, spread, merge, suggested,
+        units, /
+    ):
+        """Plan a group; nothing changes.
+
+        :param pool: the pool number of a pin, or -1: all that the tenant owns in the chain.
+        :param priority: 0 to 1000, or -1 for opportunistic work.
+        :param sizes: leaves of each pod, at least 1.
+        :param within: per pod the level of one cell that it must lie in, or -1; or None.
+        :param group_within: the same for all pods together.
+        :param spread: least used units first.
+        :param merge: let a pod lie in several virtual cells below node level.
+        :param suggested: the nodes of the chain that may be used; None: all.
+        :param units: per pod the number of its unit, see ``units``; None: the scheduler chooses.
+        :raises ValueError: a number is out of range, or lengths differ.
+        """
+        cdef PlanRequest request
+        cdef int64_t number
+        cdef int32_t instance
+        cdef const CellTree* tree
+        cdef Plan plan = Plan.__new__(Plan)
+        request.vc = as_ranged(vc, "vc", 0, self.kernel.pools().tenants() - 1)
+        request.chain = as_ranged(chain, "chain", 0, self.kernel.pools().chains() - 1)
+        request.pin = as_ranged(pool, "pool", -1, self.kernel.pools().size() - 1)
+        request.priority = as_ranged(priority, "priority", -1, MAX_PRIORITY)
+        instance = self.as_instance(request.vc, request.chain, request.pin)
+        if request.priority < 0 and request.pin >= 0:
+            raise ValueError(f"pool={request.pin}: must be -1 for opportunistic work")
+        tree = &self.kernel.pools().tree(request.chain)
+        cdef int top = tree.shape().levels - 1
+        for size in sizes:
+            number = as_int64(size, "sizes")
+            if number < 1:
+                raise ValueError(f"sizes[{request.sizes.size()}]={number}: must be at least 1")
+            request.sizes.push_back(number)
+        if request.sizes.empty():
+            raise ValueError("sizes must name at least one pod")
+        if within is not None:
+            for level in within:
+                request.within.push_back(as_ranged(level, "within", -1, top))
+            if request.within.size() != request.sizes.size():
+                raise ValueError(
+                    f"within has {request.within.size()} levels, sizes has {request.sizes.size()}"
+                )
+        request.group_within = as_ranged(group_within, "group_within", -1, top)
+        request.spread = bool(spread)
+        request.merge = bool(merge)
+        request.has_suggested = suggested is not None
+        if suggested is not None:
+            number = tree.shape().size[tree.node_level()]
+            for node in suggested:
+                request.suggested.push_back(as_ranged(node, "suggested", 0, number - 1))
+        request.has_units = units is not None
+        if units is not None:
+            if request.priority < 0:
+                raise ValueError("units must be None for opportunistic work: it has none")
+            number = self.kernel.unit_count(instance)
+            for unit in units:
+                request.units.push_back(as_ranged(unit, "units", 0, number - 1))
+            if request.units.size() != request.sizes.size():
+                raise ValueError(
+                    f"units has {request.units.size()} numbers, sizes has {request.sizes.size()}"
+                )
+        self.take_turn()
+        if request.sizes.size() <= LONG_GANG:
+            self.kernel.schedule(request, plan.plan)
+            return plan
+        self.busy = True
+        try:
+            with nogil:
+                self.kernel.schedule(request, plan.plan)
+        finally:
+            self.busy = False
+        return plan
+
+    cdef int64_t carry_out(self, Plan plan, bint lazy, bint preempting) except -1:
+        cdef int32_t handle
+        self.take_turn()
+        handle = self.kernel.groups().carry_out(plan.plan, lazy, preempting)
+        if handle < 0:
+            raise StaleDecisionError("plan: the state has moved on, so that it no longer fits")
+        return handle
+
+    @cython.critical_section
+    def commit(self, Plan plan not None, lazy, /):
+        """Let the planned group run: its handle.
+
+        :raises StaleDecisionError: a planned leaf is used, bad or not to be had any more.
+        :raises ValueError: the plan is to wait.
+        """
+        if plan.plan.outcome == PlanOutcome.wait:
+            raise ValueError("plan must not be one to wait")
+        return self.carry_out(plan, bool(lazy), False)
+
+    @cython.critical_section
+    def reserve(self, Plan plan not None, lazy, /):
+        """Take the planned leaves from under their users: the handle of a preempting group.
+
+        :raises StaleDecisionError: as ``commit``, but users may be there.
+        :raises ValueError: the plan is not to preempt.
+        """
+        if plan.plan.outcome != PlanOutcome.preempt:
+            raise ValueError("plan must be one to preempt")
+        return self.carry_out(plan, bool(lazy), True)
+
+    cdef int32_t as_preempting(self, object handle) except -1:
+        cdef int32_t live = self.as_handle(handle)
+        if not self.kernel.groups().group(live).preempting:
+            raise ValueError(f"handle={live}: not that of a preempting group")
+        return live
+
+    @cython.critical_section
+    def confirm(self, handle, /):
+        """A preempting group whose victims have left runs now."""
+        cdef int32_t live = self.as_preempting(handle)
+        if not self.kernel.groups().confirm(live):
+            raise ValueError(f"handle={live}: must be that of a group without victims")
+
+    @cython.critical_section
+    def cancel(self, handle, /):
+        """A preempting group gives up; what it reserved goes back to the users."""
+        self.kernel.groups().cancel(self.as_preempting(handle))
+
+    @cython.critical_section
+    def release(self, handle, /):
+        """A group has ended."""
+        self.kernel.groups().release(self.as_handle(handle))
+
+    cdef int fill(
+        self, pods, beside, str name, bint virtual, vector[Placed]& leaves, Newcomer& who
+    ) except -1:
+        """The leaves of a group with what is given beside each: a pool, or a virtual leaf."""
+        cdef Placed placed
+        cdef int64_t number
+        cdef int64_t last = <int64_t> self.kernel.groups().leaf_count() - 1
+        cdef int32_t pools = self.kernel.pools().size()
+        who.pods = 0
+        others = None if beside is None else list(beside)
+        for pod in pods:
+            pod = list(pod)
+            other = None
+            if others is not None:
+                if who.pods >= len(others):
+                    raise ValueError(f"{name} must have an entry for each leaf of each pod")
+                other = list(others[who.pods])
+                if len(other) != len(pod):
+                    raise ValueError(f"{name} must have an entry for each leaf of each pod")
+            for position, leaf in enumerate(pod):
+                placed.leaf = as_ranged(leaf, "pods", 0, last)
+                placed.pod = who.pods
+                placed.held.pool = -1
+                placed.held.leaf = 0
+                if virtual and other is not None:
+                    pool, index = other[position]
+                    placed.held.pool = as_ranged(pool, name, 0, pools - 1)
+                    number = self.kernel.pools().cells(placed.held.pool, 0)
+                    placed.held.leaf = as_ranged(index, name, 0, number - 1)
+                elif other is not None:
+                    placed.held.pool = as_ranged(other[position], name, -1, pools - 1)
+                if placed.held.pool >= 0:
+                    if self.kernel.pools().pool(placed.held.pool).vc != who.vc:
+                        raise ValueError(
+                            f"{name}: pool {placed.held.pool} is not tenant {who.vc}'s"
+                        )
+                    if (
+                        self.kernel.pools().pool(placed.held.pool).chain
+                        != self.kernel.groups().chain_of(placed.leaf)
+                    ):
+                        raise ValueError(
+                            f"{name}: pool {placed.held.pool} is not in the chain of leaf "
+                            f"{placed.leaf}"
+                        )
+                leaves.push_back(placed)
+            who.pods += 1
+        if others is not None and who.pods != len(others):
+            raise ValueError(f"{name} must have an entry for each leaf of each pod")
+        seen = set()
+        for placed in leaves:
+            if placed.leaf in seen:
+                raise ValueError(f"pods must not name leaf {placed.leaf} twice")
+            seen.add(placed.leaf)
+        return 0
+
+    @cython.critical_section
+    def recover(self, vc, priority, lazy, pods, pools, /):
+        """Put back a group that runs: (handle, whether it is downgraded, who was for its sake).
+
+        :param pods: list of lists of leaves.
+        :param pools: likewise, the pool of each leaf, or -1: unknown.
+        :raises ValueError: a leaf is used or reserved, or named twice; nothing has changed.
+        """
+        cdef Newcomer who
+        cdef vector[Placed] leaves
+        cdef vector[int32_t] displaced
+        cdef int32_t handle
+        cdef Placed placed
+        who.vc = as_ranged(vc, "vc", 0, self.kernel.pools().tenants() - 1)
+        who.priority = as_ranged(priority, "priority", -1, MAX_PRIORITY)
+        who.lazy = bool(lazy)
+        who.preempting = False
+        who.by_right = False
+        self.fill(pods, pools, "pools", False, leaves, who)
+        self.take_turn()
+        for placed in leaves:
+            if self.kernel.groups().holder(placed.leaf) >= 0:
+                raise ValueError(f"pods: leaf {placed.leaf} is used or reserved")
+        handle = self.kernel.groups().recover(who, leaves, displaced)
+        return (
+            handle,
+            who.priority >= 0 and not self.kernel.groups().group(handle).by_right,
+            plain_list(displaced),
+        )
+
+    @cython.critical_section
+    def restore(self, vc, priority, lazy, preempting, pods, virtual, /):
+        """Put back a group as ``group`` told it, after all with lower sequence numbers: its handle.
+
+        :raises ValueError: it does not fit; nothing has changed.
+        """
+        cdef Newcomer who
+        cdef vector[Placed] leaves
+        cdef int32_t handle
+        cdef Placed placed
+        who.vc = as_ranged(vc, "vc", 0, self.kernel.pools().tenants() - 1)
+        who.priority = as_ranged(priority, "priority", -1, MAX_PRIORITY)
+        who.lazy = bool(lazy)
+        who.preempting = bool(preempting)
+        who.by_right = virtual is not None
+        if not who.by_right and who.preempting:
+            raise ValueError("virtual must not be None for a preempting group")
+        if who.by_right and who.priority < 0:
+            raise ValueError("virtual must be None for an opportunistic group")
+        self.fill(pods, virtual, "virtual", True, leaves, who)
+        self.take_turn()
+        for placed in leaves:
+            if (
+                self.kernel.groups().reserver(placed.leaf) >= 0
+                or (self.kernel.groups().user(placed.leaf) >= 0 and not who.preempting)
+            ):
+                raise ValueError(f"pods: leaf {placed.leaf} is used or reserved")
+        handle = self.kernel.groups().restore(who, PlacedLeaves(leaves.data(), leaves.size()))
+        if handle < 0:
+            raise ValueError("virtual: a leaf cannot be held by its virtual leaf")
+        return handle
+
+    @cython.critical_section
+    def set_health(self, first, end, healthy, /):
+        """Mark the leaves from ``first`` up to ``end``; whoever holds them keeps them."""
+        cdef int64_t leaves = self.kernel.groups().leaf_count()
+        cdef int64_t low = as_ranged(first, "first", 0, leaves)
+        cdef int64_t high = as_ranged(end, "end", low, leaves)
+        cdef bint good = bool(healthy)
+        self.take_turn()
+        self.kernel.groups().set_health(low, high, good)
+
+    # --- looking
+
+    @cython.critical_section
+    def victims(self, handle, /):
+        """The other groups that still use the group's leaves, by sequence."""
+        return plain_list(self.kernel.groups().victims(self.as_handle(handle)))
+
+    @cython.critical_section
+    def placement_good(self, handle, suggested, /):
+        """Whether all leaves are healthy and on suggested nodes: per chain a list, or None: all."""
+        cdef vector[vector[uint8_t]] allowed
+        cdef const CellTree* tree
+        cdef int32_t chain
+        cdef int64_t nodes
+        if suggested is not None:
+            suggested = list(suggested)
+            if <int32_t> len(suggested) != self.kernel.pools().chains():
+                raise ValueError(
+                    f"suggested has {len(suggested)} entries, the chains are "
+                    f"{self.kernel.pools().chains()}"
+                )
+            allowed.resize(len(suggested))
+            for chain in range(self.kernel.pools().chains()):
+                if suggested[chain] is not None:
+                    tree = &self.kernel.pools().tree(chain)
+                    nodes = tree.shape().size[tree.node_level()]
+                    allowed[chain].resize(nodes)
+                    for node in suggested[chain]:
+                        allowed[chain][as_ranged(node, "suggested", 0, nodes - 1)] = 1
+        cdef int32_t live = self.as_handle(handle)
+        return self.kernel.placement_good(
+            live, AllowedNodes(allowed.data(), allowed.size())
+        )
+
+    @cython.critical_section
+    def group(self, handle, /):
+        """(tenant, priority, lazy, preempting, pods, virtual or None, being preempted)."""
+        cdef int32_t live = self.as_handle(handle)
+        cdef const KernelGroup* found = &self.kernel.groups().group(live)
+        cdef PlacedLeaves leaves = self.kernel.groups().leaves(live)
+        return (
+            found.vc,
+            found.priority,
+            found.lazy,
+            found.preempting,
+            pods_of(leaves.data(), leaves.size(), found.pods),
+            virtual_of(leaves.data(), leaves.size(), found.pods) if found.by_right else None,
+            self.kernel.groups().is_being_preempted(live),
+        )
+
+    @cython.critical_section
+    def handles(self):
+        """All live groups, by sequence."""
+        self.take_turn()
+        return plain_list(self.kernel.groups().by_sequence())
+
+    @cython.critical_section
+    def units(self, vc, chain, pool, /):
+        """(pool, index in it, leaves, available, used, node or -1) per unit that a request may use.
+
+        Policies number the units by their places in this list.
+        """
+        cdef int32_t tenant = as_ranged(vc, "vc", 0, self.kernel.pools().tenants() - 1)
+        cdef int32_t where = self.as_chain(chain)
+        cdef int32_t pin = as_ranged(pool, "pool", -1, self.kernel.pools().size() - 1)
+        cdef int32_t instance = self.as_instance(tenant, where, pin)
+        cdef vector[UnitView] views
+        self.take_turn()
+        views = self.kernel.units(instance)
+        return [
+            (view.pool, view.index, view.leaves, view.available, view.used, view.node)
+            for view in views
+        ]
+
+    @cython.critical_section
+    def surplus(self, chain, /):
+        """S of every level, leaf first."""
+        cdef int32_t where = self.as_chain(chain)
+        self.take_turn()
+        cdef Surplus spare = self.kernel.pools().tree(where).surplus()
+        return [spare[level] for level in range(self.kernel.pools().tree(where).shape().levels)]
+
+    @cython.critical_section
+    def free_cells(self, chain, level, /):
+        """The canonical free list of a level: int64 array, ascending."""
+        cdef int32_t where = self.as_chain(chain)
+        cdef const CellTree* tree = &self.kernel.pools().tree(where)
+        cdef int row = self.as_level(level, tree.shape().levels - 1)
+        cdef vector[int64_t] cells
+        cdef CellIndex index
+        self.take_turn()
+        for index in range(tree.shape().size[row]):
+            if tree.is_listed(row, index):
+                cells.push_back(index)
+        return as_array(cells)
+
+    @cython.critical_section
+    def unbound_roots(self, pool, /):
+        """How many whole cells of a pool nothing is in."""
+        cdef int32_t number = self.as_pool(pool)
+        self.take_turn()
+        return self.kernel.pools().pool(number).free_roots.size()
+
+    @cython.critical_section
+    def bindings(self, pool, level, /):
+        """Per virtual cell of a level the physical one, -1 where it is not bound: int64 array."""
+        cdef int32_t number = self.as_pool(pool)
+        cdef int row = self.as_level(level, self.kernel.pools().pool(number).level)
+        cdef CellIndex many = self.kernel.pools().cells(number, row)
+        cdef cnp.ndarray result = new_int64_array(many)
+        cdef int64_t* cells = <int64_t*> cnp.PyArray_DATA(result)
+        cdef CellIndex index
+        cdef CellIndex partner
+        self.take_turn()
+        for index in range(many):
+            partner = self.kernel.pools().cell(number, row, index).partner
+            cells[index] = -1 if partner == 0xFFFFFFFF else <int64_t> partner
+        return result
+
+    cdef cnp.ndarray owners(self, object chain, bint reservers):
+        cdef int32_t where = self.as_chain(chain)
+        cdef CellIndex many = self.kernel.pools().tree(where).shape().size[0]
+        cdef uint32_t first = self.kernel.groups().first_leaf(where)
+        cdef cnp.ndarray result = new_int64_array(many)
+        cdef int64_t* handles = <int64_t*> cnp.PyArray_DATA(result)
+        cdef CellIndex leaf
+        self.take_turn()
+        for leaf in range(many):
+            if reservers:
+                handles[leaf] = self.kernel.groups().reserver(first + leaf)
+            else:
+                handles[leaf] = self.kernel.groups().user(first + leaf)
+        return result
+
+    @cython.critical_section
+    def leaf_users(self, chain, /):
+        """Per leaf of the chain the group that runs there, or -1: int64 array."""
+        return self.owners(chain, False)
+
+    @cython.critical_section
+    def leaf_reservers(self, chain, /):
+        """Per leaf of the chain the group that preempts there, or -1: int64 array."""
+        return self.owners(chain, True)
+
+    @cython.critical_section
+    def bad_leaves(self, chain, /):
+        """The bad leaves of the chain, counted over all chains: int64 array, ascending."""
+        cdef int32_t where = self.as_chain(chain)
+        cdef const CellTree* tree = &self.kernel.pools().tree(where)
+        cdef uint32_t first = self.kernel.groups().first_leaf(where)
+        cdef vector[int64_t] bad
+        cdef CellIndex leaf
+        self.take_turn()
+        for leaf in range(tree.shape().size[0]):
+            if not tree.healthy(leaf):
+                bad.push_back(<int64_t> first + leaf)
+        return as_array(bad)
+
+    @cython.critical_section
+    def doomed(self, chain, /):
+        """(level, tenant, count) of unbound whole cells that no healthy hardware is left for.
+
+        All tenants are counted together; a cell that lacks is charged to the tenant with the most
+        unbound ones, at a tie to the highest number. Ascending.
+        """
+        cdef int32_t where = self.as_chain(chain)
+        cdef vector[Doomed] found
+        self.take_turn()
+        found = self.kernel.doomed(where)
+        return [(one.level, one.vc, one.count) for one in found]
+
+    # --- the whole
+
+    @cython.critical_section
+    def copy(self):
+        """An independent scheduler in the same state."""
+        cdef GroupScheduler other = GroupScheduler.__new__(GroupScheduler, [], 0, [], [])
+        cdef Scheduler* made = NULL
+        self.take_turn()
+        self.busy = True
+        try:
+            with nogil:
+                made = new Scheduler(self.kernel[0])
+        finally:
+            self.busy = False
+        del other.kernel
+        other.kernel = made
+        return other
+
+    @cython.critical_section
+    def check(self):
+        """Audit every invariant; raises `InvariantError`. O(cells * levels)."""
+        cdef string fault
+        self.take_turn()
+        self.busy = True
+        try:
+            with nogil:
+                fault = self.kernel.audit()
+        finally:
+            self.busy = False
+        if not fault.empty():
+            raise InvariantError(fault.decode())
+
+    def __sizeof__(self):
+        return object.__sizeof__(self) + self.kernel.bytes()

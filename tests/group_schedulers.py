@@ -1,0 +1,218 @@
+"""Group schedulers of all implementations side by side: asked the same, they answer the same."""
+
+import numpy as np
+
+import hivecore._cells as kernel
+from hivecore.errors import StaleDecisionError
+from hivecore.reference.cells import GroupScheduler as Twin
+
+IMPLEMENTATIONS = [Twin, kernel.GroupScheduler]
+
+BIND, PREEMPT, WAIT = range(3)
+FITS, CAPACITY, FRAGMENTED, MAPPING, SEARCH_LIMIT, POLICY = range(6)
+
+
+def plain(plan):
+    """What two plans are compared by."""
+    return (
+        plan.outcome,
+        plan.reason,
+        [list(pod) for pod in plan.pods],
+        None if plan.virtual is None else [[tuple(leaf) for leaf in pod] for pod in plan.virtual],
+        list(plan.victims),
+        list(plan.cancels),
+        list(plan.downgrades),
+    )
+
+
+class SideBySide:
+    """One cluster in all implementations; what they answer is compared, and judged by itself."""
+
+    def __init__(self, chains, tenants, pools, pins):
+        self.cluster = (chains, tenants, pools, pins)
+        self.chains, self.tenants, self.pools, self.pins = self.cluster
+        self.all = [made(*self.cluster) for made in IMPLEMENTATIONS]
+        self.owned = [*pools, *((vc, chain, level, 1) for vc, chain, level, _ in pins)]
+        self.widths, self.first = [], [0]
+        for fanouts, roots, _ in chains:
+            self.widths.append([int(np.prod(fanouts[:n])) for n in range(len(fanouts) + 1)])
+            self.first.append(self.first[-1] + roots * self.widths[-1][-1])
+        self.initial = self.seen(self.twin)
+
+    @property
+    def twin(self):
+        return self.all[0]
+
+    @property
+    def leaves(self):
+        return self.first[-1]
+
+    def node_width(self, chain):
+        return self.widths[chain][self.chains[chain][2]]
+
+    def nodes(self, chain):
+        return (self.first[chain + 1] - self.first[chain]) // self.node_width(chain)
+
+    def every(self, call, show=lambda answer: answer):
+        """The answers of all implementations, which must be equal, be they values or errors."""
+        answers = []
+        for scheduler in self.all:
+            try:
+                answers.append(call(scheduler))
+            except (ValueError, StaleDecisionError) as error:
+                answers.append(type(error))
+        shown = [answer if isinstance(answer, type) else show(answer) for answer in answers]
+        assert all(other == shown[0] for other in shown), shown
+        return answers
+
+    def seen(self, scheduler):
+        """All that can be seen of a scheduler."""
+        per_chain = [
+            (
+                list(scheduler.surplus(chain)),
+                [scheduler.free_cells(chain, level).tolist() for level in range(len(fanouts) + 1)],
+                scheduler.leaf_users(chain).tolist(),
+                scheduler.leaf_reservers(chain).tolist(),
+                scheduler.bad_leaves(chain).tolist(),
+                [tuple(cells) for cells in scheduler.doomed(chain)],
+                [[tuple(u) for u in scheduler.units(vc, chain, -1)] for vc in range(self.tenants)],
+            )
+            for chain, (fanouts, _, _) in enumerate(self.chains)
+        ]
+        per_pool = [
+            (
+                scheduler.unbound_roots(pool),
+                [scheduler.bindings(pool, n).tolist() for n in range(level + 1)],
+            )
+            for pool, (_, _, level, _) in enumerate(self.owned)
+        ]
+        groups = [
+            (handle, scheduler.group(handle), list(scheduler.victims(handle)))
+            for handle in scheduler.handles()
+        ]
+        return per_chain, per_pool, groups
+
+    def check(self):
+        """All are sound and look alike, and every tenant can be served."""
+        for scheduler in self.all:
+            scheduler.check()
+        views = [self.seen(scheduler) for scheduler in self.all]
+        assert all(view == views[0] for view in views)
+        for surplus, *_ in views[0][0]:
+            assert min(surplus) >= 0
+
+    def schedule(self, request):
+        """The plans, one per implementation; nothing else has changed."""
+        before = [self.seen(scheduler) for scheduler in self.all]
+        plans = self.every(lambda scheduler: scheduler.schedule(*request), plain)
+        assert [self.seen(scheduler) for scheduler in self.all] == before
+        self._judge(request, plans[0])
+        return plans
+
+    def _judge(self, request, plan):
+        vc, chain, pool, priority, sizes, within, group_within, _, _, suggested, _ = request
+        widths, node = self.widths[chain], self.chains[chain][2]
+        assert (plan.outcome == WAIT) == (plan.reason != FITS)
+        unconstrained = suggested is None and within is None
+        if unconstrained and not 0 <= group_within < node and not len(self.twin.bad_leaves(chain)):
+            assert plan.reason != MAPPING  # what is owned can always be bound
+        if plan.outcome == WAIT:
+            assert (plan.pods, plan.virtual) == ([], None)
+            return
+        assert [len(pod) for pod in plan.pods] == list(sizes)
+        leaves = [leaf for pod in plan.pods for leaf in pod]
+        assert len(set(leaves)) == len(leaves)
+        assert all(self.first[chain] <= leaf < self.first[chain + 1] for leaf in leaves)
+        assert set(leaves).isdisjoint(self.twin.bad_leaves(chain).tolist())
+        local = [[leaf - self.first[chain] for leaf in pod] for pod in plan.pods]
+        nodes = {leaf // widths[node] for pod in local for leaf in pod}
+        assert suggested is None or nodes <= set(suggested)
+        for pod, level in zip(local, within or [-1] * len(sizes), strict=True):
+            limit = node if level < 0 else min(level, node)
+            assert len({leaf // widths[limit] for leaf in pod}) == 1
+            assert pod == sorted(pod)
+        if group_within >= 0:
+            assert len({leaf // widths[group_within] for pod in local for leaf in pod}) == 1
+        users = self.twin.leaf_users(chain)
+        victims = {int(users[leaf]) for pod in local for leaf in pod} - {-1}
+        assert victims == set(plan.victims)
+        assert (plan.outcome == PREEMPT) == bool(victims)
+        if priority < 0:
+            assert not victims
+            assert plan.virtual is None
+            return
+        for handle in [*plan.victims, *plan.cancels, *plan.downgrades]:
+            owner, rank, *_, virtual, _ = self.twin.group(handle)
+            assert virtual is None or (owner == vc and rank < priority)
+        own = {i for i, owned in enumerate(self.pools) if owned[:2] == (vc, chain)}
+        allowed = own if pool < 0 else {pool}
+        assert {held[0] for pod in plan.virtual for held in pod} <= allowed
+
+    def carry_out(self, plans, preempting, lazy):
+        """The new handle, or the type of the error."""
+        before = self.seen(self.twin)
+        own = iter(plans)
+        verb = "reserve" if preempting else "commit"
+        done = self.every(lambda scheduler: getattr(scheduler, verb)(next(own), lazy))
+        if isinstance(done[0], type):
+            assert self.seen(self.twin) == before
+        return done[0]
+
+    def schedule_and_carry_out(self, request, lazy):
+        """The new handle, or None when the group has to wait."""
+        plans = self.schedule(request)
+        if plans[0].outcome == WAIT:
+            return None
+        handle = self.carry_out(plans, plans[0].outcome == PREEMPT, lazy)
+        assert handle in self.twin.handles()
+        return handle
+
+    def recover(self, vc, priority, lazy, pods, pools):
+        return self.every(
+            lambda scheduler: scheduler.recover(vc, priority, lazy, pods, pools),
+            lambda answer: (*answer[:2], list(answer[2])),
+        )[0]
+
+    def restore(self):
+        """Fresh schedulers, given all groups in order of their sequence."""
+        fresh = SideBySide(*self.cluster)
+        for chain in range(len(self.chains)):
+            for leaf in self.twin.bad_leaves(chain).tolist():
+                fresh.every(
+                    lambda scheduler, leaf=leaf: scheduler.set_health(leaf, leaf + 1, False)
+                )
+        for handle in self.twin.handles():
+            group = self.twin.group(handle)[:6]
+            fresh.every(lambda scheduler, group=group: scheduler.restore(*group))
+            fresh.check()
+        ours, theirs = self.seen(self.twin), fresh.seen(fresh.twin)
+        assert [group[1] for group in ours[2]] == [group[1] for group in theirs[2]]
+        assert ours[1] == theirs[1]
+        for mine, other in zip(ours[0], theirs[0], strict=True):
+            assert mine[:2] == other[:2]
+            assert mine[4:] == other[4:]
+        return fresh
+
+    def recover_all(self):
+        """Whoever holds by right does so after a restart as well, in whatever order they come."""
+        fresh = Twin(*self.cluster)
+        groups = [self.twin.group(handle) for handle in self.twin.handles()]
+        for vc, priority, lazy, preempting, pods, virtual, _ in groups[::-1]:
+            if preempting:
+                continue
+            pools = [[-1] * len(pod) for pod in pods]
+            if virtual is not None:
+                pools = [[pool for pool, _ in pod] for pod in virtual]
+            _, downgraded, displaced = fresh.recover(vc, priority, lazy, pods, pools)
+            assert downgraded == (priority >= 0 and virtual is None and any(pods))
+            assert displaced == []
+        fresh.check()
+
+    def end(self):
+        """Without groups and bad leaves, everything is as at first."""
+        for scheduler in self.all:
+            for handle in scheduler.handles()[::-1]:
+                scheduler.release(handle)
+                scheduler.check()
+            scheduler.set_health(0, self.leaves, True)
+            assert self.seen(scheduler) == self.initial

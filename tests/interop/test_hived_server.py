@@ -1,0 +1,250 @@
+import json
+import re
+import signal
+import socket
+import subprocess
+import sys
+import threading
+
+import httpx
+import pytest
+
+from hivecore import cli
+from hivecore.interop.hived import Extender, HivedScheduler
+from hivecore.interop.hived.server import application
+
+HIVED = "hivedscheduler.microsoft.com"
+CONFIG = """
+physicalCluster:
+  cellTypes:
+    NODE: {childCellType: GPU, childCellNumber: 4, isNodeLevel: true}
+    RACK: {childCellType: NODE, childCellNumber: 2}
+  physicalCells:
+  - cellType: RACK
+    cellChildren: [{cellAddress: n1}, {cellAddress: n2}]
+virtualClusters:
+  A:
+    virtualCells: [{cellType: RACK.NODE, cellNumber: 1}]
+  B: {}
+"""
+LIMIT = 20_000
+
+
+def ask(name, **spec):
+    text = json.dumps({"virtualCluster": "A", "leafCellNumber": 4} | spec)
+    annotations = {f"{HIVED}/pod-scheduling-spec": text}
+    meta = {"name": name, "namespace": "x", "uid": f"u-{name}", "annotations": annotations}
+    return {"Pod": {"metadata": meta}, "NodeNames": ["n1", "n2"]}
+
+
+def post(client, path, body, status=200):
+    answer = client.post(path, json=body)
+    assert answer.status_code == status, answer.text
+    assert answer.headers["content-type"] == "application/json"
+    return answer.json()
+
+
+def get(client, path):
+    answer = client.get(path)
+    assert answer.status_code == 200, answer.text
+    return answer.json()
+
+
+@pytest.fixture(scope="module")
+def config_file(tmp_path_factory):
+    path = tmp_path_factory.mktemp("hived") / "hived.yaml"
+    path.write_text(CONFIG)
+    return path
+
+
+@pytest.fixture
+def client(config_file):
+    """A client of a server that runs in another thread."""
+    import uvicorn
+
+    app = application(Extender(HivedScheduler(config_file)), LIMIT)
+    server = uvicorn.Server(uvicorn.Config(app, log_level="warning", lifespan="off"))
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        thread = threading.Thread(target=server.run, args=([listener],))
+        thread.start()
+        try:
+            port = listener.getsockname()[1]
+            with httpx.Client(base_url=f"http://127.0.0.1:{port}", timeout=20) as found:
+                yield found
+        finally:
+            server.should_exit = True
+            thread.join()
+
+
+def test_a_pod_is_filtered_bound_inspected_and_deleted(client):
+    assert post(client, "/v1/extender/filter", ask("p"))["NodeNames"] == ["n1"]
+    bind = {"PodName": "p", "PodNamespace": "x", "PodUID": "u-p", "Node": "n1"}
+    answer = post(client, "/v1/extender/bind", bind)
+    assert (
+        answer["Binding"]["metadata"]["annotations"][f"{HIVED}/pod-leaf-cell-isolation"]
+        == "0,1,2,3"
+    )
+    group = get(client, "/v1/inspect/affinitygroups/x/p")
+    assert group == get(client, "/v1/inspect/affinitygroups/x%2Fp")
+    assert group["status"]["physicalPlacement"] == {"n1": [0, 1, 2, 3]}
+    status = get(client, "/v1/inspect/clusterstatus")
+    assert get(client, "/v1/inspect/clusterstatus/physicalcluster") == status["physicalCluster"]
+    virtual = get(client, "/v1/inspect/clusterstatus/virtualclusters/")
+    assert virtual == status["virtualClusters"]
+    assert get(client, "/v1/inspect/clusterstatus/virtualclusters/A") == virtual["A"]
+    deleted = {"type": "DELETED", "object": {"kind": "Pod", **ask("p")["Pod"]}}
+    assert post(client, "/v1/watch", deleted) == {}
+    assert get(client, "/v1/inspect/affinitygroups/") == {"items": []}
+    assert get(client, "/v1/inspect/clusterstatus") != status
+
+
+def test_a_pod_preempts_another_one(client):
+    post(client, "/v1/extender/filter", ask("low", priority=-1))
+    post(client, "/v1/extender/filter", ask("low2", priority=-1))
+    high = ask("high", priority=1)
+    assert "n1" in post(client, "/v1/extender/filter", high)["FailedNodes"]
+    body = {"Pod": high["Pod"], "NodeNameToMetaVictims": {"n1": {"Pods": []}}}
+    answer = post(client, "/v1/extender/preempt", body)
+    victims = {"n1": {"Pods": [{"UID": "u-low"}], "NumPDBViolations": 0}}
+    assert answer == {"NodeNameToMetaVictims": victims}
+    deleted = {"type": "DELETED", "object": {"kind": "Pod", **ask("low")["Pod"]}}
+    post(client, "/v1/watch", deleted)
+    assert post(client, "/v1/extender/preempt", body) == {"NodeNameToMetaVictims": {}}
+    assert post(client, "/v1/extender/filter", high)["NodeNames"] == ["n1"]
+
+
+def test_wrong_methods_paths_and_bodies_are_refused(client):
+    for method, path, allowed in (
+        ("GET", "/v1/extender/filter", "POST"),
+        ("DELETE", "/v1/watch", "POST"),
+        ("POST", "/v1/inspect/clusterstatus", "GET, HEAD"),
+        ("PUT", "/healthz", "GET, HEAD"),
+        ("OPTIONS", "/", "GET, HEAD"),
+    ):
+        answer = client.request(method, path)
+        assert (answer.status_code, answer.headers["allow"]) == (405, allowed)
+        assert method in answer.json()["Error"]
+    for path in ("/v1", "/v2/extender/filter", "/v1/inspect/affinitygroups/none", "/%ff%00"):
+        for method in ("GET", "DELETE") if "none" not in path else ("GET",):
+            answer = client.request(method, path)
+            assert (answer.status_code, list(answer.json())) == (404, ["Error"])
+    for content in (b"", b"{", b"\x00\xff", b"[]", b"NaN", b"[" * 15_000):
+        answer = client.post("/v1/extender/filter", content=content)
+        assert (answer.status_code, list(answer.json())) == (400, ["Error"])
+    assert client.head("/v1/inspect/clusterstatus").status_code == 200
+    assert get(client, "/healthz") == {"status": "ok"}
+
+
+def test_a_request_that_is_too_large_is_refused_however_it_is_sent(client):
+    exact = b'{"Pod": 1}'.ljust(LIMIT)
+    assert client.post("/v1/extender/filter", content=exact).status_code == 400
+    answer = client.post("/v1/extender/filter", content=exact + b" ")
+    assert (answer.status_code, answer.json()) == (
+        413,
+        {"Error": f"the request has more than {LIMIT} bytes"},
+    )
+
+    def chunks():
+        for _ in range(LIMIT // 1000 + 1):
+            yield b" " * 1000
+
+    assert client.post("/v1/extender/filter", content=chunks()).status_code == 413
+    assert get(client, "/healthz") == {"status": "ok"}
+
+
+def test_requests_at_once_take_turns(client):
+    answers = []
+
+    def run(i):
+        vc = "A" if i % 2 else "B"
+        spec = {"leafCellNumber": 1, "virtualCluster": vc, "priority": -(1 - i % 2)}
+        body = ask(f"p{i}", **spec)
+        answers.append(httpx.post(client.base_url.join("/v1/extender/filter"), json=body))
+
+    threads = [threading.Thread(target=run, args=(i,)) for i in range(16)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert {answer.status_code for answer in answers} == {200}
+    groups = get(client, "/v1/inspect/affinitygroups/")["items"]
+    taken = [
+        (node, leaf)
+        for group in groups
+        for node, leaves in group["status"]["physicalPlacement"].items()
+        for leaf in leaves
+    ]
+    assert len(taken) == len(set(taken)) == sum(bool(a.json()["NodeNames"]) for a in answers)
+
+
+def test_the_command_serves_until_it_is_told_to_end(config_file):
+    command = [sys.executable, "-c", "import hivecore.cli as c; raise SystemExit(c.main())"]
+    command += ["serve", str(config_file), "--port", "0", "--max-body", "1000"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+        try:
+            line = process.stdout.readline()
+            url = re.fullmatch(r"hivecore listens on (http://127\.0\.0\.1:\d+)\n", line)[1]
+            with httpx.Client(base_url=url, timeout=20) as client:
+                assert get(client, "/healthz") == {"status": "ok"}
+                assert post(client, "/v1/extender/filter", ask("p"))["NodeNames"] == ["n1"]
+                assert client.post("/v1/extender/filter", content=b" " * 1001).status_code == 413
+        finally:
+            process.send_signal(signal.SIGTERM)
+            assert process.wait(timeout=20) in (0, -signal.SIGTERM)
+
+
+def test_an_address_in_use_and_a_bad_configuration_end_the_command(config_file, tmp_path, capsys):
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        port = str(listener.getsockname()[1])
+        with pytest.raises(SystemExit) as caught:
+            cli.main(["serve", str(config_file), "--port", port])
+    assert caught.value.code == 2
+    bad = tmp_path / "bad.yaml"
+    bad.write_text("physicalCluster: 3")
+    assert cli.main(["serve", str(bad)]) == 1
+    assert f"{bad}: physicalCluster: must be a mapping, not '3'" in capsys.readouterr().err
+    for option in (["--port", "65536"], ["--port", "x"], ["--max-body", "0"]):
+        with pytest.raises(SystemExit) as caught:
+            cli.main(["serve", str(config_file), *option])
+        assert caught.value.code == 2
+        assert "must be an integer from" in capsys.readouterr().err
+
+
+def test_validate_prints_what_there_is(config_file, capsys):
+    assert cli.main(["validate", str(config_file)]) == 0
+    assert capsys.readouterr().out.splitlines() == [
+        "chain  cells  nodes  devices  levels",
+        "RACK       1      2        8  RACK > NODE > GPU",
+        "",
+        "virtual cluster  chain  level  cells  pinned",
+        "A                RACK   NODE       1",
+        "B                                  0",
+    ]
+
+
+def test_validate_prints_all_mistakes_and_answers_1(tmp_path, capsys):
+    path = tmp_path / "hived.yaml"
+    path.write_text(
+        CONFIG.replace("NODE, cellNumber: 1", "NODE, cellNumber: 0").replace("n2", "n1")
+    )
+    assert cli.main(["validate", str(path)]) == 1
+    out, err = capsys.readouterr()
+    assert out == ""
+    children = "physicalCluster.physicalCells[0].cellChildren"
+    number = "virtualClusters.A.virtualCells[0].cellNumber"
+    assert err.splitlines() == [
+        f"{path}: {children}[1]: device 0 of node 'n1' is in {children}[0] already",
+        f"{path}: {number}: must be an integer from 1 to 2**31, not '0'",
+        f"{path}: 2 mistakes",
+    ]
+    with pytest.raises(SystemExit) as caught:
+        cli.main(["validate", str(tmp_path / "missing.yaml")])
+    assert caught.value.code == 2
+
+
+def test_missing_libraries_are_named(config_file, monkeypatch, capsys):
+    monkeypatch.setattr(cli, "find_spec", lambda name: None if name != "yaml" else object())
+    assert cli.main(["validate", str(config_file)]) == 0
+    assert cli.main(["serve", str(config_file)]) == 1
+    needs = "hivecore serve needs starlette, uvicorn: pip install 'hivecore[serve]'\n"
+    assert capsys.readouterr().err == needs

@@ -1,0 +1,285 @@
+"""A cluster under all that can happen to it: groups, failures, restarts, reconfigurations."""
+
+from hypothesis import settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
+
+from hivecore.cells import AffinityGroup, CellCluster, Chain, ClusterSpec, Member
+from hivecore.errors import InfeasibleAssignmentError
+
+LEVELS = ("gpu", "pair", "node", "rack")
+
+
+@st.composite
+def chains(draw):
+    depth = draw(st.integers(2, 4))
+    levels = LEVELS[:depth] if depth > 2 else ("gpu", "node")
+    fanouts = [draw(st.integers(1, 3)) for _ in levels[1:]]
+    return Chain(levels, fanouts, draw(st.integers(1, 4)))
+
+
+@st.composite
+def specs(draw, physical=None):
+    if physical is None:
+        physical = {name: draw(chains()) for name in ("X", "Y")[: draw(st.integers(1, 2))]}
+    owned = {"A": {}, "B": {}}
+    pinned = {"A": {}, "B": {}}
+    for name, chain in physical.items():
+        for by_chain in owned.values():
+            by_chain[name] = {
+                level: draw(st.integers(0, 2)) for level in chain.levels if draw(st.booleans())
+            }
+        if draw(st.integers(0, 3)) == 0:
+            level = draw(st.sampled_from(chain.levels))
+            per_cell = chain.leaves_per_cell()[chain.levels.index(level)]
+            index = draw(st.integers(0, chain.leaves // per_cell - 1))
+            pinned["A"][f"pin-{name}"] = (name, level, index)
+    spec = ClusterSpec(physical, owned, pinned)
+    while True:  # shrink the assignment until it fits
+        try:
+            CellCluster(spec)
+            return spec
+        except InfeasibleAssignmentError:
+            cuts = [(t, c, k) for t in owned for c in owned[t] for k in owned[t][c]]
+            if not cuts:
+                spec = ClusterSpec(physical, owned)
+                continue
+            tenant, chain, level = cuts[0]
+            del owned[tenant][chain][level]
+            spec = ClusterSpec(physical, owned, pinned)
+
+
+def shrunk(draw, spec):
+    """Another specification with fewer or other cells, whose nodes keep their names."""
+    physical = {}
+    for name, chain in spec.chains.items():
+        roots = draw(st.integers(1, chain.roots + 1))
+        physical[name] = Chain(chain.levels, chain.fanouts, roots, chain.node_level)
+    if len(physical) > 1 and draw(st.booleans()):
+        physical.popitem()
+    return draw(specs(physical))
+
+
+def groups(name):
+    return st.builds(
+        AffinityGroup,
+        st.just(name),
+        st.sampled_from("AB"),
+        st.lists(
+            st.builds(
+                Member,
+                st.integers(1, 3),
+                st.integers(1, 5),
+                st.none() | st.sampled_from(("gpu", "node")),
+            ),
+            min_size=1,
+            max_size=2,
+        ),
+        priority=st.sampled_from((-1, -1, 0, 0, 1, 5)),
+        lazy_preemption=st.booleans(),
+        within=st.none() | st.none() | st.sampled_from(("node", "rack")),
+        placement=st.sampled_from(("pack", "pack", "spread")),
+        merge_siblings=st.booleans(),
+    )
+
+
+def sizes_of(placement):
+    return tuple(len(pod.leaves) for pod in placement)
+
+
+class Cluster(RuleBasedStateMachine):
+    @initialize(data=st.data())
+    def build(self, data):
+        self.spec = data.draw(specs())
+        self.cluster = CellCluster(self.spec)
+        self.counter = 0
+
+    def nodes(self):
+        return [node for trees in [self.cluster.spec.chains] for node in self.node_names(trees)]
+
+    @staticmethod
+    def node_names(physical):
+        for name, chain in physical.items():
+            per_node = chain.leaves_per_cell()[chain.levels.index(chain.node_level)]
+            yield from (f"{name}/{i}" for i in range(chain.leaves // per_node))
+
+    def known(self, group):
+        levels = {level for chain in self.cluster.spec.chains.values() for level in chain.levels}
+        asked = {group.within} | {member.within for member in group.members}
+        return asked - {None} <= levels
+
+    @rule(data=st.data(), phase=st.sampled_from(("filtering", "filtering", "preempting")))
+    def ask(self, data, phase):
+        self.counter += 1
+        group = data.draw(groups(f"g{self.counter}"))
+        if not self.known(group):
+            return
+        pins = self.spec.pinned_cells.get(group.virtual_cluster, {})
+        if pins and group.priority >= 0 and data.draw(st.booleans()):
+            group = group.replace(pinned_cell=next(iter(pins)))
+        suggested = None
+        if data.draw(st.integers(0, 3)) == 0:
+            suggested = data.draw(st.lists(st.sampled_from(self.nodes()), unique=True))
+        before = self.cluster.to_bytes()
+        decision = self.cluster.schedule(group, phase=phase, suggested_nodes=suggested)
+        if phase == "filtering" or decision.outcome != "preempt":
+            assert self.cluster.to_bytes() == before
+        bad = set(self.cluster.bad_leaves())
+        if decision.outcome == "wait":
+            assert decision.placement == ()
+            assert decision.reason
+            return
+        assert sizes_of(decision.placement) == group.sizes
+        for pod in decision.placement:
+            assert not bad & {(pod.node, device) for device in pod.leaf_indices}
+            assert suggested is None or pod.node in suggested
+        if decision.outcome == "preempt":
+            live = {name: self.cluster.group(name) for name in decision.victims}
+            assert live
+            for status in live.values():
+                weaker = status.group.priority < group.priority
+                own = status.group.virtual_cluster == group.virtual_cluster
+                assert weaker if own and status.guaranteed else not status.guaranteed
+            return
+        if data.draw(st.integers(0, 4)):
+            self.cluster.commit(decision)
+            assert self.cluster.group(group.name).placement == decision.placement
+            for name in decision.downgrades:
+                assert self.cluster.group(name).lazy_preempted_by == group.name
+
+    @rule(data=st.data())
+    def make_way_for_a_preemptor(self, data):
+        waiting = [n for n in self.cluster.groups() if self.state(n) == "Preempting"]
+        if not waiting:
+            return
+        name = data.draw(st.sampled_from(waiting))
+        status = self.cluster.group(name)
+        for victim in status.victims:
+            self.cluster.release(victim)
+        decision = self.cluster.schedule(status.group)
+        assert decision.outcome == "bind"
+        self.cluster.commit(decision)
+        assert self.state(name) != "Preempting"
+        assert self.cluster.group(name).placement == status.placement
+
+    def state(self, name):
+        return self.cluster.group(name).state
+
+    @rule(data=st.data())
+    def release(self, data):
+        if self.cluster.groups():
+            self.cluster.release(data.draw(st.sampled_from(self.cluster.groups())))
+
+    @rule(data=st.data())
+    def cancel(self, data):
+        waiting = [n for n in self.cluster.groups() if self.state(n) == "Preempting"]
+        if waiting:
+            self.cluster.cancel(data.draw(st.sampled_from(waiting)))
+
+    @rule(data=st.data(), healthy=st.booleans())
+    def node_event(self, data, healthy):
+        self.cluster.set_node_health(data.draw(st.sampled_from(self.nodes())), healthy)
+
+    @rule(data=st.data())
+    def leaf_event(self, data):
+        node = data.draw(st.sampled_from(self.nodes()))
+        self.cluster.set_leaf_health(node, 0, data.draw(st.booleans()))
+
+    @rule()
+    def restart_from_bytes(self):
+        data = self.cluster.to_bytes()
+        twin = CellCluster.from_bytes(data)
+        assert twin.to_bytes() == data
+        self.cluster = twin
+
+    @rule(data=st.data())
+    def restart_from_bind_records(self, data):
+        fresh = CellCluster(self.cluster.spec)
+        for node, device in self.cluster.bad_leaves():
+            fresh.set_leaf_health(node, device, False)
+        running = [n for n in self.cluster.groups() if self.state(n) != "Preempting"]
+        before = {name: self.cluster.group(name) for name in running}
+        torn = any(sizes_of(s.placement) != s.group.sizes for s in before.values())
+        reserved = len(running) < len(self.cluster.groups())
+        if torn:
+            return
+        for name in data.draw(st.permutations(running)):
+            recovery = fresh.recover(before[name].group, before[name].placement)
+            assert not recovery.lost
+            if not reserved:
+                assert not recovery.displaced
+                wanted = before[name].group.priority >= 0
+                assert recovery.downgraded == (wanted and not before[name].guaranteed)
+        for name in running:
+            now = fresh.group(name)
+            assert [p.leaf_indices for p in now.placement] == [
+                p.leaf_indices for p in before[name].placement
+            ]
+        self.cluster = fresh
+
+    @rule(data=st.data())
+    def reconfigure(self, data):
+        spec = shrunk(data.draw, self.cluster.spec)
+        before = self.occupied()
+        running = [n for n in self.cluster.groups() if self.state(n) != "Preempting"]
+        changes = self.cluster.reconfigure(spec)
+        assert self.cluster.groups() == tuple(running)
+        lost = {place for places in changes.lost.values() for place in places}
+        after = self.occupied()
+        kept = {place: name for place, name in before.items() if place not in lost}
+        assert kept.items() <= after.items()
+        for name in changes.downgraded:
+            assert not self.cluster.group(name).guaranteed
+        self.spec = spec
+
+    @rule()
+    def a_branch_is_independent(self):
+        before = self.cluster.to_bytes()
+        branch = self.cluster.copy()
+        for name in branch.groups():
+            if branch.group(name) is not None:
+                branch.release(name)
+        branch.check()
+        assert self.cluster.to_bytes() == before
+
+    def occupied(self):
+        return {
+            (pod.node, device): name
+            for name in self.cluster.groups()
+            if self.state(name) != "Preempting"
+            for pod in self.cluster.group(name).placement
+            for device in pod.leaf_indices
+        }
+
+    @invariant()
+    def sound(self):
+        if not hasattr(self, "cluster"):
+            return
+        self.cluster.check()
+        taken = []
+        for name in self.cluster.groups():
+            status = self.cluster.group(name)
+            if status.state != "Preempting":
+                taken += [(pod.node, d) for pod in status.placement for d in pod.leaf_indices]
+        assert len(taken) == len(set(taken))
+        for chain in self.cluster.spec.chains:
+            assert min(self.cluster.surplus(chain).values()) >= 0
+
+    def teardown(self):
+        if not hasattr(self, "cluster"):
+            return
+        for name in self.cluster.groups():
+            self.cluster.release(name)
+        for node in self.nodes():
+            self.cluster.set_node_health(node, True)
+        self.cluster.check()
+        assert self.cluster.to_bytes() == CellCluster(self.cluster.spec).to_bytes()
+        fresh = CellCluster(self.cluster.spec)
+        for chain, by_level in fresh.free_cells().items():
+            for level, cells in by_level.items():
+                assert cells.tolist() == self.cluster.free_cells()[chain][level].tolist()
+        assert self.cluster.unused_cells() == fresh.unused_cells()
+
+
+Cluster.TestCase.settings = settings(max_examples=100, stateful_step_count=30, deadline=None)
+TestCluster = Cluster.TestCase

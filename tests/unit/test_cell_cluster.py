@@ -1,0 +1,554 @@
+"""What `CellCluster` and its data classes accept, refuse and remember."""
+
+import copy
+import pickle
+
+import pytest
+
+from hivecore.cells import (
+    AffinityGroup,
+    CellCluster,
+    Chain,
+    ClusterSpec,
+    Member,
+    NodeOrderPolicy,
+    PackingPolicy,
+    PodPlacement,
+    VirtualClusters,
+)
+from hivecore.errors import (
+    CorruptStateError,
+    InfeasibleAssignmentError,
+    NotAllocatedError,
+    StaleDecisionError,
+)
+
+LEVELS = ["gpu", "pair", "node", "rack"]
+
+
+def racks(count=2, **options):
+    """Racks of two nodes of two pairs of two GPUs."""
+    return Chain(LEVELS, [2, 2, 2], count, **options)
+
+
+def two_tenants(**policies):
+    spec = ClusterSpec(
+        {"c": racks(2)},
+        {"A": {"c": {"node": 2}}, "B": {"c": {"rack": 1}}},
+    )
+    return CellCluster(spec, policies=policies)
+
+
+def start(cluster, name, tenant="A", members=((1, 1),), **options):
+    """Schedule and commit; victims leave."""
+    group = AffinityGroup(name, tenant, members, **options)
+    decision = cluster.schedule(group)
+    for victim in decision.victims:
+        cluster.release(victim)
+    if decision.victims:
+        decision = cluster.schedule(group)
+    cluster.commit(decision)
+    return decision
+
+
+# --- Chain and ClusterSpec
+
+
+def test_the_node_level_is_the_one_called_node_or_the_last():
+    assert racks().node_level == "node"
+    assert Chain(["gpu", "box"], [4], 2).node_level == "box"
+    assert Chain(LEVELS, [2, 2, 2], 1, node_level="rack").node_level == "rack"
+
+
+@pytest.mark.parametrize(
+    ("options", "error", "text"),
+    [
+        ({"node_level": "pod"}, ValueError, "node_level='pod'"),
+        ({"nodes": ["a"]}, ValueError, "nodes has 1 names, the chain has 4 nodes"),
+        ({"nodes": ["a", "b", "c", 4]}, TypeError, r"nodes\[3\]"),
+        ({"nodes": "abcd"}, TypeError, "nodes must be a sequence"),
+        ({"leaf_indices": [[0, 1, 2, 3]]}, ValueError, "leaf_indices has 1 rows"),
+        ({"leaf_indices": [[0, 1, 2]] * 4}, ValueError, r"leaf_indices\[0\] has 3 entries"),
+        ({"leaf_indices": [[0, 1, 2, -1]] * 4}, ValueError, r"leaf_indices\[0\]\[3\]=-1"),
+    ],
+)
+def test_a_chain_refuses_nodes_that_do_not_fit_its_shape(options, error, text):
+    with pytest.raises(error, match=text):
+        racks(**options)
+
+
+@pytest.mark.parametrize(
+    ("pins", "error", "text"),
+    [
+        ({"C": {}}, KeyError, "no virtual cluster 'C'"),
+        ({"A": {"p": ("d", "gpu", 0)}}, KeyError, "no chain 'd'"),
+        ({"A": {"p": ("c", "row", 0)}}, KeyError, "no level 'row'"),
+        ({"A": {"p": ("c", "node", 4)}}, ValueError, r"\[2\]=4: allowed are 0 to 3"),
+        ({"A": {"p": ("c", "node")}}, ValueError, r"must be \(chain, level, index\)"),
+        ({"A": {"": ("c", "node", 0)}}, ValueError, "must not be empty"),
+        (
+            {"A": {"p": ("c", "node", 0)}, "B": {"p": ("c", "node", 1)}},
+            ValueError,
+            "another pinned cell has this name",
+        ),
+        ([], TypeError, "pinned_cells must be a mapping"),
+    ],
+)
+def test_a_specification_refuses_impossible_pins(pins, error, text):
+    with pytest.raises(error, match=text):
+        ClusterSpec({"c": racks()}, {"A": {}, "B": {}}, pins)
+
+
+def test_pins_count_as_owned_cells():
+    spec = ClusterSpec({"c": racks(1)}, {"A": {"c": {"node": 2}}}, {"A": {"p": ("c", "gpu", 0)}})
+    with pytest.raises(InfeasibleAssignmentError, match="chain 'c', level 'gpu'"):
+        CellCluster(spec)
+
+
+def test_pins_that_tear_up_the_cells_of_others_are_refused():
+    spec = ClusterSpec(
+        {"c": racks(1)},
+        {"A": {"c": {"node": 1}}},
+        {"A": {"p": ("c", "gpu", 0), "q": ("c", "gpu", 4)}},
+    )
+    spec.check_feasible()
+    with pytest.raises(InfeasibleAssignmentError, match="pinned_cells"):
+        CellCluster(spec)
+
+
+def test_pins_that_overlap_are_refused():
+    pins = {"A": {"p": ("c", "node", 0), "q": ("c", "gpu", 0)}}
+    with pytest.raises(InfeasibleAssignmentError, match="pinned_cells"):
+        CellCluster(ClusterSpec({"c": racks(1)}, {"A": {}}, pins))
+
+
+def test_virtual_clusters_know_no_pins():
+    spec = ClusterSpec({"c": racks(1)}, {"A": {}}, {"A": {"p": ("c", "gpu", 0)}})
+    with pytest.raises(ValueError, match="pinned_cells"):
+        VirtualClusters(spec)
+
+
+def test_one_name_stands_for_two_nodes_with_other_devices():
+    spec = ClusterSpec(
+        {
+            "x": Chain(["v100", "xnode"], [2], 1, nodes=["n"], leaf_indices=[[0, 1]]),
+            "y": Chain(["a100", "ynode"], [2], 1, nodes=["n"], leaf_indices=[[3, 2]]),
+        },
+        {"A": {"x": {"xnode": 1}, "y": {"ynode": 1}}},
+    )
+    cluster = CellCluster(spec)
+    old = start(cluster, "old", leaf_type="v100")
+    new = start(cluster, "new", members=[(1, 2)], leaf_type="a100")
+    assert (old.placement[0].node, old.placement[0].leaf_indices) == ("n", (0,))
+    assert (new.placement[0].node, new.placement[0].leaf_indices) == ("n", (3, 2))
+    cluster.set_node_health("n", False)
+    assert cluster.bad_leaves() == (("n", 0), ("n", 1), ("n", 3), ("n", 2))
+    assert cluster.bad_nodes() == ("n",)
+    cluster.set_leaf_health("n", 2, True)
+    assert cluster.bad_leaves() == (("n", 0), ("n", 1), ("n", 3))
+
+
+def test_two_kinds_of_devices_of_a_node_may_both_count_from_zero():
+    kinds = {name: Chain([name, "node"], [2], 1, nodes=["n"]) for name in ("x", "y")}
+    cluster = CellCluster(ClusterSpec(kinds, {"A": {"x": {"node": 1}, "y": {"node": 1}}}))
+    start(cluster, "old", leaf_type="x")
+    new = start(cluster, "new", leaf_type="y")
+    restarted = CellCluster(cluster.spec)
+    restarted.recover(new.group, new.placement)
+    assert restarted.leaf_groups("y")[0] == ["new", None]
+    cluster.set_leaf_health("n", 1, False)
+    assert cluster.bad_leaves() == (("n", 1), ("n", 1))
+    cluster.reconfigure(cluster.spec)
+    assert cluster.leaf_groups("x")[0] == ["old", None]
+    assert cluster.status()["chains"]["y"]["bad"] == 1
+
+
+def test_a_device_that_a_node_has_twice_is_refused():
+    chain = Chain(["gpu", "node"], [2], 2, nodes=["n", "n"], leaf_indices=[[0, 1], [1, 2]])
+    with pytest.raises(ValueError, match="node 'n' has one leaf index twice"):
+        CellCluster(ClusterSpec({"c": chain}, {}))
+    chain = Chain(["gpu", "node"], [2], 1, leaf_indices=[[1, 1]])
+    with pytest.raises(ValueError, match="node 'c/0' has one leaf index twice"):
+        CellCluster(ClusterSpec({"c": chain}, {}))
+
+
+# --- AffinityGroup
+
+
+@pytest.mark.parametrize(
+    ("arguments", "options", "error", "text"),
+    [
+        (("", "A", [(1, 1)]), {}, ValueError, "name must not be empty"),
+        ((1, "A", [(1, 1)]), {}, TypeError, "name must be a string"),
+        (("g", "", [(1, 1)]), {}, ValueError, "virtual_cluster must not be empty"),
+        (("g", "A", []), {}, ValueError, "members must not be empty"),
+        (("g", "A", "ab"), {}, TypeError, "members must be a sequence"),
+        (("g", "A", [(1,)]), {}, TypeError, r"members\[0\] must be"),
+        (("g", "A", [(0, 1)]), {}, ValueError, r"members\[0\].pods=0"),
+        (("g", "A", [(1, 0)]), {}, ValueError, r"members\[0\].leaves=0"),
+        (("g", "A", [(1, 1.5)]), {}, TypeError, r"members\[0\].leaves"),
+        (("g", "A", [(2**30, 4)]), {}, ValueError, "more than"),
+        (("g", "A", [(1, 1, 7)]), {}, TypeError, r"members\[0\].within"),
+        (("g", "A", [(1, 1)]), {"priority": -2}, ValueError, "priority=-2"),
+        (("g", "A", [(1, 1)]), {"priority": 1001}, ValueError, "priority=1001"),
+        (("g", "A", [(1, 1)]), {"priority": 0.5}, TypeError, "priority"),
+        (("g", "A", [(1, 1)]), {"placement": "best"}, ValueError, "placement='best'"),
+        (("g", "A", [(1, 1)]), {"lazy_preemption": 1}, TypeError, "lazy_preemption"),
+        (("g", "A", [(1, 1)]), {"merge_siblings": None}, TypeError, "merge_siblings"),
+        (("g", "A", [(1, 1)]), {"priority": -1, "pinned_cell": "p"}, ValueError, "pinned_cell"),
+    ],
+)
+def test_a_group_refuses_wrong_arguments(arguments, options, error, text):
+    with pytest.raises(error, match=text):
+        AffinityGroup(*arguments, **options)
+
+
+def test_a_group_is_a_value():
+    group = AffinityGroup("g", "A", [Member(2, 4, "pair"), (1, 1)], priority=3, within="rack")
+    assert group.sizes == (4, 4, 1)
+    assert (group.pods, group.leaves) == (3, 9)
+    assert pickle.loads(pickle.dumps(group)) == group
+    assert hash(group.replace()) == hash(group)
+    assert group.replace(priority=4) != group
+    with pytest.raises(AttributeError, match="does not change"):
+        group.priority = 5
+
+
+# --- what a cluster refuses
+
+
+@pytest.mark.parametrize(
+    ("options", "error", "text"),
+    [
+        ({"virtual_cluster": "Z"}, KeyError, "virtual_cluster='Z'"),
+        ({"leaf_type": "tpu"}, KeyError, "leaf_type='tpu'"),
+        ({"pinned_cell": "p"}, KeyError, "pinned_cell='p'"),
+        ({"within": "row"}, KeyError, "within='row'"),
+        ({"members": [(1, 1, "row")]}, KeyError, r"members\[0\].within='row'"),
+    ],
+)
+def test_schedule_names_what_it_does_not_know(options, error, text):
+    cluster = two_tenants()
+    group = AffinityGroup("g", "A", [(1, 1)]).replace(**options)
+    before = cluster.to_bytes()
+    with pytest.raises(error, match=text):
+        cluster.schedule(group)
+    assert cluster.to_bytes() == before
+
+
+def test_wrong_arguments_of_methods_are_named():
+    cluster = two_tenants()
+    group = AffinityGroup("g", "A", [(1, 1)])
+    with pytest.raises(TypeError, match="group must be"):
+        cluster.schedule("g")
+    with pytest.raises(ValueError, match="phase='binding'"):
+        cluster.schedule(group, phase="binding")
+    with pytest.raises(TypeError, match="suggested_nodes must be"):
+        cluster.schedule(group, suggested_nodes="c/0")
+    with pytest.raises(TypeError, match="suggested_nodes must be"):
+        cluster.schedule(group, suggested_nodes=5)
+    with pytest.raises(TypeError, match="decision must be"):
+        cluster.commit(group)
+    with pytest.raises(NotAllocatedError, match="'g'"):
+        cluster.release("g")
+    with pytest.raises(NotAllocatedError, match="no such group"):
+        cluster.release(["g"])
+    with pytest.raises(NotAllocatedError, match="'g'"):
+        cluster.cancel("g")
+    with pytest.raises(KeyError, match="node='x'"):
+        cluster.set_node_health("x", True)
+    with pytest.raises(TypeError, match="node must be"):
+        cluster.set_node_health(["x"], True)
+    with pytest.raises(TypeError, match="healthy must be"):
+        cluster.set_node_health("c/0", 1)
+    with pytest.raises(KeyError, match="leaf_index=4"):
+        cluster.set_leaf_health("c/0", 4, True)
+    with pytest.raises(KeyError, match="chain='d'"):
+        cluster.surplus("d")
+    with pytest.raises(KeyError, match="virtual_cluster='Z'"):
+        cluster.virtual_trees("Z")
+    with pytest.raises(TypeError, match="spec must be"):
+        cluster.reconfigure({})
+    with pytest.raises(TypeError, match="spec must be"):
+        CellCluster({})
+    with pytest.raises(KeyError, match="policies"):
+        CellCluster(cluster.spec, policies={"Z": PackingPolicy()})
+    with pytest.raises(TypeError, match="choose"):
+        CellCluster(cluster.spec, policies={"A": "pack"})
+    with pytest.raises(TypeError, match="policies"):
+        CellCluster(cluster.spec, policies=[])
+    cluster.check()
+
+
+def test_a_name_that_another_live_group_has_is_refused():
+    cluster = two_tenants()
+    start(cluster, "g")
+    with pytest.raises(ValueError, match="has the name 'g'"):
+        cluster.schedule(AffinityGroup("g", "B", [(1, 1)]))
+    again = cluster.schedule(AffinityGroup("g", "A", [(1, 1)]))
+    assert again.outcome == "bind"
+    assert again.placement == cluster.group("g").placement
+    cluster.commit(again)
+    assert cluster.groups() == ("g",)
+
+
+def test_only_fresh_bind_decisions_of_this_cluster_are_committed():
+    cluster = two_tenants()
+    group = AffinityGroup("g", "A", [(2, 4)])
+    decision = cluster.schedule(group)
+    rival = cluster.schedule(group.replace(name="rival"))
+    with pytest.raises(ValueError, match="another cluster"):
+        cluster.copy().commit(decision)
+    cluster.commit(rival)
+    before = cluster.to_bytes()
+    with pytest.raises(StaleDecisionError):
+        cluster.commit(decision)
+    waits = cluster.schedule(group)
+    assert waits.outcome == "wait"
+    with pytest.raises(ValueError, match="outcome='wait'"):
+        cluster.commit(waits)
+    assert cluster.to_bytes() == before
+    with pytest.raises(StaleDecisionError, match="live already"):
+        cluster.commit(rival)
+    stays = cluster.schedule(rival.group)
+    cluster.release("rival")
+    with pytest.raises(StaleDecisionError, match="gone"):
+        cluster.commit(stays)
+    cluster.commit(decision)
+
+
+def test_a_decision_of_before_a_reconfiguration_is_refused():
+    cluster = two_tenants()
+    decision = cluster.schedule(AffinityGroup("g", "A", [(1, 1)]))
+    cluster.reconfigure(cluster.spec)
+    with pytest.raises(ValueError, match="before a reconfiguration"):
+        cluster.commit(decision)
+
+
+def test_recover_refuses_what_contradicts_the_live_groups():
+    cluster = two_tenants()
+    placed = start(cluster, "g", members=[(1, 2)]).placement
+    other = AffinityGroup("h", "A", [(1, 2)])
+    before = cluster.to_bytes()
+    with pytest.raises(ValueError, match="live already"):
+        cluster.recover(other.replace(name="g"), placed)
+    with pytest.raises(ValueError, match="placement has 0 pods"):
+        cluster.recover(other, [])
+    with pytest.raises(TypeError, match=r"placement\[0\] must be"):
+        cluster.recover(other, ["c/0"])
+    with pytest.raises(ValueError, match=r"placement\[0\] has not the 2 leaves"):
+        cluster.recover(other, [PodPlacement("c", "c/0", (0,), ("node",), ())])
+    with pytest.raises(StaleDecisionError, match="'h'"):
+        cluster.recover(other, placed)
+    with pytest.raises(TypeError, match="group must be"):
+        cluster.recover("h", placed)
+    assert cluster.to_bytes() == before
+
+
+def test_a_record_of_unknown_things_is_recovered_as_far_as_it_goes():
+    cluster = two_tenants()
+    lost = cluster.recover(
+        AffinityGroup("lost", "A", [(1, 2)]),
+        [PodPlacement("c", "gone", (0, 1), ("node", "node"), ())],
+    )
+    assert lost.lost == (("gone", 0), ("gone", 1))
+    strange = cluster.recover(
+        AffinityGroup("strange", "Z", [(1, 1)]), [PodPlacement("d", "c/0", (0,), ("row",), ())]
+    )
+    assert strange.downgraded
+    assert not cluster.group("strange").guaranteed
+    cluster.check()
+    restored = CellCluster.from_bytes(cluster.to_bytes())
+    assert restored.to_bytes() == cluster.to_bytes()
+    cluster.release("lost")
+    cluster.release("strange")
+    assert cluster.to_bytes() == two_tenants().to_bytes()
+
+
+# --- state
+
+
+def test_a_cluster_survives_copying_and_pickling():
+    cluster = two_tenants()
+    start(cluster, "a", members=[(1, 4)], lazy_preemption=True)
+    start(cluster, "o", "B", members=[(2, 3)], priority=-1)
+    cluster.set_node_health("c/3", False)
+    data = cluster.to_bytes()
+    for other in (copy.copy(cluster), copy.deepcopy(cluster), pickle.loads(pickle.dumps(cluster))):
+        assert other.to_bytes() == data
+        other.release("a")
+        other.check()
+    assert cluster.groups() == ("a", "o")
+
+
+def test_a_reservation_survives_saving():
+    cluster = two_tenants()
+    start(cluster, "low", members=[(2, 4)])
+    high = AffinityGroup("high", "A", [(1, 4)], priority=7)
+    assert cluster.schedule(high, phase="preempting").victims == ("low",)
+    restored = CellCluster.from_bytes(cluster.to_bytes())
+    assert restored.group("high").state == "Preempting"
+    assert restored.group("high").victims == ("low",)
+    assert restored.group("low").state == "BeingPreempted"
+    restored.cancel("high")
+    assert restored.group("low").state == "Allocated"
+    with pytest.raises(ValueError, match="release it"):
+        restored.cancel("low")
+    restored.check()
+
+
+def test_damaged_states_are_refused():
+    cluster = two_tenants()
+    start(cluster, "a", members=[(1, 4)])
+    data = cluster.to_bytes()
+    for damaged in (b"", data[:-1], b"X" + data[1:], data[:30] + b"~" + data[31:]):
+        with pytest.raises(CorruptStateError):
+            CellCluster.from_bytes(damaged)
+    with pytest.raises(TypeError, match="data must be bytes"):
+        CellCluster.from_bytes("text")
+
+
+def test_a_leaf_that_was_lost_comes_back_with_its_node():
+    cluster = two_tenants()
+    start(cluster, "a", members=[(2, 4)])
+    start(cluster, "o", "B", members=[(1, 4)], priority=-1)
+    before = cluster.group("o").placement
+    small = ClusterSpec({"c": racks(1)}, {"A": {"c": {"node": 2}}, "B": {}})
+    assert cluster.reconfigure(small).lost == {"o": tuple((before[0].node, i) for i in range(4))}
+    cluster = CellCluster.from_bytes(cluster.to_bytes())
+    assert cluster.group("o").placement[0].leaves == ()
+    assert not cluster.reconfigure(two_tenants().spec).lost
+    assert cluster.group("o").placement == before
+    assert cluster.group("a").guaranteed
+
+
+def test_status_counts_what_there_is():
+    cluster = two_tenants()
+    start(cluster, "a", members=[(1, 3)])
+    cluster.set_node_health("c/3", False)
+    status = cluster.status()
+    assert status["chains"]["c"]["used"] == 3
+    assert status["chains"]["c"]["bad"] == 4
+    assert status["chains"]["c"]["idle"] == 9
+    assert status["virtual_clusters"]["A"]["unused"] == {"c": {"node": 1}}
+    assert status["groups"]["a"]["pods"] == [["c", "c/0", [0, 1, 2]]]
+
+
+# --- policies
+
+
+def test_the_packing_example_places_as_the_native_policy_does():
+    native, example = two_tenants(), two_tenants(A=PackingPolicy())
+    for i, size in enumerate((1, 2, 1, 3, 1)):
+        name = f"g{i}"
+        ours, theirs = (start(c, name, members=[(1, size)]) for c in (native, example))
+        assert ours.placement == theirs.placement
+
+
+def test_a_policy_can_follow_an_order_of_nodes():
+    cluster = two_tenants(A=NodeOrderPolicy(["c/1", "c/0"]))
+    first = start(cluster, "first", members=[(1, 2)])
+    start(cluster, "second", members=[(1, 4)])
+    third = start(cluster, "third", members=[(1, 2)])
+    assert third.placement[0].node == first.placement[0].node
+    cluster.release("third")
+    cluster.release("second")
+    start(cluster, "fourth", members=[(1, 3)])
+    nodes = {cluster.group(name).placement[0].node for name in ("first", "fourth")}
+    assert nodes == {"c/0", "c/1"}
+    fifth = start(cluster, "fifth", members=[(1, 1)])
+    assert fifth.placement[0].node == "c/1"
+
+
+class Answers:
+    def __init__(self, answer):
+        self.answer = answer
+
+    def choose(self, view, group):
+        assert view.chain == "c"
+        assert [node.leaves for node in view.nodes] == [4, 4]
+        return self.answer
+
+
+def test_whatever_a_policy_answers_guarantees_hold():
+    for answer, reason in ((None, "policy"), ([0, 0], "policy")):
+        cluster = two_tenants(A=Answers(answer))
+        decision = cluster.schedule(AffinityGroup("g", "A", [(2, 3)]))
+        assert decision.outcome == "wait"
+        assert decision.explanation[0].code == reason
+    for answer in ([0], [0, 5], [0, -1], [0, "x"], [0, 1.0], 7, "ab"):
+        cluster = two_tenants(A=Answers(answer))
+        with pytest.raises((ValueError, TypeError), match="policy's choice"):
+            cluster.schedule(AffinityGroup("g", "A", [(2, 3)]))
+        cluster.check()
+    cluster = two_tenants(A=Answers([1, 0]))
+    start(cluster, "g", members=[(2, 3)])
+    assert start(cluster, "b", "B", members=[(2, 4)]).outcome == "bind"
+    cluster.check()
+
+
+# --- explanations
+
+
+def admitted_by(cluster, change, suggested=None):
+    branch = cluster.copy()
+    for name in change.groups:
+        branch.release(name)
+    nodes = None if "suggested_nodes" in change.relaxed else suggested
+    return branch.schedule(change.request, suggested_nodes=nodes).outcome == "bind"
+
+
+def test_every_change_of_an_explanation_admits_the_group():
+    cluster = two_tenants()
+    start(cluster, "one", members=[(1, 4)], priority=2)
+    start(cluster, "two", members=[(1, 2)], priority=2)
+    start(cluster, "three", members=[(1, 1)], priority=2)
+    asked = AffinityGroup("asked", "A", [(1, 3)], priority=1)
+    explanation = cluster.explain(asked)
+    assert explanation.outcome == "wait"
+    assert explanation.reason
+    shortage = explanation.shortages[0]
+    assert (shortage.chain, shortage.level) == ("c", "node")
+    assert (shortage.needed, shortage.available, shortage.owned) == (1, 0, 2)
+    assert shortage.holders == ("one", "two", "three")
+    release = next(change for change in explanation.changes if change.kind == "release")
+    assert release.groups == ("two",)
+    assert all(admitted_by(cluster, change) for change in explanation.changes)
+    relaxed = next(change for change in explanation.changes if change.kind == "relax")
+    assert relaxed.relaxed == ("priority",)
+    explanation = cluster.explain(asked.replace(priority=3))
+    assert explanation.outcome == "preempt"
+    assert {change.kind for change in explanation.changes} >= {"preempt", "release"}
+    assert all(admitted_by(cluster, change) for change in explanation.changes)
+
+
+def test_several_groups_to_release_are_irreducible():
+    cluster = two_tenants()
+    for i in range(8):
+        start(cluster, f"g{i}")
+    asked = AffinityGroup("asked", "A", [(1, 4)])
+    change = cluster.explain(asked).cheapest
+    assert change.kind == "release"
+    assert change.leaves == 4
+    assert admitted_by(cluster, change)
+    for kept in change.groups:
+        branch = cluster.copy()
+        for name in change.groups:
+            if name != kept:
+                branch.release(name)
+        assert branch.schedule(asked).outcome == "wait"
+
+
+def test_wishes_that_stand_in_the_way_are_named():
+    cluster = two_tenants()
+    start(cluster, "one", members=[(1, 3)])
+    start(cluster, "two", members=[(1, 3)])
+    asked = AffinityGroup("asked", "A", [(2, 1)], within="pair")
+    explanation = cluster.explain(asked)
+    assert explanation.cheapest.relaxed == ("within",)
+    assert admitted_by(cluster, explanation.cheapest)
+    asked = AffinityGroup("asked", "B", [(1, 1)])
+    explanation = cluster.explain(asked, suggested_nodes=["elsewhere"])
+    assert explanation.cheapest.relaxed == ("suggested_nodes",)
+    assert all(admitted_by(cluster, c, ["elsewhere"]) for c in explanation.changes)
+    assert cluster.explain(asked).cheapest is None
