@@ -5,7 +5,7 @@ import json
 import pytest
 from interop.hived_cluster import FLAT, Hived, config, nodes
 
-from hivecore.interop.hived.extender import Extender
+from hivecore.interop.hived import Extender
 
 DOMAIN = "hivedscheduler.microsoft.com"
 NODES = ["n0", "n1"]

@@ -16,13 +16,13 @@ from hivecore.cells.cluster_view import (
 from hivecore.cells.decision import (
     Decision,
     GroupStatus,
-    PodPlacement,
     Reconfiguration,
     Recovery,
     Refusal,
 )
 from hivecore.cells.explanation import Explanation
 from hivecore.cells.group_explanation import Change, GroupExplanation, Shortage
+from hivecore.cells.pod_placement import PodPlacement
 from hivecore.cells.virtual_clusters import VirtualClusters
 
 __all__ = [

@@ -19,10 +19,11 @@ from hivecore.cells.cluster_report import (
 )
 from hivecore.cells.cluster_spec import ClusterSpec
 from hivecore.cells.cluster_view import IntraVCPolicy, VirtualTree
-from hivecore.cells.decision import Decision, GroupStatus, PodPlacement, Reconfiguration, Recovery
+from hivecore.cells.decision import Decision, GroupStatus, Reconfiguration, Recovery
 from hivecore.cells.group_books import GroupBooks
 from hivecore.cells.group_explanation import GroupExplanation, explain
 from hivecore.cells.group_search import find
+from hivecore.cells.pod_placement import PodPlacement
 from hivecore.cells.reconfiguration import rebook_all
 from hivecore.cells.saved_cluster import decode, encode
 from hivecore.errors import CorruptStateError
@@ -366,10 +367,16 @@ class CellCluster:
 
         :raises KeyError, ValueError, TypeError: as ``schedule`` does.
 
-        Nothing changes. Cost: a copy, and a decision for each change that is tried.
+        Nothing changes. Cost: a copy, and a decision for each change that is tried, at most three
+        for each live group.
         """
+        if not isinstance(group, AffinityGroup):
+            raise TypeError(f"group must be an AffinityGroup, not {type(group).__name__}")
         with self._lock:
-            return explain(self, group, suggested_nodes)
+            suggested = None
+            if suggested_nodes is not None:
+                suggested = self._books.names.suggested(suggested_nodes)
+            return explain(self._books, group, suggested)
 
     # --- state
 

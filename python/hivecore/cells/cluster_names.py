@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 from hivecore.cells.affinity_group import AffinityGroup
 from hivecore.cells.cluster_spec import ClusterSpec
-from hivecore.cells.decision import PodPlacement
+from hivecore.cells.pod_placement import PodPlacement
 
 __all__ = ["ClusterNames", "Pool"]
 

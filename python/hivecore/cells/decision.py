@@ -1,15 +1,14 @@
 """What a `CellCluster` answers."""
 
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+from typing import Any, Literal, NamedTuple
 
-if TYPE_CHECKING:
-    from hivecore.cells.affinity_group import AffinityGroup
-    from hivecore.cells.cluster_names import ClusterNames
+from hivecore.cells.affinity_group import AffinityGroup
+from hivecore.cells.cluster_names import ClusterNames
+from hivecore.cells.pod_placement import PodPlacement
 
 __all__ = [
     "Decision",
     "GroupStatus",
-    "PodPlacement",
     "Reconfiguration",
     "Recovery",
     "Refusal",
@@ -30,19 +29,6 @@ _IDLE_REASONS = (
     "too few healthy leaves are idle",
     "enough leaves are idle, but not together as the pods need them",
 )
-
-
-class PodPlacement(NamedTuple):
-    """Where one pod is: what a bind record has to hold."""
-
-    chain: str
-    node: str
-    leaf_indices: tuple[int, ...]
-    """Device indices on the node, in the order of ``leaves``."""
-    preassigned: tuple[str, ...]
-    """Per leaf the level of the tenant's own cell that it belongs to; "": opportunistic."""
-    leaves: tuple[int, ...]
-    """The leaves' numbers within the chain, ascending."""
 
 
 class Refusal(NamedTuple):
@@ -69,7 +55,7 @@ class Decision:
         "victims",
     )
 
-    group: "AffinityGroup"
+    group: AffinityGroup
     outcome: Literal["bind", "preempt", "wait"]
     """Bind: commit it. Preempt: the victims have to be released first. Wait: nothing serves it."""
     victims: tuple[str, ...]
@@ -81,13 +67,13 @@ class Decision:
 
     def __init__(
         self,
-        group: "AffinityGroup",
+        group: AffinityGroup,
         outcome: Literal["bind", "preempt", "wait"],
-        names: "ClusterNames",
+        names: ClusterNames,
         plan: Any = None,
         core: Any = None,
         refused: Any = (),
-        placement: "tuple[PodPlacement, ...] | None" = None,
+        placement: tuple[PodPlacement, ...] | None = None,
         victims: tuple[str, ...] = (),
         cancels: tuple[str, ...] = (),
         downgrades: tuple[str, ...] = (),
@@ -146,7 +132,7 @@ class Decision:
 class GroupStatus(NamedTuple):
     """A live group of a `CellCluster`."""
 
-    group: "AffinityGroup"
+    group: AffinityGroup
     state: Literal["Allocated", "Preempting", "BeingPreempted"]
     """BeingPreempted: allocated, and a preempting group has reserved some of its leaves."""
     guaranteed: bool
@@ -180,7 +166,7 @@ class Reconfiguration(NamedTuple):
     """Groups that were preempting others: their reservations are gone."""
 
 
-def describe_pods(names: "ClusterNames", pods: Any, virtual: Any) -> tuple[PodPlacement, ...]:
+def describe_pods(names: ClusterNames, pods: Any, virtual: Any) -> tuple[PodPlacement, ...]:
     """Names for the leaves of each pod and for the virtual cells that they belong to."""
     if virtual is None:
         return tuple(names.describe_pod(leaves, None) for leaves in pods)

@@ -12,7 +12,8 @@ from hivecore.cells.affinity_group import AffinityGroup
 from hivecore.cells.cluster_names import ClusterNames
 from hivecore.cells.cluster_spec import ClusterSpec
 from hivecore.cells.cluster_view import IntraVCPolicy
-from hivecore.cells.decision import Decision, PodPlacement, Recovery, describe_pods
+from hivecore.cells.decision import Decision, Recovery, describe_pods
+from hivecore.cells.pod_placement import PodPlacement
 from hivecore.errors import (
     InfeasibleAssignmentError,
     InvariantError,

@@ -1,14 +1,13 @@
 """Why a group waits, and the cheapest changes that would admit it, each tried on a copy."""
 
-from collections.abc import Iterable, Iterator
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+from collections.abc import Iterator
+from typing import Any, Literal, NamedTuple
 
 from hivecore.cells.affinity_group import AffinityGroup, Member
 from hivecore.cells.decision import Refusal
-from hivecore.cells.group_search import pinned_pool, tenant_of
-
-if TYPE_CHECKING:
-    from hivecore.cells.cell_cluster import CellCluster
+from hivecore.cells.group_books import GroupBooks, Live
+from hivecore.cells.group_search import find, pinned_pool, tenant_of
+from hivecore.errors import StaleDecisionError
 
 __all__ = ["Change", "GroupExplanation", "Shortage", "explain"]
 
@@ -69,30 +68,30 @@ class GroupExplanation(NamedTuple):
 
 
 def explain(
-    cluster: "CellCluster", group: AffinityGroup, suggested_nodes: Iterable[str] | None
+    books: GroupBooks, group: AffinityGroup, suggested: list[list[int]] | None
 ) -> GroupExplanation:
-    """What `CellCluster.explain` answers."""
-    suggested = None if suggested_nodes is None else tuple(suggested_nodes)
-    decision = cluster.schedule(group, suggested_nodes=suggested)
+    """What `CellCluster.explain` answers; nothing changes."""
+    live = books.live.get(group.name)
+    decision = None if live is None else books.decide_live(live, group, False, suggested)
+    if decision is None:
+        decision = find(books, group, suggested)
     if decision.outcome == "bind":
         return GroupExplanation("bind", "", decision.explanation, (), ())
-    branch = cluster.copy()
-    if group.name in cluster.groups():  # it preempts already, and waits for its victims
-        changes = [_change(cluster, "preempt", decision.victims, group)]
-        return GroupExplanation("preempt", decision.reason, (), (), tuple(changes))
     changes = []
     if decision.outcome == "preempt":
-        changes.append(_change(cluster, "preempt", decision.victims, group))
-    found = _fewest_to_release(branch, group, suggested)
+        changes.append(_change(books, "preempt", decision.victims, group))
+    if live is not None:  # it preempts already, and waits for its victims
+        return GroupExplanation("preempt", decision.reason, (), (), tuple(changes))
+    found = _fewest_to_release(books, group, suggested)
     if found and set(found) != set(decision.victims):
-        changes.append(_change(cluster, "release", found, group))
-    changes += _relaxations(branch, group, suggested)
+        changes.append(_change(books, "release", found, group))
+    changes += _relaxations(books, group, suggested)
     changes.sort(key=_cost)
     return GroupExplanation(
         decision.outcome,
         decision.reason,
         decision.explanation,
-        () if group.priority < 0 else tuple(_shortages(cluster, group)),
+        () if group.priority < 0 else tuple(_shortages(books, group)),
         tuple(changes),
     )
 
@@ -103,66 +102,85 @@ def _cost(change: Change) -> tuple[int, int, bool]:
 
 
 def _change(
-    cluster: "CellCluster",
+    books: GroupBooks,
     kind: Literal["preempt", "release"],
     groups: tuple[str, ...],
     request: AffinityGroup,
 ) -> Change:
-    leaves = sum(_leaves(cluster, name) for name in groups)
+    leaves = sum(_leaves(books, books.live[name]) for name in groups)
     return Change(kind, groups, leaves, (), request)
 
 
-def _leaves(cluster: "CellCluster", name: str) -> int:
-    status = cluster.group(name)
-    return 0 if status is None else sum(len(pod.leaves) for pod in status.placement)
+def _leaves(books: GroupBooks, live: Live) -> int:
+    return sum(len(pod) for pod in books.core.group(live.handle)[4])
 
 
-def _admits(branch: "CellCluster", group: AffinityGroup, suggested: Any) -> bool:
-    return branch.schedule(group, suggested_nodes=suggested).outcome == "bind"
+def _admits(books: GroupBooks, group: AffinityGroup, suggested: Any) -> bool:
+    return find(books, group, suggested).outcome == "bind"
 
 
-def _fewest_to_release(
-    branch: "CellCluster", group: AffinityGroup, suggested: Any
-) -> tuple[str, ...]:
+class _Trial:
+    """A branch from which groups are taken away and put back."""
+
+    def __init__(self, books: GroupBooks) -> None:
+        self._books = books
+        self.branch = books.copy()
+        self._taken: set[str] = set()
+
+    def take(self, name: str) -> None:
+        self.branch.release(name)
+        self._taken.add(name)
+
+    def put_back(self, name: str) -> None:
+        live = self._books.live[name]
+        placement, guaranteed = self._books.placement(live), self._books.is_guaranteed(live)
+        self._taken.remove(name)
+        try:
+            recovery = self.branch.recover(live.group, placement, guaranteed)
+            exact = not recovery.displaced and guaranteed == self.branch.is_guaranteed(
+                self.branch.live[name]
+            )
+        except StaleDecisionError:  # another one had reserved its leaves
+            exact = False
+        if not exact:
+            self.branch = self._books.copy()
+            for other in self._taken:
+                self.branch.release(other)
+
+
+def _fewest_to_release(books: GroupBooks, group: AffinityGroup, suggested: Any) -> tuple[str, ...]:
     """Groups whose release admits the group, in the order of their commits; () if none does."""
-    weights = {name: _leaves(branch, name) for name in branch.groups()}
-    by_size = sorted(weights, key=weights.__getitem__)
+    weights = {name: _leaves(books, live) for name, live in books.live.items()}
     # The tenant's own groups first: those are most often what is in the way.
-    own = [name for name in by_size if _tenant(branch, name) == group.virtual_cluster]
-    order = own + [name for name in by_size if name not in set(own)]
+    tenant = group.virtual_cluster
+    order = sorted(
+        weights, key=lambda n: (books.live[n].group.virtual_cluster != tenant, weights[n])
+    )
+    trial = _Trial(books)
     for name in order[:_SINGLES]:
-        trial = branch.copy()
-        trial.release(name)
-        if _admits(trial, group, suggested):
+        trial.take(name)
+        if _admits(trial.branch, group, suggested):
             return (name,)
-    trial = branch.copy()
-    released: list[str] = []
+        trial.put_back(name)
+    needed = set()
     for name in order:
-        trial.release(name)
-        released.append(name)
-        if _admits(trial, group, suggested):
+        trial.take(name)
+        needed.add(name)
+        if _admits(trial.branch, group, suggested):
             break
     else:
         return ()
-    needed = list(released)
-    for name in sorted(released, key=lambda name: -weights[name]):
-        trial = branch.copy()
-        for other in needed:
-            if other != name:
-                trial.release(other)
-        if _admits(trial, group, suggested):
+    for name in sorted((n for n in order if n in needed), key=lambda n: -weights[n]):
+        trial.put_back(name)
+        if _admits(trial.branch, group, suggested):
             needed.remove(name)
-    return tuple(name for name in branch.groups() if name in set(needed))
+        else:
+            trial.take(name)
+    return tuple(name for name in books.live if name in needed)
 
 
-def _tenant(branch: "CellCluster", name: str) -> str:
-    status = branch.group(name)
-    assert status is not None
-    return status.group.virtual_cluster
-
-
-def _relaxations(branch: "CellCluster", group: AffinityGroup, suggested: Any) -> Iterator[Change]:
-    if suggested is not None and _admits(branch, group, None):
+def _relaxations(books: GroupBooks, group: AffinityGroup, suggested: Any) -> Iterator[Change]:
+    if suggested is not None and _admits(books, group, None):
         yield Change("relax", (), 0, ("suggested_nodes",), group)
     loose = tuple(Member(member.pods, member.leaves) for member in group.members)
     wishes: list[tuple[str, Any, Any]] = [
@@ -180,12 +198,12 @@ def _relaxations(branch: "CellCluster", group: AffinityGroup, suggested: Any) ->
         if argument == "priority":
             changes["pinned_cell"] = None
         other = group.replace(**changes)
-        if _admits(branch, other, suggested):
+        if _admits(books, other, suggested):
             yield Change("relax", (), 0, (argument,), other)
 
 
-def _shortages(cluster: "CellCluster", group: AffinityGroup) -> Iterator[Shortage]:
-    names, core = cluster._books.names, cluster._books.core
+def _shortages(books: GroupBooks, group: AffinityGroup) -> Iterator[Shortage]:
+    names, core = books.names, books.core
     tenant = tenant_of(names, group)
     largest = max(group.sizes)
     for chain, owns in names.search(group.leaf_type, tenant):
@@ -215,11 +233,7 @@ def _shortages(cluster: "CellCluster", group: AffinityGroup) -> Iterator[Shortag
             ),
             tuple(
                 name
-                for name in cluster.groups()
-                if any(
-                    pool in pools
-                    for pod in core.group(cluster._books.live[name].handle)[5] or ()
-                    for pool, _ in pod
-                )
+                for name, live in books.live.items()
+                if any(pool in pools for pod in core.group(live.handle)[5] or () for pool, _ in pod)
             ),
         )

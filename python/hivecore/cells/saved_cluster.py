@@ -9,8 +9,8 @@ from collections.abc import Iterator
 from hivecore._arguments import as_int
 from hivecore.cells.affinity_group import AffinityGroup
 from hivecore.cells.cluster_spec import Chain, ClusterSpec
-from hivecore.cells.decision import PodPlacement
 from hivecore.cells.group_books import GroupBooks
+from hivecore.cells.pod_placement import PodPlacement
 from hivecore.errors import CorruptStateError
 
 __all__ = ["as_ranges", "decode", "encode"]

@@ -40,7 +40,7 @@ void GroupScheduler::schedule(const Request& request, Plan& plan) {
             chooser_.start(task_, false, true);
         }
     }
-    if (!planned && instance >= 0 && groups_.lowest_priority(instance) < request.priority) {
+    if (!planned && may_preempt()) {
         chooser_.start(task_, true, true);
         planned = attempt(true);
     }
@@ -93,6 +93,21 @@ void GroupScheduler::prepare(const Request& request) {
     downgrades_.clear();
     budget_ = kSearchLimit;
     mapping_failed_ = false;
+}
+
+// Whether groups of lower priority hold anything, and enough of it that preempting them could help.
+bool GroupScheduler::may_preempt() const {
+    if (task_.instance < 0) {
+        return false;
+    }
+    std::uint64_t leaves = groups_.held_below(task_.instance, task_.priority);
+    if (leaves == 0) {
+        return false;
+    }
+    for (const std::int32_t pool : pools().instance(task_.instance).pools) {
+        leaves += pools().pool(pool).available;
+    }
+    return leaves >= task_.total;
 }
 
 PlanReason GroupScheduler::reason() {

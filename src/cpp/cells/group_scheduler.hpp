@@ -15,8 +15,9 @@
 // ones. In every domain a choice of units that cannot be mapped is revised.
 //
 // Costs for p pods of g leaves in all: a plan O(p * pools + g * levels) on the usual way, whatever
-// the size of the cluster; linear in the tenant's units where it preempts, where nodes are excluded
-// or on nodes of more than 127 leaves. Mutators O(g * levels).
+// the size of the cluster. At worst linear in the tenant's units: where only few of them can be
+// preempted, in merging, after a choice that could not be mapped, and on nodes of more than 127
+// leaves for opportunistic work. Suggested nodes cost O(their number). Mutators: O(g * levels).
 //
 // Levels, cells, chains, tenants and pools are numbered from 0; leaves are counted over all chains.
 #pragma once
@@ -84,6 +85,7 @@ class GroupScheduler {
     bool plan_opportunistic();
     bool attempt(bool preempt);
     bool in_domain(const Domain& domain, bool preempt);
+    bool may_preempt() const;
     void revise(Limits& limits, std::size_t failed) const;
     void find_downgrades();
     bool mergeable(const Request& request) const;

@@ -125,6 +125,10 @@ class GroupsAudit {
                 const CellIndex index = shape.ancestor(0, virtual_leaf, level);
                 const CellIndex physical =
                     shape.ancestor(0, leaf - groups_.first_leaf(chain), level);
+                if (level == pools_.pool(id).unit_level &&
+                    pools_.pool(id).lowest[index] > groups_.group(groups_.holder(leaf)).priority) {
+                    return about("pool", id) + ": a unit holds a lower priority than noted";
+                }
                 Pools::Cell& cell =
                     cells[static_cast<std::size_t>(id)][static_cast<std::size_t>(level)][index];
                 VirtualLeaf& other = partner(chain, level, physical);

@@ -344,6 +344,10 @@ bool Chooser::visit(CellIndex least, Unit& unit) {
             }
             return true;
         }
+        if (preempt_ && found.available < least &&
+            groups_.pools().pool(found.pool).lowest[found.index] >= task_.priority) {
+            continue;
+        }
         unit = unit_at(found.pool, found.index);
         if (unit.available >= least && unit_suggested(unit)) {
             return true;

@@ -76,9 +76,12 @@ bool Groups::is_being_preempted(Handle handle) const {
                        [&](const Placed& placed) { return reserver(placed.leaf) != kNoGroup; });
 }
 
-std::int32_t Groups::lowest_priority(std::int32_t instance) const {
-    const auto& held = held_[static_cast<std::size_t>(instance)];
-    return held.empty() ? std::numeric_limits<std::int32_t>::max() : held.front().first;
+std::uint64_t Groups::held_below(std::int32_t instance, std::int32_t priority) const {
+    std::uint64_t total = 0;
+    for (const auto& [held_at, leaves] : held_[static_cast<std::size_t>(instance)]) {
+        total += held_at < priority ? static_cast<std::uint64_t>(leaves) : 0;
+    }
+    return total;
 }
 
 std::uint64_t Groups::bytes() const {
@@ -238,6 +241,9 @@ Handle Groups::enter(const Newcomer& who, std::span<const Placed> leaves) {
     std::vector<Handle>& owners = who.preempting ? reservers_ : users_;
     for (const Placed& placed : leaves) {
         owners[placed.leaf] = handle;
+        if (who.by_right) {
+            pools_.note_priority(placed.held, who.priority);
+        }
     }
     return handle;
 }

@@ -77,8 +77,8 @@ class Groups {
     // The other groups that use its leaves, by sequence.
     std::vector<Handle> victims(Handle handle) const;
     bool is_being_preempted(Handle handle) const;
-    // The lowest priority at which virtual leaves of the instance are held; above all when none is.
-    std::int32_t lowest_priority(std::int32_t instance) const;
+    // The virtual leaves of the instance that groups of lower priority hold.
+    std::uint64_t held_below(std::int32_t instance, std::int32_t priority) const;
 
     // --- mutators: a handle, or -1 and nothing has changed
 

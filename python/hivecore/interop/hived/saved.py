@@ -8,48 +8,58 @@ import base64
 import json
 import struct
 import zlib
-from typing import TYPE_CHECKING, Any, TypeVar
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any, NamedTuple
 
 from hivecore.cells import CellCluster
 from hivecore.errors import CorruptStateError, InvariantError
 from hivecore.interop.hived.gangs import Gang, Row, Slot
 from hivecore.interop.hived.pods import PodRequest
-from hivecore.interop.hived.seating import Seating
 
-if TYPE_CHECKING:
-    from hivecore.interop.hived.scheduler import HivedScheduler
-
-__all__ = ["decode", "encode"]
+__all__ = ["SavedState", "corrupt_if_it_fails", "decode", "encode"]
 
 _HEAD = struct.Struct("<4sHI")
 _MAGIC, _VERSION = b"HCHV", 1
 
-_Scheduler = TypeVar("_Scheduler", bound="HivedScheduler")
+
+class SavedState(NamedTuple):
+    """What a scheduler is made of."""
+
+    document: dict[str, Any]
+    """The configuration as `HivedConfig.read` takes it."""
+    chains: list[str]
+    """The order of the chains."""
+    initially_healthy: bool
+    reported: dict[str, bool]
+    """Node -> its health as last reported."""
+    cluster: CellCluster
+    gangs: dict[str, Gang]
 
 
-def encode(scheduler: "HivedScheduler") -> bytes:
+def encode(state: SavedState) -> bytes:
     """The state as bytes."""
-    state = {
-        "config": scheduler._config.document,
-        "chains": list(scheduler._spec.chains),
-        "initially_healthy": scheduler._initially_healthy,
-        "reported": scheduler._reported,
-        "cluster": base64.b64encode(scheduler._cluster.to_bytes()).decode(),
+    plain = {
+        "config": state.document,
+        "chains": state.chains,
+        "initially_healthy": state.initially_healthy,
+        "reported": state.reported,
+        "cluster": base64.b64encode(state.cluster.to_bytes()).decode(),
         "gangs": [
             [
                 gang.request,
                 [[row.leaf_number, row.slots, row.pods] for row in gang.rows.values()],
                 None if gang.preempting is None else list(gang.preempting),
             ]
-            for gang in scheduler._seating.gangs.values()
+            for gang in state.gangs.values()
         ],
     }
-    text = json.dumps(state, separators=(",", ":")).encode()
+    text = json.dumps(plain, separators=(",", ":")).encode()
     return _HEAD.pack(_MAGIC, _VERSION, zlib.crc32(text)) + text
 
 
-def decode(kind: type[_Scheduler], data: object) -> _Scheduler:
-    """The scheduler of such bytes; raises `CorruptStateError` where they are not."""
+def decode(data: object) -> SavedState:
+    """The state of such bytes; raises `CorruptStateError` where they are not."""
     if not isinstance(data, (bytes, bytearray, memoryview)):
         raise TypeError(f"data must be bytes, not {type(data).__name__}")
     data = bytes(data)
@@ -61,8 +71,27 @@ def decode(kind: type[_Scheduler], data: object) -> _Scheduler:
     text = data[_HEAD.size :]
     if zlib.crc32(text) != checksum:
         raise CorruptStateError("data: the checksum does not match")
+    with corrupt_if_it_fails():
+        plain = json.loads(text)
+        for node, healthy in plain["reported"].items():
+            if not isinstance(healthy, bool):
+                raise CorruptStateError(f"data: the health of node {node!r} is {healthy!r}")
+        gangs = [_gang(gang) for gang in plain["gangs"]]
+        return SavedState(
+            plain["config"],
+            plain["chains"],
+            plain["initially_healthy"],
+            plain["reported"],
+            CellCluster.from_bytes(base64.b64decode(plain["cluster"])),
+            {gang.name: gang for gang in gangs},
+        )
+
+
+@contextmanager
+def corrupt_if_it_fails() -> Iterator[None]:
+    """Turn what a damaged state makes fail into a `CorruptStateError`."""
     try:
-        return _restore(kind, json.loads(text))
+        yield
     except CorruptStateError:
         raise
     except (
@@ -75,21 +104,6 @@ def decode(kind: type[_Scheduler], data: object) -> _Scheduler:
         ValueError,
     ) as error:
         raise CorruptStateError(f"data: {error}") from error
-
-
-def _restore(kind: type[_Scheduler], state: dict[str, Any]) -> _Scheduler:
-    scheduler = kind(state["config"], state["chains"], initially_healthy=state["initially_healthy"])
-    cluster = CellCluster.from_bytes(base64.b64decode(state["cluster"]))
-    if cluster.spec != scheduler._spec or list(cluster.spec.chains) != state["chains"]:
-        raise CorruptStateError("data: the cluster is not that of the configuration")
-    scheduler._cluster = cluster
-    for node, healthy in state["reported"].items():
-        if not isinstance(healthy, bool):
-            raise CorruptStateError(f"data: the health of node {node!r} is {healthy!r}")
-    scheduler._reported = state["reported"]
-    scheduler._seating = Seating({gang.name: gang for gang in map(_gang, state["gangs"])})
-    scheduler.check()
-    return scheduler
 
 
 def _gang(saved: Any) -> Gang:

@@ -15,7 +15,7 @@ from hivecore.cells import (
     Reconfiguration,
     Recovery,
 )
-from hivecore.errors import StaleDecisionError
+from hivecore.errors import CorruptStateError, StaleDecisionError
 from hivecore.interop.hived import bind_info, catalog, saved
 from hivecore.interop.hived.config import HivedConfig
 from hivecore.interop.hived.gangs import Gang, PodDecision, Row
@@ -515,7 +515,16 @@ class HivedScheduler:
         Decisions that are not allocated are left out.
         """
         with self._lock:
-            return saved.encode(self)
+            return saved.encode(
+                saved.SavedState(
+                    self._config.document,
+                    list(self._spec.chains),
+                    self._initially_healthy,
+                    self._reported,
+                    self._cluster,
+                    self._seating.gangs,
+                )
+            )
 
     @classmethod
     def from_bytes(cls, data: bytes) -> Self:
@@ -524,7 +533,17 @@ class HivedScheduler:
         :raises CorruptStateError: they are damaged, or describe no possible state.
         :raises TypeError: ``data`` is not bytes.
         """
-        return saved.decode(cls, data)
+        state = saved.decode(data)
+        with saved.corrupt_if_it_fails():
+            scheduler = cls(state.document, state.chains, initially_healthy=state.initially_healthy)
+            spec = state.cluster.spec
+            if spec != scheduler._spec or list(spec.chains) != state.chains:
+                raise CorruptStateError("data: the cluster is not that of the configuration")
+            scheduler._cluster = state.cluster
+            scheduler._reported = state.reported
+            scheduler._seating = Seating(state.gangs)
+            scheduler.check()
+        return scheduler
 
     def check(self) -> None:
         """Audit the cluster, and that gangs and pods agree with it.
