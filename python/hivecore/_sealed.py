@@ -11,8 +11,10 @@ All integers are little-endian.
 
 import struct
 import zlib
+from collections.abc import Iterator
+from contextlib import contextmanager
 
-from hivecore.errors import CorruptStateError
+from hivecore.errors import CorruptStateError, HivecoreError
 
 _HEAD = struct.Struct("<4sHQ")
 _TAIL = struct.Struct("<I")
@@ -45,3 +47,22 @@ def unseal(magic: bytes, version: int, data: object) -> bytes:
             f"data: layout version {found_version}, this release reads version {version}"
         )
     return data[_HEAD.size : -_TAIL.size]
+
+
+@contextmanager
+def corrupt_if_it_fails() -> Iterator[None]:
+    """Turn whatever a payload that nobody wrote makes fail into a `CorruptStateError`."""
+    try:
+        yield
+    except CorruptStateError:
+        raise
+    except (
+        ArithmeticError,
+        AttributeError,
+        HivecoreError,
+        LookupError,
+        RecursionError,
+        TypeError,
+        ValueError,
+    ) as error:
+        raise CorruptStateError(f"data: {error}") from error

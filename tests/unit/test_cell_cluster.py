@@ -251,7 +251,7 @@ def test_wrong_arguments_of_methods_are_named():
         cluster.commit(group)
     with pytest.raises(NotAllocatedError, match="'g'"):
         cluster.release("g")
-    with pytest.raises(NotAllocatedError, match="no such group"):
+    with pytest.raises(NotAllocatedError, match="no group"):
         cluster.release(["g"])
     with pytest.raises(NotAllocatedError, match="'g'"):
         cluster.cancel("g")
@@ -290,6 +290,8 @@ def test_a_name_that_another_live_group_has_is_refused():
     assert again.placement == cluster.group("g").placement
     cluster.commit(again)
     assert cluster.groups() == ("g",)
+    cluster.release(again.group)
+    assert cluster.groups() == ()
 
 
 def test_only_fresh_bind_decisions_of_this_cluster_are_committed():

@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from hivecore._arguments import as_mapping, as_tuple
-from hivecore._sealed import seal, unseal
+from hivecore._sealed import corrupt_if_it_fails, seal, unseal
 from hivecore.cells.affinity_group import AffinityGroup
 from hivecore.cells.cluster_report import (
     doomed_cells,
@@ -26,7 +26,6 @@ from hivecore.cells.group_search import find
 from hivecore.cells.pod_placement import PodPlacement
 from hivecore.cells.reconfiguration import rebook_all
 from hivecore.cells.saved_cluster import decode, encode
-from hivecore.errors import CorruptStateError
 
 __all__ = ["CellCluster"]
 
@@ -160,25 +159,26 @@ class CellCluster:
             else:
                 books.book(decision, books.core.commit)
 
-    def release(self, name: str) -> None:
-        """Take back all leaves and reservations of a group.
+    def release(self, group: str | AffinityGroup) -> None:
+        """Take back all leaves and reservations of a group, which may be given by its name.
 
         :raises NotAllocatedError: there is no such group.
 
         Leaves that a preempting group has reserved are that group's now.
         """
         with self._lock:
-            self._books.release(name)
+            self._books.release(_name(group))
 
-    def cancel(self, name: str) -> None:
+    def cancel(self, group: str | AffinityGroup) -> None:
         """Give up a preemption: the reserved leaves go back to the groups that are on them.
 
         :raises NotAllocatedError: there is no such group.
         :raises ValueError: it is allocated, not preempting.
         """
+        name = _name(group)
         with self._lock:
             if not self._books.is_preempting(self._books.known(name)):
-                raise ValueError(f"name={name!r}: the group is allocated; release it")
+                raise ValueError(f"group {name!r} is allocated; release it")
             self._books.release(name)
 
     def recover(self, group: AffinityGroup, placement: Iterable[PodPlacement]) -> Recovery:
@@ -415,19 +415,8 @@ class CellCluster:
         A few bytes can describe a cluster of 2**31 leaves, which needs the memory of one.
         """
         payload = unseal(b"HCCC", 1, data)
-        try:
+        with corrupt_if_it_fails():
             books = decode(payload)
-        except CorruptStateError:
-            raise
-        except (
-            ArithmeticError,
-            AttributeError,
-            LookupError,
-            RecursionError,
-            TypeError,
-            ValueError,
-        ) as error:
-            raise CorruptStateError(f"data: {error}") from error
         cluster = object.__new__(cls)
         cluster._books = books
         cluster._lock = threading.RLock()
@@ -457,6 +446,10 @@ class CellCluster:
             raise KeyError(f"node={node!r}: no chain has such a node") from None
         except TypeError:
             raise TypeError(f"node must be a string, not {type(node).__name__}") from None
+
+
+def _name(group: str | AffinityGroup) -> str:
+    return group.name if isinstance(group, AffinityGroup) else group
 
 
 def _flag(healthy: Any) -> bool:

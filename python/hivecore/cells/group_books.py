@@ -99,7 +99,7 @@ class GroupBooks:
         try:
             return self.live[name]
         except (KeyError, TypeError):
-            raise NotAllocatedError(f"name={name!r}: there is no such group") from None
+            raise NotAllocatedError(f"there is no group {name!r}") from None
 
     def name_all(self, handles: Iterable[int]) -> tuple[str, ...]:
         """The names of live handles."""

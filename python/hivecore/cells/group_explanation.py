@@ -150,6 +150,11 @@ class _Trial:
 
 def _fewest_to_release(books: GroupBooks, group: AffinityGroup, suggested: Any) -> tuple[str, ...]:
     """Groups whose release admits the group, in the order of their commits; () if none does."""
+    empty = books.copy()
+    for name in books.live:
+        empty.release(name)
+    if not _admits(empty, group, suggested):
+        return ()
     weights = {name: _leaves(books, live) for name, live in books.live.items()}
     # The tenant's own groups first: those are most often what is in the way.
     tenant = group.virtual_cluster
@@ -168,8 +173,6 @@ def _fewest_to_release(books: GroupBooks, group: AffinityGroup, suggested: Any) 
         needed.add(name)
         if _admits(trial.branch, group, suggested):
             break
-    else:
-        return ()
     for name in sorted((n for n in order if n in needed), key=lambda n: -weights[n]):
         trial.put_back(name)
         if _admits(trial.branch, group, suggested):

@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from hivecore import _cells
 from hivecore._arguments import as_int
-from hivecore._sealed import seal, unseal
+from hivecore._sealed import corrupt_if_it_fails, seal, unseal
 from hivecore.cells.cell import Cell
 from hivecore.cells.cluster_spec import Chain, ClusterSpec
 from hivecore.cells.explanation import Explanation, cheapest_release
@@ -359,19 +359,8 @@ class VirtualClusters:
         A few bytes can describe a cluster of 2**31 leaves, which needs the memory of one.
         """
         payload = unseal(b"HCVC", 1, data)
-        try:
+        with corrupt_if_it_fails():
             return cls._restore(json.loads(payload))
-        except CorruptStateError:
-            raise
-        except (
-            ArithmeticError,
-            AttributeError,
-            LookupError,
-            RecursionError,
-            TypeError,
-            ValueError,
-        ) as error:
-            raise CorruptStateError(f"data: {error}") from error
 
     @classmethod
     def _restore(cls, state: dict[str, Any]) -> Self:

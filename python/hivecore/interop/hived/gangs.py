@@ -155,7 +155,8 @@ class PodDecision:
     """"bind", "preempt" (the victims have to go first) or "wait"."""
     node: str | None = None
     """The pod's node; when preempting, the planned one; None when it waits."""
-    _leaf_cells: tuple[int, ...] = ()
+    leaf_cells: list[int] = field(default_factory=list)
+    """Indices of the pod's leaf cells in its node, in the order of the cells."""
     chain: str | None = None
     """The chain of the pod's cells."""
     reason: str = ""
@@ -167,12 +168,7 @@ class PodDecision:
     def bind(cls, gang: Gang, row: Row, slot: int) -> "PodDecision":
         """Bind to this slot."""
         chain, node, leaf_cells, _ = row.slots[slot]
-        return cls("bind", node, leaf_cells, chain, "", gang.placement())
-
-    @property
-    def leaf_cells(self) -> list[int]:
-        """Indices of the pod's leaf cells in its node, in the order of the cells."""
-        return list(self._leaf_cells)
+        return cls("bind", node, list(leaf_cells), chain, "", gang.placement())
 
     @property
     def group(self) -> list[dict[str, Any]]:

@@ -201,7 +201,7 @@ class HivedScheduler:
         return PodDecision(
             "preempt",
             slot.node,
-            slot.leaf_cells,
+            list(slot.leaf_cells),
             slot.chain,
             decision.reason,
             planned.placement(),
