@@ -5,16 +5,40 @@ from collections.abc import Iterable, Mapping
 from numbers import Real
 from typing import Any
 
+import numpy as np
+
 
 def as_int(value: Any, name: str, low: int, high: int) -> int:
     """The integer, or a TypeError or ValueError that names the argument."""
     try:
-        number = operator.index(value)
+        # A subclass may compare as it likes: made plain.
+        number = int.__int__(operator.index(value))
     except TypeError:
         raise TypeError(f"{name} must be an integer, not {type(value).__name__}") from None
     if not low <= number <= high:
-        raise ValueError(f"{name}={number}: allowed are {low} to {high}")
+        shown = number if number.bit_length() <= 128 else "a huge number"
+        raise ValueError(f"{name}={shown}: allowed are {low} to {high}")
     return number
+
+
+def as_bool(value: Any, name: str) -> bool:
+    """The truth value, or a TypeError that names the argument; of numpy's kind as well."""
+    if isinstance(value, bool):
+        return value
+    if isinstance(value, np.bool_):
+        return bool(value)
+    raise TypeError(f"{name} must be a bool, not {type(value).__name__}")
+
+
+def as_text(value: Any, name: str) -> str:
+    """The string in its plain type, or a TypeError that names the argument."""
+    if type(value) is str:
+        return value
+    if not isinstance(value, str):
+        raise TypeError(f"{name} must be a string, not {type(value).__name__}")
+    # A subclass, such as numpy's, may compare and hash as it likes.
+    plain: str = str.__str__(value)
+    return plain
 
 
 def as_float(value: Any, name: str) -> float:
@@ -28,12 +52,11 @@ def as_float(value: Any, name: str) -> float:
 
 
 def as_name(value: Any, name: str) -> str:
-    """The non-empty string, or a TypeError or ValueError that names the argument."""
-    if not isinstance(value, str):
-        raise TypeError(f"{name} must be a string, not {type(value).__name__}")
-    if not value:
+    """The non-empty plain string, or a TypeError or ValueError that names the argument."""
+    text = as_text(value, name)
+    if not text:
         raise ValueError(f"{name} must not be empty")
-    return value
+    return text
 
 
 def as_mapping(value: Any, name: str) -> Mapping[Any, Any]:
@@ -45,6 +68,8 @@ def as_mapping(value: Any, name: str) -> Mapping[Any, Any]:
 
 def as_tuple(value: Any, name: str) -> tuple[Any, ...]:
     """The sequence as a tuple, or a TypeError that names the argument; a string is none."""
+    if type(value) is tuple:
+        return value
     if isinstance(value, (str, bytes)) or not isinstance(value, Iterable):
         raise TypeError(f"{name} must be a sequence, not {type(value).__name__}")
     return tuple(value)

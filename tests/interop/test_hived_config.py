@@ -2,6 +2,7 @@ import copy
 import io
 import pickle
 
+import numpy as np
 import pytest
 import yaml
 
@@ -618,3 +619,16 @@ def test_wrong_questions_are_refused(design):
         design.virtual_address("VC1", "V-NODE", "V-NODE", None, "V-NODE", 2)
     assert design.locate("0.0.0.0/7") == design.locate("x") == design.locate("") == ()
     assert design.locate("/".join("0" * 40)) == ()
+
+
+def test_values_that_compare_oddly_are_mistakes_too():
+    odd = np.array([1, 2])
+    types = {"N": {"childCellType": "G", "childCellNumber": 2, "isNodeLevel": True}}
+    cells = [
+        {"cellType": "N", "cellAddress": odd},
+        {"cellType": "N", "cellChildren": odd},
+        {"cellType": "N", "cellChildren": [{"cellAddress": odd}, {}]},
+    ]
+    with pytest.raises(ConfigError) as caught:
+        HivedConfig.read({"physicalCluster": {"cellTypes": types, "physicalCells": cells}})
+    assert len(caught.value.problems) == 3

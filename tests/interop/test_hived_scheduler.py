@@ -6,6 +6,7 @@ import random
 import struct
 import zlib
 
+import numpy as np
 import pytest
 
 from hivecore.errors import CorruptStateError, StaleDecisionError
@@ -1065,3 +1066,41 @@ def test_states_that_cannot_be_are_refused_with_a_good_checksum_too():
             again.check()
             picture(again)
     assert refused > 150
+
+
+def test_a_saved_state_never_makes_a_file_be_read(tmp_path):
+    data = full().to_bytes()
+    state = json.loads(data[10:])
+    for path in ("", ".", str(tmp_path), str(tmp_path / "none.yaml")):
+        text = json.dumps(state | {"config": path}).encode()
+        with pytest.raises(CorruptStateError):
+            HivedScheduler.from_bytes(data[:6] + struct.pack("<I", zlib.crc32(text)) + text)
+
+
+@pytest.mark.parametrize(
+    ("call", "error", "message"),
+    [
+        (lambda s: s.affinity_group([]), TypeError, "name must be a string"),
+        (lambda s: s.affinity_group_status({}), TypeError, "name must be a string"),
+        (lambda s: s.virtual_cluster([]), TypeError, "name must be a string"),
+        (lambda s: s.reconfigure(config(), [np.array([1, 2])]), ValueError, "chain_order="),
+        (lambda s: s.schedule("p", spec(priority=10**5000)), RequestError, "a huge number"),
+        (lambda s: s.schedule("p", spec(), np.array([1, 2])), RequestError, "phase="),
+        (
+            lambda s: s.schedule("p", spec() | {"pinnedCellId": np.array([1, 2])}),
+            RequestError,
+            "pinnedCellId=a ndarray: must be a string",
+        ),
+        (
+            lambda s: s.schedule("p", spec() | {"virtualCluster": np.array([1, 2])}),
+            RequestError,
+            "virtualCluster",
+        ),
+    ],
+)
+def test_arguments_of_odd_types_are_named(call, error, message):
+    scheduler = HivedScheduler(config())
+    before = scheduler.to_bytes()
+    with pytest.raises(error, match=message):
+        call(scheduler)
+    assert scheduler.to_bytes() == before

@@ -1,10 +1,13 @@
 """What `CellCluster` and its data classes accept, refuse and remember."""
 
 import copy
+import json
 import pickle
 
+import numpy as np
 import pytest
 
+from hivecore._sealed import seal, unseal
 from hivecore.cells import (
     AffinityGroup,
     CellCluster,
@@ -16,6 +19,7 @@ from hivecore.cells import (
     PodPlacement,
     VirtualClusters,
 )
+from hivecore.cells.group_books import GroupBooks
 from hivecore.errors import (
     CorruptStateError,
     InfeasibleAssignmentError,
@@ -120,6 +124,12 @@ def test_pins_that_overlap_are_refused():
     pins = {"A": {"p": ("c", "node", 0), "q": ("c", "gpu", 0)}}
     with pytest.raises(InfeasibleAssignmentError, match="pinned_cells"):
         CellCluster(ClusterSpec({"c": racks(1)}, {"A": {}}, pins))
+
+
+def test_more_leaves_than_there_are_numbers_are_refused():
+    chain = Chain(["gpu", "node"], [2**15], 2**16)
+    with pytest.raises(ValueError, match="4294967296 leaves in all"):
+        CellCluster(ClusterSpec({"a": chain, "b": chain}, {}))
 
 
 def test_virtual_clusters_know_no_pins():
@@ -554,3 +564,214 @@ def test_wishes_that_stand_in_the_way_are_named():
     assert explanation.cheapest.relaxed == ("suggested_nodes",)
     assert all(admitted_by(cluster, c, ["elsewhere"]) for c in explanation.changes)
     assert cluster.explain(asked).cheapest is None
+
+
+# --- what can go wrong around a call
+
+
+class Fickle(str):
+    """A name that can be hashed a few times only."""
+
+    left = 100
+
+    def __hash__(self):
+        type(self).left -= 1
+        if type(self).left < 0:
+            raise RuntimeError("no hash any more")
+        return str.__hash__(self)
+
+
+def test_names_are_kept_as_plain_strings():
+    cluster = two_tenants()
+    group = AffinityGroup(Fickle("g"), Fickle("A"), [(1, 1)])
+    Fickle.left = 0
+    cluster.commit(cluster.schedule(group))
+    cluster.check()
+    assert {type(name) for name in cluster.groups()} == {str}
+    assert type(Chain([Fickle("gpu")], [], 1).levels[0]) is str
+
+
+@pytest.mark.parametrize(
+    ("call", "error", "message"),
+    [
+        (lambda c: c.group([]), TypeError, "name must be a string"),
+        (lambda c: c.surplus({}), TypeError, "chain must be a string"),
+        (lambda c: c.virtual_trees([]), TypeError, "virtual_cluster must be a string"),
+        (lambda c: c.set_leaf_health("c/0", "0", True), TypeError, "leaf_index must be an integer"),
+        (lambda c: c.schedule(AffinityGroup("g", "A", [(1, 1)]), phase=1), TypeError, "phase"),
+        (
+            lambda c: c.schedule(AffinityGroup("g", "A", [(1, 1)]), suggested_nodes=[[]]),
+            TypeError,
+            "suggested_nodes must be names",
+        ),
+        (
+            lambda c: c.explain(AffinityGroup("g", "A", [(1, 1)]), suggested_nodes=3),
+            TypeError,
+            "suggested_nodes must be a sequence",
+        ),
+        (lambda c: AffinityGroup("g", "A", [(1, 10**5000)]), ValueError, "2\\*\\*31 leaves"),
+        (lambda c: AffinityGroup("g", "A", [(1, 1)], priority=10**5000), ValueError, "a huge"),
+        (lambda c: NodeOrderPolicy([["c/0"]]), TypeError, r"nodes\[0\] must be a string"),
+    ],
+)
+def test_arguments_of_odd_types_are_named(call, error, message):
+    cluster = two_tenants()
+    before = cluster.to_bytes()
+    with pytest.raises(error, match=message):
+        call(cluster)
+    assert cluster.to_bytes() == before
+
+
+def place(**changes):
+    right = PodPlacement("c", "c/0", (0, 1), ("node", "node"), ())
+    return right._replace(**changes)
+
+
+@pytest.mark.parametrize(
+    ("pod", "error", "message"),
+    [
+        (place(leaf_indices=0), TypeError, "leaf_indices must be a sequence"),
+        (place(leaf_indices=(0.0, 1.0)), TypeError, "leaf_indices must be an integer"),
+        (place(leaf_indices=(-1, 0)), ValueError, "leaf_indices=-1"),
+        (place(leaf_indices=(1, 1)), ValueError, "a leaf is named twice"),
+        (place(leaf_indices=(0,)), ValueError, "has not the 2 leaves"),
+        (place(node=["c/0"]), TypeError, "node must be a string"),
+        (place(chain=None), TypeError, "chain must be a string"),
+        (place(preassigned=("node", None)), TypeError, "preassigned must be a string"),
+    ],
+)
+def test_a_placement_to_recover_is_checked(pod, error, message):
+    cluster = two_tenants()
+    before = cluster.to_bytes()
+    with pytest.raises(error, match=message):
+        cluster.recover(AffinityGroup("g", "A", [(1, 2)]), [pod])
+    assert cluster.to_bytes() == before
+
+
+def test_a_recovered_group_with_lost_leaves_can_be_saved_whatever_named_them():
+    cluster = two_tenants()
+    odd = place(leaf_indices=np.array([0, 9]), node=np.str_("c/0"))
+    recovery = cluster.recover(AffinityGroup("g", "A", [(1, 2)]), [odd])
+    assert recovery.lost == (("c/0", 9),)
+    assert CellCluster.from_bytes(cluster.to_bytes()).to_bytes() == cluster.to_bytes()
+
+
+@pytest.mark.parametrize(
+    "spoil",
+    [
+        lambda record: record[0][2].reverse() or record[0].__setitem__(2, ["0", "9"]),
+        lambda record: record[0].__setitem__(1, {}),
+        lambda record: record[0].__setitem__(1, "c/1"),
+        lambda record: record[0][3].pop(),
+        lambda record: record.append(record[0]),
+    ],
+)
+def test_a_saved_record_that_is_not_of_its_group_is_refused(spoil):
+    cluster = two_tenants()
+    cluster.recover(AffinityGroup("g", "A", [(1, 2)]), [place(leaf_indices=(0, 9))])
+    state = json.loads(unseal(b"HCCC", 1, cluster.to_bytes()))
+    spoil(state["groups"][0][6])
+    with pytest.raises(CorruptStateError):
+        CellCluster.from_bytes(seal(b"HCCC", 1, json.dumps(state).encode()))
+
+
+class Moody:
+    """The packing policy, with something done before it answers."""
+
+    def __init__(self):
+        self.before = lambda: None
+
+    def choose(self, view, group):
+        self.before()
+        return [node.number for node in view.nodes if node.leaves >= 4][: group.pods]
+
+
+def preempting(policy):
+    """A cluster in which "high" has reserved the leaves of "low", on a node that is bad now."""
+    cluster = two_tenants(B=policy)
+    start(cluster, "low", "B", [(2, 4)])
+    high = AffinityGroup("high", "B", [(2, 4)], priority=5)
+    decision = cluster.schedule(high, phase="preempting")
+    assert decision.outcome == "preempt"
+    cluster.set_node_health(decision.placement[0].node, False)
+    return cluster, high
+
+
+def test_a_reservation_outlives_a_policy_that_raises():
+    policy = Moody()
+    cluster, high = preempting(policy)
+    before = cluster.to_bytes()
+    policy.before = lambda: 1 // 0
+    with pytest.raises(ZeroDivisionError):
+        cluster.schedule(high, phase="preempting")
+    assert cluster.to_bytes() == before
+    cluster.check()
+
+
+def test_a_policy_that_reconfigures_the_cluster_gets_no_decision():
+    policy = Moody()
+    cluster = two_tenants(B=policy)
+    policy.before = lambda: cluster.reconfigure(cluster.spec)
+    with pytest.raises(StaleDecisionError, match="reconfigured"):
+        cluster.schedule(AffinityGroup("g", "B", [(1, 4)]), phase="preempting")
+    assert cluster.groups() == ()
+
+
+def test_a_policy_may_answer_with_integers_of_numpy():
+    policy = Moody()
+    policy.choose = lambda view, group: np.array([len(view.nodes) - 1])
+    assert two_tenants(A=policy).schedule(AffinityGroup("g", "A", [(1, 4)])).outcome == "bind"
+
+
+def interrupted(*_args, **_options):
+    raise KeyboardInterrupt
+
+
+@pytest.mark.parametrize("step", ["enter", "mark_downgraded"])
+def test_an_interrupted_commit_leaves_no_group_that_nobody_knows(step, monkeypatch):
+    cluster = two_tenants()
+    start(cluster, "low", members=[(2, 4)], lazy_preemption=True)
+    decision = cluster.schedule(AffinityGroup("high", "A", [(1, 4)], priority=3))
+    assert decision.downgrades == ("low",)
+    monkeypatch.setattr(GroupBooks, step, interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        cluster.commit(decision)
+    monkeypatch.undo()
+    cluster.check()
+    assert cluster.groups() == ("low",)
+    cluster.release("low")
+    assert cluster.to_bytes() == two_tenants().to_bytes()
+
+
+def test_an_interrupted_recovery_leaves_no_group_that_nobody_knows(monkeypatch):
+    cluster = two_tenants()
+    monkeypatch.setattr(GroupBooks, "enter", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        cluster.recover(AffinityGroup("g", "A", [(1, 2)]), [place()])
+    monkeypatch.undo()
+    cluster.check()
+    assert cluster.to_bytes() == two_tenants().to_bytes()
+
+
+def test_an_interrupted_takeover_of_a_reservation_leaves_both_in_step(monkeypatch):
+    cluster = two_tenants()
+    start(cluster, "low", members=[(2, 4)])
+    middle = AffinityGroup("middle", "A", [(2, 4)], priority=3)
+    assert cluster.schedule(middle, phase="preempting").outcome == "preempt"
+    monkeypatch.setattr(GroupBooks, "enter", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        cluster.schedule(AffinityGroup("high", "A", [(2, 4)], priority=9), phase="preempting")
+    monkeypatch.undo()
+    cluster.check()
+    assert cluster.groups() == ("low",)
+    cluster.release("low")
+    assert cluster.to_bytes() == two_tenants().to_bytes()
+
+
+def test_the_lightest_group_to_release_is_named_whoever_owns_it():
+    cluster = two_tenants()
+    start(cluster, "large", "A", [(3, 4)], priority=-1)
+    start(cluster, "small", "B", [(1, 4)], priority=-1)
+    waiting = AffinityGroup("waits", "A", [(1, 4)], priority=-1)
+    (release,) = cluster.explain(waiting).changes[:1]
+    assert (release.kind, release.groups, release.leaves) == ("release", ("small",), 4)

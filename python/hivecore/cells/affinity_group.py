@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 from typing import Any, Literal, NamedTuple, Self
 
-from hivecore._arguments import as_int, as_name, as_tuple
+from hivecore._arguments import as_bool, as_int, as_name, as_tuple
 
 __all__ = ["AffinityGroup", "Member"]
 
@@ -103,8 +103,9 @@ class AffinityGroup:
         put(self, "leaf_type", _optional_name(leaf_type, "leaf_type"))
         put(self, "pinned_cell", _optional_name(pinned_cell, "pinned_cell"))
         put(self, "within", _optional_name(within, "within"))
-        put(self, "lazy_preemption", _flag(lazy_preemption, "lazy_preemption"))
-        put(self, "merge_siblings", _flag(merge_siblings, "merge_siblings"))
+        put(self, "lazy_preemption", as_bool(lazy_preemption, "lazy_preemption"))
+        put(self, "merge_siblings", as_bool(merge_siblings, "merge_siblings"))
+        placement = as_name(placement, "placement")  # type: ignore[assignment]
         if placement not in ("pack", "spread"):
             raise ValueError(f"placement={placement!r}: allowed are 'pack' and 'spread'")
         put(self, "placement", placement)
@@ -136,6 +137,9 @@ class AffinityGroup:
     def __setattr__(self, name: str, value: object) -> None:
         raise AttributeError(f"{name}: an AffinityGroup does not change, see replace()")
 
+    def __delattr__(self, name: str) -> None:
+        raise AttributeError(f"{name}: an AffinityGroup does not change, see replace()")
+
     def __reduce__(self) -> tuple[Any, ...]:
         return _restored, (self._arguments(),)
 
@@ -161,12 +165,6 @@ def _restored(fields: dict[str, Any]) -> AffinityGroup:
 
 def _optional_name(value: Any, argument: str) -> str | None:
     return None if value is None else as_name(value, argument)
-
-
-def _flag(value: Any, argument: str) -> bool:
-    if not isinstance(value, bool):
-        raise TypeError(f"{argument} must be a bool, not {type(value).__name__}")
-    return value
 
 
 def _members(members: Any) -> tuple[tuple[Member, ...], tuple[int, ...]]:

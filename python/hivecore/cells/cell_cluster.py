@@ -7,7 +7,7 @@ from typing import Any, Literal, Self
 import numpy as np
 import numpy.typing as npt
 
-from hivecore._arguments import as_mapping, as_tuple
+from hivecore._arguments import as_bool, as_int, as_mapping, as_text, as_tuple
 from hivecore._sealed import corrupt_if_it_fails, seal, unseal
 from hivecore.cells.affinity_group import AffinityGroup
 from hivecore.cells.cluster_report import (
@@ -23,9 +23,10 @@ from hivecore.cells.decision import Decision, GroupStatus, Reconfiguration, Reco
 from hivecore.cells.group_books import GroupBooks
 from hivecore.cells.group_explanation import GroupExplanation, explain
 from hivecore.cells.group_search import find
-from hivecore.cells.pod_placement import PodPlacement
+from hivecore.cells.pod_placement import PodPlacement, as_placement
 from hivecore.cells.reconfiguration import rebook_all
 from hivecore.cells.saved_cluster import decode, encode
+from hivecore.errors import StaleDecisionError
 
 __all__ = ["CellCluster"]
 
@@ -44,7 +45,8 @@ class CellCluster:
     :raises InfeasibleAssignmentError: the tenants' cells do not fit.
     :raises TypeError: an argument is of a wrong type.
     :raises KeyError: ``policies`` names an unknown tenant.
-    :raises ValueError: a node has one leaf index twice in a chain.
+    :raises ValueError: a node has one leaf index twice in a chain, or the chains have more than
+        2**32 - 1 leaves in all.
 
     Deterministic: chains in the order of the specification; virtual nodes by most used leaves,
     fewest leaves, level, index; physical cells by fewest bad leaves, fewest opportunistic leaves,
@@ -112,30 +114,52 @@ class CellCluster:
             nodes that are no longer healthy and suggested is given up and made anew.
         :param suggested_nodes: names of the only nodes to use; ``None``: all.
         :raises KeyError: an unknown tenant, leaf type, level or pinned cell.
-        :raises ValueError: a live group of another request has this name.
+        :raises ValueError: a live group of another request has this name, or the tenant's policy
+            chose no virtual nodes of its view.
+        :raises StaleDecisionError: the tenant's policy has reconfigured the cluster.
         :raises TypeError: an argument is of a wrong type.
 
-        Chains are tried in the order of the specification, the first that serves is taken. A live
-        group gets the answer "bind" with its placement.
+        After an error, one that a policy raises included, nothing has changed. Chains are tried in
+        the order of the specification, the first that serves is taken. A live group gets the
+        answer "bind" with its placement.
         """
-        if phase not in ("filtering", "preempting"):
+        if as_text(phase, "phase") not in ("filtering", "preempting"):
             raise ValueError(f"phase={phase!r}: allowed are 'filtering' and 'preempting'")
         if not isinstance(group, AffinityGroup):
             raise TypeError(f"group must be an AffinityGroup, not {type(group).__name__}")
+        if suggested_nodes is not None:
+            # The caller's iterator runs before the state is looked at.
+            suggested_nodes = as_tuple(suggested_nodes, "suggested_nodes")
         with self._lock:
-            books = self._books
+            books, preempting = self._books, phase == "preempting"
             suggested = None
             if suggested_nodes is not None:
                 suggested = books.names.suggested(suggested_nodes)
             live = books.live.get(group.name)
-            if live is not None:
-                known = books.decide_live(live, group, phase == "preempting", suggested)
-                if known is not None:
-                    return known
-            decision = find(books, group, suggested)
-            if decision.outcome == "preempt" and phase == "preempting":
-                books.book(decision, books.core.reserve)
-            return decision
+            if live is None:
+                return self._decide(group, suggested, preempting)
+            known = books.decide_live(live, group, preempting, suggested)
+            return self._reserve_anew(group, suggested) if known is None else known
+
+    def _decide(
+        self, group: AffinityGroup, suggested: list[list[int]] | None, preempting: bool
+    ) -> Decision:
+        books = self._books
+        decision = find(books, group, suggested)
+        if books is not self._books:
+            raise StaleDecisionError(f"group {group.name!r}: its policy reconfigured the cluster")
+        if preempting and decision.outcome == "preempt":
+            books.book(decision, books.core.reserve)
+        return decision
+
+    def _reserve_anew(self, group: AffinityGroup, suggested: list[list[int]] | None) -> Decision:
+        before = self._books.copy()
+        try:
+            self._books.release(group.name)
+            return self._decide(group, suggested, True)
+        except BaseException:
+            self._books = before
+            raise
 
     def commit(self, decision: Decision) -> None:
         """Carry out a decision to bind: from now on the group has these leaves.
@@ -187,7 +211,8 @@ class CellCluster:
         :param placement: one `PodPlacement` per pod in the order of the members, as the decision
             had them; of each, node, leaf indices, chain and preassigned levels are read.
         :raises StaleDecisionError: another live group is on one of the leaves; nothing changed.
-        :raises ValueError: a live group has this name, or the pods are not those of the group.
+        :raises ValueError: a live group has this name, the pods are not those of the group, or a
+            leaf is named twice.
         :raises TypeError: an argument is of a wrong type.
 
         Groups can be recovered in any order, on bad nodes too. A leaf that no longer exists is
@@ -196,10 +221,11 @@ class CellCluster:
         """
         if not isinstance(group, AffinityGroup):
             raise TypeError(f"group must be an AffinityGroup, not {type(group).__name__}")
+        pods = as_placement(placement, group)
         with self._lock:
             if group.name in self._books.live:
                 raise ValueError(f"group: {group.name!r} is live already")
-            return self._books.recover(group, _pods_of(group, placement))
+            return self._books.recover(group, pods)
 
     # --- hardware
 
@@ -213,10 +239,9 @@ class CellCluster:
 
         Cost: O(leaves of the node * levels).
         """
-        places = self._places(node)
-        healthy = _flag(healthy)
+        healthy = as_bool(healthy, "healthy")
         with self._lock:
-            for chain, index in places:
+            for chain, index in self._places(node):
                 leaves = self._books.names.node_leaves(chain, index)
                 self._books.core.set_health(leaves.start, leaves.stop, healthy)
 
@@ -224,14 +249,16 @@ class CellCluster:
         """Mark one leaf of a node as bad, or as healthy again.
 
         :raises KeyError: an unknown node, or it has no such leaf.
+        :raises ValueError: ``leaf_index`` is not in 0 to 2**31 - 1.
         :raises TypeError: an argument is of a wrong type.
         """
-        self._places(node)
-        leaves = self._books.names.find_leaves(node, leaf_index)
-        if not leaves:
-            raise KeyError(f"leaf_index={leaf_index!r}: node {node!r} has no such leaf")
-        healthy = _flag(healthy)
+        leaf_index = as_int(leaf_index, "leaf_index", 0, 2**31 - 1)
+        healthy = as_bool(healthy, "healthy")
         with self._lock:
+            self._places(node)
+            leaves = self._books.names.find_leaves(node, leaf_index)
+            if not leaves:
+                raise KeyError(f"leaf_index={leaf_index}: node {node!r} has no such leaf")
             for leaf in leaves:
                 self._books.core.set_health(leaf, leaf + 1, healthy)
 
@@ -278,7 +305,11 @@ class CellCluster:
             return tuple(self._books.live)
 
     def group(self, name: str) -> GroupStatus | None:
-        """A live group, or ``None``. Cost: O(leaves of the group)."""
+        """A live group, or ``None``. Cost: O(leaves of the group).
+
+        :raises TypeError: ``name`` is not a string.
+        """
+        name = as_text(name, "name")
         with self._lock:
             return group_status(self._books, name) if name in self._books.live else None
 
@@ -333,7 +364,9 @@ class CellCluster:
         """The virtual cells of a tenant and what they are bound to.
 
         :raises KeyError: an unknown tenant.
+        :raises TypeError: ``virtual_cluster`` is not a string.
         """
+        virtual_cluster = as_text(virtual_cluster, "virtual_cluster")
         with self._lock:
             tenants = self._books.names.tenants
             if virtual_cluster not in tenants:
@@ -372,6 +405,8 @@ class CellCluster:
         """
         if not isinstance(group, AffinityGroup):
             raise TypeError(f"group must be an AffinityGroup, not {type(group).__name__}")
+        if suggested_nodes is not None:
+            suggested_nodes = as_tuple(suggested_nodes, "suggested_nodes")
         with self._lock:
             suggested = None
             if suggested_nodes is not None:
@@ -435,36 +470,16 @@ class CellCluster:
 
     def _chain(self, name: str) -> int:
         chains = self._books.names.chains
-        if name not in chains:
+        if as_text(name, "chain") not in chains:
             raise KeyError(f"chain={name!r}: known are {list(chains)}")
         return chains.index(name)
 
     def _places(self, node: str) -> tuple[tuple[int, int], ...]:
-        try:
-            return self._books.names.nodes[node]
-        except KeyError:
-            raise KeyError(f"node={node!r}: no chain has such a node") from None
-        except TypeError:
-            raise TypeError(f"node must be a string, not {type(node).__name__}") from None
+        places = self._books.names.nodes.get(as_text(node, "node"))
+        if places is None:
+            raise KeyError(f"node={node!r}: no chain has such a node")
+        return places
 
 
 def _name(group: str | AffinityGroup) -> str:
     return group.name if isinstance(group, AffinityGroup) else group
-
-
-def _flag(healthy: Any) -> bool:
-    if not isinstance(healthy, (bool, np.bool_)):
-        raise TypeError(f"healthy must be a bool, not {type(healthy).__name__}")
-    return bool(healthy)
-
-
-def _pods_of(group: AffinityGroup, placement: Any) -> tuple[PodPlacement, ...]:
-    pods = as_tuple(placement, "placement")
-    if len(pods) != len(group.sizes):
-        raise ValueError(f"placement has {len(pods)} pods, the group has {len(group.sizes)}")
-    for i, (pod, size) in enumerate(zip(pods, group.sizes, strict=True)):
-        if not isinstance(pod, PodPlacement):
-            raise TypeError(f"placement[{i}] must be a PodPlacement, not {type(pod).__name__}")
-        if len(pod.leaf_indices) != size or len(pod.preassigned) != size:
-            raise ValueError(f"placement[{i}] has not the {size} leaves of the group's pod")
-    return pods

@@ -264,6 +264,8 @@ class ClusterNames:
         chains: list[list[int]] = [[] for _ in self.chains]
         known = self.nodes
         for name in nodes:
+            if not isinstance(name, str):
+                raise TypeError(f"suggested_nodes must be names, not {type(name).__name__}")
             for chain, index in known.get(name, ()):
                 chains[chain].append(index)
         return chains

@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from hivecore import _cells
-from hivecore._arguments import as_int, as_mapping, as_name, as_tuple
+from hivecore._arguments import as_int, as_mapping, as_name, as_text, as_tuple
 from hivecore.errors import InfeasibleAssignmentError
 
 __all__ = ["Chain", "ClusterSpec"]
@@ -68,8 +68,10 @@ class Chain:
         level = self.node_level
         if level is None:
             level = "node" if "node" in self.levels else self.levels[-1]
-        elif level not in self.levels:
-            raise ValueError(f"node_level={level!r}: the levels are {list(self.levels)}")
+        else:
+            level = as_text(level, "node_level")
+            if level not in self.levels:
+                raise ValueError(f"node_level={level!r}: the levels are {list(self.levels)}")
         object.__setattr__(self, "node_level", level)
         per_node = self.leaves_per_cell()[self.levels.index(level)]
         count = self.leaves // per_node
@@ -77,8 +79,7 @@ class Chain:
             nodes = as_tuple(self.nodes, "nodes")
             if len(nodes) != count:
                 raise ValueError(f"nodes has {len(nodes)} names, the chain has {count} nodes")
-            for i, name in enumerate(nodes):
-                as_name(name, f"nodes[{i}]")
+            nodes = tuple(as_name(name, f"nodes[{i}]") for i, name in enumerate(nodes))
             object.__setattr__(self, "nodes", nodes)
         if self.leaf_indices is not None:
             rows = as_tuple(self.leaf_indices, "leaf_indices")
@@ -140,23 +141,26 @@ class ClusterSpec:
     pinned_cells: Mapping[str, Mapping[str, tuple[str, str, int]]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        chains = dict(as_mapping(self.chains, "chains"))
-        if not chains:
-            raise ValueError("chains must not be empty")
-        for name, chain in chains.items():
-            as_name(name, "a name in chains")
+        chains: dict[str, Chain] = {}
+        for name, chain in as_mapping(self.chains, "chains").items():
+            name = as_name(name, "a name in chains")
+            chains[name] = chain
             if not isinstance(chain, Chain):
                 raise TypeError(f"chains[{name!r}] must be a Chain, not {type(chain).__name__}")
+        if not chains:
+            raise ValueError("chains must not be empty")
         owned: dict[str, dict[str, dict[str, int]]] = {}
         for tenant, by_chain in as_mapping(self.virtual_clusters, "virtual_clusters").items():
-            as_name(tenant, "a name in virtual_clusters")
+            tenant = as_name(tenant, "a name in virtual_clusters")
             owned[tenant] = {}
             place = f"virtual_clusters[{tenant!r}]"
             for name, by_level in as_mapping(by_chain, place).items():
+                name = as_text(name, f"a chain in {place}")
                 if name not in chains:
                     raise KeyError(f"{place}: no chain {name!r}, known are {sorted(chains)}")
                 owned[tenant][name] = {}
                 for level, count in as_mapping(by_level, f"{place}[{name!r}]").items():
+                    level = as_text(level, f"a level in {place}[{name!r}]")
                     if level not in chains[name].levels:
                         raise KeyError(
                             f"{place}[{name!r}]: no level {level!r}, "
@@ -172,21 +176,22 @@ class ClusterSpec:
         pinned: dict[str, dict[str, tuple[str, str, int]]] = {}
         taken: set[str] = set()
         for tenant, pins in as_mapping(self.pinned_cells, "pinned_cells").items():
+            tenant = as_text(tenant, "a name in pinned_cells")
             if tenant not in self.virtual_clusters:
                 known = sorted(self.virtual_clusters)
                 raise KeyError(f"pinned_cells: no virtual cluster {tenant!r}, known are {known}")
             pinned[tenant] = {}
             for name, pin in as_mapping(pins, f"pinned_cells[{tenant!r}]").items():
+                name = as_name(name, f"a name in pinned_cells[{tenant!r}]")
                 place = f"pinned_cells[{tenant!r}][{name!r}]"
-                as_name(name, f"a name in pinned_cells[{tenant!r}]")
                 if name in taken:
                     raise ValueError(f"{place}: another pinned cell has this name")
                 taken.add(name)
                 pin = as_tuple(pin, place)
                 if len(pin) != 3:
                     raise ValueError(f"{place} must be (chain, level, index), not {pin!r}")
-                chain_name, level, index = pin
-                chain = self.chains.get(chain_name) if isinstance(chain_name, str) else None
+                chain_name, level = as_text(pin[0], f"{place}[0]"), as_text(pin[1], f"{place}[1]")
+                chain = self.chains.get(chain_name)
                 if chain is None:
                     known = sorted(self.chains)
                     raise KeyError(f"{place}: no chain {chain_name!r}, known are {known}")
@@ -195,7 +200,7 @@ class ClusterSpec:
                     raise KeyError(f"{place}: no level {level!r}, known are {known}")
                 per_cell = chain.leaves_per_cell()[chain.levels.index(level)]
                 last = chain.leaves // per_cell - 1
-                pinned[tenant][name] = chain_name, level, as_int(index, f"{place}[2]", 0, last)
+                pinned[tenant][name] = chain_name, level, as_int(pin[2], f"{place}[2]", 0, last)
         return pinned
 
     def check_feasible(self) -> None:

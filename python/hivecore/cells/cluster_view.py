@@ -11,7 +11,7 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 import numpy.typing as npt
 
-from hivecore._arguments import as_tuple
+from hivecore._arguments import as_name, as_tuple
 from hivecore.cells.affinity_group import AffinityGroup
 from hivecore.cells.cluster_names import ClusterNames
 
@@ -88,6 +88,7 @@ class IntraVCPolicy(Protocol):
     def choose(self, view: ClusterView, group: AffinityGroup, /) -> Iterable[int] | None:
         """One `VirtualNode.number` per pod, in the order of ``group.sizes``.
 
+        What it raises, the caller of ``schedule`` gets. It may look at the cluster, not change it.
         ``None``: the group has to wait. A choice that the leaves there do not allow makes it wait
         too, unless groups of the tenant with a lower priority can be preempted there.
         """
@@ -121,7 +122,8 @@ class NodeOrderPolicy:
     """
 
     def __init__(self, nodes: Iterable[str]) -> None:
-        self._rank = {name: i for i, name in enumerate(as_tuple(nodes, "nodes"))}
+        names = (as_name(name, f"nodes[{i}]") for i, name in enumerate(as_tuple(nodes, "nodes")))
+        self._rank = {name: i for i, name in enumerate(names)}
 
     def choose(self, view: ClusterView, group: AffinityGroup, /) -> list[int] | None:
         """The first fitting virtual node for each pod in that order, never going back."""

@@ -59,7 +59,8 @@ class Decision:
     outcome: Literal["bind", "preempt", "wait"]
     """Bind: commit it. Preempt: the victims have to be released first. Wait: nothing serves it."""
     victims: tuple[str, ...]
-    """Groups that are in the way as a whole, in the order of their commits."""
+    """Groups that are in the way as a whole, in the order in which they were booked: by commits, or
+    by the last reconfiguration."""
     cancels: tuple[str, ...]
     """Preempting groups of lower priority whose reservations the commit takes over."""
     downgrades: tuple[str, ...]

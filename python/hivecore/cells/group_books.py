@@ -1,7 +1,8 @@
 """The live groups of a `CellCluster`: their names beside the core's handles.
 
 A group is in the books from its commit or reservation until its release; the core never has a
-group that the books do not have.
+group that the books do not have. An interrupt (Ctrl-C) can come between the core's step and the
+entry; the two are then settled before it goes on its way.
 """
 
 from collections.abc import Callable, Iterable, Mapping
@@ -50,6 +51,9 @@ class GroupBooks:
     def __init__(self, spec: ClusterSpec, policies: Mapping[str, IntraVCPolicy]) -> None:
         # A copy of its own: the mappings of the caller's specification can still change.
         spec = ClusterSpec(spec.chains, spec.virtual_clusters, spec.pinned_cells)
+        leaves = sum(chain.leaves for chain in spec.chains.values())
+        if leaves >= 2**32:
+            raise ValueError(f"spec.chains has {leaves} leaves in all, at most 2**32 - 1")
         spec.check_feasible()
         self.names = ClusterNames(spec)
         try:
@@ -126,16 +130,21 @@ class GroupBooks:
         group, plan = decision.group, decision._plan
         if group.name in self.live:
             raise StaleDecisionError(f"group {group.name!r} is live already")
-        if decision.cancels or decision.downgrades:
-            handles = (*plan.cancels, *plan.downgrades)
-            now = tuple(self.named.get(handle) for handle in handles)
-            if now != (*decision.cancels, *decision.downgrades):
-                raise StaleDecisionError(f"group {group.name!r}: others have come and gone")
-        handle = book(plan, group.lazy_preemption)
-        for name in decision.cancels:
-            del self.named[self.live.pop(name).handle]
-        self.mark_downgraded(decision.downgrades, group.name)
-        self.enter(group, handle)
+        cancels = [self.named.get(handle) for handle in plan.cancels]
+        downgrades = [self.named.get(handle) for handle in plan.downgrades]
+        if None in cancels or None in downgrades:
+            raise StaleDecisionError(f"group {group.name!r}: others have gone meanwhile")
+        try:
+            handle = book(plan, group.lazy_preemption)
+            for name in filter(None, cancels):
+                del self.named[self.live.pop(name).handle]
+            self.mark_downgraded(filter(None, downgrades), group.name)
+            self.enter(group, handle)
+        except StaleDecisionError:
+            raise
+        except BaseException:
+            self._settle()
+            raise
 
     def confirm(self, group: AffinityGroup) -> None:
         """Make a preempting group whose victims are gone an allocated one."""
@@ -150,20 +159,36 @@ class GroupBooks:
     def release(self, name: str) -> None:
         """Take back all that a group holds and has reserved."""
         live = self.known(name)
-        self.core.release(live.handle)
-        del self.live[name]
-        del self.named[live.handle]
+        try:
+            self.core.release(live.handle)
+            del self.live[name]
+            del self.named[live.handle]
+        except BaseException:
+            self._settle()
+            raise
+
+    def _settle(self) -> None:
+        """Strike out groups that the core has not, and let go those that nobody knows."""
+        held = set(self.core.handles())
+        self.live = {
+            name: live
+            for name, live in self.live.items()
+            # The handle of a cancelled group may be that of the group which has cancelled it.
+            if live.handle in held and self.core.group(live.handle)[1] == live.group.priority
+        }
+        self.named = {live.handle: name for name, live in self.live.items()}
+        for handle in held - self.named.keys():
+            self.core.release(handle)
 
     def decide_live(
         self, live: Live, group: AffinityGroup, replan: bool, suggested: list[list[int]] | None
     ) -> Decision | None:
-        """The answer for a live group; None: ``replan``, and its reservation was given up."""
+        """The answer for a live group; None: ``replan``, and its reservation is to be given up."""
         if live.group is not group and live.group != group:
             raise ValueError(f"group: another live group has the name {group.name!r}")
         victims: tuple[str, ...] = ()
         if self.is_preempting(live):
             if replan and not self.core.placement_good(live.handle, suggested):
-                self.release(group.name)
                 return None
             victims = self.name_all(self.core.victims(live.handle))
         outcome: Literal["bind", "preempt"] = "preempt" if victims else "bind"
@@ -218,12 +243,15 @@ class GroupBooks:
             handle, downgraded, displaced = self.core.recover(
                 tenant, group.priority, group.lazy_preemption, pods, pools
             )
+            gone = self.name_all(displaced)
+            self.mark_downgraded(gone, group.name)
+            by = group.name if downgraded else None
+            self.enter(group, handle, by, placement if lost else None)
         except ValueError as error:
             raise StaleDecisionError(f"group {group.name!r}: {error}") from None
-        gone = self.name_all(displaced)
-        self.mark_downgraded(gone, group.name)
-        by = group.name if downgraded else None
-        self.enter(group, handle, by, placement if lost else None)
+        except BaseException:
+            self._settle()
+            raise
         return Recovery(downgraded, gone, tuple(lost))
 
     def record(self, live: Live) -> tuple[PodPlacement, ...]:

@@ -58,8 +58,9 @@ class GroupExplanation(NamedTuple):
     """Changes that admit the group, the cheapest first: wishes to give up, which cost nobody
     anything; groups to preempt or to release, by their leaves; going opportunistic.
 
-    Up to 256 groups are tried alone, the tenant's own first, then by leaves; several to release
-    together are irreducible: each of them is needed."""
+    Up to 256 groups are tried alone, the tenant's own first, then by leaves, and of those that do
+    the one with the fewest leaves is named; several to release together are irreducible: each of
+    them is needed, though others may have fewer leaves."""
 
     @property
     def cheapest(self) -> Change | None:
@@ -162,11 +163,15 @@ def _fewest_to_release(books: GroupBooks, group: AffinityGroup, suggested: Any) 
         weights, key=lambda n: (books.live[n].group.virtual_cluster != tenant, weights[n])
     )
     trial = _Trial(books)
+    lightest: str | None = None
     for name in order[:_SINGLES]:
-        trial.take(name)
-        if _admits(trial.branch, group, suggested):
-            return (name,)
-        trial.put_back(name)
+        if lightest is None or weights[name] < weights[lightest]:
+            trial.take(name)
+            if _admits(trial.branch, group, suggested):
+                lightest = name
+            trial.put_back(name)
+    if lightest is not None:
+        return (lightest,)
     needed = set()
     for name in order:
         trial.take(name)

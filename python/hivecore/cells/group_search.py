@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import Any
 
-from hivecore._arguments import as_tuple
+from hivecore._arguments import as_int, as_tuple
 from hivecore.cells.affinity_group import AffinityGroup
 from hivecore.cells.cluster_names import ClusterNames
 from hivecore.cells.cluster_view import ClusterView, IntraVCPolicy
@@ -141,7 +141,4 @@ def _ask(
             f"the policy's choice has {len(chosen)} virtual nodes for {len(group.sizes)} pods"
         )
     last = len(view.nodes) - 1
-    for number in chosen:
-        if type(number) is not int or not 0 <= number <= last:
-            raise ValueError(f"the policy's choice {number!r}: allowed are 0 to {last}")
-    return chosen
+    return tuple([as_int(number, "the policy's choice", 0, last) for number in chosen])

@@ -6,11 +6,11 @@ Everything else, the free lists and what is bound above the leaves, follows from
 import json
 from collections.abc import Iterator
 
-from hivecore._arguments import as_int
+from hivecore._arguments import as_int, as_text
 from hivecore.cells.affinity_group import AffinityGroup
 from hivecore.cells.cluster_spec import Chain, ClusterSpec
 from hivecore.cells.group_books import GroupBooks
-from hivecore.cells.pod_placement import PodPlacement
+from hivecore.cells.pod_placement import PodPlacement, as_placement
 from hivecore.errors import CorruptStateError
 
 __all__ = ["as_ranges", "decode", "encode"]
@@ -91,12 +91,14 @@ def decode(text: bytes) -> GroupBooks:
             group,
             core.restore(tenant, group.priority, group.lazy_preemption, preempting, pods, virtual),
         )
-    for name in saved:
+    for name, (_, by, _, _, _, record) in saved.items():
         group, handle = handles[name]
-        record = saved[name][5]
+        if by is not None:
+            as_text(by, "lazy_preempted_by")
         if record is not None:
-            record = tuple(_placement(*pod) for pod in record)
-        books.enter(group, handle, saved[name][1], record)
+            record = as_placement([PodPlacement(*pod) for pod in record], group)
+        books.enter(group, handle, by, record)
+        _check_places(books, name)
     for first, end in state["bad"]:
         as_int(first, "bad leaf", 0, leaves - 1)
         core.set_health(first, as_int(end, "bad leaf", first + 1, leaves), False)
@@ -104,10 +106,14 @@ def decode(text: bytes) -> GroupBooks:
     return books
 
 
-def _placement(
-    chain: str, node: str, devices: list[int], preassigned: list[str], leaves: list[int]
-) -> PodPlacement:
-    return PodPlacement(chain, node, tuple(devices), tuple(preassigned), tuple(leaves))
+def _check_places(books: GroupBooks, name: str) -> None:
+    """The leaves of a group are those of its pods, but for lost ones."""
+    live, names = books.live[name], books.names
+    pods = books.core.group(live.handle)[4]
+    record = live.record or as_placement(books.placement(live), live.group)
+    for leaves, pod in zip(pods, record, strict=True):
+        if not set(leaves) <= set(names.find_pod(pod)):
+            raise CorruptStateError(f"data: group {name!r} has leaves where its pods are not")
 
 
 def as_ranges(ascending: list[int]) -> Iterator[range]:

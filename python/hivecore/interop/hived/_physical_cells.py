@@ -12,7 +12,7 @@ from typing import Any
 
 from hivecore.interop.hived._cell_types import Line
 from hivecore.interop.hived.addresses import ChainAddresses
-from hivecore.interop.hived.problems import Place, Problems, show
+from hivecore.interop.hived.problems import Place, Problems, is_blank, show
 
 _KEYS = {"cellType", "cellAddress", "pinnedCellId", "reservationId", "cellChildren"}
 _MOST_LEAVES = 2**31
@@ -179,7 +179,7 @@ class _Reader:
         if not fields.keys() <= _KEYS:
             problems.misspelt(fields, _KEYS, at)
         part = fields.get("cellAddress")
-        if part is not None and part != "":
+        if not is_blank(part):
             self._address(part, level, index, (at, "cellAddress"))
         for key in ("pinnedCellId", "reservationId"):
             if fields.get(key) is not None:
@@ -193,7 +193,7 @@ class _Reader:
                     f"are of type {show(self.levels[level])}",
                 )
         children = fields.get("cellChildren")
-        if children is not None and children != "":
+        if not is_blank(children):
             self._children(children, level, index, (at, "cellChildren"))
 
     def _address(self, value: Any, level: int, index: int, at: Place) -> None:
@@ -245,7 +245,7 @@ class _Reader:
         first = index * fanout
         for child, entry in enumerate(children[:fanout]):
             place = at, child
-            if entry is not None and entry != "":
+            if not is_blank(entry):
                 fields = self.problems.mapping(entry, place)
                 self._cell(fields, level - 1, first + child, place, False)
         if len(children) == fanout and level - 1 not in (0, self.node_level):

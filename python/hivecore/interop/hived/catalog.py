@@ -64,8 +64,9 @@ def read(config: Any, chain_order: Iterable[str] | None) -> tuple[HivedConfig, C
         return config, spec
     if isinstance(chain_order, (str, bytes)) or not isinstance(chain_order, Iterable):
         raise TypeError(f"chain_order must be a sequence, not {type(chain_order).__name__}")
-    order = tuple(chain_order)
-    if len(order) != len(spec.chains) or any(name not in order for name in spec.chains):
+    order: tuple[Any, ...] = tuple(chain_order)
+    named = {name for name in order if isinstance(name, str)}
+    if len(order) != len(spec.chains) or named != set(spec.chains):
         raise ValueError(
             f"chain_order={list(order)}: each of {list(spec.chains)} has to be named once"
         )

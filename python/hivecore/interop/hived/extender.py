@@ -20,7 +20,7 @@ from typing import Any
 from hivecore.errors import StaleDecisionError
 from hivecore.interop.hived.annotations import SPEC, binding, read_spec
 from hivecore.interop.hived.pods import RequestError
-from hivecore.interop.hived.problems import show
+from hivecore.interop.hived.problems import is_blank, show
 from hivecore.interop.hived.scheduler import HivedScheduler
 from hivecore.interop.hived.watch import apply_events, field
 
@@ -318,7 +318,7 @@ def _object(value: Any, what: str) -> Mapping[str, Any]:
 
 
 def _text(value: Any, what: str, required: bool = True) -> str:
-    if value is None or value == "":
+    if is_blank(value):
         if required:
             raise _Refusal(400, f"{what} is missing")
         return ""

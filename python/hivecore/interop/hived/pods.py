@@ -11,8 +11,9 @@ from typing import Any, NamedTuple
 
 from hivecore.cells import AffinityGroup
 from hivecore.errors import HivecoreError
+from hivecore.interop.hived.problems import show
 
-__all__ = ["PodRequest", "RequestError", "identify"]
+__all__ = ["PodRequest", "RequestError", "identify", "plain"]
 
 _LARGEST = 2**31 - 1  # numbers of the format are int32
 _HIGHEST_PRIORITY = 1000
@@ -43,9 +44,10 @@ class PodRequest(NamedTuple):
             raise RequestError(f"spec must be a mapping, not {type(spec).__name__}")
         get = spec.get
         virtual_cluster = get("virtualCluster")
-        if not virtual_cluster or not isinstance(virtual_cluster, str):
+        if not isinstance(virtual_cluster, str) or not virtual_cluster:
             raise RequestError(
-                f"spec: virtualCluster={virtual_cluster!r}: the name of a virtual cluster is needed"
+                f"spec: virtualCluster={show(virtual_cluster)}: the name of a virtual cluster is "
+                "needed"
             )
         priority = _integer(get("priority"), "spec: priority", -1, _HIGHEST_PRIORITY, 0)
         leaf_number = _integer(
@@ -68,7 +70,7 @@ class PodRequest(NamedTuple):
                     "number of this pod"
                 )
         return cls(
-            virtual_cluster,
+            plain(virtual_cluster),
             priority,
             pinned_cell,
             _text(_either(get, "leafCellType", "gpuType"), "spec: leafCellType"),
@@ -105,6 +107,7 @@ def identify(pod: str | Mapping[str, Any]) -> tuple[str, str]:
     if isinstance(pod, str):
         if not pod:
             raise RequestError("pod must not be an empty string")
+        pod = plain(pod)
         return pod, pod
     if not isinstance(pod, Mapping):
         raise RequestError(f"pod must be a name or a mapping with 'name', not {type(pod).__name__}")
@@ -118,12 +121,17 @@ def identify(pod: str | Mapping[str, Any]) -> tuple[str, str]:
     return _text(meta.get("uid"), "pod: uid") or full, full
 
 
+def plain(text: str) -> str:
+    """The string itself, of its plain type: a subclass may compare and hash as it likes."""
+    return text if type(text) is str else str.__str__(text)
+
+
 def _group(asked: Any) -> tuple[str, tuple[tuple[int, int], ...]]:
     if not isinstance(asked, Mapping):
         raise RequestError(f"spec: affinityGroup must be a mapping, not {type(asked).__name__}")
     name = asked.get("name")
-    if not name or not isinstance(name, str):
-        raise RequestError(f"spec: affinityGroup.name={name!r}: a name is needed")
+    if not isinstance(name, str) or not name:
+        raise RequestError(f"spec: affinityGroup.name={show(name)}: a name is needed")
     members = asked.get("members")
     if members is None or isinstance(members, (str, bytes)) or not isinstance(members, Iterable):
         raise RequestError("spec: affinityGroup.members must be a list")
@@ -141,7 +149,7 @@ def _group(asked: Any) -> tuple[str, tuple[tuple[int, int], ...]]:
             0,
         )
         merged[number] = merged.get(number, 0) + pods
-    return name, tuple(merged.items())
+    return plain(name), tuple(merged.items())
 
 
 def _either(get: Any, name: str, old_name: str) -> Any:
@@ -156,25 +164,25 @@ def _integer(value: Any, place: str, low: int, high: int, default: int) -> int:
         try:
             if isinstance(value, bool):
                 raise TypeError
-            value = operator.index(value)
+            value = int.__int__(operator.index(value))
         except TypeError:
-            raise RequestError(f"{place}={value!r}: must be an integer") from None
+            raise RequestError(f"{place}={show(value)}: must be an integer") from None
     if not low <= value <= high:
-        raise RequestError(f"{place}={value}: allowed are {low} to {high}")
+        raise RequestError(f"{place}={show(value)}: allowed are {low} to {high}")
     return int(value)
 
 
 def _text(value: Any, place: str) -> str | None:
-    if value is None or value == "":
+    if value is None:
         return None
     if not isinstance(value, str):
-        raise RequestError(f"{place}={value!r}: must be a string")
-    return value
+        raise RequestError(f"{place}={show(value)}: must be a string")
+    return plain(value) or None
 
 
 def _flag(value: Any, place: str, default: bool) -> bool:
     if value is None:
         return default
     if not isinstance(value, bool):
-        raise RequestError(f"{place}={value!r}: must be true or false")
+        raise RequestError(f"{place}={show(value)}: must be true or false")
     return value

@@ -12,7 +12,7 @@ from typing import Any
 
 from hivecore.errors import HivecoreError
 
-__all__ = ["ConfigError", "Place", "Problems", "show"]
+__all__ = ["ConfigError", "Place", "Problems", "is_blank", "show"]
 
 Place = tuple[Any, Any] | None
 """Where something is in a document; None is the document itself."""
@@ -62,6 +62,11 @@ def show(value: Any) -> str:
     if isinstance(value, (list, tuple)):
         return "a list"
     return f"a {type(value).__name__}"
+
+
+def is_blank(value: Any) -> bool:
+    """Whether nothing is said: null or an empty text."""
+    return value is None or (isinstance(value, str) and not value)
 
 
 class Problems:

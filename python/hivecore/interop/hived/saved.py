@@ -73,6 +73,8 @@ def decode(data: object) -> SavedState:
         raise CorruptStateError("data: the checksum does not match")
     with corrupt_if_it_fails():
         plain = json.loads(text)
+        if not isinstance(plain["config"], dict):  # a text would be the path of a file
+            raise CorruptStateError("data: the configuration is none")
         for node, healthy in plain["reported"].items():
             if not isinstance(healthy, bool):
                 raise CorruptStateError(f"data: the health of node {node!r} is {healthy!r}")

@@ -20,7 +20,8 @@ from hivecore.interop.hived import bind_info, catalog, saved
 from hivecore.interop.hived.config import HivedConfig
 from hivecore.interop.hived.gangs import Gang, PodDecision, Row
 from hivecore.interop.hived.inspect import Inspector, describe
-from hivecore.interop.hived.pods import PodRequest, RequestError, identify
+from hivecore.interop.hived.pods import PodRequest, RequestError, identify, plain
+from hivecore.interop.hived.problems import show
 from hivecore.interop.hived.seating import Offer, Seating
 
 __all__ = ["HivedScheduler"]
@@ -134,17 +135,18 @@ class HivedScheduler:
         """
         identity, name = identify(pod)
         request = PodRequest.read(spec, name)
-        if phase not in ("Filtering", "Preempting"):
-            raise RequestError(f"phase={phase!r}: allowed are 'Filtering' and 'Preempting'")
+        wanted: Any = phase
+        if not isinstance(wanted, str) or wanted not in ("Filtering", "Preempting"):
+            raise RequestError(f"phase={show(phase)}: allowed are 'Filtering' and 'Preempting'")
         with self._lock:
             seating = self._seating
             seat = seating.seats.get(identity)
             if seat is not None:
                 _same_group(identity, "bound", seat.gang, request)
                 return PodDecision.bind(seat.gang, seat.row, seat.slot)
-            wanted = seating.asking.get(identity)
-            if wanted is not None:
-                _same_group(identity, "preempting", wanted, request)
+            asked = seating.asking.get(identity)
+            if asked is not None:
+                _same_group(identity, "preempting", asked, request)
             gang = seating.gangs.get(request.group)
             if gang is not None and gang.preempting is None:
                 row, slot = _empty_slot(gang, request.leaf_number)
@@ -382,10 +384,7 @@ class HivedScheduler:
 
         :raises TypeError: an argument is of a wrong type.
         """
-        name: Any = node
-        if not isinstance(name, str):
-            raise TypeError(f"node must be a string, not {type(name).__name__}")
-        healthy = _flag(healthy, "healthy")
+        node, healthy = _text(node, "node"), _flag(healthy, "healthy")
         with self._lock:
             self._reported[node] = healthy
             if node in self._catalog.nodes:
@@ -423,7 +422,10 @@ class HivedScheduler:
         for which it lost them, itself if they are gone; or ``None``), placements (as
         ``PodDecision.group``, and the pod of each slot or ``None``), allocated_pods and
         preempting_pods (sorted).
+
+        :raises TypeError: ``name`` is not a string.
         """
+        name = _text(name, "name")
         with self._lock:
             gang, status = self._seating.gangs.get(name), self._cluster.group(name)
             return None if gang is None or status is None else describe(gang, status)
@@ -469,6 +471,7 @@ class HivedScheduler:
 
     def virtual_cluster(self, name: str) -> list[dict[str, Any]]:
         """The trees of one virtual cluster; raises `RequestError` where there is none."""
+        name = _text(name, "name")
         trees = self.virtual_clusters()
         if name not in trees:
             raise RequestError(f"virtual cluster {name!r}: known are {sorted(trees)}")
@@ -481,6 +484,7 @@ class HivedScheduler:
 
     def affinity_group_status(self, name: str) -> dict[str, Any] | None:
         """HiveD's status of one group, or ``None``."""
+        name = _text(name, "name")
         with self._lock:
             gang = self._seating.gangs.get(name)
             if gang is None:
@@ -582,3 +586,9 @@ def _flag(value: Any, name: str) -> bool:
     if not isinstance(value, bool):
         raise TypeError(f"{name} must be a bool, not {type(value).__name__}")
     return value
+
+
+def _text(value: Any, name: str) -> str:
+    if not isinstance(value, str):
+        raise TypeError(f"{name} must be a string, not {type(value).__name__}")
+    return plain(value)

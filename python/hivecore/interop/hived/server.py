@@ -1,7 +1,8 @@
 """`Extender` behind HTTP: methods, sizes and JSON; what is asked is answered there.
 
-Requests are read by one thread and answered by others, one after the other. A request beyond the
-size limit is refused as soon as that is known, without keeping what has come of it.
+Requests are read by one thread and answered by others, one after the other. Nothing is kept of a
+request beyond the size limit. Up to twice the limit it is read to its end before it is refused, as
+a client that is still writing may not read the answer; a larger one is cut off.
 """
 
 import json
@@ -78,15 +79,18 @@ def _allowed(method: str) -> tuple[str, ...]:
 async def _read(request: "Request", max_body: int) -> bytes | None:
     """The body; None: it is too large."""
     length = request.headers.get("content-length", "")
-    if length.isdecimal() and int(length[:20]) > max_body:
+    if length.isdecimal() and int(length[:20]) > 2 * max_body:
         return None
     parts, size = [], 0
     async for part in request.stream():
         size += len(part)
-        if size > max_body:
-            return None
-        parts.append(part)
-    return b"".join(parts)
+        if size <= max_body:
+            parts.append(part)
+            continue
+        parts.clear()
+        if size > 2 * max_body:
+            break
+    return None if size > max_body else b"".join(parts)
 
 
 def _answer(extender: Extender, path: str, body: bytes) -> "Response":
