@@ -281,5 +281,5 @@ class Cluster(RuleBasedStateMachine):
         assert self.cluster.unused_cells() == fresh.unused_cells()
 
 
-Cluster.TestCase.settings = settings(max_examples=100, stateful_step_count=30, deadline=None)
+Cluster.TestCase.settings = settings(max_examples=200, stateful_step_count=30, deadline=None)
 TestCluster = Cluster.TestCase

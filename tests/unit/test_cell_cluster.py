@@ -427,7 +427,9 @@ def test_a_leaf_that_was_lost_comes_back_with_its_node():
     before = cluster.group("o").placement
     small = ClusterSpec({"c": racks(1)}, {"A": {"c": {"node": 2}}, "B": {}})
     assert cluster.reconfigure(small).lost == {"o": tuple((before[0].node, i) for i in range(4))}
-    cluster = CellCluster.from_bytes(cluster.to_bytes())
+    data = cluster.to_bytes()
+    cluster = CellCluster.from_bytes(data)
+    assert cluster.to_bytes() == data
     assert cluster.group("o").placement[0].leaves == ()
     assert not cluster.reconfigure(two_tenants().spec).lost
     assert cluster.group("o").placement == before

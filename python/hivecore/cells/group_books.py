@@ -246,7 +246,9 @@ class GroupBooks:
             gone = self.name_all(displaced)
             self.mark_downgraded(gone, group.name)
             by = group.name if downgraded else None
-            self.enter(group, handle, by, placement if lost else None)
+            # Numbers of leaves mean nothing in another specification.
+            record = tuple([pod._replace(leaves=()) for pod in placement]) if lost else None
+            self.enter(group, handle, by, record)
         except ValueError as error:
             raise StaleDecisionError(f"group {group.name!r}: {error}") from None
         except BaseException:
