@@ -258,9 +258,6 @@ class ClusterNames:
 
     def suggested(self, nodes: Iterable[str]) -> list[list[int]]:
         """Per chain the nodes with these names; unknown names are somebody else's nodes."""
-        if isinstance(nodes, (str, bytes)) or not isinstance(nodes, Iterable):
-            kind = type(nodes).__name__
-            raise TypeError(f"suggested_nodes must be an iterable of names, not {kind}")
         chains: list[list[int]] = [[] for _ in self.chains]
         known = self.nodes
         for name in nodes:

@@ -98,12 +98,9 @@ class HivedScheduler:
         self._spec = spec
         self._catalog = catalog.Catalog(spec)
         self._inspector = Inspector(self._config, spec)
-        bad = set(self._cluster.bad_nodes())
         for node in self._catalog.nodes:
-            healthy = self._reported.get(node, self._initially_healthy)
-            # A bad node may have got more leaf cells than the bad ones that it had.
-            if not healthy or node in bad:
-                self._cluster.set_node_health(node, healthy)
+            if not self._reported.get(node, self._initially_healthy):
+                self._cluster.set_node_health(node, False)
 
     @property
     def config(self) -> HivedConfig:
