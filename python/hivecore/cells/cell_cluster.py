@@ -416,7 +416,7 @@ class CellCluster:
     # --- state
 
     def copy(self) -> Self:
-        """An independent what-if branch. Cost and memory: about 60 bytes per leaf."""
+        """An independent what-if branch. Cost and memory: about 100 bytes per leaf."""
         other = object.__new__(type(self))
         with self._lock:
             other._books = self._books.copy()
