@@ -29,7 +29,7 @@ MODULES: dict[str, list[str]] = {
 SANITIZE = os.environ.get("HIVECORE_SANITIZE", "0") not in ("", "0")
 BUILD = "build/sanitize" if SANITIZE else "build/release"  # the modes never share an object
 OPTIONS = {
-    "include_dirs": ["src/cpp", numpy.get_include(), pybind11.get_include()],
+    "include_dirs": ["src/cpp", "src/hivecore", numpy.get_include(), pybind11.get_include()],
     "define_macros": [("NPY_NO_DEPRECATED_API", "NPY_2_0_API_VERSION")],
     "extra_compile_args": [
         "-std=c++20",
@@ -95,7 +95,8 @@ def translate(binding: str) -> str:
                 "embedsignature.format": "clinic",
                 "auto_pickle": False,
                 "autotestdict": False,
-                "freethreading_compatible": True,
+                # NumPy has no wheels for the free-threaded 3.13 any more.
+                "freethreading_compatible": sys.version_info >= (3, 14),
             },
         )
     except CompileError:  # Cython has printed it; a traceback through this file would bury it

@@ -7,6 +7,11 @@ import numpy.typing as npt
 _Served: TypeAlias = tuple[int, int, int, int]
 
 @final
+class Mutex:
+    def __enter__(self) -> None: ...
+    def __exit__(self, kind: object, error: object, trace: object, /) -> None: ...
+
+@final
 class BuddyAllocator:
     def __new__(cls, fanouts: Iterable[SupportsIndex], roots: SupportsIndex) -> Self: ...
     @property

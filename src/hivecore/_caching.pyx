@@ -32,6 +32,7 @@ from libcpp.vector cimport vector
 cnp.import_array()
 
 include "arguments.pxi"
+include "mutex.pxi"
 include "caching/arguments.pxi"
 include "caching/storage.pxi"
 include "caching/fluid.pxi"

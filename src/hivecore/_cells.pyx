@@ -29,6 +29,7 @@ cnp.import_array()
 ctypedef span[const uint64_t] Words
 
 include "arguments.pxi"
+include "mutex.pxi"
 
 
 cdef extern from "cells/shape.hpp" namespace "hivecore::cells" nogil:
@@ -142,6 +143,23 @@ cdef enum:
     LONG_GANG = 64
 
 
+@cython.final
+cdef class Mutex:
+    """A reentrant lock for the wrappers' objects, that costs less than RLock and serves in turns.
+
+    Who releases it and takes it again at once keeps it for about a millisecond, while others wait:
+    an RLock would change threads at every call.
+    """
+
+    cdef ObjectMutex mutex
+
+    def __enter__(self):
+        self.mutex.acquire()
+
+    def __exit__(self, kind, error, trace, /):
+        self.mutex.release()
+
+
 cdef bytes seal_buddy(CellIndex roots, tuple fanouts, bytes bitmaps):
     head = struct.pack(f"<II{len(fanouts)}I", len(fanouts) + 1, roots, *fanouts)
     return seal(b"HCBA", 1, head + bitmaps)
@@ -180,7 +198,7 @@ cdef class BuddyAllocator:
     """
 
     cdef Buddy* kernel
-    cdef bint busy  # a long batch runs without the GIL; guarded by the GIL or the critical section
+    cdef ObjectMutex mutex
 
     def __cinit__(self, fanouts, roots):
         cdef vector[CellIndex] shape
@@ -203,17 +221,6 @@ cdef class BuddyAllocator:
 
     def __dealloc__(self):
         del self.kernel
-
-    cdef inline int take_turn(self) except -1:
-        """Wait until no long batch of another thread is under way.
-
-        To be called last before the kernel: what may give up the GIL in between, such as the
-        conversion of an argument, could let another batch start.
-        """
-        while self.busy:
-            with nogil:
-                pass
-        return 0
 
     cdef inline int as_level(self, object level) except -1:
         """The kernel's level, from 0, for a user's level, from 1."""
@@ -251,39 +258,38 @@ cdef class BuddyAllocator:
         """Number of cells of the highest level."""
         return self.kernel.shape().size[self.kernel.shape().levels - 1]
 
-    @cython.critical_section
     def fits(self, level, /):
         """Whether ``allocate(level)`` would find a cell.
 
         :raises ValueError: no such level. Cost: O(1).
         """
+        cdef Guard guard
         cdef int row = self.as_level(level)
-        self.take_turn()
+        guard.lock(self.mutex)
         return self.kernel.fits(row)
 
-    @cython.critical_section
     def is_free(self, level, index, /):
         """Whether every leaf of this cell is free.
 
         :raises ValueError: no such level or cell.
         """
+        cdef Guard guard
         cdef int row = self.as_level(level)
         cdef CellIndex cell = self.as_cell(row, index)
-        self.take_turn()
+        guard.lock(self.mutex)
         return self.kernel.is_free(row, cell)
 
-    @cython.critical_section
     def is_allocated(self, level, index, /):
         """Whether this very cell is allocated (not merely a part of it, or a cell around it).
 
         :raises ValueError: no such level or cell. Cost: O(1).
         """
+        cdef Guard guard
         cdef int row = self.as_level(level)
         cdef CellIndex cell = self.as_cell(row, index)
-        self.take_turn()
+        guard.lock(self.mutex)
         return self.kernel.is_allocated(row, cell)
 
-    @cython.critical_section
     def free_cells(self, level, /):
         """The listed free cells of a level: int64 array of indices, ascending.
 
@@ -291,23 +297,23 @@ cdef class BuddyAllocator:
 
         :raises ValueError: no such level. Cost: O(cells of the level / 64 + result).
         """
+        cdef Guard guard
         cdef int row = self.as_level(level)
         cdef vector[int64_t] cells
-        self.take_turn()
+        guard.lock(self.mutex)
         cells.resize(self.kernel.listed_count(row))
         self.kernel.listed(row).copy_to(cells.data())
         return as_array(cells)
 
-    @cython.critical_section
     def free_counts(self):
         """How many free cells each level lists: int64 array of length ``levels``, leaf first."""
+        cdef Guard guard
         cdef cnp.ndarray result = new_int64_array(self.kernel.shape().levels)
-        self.take_turn()
+        guard.lock(self.mutex)
         for row in range(self.kernel.shape().levels):
             (<int64_t*> cnp.PyArray_DATA(result))[row] = self.kernel.listed_count(row)
         return result
 
-    @cython.critical_section
     def allocate(self, level, /):
         """Take a free cell of this level and return its index.
 
@@ -316,14 +322,14 @@ cdef class BuddyAllocator:
         :raises NoFreeCellError: no level from this one up has a free cell.
         :raises ValueError: no such level.
         """
+        cdef Guard guard
         cdef int row = self.as_level(level)
-        self.take_turn()
+        guard.lock(self.mutex)
         cdef int64_t cell = self.kernel.allocate(row)
         if cell < 0:
             raise NoFreeCellError(f"level={level}: no free cell at this level or above")
         return cell
 
-    @cython.critical_section
     def allocate_at(self, level, index, /):
         """Take this very cell, splitting the free cell that it lies in around it.
 
@@ -332,26 +338,26 @@ cdef class BuddyAllocator:
         :raises NoFreeCellError: some part of the cell is taken.
         :raises ValueError: no such level or cell.
         """
+        cdef Guard guard
         cdef int row = self.as_level(level)
         cdef CellIndex cell = self.as_cell(row, index)
-        self.take_turn()
+        guard.lock(self.mutex)
         if not self.kernel.allocate_at(row, cell):
             raise NoFreeCellError(f"level={level}, index={index}: the cell is not wholly free")
 
-    @cython.critical_section
     def release(self, level, index, /):
         """Put an allocated cell back and merge it with its buddies where all of them are free.
 
         :raises NotAllocatedError: this is not an allocated cell; nothing has changed.
         :raises ValueError: no such level or cell.
         """
+        cdef Guard guard
         cdef int row = self.as_level(level)
         cdef CellIndex cell = self.as_cell(row, index)
-        self.take_turn()
+        guard.lock(self.mutex)
         if self.kernel.release(row, cell) < 0:
             raise NotAllocatedError(f"level={level}, index={index}: not an allocated cell")
 
-    @cython.critical_section
     def allocate_many(self, levels, /):
         """Allocate one cell after the other: int64 array of their indices, -1 where none was free.
 
@@ -364,20 +370,19 @@ cdef class BuddyAllocator:
         >>> BuddyAllocator([2, 2], roots=1).allocate_many([1, 2, 2, 1])
         array([ 0,  1, -1,  1])
         """
+        cdef Guard guard
         cells = as_int64_array(levels, "levels", -1)
         check_range(cells, 0, self.kernel.shape().levels - 1, "levels", -1)
         cdef Batch batch = as_batch(cells)
-        self.take_turn()
+        guard.lock(self.mutex)
         if batch.size() <= LONG_BATCH:
             self.kernel.allocate_many(batch)
             return cells
-        self.busy = True
+        guard.keep()
         with nogil:
             self.kernel.allocate_many(batch)
-        self.busy = False
         return cells
 
-    @cython.critical_section
     def release_many(self, levels, indices, /):
         """Release n cells, all or nothing.
 
@@ -387,6 +392,7 @@ cdef class BuddyAllocator:
         :raises ValueError: lengths differ, or no such level or cell; nothing has changed.
         :raises TypeError: an array does not hold integers.
         """
+        cdef Guard guard
         rows = as_int64_array(levels, "levels", -1)
         cells = as_int64_array(indices, "indices", 0)
         if len(rows) != len(cells):
@@ -400,27 +406,26 @@ cdef class BuddyAllocator:
                 f"indices[{position}]={cells[position]}: cells of level {rows[position] + 1} run "
                 f"from 0 to {self.kernel.shape().size[<int> rows[position]] - 1}"
             )
-        self.take_turn()
+        guard.lock(self.mutex)
         if row_span.size() <= LONG_BATCH:
             position = self.kernel.release_many(row_span, cell_span)
         else:
-            self.busy = True
+            guard.keep()
             with nogil:
                 position = self.kernel.release_many(row_span, cell_span)
-            self.busy = False
         if position >= 0:
             raise NotAllocatedError(
                 f"levels[{position}]={rows[position] + 1}, indices[{position}]={cells[position]}: "
                 "not an allocated cell"
             )
 
-    @cython.critical_section
     def copy(self):
         """An independent allocator in the same state. Cost: O(cells / 64)."""
+        cdef Guard guard
         cdef BuddyAllocator other = BuddyAllocator.__new__(BuddyAllocator, (), 1)
         del other.kernel
         other.kernel = NULL
-        self.take_turn()
+        guard.lock(self.mutex)
         other.kernel = new Buddy(self.kernel[0])
         return other
 
@@ -433,16 +438,17 @@ cdef class BuddyAllocator:
     def __reduce__(self):
         return BuddyAllocator.from_bytes, (self.to_bytes(),)
 
-    @cython.critical_section
     def to_bytes(self):
         """The state as bytes, for ``from_bytes`` of this and later releases.
 
         Holds the shape and one bit per cell; the free lists follow from the allocated cells.
         """
-        self.take_turn()
+        cdef Guard guard
+        guard.lock(self.mutex)
         cdef Words words = self.kernel.allocated_words()
         cdef bytes bitmaps = PyBytes_FromStringAndSize(<char*> words.data(), words.size() * 8)
         cdef int levels = self.kernel.shape().levels
+        guard.unlock()
         return seal_buddy(self.kernel.shape().size[levels - 1], self.fanout_tuple(), bitmaps)
 
     @classmethod
@@ -481,18 +487,20 @@ cdef class BuddyAllocator:
             raise CorruptStateError("data: allocated cells overlap or lie outside the chain")
         return allocator
 
-    @cython.critical_section
     def check(self):
         """Audit every invariant of the state.
 
         :raises InvariantError: one is broken. Cost: O(cells).
         """
-        self.take_turn()
+        cdef Guard guard
+        guard.lock(self.mutex)
         cdef string fault = self.kernel.audit()
         if not fault.empty():
             raise InvariantError(fault.decode())
 
     def __sizeof__(self):
+        cdef Guard guard
+        guard.lock(self.mutex)
         return object.__sizeof__(self) + self.kernel.bytes()
 
     def __repr__(self):

@@ -1,4 +1,5 @@
 import copy
+import json
 import pickle
 import struct
 import sys
@@ -759,3 +760,19 @@ def test_an_argument_that_removes_the_dataset_is_noticed():
         with pytest.raises(KeyError, match="there is no dataset"):
             call()
     cache.check()
+
+
+def test_names_and_state_that_are_saved_are_of_one_moment(cache, monkeypatch):
+    # What is not saved natively runs Python code, and another thread may come in between.
+    dumps = json.dumps
+
+    def dumps_later(value):
+        cache.add_dataset("late", 7, 1)
+        cache.attach("late", "late")
+        return dumps(value)
+
+    monkeypatch.setattr(json, "dumps", dumps_later)
+    saved = cache.to_bytes()
+    monkeypatch.undo()
+    assert UniformCache.from_bytes(saved).datasets() == ["d", "e"]
+    assert cache.datasets() == ["d", "e", "late"]

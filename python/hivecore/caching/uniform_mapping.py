@@ -49,7 +49,8 @@ class UniformMapping(MappingStore[_K, _V], MutableMapping[_K, _V]):
 
     @recursive_repr("UniformMapping(...)")
     def __repr__(self) -> str:
-        items = f"{{{', '.join(f'{key!r}: {value!r}' for key, value in self.items())}}}"
+        kept = self._state()[2]  # of one moment: another thread may change the mapping meanwhile
+        items = f"{{{', '.join(f'{key!r}: {value!r}' for key, value, _ in kept)}}}"
         sizes = f"maxsize={self.maxsize}, currsize={self.currsize}"
         return f"{type(self).__name__}({items}, {sizes})"
 

@@ -1,12 +1,12 @@
 """The scheduler of a cluster shared by tenants: affinity groups in, decisions out (HiveD)."""
 
-import threading
 from collections.abc import Iterable, Mapping
 from typing import Any, Literal, Self
 
 import numpy as np
 import numpy.typing as npt
 
+from hivecore import _cells
 from hivecore._arguments import as_bool, as_int, as_mapping, as_text, as_tuple
 from hivecore._sealed import corrupt_if_it_fails, seal, unseal
 from hivecore.cells.affinity_group import AffinityGroup
@@ -89,7 +89,7 @@ class CellCluster:
                 raise TypeError(f"policies[{tenant!r}] has no method choose(view, group)")
         self._books = GroupBooks(spec, policies)
         # Reentrant: a policy may look at the cluster, and a finalizer may release a group.
-        self._lock = threading.RLock()
+        self._lock = _cells.Mutex()
 
     @property
     def spec(self) -> ClusterSpec:
@@ -420,7 +420,7 @@ class CellCluster:
         other = object.__new__(type(self))
         with self._lock:
             other._books = self._books.copy()
-            other._lock = threading.RLock()
+            other._lock = _cells.Mutex()
         return other
 
     def __copy__(self) -> Self:
@@ -454,7 +454,7 @@ class CellCluster:
             books = decode(payload)
         cluster = object.__new__(cls)
         cluster._books = books
-        cluster._lock = threading.RLock()
+        cluster._lock = _cells.Mutex()
         return cluster
 
     def check(self) -> None:

@@ -2,7 +2,6 @@
 
 import copy
 import json
-import threading
 from collections.abc import Iterable
 from typing import Any, NamedTuple, Self
 
@@ -107,7 +106,7 @@ class VirtualClusters:
         self._kernel = _cells.VirtualClusters(shapes, len(self._tenants), assignments)
         self._live: dict[int, Cell] = {}
         # Reentrant: a finalizer may release a cell while this thread is at work here.
-        self._lock = threading.RLock()
+        self._lock = _cells.Mutex()
 
     @property
     def spec(self) -> ClusterSpec:
@@ -314,7 +313,7 @@ class VirtualClusters:
             other._spec, other._tenants, other._chains = self._spec, self._tenants, self._chains
             other._kernel = self._kernel.copy()
             other._live = dict(self._live)
-            other._lock = threading.RLock()
+            other._lock = _cells.Mutex()
         return other
 
     def __copy__(self) -> Self:

@@ -47,6 +47,7 @@
 namespace hivecore::caching::uniform {
 
 constexpr std::int64_t kMostItems = std::int64_t{1} << 31;
+constexpr std::int64_t kOverwritten = INT64_MIN;            // what `access` answers, see there
 constexpr std::int64_t kMostBytes = std::int64_t{1} << 62;  // a difference of two does not overflow
 
 enum class Shrink { random, read_first, lazy };
@@ -113,6 +114,9 @@ struct Dataset {
     }
 };
 
+template <typename Id>
+class Ids;
+
 class UniformCache {
   public:
     UniformCache(std::int64_t capacity, std::uint64_t seed) : capacity_(capacity), random_{seed} {}
@@ -148,7 +152,9 @@ class UniformCache {
 
     bool access(std::int32_t dataset, std::int32_t job, std::int64_t item);
     // Hits among the items; which they are in `out` unless null. No job: -1. Here the ids need not
-    // be in range: with a bad one nothing is done, and the answer is -1 - its position.
+    // be in range: with a bad one nothing is done, and the answer is -1 - its position. Another
+    // thread may write to `items` meanwhile: if an id is bad when it is used, although all were
+    // good before, the answer is kOverwritten, and which items were read is undefined.
     template <typename Id>
     std::int64_t access(std::int32_t dataset, std::int32_t job, std::span<const Id> items,
                         std::uint8_t* out);
@@ -202,15 +208,15 @@ class UniformCache {
 
     bool access_one(Dataset& set, Job* job, std::int64_t item);
     template <typename Id>
-    std::int64_t access_some(Dataset& set, Job* job, std::span<const Id> items, std::uint8_t* out,
+    std::int64_t access_some(Dataset& set, Job* job, const Ids<Id>& items, std::uint8_t* out,
                              bool& checked, std::int64_t& hits);
     template <typename Id>
-    std::int64_t access_wholesale(Dataset& set, Job* job, std::span<const Id> items, bool fills,
+    std::int64_t access_wholesale(Dataset& set, Job* job, const Ids<Id>& items, bool fills,
                                   std::uint8_t* out, bool checked);
     template <typename Id>
-    std::int64_t access_sized(Dataset& set, Job& job, std::span<const Id> items, std::uint8_t* out);
+    std::int64_t access_sized(Dataset& set, Job& job, const Ids<Id>& items, std::uint8_t* out);
     template <typename Id>
-    std::int64_t access_counting(Dataset& set, Job* job, std::span<const Id> items, bool fills,
+    std::int64_t access_counting(Dataset& set, Job* job, const Ids<Id>& items, bool fills,
                                  std::uint8_t* out);
 
     std::int64_t capacity_;

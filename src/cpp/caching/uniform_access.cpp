@@ -14,6 +14,39 @@
 
 namespace hivecore::caching::uniform {
 
+// The caller's array. Another thread may write to it meanwhile: each id is loaded once, and what is
+// no item when it is used counts as the last one, and is told.
+template <typename Id>
+class Ids {
+  public:
+    Ids(std::span<const Id> ids, std::int64_t items, bool& overwritten)
+        : ids_(ids), items_(static_cast<std::uint64_t>(items)), overwritten_(&overwritten) {}
+
+    std::size_t size() const { return ids_.size(); }
+    std::uint64_t items() const { return items_; }
+    std::span<const Id> span() const { return ids_; }
+    Ids first(std::size_t count) const {
+        return {ids_.first(count), static_cast<std::int64_t>(items_), *overwritten_};
+    }
+
+    std::uint64_t unchecked(std::size_t k) const {
+        return static_cast<std::uint64_t>(static_cast<const volatile Id*>(ids_.data())[k]);
+    }
+    std::uint64_t operator[](std::size_t k) const {
+        const std::uint64_t item = unchecked(k);
+        if (item < items_) [[likely]] {
+            return item;
+        }
+        *overwritten_ = true;
+        return items_ - 1;
+    }
+
+  private:
+    std::span<const Id> ids_;
+    std::uint64_t items_;
+    bool* overwritten_;
+};
+
 namespace {
 
 // A sweep costs a word per 64 items; it replaces about half a nanosecond per access.
@@ -21,13 +54,12 @@ constexpr std::int64_t kItemsPerAccess = 32;
 constexpr std::int64_t kShort = 16;      // below this, setting up a pass does not pay
 constexpr std::int64_t kOneByOne = 256;  // so many before the gait is chosen anew
 
-// Answers the position of the first id that is not within 0..items-1, before which it stops, or -1.
+// Answers the position of the first id that is not of the dataset, before which it stops, or -1.
 template <typename Id>
-std::int64_t clear_bits(Word* words, std::span<const Id> ids, std::int64_t items) {
-    const auto number = static_cast<std::uint64_t>(items);
+std::int64_t clear_bits(Word* words, const Ids<Id>& ids) {
     for (std::size_t k = 0; k < ids.size(); ++k) {
-        const auto item = static_cast<std::uint64_t>(ids[k]);
-        if (item >= number) {
+        const std::uint64_t item = ids.unchecked(k);
+        if (item >= ids.items()) {
             return static_cast<std::int64_t>(k);
         }
         words[item >> 6] &= ~(Word{1} << (item & 63));
@@ -37,15 +69,14 @@ std::int64_t clear_bits(Word* words, std::span<const Id> ids, std::int64_t items
 
 // Also notes in `out` which items are cached, and answers how many.
 template <typename Id>
-std::int64_t clear_bits(const Word* cached, Word* unread, const Id* ids, std::size_t count,
-                        std::uint8_t* out) {
-    for (std::size_t k = 0; k < count; ++k) {
-        const auto item = static_cast<std::uint64_t>(ids[k]);
+std::int64_t clear_bits(const Word* cached, Word* unread, const Ids<Id>& ids, std::uint8_t* out) {
+    for (std::size_t k = 0; k < ids.size(); ++k) {
+        const std::uint64_t item = ids[k];
         out[k] = static_cast<std::uint8_t>(cached[item >> 6] >> (item & 63) & 1);
         unread[item >> 6] &= ~(Word{1} << (item & 63));
     }
     std::uint64_t hits = 0;
-    for (std::size_t k = 0; k < count; ++k) {
+    for (std::size_t k = 0; k < ids.size(); ++k) {
         hits += out[k];
     }
     return static_cast<std::int64_t>(hits);
@@ -88,22 +119,20 @@ std::int64_t first_bad_item(std::span<const Id> ids, std::int64_t items) {
 }
 
 template <typename Id>
-void set_bits(Word* words, const Id* ids, std::size_t count) {
-    for (std::size_t k = 0; k < count; ++k) {
-        const auto item = static_cast<std::uint64_t>(ids[k]);
+void set_bits(Word* words, const Ids<Id>& ids) {
+    for (std::size_t k = 0; k < ids.size(); ++k) {
+        const std::uint64_t item = ids[k];
         words[item >> 6] |= Word{1} << (item & 63);
     }
 }
 
-// As `clear_bits`; adds to `total`.
+// As `clear_bits`, unless the ids are checked; adds to `total`.
 template <typename Id>
-std::int64_t count_bits(const Word* words, std::span<const Id> ids, std::int64_t items,
-                        std::int64_t& total) {
-    const auto number = static_cast<std::uint64_t>(items);
+std::int64_t count_bits(const Word* words, const Ids<Id>& ids, bool checked, std::int64_t& total) {
     std::uint64_t found = 0;
     for (std::size_t k = 0; k < ids.size(); ++k) {
-        const auto item = static_cast<std::uint64_t>(ids[k]);
-        if (item >= number) {
+        const std::uint64_t item = checked ? ids[k] : ids.unchecked(k);
+        if (item >= ids.items()) {
             return static_cast<std::int64_t>(k);
         }
         found += words[item >> 6] >> (item & 63) & 1;
@@ -125,14 +154,14 @@ struct Tally {
 
 // The byte sums are left at 0 where all sizes are the same.
 template <bool tracks, bool fills, bool masks, bool sized, typename Id>
-Tally count_pass(Word* cached, Word* unread, const std::int64_t* sizes, const Id* ids,
-                 std::size_t count, std::uint8_t* out) {
+Tally count_pass(Word* cached, Word* unread, const std::int64_t* sizes, const Ids<Id>& ids,
+                 std::uint8_t* out) {
     std::uint64_t hits = 0;
     std::uint64_t first = 0;
     std::uint64_t both = 0;
     std::uint64_t bytes[4] = {};
-    for (std::size_t k = 0; k < count; ++k) {
-        const auto item = static_cast<std::uint64_t>(ids[k]);
+    for (std::size_t k = 0; k < ids.size(); ++k) {
+        const std::uint64_t item = ids[k];
         const std::size_t w = item >> 6;
         const unsigned bit = item & 63;
         const Word hit = cached[w] >> bit & 1;
@@ -214,8 +243,10 @@ std::int64_t UniformCache::access(std::int32_t dataset, std::int32_t job_id,
     Job* job = job_id < 0 ? nullptr : jobs_[job_id].get();
     std::int64_t hits = 0;
     bool checked = false;
+    bool overwritten = false;
     while (!items.empty()) {
-        const std::int64_t answer = access_some(set, job, items, out, checked, hits);
+        const Ids<Id> ids(items, set.items, overwritten);
+        const std::int64_t answer = access_some(set, job, ids, out, checked, hits);
         if (answer < 0) {
             return answer;
         }
@@ -225,14 +256,14 @@ std::int64_t UniformCache::access(std::int32_t dataset, std::int32_t job_id,
         set.last_use = clock_;
         out = out ? out + done : nullptr;
     }
-    return hits;
+    return overwritten ? kOverwritten : hits;
 }
 
 // Chooses a gait and answers how many items it took, or -1 - the position of a bad id. All ids are
 // checked before anything changes; by the wholesale gait itself where it takes all of them, as it
 // can undo what it did: that saves a pass.
 template <typename Id>
-std::int64_t UniformCache::access_some(Dataset& set, Job* job, std::span<const Id> items,
+std::int64_t UniformCache::access_some(Dataset& set, Job* job, const Ids<Id>& items,
                                        std::uint8_t* out, bool& checked, std::int64_t& hits) {
     const bool fills = set.smallest <= set.quota - set.used;
     const bool sized = !set.sizes.empty();
@@ -257,7 +288,7 @@ std::int64_t UniformCache::access_some(Dataset& set, Job* job, std::span<const I
     const bool undoes =
         wholesale && !out && (job || !fills) && length == static_cast<std::int64_t>(items.size());
     if (!checked && !undoes) {
-        const std::int64_t bad = first_bad_item(items, set.items);
+        const std::int64_t bad = first_bad_item(items.span(), set.items);
         if (bad >= 0) {
             return -1 - bad;
         }
@@ -274,7 +305,7 @@ std::int64_t UniformCache::access_some(Dataset& set, Job* job, std::span<const I
         }
         return length;
     }
-    const auto part = items.first(static_cast<std::size_t>(length));
+    const Ids<Id> part = items.first(static_cast<std::size_t>(length));
     const std::int64_t answer = !wholesale ? access_counting(set, job, part, fills, out)
                                 : sized    ? access_sized(set, *job, part, out)
                                            : access_wholesale(set, job, part, fills, out, checked);
@@ -298,7 +329,7 @@ std::int64_t UniformCache::access_some(Dataset& set, Job* job, std::span<const I
 }
 
 template <typename Id>
-std::int64_t UniformCache::access_wholesale(Dataset& set, Job* job, std::span<const Id> items,
+std::int64_t UniformCache::access_wholesale(Dataset& set, Job* job, const Ids<Id>& items,
                                             bool fills, std::uint8_t* out, bool checked) {
     const auto length = static_cast<std::int64_t>(items.size());
     std::int64_t hits = -1;
@@ -306,9 +337,8 @@ std::int64_t UniformCache::access_wholesale(Dataset& set, Job* job, std::span<co
     if (job) {
         Plane before = fills || !checked ? job->unread : Plane{};
         if (out) {
-            hits =
-                clear_bits(set.cached.data(), job->unread.data(), items.data(), items.size(), out);
-        } else if (const auto bad = clear_bits(job->unread.data(), items, set.items); bad >= 0) {
+            hits = clear_bits(set.cached.data(), job->unread.data(), items, out);
+        } else if (const auto bad = clear_bits(job->unread.data(), items); bad >= 0) {
             job->unread.swap(before);
             return -1 - bad;
         }
@@ -321,7 +351,7 @@ std::int64_t UniformCache::access_wholesale(Dataset& set, Job* job, std::span<co
         job->unread_bytes = left * set.item_size;
     }
     if (fills && !all_first) {
-        set_bits(set.cached.data(), items.data(), items.size());
+        set_bits(set.cached.data(), items);
     }
     if (job) {
         const std::int64_t both = set.item_size * count_both(set.cached, job->unread);
@@ -340,7 +370,8 @@ std::int64_t UniformCache::access_wholesale(Dataset& set, Job* job, std::span<co
         set.counters.admitted_bytes += static_cast<std::uint64_t>(admitted * set.item_size);
     } else if (hits < 0) {
         hits = 0;
-        if (const auto bad = count_bits(set.cached.data(), items, set.items, hits); bad >= 0) {
+        const bool known = checked || job;
+        if (const auto bad = count_bits(set.cached.data(), items, known, hits); bad >= 0) {
             return -1 - bad;
         }
     }
@@ -353,12 +384,12 @@ std::int64_t UniformCache::access_wholesale(Dataset& set, Job* job, std::span<co
 }
 
 template <typename Id>
-std::int64_t UniformCache::access_sized(Dataset& set, Job& job, std::span<const Id> items,
+std::int64_t UniformCache::access_sized(Dataset& set, Job& job, const Ids<Id>& items,
                                         std::uint8_t* out) {
     Plane read = job.unread;
     if (out) {
-        clear_bits(set.cached.data(), job.unread.data(), items.data(), items.size(), out);
-    } else if (const auto bad = clear_bits(job.unread.data(), items, set.items); bad >= 0) {
+        clear_bits(set.cached.data(), job.unread.data(), items, out);
+    } else if (const auto bad = clear_bits(job.unread.data(), items); bad >= 0) {
         job.unread.swap(read);
         return -1 - bad;
     }
@@ -383,8 +414,8 @@ std::int64_t UniformCache::access_sized(Dataset& set, Job& job, std::span<const 
 }
 
 template <typename Id>
-std::int64_t UniformCache::access_counting(Dataset& set, Job* job, std::span<const Id> items,
-                                           bool fills, std::uint8_t* out) {
+std::int64_t UniformCache::access_counting(Dataset& set, Job* job, const Ids<Id>& items, bool fills,
+                                           std::uint8_t* out) {
     const bool sized = !set.sizes.empty();
     Tally tally = with(job != nullptr, [&](auto tracks) {
         return with(fills, [&](auto fill) {
@@ -392,7 +423,7 @@ std::int64_t UniformCache::access_counting(Dataset& set, Job* job, std::span<con
                 return with(sized, [&](auto has_sizes) {
                     return count_pass<tracks.value, fill.value, masks.value, has_sizes.value>(
                         set.cached.data(), job ? job->unread.data() : nullptr, set.sizes.data(),
-                        items.data(), items.size(), out);
+                        items, out);
                 });
             });
         });

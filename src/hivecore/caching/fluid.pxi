@@ -91,7 +91,7 @@ cdef double MOST_RATE = 1e15
 cdef cnp.ndarray as_amounts(
     object values, str name, cnp.npy_intp length, double low, double high
 ):
-    """One-dimensional float64 of this length (-1: any), within these limits."""
+    """A private one-dimensional float64 of this length (-1: any), within these limits."""
     cdef cnp.ndarray array
     cdef cnp.npy_intp i
     cdef const double* data
@@ -105,6 +105,8 @@ cdef cnp.ndarray as_amounts(
         if array.size and array.dtype.kind not in "fiu":
             raise TypeError(f"{name} must hold numbers, not {array.dtype}")
         array = np.require(array, np.float64, ["C", "A"])
+    if array is values:
+        array = array.copy()
     if length >= 0 and cnp.PyArray_SIZE(array) != length:
         raise ValueError(f"{name} has {array.size} elements, {length} are needed")
     data = <const double*> cnp.PyArray_DATA(array)
@@ -188,9 +190,10 @@ cdef tuple FLUID_OPTIONS = (
 )
 
 
-cdef bytes seal_fluid(Fluid* kernel, tuple arguments):
+cdef bytes seal_fluid(Fluid* kernel, tuple arguments, Guard& guard):
     """The arguments of the constructor, options as JSON, and behind them all numbers of the state."""
     cdef vector[double] saved = kernel.save()
+    guard.unlock()
     options = json.dumps(dict(zip(FLUID_OPTIONS, arguments))).encode()
     sizes, cache_of, totals = arguments[8], arguments[9], arguments[10]
     return seal(
@@ -257,7 +260,7 @@ cdef class FluidStorage:
     cdef vector[double] sizes
     cdef int64_t job_count
     cdef tuple arguments  # of the constructor
-    cdef bint busy  # a long run goes on without the GIL; guarded by the GIL or the critical section
+    cdef ObjectMutex mutex
 
     def __cinit__(
         self,
@@ -278,7 +281,7 @@ cdef class FluidStorage:
         cdef FluidRules rules
         cdef FluidUniformRules uniform
         cdef unique_ptr[FluidContents] contents
-        cdef cnp.ndarray size = as_amounts(sizes, "sizes", -1, LEAST_SIZE, MOST_MB).copy()
+        cdef cnp.ndarray size = as_amounts(sizes, "sizes", -1, LEAST_SIZE, MOST_MB)
         cdef cnp.npy_intp count = cnp.PyArray_SIZE(size)
         cdef cnp.ndarray codes = as_ids_below(cache_of, "cache_of", count)
         cdef cnp.ndarray total = as_amounts(totals, "totals", len(codes), 0.0, MOST_MB)
@@ -322,14 +325,6 @@ cdef class FluidStorage:
     def __dealloc__(self):
         del self.kernel
 
-    cdef inline int take_turn(self) except -1:
-        """Wait until no long run of another thread is under way; to be called last."""
-        while self.busy:
-            with nogil:
-                pass
-        return 0
-
-    @cython.critical_section
     def allocate(self, jobs, rates, quota=None, reclaim=(), wanted=(), *, reference=None):
         """Decide who runs from now on, and who may cache how much.
 
@@ -347,6 +342,7 @@ cdef class FluidStorage:
 
         A job that is stopped goes on later where it was in its epoch. O(jobs + caches).
         """
+        cdef Guard guard
         cdef FluidDecision decision
         cdef Reals compared
         cdef cnp.ndarray ids = as_ids_below(jobs, "jobs", self.job_count)
@@ -370,10 +366,9 @@ cdef class FluidStorage:
         decision.quota = as_real_span(room)
         decision.reclaim = as_values(given)
         decision.wanted = as_values(warmed)
-        self.take_turn()
+        guard.lock(self.mutex)
         self.kernel.allocate(decision, as_real_span(full), compared)
 
-    @cython.critical_section
     def advance(self, until=INFINITY, events=MOST_EVENTS):
         """Let time pass until a job ends, or until that instant; int64[n], the jobs that have ended.
 
@@ -383,18 +378,16 @@ cdef class FluidStorage:
             waits; nothing has changed then.
         :raises TypeError: an argument is not a number.
         """
+        cdef Guard guard
         cdef double limit = until if type(until) is float else as_float(until, "until")
         cdef int64_t most = as_bounded(events, "events", 1, MOST_EVENTS)
         cdef FluidStop stop
-        self.take_turn()
+        guard.lock(self.mutex)
         if not limit >= self.kernel.now():
             raise ValueError(f"until={limit}: must not be before now, {self.kernel.now()}")
-        self.busy = True
-        try:
-            with nogil:
-                stop = self.kernel.advance(limit, most)
-        finally:
-            self.busy = False
+        guard.keep()
+        with nogil:
+            stop = self.kernel.advance(limit, most)
         if stop == FluidStop.stuck:
             raise ValueError(
                 f"no job gets ahead from {self.kernel.now():g} s on: "
@@ -405,71 +398,81 @@ cdef class FluidStorage:
     @property
     def now(self):
         """Seconds since the begin."""
-        self.take_turn()
+        cdef Guard guard
+        guard.lock(self.mutex)
         return self.kernel.now()
 
     @property
     def events(self):
         """How many times rates have been set."""
-        self.take_turn()
+        cdef Guard guard
+        guard.lock(self.mutex)
         return self.kernel.events()
 
     @property
     def fetched(self):
         """MB that have come from remote storage, warm-ups included."""
-        self.take_turn()
+        cdef Guard guard
+        guard.lock(self.mutex)
         return self.kernel.fetched()
 
     @property
     def warming(self):
         """MB/s of remote IO that went into warm-ups in the last step."""
-        self.take_turn()
+        cdef Guard guard
+        guard.lock(self.mutex)
         return self.kernel.warming()
 
     @property
     def jobs(self):
         """int64[running], the jobs that run, in the order of ``allocate``."""
-        self.take_turn()
+        cdef Guard guard
+        guard.lock(self.mutex)
         return copy_ids(self.kernel.jobs())
 
     @property
     def rates(self):
         """float64[running], MB/s at which each read in the last step; 0 before the first one."""
-        self.take_turn()
+        cdef Guard guard
+        guard.lock(self.mutex)
         return copy_reals(self.kernel.rates())
 
     @property
     def misses(self):
         """float64[running], the share of that which came from remote storage."""
-        self.take_turn()
+        cdef Guard guard
+        guard.lock(self.mutex)
         return copy_reals(self.kernel.misses())
 
     @property
     def cached(self):
         """float64[caches], MB in each."""
-        self.take_turn()
+        cdef Guard guard
+        guard.lock(self.mutex)
         cdef vector[double] found = self.kernel.cached()
         return hold_reals(found)
 
     @property
     def last_use(self):
         """float64[caches], seconds at which a job that read through it last ran; 0 if none did."""
-        self.take_turn()
+        cdef Guard guard
+        guard.lock(self.mutex)
         cdef vector[double] found = self.kernel.last_use()
         return hold_reals(found)
 
     @property
     def left(self):
         """float64[jobs], MB that each has yet to read; 0 but for rounding if it has ended."""
-        self.take_turn()
+        cdef Guard guard
+        guard.lock(self.mutex)
         cdef vector[double] found = self.kernel.left()
         return hold_reals(found)
 
-    @cython.critical_section
     def copy(self):
         """An independent one in the same state."""
+        cdef Guard guard
         cdef FluidStorage other = FluidStorage.__new__(FluidStorage, (), (), (), 0.0, 1.0)
-        self.take_turn()
+        guard.lock(self.mutex)
         cdef Fluid* kernel = new Fluid(self.kernel[0])
         del other.kernel
         other.kernel = kernel
@@ -487,11 +490,11 @@ cdef class FluidStorage:
     def __reduce__(self):
         return FluidStorage.from_bytes, (self.to_bytes(),)
 
-    @cython.critical_section
     def to_bytes(self):
         """The state as bytes, for ``from_bytes`` of this and later releases."""
-        self.take_turn()
-        return seal_fluid(self.kernel, self.arguments)
+        cdef Guard guard
+        guard.lock(self.mutex)
+        return seal_fluid(self.kernel, self.arguments, guard)
 
     @classmethod
     def from_bytes(cls, data, /):
@@ -520,22 +523,24 @@ cdef class FluidStorage:
             raise CorruptStateError("data: no possible state")
         return storage
 
-    @cython.critical_section
     def check(self):
         """Audit every invariant of the state.
 
         :raises InvariantError: one is broken. Cost: O(jobs + caches); for "lru" times the events
             since the begin of what the cache holds.
         """
-        self.take_turn()
+        cdef Guard guard
+        guard.lock(self.mutex)
         cdef string fault = self.kernel.audit()
         if not fault.empty():
             raise InvariantError(fault.decode())
 
     def __sizeof__(self):
-        self.take_turn()
+        cdef Guard guard
+        guard.lock(self.mutex)
         return object.__sizeof__(self) + self.kernel.bytes()
 
     def __repr__(self):
-        self.take_turn()
+        cdef Guard guard
+        guard.lock(self.mutex)
         return f"<FluidStorage: {self.kernel.jobs().size()} of {self.job_count} jobs run>"

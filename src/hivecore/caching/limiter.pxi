@@ -52,7 +52,7 @@ cdef enum:
     MOST_JOBS = 1 << 20
 
 
-cdef bytes seal_limiter(Limiter* kernel):
+cdef bytes seal_limiter(Limiter* kernel, Guard& guard):
     cdef vector[LimitedJob] saved = kernel.save()
     cdef LimiterTokens spare = kernel.spare(kernel.now())
     head = struct.pack(
@@ -60,6 +60,7 @@ cdef bytes seal_limiter(Limiter* kernel):
         spare.bytes, spare.nano, saved.size(),
     )
     rows = (<char*> saved.data())[: 40 * saved.size()] if saved.size() else b""
+    guard.unlock()
     return seal(b"HCRL", 1, head + rows)
 
 
@@ -108,7 +109,7 @@ cdef class RemoteIOLimiter:
     """
 
     cdef Limiter* kernel
-    cdef bint busy  # a long batch runs without the GIL; guarded by the GIL or the critical section
+    cdef ObjectMutex mutex
 
     def __cinit__(self, rate, burst, *, lend=False):
         cdef int64_t most = as_bounded(rate, "rate", 0, LIMITER_MOST_RATE)
@@ -118,13 +119,6 @@ cdef class RemoteIOLimiter:
 
     def __dealloc__(self):
         del self.kernel
-
-    cdef inline int take_turn(self) except -1:
-        """Wait until no long batch of another thread is under way; to be called last."""
-        while self.busy:
-            with nogil:
-                pass
-        return 0
 
     cdef inline int need_live(self, int64_t job) except -1:
         if not (0 <= job < self.kernel.slots() and self.kernel.is_live(job)):
@@ -149,22 +143,29 @@ cdef class RemoteIOLimiter:
     @property
     def free_rate(self):
         """Bytes per second that no job was promised."""
+        cdef Guard guard
+        guard.lock(self.mutex)
         return self.kernel.free_rate()
 
     @property
     def free_burst(self):
         """Bytes of the burst that no job has: what the spare bucket can hold."""
+        cdef Guard guard
+        guard.lock(self.mutex)
         return self.kernel.free_burst()
 
     @property
     def now(self):
         """The latest time seen, in nanoseconds."""
+        cdef Guard guard
+        guard.lock(self.mutex)
         return self.kernel.now()
 
     def __len__(self):
+        cdef Guard guard
+        guard.lock(self.mutex)
         return self.kernel.size()
 
-    @cython.critical_section
     def add_job(self, rate, burst, now):
         """Add a job and return its id, the lowest that is free.
 
@@ -177,30 +178,30 @@ cdef class RemoteIOLimiter:
             changed.
         :raises TypeError: an argument is not an integer.
         """
+        cdef Guard guard
         cdef int64_t speed = as_int64(rate, "rate")
         cdef int64_t room = as_int64(burst, "burst")
         cdef int64_t time = as_now(now)
-        self.take_turn()
+        guard.lock(self.mutex)
         if self.kernel.size() >= MOST_JOBS:
             raise ValueError(f"there are {MOST_JOBS} jobs, more are not allowed")
         as_bounded(speed, "rate", 0, self.kernel.free_rate())
         as_bounded(room, "burst", 0, self.kernel.free_burst())
         return self.kernel.add(speed, room, time)
 
-    @cython.critical_section
     def remove_job(self, job, now):
         """Remove a job; its tokens go to the spare bucket.
 
         :raises KeyError: no such job.
         :raises ValueError: ``now`` is out of range.
         """
+        cdef Guard guard
         cdef int64_t row = as_int64(job, "job")
         cdef int64_t time = as_now(now)
-        self.take_turn()
+        guard.lock(self.mutex)
         self.need_live(row)
         self.kernel.remove(row, time)
 
-    @cython.critical_section
     def set_rate(self, job, rate, burst=None, *, now):
         """Change a job's rate, and its burst unless that is ``None``, from ``now`` on.
 
@@ -211,11 +212,12 @@ cdef class RemoteIOLimiter:
         :raises ValueError: the totals would be exceeded; nothing has changed.
         :raises TypeError: an argument is not an integer.
         """
+        cdef Guard guard
         cdef int64_t row = as_int64(job, "job")
         cdef int64_t speed = as_int64(rate, "rate")
         cdef int64_t room = -1 if burst is None else as_int64(burst, "burst")
         cdef int64_t time = as_now(now)
-        self.take_turn()
+        guard.lock(self.mutex)
         self.need_live(row)
         if burst is None:
             room = self.kernel.burst(row)
@@ -223,18 +225,17 @@ cdef class RemoteIOLimiter:
         as_bounded(room, "burst", 0, self.kernel.free_burst() + self.kernel.burst(row))
         self.kernel.set(row, speed, room, time)
 
-    @cython.critical_section
     def job_rate(self, job, /):
         """A job's rate and burst: (bytes per second, bytes).
 
         :raises KeyError: no such job.
         """
+        cdef Guard guard
         cdef int64_t row = as_int64(job, "job")
-        self.take_turn()
+        guard.lock(self.mutex)
         self.need_live(row)
         return self.kernel.rate(row), self.kernel.burst(row)
 
-    @cython.critical_section
     def take(self, job, bytes, now):
         """Take bytes: 0 if granted, else nothing is taken and the answer is how long to wait.
 
@@ -247,10 +248,11 @@ cdef class RemoteIOLimiter:
         :raises ValueError: ``bytes`` or ``now`` is out of range; nothing has changed.
         :raises TypeError: an argument is not an integer.
         """
+        cdef Guard guard
         cdef int64_t row = as_int64(job, "job")
         cdef int64_t size = as_int64(bytes, "bytes")
         cdef int64_t time = as_int64(now, "now")
-        self.take_turn()
+        guard.lock(self.mutex)
         self.need_live(row)
         if not 0 <= size <= self.kernel.burst(row):
             raise ValueError(f"bytes={size}: allowed are 0 to the burst, {self.kernel.burst(row)}")
@@ -258,7 +260,6 @@ cdef class RemoteIOLimiter:
             raise ValueError(f"now={time}: allowed are 0 to {1 << 62}")
         return self.kernel.take(row, size, time)
 
-    @cython.critical_section
     def take_many(self, jobs, bytes, now):
         """Take one after the other, all at ``now``: int64 array of waits, as ``take`` gives them.
 
@@ -268,6 +269,7 @@ cdef class RemoteIOLimiter:
         :raises ValueError: lengths differ or a value is out of range; nothing has changed.
         :raises TypeError: an array does not hold integers.
         """
+        cdef Guard guard
         rows = as_int64_array(jobs, "jobs", 0)
         sizes = as_int64_array(bytes, "bytes", 0)
         if len(rows) != len(sizes):
@@ -275,7 +277,7 @@ cdef class RemoteIOLimiter:
         cdef int64_t time = as_now(now)
         cdef Values row_span = as_values(rows)
         cdef Batch size_span = as_batch(sizes)
-        self.take_turn()
+        guard.lock(self.mutex)
         cdef int64_t bad = self.kernel.first_bad(row_span, as_values(sizes))
         if bad >= 0:
             row, size = int(rows[bad]), int(sizes[bad])
@@ -287,40 +289,39 @@ cdef class RemoteIOLimiter:
         if row_span.size() <= LONG_REPLICA_BATCH:
             self.kernel.take_many(row_span, size_span, time)
             return sizes
-        self.busy = True
+        guard.keep()
         with nogil:
             self.kernel.take_many(row_span, size_span, time)
-        self.busy = False
         return sizes
 
-    @cython.critical_section
     def tokens(self, job, now):
         """The whole bytes in a job's bucket.
 
         :raises KeyError: no such job.
         :raises ValueError: ``now`` is out of range.
         """
+        cdef Guard guard
         cdef int64_t row = as_int64(job, "job")
         cdef int64_t time = as_now(now)
-        self.take_turn()
+        guard.lock(self.mutex)
         self.need_live(row)
         return self.kernel.tokens(row, time).bytes
 
-    @cython.critical_section
     def spare(self, now):
         """The whole bytes in the spare bucket.
 
         :raises ValueError: ``now`` is out of range.
         """
+        cdef Guard guard
         cdef int64_t time = as_now(now)
-        self.take_turn()
+        guard.lock(self.mutex)
         return self.kernel.spare(time).bytes
 
-    @cython.critical_section
     def copy(self):
         """An independent limiter in the same state."""
+        cdef Guard guard
         cdef RemoteIOLimiter other = RemoteIOLimiter.__new__(RemoteIOLimiter, 0, 0)
-        self.take_turn()
+        guard.lock(self.mutex)
         del other.kernel
         other.kernel = NULL
         other.kernel = new Limiter(self.kernel[0])
@@ -336,11 +337,11 @@ cdef class RemoteIOLimiter:
     def __reduce__(self):
         return RemoteIOLimiter.from_bytes, (self.to_bytes(),)
 
-    @cython.critical_section
     def to_bytes(self):
         """The state as bytes, for ``from_bytes`` of this and later releases."""
-        self.take_turn()
-        return seal_limiter(self.kernel)
+        cdef Guard guard
+        guard.lock(self.mutex)
+        return seal_limiter(self.kernel, guard)
 
     @classmethod
     def from_bytes(cls, data, /):
@@ -373,18 +374,20 @@ cdef class RemoteIOLimiter:
             raise CorruptStateError("data: the buckets are in no possible state")
         return limiter
 
-    @cython.critical_section
     def check(self):
         """Audit every invariant of the state.
 
         :raises InvariantError: one is broken. Cost: O(jobs).
         """
-        self.take_turn()
+        cdef Guard guard
+        guard.lock(self.mutex)
         cdef string fault = self.kernel.audit()
         if not fault.empty():
             raise InvariantError(fault.decode())
 
     def __sizeof__(self):
+        cdef Guard guard
+        guard.lock(self.mutex)
         return object.__sizeof__(self) + self.kernel.bytes()
 
     def __repr__(self):

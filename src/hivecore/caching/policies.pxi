@@ -94,13 +94,14 @@ cdef PolicyKind policy_kind(str policy) except *:
     return <PolicyKind> position
 
 
-cdef bytes seal_policy(const Policy& kernel, str policy, bint sized):
+cdef bytes seal_policy(const Policy& kernel, str policy, bint sized, Guard& guard):
     cdef string state = kernel.save()
     kind = _POLICIES.index(policy)
     head = struct.pack("<BBQq", kind, sized, kernel.room().items, kernel.room().capacity)
     cdef bytes sizes = b""
     if sized:
         sizes = (<const char*> kernel.room().sizes.data())[: 8 * kernel.room().sizes.size()]
+    guard.unlock()
     return seal(b"HCPC", 1, head + sizes + <bytes> state)
 
 
@@ -163,7 +164,7 @@ cdef class PolicyCache:
     cdef unique_ptr[Policy] kernel
     cdef str name
     cdef bint sized
-    cdef bint busy  # a long batch runs without the GIL; guarded by the GIL or the critical section
+    cdef ObjectMutex mutex
 
     def __cinit__(self, policy, items, capacity, sizes=None, seed=0):
         if not isinstance(policy, str):
@@ -186,13 +187,6 @@ cdef class PolicyCache:
         self.sized = array is not None
         self.kernel = make_policy(policy_kind(policy), count, allowed, values, start)
 
-    cdef inline int take_turn(self) except -1:
-        """Wait until no long batch of another thread is under way; to be called last before the kernel."""
-        while self.busy:
-            with nogil:
-                pass
-        return 0
-
     @property
     def policy(self):
         """The name of the policy."""
@@ -209,26 +203,25 @@ cdef class PolicyCache:
         return self.kernel.get().room().capacity
 
     @property
-    @cython.critical_section
     def used(self):
         """What is taken of the capacity."""
-        self.take_turn()
+        cdef Guard guard
+        guard.lock(self.mutex)
         return self.kernel.get().room().used
 
-    @cython.critical_section
     def __len__(self):
-        self.take_turn()
+        cdef Guard guard
+        guard.lock(self.mutex)
         return self.kernel.get().count()
 
-    @cython.critical_section
     def __contains__(self, item):
+        cdef Guard guard
         cdef int64_t identity = as_int64(item, "item")
-        self.take_turn()
+        guard.lock(self.mutex)
         if not 0 <= identity < <int64_t> self.kernel.get().room().items:
             return False
         return self.kernel.get().contains(<uint32_t> identity)
 
-    @cython.critical_section
     def access(self, ids, /, out=None):
         """Access one item, or many in their order.
 
@@ -240,16 +233,18 @@ cdef class PolicyCache:
 
         Long batches run without the GIL; no one may write to ``ids`` meanwhile.
         """
+        cdef Guard guard
         cdef int64_t item = small_int(ids)
         cdef int64_t items = self.kernel.get().room().items
         if item >= 0 and out is None:
             if item >= items:
                 raise ValueError(f"ids={item}: allowed are 0 to {items - 1}")
-            self.take_turn()
+            guard.lock(self.mutex)
             return self.kernel.get().access_one(<uint32_t> item)
         return self.access_many(ids, out)
 
     cdef object access_many(self, object ids, object out):
+        cdef Guard guard
         cdef int64_t item
         if isinstance(ids, (int, np.integer)) and not isinstance(ids, (bool, np.bool_)):
             if out is not None:
@@ -257,29 +252,28 @@ cdef class PolicyCache:
             item = as_int64(ids, "ids")
             if not 0 <= item < <int64_t> self.kernel.get().room().items:
                 raise ValueError(f"ids={item}: allowed are 0 to {self.items - 1}")
-            self.take_turn()
+            guard.lock(self.mutex)
             return self.kernel.get().access_one(<uint32_t> item)
         array = as_ids(ids, "ids")
         check_ids(array, self.kernel.get().room().items, "ids")
         cdef uint8_t* mask = as_mask_of(out, array, "ids")
         cdef int64_t hits
         cdef Ids batch = view_of(array)
-        self.take_turn()
+        guard.lock(self.mutex)
         if batch.size <= LONG_POLICY_BATCH:
             hits = access_batch(self.kernel.get()[0], batch, mask)
         else:
-            self.busy = True
+            guard.keep()
             with nogil:
                 hits = access_batch(self.kernel.get()[0], batch, mask)
-            self.busy = False
         if hits < 0:
             raise ValueError("ids: another thread has written to the array meanwhile")
         return hits
 
-    @cython.critical_section
     def residents(self):
         """The items in the cache: int64 array, ascending. Cost: O(items)."""
-        self.take_turn()
+        cdef Guard guard
+        guard.lock(self.mutex)
         cdef Policy* kernel = self.kernel.get()
         cdef cnp.ndarray result = new_int64_array(kernel.count())
         cdef int64_t* target = <int64_t*> cnp.PyArray_DATA(result)
@@ -291,10 +285,10 @@ cdef class PolicyCache:
                 found += 1
         return result
 
-    @cython.critical_section
     def copy(self):
         """An independent cache in the same state. Cost: O(items)."""
-        self.take_turn()
+        cdef Guard guard
+        guard.lock(self.mutex)
         cdef PolicyCache other = PolicyCache.__new__(PolicyCache, self.name, 1, 1)
         other.sized = self.sized
         other.kernel = self.kernel.get().copy()
@@ -309,11 +303,11 @@ cdef class PolicyCache:
     def __reduce__(self):
         return PolicyCache.from_bytes, (self.to_bytes(),)
 
-    @cython.critical_section
     def to_bytes(self):
         """The state as bytes, for ``from_bytes`` of this and later releases."""
-        self.take_turn()
-        return seal_policy(self.kernel.get()[0], self.name, self.sized)
+        cdef Guard guard
+        guard.lock(self.mutex)
+        return seal_policy(self.kernel.get()[0], self.name, self.sized, guard)
 
     @classmethod
     def from_bytes(cls, data, /):
@@ -344,18 +338,20 @@ cdef class PolicyCache:
             raise CorruptStateError("data: no state of this policy")
         return cache
 
-    @cython.critical_section
     def check(self):
         """Audit every invariant of the state.
 
         :raises InvariantError: one is broken. Cost: O(items).
         """
-        self.take_turn()
+        cdef Guard guard
+        guard.lock(self.mutex)
         cdef string fault = self.kernel.get().audit()
         if not fault.empty():
             raise InvariantError(fault.decode())
 
     def __sizeof__(self):
+        cdef Guard guard
+        guard.lock(self.mutex)
         return object.__sizeof__(self) + self.kernel.get().bytes()
 
     def __repr__(self):

@@ -35,10 +35,11 @@ cdef extern from "caching/policies_clairvoyant.hpp" namespace "hivecore::caching
         uint64_t bytes() noexcept
 
 
-cdef bytes seal_clairvoyant(Clairvoyant* kernel):
+cdef bytes seal_clairvoyant(Clairvoyant* kernel, Guard& guard):
     cdef string state = kernel.save()
     datasets = [kernel.items(dataset) for dataset in range(kernel.datasets())]
     head = struct.pack(f"<qI{len(datasets)}I", kernel.capacity(), len(datasets), *datasets)
+    guard.unlock()
     return seal(b"HCCV", 1, head + <bytes> state)
 
 
@@ -80,7 +81,7 @@ cdef class ClairvoyantCache:
     """
 
     cdef Clairvoyant* kernel
-    cdef bint busy  # a long batch runs without the GIL; guarded by the GIL or the critical section
+    cdef ObjectMutex mutex
 
     def __cinit__(self, capacity, datasets):
         cdef int64_t allowed = as_bounded(capacity, "capacity", 1, INT64_MAX)
@@ -94,16 +95,10 @@ cdef class ClairvoyantCache:
     def __dealloc__(self):
         del self.kernel
 
-    cdef inline int take_turn(self) except -1:
-        """Wait until no long batch of another thread is under way; to be called last before the kernel."""
-        while self.busy:
-            with nogil:
-                pass
-        return 0
-
-    cdef const ClairvoyantJob* job(self, object job) except NULL:
+    cdef const ClairvoyantJob* job(self, object job, Guard& guard) except NULL:
+        """The job; the turn begins between the conversion of its name and the look-up."""
         cdef int64_t name = as_int64(job, "job")
-        self.take_turn()
+        guard.lock(self.mutex)
         cdef const ClairvoyantJob* found = self.kernel.find(name)
         if found == NULL:
             raise KeyError(f"job={name}: not attached")
@@ -134,18 +129,17 @@ cdef class ClairvoyantCache:
         return tuple([self.kernel.items(i) for i in range(self.kernel.datasets())])
 
     @property
-    @cython.critical_section
     def jobs(self):
         """The numbers of the attached jobs, as a tuple in the order in which they came."""
-        self.take_turn()
+        cdef Guard guard
+        guard.lock(self.mutex)
         return tuple([self.kernel.jobs()[i].name for i in range(self.kernel.jobs().size())])
 
-    @cython.critical_section
     def __len__(self):
-        self.take_turn()
+        cdef Guard guard
+        guard.lock(self.mutex)
         return self.kernel.count()
 
-    @cython.critical_section
     def attach(self, job, dataset, shuffle, rate, start=0.0, first_epoch=0, epochs=None):
         """Let a job read a dataset from now on.
 
@@ -159,6 +153,7 @@ cdef class ClairvoyantCache:
         :raises KeyError: no such dataset, or the job is attached already.
         :raises ValueError: a value is out of range. :raises TypeError: it is of the wrong type.
         """
+        cdef Guard guard
         cdef ClairvoyantJob entry
         cdef EpochShuffle known
         entry.name = as_int64(job, "job")
@@ -186,20 +181,19 @@ cdef class ClairvoyantCache:
             if not 1 <= most < _MOST_USES // items:
                 raise ValueError(f"epochs={most}: allowed are 1 to {_MOST_USES // items - 1}")
         entry.epochs = most
-        self.take_turn()
+        guard.lock(self.mutex)
         if self.kernel.find(entry.name) != NULL:
             raise KeyError(f"job={entry.name}: attached already")
         self.kernel.attach(entry)
 
-    @cython.critical_section
     def detach(self, job, /):
         """Forget a job; what it alone would have read leaves first from now on.
 
         :raises KeyError: it is not attached.
         """
-        self.kernel.detach(self.job(job).name)
+        cdef Guard guard
+        self.kernel.detach(self.job(job, guard).name)
 
-    @cython.critical_section
     def set_rate(self, job, rate, now=None):
         """Let a job's next use fall on the time ``now``, and those after it on this rate.
 
@@ -208,34 +202,34 @@ cdef class ClairvoyantCache:
         :raises KeyError: the job is not attached.
         :raises ValueError: a value is out of range. :raises TypeError: it is no number.
         """
+        cdef Guard guard
         cdef double speed = as_finite(rate, "rate")
         if speed <= 0.0:
             raise ValueError(f"rate={rate}: must be above 0")
         cdef double time = 0.0
         if now is not None:
             time = as_finite(now, "now")
-        cdef int64_t name = self.job(job).name
+        cdef int64_t name = self.job(job, guard).name
         if now is None:
             time = as_finite(self.kernel.time_of(name), "now")
         self.kernel.set_rate(name, speed, time)
 
-    @cython.critical_section
     def time(self, job, /):
         """The time on which the job's next use falls.
 
         :raises KeyError: the job is not attached.
         """
-        return self.kernel.time_of(self.job(job).name)
+        cdef Guard guard
+        return self.kernel.time_of(self.job(job, guard).name)
 
-    @cython.critical_section
     def uses(self, job, /):
         """How many uses the job has had.
 
         :raises KeyError: the job is not attached.
         """
-        return self.job(job).uses
+        cdef Guard guard
+        return self.job(job, guard).uses
 
-    @cython.critical_section
     def access(self, job, count=1, out=None):
         """Let a job read its next items; the number of hits.
 
@@ -248,11 +242,12 @@ cdef class ClairvoyantCache:
         Many uses at once stand for uses that are not interleaved with those of other jobs; many
         of them run without the GIL.
         """
+        cdef Guard guard
         cdef int64_t number = as_int64(count, "count")
         if not 0 <= number <= _MOST_USES:
             raise ValueError(f"count={number}: allowed are 0 to 2**53")
         cdef uint8_t* mask = as_mask(out, number)
-        cdef const ClairvoyantJob* found = self.job(job)
+        cdef const ClairvoyantJob* found = self.job(job, guard)
         cdef int64_t name = found.name
         cdef uint64_t left = min(self.kernel.left(name), <uint64_t> _MOST_USES - found.uses)
         if <uint64_t> number > left:
@@ -260,41 +255,40 @@ cdef class ClairvoyantCache:
         cdef uint64_t hits
         if number <= 256:
             return self.kernel.access(name, number, mask)
-        self.busy = True
+        guard.keep()
         with nogil:
             hits = self.kernel.access(name, number, mask)
-        self.busy = False
         return hits
 
-    @cython.critical_section
     def next_use(self, dataset, item, /):
         """The time of an item's next use by any job, infinity if there is none.
 
         :raises KeyError: no such dataset. :raises ValueError: no such item. Cost: O(jobs).
         """
+        cdef Guard guard
         cdef int64_t number = self.as_dataset(dataset)
         cdef int64_t which = self.as_item(number, item)
-        self.take_turn()
+        guard.lock(self.mutex)
         return self.kernel.next_use(<uint32_t> number, <uint32_t> which)
 
-    @cython.critical_section
     def contains(self, dataset, item, /):
         """Whether an item is resident.
 
         :raises KeyError: no such dataset. :raises ValueError: no such item. Cost: O(1).
         """
+        cdef Guard guard
         cdef int64_t number = self.as_dataset(dataset)
         cdef int64_t which = self.as_item(number, item)
-        self.take_turn()
+        guard.lock(self.mutex)
         return self.kernel.contains(<uint32_t> number, <uint32_t> which)
 
-    @cython.critical_section
     def copy(self):
         """An independent cache in the same state. Cost: O(items)."""
+        cdef Guard guard
         cdef ClairvoyantCache other = ClairvoyantCache.__new__(ClairvoyantCache, 1, ())
         del other.kernel
         other.kernel = NULL
-        self.take_turn()
+        guard.lock(self.mutex)
         other.kernel = new Clairvoyant(self.kernel[0])
         return other
 
@@ -307,11 +301,11 @@ cdef class ClairvoyantCache:
     def __reduce__(self):
         return ClairvoyantCache.from_bytes, (self.to_bytes(),)
 
-    @cython.critical_section
     def to_bytes(self):
         """The state as bytes, for ``from_bytes`` of this and later releases."""
-        self.take_turn()
-        return seal_clairvoyant(self.kernel)
+        cdef Guard guard
+        guard.lock(self.mutex)
+        return seal_clairvoyant(self.kernel, guard)
 
     @classmethod
     def from_bytes(cls, data, /):
@@ -341,18 +335,20 @@ cdef class ClairvoyantCache:
             raise CorruptStateError("data: no state of this cache")
         return cache
 
-    @cython.critical_section
     def check(self):
         """Audit every invariant of the state.
 
         :raises InvariantError: one is broken. Cost: O(items + residents * jobs).
         """
-        self.take_turn()
+        cdef Guard guard
+        guard.lock(self.mutex)
         cdef string fault = self.kernel.audit()
         if not fault.empty():
             raise InvariantError(fault.decode())
 
     def __sizeof__(self):
+        cdef Guard guard
+        guard.lock(self.mutex)
         return object.__sizeof__(self) + self.kernel.bytes()
 
     def __repr__(self):

@@ -84,7 +84,7 @@ cdef dict deltas_by_worker(WorkerDeltas& deltas):
     return result
 
 
-cdef bytes seal_directory(DirectoryKernel* kernel):
+cdef bytes seal_directory(DirectoryKernel* kernel, Guard& guard):
     cdef int64_t worker
     known = []
     for worker in range(kernel.workers()):
@@ -94,6 +94,7 @@ cdef bytes seal_directory(DirectoryKernel* kernel):
     leases = as_array(kernel.all_leases())
     head = struct.pack("<QQQ", kernel.workers(), kernel.blocks(), len(leases))
     payload = head + np.array(known, dtype="<i8").tobytes() + bitmaps + leases.tobytes()
+    guard.unlock()
     return seal(b"HCRD", 1, payload)
 
 
@@ -141,7 +142,7 @@ cdef class ReplicaDirectory:
     """
 
     cdef DirectoryKernel* kernel
-    cdef bint busy  # a long call runs without the GIL; guarded by the GIL or the critical section
+    cdef ObjectMutex mutex
 
     def __cinit__(self, workers, blocks):
         cdef int64_t most = as_bounded(workers, "workers", 1, 1 << 20)
@@ -151,18 +152,16 @@ cdef class ReplicaDirectory:
     def __dealloc__(self):
         del self.kernel
 
-    cdef inline int take_turn(self) except -1:
-        """Wait until no long call of another thread is under way; to be called last."""
-        while self.busy:
-            with nogil:
-                pass
-        return 0
-
     cdef int64_t as_worker(self, object worker) except -1:
         return as_bounded(worker, "worker", 0, self.kernel.workers() - 1)
 
     cdef int64_t as_block(self, object block) except -1:
-        return as_bounded(block, "block", 0, self.kernel.blocks() - 1)
+        return as_bounded(block, "block", 0, self.block_count() - 1)
+
+    cdef int64_t block_count(self) noexcept:
+        cdef Guard guard
+        guard.lock(self.mutex)
+        return self.kernel.blocks()
 
     cdef int need_known(self, int64_t worker) except -1:
         if not self.kernel.is_known(worker):
@@ -177,20 +176,19 @@ cdef class ReplicaDirectory:
     @property
     def blocks(self):
         """Number of block ids."""
-        return self.kernel.blocks()
+        return self.block_count()
 
-    @cython.critical_section
     def grow(self, blocks, /):
         """Allow block ids below ``blocks``, which must not be less than before.
 
         :raises ValueError: out of range. Cost: O(blocks * workers / 64) when it has to move.
         """
+        cdef Guard guard
         cdef int64_t size = as_int64(blocks, "blocks")
-        self.take_turn()
+        guard.lock(self.mutex)
         as_bounded(size, "blocks", self.kernel.blocks(), (1 << 31) - 1)
         self.kernel.grow(size)
 
-    @cython.critical_section
     def join(self, worker, held=(), sequence=0):
         """Make a worker known, or known again, with all that it holds; returns the deltas.
 
@@ -204,21 +202,18 @@ cdef class ReplicaDirectory:
 
         Cost: O(blocks + deltas).
         """
+        cdef Guard guard
         cdef int64_t row = self.as_worker(worker)
         cdef int64_t number = as_bounded(sequence, "sequence", 0, 1 << 62)
-        array = as_block_array(held, "held", self.kernel.blocks())
+        array = as_block_array(held, "held", self.block_count())
         cdef Values blocks = as_values(array)
         cdef WorkerDeltas deltas
-        self.take_turn()
-        self.busy = True
-        try:
-            with nogil:
-                deltas = self.kernel.join(row, blocks, number)
-        finally:
-            self.busy = False
+        guard.lock(self.mutex)
+        guard.keep()
+        with nogil:
+            deltas = self.kernel.join(row, blocks, number)
         return deltas_by_worker(deltas)
 
-    @cython.critical_section
     def report(self, worker, added=(), removed=(), released=(), sequence=None):
         """Take over a worker's heartbeat; returns the deltas.
 
@@ -235,9 +230,10 @@ cdef class ReplicaDirectory:
         :raises ValueError: a worker, block or sequence number is out of range; nothing has changed.
         :raises TypeError: an argument does not hold integers.
         """
+        cdef Guard guard
         cdef int64_t row = self.as_worker(worker)
         cdef int64_t number = -1 if sequence is None else as_bounded(sequence, "sequence", 0, 1 << 62)
-        cdef int64_t limit = self.kernel.blocks()
+        cdef int64_t limit = self.block_count()
         more = as_block_array(added, "added", limit)
         less = as_block_array(removed, "removed", limit)
         freed = as_block_array(released, "released", limit)
@@ -245,7 +241,7 @@ cdef class ReplicaDirectory:
         cdef Values less_span = as_values(less)
         cdef Values freed_span = as_values(freed)
         cdef WorkerDeltas deltas
-        self.take_turn()
+        guard.lock(self.mutex)
         self.need_known(row)
         if number >= 0:
             if number <= self.kernel.sequence(row):
@@ -258,17 +254,13 @@ cdef class ReplicaDirectory:
         if more_span.size() + less_span.size() <= LONG_REPLICA_BATCH:
             deltas = self.kernel.report(row, more_span, less_span, freed_span)
         else:
-            self.busy = True
-            try:
-                with nogil:
-                    deltas = self.kernel.report(row, more_span, less_span, freed_span)
-            finally:
-                self.busy = False
+            guard.keep()
+            with nogil:
+                deltas = self.kernel.report(row, more_span, less_span, freed_span)
         if number >= 0:
             self.kernel.set_sequence(row, number)
         return deltas_by_worker(deltas)
 
-    @cython.critical_section
     def remove_worker(self, worker, /):
         """Forget a lost worker, its copies and its leases; returns the deltas of the others.
 
@@ -276,18 +268,15 @@ cdef class ReplicaDirectory:
 
         :raises ValueError: no such worker. Cost: O(blocks + deltas).
         """
+        cdef Guard guard
         cdef int64_t row = self.as_worker(worker)
         cdef WorkerDeltas deltas
-        self.take_turn()
-        self.busy = True
-        try:
-            with nogil:
-                deltas = self.kernel.remove_worker(row)
-        finally:
-            self.busy = False
+        guard.lock(self.mutex)
+        guard.keep()
+        with nogil:
+            deltas = self.kernel.remove_worker(row)
         return deltas_by_worker(deltas)
 
-    @cython.critical_section
     def lease(self, worker, blocks, /):
         """Ask for leases to evict blocks, one after the other: bool array of those granted.
 
@@ -302,61 +291,62 @@ cdef class ReplicaDirectory:
 
         Cost: O(1) per block.
         """
+        cdef Guard guard
         cdef int64_t row = self.as_worker(worker)
-        array = as_block_array(blocks, "blocks", self.kernel.blocks())
+        array = as_block_array(blocks, "blocks", self.block_count())
         cdef cnp.ndarray granted = new_bool_array(len(array))
-        self.take_turn()
+        guard.lock(self.mutex)
         self.need_known(row)
         self.kernel.lease(row, as_values(array), <uint8_t*> cnp.PyArray_DATA(granted))
         return granted
 
-    @cython.critical_section
     def is_known(self, worker, /):
         """Whether the worker has joined and was not removed since."""
+        cdef Guard guard
         cdef int64_t row = self.as_worker(worker)
-        self.take_turn()
+        guard.lock(self.mutex)
         return bool(self.kernel.is_known(row))
 
-    @cython.critical_section
     def sequence(self, worker, /):
         """Number of the last message with a sequence number that took effect."""
+        cdef Guard guard
         cdef int64_t row = self.as_worker(worker)
-        self.take_turn()
+        guard.lock(self.mutex)
         return self.kernel.sequence(row)
 
-    @cython.critical_section
     def replicas(self, block, /):
         """How many workers hold the block. Cost: O(1)."""
+        cdef Guard guard
         cdef int64_t row = self.as_block(block)
-        self.take_turn()
+        guard.lock(self.mutex)
         return self.kernel.replicas(row)
 
-    @cython.critical_section
     def holders(self, block, /):
         """The workers that hold the block: int64 array, ascending. Cost: O(workers / 64)."""
+        cdef Guard guard
         cdef int64_t row = self.as_block(block)
-        self.take_turn()
+        guard.lock(self.mutex)
         return as_array(self.kernel.holders(row))
 
-    @cython.critical_section
     def held(self, worker, /):
         """The blocks that the worker holds: int64 array, ascending. Cost: O(blocks)."""
+        cdef Guard guard
         cdef int64_t row = self.as_worker(worker)
-        self.take_turn()
+        guard.lock(self.mutex)
         return as_array(self.kernel.held(row))
 
-    @cython.critical_section
     def leases(self, worker, /):
         """The blocks that the worker may evict: int64 array, ascending. Cost: O(all leases)."""
+        cdef Guard guard
         cdef int64_t row = self.as_worker(worker)
-        self.take_turn()
+        guard.lock(self.mutex)
         return as_array(self.kernel.leases(row))
 
-    @cython.critical_section
     def copy(self):
         """An independent directory in the same state."""
+        cdef Guard guard
         cdef ReplicaDirectory other = ReplicaDirectory.__new__(ReplicaDirectory, 1, 0)
-        self.take_turn()
+        guard.lock(self.mutex)
         del other.kernel
         other.kernel = NULL
         other.kernel = new DirectoryKernel(self.kernel[0])
@@ -371,11 +361,11 @@ cdef class ReplicaDirectory:
     def __reduce__(self):
         return ReplicaDirectory.from_bytes, (self.to_bytes(),)
 
-    @cython.critical_section
     def to_bytes(self):
         """The state as bytes, for ``from_bytes`` of this and later releases."""
-        self.take_turn()
-        return seal_directory(self.kernel)
+        cdef Guard guard
+        guard.lock(self.mutex)
+        return seal_directory(self.kernel, guard)
 
     @classmethod
     def from_bytes(cls, data, /):
@@ -413,18 +403,20 @@ cdef class ReplicaDirectory:
             raise CorruptStateError("data: a lease or copy is not of a known worker or holder")
         return directory
 
-    @cython.critical_section
     def check(self):
         """Audit every invariant of the state.
 
         :raises InvariantError: one is broken. Cost: O(blocks * workers / 64).
         """
-        self.take_turn()
+        cdef Guard guard
+        guard.lock(self.mutex)
         cdef string fault = self.kernel.audit()
         if not fault.empty():
             raise InvariantError(fault.decode())
 
     def __sizeof__(self):
+        cdef Guard guard
+        guard.lock(self.mutex)
         return object.__sizeof__(self) + self.kernel.bytes()
 
     def __repr__(self):

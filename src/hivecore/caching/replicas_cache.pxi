@@ -85,7 +85,7 @@ cdef double as_weight(object value, str name) except -1:
     return number
 
 
-cdef bytes seal_cache(ReplicaCache* kernel, int64_t evicted):
+cdef bytes seal_cache(ReplicaCache* kernel, int64_t evicted, Guard& guard):
     cdef vector[CachedBlock] saved = kernel.save()
     head = struct.pack(
         "<qqddq?qqqq",
@@ -93,6 +93,7 @@ cdef bytes seal_cache(ReplicaCache* kernel, int64_t evicted):
         kernel.arbitrated(), kernel.clock(), kernel.sequence(), evicted, saved.size(),
     )
     rows = (<char*> saved.data())[: 32 * saved.size()] if saved.size() else b""
+    guard.unlock()
     return seal(b"HCRC", 1, head + rows)
 
 
@@ -139,7 +140,7 @@ cdef class ReplicaAwareCache:
 
     cdef ReplicaCache* kernel
     cdef int64_t evicted
-    cdef bint busy  # a long batch runs without the GIL; guarded by the GIL or the critical section
+    cdef ObjectMutex mutex
 
     def __cinit__(
         self, capacity, blocks, *, alpha=1e-5, beta=1000.0, max_count=8, arbitrated=False
@@ -156,22 +157,21 @@ cdef class ReplicaAwareCache:
     def __dealloc__(self):
         del self.kernel
 
-    cdef inline int take_turn(self) except -1:
-        """Wait until no long batch of another thread is under way; to be called last."""
-        while self.busy:
-            with nogil:
-                pass
-        return 0
-
-    cdef inline int64_t as_block(self, object block) except -1:
+    cdef inline int64_t as_block(self, object block, Guard& guard) except -1:
+        """The block; the turn begins between its conversion and the look at what is allowed."""
         cdef int64_t value = as_int64(block, "block")
+        guard.lock(self.mutex)
         if not 0 <= value < self.kernel.blocks():
             raise ValueError(f"block={value}: allowed are 0 to {self.kernel.blocks() - 1}")
         return value
 
-    cdef int64_t as_cached(self, object block) except -1:
-        cdef int64_t value = self.as_block(block)
-        self.take_turn()
+    cdef int64_t block_count(self) noexcept:
+        cdef Guard guard
+        guard.lock(self.mutex)
+        return self.kernel.blocks()
+
+    cdef int64_t as_cached(self, object block, Guard& guard) except -1:
+        cdef int64_t value = self.as_block(block, guard)
         if not self.kernel.contains(value):
             raise KeyError(f"block={value}: not cached")
         return value
@@ -184,7 +184,7 @@ cdef class ReplicaAwareCache:
     @property
     def blocks(self):
         """Number of block ids."""
-        return self.kernel.blocks()
+        return self.block_count()
 
     @property
     def alpha(self):
@@ -209,39 +209,45 @@ cdef class ReplicaAwareCache:
     @property
     def clock(self):
         """Number of accesses so far."""
+        cdef Guard guard
+        guard.lock(self.mutex)
         return self.kernel.clock()
 
     @property
     def last_evicted(self):
         """The block that the last access evicted, or -1."""
+        cdef Guard guard
+        guard.lock(self.mutex)
         return self.evicted
 
     @property
     def leased(self):
         """How many cached blocks the directory allows to evict."""
+        cdef Guard guard
+        guard.lock(self.mutex)
         return self.kernel.leased()
 
     def __len__(self):
+        cdef Guard guard
+        guard.lock(self.mutex)
         return self.kernel.size()
 
-    @cython.critical_section
     def __contains__(self, block):
-        cdef int64_t value = self.as_block(block)
-        self.take_turn()
+        cdef Guard guard
+        cdef int64_t value = self.as_block(block, guard)
         return self.kernel.contains(value)
 
-    @cython.critical_section
     def grow(self, blocks, /):
         """Allow block ids below ``blocks``, which must not be less than before.
 
         :raises ValueError: out of range. Cost: O(blocks) when it has to move.
         """
+        cdef Guard guard
         cdef int64_t size = as_int64(blocks, "blocks")
-        self.take_turn()
+        guard.lock(self.mutex)
         as_bounded(size, "blocks", self.kernel.blocks(), (1 << 31) - 1)
         self.kernel.grow(size)
 
-    @cython.critical_section
     def access(self, block, copies=0, /):
         """Use a block: whether it was cached. If not, it is admitted if there is room or a victim.
 
@@ -256,14 +262,13 @@ cdef class ReplicaAwareCache:
         :raises ValueError: no such block, or ``copies`` is negative.
         :raises TypeError: not an integer.
         """
-        cdef int64_t value = self.as_block(block)
+        cdef Guard guard
         cdef int64_t known = as_int64(copies, "copies")
+        cdef int64_t value = self.as_block(block, guard)
         if known < 0:
             raise ValueError(f"copies={known}: must be at least 0")
-        self.take_turn()
         return self.kernel.access(value, known, self.evicted)
 
-    @cython.critical_section
     def access_many(self, blocks, copies=None, /):
         """Use blocks one after the other: arrays (hits, admitted, evicted), one element per access.
 
@@ -277,7 +282,8 @@ cdef class ReplicaAwareCache:
 
         Same results as calls of ``access``. Long batches run without the GIL.
         """
-        array = as_block_array(blocks, "blocks", self.kernel.blocks())
+        cdef Guard guard
+        array = as_block_array(blocks, "blocks", self.block_count())
         numbers = as_int64_array(() if copies is None else copies, "copies", 0)
         if copies is not None and len(numbers) != len(array):
             raise ValueError(f"copies has {len(numbers)} elements, blocks has {len(array)}")
@@ -290,19 +296,17 @@ cdef class ReplicaAwareCache:
         cdef uint8_t* hit = <uint8_t*> cnp.PyArray_DATA(hits)
         cdef uint8_t* taken = <uint8_t*> cnp.PyArray_DATA(admitted)
         cdef int64_t* gone = <int64_t*> cnp.PyArray_DATA(evicted)
-        self.take_turn()
+        guard.lock(self.mutex)
         if batch.size() <= LONG_REPLICA_BATCH:
             self.kernel.access_many(batch, known, hit, taken, gone)
         else:
-            self.busy = True
+            guard.keep()
             with nogil:
                 self.kernel.access_many(batch, known, hit, taken, gone)
-            self.busy = False
         if batch.size():
             self.evicted = gone[batch.size() - 1]
         return hits, admitted, evicted
 
-    @cython.critical_section
     def apply(self, blocks, changes, /):
         """Add signed changes to the counts of copies elsewhere; no block's recency changes.
 
@@ -314,56 +318,53 @@ cdef class ReplicaAwareCache:
         What the directory answers for this worker: ``cache.apply(*deltas[worker])``. Counts stay
         within 32 bits. Cost: O(log64(capacity)) per change.
         """
-        array = as_block_array(blocks, "blocks", self.kernel.blocks())
+        cdef Guard guard
+        array = as_block_array(blocks, "blocks", self.block_count())
         steps = as_int64_array(changes, "changes", 0)
         if len(array) != len(steps):
             raise ValueError(f"blocks has {len(array)} elements, changes has {len(steps)}")
         check_range(steps, -(1 << 31), 1 << 31, "changes", 0)
         cdef Values block_span = as_values(array)
         cdef Values step_span = as_values(steps)
-        self.take_turn()
+        guard.lock(self.mutex)
         if block_span.size() <= LONG_REPLICA_BATCH:
             self.kernel.apply(block_span, step_span)
             return
-        self.busy = True
+        guard.keep()
         with nogil:
             self.kernel.apply(block_span, step_span)
-        self.busy = False
 
-    @cython.critical_section
     def count(self, block, /):
         """The copies elsewhere that this worker believes in: the sum of the changes applied.
 
         :raises ValueError: no such block.
         """
-        cdef int64_t value = self.as_block(block)
-        self.take_turn()
+        cdef Guard guard
+        cdef int64_t value = self.as_block(block, guard)
         return self.kernel.count(value)
 
-    @cython.critical_section
     def pin(self, block, /):
         """Keep a cached block from being evicted; a lease is given back. Again: no change.
 
         :raises KeyError: it is not cached.
         """
-        self.kernel.pin(self.as_cached(block))
+        cdef Guard guard
+        self.kernel.pin(self.as_cached(block, guard))
 
-    @cython.critical_section
     def unpin(self, block, /):
         """Allow a cached block to be evicted again; no change if it was not pinned.
 
         :raises KeyError: it is not cached.
         """
-        self.kernel.unpin(self.as_cached(block))
+        cdef Guard guard
+        self.kernel.unpin(self.as_cached(block, guard))
 
-    @cython.critical_section
     def is_pinned(self, block, /):
         """Whether the block is cached and pinned."""
-        cdef int64_t value = self.as_block(block)
-        self.take_turn()
+        cdef Guard guard
+        cdef int64_t value = self.as_block(block, guard)
         return bool(self.kernel.is_pinned(value))
 
-    @cython.critical_section
     def discard(self, block, /):
         """Drop a cached block of one's own will, lease or not; the next heartbeat reports it.
 
@@ -373,35 +374,35 @@ cdef class ReplicaAwareCache:
         :raises KeyError: it is not cached.
         :raises ValueError: it is pinned, or proposed and not yet answered; nothing has changed.
         """
-        cdef int64_t value = self.as_cached(block)
+        cdef Guard guard
+        cdef int64_t value = self.as_cached(block, guard)
         if self.kernel.is_pinned(value):
             raise ValueError(f"block={value}: pinned")
         if self.kernel.state(value) == BLOCK_ASKED:
             raise ValueError(f"block={value}: proposed and not answered")
         self.kernel.discard(value)
 
-    @cython.critical_section
     def victim(self):
         """The block that the next miss of a full cache evicts, or -1. Cost: O(max_count)."""
-        self.take_turn()
+        cdef Guard guard
+        guard.lock(self.mutex)
         return self.kernel.victim()
 
-    @cython.critical_section
     def eviction_order(self):
         """Every cached block that is not pinned, least score first: int64 array.
 
         Leases are not looked at. Cost: O(n log n).
         """
-        self.take_turn()
+        cdef Guard guard
+        guard.lock(self.mutex)
         return as_array(self.kernel.eviction_order())
 
-    @cython.critical_section
     def cached(self):
         """The cached blocks: int64 array, ascending. Cost: O(blocks)."""
-        self.take_turn()
+        cdef Guard guard
+        guard.lock(self.mutex)
         return as_array(self.kernel.cached())
 
-    @cython.critical_section
     def propose(self, limit=1, /):
         """The next victims for which the directory is to be asked: int64 array, best first.
 
@@ -410,13 +411,13 @@ cdef class ReplicaAwareCache:
 
         :raises ValueError: the cache is not arbitrated, or ``limit`` is negative.
         """
+        cdef Guard guard
         cdef int64_t most = as_bounded(limit, "limit", 0, 1 << 31)
-        self.take_turn()
+        guard.lock(self.mutex)
         if not self.kernel.arbitrated():
             raise ValueError("arbitrated=False: this cache evicts without leases")
         return as_array(self.kernel.propose(most))
 
-    @cython.critical_section
     def answer(self, blocks, granted, /):
         """Take the directory's answer to proposed blocks.
 
@@ -428,11 +429,12 @@ cdef class ReplicaAwareCache:
         :raises ValueError: not arbitrated, lengths differ, or no such block; nothing has changed.
         :raises TypeError: wrong element types.
         """
-        array = as_block_array(blocks, "blocks", self.kernel.blocks())
+        cdef Guard guard
+        array = as_block_array(blocks, "blocks", self.block_count())
         flags = as_bool_array(granted, "granted")
         if len(flags) != len(array):
             raise ValueError(f"granted has {len(flags)} elements, blocks has {len(array)}")
-        self.take_turn()
+        guard.lock(self.mutex)
         if not self.kernel.arbitrated():
             raise ValueError("arbitrated=False: this cache evicts without leases")
         self.kernel.answer(
@@ -440,7 +442,6 @@ cdef class ReplicaAwareCache:
             ReplicaFlags(<const uint8_t*> cnp.PyArray_DATA(flags), <size_t> len(flags)),
         )
 
-    @cython.critical_section
     def heartbeat(self):
         """What has changed since the last one: (added, removed, released, sequence).
 
@@ -450,14 +451,14 @@ cdef class ReplicaAwareCache:
 
         Cost: O(k log k) for k changed blocks.
         """
-        self.take_turn()
+        cdef Guard guard
+        guard.lock(self.mutex)
         cdef CacheHeartbeat beat = self.kernel.heartbeat()
         return (
             as_array(beat.added), as_array(beat.removed), as_array(beat.released),
             self.kernel.sequence(),
         )
 
-    @cython.critical_section
     def full_report(self):
         """All that is cached, for joining: (held, sequence).
 
@@ -465,15 +466,16 @@ cdef class ReplicaAwareCache:
         ``directory.join(worker, *cache.full_report())``. Deltas and answers that were sent before
         must not be used any more. Cost: O(blocks).
         """
-        self.take_turn()
+        cdef Guard guard
+        guard.lock(self.mutex)
         held = as_array(self.kernel.full_report())
         return held, self.kernel.sequence()
 
-    @cython.critical_section
     def copy(self):
         """An independent cache in the same state."""
+        cdef Guard guard
         cdef ReplicaAwareCache other = ReplicaAwareCache.__new__(ReplicaAwareCache, 1, 0)
-        self.take_turn()
+        guard.lock(self.mutex)
         del other.kernel
         other.kernel = NULL
         other.kernel = new ReplicaCache(self.kernel[0])
@@ -490,11 +492,11 @@ cdef class ReplicaAwareCache:
     def __reduce__(self):
         return ReplicaAwareCache.from_bytes, (self.to_bytes(),)
 
-    @cython.critical_section
     def to_bytes(self):
         """The state as bytes, for ``from_bytes`` of this and later releases."""
-        self.take_turn()
-        return seal_cache(self.kernel, self.evicted)
+        cdef Guard guard
+        guard.lock(self.mutex)
+        return seal_cache(self.kernel, self.evicted, guard)
 
     @classmethod
     def from_bytes(cls, data, /):
@@ -530,18 +532,20 @@ cdef class ReplicaAwareCache:
             raise CorruptStateError("data: the blocks are in no possible state")
         return cache
 
-    @cython.critical_section
     def check(self):
         """Audit every invariant of the state.
 
         :raises InvariantError: one is broken. Cost: O(blocks + capacity).
         """
-        self.take_turn()
+        cdef Guard guard
+        guard.lock(self.mutex)
         cdef string fault = self.kernel.audit()
         if not fault.empty():
             raise InvariantError(fault.decode())
 
     def __sizeof__(self):
+        cdef Guard guard
+        guard.lock(self.mutex)
         return object.__sizeof__(self) + self.kernel.bytes()
 
     def __repr__(self):

@@ -8,6 +8,7 @@ ctypedef span[const uint64_t] UniformWords
 cdef extern from "caching/uniform.hpp" namespace "hivecore::caching::uniform" nogil:
     enum: MOST_ITEMS "hivecore::caching::uniform::kMostItems"
     int64_t MOST_BYTES "hivecore::caching::uniform::kMostBytes"
+    int64_t OVERWRITTEN "hivecore::caching::uniform::kOverwritten"
 
     cdef enum class UniformShrink "hivecore::caching::uniform::Shrink":
         random
@@ -116,7 +117,8 @@ cdef str exact_name(object value, str argument):
     return value
 
 
-cdef bytes seal_uniform(bytes names, const vector[uint64_t]& words):
+cdef bytes seal_uniform(dict datasets, dict jobs, const vector[uint64_t]& words):
+    cdef bytes names = json.dumps([datasets, jobs]).encode()
     cdef bytes state = PyBytes_FromStringAndSize(<char*> words.data(), words.size() * 8)
     return seal(b"HCUC", 1, struct.pack("<Q", len(names)) + names + state)
 
@@ -136,15 +138,11 @@ cdef bint is_single(object items) except -1:
     return hasattr(items, "__index__")
 
 
-cdef bytes encoded_names(dict datasets, dict jobs):
-    return json.dumps([datasets, jobs]).encode()
-
-
 cdef cnp.ndarray as_wide_items(object items):
-    """The ids, or the one id, as an aligned int64 array."""
+    """The ids, or the one id, as a private aligned int64 array."""
     if is_single(items):
         items = np.array([as_int64(items, "items")])
-    return as_ids(items, "items").astype(np.int64, copy=False)
+    return as_ids(items, "items").astype(np.int64)
 
 
 cdef inline Values32 as_values_32(cnp.ndarray array) noexcept:
@@ -196,7 +194,7 @@ cdef class UniformCache:
     cdef int32_t last_dataset_id
     cdef str last_job
     cdef int32_t last_job_id
-    cdef bint busy  # a long batch runs without the GIL; guarded by the GIL or the critical section
+    cdef ObjectMutex mutex
 
     def __cinit__(self, capacity, seed=0):
         try:
@@ -212,17 +210,6 @@ cdef class UniformCache:
 
     def __dealloc__(self):
         del self.kernel
-
-    cdef inline int take_turn(self) except -1:
-        """Wait until no long batch of another thread is under way.
-
-        To be called after all that may run a user's code, and before ids are looked up: while it
-        waits, another thread may remove what they stand for.
-        """
-        while self.busy:
-            with nogil:
-                pass
-        return 0
 
     cdef inline int32_t dataset_id(self, str name) except -1:
         if name is self.last_dataset:
@@ -263,7 +250,6 @@ cdef class UniformCache:
 
     # Datasets and jobs
 
-    @cython.critical_section
     def add_dataset(self, name, items, item_size=None, *, sizes=None, quota=0):
         """Add a dataset of which nothing is cached.
 
@@ -278,6 +264,7 @@ cdef class UniformCache:
 
         Cost: O(items / 64), with ``sizes`` O(items).
         """
+        cdef Guard guard
         cdef str key = exact_name(name, "name")
         cdef int64_t number = as_bounded(items, "items", 1, MOST_ITEMS)
         cdef int64_t size = 0
@@ -297,7 +284,7 @@ cdef class UniformCache:
                 raise ValueError(f"sizes has {array.size} elements, items is {number}")
             check_range(array, 1, MOST_BYTES // number, "sizes", 0)
             each = as_values(array)
-        self.take_turn()
+        guard.lock(self.mutex)
         if key in self.dataset_ids:
             raise ValueError(f"name={key!r}: there is a dataset of this name")
         if bytes_allowed > self.kernel.capacity() - self.kernel.quotas():
@@ -307,15 +294,15 @@ cdef class UniformCache:
             )
         self.dataset_ids[key] = self.kernel.add_dataset(number, size, each, bytes_allowed)
 
-    @cython.critical_section
     def remove_dataset(self, dataset, /):
         """Forget a dataset that no job is attached to and of which nothing is cached.
 
         :raises ValueError: a job is attached, or an item is cached (see ``unload``).
         :raises KeyError: no such dataset.
         """
+        cdef Guard guard
         cdef str key = exact_name(dataset, "dataset")
-        self.take_turn()
+        guard.lock(self.mutex)
         cdef int32_t identity = self.dataset_id(key)
         cdef const UniformDataset* found = &self.kernel.dataset(identity)
         if found.jobs.size() > 0 or found.cached_items > 0:
@@ -327,21 +314,22 @@ cdef class UniformCache:
         del self.dataset_ids[key]
         self.last_dataset = None
 
-    @cython.critical_section
     def datasets(self):
         """The names of the datasets in the order in which they were added."""
+        cdef Guard guard
+        guard.lock(self.mutex)
         return list(self.dataset_ids)
 
-    @cython.critical_section
     def jobs(self, dataset=None):
         """The names of the attached jobs, of one dataset or of all, in order of attachment.
 
         :raises KeyError: no such dataset.
         """
-        if dataset is None:
+        cdef Guard guard
+        cdef str key = None if dataset is None else exact_name(dataset, "dataset")
+        guard.lock(self.mutex)
+        if key is None:
             return list(self.job_ids)
-        cdef str key = exact_name(dataset, "dataset")
-        self.take_turn()
         cdef int32_t identity = self.dataset_id(key)
         return [
             name
@@ -349,21 +337,20 @@ cdef class UniformCache:
             if self.kernel.job(<int32_t> job).dataset == identity
         ]
 
-    @cython.critical_section
     def attach(self, job, dataset):
         """Begin epoch 0 of a job on a dataset.
 
         :raises ValueError: a job of this name is attached, to this or another dataset.
         :raises KeyError: no such dataset. Cost: O(items / 64).
         """
+        cdef Guard guard
         cdef str key = exact_name(job, "job")
         cdef str place = exact_name(dataset, "dataset")
-        self.take_turn()
+        guard.lock(self.mutex)
         if key in self.job_ids:
             raise ValueError(f"job={key!r}: is attached already")
         self.job_ids[key] = self.kernel.attach(self.dataset_id(place))
 
-    @cython.critical_section
     def detach(self, job, /):
         """End a job: what was pinned for it is unpinned, and what it has read is forgotten.
 
@@ -372,13 +359,13 @@ cdef class UniformCache:
 
         :raises KeyError: no such job. Cost: O(items / 64).
         """
+        cdef Guard guard
         cdef str key = exact_name(job, "job")
-        self.take_turn()
+        guard.lock(self.mutex)
         self.kernel.detach(self.job_id(key))
         del self.job_ids[key]
         self.last_job = None
 
-    @cython.critical_section
     def start_epoch(self, job, /):
         """Begin the next epoch of a job: all items are unread again; its number is returned.
 
@@ -387,19 +374,19 @@ cdef class UniformCache:
 
         :raises KeyError: no such job. Cost: O(items / 64).
         """
+        cdef Guard guard
         cdef str key = exact_name(job, "job")
-        self.take_turn()
+        guard.lock(self.mutex)
         return self.kernel.start_epoch(self.job_id(key))
 
     # Reads
 
-    @cython.critical_section
     def access(self, dataset, items, job=None, out=None):
         """Read items: whether it was a hit for a single id, the number of hits for an array.
 
         :param items: an integer, or one-dimensional array of integers, each from 0 to n-1. An
-            aligned contiguous array of int32 or int64 is not copied; no other thread may write to
-            it meanwhile.
+            aligned contiguous array of int32 or int64 is not copied; where another thread writes to
+            it meanwhile, it is undefined which items were read, and this may raise ValueError.
         :param job: the name of the attached job that reads; without it, nobody's epoch advances.
         :param out: optional bool array as long as ``items``, set to what was a hit.
         :raises ValueError: an id is out of range, the job is attached to another dataset, or
@@ -408,6 +395,7 @@ cdef class UniformCache:
 
         Same results as one call per item. Long batches run without the GIL.
         """
+        cdef Guard guard
         cdef int64_t item = small_int(items)
         cdef str place
         cdef str reader
@@ -426,7 +414,7 @@ cdef class UniformCache:
             item = as_int64(items, "items")
         if out is not None:
             raise TypeError("out is for an array of items")
-        self.take_turn()
+        guard.lock(self.mutex)
         identity = self.dataset_id(place)
         if not 0 <= item < self.kernel.dataset(identity).items:
             raise ValueError(
@@ -435,6 +423,7 @@ cdef class UniformCache:
         return self.kernel.access(identity, self.reader(reader, identity), item)
 
     cdef object access_batch(self, str place, object items, str reader, object out):
+        cdef Guard guard
         cdef cnp.ndarray array = as_ids(items, "items")
         cdef uint8_t* mask = as_mask_of(out, array, "items")
         cdef int64_t hits = 0
@@ -446,7 +435,7 @@ cdef class UniformCache:
         else:
             array = array.astype(np.int64, copy=False)
             ids = as_values(array)
-        self.take_turn()
+        guard.lock(self.mutex)
         cdef int32_t identity = self.dataset_id(place)
         cdef int32_t job = self.reader(reader, identity)
         if array.size <= LONG_ACCESS:
@@ -455,25 +444,24 @@ cdef class UniformCache:
             else:
                 hits = self.kernel.access_many(identity, job, ids, mask)
         else:
-            self.busy = True
-            try:
-                with nogil:
-                    if narrow:
-                        hits = self.kernel.access_many_32(identity, job, ids_32, mask)
-                    else:
-                        hits = self.kernel.access_many(identity, job, ids, mask)
-            finally:
-                self.busy = False
+            guard.keep()
+            with nogil:
+                if narrow:
+                    hits = self.kernel.access_many_32(identity, job, ids_32, mask)
+                else:
+                    hits = self.kernel.access_many(identity, job, ids, mask)
+        if hits == OVERWRITTEN:
+            raise ValueError("items: another thread has written to the array meanwhile")
         if hits < 0:
             raise ValueError(bad_item(array, -1 - hits, self.kernel.dataset(identity).items))
         return hits
 
-    @cython.critical_section
     def is_cached(self, dataset, items, /):
         """Whether an item is cached; for an array of ids, an array of bool. Counts as no read.
 
         :raises ValueError: an id is out of range. :raises KeyError: no such dataset.
         """
+        cdef Guard guard
         cdef str place = exact_name(dataset, "dataset")
         cdef bint single = is_single(items)
         cdef cnp.ndarray array = as_wide_items(items)
@@ -481,7 +469,7 @@ cdef class UniformCache:
         cdef const int64_t* ids = <const int64_t*> cnp.PyArray_DATA(array)
         cdef uint8_t* found = <uint8_t*> cnp.PyArray_DATA(answer)
         cdef cnp.npy_intp k
-        self.take_turn()
+        guard.lock(self.mutex)
         cdef const UniformDataset* data = self.find(place, array)
         for k in range(cnp.PyArray_SIZE(array)):
             found[k] = data.cached[ids[k] >> 6] >> (ids[k] & 63) & 1
@@ -489,7 +477,6 @@ cdef class UniformCache:
 
     # Quotas
 
-    @cython.critical_section
     def set_quota(self, dataset, quota, shrink="random", force=False):
         """Change a dataset's quota: int64 array of the items that this evicts, ascending.
 
@@ -512,13 +499,14 @@ cdef class UniformCache:
         A larger quota evicts nothing and admits from the next miss on. Cost: O(1) to grow,
         O(items / 64 + cached items) to shrink.
         """
+        cdef Guard guard
         cdef str place = exact_name(dataset, "dataset")
         cdef int64_t amount = as_bounded(quota, "quota", 0, MOST_BYTES)
         cdef bint all_of_them = bool(force)
         if not isinstance(shrink, str) or shrink not in UNIFORM_SHRINKS:
             raise ValueError(f"shrink={shrink!r}: allowed are {', '.join(UNIFORM_SHRINKS)}")
         cdef UniformShrink mode = <UniformShrink> <int> UNIFORM_SHRINKS[shrink]
-        self.take_turn()
+        guard.lock(self.mutex)
         cdef int32_t identity = self.dataset_id(place)
         cdef const UniformDataset* found = &self.kernel.dataset(identity)
         cdef int64_t room = self.kernel.capacity() - (self.kernel.quotas() - found.quota)
@@ -528,7 +516,6 @@ cdef class UniformCache:
             raise ValueError(f"quota={amount}: {found.pinned} bytes are pinned")
         return as_array(self.kernel.set_quota(identity, amount, mode))
 
-    @cython.critical_section
     def unload(self, dataset, force=False):
         """Evict all that is not pinned: int64 array of the evicted items, ascending.
 
@@ -537,14 +524,14 @@ cdef class UniformCache:
         :param force: unpin and evict the pinned items as well.
         :raises KeyError: no such dataset. Cost: O(items / 64 + cached items).
         """
+        cdef Guard guard
         cdef str place = exact_name(dataset, "dataset")
         cdef bint all_of_them = bool(force)
-        self.take_turn()
+        guard.lock(self.mutex)
         return as_array(self.kernel.unload(self.dataset_id(place), all_of_them))
 
     # Pins and warm-up
 
-    @cython.critical_section
     def pin(self, dataset, items, /):
         """Keep items until ``unpin``: int64 array of those that were not cached and now are.
 
@@ -556,11 +543,12 @@ cdef class UniformCache:
         The caller fetches what is returned; it counts as effective like items of ``warm``.
         Cost: O(items log items).
         """
+        cdef Guard guard
         cdef str place = exact_name(dataset, "dataset")
         cdef cnp.ndarray array = as_wide_items(items)
         cdef int64_t pinned = 0
         cdef int64_t used = 0
-        self.take_turn()
+        guard.lock(self.mutex)
         cdef const UniformDataset* found = self.find(place, array)
         cdef int32_t identity = self.dataset_id(place)
         self.kernel.would_pin(identity, as_values(array), pinned, used)
@@ -570,7 +558,6 @@ cdef class UniformCache:
             raise ValueError(f"items: {used} bytes would be used, the quota is {found.quota}")
         return as_array(self.kernel.pin(identity, as_values(array)))
 
-    @cython.critical_section
     def unpin(self, dataset, items, /):
         """Undo ``pin``: how many of the items were pinned by it. They stay cached.
 
@@ -579,14 +566,14 @@ cdef class UniformCache:
         :raises ValueError: an id is out of range; nothing has changed.
         :raises KeyError: no such dataset.
         """
+        cdef Guard guard
         cdef str place = exact_name(dataset, "dataset")
         cdef cnp.ndarray array = as_wide_items(items)
-        self.take_turn()
+        guard.lock(self.mutex)
         self.find(place, array)
         cdef int32_t identity = self.dataset_id(place)
         return self.kernel.unpin(identity, as_values(array))
 
-    @cython.critical_section
     def warm(self, dataset, items, job=None, pin_until=None):
         """Admit items ahead of their reads, in order, as far as they fit: int64 array of those
         that were not cached and now are.
@@ -606,6 +593,7 @@ cdef class UniformCache:
 
         The caller fetches what is returned.
         """
+        cdef Guard guard
         cdef str place = exact_name(dataset, "dataset")
         cdef str reader = None if job is None else exact_name(job, "job")
         cdef cnp.ndarray array = as_wide_items(items)
@@ -614,7 +602,7 @@ cdef class UniformCache:
         if pin_until is not None and reader is None:
             raise ValueError(f"pin_until={pin_until!r}: needs a job")
         cdef UniformHold hold = <UniformHold> <int> UNIFORM_HOLDS[pin_until]
-        self.take_turn()
+        guard.lock(self.mutex)
         cdef int32_t identity = self.dataset_id(place)
         cdef int32_t holder = self.reader(reader, identity)
         self.find(place, array)
@@ -628,20 +616,19 @@ cdef class UniformCache:
         return self.kernel.capacity()
 
     @property
-    @cython.critical_section
     def used(self):
         """Bytes cached of all datasets; at most the capacity."""
-        self.take_turn()
+        cdef Guard guard
+        guard.lock(self.mutex)
         return self.kernel.used()
 
     @property
-    @cython.critical_section
     def unassigned(self):
         """Bytes of the capacity that are in no quota."""
-        self.take_turn()
+        cdef Guard guard
+        guard.lock(self.mutex)
         return self.kernel.capacity() - self.kernel.quotas()
 
-    @cython.critical_section
     def effective(self, job, /):
         """Bytes that count as cached for a job's current epoch.
 
@@ -649,11 +636,11 @@ cdef class UniformCache:
 
         :raises KeyError: no such job. Cost: O(1). Source: SiloD's delayed effectiveness.
         """
+        cdef Guard guard
         cdef str key = exact_name(job, "job")
-        self.take_turn()
+        guard.lock(self.mutex)
         return self.kernel.job(self.job_id(key)).effective_bytes
 
-    @cython.critical_section
     def hit_ratio(self, job, /):
         """The part of the bytes that a job has not read in its epoch which is cached now.
 
@@ -662,46 +649,46 @@ cdef class UniformCache:
 
         :raises KeyError: no such job. Cost: O(1).
         """
+        cdef Guard guard
         cdef str key = exact_name(job, "job")
-        self.take_turn()
+        guard.lock(self.mutex)
         cdef const UniformJob* found = &self.kernel.job(self.job_id(key))
         return <double> found.cached_unread_bytes / <double> found.unread_bytes
 
-    @cython.critical_section
     def epoch(self, job, /):
         """The number of a job's current epoch, from 0. :raises KeyError: no such job."""
+        cdef Guard guard
         cdef str key = exact_name(job, "job")
-        self.take_turn()
+        guard.lock(self.mutex)
         return self.kernel.job(self.job_id(key)).epoch
 
-    @cython.critical_section
     def unread(self, job, /):
         """How many items a job has not read in its epoch, at least 1.
 
         :raises KeyError: no such job.
         """
+        cdef Guard guard
         cdef str key = exact_name(job, "job")
-        self.take_turn()
+        guard.lock(self.mutex)
         return self.kernel.job(self.job_id(key)).unread_items
 
-    @cython.critical_section
     def cached_items(self, dataset, /):
         """The cached items: int64 array, ascending. :raises KeyError: no such dataset."""
+        cdef Guard guard
         cdef str place = exact_name(dataset, "dataset")
-        self.take_turn()
+        guard.lock(self.mutex)
         return as_array(self.kernel.cached(self.dataset_id(place)))
 
-    @cython.critical_section
     def pinned_items(self, dataset, /):
         """The pinned items, for whatever reason: int64 array, ascending.
 
         :raises KeyError: no such dataset.
         """
+        cdef Guard guard
         cdef str place = exact_name(dataset, "dataset")
-        self.take_turn()
+        guard.lock(self.mutex)
         return as_array(self.kernel.pinned_items(self.dataset_id(place)))
 
-    @cython.critical_section
     def drain_changes(self, dataset, /):
         """What came and went since the last call: two int64 arrays, ascending: added, removed.
 
@@ -711,14 +698,14 @@ cdef class UniformCache:
 
         :raises KeyError: no such dataset. Cost: O(items / 64 + changes).
         """
+        cdef Guard guard
         cdef str place = exact_name(dataset, "dataset")
         cdef vector[int64_t] added
         cdef vector[int64_t] removed
-        self.take_turn()
+        guard.lock(self.mutex)
         self.kernel.drain_changes(self.dataset_id(place), added, removed)
         return as_array(added), as_array(removed)
 
-    @cython.critical_section
     def statistics(self, dataset, /):
         """The state and the counters of a dataset: dict of integers.
 
@@ -730,8 +717,9 @@ cdef class UniformCache:
 
         :raises KeyError: no such dataset.
         """
+        cdef Guard guard
         cdef str place = exact_name(dataset, "dataset")
-        self.take_turn()
+        guard.lock(self.mutex)
         cdef const UniformDataset* found = &self.kernel.dataset(self.dataset_id(place))
         cdef UniformCounters counted = found.counters
         return {
@@ -785,16 +773,16 @@ cdef class UniformCache:
 
     # State
 
-    @cython.critical_section
     def copy(self):
         """An independent cache in the same state, random state included. Cost: O(items / 64)."""
+        cdef Guard guard
         cdef UniformCache other = UniformCache.__new__(UniformCache, 1)
-        self.take_turn()
+        guard.lock(self.mutex)
         cdef UniformKernel* kernel = new UniformKernel(self.kernel[0])
         del other.kernel
         other.kernel = kernel
-        other.dataset_ids = self.dataset_ids.copy()
-        other.job_ids = self.job_ids.copy()
+        other.dataset_ids.update(self.dataset_ids)
+        other.job_ids.update(self.job_ids)
         return other
 
     def __copy__(self):
@@ -806,17 +794,22 @@ cdef class UniformCache:
     def __reduce__(self):
         return UniformCache.from_bytes, (self.to_bytes(),)
 
-    @cython.critical_section
     def to_bytes(self):
         """The whole state as bytes, for ``from_bytes`` of this and later releases.
 
         Includes unread items, holds, counters, reported changes and the random state: the restored
         cache behaves identically. Cost: O(items / 64).
         """
-        self.take_turn()
-        cdef bytes names = encoded_names(self.dataset_ids, self.job_ids)
+        cdef Guard guard
+        # Made before the turn: a new dict may start a collection, whose finalizers may run any code.
+        cdef dict datasets = {}
+        cdef dict jobs = {}
+        guard.lock(self.mutex)
         cdef vector[uint64_t] words = self.kernel.save()
-        return seal_uniform(names, words)
+        datasets.update(self.dataset_ids)
+        jobs.update(self.job_ids)
+        guard.unlock()
+        return seal_uniform(datasets, jobs, words)
 
     @classmethod
     def from_bytes(cls, data, /):
@@ -861,7 +854,6 @@ cdef class UniformCache:
         cache.job_ids = jobs
         return cache
 
-    @cython.critical_section
     def check(self):
         """Audit the whole state: every count and sum is computed anew from the bits.
 
@@ -869,7 +861,8 @@ cdef class UniformCache:
 
         Cost: O(items / 64 * jobs), with ``sizes`` O(items * jobs).
         """
-        self.take_turn()
+        cdef Guard guard
+        guard.lock(self.mutex)
         cdef string wrong = self.kernel.audit()
         if not wrong.empty():
             raise InvariantError(wrong.decode())
@@ -877,12 +870,9 @@ cdef class UniformCache:
         if not named or len(self.job_ids) != self.kernel.jobs():
             raise InvariantError("there is not one name for every dataset and job")
 
-    @cython.critical_section
-    cdef uint64_t kernel_bytes(self) except? 0:
-        self.take_turn()
-        return self.kernel.bytes()
-
     def __sizeof__(self):
         """Bytes of memory, the kernel's included."""
+        cdef Guard guard
+        guard.lock(self.mutex)
         names = dict.__sizeof__(self.dataset_ids) + dict.__sizeof__(self.job_ids)
-        return object.__sizeof__(self) + names + self.kernel_bytes()
+        return object.__sizeof__(self) + names + self.kernel.bytes()

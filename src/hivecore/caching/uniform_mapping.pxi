@@ -50,6 +50,7 @@ cdef class MappingStore:
         self.counts = getsizeof is None and not own
 
     @property
+    @cython.critical_section
     def currsize(self):
         """The sum of the sizes of the kept values."""
         return len(self.entries) if self.counts else self.total
@@ -201,12 +202,13 @@ cdef class MappingStore:
 
     @cython.critical_section
     def _state(self):
+        cdef list kept = list(self.entries.items())
         if self.counts:
-            entries = [(key, value, 1) for key, value in self.entries.items()]
+            entries = [(key, value, 1) for key, value in kept]
         else:
             entries = [
                 (key, (<_MappingEntry> entry).value, (<_MappingEntry> entry).size)
-                for key, entry in self.entries.items()
+                for key, entry in kept
             ]
         return self.maxsize, self.sizer, entries
 

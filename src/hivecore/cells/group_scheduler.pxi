@@ -26,7 +26,7 @@ cdef class GroupScheduler:
     """
 
     cdef Scheduler* kernel
-    cdef bint busy  # a long call runs without the GIL; guarded by the GIL or the critical section
+    cdef ObjectMutex mutex
 
     def __cinit__(self, chains, tenants, pools, pins):
         cdef vector[ChainSpec] shapes
@@ -83,13 +83,6 @@ cdef class GroupScheduler:
     def __dealloc__(self):
         del self.kernel
 
-    cdef inline int take_turn(self) except -1:
-        """Wait until no long call of another thread is under way; to be called last."""
-        while self.busy:
-            with nogil:
-                pass
-        return 0
-
     cdef int32_t as_chain(self, object chain) except -1:
         return as_ranged(chain, "chain", 0, self.kernel.pools().chains() - 1)
 
@@ -99,10 +92,10 @@ cdef class GroupScheduler:
     cdef int as_level(self, object level, int highest) except -1:
         return as_ranged(level, "level", 0, highest)
 
-    cdef int32_t as_handle(self, object handle) except -1:
-        """To be called after `take_turn`: the number is converted before."""
+    cdef int32_t as_handle(self, object handle, Guard& guard) except -1:
+        """The handle of a live group; the turn begins between its conversion and the look at it."""
         cdef int64_t number = as_int64(handle, "handle")
-        self.take_turn()
+        guard.lock(self.mutex)
         if not self.kernel.groups().is_live(number):
             raise ValueError(f"handle={number}: not that of a live group")
         return number
@@ -116,7 +109,6 @@ cdef class GroupScheduler:
             raise ValueError(f"pool={pool}: must be -1 or a pin of tenant {vc} in chain {chain}")
         return pin.instance
 
-    @cython.critical_section
     def schedule(
         self, vc, chain, pool, priority, sizes, within, group_within, spread, merge, suggested,
         units, /
@@ -134,6 +126,7 @@ cdef class GroupScheduler:
         :param units: per pod the number of its unit, see ``units``; None: the scheduler chooses.
         :raises ValueError: a number is out of range, or lengths differ.
         """
+        cdef Guard guard
         cdef PlanRequest request
         cdef int64_t number
         cdef int32_t instance
@@ -181,27 +174,24 @@ cdef class GroupScheduler:
                 raise ValueError(
                     f"units has {request.units.size()} numbers, sizes has {request.sizes.size()}"
                 )
-        self.take_turn()
+        guard.lock(self.mutex)
         if request.sizes.size() <= LONG_GANG:
             self.kernel.schedule(request, plan.plan)
             return plan
-        self.busy = True
-        try:
-            with nogil:
-                self.kernel.schedule(request, plan.plan)
-        finally:
-            self.busy = False
+        guard.keep()
+        with nogil:
+            self.kernel.schedule(request, plan.plan)
         return plan
 
     cdef int64_t carry_out(self, Plan plan, bint lazy, bint preempting) except -1:
+        cdef Guard guard
         cdef int32_t handle
-        self.take_turn()
+        guard.lock(self.mutex)
         handle = self.kernel.groups().carry_out(plan.plan, lazy, preempting)
         if handle < 0:
             raise StaleDecisionError("plan: the state has moved on, so that it no longer fits")
         return handle
 
-    @cython.critical_section
     def commit(self, Plan plan not None, lazy, /):
         """Let the planned group run: its handle.
 
@@ -212,7 +202,6 @@ cdef class GroupScheduler:
             raise ValueError("plan must not be one to wait")
         return self.carry_out(plan, bool(lazy), False)
 
-    @cython.critical_section
     def reserve(self, Plan plan not None, lazy, /):
         """Take the planned leaves from under their users: the handle of a preempting group.
 
@@ -223,28 +212,28 @@ cdef class GroupScheduler:
             raise ValueError("plan must be one to preempt")
         return self.carry_out(plan, bool(lazy), True)
 
-    cdef int32_t as_preempting(self, object handle) except -1:
-        cdef int32_t live = self.as_handle(handle)
+    cdef int32_t as_preempting(self, object handle, Guard& guard) except -1:
+        cdef int32_t live = self.as_handle(handle, guard)
         if not self.kernel.groups().group(live).preempting:
             raise ValueError(f"handle={live}: not that of a preempting group")
         return live
 
-    @cython.critical_section
     def confirm(self, handle, /):
         """A preempting group whose victims have left runs now."""
-        cdef int32_t live = self.as_preempting(handle)
+        cdef Guard guard
+        cdef int32_t live = self.as_preempting(handle, guard)
         if not self.kernel.groups().confirm(live):
             raise ValueError(f"handle={live}: must be that of a group without victims")
 
-    @cython.critical_section
     def cancel(self, handle, /):
         """A preempting group gives up; what it reserved goes back to the users."""
-        self.kernel.groups().cancel(self.as_preempting(handle))
+        cdef Guard guard
+        self.kernel.groups().cancel(self.as_preempting(handle, guard))
 
-    @cython.critical_section
     def release(self, handle, /):
         """A group has ended."""
-        self.kernel.groups().release(self.as_handle(handle))
+        cdef Guard guard
+        self.kernel.groups().release(self.as_handle(handle, guard))
 
     cdef int fill(
         self, pods, beside, str name, bint virtual, vector[Placed]& leaves, Newcomer& who
@@ -301,7 +290,6 @@ cdef class GroupScheduler:
             seen.add(placed.leaf)
         return 0
 
-    @cython.critical_section
     def recover(self, vc, priority, lazy, pods, pools, /):
         """Put back a group that runs: (handle, whether it is downgraded, who was for its sake).
 
@@ -309,6 +297,7 @@ cdef class GroupScheduler:
         :param pools: likewise, the pool of each leaf, or -1: unknown.
         :raises ValueError: a leaf is used or reserved, or named twice; nothing has changed.
         """
+        cdef Guard guard
         cdef Newcomer who
         cdef vector[Placed] leaves
         cdef vector[int32_t] displaced
@@ -320,7 +309,7 @@ cdef class GroupScheduler:
         who.preempting = False
         who.by_right = False
         self.fill(pods, pools, "pools", False, leaves, who)
-        self.take_turn()
+        guard.lock(self.mutex)
         for placed in leaves:
             if self.kernel.groups().holder(placed.leaf) >= 0:
                 raise ValueError(f"pods: leaf {placed.leaf} is used or reserved")
@@ -331,12 +320,12 @@ cdef class GroupScheduler:
             plain_list(displaced),
         )
 
-    @cython.critical_section
     def restore(self, vc, priority, lazy, preempting, pods, virtual, /):
         """Put back a group as ``group`` told it, after all with lower sequence numbers: its handle.
 
         :raises ValueError: it does not fit; nothing has changed.
         """
+        cdef Guard guard
         cdef Newcomer who
         cdef vector[Placed] leaves
         cdef int32_t handle
@@ -351,7 +340,7 @@ cdef class GroupScheduler:
         if who.by_right and who.priority < 0:
             raise ValueError("virtual must be None for an opportunistic group")
         self.fill(pods, virtual, "virtual", True, leaves, who)
-        self.take_turn()
+        guard.lock(self.mutex)
         for placed in leaves:
             if (
                 self.kernel.groups().reserver(placed.leaf) >= 0
@@ -363,26 +352,26 @@ cdef class GroupScheduler:
             raise ValueError("virtual: a leaf cannot be held by its virtual leaf")
         return handle
 
-    @cython.critical_section
     def set_health(self, first, end, healthy, /):
         """Mark the leaves from ``first`` up to ``end``; whoever holds them keeps them."""
+        cdef Guard guard
         cdef int64_t leaves = self.kernel.groups().leaf_count()
         cdef int64_t low = as_ranged(first, "first", 0, leaves)
         cdef int64_t high = as_ranged(end, "end", low, leaves)
         cdef bint good = bool(healthy)
-        self.take_turn()
+        guard.lock(self.mutex)
         self.kernel.groups().set_health(low, high, good)
 
     # --- looking
 
-    @cython.critical_section
     def victims(self, handle, /):
         """The other groups that still use the group's leaves, by sequence."""
-        return plain_list(self.kernel.groups().victims(self.as_handle(handle)))
+        cdef Guard guard
+        return plain_list(self.kernel.groups().victims(self.as_handle(handle, guard)))
 
-    @cython.critical_section
     def placement_good(self, handle, suggested, /):
         """Whether all leaves are healthy and on suggested nodes: per chain a list, or None: all."""
+        cdef Guard guard
         cdef vector[vector[uint8_t]] allowed
         cdef const CellTree* tree
         cdef int32_t chain
@@ -402,15 +391,15 @@ cdef class GroupScheduler:
                     allowed[chain].resize(nodes)
                     for node in suggested[chain]:
                         allowed[chain][as_ranged(node, "suggested", 0, nodes - 1)] = 1
-        cdef int32_t live = self.as_handle(handle)
+        cdef int32_t live = self.as_handle(handle, guard)
         return self.kernel.placement_good(
             live, AllowedNodes(allowed.data(), allowed.size())
         )
 
-    @cython.critical_section
     def group(self, handle, /):
         """(tenant, priority, lazy, preempting, pods, virtual or None, being preempted)."""
-        cdef int32_t live = self.as_handle(handle)
+        cdef Guard guard
+        cdef int32_t live = self.as_handle(handle, guard)
         cdef const KernelGroup* found = &self.kernel.groups().group(live)
         cdef PlacedLeaves leaves = self.kernel.groups().leaves(live)
         return (
@@ -423,62 +412,62 @@ cdef class GroupScheduler:
             self.kernel.groups().is_being_preempted(live),
         )
 
-    @cython.critical_section
     def handles(self):
         """All live groups, by sequence."""
-        self.take_turn()
+        cdef Guard guard
+        guard.lock(self.mutex)
         return plain_list(self.kernel.groups().by_sequence())
 
-    @cython.critical_section
     def units(self, vc, chain, pool, /):
         """(pool, index in it, leaves, available, used, node or -1) per unit that a request may use.
 
         Policies number the units by their places in this list.
         """
+        cdef Guard guard
         cdef int32_t tenant = as_ranged(vc, "vc", 0, self.kernel.pools().tenants() - 1)
         cdef int32_t where = self.as_chain(chain)
         cdef int32_t pin = as_ranged(pool, "pool", -1, self.kernel.pools().size() - 1)
         cdef int32_t instance = self.as_instance(tenant, where, pin)
         cdef vector[UnitView] views
-        self.take_turn()
+        guard.lock(self.mutex)
         views = self.kernel.units(instance)
         return [
             (view.pool, view.index, view.leaves, view.available, view.used, view.node)
             for view in views
         ]
 
-    @cython.critical_section
     def surplus(self, chain, /):
         """S of every level, leaf first."""
+        cdef Guard guard
         cdef int32_t where = self.as_chain(chain)
-        self.take_turn()
+        guard.lock(self.mutex)
         cdef Surplus spare = self.kernel.pools().tree(where).surplus()
         return [spare[level] for level in range(self.kernel.pools().tree(where).shape().levels)]
 
-    @cython.critical_section
     def free_cells(self, chain, level, /):
         """The canonical free list of a level: int64 array, ascending."""
+        cdef Guard guard
         cdef int32_t where = self.as_chain(chain)
         cdef const CellTree* tree = &self.kernel.pools().tree(where)
         cdef int row = self.as_level(level, tree.shape().levels - 1)
         cdef vector[int64_t] cells
         cdef CellIndex index
-        self.take_turn()
+        guard.lock(self.mutex)
         for index in range(tree.shape().size[row]):
             if tree.is_listed(row, index):
                 cells.push_back(index)
         return as_array(cells)
 
-    @cython.critical_section
     def unbound_roots(self, pool, /):
         """How many whole cells of a pool nothing is in."""
+        cdef Guard guard
         cdef int32_t number = self.as_pool(pool)
-        self.take_turn()
+        guard.lock(self.mutex)
         return self.kernel.pools().pool(number).free_roots.size()
 
-    @cython.critical_section
     def bindings(self, pool, level, /):
         """Per virtual cell of a level the physical one, -1 where it is not bound: int64 array."""
+        cdef Guard guard
         cdef int32_t number = self.as_pool(pool)
         cdef int row = self.as_level(level, self.kernel.pools().pool(number).level)
         cdef CellIndex many = self.kernel.pools().cells(number, row)
@@ -486,7 +475,7 @@ cdef class GroupScheduler:
         cdef int64_t* cells = <int64_t*> cnp.PyArray_DATA(result)
         cdef CellIndex index
         cdef CellIndex partner
-        self.take_turn()
+        guard.lock(self.mutex)
         for index in range(many):
             partner = self.kernel.pools().cell(number, row, index).partner
             cells[index] = -1 if partner == 0xFFFFFFFF else <int64_t> partner
@@ -499,7 +488,8 @@ cdef class GroupScheduler:
         cdef cnp.ndarray result = new_int64_array(many)
         cdef int64_t* handles = <int64_t*> cnp.PyArray_DATA(result)
         cdef CellIndex leaf
-        self.take_turn()
+        cdef Guard guard
+        guard.lock(self.mutex)
         for leaf in range(many):
             if reservers:
                 handles[leaf] = self.kernel.groups().reserver(first + leaf)
@@ -507,74 +497,68 @@ cdef class GroupScheduler:
                 handles[leaf] = self.kernel.groups().user(first + leaf)
         return result
 
-    @cython.critical_section
     def leaf_users(self, chain, /):
         """Per leaf of the chain the group that runs there, or -1: int64 array."""
         return self.owners(chain, False)
 
-    @cython.critical_section
     def leaf_reservers(self, chain, /):
         """Per leaf of the chain the group that preempts there, or -1: int64 array."""
         return self.owners(chain, True)
 
-    @cython.critical_section
     def bad_leaves(self, chain, /):
         """The bad leaves of the chain, counted over all chains: int64 array, ascending."""
+        cdef Guard guard
         cdef int32_t where = self.as_chain(chain)
         cdef const CellTree* tree = &self.kernel.pools().tree(where)
         cdef uint32_t first = self.kernel.groups().first_leaf(where)
         cdef vector[int64_t] bad
         cdef CellIndex leaf
-        self.take_turn()
+        guard.lock(self.mutex)
         for leaf in range(tree.shape().size[0]):
             if not tree.healthy(leaf):
                 bad.push_back(<int64_t> first + leaf)
         return as_array(bad)
 
-    @cython.critical_section
     def doomed(self, chain, /):
         """(level, tenant, count) of unbound whole cells that no healthy hardware is left for.
 
         All tenants are counted together; a cell that lacks is charged to the tenant with the most
         unbound ones, at a tie to the highest number. Ascending.
         """
+        cdef Guard guard
         cdef int32_t where = self.as_chain(chain)
         cdef vector[Doomed] found
-        self.take_turn()
+        guard.lock(self.mutex)
         found = self.kernel.doomed(where)
         return [(one.level, one.vc, one.count) for one in found]
 
     # --- the whole
 
-    @cython.critical_section
     def copy(self):
         """An independent scheduler in the same state."""
+        cdef Guard guard
         cdef GroupScheduler other = GroupScheduler.__new__(GroupScheduler, [], 0, [], [])
         cdef Scheduler* made = NULL
-        self.take_turn()
-        self.busy = True
-        try:
-            with nogil:
-                made = new Scheduler(self.kernel[0])
-        finally:
-            self.busy = False
+        guard.lock(self.mutex)
+        guard.keep()
+        with nogil:
+            made = new Scheduler(self.kernel[0])
         del other.kernel
         other.kernel = made
         return other
 
-    @cython.critical_section
     def check(self):
         """Audit every invariant; raises `InvariantError`. O(cells * levels)."""
+        cdef Guard guard
         cdef string fault
-        self.take_turn()
-        self.busy = True
-        try:
-            with nogil:
-                fault = self.kernel.audit()
-        finally:
-            self.busy = False
+        guard.lock(self.mutex)
+        guard.keep()
+        with nogil:
+            fault = self.kernel.audit()
         if not fault.empty():
             raise InvariantError(fault.decode())
 
     def __sizeof__(self):
+        cdef Guard guard
+        guard.lock(self.mutex)
         return object.__sizeof__(self) + self.kernel.bytes()
