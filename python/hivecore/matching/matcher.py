@@ -32,7 +32,10 @@ class Matcher:
     :raises TypeError, ValueError: as `max_weight_matching`; no argument changes anything then.
 
     Vertices keep their numbers. A change costs O(n) and `solve` what it reaches: duals, pairs and
-    blossoms stay as they are where they still hold. Changes may be batched. Memory: 12 to 16 bytes
+    blossoms stay as they are where they still hold, for an odd number of vertices as for an even
+    one. It starts from scratch where the count of its steps says that this is likely to be cheaper:
+    any number of calls take at most about a tenth more than as many solutions from scratch, and
+    nearly always far less. Changes may be batched. Memory: 12 to 16 bytes
     per entry of an (n, n) array, also for sparse graphs. To be used by one thread at a time.
     Source: the invariants of Edmonds (1965); for assignments Mills-Tettey, Stentz and Dias
     (CMU-RI-TR-07-27, 2007).

@@ -100,7 +100,7 @@ class DenseMatcher final : public Matcher {
     std::int64_t passes() const override { return earlier_ + (search_ ? engine_->passes() : 0); }
 
   private:
-    static constexpr Node kManyFree = 3;           // one vertex in so many
+    static constexpr Node kManyFree = 3;              // one vertex in so many
     static constexpr std::int64_t kFromScratch = 10;  // passes per vertex; it takes 5 to 30
 
     // What is interrupted by lack of memory leaves nothing behind that is relied on.

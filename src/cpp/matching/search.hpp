@@ -5,7 +5,7 @@
 // A search starts at a free vertex with y > 0 and ends when the tree reaches another free node, or
 // a vertex whose dual has sunk to 0 and which becomes the free one instead. So each search that is
 // not given up leaves one vertex fewer that is free with y > 0; when none is left the matching is
-// optimal.
+// optimal. (Where a caller sets a floor above 0, that takes the place of 0; see matcher.cpp.)
 //
 // Duals move with the time t of a search: those of + vertices sink, those of - vertices rise by
 // one per unit. What is stored is the shifted dual p, constant while the label lasts: y = p - t on
@@ -95,7 +95,7 @@ class Search {
     template <class Limit, class Floor>
     void run(std::vector<Node> roots, Limit& deadline, Floor floor) {
         // Short searches first: two free nodes that lie far apart then both grow towards each
-        // other.
+        // other. The last one left has nobody to wait for.
         for (std::int64_t budget = kFirstBudget; !roots.empty() && !deadline.has_passed();
              budget *= kBudgetGrowth) {
             std::erase_if(roots, [&](Node v) {
@@ -103,7 +103,9 @@ class Search {
                     return true;
                 }
                 floor_ = floor(v);
-                return shifted_dual(v) == floor_ || search(outer(v), budget, deadline);
+                const bool is_last = floor_ > 0 || roots.size() == 1;
+                return shifted_dual(v) == floor_ ||
+                       search(outer(v), is_last ? kUnlimited : budget, deadline);
             });
         }
     }
@@ -189,6 +191,7 @@ class Search {
   private:
     static constexpr std::int64_t kFirstBudget = 64;
     static constexpr std::int64_t kBudgetGrowth = 4;
+    static constexpr std::int64_t kUnlimited = std::numeric_limits<std::int64_t>::max();
 
     struct Group {
         Value shift;
