@@ -450,7 +450,7 @@ def test_odd_and_even_orders_cost_alike(n):
 
 
 def efficiencies(stages):
-    """Of pairs of jobs with three stages that take turns: nearly tied, so that searches are long."""
+    """Of pairs of jobs with three stages: nearly tied, so that searches are long."""
     busy = stages.sum(axis=1)
     period = np.maximum(stages[:, None], np.roll(stages, 1, axis=1)).sum(axis=2)
     return 2**20 * (busy[:, None] + busy) // (3 * np.minimum(period, period.T))

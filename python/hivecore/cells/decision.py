@@ -2,6 +2,7 @@
 
 from typing import Any, Literal, NamedTuple
 
+from hivecore import _cells
 from hivecore.cells.affinity_group import AffinityGroup
 from hivecore.cells.cluster_names import ClusterNames
 from hivecore.cells.pod_placement import PodPlacement
@@ -70,7 +71,7 @@ class Decision:
         self,
         group: AffinityGroup,
         outcome: Literal["bind", "preempt", "wait"],
-        names: ClusterNames,
+        names: ClusterNames | None = None,
         plan: Any = None,
         core: Any = None,
         refused: Any = (),
@@ -94,9 +95,11 @@ class Decision:
     def placement(self) -> tuple[PodPlacement, ...]:
         """Where each pod goes, in the order of the group's members; empty when it waits."""
         if self._placement is None:
-            plan = self._plan
+            plan, names = self._plan, self._names
             self._placement = (
-                () if plan is None else describe_pods(self._names, plan.pods, plan.virtual)
+                ()
+                if plan is None or names is None
+                else describe_pods(names, plan.pods, plan.virtual)
             )
         return self._placement
 
@@ -105,10 +108,10 @@ class Decision:
         """The chains that were tried in vain, in their order, and why."""
         idle = self.group.priority < 0
         return tuple(
-            Refusal(self._names.chains[chain], "no cells", text)
+            Refusal(chain, "no cells", text)
             if code < 0
             else Refusal(
-                self._names.chains[chain],
+                chain,
                 _CODES[code],  # type: ignore[arg-type]
                 (_IDLE_REASONS if idle and code < len(_IDLE_REASONS) else _REASONS)[code],
             )
@@ -126,8 +129,48 @@ class Decision:
             return "no chain is to be searched"
         return "; ".join(f"chain {chain!r}: {reason}" for chain, _, reason in self.explanation)
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        """By value, for `copy` too: it can be committed to any cluster that it still fits."""
+        plan = self._plan
+        if isinstance(plan, _cells.Plan):
+            touched = [_state(self._core, handle) for handle in plan.cancels + plan.downgrades]
+            plan = _LoosePlan(plan.pods, plan.virtual, touched)
+        named = (self.victims, self.cancels, self.downgrades)
+        return _restored, (self.group, self.outcome, plan, self._refused, self.placement, *named)
+
     def __repr__(self) -> str:
         return f"Decision({self.outcome!r}, {self.group.name!r}, victims={self.victims})"
+
+
+def _restored(
+    group: AffinityGroup, outcome: Literal["bind", "preempt", "wait"], plan: Any, *rest: Any
+) -> Decision:
+    return Decision(group, outcome, None, plan, None, *rest)
+
+
+def _state(core: Any, handle: int) -> Any:
+    """What tells a group of the core from a later one of its name; None: it is gone."""
+    try:
+        return core.group(handle)[:6]
+    except ValueError:
+        return None
+
+
+class _LoosePlan(NamedTuple):
+    """The plan of a decision that is of no cluster: copied, or restored."""
+
+    pods: list[list[int]]
+    virtual: list[list[tuple[int, int]]] | None
+    touched: list[Any]
+    """The states of the groups that it cancels, then of those that it downgrades."""
+
+    def fitted(
+        self, core: Any, tenant: int, priority: int, cancels: list[int], downgrades: list[int]
+    ) -> Any:
+        """The plan in the numbers of a core, or ValueError; the groups must be as they were."""
+        if [_state(core, handle) for handle in cancels + downgrades] != self.touched:
+            raise ValueError("a group that it takes from has changed meanwhile")
+        return core.plan(tenant, priority, self.pods, self.virtual, cancels, downgrades)
 
 
 class GroupStatus(NamedTuple):
