@@ -368,19 +368,20 @@ def test_a_copied_decision_takes_cells_only_from_the_groups_that_it_was_made_wit
 
 def test_a_decision_made_up_harms_nothing():
     where = cluster(RUNNING)
-    _, (group, outcome, plan, *rest) = where.schedule(WAITING).__reduce__()
+    made_up = copy.copy(where.schedule(WAITING))
+    plan = made_up._plan
     before = where.to_bytes()
     for wrong in (
-        plan._replace(pods=[[0]]),
-        plan._replace(pods=[[2**40]]),
-        plan._replace(pods=[[2, 2]]),
-        plan._replace(pods=[]),
-        plan._replace(virtual=None),
-        plan._replace(virtual=[[(7, 0)]]),
-        plan._replace(virtual=[[]]),
-        plan._replace(touched=[None]),
+        {"pods": [[0]]},
+        {"pods": [[2**40]]},
+        {"pods": [[2, 2]]},
+        {"pods": []},
+        {"virtual": None},
+        {"virtual": [[(7, 0)]]},
+        {"virtual": [[]]},
+        {"touched": [None]},
     ):
-        made_up = where.schedule(WAITING).__reduce__()[0](group, outcome, wrong, *rest)
+        made_up._plan = plan._replace(**wrong)
         with pytest.raises(StaleDecisionError):
             where.commit(made_up)
         assert where.to_bytes() == before

@@ -71,7 +71,7 @@ class Decision:
         self,
         group: AffinityGroup,
         outcome: Literal["bind", "preempt", "wait"],
-        names: ClusterNames | None = None,
+        names: ClusterNames,
         plan: Any = None,
         core: Any = None,
         refused: Any = (),
@@ -95,11 +95,9 @@ class Decision:
     def placement(self) -> tuple[PodPlacement, ...]:
         """Where each pod goes, in the order of the group's members; empty when it waits."""
         if self._placement is None:
-            plan, names = self._plan, self._names
+            plan = self._plan
             self._placement = (
-                ()
-                if plan is None or names is None
-                else describe_pods(names, plan.pods, plan.virtual)
+                () if plan is None else describe_pods(self._names, plan.pods, plan.virtual)
             )
         return self._placement
 
@@ -108,10 +106,10 @@ class Decision:
         """The chains that were tried in vain, in their order, and why."""
         idle = self.group.priority < 0
         return tuple(
-            Refusal(chain, "no cells", text)
+            Refusal(self._names.chains[chain], "no cells", text)
             if code < 0
             else Refusal(
-                chain,
+                self._names.chains[chain],
                 _CODES[code],  # type: ignore[arg-type]
                 (_IDLE_REASONS if idle and code < len(_IDLE_REASONS) else _REASONS)[code],
             )
@@ -129,48 +127,18 @@ class Decision:
             return "no chain is to be searched"
         return "; ".join(f"chain {chain!r}: {reason}" for chain, _, reason in self.explanation)
 
-    def __reduce__(self) -> tuple[Any, ...]:
-        """By value, for `copy` too: it can be committed to any cluster that it still fits."""
+    def __getstate__(self) -> tuple[None, dict[str, Any]]:
+        """By value, of no cluster: copied or pickled, it fits wherever its numbers mean the same."""
         plan = self._plan
         if isinstance(plan, _cells.Plan):
             touched = [_state(self._core, handle) for handle in plan.cancels + plan.downgrades]
             plan = _LoosePlan(plan.pods, plan.virtual, touched)
-        named = (self.victims, self.cancels, self.downgrades)
-        return _restored, (self.group, self.outcome, plan, self._refused, self.placement, *named)
+        state = {name: getattr(self, name) for name in Decision.__slots__}
+        loose = {"_core": None, "_names": _Chains(self._names.chains), "_plan": plan}
+        return None, state | loose | {"_placement": self.placement}
 
     def __repr__(self) -> str:
         return f"Decision({self.outcome!r}, {self.group.name!r}, victims={self.victims})"
-
-
-def _restored(
-    group: AffinityGroup, outcome: Literal["bind", "preempt", "wait"], plan: Any, *rest: Any
-) -> Decision:
-    return Decision(group, outcome, None, plan, None, *rest)
-
-
-def _state(core: Any, handle: int) -> Any:
-    """What tells a group of the core from a later one of its name; None: it is gone."""
-    try:
-        return core.group(handle)[:6]
-    except ValueError:
-        return None
-
-
-class _LoosePlan(NamedTuple):
-    """The plan of a decision that is of no cluster: copied, or restored."""
-
-    pods: list[list[int]]
-    virtual: list[list[tuple[int, int]]] | None
-    touched: list[Any]
-    """The states of the groups that it cancels, then of those that it downgrades."""
-
-    def fitted(
-        self, core: Any, tenant: int, priority: int, cancels: list[int], downgrades: list[int]
-    ) -> Any:
-        """The plan in the numbers of a core, or ValueError; the groups must be as they were."""
-        if [_state(core, handle) for handle in cancels + downgrades] != self.touched:
-            raise ValueError("a group that it takes from has changed meanwhile")
-        return core.plan(tenant, priority, self.pods, self.virtual, cancels, downgrades)
 
 
 class GroupStatus(NamedTuple):
@@ -208,6 +176,37 @@ class Reconfiguration(NamedTuple):
     """Group -> (node, leaf index) that no longer exist."""
     cancelled: tuple[str, ...]
     """Groups that were preempting others: their reservations are gone."""
+
+
+class _Chains(NamedTuple):
+    """What a decision of no cluster needs of the names."""
+
+    chains: tuple[str, ...]
+
+
+class _LoosePlan(NamedTuple):
+    """The plan of such a decision."""
+
+    pods: list[list[int]]
+    virtual: list[list[tuple[int, int]]] | None
+    touched: list[Any]
+    """The states of the groups that it cancels, then of those that it downgrades."""
+
+    def fitted(
+        self, core: Any, tenant: int, priority: int, cancels: list[int], downgrades: list[int]
+    ) -> Any:
+        """The plan in the numbers of a core, or ValueError; the groups must be as they were."""
+        if [_state(core, handle) for handle in cancels + downgrades] != self.touched:
+            raise ValueError("a group that it takes from has changed meanwhile")
+        return core.plan(tenant, priority, self.pods, self.virtual, cancels, downgrades)
+
+
+def _state(core: Any, handle: int) -> Any:
+    """What tells a group of the core from a later one of its name; None: it is gone."""
+    try:
+        return core.group(handle)[:6]
+    except ValueError:
+        return None
 
 
 def describe_pods(names: ClusterNames, pods: Any, virtual: Any) -> tuple[PodPlacement, ...]:

@@ -5,6 +5,7 @@ group that the books do not have. An interrupt (Ctrl-C) can come between the cor
 entry; the two are then settled before it goes on its way.
 """
 
+import copy
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Literal, NamedTuple, Self
 
@@ -144,18 +145,9 @@ class GroupBooks:
                 raise StaleDecisionError(
                     f"group {group.name!r}: the decision does not fit this cluster now: {error}"
                 ) from None
-        return Decision(
-            group,
-            decision.outcome,
-            self.names,
-            plan,
-            self.core,
-            (),
-            decision.placement,
-            decision.victims,
-            decision.cancels,
-            decision.downgrades,
-        )
+        fitted = copy.copy(decision)
+        fitted._names, fitted._core, fitted._plan = self.names, self.core, plan
+        return fitted
 
     def book(self, decision: Decision, book: Callable[[Any, bool], int]) -> None:
         """Commit or reserve a plan by the core's method, and enter it."""

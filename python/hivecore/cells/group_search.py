@@ -31,27 +31,27 @@ def find(
     confined = group.confined
     if confined:
         _check_levels(names, group)
-    refused: list[tuple[str, int, str]] = []
+    refused: list[tuple[int, int, str]] = []
     for chain, owns in names.search(group.leaf_type, tenant):
         if pool >= 0:
             if names.pools[pool].chain != chain:
                 continue
         elif not (idle or owns):
-            refused.append((names.chains[chain], -1, "the tenant owns no cells there"))
+            refused.append((chain, -1, "the tenant owns no cells there"))
             continue
         within, group_within = None, -1
         if confined:
             levels = names.level_numbers[chain]
             wanted = {member.within for member in group.members} | {group.within}
             if not wanted - {None} <= levels.keys():
-                refused.append((names.chains[chain], -1, "it has no level of that name"))
+                refused.append((chain, -1, "it has no level of that name"))
                 continue
             within, group_within = _limits(group, levels)
         units = None
         if policy is not None:
             units = _ask(policy, group, names, core.units(tenant, chain, pool), chain)
             if units is None:
-                refused.append((names.chains[chain], _POLICY, ""))
+                refused.append((chain, _POLICY, ""))
                 continue
         plan = core.schedule(
             tenant,
@@ -68,7 +68,7 @@ def find(
         )
         outcome = plan.outcome
         if outcome == _WAIT:
-            refused.append((names.chains[chain], plan.reason, ""))
+            refused.append((chain, plan.reason, ""))
             continue
         cancels, downgrades = plan.cancels, plan.downgrades
         return Decision(
