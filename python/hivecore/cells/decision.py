@@ -128,7 +128,7 @@ class Decision:
         return "; ".join(f"chain {chain!r}: {reason}" for chain, _, reason in self.explanation)
 
     def __getstate__(self) -> tuple[None, dict[str, Any]]:
-        """By value, of no cluster: copied or pickled, it fits wherever its numbers mean the same."""
+        """By value, of no cluster: it fits wherever its numbers mean the same."""
         plan = self._plan
         if isinstance(plan, _cells.Plan):
             touched = [_state(self._core, handle) for handle in plan.cancels + plan.downgrades]
