@@ -9,7 +9,7 @@ for 20 ms, by everyone, and the fastest counts. All answers must weigh the same;
 verified, outside the clock. LEMON runs in processes of its own, compiled here from liblemon-dev's
 headers, without which it is left out. A peer is left out of the sizes where it would take more than
 about a minute. Beside the figures in matching.json go a page of them, matching.md, and a plot of
-every family. Last comes what a change costs a matcher that stays.
+every family. Last comes what a change costs a matcher that stays, at even and at odd n.
 """
 
 import tempfile
@@ -95,7 +95,12 @@ FAMILIES: dict[str, tuple[Callable[[int], Graph], list[int], dict[str, int]]] = 
         {"networkx": 600, "rustworkx": 600, "LEMON": 600, "twin": 180},
     ),
 }
-CHANGES = {False: [(200, 60), (500, 60), (1000, 60), (2000, 20)], True: [(60, 5)]}
+CHANGES = {
+    False: [
+        (n + odd, rounds) for n, rounds in [(200, 60), (1000, 60), (2000, 20)] for odd in (0, 1)
+    ],
+    True: [(60, 5), (61, 5)],
+}
 SMOKE = 60
 QUICK = 2.0  # seconds
 
@@ -177,7 +182,11 @@ def main() -> None:
         figures = {
             "versions": versions,
             "contests": list(contests(arguments.smoke, lemon)),
-            "changes": [changes(n, rounds) for n, rounds in CHANGES[arguments.smoke]],
+            "changes": [
+                changes(family, FAMILIES[family][0], n, rounds)
+                for family in ("noise", "ties", "uniform")
+                for n, rounds in CHANGES[arguments.smoke]
+            ],
             "memory": memory(200 if arguments.smoke else 2000),
         }
     save(arguments, "matching", figures)

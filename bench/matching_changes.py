@@ -7,33 +7,62 @@ from typing import Any
 import matching_graphs as graphs
 import numpy as np
 from harness import cpu_seconds
+from matching_graphs import Graph
 
 from hivecore.matching import Matcher, max_weight_matching
 
+EVENTS = ("change", "leave", "come")
 
-def changes(n: int, rounds: int) -> dict[str, Any]:
-    """Median CPU seconds over jobs that change, leave and come back, in a graph of noisy weights.
 
-    A job that changes gets the weights that it had in another sample of the same family; weights
-    are floats. Each answer weighs as much as that from scratch.
+def changes(family: str, make: Callable[[int], Graph], n: int, rounds: int) -> dict[str, Any]:
+    """Median CPU seconds over jobs that change, leave and come, beside the same from scratch.
+
+    In each round one of n jobs gets other weights, one leaves (n - 1 are left), and one that is
+    new comes (n again). All jobs are of one sample of the family; weights are floats. What is
+    solved from scratch is the graph after each event, and each answer weighs as much.
     """
-    one, other = (graphs.as_array(graphs.noise(n)) / graphs.SCALE for _ in range(2))
     rng = np.random.default_rng(n)
-    shuffled = rng.permutation(n)
-    other = other[np.ix_(shuffled, shuffled)]
-    matcher = Matcher(one)
+    pool = graphs.as_array(make(n + 2 * rounds)) / graphs.SCALE
+    shuffled = rng.permutation(len(pool))
+    pool = pool[np.ix_(shuffled, shuffled)]
+    jobs = np.arange(n)  # of each vertex of the matcher
+    matcher = Matcher(pool[:n, :n])
     matcher.solve()
-    seconds: dict[str, list[float]] = {name: [] for name in ("scratch", "change", "leave", "come")}
+    warm: dict[str, list[float]] = {event: [] for event in EVENTS}
+    scratch: dict[str, list[float]] = {event: [] for event in EVENTS}
 
-    def measure(name: str, change: Callable[[], object]) -> None:
-        seconds[name].append(cpu_seconds(lambda: (change(), matcher.solve())))
+    def measure(event: str, change: Callable[[], object], left: Any) -> None:
+        warm[event].append(cpu_seconds(lambda: (change(), matcher.solve())))
+        now = pool[np.ix_(left, left)]
+        scratch[event].append(cpu_seconds(lambda: max_weight_matching(now)))
+        assert abs(matcher.solve().weight - max_weight_matching(now).weight) < 1e-6
 
-    for v in rng.choice(n, rounds, replace=False).tolist():
-        one[v] = one[:, v] = other[v]
-        measure("change", lambda v=v: matcher.set_vertex(v, one[v]))
-        measure("leave", lambda v=v: matcher.remove_vertex(v))
-        measure("come", lambda v=v: matcher.add_vertex(one[v]))
-        seconds["scratch"].append(cpu_seconds(lambda: max_weight_matching(one)))
-        assert abs(matcher.solve().weight - max_weight_matching(one).weight) < 1e-6
+    for new in range(n, n + 2 * rounds, 2):
+        v, gone = rng.integers(n, size=2).tolist()
+        jobs[v] = new
+        measure("change", lambda v=v: matcher.set_vertex(v, pool[jobs[v], jobs]), jobs)
+        measure("leave", lambda v=gone: matcher.remove_vertex(v), np.delete(jobs, gone))
+        jobs[gone] = new + 1
+        measure("come", lambda v=gone: matcher.add_vertex(pool[jobs[v], jobs]), jobs)
     assert matcher.solve().verify()
-    return {"n": n, "seconds": {name: median(each) for name, each in seconds.items()}}
+    return {
+        "family": family,
+        "n": n,
+        "seconds": {event: median(each) for event, each in warm.items()},
+        "scratch": {event: median(each) for event, each in scratch.items()},
+    }
+
+
+def worst(measured: list[dict[str, Any]]) -> tuple[float, float]:
+    """The dearest event as a multiple of a solution from scratch, and odd n as one of even n.
+
+    A pair of neighbours n and n + 1 is compared by what the three events of a round take.
+    """
+    by_scratch = max(
+        each["seconds"][event] / each["scratch"][event] for each in measured for event in EVENTS
+    )
+    rounds = {(each["family"], each["n"]): sum(each["seconds"].values()) for each in measured}
+    by_parity = max(
+        seconds / rounds[family, n - 1] for (family, n), seconds in rounds.items() if n % 2 == 1
+    )
+    return by_scratch, by_parity

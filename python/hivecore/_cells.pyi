@@ -120,6 +120,16 @@ class GroupScheduler:
         units: Iterable[int] | None,
         /,
     ) -> Plan: ...
+    def plan(
+        self,
+        vc: int,
+        priority: int,
+        pods: Iterable[Iterable[int]],
+        virtual: Iterable[Iterable[tuple[int, int]]] | None,
+        cancels: Iterable[int],
+        downgrades: Iterable[int],
+        /,
+    ) -> Plan: ...
     def commit(self, plan: Plan, lazy: bool, /) -> int: ...
     def reserve(self, plan: Plan, lazy: bool, /) -> int: ...
     def confirm(self, handle: int, /) -> None: ...

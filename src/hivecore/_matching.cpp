@@ -226,6 +226,10 @@ py::tuple matcher_solve(const py::capsule& capsule) {
     return as_tuple(alone(matcher_in(capsule), [](kernel::Matcher& m) { return m.solve(); }));
 }
 
+std::int64_t matcher_passes(const py::capsule& capsule) {
+    return alone(matcher_in(capsule), [](const kernel::Matcher& m) { return m.passes(); });
+}
+
 std::int64_t matcher_heaviest(const py::capsule& capsule) {
     return matcher_in(capsule).matcher->heaviest();
 }
@@ -289,6 +293,8 @@ PYBIND11_MODULE(_matching, module, py::mod_gil_not_used(PY_VERSION_HEX >= 0x030E
                py::arg("v"), py::arg("weight"), "The weight of one edge.");
     module.def("matcher_solve", &matcher_solve, py::arg("matcher"),
                "Matching, duals and blossoms, of all vertices up to the capacity.");
+    module.def("matcher_passes", &matcher_passes, py::arg("matcher"),
+               "How often its searches have looked at all vertices.");
     module.def("matcher_heaviest", &matcher_heaviest, py::arg("matcher"),
                "No weight may be above it.");
 }

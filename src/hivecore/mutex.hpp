@@ -57,8 +57,10 @@ class Guard {
     ~Guard() { unlock(); }
 
     void lock(Mutex& mutex) {
-        mutex.acquire();
-        mutex_ = &mutex;
+        if (!mutex_) {
+            mutex.acquire();
+            mutex_ = &mutex;
+        }
     }
 
     void keep() {}

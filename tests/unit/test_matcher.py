@@ -410,3 +410,100 @@ def test_a_copy_goes_its_own_way(dtype):
     matcher.set_vertex(0, np.zeros(12, dtype=dtype))
     assert branch.vertices.tolist() == list(range(12))
     branch.check()
+
+
+# --- what it costs, counted in passes over all vertices
+
+
+def passes_of(n, rounds=20):
+    """Per vertex, of each event at n vertices: one changes, one leaves, a new one comes."""
+    rng = np.random.default_rng(n)
+    weights = random_weights(n + 2 * rounds, rng, 2**20)
+    jobs = np.arange(n)
+    matcher = Matcher(weights[:n, :n])
+    matcher.solve()
+    passes = []
+
+    def solve():
+        before = _matching.matcher_passes(matcher._kernel)
+        matcher.check()
+        passes.append((_matching.matcher_passes(matcher._kernel) - before) / n)
+
+    for new in range(n, n + 2 * rounds, 2):
+        v, gone = rng.integers(n, size=2).tolist()
+        jobs[v] = new
+        matcher.set_vertex(v, weights[new, jobs])
+        solve()
+        matcher.remove_vertex(gone)
+        solve()
+        jobs[gone] = new + 1
+        matcher.add_vertex(weights[new + 1, jobs])
+        solve()
+    return np.array(passes)
+
+
+@pytest.mark.parametrize("n", [100, 400])
+def test_odd_and_even_orders_cost_alike(n):
+    even, odd = passes_of(n), passes_of(n + 1)
+    assert odd.mean() < 3 * even.mean()
+    assert max(odd.max(), even.max()) < 10  # a solution from scratch takes about twice as many
+
+
+def efficiencies(stages):
+    """Of pairs of jobs with three stages: nearly tied, so that searches are long."""
+    busy = stages.sum(axis=1)
+    period = np.maximum(stages[:, None], np.roll(stages, 1, axis=1)).sum(axis=2)
+    return 2**20 * (busy[:, None] + busy) // (3 * np.minimum(period, period.T))
+
+
+def test_searches_that_take_too_long_are_given_up():
+    rng = np.random.default_rng(0)
+    n = 60
+    models = rng.integers(100, 4000, (6, 3))
+    stages = models[rng.integers(6, size=n)] + rng.integers(0, 80, (n, 3))
+    matcher = Matcher(efficiencies(stages))
+    before = 0
+    given_up = []
+    for _ in range(30):
+        for v in rng.choice(n, 10, replace=False).tolist():
+            stages[v] = models[rng.integers(6)] + rng.integers(0, 80, 3)
+            matcher.set_vertex(v, efficiencies(stages)[v])
+        check(matcher, efficiencies(stages))
+        after = _matching.matcher_passes(matcher._kernel)
+        given_up.append(after - before > 10 * n)
+        before = after
+    assert 0 < sum(given_up) < 30 / 5  # at most every fifth search, on ten passes for each vertex
+
+
+# --- an odd number of vertices
+
+
+def test_the_vertex_left_over_need_not_sink_to_zero():
+    rng = np.random.default_rng(3)
+    weights = random_weights(31, rng) + 1000
+    matcher = Matcher(weights)
+    found = check(matcher, weights)
+    assert sorted(found.certificate.blossoms[0].tolist()) == list(range(31))
+    assert found.certificate.duals.min() == 0
+
+    def set_row(v, row):
+        weights[v] = weights[:, v] = row
+        matcher.set_vertex(v, row)
+        return check(matcher, weights).certificate
+
+    nothing = np.zeros(31, dtype=np.int64)
+    proof = set_row(5, nothing)  # an even number is left: no blossom around all
+    assert all(len(blossom) < 29 for blossom in proof.blossoms)
+    proof = set_row(6, nothing)  # odd again, and the two are outside
+    assert len(proof.blossoms[0]) == 29
+    assert proof.innermost[[5, 6]].tolist() == [-1, -1]
+    only = nothing.copy()
+    only[6] = 1
+    proof = set_row(5, only)  # a part of its own
+    assert (proof.innermost[5], proof.innermost[6]) in {(-1, -1), (0, 0)}
+    only[7] = 1
+    set_row(5, only)
+    set_row(6, nothing)
+    only[6] = 0
+    proof = set_row(5, only)  # too light to be matched, but an edge: 30 vertices, two of them free
+    assert all(len(blossom) < 30 for blossom in proof.blossoms)

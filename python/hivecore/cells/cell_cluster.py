@@ -168,7 +168,8 @@ class CellCluster:
         :raises ValueError: it is not a decision to bind, or not one of this cluster.
         :raises TypeError: ``decision`` is not a `Decision`.
 
-        A decision that a live group stays where it is changes nothing.
+        A decision that a live group stays where it is changes nothing. One that was copied or
+        pickled can be committed to a copy of the cluster too, or to one restored from its state.
         """
         if not isinstance(decision, Decision):
             raise TypeError(f"decision must be a Decision, not {type(decision).__name__}")
@@ -176,6 +177,8 @@ class CellCluster:
             raise ValueError(f"decision: outcome={decision.outcome!r}, only 'bind' is committed")
         with self._lock:
             books = self._books
+            if decision._core is None:
+                decision = books.fitted(decision)
             if decision._core is not books.core:
                 raise ValueError("decision is of another cluster, or of before a reconfiguration")
             if decision._plan is None:

@@ -2,6 +2,7 @@
 
 from typing import Any, Literal, NamedTuple
 
+from hivecore import _cells
 from hivecore.cells.affinity_group import AffinityGroup
 from hivecore.cells.cluster_names import ClusterNames
 from hivecore.cells.pod_placement import PodPlacement
@@ -126,6 +127,16 @@ class Decision:
             return "no chain is to be searched"
         return "; ".join(f"chain {chain!r}: {reason}" for chain, _, reason in self.explanation)
 
+    def __getstate__(self) -> tuple[None, dict[str, Any]]:
+        """By value, of no cluster: it fits wherever its numbers mean the same."""
+        plan = self._plan
+        if isinstance(plan, _cells.Plan):
+            touched = [_state(self._core, handle) for handle in plan.cancels + plan.downgrades]
+            plan = _LoosePlan(plan.pods, plan.virtual, touched)
+        state = {name: getattr(self, name) for name in Decision.__slots__}
+        loose = {"_core": None, "_names": _Chains(self._names.chains), "_plan": plan}
+        return None, state | loose | {"_placement": self.placement}
+
     def __repr__(self) -> str:
         return f"Decision({self.outcome!r}, {self.group.name!r}, victims={self.victims})"
 
@@ -165,6 +176,37 @@ class Reconfiguration(NamedTuple):
     """Group -> (node, leaf index) that no longer exist."""
     cancelled: tuple[str, ...]
     """Groups that were preempting others: their reservations are gone."""
+
+
+class _Chains(NamedTuple):
+    """What a decision of no cluster needs of the names."""
+
+    chains: tuple[str, ...]
+
+
+class _LoosePlan(NamedTuple):
+    """The plan of such a decision."""
+
+    pods: list[list[int]]
+    virtual: list[list[tuple[int, int]]] | None
+    touched: list[Any]
+    """The states of the groups that it cancels, then of those that it downgrades."""
+
+    def fitted(
+        self, core: Any, tenant: int, priority: int, cancels: list[int], downgrades: list[int]
+    ) -> Any:
+        """The plan in the numbers of a core, or ValueError; the groups must be as they were."""
+        if [_state(core, handle) for handle in cancels + downgrades] != self.touched:
+            raise ValueError("a group that it takes from has changed meanwhile")
+        return core.plan(tenant, priority, self.pods, self.virtual, cancels, downgrades)
+
+
+def _state(core: Any, handle: int) -> Any:
+    """What tells a group of the core from a later one of its name; None: it is gone."""
+    try:
+        return core.group(handle)[:6]
+    except ValueError:
+        return None
 
 
 def describe_pods(names: ClusterNames, pods: Any, virtual: Any) -> tuple[PodPlacement, ...]:

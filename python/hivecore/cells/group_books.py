@@ -5,6 +5,7 @@ group that the books do not have. An interrupt (Ctrl-C) can come between the cor
 entry; the two are then settled before it goes on its way.
 """
 
+import copy
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Literal, NamedTuple, Self
 
@@ -124,6 +125,29 @@ class GroupBooks:
         return describe_pods(self.names, state[4], state[5])
 
     # --- changes
+
+    def fitted(self, decision: Decision) -> Decision:
+        """A decision of no cluster as one of this cluster, or `StaleDecisionError`."""
+        group, plan = decision.group, decision._plan
+        if plan is not None:
+            tenant = self.names.tenants.get(group.virtual_cluster, len(self.names.tenants))
+            try:
+                cancels = [
+                    self.live[name].handle for name in decision.cancels if name != group.name
+                ]
+                downgrades = [self.live[name].handle for name in decision.downgrades]
+                plan = plan.fitted(self.core, tenant, group.priority, cancels, downgrades)
+                # The numbers mean the same leaves and cells here.
+                meant = describe_pods(self.names, plan.pods, plan.virtual)
+                if meant != decision.placement:
+                    raise ValueError("it names other leaves")
+            except (LookupError, ValueError) as error:
+                raise StaleDecisionError(
+                    f"group {group.name!r}: the decision does not fit this cluster now: {error}"
+                ) from None
+        fitted = copy.copy(decision)
+        fitted._names, fitted._core, fitted._plan = self.names, self.core, plan
+        return fitted
 
     def book(self, decision: Decision, book: Callable[[Any, bool], int]) -> None:
         """Commit or reserve a plan by the core's method, and enter it."""

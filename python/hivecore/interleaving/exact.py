@@ -34,6 +34,9 @@ class GroupingCache:
     def __init__(self) -> None:
         self._groupers: dict[tuple[Any, ...], object] = {}
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        return type(self), ()  # a copy finds out again what it needs
+
     def _grouper(self, jobs: Candidates, gain: bool) -> object:
         terms = (
             jobs.durations.shape[1],

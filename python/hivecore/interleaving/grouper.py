@@ -232,7 +232,11 @@ class Grouper:
         other._running = list(self._running)
         return other
 
-    __copy__ = copy
+    def __copy__(self) -> "Grouper":
+        return self.copy()
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> "Grouper":
+        return self.copy()
 
     def check(self) -> None:
         """Raise `InvariantError` unless groups are of known jobs, each in one, and GPUs suffice."""

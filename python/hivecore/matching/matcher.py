@@ -4,6 +4,7 @@ import copy
 import math
 from bisect import insort
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any, Self
 
 import numpy as np
@@ -32,7 +33,10 @@ class Matcher:
     :raises TypeError, ValueError: as `max_weight_matching`; no argument changes anything then.
 
     Vertices keep their numbers. A change costs O(n) and `solve` what it reaches: duals, pairs and
-    blossoms stay as they are where they still hold. Changes may be batched. Memory: 12 to 16 bytes
+    blossoms stay as they are where they still hold, for an odd number of vertices as for an even
+    one. It starts from scratch where the count of its steps says that this is likely to be cheaper:
+    any number of calls take at most about a tenth more than as many solutions from scratch, and
+    nearly always far less. Changes may be batched. Memory: 12 to 16 bytes
     per entry of an (n, n) array, also for sparse graphs. To be used by one thread at a time.
     Source: the invariants of Edmonds (1965); for assignments Mills-Tettey, Stentz and Dias
     (CMU-RI-TR-07-27, 2007).
@@ -176,13 +180,20 @@ class Matcher:
     def copy(self) -> Self:
         """An independent matcher of the same graph, for what-if questions.
 
-        O(n^2), and a solution from scratch when it is asked for one.
+        It has the present answer; O(n^2), and a solution from scratch after its first change.
         """
         branch = type(self).__new__(type(self))
-        branch._graph, branch._vacant = copy.deepcopy(self._graph), self._vacant.copy()
-        branch._found = None
-        branch._start_over(fine=not self._exact or self._is_finest)
+        branch._put_back(self._state())
         return branch
+
+    def __copy__(self) -> Self:
+        return self.copy()
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Self:
+        return self.copy()
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _restored, (type(self), self._state())
 
     def check(self) -> None:
         """Prove the answer for the graph as it is now.
@@ -190,6 +201,17 @@ class Matcher:
         :raises CertificateError: it fails, which would be a defect of the library.
         """
         self.solve().verify()
+
+    def _state(self) -> tuple[Any, ...]:
+        """Graph, removed vertices, whether floats need the finest grid, and the answer."""
+        fine = not self._exact or self._is_finest
+        found = None if self._found is None else replace(self._found, _graph=None)
+        return copy.deepcopy(self._graph), self._vacant.copy(), fine, found
+
+    def _put_back(self, state: tuple[Any, ...]) -> None:
+        self._graph, self._vacant, fine, found = state
+        self._found = None if found is None else replace(found, _graph=self._graph)
+        self._start_over(fine=fine)
 
     # --- what comes in
 
@@ -302,3 +324,9 @@ class Matcher:
         self._kernel, self._room = kernel, self._graph.capacity
         self._heaviest = _matching.matcher_heaviest(kernel)
         self._exponent, self._exact, self._is_finest = exponent, exact, is_finest
+
+
+def _restored(made: type[Matcher], state: tuple[Any, ...]) -> Matcher:
+    matcher = made.__new__(made)
+    matcher._put_back(state)
+    return matcher

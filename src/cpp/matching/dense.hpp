@@ -1,6 +1,7 @@
 // The dense engine: a row-major matrix of doubled weights.
 #pragma once
 
+#include <cstdint>
 #include <vector>
 
 #include "matching/matching.hpp"
@@ -70,6 +71,8 @@ class Dense {
             }
         }
     }
+
+    std::int64_t passes() const { return times_.passes(); }
 
   private:
     typename S::Event next_expansion(const S& s) const {

@@ -11,7 +11,7 @@ namespace hivecore::matching {
 
 // Weights are integers, kNothing for no edge. A change undoes only what it touches: the blossoms
 // around its vertex, its own pair and its dual. The searches of solve() start at the few vertices
-// that this leaves free.
+// that this leaves free, and are given up where a solution from scratch is likely to be cheaper.
 class Matcher {
   public:
     virtual ~Matcher() = default;
@@ -23,8 +23,11 @@ class Matcher {
     // Of one edge. O(1), O(n) if it matters to the matching.
     virtual void set_edge(Node u, Node v, std::int64_t weight) = 0;
 
-    // O(n) per changed vertex and vertex reached; from scratch if many vertices have changed.
+    // O(n) per changed vertex and vertex reached; O(n^3) from scratch.
     virtual Matching solve() = 0;
+
+    // How often searches have looked at all vertices so far: what they cost, whatever the machine.
+    virtual std::int64_t passes() const = 0;
 
     virtual std::int64_t heaviest() const = 0;
 };

@@ -5,7 +5,7 @@
 // A search starts at a free vertex with y > 0 and ends when the tree reaches another free node, or
 // a vertex whose dual has sunk to 0 and which becomes the free one instead. So each search that is
 // not given up leaves one vertex fewer that is free with y > 0; when none is left the matching is
-// optimal.
+// optimal. (Where a caller sets a floor above 0, that takes the place of 0; see matcher.cpp.)
 //
 // Duals move with the time t of a search: those of + vertices sink, those of - vertices rise by
 // one per unit. What is stored is the shifted dual p, constant while the label lasts: y = p - t on
@@ -31,6 +31,7 @@
 #include <algorithm>
 #include <cstdint>
 #include <limits>
+#include <utility>
 #include <vector>
 
 #include "matching/deadline.hpp"
@@ -86,14 +87,25 @@ class Search {
     // To be called with feasible duals and a matching on tight edges. The roots are all vertices,
     // but at least those that are free with a dual above 0; past the deadline some stay so.
     void run(std::vector<Node> roots, Deadline& deadline) {
+        run(std::move(roots), deadline, [](Node) { return Value{0}; });
+    }
+
+    // The same where a vertex becomes the free one once its dual has sunk to floor(root), which is
+    // asked before each search and at most the lowest dual of all vertices with edges.
+    template <class Limit, class Floor>
+    void run(std::vector<Node> roots, Limit& deadline, Floor floor) {
         // Short searches first: two free nodes that lie far apart then both grow towards each
-        // other.
+        // other. The last one left has nobody to wait for.
         for (std::int64_t budget = kFirstBudget; !roots.empty() && !deadline.has_passed();
              budget *= kBudgetGrowth) {
             std::erase_if(roots, [&](Node v) {
-                const Node x = outer(v);
-                const bool is_root = !is_matched(x) && nodes_[x].match_from == v;
-                return !is_root || shifted_dual(v) == 0 || search(x, budget, deadline);
+                if (!is_free(v)) {
+                    return true;
+                }
+                floor_ = floor(v);
+                const bool is_last = floor_ > 0 || roots.size() == 1;
+                return shifted_dual(v) == floor_ ||
+                       search(outer(v), is_last ? kUnlimited : budget, deadline);
             });
         }
     }
@@ -120,13 +132,12 @@ class Search {
         }
     }
 
-    // Dissolves all blossoms around v, unmatches it and says which vertices that leaves free.
-    void release(Node v, std::vector<Node>& freed) {
+    // Dissolves all blossoms around v and unmatches it.
+    void release(Node v) {
         while (outer(v) != v) {
-            dissolve(outer(v), freed);
+            dissolve(outer(v));
         }
-        unmatch(v, freed);
-        freed.push_back(v);
+        unmatch(v);
     }
 
     Node outer(Node vertex) const { return groups_[at_[vertex].group].outer; }
@@ -139,6 +150,10 @@ class Search {
         return x.match_to == v && x.match_from == u;
     }
     bool is_matched(Node outermost) const { return nodes_[outermost].match_to >= 0; }
+    bool is_free(Node v) const {
+        const NodeState& x = nodes_[outer(v)];
+        return x.match_to < 0 && x.match_from == v;
+    }
     bool is_outermost(Node x) const { return groups_[nodes_[x].group].outer == x; }
     Value shifted_dual(Node v) const { return at_[v].p + groups_[at_[v].group].shift; }
 
@@ -176,6 +191,7 @@ class Search {
   private:
     static constexpr std::int64_t kFirstBudget = 64;
     static constexpr std::int64_t kBudgetGrowth = 4;
+    static constexpr std::int64_t kUnlimited = std::numeric_limits<std::int64_t>::max();
 
     struct Group {
         Value shift;
@@ -225,7 +241,7 @@ class Search {
     void scan(Node x) {
         budget_ -= nodes_[x].size;
         for_vertices(x, [&](Node v) {
-            end_by(shifted_dual(v), v, -1);
+            end_by(shifted_dual(v) - floor_, v, -1);
             engine_.became_plus(*this, v);
         });
     }
@@ -261,7 +277,8 @@ class Search {
     // --- one search
 
     // False if it was given up, after scanning about so many vertices or at the deadline.
-    bool search(Node root, std::int64_t budget, Deadline& deadline) {
+    template <class Limit>
+    bool search(Node root, std::int64_t budget, Limit& deadline) {
         if (deadline.has_passed()) {
             return false;
         }
@@ -531,7 +548,7 @@ class Search {
 
     // --- changes between searches
 
-    void unmatch(Node x, std::vector<Node>& freed) {
+    void unmatch(Node x) {
         const Node partner = nodes_[x].match_to;
         if (partner < 0) {
             return;
@@ -540,14 +557,13 @@ class Search {
             nodes_[side].match_to = -1;
             group_of(side).label = kFree;
         }
-        freed.push_back(partner);
     }
 
     // Half the dual of a blossom goes to each of its vertices, so that what was tight inside stays
     // tight; the edge by which it is matched does not.
-    void dissolve(Node x, std::vector<Node>& freed) {
+    void dissolve(Node x) {
         if (nodes_[x].z > 0) {
-            unmatch(x, freed);
+            unmatch(x);
             group_of(x).shift += nodes_[x].z / 2;
             nodes_[x].z = 0;
         }
@@ -555,7 +571,6 @@ class Search {
         unused_.push_back(x);
         if (!is_matched(base)) {
             group_of(base).label = kFree;
-            freed.push_back(nodes_[base].match_from);
         }
     }
 
@@ -626,6 +641,7 @@ class Search {
     std::vector<Link> left_;
     Blossom opened_;
     std::int64_t budget_ = 0;
+    Value floor_ = 0;
     Engine& engine_;
 };
 

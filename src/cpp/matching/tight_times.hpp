@@ -39,6 +39,7 @@ class TightTimes {
     void make_plus(Node u, T shifted_dual) {
         add_[u] = shifted_dual;
         half_[u] = -1;
+        ++passes_;
         kernels_.relax(matrix_.row(u), shifted_dual, u, best_.data(), from_.data(), n_);
     }
 
@@ -60,6 +61,7 @@ class TightTimes {
 
     // The first time of all; next_vertices() are then those that have it.
     T next_time() {
+        ++passes_;
         const auto [time, count] =
             kernels_.least(best_.data(), add_.data(), half_.data(), n_, places_.data());
         count_ = count;
@@ -71,11 +73,15 @@ class TightTimes {
 
     // For a + vertex whose best partner is in its own group by now; group[u] of + vertices u.
     void look_elsewhere(Node v, const std::vector<T>& group) {
+        ++passes_;
         const auto [best, count] = kernels_.least_elsewhere(
             matrix_.row(v), add_.data(), half_.data(), group.data(), group[v], n_, places_.data());
         best_[v] = count == 0 ? Matrix<T>::kNever : best;
         from_[v] = count == 0 ? from_[v] : places_[0];
     }
+
+    // How often all vertices have been looked at: the measure of what searches cost.
+    std::int64_t passes() const { return passes_; }
 
   private:
     Node n_;
@@ -86,6 +92,7 @@ class TightTimes {
     std::vector<T> half_;  // all ones for + vertices
     std::vector<T> places_;
     std::int64_t count_ = 0;
+    std::int64_t passes_ = 0;
     RowKernels<T> kernels_;
 };
 

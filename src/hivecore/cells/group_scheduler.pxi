@@ -212,6 +212,35 @@ cdef class GroupScheduler:
             raise ValueError("plan must be one to preempt")
         return self.carry_out(plan, bool(lazy), True)
 
+    def plan(self, vc, priority, pods, virtual, cancels, downgrades, /):
+        """A plan to bind that was made elsewhere, of the groups with these handles here.
+
+        :param virtual: of each leaf (pool, leaf of the pool), or None for opportunistic work.
+        :raises ValueError: a number is out of range, or a leaf is named twice.
+        """
+        cdef Guard guard
+        cdef Newcomer who
+        cdef Plan plan = Plan.__new__(Plan)
+        cdef int32_t live
+        who.vc = as_ranged(vc, "vc", 0, self.kernel.pools().tenants() - 1)
+        who.priority = as_ranged(priority, "priority", -1, MAX_PRIORITY)
+        if (virtual is None) != (who.priority < 0):
+            raise ValueError("virtual must be None for opportunistic work, and only for that")
+        self.fill(pods, virtual, "virtual", True, plan.plan.leaves, who)
+        plan.plan.outcome = PlanOutcome.bind
+        plan.plan.vc = who.vc
+        plan.plan.priority = who.priority
+        plan.plan.pods = who.pods
+        for handle in downgrades:
+            live = self.as_handle(handle, guard)
+            plan.plan.downgrades.push_back(live)
+            plan.plan.stamps.push_back(self.kernel.groups().group(live).sequence)
+        for handle in cancels:
+            live = self.as_handle(handle, guard)
+            plan.plan.cancels.push_back(live)
+            plan.plan.stamps.push_back(self.kernel.groups().group(live).sequence)
+        return plan
+
     cdef int32_t as_preempting(self, object handle, Guard& guard) except -1:
         cdef int32_t live = self.as_handle(handle, guard)
         if not self.kernel.groups().group(live).preempting:

@@ -15,7 +15,7 @@ import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
 from itertools import islice
-from typing import Any
+from typing import Any, Self, TypeVar
 
 from hivecore.errors import StaleDecisionError
 from hivecore.interop.hived.annotations import SPEC, binding, read_spec
@@ -45,6 +45,9 @@ class _Refusal(Exception):
     def __init__(self, status: int, message: str) -> None:
         super().__init__(message)
         self.status = status
+
+
+_Made = TypeVar("_Made", bound="Extender")
 
 
 class Extender:
@@ -92,6 +95,19 @@ class Extender:
         self._binder = binder
         self._attempts: dict[str, int] = {}
         self._lock = threading.Lock()
+
+    def __copy__(self) -> Self:
+        return _restored(type(self), self._scheduler.copy(), *self._rest())
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Self:
+        return self.__copy__()
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _restored, (type(self), self._scheduler, *self._rest())
+
+    def _rest(self) -> tuple[Any, dict[str, int]]:
+        with self._lock:
+            return self._binder, dict(self._attempts)
 
     @staticmethod
     def method(path: str) -> str | None:
@@ -357,3 +373,11 @@ def _pod(arguments: Mapping[str, Any]) -> tuple[dict[str, str], Mapping[str, Any
     found = {} if annotations is None else _object(annotations, "Pod.metadata.annotations")
     spec = read_spec(_text(found.get(SPEC), f"Pod.metadata.annotations[{SPEC!r}]"))
     return {"name": name, "namespace": namespace or "default", "uid": uid}, spec
+
+
+def _restored(
+    made: type[_Made], scheduler: HivedScheduler, binder: Any, attempts: dict[str, int]
+) -> _Made:
+    extender = made(scheduler, binder)
+    extender._attempts = attempts
+    return extender

@@ -3,6 +3,8 @@
 HiveD (OSDI'20): what a tenant can start depends on its own cells alone, as in a private cluster.
 """
 
+import copy
+
 from hivecore.cells import Cell, Chain, ClusterSpec, VirtualClusters
 from hivecore.errors import NoFreeCellError, QuotaExceededError
 from hivecore.sim.workload import CHAIN, FANOUTS, GPUS_PER_NODE, LEVELS, Workload
@@ -23,6 +25,8 @@ class Cells:
 
     shared = False
     allocator = VirtualClusters
+
+    __copy__ = copy.deepcopy  # a shallow copy would share the allocators
 
     def __init__(self, work: Workload) -> None:
         names = work.trace.tenants

@@ -1,5 +1,7 @@
 """Private clusters: each tenant alone on the nodes that it owns. The other policies' yardstick."""
 
+import copy
+
 from hivecore.cells import BuddyAllocator
 from hivecore.sim.policies._buddy import Indices, free_gpus, place, take_back
 from hivecore.sim.workload import FANOUTS, Workload
@@ -20,6 +22,8 @@ class Private:
 
     shared = False
     allocator = BuddyAllocator
+
+    __copy__ = copy.deepcopy  # a shallow copy would share the allocators
 
     def __init__(self, work: Workload) -> None:
         owned = [self.allocator(FANOUTS, nodes) for nodes in work.nodes]

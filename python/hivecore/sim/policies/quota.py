@@ -6,6 +6,8 @@ cells), and yet it breaks promises. A quota counts GPUs, not nodes: one tenant's
 still be running on every node when another tenant asks for a node that it owns.
 """
 
+import copy
+
 from hivecore.cells import BuddyAllocator
 from hivecore.sim.policies._buddy import Indices, free_gpus, place, take_back
 from hivecore.sim.workload import FANOUTS, GPUS_PER_NODE, Workload
@@ -26,6 +28,8 @@ class Quota:
 
     shared = True
     allocator = BuddyAllocator
+
+    __copy__ = copy.deepcopy  # a shallow copy would share the allocators
 
     def __init__(self, work: Workload) -> None:
         self._shared = self.allocator(FANOUTS, sum(work.nodes))

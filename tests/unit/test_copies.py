@@ -1,0 +1,405 @@
+"""Every object of the library is copied, deep-copied and pickled alike: into one that stands alone.
+
+The public classes are found, not listed: a new one needs a line in `ACTING` unless it only holds
+fields, or its test fails.
+"""
+
+import copy
+import dataclasses
+import importlib
+import inspect
+import pickle
+import pkgutil
+
+import numpy as np
+import pytest
+
+import hivecore
+from hivecore import caching, cells, interleaving, matching, traces
+from hivecore.errors import HivecoreError, NoPerfectMatchingError, StaleDecisionError
+from hivecore.interop.hived import ConfigError, Extender, HivedScheduler
+from hivecore.sim import Workload, policies
+
+HOW = {
+    "copy": copy.copy,
+    "deepcopy": copy.deepcopy,
+    "pickle": lambda thing: pickle.loads(pickle.dumps(thing)),
+}
+
+
+def is_public(name, is_package):
+    parts = name.split(".")
+    hidden = any(part.startswith("_") for part in parts) or "reference" in parts
+    return not hidden and (is_package or len(parts) == 2)
+
+
+def public_classes():
+    """What users import, the readable twins aside."""
+    found = {}
+    for module in pkgutil.walk_packages(hivecore.__path__, "hivecore."):
+        if is_public(module.name, module.ispkg):
+            imported = importlib.import_module(module.name)
+            for name in getattr(imported, "__all__", ()):
+                thing = getattr(imported, name)
+                if inspect.isclass(thing) and not getattr(thing, "_is_protocol", False):
+                    found[thing] = f"{module.name}.{name}"
+    return found
+
+
+PUBLIC = public_classes()
+
+# --- objects that change: how one is made, how it is changed, and what is to be seen of it
+
+
+def specification():
+    chain = cells.Chain(levels=["gpu", "node"], fanouts=[4], roots=2)
+    return cells.ClusterSpec(chains={"c": chain}, virtual_clusters={"A": {"c": {"node": 1}}})
+
+
+def cluster(*groups):
+    made = cells.CellCluster(specification())
+    for group in groups:
+        made.commit(made.schedule(group))
+    return made
+
+
+RUNNING = cells.AffinityGroup("first", "A", [(1, 2)])
+WAITING = cells.AffinityGroup("second", "A", [(1, 1)])
+
+
+def allocator():
+    made = cells.BuddyAllocator([2, 2], 2)
+    made.allocate(2)
+    return made
+
+
+def virtual_clusters():
+    made = cells.VirtualClusters(specification())
+    made.allocate("A", "c", "gpu")
+    return made
+
+
+def matcher(dtype=float):
+    weights = np.random.default_rng(0).integers(1, 9, (9, 9)).astype(dtype)
+    made = matching.Matcher(np.maximum(weights, weights.T))
+    made.remove_vertex(4)
+    made.solve()
+    return made
+
+
+def matched(thing):
+    found = thing.solve()
+    return found.pairs.tolist(), found.weight, found.exact, thing.n, thing.vertices.tolist()
+
+
+def grouper():
+    made = interleaving.Grouper(2, capacity=4, method="exact")
+    made.add("train", [1.0, 3.0], gpus=4)
+    made.groups()
+    return made
+
+
+def grouping_cache():
+    made = interleaving.GroupingCache()
+    grouped(made)
+    return made
+
+
+def grouped(cache):
+    return interleaving.group_jobs([[2, 1], [3, 1]], [1, 1], 1, method="exact", cache=cache).groups
+
+
+def uniform_cache():
+    made = caching.UniformCache(capacity=40)
+    made.add_dataset("text", items=9, item_size=10, quota=30)
+    made.access("text", [1, 2])
+    return made
+
+
+def mapping():
+    made = caching.UniformMapping(maxsize=9)
+    made["a"] = 1
+    return made
+
+
+def limiter():
+    made = caching.RemoteIOLimiter(rate=100, burst=100)
+    made.add_job(50, 50, now=0)
+    return made
+
+
+def replica_cache():
+    made = caching.ReplicaAwareCache(capacity=3, blocks=10)
+    made.access(2)
+    return made
+
+
+def directory():
+    made = caching.ReplicaDirectory(workers=3, blocks=10)
+    made.join(0)
+    return made
+
+
+def clairvoyant():
+    made = caching.ClairvoyantCache(capacity=5, datasets=[9])
+    made.attach(1, 0, shuffle=11, rate=1.0)
+    made.access(1, 3)
+    return made
+
+
+def storage():
+    made = caching.FluidStorage([100e3], [0], [300e3], capacity=50e3, bandwidth=40.0)
+    made.allocate([0], rates=[114.0], quota=[50e3])
+    return made
+
+
+def hived():
+    cell_types = {
+        "NODE": {"childCellType": "GPU", "childCellNumber": 4, "isNodeLevel": True},
+    }
+    cell = {"cellType": "NODE", "cellAddress": "node"}
+    owned = {"virtualCells": [{"cellType": "NODE", "cellNumber": 1}]}
+    physical = {"cellTypes": cell_types, "physicalCells": [cell]}
+    made = HivedScheduler({"physicalCluster": physical, "virtualClusters": {"A": owned}})
+    made.schedule("default/train", {"virtualCluster": "A", "leafCellNumber": 2})
+    made.allocate("default/train")
+    return made
+
+
+def inspected(extender):
+    return extender.handle("/v1/inspect/clusterstatus")
+
+
+def policy(made):
+    trace = traces.Trace.from_columns(["a", "b"], ["x", "y"], [0, 0], [60, 60], [1, 8])
+    return made(Workload.of(trace, {"x": 1, "y": 1}))
+
+
+def saved(thing):
+    return thing.to_bytes()
+
+
+ACTING = {
+    cells.AffinityGroup: (lambda: RUNNING, None, repr),
+    cells.BuddyAllocator: (allocator, lambda it: it.allocate(1), saved),
+    cells.CellCluster: (lambda: cluster(RUNNING), lambda it: it.release("first"), saved),
+    cells.Decision: (
+        lambda: cluster(RUNNING).schedule(WAITING),
+        None,
+        lambda it: (it.group, it.outcome, it.placement, it.explanation, it.reason, repr(it)),
+    ),
+    cells.NodeOrderPolicy: (lambda: cells.NodeOrderPolicy(["c/0"]), None, vars),
+    cells.PackingPolicy: (cells.PackingPolicy, None, vars),
+    cells.VirtualClusters: (
+        virtual_clusters,
+        lambda it: it.allocate("A", "c", "gpu"),
+        saved,
+    ),
+    matching.Matcher: (matcher, lambda it: it.set_vertex(2, np.zeros(9)), matched),
+    interleaving.Grouper: (
+        grouper,
+        lambda it: it.add("tune", [3.0, 1.0], gpus=4),
+        lambda it: (len(it), [group.jobs for group in it.copy().groups()]),
+    ),
+    interleaving.GroupingCache: (grouping_cache, None, grouped),
+    caching.UniformCache: (uniform_cache, lambda it: it.access("text", [5]), saved),
+    caching.UniformMapping: (mapping, lambda it: it.pop("a"), lambda it: list(it.items())),
+    caching.PolicyCache: (
+        lambda: caching.PolicyCache("lru", items=4, capacity=2),
+        lambda it: it.access([0, 1]),
+        saved,
+    ),
+    caching.ClairvoyantCache: (clairvoyant, lambda it: it.access(1, 2), saved),
+    caching.EpochShuffle: (
+        lambda: caching.EpochShuffle(seed=7, items=20),
+        None,
+        lambda it: it.order(3).tolist(),
+    ),
+    caching.FluidStorage: (storage, lambda it: it.advance(until=50.0), saved),
+    caching.RemoteIOLimiter: (limiter, lambda it: it.take(0, 30, now=0), saved),
+    caching.ReplicaAwareCache: (replica_cache, lambda it: it.access(5), saved),
+    caching.ReplicaDirectory: (directory, lambda it: it.report(0, added=[4]), saved),
+    HivedScheduler: (hived, lambda it: it.delete("default/train"), saved),
+    Extender: (
+        lambda: Extender(hived()),
+        lambda it: it._scheduler.delete("default/train"),
+        inspected,
+    ),
+    policies.Cells: (
+        lambda: policy(policies.Cells),
+        lambda it: it.try_start(0),
+        lambda it: it.free_gpus(),
+    ),
+    policies.Private: (
+        lambda: policy(policies.Private),
+        lambda it: it.try_start(0),
+        lambda it: it.free_gpus(),
+    ),
+    policies.Quota: (
+        lambda: policy(policies.Quota),
+        lambda it: it.try_start(0),
+        lambda it: it.free_gpus(),
+    ),
+}
+
+# --- the others hold fields, or say what is wrong
+
+ERRORS = {
+    NoPerfectMatchingError: ("why", [1], [[0], [2], [3]]),
+    ConfigError: ([("path", "why")],),
+    traces.TraceFormatError: ("why", "jobs.csv", 7, "gpus"),
+}
+
+
+def hollow(made):
+    """An instance whose fields are what no constructor would let pass, each another one."""
+    if issubclass(made, tuple):
+        return made._make(made._fields)
+    thing = object.__new__(made)
+    for field in dataclasses.fields(made):
+        object.__setattr__(thing, field.name, [field.name])
+    return thing
+
+
+def fields_of(thing):
+    return (
+        thing
+        if isinstance(thing, tuple)
+        else [getattr(thing, f.name) for f in dataclasses.fields(thing)]
+    )
+
+
+def recipe(made):
+    if made in ACTING:
+        return ACTING[made]
+    if issubclass(made, HivecoreError):
+        arguments = ERRORS.get(made, ("why",))
+        return (lambda: made(*arguments)), None, lambda it: (str(it), vars(it))
+    assert dataclasses.is_dataclass(made) or hasattr(made, "_fields"), "add a line to ACTING"
+    return (lambda: hollow(made)), None, fields_of
+
+
+@pytest.mark.parametrize("how", HOW)
+@pytest.mark.parametrize("made", PUBLIC, ids=PUBLIC.values())
+def test_a_copy_is_equal_and_goes_its_own_way(made, how):
+    make, change, look = recipe(made)
+    thing = make()
+    before = look(thing)
+    other = HOW[how](thing)
+    assert type(other) is type(thing)
+    assert look(other) == before
+    if change is None:
+        return
+    change(other)
+    assert look(thing) == before != look(other)
+    again = HOW[how](thing)
+    change(thing)
+    assert look(again) == before != look(thing)
+    for one in (thing, other, again):
+        if hasattr(one, "check"):
+            one.check()
+
+
+# --- a decision is carried out wherever it still fits, and nowhere else
+
+
+@pytest.mark.parametrize("how", HOW)
+def test_a_copied_decision_binds_in_the_cluster_and_in_its_copies(how):
+    where = cluster(RUNNING)
+    decision = where.schedule(WAITING)
+    other = HOW[how](decision)
+    for made in (where.copy(), HOW["pickle"](where), where):
+        made.commit(other)
+        made.check()
+        assert made.group("second").placement == decision.placement
+        with pytest.raises(StaleDecisionError, match="live already"):
+            made.commit(other)
+    both, moved = HOW["pickle"]((cluster(RUNNING), decision))
+    both.commit(moved)
+    assert both.group("second").placement == decision.placement
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda it: it.commit(it.schedule(cells.AffinityGroup("x", "A", [(1, 2)]))),
+        lambda it: it.set_node_health("c/0", False),
+        lambda it: it.reconfigure(cells.ClusterSpec({"d": it.spec.chains["c"]}, {"A": {}})),
+        lambda it: it.reconfigure(cells.ClusterSpec(it.spec.chains, {"B": {"c": {"node": 1}}})),
+    ],
+)
+def test_a_copied_decision_is_stale_where_the_state_has_moved_on(change):
+    where = cluster(RUNNING)
+    decision = HOW["pickle"](where.schedule(WAITING))
+    change(where)
+    before = where.to_bytes()
+    with pytest.raises(StaleDecisionError):
+        where.commit(decision)
+    assert where.to_bytes() == before
+    where.check()
+
+
+def test_a_copied_decision_takes_cells_only_from_the_groups_that_it_was_made_with():
+    spec = specification()
+    lazy = cells.AffinityGroup("lazy", "A", [(1, 4)], lazy_preemption=True)
+    urgent = cells.AffinityGroup("urgent", "A", [(1, 4)], priority=5, lazy_preemption=True)
+    where = cells.CellCluster(spec)
+    where.commit(where.schedule(cells.AffinityGroup("gone", "A", [(1, 1)], priority=-1)))
+    where.commit(where.schedule(lazy))
+    where.release("gone")  # so that the restored cluster counts its groups otherwise
+    decision = where.schedule(urgent)
+    assert decision.downgrades == ("lazy",)
+
+    carried = HOW["pickle"](decision)
+    for made in (where.copy(), HOW["pickle"](where)):
+        made.commit(carried)
+        made.check()
+        assert made.group("lazy").lazy_preempted_by == "urgent"
+
+    where.release("lazy")
+    where.commit(where.schedule(cells.AffinityGroup("lazy", "A", [(1, 4)], priority=9)))
+    before = where.to_bytes()
+    with pytest.raises(StaleDecisionError, match="meanwhile"):
+        where.commit(carried)
+    with pytest.raises(StaleDecisionError):
+        where.commit(HOW["pickle"](decision))  # copied when it was stale already
+    assert where.to_bytes() == before
+
+
+def test_a_decision_made_up_harms_nothing():
+    where = cluster(RUNNING)
+    made_up = copy.copy(where.schedule(WAITING))
+    plan = made_up._plan
+    before = where.to_bytes()
+    for wrong in (
+        {"pods": [[0]]},
+        {"pods": [[2**40]]},
+        {"pods": [[2, 2]]},
+        {"pods": []},
+        {"virtual": None},
+        {"virtual": [[(7, 0)]]},
+        {"virtual": [[]]},
+        {"touched": [None]},
+    ):
+        made_up._plan = plan._replace(**wrong)
+        with pytest.raises(StaleDecisionError):
+            where.commit(made_up)
+        assert where.to_bytes() == before
+    where.check()
+
+
+# --- matchers keep their answer
+
+
+@pytest.mark.parametrize("how", HOW)
+@pytest.mark.parametrize("dtype", [np.int64, float])
+def test_a_copied_matcher_goes_on_as_the_original(how, dtype):
+    one = matcher(dtype)
+    one.set_edge(0, 1, dtype(2**40))
+    answer = matched(one)
+    other = HOW[how](one)
+    assert matched(other) == answer
+    assert other.add_vertex(np.ones(9, dtype)) == one.add_vertex(np.ones(9, dtype)) == 4
+    assert other.solve().weight == one.solve().weight
+    other.check()
+    one.check()
