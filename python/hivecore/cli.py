@@ -11,7 +11,16 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 from hivecore.interop.hived.command import add_hived_commands
-from hivecore.sim import POLICIES, Replay, Workload, findings, own_nodes, replay, sweep
+from hivecore.sim import (
+    LENDING,
+    POLICIES,
+    Replay,
+    Workload,
+    findings,
+    own_nodes,
+    replay,
+    sweep,
+)
 from hivecore.sim.console import (
     Watch,
     count,
@@ -105,11 +114,12 @@ def _parser() -> argparse.ArgumentParser:
     one.add_argument("traces", nargs="+", metavar="TRACE", help="trace file, .gz is unpacked")
     one.add_argument(
         "--policy",
-        choices=tuple(dict.fromkeys((*POLICIES, *JOB_POLICIES, *GPU_POLICIES))),
+        choices=tuple(dict.fromkeys((*POLICIES, LENDING, *JOB_POLICIES, *GPU_POLICIES))),
         nargs="+",
         metavar="NAME",
-        help=f"of tenants: {', '.join(POLICIES)} (default: all three); of training jobs, with "
-        f"--format muri: {', '.join(JOB_POLICIES)}; with --storage: {', '.join(GPU_POLICIES)}",
+        help=f"of tenants: {', '.join(POLICIES)} (default: these three), "
+        f"{LENDING}: cells on which waiting jobs may run while they are idle; of training jobs, "
+        f"with --format muri: {', '.join(JOB_POLICIES)}; with --storage: {', '.join(GPU_POLICIES)}",
     )
     _add_trace_options(one, required=True, formats=(*FORMATS, STORAGE_FORMAT))
     one.add_argument(
@@ -124,10 +134,12 @@ def _parser() -> argparse.ArgumentParser:
     _add_job_options(one.add_argument_group("options of job policies"))
     add_storage_options(one.add_argument_group("options of jobs that share storage"))
 
-    demo = commands.add_parser("demo", help="replay a generated trace that shows the anomaly")
+    demo = commands.add_parser(
+        "demo",
+        help="replay a generated trace that shows the anomaly, and cells with lending",
+    )
     demo.set_defaults(run=_demo, **_NEEDS)
     demo.add_argument("--out", type=Path, required=True, metavar="DIR", help="for plots and JSON")
-    _add_opportunistic(demo)
 
     many = commands.add_parser(
         "sweep",
@@ -245,7 +257,11 @@ def _replay(arguments: argparse.Namespace) -> None:
             f"--policy names policies of tenants ({', '.join(POLICIES)}) or of training jobs "
             f"({', '.join(JOB_POLICIES)}), not both"
         )
-    if arguments.format == STORAGE_FORMAT or not set(policies) <= {*POLICIES, *JOB_POLICIES}:
+    if arguments.format == STORAGE_FORMAT or not set(policies) <= {
+        *POLICIES,
+        LENDING,
+        *JOB_POLICIES,
+    }:
         raise ValueError(
             f"--format {STORAGE_FORMAT} and the policies sjf, las and max-min need --storage"
         )
@@ -358,8 +374,8 @@ def _demo(arguments: argparse.Namespace) -> None:
     with watch("generate"):
         trace = generate(_DEMO_NODES, **_DEMO)
         work = Workload.of(trace, _DEMO_NODES)
-    result = _run(work, POLICIES, arguments.opportunistic, watch)
-    configuration = {"generated": _DEMO, "opportunistic": arguments.opportunistic}
+    result = _run(work, (*POLICIES, LENDING), False, watch)
+    configuration = {"generated": _DEMO}
     arguments.out.mkdir(parents=True, exist_ok=True)
     _report(result, configuration, watch, arguments.out / "replay.json", arguments.out)
 

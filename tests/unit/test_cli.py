@@ -70,8 +70,23 @@ def test_demo_shows_the_anomaly_and_writes_pictures(tmp_path, capsys):
     data = json.loads((tmp_path / "demo" / "replay.json").read_text())
     assert data["violations"]["quota"]["later"] > 1000
     assert data["policies"]["quota"]["all"]["max_excess"] > 12 * 3600
+    assert "cells, and waiting jobs run on idle ones" in out
+    means = {policy: one["all"]["mean_delay"] for policy, one in data["policies"].items()}
+    assert means["lending"] < 0.2 * means["cells"] == 0.2 * means["private"]
+    assert 0 < data["violations"]["lending"]["later"] < 100
     names = {path.name for path in (tmp_path / "demo").iterdir()}
     assert names == {"tenants.png", "excess.png", "fragmentation.png", "replay.json"}
+
+
+def test_lending_is_a_policy_beside_cells(trace, owners, tmp_path):
+    out = tmp_path / "out.json"
+    given = ["--format", "csv", "--virtual-clusters", str(owners), "--load", "2"]
+    policies = ["--policy", "lending", "cells", "--json", str(out)]
+    assert cli.main(["replay", str(trace), *given, *policies]) == 0
+    found = json.loads(out.read_text())["policies"]
+    assert list(found) == ["private", "cells", "lending"]
+    assert found["cells"]["borrowing"] is None
+    assert found["lending"]["borrowing"]["gpu_hours"] > 0
 
 
 def test_sweep_prints_and_writes_its_points(tmp_path, capsys):
