@@ -7,8 +7,9 @@ those of `hivecore demo`. Under a quota a tenant may hold as many GPUs as it own
 job of up to 8 GPUs goes to one node, a larger one to nodes that are wholly free. Which of the nodes
 that would do is up to the placement: the buddy rule of `hivecore.sim`, or a rule on the free GPUs
 of the nodes. For each, the jobs that start later than in their tenants' private clusters, and by
-how much. The traces are looked for in the folder that HIVECORE_TRACES names, else in
-`shared/traces` beside the checkout; without them there is the demo's trace alone.
+how much; and the same for cells, without and with lending. The traces are looked for in the folder
+that HIVECORE_TRACES names, else in `shared/traces` beside the checkout; without them there is the
+demo's trace alone.
 """
 
 import os
@@ -22,7 +23,8 @@ from harness import command_line, save
 
 from hivecore.sim import Workload, own_nodes
 from hivecore.sim.engine import run
-from hivecore.sim.policies import Private, Quota
+from hivecore.sim.opportunistic import run_opportunistic
+from hivecore.sim.policies import Cells, Private, Quota
 from hivecore.sim.workload import GPUS_PER_NODE
 from hivecore.traces import generate, load
 
@@ -93,9 +95,14 @@ def at_random(seed: int, packed: bool) -> Rule:
 
 def measure(name: str, work: Workload, seeds: int) -> list[dict[str, Any]]:
     private = run(work, Private(work), NO_SAMPLES).start
-    figures = []
+    starts = {"private clusters": private}
     for placement, make in placements(seeds).items():
-        excess = run(work, make(work), NO_SAMPLES).start - private
+        starts[placement] = run(work, make(work), NO_SAMPLES).start
+    starts["cells"] = run(work, Cells(work), NO_SAMPLES).start
+    starts["cells, lending"] = run_opportunistic(work, Cells(work), NO_SAMPLES).start
+    figures = []
+    for placement, start in starts.items():
+        excess = start - private
         late = excess[excess > ROUNDING]
         row = {
             "trace": name,
@@ -104,10 +111,12 @@ def measure(name: str, work: Workload, seeds: int) -> list[dict[str, Any]]:
             "later": len(late),
             "mean_hours": float(late.mean()) / 3600 if len(late) else 0.0,
             "max_hours": float(late.max()) / 3600 if len(late) else 0.0,
+            "mean_delay_minutes": float((start - work.trace.submit).mean()) / 60,
         }
         print(
             f"{name:5} {placement:32} {row['later']:6,} of {row['jobs']:,} later, "
-            f"mean {row['mean_hours']:5.1f} h, at most {row['max_hours']:5.1f} h",
+            f"mean {row['mean_hours']:5.1f} h, at most {row['max_hours']:5.1f} h; "
+            f"mean delay {row['mean_delay_minutes']:6,.0f} min",
             flush=True,
         )
         figures.append(row)

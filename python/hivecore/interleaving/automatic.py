@@ -10,7 +10,7 @@ from hivecore.interleaving.durations import Groups
 from hivecore.interleaving.exact import GroupingCache, group_exactly
 from hivecore.interleaving.in_rounds import ROUNDS_ALONE, group_in_rounds
 
-__all__ = ["EFFORT", "group_automatically"]
+__all__ = ["EFFORT", "group_automatically", "kinds_of_groups"]
 
 EFFORT = 2**20
 """Orders of jobs that a local search may try: some hundredths of a second."""
