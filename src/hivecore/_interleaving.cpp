@@ -191,14 +191,14 @@ PYBIND11_MODULE(_interleaving, module, py::mod_gil_not_used()) {
                "members[starts[g]:starts[g + 1]].");
     module.def("pairs", &pairs, durations, model, best,
                "Efficiencies of all pairs, on the diagonal of the jobs alone.");
-    module.def("group", &group, durations, py::arg("gpus"), py::arg("solo"), py::arg("rank"),
-               py::arg("memory"), py::arg("model"), py::arg("best"), py::arg("factors"),
-               py::arg("gpu_memory"), py::arg("max_slowdown"), py::arg("gain"), py::arg("capacity"),
-               py::arg("least_waste_first"), py::arg("effort"), py::arg("starts"),
-               py::arg("members"),
-               "Muri's rounds of matchings, and with some effort a local search: starts and members "
-               "of groups, grown from those given.\n"
-               "Groups have at most as many jobs as there are factors.");
+    module.def(
+        "group", &group, durations, py::arg("gpus"), py::arg("solo"), py::arg("rank"),
+        py::arg("memory"), py::arg("model"), py::arg("best"), py::arg("factors"),
+        py::arg("gpu_memory"), py::arg("max_slowdown"), py::arg("gain"), py::arg("capacity"),
+        py::arg("least_waste_first"), py::arg("effort"), py::arg("starts"), py::arg("members"),
+        "Muri's rounds of matchings, and with some effort a local search: starts and members "
+        "of groups, grown from those given.\n"
+        "Groups have at most as many jobs as there are factors.");
     module.def("exact_grouper", &exact_grouper, durations, py::arg("model"), py::arg("best"),
                py::arg("factors"), py::arg("gpu_memory"), py::arg("max_slowdown"), py::arg("gain"),
                "What group_exactly() keeps between calls on the same terms; of the durations only\n"
