@@ -1,6 +1,11 @@
-"""A hypothesis strategy that the property tests of grouping have in common."""
+"""What the property tests of grouping have in common: a hypothesis strategy, and a matcher."""
 
+import math
+
+import numpy as np
 from hypothesis import strategies as st
+
+from hivecore.matching import max_weight_matching
 
 
 @st.composite
@@ -31,3 +36,20 @@ def jobs_that_share(draw, columns, jobs, types):
         options["gpu_memory"] = draw(st.integers(10, 30))
         options["memory"] = per_job(st.integers(0, 10))
     return per_job(st.sampled_from(profiles)), per_job(st.sampled_from([1, 1, 2, 8])), options
+
+
+def with_proved_matchings(bits):
+    """A matcher that counts weights as the kernel does, and has every matching proved."""
+
+    def matcher(weights):
+        n = len(weights)
+        counts = np.zeros((n, n), dtype=np.int64)
+        for u in range(n):
+            for v in range(u + 1, n):
+                count = round(min(max(math.ldexp(weights[u][v], bits), 0.0), 2.0**57))
+                counts[u, v] = counts[v, u] = count
+        found = max_weight_matching(counts)
+        assert found.verify()
+        return found.mate.tolist()
+
+    return matcher

@@ -27,7 +27,7 @@ def group(
     gain: bool,
     capacity: int,
     least_waste_first: bool,
-    locally: bool,
+    effort: int,
     starts: _Int64,
     members: _Int32,
 ) -> tuple[_Int64, _Int32]: ...

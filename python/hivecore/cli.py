@@ -3,6 +3,7 @@
 import argparse
 import sys
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from importlib import import_module
 from importlib.util import find_spec
 from math import inf
@@ -10,7 +11,16 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 from hivecore.interop.hived.command import add_hived_commands
-from hivecore.sim import POLICIES, Replay, Workload, findings, own_nodes, replay, sweep
+from hivecore.sim import (
+    LENDING,
+    POLICIES,
+    Replay,
+    Workload,
+    findings,
+    own_nodes,
+    replay,
+    sweep,
+)
 from hivecore.sim.console import (
     Watch,
     count,
@@ -26,6 +36,7 @@ from hivecore.sim.plots import save_plots
 from hivecore.sim.preemptive import (
     JOB_POLICIES,
     Jobs,
+    MuriOptions,
     RandomFailures,
     job_figures,
     schedule,
@@ -49,7 +60,7 @@ _DEMO_NODES = {"vision": 10, "search": 14, "speech": 8, "ads": 16, "robots": 6}
 _DEMO: dict[str, Any] = {"jobs": 12_000, "seed": 3, "load": 1.1}
 
 _TENANT_OPTIONS = ("virtual_clusters", "oversubscribe", "load", "opportunistic")
-_JOB_OPTIONS = ("nodes", "job_mtbf", "node_mtbf", "seed")
+_JOB_OPTIONS = ("nodes", "job_mtbf", "node_mtbf", "seed", "candidates", "autopack")
 _HOUR = 3600.0
 _NEEDS: dict[str, Any] = {"needs": ("rich", "tqdm", "matplotlib", "joblib"), "extra": "sim"}
 
@@ -103,11 +114,12 @@ def _parser() -> argparse.ArgumentParser:
     one.add_argument("traces", nargs="+", metavar="TRACE", help="trace file, .gz is unpacked")
     one.add_argument(
         "--policy",
-        choices=tuple(dict.fromkeys((*POLICIES, *JOB_POLICIES, *GPU_POLICIES))),
+        choices=tuple(dict.fromkeys((*POLICIES, LENDING, *JOB_POLICIES, *GPU_POLICIES))),
         nargs="+",
         metavar="NAME",
-        help=f"of tenants: {', '.join(POLICIES)} (default: all three); of training jobs, with "
-        f"--format muri: {', '.join(JOB_POLICIES)}; with --storage: {', '.join(GPU_POLICIES)}",
+        help=f"of tenants: {', '.join(POLICIES)} (default: these three), "
+        f"{LENDING}: cells on which waiting jobs may run while they are idle; of training jobs, "
+        f"with --format muri: {', '.join(JOB_POLICIES)}; with --storage: {', '.join(GPU_POLICIES)}",
     )
     _add_trace_options(one, required=True, formats=(*FORMATS, STORAGE_FORMAT))
     one.add_argument(
@@ -122,10 +134,12 @@ def _parser() -> argparse.ArgumentParser:
     _add_job_options(one.add_argument_group("options of job policies"))
     add_storage_options(one.add_argument_group("options of jobs that share storage"))
 
-    demo = commands.add_parser("demo", help="replay a generated trace that shows the anomaly")
+    demo = commands.add_parser(
+        "demo",
+        help="replay a generated trace that shows the anomaly, and cells with lending",
+    )
     demo.set_defaults(run=_demo, **_NEEDS)
     demo.add_argument("--out", type=Path, required=True, metavar="DIR", help="for plots and JSON")
-    _add_opportunistic(demo)
 
     many = commands.add_parser(
         "sweep",
@@ -202,6 +216,20 @@ def _add_job_options(group: Any) -> None:
         metavar="N",
         help="of the failures, the same for all policies; with --storage, of the datasets",
     )
+    group.add_argument(
+        "--candidates",
+        type=count,
+        nargs=2,
+        metavar=("MUST", "MAY"),
+        help="of muri-exact: for each set of GPUs so many jobs must be in groups, and so many may "
+        "be (default 3 8; 4 4 are Muri's own candidates)",
+    )
+    group.add_argument(
+        "--autopack",
+        choices=("on", "off"),
+        help="of muri: split groups that take longer than their jobs one after another "
+        "(default on)",
+    )
 
 
 def _owned_trace(arguments: argparse.Namespace) -> tuple[Trace, dict[str, int]]:
@@ -229,7 +257,11 @@ def _replay(arguments: argparse.Namespace) -> None:
             f"--policy names policies of tenants ({', '.join(POLICIES)}) or of training jobs "
             f"({', '.join(JOB_POLICIES)}), not both"
         )
-    if arguments.format == STORAGE_FORMAT or not set(policies) <= {*POLICIES, *JOB_POLICIES}:
+    if arguments.format == STORAGE_FORMAT or not set(policies) <= {
+        *POLICIES,
+        LENDING,
+        *JOB_POLICIES,
+    }:
         raise ValueError(
             f"--format {STORAGE_FORMAT} and the policies sjf, las and max-min need --storage"
         )
@@ -283,6 +315,7 @@ def _replay_jobs(arguments: argparse.Namespace, policies: Sequence[str]) -> None
         raise ValueError("--seed needs --job-mtbf or --node-mtbf")
     if arguments.node_mtbf is not None and "tiresias" in policies:
         raise ValueError("--node-mtbf has no meaning for tiresias, which places no job on a node")
+    muri = _muri_options(arguments, policies)
     watch = Watch()
     with watch("read"):
         jobs = Jobs.of(load_training(arguments.traces[0]))
@@ -298,7 +331,7 @@ def _replay_jobs(arguments: argparse.Namespace, policies: Sequence[str]) -> None
     for policy in policies:
         with watch(policy):
             record = bool(arguments.plots) and policy.startswith("muri")
-            outcomes[policy] = schedule(jobs, policy, nodes, failures=failures, record=record)
+            outcomes[policy] = schedule(jobs, policy, nodes, muri, failures, record=record)
             figures[policy] = job_figures(jobs, outcomes[policy])
     print_table(jobs_table(figures))
     if arguments.plots:
@@ -312,9 +345,28 @@ def _replay_jobs(arguments: argparse.Namespace, policies: Sequence[str]) -> None
             "job_mtbf_hours": arguments.job_mtbf,
             "node_mtbf_hours": arguments.node_mtbf,
             "seed": seed if failing else None,
+            "candidates": list(muri.candidates),
+            "autopack": muri.autopack,
         }
         write_json(arguments.json, jobs_to_json(figures, configuration, watch.seconds))
     print_times(watch)
+
+
+def _muri_options(arguments: argparse.Namespace, policies: Sequence[str]) -> MuriOptions:
+    if arguments.autopack and not any(policy.startswith("muri") for policy in policies):
+        raise ValueError("--autopack needs a policy of muri")
+    options = MuriOptions(autopack=arguments.autopack != "off")
+    if not arguments.candidates:
+        return options
+    if not any(policy.startswith("muri-exact") for policy in policies):
+        raise ValueError("--candidates needs --policy muri-exact-s or muri-exact-l")
+    must, may = arguments.candidates
+    if not must <= min(may, options.largest):
+        raise ValueError(
+            f"--candidates {must} {may}: allowed are MUST from 1 to {options.largest}, "
+            "and MAY from MUST on"
+        )
+    return replace(options, candidates=(must, may))
 
 
 def _demo(arguments: argparse.Namespace) -> None:
@@ -322,8 +374,8 @@ def _demo(arguments: argparse.Namespace) -> None:
     with watch("generate"):
         trace = generate(_DEMO_NODES, **_DEMO)
         work = Workload.of(trace, _DEMO_NODES)
-    result = _run(work, POLICIES, arguments.opportunistic, watch)
-    configuration = {"generated": _DEMO, "opportunistic": arguments.opportunistic}
+    result = _run(work, (*POLICIES, LENDING), False, watch)
+    configuration = {"generated": _DEMO}
     arguments.out.mkdir(parents=True, exist_ok=True)
     _report(result, configuration, watch, arguments.out / "replay.json", arguments.out)
 

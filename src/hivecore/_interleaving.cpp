@@ -109,7 +109,7 @@ py::tuple group(const Array<double>& durations, const Array<std::int64_t>& gpus,
                 const Array<double>& solo, const Array<std::int64_t>& rank,
                 const Array<std::int64_t>& memory, const std::string& model, bool best,
                 const Array<double>& factors, std::int64_t gpu_memory, double max_slowdown,
-                bool gain, std::int64_t capacity, bool least_waste_first, bool locally,
+                bool gain, std::int64_t capacity, bool least_waste_first, std::int64_t effort,
                 const Array<std::int64_t>& starts, const Array<kernel::Job>& members) {
     const auto rule = as_rule(durations, model, best);
     const auto jobs = as_jobs(durations, gpus, solo, rank, memory);
@@ -121,7 +121,7 @@ py::tuple group(const Array<double>& durations, const Array<std::int64_t>& gpus,
         }
     }
     auto found = without_gil([&] {
-        return kernel::group_jobs(jobs, terms, {capacity, least_waste_first}, start, locally);
+        return kernel::group_jobs(jobs, terms, {capacity, least_waste_first}, start, effort);
     });
     return py::make_tuple(as_array(std::move(found.starts)), as_array(std::move(found.members)));
 }
@@ -191,14 +191,14 @@ PYBIND11_MODULE(_interleaving, module, py::mod_gil_not_used(PY_VERSION_HEX >= 0x
                "members[starts[g]:starts[g + 1]].");
     module.def("pairs", &pairs, durations, model, best,
                "Efficiencies of all pairs, on the diagonal of the jobs alone.");
-    module.def("group", &group, durations, py::arg("gpus"), py::arg("solo"), py::arg("rank"),
-               py::arg("memory"), py::arg("model"), py::arg("best"), py::arg("factors"),
-               py::arg("gpu_memory"), py::arg("max_slowdown"), py::arg("gain"), py::arg("capacity"),
-               py::arg("least_waste_first"), py::arg("locally"), py::arg("starts"),
-               py::arg("members"),
-               "Muri's rounds of matchings, and perhaps a local search: starts and members of "
-               "groups, grown from those given.\n"
-               "Groups have at most as many jobs as there are factors.");
+    module.def(
+        "group", &group, durations, py::arg("gpus"), py::arg("solo"), py::arg("rank"),
+        py::arg("memory"), py::arg("model"), py::arg("best"), py::arg("factors"),
+        py::arg("gpu_memory"), py::arg("max_slowdown"), py::arg("gain"), py::arg("capacity"),
+        py::arg("least_waste_first"), py::arg("effort"), py::arg("starts"), py::arg("members"),
+        "Muri's rounds of matchings, and with some effort a local search: starts and members "
+        "of groups, grown from those given.\n"
+        "Groups have at most as many jobs as there are factors.");
     module.def("exact_grouper", &exact_grouper, durations, py::arg("model"), py::arg("best"),
                py::arg("factors"), py::arg("gpu_memory"), py::arg("max_slowdown"), py::arg("gain"),
                "What group_exactly() keeps between calls on the same terms; of the durations only\n"

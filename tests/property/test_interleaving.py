@@ -1,15 +1,12 @@
 """The interleaving kernel against its twin: equal to the last bit, on any input."""
 
-import math
-
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from jobs_that_share import jobs_that_share
+from jobs_that_share import jobs_that_share, with_proved_matchings
 
 from hivecore.interleaving import efficiencies, group_jobs, interleave
-from hivecore.matching import max_weight_matching
 from hivecore.reference import interleaving as twin
 
 MODELS = ["barrier", "data2", "artifact"]
@@ -97,23 +94,6 @@ def test_a_round_is_as_long_as_its_longest_job_and_its_busiest_resource_at_least
 # --- groups ------------------------------------------------------------------------------------
 
 
-def as_kernel_counts(bits):
-    """A matcher that counts weights as the kernel does, and has every matching proved."""
-
-    def matcher(weights):
-        n = len(weights)
-        counts = np.zeros((n, n), dtype=np.int64)
-        for u in range(n):
-            for v in range(u + 1, n):
-                count = round(min(max(math.ldexp(weights[u][v], bits), 0.0), 2.0**57))
-                counts[u, v] = counts[v, u] = count
-        found = max_weight_matching(counts)
-        assert found.verify()
-        return found.mate.tolist()
-
-    return matcher
-
-
 @st.composite
 def candidates(draw):
     """Rows, GPUs, capacity and options of `group_jobs`."""
@@ -132,15 +112,15 @@ def candidates(draw):
 @given(candidates())
 def test_jobs_are_grouped_as_by_the_twin_with_matchings_that_are_proved(given_jobs):
     rows, gpus, capacity, options = given_jobs
-    matcher = as_kernel_counts(54 if options["weight"] == "gain" else 56)
+    matcher = with_proved_matchings(54 if options["weight"] == "gain" else 56)
     expected = twin.group_jobs(rows, gpus, capacity, matcher=matcher, **options)
     assert group_jobs(rows, gpus, capacity, **options).groups == expected
 
 
 def test_many_profiles_are_grouped_as_by_the_twin():
     rows = [tuple(row) for row in np.random.default_rng(0).random((110, 3)).tolist()]
-    expected = twin.group_jobs(rows, [1] * 110, matcher=as_kernel_counts(56))
-    assert group_jobs(rows, [1] * 110).groups == expected
+    expected = twin.group_jobs(rows, [1] * 110, matcher=with_proved_matchings(56))
+    assert group_jobs(rows, [1] * 110, method="muri").groups == expected
 
 
 @pytest.mark.parametrize("seed", range(60))
@@ -162,7 +142,7 @@ def test_a_local_search_takes_the_steps_of_the_twin(seed):
         options["start"] = [[i, i + 1] for i in range(0, n - 1, 2) if gpus[i] == gpus[i + 1]]
         options["start"] += [[n - 1]] if n % 2 else []
     capacity = int(sum(gpus) * random.uniform(0.2, 0.8)) if seed % 4 != 3 else 1
-    matcher = as_kernel_counts(54 if options["weight"] == "gain" else 56)
+    matcher = with_proved_matchings(54 if options["weight"] == "gain" else 56)
     expected = twin.group_jobs(rows, gpus, capacity, matcher=matcher, **options)
     assert group_jobs(rows, gpus, capacity, **options).groups == expected
 

@@ -16,7 +16,7 @@ class Groups(RuleBasedStateMachine):
     @initialize(
         cost=st.sampled_from([0.0, 0.1, 100.0]),
         weight=st.sampled_from(["efficiency", "gain"]),
-        method=st.sampled_from(["muri", "local", "exact"]),
+        method=st.sampled_from(["auto", "muri", "local", "exact"]),
     )
     def begin(self, cost, weight, method):
         self.cost = cost

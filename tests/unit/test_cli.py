@@ -3,7 +3,8 @@ import json
 import pytest
 
 from hivecore import cli
-from hivecore.traces import generate, save_csv
+from hivecore.sim.preemptive import Jobs, MuriOptions, job_figures, schedule
+from hivecore.traces import generate, generate_training, save_csv
 
 NODES = {"speech": 8, "vision": 8}
 
@@ -69,8 +70,23 @@ def test_demo_shows_the_anomaly_and_writes_pictures(tmp_path, capsys):
     data = json.loads((tmp_path / "demo" / "replay.json").read_text())
     assert data["violations"]["quota"]["later"] > 1000
     assert data["policies"]["quota"]["all"]["max_excess"] > 12 * 3600
+    assert "cells, and waiting jobs run on idle ones" in out
+    means = {policy: one["all"]["mean_delay"] for policy, one in data["policies"].items()}
+    assert means["lending"] < 0.2 * means["cells"] == 0.2 * means["private"]
+    assert 0 < data["violations"]["lending"]["later"] < 100
     names = {path.name for path in (tmp_path / "demo").iterdir()}
     assert names == {"tenants.png", "excess.png", "fragmentation.png", "replay.json"}
+
+
+def test_lending_is_a_policy_beside_cells(trace, owners, tmp_path):
+    out = tmp_path / "out.json"
+    given = ["--format", "csv", "--virtual-clusters", str(owners), "--load", "2"]
+    policies = ["--policy", "lending", "cells", "--json", str(out)]
+    assert cli.main(["replay", str(trace), *given, *policies]) == 0
+    found = json.loads(out.read_text())["policies"]
+    assert list(found) == ["private", "cells", "lending"]
+    assert found["cells"]["borrowing"] is None
+    assert found["lending"]["borrowing"]["gpu_hours"] > 0
 
 
 def test_sweep_prints_and_writes_its_points(tmp_path, capsys):
@@ -172,9 +188,34 @@ def test_replay_under_job_policies_reports_completion_times(training, tmp_path, 
         "job_mtbf_hours": None,
         "node_mtbf_hours": None,
         "seed": None,
+        "candidates": [3, 8],
+        "autopack": True,
     }
     assert data["policies"]["fifo"]["makespan"] == pytest.approx(6 * 192 * 1.015)
     assert {path.name for path in plots.iterdir()} == {"completion.png", "timeline-muri-s.png"}
+
+
+def test_candidates_and_autopack_of_the_command_are_those_of_the_simulator(monkeypatch, tmp_path):
+    made = generate_training(60, seed=0, gpus=24)
+    monkeypatch.setattr(cli, "load_training", lambda path: made)
+    jobs, found = Jobs.of(made), {}
+    for name, given_options, options in (
+        ("default", [], MuriOptions()),
+        ("same", ["--candidates", 4, 4], MuriOptions(candidates=(4, 4))),
+        ("plain", ["--autopack", "off"], MuriOptions(autopack=False)),
+    ):
+        out = tmp_path / f"{name}.json"
+        policies = ["muri-l", "muri-exact-l"][name == "same" :]
+        assert replay_jobs("made", *policies, "--nodes", 3, *given_options, "--json", out) == 0
+        data = json.loads(out.read_text())
+        assert data["configuration"]["candidates"] == list(options.candidates)
+        assert data["configuration"]["autopack"] == options.autopack
+        for policy in policies:
+            expected = job_figures(jobs, schedule(jobs, policy, 3, options))
+            found[name, policy] = expected.mean_completion
+            mean = data["policies"][policy]["mean_completion"]
+            assert mean == pytest.approx(expected.mean_completion, rel=1e-9)
+    assert len(set(found.values())) == len(found)
 
 
 def test_failures_hit_all_job_policies_and_depend_on_the_seed(training, tmp_path, capsys):
@@ -218,6 +259,15 @@ def test_replay_of_some_policies_of_tenants(trace, owners, tmp_path):
         ("quota --opportunistic", "--opportunistic needs --policy cells"),
         ("quota --plots x", "--plots shows all policies of tenants: leave --policy out"),
         ("srsf --nodes 0", "at least 1, not '0'"),
+        ("cells --candidates 4 4", "--candidates has no meaning for policies of tenants"),
+        ("cells --autopack off", "--autopack has no meaning for policies of tenants"),
+        ("srsf muri-s --candidates 4 4", "--candidates needs --policy muri-exact-s or"),
+        ("srsf --autopack off", "--autopack needs a policy of muri"),
+        ("muri-exact-s --candidates 4 3", "--candidates 4 3: allowed are MUST from 1 to 4, and"),
+        ("muri-exact-s --candidates 5 8", "--candidates 5 8: allowed are MUST from 1 to 4, and"),
+        ("muri-exact-s --candidates 0 8", "argument --candidates: must be a whole number of at"),
+        ("muri-exact-s --candidates 4", "argument --candidates: expected 2 arguments"),
+        ("muri-s --autopack no", "argument --autopack: invalid choice: 'no'"),
         ("lifo", "invalid choice: 'lifo'"),
     ],
 )

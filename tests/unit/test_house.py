@@ -15,6 +15,7 @@ import subprocess
 import sys
 import tomllib
 import types
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -245,6 +246,19 @@ def versions(root: Path, version: str) -> list[str]:
     return found
 
 
+def unfounded_figures(root: Path) -> list[str]:
+    """README's result files exist, and a line above each table of figures names some of them."""
+    readme = (root / "README.md").read_text("utf-8")
+    named = re.findall(r"bench/results/[\w.-]*\w|(?<=`)\w+\.json(?=`)", readme)
+    paths = [name if "/" in name else f"bench/results/{name}" for name in named]
+    found = [f"{path} does not exist" for path in paths if not (root / path).exists()]
+    figures = readme.partition("## How fast")[2].partition("\n## ")[0].split("\n\n")
+    for above, table in pairwise(figures):
+        if table.startswith("|") and "bench/results/" not in above:
+            found.append(f"no result file above {table.partition(chr(10))[0]}")
+    return found
+
+
 # --- this repository keeps the rules -----------------------------------------------------------
 
 TREE_RULES = [
@@ -261,6 +275,29 @@ TREE_RULES = [
 @pytest.mark.parametrize("rule", TREE_RULES, ids=lambda rule: rule.__name__)
 def test_the_source_tree_keeps_the_rule(rule):
     assert rule(ROOT) == []
+
+
+@in_source_tree
+def test_readme_names_the_results_that_its_figures_come_from():
+    assert unfounded_figures(ROOT) == []
+
+
+@pytest.mark.parametrize(
+    ("readme", "says"),
+    [
+        ("See `bench/results/b.md`, `a.json`.\n\n## How fast\n\nText.\n\n## End\n", ""),
+        ("## How fast\n\nFrom `bench/results/a.json`:\n\n| x |\n| - |\n\nText.\n", ""),
+        ("See `bench/results/none.json`.\n", "bench/results/none.json does not exist"),
+        ("From `none.json`.\n", "bench/results/none.json does not exist"),
+        ("## How fast\n\nText.\n\n| x |\n| - |\n", "no result file above | x |"),
+    ],
+)
+def test_a_figure_without_a_result_file_is_found(readme, says, tmp_path):
+    (tmp_path / "README.md").write_text(readme, "utf-8")
+    (tmp_path / "bench" / "results").mkdir(parents=True)
+    for name in ("a.json", "b.md"):
+        (tmp_path / "bench" / "results" / name).touch()
+    assert unfounded_figures(tmp_path) == [says] * bool(says)
 
 
 @in_source_tree

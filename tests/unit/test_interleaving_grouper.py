@@ -147,12 +147,12 @@ def test_what_is_kept_grows_when_gpus_are_lacking():
 
 
 def test_what_ran_stays_where_only_it_leaves_gpus_enough():
-    grouper = Grouper(3, 8)
+    grouper = Grouper(3, 8, method="muri")
     for job in range(6):
         grouper.add(job, DATA, 4)
     # Three pairs do not merge to groups of three, so that one of them waits.
     assert names(grouper) == [(0, 1), (2, 3)]
-    grouper = Grouper(3, 8)
+    grouper = Grouper(3, 8, method="muri")
     grouper.add(0, DATA, 4)
     grouper.add(1, DATA, 4)
     assert names(grouper) == [(0,), (1,)]
@@ -176,7 +176,7 @@ def test_memory_is_a_limit():
     grouper.add("a", DATA, 1, memory=6)
     grouper.add("b", GPU, 1, memory=5)
     grouper.add("c", NET, 1, memory=4)
-    assert set(names(grouper)[0]) in ({"a", "c"}, {"b", "c"})
+    assert set(names(grouper)[0]) in ({"a"}, {"a", "c"}, {"b", "c"})
 
 
 def test_integers_of_numpy_are_integers():

@@ -2,8 +2,8 @@
 
 import pytest
 
-from hivecore.sim import Workload, replay
-from hivecore.traces import Trace
+from hivecore.sim import LENDING, Workload, replay
+from hivecore.traces import Trace, generate
 
 X_AND_Y = {"x": 1, "y": 1}
 
@@ -83,3 +83,21 @@ def test_without_idle_cells_nothing_changes():
     start, borrowing = outcome(jobs, {"x": 1})
     assert start == [0, 60, 160]
     assert borrowing.gpu_hours == borrowing.preemptions == 0
+
+
+def test_with_lending_only_jobs_that_wait_for_whole_nodes_start_later_and_those_behind_them():
+    nodes = {"vision": 10, "search": 14, "speech": 8, "ads": 16, "robots": 6}
+    work = Workload.of(generate(nodes, jobs=12_000, seed=3, load=1.1), nodes)
+    result = replay(work, ["cells", LENDING])
+    lent = replay(work, ["cells"], opportunistic=True).runs["cells"]
+    assert result.runs[LENDING].start.tolist() == lent.start.tolist()
+    assert not result.later("cells").any()
+    assert result.delay(LENDING).mean() < 0.2 * result.delay("cells").mean()
+    later = result.later(LENDING).nonzero()[0]
+    blocked = set()
+    for job in later:
+        tenant = work.trace.tenant[job]
+        if work.trace.gpus[job] >= 8:
+            blocked.add(tenant)
+        assert tenant in blocked
+    assert 0 < len(later) < 20

@@ -3,7 +3,7 @@ import json
 import numpy as np
 import pytest
 
-from hivecore.sim import Workload, findings, replay, summarize
+from hivecore.sim import LENDING, POLICIES, Workload, findings, plots, replay, summarize
 from hivecore.sim.plots import save_plots
 from hivecore.sim.report import notes, table, to_json
 from hivecore.traces import Trace
@@ -19,11 +19,11 @@ JOBS = [
 ]
 
 
-def replayed(jobs=JOBS, opportunistic=False, **nodes):
+def replayed(jobs=JOBS, opportunistic=False, policies=POLICIES, **nodes):
     tenant, submit, duration, gpus = zip(*jobs, strict=True)
     ids = [str(row) for row in range(len(jobs))]
     trace = Trace.from_columns(ids, tenant, submit, duration, gpus, {"zero GPUs": 2})
-    return replay(Workload.of(trace, nodes or {"x": 1, "y": 1}), opportunistic=opportunistic)
+    return replay(Workload.of(trace, nodes or {"x": 1, "y": 1}), policies, opportunistic)
 
 
 def test_figures_are_those_of_the_hand_computed_replay():
@@ -102,6 +102,27 @@ def test_the_table_has_a_row_per_tenant_and_policy():
     assert columns[0] == ["x", "", "", "y", "", "", "all", "", ""]
     assert columns[3] == ["private", "quota", "cells"] * 3
     assert columns[7] == ["", "0", "0", "", "2", "0", "", "2", "0"]
+
+
+def test_lending_is_a_row_a_sentence_and_a_bar_of_its_own(tmp_path):
+    jobs = [("x", 0, 3600, 8), ("x", 0, 3600, 8), ("y", 1800, 3600, 8), ("y", 1800, 60, 8)]
+    result = replayed(jobs, policies=(*POLICIES, LENDING))
+    grid = table(result)
+    assert list(grid.columns[3].cells) == ["private", "quota", "cells", "lending"] * 3
+    assert "lending: cells, and waiting jobs" in grid.caption
+    assert "lending" not in table(replayed(jobs)).caption
+    sentences = findings(result)
+    assert sentences[1].startswith("cells starts no job later")
+    assert sentences[2].startswith("lending starts")
+    assert sentences[3].startswith("Opportunistic jobs did")
+    assert sentences[4].count("lending") == 1
+    assert len(save_plots(result, tmp_path)) == 3
+
+
+def test_nothing_free_is_drawn_as_a_gap_and_not_as_no_fragmentation(tmp_path):
+    share = plots._share(np.array([0, 2, 0]), np.array([0, 4, 4]))
+    assert np.isnan(share[0])
+    assert share[1:].tolist() == [50, 0]
 
 
 def test_json_carries_all_figures_and_survives_a_round_trip():

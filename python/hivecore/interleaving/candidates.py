@@ -123,6 +123,16 @@ class Candidates:
         """How many jobs' worth of progress each group makes, if its rounds take these times."""
         return np.array([self.solo[group].sum() for group in groups], dtype=np.float64) / times
 
+    def values(
+        self, groups: list[list[int]], gain: bool, times: Float64, efficiencies: Float64
+    ) -> Float64:
+        """GPUs times efficiency, or times progress, of groups of which this is known."""
+        return self.gpus_of(groups) * (self.progress(groups, times) if gain else efficiencies)
+
+    def gpus_of(self, groups: list[list[int]]) -> Int64:
+        """The GPUs of each group."""
+        return self.gpus[[group[0] for group in groups]]
+
 
 def _one_per_job(values: Any, name: str, jobs: int) -> Float64:
     numbers = as_numbers(values, name)

@@ -77,6 +77,8 @@ def as_durations(values: Any, model: str, name: str = "durations") -> Float64:
     """The stage durations (jobs, columns), or a TypeError or ValueError that names the argument."""
     as_choice(model, "model", _MODELS)
     rows = as_numbers(values, name)
+    if rows.shape == (0,):  # of no jobs, so that nobody can tell how many columns
+        rows = rows.reshape(0, _COLUMNS)
     if rows.ndim != 2:
         raise ValueError(f"{name} must have a row per job and a column per resource")
     jobs, columns = rows.shape

@@ -15,7 +15,7 @@ NODE_LIMIT = 20_000
 
 
 class GroupingCache:
-    """What calls of `group_jobs` with method "exact" have found out, for later calls.
+    """What calls of `group_jobs` with method "auto" or "exact" have found out, for later calls.
 
     Calls on equal terms (model, limits, weight) with jobs of the same profiles get quicker, as in
     a scheduler in which one job at a time comes or goes. Answers do not depend on it. Threads may

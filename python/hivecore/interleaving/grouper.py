@@ -8,11 +8,12 @@ import numpy as np
 
 from hivecore._arguments import as_float, as_int
 from hivecore.errors import InvariantError
+from hivecore.interleaving.automatic import group_automatically
 from hivecore.interleaving.candidates import MOST_MEMORY, Candidates
 from hivecore.interleaving.durations import Model, flat
 from hivecore.interleaving.exact import NODE_LIMIT, GroupingCache, group_exactly
 from hivecore.interleaving.grouping import group_jobs
-from hivecore.interleaving.in_rounds import group_in_rounds
+from hivecore.interleaving.in_rounds import ROUNDS_ALONE, TO_THE_END, group_in_rounds
 
 __all__ = ["Group", "Grouper"]
 
@@ -81,7 +82,7 @@ class Grouper:
         *,
         restart_cost: float = 0.0,
         max_group: int | None = None,
-        method: Literal["muri", "local", "exact"] = "muri",
+        method: Literal["auto", "muri", "local", "exact"] = "auto",
         weight: Literal["efficiency", "gain"] = "efficiency",
         model: Model = "barrier",
         merge_order: Literal["waste", "index"] = "waste",
@@ -105,7 +106,7 @@ class Grouper:
             "gpu_memory": gpu_memory,
         }
         self._method, self._gain, self._merge_order = method, weight == "gain", merge_order
-        self._cache = GroupingCache()  # of method "exact"
+        self._cache = GroupingCache()  # of methods "auto" and "exact"
         self._jobs: dict[Hashable, _Job] = {}
         self._next = 0
         self._groups: list[Group] | None = []
@@ -259,7 +260,7 @@ class Grouper:
         before = [group for group in before if group]
         before = self._those_that_may_stay(jobs, before)
         fresh = self._fresh(jobs)
-        grown = self._in_rounds(jobs, before, locally=False) if before else fresh
+        grown = self._in_rounds(jobs, before, ROUNDS_ALONE) if before else fresh
         chosen = self._better(jobs, before, grown, fresh)
         times, efficiencies = jobs.rounds(chosen)
         known = {frozenset(group) for group in before}
@@ -314,15 +315,17 @@ class Grouper:
         )
 
     def _fresh(self, jobs: Candidates) -> list[list[int]]:
+        if self._method == "auto":
+            return group_automatically(
+                jobs, self._gain, self._capacity, self._merge_order, flat([]), self._cache
+            )[0]
         if self._method == "exact":
             return group_exactly(jobs, None, self._gain, self._capacity, NODE_LIMIT, self._cache)[0]
-        return self._in_rounds(jobs, [], locally=self._method == "local")
+        return self._in_rounds(jobs, [], TO_THE_END if self._method == "local" else ROUNDS_ALONE)
 
-    def _in_rounds(
-        self, jobs: Candidates, start: list[list[int]], locally: bool
-    ) -> list[list[int]]:
+    def _in_rounds(self, jobs: Candidates, start: list[list[int]], effort: int) -> list[list[int]]:
         return group_in_rounds(
-            jobs, self._capacity, self._gain, self._merge_order, locally, flat(start)
+            jobs, self._capacity, self._gain, self._merge_order, effort, flat(start)
         )
 
     def _those_that_may_stay(self, jobs: Candidates, groups: list[list[int]]) -> list[list[int]]:
@@ -381,9 +384,7 @@ class Grouper:
 
     def _values(self, jobs: Candidates, groups: list[list[int]]) -> list[float]:
         times, efficiencies = jobs.rounds(groups)
-        gpus = np.array([jobs.gpus[group[0]] for group in groups], dtype=np.float64)
-        worth = jobs.progress(groups, times) if self._gain else efficiencies
-        return (gpus * worth).tolist()  # type: ignore[no-any-return]
+        return jobs.values(groups, self._gain, times, efficiencies).tolist()  # type: ignore[no-any-return]
 
 
 def _as_priority(priority: Any) -> float:

@@ -5,18 +5,17 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
-import numpy as np
-
 from hivecore._arguments import as_int
+from hivecore.interleaving.automatic import group_automatically
 from hivecore.interleaving.by_function import WeightFunction, group_by_function
 from hivecore.interleaving.candidates import Candidates
 from hivecore.interleaving.durations import Float64, Model, Order, as_choice
 from hivecore.interleaving.exact import NODE_LIMIT, GroupingCache, group_exactly
-from hivecore.interleaving.in_rounds import group_in_rounds
+from hivecore.interleaving.in_rounds import ROUNDS_ALONE, TO_THE_END, group_in_rounds
 
 __all__ = ["Grouping", "group_jobs"]
 
-_METHODS = ("muri", "local", "exact")
+_METHODS = ("auto", "muri", "local", "exact")
 _WEIGHTS = ("efficiency", "gain")
 _MERGE_ORDERS = ("waste", "index")
 
@@ -26,8 +25,8 @@ class Grouping:
     """Groups of jobs that share GPUs.
 
     >>> found = group_jobs([[2, 1], [2, 1], [1, 2]], gpus=[4, 4, 4], capacity=8)
-    >>> found.groups, found.gpus, found.iteration_times.tolist()
-    ([[0], [1, 2]], 8, [3.0, 3.0])
+    >>> found.groups, found.gpus, found.iteration_times.tolist(), found.gap
+    ([[0, 2], [1]], 8, [3.0, 3.0], 0.0)
     """
 
     groups: list[list[int]]
@@ -41,12 +40,12 @@ class Grouping:
     value: float
     """The sum over groups of GPUs times efficiency, or times progress if ``weight`` is "gain"."""
     bound: float
-    """No groups within the capacity have a greater value, but for rounding (1e-10 of the most that
-    a group is worth); infinite where nothing was proved."""
+    """No groups within the capacity have a greater value, but for rounding (1e-10 of the value);
+    equal to the value where these are the best, infinite where nothing was proved."""
 
     @property
     def gap(self) -> float:
-        """How much better, relatively, other groups may be; 0 where these are the best."""
+        """How much better, relatively, other groups may be; 0.0 where these are the best."""
         return max(0.0, self.bound - self.value) / abs(self.value) if self.groups else 0.0
 
 
@@ -56,7 +55,7 @@ def group_jobs(
     capacity: int | None = None,
     *,
     max_group: int | None = None,
-    method: Literal["muri", "local", "exact"] = "muri",
+    method: Literal["auto", "muri", "local", "exact"] = "auto",
     weight: Literal["efficiency", "gain"] | WeightFunction = "efficiency",
     model: Model = "barrier",
     order: Order = "best",
@@ -77,7 +76,8 @@ def group_jobs(
     :param durations: (n, k) stage durations of n jobs, as for `interleave`; n may be 0.
     :param gpus: int[n], GPUs that each job needs. Only jobs that need equally many share them.
     :param capacity: GPUs of the cluster. Groups are made, and made larger, only while all together
-        need more than that; by default as long as any merge is left.
+        need more than that ("exact" makes them where they are worth more, too); by default as long
+        as any merge is left.
     :param max_group: jobs in a group at most, 1 to k (4 for the models of three columns), which is
         the default.
     :param method: "muri": rounds of matchings of the greatest weight. In each, a bucket's groups,
@@ -90,6 +90,12 @@ def group_jobs(
         are, among those that need as few as possible (matchings may stop short of that: three pairs
         do not make two groups of three). It is quick for up to about ten different
         rows per number of GPUs, and refuses more than 50,000 kinds of groups.
+        "auto": "exact" up to 5,000 kinds of groups in all (about 16 different rows of four stages),
+        with a low limit of programs; else "local" with limited effort. So it exceeds the capacity
+        by no more than "muri", and the sum is no less unless more of the capacity is kept. Jobs
+        that find GPUs enough stay alone; with "gain", groups that would get ahead faster in turns
+        are not made, so that they may need more than the capacity; and where ``weight`` is a
+        function, it is "muri".
     :param weight: what a merge is worth. "efficiency": that of the merged group. "gain": how many
         jobs' worth of progress the merged group makes, less what the two would make in turns;
         merges without a gain are not made, gains beyond 8 count as 8. Or a function from a list of
@@ -109,13 +115,13 @@ def group_jobs(
         factor times its solo time.
     :param memory, gpu_memory: what each job needs on each of its GPUs, and what a GPU has: the jobs
         of a group fit into it together. Integers in any unit, up to 2^59.
-    :param start: groups of rows to begin with, of equal GPUs each. They merge, but only "local"
-        parts them; limits hold for merges, not for them.
+    :param start: groups of rows to begin with, of equal GPUs each, not for "exact". They merge, but
+        only "local" and "auto" part them; limits hold for merges, not for them.
     :param optional: bool[n], rows that "exact" may leave without a group.
     :param node_limit: programs that "exact" solves per bucket and number of groups, large ones
         counting as several, before it takes the best groups that were found; ``bound`` then says
         how much better others may be. The default is a second or two.
-    :param cache: what earlier calls of "exact" found out.
+    :param cache: what earlier calls of "auto" and "exact" found out.
     :returns: the groups, bucket after bucket in the order of their first rows.
     :raises ValueError: as `interleave`; an argument of another length, a number out of range, or an
         unknown name.
@@ -123,13 +129,14 @@ def group_jobs(
 
     Equal rows are worked on once. Every matching is of maximum weight, efficiencies counted in
     units of 2^-56 and gains of 2^-54; of equally heavy ones always the same is taken. Cost: at
-    most max_group rounds, each O(b^3) at the worst for buckets of b groups, O(b^2) memory.
+    most max_group rounds, each O(b^3) at the worst for buckets of b groups, O(b^2) memory; what
+    "auto" adds to that is some hundredths of a second at most for up to four jobs in a group.
     Source: Muri (SIGCOMM'22), section 4.2.
 
     >>> busy = [[2, 1], [2, 1], [1, 2], [1, 2]]
     >>> group_jobs(busy, gpus=[1, 1, 1, 1]).groups
     [[0, 2], [1, 3]]
-    >>> group_jobs(busy, gpus=[1, 1, 1, 1], capacity=3).groups
+    >>> group_jobs(busy, gpus=[1, 1, 1, 1], capacity=3, method="muri").groups
     [[1], [0, 2], [3]]
     """
     jobs = Candidates.of(
@@ -148,39 +155,40 @@ def group_jobs(
     as_choice(method, "method", _METHODS)
     if not callable(weight):
         as_choice(weight, "weight", _WEIGHTS)
-    elif method != "muri":
+    elif method not in ("auto", "muri"):
         raise ValueError(f"weight must be one of {', '.join(_WEIGHTS)} for method {method!r}")
     as_choice(merge_order, "merge_order", _MERGE_ORDERS)
     room = 0 if capacity is None else as_int(capacity, "capacity", 1, 2**62)
     begin = jobs.start_of(start)
     nodes = as_int(node_limit, "node_limit", 1, 2**31 - 1)
-    for name, given in {"optional": optional, "cache": cache}.items():
-        if given is not None and method != "exact":
-            raise ValueError(f"{name} is for method 'exact' only")
+    if optional is not None and method != "exact":
+        raise ValueError("optional is for method 'exact' only")
+    if cache is not None and method not in ("auto", "exact"):
+        raise ValueError("cache is for methods 'auto' and 'exact' only")
+    gain = weight == "gain"
     if method == "exact":
         if start is not None:
             raise ValueError("start is not for method 'exact'")
-        return _grouping(
-            jobs, weight, *group_exactly(jobs, optional, weight == "gain", room, nodes, cache)
-        )
+        return _grouping(jobs, gain, *group_exactly(jobs, optional, gain, room, nodes, cache))
     if callable(weight):
+        groups = group_by_function(jobs, weight, room, merge_order, begin.lists())
+        return _grouping(jobs, gain, groups)
+    if method == "auto":
         return _grouping(
-            jobs, weight, group_by_function(jobs, weight, room, merge_order, begin.lists())
+            jobs, gain, *group_automatically(jobs, gain, room, merge_order, begin, cache)
         )
-    groups = group_in_rounds(jobs, room, weight == "gain", merge_order, method == "local", begin)
-    return _grouping(jobs, weight, groups)
+    effort = TO_THE_END if method == "local" else ROUNDS_ALONE
+    return _grouping(jobs, gain, group_in_rounds(jobs, room, gain, merge_order, effort, begin))
 
 
 def _grouping(
     jobs: Candidates,
-    weight: str | WeightFunction,
+    gain: bool,
     groups: list[list[int]],
     value: float | None = None,
     bound: float = math.inf,
 ) -> Grouping:
     times, efficiencies = jobs.rounds(groups)
-    gpus = np.array([jobs.gpus[group[0]] for group in groups], dtype=np.int64)
     if value is None:
-        worth = jobs.progress(groups, times) if weight == "gain" else efficiencies
-        value = float((gpus * worth).sum())
-    return Grouping(groups, int(gpus.sum()), times, efficiencies, value, bound)
+        value = float(jobs.values(groups, gain, times, efficiencies).sum())
+    return Grouping(groups, int(jobs.gpus_of(groups).sum()), times, efficiencies, value, bound)

@@ -4,13 +4,19 @@ from hivecore import _interleaving
 from hivecore.interleaving.candidates import Candidates
 from hivecore.interleaving.durations import Groups
 
-__all__ = ["group_in_rounds"]
+__all__ = ["ROUNDS_ALONE", "TO_THE_END", "group_in_rounds"]
+
+ROUNDS_ALONE = 0
+TO_THE_END = 2**63 - 1
 
 
 def group_in_rounds(
-    jobs: Candidates, capacity: int, gain: bool, merge_order: str, locally: bool, start: Groups
+    jobs: Candidates, capacity: int, gain: bool, merge_order: str, effort: int, start: Groups
 ) -> list[list[int]]:
-    """The groups; arguments are those of `group_jobs`, checked."""
+    """The groups; arguments are those of `group_jobs`, checked.
+
+    :param effort: how many orders of jobs a local search after the rounds may try.
+    """
     starts, members = _interleaving.group(
         jobs.durations,
         jobs.gpus,
@@ -25,7 +31,7 @@ def group_in_rounds(
         gain,
         capacity,
         merge_order == "waste",
-        locally,
+        effort,
         *start,
     )
     return Groups(starts, members).lists()

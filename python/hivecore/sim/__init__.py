@@ -6,11 +6,12 @@ clusters, quotas and cells; `summarize` turns the outcome into figures per tenan
 
 from hivecore.sim.engine import Borrowing, Run
 from hivecore.sim.metrics import Figures, findings, summarize
-from hivecore.sim.replay import POLICIES, Replay, replay
+from hivecore.sim.replay import LENDING, POLICIES, Replay, replay
 from hivecore.sim.sweep import Point, sweep
 from hivecore.sim.workload import Excluded, Workload, own_nodes
 
 __all__ = [
+    "LENDING",
     "POLICIES",
     "Borrowing",
     "Excluded",

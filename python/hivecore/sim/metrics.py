@@ -10,7 +10,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from hivecore.sim.replay import Replay
+from hivecore.sim.replay import LENDING, Replay
 from hivecore.sim.workload import GPUS_PER_NODE
 
 __all__ = ["Figures", "findings", "summarize"]
@@ -110,9 +110,13 @@ def findings(replay: Replay) -> list[str]:
     sentences = []
     if "quota" in replay.runs:
         sentences.append(_quota_finding(summarize(replay, "quota")))
-    if "cells" in replay.runs:
-        sentences.append(_cells_finding(replay))
-    if "cells" in replay.runs and (borrowing := replay.runs["cells"].borrowing):
+    for policy in ("cells", LENDING):
+        if policy not in replay.runs:
+            continue
+        sentences.append(_cells_finding(replay, policy))
+        borrowing = replay.runs[policy].borrowing
+        if not borrowing:
+            continue
         sentences.append(
             f"Opportunistic jobs did {borrowing.gpu_hours:,.0f} GPU-hours on idle cells; "
             f"{borrowing.promotions:,} runs were promoted to their tenant's own cells, "
@@ -145,18 +149,19 @@ def _harm(one: Figures) -> str:
     )
 
 
-def _cells_finding(replay: Replay) -> str:
-    *tenants, everyone = summarize(replay, "cells")
+def _cells_finding(replay: Replay, policy: str) -> str:
+    *tenants, everyone = summarize(replay, policy)
     outcome = f"{everyone.later:,} violations in {everyone.jobs:,} jobs compared"
     if not everyone.later:
-        return f"cells starts no job later than its private cluster does ({outcome})."
+        return f"{policy} starts no job later than its private cluster does ({outcome})."
     sentence = (
-        f"cells starts jobs later than their private clusters do ({outcome}): "
+        f"{policy} starts jobs later than their private clusters do ({outcome}): "
         f"{', '.join(_harm(one) for one in tenants if one.later)}."
     )
-    if replay.runs["cells"].borrowing:
+    if replay.runs[policy].borrowing:
         sentence += (
-            " Jobs that started earlier on idle cells end earlier too, and so other jobs meet "
-            "another arrangement of free cells: FIFO queues are not monotone in that."
+            " Jobs that ran on idle cells leave their queues earlier, so that a tenant's own cells "
+            "are cut up in another way: a job of whole nodes, and those behind it, may wait though "
+            "as many of its tenant's GPUs are free, on parts of nodes."
         )
     return sentence

@@ -11,9 +11,9 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-__all__ = ["BLUE", "GREY", "VERMILION", "save_figures", "set_title"]
+__all__ = ["BLUE", "GREEN", "GREY", "VERMILION", "save_figures", "set_title"]
 
-GREY, BLUE, VERMILION = "#999999", "#0072B2", "#D55E00"
+GREY, BLUE, VERMILION, GREEN = "#999999", "#0072B2", "#D55E00", "#009E73"
 
 
 def set_title(axes: "Axes", text: str) -> None:

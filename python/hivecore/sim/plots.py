@@ -11,8 +11,8 @@ import numpy as np
 import numpy.typing as npt
 
 from hivecore.sim.metrics import Figures, summarize
-from hivecore.sim.pictures import BLUE, GREY, VERMILION, save_figures, set_title
-from hivecore.sim.replay import Replay
+from hivecore.sim.pictures import BLUE, GREEN, GREY, VERMILION, save_figures, set_title
+from hivecore.sim.replay import LENDING, Replay
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -20,7 +20,8 @@ if TYPE_CHECKING:
 
 __all__ = ["save_plots"]
 
-_COLORS = {"private": GREY, "quota": VERMILION, "cells": BLUE}
+_COLORS = {"private": GREY, "quota": VERMILION, "cells": BLUE, LENDING: GREEN}
+_MARKERS = {"cells": "D", LENDING: "^"}
 _HOUR, _DAY = 3600.0, 86400.0
 _SMOOTHED = 0.05  # of the window
 
@@ -28,7 +29,7 @@ _SMOOTHED = 0.05  # of the window
 def save_plots(replay: Replay, folder: str | Path) -> list[Path]:
     """Write tenants.png, excess.png and fragmentation.png and returns their paths.
 
-    :param replay: outcome of a replay of all policies.
+    :param replay: outcome of a replay of all policies, perhaps with `LENDING` among them.
     :param folder: made if it does not exist; files in it are overwritten.
     :raises OSError: a file cannot be written.
 
@@ -51,26 +52,31 @@ def _tenants(replay: Replay) -> "Figure":
     summaries = {policy: summarize(replay, policy)[:-1] for policy in replay.runs}
     names = [one.tenant for one in summaries["quota"]]
     rows = np.arange(len(names))
-    figure = Figure(figsize=(11, 1.8 + 0.45 * len(names)), layout="constrained")
+    figure = Figure(
+        figsize=(11, 1.8 + (0.15 + 0.15 * len(summaries)) * len(names)), layout="constrained"
+    )
     waits, counts, amounts = figure.subplots(1, 3, sharey=True)
 
-    for policy, size in (("private", 130), ("quota", 45), ("cells", 45)):
-        hours = [one.mean_delay / _HOUR for one in summaries[policy]]
-        marker = "D" if policy == "cells" else "o"
+    for policy, figures in summaries.items():
+        hours = [one.mean_delay / _HOUR for one in figures]
+        size, marker = 130 if policy == "private" else 45, _MARKERS.get(policy, "o")
         waits.scatter(hours, rows, s=size, marker=marker, color=_COLORS[policy], label=policy)
     waits.set_yticks(rows, names)
     waits.invert_yaxis()
     waits.set_xlabel("mean queueing delay (hours)")
 
-    for policy, shift in (("quota", -0.2), ("cells", 0.2)):
+    compared = [policy for policy in summaries if policy != "private"]
+    height = 0.8 / len(compared)
+    for place, policy in enumerate(compared):
         color, figures = _COLORS[policy], summaries[policy]
+        shift = (place - (len(compared) - 1) / 2) * height
         share = [100 * one.later / max(one.jobs, 1) for one in figures]
-        bars = counts.barh(rows + shift, share, 0.36, color=color)
+        bars = counts.barh(rows + shift, share, 0.9 * height, color=color)
         counts.bar_label(bars, [f"{one.later:,}" for one in figures], padding=3, fontsize=8)
         mean = np.array([one.mean_excess / _HOUR for one in figures])
         longest = np.array([one.max_excess / _HOUR for one in figures])
-        bars = amounts.barh(rows + shift, longest, 0.36, color=color, alpha=0.35)
-        amounts.barh(rows + shift, mean, 0.36, color=color)
+        bars = amounts.barh(rows + shift, longest, 0.9 * height, color=color, alpha=0.35)
+        amounts.barh(rows + shift, mean, 0.9 * height, color=color)
         amounts.bar_label(bars, [f"{hours:,.1f}" for hours in longest], padding=3, fontsize=8)
     counts.set_xlabel(
         "jobs that start later than in private\n(% of the tenant's; number at the bar)"
@@ -82,17 +88,18 @@ def _tenants(replay: Replay) -> "Figure":
         limit = max(axes.get_xlim()[1] * 1.12, 1.0)
         # Points at 0 would be cut in half by the frame; bars begin there.
         axes.set_xlim(-0.03 * limit if axes is waits else 0, limit)
-    figure.legend(loc="outside lower center", ncols=3, frameon=False)
+    figure.legend(loc="outside lower center", ncols=len(summaries), frameon=False)
     figure.suptitle(_promise(replay), x=0.01, ha="left", fontweight="bold", fontsize=11)
     return figure
 
 
 def _promise(replay: Replay) -> str:
-    late = {policy: int(replay.later(policy).sum()) for policy in ("quota", "cells")}
+    late = {policy: int(replay.later(policy).sum()) for policy in replay.runs}
     quota = f"Quota starts {late['quota']:,} of" if late["quota"] else "Quota starts none of"
     cells = f"cells {late['cells']:,}" if late["cells"] else "cells none"
     jobs = replay.work.trace.jobs
-    return f"{quota} {jobs:,} jobs later than the tenant's private cluster does, {cells}"
+    lent = f",\nand with lending {late[LENDING]:,}, for shorter queues" if LENDING in late else ""
+    return f"{quota} {jobs:,} jobs later than the tenant's private cluster does, {cells}{lent}"
 
 
 def _excess(replay: Replay) -> "Figure":
@@ -149,11 +156,11 @@ def _fragmentation(replay: Replay) -> "Figure":
     days = replay.instants / _DAY
     for policy, run in replay.runs.items():
         color, width = _COLORS[policy], 5.0 if policy == "private" else 1.8
-        label = f"{policy} ({run.fragmentation:.0%} on average)"
+        label = f"{policy} ({run.fragmentation:.0%} of all)"
         axes.plot(days, _share(run.stranded, run.free), color=color, linewidth=0.5, alpha=0.3)
         smooth = _share(_smoothed(run.stranded), _smoothed(run.free))
         axes.plot(days, smooth, color=color, linewidth=width, label=label)
-    axes.set_ylim(0, 100)
+    axes.set_ylim(0, 103)
     axes.set_xlim(0, days[-1])
     axes.set_xlabel("time since the first submission (days)")
     axes.set_ylabel("free GPUs that are not in\nwholly free nodes (%)")
@@ -163,7 +170,7 @@ def _fragmentation(replay: Replay) -> "Figure":
         f"{quota:.0%} of the GPUs that quota leaves free are useless for a job of a whole node, "
         f"{cells:.0%} with cells",
     )
-    figure.legend(loc="outside lower center", ncols=3, frameon=False)
+    figure.legend(loc="outside lower center", ncols=len(replay.runs), frameon=False)
     axes.grid(alpha=0.3)
     return figure
 
@@ -172,7 +179,8 @@ def _share(
     part: npt.NDArray[np.float64] | npt.NDArray[np.int64],
     whole: npt.NDArray[np.float64] | npt.NDArray[np.int64],
 ) -> npt.NDArray[np.float64]:
-    return 100 * part / np.maximum(whole, 1e-9)
+    # No line where nothing is free.
+    return 100 * part / np.where(whole > 0, whole, np.nan)
 
 
 def _smoothed(values: npt.NDArray[np.int64]) -> npt.NDArray[np.float64]:

@@ -11,10 +11,12 @@ from hivecore.sim.opportunistic import run_opportunistic
 from hivecore.sim.policies import Cells, Private, Quota
 from hivecore.sim.workload import Workload
 
-__all__ = ["POLICIES", "Replay", "replay"]
+__all__ = ["LENDING", "POLICIES", "Replay", "replay"]
 
 #: The policies in the order in which they are run and reported.
 POLICIES = ("private", "quota", "cells")
+#: Cells, while waiting jobs may run on those that are idle; replayed only if it is asked for.
+LENDING = "lending"
 _SAMPLES = 400
 # Where two policies start a job at the same event, rounding of sums of durations may differ.
 _TOLERANCE = 1e-6
@@ -55,7 +57,8 @@ def replay(
     """Return when each job starts under each policy.
 
     :param work: the jobs.
-    :param policies: names among `POLICIES`; "private" is always replayed, as the yardstick.
+    :param policies: names among `POLICIES`, and `LENDING`; "private" is always replayed, as the
+        yardstick.
     :param opportunistic: whether waiting jobs may run on idle cells under "cells".
     :param progress: called with a policy's name before its run; what it returns is called now and
         then with the number of jobs submitted so far, and at the end with all of them.
@@ -71,11 +74,13 @@ def replay(
     0
     """
     wanted = set(policies) | {"private"}
-    if unknown := sorted(wanted.difference(POLICIES)):
-        raise ValueError(f"policies must be among {', '.join(POLICIES)}, not {unknown[0]!r}")
+    allowed = (*POLICIES, LENDING)
+    if unknown := sorted(wanted.difference(allowed)):
+        names = ", ".join(POLICIES)
+        raise ValueError(f"policies must be among {names}, not {unknown[0]!r} (or {LENDING!r})")
     instants = np.linspace(0.0, work.window, _SAMPLES)
     runs = {}
-    for name in POLICIES:
+    for name in allowed:
         if name in wanted:
             show = progress(name) if progress else None
             runs[name] = _run(name, work, instants, opportunistic, show)
@@ -95,6 +100,6 @@ def _run(
         return run(work, Private(work), instants, progress)
     if name == "quota":
         return run(work, Quota(work), instants, progress)
-    if opportunistic:
+    if opportunistic or name == LENDING:
         return run_opportunistic(work, Cells(work), instants, progress)
     return run(work, Cells(work), instants, progress)

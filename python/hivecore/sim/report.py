@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from hivecore.sim.metrics import Figures, findings, summarize
-from hivecore.sim.replay import Replay
+from hivecore.sim.replay import LENDING, Replay
 from hivecore.sim.sweep import Point
 from hivecore.sim.tables import empty_table
 from hivecore.sim.workload import Excluded, Workload
@@ -40,7 +40,9 @@ def table(replay: Replay) -> "Table":
     6
     """
     delays = ("mean\ndelay", "p99\ndelay", "max\ndelay")
-    grid = _grid(("tenant", "nodes", "jobs", "policy", *delays, *_COMMON_HEADINGS))
+    grid = _grid(
+        ("tenant", "nodes", "jobs", "policy", *delays, *_COMMON_HEADINGS), LENDING in replay.runs
+    )
     summaries = {policy: summarize(replay, policy) for policy in replay.runs}
     for rows in zip(*summaries.values(), strict=True):
         for policy, one in zip(summaries, rows, strict=True):
@@ -50,11 +52,13 @@ def table(replay: Replay) -> "Table":
     return grid
 
 
-def _grid(headings: Iterable[str]) -> "Table":
+def _grid(headings: Iterable[str], lending: bool = False) -> "Table":
     caption = (
         "later: than in the private cluster; excess: by how much\n"
         "fragmentation: free GPUs that are not in wholly free nodes"
     )
+    if lending:
+        caption += "\nlending: cells, and waiting jobs run on idle ones, which may be taken back"
     return empty_table("Queueing delay in minutes", caption, headings)
 
 

@@ -14,6 +14,8 @@ namespace {
 constexpr double kNever = -std::numeric_limits<double>::infinity();
 constexpr std::size_t kKeep = 20000;  // buckets with their jobs
 constexpr std::int64_t kMostSteps = 1 << 20;
+// Value and bound of proved groups differ by less, relatively, and by rounding alone.
+constexpr double kPrecision = 1e-10;
 
 // What a bucket is worth by its number of groups, from `fewest` on.
 struct Worth {
@@ -129,6 +131,9 @@ class Cover::Solving {
             return std::nullopt;
         }
         covering.value = picked->total;
+        if (covering.bound - covering.value <= kPrecision * std::fabs(covering.value)) {
+            covering.bound = covering.value;
+        }
         for (std::size_t b = 0; b < buckets_.size(); ++b) {
             covering.groups.push_back(known_[b]->partitions.at(picked->groups[b]).groups);
         }

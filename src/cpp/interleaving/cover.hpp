@@ -36,7 +36,7 @@ struct Alike {
 
 struct Covering {
     double value = 0;
-    double bound = 0;                        // no covering is worth more
+    double bound = 0;                        // no covering is worth more; the value, if proved
     std::vector<std::vector<Alike>> groups;  // per bucket
 };
 

@@ -94,9 +94,9 @@ class Merging {
     }
 
     // GPUs that the groups need; more than there are if no merge was left.
-    void search_locally() {
+    void search_locally(std::int64_t effort) {
         const std::int64_t room = excess_ > 0 ? capacity_ + excess_ : capacity_;
-        interleaving::search_locally(jobs_, terms_, profiles_, room, buckets_);
+        interleaving::search_locally(jobs_, terms_, profiles_, room, effort, buckets_);
     }
 
     Grouping result() const {
@@ -217,11 +217,11 @@ class Merging {
 }  // namespace
 
 Grouping group_jobs(const Jobs& jobs, const Terms& terms, const Contention& contention,
-                    const Groups& start, bool locally) {
+                    const Groups& start, std::int64_t effort) {
     Merging merging(jobs, terms, contention, start);
     merging.run();
-    if (locally) {
-        merging.search_locally();
+    if (effort > 0) {
+        merging.search_locally(effort);
     }
     return merging.result();
 }

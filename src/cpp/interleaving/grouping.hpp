@@ -25,9 +25,9 @@ struct Grouping {
 };
 
 // `start`: groups of different jobs to begin with, each of jobs that need equally many GPUs; rounds
-// never part them. With `locally` the groups are then made better by small steps
+// never part them. With some `effort` the groups are then made better by small steps
 // (local_search.hpp). At most max_group rounds, each O(n^3) at the worst in the nodes of a bucket.
 Grouping group_jobs(const Jobs& jobs, const Terms& terms, const Contention& contention,
-                    const Groups& start, bool locally);
+                    const Groups& start, std::int64_t effort);
 
 }  // namespace hivecore::interleaving

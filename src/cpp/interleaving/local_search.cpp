@@ -1,6 +1,7 @@
 #include "interleaving/local_search.hpp"
 
 #include <algorithm>
+#include <array>
 #include <optional>
 #include <unordered_map>
 #include <unordered_set>
@@ -33,13 +34,18 @@ void push(Node& node, Job job) {
 class LocalSearch {
   public:
     LocalSearch(const Jobs& jobs, const Terms& terms, const Profiles& profiles, std::int64_t room,
-                std::vector<Bucket>& buckets)
+                std::int64_t effort, std::vector<Bucket>& buckets)
         : jobs_(jobs),
           terms_(terms),
           profiles_(profiles),
           worth_(jobs, terms),
           buckets_(buckets),
-          slack_(room) {
+          slack_(room),
+          effort_(effort) {
+        orders_[1] = 1;
+        for (int size = 2; size <= terms.max_group; ++size) {
+            orders_[size] = orders_[size - 1] * (terms.rule.slots() - size + 1);
+        }
         for (auto& [gpus, nodes] : buckets_) {
             std::for_each(nodes.begin(), nodes.end(), [&](Node& node) { sort(node); });
             slack_ -= gpus * static_cast<std::int64_t>(nodes.size());
@@ -52,7 +58,7 @@ class LocalSearch {
                 while (share_out(nodes)) {
                 }
             }
-        } while (split_or_exchange());
+        } while (effort_ > 0 && split_or_exchange());
     }
 
   private:
@@ -75,7 +81,7 @@ class LocalSearch {
     }
 
     // The best of these ways that may be, of equal ones the first.
-    std::optional<Step> best_of(std::vector<Way>& ways) const {
+    std::optional<Step> best_of(std::vector<Way>& ways) {
         time(ways);
         std::optional<Step> best;
         for (const Way& way : ways) {
@@ -97,12 +103,13 @@ class LocalSearch {
         return node.size <= terms_.max_group && worth_.may_be({&node}, node.time);
     }
 
-    void time(std::vector<Way>& ways) const {
+    void time(std::vector<Way>& ways) {
         std::vector<Node*> searched;
         std::vector<std::int64_t> starts{0};
         std::vector<Job> members;
         for (Way& way : ways) {
             for (Node* node : {&way.first, &way.second}) {
+                effort_ -= orders_[node->size];
                 if (node->size == 1) {
                     node->time = jobs_.solo[node->members[0]];
                 } else if (node->size > 1 && node->size <= terms_.max_group) {
@@ -126,6 +133,9 @@ class LocalSearch {
         bool changed = false;
         for (std::size_t i = 0; i < nodes.size(); ++i) {
             for (std::size_t j = i + 1; j < nodes.size(); ++j) {
+                if (effort_ <= 0) {
+                    return false;
+                }
                 if (!worth_.is_guarded() && settled_.contains(kinds(nodes[i], nodes[j]))) {
                     continue;
                 }
@@ -259,7 +269,7 @@ class LocalSearch {
         return sum;
     }
 
-    std::vector<Split> all_splits() const {
+    std::vector<Split> all_splits() {
         std::vector<Split> splits;
         for (std::size_t b = 0; b < buckets_.size(); ++b) {
             const auto& [gpus, nodes] = buckets_[b];
@@ -275,7 +285,7 @@ class LocalSearch {
     }
 
     // Of each node the merge with a later one that costs least.
-    std::vector<Merge> all_merges() const {
+    std::vector<Merge> all_merges() {
         std::vector<Merge> merges;
         for (std::size_t b = 0; b < buckets_.size(); ++b) {
             const auto& [gpus, nodes] = buckets_[b];
@@ -326,6 +336,8 @@ class LocalSearch {
     Worth worth_;
     std::vector<Bucket>& buckets_;
     std::int64_t slack_;  // GPUs that are left
+    std::int64_t effort_;
+    std::array<std::int64_t, kMaxSlots + 1> orders_{};  // by jobs of a group
     std::unordered_map<Mixture, int, MixtureHash> kinds_;
     // Kinds of nodes for which there is no better way; with a guard it depends on the jobs.
     std::unordered_set<std::uint64_t> settled_;
@@ -334,8 +346,8 @@ class LocalSearch {
 }  // namespace
 
 void search_locally(const Jobs& jobs, const Terms& terms, const Profiles& profiles,
-                    std::int64_t room, std::vector<Bucket>& buckets) {
-    LocalSearch(jobs, terms, profiles, room, buckets).run();
+                    std::int64_t room, std::int64_t effort, std::vector<Bucket>& buckets) {
+    LocalSearch(jobs, terms, profiles, room, effort, buckets).run();
 }
 
 }  // namespace hivecore::interleaving

@@ -34,6 +34,7 @@ class Candidates:
         self._solo = solo
         self._priorities, self._max_slowdown = priorities, max_slowdown
         self._memory, self._gpu_memory = memory, gpu_memory
+        self.is_guarded = max_slowdown < inf  # then it matters who the jobs are
         self._limited = gpu_memory < inf or max_slowdown < inf
         profiles = {row: number for number, row in enumerate(sorted(set(rows)))}
         self._profile = [profiles[row] for row in rows]
@@ -46,6 +47,10 @@ class Candidates:
     def by_type(self, node: Node) -> Node:
         """Return the group with jobs of one type together, so that sums do not depend on jobs."""
         return sorted(node, key=self._type.__getitem__)
+
+    def kind(self, node: Node) -> tuple[tuple[Row, float, int], ...]:
+        """Return the types of the jobs, in the order of the jobs."""
+        return tuple([self._type[job][:3] for job in node])
 
     def time(self, node: Node) -> float:
         """Return how long a round takes; it does not depend on the order of the jobs."""

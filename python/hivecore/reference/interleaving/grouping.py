@@ -39,11 +39,13 @@ def group_jobs(
     memory: Sequence[int] | None = None,
     gpu_memory: float = inf,
     start: Sequence[Sequence[int]] = (),
+    effort: float = inf,
 ) -> list[list[int]]:
     """Return the groups of Muri's rounds of matchings, or what a local search makes of them.
 
     :param matcher: finds a matching of the greatest weight. It gets each weight twice, with the
         jobs added up in the order of the row before the column, and in the other.
+    :param effort: see `search_locally`.
 
     >>> first_two = lambda weights: [1, 0] + [-1] * (len(weights) - 2)
     >>> group_jobs([(2.0, 1.0), (1.0, 2.0), (1.0, 1.0)], [4, 4, 4], 8, matcher=first_two)
@@ -107,7 +109,7 @@ def group_jobs(
             break
     if method == "local":
         room = max(capacity or 0, (capacity or 0) + excess)
-        search_locally(jobs, buckets, largest, room, gain=weight == "gain")
+        search_locally(jobs, buckets, largest, room, weight == "gain", effort)
     return [node for nodes in buckets.values() for node in nodes]
 
 

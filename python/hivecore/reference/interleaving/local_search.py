@@ -3,11 +3,13 @@
 The sum of the groups' values, each times its GPUs, rises with every step: two groups of a bucket
 share their jobs out anew, or one group splits while GPUs are left, or two merge for another to
 split. All ways of sharing out up to eight jobs are tried, of more only moving one job or swapping
-two.
+two. Effort counts the orders of jobs that the groups tried have: while some is left, two more
+groups are looked at.
 """
 
 from collections.abc import Callable, Iterator
 from itertools import product
+from math import perm
 
 from hivecore.reference.interleaving.candidates import Candidates, Node
 from hivecore.reference.interleaving.rounds import total
@@ -18,41 +20,142 @@ _LEAST = 1e-9  # a step has to bring more, relatively
 _ALL_WAYS = 8  # jobs
 
 _Value = Callable[[Node], float]
+_Way = tuple[Node, ...]
 
 
 def search_locally(
-    jobs: Candidates, buckets: dict[int, list[Node]], largest: int, room: int, gain: bool
+    jobs: Candidates,
+    buckets: dict[int, list[Node]],
+    largest: int,
+    room: int,
+    gain: bool,
+    effort: float,
 ) -> None:
-    """Make the groups better, until no step is left.
+    """Make the groups better, until no step or no effort is left.
 
     :param buckets: groups by the GPUs that each needs; changed in place.
     :param largest: jobs in a group at most.
     :param room: how many GPUs the groups may need together; they need no more at first.
     :param gain: the value of a group is its progress, not its efficiency.
+    :param effort: how many orders of jobs are tried, and of the last two groups all.
     """
-    value = jobs.progress if gain else jobs.efficiency
     for nodes in buckets.values():
         nodes[:] = map(jobs.by_type, nodes)
-    while True:
-        for nodes in buckets.values():
-            while _share_out(jobs, nodes, largest, value):
-                pass
-        slack = room - sum(gpus * len(nodes) for gpus, nodes in buckets.items())
-        if not _split_or_exchange(jobs, buckets, largest, slack, value):
-            return
+    _Search(jobs, buckets, largest, room, jobs.progress if gain else jobs.efficiency, effort).run()
 
 
-def _share_out(jobs: Candidates, nodes: list[Node], largest: int, value: _Value) -> bool:
-    """One pass over the pairs of groups; whether any was changed."""
-    changed = False
-    for i in range(len(nodes)):
-        for j in range(i + 1, len(nodes)):
-            before = value(nodes[i]) + value(nodes[j])
-            best, way = _best(jobs, _ways_to_share(jobs, nodes[i], nodes[j]), largest, value)
-            if way and best - before > _LEAST * before:
-                nodes[i], nodes[j] = way
-                changed = True
-    return changed
+class _Search:
+    def __init__(
+        self,
+        jobs: Candidates,
+        buckets: dict[int, list[Node]],
+        largest: int,
+        room: int,
+        value: _Value,
+        effort: float,
+    ) -> None:
+        self.jobs, self.buckets, self.largest, self.room = jobs, buckets, largest, room
+        self.value = value
+        self.effort = effort
+        self.settled: set[tuple[object, object]] = set()
+
+    def run(self) -> None:
+        while True:
+            for nodes in self.buckets.values():
+                while self.share_out(nodes):
+                    pass
+            if self.effort <= 0 or not self.split_or_exchange():
+                return
+
+    def share_out(self, nodes: list[Node]) -> bool:
+        """One pass over the pairs of groups; whether any was changed."""
+        value, changed = self.value, False
+        for i in range(len(nodes)):
+            for j in range(i + 1, len(nodes)):
+                if self.effort <= 0:
+                    return False
+                # Groups of the same types have been tried, unless it matters who the jobs are.
+                kinds = self.jobs.kind(nodes[i]), self.jobs.kind(nodes[j])
+                if kinds in self.settled and not self.jobs.is_guarded:
+                    continue
+                before = value(nodes[i]) + value(nodes[j])
+                best, way = self.best(_ways_to_share(self.jobs, nodes[i], nodes[j]))
+                if way and best - before > _LEAST * before:
+                    nodes[i], nodes[j] = way
+                    changed = True
+                else:
+                    self.settled.add(kinds)
+        return changed
+
+    def best(self, ways: Iterator[_Way]) -> tuple[float, _Way | None]:
+        """The best of the ways that may be, of equal ones the first, and its value."""
+        best, chosen = 0.0, None
+        for way in ways:
+            self.effort -= sum(map(self.orders, way))
+            if max(map(len, way)) > self.largest:
+                continue
+            groups = tuple(map(self.jobs.by_type, way))
+            if all(map(self.jobs.may_be, groups)):
+                together = total(map(self.value, groups))
+                if chosen is None or together > best:
+                    best, chosen = together, groups
+        return best, chosen
+
+    def orders(self, node: Node) -> int:
+        """In how many orders the jobs can go; none is tried of too many jobs."""
+        return perm(self.jobs.slots - 1, len(node) - 1) if len(node) <= self.largest else 0
+
+    def split_or_exchange(self) -> bool:
+        """Make the best change, of equal ones the first; whether there was one."""
+        value = self.value
+        slack = self.room - sum(gpus * len(nodes) for gpus, nodes in self.buckets.items())
+        splits = []
+        for gpus, nodes in self.buckets.items():
+            for i, node in enumerate(nodes):
+                best, way = self.best(_all_ways(node))
+                if way:
+                    splits.append(((best - value(node)) * gpus, gpus, i, way))
+        gain, change, merge = _LEAST * self.total_value(), None, None
+        for split in splits:
+            if split[1] <= slack and split[0] > gain:
+                gain, change = split[0], split
+        for merged in self.merges():
+            loss, freed, u, v, _ = merged
+            for split in splits:
+                apart = split[1] != freed or split[2] not in (u, v)
+                if apart and split[1] <= slack + freed and split[0] + loss > gain:
+                    gain, change, merge = split[0] + loss, split, merged
+        if change is None:
+            return False
+        _, gpus, i, (first, second) = change
+        self.buckets[gpus][i] = first
+        self.buckets[gpus].append(second)
+        if merge is not None:
+            _, freed, u, v, both = merge
+            self.buckets[freed][u] = both
+            del self.buckets[freed][v]
+        return True
+
+    def total_value(self) -> float:
+        return total(
+            self.value(node) * gpus for gpus, nodes in self.buckets.items() for node in nodes
+        )
+
+    def merges(self) -> Iterator[tuple[float, int, int, int, Node]]:
+        """Of each group the merge with a later one that costs least."""
+        for gpus, nodes in self.buckets.items():
+            for u, node in enumerate(nodes):
+                best = None
+                for v in range(u + 1, len(nodes)):
+                    if len(node) + len(nodes[v]) > self.largest:
+                        continue
+                    value, way = self.best(iter([(node + nodes[v],)]))
+                    if way:
+                        gain = (value - (self.value(node) + self.value(nodes[v]))) * gpus
+                        if best is None or gain > best[0]:
+                            best = gain, gpus, u, v, way[0]
+                if best:
+                    yield best
 
 
 def _ways_to_share(jobs: Candidates, a: Node, b: Node) -> Iterator[tuple[Node, Node]]:
@@ -74,69 +177,3 @@ def _all_ways(all_jobs: Node) -> Iterator[tuple[Node, Node]]:
         stay = [job for i, job in enumerate(others) if not mask >> i & 1]
         go = [job for i, job in enumerate(others) if mask >> i & 1]
         yield [first, *stay], go
-
-
-def _best(
-    jobs: Candidates, ways: Iterator[tuple[Node, Node]], largest: int, value: _Value
-) -> tuple[float, tuple[Node, Node] | None]:
-    """The best of the ways that may be, of equal ones the first, and its value."""
-    best, chosen = 0.0, None
-    for way in ways:
-        if max(map(len, way)) > largest:
-            continue
-        first, second = map(jobs.by_type, way)
-        if jobs.may_be(first) and jobs.may_be(second):
-            together = value(first) + value(second)
-            if chosen is None or together > best:
-                best, chosen = together, (first, second)
-    return best, chosen
-
-
-def _split_or_exchange(
-    jobs: Candidates, buckets: dict[int, list[Node]], largest: int, slack: int, value: _Value
-) -> bool:
-    """Make the best change, of equal ones the first; whether there was one."""
-    splits = []
-    for gpus, nodes in buckets.items():
-        for i, node in enumerate(nodes):
-            best, way = _best(jobs, _all_ways(node), largest, value)
-            if way:
-                splits.append(((best - value(node)) * gpus, gpus, i, way))
-    total_value = total(value(node) * gpus for gpus, nodes in buckets.items() for node in nodes)
-    gain, change, merge = _LEAST * total_value, None, None
-    for split in splits:
-        if split[1] <= slack and split[0] > gain:
-            gain, change = split[0], split
-    for merged in _merges(jobs, buckets, largest, value):
-        loss, freed, u, v, _ = merged
-        for split in splits:
-            apart = split[1] != freed or split[2] not in (u, v)
-            if apart and split[1] <= slack + freed and split[0] + loss > gain:
-                gain, change, merge = split[0] + loss, split, merged
-    if change is None:
-        return False
-    _, gpus, i, (first, second) = change
-    buckets[gpus][i] = first
-    buckets[gpus].append(second)
-    if merge is not None:
-        _, freed, u, v, both = merge
-        buckets[freed][u] = both
-        del buckets[freed][v]
-    return True
-
-
-def _merges(
-    jobs: Candidates, buckets: dict[int, list[Node]], largest: int, value: _Value
-) -> Iterator[tuple[float, int, int, int, Node]]:
-    """Of each group the merge with a later one that costs least."""
-    for gpus, nodes in buckets.items():
-        for u, node in enumerate(nodes):
-            best = None
-            for v in range(u + 1, len(nodes)):
-                both = jobs.by_type(node + nodes[v])
-                if len(both) <= largest and jobs.may_be(both):
-                    gain = (value(both) - (value(node) + value(nodes[v]))) * gpus
-                    if best is None or gain > best[0]:
-                        best = gain, gpus, u, v, both
-            if best:
-                yield best

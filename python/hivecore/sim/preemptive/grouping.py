@@ -66,6 +66,7 @@ def matched_groups(
             rows[jobs],
             gpus,
             capacity,
+            method="muri",
             max_group=largest,
             model="artifact",
             order="worst" if worst else "best",

@@ -1,0 +1,134 @@
+"""How much a quota of GPUs delays jobs, by the way in which it places them.
+
+    python bench/bench_quota_placements.py [--smoke] [--out DIR]
+
+The jobs are those of README's example, five clusters of Microsoft ITP as five tenants of one, and
+those of `hivecore demo`. Under a quota a tenant may hold as many GPUs as it owns, on any nodes; a
+job of up to 8 GPUs goes to one node, a larger one to nodes that are wholly free. Which of the nodes
+that would do is up to the placement: the buddy rule of `hivecore.sim`, or a rule on the free GPUs
+of the nodes. For each, the jobs that start later than in their tenants' private clusters, and by
+how much; and the same for cells, without and with lending. The traces are looked for in the folder
+that HIVECORE_TRACES names, else in `shared/traces` beside the checkout; without them there is the
+demo's trace alone.
+"""
+
+import os
+from collections.abc import Callable
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import numpy as np
+from harness import command_line, save
+
+from hivecore.sim import Workload, own_nodes
+from hivecore.sim.engine import run
+from hivecore.sim.opportunistic import run_opportunistic
+from hivecore.sim.policies import Cells, Private, Quota
+from hivecore.sim.workload import GPUS_PER_NODE
+from hivecore.traces import generate, load
+
+TRACES = Path(os.environ.get("HIVECORE_TRACES") or Path(__file__).parents[2] / "shared" / "traces")
+ITP = [TRACES / "itp" / f"cluster{number}.csv" for number in ("02", "03", "04", "06", "07")]
+DEMO_NODES = {"vision": 10, "search": 14, "speech": 8, "ads": 16, "robots": 6}
+NO_SAMPLES = np.array([])
+ROUNDING = 1e-6
+
+# From a node's free GPUs and number to how gladly it is taken: the least goes first.
+Rule = Callable[[int, int], Any]
+
+
+class ByNode:
+    """A quota that places jobs by a rule on nodes."""
+
+    shared = True
+
+    def __init__(self, work: Workload, rule: Rule) -> None:
+        self.rule = rule
+        self.free = [GPUS_PER_NODE] * sum(work.nodes)
+        self.left = [GPUS_PER_NODE * nodes for nodes in work.nodes]
+        self.tenant, self.held = work.trace.tenant.tolist(), work.held.tolist()
+
+    def try_start(self, job: int) -> list[int] | None:
+        held = self.held[job]
+        if held > self.left[self.tenant[job]]:
+            return None
+        nodes, each = -(-held // GPUS_PER_NODE), min(held, GPUS_PER_NODE)
+        fitting = [node for node, free in enumerate(self.free) if free >= each]
+        if len(fitting) < nodes:
+            return None
+        fitting.sort(key=lambda node: self.rule(self.free[node], node))
+        self.left[self.tenant[job]] -= held
+        for node in fitting[:nodes]:
+            self.free[node] -= each
+        return fitting[:nodes]
+
+    def finish(self, job: int, placement: list[int]) -> None:
+        held = self.held[job]
+        self.left[self.tenant[job]] += held
+        for node in placement:
+            self.free[node] += min(held, GPUS_PER_NODE)
+
+    def free_gpus(self) -> tuple[int, int]:
+        return 0, 0
+
+
+def placements(seeds: int) -> dict[str, Callable[[Workload], Any]]:
+    rules: dict[str, Rule] = {
+        "first fit": lambda free, node: node,
+        "best fit": lambda free, node: (free, node),
+        "worst fit (spread)": lambda free, node: (-free, node),
+    }
+    for seed in range(seeds):
+        rules[f"best fit, ties at random, seed {seed}"] = at_random(seed, packed=True)
+    for seed in range(seeds):
+        rules[f"any node at random, seed {seed}"] = at_random(seed, packed=False)
+    return {"buddy": Quota} | {
+        name: lambda work, rule=rule: ByNode(work, rule) for name, rule in rules.items()
+    }
+
+
+def at_random(seed: int, packed: bool) -> Rule:
+    draw = Random(seed).random
+    return lambda free, node: (free if packed else 0, draw())
+
+
+def measure(name: str, work: Workload, seeds: int) -> list[dict[str, Any]]:
+    private = run(work, Private(work), NO_SAMPLES).start
+    starts = {"private clusters": private}
+    for placement, make in placements(seeds).items():
+        starts[placement] = run(work, make(work), NO_SAMPLES).start
+    starts["cells"] = run(work, Cells(work), NO_SAMPLES).start
+    starts["cells, lending"] = run_opportunistic(work, Cells(work), NO_SAMPLES).start
+    figures = []
+    for placement, start in starts.items():
+        excess = start - private
+        late = excess[excess > ROUNDING]
+        row = {
+            "trace": name,
+            "placement": placement,
+            "jobs": work.trace.jobs,
+            "later": len(late),
+            "mean_hours": float(late.mean()) / 3600 if len(late) else 0.0,
+            "max_hours": float(late.max()) / 3600 if len(late) else 0.0,
+            "mean_delay_minutes": float((start - work.trace.submit).mean()) / 60,
+        }
+        print(
+            f"{name:5} {placement:32} {row['later']:6,} of {row['jobs']:,} later, "
+            f"mean {row['mean_hours']:5.1f} h, at most {row['max_hours']:5.1f} h; "
+            f"mean delay {row['mean_delay_minutes']:6,.0f} min",
+            flush=True,
+        )
+        figures.append(row)
+    return figures
+
+
+if __name__ == "__main__":
+    arguments = command_line(__doc__)
+    jobs, seeds = (1_000, 1) if arguments.smoke else (12_000, 3)
+    made = generate(DEMO_NODES, jobs=jobs, seed=3, load=1.1)
+    found = measure("demo", Workload.of(made, DEMO_NODES), seeds)
+    if not arguments.smoke and all(path.is_file() for path in ITP):
+        trace = load([str(path) for path in ITP], "itp")
+        found += measure("itp", Workload.of(trace, own_nodes(trace, 1.3)), seeds)
+    save(arguments, "quota_placements", found)
