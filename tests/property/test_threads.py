@@ -149,7 +149,12 @@ def use_mapping(mapping, rng, mine, new):
 
 
 def use_storage(storage, rng, mine, new):
-    running = rng.sample(range(40), rng.randint(1, 20))
+    if rng.random() < 0.5:
+        for _ in range(100):
+            assert 0 <= storage.jobs.min(initial=0) <= storage.jobs.max(initial=0) < 4000
+            assert 0 <= storage.rates.min(initial=0) <= storage.rates.max(initial=0) <= 50
+        return
+    running = rng.sample(range(4000), rng.choice([1, 2000]))
     storage.allocate(running, rates=[50.0] * len(running), quota=np.full(10, 20.0))
     storage.advance(events=rng.choice([1, 50]))
 
@@ -251,7 +256,7 @@ CASES = {
     "UniformCache": (uniform_cache, use_uniform_cache),
     "UniformMapping": (lambda: UniformMapping(300, getsizeof=len), use_mapping),
     "FluidStorage": (
-        lambda: FluidStorage([100.0] * 10, [j % 10 for j in range(40)], [1e9] * 40, 150.0, 90.0),
+        lambda: FluidStorage([100.0] * 10, np.arange(4000) % 10, [1e9] * 4000, 150.0, 90.0),
         use_storage,
     ),
     "PolicyCache": (lambda: PolicyCache("s3fifo", 5_000, 500), use_policy_cache),
