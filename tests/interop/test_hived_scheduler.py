@@ -447,7 +447,7 @@ def test_a_pod_of_an_undeclared_size_does_not_join_a_preemption():
 
 
 @pytest.mark.parametrize("how", ["bad", "not suggested"])
-def test_a_planned_node_that_is_lost_is_planned_anew_in_phase_preempting_only(how):
+def test_a_planned_node_that_is_lost_is_given_up_in_phase_preempting_only(how):
     scheduler = full()
     request = spec(ignoreK8sSuggestedNodes=False)
     old = scheduler.schedule("high", request, "Preempting", EVERYBODY).node
@@ -456,7 +456,10 @@ def test_a_planned_node_that_is_lost_is_planned_anew_in_phase_preempting_only(ho
         scheduler.set_node(old, False)
     else:
         suggested = [node for node in EVERYBODY if node != old]
-    assert scheduler.schedule("high", request, "Filtering", suggested).node == old
+    before = scheduler.affinity_group("high")
+    filtered = scheduler.schedule("high", request, "Filtering", suggested)
+    assert (filtered.node == old) == (how == "not suggested")  # while its victims are there
+    assert scheduler.affinity_group("high") == before
     decision = scheduler.schedule("high", request, "Preempting", suggested)
     assert decision.outcome == "preempt"
     assert decision.node != old

@@ -111,7 +111,10 @@ class CellCluster:
         :param phase: "filtering": nothing changes. "preempting": an answer of "preempt" reserves
             its leaves at once, so that only groups with a higher priority can take them; call
             again when victims have been released, until the answer is "bind". A reservation on
-            nodes that are no longer healthy and suggested is given up and made anew.
+            nodes that are no longer healthy and suggested is given up and made anew; in phase
+            "filtering" it stays, but the decision is made as if it did not, and a commit moves
+            the group. (While victims are there, other nodes than theirs are suggested in that
+            phase: only bad leaves count then.)
         :param suggested_nodes: names of the only nodes to use; ``None``: all.
         :raises KeyError: an unknown tenant, leaf type, level or pinned cell.
         :raises ValueError: a live group of another request has this name, or the tenant's policy
@@ -120,8 +123,8 @@ class CellCluster:
         :raises TypeError: an argument is of a wrong type.
 
         After an error, one that a policy raises included, nothing has changed. Chains are tried in
-        the order of the specification, the first that serves is taken. A live group gets the
-        answer "bind" with its placement.
+        the order of the specification, the first that serves is taken. An allocated group gets the
+        answer "bind" with its placement, whatever has become of its nodes.
         """
         if as_text(phase, "phase") not in ("filtering", "preempting"):
             raise ValueError(f"phase={phase!r}: allowed are 'filtering' and 'preempting'")
@@ -139,17 +142,36 @@ class CellCluster:
             if live is None:
                 return self._decide(group, suggested, preempting)
             known = books.decide_live(live, group, preempting, suggested)
-            return self._reserve_anew(group, suggested) if known is None else known
+            if known is not None:
+                return known
+            return (self._reserve_anew if preempting else self._move)(group, suggested)
 
     def _decide(
         self, group: AffinityGroup, suggested: list[list[int]] | None, preempting: bool
     ) -> Decision:
         books = self._books
-        decision = find(books, group, suggested)
-        if books is not self._books:
-            raise StaleDecisionError(f"group {group.name!r}: its policy reconfigured the cluster")
+        decision = self._find(books, group, suggested)
         if preempting and decision.outcome == "preempt":
             books.book(decision, books.core.reserve)
+        return decision
+
+    def _find(
+        self, where: GroupBooks, group: AffinityGroup, suggested: list[list[int]] | None
+    ) -> Decision:
+        books = self._books
+        decision = find(where, group, suggested)
+        if books is not self._books:
+            raise StaleDecisionError(f"group {group.name!r}: its policy reconfigured the cluster")
+        return decision
+
+    def _move(self, group: AffinityGroup, suggested: list[list[int]] | None) -> Decision:
+        """Decide as if the group had reserved nothing; its commit gives the reservation up."""
+        trial = self._books.copy()
+        trial.release(group.name)
+        decision = self._find(trial, group, suggested)
+        decision._core = self._books.core
+        if decision.outcome != "wait":
+            decision.cancels = (group.name, *decision.cancels)
         return decision
 
     def _reserve_anew(self, group: AffinityGroup, suggested: list[list[int]] | None) -> Decision:
@@ -168,7 +190,8 @@ class CellCluster:
         :raises ValueError: it is not a decision to bind, or not one of this cluster.
         :raises TypeError: ``decision`` is not a `Decision`.
 
-        A decision that a live group stays where it is changes nothing.
+        A decision that an allocated group stays where it is changes nothing; no other is carried
+        out on a leaf that is bad by now.
         """
         if not isinstance(decision, Decision):
             raise TypeError(f"decision must be a Decision, not {type(decision).__name__}")
@@ -179,7 +202,9 @@ class CellCluster:
             if decision._core is not books.core:
                 raise ValueError("decision is of another cluster, or of before a reconfiguration")
             if decision._plan is None:
-                books.confirm(decision.group)
+                books.confirm(decision)
+            elif decision.group.name in decision.cancels:
+                books.move(decision)
             else:
                 books.book(decision, books.core.commit)
 

@@ -62,7 +62,8 @@ class Decision:
     """Groups that are in the way as a whole, in the order in which they were booked: by commits, or
     by the last reconfiguration."""
     cancels: tuple[str, ...]
-    """Preempting groups of lower priority whose reservations the commit takes over."""
+    """Preempting groups whose reservations end with the commit: those of lower priority that it
+    takes over, and the group's own where its nodes are no good any more."""
     downgrades: tuple[str, ...]
     """Groups that the commit makes opportunistic (lazy preemption)."""
 

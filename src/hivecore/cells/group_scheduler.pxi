@@ -231,10 +231,12 @@ cdef class GroupScheduler:
 
     @cython.critical_section
     def confirm(self, handle, /):
-        """A preempting group whose victims have left runs now."""
+        """A preempting group whose victims have left runs now; its leaves must all be healthy."""
         cdef int32_t live = self.as_preempting(handle)
         if not self.kernel.groups().confirm(live):
-            raise ValueError(f"handle={live}: must be that of a group without victims")
+            raise ValueError(
+                f"handle={live}: must be that of a group without victims and bad leaves"
+            )
 
     @cython.critical_section
     def cancel(self, handle, /):
