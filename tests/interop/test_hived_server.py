@@ -1,4 +1,5 @@
 import json
+import queue
 import re
 import signal
 import socket
@@ -11,7 +12,7 @@ import pytest
 
 from hivecore import cli
 from hivecore.interop.hived import Extender, HivedScheduler
-from hivecore.interop.hived.server import application
+from hivecore.interop.hived.server import application, serve
 
 HIVED = "hivedscheduler.microsoft.com"
 CONFIG = """
@@ -191,6 +192,35 @@ def test_the_command_serves_until_it_is_told_to_end(config_file):
         finally:
             process.send_signal(signal.SIGTERM)
             assert process.wait(timeout=20) in (0, -signal.SIGTERM)
+
+
+def test_connections_do_not_wait_for_more_to_send(config_file, monkeypatch):
+    import uvicorn
+
+    options = []
+
+    class Server(uvicorn.Server):
+        async def on_tick(self, counter):
+            for protocol in self.server_state.connections:
+                connection = protocol.transport.get_extra_info("socket")
+                options.append(connection.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY))
+                self.should_exit = True
+            return await super().on_tick(counter)
+
+    ports = queue.Queue()
+    monkeypatch.setattr(uvicorn, "Server", Server)
+    monkeypatch.setattr(
+        "hivecore.interop.hived.server.print",
+        lambda text, flush: ports.put(int(text.rpartition(":")[2])),
+        raising=False,
+    )
+    scheduler = HivedScheduler(config_file)
+    thread = threading.Thread(target=serve, args=(scheduler, "127.0.0.1", 0, LIMIT))
+    thread.start()
+    with socket.create_connection(("127.0.0.1", ports.get(timeout=20))):
+        thread.join(timeout=20)
+    assert not thread.is_alive()
+    assert set(options) == {1}
 
 
 def test_an_address_in_use_and_a_bad_configuration_end_the_command(config_file, tmp_path, capsys):
