@@ -130,15 +130,18 @@ def test_wrong_methods_paths_and_bodies_are_refused(client):
             answer = client.request(method, path)
             assert (answer.status_code, list(answer.json())) == (404, ["Error"])
     for content in (b"", b"{", b"\x00\xff", b"[]", b"NaN", b"[" * 15_000):
-        answer = client.post("/v1/extender/filter", content=content)
+        answer = client.post("/v1/watch", content=content)
         assert (answer.status_code, list(answer.json())) == (400, ["Error"])
+        answer = client.post("/v1/extender/filter", content=content)
+        assert (answer.status_code, answer.json()["NodeNames"]) == (200, None)
+        assert answer.json()["Error"]
     assert client.head("/v1/inspect/clusterstatus").status_code == 200
     assert get(client, "/healthz") == {"status": "ok"}
 
 
 def test_a_request_that_is_too_large_is_refused_however_it_is_sent(client):
     exact = b'{"Pod": 1}'.ljust(LIMIT)
-    assert client.post("/v1/extender/filter", content=exact).status_code == 400
+    assert "Pod" in client.post("/v1/extender/filter", content=exact).json()["Error"]
     answer = client.post("/v1/extender/filter", content=exact + b" ")
     assert (answer.status_code, answer.json()) == (
         413,
@@ -255,7 +258,7 @@ def test_validate_prints_what_there_is(config_file, capsys):
 def test_validate_prints_all_mistakes_and_answers_1(tmp_path, capsys):
     path = tmp_path / "hived.yaml"
     path.write_text(
-        CONFIG.replace("NODE, cellNumber: 1", "NODE, cellNumber: 0").replace("n2", "n1")
+        CONFIG.replace("NODE, cellNumber: 1", "NODE, cellNumber: -1").replace("n2", "n1")
     )
     assert cli.main(["validate", str(path)]) == 1
     out, err = capsys.readouterr()
@@ -264,7 +267,7 @@ def test_validate_prints_all_mistakes_and_answers_1(tmp_path, capsys):
     number = "virtualClusters.A.virtualCells[0].cellNumber"
     assert err.splitlines() == [
         f"{path}: {children}[1]: device 0 of node 'n1' is in {children}[0] already",
-        f"{path}: {number}: must be an integer from 1 to 2**31, not '0'",
+        f"{path}: {number}: must be an integer from 0 to 2**31, not '-1'",
         f"{path}: 2 mistakes",
     ]
     with pytest.raises(SystemExit) as caught:
