@@ -122,6 +122,14 @@ def test_a_pod_that_waits_is_told_why(extender):
     assert "q" in refused(extender, BIND, binding("q", "n1"))
 
 
+def test_a_pod_that_is_larger_than_every_node_is_told_so_at_once(extender):
+    asked = ask("p", leafCellNumber=5)
+    error = refused(extender, FILTER, asked)
+    assert error == "spec: leafCellNumber=5: no node has more than 4 leaf cells"
+    assert refused(extender, PREEMPT, {"Pod": asked["Pod"]}) == error
+    assert get(extender, GROUPS) == {"items": []}
+
+
 def test_suggested_nodes_count_if_the_pod_says_so(extender):
     careful = {"ignoreK8sSuggestedNodes": False}
     assert get(extender, FILTER, ask("p", **careful) | {"NodeNames": []})["FailedNodes"]

@@ -1,5 +1,7 @@
 """A cluster under all that can happen to it: groups, failures, restarts, reconfigurations."""
 
+from contextlib import suppress
+
 import pytest
 from hypothesis import settings
 from hypothesis import strategies as st
@@ -122,7 +124,15 @@ class Cluster(RuleBasedStateMachine):
         if data.draw(st.integers(0, 3)) == 0:
             suggested = data.draw(st.lists(st.sampled_from(self.nodes()), unique=True))
         before = self.cluster.to_bytes()
-        decision = self.cluster.schedule(group, phase=phase, suggested_nodes=suggested)
+        try:
+            decision = self.cluster.schedule(group, phase=phase, suggested_nodes=suggested)
+        except ValueError as error:
+            assert "can never be served" in str(error)
+            assert self.cluster.to_bytes() == before
+            assert self.never_fits(group)
+            return
+        if decision.outcome == "wait" and group.priority < 0:
+            assert not self.never_fits(group)
         if phase == "filtering" or decision.outcome != "preempt":
             assert self.cluster.to_bytes() == before
         bad = set(self.cluster.bad_leaves())
@@ -165,6 +175,24 @@ class Cluster(RuleBasedStateMachine):
         assert self.state(name) != "Preempting"
         assert self.cluster.group(name).placement == status.placement
 
+    def never_fits(self, group):
+        """Whether some pod is larger than a node, or what it must be within, wherever it may be."""
+        for chain in self.cluster.spec.chains.values():
+            per_cell = dict(zip(chain.levels, chain.leaves_per_cell(), strict=True))
+            rooms = [
+                min(
+                    per_cell[level] for level in (m.within, group.within, chain.node_level) if level
+                )
+                if {m.within, group.within} - {None} <= per_cell.keys()
+                else None
+                for m in group.members
+            ]
+            if None not in rooms and all(
+                m.leaves <= room for m, room in zip(group.members, rooms, strict=True)
+            ):
+                return False
+        return True
+
     def is_bad(self, placement):
         bad = set(self.cluster.bad_leaves())
         return any((pod.node, device) in bad for pod in placement for device in pod.leaf_indices)
@@ -181,7 +209,8 @@ class Cluster(RuleBasedStateMachine):
             pinned_cell=None,
         )
         if self.known(group):
-            self.cluster.schedule(group, phase="preempting")
+            with suppress(ValueError):  # a pod may be larger than the nodes that are left
+                self.cluster.schedule(group, phase="preempting")
 
     @precondition(lambda self: any(self.state(n) == "Preempting" for n in self.cluster.groups()))
     @rule(data=st.data(), evict=st.booleans(), sick=st.booleans())

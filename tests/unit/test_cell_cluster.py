@@ -1,8 +1,10 @@
 """What `CellCluster` and its data classes accept, refuse and remember."""
 
 import copy
+import inspect
 import json
 import pickle
+import pydoc
 
 import numpy as np
 import pytest
@@ -13,6 +15,7 @@ from hivecore.cells import (
     CellCluster,
     Chain,
     ClusterSpec,
+    Decision,
     Member,
     NodeOrderPolicy,
     PackingPolicy,
@@ -244,6 +247,55 @@ def test_schedule_names_what_it_does_not_know(options, error, text):
     with pytest.raises(error, match=text):
         cluster.schedule(group)
     assert cluster.to_bytes() == before
+
+
+@pytest.mark.parametrize(
+    ("members", "options", "text"),
+    [
+        ([(1, 5)], {}, "chain 'c': a pod asks for 5 leaves, a cell of level 'node' has 4"),
+        ([(1, 5)], {"priority": -1}, "'node' has 4"),
+        ([(1, 5)], {"merge_siblings": True}, "'node' has 4"),
+        ([(1, 1), (1, 3, "pair")], {}, "a pod asks for 3 leaves, a cell of level 'pair' has 2"),
+        ([(1, 3)], {"within": "pair"}, "'pair' has 2"),
+        ([(1, 5)], {"within": "rack"}, "'node' has 4"),
+    ],
+)
+@pytest.mark.parametrize("phase", ["filtering", "preempting"])
+def test_a_pod_that_is_larger_than_any_cell_it_may_be_in_is_refused(members, options, text, phase):
+    cluster = two_tenants()
+    group = AffinityGroup("g", "A", members, **options)
+    before = cluster.to_bytes()
+    with pytest.raises(ValueError, match=f"group 'g' can never be served: .*{text}"):
+        cluster.schedule(group, phase=phase)
+    assert cluster.explain(group).outcome == "wait"
+    assert cluster.to_bytes() == before
+
+
+def test_only_chains_that_a_group_may_use_decide_whether_a_pod_is_too_large():
+    chains = {"small": Chain(["gpu", "node"], [2], 1), "large": Chain(["gpu", "node"], [8], 1)}
+    pins = {"A": {"pin": ("small", "gpu", 1)}}
+    owned = {"A": {"small": {"gpu": 1}}, "B": {"large": {"node": 1}}, "C": {}}
+    cluster = CellCluster(ClusterSpec(chains, owned, pins))
+    start(cluster, "b", "B", [(1, 8)])
+    assert cluster.schedule(AffinityGroup("g", "B", [(1, 8)])).outcome == "wait"
+    assert cluster.schedule(AffinityGroup("g", "C", [(1, 8)])).outcome == "wait"  # owns nothing
+    assert cluster.schedule(AffinityGroup("g", "C", [(1, 8)], priority=-1)).outcome == "wait"
+    assert cluster.schedule(AffinityGroup("g", "A", [(1, 2)])).outcome == "wait"
+    for options in ({}, {"pinned_cell": "pin"}):
+        group = AffinityGroup("g", "A", [(1, 3)], **options)
+        with pytest.raises(ValueError, match="chain 'small': a pod asks for 3 leaves"):
+            cluster.schedule(group)
+
+
+def test_help_shows_what_a_decision_says_and_no_internals():
+    text = pydoc.render_doc(Decision, renderer=pydoc.plaintext)
+    for name in ("group", "outcome", "placement", "victims", "cancels", "downgrades", "reason"):
+        assert inspect.getdoc(getattr(Decision, name)) in text.replace(" |      ", "")
+    for internal in ("core", "plan", "names", "refused"):
+        assert f"{internal}:" not in text
+        assert f"_{internal}" not in text
+    with pytest.raises(TypeError, match=r"made by CellCluster\.schedule"):
+        Decision()
 
 
 def test_wrong_arguments_of_methods_are_named():

@@ -22,7 +22,7 @@ from hivecore.cells.cluster_view import IntraVCPolicy, VirtualTree
 from hivecore.cells.decision import Decision, GroupStatus, Reconfiguration, Recovery
 from hivecore.cells.group_books import GroupBooks
 from hivecore.cells.group_explanation import GroupExplanation, explain
-from hivecore.cells.group_search import find
+from hivecore.cells.group_search import check_possible, find
 from hivecore.cells.pod_placement import PodPlacement, as_placement
 from hivecore.cells.reconfiguration import rebook_all
 from hivecore.cells.saved_cluster import decode, encode
@@ -117,8 +117,9 @@ class CellCluster:
             phase: only bad leaves count then.)
         :param suggested_nodes: names of the only nodes to use; ``None``: all.
         :raises KeyError: an unknown tenant, leaf type, level or pinned cell.
-        :raises ValueError: a live group of another request has this name, or the tenant's policy
-            chose no virtual nodes of its view.
+        :raises ValueError: a live group of another request has this name; or in each chain that it
+            may use a pod is larger than a node, or than the cell that it must be ``within``, so
+            that it would wait for ever; or the tenant's policy chose no virtual nodes of its view.
         :raises StaleDecisionError: the tenant's policy has reconfigured the cluster.
         :raises TypeError: an argument is of a wrong type.
 
@@ -162,6 +163,8 @@ class CellCluster:
         decision = find(where, group, suggested)
         if books is not self._books:
             raise StaleDecisionError(f"group {group.name!r}: its policy reconfigured the cluster")
+        if decision.outcome == "wait":
+            check_possible(where.names, decision)
         return decision
 
     def _move(self, group: AffinityGroup, suggested: list[list[int]] | None) -> Decision:
@@ -423,7 +426,8 @@ class CellCluster:
     ) -> GroupExplanation:
         """Why a group would have to wait, and the cheapest changes that would admit it.
 
-        :raises KeyError, ValueError, TypeError: as ``schedule`` does.
+        :raises KeyError, ValueError, TypeError: as ``schedule`` does; but a group that can never be
+            served is explained, too.
 
         Nothing changes. Cost: a copy, and a decision for each change that is tried, at most three
         for each live group.

@@ -211,7 +211,7 @@ class GroupBooks:
             if not self.core.placement_good(live.handle, nodes):
                 return None
         outcome: Literal["bind", "preempt"] = "preempt" if victims else "bind"
-        return Decision(
+        return Decision._make(
             group,
             outcome,
             self.names,

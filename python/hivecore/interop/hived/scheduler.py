@@ -126,7 +126,8 @@ class HivedScheduler:
             or it waits. (While victims are there, only health counts.)
         :param suggested_nodes: names of the only nodes to use, unknown ones too; ``None``: all.
             They count only where the spec says ``ignoreK8sSuggestedNodes: false``.
-        :raises RequestError: the user's mistake: a spec that can never be served.
+        :raises RequestError: the user's mistake: a spec that can never be served, such as a pod
+            that is larger than the nodes of all chains it may use.
         :raises TypeError: ``suggested_nodes`` is not an iterable of names.
 
         A pod of an allocated group gets the lowest empty slot of its size, whatever has become of
@@ -178,11 +179,14 @@ class HivedScheduler:
             declared, group = request, request.as_group()
         if declared.ignore_suggested:
             suggested_nodes = None
-        decision = self._cluster.schedule(
-            group,
-            phase="preempting" if preempting else "filtering",
-            suggested_nodes=suggested_nodes,
-        )
+        try:
+            decision = self._cluster.schedule(
+                group,
+                phase="preempting" if preempting else "filtering",
+                suggested_nodes=suggested_nodes,
+            )
+        except ValueError as error:  # it can never be served
+            raise RequestError(f"spec: {error}") from None
         seating = self._seating
         seating.offers.pop(identity, None)
         if decision.outcome == "wait":
