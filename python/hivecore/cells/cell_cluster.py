@@ -148,30 +148,27 @@ class CellCluster:
             return (self._reserve_anew if preempting else self._move)(group, suggested)
 
     def _decide(
-        self, group: AffinityGroup, suggested: list[list[int]] | None, preempting: bool
+        self,
+        group: AffinityGroup,
+        suggested: list[list[int]] | None,
+        preempting: bool,
+        trial: GroupBooks | None = None,
     ) -> Decision:
         books = self._books
-        decision = self._find(books, group, suggested)
-        if preempting and decision.outcome == "preempt":
-            books.book(decision, books.core.reserve)
-        return decision
-
-    def _find(
-        self, where: GroupBooks, group: AffinityGroup, suggested: list[list[int]] | None
-    ) -> Decision:
-        books = self._books
-        decision = find(where, group, suggested)
+        decision = find(books if trial is None else trial, group, suggested)
         if books is not self._books:
             raise StaleDecisionError(f"group {group.name!r}: its policy reconfigured the cluster")
         if decision.outcome == "wait":
-            check_possible(where.names, decision)
+            check_possible(books.names, decision)
+        elif preempting and decision.outcome == "preempt":
+            books.book(decision, books.core.reserve)
         return decision
 
     def _move(self, group: AffinityGroup, suggested: list[list[int]] | None) -> Decision:
         """Decide as if the group had reserved nothing; its commit gives the reservation up."""
         trial = self._books.copy()
         trial.release(group.name)
-        decision = self._find(trial, group, suggested)
+        decision = self._decide(group, suggested, False, trial)
         decision._core = self._books.core
         if decision.outcome != "wait":
             decision.cancels = (group.name, *decision.cancels)
@@ -206,7 +203,7 @@ class CellCluster:
                 raise ValueError("decision is of another cluster, or of before a reconfiguration")
             if decision._plan is None:
                 books.confirm(decision)
-            elif decision.group.name in decision.cancels:
+            elif decision.cancels and decision.group.name in decision.cancels:
                 books.move(decision)
             else:
                 books.book(decision, books.core.commit)

@@ -13,6 +13,7 @@ __all__ = [
     "Recovery",
     "Refusal",
     "describe_pods",
+    "made_decision",
 ]
 
 _CODES = ("", "capacity", "fragmented", "mapping", "search limit", "policy")
@@ -87,33 +88,6 @@ class Decision:
         """Not for callers: `CellCluster.schedule` makes decisions."""
         raise TypeError("a Decision is made by CellCluster.schedule")
 
-    @classmethod
-    def _make(
-        cls,
-        group: AffinityGroup,
-        outcome: Literal["bind", "preempt", "wait"],
-        names: ClusterNames,
-        plan: Any = None,
-        core: Any = None,
-        refused: Any = (),
-        placement: tuple[PodPlacement, ...] | None = None,
-        victims: tuple[str, ...] = (),
-        cancels: tuple[str, ...] = (),
-        downgrades: tuple[str, ...] = (),
-    ) -> "Decision":
-        self = object.__new__(cls)
-        self.group = group
-        self.outcome = outcome
-        self.victims = victims
-        self.cancels = cancels
-        self.downgrades = downgrades
-        self._names = names
-        self._plan = plan
-        self._core = core
-        self._refused = refused
-        self._placement = placement
-        return self
-
     @property
     def placement(self) -> tuple[PodPlacement, ...]:
         """A `PodPlacement` for each pod, in the order of the group's members: its node and leaves.
@@ -155,6 +129,36 @@ class Decision:
 
     def __repr__(self) -> str:
         return f"Decision({self.outcome!r}, {self.group.name!r}, victims={self.victims})"
+
+
+_new = object.__new__
+
+
+def made_decision(
+    group: AffinityGroup,
+    outcome: Literal["bind", "preempt", "wait"],
+    names: ClusterNames,
+    plan: Any = None,
+    core: Any = None,
+    refused: Any = (),
+    placement: tuple[PodPlacement, ...] | None = None,
+    victims: tuple[str, ...] = (),
+    cancels: tuple[str, ...] = (),
+    downgrades: tuple[str, ...] = (),
+) -> Decision:
+    """A decision, with what it takes to commit and to explain it."""
+    made = _new(Decision)
+    made.group = group
+    made.outcome = outcome
+    made.victims = victims
+    made.cancels = cancels
+    made.downgrades = downgrades
+    made._names = names
+    made._plan = plan
+    made._core = core
+    made._refused = refused
+    made._placement = placement
+    return made
 
 
 class GroupStatus(NamedTuple):

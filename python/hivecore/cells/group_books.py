@@ -13,7 +13,7 @@ from hivecore.cells.affinity_group import AffinityGroup
 from hivecore.cells.cluster_names import ClusterNames
 from hivecore.cells.cluster_spec import ClusterSpec
 from hivecore.cells.cluster_view import IntraVCPolicy
-from hivecore.cells.decision import Decision, Recovery, describe_pods
+from hivecore.cells.decision import Decision, Recovery, describe_pods, made_decision
 from hivecore.cells.pod_placement import PodPlacement
 from hivecore.errors import (
     InfeasibleAssignmentError,
@@ -211,7 +211,7 @@ class GroupBooks:
             if not self.core.placement_good(live.handle, nodes):
                 return None
         outcome: Literal["bind", "preempt"] = "preempt" if victims else "bind"
-        return Decision._make(
+        return made_decision(
             group,
             outcome,
             self.names,

@@ -7,7 +7,7 @@ from hivecore._arguments import as_int, as_tuple
 from hivecore.cells.affinity_group import AffinityGroup
 from hivecore.cells.cluster_names import ClusterNames
 from hivecore.cells.cluster_view import ClusterView, IntraVCPolicy
-from hivecore.cells.decision import Decision
+from hivecore.cells.decision import Decision, made_decision
 from hivecore.cells.group_books import GroupBooks
 
 __all__ = ["check_possible", "find", "pinned_pool", "tenant_of"]
@@ -71,7 +71,7 @@ def find(
             refused.append((chain, plan.reason, ""))
             continue
         cancels, downgrades = plan.cancels, plan.downgrades
-        return Decision._make(
+        return made_decision(
             group,
             "bind" if outcome == _BIND else "preempt",
             names,
@@ -83,21 +83,23 @@ def find(
             books.name_all(cancels) if cancels else (),
             books.name_all(downgrades) if downgrades else (),
         )
-    return Decision._make(group, "wait", names, None, core, refused)
+    return made_decision(group, "wait", names, None, core, refused)
 
 
 def check_possible(names: ClusterNames, decision: Decision) -> None:
     """Raise `ValueError` for a decision to wait for ever: a pod fits into no cell that it may."""
-    faults = []
+    group, faults = decision.group, []
+    if not group.confined and max(group.sizes) <= names.smallest_node:
+        return
     for chain, code, _ in decision._refused:
         if code < 0:  # not one that the group may use
             continue
-        fault = _misfit(names, decision.group, chain)
+        fault = _misfit(names, group, chain)
         if fault is None:
             return
         faults.append(f"chain {names.chains[chain]!r}: {fault}")
     if faults:
-        raise ValueError(f"group {decision.group.name!r} can never be served: {'; '.join(faults)}")
+        raise ValueError(f"group {group.name!r} can never be served: {'; '.join(faults)}")
 
 
 def _misfit(names: ClusterNames, group: AffinityGroup, chain: int) -> str | None:
