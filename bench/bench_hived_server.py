@@ -24,7 +24,6 @@ import sys
 from collections.abc import Iterator
 from statistics import median
 from time import perf_counter, sleep
-from typing import Any
 
 import numpy as np
 from bench_cell_cluster import TENANTS, document
@@ -175,7 +174,7 @@ def wait_for(port: int) -> None:
             sleep(0.01)
 
 
-def measure(racks: int, rounds: int, requests: int) -> dict[str, dict[str, Any]]:
+def measure(racks: int, rounds: int, requests: int) -> dict[str, dict[str, float]]:
     scheduler = filled(racks)
     bodies = Bodies(list(scheduler.config.spec.chains["rack"].nodes or ()))
     ports = {"serve": free_port(), "plain": free_port()}
@@ -186,7 +185,7 @@ def measure(racks: int, rounds: int, requests: int) -> dict[str, dict[str, Any]]
     for server in servers:
         server.start()
     extender = Extender(scheduler)
-    best: dict[str, dict[str, Any]] = {}
+    best: dict[str, dict[str, float]] = {}
     try:
         for port in ports.values():
             wait_for(port)
@@ -199,9 +198,11 @@ def measure(racks: int, rounds: int, requests: int) -> dict[str, dict[str, Any]]
                     key = f"{name}, {connections} connection{'s' * (connections > 1)}"
                     found[key] = over_http(port, bodies, connections, many)
             for name, figures in found.items():
-                known = best.get(name)
-                if known is None or figures["requests_per_second"] > known["requests_per_second"]:
-                    best[name] = figures
+                known = best.setdefault(name, figures)
+                known["filter_ms"] = min(known["filter_ms"], figures["filter_ms"])
+                known["requests_per_second"] = max(
+                    known["requests_per_second"], figures["requests_per_second"]
+                )
     finally:
         for server in servers:
             server.terminate()
@@ -212,7 +213,7 @@ def measure(racks: int, rounds: int, requests: int) -> dict[str, dict[str, Any]]
 def main() -> int:
     arguments = command_line(__doc__)
     racks = 16 if arguments.smoke else 1024
-    found = measure(racks, 1 if arguments.smoke else 5, 40 if arguments.smoke else 1000)
+    found = measure(racks, 1 if arguments.smoke else 8, 40 if arguments.smoke else 1000)
     for name, figures in found.items():
         print(
             f"{name:>22}: {figures['requests_per_second']:8,.0f} requests/s, "
