@@ -213,7 +213,8 @@ def test_merged_cells_make_a_whole_node():
 
 def test_merging_never_goes_beyond_what_the_tenant_owns_or_a_node_has():
     cluster = CellCluster(spec({"A": {"gpu": 5}}))
-    assert ask(cluster, "g", "A", (1, 5), merge_siblings=True).outcome == "wait"
+    with pytest.raises(ValueError, match="can never be served"):
+        ask(cluster, "g", "A", (1, 5), merge_siblings=True)
     assert ask(cluster, "g", "A", (2, 3), merge_siblings=True).outcome == "wait"
     pods = start(cluster, "g", "A", (1, 3), (1, 2), merge_siblings=True)
     assert [len(pod.leaf_indices) for pod in pods] == [3, 2]

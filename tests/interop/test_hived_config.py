@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import yaml
 
-from hivecore.interop.hived import ConfigError, HivedConfig
+from hivecore.interop.hived import ConfigError, HivedConfig, HivedScheduler
 
 
 def nodes(*names):
@@ -367,7 +367,7 @@ BELOW = "cellChildren[2].cellChildren[0].cellChildren[1]"
         (VC1, 1, None, "must be a mapping, not 1"),
         (f"{VC1}.virtualCells", {}, None, "must be a list, not a mapping"),
         (f"{VC1}.virtualCells[0]", "x", None, "must be a mapping, not 'x'"),
-        (f"{VC1}.virtualCells[0].cellNumber", None, None, "is missing: an integer from 1"),
+        (f"{VC1}.virtualCells[0].cellNumber", None, None, "is missing: an integer from 0"),
         (f"{VC1}.virtualCells[0].cellNumber", "-1", None, "not '-1'"),
         (f"{VC1}.virtualCells[0].cellType", None, None, "is missing"),
         (f"{VC1}.virtualCells[0].cellType", "2-V-NODE.V-NODE", None, "type '2-V-NODE'"),
@@ -530,7 +530,7 @@ BOMB = "a: &a [x]\n" + "".join(
 @pytest.mark.parametrize(
     ("text", "says"),
     [
-        ("", "must be a mapping, not nothing"),
+        ("", "the configuration is empty, or all of it is commented out"),
         ("- 1", "must be a mapping, not a list"),
         ("just text", "must be a mapping, not 'just text'"),
         ("{", "is no YAML: line "),
@@ -553,6 +553,42 @@ def test_texts_that_are_no_sound_yaml_are_refused(text, says):
     with pytest.raises(ConfigError) as caught:
         HivedConfig.read(io.StringIO(text))
     assert says in str(caught.value)
+
+
+def test_what_is_said_of_an_empty_configuration_can_be_written():
+    with pytest.raises(ConfigError, match="write at least\n") as caught:
+        HivedConfig.read(io.StringIO("# physicalCluster:\n#  cellTypes:\n"))
+    written = str(caught.value).partition("write at least\n")[2]
+    config = HivedConfig.read(io.StringIO(written))
+    assert config.spec.chains["NODE"].nodes == ("name-of-a-node",)
+    assert config.spec.virtual_clusters == {"name-of-a-tenant": {"NODE": {"NODE": 1}}}
+
+
+def test_a_virtual_cluster_may_have_no_cell_of_a_type_that_it_lists():
+    types = {"NODE": kind("GPU", 4, True), "RACK": kind("NODE", 2)}
+    physical = [{"cellType": "RACK"}]
+    owned = [cells("RACK", 0), cells("RACK.NODE", 1), cells("RACK", "0"), cells("RACK.NODE", 1)]
+    document = {
+        "physicalCluster": {"cellTypes": types, "physicalCells": physical},
+        "virtualClusters": {"A": {"virtualCells": owned}, "B": {"virtualCells": owned[:1]}},
+    }
+    config = HivedConfig.read(document)
+    assert [config.address("RACK", "NODE", i) for i in range(2)] == ["0/0", "0/1"]
+    assert config.preassigned("A") == [("RACK", "NODE", None, 0), ("RACK", "NODE", None, 1)]
+    assert config.preassigned("B") == []
+    assert config.virtual_address("A", "RACK", "NODE", None, "GPU", 5) == "A/1/1"
+    assert config.locate_virtual("A/1/1") == ("A", "RACK", "NODE", None, "GPU", 5)
+    assert HivedConfig.read(config.document) == config
+    scheduler = HivedScheduler(config)
+    gang = {"name": "g", "members": [{"podNumber": 2, "leafCellNumber": 4}]}
+    spec = {"virtualCluster": "A", "leafCellNumber": 4, "affinityGroup": gang}
+    for pod in "pq":
+        assert scheduler.schedule(pod, spec).outcome == "bind"
+        scheduler.allocate(pod)
+    assert len(scheduler.virtual_cluster("A")) == 2
+    assert scheduler.virtual_cluster("B") == []
+    assert scheduler.schedule("b", {"virtualCluster": "B", "leafCellNumber": 1}).outcome == "wait"
+    HivedScheduler.from_bytes(scheduler.to_bytes()).check()
 
 
 @pytest.mark.parametrize("source", [None, 3, [], io.BytesIO(b"\xff")])

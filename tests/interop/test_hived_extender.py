@@ -62,10 +62,26 @@ def get(extender, path, body=None):
     return json.loads(json.dumps(answer))
 
 
+NOTHING = {
+    FILTER: {
+        "Nodes": None,
+        "NodeNames": None,
+        "FailedNodes": None,
+        "FailedAndUnresolvableNodes": None,
+    },
+    BIND: {},
+    PREEMPT: {"NodeNameToMetaVictims": {}},
+}
+
+
 def refused(extender, path, body=None, status=400):
+    """The mistake that is named; kube-scheduler reads it with status 200 alone."""
     found, answer = extender.handle(path, body)
-    assert (found, list(answer)) == (status, ["Error"])
-    return answer["Error"]
+    nothing = NOTHING.get(path, {})
+    assert found == (200 if path in NOTHING else status)
+    assert answer == {**nothing, "Error": answer["Error"]}
+    assert answer["Error"]
+    return json.loads(json.dumps(answer))["Error"]
 
 
 def test_filter_commits_and_bind_carries_the_annotations(extender):
@@ -106,6 +122,14 @@ def test_a_pod_that_waits_is_told_why(extender):
     assert "q" in refused(extender, BIND, binding("q", "n1"))
 
 
+def test_a_pod_that_is_larger_than_every_node_is_told_so_at_once(extender):
+    asked = ask("p", leafCellNumber=5)
+    error = refused(extender, FILTER, asked)
+    assert error == "spec: leafCellNumber=5: no node has more than 4 leaf cells"
+    assert refused(extender, PREEMPT, {"Pod": asked["Pod"]}) == error
+    assert get(extender, GROUPS) == {"items": []}
+
+
 def test_suggested_nodes_count_if_the_pod_says_so(extender):
     careful = {"ignoreK8sSuggestedNodes": False}
     assert get(extender, FILTER, ask("p", **careful) | {"NodeNames": []})["FailedNodes"]
@@ -141,6 +165,31 @@ def test_preemption_names_victims_node_by_node_until_it_can_bind(extender):
     assert get(extender, PREEMPT, arguments) == {"NodeNameToMetaVictims": {}}
     assert get(extender, FILTER, ask("high", priority=5))["NodeNames"] == ["n1"]
     assert [group["metadata"]["name"] for group in get(extender, GROUPS)["items"]] == ["x/high"]
+
+
+@pytest.mark.parametrize("ignore", [False, True])
+def test_a_reservation_whose_node_is_lost_is_bound_elsewhere_or_waits(extender, ignore):
+    """Its node fails, or, if the pod heeds them, is not among the nodes that filter names."""
+    for name in ("a", "b"):
+        get(extender, FILTER, ask(name, priority=-1))
+    high = {"priority": 5, "ignoreK8sSuggestedNodes": ignore}
+    arguments = {"Pod": pod("high", **high), "NodeNameToMetaVictims": {"n1": {}, "n2": {}}}
+    assert list(get(extender, PREEMPT, arguments)["NodeNameToMetaVictims"]) == ["n1"]
+    for name in ("a", "b"):
+        get(extender, "/v1/watch", event("DELETED", "Pod", pod(name)))
+    there, nowhere = ["n2"], []
+    if ignore:
+        get(extender, "/v1/watch", event("MODIFIED", "Node", {"metadata": {"name": "n1"}}))
+        there = nowhere = NODES
+        get(extender, "/v1/watch", event("MODIFIED", "Node", {"metadata": {"name": "n2"}}))
+    answer = get(extender, FILTER, ask("high", **high) | {"NodeNames": nowhere})
+    assert "waiting" in answer["FailedNodes"]["hivedscheduler"]
+    assert get(extender, f"{GROUPS}x/high")["status"]["state"] == "Preempting"
+    if ignore:
+        ready = {"status": {"conditions": [{"type": "Ready", "status": "True"}]}}
+        get(extender, "/v1/watch", event("MODIFIED", "Node", {"metadata": {"name": "n2"}} | ready))
+    assert get(extender, FILTER, ask("high", **high) | {"NodeNames": there})["NodeNames"] == ["n2"]
+    extender._scheduler.check()
 
 
 def test_keys_are_read_in_any_case(extender):
@@ -209,6 +258,7 @@ def test_a_path_is_a_string(extender):
 
 
 PERFECT = ask("p")
+NAMED = {"metadata": {"name": "n1"}}
 BOMB = "a: &a [x]\n" + "".join(
     f"{b}: &{b} [{', '.join([f'*{a}'] * 10)}]\n" for a, b in zip("abcd", "bcde", strict=True)
 )
@@ -252,6 +302,9 @@ BOMB = "a: &a [x]\n" + "".join(
         ("/v1/watch", 3, "must be an object, not 3"),
         ("/v1/watch", {}, "type=nothing: allowed are ADDED"),
         ("/v1/watch", {"type": "ADDED"}, "a pod or a node with metadata.name is needed"),
+        ("/v1/watch", {"type": "ADDED", "object": NAMED}, "'n1': kind=nothing: 'Pod' or 'Node'"),
+        ("/v1/watch", {"type": "ADDED", "object": NAMED | {"kind": 3}}, "object 'n1': kind=3: "),
+        ("/v1/watch", {"kind": "List", "items": [NAMED]}, "items[0]: object 'n1': kind=nothing"),
         ("/v1/watch", {"kind": "PodList"}, "items must be a list"),
         ("/v1/watch", {"kind": "PodList", "items": [{"metadata": {"name": "a"}}, 2]}, "items[1]: "),
     ],
@@ -345,8 +398,8 @@ def test_a_decision_that_comes_too_late_is_made_again():
     scheduler.turns = 2
     assert get(extender, FILTER, ask("p"))["NodeNames"] == ["n1"]
     scheduler.turns = 9
-    assert "too late" in refused(extender, FILTER, ask("q", virtualCluster="B"), status=409)
-    assert "too late" in refused(extender, BIND, binding("q", "n2"), status=409)
+    assert "too late" in refused(extender, FILTER, ask("q", virtualCluster="B"))
+    assert "too late" in refused(extender, BIND, binding("q", "n2"))
 
 
 def test_a_pod_that_waits_holds_up_the_others_if_the_configuration_says_so(monkeypatch):

@@ -3,6 +3,8 @@
 import pytest
 from interop.hived_cluster import FLAT, TREE, Hived, config, flat, nodes, rack_of, racks
 
+from hivecore.errors import StaleDecisionError
+
 # --- 18. Suggested nodes
 
 
@@ -73,6 +75,51 @@ def test_a_preemption_is_planned_anew_when_its_node_fails():
     hived.fail(hived.running[victim].node)
     assert list(hived.preempting("high", "A", 4, priority=1).victims) == [other]
     assert (hived.state(victim), hived.state(other)) == ("Allocated", "BeingPreempted")
+
+
+def reserved_and_free(**options):
+    """`high` has reserved the node of `low`, which is gone; the other node is idle by now."""
+    hived = flat(2, {"A": {"NODE": 2}})
+    hived.run("low0", "A", 4)
+    hived.run("low1", "A", 4)
+    (victim,) = hived.preempting("high", "A", 4, priority=1, **options).victims
+    name = hived.running[victim].node
+    hived.gone("low0", "low1")
+    (other,) = {"n0", "n1"} - {name}
+    return hived, name, other
+
+
+def test_a_filter_does_not_bind_a_reservation_whose_node_has_failed():
+    hived, name, other = reserved_and_free()
+    early = hived.ask("high", "A", 4, priority=1)
+    assert early.node == name
+    hived.fail(name)
+    with pytest.raises(StaleDecisionError):
+        hived.scheduler.allocate("high")
+    assert hived.state("high") == "Preempting"
+    hived.fail(other)
+    assert hived.ask("high", "A", 4, priority=1).outcome == "wait"
+    assert hived.state("high") == "Preempting"  # phase filtering gives up no reservation
+    hived.scheduler.check()
+    hived.heal(other)
+    assert hived.run("high", "A", 4, priority=1).node == other
+    hived.scheduler.check()
+    hived.gone("high")
+    assert hived.free() == {("NODE", "NODE"): ["n0", "n1"]}
+
+
+def test_a_filter_does_not_bind_a_reservation_whose_node_is_not_suggested():
+    hived, name, other = reserved_and_free(ignore=False)
+    asked = {"priority": 1, "ignore": False}
+    assert hived.ask("high", "A", 4, suggested=[], **asked).outcome == "wait"
+    assert hived.ask("high", "A", 4, suggested=[name], **asked).node == name
+    assert hived.run("high", "A", 4, suggested=[other], **asked).node == other
+    hived.scheduler.check()
+
+
+def test_a_filter_binds_a_reservation_anywhere_if_the_pod_ignores_suggestions():
+    hived, name, other = reserved_and_free()
+    assert hived.run("high", "A", 4, priority=1, suggested=[other]).node == name
 
 
 # --- 19. Bad hardware

@@ -202,8 +202,10 @@ class HivedMachine(RuleBasedStateMachine):
             return "wait"
         row = [r for r in decision.group if r["leaf_cell_number"] == request["leafCellNumber"]]
         assert {"node": decision.node, "leaf_cells": list(decision.leaf_cells)} in row[0]["pods"]
-        if known is None or (phase == "Preempting" and not live):
-            self.check_new(decision, request, suggested)
+        if not live:
+            # In phase filtering other nodes are suggested while victims are still on theirs.
+            fixed = known is None or phase == "Preempting" or decision.outcome == "bind"
+            self.check_new(decision, request, suggested if fixed else None)
         if decision.outcome == "preempt":
             assert decision.victims
             assert set(decision.victims) <= set(self.bound)
@@ -244,10 +246,19 @@ class HivedMachine(RuleBasedStateMachine):
     def allocate_late(self, group, pick):
         group = self.some(self.groups, group)
         pod = f"{group}/{pick}"
+        before = self.scheduler.affinity_group(group)
         try:
             self.scheduler.allocate(pod)
         except (RequestError, StaleDecisionError):
+            assert self.scheduler.affinity_group(group) == before
             return
+        if before is None or before["state"] == "Preempting":
+            nodes = {
+                seat["node"]
+                for row in self.scheduler.affinity_group(group)["placements"]
+                for seat in row["pods"]
+            }
+            assert nodes.isdisjoint(self.bad)
         if pod not in self.bound:
             number = len(self.scheduler.bind_info(pod)["leafCellIsolation"])
             self.note(pod, self.request(group, 0) | {"leafCellNumber": number})

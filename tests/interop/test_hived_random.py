@@ -11,7 +11,7 @@ import random
 import pytest
 from interop.hived_cluster import Hived, config, walk
 
-from hivecore.interop.hived import HivedScheduler
+from hivecore.interop.hived import HivedScheduler, RequestError
 
 TYPES = {
     "SWITCH": (2, "GPU"),
@@ -287,6 +287,11 @@ class Life:
         expected = self.expected(vc, descending, priority, leaf_type, suggested, pin)
         phase = rng.choice(["Filtering", "Preempting"])
         pods = [f"{name}/{i}" for i in range(len(sizes))]
+        if self.is_too_large(descending[0], vc, priority, leaf_type, pin):
+            assert expected[0] is False
+            with pytest.raises(RequestError, match=r"can never be served|no node has more"):
+                hived.ask(pods[0], vc, sizes[0], priority, phase=phase, **asked)
+            return
         decision = hived.ask(pods[0], vc, sizes[0], priority, phase=phase, **asked)
         self.judge(decision, expected, vc, priority, suggested)
         if decision.outcome == "preempt":
@@ -303,6 +308,20 @@ class Life:
         if hived.group(name) is not None:
             self.gangs[name] = pods
         self.gangs = {name: pods for name, pods in self.gangs.items() if hived.group(name)}
+
+    def is_too_large(self, size, vc, priority, leaf_type, pin):
+        """Whether a pod is larger than the nodes of all chains that it may use."""
+        owned = {chain for chain, _, _ in self.document.owned[vc]}
+        if pin is not None:
+            chains = [chain for name, chain in self.document.pins[vc] if name == pin]
+        else:
+            chains = [chain for chain in CHAINS if priority < 0 or chain in owned]
+        nodes = [
+            next(leaves_of(kind) for kind in CHAINS[chain] if kind.endswith("NODE"))
+            for chain in chains
+            if leaf_type in (None, CHAINS[chain][-1])
+        ]
+        return bool(nodes) and size > max(nodes)
 
     def judge(self, decision, expected, vc, priority, suggested):
         runs, chain, own_victims = expected

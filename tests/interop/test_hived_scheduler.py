@@ -169,10 +169,74 @@ def test_opportunistic_pods_may_ask_for_a_leaf_type_that_their_cluster_does_not_
 
 def test_a_group_beyond_the_cluster_waits_however_large():
     scheduler = HivedScheduler(config())
-    decision = scheduler.schedule("p", spec(group="g", members=[(2**31 - 1, 2**31 - 1), (1, 4)]))
+    decision = scheduler.schedule("p", spec(group="g", members=[(2**31 - 1, 3), (1, 4)]))
     assert decision.outcome == "wait"
     assert "16" in decision.reason
     assert (decision.node, decision.leaf_cells, decision.group) == (None, [], [])
+
+
+@pytest.mark.parametrize("members", [[(2, 5)], [(1, 4), (2**31 - 1, 2**31 - 1)], [(9, 5), (1, 4)]])
+@pytest.mark.parametrize("priority", [-1, 0])
+@pytest.mark.parametrize("phase", ["Filtering", "Preempting"])
+def test_a_pod_that_is_larger_than_every_node_is_refused_at_once(members, priority, phase):
+    scheduler = HivedScheduler(config())
+    before = picture(scheduler)
+    asked = spec(number=members[0][1], group="g", members=members, priority=priority)
+    with pytest.raises(RequestError, match=r"spec: leafCellNumber=\d+: no node has more than 4"):
+        scheduler.schedule("p", asked, phase)
+    assert picture(scheduler) == before
+
+
+def mixed():
+    """Nodes of four GPUs, two of which A owns, and a node of eight TPUs that nobody owns."""
+    types = {
+        "NODE": {"childCellType": "GPU", "childCellNumber": 4, "isNodeLevel": True},
+        "BIG": {"childCellType": "TPU", "childCellNumber": 8, "isNodeLevel": True},
+    }
+    cells = [
+        {"cellType": kind, "cellAddress": f"{kind}-{i}"}
+        for i, kind in enumerate(["NODE", "NODE", "BIG"])
+    ]
+    owned = [{"cellType": "NODE", "cellNumber": 2}]
+    return {
+        "physicalCluster": {"cellTypes": types, "physicalCells": cells},
+        "virtualClusters": {"A": {"virtualCells": owned}, "B": {}},
+    }
+
+
+def test_only_the_chains_that_a_pod_may_use_count_for_its_size():
+    scheduler = HivedScheduler(mixed())
+    with pytest.raises(RequestError) as caught:
+        scheduler.schedule("p", spec(number=5))
+    assert str(caught.value) == (
+        "spec: group 'p' can never be served: chain 'NODE': a pod asks for 5 leaves, a cell of "
+        "level 'NODE' has 4"
+    )
+    assert scheduler.schedule("p", spec(number=5, priority=-1)).node == "BIG-2"
+    with pytest.raises(RequestError, match="can never be served"):
+        scheduler.schedule("p", spec(number=5, priority=-1, leafCellType="GPU"))
+    assert scheduler.schedule("p", spec("B", number=5)).outcome == "wait"  # B owns nothing
+    assert scheduler.schedule("p", spec(number=4, group="g", members=[(3, 4)])).outcome == "wait"
+    scheduler.check()
+
+
+def test_a_running_pod_is_taken_up_however_small_the_nodes_are_by_now():
+    large = HivedScheduler(mixed())
+    asked = spec(number=8, priority=-1)
+    bind(large, "p", asked)
+    record = large.bind_info("p")
+    document = mixed()
+    document["physicalCluster"]["physicalCells"].pop()
+    small = HivedScheduler(document)
+    recovery = small.recover("p", asked, record)
+    assert len(recovery.lost) == 8
+    assert small.schedule("p", asked).outcome == "bind"
+    large.reconfigure(document)
+    assert large.schedule("p", asked).outcome == "bind"
+    gang = spec(number=8, group="p", members=[(1, 8)], priority=-1)
+    large.delete("p")
+    with pytest.raises(RequestError, match="no node has more than 4"):
+        large.schedule("p", gang)
 
 
 # --- pods and groups
@@ -447,7 +511,7 @@ def test_a_pod_of_an_undeclared_size_does_not_join_a_preemption():
 
 
 @pytest.mark.parametrize("how", ["bad", "not suggested"])
-def test_a_planned_node_that_is_lost_is_planned_anew_in_phase_preempting_only(how):
+def test_a_planned_node_that_is_lost_is_given_up_in_phase_preempting_only(how):
     scheduler = full()
     request = spec(ignoreK8sSuggestedNodes=False)
     old = scheduler.schedule("high", request, "Preempting", EVERYBODY).node
@@ -456,7 +520,10 @@ def test_a_planned_node_that_is_lost_is_planned_anew_in_phase_preempting_only(ho
         scheduler.set_node(old, False)
     else:
         suggested = [node for node in EVERYBODY if node != old]
-    assert scheduler.schedule("high", request, "Filtering", suggested).node == old
+    before = scheduler.affinity_group("high")
+    filtered = scheduler.schedule("high", request, "Filtering", suggested)
+    assert (filtered.node == old) == (how == "not suggested")  # while its victims are there
+    assert scheduler.affinity_group("high") == before
     decision = scheduler.schedule("high", request, "Preempting", suggested)
     assert decision.outcome == "preempt"
     assert decision.node != old

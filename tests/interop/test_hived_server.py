@@ -1,4 +1,5 @@
 import json
+import queue
 import re
 import signal
 import socket
@@ -11,7 +12,7 @@ import pytest
 
 from hivecore import cli
 from hivecore.interop.hived import Extender, HivedScheduler
-from hivecore.interop.hived.server import application
+from hivecore.interop.hived.server import application, serve
 
 HIVED = "hivedscheduler.microsoft.com"
 CONFIG = """
@@ -129,15 +130,18 @@ def test_wrong_methods_paths_and_bodies_are_refused(client):
             answer = client.request(method, path)
             assert (answer.status_code, list(answer.json())) == (404, ["Error"])
     for content in (b"", b"{", b"\x00\xff", b"[]", b"NaN", b"[" * 15_000):
-        answer = client.post("/v1/extender/filter", content=content)
+        answer = client.post("/v1/watch", content=content)
         assert (answer.status_code, list(answer.json())) == (400, ["Error"])
+        answer = client.post("/v1/extender/filter", content=content)
+        assert (answer.status_code, answer.json()["NodeNames"]) == (200, None)
+        assert answer.json()["Error"]
     assert client.head("/v1/inspect/clusterstatus").status_code == 200
     assert get(client, "/healthz") == {"status": "ok"}
 
 
 def test_a_request_that_is_too_large_is_refused_however_it_is_sent(client):
     exact = b'{"Pod": 1}'.ljust(LIMIT)
-    assert client.post("/v1/extender/filter", content=exact).status_code == 400
+    assert "Pod" in client.post("/v1/extender/filter", content=exact).json()["Error"]
     answer = client.post("/v1/extender/filter", content=exact + b" ")
     assert (answer.status_code, answer.json()) == (
         413,
@@ -193,6 +197,35 @@ def test_the_command_serves_until_it_is_told_to_end(config_file):
             assert process.wait(timeout=20) in (0, -signal.SIGTERM)
 
 
+def test_connections_do_not_wait_for_more_to_send(config_file, monkeypatch):
+    import uvicorn
+
+    options = []
+
+    class Server(uvicorn.Server):
+        async def on_tick(self, counter):
+            for protocol in self.server_state.connections:
+                connection = protocol.transport.get_extra_info("socket")
+                options.append(connection.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY))
+                self.should_exit = True
+            return await super().on_tick(counter)
+
+    ports = queue.Queue()
+    monkeypatch.setattr(uvicorn, "Server", Server)
+    monkeypatch.setattr(
+        "hivecore.interop.hived.server.print",
+        lambda text, flush: ports.put(int(text.rpartition(":")[2])),
+        raising=False,
+    )
+    scheduler = HivedScheduler(config_file)
+    thread = threading.Thread(target=serve, args=(scheduler, "127.0.0.1", 0, LIMIT))
+    thread.start()
+    with socket.create_connection(("127.0.0.1", ports.get(timeout=20))):
+        thread.join(timeout=20)
+    assert not thread.is_alive()
+    assert set(options) == {1}
+
+
 def test_an_address_in_use_and_a_bad_configuration_end_the_command(config_file, tmp_path, capsys):
     with socket.create_server(("127.0.0.1", 0)) as listener:
         port = str(listener.getsockname()[1])
@@ -225,7 +258,7 @@ def test_validate_prints_what_there_is(config_file, capsys):
 def test_validate_prints_all_mistakes_and_answers_1(tmp_path, capsys):
     path = tmp_path / "hived.yaml"
     path.write_text(
-        CONFIG.replace("NODE, cellNumber: 1", "NODE, cellNumber: 0").replace("n2", "n1")
+        CONFIG.replace("NODE, cellNumber: 1", "NODE, cellNumber: -1").replace("n2", "n1")
     )
     assert cli.main(["validate", str(path)]) == 1
     out, err = capsys.readouterr()
@@ -234,7 +267,7 @@ def test_validate_prints_all_mistakes_and_answers_1(tmp_path, capsys):
     number = "virtualClusters.A.virtualCells[0].cellNumber"
     assert err.splitlines() == [
         f"{path}: {children}[1]: device 0 of node 'n1' is in {children}[0] already",
-        f"{path}: {number}: must be an integer from 1 to 2**31, not '0'",
+        f"{path}: {number}: must be an integer from 0 to 2**31, not '-1'",
         f"{path}: 2 mistakes",
     ]
     with pytest.raises(SystemExit) as caught:

@@ -1,11 +1,14 @@
 """A cluster under all that can happen to it: groups, failures, restarts, reconfigurations."""
 
+from contextlib import suppress
+
+import pytest
 from hypothesis import settings
 from hypothesis import strategies as st
-from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 from hivecore.cells import AffinityGroup, CellCluster, Chain, ClusterSpec, Member
-from hivecore.errors import InfeasibleAssignmentError
+from hivecore.errors import InfeasibleAssignmentError, StaleDecisionError
 
 LEVELS = ("gpu", "pair", "node", "rack")
 
@@ -121,7 +124,15 @@ class Cluster(RuleBasedStateMachine):
         if data.draw(st.integers(0, 3)) == 0:
             suggested = data.draw(st.lists(st.sampled_from(self.nodes()), unique=True))
         before = self.cluster.to_bytes()
-        decision = self.cluster.schedule(group, phase=phase, suggested_nodes=suggested)
+        try:
+            decision = self.cluster.schedule(group, phase=phase, suggested_nodes=suggested)
+        except ValueError as error:
+            assert "can never be served" in str(error)
+            assert self.cluster.to_bytes() == before
+            assert self.never_fits(group)
+            return
+        if decision.outcome == "wait" and group.priority < 0:
+            assert not self.never_fits(group)
         if phase == "filtering" or decision.outcome != "preempt":
             assert self.cluster.to_bytes() == before
         bad = set(self.cluster.bad_leaves())
@@ -156,11 +167,86 @@ class Cluster(RuleBasedStateMachine):
         status = self.cluster.group(name)
         for victim in status.victims:
             self.cluster.release(victim)
+        if self.is_bad(status.placement):
+            return
         decision = self.cluster.schedule(status.group)
         assert decision.outcome == "bind"
         self.cluster.commit(decision)
         assert self.state(name) != "Preempting"
         assert self.cluster.group(name).placement == status.placement
+
+    def never_fits(self, group):
+        """Whether some pod is larger than a node, or what it must be within, wherever it may be."""
+        for chain in self.cluster.spec.chains.values():
+            per_cell = dict(zip(chain.levels, chain.leaves_per_cell(), strict=True))
+            rooms = [
+                min(
+                    per_cell[level] for level in (m.within, group.within, chain.node_level) if level
+                )
+                if {m.within, group.within} - {None} <= per_cell.keys()
+                else None
+                for m in group.members
+            ]
+            if None not in rooms and all(
+                m.leaves <= room for m, room in zip(group.members, rooms, strict=True)
+            ):
+                return False
+        return True
+
+    def is_bad(self, placement):
+        bad = set(self.cluster.bad_leaves())
+        return any((pod.node, device) in bad for pod in placement for device in pod.leaf_indices)
+
+    @precondition(lambda self: self.cluster.groups())
+    @rule(data=st.data())
+    def reserve_what_a_group_has(self, data):
+        self.counter += 1
+        name = data.draw(st.sampled_from(self.cluster.groups()))
+        group = self.cluster.group(name).group.replace(
+            name=f"g{self.counter}",
+            virtual_cluster=data.draw(st.sampled_from("AB")),
+            priority=9,
+            pinned_cell=None,
+        )
+        if self.known(group):
+            with suppress(ValueError):  # a pod may be larger than the nodes that are left
+                self.cluster.schedule(group, phase="preempting")
+
+    @precondition(lambda self: any(self.state(n) == "Preempting" for n in self.cluster.groups()))
+    @rule(data=st.data(), evict=st.booleans(), sick=st.booleans())
+    def ask_again_for_a_reservation(self, data, evict, sick):
+        """No answer is on bad hardware, no bind on nodes that are not suggested."""
+        cluster = self.cluster
+        waiting = [n for n in cluster.groups() if self.state(n) == "Preempting"]
+        status = cluster.group(data.draw(st.sampled_from(waiting)))
+        group = status.group
+        if evict:
+            for victim in status.victims:
+                cluster.release(victim)
+        if sick:
+            pod = data.draw(st.sampled_from(status.placement))
+            cluster.set_leaf_health(pod.node, data.draw(st.sampled_from(pod.leaf_indices)), False)
+        suggested = None
+        if data.draw(st.booleans()):
+            suggested = data.draw(st.lists(st.sampled_from(self.nodes()), unique=True))
+        before = cluster.to_bytes()
+        decision = cluster.schedule(group, suggested_nodes=suggested)
+        assert cluster.to_bytes() == before
+        assert not self.is_bad(decision.placement)
+        if decision.outcome != "bind":
+            return
+        assert suggested is None or {pod.node for pod in decision.placement} <= set(suggested)
+        if data.draw(st.booleans()):
+            pod = data.draw(st.sampled_from(decision.placement))
+            cluster.set_node_health(pod.node, False)
+            before = cluster.to_bytes()
+            with pytest.raises(StaleDecisionError):
+                cluster.commit(decision)
+            assert cluster.to_bytes() == before
+        else:
+            cluster.commit(decision)
+            assert self.state(group.name) != "Preempting"
+            assert cluster.group(group.name).placement == decision.placement
 
     def state(self, name):
         return self.cluster.group(name).state

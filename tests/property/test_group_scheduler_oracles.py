@@ -2,6 +2,7 @@
 
 from itertools import combinations
 
+import numpy as np
 import pytest
 from group_schedulers import (
     BIND,
@@ -17,7 +18,7 @@ from group_schedulers import (
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from hivecore.reference.cells import group_choice
+from hivecore.reference.cells import group_leaves
 
 UNAVAILABLE, FREE, OPPORTUNISTIC, LOWER = range(4)
 RANK = {FREE: 0, OPPORTUNISTIC: 1, LOWER: 2}
@@ -114,9 +115,117 @@ def test_a_group_waits_only_if_its_pods_cannot_be_packed(made, used, sizes, spre
     assert plan.outcome == (BIND if fits else WAIT)
 
 
+@st.composite
+def confined_groups(draw):
+    """One or two nodes, which of their leaves are free, pods of nearly that many leaves."""
+    fanouts = draw(st.sampled_from([[3, 2], [3, 3], [4, 2], [2, 2, 2], [3, 2, 2], [2, 3, 2]]))
+    many = draw(st.integers(1, 2))
+    leaves = many * int(np.prod(fanouts))
+    free = draw(st.lists(st.sampled_from([True] * 4 + [False]), min_size=leaves, max_size=leaves))
+    level = st.sampled_from([-1, 1, 1, 1, *range(len(fanouts) + 1)])
+    pods, left = [], sum(free) // draw(st.integers(1, many))
+    while left > 0 and len(pods) < 6:
+        pods.append((draw(st.integers(1, min(left, 4))), draw(level)))
+        left -= pods[-1][0]
+    within = draw(st.sampled_from([-1, -1, -1, *range(len(fanouts) + 1)]))
+    return fanouts, many, free, pods or [(1, -1)], within
+
+
+def confinable(widths, free, pods, group_within):
+    """Whether every pod fits into a cell of its level, by trying all cells for all pods."""
+    node = len(widths) - 1
+
+    def fits(taken, left, around):
+        if not left:
+            return True
+        (size, level), *others = left
+        level = node if level < 0 else level
+        for cell in range(len(free) // widths[level]):
+            cells = [(n, cell * widths[level] // widths[n]) for n in range(level, node + 1)]
+            home = cell * widths[level] // widths[max(level, group_within)]
+            if group_within >= 0 and around is not None and around != home:
+                continue
+            if all(taken.get(c, 0) + size <= room(*c) for c in cells):
+                more = taken | {c: taken.get(c, 0) + size for c in cells}
+                if fits(more, others, home):
+                    return True
+        return False
+
+    def room(level, cell):
+        return sum(free[cell * widths[level] : (cell + 1) * widths[level]])
+
+    if group_within < 0:
+        return fits({}, pods, None)
+    pods = [(size, group_within if level < 0 else min(level, group_within)) for size, level in pods]
+    return fits({}, pods, None)
+
+
+@each_implementation
+@settings(max_examples=400, deadline=None)
+@given(group=confined_groups(), spread=st.booleans(), opportunistic=st.booleans())
+def test_confined_pods_wait_only_if_they_fit_nowhere(made, group, spread, opportunistic):
+    fanouts, many, free, pods, group_within = group
+    node = len(fanouts)
+    scheduler = made([(fanouts, many, node)], 1, [(0, 0, node, many)], [])
+    for leaf, is_free in enumerate(free):
+        if not is_free:
+            scheduler.recover(0, 7, False, [[leaf]], [[0]])
+    widths = [1]
+    for fanout in fanouts:
+        widths.append(widths[-1] * fanout)
+    sizes, within = [size for size, _ in pods], [level for _, level in pods]
+    priority = -1 if opportunistic else 7
+    plan = scheduler.schedule(
+        0, 0, -1, priority, sizes, within, group_within, spread, False, None, None
+    )
+    assert plan.reason != SEARCH_LIMIT
+    assert plan.outcome == (BIND if confinable(widths, free, pods, group_within) else WAIT)
+    for (size, level), leaves in zip(pods, plan.pods, strict=plan.outcome == BIND):
+        level = node if level < 0 else level
+        assert len(leaves) == size
+        assert len({leaf // widths[level] for leaf in leaves}) == 1
+        assert all(free[leaf] for leaf in leaves)
+    taken = [leaf for leaves in plan.pods for leaf in leaves]
+    assert len(taken) == len(set(taken))
+
+
+@each_implementation
+@pytest.mark.parametrize("priority", [-1, 0])
+@pytest.mark.parametrize("group_within", [-1, 2])
+def test_pods_of_2_2_and_3_share_sockets_with_4_and_3_free_leaves(made, priority, group_within):
+    # Two nodes of two pairs of two sockets of four; the first pair of the first node is free.
+    scheduler = made([([4, 2, 2], 2, 3)], 1, [(0, 0, 3, 2)], [])
+    scheduler.recover(0, -1, False, [[4, *range(8, 32)]], [[-1] * 25])
+    plan = scheduler.schedule(
+        0, 0, -1, -1, [2, 2, 3], [1, 1, 1], group_within, False, False, None, None
+    )
+    assert plan.pods == [[0, 1], [2, 3], [5, 6, 7]]
+    if priority == 0:
+        scheduler.set_health(4, 5, False)
+        scheduler.set_health(8, 32, False)
+        plan = scheduler.schedule(
+            0, 0, -1, 0, [2, 2, 3], [1, 1, 1], group_within, False, False, None, None
+        )
+        assert (plan.outcome, plan.pods) == (BIND, [[0, 1], [2, 3], [5, 6, 7]])
+
+
+@each_implementation
+def test_the_pods_of_a_node_are_searched_within_the_same_limit(made, monkeypatch):
+    # Sockets of 64 leaves less some that are used; the twin is a hundred times slower.
+    monkeypatch.setattr(group_leaves, "_SEARCH_LIMIT", 1000)
+    sizes = [25, 31, 30, 24, 27, 31, 29, 32, 31, 23, 31, 22, 29, 26, 30, 25, 25]
+    scheduler = made([([64, 10], 1, 2)], 1, [], [])
+    for socket in range(10):
+        leaves = list(range(64 * socket, 64 * socket + 3 * socket + 1))
+        scheduler.recover(0, -1, False, [leaves], [[-1] * len(leaves)])
+    within = [1] * len(sizes)
+    plan = scheduler.schedule(0, 0, -1, -1, sizes, within, -1, False, False, None, None)
+    assert (plan.outcome, plan.reason) == (WAIT, SEARCH_LIMIT)
+
+
 def test_a_search_that_takes_too_long_is_given_up_and_says_so(monkeypatch):
     # 640 leaves less 145 that are used, pods of 22 to 32 leaves: there are too many ways to try.
-    monkeypatch.setattr(group_choice, "_SEARCH_LIMIT", 2000)  # the twin is a hundred times slower
+    monkeypatch.setattr(group_leaves, "_SEARCH_LIMIT", 2000)  # the twin is a hundred times slower
     sizes = [25, 31, 30, 24, 27, 31, 29, 32, 31, 23, 31, 22, 29, 26, 30, 25, 25]
     for made in IMPLEMENTATIONS:
         scheduler = made([([64], 10, 1)], 1, [], [])

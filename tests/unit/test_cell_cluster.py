@@ -1,8 +1,10 @@
 """What `CellCluster` and its data classes accept, refuse and remember."""
 
 import copy
+import inspect
 import json
 import pickle
+import pydoc
 
 import numpy as np
 import pytest
@@ -13,6 +15,7 @@ from hivecore.cells import (
     CellCluster,
     Chain,
     ClusterSpec,
+    Decision,
     Member,
     NodeOrderPolicy,
     PackingPolicy,
@@ -244,6 +247,55 @@ def test_schedule_names_what_it_does_not_know(options, error, text):
     with pytest.raises(error, match=text):
         cluster.schedule(group)
     assert cluster.to_bytes() == before
+
+
+@pytest.mark.parametrize(
+    ("members", "options", "text"),
+    [
+        ([(1, 5)], {}, "chain 'c': a pod asks for 5 leaves, a cell of level 'node' has 4"),
+        ([(1, 5)], {"priority": -1}, "'node' has 4"),
+        ([(1, 5)], {"merge_siblings": True}, "'node' has 4"),
+        ([(1, 1), (1, 3, "pair")], {}, "a pod asks for 3 leaves, a cell of level 'pair' has 2"),
+        ([(1, 3)], {"within": "pair"}, "'pair' has 2"),
+        ([(1, 5)], {"within": "rack"}, "'node' has 4"),
+    ],
+)
+@pytest.mark.parametrize("phase", ["filtering", "preempting"])
+def test_a_pod_that_is_larger_than_any_cell_it_may_be_in_is_refused(members, options, text, phase):
+    cluster = two_tenants()
+    group = AffinityGroup("g", "A", members, **options)
+    before = cluster.to_bytes()
+    with pytest.raises(ValueError, match=f"group 'g' can never be served: .*{text}"):
+        cluster.schedule(group, phase=phase)
+    assert cluster.explain(group).outcome == "wait"
+    assert cluster.to_bytes() == before
+
+
+def test_only_chains_that_a_group_may_use_decide_whether_a_pod_is_too_large():
+    chains = {"small": Chain(["gpu", "node"], [2], 1), "large": Chain(["gpu", "node"], [8], 1)}
+    pins = {"A": {"pin": ("small", "gpu", 1)}}
+    owned = {"A": {"small": {"gpu": 1}}, "B": {"large": {"node": 1}}, "C": {}}
+    cluster = CellCluster(ClusterSpec(chains, owned, pins))
+    start(cluster, "b", "B", [(1, 8)])
+    assert cluster.schedule(AffinityGroup("g", "B", [(1, 8)])).outcome == "wait"
+    assert cluster.schedule(AffinityGroup("g", "C", [(1, 8)])).outcome == "wait"  # owns nothing
+    assert cluster.schedule(AffinityGroup("g", "C", [(1, 8)], priority=-1)).outcome == "wait"
+    assert cluster.schedule(AffinityGroup("g", "A", [(1, 2)])).outcome == "wait"
+    for options in ({}, {"pinned_cell": "pin"}):
+        group = AffinityGroup("g", "A", [(1, 3)], **options)
+        with pytest.raises(ValueError, match="chain 'small': a pod asks for 3 leaves"):
+            cluster.schedule(group)
+
+
+def test_help_shows_what_a_decision_says_and_no_internals():
+    text = pydoc.render_doc(Decision, renderer=pydoc.plaintext)
+    for name in ("group", "outcome", "placement", "victims", "cancels", "downgrades", "reason"):
+        assert inspect.getdoc(getattr(Decision, name)) in text.replace(" |      ", "")
+    for internal in ("core", "plan", "names", "refused"):
+        assert f"{internal}:" not in text
+        assert f"_{internal}" not in text
+    with pytest.raises(TypeError, match=r"made by CellCluster\.schedule"):
+        Decision()
 
 
 def test_wrong_arguments_of_methods_are_named():
@@ -777,3 +829,123 @@ def test_the_lightest_group_to_release_is_named_whoever_owns_it():
     waiting = AffinityGroup("waits", "A", [(1, 4)], priority=-1)
     (release,) = cluster.explain(waiting).changes[:1]
     assert (release.kind, release.groups, release.leaves) == ("release", ("small",), 4)
+
+
+# --- reservations on hardware that fails
+
+
+def reserved(priority=0, **options):
+    """Two nodes of two GPUs, one owned by A; `train` has reserved one of them, and it is free."""
+    chain = Chain(["gpu", "node"], [2], 2)
+    pins = {"A": {"pin": ("c", "node", 0)}} if "pinned_cell" in options else {}
+    owned = {"A": {"c": {"node": 0 if pins else 1}}, "B": {}}
+    cluster = CellCluster(ClusterSpec({"c": chain}, owned, pins))
+    start(cluster, "spare", "B", [(2, 2)], priority=-1)
+    train = AffinityGroup("train", "A", [(1, 2)], priority=priority, **options)
+    asked = cluster.schedule(train, phase="preempting")
+    assert (asked.outcome, asked.placement[0].node) == ("preempt", "c/0")
+    cluster.release("spare")
+    return cluster, train
+
+
+def nodes_of(decision):
+    return [pod.node for pod in decision.placement]
+
+
+@pytest.mark.parametrize("whole_node", [True, False])
+def test_a_reservation_whose_hardware_fails_moves_with_the_next_commit(whole_node):
+    cluster, train = reserved()
+    early = cluster.schedule(train)
+    assert nodes_of(early) == ["c/0"]
+    if whole_node:
+        cluster.set_node_health("c/0", False)
+    else:
+        cluster.set_leaf_health("c/0", 1, False)
+    before = cluster.to_bytes()
+    with pytest.raises(StaleDecisionError, match="a reserved leaf is bad"):
+        cluster.commit(early)
+    moved = cluster.schedule(train)
+    assert (moved.outcome, nodes_of(moved), moved.cancels) == ("bind", ["c/1"], ("train",))
+    assert cluster.explain(train).outcome == "bind"
+    assert cluster.to_bytes() == before  # phase filtering changes nothing
+    cluster.commit(moved)
+    assert (cluster.group("train").state, nodes_of(cluster.group("train"))) == (
+        "Allocated",
+        ["c/1"],
+    )
+    with pytest.raises(StaleDecisionError, match="reserved nothing"):
+        cluster.commit(moved)
+    with pytest.raises(StaleDecisionError, match="placed elsewhere"):
+        cluster.commit(early)
+    cluster.check()
+    assert cluster.free_cells()["c"]["node"].tolist() == [0]
+
+
+def test_a_move_that_comes_too_late_leaves_the_reservation_where_it_was():
+    cluster, train = reserved()
+    cluster.set_node_health("c/0", False)
+    moved = cluster.schedule(train)
+    cluster.set_node_health("c/1", False)
+    before = cluster.to_bytes()
+    with pytest.raises(StaleDecisionError):
+        cluster.commit(moved)
+    waits = cluster.schedule(train)
+    assert (waits.outcome, waits.cancels) == ("wait", ())
+    assert cluster.explain(train).outcome == "wait"
+    assert cluster.to_bytes() == before
+    cluster.set_node_health("c/0", True)
+    again = cluster.schedule(train)
+    assert nodes_of(again) == ["c/0"]
+    cluster.commit(again)
+    cluster.check()
+
+
+def test_a_reservation_in_a_pinned_cell_waits_until_the_cell_is_healthy():
+    cluster, train = reserved(pinned_cell="pin")
+    cluster.set_node_health("c/0", False)
+    assert cluster.schedule(train).outcome == "wait"
+    cluster.set_node_health("c/0", True)
+    cluster.commit(cluster.schedule(train))
+    assert nodes_of(cluster.group("train")) == ["c/0"]
+
+
+def test_a_reservation_without_victims_is_only_bound_on_suggested_nodes():
+    cluster, train = reserved()
+    moved = cluster.schedule(train, suggested_nodes=["c/1"])
+    assert (moved.outcome, nodes_of(moved)) == ("bind", ["c/1"])
+    assert cluster.schedule(train, suggested_nodes=[]).outcome == "wait"
+    assert nodes_of(cluster.schedule(train, suggested_nodes=["c/0"])) == ["c/0"]
+    cluster.commit(moved)
+    assert nodes_of(cluster.group("train")) == ["c/1"]
+
+
+def test_victims_are_not_evicted_from_bad_hardware():
+    cluster = CellCluster(
+        ClusterSpec({"c": Chain(["gpu", "node"], [2], 2)}, {"A": {"c": {"node": 2}}})
+    )
+    start(cluster, "low", members=[(1, 2)])
+    start(cluster, "low2", members=[(1, 2)])
+    high = AffinityGroup("high", "A", [(1, 2)], priority=5)
+    (victim,) = cluster.schedule(high, phase="preempting").victims
+    (node,) = nodes_of(cluster.group("high"))
+    assert cluster.schedule(high, suggested_nodes=[]).victims == (victim,)  # as it is full
+    cluster.set_node_health(node, False)
+    (other,) = cluster.schedule(high).victims
+    assert other != victim
+    assert cluster.schedule(high, phase="preempting").victims == (other,)
+
+
+@pytest.mark.parametrize("downgrades", [(), ("lazy",)])
+def test_a_decision_of_before_a_failure_is_refused(downgrades):
+    cluster = two_tenants()
+    if downgrades:
+        start(cluster, "lazy", members=[(2, 4)], lazy_preemption=True)
+    group = AffinityGroup("g", "A", [(1, 4)], priority=3)
+    decision = cluster.schedule(group)
+    assert (decision.outcome, decision.downgrades) == ("bind", downgrades)
+    cluster.set_leaf_health(decision.placement[0].node, 2, False)
+    before = cluster.to_bytes()
+    with pytest.raises(StaleDecisionError):
+        cluster.commit(decision)
+    assert cluster.to_bytes() == before
+    cluster.check()

@@ -605,6 +605,20 @@ def test_a_reservation_walks_through_its_states(make):
     assert free(scheduler) == {RACK: [0, 1]}
 
 
+def test_a_reservation_on_a_bad_leaf_is_not_confirmed(make):
+    scheduler = make([(0, 0, NODE, 1)])
+    low = run(scheduler, [2])
+    high = reserve(scheduler, [3], priority=1)
+    scheduler.release(low)
+    scheduler.set_health(2, 3, False)
+    with pytest.raises(ValueError, match="bad leaves"):
+        scheduler.confirm(high)
+    assert scheduler.group(high)[3]
+    scheduler.set_health(2, 3, True)
+    scheduler.confirm(high)
+    scheduler.check()
+
+
 def test_a_cancelled_reservation_gives_everything_back(make):
     scheduler = make([(0, 0, NODE, 1)])
     low = run(scheduler, [3])

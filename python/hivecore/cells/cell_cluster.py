@@ -22,7 +22,7 @@ from hivecore.cells.cluster_view import IntraVCPolicy, VirtualTree
 from hivecore.cells.decision import Decision, GroupStatus, Reconfiguration, Recovery
 from hivecore.cells.group_books import GroupBooks
 from hivecore.cells.group_explanation import GroupExplanation, explain
-from hivecore.cells.group_search import find
+from hivecore.cells.group_search import check_possible, find
 from hivecore.cells.pod_placement import PodPlacement, as_placement
 from hivecore.cells.reconfiguration import rebook_all
 from hivecore.cells.saved_cluster import decode, encode
@@ -111,17 +111,21 @@ class CellCluster:
         :param phase: "filtering": nothing changes. "preempting": an answer of "preempt" reserves
             its leaves at once, so that only groups with a higher priority can take them; call
             again when victims have been released, until the answer is "bind". A reservation on
-            nodes that are no longer healthy and suggested is given up and made anew.
+            nodes that are no longer healthy and suggested is given up and made anew; in phase
+            "filtering" it stays, but the decision is made as if it did not, and a commit moves
+            the group. (While victims are there, other nodes than theirs are suggested in that
+            phase: only bad leaves count then.)
         :param suggested_nodes: names of the only nodes to use; ``None``: all.
         :raises KeyError: an unknown tenant, leaf type, level or pinned cell.
-        :raises ValueError: a live group of another request has this name, or the tenant's policy
-            chose no virtual nodes of its view.
+        :raises ValueError: a live group of another request has this name; or in each chain that it
+            may use a pod is larger than a node, or than the cell that it must be ``within``, so
+            that it would wait for ever; or the tenant's policy chose no virtual nodes of its view.
         :raises StaleDecisionError: the tenant's policy has reconfigured the cluster.
         :raises TypeError: an argument is of a wrong type.
 
         After an error, one that a policy raises included, nothing has changed. Chains are tried in
-        the order of the specification, the first that serves is taken. A live group gets the
-        answer "bind" with its placement.
+        the order of the specification, the first that serves is taken. An allocated group gets the
+        answer "bind" with its placement, whatever has become of its nodes.
         """
         if as_text(phase, "phase") not in ("filtering", "preempting"):
             raise ValueError(f"phase={phase!r}: allowed are 'filtering' and 'preempting'")
@@ -139,17 +143,35 @@ class CellCluster:
             if live is None:
                 return self._decide(group, suggested, preempting)
             known = books.decide_live(live, group, preempting, suggested)
-            return self._reserve_anew(group, suggested) if known is None else known
+            if known is not None:
+                return known
+            return (self._reserve_anew if preempting else self._move)(group, suggested)
 
     def _decide(
-        self, group: AffinityGroup, suggested: list[list[int]] | None, preempting: bool
+        self,
+        group: AffinityGroup,
+        suggested: list[list[int]] | None,
+        preempting: bool,
+        trial: GroupBooks | None = None,
     ) -> Decision:
         books = self._books
-        decision = find(books, group, suggested)
+        decision = find(books if trial is None else trial, group, suggested)
         if books is not self._books:
             raise StaleDecisionError(f"group {group.name!r}: its policy reconfigured the cluster")
-        if preempting and decision.outcome == "preempt":
+        if decision.outcome == "wait":
+            check_possible(books.names, decision)
+        elif preempting and decision.outcome == "preempt":
             books.book(decision, books.core.reserve)
+        return decision
+
+    def _move(self, group: AffinityGroup, suggested: list[list[int]] | None) -> Decision:
+        """Decide as if the group had reserved nothing; its commit gives the reservation up."""
+        trial = self._books.copy()
+        trial.release(group.name)
+        decision = self._decide(group, suggested, False, trial)
+        decision._core = self._books.core
+        if decision.outcome != "wait":
+            decision.cancels = (group.name, *decision.cancels)
         return decision
 
     def _reserve_anew(self, group: AffinityGroup, suggested: list[list[int]] | None) -> Decision:
@@ -168,8 +190,9 @@ class CellCluster:
         :raises ValueError: it is not a decision to bind, or not one of this cluster.
         :raises TypeError: ``decision`` is not a `Decision`.
 
-        A decision that a live group stays where it is changes nothing. One that was copied or
-        pickled can be committed to a copy of the cluster too, or to one restored from its state.
+        A decision that an allocated group stays where it is changes nothing; no other is carried
+        out on a leaf that is bad by now. One that was copied or pickled can be committed to a copy
+        of the cluster too, or to one restored from its state.
         """
         if not isinstance(decision, Decision):
             raise TypeError(f"decision must be a Decision, not {type(decision).__name__}")
@@ -182,7 +205,9 @@ class CellCluster:
             if decision._core is not books.core:
                 raise ValueError("decision is of another cluster, or of before a reconfiguration")
             if decision._plan is None:
-                books.confirm(decision.group)
+                books.confirm(decision)
+            elif decision.cancels and decision.group.name in decision.cancels:
+                books.move(decision)
             else:
                 books.book(decision, books.core.commit)
 
@@ -401,7 +426,8 @@ class CellCluster:
     ) -> GroupExplanation:
         """Why a group would have to wait, and the cheapest changes that would admit it.
 
-        :raises KeyError, ValueError, TypeError: as ``schedule`` does.
+        :raises KeyError, ValueError, TypeError: as ``schedule`` does; but a group that can never be
+            served is explained, too.
 
         Nothing changes. Cost: a copy, and a decision for each change that is tried, at most three
         for each live group.

@@ -46,6 +46,7 @@ class ClusterNames:
             leaves[level]
             for leaves, level in zip(self.leaves_per_cell, self.node_levels, strict=True)
         )
+        self.smallest_node = min(self.per_node, default=0)
         self.leaf_indices = tuple(chain.leaf_indices for chain in shapes)
         self.offsets = tuple(accumulate((chain.leaves for chain in shapes), initial=0))
         self.node_names = tuple(

@@ -1,6 +1,6 @@
 """What a `CellCluster` answers."""
 
-from typing import Any, Literal, NamedTuple
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from hivecore import _cells
 from hivecore.cells.affinity_group import AffinityGroup
@@ -14,6 +14,7 @@ __all__ = [
     "Recovery",
     "Refusal",
     "describe_pods",
+    "made_decision",
 ]
 
 _CODES = ("", "capacity", "fragmented", "mapping", "search limit", "policy")
@@ -41,59 +42,59 @@ class Refusal(NamedTuple):
 
 
 class Decision:
-    """What to do with a group now: a proposal, until it is committed."""
+    """What to do with a group now: a proposal of `CellCluster.schedule`, until it is committed.
 
-    __slots__ = (
-        "_core",
-        "_names",
-        "_placement",
-        "_plan",
-        "_refused",
-        "cancels",
-        "downgrades",
-        "group",
-        "outcome",
-        "victims",
-    )
+    >>> from hivecore.cells import AffinityGroup, CellCluster, Chain, ClusterSpec
+    >>> chain = Chain(["gpu", "node"], fanouts=[4], roots=1)
+    >>> cluster = CellCluster(ClusterSpec({"V100": chain}, {"A": {"V100": {"node": 1}}}))
+    >>> decision = cluster.schedule(AffinityGroup("train", "A", [(1, 2)]))
+    >>> decision.outcome, decision.placement[0].leaf_indices
+    ('bind', (0, 1))
+    >>> cluster.commit(decision)
+    >>> waits = cluster.schedule(AffinityGroup("more", "A", [(1, 4)]))
+    >>> waits.outcome, waits.reason
+    ('wait', "chain 'V100': the tenant's cells have too few free leaves")
+    """
+
+    __slots__ = {  # noqa: RUF023 - the order in which they are read
+        "group": "The request that was decided on.",
+        "outcome": '"bind": commit it. "preempt": the victims have to be released first. "wait": '
+        "nothing serves it now.",
+        "victims": "Names of the groups that are in the way, each as a whole, in the order in "
+        "which they were booked: by commits, or by the last reconfiguration.",
+        "cancels": "Names of the preempting groups whose reservations end with the commit: those "
+        "of lower priority that it takes over, and the group's own where its nodes are no good "
+        "any more.",
+        "downgrades": "Names of the groups that the commit makes opportunistic (lazy preemption).",
+        "_names": None,
+        "_plan": None,
+        "_core": None,
+        "_refused": None,
+        "_placement": None,
+    }
 
     group: AffinityGroup
     outcome: Literal["bind", "preempt", "wait"]
-    """Bind: commit it. Preempt: the victims have to be released first. Wait: nothing serves it."""
     victims: tuple[str, ...]
-    """Groups that are in the way as a whole, in the order in which they were booked: by commits, or
-    by the last reconfiguration."""
     cancels: tuple[str, ...]
-    """Preempting groups of lower priority whose reservations the commit takes over."""
     downgrades: tuple[str, ...]
-    """Groups that the commit makes opportunistic (lazy preemption)."""
+    if TYPE_CHECKING:
+        _names: ClusterNames
+        _plan: Any
+        _core: Any
+        _refused: Any
+        _placement: tuple[PodPlacement, ...] | None
 
-    def __init__(
-        self,
-        group: AffinityGroup,
-        outcome: Literal["bind", "preempt", "wait"],
-        names: ClusterNames,
-        plan: Any = None,
-        core: Any = None,
-        refused: Any = (),
-        placement: tuple[PodPlacement, ...] | None = None,
-        victims: tuple[str, ...] = (),
-        cancels: tuple[str, ...] = (),
-        downgrades: tuple[str, ...] = (),
-    ) -> None:
-        self.group = group
-        self.outcome = outcome
-        self.victims = victims
-        self.cancels = cancels
-        self.downgrades = downgrades
-        self._names = names
-        self._plan = plan
-        self._core = core
-        self._refused = refused
-        self._placement = placement
+    def __init__(self) -> None:
+        """Not for callers: `CellCluster.schedule` makes decisions."""
+        raise TypeError("a Decision is made by CellCluster.schedule")
 
     @property
     def placement(self) -> tuple[PodPlacement, ...]:
-        """Where each pod goes, in the order of the group's members; empty when it waits."""
+        """A `PodPlacement` for each pod, in the order of the group's members: its node and leaves.
+
+        Empty when the group waits.
+        """
         if self._placement is None:
             plan = self._plan
             self._placement = (
@@ -139,6 +140,36 @@ class Decision:
 
     def __repr__(self) -> str:
         return f"Decision({self.outcome!r}, {self.group.name!r}, victims={self.victims})"
+
+
+_new = object.__new__
+
+
+def made_decision(
+    group: AffinityGroup,
+    outcome: Literal["bind", "preempt", "wait"],
+    names: ClusterNames,
+    plan: Any = None,
+    core: Any = None,
+    refused: Any = (),
+    placement: tuple[PodPlacement, ...] | None = None,
+    victims: tuple[str, ...] = (),
+    cancels: tuple[str, ...] = (),
+    downgrades: tuple[str, ...] = (),
+) -> Decision:
+    """A decision, with what it takes to commit and to explain it."""
+    made = _new(Decision)
+    made.group = group
+    made.outcome = outcome
+    made.victims = victims
+    made.cancels = cancels
+    made.downgrades = downgrades
+    made._names = names
+    made._plan = plan
+    made._core = core
+    made._refused = refused
+    made._placement = placement
+    return made
 
 
 class GroupStatus(NamedTuple):

@@ -14,7 +14,7 @@ from hivecore.cells.affinity_group import AffinityGroup
 from hivecore.cells.cluster_names import ClusterNames
 from hivecore.cells.cluster_spec import ClusterSpec
 from hivecore.cells.cluster_view import IntraVCPolicy
-from hivecore.cells.decision import Decision, Recovery, describe_pods
+from hivecore.cells.decision import Decision, Recovery, describe_pods, made_decision
 from hivecore.cells.pod_placement import PodPlacement
 from hivecore.errors import (
     InfeasibleAssignmentError,
@@ -170,14 +170,31 @@ class GroupBooks:
             self._settle()
             raise
 
-    def confirm(self, group: AffinityGroup) -> None:
+    def move(self, decision: Decision) -> None:
+        """Commit a plan for which the group gives up what it has reserved."""
+        group = decision.group
+        live = self.live.get(group.name)
+        if live is None or live.group != group or not self.is_preempting(live):
+            raise StaleDecisionError(f"group {group.name!r} has reserved nothing any more")
+        trial = self.copy()  # where a plan that no longer fits fails
+        trial.release(group.name)
+        trial.book(decision, trial.core.commit)
+        self.release(group.name)
+        self.book(decision, self.core.commit)
+
+    def confirm(self, decision: Decision) -> None:
         """Make a preempting group whose victims are gone an allocated one."""
+        group = decision.group
         live = self.live.get(group.name)
         if live is None or live.group != group:
             raise StaleDecisionError(f"group {group.name!r} is gone")
+        if self.placement(live) != decision.placement:
+            raise StaleDecisionError(f"group {group.name!r} is placed elsewhere by now")
         if self.is_preempting(live):
             if self.core.victims(live.handle):
                 raise StaleDecisionError(f"group {group.name!r}: victims are still there")
+            if not self.core.placement_good(live.handle, None):
+                raise StaleDecisionError(f"group {group.name!r}: a reserved leaf is bad by now")
             self.core.confirm(live.handle)
 
     def release(self, name: str) -> None:
@@ -205,18 +222,20 @@ class GroupBooks:
             self.core.release(handle)
 
     def decide_live(
-        self, live: Live, group: AffinityGroup, replan: bool, suggested: list[list[int]] | None
+        self, live: Live, group: AffinityGroup, preempting: bool, suggested: list[list[int]] | None
     ) -> Decision | None:
-        """The answer for a live group; None: ``replan``, and its reservation is to be given up."""
+        """The answer for a live group; None: what it has reserved is no good, decide anew."""
         if live.group is not group and live.group != group:
             raise ValueError(f"group: another live group has the name {group.name!r}")
         victims: tuple[str, ...] = ()
         if self.is_preempting(live):
-            if replan and not self.core.placement_good(live.handle, suggested):
-                return None
             victims = self.name_all(self.core.victims(live.handle))
+            # In phase filtering a node that victims still fill is not among the suggested ones.
+            nodes = suggested if preempting or not victims else None
+            if not self.core.placement_good(live.handle, nodes):
+                return None
         outcome: Literal["bind", "preempt"] = "preempt" if victims else "bind"
-        return Decision(
+        return made_decision(
             group,
             outcome,
             self.names,

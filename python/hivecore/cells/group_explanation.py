@@ -75,6 +75,9 @@ def explain(
     live = books.live.get(group.name)
     decision = None if live is None else books.decide_live(live, group, False, suggested)
     if decision is None:
+        if live is not None:  # what it has reserved is no good
+            books, live = books.copy(), None
+            books.release(group.name)
         decision = find(books, group, suggested)
     if decision.outcome == "bind":
         return GroupExplanation("bind", "", decision.explanation, (), ())

@@ -7,10 +7,10 @@ from hivecore._arguments import as_int, as_tuple
 from hivecore.cells.affinity_group import AffinityGroup
 from hivecore.cells.cluster_names import ClusterNames
 from hivecore.cells.cluster_view import ClusterView, IntraVCPolicy
-from hivecore.cells.decision import Decision
+from hivecore.cells.decision import Decision, made_decision
 from hivecore.cells.group_books import GroupBooks
 
-__all__ = ["find", "pinned_pool", "tenant_of"]
+__all__ = ["check_possible", "find", "pinned_pool", "tenant_of"]
 
 _BIND, _WAIT = 0, 2
 _POLICY = 5
@@ -71,7 +71,7 @@ def find(
             refused.append((chain, plan.reason, ""))
             continue
         cancels, downgrades = plan.cancels, plan.downgrades
-        return Decision(
+        return made_decision(
             group,
             "bind" if outcome == _BIND else "preempt",
             names,
@@ -83,7 +83,36 @@ def find(
             books.name_all(cancels) if cancels else (),
             books.name_all(downgrades) if downgrades else (),
         )
-    return Decision(group, "wait", names, None, core, refused)
+    return made_decision(group, "wait", names, None, core, refused)
+
+
+def check_possible(names: ClusterNames, decision: Decision) -> None:
+    """Raise `ValueError` for a decision to wait for ever: a pod fits into no cell that it may."""
+    group, faults = decision.group, []
+    if not group.confined and max(group.sizes) <= names.smallest_node:
+        return
+    for chain, code, _ in decision._refused:
+        if code < 0:  # not one that the group may use
+            continue
+        fault = _misfit(names, group, chain)
+        if fault is None:
+            return
+        faults.append(f"chain {names.chains[chain]!r}: {fault}")
+    if faults:
+        raise ValueError(f"group {group.name!r} can never be served: {'; '.join(faults)}")
+
+
+def _misfit(names: ClusterNames, group: AffinityGroup, chain: int) -> str | None:
+    """A pod that is larger than the cells of a chain that it must be in; None: there is none."""
+    levels, per_cell = names.level_numbers[chain], names.leaves_per_cell[chain]
+    node = names.levels[chain][names.node_levels[chain]]
+    for member in group.members:
+        limits = (level for level in (member.within, group.within, node) if level is not None)
+        level = min(limits, key=lambda limit: levels[limit])
+        room = per_cell[levels[level]]
+        if member.leaves > room:
+            return f"a pod asks for {member.leaves} leaves, a cell of level {level!r} has {room}"
+    return None
 
 
 def tenant_of(names: ClusterNames, group: AffinityGroup) -> int:

@@ -4,12 +4,6 @@
 
 namespace hivecore::cells {
 
-namespace {
-
-constexpr std::int64_t kSearchLimit = 200'000;
-
-}  // namespace
-
 void GroupScheduler::schedule(const Request& request, Plan& plan) {
     const std::int32_t instance = request.priority < 0 ? -1
                                   : request.pin >= 0
@@ -208,7 +202,7 @@ bool GroupScheduler::in_domain(const Domain& domain, bool preempt) {
                 }
             }
         }
-        mapper_.start(task_, preempt, first_, placed_, groups_.first_leaf(task_.chain));
+        mapper_.start(task_, preempt, first_, placed_, groups_.first_leaf(task_.chain), budget_);
         const int failed = mapper_.map(choice_);
         groups_.pools().undo(0);
         mapper_.forget();

@@ -4,7 +4,8 @@
 // work it is a physical node. A *domain* is a set of units that is tried as a whole: a cell above
 // node level (a rack), or all. In a domain pods are placed by next-fit in ascending size: a pointer
 // walks the units in order of preference and never goes back. Where that fails although the pods
-// differ, a search decides, complete over what units have left (group_scheduler_search.cpp).
+// differ, a search decides, complete over what units have left (group_scheduler_search.cpp), and
+// over the cells in them that pods are confined to (group_scheduler_confined.cpp).
 //
 // Where the rankings serve (`ranked`), units are visited as they are needed and nothing is linear
 // in the size of the cluster. Preempting makes more of a unit available than it is ranked for, and
@@ -159,12 +160,12 @@ class Chooser {
     bool visit(CellIndex least, Unit& unit);
     bool next_fit(const Domain& domain, const Limits& limits);
     bool fan_out(const Domain& domain, const Limits& limits);
-    bool as_told(const Domain& domain, Choice& choice);
+    bool as_told(const Domain& domain, std::int64_t& budget, Choice& choice);
     void gather(const Domain& domain, bool all);
     bool search(const Domain& domain, const Limits& limits, std::int64_t& budget, Choice& choice);
     bool within_limit(const Unit& unit, const Limits& limits) const;
     bool takes(const Unit& unit, std::int32_t chosen, const Demand& pod, const Limits& limits);
-    bool accepts(const Unit& unit, std::span<const Demand> pods);
+    bool accepts(const Unit& unit, std::span<const Demand> pods, std::int64_t& budget);
     void add(std::int32_t chosen, const Demand& pod);
     void arrange(Choice& choice);
 

@@ -27,6 +27,11 @@ std::int32_t Groups::chain_of(std::uint32_t leaf) const {
     return static_cast<std::int32_t>(above - offsets_.begin()) - 1;
 }
 
+bool Groups::is_healthy(std::uint32_t leaf) const {
+    const std::int32_t chain = chain_of(leaf);
+    return pools_.tree(chain).healthy(local(chain, leaf));
+}
+
 void Groups::set_health(std::uint32_t first, std::uint32_t end, bool healthy) {
     for (std::uint32_t leaf = first; leaf < end; ++leaf) {
         const std::int32_t chain = chain_of(leaf);
@@ -294,8 +299,7 @@ Handle Groups::carry_out(const Plan& plan, bool lazy, bool preempting) {
         drop_rights(handle);
     }
     const auto possible = [&](const Placed& placed) {
-        const std::int32_t chain = chain_of(placed.leaf);
-        return pools_.tree(chain).healthy(local(chain, placed.leaf)) && may_have(who, placed);
+        return is_healthy(placed.leaf) && may_have(who, placed);
     };
     if (!std::all_of(plan.leaves.begin(), plan.leaves.end(), possible) ||
         !book_all(who, plan.leaves)) {
@@ -317,10 +321,12 @@ Handle Groups::carry_out(const Plan& plan, bool lazy, bool preempting) {
 }
 
 bool Groups::confirm(Handle handle) {
-    for (const Placed& placed : leaves(handle)) {
-        if (user(placed.leaf) != kNoGroup) {
-            return false;
-        }
+    const auto ready = [&](const Placed& placed) {
+        return user(placed.leaf) == kNoGroup && is_healthy(placed.leaf);
+    };
+    const auto mine = leaves(handle);
+    if (!std::all_of(mine.begin(), mine.end(), ready)) {
+        return false;
     }
     for (const Placed& placed : leaves(handle)) {
         reservers_[placed.leaf] = kNoGroup;

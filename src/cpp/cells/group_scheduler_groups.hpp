@@ -62,6 +62,7 @@ class Groups {
     Handle holder(std::uint32_t leaf) const {
         return reservers_[leaf] != kNoGroup ? reservers_[leaf] : users_[leaf];
     }
+    bool is_healthy(std::uint32_t leaf) const;
     void set_health(std::uint32_t first, std::uint32_t end, bool healthy);
 
     // --- groups
@@ -83,7 +84,7 @@ class Groups {
     // --- mutators: a handle, or -1 and nothing has changed
 
     Handle carry_out(const Plan& plan, bool lazy, bool preempting);
-    // False when a victim is still there. The group is preempting.
+    // False when a victim is still there or a leaf is bad. The group is preempting.
     bool confirm(Handle handle);
     void cancel(Handle handle);
     void release(Handle handle);

@@ -22,7 +22,7 @@ void LeafChoice::count() {
     for (CellIndex leaf = 0; leaf < width_; ++leaf) {
         Count& count = counts_[leaf];
         count = Count{};
-        if (classes_[leaf] != kTaken) {
+        if (classes_[leaf] < kTaken) {
             count.of[classes_[leaf]] = 1;
         }
     }
@@ -64,11 +64,8 @@ bool LeafChoice::better(int level, CellIndex a, CellIndex b, CellIndex leaves) {
     return true;
 }
 
-bool LeafChoice::take(CellIndex leaves, int within, std::vector<CellIndex>& out) {
-    return take_within(level_, 0, leaves, within, out);
-}
-
-// Takes them in the cell `house` of level `top`.
+// Takes leaves for a pod in the cell `house` of level `top` and appends them, ascending; false:
+// none can be had, nothing has changed.
 bool LeafChoice::take_within(int top, CellIndex house, CellIndex leaves, int within,
                              std::vector<CellIndex>& out) {
     if (at(top, house).all() < leaves) {
@@ -100,7 +97,7 @@ bool LeafChoice::take_within(int top, CellIndex house, CellIndex leaves, int wit
                     continue;
                 }
                 out.push_back(first_ + leaf);
-                classes_[leaf] = kTaken;
+                classes_[leaf] = kGiven + cls;
                 --missing;
                 CellIndex cell = leaf;
                 for (int l = 0;; ++l) {
@@ -118,20 +115,39 @@ bool LeafChoice::take_within(int top, CellIndex house, CellIndex leaves, int wit
     return false;
 }
 
-bool LeafChoice::take_all(std::span<const Demand> pods, int group_within,
-                          std::vector<CellIndex>& out) {
-    const std::size_t start = out.size();
-    const auto in_turn = [&](int top, CellIndex house) {
-        for (const Demand& pod : pods) {
-            if (!take_within(top, house, pod.leaves, pod.within, out)) {
-                out.resize(start);
-                return false;
+void LeafChoice::give_back(std::span<const CellIndex> leaves) {
+    for (const CellIndex leaf : leaves) {
+        CellIndex cell = leaf - first_;
+        const auto cls = static_cast<std::uint8_t>(classes_[cell] - kGiven);
+        classes_[cell] = cls;
+        for (int level = 0;; ++level) {
+            ++at(level, cell).of[cls];
+            if (level == level_) {
+                break;
             }
+            cell /= shape_->fanout[level];
         }
-        return true;
-    };
+    }
+}
+
+// All pods in turn in the cell `house` of level `top`, or else where a search finds place for them.
+bool LeafChoice::take_in(int top, CellIndex house, std::span<const Demand> pods,
+                         std::int64_t& budget, std::vector<CellIndex>& out) {
+    const std::size_t start = out.size();
+    for (const Demand& pod : pods) {
+        if (!take_within(top, house, pod.leaves, pod.within, out)) {
+            give_back(std::span(out).subspan(start));
+            out.resize(start);
+            return search(top, house, pods, budget, out);
+        }
+    }
+    return true;
+}
+
+bool LeafChoice::take_all(std::span<const Demand> pods, int group_within, std::int64_t& budget,
+                          std::vector<CellIndex>& out) {
     if (group_within < 0 || group_within >= level_) {
-        return in_turn(level_, 0);
+        return take_in(level_, 0, pods, budget, out);
     }
     std::uint64_t total = 0;
     for (const Demand& pod : pods) {
@@ -143,20 +159,14 @@ bool LeafChoice::take_all(std::span<const Demand> pods, int group_within,
             houses_.push_back(house);
         }
     }
-    const std::vector<std::uint8_t> classes = classes_;
     const auto leaves = static_cast<CellIndex>(total);
     std::sort(houses_.begin(), houses_.end(), [&](CellIndex a, CellIndex b) {
         return a < b ? better(group_within, a, b, leaves)
                      : a > b && !better(group_within, b, a, leaves);
     });
-    for (const CellIndex house : houses_) {
-        if (in_turn(group_within, house)) {
-            return true;
-        }
-        classes_ = classes;
-        count();
-    }
-    return false;
+    return std::any_of(houses_.begin(), houses_.end(), [&](CellIndex house) {
+        return take_in(group_within, house, pods, budget, out);
+    });
 }
 
 }  // namespace hivecore::cells

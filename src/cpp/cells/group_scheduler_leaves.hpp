@@ -7,6 +7,9 @@
 // is enough for that: subsets are never tried, so a choice costs O(leaves of the cell). Within the
 // cell leaves of lower class go first, then lower index.
 //
+// Pods of one unit go one after the other. Where that fails although the pods differ, and some are
+// confined to cells below the unit, a search decides (group_scheduler_confined.cpp).
+//
 // Source: HiveD's leaf choice by lowest common ancestor, which enumerates subsets (OSDI'20 code).
 #pragma once
 
@@ -25,6 +28,9 @@ struct Demand {
     std::int32_t position;  // of the pod in the request
 };
 
+// The placements that the searches for one request may try together.
+inline constexpr std::int64_t kSearchLimit = 200'000;
+
 class LeafChoice {
   public:
     static constexpr std::uint8_t kTaken = 3;
@@ -35,15 +41,23 @@ class LeafChoice {
     // To be called after the classes are set.
     void count();
 
-    // Takes leaves for a pod and appends them, ascending; false: none can be had, nothing changed.
-    bool take(CellIndex leaves, int within, std::vector<CellIndex>& out);
-    // All pods in turn, all in one cell of level `group_within` if that is below the cell's level.
-    // Leaves of pod i are appended in turn. When false `out` is as it was.
-    bool take_all(std::span<const Demand> pods, int group_within, std::vector<CellIndex>& out);
-
-    CellIndex available() const { return counts_[base_[level_]].all(); }
+    // Takes leaves for all pods, all in one cell of level `group_within` if that is below the
+    // cell's level, and appends those of pod i in turn, ascending. False: nothing has changed.
+    // `budget`: the placements that a search may still try.
+    bool take_all(std::span<const Demand> pods, int group_within, std::int64_t& budget,
+                  std::vector<CellIndex>& out);
+    // The same for pods that are known to fit.
+    bool take_all(std::span<const Demand> pods, int group_within, std::vector<CellIndex>& out) {
+        std::int64_t budget = kSearchLimit;
+        return take_all(pods, group_within, budget, out);
+    }
 
   private:
+    friend class ConfinedSearch;
+
+    // Added to the class of a leaf that is taken here, so that it can be given back.
+    static constexpr std::uint8_t kGiven = 4;
+
     struct Count {
         std::array<CellIndex, 3> of{};
         CellIndex all() const { return of[0] + of[1] + of[2]; }
@@ -53,6 +67,11 @@ class LeafChoice {
     bool better(int level, CellIndex a, CellIndex b, CellIndex leaves);
     bool take_within(int top, CellIndex house, CellIndex leaves, int within,
                      std::vector<CellIndex>& out);
+    void give_back(std::span<const CellIndex> leaves);
+    bool take_in(int top, CellIndex house, std::span<const Demand> pods, std::int64_t& budget,
+                 std::vector<CellIndex>& out);
+    bool search(int top, CellIndex house, std::span<const Demand> pods, std::int64_t& budget,
+                std::vector<CellIndex>& out);
 
     const Shape* shape_ = nullptr;
     int level_ = 0;

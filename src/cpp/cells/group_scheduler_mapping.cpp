@@ -5,11 +5,12 @@
 namespace hivecore::cells {
 
 void Mapper::start(const Task& task, bool preempt, std::span<const std::uint64_t> first,
-                   std::vector<Placed>& placed, std::uint32_t first_leaf) {
+                   std::vector<Placed>& placed, std::uint32_t first_leaf, std::int64_t& budget) {
     task_ = task;
     preempt_ = preempt;
     first_ = first;
     placed_ = &placed;
+    budget_ = &budget;
     first_leaf_ = first_leaf;
     tree_ = &pools_.tree(task.chain);
 }
@@ -186,7 +187,7 @@ bool Mapper::hosts(const Wanted& wanted, CellIndex cell) {
     }
     chooser_.look_into(leaves_, unit_level_, cell);
     chosen_.clear();
-    return leaves_.take_all(pods, task_.group_within, chosen_);
+    return leaves_.take_all(pods, task_.group_within, *budget_, chosen_);
 }
 
 // Whether a physical cell could be bound to the virtual one and serve all units in it.

@@ -25,9 +25,10 @@ class Mapper {
   public:
     Mapper(Pools& pools, Chooser& chooser) : pools_(pools), chooser_(chooser) {}
 
-    // `first`: per pod of the request, by position, where its leaves go in `placed`.
+    // `first`: per pod of the request, by position, where its leaves go in `placed`; `budget`: the
+    // placements that searches may still try.
     void start(const Task& task, bool preempt, std::span<const std::uint64_t> first,
-               std::vector<Placed>& placed, std::uint32_t first_leaf);
+               std::vector<Placed>& placed, std::uint32_t first_leaf, std::int64_t& budget);
     // -1, or the number of the first unit of those that could not be mapped. What was booked is in
     // the journal either way.
     int map(const Choice& choice);
@@ -74,6 +75,7 @@ class Mapper {
     std::uint32_t first_leaf_ = 0;
     std::span<const std::uint64_t> first_;
     std::vector<Placed>* placed_ = nullptr;
+    std::int64_t* budget_ = nullptr;
     std::vector<CellIndex> planned_;
 
     const Choice* choice_ = nullptr;

@@ -11,7 +11,7 @@ bool Chooser::choose(const Domain& domain, const Limits& limits, std::int64_t& b
     given_.clear();
     unit_of_.clear();
     if (!task_.units.empty()) {
-        return as_told(domain, choice);
+        return as_told(domain, budget, choice);
     }
     // A domain that is not the whole is offered only where it has room. What it costs to count is
     // spent only where the search would look for what cannot be.
@@ -45,7 +45,7 @@ bool Chooser::within_limit(const Unit& unit, const Limits& limits) const {
 }
 
 // Whether the pods fit into the unit together, or into an empty one if it is not bound.
-bool Chooser::accepts(const Unit& unit, std::span<const Demand> pods) {
+bool Chooser::accepts(const Unit& unit, std::span<const Demand> pods, std::int64_t& budget) {
     std::uint64_t total = 0;
     for (const Demand& pod : pods) {
         total += pod.leaves;
@@ -63,7 +63,7 @@ bool Chooser::accepts(const Unit& unit, std::span<const Demand> pods) {
         look_into(leaves_, unit_level(unit.pool), unit.cell);
     }
     chosen_leaves_.clear();
-    return leaves_.take_all(pods, task_.group_within, chosen_leaves_);
+    return leaves_.take_all(pods, task_.group_within, budget, chosen_leaves_);
 }
 
 // Whether the unit takes one more pod; `chosen`: its place among the chosen units, -1: it is new.
@@ -83,7 +83,8 @@ bool Chooser::takes(const Unit& unit, std::int32_t chosen, const Demand& pod,
         }
     }
     together_.push_back(pod);
-    return accepts(unit, together_);
+    std::int64_t no_search = 0;  // what there is to try is left to the search over all units
+    return accepts(unit, together_, no_search);
 }
 
 // Gives the next pod to a chosen unit.
@@ -191,7 +192,7 @@ bool Chooser::fan_out(const Domain& domain, const Limits& limits) {
     return true;
 }
 
-bool Chooser::as_told(const Domain& domain, Choice& choice) {
+bool Chooser::as_told(const Domain& domain, std::int64_t& budget, Choice& choice) {
     const Pools& pools = groups_.pools();
     std::map<std::int64_t, std::int32_t> numbers;
     for (const Demand& pod : task_.pods) {
@@ -215,7 +216,8 @@ bool Chooser::as_told(const Domain& domain, Choice& choice) {
     arrange(choice);
     for (std::size_t i = 0; i < choice.units.size(); ++i) {
         const Unit& unit = choice.units[i];
-        if (!unit_suggested(unit) || !domain.contains(unit) || !accepts(unit, choice.pods_of(i))) {
+        if (!unit_suggested(unit) || !domain.contains(unit) ||
+            !accepts(unit, choice.pods_of(i), budget)) {
             return false;
         }
     }

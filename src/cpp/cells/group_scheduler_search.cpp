@@ -54,7 +54,7 @@ class Search {
                 return {};
             }
             --budget;
-            if (!accepts(unit, pod)) {
+            if (!accepts(unit, pod, budget)) {
                 continue;
             }
             placed_.push_back(unit);
@@ -169,7 +169,7 @@ class Search {
         return used.size() < limits_.of(anchors_[unit]);
     }
 
-    bool accepts(std::size_t unit, const Demand& pod) {
+    bool accepts(std::size_t unit, const Demand& pod, std::int64_t& budget) {
         if (!chooser_.task_.constrained) {
             return true;
         }
@@ -178,7 +178,7 @@ class Search {
         std::sort(together.begin(), together.end(), [](const Demand& a, const Demand& b) {
             return a.leaves != b.leaves ? a.leaves < b.leaves : a.position < b.position;
         });
-        return chooser_.accepts(units_[unit], together);
+        return chooser_.accepts(units_[unit], together, budget);
     }
 
     Chooser& chooser_;

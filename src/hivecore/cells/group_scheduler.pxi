@@ -248,11 +248,13 @@ cdef class GroupScheduler:
         return live
 
     def confirm(self, handle, /):
-        """A preempting group whose victims have left runs now."""
+        """A preempting group whose victims have left runs now; its leaves must all be healthy."""
         cdef Guard guard
         cdef int32_t live = self.as_preempting(handle, guard)
         if not self.kernel.groups().confirm(live):
-            raise ValueError(f"handle={live}: must be that of a group without victims")
+            raise ValueError(
+                f"handle={live}: must be that of a group without victims and bad leaves"
+            )
 
     def cancel(self, handle, /):
         """A preempting group gives up; what it reserved goes back to the users."""

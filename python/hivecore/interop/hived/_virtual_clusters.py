@@ -62,7 +62,7 @@ def _read_cells(
 ) -> None:
     fields = problems.mapping(value, at)
     problems.misspelt(fields, _CELL_KEYS, at)
-    number = problems.count(fields.get("cellNumber"), (at, "cellNumber"))
+    number = problems.count(fields.get("cellNumber"), (at, "cellNumber"), low=0)
     found = _read_path(fields.get("cellType"), (at, "cellType"), chains, problems)
     if number is None or found is None:
         return

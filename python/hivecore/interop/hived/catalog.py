@@ -17,6 +17,10 @@ class Catalog:
     def __init__(self, spec: ClusterSpec) -> None:
         chains = spec.chains
         self.leaves = sum(chain.leaves for chain in chains.values())
+        self._largest_node = max(
+            chain.leaves_per_cell()[chain.levels.index(str(chain.node_level))]
+            for chain in chains.values()
+        )
         self.nodes = dict.fromkeys(node for chain in chains.values() for node in chain.nodes or ())
         self._leaf_types = {chain.levels[0] for chain in chains.values()}
         self._pins = {vc: set(pins) for vc, pins in spec.pinned_cells.items()}
@@ -31,6 +35,12 @@ class Catalog:
         if vc not in self._owned_types:
             raise RequestError(
                 f"spec: virtualCluster={vc!r}: known are {sorted(self._owned_types)}"
+            )
+        largest = max(number for number, _ in request.members)
+        if largest > self._largest_node:
+            raise RequestError(
+                f"spec: leafCellNumber={largest}: no node has more than {self._largest_node} leaf "
+                "cells"
             )
         if request.pinned_cell is not None:
             pins = self._pins.get(vc, set())

@@ -25,6 +25,18 @@ __all__ = ["ConfigError", "HivedConfig"]
 _THRESHOLD, _BLOCK = "forcePodBindThreshold", "waitingPodSchedulingBlockMilliSec"
 _KEYS = {"physicalCluster", "virtualClusters", _THRESHOLD, _BLOCK}
 _PHYSICAL_KEYS = {"cellTypes", "physicalCells", "skuTypes", "gpuTypes"}
+_NO_MAPPING = "a configuration must be a mapping, not {}"
+_EMPTY = """\
+the configuration is empty, or all of it is commented out, as in HiveD's default one; write at least
+physicalCluster:
+  cellTypes:
+    NODE: {childCellType: GPU, childCellNumber: 8, isNodeLevel: true}
+  physicalCells:
+  - {cellType: NODE, cellAddress: name-of-a-node}
+virtualClusters:
+  name-of-a-tenant:
+    virtualCells:
+    - {cellType: NODE, cellNumber: 1}"""
 
 
 @dataclass(frozen=True)
@@ -94,7 +106,7 @@ class HivedConfig:
             document = None if text is None else read_yaml(text, problems)
             problems.raise_if_any()
         if not isinstance(document, Mapping):
-            problems.add(None, f"a configuration must be a mapping, not {show(document)}")
+            problems.add(None, _EMPTY if document is None else _NO_MAPPING.format(show(document)))
             problems.raise_if_any()
         chains, tenants = _read_document(document, problems)
         threshold = _knob(document, _THRESHOLD, 3, problems)

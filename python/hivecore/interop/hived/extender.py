@@ -6,6 +6,11 @@ at once, so that the next pod sees it; the pod insists on its node whenever it c
 victims are named one node at a time. *bind*: do it. The answer to bind carries the object that
 binds the pod, with HiveD's annotations; a `binder` sends it to Kubernetes.
 
+kube-scheduler reads the body of status 200 alone. So the three answer all mistakes, those of the
+pod's user above all, with it and the message in ``Error``: it becomes an event of the pod. The
+answer to preempt has no such field in kube-scheduler's types, which ignores it there, and names no
+victims then: where nothing can be said nobody is evicted.
+
 Nothing is kept here but how often a pod has come back. Names of fields are written as in
 kube-scheduler's types (``NodeNames``) and read in any case.
 """
@@ -40,7 +45,7 @@ _ATTEMPTS = 3
 
 
 class _Refusal(Exception):
-    """An answer of status 4xx."""
+    """An answer of status 4xx, but to kube-scheduler."""
 
     def __init__(self, status: int, message: str) -> None:
         super().__init__(message)
@@ -84,8 +89,10 @@ class Extender:
     ...     "PodName": "train", "PodNamespace": "default", "PodUID": "1", "Node": "node-0"})
     >>> answer["Binding"]["target"]["name"]
     'node-0'
-    >>> extender.handle("/v1/extender/filter", {"Pod": 3})
-    (400, {'Error': 'Pod must be an object, not 3'})
+    >>> pod["metadata"]["annotations"].clear()
+    >>> status, answer = extender.handle("/v1/extender/filter", {"Pod": pod})
+    >>> status, answer["NodeNames"], answer["Error"]  # doctest: +ELLIPSIS
+    (200, None, "Pod.metadata.annotations['hivedscheduler...pod-scheduling-spec'] is missing")
     """
 
     def __init__(
@@ -116,7 +123,7 @@ class Extender:
         >>> Extender.method("/v1/extender/bind"), Extender.method("/v1/inspect/clusterstatus")
         ('POST', 'GET')
         """
-        if path == _WATCH or path in _PATHS[1:4]:
+        if path == _WATCH or path in _SAYING_NOTHING:
             return "POST"
         inspects = path in (_GROUPS, _STATUS) or path.startswith((f"{_GROUPS}/", f"{_STATUS}/"))
         return "GET" if inspects or path in _PATHS else None
@@ -130,9 +137,11 @@ class Extender:
             (`apply_events`); ``/healthz``; ``/`` for the list of them.
         :param body: of the request: plain data, or the JSON of it. Of no matter where nothing
             changes.
-        :returns: status and plain data for JSON. The body of a status from 400 on is
-            ``{"Error": ...}``: 400 what is asked makes no sense, 404 there is no such thing, 409
-            the scheduler was changed meanwhile by somebody else, and the same may be asked again.
+        :returns: status and plain data for JSON. The status of filter, bind and preempt is always
+            200; ``Error`` in their answers says what is wrong, a mistake in what is asked, or that
+            somebody else has changed the scheduler meanwhile, and the same may be asked again. Of
+            the others the body of a status from 400 on is ``{"Error": ...}``: 400 what is asked
+            makes no sense, 404 there is no such thing.
         :raises TypeError: the path is no string.
 
         Calls take turns.
@@ -141,12 +150,11 @@ class Extender:
             raise TypeError(f"path must be a string, not {type(path).__name__}")
         try:
             return 200, self._answer(path, body)
-        except _Refusal as refusal:
-            return refusal.status, {"Error": str(refusal)}
-        except RequestError as error:
-            return 400, {"Error": str(error)}
-        except StaleDecisionError as error:
-            return 409, {"Error": str(error)}
+        except (_Refusal, RequestError, StaleDecisionError) as error:
+            if path in _SAYING_NOTHING:
+                return 200, {**_SAYING_NOTHING[path], "Error": str(error)}
+            status = error.status if isinstance(error, _Refusal) else 400
+            return status, {"Error": str(error)}
 
     def _answer(self, path: str, body: Any) -> Any:
         method = self.method(path)
@@ -307,6 +315,13 @@ _NOTHING: dict[str, Any] = {
     "FailedNodes": None,
     "FailedAndUnresolvableNodes": None,
     "Error": "",
+}
+
+
+_SAYING_NOTHING: dict[str, dict[str, Any]] = {
+    f"{_EXTENDER}filter": _NOTHING,
+    f"{_EXTENDER}bind": {},
+    f"{_EXTENDER}preempt": {"NodeNameToMetaVictims": {}},
 }
 
 

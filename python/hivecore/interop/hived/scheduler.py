@@ -121,10 +121,13 @@ class HivedScheduler:
         :param phase: "Filtering": nothing changes. "Preempting": an answer of "preempt" reserves
             its cells at once for the group, which holds them until all of its pods that asked are
             deleted, or a planned node is no longer healthy and suggested, or a higher priority
-            takes over; the pod asks again when victims are gone.
+            takes over; the pod asks again when victims are gone. In phase "Filtering" such a lost
+            node is not answered either: the pod goes elsewhere, and ``allocate`` moves the group,
+            or it waits. (While victims are there, only health counts.)
         :param suggested_nodes: names of the only nodes to use, unknown ones too; ``None``: all.
             They count only where the spec says ``ignoreK8sSuggestedNodes: false``.
-        :raises RequestError: the user's mistake: a spec that can never be served.
+        :raises RequestError: the user's mistake: a spec that can never be served, such as a pod
+            that is larger than the nodes of all chains it may use.
         :raises TypeError: ``suggested_nodes`` is not an iterable of names.
 
         A pod of an allocated group gets the lowest empty slot of its size, whatever has become of
@@ -176,15 +179,18 @@ class HivedScheduler:
             declared, group = request, request.as_group()
         if declared.ignore_suggested:
             suggested_nodes = None
-        decision = self._cluster.schedule(
-            group,
-            phase="preempting" if preempting else "filtering",
-            suggested_nodes=suggested_nodes,
-        )
+        try:
+            decision = self._cluster.schedule(
+                group,
+                phase="preempting" if preempting else "filtering",
+                suggested_nodes=suggested_nodes,
+            )
+        except ValueError as error:  # it can never be served
+            raise RequestError(f"spec: {error}") from None
         seating = self._seating
         seating.offers.pop(identity, None)
         if decision.outcome == "wait":
-            if gang is not None:  # its reservation was given up in vain
+            if gang is not None and preempting:  # its reservation was given up in vain
                 seating.forget(gang.name)
             return PodDecision("wait", reason=decision.reason)
         planned = Gang.place(declared, group, decision.placement)
@@ -243,10 +249,9 @@ class HivedScheduler:
                 if decision is None:
                     raise StaleDecisionError(f"group {gang.name!r} is gone")
                 self._cluster.commit(decision)
-                for name in decision.cancels:
+                ended = () if live is None else (live.name,)
+                for name in {*decision.cancels, *ended}:
                     seating.forget(name)
-                if live is not None:
-                    seating.forget(live.name)
                 seating.gangs[gang.name] = gang
             elif live is not gang:
                 if live.placement() != gang.placement():

@@ -38,7 +38,7 @@ def apply_events(scheduler: HivedScheduler, events: Any) -> list[str]:
 
     A node is healthy if it is ready and schedulable. A pod that is deleted or has ended is
     forgotten; one that is bound and has HiveD's annotations is recovered if it is not known yet.
-    Everything else has no effect.
+    Everything else has no effect, but every object must say its ``kind``, or its list for all.
 
     >>> from hivecore.interop.hived import HivedScheduler
     >>> scheduler = HivedScheduler({
@@ -79,6 +79,8 @@ def _apply(scheduler: HivedScheduler, type_: str, item: Any, kind: str) -> str:
     name = meta.get("name")
     if not isinstance(name, str) or not name:
         return "a pod or a node with metadata.name is needed"
+    if not isinstance(kind, str) or not kind:
+        return f"object {show(name)}: kind={show(kind or None)}: 'Pod' or 'Node' is needed"
     if kind == "Node":
         scheduler.set_node(name, type_ != "DELETED" and _is_healthy(item))
     elif kind == "Pod":

@@ -3,19 +3,19 @@
 A *unit* is a virtual cell of the node level, or of the level of its pool's roots where that is
 lower; for opportunistic work it is a node. A *domain* is a set of units in order of preference. In
 each of them pods are placed by next-fit in ascending size, and where that fails although sizes
-differ, by a search that is complete over what the units have left.
+differ, by a search that is complete over what the units, and the cells in them that pods are
+confined to, have left.
 """
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from hivecore.reference.cells.group_cells import PhysicalCell, VirtualCell
-from hivecore.reference.cells.group_leaves import Demand, LeafClass, choose_leaves
+from hivecore.reference.cells.group_leaves import Budget, Demand, LeafClass, choose_leaves
 from hivecore.reference.cells.group_state import State
 
 __all__ = [
     "Anchor",
-    "Budget",
     "Choice",
     "Chooser",
     "Domain",
@@ -25,8 +25,6 @@ __all__ = [
     "class_of_leaves",
     "numbered_units",
 ]
-
-_SEARCH_LIMIT = 200_000
 
 Anchor = VirtualCell
 """What revisions limit: the lowest bound cell at or around a unit, or else its root."""
@@ -74,13 +72,6 @@ class Unit:
 
 Choice = dict[Unit, list[Demand]]
 """The chosen units in order of first use, with the pods of each, ascending."""
-
-
-@dataclass
-class Budget:
-    """The placements that all searches for one request may still try together."""
-
-    left: int = field(default_factory=lambda: _SEARCH_LIMIT)
 
 
 Domain = list[Unit]
@@ -192,7 +183,9 @@ class Chooser:
         choice: Choice = {}
         for demand in self.request.demands:
             choice.setdefault(numbered[self.request.units[demand.position]], []).append(demand)
-        told = all(unit in domain and self._accepts(unit, choice[unit]) for unit in choice)
+        told = all(
+            unit in domain and self._accepts(unit, choice[unit], self.budget) for unit in choice
+        )
         return choice if told else None
 
     def _next_fit(self, domain: Domain, limits: dict[Anchor, int]) -> Choice | None:
@@ -200,7 +193,7 @@ class Chooser:
         units = iter(domain)
         unit = next(units, None)
         for demand in self.request.demands:
-            while unit is not None and not self._takes(unit, demand, choice, limits):
+            while unit is not None and not self._takes(unit, demand, choice, limits, Budget(0)):
                 unit = next(units, None)
             if unit is None:
                 return None
@@ -215,16 +208,25 @@ class Chooser:
 
         for demand in self.request.demands:
             order = sorted(domain, key=preference)
-            taking = (unit for unit in order if self._takes(unit, demand, choice, limits))
+            taking = (
+                unit for unit in order if self._takes(unit, demand, choice, limits, Budget(0))
+            )
             unit = next(taking, None)
             if unit is None:
                 return None
             choice.setdefault(unit, []).append(demand)
         return choice
 
-    def _takes(self, unit: Unit, demand: Demand, choice: Choice, limits: dict[Anchor, int]) -> bool:
+    def _takes(
+        self,
+        unit: Unit,
+        demand: Demand,
+        choice: Choice,
+        limits: dict[Anchor, int],
+        budget: Budget,
+    ) -> bool:
         return self._within_limit(unit, choice, limits) and self._accepts(
-            unit, sorted([*choice.get(unit, []), demand], key=_ascending)
+            unit, sorted([*choice.get(unit, []), demand], key=_ascending), budget
         )
 
     def _within_limit(self, unit: Unit, choice: Choice, limits: dict[Anchor, int]) -> bool:
@@ -232,7 +234,7 @@ class Chooser:
             return True
         return sum(other.anchor == unit.anchor for other in choice) < limits[unit.anchor]
 
-    def _accepts(self, unit: Unit, demands: list[Demand]) -> bool:
+    def _accepts(self, unit: Unit, demands: list[Demand], budget: Budget) -> bool:
         """Whether the pods fit into the unit together, or into an empty one if it is not bound."""
         if sum(demand.leaves for demand in demands) > unit.available:
             return False
@@ -242,7 +244,8 @@ class Chooser:
         if cell is None:
             cell, leaf_class = 0, _free
         within = self.request.group_within
-        return choose_leaves(self.forest, unit.level, cell, demands, within, leaf_class) is not None
+        found = choose_leaves(self.forest, unit.level, cell, demands, within, leaf_class, budget)
+        return found is not None
 
     @property
     def _constrained(self) -> bool:
@@ -284,8 +287,8 @@ class Chooser:
                     continue
                 if self.budget.left == 0:
                     return False
-                self.budget.left -= 1
-                if not self._takes(unit, demand, choice, limits):
+                self.budget.spend(1)
+                if not self._takes(unit, demand, choice, limits, self.budget):
                     continue
                 choice.setdefault(unit, []).append(demand)
                 if place(depth + 1):

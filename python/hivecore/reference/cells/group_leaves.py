@@ -3,16 +3,33 @@
 Every leaf has a class: 0 nobody holds it, 1 opportunistic work does, 2 a group that may be
 preempted does, None it cannot be had. The pod goes into a cell of the lowest level that can take
 it; counting per cell is enough to find it, subsets are never tried.
+
+Pods of one unit go one after the other. Where that fails although the pods differ, and some are
+confined to cells below the unit, a search decides, which is complete.
 """
 
 from collections.abc import Callable
+from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from hivecore.reference.cells.group_cells import Forest
 
-__all__ = ["Demand", "LeafClass", "choose_leaves"]
+__all__ = ["Budget", "Demand", "LeafClass", "choose_leaves"]
+
+_SEARCH_LIMIT = 200_000
+_CELLS_PER_STEP = 64
 
 LeafClass = Callable[[int], int | None]
+
+
+@dataclass
+class Budget:
+    """The placements that all searches for one request may still try together."""
+
+    left: int = field(default_factory=lambda: _SEARCH_LIMIT)
+
+    def spend(self, steps: int) -> None:
+        self.left = max(0, self.left - steps)
 
 
 class Demand(NamedTuple):
@@ -30,22 +47,40 @@ def choose_leaves(
     demands: list[Demand],
     group_within: int,
     leaf_class: LeafClass,
+    budget: Budget,
 ) -> list[list[int]] | None:
-    """The leaves of each pod in turn, ascending; None if one of them finds none.
+    """The leaves of each pod in turn, ascending; None if they cannot be had together.
 
     A ``group_within`` below the cell's level confines all pods to one cell of that level.
     """
     classes = {leaf: leaf_class(leaf) for leaf in forest.leaves(level, cell)}
     if group_within < 0 or group_within >= level:
-        return _one_after_another(forest, level, cell, demands, classes)
+        return _in_house(forest, level, cell, demands, classes, budget)
     total = sum(demand.leaves for demand in demands)
     rank = _Rank(forest, level, classes)
     houses = forest.inside(level, cell, group_within)
     roomy = [house for house in houses if rank.available(group_within, house) >= total]
     for house in sorted(roomy, key=lambda house: rank(group_within, house, total)):
-        found = _one_after_another(forest, group_within, house, demands, classes)
+        found = _in_house(forest, group_within, house, demands, classes, budget)
         if found is not None:
             return found
+    return None
+
+
+def _in_house(
+    forest: Forest,
+    level: int,
+    cell: int,
+    demands: list[Demand],
+    classes: dict[int, int | None],
+    budget: Budget,
+) -> list[list[int]] | None:
+    chosen = _one_after_another(forest, level, cell, demands, classes)
+    if chosen is not None:
+        return chosen
+    confined = any(0 <= demand.within < level for demand in demands)
+    if confined and len({demand[:2] for demand in demands}) > 1:
+        return _search(forest, level, cell, demands, classes, budget)
     return None
 
 
@@ -61,6 +96,72 @@ def _one_after_another(
         chosen.append(leaves)
         classes.update(dict.fromkeys(leaves))
     return chosen
+
+
+def _search(
+    forest: Forest,
+    level: int,
+    cell: int,
+    demands: list[Demand],
+    classes: dict[int, int | None],
+    budget: Budget,
+) -> list[list[int]] | None:
+    """Depth first: the most confined pods first, of those the biggest, the unconfined at last.
+
+    A pod takes its leaves for good in the cell that is tried: those who come later are confined to
+    the same level or to a higher one, where counts are all that matters. Cells that have the same
+    left are of one kind if they are in the same cell of the next level, or wherever they are if no
+    pod is confined to a higher level: only the best is tried. Failed states are remembered.
+    """
+    classes = dict(classes)
+    if sum(demand.leaves for demand in demands) > sum(c is not None for c in classes.values()):
+        return None
+    confined = [demand for demand in demands if 0 <= demand.within < level]
+    confined.sort(key=lambda demand: (demand.within, -demand.leaves))
+    widest = confined[-1].within
+    chosen: dict[int, list[int]] = {}
+    failed: set[tuple[object, ...]] = set()
+
+    def place(depth: int) -> bool:
+        if depth == len(confined):
+            return True
+        demand = confined[depth]
+        below, rank = demand.within, _Rank(forest, level, classes)
+        cells = forest.inside(level, cell, below)
+
+        def kind(house: int) -> tuple[int, int]:
+            parent = 0 if below == widest else house // forest.fanouts[below]
+            return parent, rank.available(below, house)
+
+        state = (depth, *sorted(map(kind, cells)))
+        if state in failed:
+            return False
+        roomy = [house for house in cells if rank.available(below, house) >= demand.leaves]
+        kinds: dict[tuple[int, int], int] = {}
+        for house in sorted(roomy, key=lambda house: rank(below, house, demand.leaves)):
+            kinds.setdefault(kind(house), house)
+        for house in kinds.values():
+            if budget.left == 0:
+                return False
+            budget.spend(1 + len(cells) // _CELLS_PER_STEP)
+            leaves = _choose(forest, below, house, demand, classes)
+            assert leaves is not None, "the cell has room"
+            taken = {leaf: classes[leaf] for leaf in leaves}
+            classes.update(dict.fromkeys(leaves))
+            chosen[demand.position] = leaves
+            if place(depth + 1):
+                return True
+            classes.update(taken)
+        failed.add(state)
+        return False
+
+    if not place(0):
+        return None
+    rest = [demand for demand in demands if demand not in confined]
+    others = _one_after_another(forest, level, cell, rest, classes)
+    assert others is not None, "there is room for all"
+    chosen |= {demand.position: leaves for demand, leaves in zip(rest, others, strict=True)}
+    return [chosen[demand.position] for demand in demands]
 
 
 def _choose(

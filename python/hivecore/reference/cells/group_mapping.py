@@ -8,7 +8,7 @@ for the rest: needed virtual cells and physical ones must have a perfect matchin
 
 from hivecore.reference.cells.group_cells import PhysicalCell, VirtualCell, VirtualLeaf
 from hivecore.reference.cells.group_choice import Choice, Request, Unit, anchor, class_of_leaves
-from hivecore.reference.cells.group_leaves import Demand, LeafClass, choose_leaves
+from hivecore.reference.cells.group_leaves import Budget, Demand, LeafClass, choose_leaves
 from hivecore.reference.cells.group_state import State
 
 __all__ = ["Mapper", "Placed"]
@@ -20,8 +20,10 @@ Placed = dict[int, list[tuple[int, VirtualLeaf]]]
 class Mapper:
     """Maps one choice, in a state of its own that it changes."""
 
-    def __init__(self, state: State, request: Request, preempt: bool, handle: int) -> None:
-        self.state, self.request, self.handle = state, request, handle
+    def __init__(
+        self, state: State, request: Request, preempt: bool, handle: int, budget: Budget
+    ) -> None:
+        self.state, self.request, self.handle, self.budget = state, request, handle, budget
         self.forest = state.forests[request.chain]
         self.leaf_class = class_of_leaves(state, request, preempt)
         self.placed: Placed = {}
@@ -43,7 +45,7 @@ class Mapper:
         return None
 
     def _map_anchor(self, top: VirtualCell, pods: dict[VirtualCell, list[Demand]]) -> bool:
-        finder = _Finder(self.state, self.request, pods, self.leaf_class)
+        finder = _Finder(self.state, self.request, pods, self.leaf_class, self.budget)
         if top in self.state.bound:
             cells: dict[VirtualCell, int] | None = finder.children(top, self.state.bound[top])
         else:
@@ -55,7 +57,9 @@ class Mapper:
     def _settle(self, unit: VirtualCell, cell: int, demands: list[Demand]) -> bool:
         """Choose the leaves of a unit's pods in its physical cell, and hold them."""
         within = self.request.group_within
-        chosen = choose_leaves(self.forest, unit.level, cell, demands, within, self.leaf_class)
+        chosen = choose_leaves(
+            self.forest, unit.level, cell, demands, within, self.leaf_class, Budget()
+        )
         if chosen is None:
             return False
         for demand, leaves in zip(demands, chosen, strict=True):
@@ -84,8 +88,10 @@ class _Finder:
         request: Request,
         pods: dict[VirtualCell, list[Demand]],
         leaf_class: LeafClass,
+        budget: Budget,
     ) -> None:
         self.state, self.request, self.pods, self.leaf_class = state, request, pods, leaf_class
+        self.budget = budget
         self.chain, self.forest = request.chain, state.forests[request.chain]
         self.known: dict[tuple[VirtualCell, int], bool] = {}
 
@@ -116,7 +122,9 @@ class _Finder:
             return False
         within = self.request.group_within
         demands = self.pods[unit]
-        found = choose_leaves(self.forest, unit.level, index, demands, within, self.leaf_class)
+        found = choose_leaves(
+            self.forest, unit.level, index, demands, within, self.leaf_class, self.budget
+        )
         return found is not None
 
     def _candidates(self, level: int, index: int) -> list[int]:

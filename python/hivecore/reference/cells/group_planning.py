@@ -24,7 +24,6 @@ from hivecore.reference.cells.group_cells import (
 )
 from hivecore.reference.cells.group_choice import (
     Anchor,
-    Budget,
     Choice,
     Chooser,
     Domain,
@@ -32,7 +31,7 @@ from hivecore.reference.cells.group_choice import (
     Unit,
     class_of_leaves,
 )
-from hivecore.reference.cells.group_leaves import Demand, choose_leaves
+from hivecore.reference.cells.group_leaves import Budget, Demand, choose_leaves
 from hivecore.reference.cells.group_mapping import Mapper, Placed
 from hivecore.reference.cells.group_state import State
 
@@ -111,7 +110,13 @@ class Planner:
                 assert unit.cell is not None
                 within = self.request.group_within
                 chosen = choose_leaves(
-                    chooser.forest, unit.level, unit.cell, demands, within, chooser.leaf_class
+                    chooser.forest,
+                    unit.level,
+                    unit.cell,
+                    demands,
+                    within,
+                    chooser.leaf_class,
+                    Budget(),
                 )
                 assert chosen is not None, "a unit takes only what it accepts"
                 for demand, leaves in zip(demands, chosen, strict=True):
@@ -149,7 +154,7 @@ class Planner:
             downgrades = self._downgraded(chooser, choice) if preempt else []
             for handle in downgrades:
                 trial.downgrade(handle)
-            mapper = Mapper(trial, self.request, preempt, _NEW)
+            mapper = Mapper(trial, self.request, preempt, _NEW, self.budget)
             failed = mapper.map(choice)
             if failed is None:
                 self.downgrades = downgrades
@@ -188,7 +193,7 @@ class Planner:
                 continue
             within = self.request.group_within
             chosen = choose_leaves(
-                chooser.forest, unit.level, unit.cell, demands, within, chooser.leaf_class
+                chooser.forest, unit.level, unit.cell, demands, within, chooser.leaf_class, Budget()
             )
             assert chosen is not None, "a unit takes only what it accepts"
             for leaf in (leaf for pod in chosen for leaf in pod if chooser.leaf_class(leaf) == 2):
@@ -215,7 +220,7 @@ class Planner:
             choice = chooser.choose(chooser.units, {})
             if choice is not None:
                 after = trial.copy()
-                mapper = Mapper(after, alone, False, _NEW)
+                mapper = Mapper(after, alone, False, _NEW, self.budget)
                 if mapper.map(choice) is None:
                     trial = after
                     placed.update(mapper.placed)
@@ -237,7 +242,7 @@ class Planner:
         for cell in sorted(cells, key=lambda cell: (-state.held(cell), cell.number)):
             node = cell.number // (nodes // forest.widths[level])
             if request.suggested is None or node in request.suggested:
-                mapper = Mapper(state.copy(), request, False, _NEW)
+                mapper = Mapper(state.copy(), request, False, _NEW, self.budget)
                 if self._merge_in(mapper, cell, demand):
                     return mapper
         return None

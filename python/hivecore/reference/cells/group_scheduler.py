@@ -195,10 +195,12 @@ class GroupScheduler:
         return group
 
     def confirm(self, handle: int) -> None:
-        """A preempting group whose victims have all left runs now."""
+        """A preempting group whose victims have all left runs now; its leaves must be healthy."""
         group, state = self._preempting(handle), self._state
-        if self.victims(handle):
-            raise ValueError(f"handle must be that of a group without victims: {handle}")
+        if self.victims(handle) or not state.bad.isdisjoint(group.leaves):
+            raise ValueError(
+                f"handle must be that of a group without victims and bad leaves: {handle}"
+            )
         for leaf in group.leaves:
             del state.reserver[leaf]
             state.user[leaf] = handle
