@@ -1,0 +1,40 @@
+"""The process of the `hivecore` command, also `python -m hivecore`: what ends it from outside.
+
+Ctrl-C ends with one line and status 130, a reader of the output that has gone (`| head -1`) without
+a word and with status 141: what a shell reports of programs that die of SIGINT and SIGPIPE.
+"""
+
+import os
+import signal
+import sys
+
+__all__ = ["main"]
+
+
+def main() -> int:
+    """Run `hivecore.cli.main` on the arguments of the process, and return the exit status."""
+    try:
+        try:
+            # Here, as Ctrl-C may come while the libraries are loaded.
+            from hivecore.cli import main as command
+
+            return command()
+        except KeyboardInterrupt:
+            signal.signal(signal.SIGINT, signal.SIG_DFL)  # a second one: at once, without a trace
+            exec("")  # forget it if it left an exec(), as in imports: Python would kill itself too
+            print("hivecore: interrupted", file=sys.stderr)
+            return 130
+        finally:
+            if sys.stdout is not None:
+                sys.stdout.flush()
+    except OSError as error:
+        # The output cannot be written. Python would try once more at its end, and complain.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        if isinstance(error, BrokenPipeError):
+            return 141
+        print(f"hivecore: error: {error}", file=sys.stderr)
+        return 2
+
+
+if __name__ == "__main__":
+    sys.exit(main())
