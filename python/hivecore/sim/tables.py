@@ -4,6 +4,8 @@ from collections.abc import Iterable
 from textwrap import fill
 from typing import TYPE_CHECKING
 
+from hivecore.sim.extras import require
+
 if TYPE_CHECKING:
     from rich.table import Table
 
@@ -23,6 +25,7 @@ def empty_table(title: str, caption: str, headings: Iterable[str]) -> "Table":
     >>> [column.justify for column in table.columns]
     ['left', 'right']
     """
+    require("rich")
     from rich.box import SIMPLE_HEAD
     from rich.table import Table
 
