@@ -7,12 +7,16 @@ a word and with status 141: what a shell reports of programs that die of SIGINT 
 import os
 import signal
 import sys
+from pathlib import Path
 
 __all__ = ["main"]
 
 
 def main() -> int:
     """Run `hivecore.cli.main` on the arguments of the process, and return the exit status."""
+    for name in ("stdout", "stderr"):
+        if getattr(sys, name) is None:  # closed by who started this process
+            setattr(sys, name, Path(os.devnull).open("w"))  # noqa: SIM115
     try:
         try:
             # Here, as Ctrl-C may come while the libraries are loaded.
@@ -25,8 +29,7 @@ def main() -> int:
             print("hivecore: interrupted", file=sys.stderr)
             return 130
         finally:
-            if sys.stdout is not None:
-                sys.stdout.flush()
+            sys.stdout.flush()
     except OSError as error:
         # The output cannot be written. Python would try once more at its end, and complain.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
