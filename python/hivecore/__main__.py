@@ -9,6 +9,8 @@ import signal
 import sys
 from pathlib import Path
 
+from hivecore._ctrl_c import held_back
+
 __all__ = ["main"]
 
 
@@ -19,13 +21,12 @@ def main() -> int:
             setattr(sys, name, Path(os.devnull).open("w"))  # noqa: SIM115
     try:
         try:
-            # Here, as Ctrl-C may come while the libraries are loaded.
-            from hivecore.cli import main as command
-
+            with held_back():  # native modules take an interrupt for a failure to load
+                from hivecore.cli import main as command
             return command()
         except KeyboardInterrupt:
             signal.signal(signal.SIGINT, signal.SIG_DFL)  # a second one: at once, without a trace
-            exec("")  # forget it if it left an exec(), as in imports: Python would kill itself too
+            exec("")  # forget it if it left an exec(): Python would kill itself at its end
             print("hivecore: interrupted", file=sys.stderr)
             return 130
         finally:

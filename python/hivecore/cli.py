@@ -14,6 +14,7 @@ from threading import current_thread, main_thread
 from time import sleep
 from typing import Any, NoReturn
 
+from hivecore._ctrl_c import held_back
 from hivecore.interop.hived.command import add_hived_commands
 from hivecore.sim import POLICIES, Replay, Workload, findings, own_nodes, replay, sweep
 from hivecore.sim.console import (
@@ -385,16 +386,12 @@ def _deaf_children() -> Iterator[None]:
     # Helpers of these libraries, whose start would let Ctrl-C through again.
     for library in ("multiprocessing", "joblib.externals.loky.backend"):
         import_module(f"{library}.resource_tracker").ensure_running()
-    caught: list[int] = []
-    handler = signal.signal(signal.SIGINT, lambda number, _: caught.append(number))
-    mask = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})  # what they inherit
-    try:
-        yield
-    finally:
-        signal.pthread_sigmask(signal.SIG_SETMASK, mask)
-        signal.signal(signal.SIGINT, handler)
-        if caught:
-            raise KeyboardInterrupt
+    with held_back():  # in this process until they run
+        mask = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})  # inherited
+        try:
+            yield
+        finally:
+            signal.pthread_sigmask(signal.SIG_SETMASK, mask)
 
 
 def _connect(backend: str) -> None:
