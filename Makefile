@@ -31,7 +31,7 @@ test: build
 
 FUZZ ?= 100000
 fuzz: build
-	HIVECORE_FUZZ=$(FUZZ) $(BIN)/python -m pytest -v -s --no-header $(addprefix tests/property/test_matching_,fuzz.py larger.py)
+	HIVECORE_FUZZ=$(FUZZ) $(BIN)/python -m pytest -v -s --no-header $(addprefix tests/property/test_matching_,fuzz.py peers.py)
 
 build: $(VENV)/installed
 

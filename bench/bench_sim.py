@@ -10,6 +10,9 @@ The floor is the event loop alone, with a policy that always says yes. The whole
 `hivecore replay` on the Philly trace in a process of its own: start, reading, the three replays,
 report, pictures and JSON.
 
+gang           one job on every node of its tenant, and the 400 samples that a replay takes while
+               it runs: time per node is to stay the same from 1,000 to 62,500 nodes
+
 All contenders take turns; times are CPU time, the least of several rounds.
 """
 
@@ -26,11 +29,11 @@ import numpy as np
 from harness import command_line, cpu_seconds, save, take_turns
 
 from hivecore.reference.cells import BuddyAllocator, VirtualClusters
-from hivecore.sim import Workload
+from hivecore.sim import Workload, replay
 from hivecore.sim.engine import run
 from hivecore.sim.opportunistic import run_opportunistic
 from hivecore.sim.policies import Cells, Private, Quota
-from hivecore.traces import generate, load, load_virtual_clusters, save_csv
+from hivecore.traces import Trace, generate, load, load_virtual_clusters, save_csv
 
 TRACES = Path(os.environ.get("HIVECORE_TRACES") or Path(__file__).parents[2] / "shared" / "traces")
 NODES = {"a": 9, "b": 14, "c": 48, "d": 9, "e": 25}
@@ -147,6 +150,32 @@ def whole_command(folder: Path) -> float:
     )
 
 
+def time_gangs(sizes: list[int], rounds: int) -> list[dict[str, Any]]:
+    figures = []
+    for nodes in sizes:
+        trace = Trace.from_columns(["gang", "one"], "ab", [0, 0], [60, 60], [8 * nodes, 8])
+        work = Workload.of(trace, {"a": nodes, "b": 1})
+        tasks = {
+            "quota": partial(replay, work, ["quota"]),
+            "cells": partial(replay, work, ["cells"]),
+            "cells, opportunistic": partial(replay, work, ["cells"], opportunistic=True),
+        }
+        contenders = {name: partial(cpu_seconds, task) for name, task in tasks.items()}
+        for name, seconds in take_turns(contenders, rounds).items():
+            print(f"{'gang':10} {name:22} {nodes:7,} nodes {seconds:7.3f} s")
+            per_node = 1e6 * seconds / nodes
+            figures.append(
+                {
+                    "trace": "gang",
+                    "task": name,
+                    "nodes": nodes,
+                    "seconds": seconds,
+                    "us_per_node": per_node,
+                }
+            )
+    return figures
+
+
 def measure(smoke: bool) -> list[dict[str, Any]]:
     rounds, jobs, few = (1, 2_000, 60) if smoke else (3, 82_000, 400)
     make = partial(generate, NODES, jobs=jobs, seed=0)
@@ -164,6 +193,8 @@ def measure(smoke: bool) -> list[dict[str, Any]]:
 
     short = Workload.of(generate(FEW_NODES, jobs=few, seed=0), FEW_NODES)
     figures += time_replays("short", short, {"cells": Cells, "cells, twin": CellsTwin}, rounds)
+
+    figures += time_gangs([250, 1000] if smoke else [1000, 4000, 16_000, 62_500], 3 * rounds)
 
     if (TRACES / "philly" / "jobs.csv").is_file() and not smoke:
         reading = Reading(TRACES / "philly" / "jobs.csv", "philly")

@@ -1,15 +1,21 @@
 """The `hivecore` command: `replay`, `sweep` and `demo`, `validate` and `serve`."""
 
 import argparse
+import os
+import signal
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from importlib import import_module
 from importlib.util import find_spec
 from math import inf
 from pathlib import Path
+from threading import current_thread, main_thread
+from time import sleep
 from typing import Any, NoReturn
 
+from hivecore._ctrl_c import held_back
 from hivecore.interop.hived.command import add_hived_commands
 from hivecore.sim import (
     LENDING,
@@ -27,9 +33,11 @@ from hivecore.sim.console import (
     file_names,
     number,
     positive,
+    print_sentence,
     print_table,
     print_times,
     say_written,
+    try_outputs,
     write_json,
 )
 from hivecore.sim.plots import save_plots
@@ -71,7 +79,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     :param argv: arguments without the program's name; those of the process by default.
 
     Returns 0, or 1 if an extra library is missing or a configuration has mistakes. Wrong arguments
-    and files that cannot be read end with status 2 and a message (`SystemExit`).
+    and files that cannot be read or written end with status 2 and a message (`SystemExit`).
+
+    :raises BrokenPipeError: nobody reads the output any more.
     """
     parser = _parser()
     arguments = parser.parse_args(argv)
@@ -86,6 +96,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     command: Callable[[argparse.Namespace], int | None] = arguments.run
     try:
         return command(arguments) or 0
+    except BrokenPipeError:
+        raise
     except (ImportError, OSError, ValueError) as error:
         _fail(parser, error)
 
@@ -98,6 +110,9 @@ def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="hivecore",
         description="Trace-driven simulation of multi-tenant GPU clusters, and HiveD's scheduler.",
+        epilog="Exit status: 0; 1 if a library is missing or a configuration has mistakes; 2 for "
+        "wrong arguments and files that cannot be read or written; 130 after Ctrl-C; 141 if the "
+        "reader of the output has gone.",
     )
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
 
@@ -244,6 +259,7 @@ def _given(value: Any, default: Any) -> Any:
 
 
 def _replay(arguments: argparse.Namespace) -> None:
+    try_outputs(arguments.json, arguments.plots)
     if arguments.storage:
         # --seed is for the datasets of jobs that have none.
         unused = [option for option in (*_TENANT_OPTIONS, *_JOB_OPTIONS) if option != "seed"]
@@ -370,6 +386,8 @@ def _muri_options(arguments: argparse.Namespace, policies: Sequence[str]) -> Mur
 
 
 def _demo(arguments: argparse.Namespace) -> None:
+    json_file = arguments.out / "replay.json"
+    try_outputs(json_file, arguments.out)
     watch = Watch()
     with watch("generate"):
         trace = generate(_DEMO_NODES, **_DEMO)
@@ -377,19 +395,23 @@ def _demo(arguments: argparse.Namespace) -> None:
     result = _run(work, (*POLICIES, LENDING), False, watch)
     configuration = {"generated": _DEMO}
     arguments.out.mkdir(parents=True, exist_ok=True)
-    _report(result, configuration, watch, arguments.out / "replay.json", arguments.out)
+    _report(result, configuration, watch, json_file, arguments.out)
 
 
 def _sweep(arguments: argparse.Namespace) -> None:
-    from joblib import parallel_config
+    from joblib import Parallel, delayed, parallel_config
 
+    try_outputs(arguments.json, None)
     nodes, trace = _DEMO_NODES, None
     if arguments.traces:
         if not arguments.format:
             raise ValueError("--format is needed for trace files")
         trace, nodes = _owned_trace(arguments)
-    _connect(arguments.backend)
+    with _deaf_children():
+        _connect(arguments.backend)
     with parallel_config(backend=arguments.backend, n_jobs=arguments.workers):
+        with _deaf_children():  # starts all workers: a nap each, so that none takes two
+            Parallel()(delayed(sleep)(0.1) for _ in range(arguments.workers))
         points = sweep(
             nodes,
             arguments.loads,
@@ -404,9 +426,31 @@ def _sweep(arguments: argparse.Namespace) -> None:
         write_json(arguments.json, sweep_to_json(points))
 
 
+@contextmanager
+def _deaf_children() -> Iterator[None]:
+    """Hold Ctrl-C back while workers start: they inherit that, and leave it to us to end them.
+
+    A terminal tells every process of a command, and each of them would print its traceback.
+    """
+    if sys.platform == "win32" or current_thread() is not main_thread():
+        yield
+        return
+    # Helpers of these libraries, whose start would let Ctrl-C through again.
+    for library in ("multiprocessing", "joblib.externals.loky.backend"):
+        import_module(f"{library}.resource_tracker").ensure_running()
+    with held_back():  # in this process until they run
+        mask = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})  # inherited
+        try:
+            yield
+        finally:
+            signal.pthread_sigmask(signal.SIG_SETMASK, mask)
+
+
 def _connect(backend: str) -> None:
     """Join the cluster that a backend's own settings name, or starts one on this machine."""
     if backend == "dask":
+        # When it is interrupted, it warns of all that it has not finished.
+        os.environ.setdefault("DASK_LOGGING__DISTRIBUTED", "error")
         import_module("distributed").Client()
     elif backend == "ray":
         import_module("ray.util.joblib").register_ray()
@@ -442,7 +486,7 @@ def _report(
     with watch("report"):
         print_table(table(result))
         for sentence in (*notes(result.work), *findings(result)):
-            print(sentence)
+            print_sentence(sentence)
         if plots:
             say_written(save_plots(result, plots))
     if json_file:

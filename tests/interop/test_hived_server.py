@@ -226,6 +226,19 @@ def test_connections_do_not_wait_for_more_to_send(config_file, monkeypatch):
     assert set(options) == {1}
 
 
+@pytest.mark.skipif(sys.platform == "win32", reason="has no SIGINT for one process")
+def test_ctrl_c_stops_serving_with_one_line_and_status_130(config_file):
+    command = [sys.executable, "-m", "hivecore", "serve", str(config_file), "--port", "0"]
+    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
+    with subprocess.Popen(command, **pipes) as process:
+        url = process.stdout.readline().split()[-1]
+        with httpx.Client(base_url=url, timeout=20) as client:
+            assert get(client, "/healthz") == {"status": "ok"}
+            process.send_signal(signal.SIGINT)
+            assert process.wait(timeout=20) == 130
+        assert process.communicate() == ("", "hivecore: interrupted\n")
+
+
 def test_an_address_in_use_and_a_bad_configuration_end_the_command(config_file, tmp_path, capsys):
     with socket.create_server(("127.0.0.1", 0)) as listener:
         port = str(listener.getsockname()[1])

@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 
 from hivecore.sim import Workload, replay
 from hivecore.sim.engine import run
+from hivecore.sim.opportunistic import run_opportunistic
 from hivecore.sim.policies import Cells, Private, Quota
 from hivecore.traces import Trace
 
@@ -136,6 +137,27 @@ def test_each_job_runs_once_and_nobody_holds_more_than_owned_or_what_another_hol
     for instant, free in zip(instants, result.free, strict=True):
         holds = (result.start <= instant) & (instant < end)
         assert free == 8 * sum(work.nodes) - work.held[holds].sum()
+
+
+class Recounting(Cells):
+    """Counts the GPUs in use anew, from all cells, whenever it is asked for the free ones."""
+
+    def free_gpus(self):
+        used = [0] * self._nodes
+        for cell in self._clusters.cells():
+            used[cell.leaves.start // 8] += len(cell.leaves)
+        free = [8 - gpus for gpus in used]
+        found = sum(free), sum(gpus for gpus in free if gpus < 8)
+        assert super().free_gpus() == found
+        return found
+
+
+@given(jobs_strategy, nodes_strategy)
+def test_the_free_gpus_under_cells_are_those_of_a_recount(jobs, nodes):
+    work = workload(jobs, nodes)
+    instants = np.linspace(0, 60, 121)
+    run(work, Recounting(work), instants)
+    run_opportunistic(work, Recounting(work), instants)
 
 
 @given(jobs_strategy, nodes_strategy)

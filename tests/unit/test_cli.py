@@ -1,9 +1,21 @@
 import json
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
 
 import pytest
 
 from hivecore import cli
+from hivecore.sim.console import print_table, try_outputs
 from hivecore.sim.preemptive import Jobs, MuriOptions, job_figures, schedule
+from hivecore.sim.preemptive.metrics import JobFigures
+from hivecore.sim.preemptive.report import jobs_table
+from hivecore.sim.storage.metrics import StorageFigures
+from hivecore.sim.storage.report import storage_table
 from hivecore.traces import generate, generate_training, save_csv
 
 NODES = {"speech": 8, "vision": 8}
@@ -289,3 +301,215 @@ def test_job_policies_run_one_trace(training, capsys):
         replay = ["replay", str(training), str(training), "--format", "muri"]
         cli.main([*replay, "--policy", "srsf"])
     assert "one TRACE at a time" in capsys.readouterr().err
+
+
+# Sums of some real traces, in seconds: the widest that fit.
+JOBS = JobFigures(1_061_564.0, 8_325_522.0, 8_174_994.0, 1_013_880.0, 2_073, 134, 3_551, 745.0)
+STORAGE = StorageFigures(
+    mean_completion=135_400.0,
+    median_completion=79_812.0,
+    p99_completion=673_632.0,
+    makespan=8_171_964.0,
+    rate=3_472.0,
+    busy=0.535,
+    remote_tb=1_096.4,
+    hits=0.985,
+    fairness_min=0.16,
+    fairness_mean=1.04,
+    events=7,
+    decisions=3,
+)
+
+
+def printed_widths(text):
+    return [len(line) for line in text.splitlines() if not line.startswith("wrote ")]
+
+
+@pytest.mark.parametrize(
+    ("table", "rows", "figures"),
+    [
+        (jobs_table, {"muri-exact-s": JOBS, "tiresias": JOBS}, ["136,250", "3,551", "745"]),
+        (storage_table, {("max-min", "alluxio"): STORAGE}, ["37.61", "2,270.0", "1,096"]),
+    ],
+)
+def test_tables_fit_80_columns_and_become_lists_on_40(table, rows, figures, monkeypatch, capsys):
+    for columns in ("80", "40"):
+        monkeypatch.setenv("COLUMNS", columns)
+        print_table(table(rows))
+        text = capsys.readouterr().out
+        assert ("─" in text) == (columns == "80")
+        assert max(printed_widths(text)) <= int(columns)
+        assert all(re.search(rf"(?<![\d,.]){figure}(?![\d,.])", text) for figure in figures)
+
+
+def test_the_demo_fits_80_columns(tmp_path, monkeypatch, capsys):
+    monkeypatch.setenv("COLUMNS", "80")
+    monkeypatch.setattr(cli, "save_plots", lambda *_: [])
+    assert cli.main(["demo", "--out", str(tmp_path)]) == 0
+    table = capsys.readouterr().out.partition("Nodes of 8 GPUs: 54, of which ads owns 16, ")[0]
+    assert max(printed_widths(table)) <= 80
+    assert "─" in table and "vision" in table
+
+
+def test_a_table_in_a_pipe_is_never_cut(monkeypatch, capsys):
+    monkeypatch.delenv("COLUMNS", raising=False)
+    print_table(jobs_table({"a-policy-with-a-name-of-some-length": JOBS}))
+    lines = capsys.readouterr().out.splitlines()
+    assert any(re.search("a-policy-with-a-name-of-some-length .* 745$", line) for line in lines)
+
+
+def in_process(*arguments, **options):
+    """The command as its users run it; its output is not buffered line by line."""
+    environment = {name: value for name, value in os.environ.items() if name != "PYTHONUNBUFFERED"}
+    environment |= options.pop("env", {})
+    command = [sys.executable, "-m", "hivecore", *map(str, arguments)]
+    return subprocess.Popen(command, stderr=subprocess.PIPE, env=environment, **options)
+
+
+on_posix = pytest.mark.skipif(sys.platform == "win32", reason="needs signals and terminals")
+
+
+@on_posix
+def test_no_color_means_no_escape_sequence_on_a_terminal():
+    import pty
+
+    terminal, end = pty.openpty()
+    small = ["--jobs", 100, "--seeds", 1, "--loads", 1]
+    process = in_process("sweep", *small, stdout=end, env={"NO_COLOR": "1", "TERM": "xterm"})
+    os.close(end)
+    text = b""
+    try:
+        while part := os.read(terminal, 65536):
+            text += part
+    except OSError:  # how Linux says that the other end is closed
+        pass
+    assert process.communicate(timeout=60)[1] == b""
+    assert b"quota" in text and b"\x1b" not in text
+    os.close(terminal)
+
+
+@on_posix
+@pytest.mark.parametrize(
+    "arguments", [["--help"], ["sweep", "--jobs", 100, "--seeds", 1, "--loads", 1]]
+)
+def test_a_reader_that_has_gone_ends_the_command_without_a_word(arguments):
+    reader, writer = os.pipe()
+    os.close(reader)
+    process = in_process(*arguments, stdout=writer)
+    os.close(writer)
+    assert process.communicate(timeout=60)[1] == b""
+    assert process.returncode == 141
+
+
+@on_posix
+@pytest.mark.parametrize("closed", [1, 2])
+def test_a_closed_output_is_no_error(closed, trace, owners):
+    given = [trace, "--format", "csv", "--virtual-clusters", owners]
+    command = [sys.executable, "-m", "hivecore", "replay", *given]
+    shell = ["sh", "-c", f'"$@" {closed}>&-', "sh", *map(str, command)]
+    done = subprocess.run(shell, capture_output=True, check=False)
+    assert (done.returncode, done.stderr) == (0, b"")
+    assert (b"quota" in done.stdout) == (closed == 2)
+
+
+def alive(session):
+    """The processes of a session that have not ended."""
+    found = []
+    for file in Path("/proc").glob("[0-9]*/stat"):
+        try:
+            state, _, _, its_session = file.read_text().rpartition(")")[2].split()[:4]
+        except (OSError, ValueError):
+            continue
+        if int(its_session) == session and state not in "ZX":
+            found.append(int(file.parent.name))
+    return found
+
+
+def eventually(condition):
+    for _ in range(1200):
+        if condition():
+            return True
+        time.sleep(0.05)
+    return False
+
+
+LONG = ["sweep", "--jobs", 100_000, "--seeds", 50]
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(sys.platform != "linux", reason="looks into /proc")
+@pytest.mark.parametrize(
+    ("arguments", "processes"),
+    [
+        (["demo", "--out", "{folder}"], 1),
+        (["replay", "{folder}/trace", "--format", "csv"], 1),
+        (LONG, 1),
+        ([*LONG, "--workers", 2, "--backend", "threading"], 1),
+        ([*LONG, "--workers", 2], 5),  # and two that clean up after the workers
+    ],
+)
+@pytest.mark.parametrize("pause", [0.0, 1.0])
+def test_ctrl_c_ends_with_one_line_status_130_and_no_process_left(
+    arguments, processes, pause, tmp_path
+):
+    def begun():
+        # Before that it would be the start of Python or NumPy that is interrupted.
+        libraries = Path(f"/proc/{process.pid}/maps").read_text()
+        return "hivecore/_" in libraries and len(alive(process.pid)) >= processes
+
+    os.mkfifo(tmp_path / "trace")  # read for ever
+    arguments = [str(argument).format(folder=tmp_path) for argument in arguments]
+    with in_process(*arguments, stdout=subprocess.PIPE, start_new_session=True) as process:
+        try:
+            assert eventually(begun)
+            time.sleep(pause)  # while the libraries are loaded, or at work: all the same
+            os.killpg(process.pid, signal.SIGINT)
+            _, error = process.communicate(timeout=60)
+            assert error == b"hivecore: interrupted\n"
+            assert process.returncode == 130
+            assert eventually(lambda: not alive(process.pid))
+        finally:
+            if alive(process.pid):
+                os.killpg(process.pid, signal.SIGKILL)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        ("replay none --format csv --json {folder}", "Is a directory"),
+        ("replay none --format csv --json {folder}/none/x.json", "No such file"),
+        ("replay none --format csv --plots {folder}/file", "Not a directory"),
+        ("replay none --format csv --plots {folder}/file/plots", "Not a directory"),
+        ("replay none --format csv --plots {folder}/a/b --json {folder}/a/c/x", "No such file"),
+        ("replay none --format muri --policy srsf --json {folder}/none/x.json", "No such file"),
+        ("replay none --format muri --storage silod --plots {folder}/file", "Not a directory"),
+        ("sweep none --format csv --json {folder}", "Is a directory"),
+        ("demo --out {folder}/file", "Not a directory"),
+    ],
+)
+@on_posix
+def test_places_that_cannot_be_written_are_refused_before_the_work(
+    arguments, says, tmp_path, monkeypatch, capsys
+):
+    def work(*_, **__):
+        raise AssertionError("the work has begun")
+
+    for name in ("load", "load_training", "generate", "replay_storage"):
+        monkeypatch.setattr(cli, name, work)
+    (tmp_path / "file").write_text("kept")
+    with pytest.raises(SystemExit) as caught:
+        cli.main(arguments.format(folder=tmp_path).split())
+    assert caught.value.code == 2
+    error = capsys.readouterr().err
+    assert error.startswith("hivecore: error: ") and error.count("\n") == 1 and says in error
+    assert [path.name for path in tmp_path.rglob("*")] == ["file"]
+    assert (tmp_path / "file").read_text() == "kept"
+
+
+def test_trying_places_that_can_be_written_leaves_them_as_they_were(tmp_path):
+    old = tmp_path / "old.json"
+    old.write_text("kept")
+    for file in (old, tmp_path / "new.json", tmp_path / "a" / "b" / "new.json"):
+        try_outputs(file, tmp_path / "a" / "b")
+    assert [path.name for path in tmp_path.rglob("*")] == ["old.json"]
+    assert old.read_text() == "kept"

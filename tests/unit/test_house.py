@@ -236,11 +236,14 @@ def native_modules() -> list[str]:
 
 
 def versions(root: Path, version: str) -> list[str]:
-    """pyproject.toml, the package and the newest entry of the change log name one version."""
+    """pyproject.toml, package, CITATION.cff and the newest entry of the log name one version."""
     project = tomllib.loads((root / "pyproject.toml").read_text("utf-8"))["project"]["version"]
     log = (root / "CHANGELOG.md").read_text("utf-8")
     newest = re.search(r"^## \[?v?(\d+\.\d+[^\s\]]*)", log, re.MULTILINE)
     found = [] if project == version else [f"pyproject.toml: {project}, __version__: {version}"]
+    cited = re.search(r"^version: (\S+)$", (root / "CITATION.cff").read_text("utf-8"), re.MULTILINE)
+    if cited is None or cited[1] != project:
+        found.append(f"pyproject.toml: {project}, CITATION.cff: {cited and cited[1]}")
     if newest is None or newest[1] != project:
         found.append(f"pyproject.toml: {project}, CHANGELOG.md: {newest and newest[1]}")
     return found
@@ -259,6 +262,18 @@ def unfounded_figures(root: Path) -> list[str]:
     return found
 
 
+def absent_files(root: Path) -> list[str]:
+    """A file that the Makefile names, by a whole name or by a prefix and endings, exists."""
+
+    def whole(parts: re.Match[str]) -> str:
+        return " ".join(parts[1] + ending for ending in parts[2].split())
+
+    text = (root / "Makefile").read_text("utf-8")
+    text = re.sub(r"\$\(addprefix ([^,$]+),([^()]*)\)", whole, text)
+    named = re.findall(r"(?<![\w./)-])(?:tests|bench|src|python)/[\w./*-]+\.py\b", text)
+    return [f"Makefile names {name}" for name in sorted(set(named)) if not any(root.glob(name))]
+
+
 # --- this repository keeps the rules -----------------------------------------------------------
 
 TREE_RULES = [
@@ -268,6 +283,7 @@ TREE_RULES = [
     missing_siblings,
     imports_of_foreign_bindings,
     imports_of_private_names,
+    absent_files,
 ]
 
 
@@ -326,6 +342,40 @@ def test_examples_of_native_docstrings_run(name):
     assert result.failed == 0
 
 
+def test_every_part_is_there_after_the_import_of_the_library_which_loads_none():
+    parts = {name for name in public_modules() if name.count(".") == 1}
+    parts -= {"hivecore.cli", "hivecore.errors"}
+    code = (
+        "import sys, hivecore\n"
+        "loaded = [name for name in sys.modules if name.startswith(('hivecore.', 'numpy'))]\n"
+        "assert loaded == ['hivecore.errors'], loaded\n"
+        f"assert set(dir(hivecore)) >= { ({name.partition('.')[2] for name in parts})!r}\n"
+        f"print(*({', '.join(sorted(parts))},), sep='\\n')"
+    )
+    out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    found = re.findall(r"^<module '([\w.]+)'", out.stdout, re.MULTILINE)
+    assert found == sorted(parts)
+    with pytest.raises(AttributeError, match="module 'hivecore' has no attribute 'no_such_part'"):
+        hivecore.no_such_part  # noqa: B018
+
+
+def test_a_missing_library_is_named_with_the_extra_that_has_it(tmp_path, monkeypatch):
+    from hivecore.sim import Workload, extras, replay, sweep
+    from hivecore.sim.plots import save_plots
+    from hivecore.sim.report import table
+    from hivecore.traces import generate
+
+    result = replay(Workload.of(generate({"x": 8}, jobs=50, seed=0), {"x": 8}))
+    monkeypatch.setattr(extras, "find_spec", lambda name: None)
+    for needs, library in (
+        (lambda: sweep({"x": 8}, [1.0], jobs=50), "joblib"),
+        (lambda: table(result), "rich"),
+        (lambda: save_plots(result, tmp_path), "matplotlib"),
+    ):
+        with pytest.raises(ModuleNotFoundError, match=rf"{library}: pip install 'hivecore\[sim\]'"):
+            needs()
+
+
 def test_the_library_needs_only_numpy():
     # `sim` and the command have the extra; `interop` and `traces` load theirs where they use them.
     names = [name for name in public_modules() if not re.match(r"hivecore\.(sim|cli)(\.|$)", name)]
@@ -342,6 +392,7 @@ def test_the_library_needs_only_numpy():
 # --- and each rule can fail --------------------------------------------------------------------
 
 KEPT = {
+    "Makefile": "test:\n\tpytest $(addprefix tests/unit/test_,cells.py)\n\tpython bench/bench_*.py",
     "setup.py": 'MODULES: dict[str, list[str]] = {"cells": [], "matching": []}',
     "src/cpp/common/status.hpp": "#include <cstdint>",
     "src/cpp/cells/buddy.hpp": '#include <vector>\n#include "common/status.hpp"',
@@ -433,6 +484,13 @@ BROKEN = [
         "from ..cells import _hidden",
         "hivecore.cells._hidden",
     ),
+    (absent_files, "Makefile", "fuzz:\n\tpytest tests/unit/test_gone.py", "unit/test_gone.py"),
+    (
+        absent_files,
+        "Makefile",
+        "fuzz:\n\tpytest $(wildcard $(addprefix tests/unit/test_,cells.py gone.py))",
+        "tests/unit/test_gone.py",
+    ),
 ]
 
 
@@ -483,15 +541,24 @@ def test_a_hidden_or_undocumented_name_is_found(old, new, says, tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("log", "version", "passes"),
+    ("log", "version", "cited", "passes"),
     [
-        ("# Changes\n\n## [Unreleased]\n\n## [0.1.0] - 2026-01-01\n\n## 0.0.9\n", "0.1.0", True),
-        ("# Changes\n\n## 0.1.0\n", "0.1.1", False),
-        ("# Changes\n\n## 0.2.0\n\n## 0.1.0\n", "0.1.0", False),
-        ("# Changes\n", "0.1.0", False),
+        (
+            "# Changes\n\n## [Unreleased]\n\n## [0.1.0] - 2026-01-01\n\n## 0.0.9\n",
+            "0.1.0",
+            "0.1.0",
+            True,
+        ),
+        ("# Changes\n\n## 0.1.0\n", "0.1.1", "0.1.0", False),
+        ("# Changes\n\n## 0.2.0\n\n## 0.1.0\n", "0.1.0", "0.1.0", False),
+        ("# Changes\n", "0.1.0", "0.1.0", False),
+        ("# Changes\n\n## 0.1.0\n", "0.1.0", "0.1.1", False),
+        ("# Changes\n\n## 0.1.0\n", "0.1.0", None, False),
     ],
 )
-def test_a_version_that_differs_is_found(log, version, passes, tmp_path):
+def test_a_version_that_differs_is_found(log, version, cited, passes, tmp_path):
     (tmp_path / "pyproject.toml").write_text('[project]\nversion = "0.1.0"\n', "utf-8")
     (tmp_path / "CHANGELOG.md").write_text(log, "utf-8")
+    citation = "cff-version: 1.2.0\n" + (f"version: {cited}\n" if cited else "")
+    (tmp_path / "CITATION.cff").write_text(citation, "utf-8")
     assert (versions(tmp_path, version) == []) == passes

@@ -85,9 +85,10 @@ def test_findings_report_borrowing():
     assert "1 were preempted and lost 4 GPU-hours." in sentence
 
 
-def test_notes_count_what_was_changed_or_left_out():
+def test_notes_tell_who_owns_what_and_what_was_changed_or_left_out():
     jobs = [*JOBS, ("nobody", 0, 3600, 8), ("x", 0, 7200, 16)]
     assert notes(replayed(jobs).work) == [
+        "Nodes of 8 GPUs: 2, of which x owns 1, y owns 1.",
         "2 jobs of the trace dropped: zero GPUs.",
         "1 jobs rounded up to a cell size, in all policies alike.",
         "1 jobs (8 GPU-hours) left out: their tenants own no node.",
@@ -100,15 +101,15 @@ def test_the_table_has_a_row_per_tenant_and_policy():
     assert grid.row_count == 9
     columns = [list(column.cells) for column in grid.columns]
     assert columns[0] == ["x", "", "", "y", "", "", "all", "", ""]
-    assert columns[3] == ["private", "quota", "cells"] * 3
-    assert columns[7] == ["", "0", "0", "", "2", "0", "", "2", "0"]
+    assert columns[2] == ["private", "quota", "cells"] * 3
+    assert columns[6] == ["", "0", "0", "", "2", "0", "", "2", "0"]
 
 
 def test_lending_is_a_row_a_sentence_and_a_bar_of_its_own(tmp_path):
     jobs = [("x", 0, 3600, 8), ("x", 0, 3600, 8), ("y", 1800, 3600, 8), ("y", 1800, 60, 8)]
     result = replayed(jobs, policies=(*POLICIES, LENDING))
     grid = table(result)
-    assert list(grid.columns[3].cells) == ["private", "quota", "cells", "lending"] * 3
+    assert list(grid.columns[2].cells) == ["private", "quota", "cells", "lending"] * 3
     assert "lending: cells, and waiting jobs" in grid.caption
     assert "lending" not in table(replayed(jobs)).caption
     sentences = findings(result)

@@ -1,13 +1,26 @@
-"""What the parts of the command share: kinds of arguments, a watch, and ways to print."""
+"""What the parts of the command share: kinds of arguments, a watch, and ways to print and write.
+
+Output that is read on a screen is fitted to its width. What goes to a file or a pipe has a sentence
+per line and whole tables, of 80 columns if they fit. No escape sequence is written where `NO_COLOR`
+is set (no-color.org), where the output is no screen, or on a dumb one.
+"""
 
 import argparse
+import errno
 import json
+import os
+import shutil
+import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from math import inf
 from pathlib import Path
+from tempfile import TemporaryFile
+from textwrap import fill
 from time import perf_counter
 from typing import Any
+
+from hivecore.sim.tables import as_lists
 
 __all__ = [
     "Watch",
@@ -15,11 +28,16 @@ __all__ = [
     "file_names",
     "number",
     "positive",
+    "print_sentence",
     "print_table",
     "print_times",
     "say_written",
+    "try_outputs",
     "write_json",
 ]
+
+
+_LIST_WIDTH = 40  # of as_lists: figures stay near their headings
 
 
 def positive(text: str) -> float:
@@ -118,21 +136,71 @@ def print_times(watch: Watch) -> None:
     :param watch: that timed them.
     """
     steps = ", ".join(f"{step} {seconds:.2f} s" for step, seconds in watch.seconds.items())
-    print(f"Time: {steps}.")
+    print_sentence(f"Time: {steps}.")
+
+
+def print_sentence(text: str) -> None:
+    """Print a sentence, on a screen broken between words.
+
+    :param text: of any length.
+    """
+    if sys.stdout.isatty():
+        text = fill(text, shutil.get_terminal_size().columns, break_on_hyphens=False)
+    print(text)
 
 
 def print_table(grid: Any) -> None:
-    """Print a Rich table.
+    """Print a Rich table: loosely or closely set, or where a screen is too narrow for it, as lists.
 
-    :param grid: the table.
+    :param grid: of `hivecore.sim.tables.empty_table`.
     """
     from rich.console import Console
 
-    console = Console()
-    # Never narrower than the table, in a pipe or a small window: that would cut figures off.
-    needed = console.measure(grid, options=console.options.update(width=1000)).maximum
-    console.width = max(console.width, needed)
-    console.print(grid)
+    console = Console(color_system=None if os.environ.get("NO_COLOR") else "auto")
+    anywhere = console.options.update(width=1000)
+    fits = console.measure(grid, options=anywhere).maximum <= console.width
+    if not fits:
+        grid.padding = 0
+        needed = console.measure(grid, options=anywhere).minimum
+        fits = needed <= console.width
+        # In a file or a pipe a table may be wider: to cut or fold it would spoil its figures.
+        if not fits and not sys.stdout.isatty() and "COLUMNS" not in os.environ:
+            console.width = needed
+            fits = True
+    if fits:
+        with console.capture() as text:  # Rich would end the process if nobody reads
+            console.print(grid)
+        print(text.get(), end="")
+    else:
+        print(as_lists(grid, min(console.width, _LIST_WIDTH)))
+
+
+def try_outputs(file: Path | None, folder: Path | None) -> None:
+    """Find out whether results could be written; nothing is left behind, and no file changed.
+
+    :param file: for `write_json`; may lie in ``folder``.
+    :param folder: made when it is written to, with its parents.
+    :raises OSError: one cannot be written.
+    """
+    made: list[Path] = []
+    try:
+        if folder is not None:
+            missing = [one for one in (folder, *folder.parents) if not one.exists()]
+            for one in reversed(missing):
+                one.mkdir()
+                made.append(one)
+            if not folder.is_dir():
+                raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR), str(folder))
+            TemporaryFile(dir=folder).close()
+        # A terminal or a pipe, which opening could disturb, is taken as it is.
+        if file is not None and (not file.exists() or file.is_file() or file.is_dir()):
+            new = not file.exists()
+            file.open("ab").close()
+            if new:
+                file.resolve().unlink()
+    finally:
+        for one in reversed(made):
+            one.rmdir()
 
 
 def write_json(path: Path, data: Any) -> None:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import numpy.typing as npt
 
+from hivecore.sim.extras import require
 from hivecore.sim.metrics import Figures, summarize
 from hivecore.sim.pictures import BLUE, GREEN, GREY, VERMILION, save_figures, set_title
 from hivecore.sim.replay import LENDING, Replay
@@ -41,6 +42,7 @@ def save_plots(replay: Replay, folder: str | Path) -> list[Path]:
     ...     [path.name for path in save_plots(result, folder)]
     ['tenants.png', 'excess.png', 'fragmentation.png']
     """
+    require("matplotlib")
     drawings = {"tenants": _tenants, "excess": _excess, "fragmentation": _fragmentation}
     return save_figures({name: draw(replay) for name, draw in drawings.items()}, folder)
 

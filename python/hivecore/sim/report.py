@@ -9,8 +9,8 @@ import numpy as np
 from hivecore.sim.metrics import Figures, findings, summarize
 from hivecore.sim.replay import LENDING, Replay
 from hivecore.sim.sweep import Point
-from hivecore.sim.tables import empty_table
-from hivecore.sim.workload import Excluded, Workload
+from hivecore.sim.tables import empty_table, minutes
+from hivecore.sim.workload import GPUS_PER_NODE, Excluded, Workload
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -21,8 +21,8 @@ _COMMON_HEADINGS = (
     "jobs\nlater",
     "mean\nexcess",
     "max\nexcess",
-    "GPUs\nin use",
-    "fragmen-\ntation",
+    "GPUs\nused",
+    "frag-\nmented",
 )
 _SCHEMA = "hivecore.replay/1"
 _SWEEP_SCHEMA = "hivecore.sweep/1"
@@ -40,9 +40,7 @@ def table(replay: Replay) -> "Table":
     6
     """
     delays = ("mean\ndelay", "p99\ndelay", "max\ndelay")
-    grid = _grid(
-        ("tenant", "nodes", "jobs", "policy", *delays, *_COMMON_HEADINGS), LENDING in replay.runs
-    )
+    grid = _grid(("tenant", "jobs", "policy", *delays, *_COMMON_HEADINGS), LENDING in replay.runs)
     summaries = {policy: summarize(replay, policy) for policy in replay.runs}
     for rows in zip(*summaries.values(), strict=True):
         for policy, one in zip(summaries, rows, strict=True):
@@ -55,26 +53,20 @@ def table(replay: Replay) -> "Table":
 def _grid(headings: Iterable[str], lending: bool = False) -> "Table":
     caption = (
         "later: than in the private cluster; excess: by how much\n"
-        "fragmentation: free GPUs that are not in wholly free nodes"
+        "fragmented: free GPUs that are not in wholly free nodes"
     )
     if lending:
         caption += "\nlending: cells, and waiting jobs run on idle ones, which may be taken back"
     return empty_table("Queueing delay in minutes", caption, headings)
 
 
-def _minutes(seconds: float) -> str:
-    return f"{seconds / 60:,.1f}" if seconds < 6000 else f"{seconds / 60:,.0f}"
-
-
-def _head(one: Figures, first: bool) -> tuple[str, str, str]:
-    if not first:
-        return "", "", ""
-    return one.tenant or "all", f"{one.nodes:,}", f"{one.jobs:,}"
+def _head(one: Figures, first: bool) -> tuple[str, str]:
+    return (one.tenant or "all", f"{one.jobs:,}") if first else ("", "")
 
 
 def _cells(replay: Replay, policy: str, one: Figures) -> list[str]:
-    delays = map(_minutes, (one.mean_delay, one.p99_delay, one.max_delay))
-    excess = list(map(_minutes, (one.mean_excess, one.max_excess)))
+    delays = map(minutes, (one.mean_delay, one.p99_delay, one.max_delay))
+    excess = list(map(minutes, (one.mean_excess, one.max_excess)))
     if policy == "private":
         excess = ["", ""]
     later = "" if policy == "private" else f"{one.later:,}"
@@ -84,17 +76,23 @@ def _cells(replay: Replay, policy: str, one: Figures) -> list[str]:
 
 
 def notes(work: Workload) -> list[str]:
-    """Return what was changed or left out before the replay, one sentence each.
+    """Return who owns what, and what was changed or left out before the replay, in sentences.
 
     :param work: the replayed workload.
 
     >>> from hivecore.sim import Workload
     >>> from hivecore.traces import Trace
     >>> trace = Trace.from_columns(["a", "b"], ["x", "x"], [0, 0], [60, 60], [3, 8])
-    >>> notes(Workload.of(trace, {"x": 1}))
-    ['1 jobs rounded up to a cell size, in all policies alike.']
+    >>> for sentence in notes(Workload.of(trace, {"x": 1})):
+    ...     print(sentence)
+    Nodes of 8 GPUs: 1, of which x owns 1.
+    1 jobs rounded up to a cell size, in all policies alike.
     """
-    sentences = [
+    owned = ", ".join(
+        f"{name} owns {nodes:,}" for name, nodes in zip(work.trace.tenants, work.nodes, strict=True)
+    )
+    sentences = [f"Nodes of {GPUS_PER_NODE} GPUs: {sum(work.nodes):,}, of which {owned}."]
+    sentences += [
         f"{count:,} jobs of the trace dropped: {reason}."
         for reason, count in work.trace.dropped.items()
     ]
@@ -197,10 +195,10 @@ def sweep_table(points: Sequence[Point]) -> "Table":
             "" if load == shown else f"{load:g}",
             policy,
             f"{len(group)}",
-            _minutes(float(np.mean([one.mean_delay for one in figures]))),
+            minutes(float(np.mean([one.mean_delay for one in figures]))),
             f"{later / sum(one.jobs for one in figures):.2%}",
-            _minutes(excess),
-            _minutes(max(one.max_excess for one in figures)),
+            minutes(excess),
+            minutes(max(one.max_excess for one in figures)),
             f"{np.mean([one.utilisation for one in figures]):.1%}",
             f"{np.mean([point.fragmentation for point in group]):.1%}",
         )

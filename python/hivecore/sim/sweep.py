@@ -8,6 +8,7 @@ come back.
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
+from hivecore.sim.extras import require
 from hivecore.sim.metrics import Figures, summarize
 from hivecore.sim.replay import POLICIES, replay
 from hivecore.sim.workload import Workload
@@ -60,6 +61,7 @@ def sweep(
     >>> [(point.seed, point.load, point.policy, point.figures.later) for point in points]
     [(0, 0.5, 'cells', 0), (0, 1.0, 'cells', 0)]
     """
+    require("joblib")
     from joblib import Parallel, delayed
 
     names = tuple(policies)

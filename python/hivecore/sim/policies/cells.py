@@ -11,6 +11,8 @@ from hivecore.sim.workload import CHAIN, FANOUTS, GPUS_PER_NODE, LEVELS, Workloa
 
 __all__ = ["Cells"]
 
+_GPUS = {level: 1 << row for row, level in enumerate(LEVELS)}  # of a cell
+
 
 class Cells:
     """Virtual clusters of node cells on one chain.
@@ -41,18 +43,25 @@ class Cells:
         self._tenant = [names[tenant] for tenant in work.trace.tenant.tolist()]
         self._level = [LEVELS[level - 1] for level in work.level.tolist()]
         self._cells = work.cells.tolist()
+        self._free = GPUS_PER_NODE * self._nodes
+        self._idle_nodes = self._nodes
+        self._used = [0] * self._nodes  # GPUs by node
 
     def try_start(self, job: int) -> tuple[Cell, ...] | None:
         """Return the job's guaranteed cells, or None."""
-        cells = self._cells[job]
         # No free cell, though the tenant's own ones would do, is what HiveD rules out. Here it
         # delays the job like any other reason, so that the comparison with private would show it.
         try:
-            if cells == 1:
-                return (self._clusters.allocate(self._tenant[job], CHAIN, self._level[job]),)
-            return self._clusters.allocate_many(self._tenant[job], CHAIN, self._level[job], cells)
+            placement = self._clusters.allocate_many(
+                self._tenant[job], CHAIN, self._level[job], self._cells[job]
+            )
         except (QuotaExceededError, NoFreeCellError):
             return None
+        for cell in placement:
+            if cell.preempted:
+                self._enter(cell.preempted, -1)
+        self._enter(placement, 1)
+        return placement
 
     def finish(self, job: int, placement: tuple[Cell, ...]) -> None:
         """Give the job's cells back, guaranteed or opportunistic."""
@@ -60,18 +69,29 @@ class Cells:
             self._clusters.release(placement[0])
         else:
             self._clusters.release_many(placement)
+        self._enter(placement, -1)
 
     def free_gpus(self) -> tuple[int, int]:
         """Return the free GPUs of the cluster, and those of them not in wholly free nodes.
 
-        Borrowed cells are not free. O(allocated cells).
+        Borrowed cells are not free. O(1): to look at all cells for each sample would take seconds
+        where gangs are large.
         """
-        used = [0] * self._nodes
-        for cell in self._clusters.cells():
-            used[cell.leaves.start // GPUS_PER_NODE] += len(cell.leaves)
         # Not from the free list: that holds no part of a node that a tenant has bound.
-        stranded = sum(GPUS_PER_NODE - gpus for gpus in used if gpus)
-        return GPUS_PER_NODE * self._nodes - sum(used), stranded
+        return self._free, self._free - GPUS_PER_NODE * self._idle_nodes
+
+    def _enter(self, cells: tuple[Cell, ...], sign: int) -> None:
+        """Enter cells that are handed out (sign 1) or given back (-1) in the books."""
+        used = self._used
+        for cell in cells:
+            gpus = _GPUS[cell.level]
+            node = cell.index * gpus // GPUS_PER_NODE
+            gpus *= sign
+            self._free -= gpus
+            before = used[node]
+            used[node] = after = before + gpus
+            if not before or not after:
+                self._idle_nodes -= sign
 
     def fits(self, job: int) -> bool:
         """Whether the tenant's own cells could serve the job now."""
@@ -80,7 +100,11 @@ class Cells:
     def try_borrow(self, job: int) -> tuple[Cell, ...] | None:
         """Return idle cells for the job, which any guaranteed job may take away, or None."""
         tenant, level, cells = self._tenant[job], self._level[job], self._cells[job]
+        if cells > 1 and cells > self._idle_nodes:
+            return None  # found out here at once, there by taking all idle nodes and giving them up
         try:
-            return self._clusters.allocate_opportunistic_many(tenant, CHAIN, level, cells)
+            placement = self._clusters.allocate_opportunistic_many(tenant, CHAIN, level, cells)
         except NoFreeCellError:
             return None
+        self._enter(placement, 1)
+        return placement

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import numpy.typing as npt
 
+from hivecore.sim.extras import require
 from hivecore.sim.pictures import BLUE, GREY, VERMILION, save_figures, set_title
 from hivecore.sim.preemptive.events import Outcome
 from hivecore.sim.preemptive.history import Span
@@ -61,6 +62,7 @@ def save_job_plots(
     ...     [path.name for path in save_job_plots(jobs, 8, outcomes, folder)]
     ['completion.png', 'timeline-muri-s.png']
     """
+    require("matplotlib")
     figures = {"completion": _completion(jobs, outcomes)}
     for policy, outcome in outcomes.items():
         if outcome.history:

@@ -5,7 +5,7 @@ from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 from hivecore.sim.preemptive.metrics import JobFigures
-from hivecore.sim.tables import empty_table
+from hivecore.sim.tables import empty_table, minutes
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -16,7 +16,7 @@ _SCHEMA = "hivecore.jobs/1"
 
 
 def jobs_table(figures: Mapping[str, JobFigures]) -> "Table":
-    """Return a Rich table with a row per policy, times in seconds.
+    """Return a Rich table with a row per policy, times in minutes.
 
     :param figures: by policy. What failures did is shown if there were any.
 
@@ -30,10 +30,10 @@ def jobs_table(figures: Mapping[str, JobFigures]) -> "Table":
     if failed:
         headings += ["interrup-\ntions", "lost\nGPU-hours"]
         caption += "\ninterruptions: by failures; lost: what they undid"
-    grid = empty_table("Training jobs, times in seconds", caption, ["policy", *headings])
+    grid = empty_table("Training jobs, times in minutes", caption, ["policy", *headings])
     for policy, one in figures.items():
         times = (one.mean_completion, one.p99_completion, one.makespan, one.mean_queueing)
-        row = [*(f"{time:,.0f}" for time in times), f"{one.preemptions:,}"]
+        row = [*map(minutes, times), f"{one.preemptions:,}"]
         if failed:
             row += [f"{one.interruptions:,}", f"{one.lost_gpu_hours:,.0f}"]
         grid.add_row(policy, *row)

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from hivecore.sim.extras import require
 from hivecore.sim.pictures import BLUE, GREY, VERMILION, save_figures, set_title
 from hivecore.sim.storage.events import StorageOutcome
 from hivecore.sim.storage.history import StorageHistory
@@ -49,6 +50,7 @@ def save_storage_plots(
     ...     [path.name for path in save_storage_plots(work, cluster, outcomes, folder)]
     ['completion.png', 'throughput.png', 'cache-fifo-silod.png']
     """
+    require("matplotlib")
     figures = {"completion": _completion(work, outcomes)}
     histories = {names: outcome.history for names, outcome in outcomes.items() if outcome.history}
     if histories:

@@ -28,11 +28,11 @@ def storage_table(figures: _Figures) -> "Table":
     >>> storage_table({("fifo", "silod"): one}).row_count
     1
     """
-    headings = ["mean\ncompletion", "median\ncompletion", "p99\ncompletion", "makespan"]
-    headings += ["GPUs\nbusy", "read\nMB/s", "remote\nTB", "hits", "fairness\nleast", "mean"]
+    headings = ["mean\ntime", "median\ntime", "p99\ntime", "make-\nspan"]
+    headings += ["GPUs\nbusy", "read\nMB/s", "remote\nTB", "hits", "least\nfair", "mean\nfair"]
     caption = (
-        "completion: from submission to end; busy: computing, not waiting for data\n"
-        "fairness: what a job read, over what it would have read with an equal share"
+        "time: from submission to end; busy: computing, not waiting for data\n"
+        "fair: what a job read, over what it would have read with an equal share"
     )
     title = "Jobs that share storage, times in hours"
     grid = empty_table(title, caption, ["policy", "storage", *headings])
@@ -42,16 +42,21 @@ def storage_table(figures: _Figures) -> "Table":
         grid.add_row(
             "" if policy == last else policy,
             system,
-            *(f"{time / _HOUR:,.2f}" for time in times),
+            *map(_hours, times),
             f"{one.busy:.1%}",
             f"{one.rate:,.0f}",
-            f"{one.remote_tb:,.1f}",
+            f"{one.remote_tb:,.1f}" if one.remote_tb < 1000 else f"{one.remote_tb:,.0f}",
             f"{one.hits:.1%}",
             f"{one.fairness_min:.2f}",
             f"{one.fairness_mean:.2f}",
         )
         last = policy
     return grid
+
+
+def _hours(seconds: float) -> str:
+    hours = seconds / _HOUR
+    return f"{hours:,.2f}" if hours < 100 else f"{hours:,.1f}"
 
 
 def storage_to_json(

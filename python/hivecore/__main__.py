@@ -1,0 +1,44 @@
+"""The process of the `hivecore` command, also `python -m hivecore`: what ends it from outside.
+
+Ctrl-C ends with one line and status 130, a reader of the output that has gone (`| head -1`) without
+a word and with status 141: what a shell reports of programs that die of SIGINT and SIGPIPE.
+"""
+
+import os
+import signal
+import sys
+from pathlib import Path
+
+from hivecore._ctrl_c import held_back
+
+__all__ = ["main"]
+
+
+def main() -> int:
+    """Run `hivecore.cli.main` on the arguments of the process, and return the exit status."""
+    for name in ("stdout", "stderr"):
+        if getattr(sys, name) is None:  # closed by who started this process
+            setattr(sys, name, Path(os.devnull).open("w"))  # noqa: SIM115
+    try:
+        try:
+            with held_back():  # native modules take an interrupt for a failure to load
+                from hivecore.cli import main as command
+            return command()
+        except KeyboardInterrupt:
+            signal.signal(signal.SIGINT, signal.SIG_DFL)  # a second one: at once, without a trace
+            exec("")  # forget it if it left an exec(): Python would kill itself at its end
+            print("hivecore: interrupted", file=sys.stderr)
+            return 130
+        finally:
+            sys.stdout.flush()
+    except OSError as error:
+        # The output cannot be written. Python would try once more at its end, and complain.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        if isinstance(error, BrokenPipeError):
+            return 141
+        print(f"hivecore: error: {error}", file=sys.stderr)
+        return 2
+
+
+if __name__ == "__main__":
+    sys.exit(main())

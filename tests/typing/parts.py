@@ -1,0 +1,7 @@
+"""Type checkers know the parts of the library without an import of each; `make check` runs mypy."""
+
+import hivecore
+
+allocator: hivecore.cells.BuddyAllocator = hivecore.cells.BuddyAllocator([2, 2], roots=1)
+levels: int = allocator.levels
+absent = hivecore.no_such_part  # type: ignore[attr-defined]
