@@ -31,6 +31,7 @@
 #include <algorithm>
 #include <cstdint>
 #include <limits>
+#include <type_traits>
 #include <vector>
 
 #include "matching/deadline.hpp"
@@ -43,6 +44,7 @@ template <class Engine>
 class Search {
   public:
     using Value = typename Engine::Value;
+    using Result = MatchingOf<std::conditional_t<(sizeof(Value) < 8), std::int64_t, Value>>;
     static constexpr Value kNever = std::numeric_limits<Value>::max() / 4;
     enum Label : std::int32_t { kNone, kFree, kPlus, kMinus };  // kFree: unlabelled, unmatched
 
@@ -98,8 +100,8 @@ class Search {
         }
     }
 
-    Matching result() {
-        Matching out;
+    Result result() {
+        Result out;
         collect_blossoms(out);
         out.mate.resize(n);
         out.duals.resize(n);
@@ -561,7 +563,7 @@ class Search {
 
     // --- the result
 
-    void collect_blossoms(Matching& out) {
+    void collect_blossoms(Result& out) {
         struct Inside {
             Node node;
             std::int64_t around;  // the innermost blossom with z > 0 outside it, -1: none
