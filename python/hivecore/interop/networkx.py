@@ -185,9 +185,7 @@ def _refusals() -> Iterator[None]:
         raise NotImplementedError(str(error)) from None
 
 
-def _edge_list(
-    graph: Any, weight: Hashable | None
-) -> tuple[list[Hashable], tuple[int, list[tuple[int, int]], Any]]:
+def _edge_list(graph: Any, weight: Hashable | None) -> tuple[list[Hashable], tuple[int, Any, Any]]:
     """The nodes by number, and the graph without loops as `hivecore.matching` takes it."""
     from hivecore.matching.read import networkx_edges
 

@@ -169,9 +169,7 @@ def _at(i: int, kept: Int64 | None) -> int:
 # --- networkx
 
 
-def networkx_edges(
-    graph: Any, weight: Any
-) -> tuple[list[Any], tuple[int, list[tuple[int, int]], _Array]]:
+def networkx_edges(graph: Any, weight: Any) -> tuple[list[Any], tuple[int, Int64, _Array]]:
     """The nodes of a networkx graph by number, and its edges but for loops.
 
     :param weight: name of the edge attribute; None, or where an edge has none: 1.
@@ -182,36 +180,33 @@ def networkx_edges(
         raise TypeError("graph must be undirected: give graph.to_undirected()")
     nodes = list(graph)
     number = {node: i for i, node in enumerate(nodes)}
-    edges, weights = [], []
-    for u, v, value in (
-        graph.edges(data=weight, default=1)
-        if weight is not None
-        else ((u, v, 1) for u, v in graph.edges())
-    ):
-        if u != v:
-            edges.append((number[u], number[v]))
-            weights.append(value)
-    return nodes, (len(nodes), edges, _as_numbers(weights))
+    if weight is None:
+        triples = [(u, v, 1) for u, v in graph.edges() if u != v]
+    else:
+        triples = [edge for edge in graph.edges(data=weight, default=1) if edge[0] != edge[1]]
+    ends = [number[end] for u, v, _ in triples for end in (u, v)]
+    edges = np.array(ends, dtype=np.int64).reshape(-1, 2)
+    return nodes, (len(nodes), edges, _as_numbers([value for _, _, value in triples]))
 
 
 def _as_numbers(weights: list[Any]) -> _Array:
     """The weights as an array of int64 or, if one of them is a float, of float64."""
-    kinds = {type(weight) for weight in weights}
+    kinds = set(map(type, weights))
     if all(issubclass(kind, (int, np.integer, np.bool_)) for kind in kinds):
-        numbers = [int(weight) for weight in weights]
-        if any(abs(number) > LIMIT for number in numbers):
+        numbers = list(map(int, weights))
+        if numbers and not -LIMIT <= min(numbers) <= max(numbers) <= LIMIT:
             raise ValueError("weights beyond 2**59 in magnitude")
         return np.array(numbers, dtype=np.int64)
     if not all(issubclass(kind, (int, float, np.integer, np.floating, np.bool_)) for kind in kinds):
         names = sorted(kind.__name__ for kind in kinds)
         raise TypeError(f"weights must be integers or floats, not {', '.join(names)}")
     try:
-        array = np.array([float(weight) for weight in weights])
+        array = np.array(list(map(float, weights)))
     except OverflowError:
         raise ValueError("weights that are too large for float64") from None
     if np.isnan(array).any():
         raise ValueError("weight is NaN for an edge")
-    if np.isinf(array).any() or any(a != b for a, b in zip(array.tolist(), weights, strict=True)):
+    if np.isinf(array).any() or (kinds != {float} and array.tolist() != weights):
         raise ValueError("weights that float64 does not hold exactly, or infinite ones")
     return array
 
