@@ -9,8 +9,9 @@ for 20 ms, by everyone, and the fastest counts. All answers must weigh the same;
 verified, outside the clock. LEMON and Boost run in processes of their own, compiled here from their
 headers, without which they are left out; of Boost it takes those of the algorithm as rewritten in
 2025, which may lie in a folder named by CPLUS_INCLUDE_PATH. A peer is left out of the sizes where
-it would take more than about a minute. Beside the figures in matching.json go a page of them, matching.md, and a plot of
-every family. Last comes what a change costs a matcher that stays.
+it would take more than about a minute. Beside the figures in matching.json go a page of them,
+matching.md, and a plot of every family. Last come networkx with hivecore as its backend, and what a
+change costs a matcher that stays.
 """
 
 import tempfile

@@ -112,16 +112,17 @@ Wide<kWords> whole(T weight, int exponent) {
     Wide<kWords> count;
     if constexpr (std::is_floating_point_v<T>) {
         int shift = 0;
-        const double fraction = std::frexp(static_cast<double>(weight), &shift);
+        fits = std::isfinite(weight);
+        const double fraction = std::frexp(fits ? static_cast<double>(weight) : 0.0, &shift);
         auto mantissa = static_cast<std::int64_t>(std::ldexp(fraction, 53));
         shift -= 53 + exponent;
         if (shift < 0 && mantissa != 0) {
             const int spare = std::countr_zero(static_cast<std::uint64_t>(mantissa));
-            fits = -shift <= spare;
+            fits = fits && -shift <= spare;
             mantissa >>= std::min(-shift, spare);
             shift = 0;
         }
-        fits = fits && std::isfinite(weight) && (mantissa == 0 || shift <= 64 * kWords - 58);
+        fits = fits && (mantissa == 0 || shift <= 64 * kWords - 58);
         if (fits && mantissa != 0) {
             count = Wide<kWords>(mantissa);
             count <<= shift;
