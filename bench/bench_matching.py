@@ -1,4 +1,4 @@
-"""Maximum-weight matching against LEMON, rustworkx, networkx and the twin, family by family.
+"""Maximum-weight matching against LEMON, Boost, rustworkx, networkx and the twin, by family.
 
     python bench/bench_matching.py [--smoke] [--out DIR]
 
@@ -6,14 +6,17 @@ Measured is CPU time: of hivecore the whole call with its certificate, of a peer
 (its graph is built before). The contenders of an instance take turns: all of them three times, but
 who needs two seconds or more only once; the best turn counts. In one turn short solves are repeated
 for 20 ms, by everyone, and the fastest counts. All answers must weigh the same; hivecore's is
-verified, outside the clock. LEMON runs in processes of its own, compiled here from liblemon-dev's
-headers, without which it is left out. A peer is left out of the sizes where it would take more than
-about a minute. Beside the figures in matching.json go a page of them, matching.md, and a plot of
-every family. Last comes what a change costs a matcher that stays, at even and at odd n.
+verified, outside the clock. LEMON and Boost run in processes of their own, compiled here from their
+headers, without which they are left out; of Boost it takes those of the algorithm as rewritten in
+2025, which may lie in a folder named by CPLUS_INCLUDE_PATH. A peer is left out of the sizes where
+it would take more than about a minute. Beside the figures in matching.json go a page of them,
+matching.md, and a plot of every family. Last come networkx with hivecore as its backend, and what a
+change costs a matcher that stays, at even and at odd n.
 """
 
 import tempfile
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -37,62 +40,62 @@ FAMILIES: dict[str, tuple[Callable[[int], Graph], list[int], dict[str, int]]] = 
     "uniform": (
         graphs.uniform,
         [*DENSE, 4000],
-        {"networkx": 200, "rustworkx": 1000, "LEMON": 4000, "twin": 200},
+        {"networkx": 200, "rustworkx": 1000, "LEMON": 4000, "Boost": 4000, "twin": 200},
     ),
     "ties": (
         graphs.ties,
         DENSE,
-        {"networkx": 200, "rustworkx": 1000, "LEMON": 1000, "twin": 200},
+        {"networkx": 200, "rustworkx": 1000, "LEMON": 1000, "Boost": 1000, "twin": 200},
     ),
     "noise": (
         graphs.noise,
         DENSE,
-        {"networkx": 200, "rustworkx": 1000, "LEMON": 1000, "twin": 200},
+        {"networkx": 200, "rustworkx": 1000, "LEMON": 1000, "Boost": 1000, "twin": 200},
     ),
     "manhattan": (
         graphs.manhattan,
         DENSE,
-        {"networkx": 200, "rustworkx": 1000, "LEMON": 1000, "twin": 200},
+        {"networkx": 200, "rustworkx": 1000, "LEMON": 1000, "Boost": 1000, "twin": 200},
     ),
     "random": (
         graphs.random,
         [1000, 10_000, 100_000, 1_000_000],
-        {"networkx": 1000, "rustworkx": 10_000, "LEMON": 1_000_000},
+        {"networkx": 1000, "rustworkx": 10_000, "LEMON": 1_000_000, "Boost": 1000},
     ),
     "kNN": (
         graphs.nearest,
         [1000, 10_000, 100_000],
-        {"networkx": 1000, "rustworkx": 10_000, "LEMON": 100_000},
+        {"networkx": 1000, "rustworkx": 10_000, "LEMON": 100_000, "Boost": 1000},
     ),
     "path": (
         graphs.path,
         [1000, 10_000, 100_000, 1_000_000],
-        {"networkx": 1000, "rustworkx": 10_000, "LEMON": 1_000_000},
+        {"networkx": 1000, "rustworkx": 10_000, "LEMON": 1_000_000, "Boost": 1000},
     ),
     "chain": (
         graphs.chain,
         [1000, 10_000, 100_000, 1_000_000],
-        {"networkx": 1000, "rustworkx": 10_000, "LEMON": 1_000_000},
+        {"networkx": 1000, "rustworkx": 10_000, "LEMON": 1_000_000, "Boost": 1000},
     ),
     "triangles": (
         graphs.triangles,
         [1002, 10_002, 100_002],
-        {"networkx": 1002, "rustworkx": 10_002, "LEMON": 100_002},
+        {"networkx": 1002, "rustworkx": 10_002, "LEMON": 100_002, "Boost": 1002},
     ),
     "sparse delta": (
         graphs.sparse_delta,
         [1004, 5004, 20_004],
-        {"networkx": 1004, "rustworkx": 1004, "LEMON": 20_004},
+        {"networkx": 1004, "rustworkx": 1004, "LEMON": 20_004, "Boost": 1004},
     ),
     "dense delta": (
         graphs.dense_delta,
         [252, 504, 1000],
-        {"networkx": 252, "rustworkx": 1000, "LEMON": 1000},
+        {"networkx": 252, "rustworkx": 1000, "LEMON": 1000, "Boost": 1000},
     ),
     "hard cards": (
         graphs.hard_cards,
         [60, 180, 600],
-        {"networkx": 600, "rustworkx": 600, "LEMON": 600, "twin": 180},
+        {"networkx": 600, "rustworkx": 600, "LEMON": 600, "Boost": 600, "twin": 180},
     ),
 }
 CHANGES = {
@@ -117,14 +120,13 @@ def hivecore(graph: Graph) -> Run:
     return run
 
 
-def contenders(graph: Graph, limits: dict[str, int], lemon: Path | None) -> dict[str, Run]:
+def contenders(graph: Graph, limits: dict[str, int], drivers: dict[str, Path]) -> dict[str, Run]:
     known: dict[str, Callable[[Graph], Run]] = {
         "networkx": peers.networkx,
         "rustworkx": peers.rustworkx,
         "twin": peers.twin,
     }
-    if lemon is not None:
-        known["LEMON"] = lambda graph: peers.lemon(lemon, graph)
+    known |= {name: partial(peers.driver, program) for name, program in drivers.items()}
     invited = {
         name: build(graph) for name, build in known.items() if graph.n <= limits.get(name, 0)
     }
@@ -150,11 +152,11 @@ def contest(runs: dict[str, Run]) -> dict[str, float]:
     return {name: min(seconds, again.get(name, seconds)) for name, seconds in first.items()}
 
 
-def contests(smoke: bool, lemon: Path | None) -> Iterator[dict[str, Any]]:
+def contests(smoke: bool, drivers: dict[str, Path]) -> Iterator[dict[str, Any]]:
     for family, (make, sizes, limits) in FAMILIES.items():
         for n in [SMOKE] if smoke else sizes:
             graph = make(n)
-            seconds = contest(contenders(graph, limits, lemon))
+            seconds = contest(contenders(graph, limits, drivers))
             ours = seconds["hivecore"]
             others = {peer: times(t / ours) for peer, t in seconds.items() if peer != "hivecore"}
             print(f"{family:12} n {n:9,} {1e3 * ours:12,.3f} ms  slower: {others}", flush=True)
@@ -170,18 +172,36 @@ def memory(n: int) -> list[dict[str, Any]]:
     ]
 
 
+def backend(n: int) -> dict[str, Any]:
+    """The CPU seconds of networkx for a graph of its own, by itself and with hivecore behind it."""
+    graph = peers.networkx_graph(graphs.noise(n))
+    seconds = {}
+    for name in ("networkx", "hivecore"):
+        seconds[name], _ = peers.timed(partial(nx.max_weight_matching, graph, backend=name))
+    print(f"backend      n {n:9,} {times(seconds['networkx'] / seconds['hivecore'])} faster")
+    return {"family": "noise", "n": n, "seconds": seconds}
+
+
 def main() -> None:
     arguments = command_line(__doc__)
     versions = {"networkx": nx.__version__, "rustworkx": rx.__version__}
     with tempfile.TemporaryDirectory() as folder:
-        lemon = peers.compiled_lemon(Path(folder))
-        if lemon is None:
-            print("LEMON is left out: no C++ compiler, or liblemon-dev is not installed")
-        else:
-            versions["LEMON"] = peers.lemon_version(lemon)
+        drivers = {}
+        for name, program, lacking in (
+            ("LEMON", peers.compiled_lemon(Path(folder)), "liblemon-dev is not installed"),
+            ("Boost", peers.compiled_boost(Path(folder)), "its matching is older than 2025"),
+        ):
+            if program is None:
+                print(f"{name} is left out: no C++ compiler, or {lacking}")
+            else:
+                drivers[name] = program
+                versions[name] = peers.version_of(program)
+        if "Boost" in versions:
+            versions["Boost"] += " with the matching of 2025"
         figures = {
             "versions": versions,
-            "contests": list(contests(arguments.smoke, lemon)),
+            "contests": list(contests(arguments.smoke, drivers)),
+            "backend": [backend(n) for n in ([SMOKE] if arguments.smoke else [100, 200])],
             "changes": [
                 changes(family, FAMILIES[family][0], n, rounds)
                 for family in ("noise", "ties", "uniform")

@@ -10,7 +10,7 @@ matplotlib.use("Agg")
 import matplotlib.pyplot as plt
 from matching_changes import worst
 
-PEERS = ["LEMON", "rustworkx", "networkx", "twin"]
+PEERS = ["LEMON", "Boost", "rustworkx", "networkx", "twin"]
 
 Figures = dict[str, Any]
 
@@ -23,6 +23,7 @@ def write_page(folder: Path, figures: Figures, surroundings: dict[str, Any]) -> 
         "## Time",
         least_ahead(figures["contests"]),
         table(figures["contests"]),
+        backend(figures["backend"]),
         "## Changes",
         changes(figures["changes"]),
         "## Memory",
@@ -65,6 +66,17 @@ def table(contests: list[Figures]) -> str:
         size = f"{contest['family']} | {contest['n']:,} | {contest['m']:,}"
         lines.append(f"| {size} | {duration(seconds['hivecore'])} | " + " | ".join(cells) + " |")
     return "\n".join(lines)
+
+
+def backend(runs: list[Figures]) -> str:
+    """In words: what a networkx graph costs to read."""
+    factors = ", ".join(
+        f"{times(factor(run['seconds'], 'networkx'))} at n = {run['n']:,}" for run in runs
+    )
+    return (
+        "hivecore is given an array, or for a sparse graph a list of edges. As the backend of "
+        f"networkx, where it has to read a networkx graph first, it is faster by {factors} (noise)."
+    )
 
 
 def duration(seconds: float) -> str:

@@ -36,10 +36,15 @@ def rows(graph: Graph) -> list[tuple[int, int, int]]:
     return list(zip(*graph.ends.T.tolist(), graph.weights.tolist(), strict=True))
 
 
-def networkx(graph: Graph) -> Run:
+def networkx_graph(graph: Graph) -> Any:
     made = nx.Graph()
     made.add_nodes_from(range(graph.n))
     made.add_weighted_edges_from(rows(graph))
+    return made
+
+
+def networkx(graph: Graph) -> Run:
+    made = networkx_graph(graph)
 
     def run() -> tuple[float, int]:
         seconds, pairs = timed(lambda: nx.max_weight_matching(made, backend="networkx"))
@@ -72,36 +77,46 @@ def twin(graph: Graph) -> Run:
     return run
 
 
-def compiled_lemon(folder: Path) -> Path | None:
+def compiled(name: str, folder: Path, libraries: tuple[str, ...] = ("",)) -> Path | None:
+    """The driver of a C++ peer, linked with the first of the libraries that is found."""
     compiler = shutil.which("g++") or shutil.which("c++")
-    source = Path(__file__).parent / "peers" / "lemon_driver.cpp"
+    source = Path(__file__).parent / "peers" / f"{name}_driver.cpp"
     if compiler is None:
         return None
-    program = folder / "lemon_driver"
+    program = folder / source.stem
     command = [compiler, "-O3", "-DNDEBUG", "-std=c++17", "-w", str(source), "-o", str(program)]
-    for library in ("-llemon", "-lemon"):  # as Debian names it, as LEMON does
-        if subprocess.run([*command, library], capture_output=True, check=False).returncode == 0:
+    for library in libraries:
+        linked = [*command, library] if library else command
+        if subprocess.run(linked, capture_output=True, check=False).returncode == 0:
             return program
     return None
 
 
-def ask_lemon(program: Path, graph: Graph) -> list[str]:
-    """Of one run the weight and the seconds, and LEMON's version."""
+def compiled_lemon(folder: Path) -> Path | None:
+    return compiled("lemon", folder, ("-llemon", "-lemon"))  # as Debian names it, as LEMON does
+
+
+def compiled_boost(folder: Path) -> Path | None:
+    return compiled("boost", folder)
+
+
+def ask(program: Path, graph: Graph) -> list[str]:
+    """Of one run the weight and the seconds, and the peer's version."""
     edges = np.column_stack([graph.ends, graph.weights])
     given = np.array([graph.n, len(edges)]).tobytes() + edges.tobytes()
     answer = subprocess.run([program], input=given, capture_output=True, check=True)
     return answer.stdout.decode().split()
 
 
-def lemon_version(program: Path) -> str:
-    return ask_lemon(program, path(2))[2]
+def version_of(program: Path) -> str:
+    return ask(program, path(2))[2]
 
 
-def lemon(program: Path, graph: Graph) -> Run:
+def driver(program: Path, graph: Graph) -> Run:
     """One process per run."""
 
     def run() -> tuple[float, int]:
-        weight, seconds, _ = ask_lemon(program, graph)
+        weight, seconds, _ = ask(program, graph)
         return float(seconds), int(weight)
 
     return run

@@ -1,4 +1,4 @@
-"""The exceptions that a caller may want to catch; every one is a `HivecoreError`."""
+"""The exceptions that a caller may want to catch, every one a `HivecoreError`, and a warning."""
 
 from collections.abc import Sequence
 
@@ -7,6 +7,7 @@ __all__ = [
     "CorruptStateError",
     "FullReportNeededError",
     "HivecoreError",
+    "InexactWarning",
     "InfeasibleAssignmentError",
     "InvariantError",
     "NoFreeCellError",
@@ -84,3 +85,7 @@ class CertificateError(HivecoreError):
 
     Also raised where a matching has no certificate because none was asked for.
     """
+
+
+class InexactWarning(UserWarning):
+    """A matching's floats had to be rounded: its ``gap_bound`` says how much that may cost."""

@@ -57,22 +57,52 @@ kernel::Numbers as_square(const py::array& array, const std::string& name) {
     return as_numbers(array, name, kernel::Numbers{});
 }
 
-py::tuple as_tuple(kernel::Matching&& found) {
+template <class Dual>
+py::tuple as_tuple(kernel::MatchingOf<Dual>&& found) {
     return py::make_tuple(as_array(std::move(found.mate)), as_array(std::move(found.duals)),
                           as_array(std::move(found.innermost)), as_array(std::move(found.parents)),
                           as_array(std::move(found.blossom_duals)));
 }
 
-py::tuple survey_dense(const py::array& weights) {
+// Without the GIL, but for a moment some times a second, in which a signal such as that of Ctrl-C
+// may raise its exception; then the work is called off.
+template <class Work>
+auto interruptible(Work work) {
+    struct Unlocked {
+        PyThreadState* state = PyEval_SaveThread();
+        ~Unlocked() { PyEval_RestoreThread(state); }
+    };
+    bool raised = false;
+    auto found = [&] {
+        Unlocked unlocked;
+        kernel::Interrupt interrupt([&] {
+            PyEval_RestoreThread(unlocked.state);
+            raised = PyErr_CheckSignals() != 0;
+            unlocked.state = PyEval_SaveThread();
+            return raised;
+        });
+        return work(&interrupt);
+    }();
+    if (raised) {
+        throw py::error_already_set();
+    }
+    return found;
+}
+
+kernel::Grid grid_of(bool positive) {
+    return positive ? kernel::Grid::kOfPositive : kernel::Grid::kOfAll;
+}
+
+py::tuple survey_dense(const py::array& weights, bool positive) {
     const auto square = as_square(weights, "weights");
-    const auto found = without_gil([&] { return kernel::survey_dense(square); });
+    const auto found = without_gil([&] { return kernel::survey_dense(square, grid_of(positive)); });
     return py::make_tuple(found.asymmetric, found.edges, found.extent.low, found.extent.high,
                           found.extent.grid);
 }
 
-py::tuple extent_of(const py::array& weights) {
+py::tuple extent_of(const py::array& weights, bool positive) {
     const auto list = as_list(weights, "weights");
-    const auto found = without_gil([&] { return kernel::extent_of(list); });
+    const auto found = without_gil([&] { return kernel::extent_of(list, grid_of(positive)); });
     return py::make_tuple(found.low, found.high, found.grid);
 }
 
@@ -106,9 +136,9 @@ py::array_t<std::int64_t> entries_of(const Array<std::int64_t>& offsets,
 }
 
 py::array_t<std::int64_t> counted(const py::array& weights, int exponent, std::int64_t sense,
-                                  std::int64_t offset, std::int64_t heaviest) {
+                                  std::int64_t offset, std::int64_t heaviest, std::int64_t floor) {
     const auto list = as_list(weights, "weights");
-    const kernel::Scale scale{exponent, sense, offset, heaviest};
+    const kernel::Scale scale{exponent, sense, offset, heaviest, floor};
     return as_array(without_gil([&] { return kernel::counted(list, scale); }));
 }
 
@@ -129,13 +159,14 @@ kernel::Start as_start(const List& duals, const List& mate) {
 }
 
 py::tuple solve_dense(const py::array& weights, int exponent, std::int64_t sense,
-                      std::int64_t offset, std::int64_t heaviest, const List& duals,
-                      const List& mate, double time_limit) {
+                      std::int64_t offset, std::int64_t heaviest, std::int64_t floor,
+                      const List& duals, const List& mate, double time_limit) {
     const auto square = as_square(weights, "weights");
-    const kernel::Scale scale{exponent, sense, offset, heaviest};
+    const kernel::Scale scale{exponent, sense, offset, heaviest, floor};
     const kernel::Start start = as_start(duals, mate);
-    return as_tuple(
-        without_gil([&] { return kernel::solve_dense(square, scale, start, time_limit); }));
+    return as_tuple(interruptible([&](kernel::Interrupt* interrupt) {
+        return kernel::solve_dense(square, scale, start, time_limit, interrupt);
+    }));
 }
 
 py::tuple solve_sparse(std::int64_t n, const Array<std::int64_t>& offsets,
@@ -146,8 +177,22 @@ py::tuple solve_sparse(std::int64_t n, const Array<std::int64_t>& offsets,
     const auto ends = as_span(neighbours);
     const auto values = as_span(weights);
     const kernel::Start start = as_start(duals, mate);
-    return as_tuple(without_gil(
-        [&] { return kernel::solve_sparse(n, starts, ends, values, start, threads, time_limit); }));
+    return as_tuple(interruptible([&](kernel::Interrupt* interrupt) {
+        return kernel::solve_sparse(n, starts, ends, values, start, threads, time_limit, interrupt);
+    }));
+}
+
+py::tuple solve_wide(std::int64_t n, const Array<std::int64_t>& offsets,
+                     const Array<std::int32_t>& neighbours, const py::array& weights, int exponent,
+                     int sense, const Array<std::uint64_t>& offset, std::int64_t threads,
+                     double time_limit) {
+    const auto starts = as_span(offsets);
+    const auto ends = as_span(neighbours);
+    const auto list = as_list(weights, "weights");
+    const kernel::WideScale scale{exponent, sense, as_span(offset)};
+    return as_tuple(interruptible([&](kernel::Interrupt* interrupt) {
+        return kernel::solve_wide(n, starts, ends, list, scale, threads, time_limit, interrupt);
+    }));
 }
 
 // One call at a time, whatever threads do.
@@ -239,8 +284,8 @@ std::int64_t matcher_heaviest(const py::capsule& capsule) {
 PYBIND11_MODULE(_matching, module, py::mod_gil_not_used(PY_VERSION_HEX >= 0x030E0000)) {
     module.doc() =
         "The kernel behind hivecore.matching, which checks arguments.\n\n"
-        "A weight w counts ``sense * round(w / 2**exponent) + offset``, an integer w is not\n"
-        "divided; none may count more than ``heaviest``.\n\n"
+        "A weight w counts ``max(sense * round(w / 2**exponent), floor) + offset``, an integer w\n"
+        "is not divided and knows no floor; none may count more than ``heaviest``.\n\n"
         "``duals`` and ``mate`` are where a search begins; it ends after ``time_limit`` seconds,\n"
         "with a matching and with duals that bound what any may weigh.\n\n"
         ">>> import numpy as np\n"
@@ -255,13 +300,16 @@ PYBIND11_MODULE(_matching, module, py::mod_gil_not_used(PY_VERSION_HEX >= 0x030E
     const auto sense = py::arg("sense") = 1;
     const auto offset = py::arg("offset") = 0;
     const auto heaviest = py::arg("heaviest") = kernel::kMaxWeight;
+    const auto floor = py::arg("floor") = kernel::Scale().floor;
+    const auto positive = py::arg("positive") = false;
     const auto duals = py::arg("duals") = py::none();
     const auto mate = py::arg("mate") = py::none();
     const auto time_limit = py::arg("time_limit") = kernel::kNoLimit;
-    module.def("survey_dense", &survey_dense, weights,
+    module.def("survey_dense", &survey_dense, weights, positive,
                "Of a square array: the first asymmetric pair or None, the number of edges, the\n"
-               "least and the greatest weight, and for floats the exponent of the coarsest grid.");
-    module.def("extent_of", &extent_of, weights,
+               "least and the greatest weight, and for floats the exponent of the coarsest grid,\n"
+               "if asked for, of positive weights alone.");
+    module.def("extent_of", &extent_of, weights, positive,
                "Of a list: the least and the greatest weight, and the exponent as above.");
     module.def("rows", &rows, py::arg("n"), py::arg("u"), py::arg("v"), weights,
                py::arg("lightest") = false,
@@ -269,22 +317,28 @@ PYBIND11_MODULE(_matching, module, py::mod_gil_not_used(PY_VERSION_HEX >= 0x030E
                "with an end out of range, the first loop, the first entry that repeats the one\n"
                "before it (-1: none); offsets, neighbours ascending, and whose edge each entry\n"
                "is. With weights only the best of parallel edges stays.");
-    module.def("counted", &counted, weights, exponent, sense, offset, heaviest,
+    module.def("counted", &counted, weights, exponent, sense, offset, heaviest, floor,
                "The weights of a list as they count.");
     module.def("entries_of", &entries_of, py::arg("offsets"), py::arg("neighbours"), py::arg("u"),
                py::arg("v"), "Where in ascending rows of neighbours these edges stand.");
     module.def("counted_exactly", &counted_exactly, py::arg("weights"), py::arg("exponent"),
                py::arg("heaviest"),
-               "The same for float64 on the grid 2**exponent; None if one would be rounded, or is "
-               "infinite or too large.");
-    module.def("solve_dense", &solve_dense, weights, exponent, sense, offset, heaviest, duals, mate,
-               time_limit,
+               "The same for float64 on the grid 2**exponent, negative ones as 0; None if another\n"
+               "would be rounded, or one is infinite or too large.");
+    module.def("solve_dense", &solve_dense, weights, exponent, sense, offset, heaviest, floor,
+               duals, mate, time_limit,
                "Matching, duals, innermost blossoms, their parents and duals, of a square array.");
     module.def(
         "solve_sparse", &solve_sparse, py::arg("n"), py::arg("offsets"), py::arg("neighbours"),
         weights, duals, mate, py::arg("threads") = 1, time_limit,
         "Matching, duals, innermost blossoms, their parents and duals, of compressed rows with\n"
         "both directions of each edge. The answer does not depend on ``threads``.");
+    module.def(
+        "solve_wide", &solve_wide, py::arg("n"), py::arg("offsets"), py::arg("neighbours"), weights,
+        exponent, sense, py::arg("offset"), py::arg("threads") = 1, time_limit,
+        "The same where a weight w counts ``sense * w / 2**exponent + offset`` without any\n"
+        "rounding. The offset and each dual are words of 64 bits, the lowest first; with an\n"
+        "offset of 2, 4 or 34 words no weight may count 2**(64 * words - 5) or more.");
     module.def("matcher", &matcher, py::arg("capacity"), py::arg("weights"),
                "A matcher of a changing graph: int64 weights, -2**63 for no edge.");
     module.def("matcher_set_row", &matcher_set_row, py::arg("matcher"), py::arg("v"),

@@ -15,12 +15,6 @@ from hivecore.interop import networkx as backend
 nx = pytest.importorskip("networkx")
 
 
-@pytest.fixture(autouse=True)
-def no_warning_about_kept_graphs():
-    with nx.config(warnings_to_ignore={"cache"}):
-        yield
-
-
 @pytest.fixture
 def graph():
     """A ring of ten with chords, integer weights, one edge without a weight."""
@@ -126,6 +120,33 @@ def test_a_priority_sends_calls_here_and_hard_cases_elsewhere(graph, calls):
         found = nx.max_weight_matching(graph)
         assert isinstance(weigh(graph, found), Fraction)
         assert len(nx.maximal_matching(graph)) > 0
+
+
+def test_a_second_call_with_the_same_graph_warns_of_nothing(graph):
+    # Warnings are errors here; networkx warns where it uses a graph that it has kept.
+    for _ in range(3):
+        for name in backend.get_info()["functions"]:
+            getattr(nx, name)(graph, backend="hivecore")
+    assert not graph.__networkx_cache__.get("backends", {}).get("hivecore")
+
+
+def test_forbidden_edges_cost_no_precision(graph):
+    for i, (u, v) in enumerate(sorted(graph.edges)):
+        graph[u][v]["weight"] = -(10.0 ** (3 + 29 * (i % 10))) if i % 5 == 0 else i / 7
+    exact = nx.Graph()
+    exact.add_weighted_edges_from(
+        (u, v, int(Fraction(w) * 2**60)) for u, v, w in graph.edges(data="weight")
+    )
+    for most in (False, True):
+        ours = nx.max_weight_matching(graph, most, backend="hivecore")
+        theirs = nx.max_weight_matching(exact, most, backend="networkx")
+        assert weigh(exact, ours) == weigh(exact, theirs)
+    for graphs in (graph, exact):
+        for u, v in graphs.edges:
+            graphs[u][v]["weight"] *= -1
+    ours = nx.min_weight_matching(graph, backend="hivecore")
+    theirs = nx.min_weight_matching(exact, backend="networkx")
+    assert weigh(exact, ours) == weigh(exact, theirs)
 
 
 def test_a_weight_that_was_changed_in_place_counts(graph):

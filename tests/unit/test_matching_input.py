@@ -9,7 +9,9 @@ import numpy as np
 import pytest
 
 from hivecore import _matching
-from hivecore.matching import max_weight_matching, min_weight_matching
+from hivecore.errors import NoPerfectMatchingError
+from hivecore.matching import Matcher, max_weight_matching, min_weight_matching
+from hivecore.reference.matching import max_weight_matching as twin
 
 NAN, INF = math.nan, math.inf
 DTYPES = ["i1", "i2", "i4", "i8", "u1", "u2", "u4", "u8", "f4", "f8"]
@@ -68,6 +70,9 @@ def test_edges_and_extent_of_an_array_are_found(n, dtype):
         np.fill_diagonal(weights, INF if "f" in dtype else np.iinfo(dtype).max)
         for array in layouts(weights):
             assert _matching.survey_dense(array) == expected
+            if len(edges):
+                positive = coarsest_grid(edges[edges > 0]) if "f" in dtype else 0
+                assert _matching.survey_dense(array, positive=True) == (*expected[:4], positive)
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
@@ -401,3 +406,152 @@ def test_entries_of_edges():
             _matching.entries_of(*args)
     with pytest.raises(ValueError, match="different lengths"):
         _matching.entries_of(offsets, neighbours, u, v[:2])
+
+
+# --- other forms of a graph
+
+
+def test_a_networkx_graph_is_taken_with_its_nodes_in_their_order():
+    nx = pytest.importorskip("networkx")
+    graph = nx.Graph()
+    graph.add_nodes_from("abcde")
+    graph.add_weighted_edges_from([("a", "b", 2), ("b", "c", 9), ("c", "d", 3), ("b", "b", 99)])
+    graph.add_edge("d", "e")
+    edges = ([(0, 1), (1, 2), (2, 3), (3, 4)], [2, 9, 3, 1])
+    for solve in (max_weight_matching, min_weight_matching):
+        found, expected = solve(graph), solve((5, *edges))
+        assert np.array_equal(found.mate, expected.mate)
+        assert (found.weight, type(found.weight)) == (expected.weight, int)
+        assert found.verify()
+        double = nx.MultiGraph(graph)
+        double.add_edge("a", "b", weight=2)
+        assert solve(double).weight == expected.weight
+    assert Matcher(graph).solve().weight == max_weight_matching((5, *edges)).weight
+    assert max_weight_matching(nx.empty_graph(3)).mate.tolist() == [-1, -1, -1]
+
+
+@pytest.mark.parametrize(
+    ("weight", "error", "message"),
+    [
+        (Fraction(1, 3), TypeError, "must be integers or floats, not Fraction"),
+        ("1", TypeError, "not str"),
+        (2**60, ValueError, "beyond 2"),
+        (INF, ValueError, "infinite"),
+        (NAN, ValueError, "NaN"),
+    ],
+)
+def test_weights_of_a_networkx_graph_that_are_none_are_named(weight, error, message):
+    nx = pytest.importorskip("networkx")
+    graph = nx.Graph()
+    graph.add_edge(0, 1, weight=weight)
+    with pytest.raises(error, match=message):
+        max_weight_matching(graph)
+    with pytest.raises(TypeError, match="graph must be undirected"):
+        max_weight_matching(nx.DiGraph([(0, 1)]))
+
+
+@pytest.mark.parametrize("solve", [max_weight_matching, min_weight_matching])
+def test_an_array_of_bools_has_an_edge_of_weight_1_where_it_is_true(solve):
+    rng = np.random.default_rng(7)
+    joined = np.triu(rng.random((30, 30)) < 0.08, 1)
+    joined |= joined.T
+    expected = solve((30, np.argwhere(np.triu(joined)), np.ones(int(joined.sum()) // 2, dtype=int)))
+    scipy_sparse = pytest.importorskip("scipy.sparse")
+    diagonal = joined | np.eye(30, dtype=bool)  # says nothing
+    for graph in (joined, diagonal, joined[::-1].copy()[::-1], scipy_sparse.coo_array(joined)):
+        found = solve(graph)
+        assert (found.weight, found.cardinality) == (expected.weight, expected.cardinality)
+        assert isinstance(found.weight, int)
+        assert found.verify()
+    assert solve((2, [(0, 1)], [True])).weight == 1
+    with pytest.raises(NoPerfectMatchingError):
+        solve(np.zeros((2, 2), dtype=bool), perfect=True)
+    joined[3, 4] = not joined[4, 3]
+    with pytest.raises(ValueError, match=r"graph is not symmetric: graph\[3, 4\]="):
+        solve(joined)
+
+
+@pytest.mark.parametrize("dtype", ["i4", "u8", "f4", "f8"])
+@pytest.mark.parametrize("solve", [max_weight_matching, min_weight_matching])
+def test_what_is_masked_is_no_edge(solve, dtype):
+    rng = np.random.default_rng(3)
+    weights = np.triu(rng.integers(1, 100, (20, 20)), 1).astype(dtype)
+    weights += weights.T
+    masked = np.triu(rng.random((20, 20)) < 0.7, 1)
+    masked |= masked.T
+    edges = np.argwhere(np.triu(~masked, 1))
+    expected = solve((20, edges, weights[tuple(edges.T)]))
+    u, v = np.triu_indices(20, 1)
+    as_edges = (20, np.stack((u, v), axis=1), np.ma.array(weights[u, v], mask=masked[u, v]))
+    for graph in (np.ma.array(weights, mask=masked), as_edges):
+        found = solve(graph)
+        assert (found.weight, found.cardinality) == (expected.weight, expected.cardinality)
+        assert type(found.weight) is type(expected.weight)
+        assert found.verify()
+    whole = solve(np.ma.array(weights))  # nothing is masked
+    assert whole.weight == solve(weights).weight
+    masked[3, 4] = not masked[4, 3]
+    with pytest.raises(ValueError, match="graph is not symmetric"):
+        solve(np.ma.array(weights, mask=masked))
+
+
+def test_edges_behind_masked_ones_are_named_by_their_place():
+    edges = np.ma.array([(0, 7), (0, 1), (0, 5)], mask=[(1, 1), (0, 0), (0, 0)])
+    with pytest.raises(ValueError, match=r"edges\[2\]=\[0, 5\]: vertices run from 0 to 1"):
+        max_weight_matching((2, edges, [1, 1, 1]))
+    weights = np.ma.array([INF, 1.0, INF], mask=[1, 0, 0])
+    with pytest.raises(ValueError, match=r"weights\[2\]=inf"):
+        max_weight_matching((2, [(0, 1)] * 3, weights))
+    assert max_weight_matching((2, edges[:2], [1, 1])).weight == 1
+
+
+# --- integers of several words
+
+
+@pytest.mark.parametrize("words", [2, 4, 34])
+def test_wide_integers_find_what_the_twin_finds(words):
+    rng = np.random.default_rng(words)
+    highest = min(64 * words - 6, 1000)
+    for _ in range(40):
+        n = int(rng.integers(2, 14))
+        kept = rng.random(n * (n - 1) // 2) < 0.7
+        edges = np.stack(np.triu_indices(n, 1), axis=1)[kept]
+        weights = np.ldexp(
+            rng.integers(-3, 9, len(edges)).astype(float), rng.integers(0, highest - 60)
+        )
+        weights += rng.integers(0, 9, len(edges))  # is lost, or not
+        offset = int(rng.integers(0, 2)) << int(rng.integers(0, highest))
+        _, _, _, offsets, neighbours, chosen = _matching.rows(n, *edges.T, None)
+        mate, duals, *_, blossom_duals = _matching.solve_wide(
+            n,
+            offsets,
+            neighbours,
+            weights[chosen],
+            offset=np.frombuffer(offset.to_bytes(8 * words, "little"), np.uint64),
+        )
+        counts = [int(weight) + offset for weight in weights.tolist()]
+        best = twin(n, edges.tolist(), counts)
+        value = dict(zip(map(tuple, edges.tolist()), counts, strict=True))
+        assert sum(value[u, v] for u, v in enumerate(mate.tolist()) if u < v) == sum(
+            value[u, v] for u, v in enumerate(best.mate) if u < v
+        )
+        assert (len(duals), len(blossom_duals) % words) == (n * words, 0)
+
+
+def test_wide_integers_refuse_what_they_cannot_hold():
+    path = (2, np.array([0, 1, 2]), np.array([1, 0], dtype=np.int32))
+    offset = np.zeros(2, dtype=np.uint64)
+    for weights, how, says in (
+        ([1.5, 1.5], {}, "multiple of 2"),
+        ([2.0**124, 2.0**124], {}, "too large"),
+        ([1e300, 1e300], {}, "too large"),
+        ([INF, INF], {}, "too large"),
+        ([1.0, 1.0], {"offset": np.zeros(3, dtype=np.uint64)}, "2, 4 or 34 words"),
+        ([1.0, 1.0], {"sense": 0}, "out of range"),
+        ([1.0, 1.0], {"threads": 0}, "threads must be"),
+        ([1.0], {}, "do not go together"),
+    ):
+        with pytest.raises(ValueError, match=says):
+            _matching.solve_wide(*path, np.array(weights), **{"offset": offset, **how})
+    mate, *_ = _matching.solve_wide(*path, np.array([2.0**122, 2.0**122]), offset=offset)
+    assert mate.tolist() == [1, 0]

@@ -1,6 +1,7 @@
 """What the options of the calls take and refuse, and what a result says without proof or time."""
 
 import math
+import signal
 from dataclasses import replace
 from fractions import Fraction
 
@@ -8,7 +9,7 @@ import numpy as np
 import pytest
 
 from hivecore import _matching
-from hivecore.errors import CertificateError, NoPerfectMatchingError
+from hivecore.errors import CertificateError, InexactWarning, NoPerfectMatchingError
 from hivecore.matching import max_weight_matching, min_weight_matching
 
 PATH = (4, [(0, 1), (1, 2), (2, 3)], [2, 9, 3])
@@ -125,10 +126,13 @@ def test_a_gap_counts_in_the_unit_of_the_weights():
     assert huge.verify()
 
 
-def test_a_gap_has_two_parts_where_weights_are_rounded():
+def test_a_gap_has_two_parts_where_weights_are_rounded(monkeypatch):
+    monkeypatch.setattr("hivecore.matching.solve._MANY_EDGES", 1)
     edges, weights = [(0, 1), (1, 2), (2, 0)], [1.0, 1.0, 2.0**-70]
-    rounded = max_weight_matching((3, edges, weights))
-    ended = max_weight_matching((3, edges, weights), time_limit=NO_TIME)
+    with pytest.warns(InexactWarning):
+        rounded = max_weight_matching((3, edges, weights))
+    with pytest.warns(InexactWarning):
+        ended = max_weight_matching((3, edges, weights), time_limit=NO_TIME)
     assert 0 < rounded.gap_bound <= ended.gap_bound
     assert ended.verify()
     proof = replace(ended.certificate, duals=ended.certificate.duals + 2)
@@ -284,3 +288,62 @@ def test_the_kernel_refuses_what_does_not_go_together():
         _matching.solve_sparse(*rows, threads=0)
     with pytest.raises(ValueError, match="do not go together"):
         _matching.solve_sparse(-1, none, none.astype(np.int32), none)
+
+
+# --- Ctrl-C
+
+
+def slow(parts):
+    """Edges at two hubs that get tight in turn: minutes of small steps, in each part anew."""
+    n = 200_004
+    p = n // 4 - 1
+    heavy, i = 8 * (p + 2) ** 2, np.arange(p)
+    rows = [(2 * i, 2 * i + 1, heavy - i)]
+    for side in (0, 1):
+        hub, turn = 2 * p + 2 * side, np.arange(side, p, 2)
+        low = 2 * p + 4 + 2 * turn
+        rows += [
+            (2 * i + 1, np.full(p, hub), heavy - p - side * (i + 1)),
+            (np.array([hub]), np.array([hub + 1]), np.array([heavy - (side + 1) * (2 * p + 1)])),
+            (np.full(len(low), hub + 1), low, heavy - turn * (2 * p + 4) - 4 * p + 1),
+            (low, low + 1, heavy - (turn + 1) * 8 * p - turn * 12),
+        ]
+    u, v, weights = (np.concatenate(column) for column in zip(*rows, strict=True))
+    edges = np.concatenate([np.stack((u, v), axis=1) + n * part for part in range(parts)])
+    return n * parts, edges, np.tile(weights, parts)
+
+
+@pytest.mark.skipif(not hasattr(signal, "setitimer"), reason="no such signal here")
+@pytest.mark.parametrize("parts", [1, 3])
+def test_a_signal_stops_a_long_search(parts):
+    graph, edges_before = slow(parts), slow(1)[1].copy()
+
+    def stop(*_):
+        raise KeyboardInterrupt
+
+    before = signal.signal(signal.SIGALRM, stop)
+    try:
+        signal.setitimer(signal.ITIMER_REAL, 1.0)  # long after the graph has been read
+        with pytest.raises(KeyboardInterrupt):
+            max_weight_matching(graph, threads=2)
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)
+    assert np.array_equal(graph[1][: len(edges_before)], edges_before)
+    assert max_weight_matching(PATH).verify()
+
+
+@pytest.mark.skipif(not hasattr(signal, "setitimer"), reason="no such signal here")
+def test_a_signal_whose_handler_returns_does_not_end_a_search():
+    graph, heard = clusters(500).astype(float) ** 0.5, []
+    expected = min_weight_matching(graph).weight
+    before = signal.signal(signal.SIGALRM, lambda *_: heard.append(1))
+    try:
+        signal.setitimer(signal.ITIMER_REAL, 0.001, 0.001)
+        found = min_weight_matching(graph)
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)
+    assert heard
+    assert found.weight == expected
+    assert found.verify()

@@ -8,15 +8,19 @@ blossom. A matching of exactly that weight is therefore one of the greatest weig
 """
 
 from dataclasses import dataclass
+from fractions import Fraction
 from functools import cached_property
+from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from hivecore.errors import CertificateError
 from hivecore.matching.forest import Forest, sums_from_leaves, sums_from_roots
 from hivecore.matching.graph import Block, Graph, Int64
+from hivecore.matching.integers import LIMIT
 
-__all__ = ["Certificate", "check_numbers", "integer_weight", "verify_certificate"]
+__all__ = ["Certificate", "check_numbers", "integer_weight", "is_below_floor", "verify_certificate"]
 
 _BOUND = 2**60  # no optimal dual exceeds twice the largest weight; sums of three fit into int64
 
@@ -25,7 +29,9 @@ _BOUND = 2**60  # no optimal dual exceeds twice the largest weight; sums of thre
 class Certificate:
     """Duals that prove what no matching exceeds, for the integer weights that the kernel was given.
 
-    The integer weight of an edge is ``sense * round(weight / 2**exponent) + offset``.
+    The integer weight of an edge is ``sense * round(weight / 2**exponent) + offset``, but at least
+    ``floor + offset`` (if not ``most_edges``, at least 0). That proves as much: the lighter edges
+    only seem to be worth more than they are, and the matching has none of them.
 
     >>> from hivecore.matching import max_weight_matching
     >>> triangle = max_weight_matching((3, [(0, 1), (1, 2), (2, 0)], [6, 6, 6]))
@@ -37,13 +43,13 @@ class Certificate:
     """
 
     duals: Int64
-    """int64[n], in units of half an integer weight."""
+    """int64[n], in units of half an integer weight; Python ints where int64 is too narrow."""
     innermost: Int64
     """int64[n], the innermost blossom that holds each vertex; -1: none."""
     parents: Int64
     """int64[k], the innermost blossom around each blossom, which comes before it; -1: none."""
     blossom_duals: Int64
-    """int64[k], in units of half an integer weight."""
+    """Of k blossoms, as ``duals``."""
     exponent: int = 0
     """The grid of the weights; 0 for integers."""
     offset: int = 0
@@ -52,6 +58,8 @@ class Certificate:
     """-1: the lightest matching was asked for."""
     most_edges: bool = False
     """Whether only matchings of as many edges as possible compete."""
+    floor: int | None = None
+    """What lighter edges count as before the offset, if ``most_edges``; None: there is no floor."""
 
     @cached_property
     def blossoms(self) -> tuple[Int64, ...]:
@@ -123,7 +131,7 @@ def verify_certificate(
     total, bound = integer_weight(graph, mate, certificate), certificate.bound()
     if exact and bound != 2 * total:
         raise CertificateError(f"the duals sum up to {bound}, twice the matching to {2 * total}")
-    edges = np.count_nonzero(mate >= 0) // 2
+    edges = int(np.count_nonzero(mate >= 0)) // 2  # NumPy's own integers wrap around
     compared = certificate.most_edges and bound == 2 * total
     if compared and 2 * edges + 1 < graph.n and lightest is not None:
         more = (edges + 1) * lightest  # at least what a matching of one more edge would weigh
@@ -136,12 +144,32 @@ def verify_certificate(
 
 
 def integer_weight(graph: Graph, mate: Int64, certificate: Certificate) -> int:
-    """The sum of the matched edges' weights as the certificate counts them."""
+    """The sum of the matched edges' weights as the certificate counts them, but for the floor."""
     u = np.flatnonzero(mate > np.arange(graph.n))
     one = np.ones(len(u), dtype=np.bool_)
     matched = Block(u, mate[u], graph.weights_of(u, mate[u]), one)
     weights, _ = _integer_weights(matched, graph.integral, certificate)
-    return sum(weights.tolist())
+    total: int = sum(weights.tolist())
+    for weight in matched.weights[is_below_floor(matched.weights, certificate)].tolist():
+        unit = Fraction(2) ** certificate.exponent
+        total += certificate.sense * round(weight / unit) - (_floor_of(certificate) or 0)
+    return total
+
+
+def is_below_floor(weights: npt.NDArray[Any], certificate: Certificate) -> npt.NDArray[np.bool_]:
+    """Which of the weights count more than they are."""
+    floor = _floor_of(certificate)
+    if floor is None:
+        return np.zeros(weights.shape, dtype=np.bool_)
+    with np.errstate(over="ignore"):
+        least = np.ldexp(float(floor), certificate.exponent)
+    below: npt.NDArray[np.bool_]
+    below = weights < least if certificate.sense > 0 else weights > -least
+    return below
+
+
+def _floor_of(certificate: Certificate) -> int | None:
+    return certificate.floor if certificate.most_edges else 0
 
 
 def check_numbers(n: int, certificate: Certificate) -> None:
@@ -155,13 +183,19 @@ def check_numbers(n: int, certificate: Certificate) -> None:
         raise CertificateError(f"offset={certificate.offset}: must be 0 if any number of edges may")
     if abs(certificate.exponent) > 1200:
         raise CertificateError(f"exponent={certificate.exponent}: beyond that of any float")
-    if abs(certificate.offset) > 2**61:
-        raise CertificateError(f"offset={certificate.offset}: beyond 2**61")
+    is_wide = duals.dtype == object
     for name, length in (("duals", n), ("innermost", n), ("parents", k), ("blossom_duals", k)):
         array = getattr(certificate, name)
-        if array.shape != (length,) or array.dtype != np.int64:
+        is_dual = name.endswith("duals")
+        if array.shape != (length,) or array.dtype != (object if is_dual and is_wide else np.int64):
             raise CertificateError(f"{name} must be int64[{length}]")
-    for v in np.flatnonzero((duals < 0) | (duals > _BOUND))[:1]:
+        if array.dtype == object and not all(type(item) is int for item in array.tolist()):
+            raise CertificateError(f"{name} must hold integers")
+    if not is_wide and abs(certificate.offset) > 2**61:
+        raise CertificateError(f"offset={certificate.offset}: beyond 2**61")
+    if certificate.floor is not None and abs(certificate.floor) > LIMIT:
+        raise CertificateError(f"floor={certificate.floor}: beyond 2**59")
+    for v in np.flatnonzero((duals < 0) | (not is_wide and duals > _BOUND))[:1]:
         raise CertificateError(f"duals[{v}]={duals[v]}: must be from 0 to 2**60")
     for v in np.flatnonzero((innermost < -1) | (innermost >= k))[:1]:
         raise CertificateError(f"innermost[{v}]={innermost[v]}: blossoms run from 0 to {k - 1}")
@@ -183,27 +217,51 @@ def _checked_sums(forest: Forest, mate: Int64, certificate: Certificate) -> Int6
             raise CertificateError(f"blossom {i} has {size} vertices: not odd, or < 3")
         if inside != size // 2:
             raise CertificateError(f"blossom {i} has {inside} matched edges, too few")
-        if sums[i] > _BOUND:
+        if sums[i] > _BOUND and blossom_duals.dtype != object:
             raise CertificateError(
                 f"blossom_duals[{i}]={blossom_duals[i]}: too large to be optimal"
             )
-    return np.array(sums, dtype=np.int64)
+    return np.array(sums, dtype=blossom_duals.dtype)
 
 
 def _integer_weights(block: Block, integral: bool, certificate: Certificate) -> tuple[Int64, bool]:
     """The weights as the certificate counts them, 0 where there is no edge; if any is rounded."""
     weights = np.where(block.present, block.weights, 0)
-    rounded = False
-    if integral:
-        whole, limit = weights, 2**59
-        if certificate.exponent != 0:
-            raise CertificateError(f"exponent={certificate.exponent}: must be 0 for integers")
+    if integral and certificate.exponent != 0:
+        raise CertificateError(f"exponent={certificate.exponent}: must be 0 for integers")
+    if not np.isfinite(weights).all():
+        raise CertificateError("a weight is not finite")
+    below = is_below_floor(weights, certificate)
+    weights = np.where(below, 0, weights)
+    if certificate.duals.dtype == object:
+        whole = _wide_integers(weights, certificate.exponent)
+        rounded = False
+    elif integral:
+        whole, rounded = weights, False
     else:
-        weights, limit = weights.astype(np.float64), 2**58
+        weights = weights.astype(np.float64)
         with np.errstate(over="ignore"):
             whole = np.rint(np.ldexp(weights, -certificate.exponent))
             rounded = not np.array_equal(np.ldexp(whole, certificate.exponent), weights)
-    if not ((whole >= -limit) & (whole <= limit)).all():
-        raise CertificateError("a weight is not finite, or too large for this certificate")
-    counted: Int64 = certificate.sense * whole.astype(np.int64) + certificate.offset
-    return np.where(block.present, counted, 0), rounded
+    if certificate.duals.dtype != object:
+        if not ((whole >= -LIMIT) & (whole <= LIMIT)).all():
+            raise CertificateError("a weight is too large for this certificate")
+        whole = whole.astype(np.int64)
+    counted: Int64 = np.where(below, _floor_of(certificate) or 0, certificate.sense * whole)
+    return np.where(block.present, counted + certificate.offset, 0), rounded
+
+
+def _wide_integers(weights: npt.NDArray[Any], exponent: int) -> npt.NDArray[Any]:
+    """The multiples of ``2**exponent`` as Python ints."""
+    if weights.dtype.kind in "iu":
+        return weights.astype(object)
+    fractions, exponents = np.frexp(weights.astype(np.float64))
+    mantissas = np.ldexp(fractions, 53).astype(np.int64)
+    shifts = np.where(mantissas == 0, 0, exponents.astype(np.int64) - (53 + exponent))
+    down = np.clip(-shifts, 0, 63)
+    if (mantissas & ((np.int64(1) << down) - 1)).any() or (shifts < -63).any():
+        raise CertificateError(f"2**{exponent} does not divide every weight")
+    whole: npt.NDArray[Any] = (mantissas >> down).astype(object) << np.maximum(shifts, 0).astype(
+        object
+    )
+    return whole

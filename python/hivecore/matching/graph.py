@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-__all__ = ["Block", "Dense", "Graph", "Int64", "Sparse"]
+__all__ = ["Block", "Dense", "Graph", "Int64", "Sparse", "as_rows"]
 
 Int64 = npt.NDArray[np.int64]
 """An array of int64."""
@@ -111,3 +111,18 @@ class Sparse(Graph):
             u = np.searchsorted(self.offsets, at, side="right") - 1
             v = self.neighbours[at].astype(np.int64)
             yield Block(u, v, self.weights[at], np.ones(len(at), dtype=np.bool_))
+
+
+def as_rows(graph: Graph) -> Sparse:
+    """The graph as rows of neighbours."""
+    if isinstance(graph, Sparse):
+        return graph
+    ends, neighbours, weights = [np.zeros(0, dtype=np.int64)], [], []
+    for block in graph.blocks():
+        u, v = np.nonzero(block.present)
+        ends.append(block.u[u, 0])
+        neighbours.append(v.astype(np.int32))
+        weights.append(block.weights[u, v])
+    degrees = np.bincount(np.concatenate(ends), minlength=graph.n)
+    offsets = np.concatenate((np.zeros(1, dtype=np.int64), np.cumsum(degrees)))
+    return Sparse(graph.n, offsets, np.concatenate(neighbours), np.concatenate(weights))

@@ -1,11 +1,14 @@
 """Weights as integers: exactly where that is possible, on a stated grid where it is not.
 
-The kernel counts in int64 and never rounds. Integers are taken as they are. Floats are multiples of
-a power of two; if one grid ``2**exponent`` holds all of them with at most 58 bits each, they are
-taken as multiples of it and nothing is lost. Otherwise they are rounded to the finest such grid.
+The kernel counts in int64 and never rounds; a slower one counts in as many bits as it takes.
+Integers are taken as they are. Floats are multiples of a power of two: a grid ``2**exponent`` on
+which all of them fall loses nothing. If in int64 only a coarser one would do, they are rounded to
+the finest that holds them, where no more is lost than by adding floats, or counted by the other
+kernel. Of weights far below all others it is often enough to know that: they count as a floor.
 """
 
 import math
+from fractions import Fraction
 from typing import NamedTuple, Self
 
 __all__ = ["FLOAT_BITS", "LIMIT", "Extent", "Integers", "finest_exponent"]
@@ -27,7 +30,15 @@ class Extent(NamedTuple):
     high: int | float
     """The largest weight."""
     grid: int
-    """Floats are multiples of ``2**grid``, and of no larger power; 0 if all are 0."""
+    """Floats are multiples of ``2**grid``, and of no larger power; 0 if all are 0. Of weights that
+    matter: where edges may be left out, of positive ones."""
+
+    @property
+    def excess_bits(self) -> int:
+        """How many bits more than `FLOAT_BITS` some floats take; 0 for integers."""
+        if isinstance(self.low, int):
+            return 0
+        return max(0, finest_exponent(self.low, self.high) - self.grid)
 
 
 class Integers(NamedTuple):
@@ -35,28 +46,60 @@ class Integers(NamedTuple):
 
     exponent: int
     exact: bool
-    """Whether no weight is rounded."""
+    """Whether no weight above the floor is rounded."""
     low: int
     """The smallest of the integers."""
     high: int
     """The largest of the integers."""
+    floor: int | None = None
+    """What in the sense of the search is less, counts as this; None: nothing."""
 
     @classmethod
-    def of(cls, extent: Extent, widest: int = 2 * LIMIT) -> Self:
-        """The integers for a graph that has edges.
+    def of_positive(cls, extent: Extent, *, rounded: bool = True) -> Self:
+        """The integers of which only those above 0 matter.
 
-        :param widest: how much ``high`` may exceed ``low``; floats are rounded until it does not.
-        :raises ValueError: integers beyond 2**59, or further apart than ``widest``.
+        :param rounded: whether floats that take more than `FLOAT_BITS` bits are rounded.
+        :raises ValueError: integers beyond 2**59.
+        """
+        _, low, high, grid = extent
+        high = max(type(high)(0), high)
+        if isinstance(low, int) and isinstance(high, int):
+            _check_integers(low, high)
+            return cls(0, True, 0, high, 0)
+        exponent = max(grid, finest_exponent(0.0, high)) if rounded else grid
+        return cls(exponent, exponent == grid, 0, _point(high, exponent), 0)
+
+    @classmethod
+    def whole(cls, extent: Extent) -> Self:
+        """The integers that hold all weights, however large they get.
+
+        :raises ValueError: integers beyond 2**59.
         """
         _, low, high, grid = extent
         if isinstance(low, int) and isinstance(high, int):
-            _check_integers(low, high, widest)
-            return cls(0, True, low, high)
-        # The coarsest grid that holds them all: small numbers leave room for an offset.
-        exponent = max(grid, finest_exponent(low, high))
-        while _point(high, exponent) - _point(low, exponent) > widest:
+            _check_integers(low, high)
+        return cls(grid, True, _point(low, grid), _point(high, grid))
+
+    @classmethod
+    def rounded(cls, extent: Extent) -> Self:
+        """Of `FLOAT_BITS` bits at most, and less than 2**59 apart."""
+        _, low, high, grid = extent
+        exponent = finest_exponent(low, high)
+        if _point(high, exponent) - _point(low, exponent) >= LIMIT:
             exponent += 1
         return cls(exponent, exponent <= grid, _point(low, exponent), _point(high, exponent))
+
+    def above_floor(self, sense: int) -> Self | None:
+        """The same, what takes too many bits in the sense's wrong direction being one floor.
+
+        None where others take too many, too.
+        """
+        floor = -(2**FLOAT_BITS)
+        worst, best = (self.low, self.high)[::sense]
+        if not floor < sense * best < -floor:
+            return None
+        worst = sense * max(floor, sense * worst)
+        return self._replace(low=min(worst, best), high=max(worst, best), floor=floor)
 
 
 def finest_exponent(low: float, high: float) -> int:
@@ -64,17 +107,12 @@ def finest_exponent(low: float, high: float) -> int:
     return math.frexp(max(-low, high))[1] - FLOAT_BITS
 
 
-def _check_integers(low: int, high: int, widest: int) -> None:
+def _check_integers(low: int, high: int) -> None:
     if low < -LIMIT or high > LIMIT:
         worst = low if low < -LIMIT else high
         raise ValueError(f"graph has the weight {worst}: allowed are -2**59 to 2**59")
-    if high - low > widest:
-        raise ValueError(
-            f"graph has weights from {low} to {high}: matchings of most edges can be compared "
-            f"for sure only if the weights are at most {widest} apart"
-        )
 
 
 def _point(weight: float, exponent: int) -> int:
     """The multiple of ``2**exponent`` next to the weight."""
-    return round(math.ldexp(weight, -exponent))
+    return round(Fraction(weight) / Fraction(2) ** exponent)

@@ -59,9 +59,9 @@ class Matcher:
             n = as_int(graph, "graph", 0, 2**24)
             self._graph = ChangingGraph(n, np.float64)
         else:
-            given, extent = read_graph(graph, lightest=False)
+            given, extent = read_graph(graph, lightest=False, positive=True)
             if extent.edges:
-                Integers.of(extent)  # refuses what max_weight_matching refuses
+                Integers.of_positive(extent)  # refuses what max_weight_matching refuses
             self._graph = ChangingGraph(given.n, np.int64 if given.integral else np.float64)
             for block in given.blocks():
                 u, v = (np.broadcast_to(ends, block.present.shape) for ends in (block.u, block.v))
@@ -173,7 +173,7 @@ class Matcher:
             certificate = Certificate(
                 duals[:n], innermost[:n], parents, blossom_duals, self._exponent, 0, 1, False
             )
-            answer = Answer(mate[:n], certificate, 0, not self._exact)
+            answer = Answer(mate[:n], certificate, 0, not self._exact, False)
             self._found = matching_of(self._graph, answer, certificate=True)
         return self._found
 
@@ -277,14 +277,14 @@ class Matcher:
         if high >= low:
             if math.isinf(low) or math.isinf(high):
                 raise ValueError("a weight is infinite")
-            if finest_exponent(low, high) > self._exponent:
+            if finest_exponent(0.0, max(0.0, high)) > self._exponent:
                 return None
         exact = _matching.counted_exactly(weights, self._exponent, heaviest)
         if exact is not None:
             return exact
         if not self._is_finest:
             return None
-        rounded = _matching.counted(weights, self._exponent)
+        rounded = _matching.counted(weights, self._exponent, floor=0)
         if rounded.max() > heaviest:
             return None
         self._exact = False
@@ -299,10 +299,10 @@ class Matcher:
 
     def _sharpen(self) -> None:
         """Undo rounding that only weights made necessary which are gone by now. O(n^2)."""
-        low, high, grid = _matching.extent_of(self._graph.all().ravel())
+        low, high, grid = _matching.extent_of(self._graph.all().ravel(), positive=True)
         if high < low or self._exponent <= grid:
             self._exact = True
-        elif finest_exponent(low, high) < self._exponent:
+        elif finest_exponent(0.0, max(0.0, high)) < self._exponent:
             self._start_over(fine=True)
 
     def _start_over(self, *, fine: bool) -> None:
@@ -314,12 +314,12 @@ class Matcher:
         counts: Int64 = weights
         exponent, exact, is_finest = 0, True, False
         if not self._graph.integral:
-            low, high, grid = _matching.extent_of(weights.ravel())
+            low, high, grid = _matching.extent_of(weights.ravel(), positive=True)
             if high >= low:
-                finest = finest_exponent(low, high)
+                finest = finest_exponent(0.0, max(0.0, high))
                 exponent = max(finest, min(grid, finest + _SPARE_BITS) if fine else grid)
                 exact, is_finest = exponent <= grid, exponent == finest
-            counts = _matching.counted(weights.ravel(), exponent).reshape(weights.shape)
+            counts = _matching.counted(weights.ravel(), exponent, floor=0).reshape(weights.shape)
         kernel = _matching.matcher(self._graph.capacity, counts)
         self._kernel, self._room = kernel, self._graph.capacity
         self._heaviest = _matching.matcher_heaviest(kernel)

@@ -1,4 +1,4 @@
-"""The graph argument: a dense array, a scipy.sparse matrix or an edge list, checked once."""
+"""The graph argument: an array, a scipy.sparse matrix, an edge list or a networkx graph."""
 
 import math
 import sys
@@ -10,27 +10,35 @@ import numpy.typing as npt
 from hivecore import _matching
 from hivecore._arguments import as_int
 from hivecore.matching.graph import Dense, Graph, Int64, Sparse
-from hivecore.matching.integers import Extent
+from hivecore.matching.integers import LIMIT, Extent
 
-__all__ = ["as_native", "check_dtype", "read_graph"]
+__all__ = ["as_native", "check_dtype", "networkx_edges", "read_graph"]
 
 _Array = npt.NDArray[Any]
 
 
-def read_graph(graph: Any, *, lightest: bool) -> tuple[Graph, Extent]:
+def read_graph(graph: Any, *, lightest: bool, positive: bool) -> tuple[Graph, Extent]:
     """The graph that the argument describes, and the extent of its weights.
 
     :param lightest: whether of parallel edges the lightest counts, not the heaviest.
+    :param positive: whether only positive weights matter.
     """
-    scipy_sparse = sys.modules.get("scipy.sparse")  # not imported: then it is no such matrix
+    # What has not been imported cannot be the argument's type.
+    scipy_sparse, networkx = sys.modules.get("scipy.sparse"), sys.modules.get("networkx")
     if isinstance(graph, tuple):
         made = _from_edges(graph, lightest)
     elif scipy_sparse is not None and scipy_sparse.issparse(graph):
         made = _from_scipy(graph)
+    elif networkx is not None and isinstance(graph, networkx.Graph):
+        made = _from_edges(networkx_edges(graph, "weight")[1], lightest)
     else:
-        return _from_dense(graph)
+        weights = _as_square(graph)
+        present = _edges_of_no_float(weights)
+        if present is None:
+            return _from_dense(weights, positive)
+        made = _from_present(weights, present)
     edges = len(made.neighbours) // 2
-    return made, Extent(edges, *_matching.extent_of(as_native(made.weights)))
+    return made, Extent(edges, *_matching.extent_of(as_native(made.weights), positive))
 
 
 def as_native(array: _Array) -> _Array:
@@ -51,17 +59,50 @@ def check_dtype(weights: _Array, name: str) -> None:
 # --- dense
 
 
-def _from_dense(graph: Any) -> tuple[Dense, Extent]:
+def _as_square(graph: Any) -> _Array:
     try:
-        weights = np.asarray(graph)
+        weights = np.asanyarray(graph)
     except ValueError as error:  # rows of different lengths
         raise ValueError(f"graph is not a square array: {error}") from None
     if weights.size == 0 and weights.ndim == 1:  # what [] becomes
         weights = np.zeros((0, 0))
     if weights.ndim != 2 or weights.shape[0] != weights.shape[1]:
         raise ValueError(f"graph must have the shape (n, n), not {weights.shape}")
-    check_dtype(weights, "graph")
-    asymmetric, edges, low, high, grid = _matching.survey_dense(as_native(weights))
+    if weights.dtype != np.bool_:
+        check_dtype(weights, "graph")
+    if not isinstance(weights, np.ma.MaskedArray):
+        return np.asarray(weights)
+    if weights.dtype.kind == "f":
+        return weights.filled(np.nan)
+    return weights if weights.mask is not np.ma.nomask else weights.data
+
+
+def _edges_of_no_float(weights: _Array) -> npt.NDArray[np.bool_] | None:
+    """Where an array that has no NaN has edges, if that is not everywhere."""
+    present = None
+    if isinstance(weights, np.ma.MaskedArray):
+        present = ~np.ma.getmaskarray(weights)
+    if weights.dtype == np.bool_:
+        present = np.ma.getdata(weights) & (True if present is None else present)
+    return present
+
+
+def _from_present(weights: _Array, present: npt.NDArray[np.bool_]) -> Sparse:
+    """The edges that are said to be there, of a square array."""
+    weights = np.ma.getdata(weights)
+    if weights.dtype == np.bool_:
+        weights = weights.view(np.int8)
+    for i, j in np.argwhere((present != present.T) | (present & (weights != weights.T)))[:1]:
+        here, there = (
+            weights[at] if present[at] else "no edge" for at in ((int(i), int(j)), (int(j), int(i)))
+        )
+        raise ValueError(f"graph is not symmetric: graph[{i}, {j}]={here}, graph[{j}, {i}]={there}")
+    u, v = np.nonzero(np.triu(present, 1))
+    return _from_edges((len(weights), np.stack((u, v), axis=1), weights[u, v]), lightest=False)
+
+
+def _from_dense(weights: _Array, positive: bool) -> tuple[Dense, Extent]:
+    asymmetric, edges, low, high, grid = _matching.survey_dense(as_native(weights), positive)
     if asymmetric is not None:
         i, j = asymmetric
         raise ValueError(
@@ -90,27 +131,84 @@ def _from_edges(graph: tuple[Any, ...], lightest: bool) -> Sparse:
         np.zeros(shape, dtype=np.int64) if isinstance(part, (list, tuple)) and not part else part
         for part, shape in ((graph[1], (0, 2)), (graph[2], (0,)))  # NumPy takes [] for floats
     )
-    edges, weights = np.asarray(edges), np.asarray(weights)
+    edges, weights = np.asanyarray(edges), np.asanyarray(weights)
     if edges.ndim != 2 or edges.shape[1] != 2:
         raise ValueError(f"edges must have the shape (m, 2), not {edges.shape}")
     if edges.dtype.kind not in "iu":
         raise TypeError(f"edges must hold integers, not {edges.dtype}")
     if weights.shape != (len(edges),):
         raise ValueError(f"weights must have the shape ({len(edges)},), not {weights.shape}")
+    kept = None
+    if isinstance(edges, np.ma.MaskedArray) or isinstance(weights, np.ma.MaskedArray):
+        masked = np.ma.getmaskarray(edges).any(axis=1) | np.ma.getmaskarray(weights)
+        kept = np.flatnonzero(~masked)
+        edges, weights = np.ma.getdata(edges)[kept], np.ma.getdata(weights)[kept]
+    if weights.dtype == np.bool_:
+        weights = weights.astype(np.int8)
     check_dtype(weights, "weights")
     for i in np.flatnonzero(~np.isfinite(weights))[:1]:
-        raise ValueError(f"weights[{i}]={weights[i]}: must be finite")
+        raise ValueError(f"weights[{_at(i, kept)}]={weights[i]}: must be finite")
     u, v = as_native(edges).T
     outside, loop, _, offsets, neighbours, chosen = _matching.rows(
         n, u, v, as_native(weights), lightest
     )
     if outside >= 0:
-        raise ValueError(
-            f"edges[{outside}]={edges[outside].tolist()}: vertices run from 0 to {n - 1}"
-        )
+        at = _at(outside, kept)
+        raise ValueError(f"edges[{at}]={edges[outside].tolist()}: vertices run from 0 to {n - 1}")
     if loop >= 0:
-        raise ValueError(f"edges[{loop}]={edges[loop].tolist()}: loops are not allowed")
+        at = _at(loop, kept)
+        raise ValueError(f"edges[{at}]={edges[loop].tolist()}: loops are not allowed")
     return Sparse(n, offsets, neighbours, weights[chosen])
+
+
+def _at(i: int, kept: Int64 | None) -> int:
+    """Where in the caller's list what stands at i of the edges that are not masked."""
+    return int(i if kept is None else kept[i])
+
+
+# --- networkx
+
+
+def networkx_edges(graph: Any, weight: Any) -> tuple[list[Any], tuple[int, Int64, _Array]]:
+    """The nodes of a networkx graph by number, and its edges but for loops.
+
+    :param weight: name of the edge attribute; None, or where an edge has none: 1.
+    :raises TypeError: a directed graph, or a weight that is no integer or float.
+    :raises ValueError: a weight beyond 2**59, or a float or integer that float64 does not hold.
+    """
+    if graph.is_directed():
+        raise TypeError("graph must be undirected: give graph.to_undirected()")
+    nodes = list(graph)
+    number = {node: i for i, node in enumerate(nodes)}
+    if weight is None:
+        triples = [(u, v, 1) for u, v in graph.edges() if u != v]
+    else:
+        triples = [edge for edge in graph.edges(data=weight, default=1) if edge[0] != edge[1]]
+    ends = [number[end] for u, v, _ in triples for end in (u, v)]
+    edges = np.array(ends, dtype=np.int64).reshape(-1, 2)
+    return nodes, (len(nodes), edges, _as_numbers([value for _, _, value in triples]))
+
+
+def _as_numbers(weights: list[Any]) -> _Array:
+    """The weights as an array of int64 or, if one of them is a float, of float64."""
+    kinds = set(map(type, weights))
+    if all(issubclass(kind, (int, np.integer, np.bool_)) for kind in kinds):
+        numbers = list(map(int, weights))
+        if numbers and not -LIMIT <= min(numbers) <= max(numbers) <= LIMIT:
+            raise ValueError("weights beyond 2**59 in magnitude")
+        return np.array(numbers, dtype=np.int64)
+    if not all(issubclass(kind, (int, float, np.integer, np.floating, np.bool_)) for kind in kinds):
+        names = sorted(kind.__name__ for kind in kinds)
+        raise TypeError(f"weights must be integers or floats, not {', '.join(names)}")
+    try:
+        array = np.array(list(map(float, weights)))
+    except OverflowError:
+        raise ValueError("weights that are too large for float64") from None
+    if np.isnan(array).any():
+        raise ValueError("weight is NaN for an edge")
+    if np.isinf(array).any() or (kinds != {float} and array.tolist() != weights):
+        raise ValueError("weights that float64 does not hold exactly, or infinite ones")
+    return array
 
 
 # --- scipy.sparse
@@ -129,6 +227,8 @@ def _from_scipy(graph: Any) -> Sparse:
     if len(graph.shape) != 2 or graph.shape[0] != graph.shape[1]:
         raise ValueError(f"graph must have the shape (n, n), not {graph.shape}")
     n = as_int(graph.shape[0], "the side of graph", 0, 2**31 - 1)
+    if graph.dtype == np.bool_:
+        graph = graph.astype(np.int8)
     check_dtype(graph, "graph")
     coo = graph.tocoo()
     u, v, weights = as_native(coo.row), as_native(coo.col), np.asarray(coo.data)

@@ -6,16 +6,20 @@ a matching of one more edge always weighs more. How large depends on what is kno
 
 import math
 import time
+import warnings
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
 
 from hivecore._arguments import as_int
+from hivecore.errors import InexactWarning
 from hivecore.matching.integers import LIMIT, Extent, Integers
 from hivecore.matching.kernel import (
     Answer,
     Problem,
     attempt,
+    heaviest_of,
     matching_of,
     no_perfect_matching,
     nothing,
@@ -27,6 +31,8 @@ from hivecore.matching.warm import as_initial
 __all__ = ["max_weight_matching", "min_weight_matching"]
 
 _FOREVER = 1e9  # seconds
+_MANY_EDGES = 2**17  # of more, floats are rounded where wide integers gain little: slow and large
+_FEW_BITS = 12  # that do not fit; so many may well be lost where weights are added as floats
 
 
 def max_weight_matching(
@@ -43,11 +49,14 @@ def max_weight_matching(
 
     :param graph: one of
         a symmetric array of shape (n, n), integers or floats, its diagonal ignored, NaN for no
-        edge (so in an integer array every pair is an edge);
+        edge (so in an integer array every pair is an edge), or of bools, True for an edge of
+        weight 1; what a masked array masks is no edge;
         a scipy.sparse matrix or array whose stored entries are the edges, in one triangle or,
         equal, in both;
         a tuple ``(n, edges, weights)`` of shapes (), (m, 2), (m,); of parallel edges the heaviest
-        counts.
+        counts, and masked ones do not;
+        an undirected networkx graph, its nodes numbered in their order: the edge attribute
+        ``weight``, where there is none, 1; loops are ignored.
     :param max_cardinality: only matchings of as many edges as possible compete.
     :param perfect: every vertex must be matched.
     :param certificate: whether the result holds the proof, and the graph for `Matching.verify`.
@@ -63,18 +72,22 @@ def max_weight_matching(
     :raises NoPerfectMatchingError: ``perfect``, and there is none; it says why.
     :raises TimeoutError: ``perfect``, and none was found when the time was up.
     :raises ValueError: an asymmetric array, a wrong shape, a vertex out of range, a loop, an
-        infinite weight, an integer beyond 2**59 in magnitude, or, with ``max_cardinality`` or
-        ``perfect``, integers too far apart to compare matchings of as many edges; ``threads`` < 1,
-        a ``time_limit`` that is not positive, or ``initial`` of another number of vertices.
-    :raises TypeError: a wrong dtype or type.
+        infinite weight, or an integer beyond 2**59 in magnitude; ``threads`` < 1, a ``time_limit``
+        that is not positive, or ``initial`` of another number of vertices.
+    :raises TypeError: a wrong dtype or type, or a directed graph.
+    :raises KeyboardInterrupt: at Ctrl-C, for which a long search looks some times a second.
 
-    Integers are counted exactly, and floats too when all of them are multiples of one power of two
-    of less than 58 bits; otherwise ``exact`` is False and ``gap_bound`` says how much the rounding
-    may cost. Without ``max_cardinality`` and ``perfect`` no edge of weight <= 0 is used. Among
-    equally heavy matchings one is chosen, always the same for the same input, unless a time limit
-    ends the search. The result holds on to an array given as ``graph``. Cost: O(n^3) in the worst
-    case, for sparse graphs O(n m log n). Source: Edmonds (1965); Galil (ACM Computing Surveys,
-    1986).
+    Integers are counted exactly, and floats too: quickly where all that matter are multiples of one
+    power of two of at most 58 bits, otherwise in wider integers, 2 to 10 times as slowly; square
+    roots, such as distances, often take 60 to 70. An edge that a very bad weight forbids, however
+    bad, costs the others no precision. Only of more than 2**17 edges floats may be rounded, where
+    wide integers would take minutes or gigabytes: with an `InexactWarning`, ``exact`` False, and a
+    ``gap_bound`` that is below what adding the weights as floats may lose.
+
+    Without ``max_cardinality`` and ``perfect`` no edge of weight <= 0 is used. Among equally heavy
+    matchings one is chosen, always the same for the same input, unless a time limit ends the
+    search. The result holds on to an array given as ``graph``. Cost: O(n^3) in the worst case, for
+    sparse graphs O(n m log n). Source: Edmonds (1965); Galil (ACM Computing Surveys, 1986).
 
     >>> edges = [(0, 1), (1, 2), (2, 3)]
     >>> first = max_weight_matching((4, edges, [2, 9, 3]))
@@ -105,7 +118,7 @@ def min_weight_matching(
     :param certificate, threads, time_limit: as for `max_weight_matching`.
     :param initial: likewise, the result of a `min_weight_matching`.
     :raises NoPerfectMatchingError: ``perfect``, and there is none; it says why.
-    :raises TimeoutError, ValueError, TypeError: as `max_weight_matching` with ``max_cardinality``.
+    :raises TimeoutError, ValueError, TypeError, KeyboardInterrupt: as `max_weight_matching`.
 
     >>> min_weight_matching((4, [(0, 1), (1, 2), (2, 3)], [2.5, -9.0, 3.5])).weight
     6.0
@@ -138,7 +151,7 @@ def _best(
     initial: Matching | None,
 ) -> Matching:
     started = time.monotonic()
-    read, extent = read_graph(graph, lightest=sense < 0)
+    read, extent = read_graph(graph, lightest=sense < 0, positive=not most_edges)
     problem = Problem(
         read,
         sense,
@@ -152,26 +165,53 @@ def _best(
         if answer.excess:
             raise TimeoutError("time_limit was reached before a perfect matching was found")
         raise no_perfect_matching(problem, answer.certificate.exponent)
-    return matching_of(read, answer, certificate=certificate)
+    found = matching_of(read, answer, certificate=certificate)
+    if answer.rounded:
+        warnings.warn(
+            "floats had to be rounded: the best matching may be better by up to "
+            f"{found.gap_bound}, its gap_bound",
+            InexactWarning,
+            stacklevel=3,
+        )
+    return found
 
 
 def _solve(problem: Problem, extent: Extent) -> Answer:
-    integers = Integers.of(extent)
     if not problem.most_edges:
-        return attempt(problem, integers, 0)
-    n, sense = problem.graph.n, problem.sense
+        return attempt(problem, Integers.of_positive(extent, rounded=extent.edges > _MANY_EDGES), 0)
+    for integers, offset in _ways(problem.graph.n, extent, problem.sense):
+        answer = attempt(problem, integers, offset)
+        is_late = answer.excess > 0 and (not answer.floored or time.monotonic() > problem.deadline)
+        if is_late or _is_settled(problem, answer, integers):
+            break
+    return answer
+
+
+def _ways(n: int, extent: Extent, sense: int) -> Iterator[tuple[Integers, int]]:
+    """What weights may count, and the offset: the quickest way first, and last one that is sure."""
     complete = 2 * extent.edges == n * (n - 1)
-    offset, highest = _offset(n, complete, integers, sense)
-    if highest <= LIMIT:
-        return attempt(problem, integers, offset)
-    # The offset that suffices for every graph does not fit. The largest one that fits is enough if
-    # the matching then has as many edges as one can have, or shows that more would weigh more.
-    answer = attempt(problem, integers, offset - (highest - LIMIT))
-    if answer.excess or _is_of_most_edges(answer, integers, sense):
-        return answer
-    integers = Integers.of(extent, widest=(LIMIT - 1) // (n // 2))
-    offset, _ = _offset(n, complete, integers, sense)
-    return attempt(problem, integers, offset)
+    whole = Integers.whole(extent)
+    offset, highest = _offset(n, complete, whole, sense)
+    if extent.excess_bits == 0 and whole.high - whole.low < LIMIT:
+        # An offset that suffices for every graph may not fit. The largest one that fits is enough
+        # if the matching then has as many edges as one can have, or shows that more would weigh
+        # more.
+        yield whole, offset - max(0, highest - LIMIT)
+    elif complete:
+        if 0 < extent.excess_bits <= _FEW_BITS and extent.edges > _MANY_EDGES:
+            rounded = Integers.rounded(extent)
+            yield rounded, _offset(n, complete, rounded, sense)[0]
+        floored = whole.above_floor(sense)
+        if floored is not None:
+            yield floored, _offset(n, complete, floored, sense)[0]
+    yield whole, offset
+
+
+def _is_settled(problem: Problem, answer: Answer, integers: Integers) -> bool:
+    """Whether the answer is proved, up to what adding its weights as floats loses anyway."""
+    if answer.floored or not _is_of_most_edges(answer, integers, problem.sense):
+        return False
+    return integers.exact or heaviest_of(problem.graph, answer) >= 2.0 ** (integers.exponent + 53)
 
 
 def _offset(n: int, complete: bool, integers: Integers, sense: int) -> tuple[int, int]:

@@ -1,5 +1,7 @@
 """Where to begin: the duals of an earlier matching, counted as the weights of a new graph are."""
 
+import math
+from fractions import Fraction
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -54,6 +56,11 @@ def start_from(initial: Matching | None, exponent: int, offset: int, sense: int)
         return Start()
     proof = initial.certificate
     duals = _without_blossoms(proof)
+    if duals is not None and duals.dtype == object:
+        grid = Fraction(2) ** (proof.exponent - exponent)
+        ints = [math.ceil((dual - proof.offset) * grid) + offset for dual in duals.tolist()]
+        within = [min(max(0, dual), _LIMIT) for dual in ints]
+        return Start(np.array(within, dtype=np.int64), initial.mate)
     if duals is not None:
         duals = _scaled(duals - proof.offset, proof.exponent - exponent)
     return Start() if duals is None else Start(np.clip(duals + offset, 0, _LIMIT), initial.mate)
@@ -62,9 +69,9 @@ def start_from(initial: Matching | None, exponent: int, offset: int, sense: int)
 def _without_blossoms(proof: Certificate) -> Int64 | None:
     """Duals that cover every edge by themselves: half of what is around a vertex goes to it."""
     around = sums_from_roots(proof.parents, proof.blossom_duals)
-    if max(around) > _LIMIT:
+    if proof.duals.dtype != object and max(around) > _LIMIT:
         return None
-    more: Int64 = (np.array(around, dtype=np.int64)[proof.innermost] + 1) // 2
+    more: Int64 = (np.array(around, dtype=proof.duals.dtype)[proof.innermost] + 1) // 2
     return proof.duals + more
 
 

@@ -3,12 +3,17 @@
 
 #include <cstdint>
 #include <span>
+#include <type_traits>
 #include <utility>
 #include <vector>
 
 #include "matching/matching.hpp"
 
 namespace hivecore::matching {
+
+// What sums of weights are counted in: 64 bits, but for wider weights.
+template <class Weight>
+using ValueOf = std::conditional_t<std::is_integral_v<Weight>, std::int64_t, Weight>;
 
 template <class Weight>
 class Adjacency {
@@ -25,15 +30,18 @@ class Adjacency {
     };
 
     // Of compressed rows with both directions of every edge, those of positive weight; no loops.
+    // weight_at(e) is the weight of the entry e.
+    template <class WeightAt>
     Adjacency(Node n, std::span<const std::int64_t> offsets,
-              std::span<const std::int32_t> neighbours, std::span<const std::int64_t> weights) {
+              std::span<const std::int32_t> neighbours, WeightAt weight_at) {
         offsets_.reserve(n + 1);
         offsets_.push_back(0);
-        edges_.reserve(weights.size());
+        edges_.reserve(neighbours.size());
         for (Node v = 0; v < n; ++v) {
             for (std::int64_t e = offsets[v]; e < offsets[v + 1]; ++e) {
-                if (weights[e] > 0 && neighbours[e] != v) {
-                    edges_.push_back({static_cast<Weight>(2 * weights[e]), neighbours[e]});
+                const auto weight = weight_at(e);
+                if (weight > 0 && neighbours[e] != v) {
+                    edges_.push_back({static_cast<Weight>(2 * weight), neighbours[e]});
                 }
             }
             offsets_.push_back(static_cast<std::int64_t>(edges_.size()));

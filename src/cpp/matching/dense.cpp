@@ -41,9 +41,9 @@ Matching solve(Node n, const Numbers& weights, const Scale& scale, const Start& 
 
 }  // namespace
 
-Matching solve_dense(const Numbers& weights, const Scale& scale, const Start& start,
-                     double seconds) {
-    Deadline deadline(seconds);
+Matching solve_dense(const Numbers& weights, const Scale& scale, const Start& start, double seconds,
+                     Interrupt* interrupt) {
+    Deadline deadline(seconds, interrupt);
     const auto n = std::visit([](const auto& array) { return array.rows; }, weights);
     check(scale);
     check(start, n);

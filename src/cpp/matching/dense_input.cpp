@@ -25,7 +25,7 @@ T filler_of(const Strided<T>& weights) {
 }
 
 template <class T>
-DenseSurvey survey(const Strided<T>& given) {
+DenseSurvey survey(const Strided<T>& given, Grid grid) {
     const std::int64_t n = given.rows;
     DenseSurvey found;
     if (n < 2) {
@@ -34,7 +34,7 @@ DenseSurvey survey(const Strided<T>& given) {
     const Strided<T> weights = by_rows(given);
     const T filler = filler_of(weights);
     const auto compare = compare_kernel<T>();
-    Survey<T> values(filler);
+    Survey<T> values(filler, grid);
     Tile<T> tile;
     Tile<T> mirrored;
     std::int64_t present = 0;  // pairs count twice
@@ -124,8 +124,8 @@ void write(const Strided<T>& given, const Scale& scale, Lane absent, Lane* matri
 
 }  // namespace
 
-DenseSurvey survey_dense(const Numbers& weights) {
-    return std::visit([](const auto& square) { return survey(square); }, weights);
+DenseSurvey survey_dense(const Numbers& weights, Grid grid) {
+    return std::visit([grid](const auto& square) { return survey(square, grid); }, weights);
 }
 
 template <class Lane>

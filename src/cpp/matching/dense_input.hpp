@@ -21,7 +21,7 @@ struct DenseSurvey {
 };
 
 // Of a square array. NaN is symmetric to NaN.
-DenseSurvey survey_dense(const Numbers& weights);
+DenseSurvey survey_dense(const Numbers& weights, Grid grid);
 
 // Doubles the weights as they count into a symmetric matrix, row after row; `absent` on the
 // diagonal, for NaN and for what counts 0 or less. Each pair is read once, so that the matrix is

@@ -21,6 +21,9 @@ struct Extent {
     int grid = 0;  // of floats: all are multiples of 2^grid, not all of 2^(grid+1); 0 if all are 0
 };
 
+// Whose bits the grid is to hold.
+enum class Grid { kOfAll, kOfPositive };
+
 template <class T>
 Number as_number(T value) {
     using Wide = std::conditional_t<std::is_unsigned_v<T>, std::uint64_t, std::int64_t>;
@@ -47,7 +50,10 @@ class Survey {
   public:
     static constexpr int kLanes = 32;
 
-    explicit Survey(T any) {
+    Survey(T any, Grid grid) {
+        if constexpr (std::is_floating_point_v<T>) {
+            above_ = grid == Grid::kOfAll ? -std::numeric_limits<T>::infinity() : T{0};
+        }
         constexpr bool kFloats = std::is_floating_point_v<T>;
         for (int i = 0; i < kLanes; ++i) {
             low_[i] = kFloats ? std::numeric_limits<T>::infinity() : any;
@@ -65,7 +71,7 @@ class Survey {
         }
         if constexpr (std::is_floating_point_v<T>) {
             for (int i = 0; i < kLanes; ++i) {
-                const T bit = lowest_bit(weights[i]);
+                const T bit = lowest_bit(weights[i] > above_ ? weights[i] : T{0});
                 const T step = bit > 0 ? bit : std::numeric_limits<T>::infinity();
                 step_[i] = step < step_[i] ? step : step_[i];
             }
@@ -89,12 +95,13 @@ class Survey {
     }
 
   private:
+    T above_{};  // what is not, has no part in the grid
     T low_[kLanes];
     T high_[kLanes];
     T step_[kLanes];  // the least power of two that occurs in a weight
 };
 
 // Of a list; low is above high if all are NaN, and all is 0 if it is empty.
-Extent extent_of(const Numbers& weights);
+Extent extent_of(const Numbers& weights, Grid grid);
 
 }  // namespace hivecore::matching

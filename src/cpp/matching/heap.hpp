@@ -10,10 +10,11 @@
 
 namespace hivecore::matching {
 
+template <class Time>
 class TimeHeap {
   public:
     struct Entry {
-        std::int64_t time;
+        Time time;
         Node node;
         Node from;
 
@@ -26,7 +27,7 @@ class TimeHeap {
     void clear() { entries_.clear(); }
     Entry top() const { return entries_.front(); }
 
-    void push(std::int64_t time, Node node, Node from) {
+    void push(const Time& time, Node node, Node from) {
         const Entry entry{time, node, from};
         std::size_t hole = entries_.size();
         entries_.push_back(entry);

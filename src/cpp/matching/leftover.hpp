@@ -11,7 +11,8 @@
 
 namespace hivecore::matching {
 
-inline void match(Matching& found, Node u, Node v) {
+template <class Dual>
+void match(MatchingOf<Dual>& found, Node u, Node v) {
     found.mate[u] = v;
     found.mate[v] = u;
 }
@@ -40,8 +41,8 @@ void match_leftover(const Matrix<T>& matrix, Matching& found) {
     }
 }
 
-template <class Weight>
-void match_leftover(const Adjacency<Weight>& graph, Matching& found) {
+template <class Weight, class Dual>
+void match_leftover(const Adjacency<Weight>& graph, MatchingOf<Dual>& found) {
     for (Node v = 0; v < graph.vertices(); ++v) {
         if (found.mate[v] >= 0) {
             continue;

@@ -15,6 +15,7 @@
 #include <span>
 #include <vector>
 
+#include "matching/deadline.hpp"
 #include "matching/numbers.hpp"
 #include "matching/scale.hpp"
 
@@ -22,15 +23,17 @@ namespace hivecore::matching {
 
 using Node = std::int32_t;
 
-struct Matching {
-    std::vector<std::int64_t> mate;   // per vertex, -1: free
-    std::vector<std::int64_t> duals;  // per vertex
+template <class Dual>
+struct MatchingOf {
+    std::vector<std::int64_t> mate;  // per vertex, -1: free
+    std::vector<Dual> duals;         // per vertex
     // Blossoms with z > 0 are a forest: of each vertex the smallest one that holds it, of each
     // blossom the smallest one around it; -1: none. Parents come before their children.
     std::vector<std::int64_t> innermost;
     std::vector<std::int64_t> parents;
-    std::vector<std::int64_t> blossom_duals;
+    std::vector<Dual> blossom_duals;
 };
+using Matching = MatchingOf<std::int64_t>;
 
 // What another solution, of a graph like this one, tells about where to begin. Any numbers will do:
 // duals are raised where they are infeasible, and only pairs on tight edges are kept.
@@ -41,13 +44,14 @@ struct Start {
 
 // Seconds after which searches are given up. Until then duals have stayed feasible and blossoms
 // full, so that the duals bound what any matching weighs; free vertices may have positive ones.
+// An interrupt ends them likewise.
 inline constexpr double kNoLimit = std::numeric_limits<double>::infinity();
 
 // A symmetric n x n array; the diagonal and NaN are no edges. Throws std::invalid_argument for a
 // weight that is not finite, above 2^59 before the offset, or heavier than announced. Time O(n^3),
 // memory 4 bytes per entry where no weight counts more than 2^27, else 8.
 Matching solve_dense(const Numbers& weights, const Scale& scale, const Start& start = {},
-                     double seconds = kNoLimit);
+                     double seconds = kNoLimit, Interrupt* interrupt = nullptr);
 
 // Compressed rows with both directions of every edge, no parallel edges; loops are ignored. Throws
 // std::invalid_argument for arrays that do not go together or a weight above kMaxWeight.
@@ -56,6 +60,27 @@ Matching solve_dense(const Numbers& weights, const Scale& scale, const Start& st
 Matching solve_sparse(std::int64_t n, std::span<const std::int64_t> offsets,
                       std::span<const std::int32_t> neighbours,
                       std::span<const std::int64_t> weights, const Start& start = {},
-                      std::int64_t threads = 1, double seconds = kNoLimit);
+                      std::int64_t threads = 1, double seconds = kNoLimit,
+                      Interrupt* interrupt = nullptr);
+
+// A weight w, an entry of the list, counts sense * w / 2^exponent + offset; integers of several
+// 64-bit words, of which the lowest is the first.
+struct WideScale {
+    int exponent = 0;
+    int sense = 1;
+    std::span<const std::uint64_t> offset;  // 2, 4 or kMostWords words: so many are counted in
+};
+
+// Enough for sums of any doubles.
+inline constexpr int kMostWords = 34;
+
+// The same as solve_sparse for weights that 64 bits do not hold; duals of as many words as the
+// offset. Throws std::invalid_argument also for a weight that is no multiple of 2^exponent or
+// counts 2^(bits - 5) or more.
+MatchingOf<std::uint64_t> solve_wide(std::int64_t n, std::span<const std::int64_t> offsets,
+                                     std::span<const std::int32_t> neighbours,
+                                     const Numbers& weights, const WideScale& scale,
+                                     std::int64_t threads = 1, double seconds = kNoLimit,
+                                     Interrupt* interrupt = nullptr);
 
 }  // namespace hivecore::matching

@@ -3,6 +3,8 @@
 
 #include <algorithm>
 #include <atomic>
+#include <chrono>
+#include <condition_variable>
 #include <cstddef>
 #include <cstdint>
 #include <exception>
@@ -21,10 +23,13 @@ inline void prepare_for_exceptions() {
     }
 }
 
+inline constexpr std::chrono::milliseconds kPause{100};
+
 // Calls work(i) for each i below count; every thread, the caller's included, takes the first that
-// is left. Throws what a call has thrown, once all threads have ended.
-template <class Work>
-void in_parallel(std::size_t count, std::int64_t threads, Work work) {
+// is left. Throws what a call has thrown, once all threads have ended. Until then the caller's
+// thread, if no work is left for it, calls look() some times a second.
+template <class Work, class Look>
+void in_parallel(std::size_t count, std::int64_t threads, Work work, Look look) {
     prepare_for_exceptions();
     std::atomic<std::size_t> next = 0;
     std::mutex failing;
@@ -43,17 +48,31 @@ void in_parallel(std::size_t count, std::int64_t threads, Work work) {
     const auto wanted = std::min<std::size_t>(count, static_cast<std::size_t>(threads));
     std::vector<std::thread> others;
     others.reserve(wanted);
+    std::size_t running = 0;
+    std::mutex ending;
+    std::condition_variable ended;
     try {
         while (others.size() + 1 < wanted) {
             others.emplace_back([&] {
                 prepare_for_exceptions();
                 take_all();
+                const std::lock_guard lock(ending);
+                --running;
+                ended.notify_one();
             });
+            const std::lock_guard lock(ending);
+            ++running;
         }
     } catch (...) {
         // The system has no more threads to give: those that run do all the work.
     }
     take_all();
+    for (std::unique_lock lock(ending);
+         !ended.wait_for(lock, kPause, [&] { return running == 0; });) {
+        lock.unlock();
+        look();
+        lock.lock();
+    }
     for (std::thread& other : others) {
         other.join();
     }

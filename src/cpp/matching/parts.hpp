@@ -65,15 +65,16 @@ Parts parts_of(const Adjacency<Weight>& graph) {
 }
 
 // The answer for the whole graph.
-inline Matching joined(const Parts& parts, const std::vector<Matching>& solved) {
+template <class Dual>
+MatchingOf<Dual> joined(const Parts& parts, const std::vector<MatchingOf<Dual>>& solved) {
     const std::size_t n = parts.number.size();
-    Matching out;
+    MatchingOf<Dual> out;
     out.mate.resize(n);
     out.duals.resize(n);
     out.innermost.resize(n);
     for (std::size_t i = 0; i < solved.size(); ++i) {
         const auto& vertices = parts.vertices[i];
-        const Matching& part = solved[i];
+        const MatchingOf<Dual>& part = solved[i];
         const auto before = static_cast<std::int64_t>(out.parents.size());
         for (std::size_t v = 0; v < vertices.size(); ++v) {
             const std::int64_t around = part.innermost[v];

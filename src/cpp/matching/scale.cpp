@@ -35,7 +35,7 @@ std::vector<std::int64_t> counted(const Numbers& weights, const Scale& scale) {
 
 std::optional<std::vector<std::int64_t>> counted_exactly(std::span<const double> weights,
                                                          int exponent, std::int64_t heaviest) {
-    const Scale scale{exponent, 1, 0, heaviest};
+    const Scale scale{exponent, 1, 0, heaviest, 0};
     check(scale);
     const Counter<double> count(scale);
     std::vector<std::int64_t> counts(weights.size());
@@ -43,7 +43,8 @@ std::optional<std::vector<std::int64_t>> counted_exactly(std::span<const double>
         counts[i] = count(weights[i]);
         const bool exact = static_cast<double>(counts[i]) == count.scaled(weights[i]) &&
                            (counts[i] != 0 || weights[i] == 0);  // not by underflow
-        if (counts[i] > heaviest || !(exact || counts[i] == kNothing)) {
+        const bool is_below = weights[i] < 0 && std::isfinite(weights[i]);
+        if (counts[i] > heaviest || !(exact || is_below || counts[i] == kNothing)) {
             return std::nullopt;
         }
     }

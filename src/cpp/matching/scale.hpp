@@ -17,12 +17,14 @@ namespace hivecore::matching {
 
 inline constexpr std::int64_t kMaxWeight = std::int64_t{1} << 59;
 
-// A weight w counts sense * round(w / 2^exponent) + offset, an integer w is not divided.
+// A weight w counts max(sense * round(w / 2^exponent), floor) + offset; an integer w is not
+// divided, and knows no floor.
 struct Scale {
     int exponent = 0;
     std::int64_t sense = 1;  // -1: the lightest are wanted; 0: all weigh the offset
     std::int64_t offset = 0;
-    std::int64_t heaviest = kMaxWeight;  // no weight counts more
+    std::int64_t heaviest = kMaxWeight;                             // no weight counts more
+    std::int64_t floor = std::numeric_limits<std::int64_t>::min();  // of few bits, as a double has
 };
 
 // Throws std::invalid_argument for a scale that no weights can need.
@@ -32,7 +34,7 @@ void check(const Scale& scale);
 // is infinite, above 2^59 before the offset, or heavier than announced.
 std::vector<std::int64_t> counted(const Numbers& weights, const Scale& scale);
 
-// The same if nothing is rounded and nothing refused.
+// The same with the floor 0, if above it nothing is rounded and nothing refused.
 std::optional<std::vector<std::int64_t>> counted_exactly(std::span<const double> weights,
                                                          int exponent, std::int64_t heaviest);
 
@@ -59,6 +61,7 @@ class Counter {
     explicit Counter(const Scale& scale)
         : sense_(scale.sense),
           offset_(scale.offset),
+          floor_(static_cast<double>(scale.floor)),
           factor_(static_cast<double>(sense_) * std::ldexp(1.0, -(scale.exponent / 2))),
           factor_too_(std::ldexp(1.0, scale.exponent / 2 - scale.exponent)) {}
 
@@ -69,7 +72,8 @@ class Counter {
 
     HIVECORE_INLINE std::int64_t operator()(T weight) const {
         if constexpr (std::is_floating_point_v<T>) {
-            const double value = scaled(weight);
+            const double whole = scaled(weight);
+            const double value = whole < floor_ ? floor_ : whole;
             const bool fits = std::fabs(value) <= static_cast<double>(kMaxWeight);
             const std::int64_t count = nearest(fits ? value : 0.0) + offset_;
             return fits ? count : weight != weight ? kNothing : kNotCountable;
@@ -85,6 +89,7 @@ class Counter {
   private:
     std::int64_t sense_;
     std::int64_t offset_;
+    double floor_;
     double factor_;  // in two, since 2^1100 is no double
     double factor_too_;
 };

@@ -31,6 +31,7 @@
 #include <algorithm>
 #include <cstdint>
 #include <limits>
+#include <type_traits>
 #include <utility>
 #include <vector>
 
@@ -44,6 +45,7 @@ template <class Engine>
 class Search {
   public:
     using Value = typename Engine::Value;
+    using Result = MatchingOf<std::conditional_t<(sizeof(Value) < 8), std::int64_t, Value>>;
     static constexpr Value kNever = std::numeric_limits<Value>::max() / 4;
     enum Label : std::int32_t { kNone, kFree, kPlus, kMinus };  // kFree: unlabelled, unmatched
 
@@ -110,8 +112,8 @@ class Search {
         }
     }
 
-    Matching result() {
-        Matching out;
+    Result result() {
+        Result out;
         collect_blossoms(out);
         out.mate.resize(n);
         out.duals.resize(n);
@@ -576,7 +578,7 @@ class Search {
 
     // --- the result
 
-    void collect_blossoms(Matching& out) {
+    void collect_blossoms(Result& out) {
         struct Inside {
             Node node;
             std::int64_t around;  // the innermost blossom with z > 0 outside it, -1: none

@@ -23,7 +23,7 @@ namespace hivecore::matching {
 template <class Weight>
 class Sparse {
   public:
-    using Value = std::int64_t;
+    using Value = ValueOf<Weight>;
     using S = Search<Sparse>;
 
     explicit Sparse(const Adjacency<Weight>& graph) : graph_(graph) {}
@@ -107,13 +107,14 @@ class Sparse {
 
     const Adjacency<Weight>& graph_;
     std::vector<Node> touched_;
-    TimeHeap events_;  // of an edge between + vertices `from` is the complement of one
+    TimeHeap<Value> events_;  // of an edge between + vertices `from` is the complement of one
 };
 
 template <class Weight>
-Matching finish_in_order(const Adjacency<Weight>& graph,
-                         const Fractional<SparseScan<Weight>>& start, std::span<const Node> order,
-                         std::span<const Node> number, Deadline& deadline) {
+MatchingOf<ValueOf<Weight>> finish_in_order(const Adjacency<Weight>& graph,
+                                            const Fractional<SparseScan<Weight>>& start,
+                                            std::span<const Node> order,
+                                            std::span<const Node> number, Deadline& deadline) {
     Sparse<Weight> engine(graph);
     Search<Sparse<Weight>> search(graph.vertices(), engine);
     const auto original = [&](Node v) { return order.empty() ? v : order[v]; };
@@ -141,8 +142,8 @@ inline constexpr Node kInCache = 1 << 14;  // vertices, about
 
 // The blossom phase, after the half-integral one.
 template <class Weight>
-Matching finish(const Adjacency<Weight>& graph, Fractional<SparseScan<Weight>>& start,
-                Deadline& deadline) {
+MatchingOf<ValueOf<Weight>> finish(const Adjacency<Weight>& graph,
+                                   Fractional<SparseScan<Weight>>& start, Deadline& deadline) {
     const Node cycles = start.open_cycles();
     // Where many long searches follow, they are to find what they need in the cache.
     if (graph.vertices() < kInCache || cycles < graph.vertices() / 64) {
@@ -153,7 +154,7 @@ Matching finish(const Adjacency<Weight>& graph, Fractional<SparseScan<Weight>>& 
     for (std::size_t i = 0; i < order.size(); ++i) {
         number[order[i]] = static_cast<Node>(i);
     }
-    Matching found = finish_in_order(graph.part(order, number), start, order, number, deadline);
+    auto found = finish_in_order(graph.part(order, number), start, order, number, deadline);
     for (auto& mate : found.mate) {
         mate = mate < 0 ? mate : order[mate];
     }

@@ -16,7 +16,7 @@ namespace hivecore::matching {
 template <class Weight>
 class SparseScan {
   public:
-    using Value = std::int64_t;
+    using Value = ValueOf<Weight>;
     using F = Fractional<SparseScan>;
 
     // To be called first, and again whenever the edges are other ones.
@@ -130,7 +130,7 @@ class SparseScan {
     const Adjacency<Weight>* graph_ = nullptr;
     std::vector<Node> touched_;
     std::vector<Node> ready_;
-    TimeHeap heap_;
+    TimeHeap<Value> heap_;
 };
 
 }  // namespace hivecore::matching
