@@ -39,6 +39,7 @@ def test_many_blossoms_in_a_large_sparse_graph():
     assert found.verify()
 
 
+@pytest.mark.filterwarnings("ignore::hivecore.errors.InexactWarning")
 @pytest.mark.parametrize("n", [301, 900])
 def test_dense_weights_of_every_kind(n):
     rng = np.random.default_rng(n)

@@ -272,7 +272,7 @@ def fields_of(thing):
 def recipe(made):
     if made in ACTING:
         return ACTING[made]
-    if issubclass(made, HivecoreError):
+    if issubclass(made, (HivecoreError, Warning)):
         arguments = ERRORS.get(made, ("why",))
         return (lambda: made(*arguments)), None, lambda it: (str(it), vars(it))
     assert dataclasses.is_dataclass(made) or hasattr(made, "_fields"), "add a line to ACTING"
