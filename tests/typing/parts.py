@@ -2,6 +2,8 @@
 
 import hivecore
 
-allocator: hivecore.cells.BuddyAllocator = hivecore.cells.BuddyAllocator([2, 2], roots=1)
-levels: int = allocator.levels
-absent = hivecore.no_such_part  # type: ignore[attr-defined]
+
+def parts() -> tuple[int, object]:
+    allocator: hivecore.cells.BuddyAllocator = hivecore.cells.BuddyAllocator([2, 2], roots=1)
+    levels: int = allocator.levels
+    return levels, hivecore.no_such_part  # type: ignore[attr-defined]
