@@ -20,30 +20,35 @@ template <typename Id>
 class Ids {
   public:
     Ids(std::span<const Id> ids, std::int64_t items, bool& overwritten)
-        : ids_(ids), items_(static_cast<std::uint64_t>(items)), overwritten_(&overwritten) {}
+        : ids_(ids), last_(static_cast<std::uint64_t>(items - 1)), overwritten_(&overwritten) {}
 
     std::size_t size() const { return ids_.size(); }
-    std::uint64_t items() const { return items_; }
+    std::uint64_t last() const { return last_; }
     std::span<const Id> span() const { return ids_; }
     Ids first(std::size_t count) const {
-        return {ids_.first(count), static_cast<std::int64_t>(items_), *overwritten_};
+        Ids part = *this;
+        part.ids_ = ids_.first(count);
+        return part;
     }
 
     std::uint64_t unchecked(std::size_t k) const {
         return static_cast<std::uint64_t>(static_cast<const volatile Id*>(ids_.data())[k]);
     }
-    std::uint64_t operator[](std::size_t k) const {
+    // `highest` becomes the highest of all ids that a pass has used; branch-free.
+    std::uint64_t use(std::size_t k, std::uint64_t& highest) const {
         const std::uint64_t item = unchecked(k);
-        if (item < items_) [[likely]] {
-            return item;
+        highest = std::max(highest, item);
+        return std::min(item, last_);
+    }
+    void check_used(std::uint64_t highest) const {
+        if (highest > last_) {
+            *overwritten_ = true;
         }
-        *overwritten_ = true;
-        return items_ - 1;
     }
 
   private:
     std::span<const Id> ids_;
-    std::uint64_t items_;
+    std::uint64_t last_;
     bool* overwritten_;
 };
 
@@ -56,10 +61,10 @@ constexpr std::int64_t kOneByOne = 256;  // so many before the gait is chosen an
 
 // Answers the position of the first id that is not of the dataset, before which it stops, or -1.
 template <typename Id>
-std::int64_t clear_bits(Word* words, const Ids<Id>& ids) {
+std::int64_t clear_bits(Word* words, Ids<Id> ids) {
     for (std::size_t k = 0; k < ids.size(); ++k) {
         const std::uint64_t item = ids.unchecked(k);
-        if (item >= ids.items()) {
+        if (item > ids.last()) {
             return static_cast<std::int64_t>(k);
         }
         words[item >> 6] &= ~(Word{1} << (item & 63));
@@ -69,12 +74,14 @@ std::int64_t clear_bits(Word* words, const Ids<Id>& ids) {
 
 // Also notes in `out` which items are cached, and answers how many.
 template <typename Id>
-std::int64_t clear_bits(const Word* cached, Word* unread, const Ids<Id>& ids, std::uint8_t* out) {
+std::int64_t clear_bits(const Word* cached, Word* unread, Ids<Id> ids, std::uint8_t* out) {
+    std::uint64_t highest = 0;
     for (std::size_t k = 0; k < ids.size(); ++k) {
-        const std::uint64_t item = ids[k];
+        const std::uint64_t item = ids.use(k, highest);
         out[k] = static_cast<std::uint8_t>(cached[item >> 6] >> (item & 63) & 1);
         unread[item >> 6] &= ~(Word{1} << (item & 63));
     }
+    ids.check_used(highest);
     std::uint64_t hits = 0;
     for (std::size_t k = 0; k < ids.size(); ++k) {
         hits += out[k];
@@ -119,24 +126,28 @@ std::int64_t first_bad_item(std::span<const Id> ids, std::int64_t items) {
 }
 
 template <typename Id>
-void set_bits(Word* words, const Ids<Id>& ids) {
+void set_bits(Word* words, Ids<Id> ids) {
+    std::uint64_t highest = 0;
     for (std::size_t k = 0; k < ids.size(); ++k) {
-        const std::uint64_t item = ids[k];
+        const std::uint64_t item = ids.use(k, highest);
         words[item >> 6] |= Word{1} << (item & 63);
     }
+    ids.check_used(highest);
 }
 
 // As `clear_bits`, unless the ids are checked; adds to `total`.
 template <typename Id>
-std::int64_t count_bits(const Word* words, const Ids<Id>& ids, bool checked, std::int64_t& total) {
+std::int64_t count_bits(const Word* words, Ids<Id> ids, bool checked, std::int64_t& total) {
     std::uint64_t found = 0;
+    std::uint64_t highest = 0;
     for (std::size_t k = 0; k < ids.size(); ++k) {
-        const std::uint64_t item = checked ? ids[k] : ids.unchecked(k);
-        if (item >= ids.items()) {
+        const std::uint64_t item = ids.use(k, highest);
+        if (highest > ids.last() && !checked) {
             return static_cast<std::int64_t>(k);
         }
         found += words[item >> 6] >> (item & 63) & 1;
     }
+    ids.check_used(highest);
     total += static_cast<std::int64_t>(found);
     return -1;
 }
@@ -154,14 +165,15 @@ struct Tally {
 
 // The byte sums are left at 0 where all sizes are the same.
 template <bool tracks, bool fills, bool masks, bool sized, typename Id>
-Tally count_pass(Word* cached, Word* unread, const std::int64_t* sizes, const Ids<Id>& ids,
+Tally count_pass(Word* cached, Word* unread, const std::int64_t* sizes, Ids<Id> ids,
                  std::uint8_t* out) {
     std::uint64_t hits = 0;
     std::uint64_t first = 0;
     std::uint64_t both = 0;
     std::uint64_t bytes[4] = {};
+    std::uint64_t highest = 0;
     for (std::size_t k = 0; k < ids.size(); ++k) {
-        const std::uint64_t item = ids[k];
+        const std::uint64_t item = ids.use(k, highest);
         const std::size_t w = item >> 6;
         const unsigned bit = item & 63;
         const Word hit = cached[w] >> bit & 1;
@@ -188,6 +200,7 @@ Tally count_pass(Word* cached, Word* unread, const std::int64_t* sizes, const Id
             bytes[3] += size & (0 - (fresh & hit));
         }
     }
+    ids.check_used(highest);
     return {hits, bytes[0], bytes[1], first, bytes[2], both, bytes[3]};
 }
 
@@ -296,13 +309,16 @@ std::int64_t UniformCache::access_some(Dataset& set, Job* job, const Ids<Id>& it
     }
     if (in_order) {
         length = std::min(kOneByOne, static_cast<std::int64_t>(items.size()));
+        std::uint64_t highest = 0;
         for (std::int64_t k = 0; k < length; ++k) {
-            const bool hit = access_one(set, job, static_cast<std::int64_t>(items[k]));
+            const auto item = static_cast<std::int64_t>(items.use(k, highest));
+            const bool hit = access_one(set, job, item);
             hits += hit;
             if (out) {
                 out[k] = hit;
             }
         }
+        items.check_used(highest);
         return length;
     }
     const Ids<Id> part = items.first(static_cast<std::size_t>(length));
