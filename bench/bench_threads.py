@@ -6,11 +6,14 @@ one        decisions of one thread: a group of 1 to 8 GPUs is scheduled, committ
 shared     two threads on one cluster, together
 RLock      the same with `threading.RLock` in the place of the library's lock
 each       two threads with a cluster each, together
-batch      two threads of which one copies the cluster all the time, the decisions of the other
 
 Figures are relative to `one` of the same round, by the wall clock, as threads that wait are the
 subject; the median of the rounds. Beside them, how much longer than its millisecond a thread
 slept at most that has nothing to do with the cluster (its pause).
+
+batches    one thread allocates and releases a million cells of a `BuddyAllocator` at a time
+waiting    and another one asks that allocator whether a cell is free, again and again: how much of
+           a core it takes, which is the work of its answers and not of its waiting
 """
 
 import statistics
@@ -20,9 +23,10 @@ import time
 from collections.abc import Callable, Sequence
 from typing import Any
 
+import numpy as np
 from harness import command_line, save
 
-from hivecore.cells import AffinityGroup, CellCluster, Chain, ClusterSpec
+from hivecore.cells import AffinityGroup, BuddyAllocator, CellCluster, Chain, ClusterSpec
 from hivecore.errors import StaleDecisionError
 
 LEVELS = ["gpu", "socket", "node", "rack", "row"]
@@ -46,12 +50,6 @@ def decide(cluster: CellCluster, thread: int, stop: threading.Event) -> int:
     return done
 
 
-def copy_always(cluster: CellCluster, thread: int, stop: threading.Event) -> int:
-    while not stop.is_set():
-        cluster.copy()
-    return 0
-
-
 def longest_pause(cluster: CellCluster, thread: int, stop: threading.Event) -> float:
     longest = 0.0
     while not stop.is_set():
@@ -65,7 +63,7 @@ Work = Callable[[CellCluster, int, threading.Event], float]
 
 
 def run(work: Sequence[Work], clusters: list[CellCluster], seconds: float) -> tuple[float, float]:
-    """Decisions per second of all threads, and the longest pause in ms."""
+    """The sum of what the threads answer, per second, and the longest pause in ms."""
     stop = threading.Event()
     found: list[float] = [0.0] * (len(work) + 1)
 
@@ -86,6 +84,36 @@ def run(work: Sequence[Work], clusters: list[CellCluster], seconds: float) -> tu
     return sum(found[:-1]) / seconds, found[-1] * 1e3
 
 
+def waiting(seconds: float, rounds: int) -> dict[str, Any]:
+    """How a thread fares that waits for long batches, and one that has nothing to do with them."""
+    buddies = BuddyAllocator([2] * 10, roots=1 << 14)
+    levels = np.ones(1 << 20, dtype=np.int64)
+
+    def allocate(cluster: CellCluster, thread: int, stop: threading.Event) -> float:
+        while not stop.is_set():
+            buddies.release_many(levels, buddies.allocate_many(levels))
+        return 0.0
+
+    def ask(cluster: CellCluster, thread: int, stop: threading.Event) -> float:
+        begin = time.thread_time()
+        while not stop.is_set():
+            buddies.fits(1)
+        return time.thread_time() - begin
+
+    small = CellCluster(ClusterSpec({"c": Chain(["gpu"], [], 1)}, {}))
+    found: dict[str, list[tuple[float, float]]] = {"batches": [], "waiting": []}
+    for _ in range(rounds):
+        found["batches"].append(run([allocate], [small], seconds))
+        found["waiting"].append(run([allocate, ask], [small], seconds))
+    return {
+        name: {
+            "of_a_core": statistics.median(share for share, _ in each),
+            "longest_pause_ms": statistics.median(pause for _, pause in each),
+        }
+        for name, each in found.items()
+    }
+
+
 def main() -> None:
     arguments = command_line(__doc__)
     seconds, rounds = (0.1, 1) if arguments.smoke else (1.0, 15)
@@ -96,7 +124,6 @@ def main() -> None:
         "shared": ([decide, decide], [first]),
         "RLock": ([decide, decide], [slow]),
         "each": ([decide, decide], [first, second]),
-        "batch": ([decide, copy_always], [first]),
     }
     rates: dict[str, list[float]] = {name: [] for name in contenders}
     pauses: dict[str, list[float]] = {name: [] for name in contenders}
@@ -115,7 +142,12 @@ def main() -> None:
         }
         for name in contenders
     }
+    figures |= waiting(seconds, rounds)
     for name, found in figures.items():
+        if "of_a_core" in found:
+            share, pause = found["of_a_core"], found["longest_pause_ms"]
+            print(f"{name:>8} {share:5.2f} of a core, pause {pause:5.1f} ms")
+            continue
         print(
             f"{name:>8} {found['decisions_per_second']:>9,.0f} decisions/s"
             f" {found['of_one_thread']:5.2f} of one thread,"
