@@ -42,7 +42,9 @@ from hivecore.errors import (
     QuotaExceededError,
     StaleDecisionError,
 )
+from hivecore.interleaving import Grouper
 from hivecore.interop.hived import HivedScheduler
+from hivecore.matching import Matcher
 
 THREADS = 4
 
@@ -215,12 +217,13 @@ def use_limiter(limiter, rng, mine, new):
 
 
 def use_matcher(matcher, rng, mine, new):
-    row = np.random.default_rng(new).random(max(matcher.vertices, default=0) + 9)
-    kind = rng.random()
-    if mine and kind < 0.3:
+    if mine and rng.random() < 0.5:
         matcher.remove_vertex(mine.pop())
-    elif len(mine) < 4:
-        mine.append(matcher.add_vertex({v: row[v] for v in matcher.vertices if v < len(row)}))
+    else:
+        with suppress(ValueError):  # another thread has added a vertex: the row is too short
+            mine.append(matcher.add_vertex(np.random.default_rng(new).random(matcher.n)))
+    if mine:
+        matcher.set_edge(mine[0], (mine[0] + 1) % 4, rng.random())
     matcher.solve()
 
 
@@ -264,6 +267,8 @@ CASES = {
     "ReplicaDirectory": (lambda: ReplicaDirectory(8, 500), use_directory),
     "ReplicaAwareCache": (lambda: ReplicaAwareCache(50, 500), use_replica_cache),
     "RemoteIOLimiter": (lambda: RemoteIOLimiter(10**6, 10**6, lend=True), use_limiter),
+    "Matcher": (lambda: Matcher(np.ones((4, 4))), use_matcher),
+    "Grouper": (lambda: Grouper(3, capacity=6), use_grouper),
 }
 SECONDS = float(os.environ.get("HIVECORE_STRESS") or 5.0) / len(CASES)
 

@@ -2,11 +2,13 @@
 
 from collections.abc import Hashable, Iterable
 from dataclasses import dataclass, replace
+from threading import RLock
 from typing import Any, Literal
 
 import numpy as np
 
 from hivecore._arguments import as_float, as_int
+from hivecore._turns import in_turn
 from hivecore.errors import InvariantError
 from hivecore.interleaving.automatic import group_automatically
 from hivecore.interleaving.candidates import MOST_MEMORY, Candidates
@@ -59,7 +61,7 @@ class Grouper:
         for `group_jobs`; ``weight`` is no function.
     :raises ValueError, TypeError: as `group_jobs`, or another ``restart_cost``.
 
-    An object has one writer at a time, and `groups` writes. Cost: that of two `group_jobs` for each
+    May be used by several threads: calls take turns. Cost: that of two `group_jobs` for each
     call of `groups`, O(jobs that run) for `remove`, O(jobs) for `copy` and `check`, O(1) for the
     others; nothing is computed twice while no job has changed.
     Source: Muri (SIGCOMM'22), section 4.2; what is kept, Tesserae (arXiv 2508.04953).
@@ -107,6 +109,7 @@ class Grouper:
         }
         self._method, self._gain, self._merge_order = method, weight == "gain", merge_order
         self._cache = GroupingCache()  # of methods "auto" and "exact"
+        self._lock = RLock()
         self._jobs: dict[Hashable, _Job] = {}
         self._next = 0
         self._groups: list[Group] | None = []
@@ -135,6 +138,7 @@ class Grouper:
     def __contains__(self, job: object) -> bool:
         return job in self._jobs
 
+    @in_turn
     def add(
         self,
         job: Hashable,
@@ -183,6 +187,7 @@ class Grouper:
         self._next += 1
         self._groups = None
 
+    @in_turn
     def remove(self, job: Hashable) -> None:
         """Remove a job that has ended; those that it shared GPUs with stay a group.
 
@@ -198,6 +203,7 @@ class Grouper:
         self._running = running
         self._groups = None
 
+    @in_turn
     def set_priority(self, job: Hashable, priority: float) -> None:
         """Give a job another priority.
 
@@ -207,6 +213,7 @@ class Grouper:
         self._jobs[job] = replace(self._jobs[job], priority=_as_priority(priority))
         self._groups = None
 
+    @in_turn
     def groups(self) -> list[Group]:
         """Return the groups that run now, in the order of their most urgent jobs.
 
@@ -225,13 +232,21 @@ class Grouper:
             return decided
         return list(self._groups)
 
+    @in_turn
     def copy(self) -> "Grouper":
         """Return an independent grouper with the same jobs and groups."""
         other = object.__new__(type(self))
-        other.__dict__.update(self.__dict__)
-        other._jobs = dict(self._jobs)
-        other._running = list(self._running)
+        other.__setstate__(self.__getstate__())
         return other
+
+    @in_turn
+    def __getstate__(self) -> dict[str, Any]:
+        state = {name: value for name, value in vars(self).items() if name != "_lock"}
+        return state | {"_jobs": dict(self._jobs), "_running": list(self._running)}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state)
+        self._lock = RLock()
 
     def __copy__(self) -> "Grouper":
         return self.copy()
@@ -239,6 +254,7 @@ class Grouper:
     def __deepcopy__(self, memo: dict[int, Any]) -> "Grouper":
         return self.copy()
 
+    @in_turn
     def check(self) -> None:
         """Raise `InvariantError` unless groups are of known jobs, each in one, and GPUs suffice."""
         grouped = [job for group in self._running for job in group]

@@ -5,6 +5,7 @@ import math
 from bisect import insort
 from collections.abc import Callable
 from dataclasses import replace
+from threading import RLock
 from typing import Any, Self
 
 import numpy as np
@@ -12,6 +13,7 @@ import numpy.typing as npt
 
 from hivecore import _matching
 from hivecore._arguments import as_int
+from hivecore._turns import in_turn
 from hivecore.matching.certificate import Certificate
 from hivecore.matching.changing import ChangingGraph
 from hivecore.matching.graph import Int64
@@ -36,8 +38,8 @@ class Matcher:
     blossoms stay as they are where they still hold, for an odd number of vertices as for an even
     one. It starts from scratch where the count of its steps says that this is likely to be cheaper:
     any number of calls take at most about a tenth more than as many solutions from scratch, and
-    nearly always far less. Changes may be batched. Memory: 12 to 16 bytes
-    per entry of an (n, n) array, also for sparse graphs. To be used by one thread at a time.
+    nearly always far less. Changes may be batched. Memory: 12 to 16 bytes per entry of an (n, n)
+    array, also for sparse graphs. May be used by several threads: calls take turns.
     Source: the invariants of Edmonds (1965); for assignments Mills-Tettey, Stentz and Dias
     (CMU-RI-TR-07-27, 2007).
 
@@ -67,6 +69,7 @@ class Matcher:
                 u, v = (np.broadcast_to(ends, block.present.shape) for ends in (block.u, block.v))
                 edges = block.present
                 self._graph.weights[u[edges], v[edges]] = block.weights[edges]
+        self._lock = RLock()
         self._vacant: list[int] = []
         self._exponent: int  # of the grid of floats
         self._exact: bool
@@ -83,10 +86,12 @@ class Matcher:
         return self._graph.n
 
     @property
+    @in_turn
     def vertices(self) -> Int64:
         """The vertices that have not been removed, ascending."""
         return np.setdiff1d(np.arange(self.n), self._vacant)
 
+    @in_turn
     def set_vertex(self, v: int, row: npt.ArrayLike) -> None:
         """Give a vertex new weights.
 
@@ -97,6 +102,7 @@ class Matcher:
         v = self._as_vertex(v, "v")
         self._write(v, self._as_row(row, v))
 
+    @in_turn
     def remove_vertex(self, v: int) -> None:
         """Take a vertex out; its number is free for the next one added.
 
@@ -106,6 +112,7 @@ class Matcher:
         self._write(v, np.full(self.n, self._graph.nothing))
         insort(self._vacant, v)
 
+    @in_turn
     def add_vertex(self, row: npt.ArrayLike) -> int:
         """Put a vertex in; its number is the lowest that is free.
 
@@ -132,6 +139,7 @@ class Matcher:
             raise
         return v
 
+    @in_turn
     def set_edge(self, u: int, v: int, weight: float | None) -> None:
         """Give an edge a weight, or take it out with None or NaN.
 
@@ -159,6 +167,7 @@ class Matcher:
             graph.set_edge(u, v, value.item())
         self._found = None
 
+    @in_turn
     def solve(self) -> Matching:
         """The matching of the greatest weight of the graph as it is now, with its proof.
 
@@ -202,6 +211,7 @@ class Matcher:
         """
         self.solve().verify()
 
+    @in_turn
     def _state(self) -> tuple[Any, ...]:
         """Graph, removed vertices, whether floats need the finest grid, and the answer."""
         fine = not self._exact or self._is_finest
@@ -209,6 +219,7 @@ class Matcher:
         return copy.deepcopy(self._graph), self._vacant.copy(), fine, found
 
     def _put_back(self, state: tuple[Any, ...]) -> None:
+        self._lock = RLock()
         self._graph, self._vacant, fine, found = state
         self._found = None if found is None else replace(found, _graph=self._graph)
         self._start_over(fine=fine)
