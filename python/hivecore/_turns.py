@@ -20,6 +20,7 @@ _S = TypeVar("_S", bound=_Locked)
 def in_turn(method: Callable[Concatenate[_S, _P], _R]) -> Callable[Concatenate[_S, _P], _R]:
     """The method as one of those of which one thread at a time is within one, by ``self._lock``.
 
+    >>> from threading import RLock
     >>> class Counter:
     ...     def __init__(self):
     ...         self._lock, self.count = RLock(), 0
