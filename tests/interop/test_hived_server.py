@@ -226,6 +226,7 @@ def test_connections_do_not_wait_for_more_to_send(config_file, monkeypatch):
     assert set(options) == {1}
 
 
+@pytest.mark.usefixtures("interruptible")
 @pytest.mark.skipif(sys.platform == "win32", reason="has no SIGINT for one process")
 def test_ctrl_c_stops_serving_with_one_line_and_status_130(config_file):
     command = [sys.executable, "-m", "hivecore", "serve", str(config_file), "--port", "0"]

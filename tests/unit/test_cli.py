@@ -449,6 +449,7 @@ LONG = ["sweep", "--jobs", 100_000, "--seeds", 50]
     ],
 )
 @pytest.mark.parametrize("pause", [0.0, 1.0])
+@pytest.mark.usefixtures("interruptible")
 def test_ctrl_c_ends_with_one_line_status_130_and_no_process_left(
     arguments, processes, pause, tmp_path
 ):
