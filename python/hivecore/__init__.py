@@ -7,7 +7,7 @@ Its parts are loaded when they are first used:
 3
 """
 
-from importlib import import_module
+from importlib import import_module as _import_module
 from typing import TYPE_CHECKING
 
 from hivecore.errors import HivecoreError
@@ -40,9 +40,9 @@ else:
 
     def __getattr__(name):
         if name in _PARTS:
-            return import_module(f"{__name__}.{name}")
+            return _import_module(f"{__name__}.{name}")
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *_PARTS})
+    return sorted({*__all__, *_PARTS, *(name for name in globals() if name.startswith("_"))})

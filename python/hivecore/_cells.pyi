@@ -120,6 +120,7 @@ class GroupScheduler:
         units: Iterable[int] | None,
         /,
     ) -> Plan: ...
+    def holds(self, plan: Plan, /) -> bool: ...
     def plan(
         self,
         vc: int,

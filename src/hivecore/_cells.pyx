@@ -157,6 +157,8 @@ cdef class Mutex:
         self.mutex.acquire()
 
     def __exit__(self, kind, error, trace, /):
+        if not self.mutex.is_mine():
+            raise RuntimeError("this thread is not within it")
         self.mutex.release()
 
 
@@ -668,6 +670,7 @@ cdef class VirtualClusters:
         and the free slots in the order of their reuse.
         """
         cdef vector[Allocation] copied = self.kernel.slots()
+        cdef vector[int32_t] reuse = self.kernel.free_slots()  # before finalizers can run
         slots = [
             (
                 slot.live, slot.generation, slot.tenant, slot.chain, slot.level,
@@ -675,7 +678,7 @@ cdef class VirtualClusters:
             )
             for slot in copied
         ]
-        return np.array(slots, dtype=np.int64).reshape(-1, 8), list(self.kernel.free_slots())
+        return np.array(slots, dtype=np.int64).reshape(-1, 8), list(reuse)
 
     def restore(self, slots, free_slots, /):
         """Take over a saved state; ``False``, and the object is of no use, if it is impossible.

@@ -42,6 +42,10 @@ class Mutex {
         }
     }
 
+    bool is_mine() const {
+        return owner_.load(std::memory_order_relaxed) == PyThread_get_thread_ident();
+    }
+
   private:
     PyMutex mutex_{};
     std::atomic<unsigned long> owner_{0};
@@ -108,6 +112,8 @@ class Mutex {
             }
         }
     }
+
+    bool is_mine() const { return owner_ == PyThread_get_thread_ident(); }
 
   private:
     using Clock = std::chrono::steady_clock;

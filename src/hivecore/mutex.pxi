@@ -12,6 +12,7 @@ cdef extern from "mutex.hpp" namespace "hivecore":
     cdef cppclass ObjectMutex "hivecore::Mutex":
         void acquire() noexcept
         void release() noexcept
+        bint is_mine() noexcept
 
     cdef cppclass Guard:
         void lock(ObjectMutex&) noexcept

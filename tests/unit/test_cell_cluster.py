@@ -949,3 +949,36 @@ def test_a_decision_of_before_a_failure_is_refused(downgrades):
         cluster.commit(decision)
     assert cluster.to_bytes() == before
     cluster.check()
+
+
+def test_a_policy_that_fails_for_a_reservation_leaves_other_decisions_valid():
+    class Failing:
+        fails = False
+
+        def choose(self, view, group):
+            if self.fails:
+                raise ArithmeticError
+            return PackingPolicy().choose(view, group)
+
+    policy = Failing()
+    spec = ClusterSpec(
+        {"c": Chain(["gpu", "node"], fanouts=[2], roots=3)},
+        {"A": {"c": {"node": 2}}, "B": {"c": {"node": 1}}},
+    )
+    cluster = CellCluster(spec, policies={"A": policy})
+    for name in ("s0", "s1", "s2"):
+        cluster.commit(cluster.schedule(AffinityGroup(name, "B", [(1, 2)], priority=-1)))
+    train = AffinityGroup("train", "A", [(1, 2)])
+    reserved = cluster.schedule(train, phase="preempting")
+    cluster.release("s0")
+    cluster.release("s1")
+    decision = cluster.schedule(AffinityGroup("other", "B", [(1, 2)]))
+    assert (reserved.outcome, decision.outcome) == ("preempt", "bind")
+    cluster.set_node_health(reserved.placement[0].node, False)
+    before = cluster.to_bytes()
+    policy.fails = True
+    with pytest.raises(ArithmeticError):
+        cluster.schedule(train, phase="preempting")
+    assert cluster.to_bytes() == before
+    cluster.commit(decision)
+    cluster.check()

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from hivecore import cli
+from hivecore._ctrl_c import held_back
 from hivecore.sim.console import print_table, try_outputs
 from hivecore.sim.preemptive import Jobs, MuriOptions, job_figures, schedule
 from hivecore.sim.preemptive.metrics import JobFigures
@@ -514,3 +515,13 @@ def test_trying_places_that_can_be_written_leaves_them_as_they_were(tmp_path):
         try_outputs(file, tmp_path / "a" / "b")
     assert [path.name for path in tmp_path.rglob("*")] == ["old.json"]
     assert old.read_text() == "kept"
+
+
+def test_ctrl_c_that_is_ignored_stays_ignored_while_libraries_load(interruptible):
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    with held_back():
+        signal.raise_signal(signal.SIGINT)
+    assert signal.getsignal(signal.SIGINT) is signal.SIG_IGN
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    with pytest.raises(KeyboardInterrupt), held_back():
+        signal.raise_signal(signal.SIGINT)

@@ -339,6 +339,20 @@ def test_a_copied_decision_is_stale_where_the_state_has_moved_on(change):
     where.check()
 
 
+def test_a_copy_of_a_stale_decision_is_stale_too():
+    where = cells.CellCluster(specification())
+    lazy = cells.AffinityGroup("lazy", "A", [(1, 4)], priority=1, lazy_preemption=True)
+    urgent = cells.AffinityGroup("urgent", "A", [(1, 4)], priority=5)
+    where.commit(where.schedule(lazy))
+    decision = where.schedule(urgent)
+    assert decision.downgrades == ("lazy",)
+    where.release("lazy")
+    where.commit(where.schedule(lazy))  # another group of this name, at the same place
+    for how in HOW.values():
+        with pytest.raises(StaleDecisionError):
+            where.copy().commit(how(decision))
+
+
 def test_a_copied_decision_takes_cells_only_from_the_groups_that_it_was_made_with():
     spec = specification()
     lazy = cells.AffinityGroup("lazy", "A", [(1, 4)], lazy_preemption=True)

@@ -94,3 +94,20 @@ def test_calls_wait_for_a_batch_that_runs_without_the_gil():
     in_threads(allocate_all, look, look)
     assert counts <= {0, 1 << 20}  # free GPUs, before, between or after: never within a batch
     buddies.check()
+
+
+def test_who_is_not_within_cannot_leave():
+    mutex, refused = Mutex(), []
+    with pytest.raises(RuntimeError, match="not within"):
+        mutex.__exit__(None, None, None)
+
+    def leave():
+        try:
+            mutex.__exit__(None, None, None)
+        except RuntimeError as error:
+            refused.append(str(error))
+
+    with mutex:
+        in_threads(leave)
+    assert refused == ["this thread is not within it"]
+    in_threads(mutex.__enter__)

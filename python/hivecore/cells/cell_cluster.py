@@ -166,22 +166,26 @@ class CellCluster:
 
     def _move(self, group: AffinityGroup, suggested: list[list[int]] | None) -> Decision:
         """Decide as if the group had reserved nothing; its commit gives the reservation up."""
-        trial = self._books.copy()
-        trial.release(group.name)
-        decision = self._decide(group, suggested, False, trial)
-        decision._core = self._books.core
+        decision = self._without_reservation(group, suggested)
         if decision.outcome != "wait":
             decision.cancels = (group.name, *decision.cancels)
         return decision
 
+    def _without_reservation(
+        self, group: AffinityGroup, suggested: list[list[int]] | None
+    ) -> Decision:
+        trial = self._books.copy()
+        trial.release(group.name)
+        decision = self._decide(group, suggested, False, trial)
+        decision._core = self._books.core
+        return decision
+
     def _reserve_anew(self, group: AffinityGroup, suggested: list[list[int]] | None) -> Decision:
-        before = self._books.copy()
-        try:
-            self._books.release(group.name)
-            return self._decide(group, suggested, True)
-        except BaseException:
-            self._books = before
-            raise
+        books, decision = self._books, self._without_reservation(group, suggested)
+        books.release(group.name)
+        if decision.outcome == "preempt":
+            books.book(decision, books.core.reserve)
+        return decision
 
     def commit(self, decision: Decision) -> None:
         """Carry out a decision to bind: from now on the group has these leaves.
@@ -419,7 +423,8 @@ class CellCluster:
     def status(self) -> dict[str, Any]:
         """Figures of chains, tenants and groups, as plain data for JSON. O(leaves)."""
         with self._lock:
-            return status(self._books)
+            books = self._books.copy()  # which no finalizer can change meanwhile
+        return status(books)
 
     def explain(
         self, group: AffinityGroup, *, suggested_nodes: Iterable[str] | None = None
@@ -467,7 +472,8 @@ class CellCluster:
         Policies are code and are not saved.
         """
         with self._lock:
-            return seal(b"HCCC", 1, encode(self._books))
+            books = self._books.copy()
+        return seal(b"HCCC", 1, encode(books))
 
     @classmethod
     def from_bytes(cls, data: bytes) -> Self:

@@ -132,7 +132,9 @@ class Decision:
         """By value, of no cluster: it fits wherever its numbers mean the same."""
         plan = self._plan
         if isinstance(plan, _cells.Plan):
-            touched = [_state(self._core, handle) for handle in plan.cancels + plan.downgrades]
+            touched = None
+            if self._core.holds(plan):
+                touched = [_state(self._core, handle) for handle in plan.cancels + plan.downgrades]
             plan = _LoosePlan(plan.pods, plan.virtual, touched)
         state = {name: getattr(self, name) for name in Decision.__slots__}
         loose = {"_core": None, "_names": _Chains(self._names.chains), "_plan": plan}
@@ -220,8 +222,9 @@ class _LoosePlan(NamedTuple):
 
     pods: list[list[int]]
     virtual: list[list[tuple[int, int]]] | None
-    touched: list[Any]
-    """The states of the groups that it cancels, then of those that it downgrades."""
+    touched: list[Any] | None
+    """The states of the groups that it cancels, then of those that it downgrades; None: one of them
+    had changed when the decision was copied."""
 
     def fitted(
         self, core: Any, tenant: int, priority: int, cancels: list[int], downgrades: list[int]

@@ -69,9 +69,11 @@ class GroupBooks:
         """Independent books over an independent core."""
         other = object.__new__(type(self))
         other.names, other.policies = self.names, self.policies
+        # The dicts first: a new one may start a collection, whose finalizers may release a group.
+        other.live, other.named = {}, {}
         other.core = self.core.copy()
-        other.live = dict(self.live)
-        other.named = dict(self.named)
+        other.live.update(self.live)
+        other.named.update(self.named)
         return other
 
     def check(self) -> None:

@@ -309,11 +309,12 @@ class VirtualClusters:
     def copy(self) -> Self:
         """An independent what-if branch; cells allocated so far can be released in both."""
         other = object.__new__(type(self))
+        other._spec, other._tenants, other._chains = self._spec, self._tenants, self._chains
+        # The dict first: a new one may start a collection, whose finalizers may release a cell.
+        other._lock, other._live = _cells.Mutex(), {}
         with self._lock:
-            other._spec, other._tenants, other._chains = self._spec, self._tenants, self._chains
             other._kernel = self._kernel.copy()
-            other._live = dict(self._live)
-            other._lock = _cells.Mutex()
+            other._live.update(self._live)
         return other
 
     def __copy__(self) -> Self:
@@ -330,22 +331,21 @@ class VirtualClusters:
 
         Restored cells are equal in all but ``preempted``, which is forgotten.
         """
-        with self._lock:
-            slots, free_slots = self._kernel.save()
-            state = {
-                "chains": {
-                    name: [list(chain.levels), list(chain.fanouts), chain.roots]
-                    for name, chain in self._spec.chains.items()
-                },
-                "virtual_clusters": self._spec.virtual_clusters,
-                "slots": slots.tolist(),
-                "free_slots": free_slots,
-                "order": list(self._live),
-                "bad_leaves": [
-                    self._kernel.bad_leaves(names.number).tolist()
-                    for names in self._chains.values()
-                ],
-            }
+        branch = self.copy()  # which no finalizer can change meanwhile
+        slots, free_slots = branch._kernel.save()
+        state = {
+            "chains": {
+                name: [list(chain.levels), list(chain.fanouts), chain.roots]
+                for name, chain in self._spec.chains.items()
+            },
+            "virtual_clusters": self._spec.virtual_clusters,
+            "slots": slots.tolist(),
+            "free_slots": free_slots,
+            "order": list(branch._live),
+            "bad_leaves": [
+                branch._kernel.bad_leaves(names.number).tolist() for names in self._chains.values()
+            ],
+        }
         return seal(b"HCVC", 1, json.dumps(state, separators=(",", ":")).encode())
 
     @classmethod

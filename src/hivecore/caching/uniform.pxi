@@ -722,14 +722,20 @@ cdef class UniformCache:
         guard.lock(self.mutex)
         cdef const UniformDataset* found = &self.kernel.dataset(self.dataset_id(place))
         cdef UniformCounters counted = found.counters
+        # Copies: the dict may start a collection, whose finalizers may remove the dataset.
+        cdef int64_t[6] values = [
+            found.items, found.total_bytes, found.quota, found.used, found.pinned,
+            found.cached_items,
+        ]
+        cdef size_t jobs = found.jobs.size()
         return {
-            "items": found.items,
-            "total_bytes": found.total_bytes,
-            "quota": found.quota,
-            "used": found.used,
-            "pinned": found.pinned,
-            "cached_items": found.cached_items,
-            "jobs": found.jobs.size(),
+            "items": values[0],
+            "total_bytes": values[1],
+            "quota": values[2],
+            "used": values[3],
+            "pinned": values[4],
+            "cached_items": values[5],
+            "jobs": jobs,
             "hits": counted.hits,
             "misses": counted.misses,
             "hit_bytes": counted.hit_bytes,

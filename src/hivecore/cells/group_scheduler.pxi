@@ -431,8 +431,12 @@ cdef class GroupScheduler:
         """(tenant, priority, lazy, preempting, pods, virtual or None, being preempted)."""
         cdef Guard guard
         cdef int32_t live = self.as_handle(handle, guard)
-        cdef const KernelGroup* found = &self.kernel.groups().group(live)
-        cdef PlacedLeaves leaves = self.kernel.groups().leaves(live)
+        # Copies: a list may start a collection, whose finalizers may release the group.
+        cdef KernelGroup found = self.kernel.groups().group(live)
+        cdef PlacedLeaves held = self.kernel.groups().leaves(live)
+        cdef bint being_preempted = self.kernel.groups().is_being_preempted(live)
+        cdef vector[Placed] leaves
+        leaves.assign(held.data(), held.data() + held.size())
         return (
             found.vc,
             found.priority,
@@ -440,8 +444,23 @@ cdef class GroupScheduler:
             found.preempting,
             pods_of(leaves.data(), leaves.size(), found.pods),
             virtual_of(leaves.data(), leaves.size(), found.pods) if found.by_right else None,
-            self.kernel.groups().is_being_preempted(live),
+            being_preempted,
         )
+
+    def holds(self, Plan plan not None, /):
+        """Whether the groups that a plan takes from are still those that it was made with."""
+        cdef Guard guard
+        cdef vector[int32_t] handles
+        cdef size_t i
+        guard.lock(self.mutex)
+        handles = plan.plan.downgrades
+        handles.insert(handles.end(), plan.plan.cancels.begin(), plan.plan.cancels.end())
+        for i in range(handles.size()):
+            if not self.kernel.groups().is_live(handles[i]):
+                return False
+            if self.kernel.groups().group(handles[i]).sequence != plan.plan.stamps[i]:
+                return False
+        return True
 
     def handles(self):
         """All live groups, by sequence."""
