@@ -110,7 +110,7 @@ class SideBySide:
         return plans
 
     def _judge(self, request, plan):
-        vc, chain, pool, priority, sizes, within, group_within, _, _, suggested, _ = request
+        vc, chain, pool, priority, sizes, within, group_within, _, _, suggested, *_ = request
         widths, node = self.widths[chain], self.chains[chain][2]
         assert (plan.outcome == WAIT) == (plan.reason != FITS)
         unconstrained = suggested is None and within is None

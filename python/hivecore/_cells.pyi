@@ -118,6 +118,7 @@ class GroupScheduler:
         merge: bool,
         suggested: Iterable[int] | None,
         units: Iterable[int] | None,
+        least_evictions: bool = False,
         /,
     ) -> Plan: ...
     def holds(self, plan: Plan, /) -> bool: ...

@@ -151,17 +151,17 @@ def test_preemption_names_victims_node_by_node_until_it_can_bind(extender):
         get(extender, FILTER, ask(name, **low))
     answer = get(extender, FILTER, ask("high", priority=5))
     assert list(answer["FailedNodes"]) == NODES
-    assert answer["FailedNodes"]["n1"].endswith("to be preempted: u-a")
+    assert answer["FailedNodes"]["n1"].endswith("to be preempted: u-b")
     arguments = {"Pod": pod("high", priority=5), "NodeNameToMetaVictims": {"n1": {}, "n2": {}}}
-    victims = {"n1": {"Pods": [{"UID": "u-a"}], "NumPDBViolations": 0}}
+    victims = {"n1": {"Pods": [{"UID": "u-b"}], "NumPDBViolations": 0}}
     for _ in range(2):
         assert get(extender, PREEMPT, arguments) == {"NodeNameToMetaVictims": victims}
     group = get(extender, f"{GROUPS}x/high")["status"]
     assert (group["state"], group["preemptingPods"]) == ("Preempting", ["u-high"])
-    get(extender, "/v1/watch", event("DELETED", "Pod", pod("a")))
-    victims = {"n2": {"Pods": [{"UID": "u-b"}], "NumPDBViolations": 0}}
+    get(extender, "/v1/watch", event("DELETED", "Pod", pod("b")))
+    victims = {"n2": {"Pods": [{"UID": "u-a"}], "NumPDBViolations": 0}}
     assert get(extender, PREEMPT, arguments) == {"NodeNameToMetaVictims": victims}
-    get(extender, "/v1/watch", event("MODIFIED", "Pod", {"status": {"phase": "Failed"}} | pod("b")))
+    get(extender, "/v1/watch", event("MODIFIED", "Pod", {"status": {"phase": "Failed"}} | pod("a")))
     assert get(extender, PREEMPT, arguments) == {"NodeNameToMetaVictims": {}}
     assert get(extender, FILTER, ask("high", priority=5))["NodeNames"] == ["n1"]
     assert [group["metadata"]["name"] for group in get(extender, GROUPS)["items"]] == ["x/high"]

@@ -462,7 +462,7 @@ def test_preempting_in_phase_filtering_changes_nothing():
     decision = scheduler.schedule("high", spec())
     assert decision.outcome == "preempt"
     assert decision.victims == ["low-0", "low-1"]
-    assert decision.victims_by_node == {"n0": ["low-1"], "n1": ["low-0"]}
+    assert decision.victims_by_node == {"n0": ["low-0"], "n1": ["low-1"]}
     assert decision.node in ("n0", "n1")
     assert "low" in decision.reason
     assert picture(scheduler) == before
@@ -926,7 +926,7 @@ def test_reconfiguring_cancels_preemptions_and_forgets_offers():
 
 def test_the_status_shows_every_cell_and_what_it_is_bound_to():
     scheduler = HivedScheduler(
-        config(3, owned={"A": {"NODE": 1, "NODE.SOCKET": 1}, "B": {}}, pins={2: ("B", "P")})
+        config(3, owned={"A": {"NODE": 1, "NODE.SOCKET": 1}, "B": {}}, pins={1: ("B", "P")})
     )
     bind(scheduler, "a", spec(number=2, priority=7))
     bind(scheduler, "o", spec("B", 1, priority=-1))
@@ -946,7 +946,7 @@ def test_the_status_shows_every_cell_and_what_it_is_bound_to():
         assert partner["vc"] == "A"
         assert "cellChildren" not in cell["physicalCell"]
     pinned, idle = virtual["B"]
-    assert pinned["physicalCell"]["cellAddress"] == "n2"
+    assert pinned["physicalCell"]["cellAddress"] == "n1"
     assert (pinned["cellState"], pinned["cellPriority"]) == ("Free", -2)
     assert idle["cellAddress"].endswith("-opp")
     assert (idle["cellState"], idle["cellPriority"]) == ("Used", -1)

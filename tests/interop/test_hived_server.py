@@ -106,9 +106,9 @@ def test_a_pod_preempts_another_one(client):
     assert "n1" in post(client, "/v1/extender/filter", high)["FailedNodes"]
     body = {"Pod": high["Pod"], "NodeNameToMetaVictims": {"n1": {"Pods": []}}}
     answer = post(client, "/v1/extender/preempt", body)
-    victims = {"n1": {"Pods": [{"UID": "u-low"}], "NumPDBViolations": 0}}
+    victims = {"n1": {"Pods": [{"UID": "u-low2"}], "NumPDBViolations": 0}}
     assert answer == {"NodeNameToMetaVictims": victims}
-    deleted = {"type": "DELETED", "object": {"kind": "Pod", **ask("low")["Pod"]}}
+    deleted = {"type": "DELETED", "object": {"kind": "Pod", **ask("low2")["Pod"]}}
     post(client, "/v1/watch", deleted)
     assert post(client, "/v1/extender/preempt", body) == {"NodeNameToMetaVictims": {}}
     assert post(client, "/v1/extender/filter", high)["NodeNames"] == ["n1"]

@@ -81,9 +81,10 @@ class Machine(RuleBasedStateMachine):
         return *request, *self.some_options(data, *request)
 
     def some_options(self, data, vc, chain, pool, priority, sizes):
-        """Mostly none; else within, group_within, spread, merge, suggested nodes, units."""
+        """Mostly none; else within, group_within, spread, merge, nodes, units, least evictions."""
         draw = data.draw
-        names = st.sampled_from(["within", "group_within", "spread", "merge", "nodes", "units"])
+        options = ["within", "group_within", "spread", "merge", "nodes", "units", "least"]
+        names = st.sampled_from(options)
         one = names.map(lambda name: [name])
         some = draw(st.just([]) | one | st.lists(names), label="options")
         top, many = len(self.both.chains[chain][0]), len(sizes)
@@ -100,7 +101,8 @@ class Machine(RuleBasedStateMachine):
         if "units" in some and priority >= 0 and numbers:
             number = st.integers(0, numbers - 1)
             units = draw(st.lists(number, min_size=many, max_size=many), label="units")
-        return within, group_within, "spread" in some, "merge" in some, suggested, units
+        flags = "spread" in some, "merge" in some
+        return within, group_within, *flags, suggested, units, "least" in some
 
     def some_handle(self, data, such=lambda group: True):
         twin = self.both.twin

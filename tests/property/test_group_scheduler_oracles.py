@@ -1,5 +1,6 @@
 """The group scheduler against brute force: all subsets of leaves, all ways to pack pods."""
 
+import random
 from itertools import combinations
 
 import numpy as np
@@ -254,13 +255,66 @@ def test_a_rack_is_bound_whenever_one_can_host_all_nodes(made, healthy, suggeste
         sum(healthy[2 * node : 2 * node + 2]) * (suggested is None or node in suggested)
         for node in range(8)
     ]
-    ones = sizes.count(1)
-    loads = [2] * (sizes.count(2) + ones // 2) + [1] * (ones % 2)  # of virtual nodes
-    hosts = any(
-        all(room >= load for room, load in zip(sorted(rack, reverse=True), loads, strict=False))
-        for rack in (rooms[:4], rooms[4:])
-    )
-    if len(loads) > 4:
+    pods = sorted(sizes, reverse=True)
+    hosts = packable(rooms[:4], pods) or packable(rooms[4:], pods)
+    if not packable([2] * 4, pods):
         assert plan.reason in (CAPACITY, FRAGMENTED)
     else:
         assert (plan.outcome, plan.reason) == ((BIND, FITS) if hosts else (WAIT, MAPPING))
+
+
+@each_implementation
+@settings(max_examples=200, deadline=None)
+@given(data=st.data(), seed=st.integers(0, 2**32))
+def test_evictions_come_after_packing_or_before_it(made, data, seed):
+    """Nodes without racks, of which two tenants own some: who can be placed without evictions."""
+    chance = random.Random(seed)
+    width, many = data.draw(st.integers(2, 8), "width"), data.draw(st.integers(2, 8), "nodes")
+    owned = data.draw(st.integers(1, many), "owned")
+    pools = [(vc, 0, 1, n) for vc, n in enumerate((owned, many - owned)) if n]
+    scheduler = made([([width], many, 1)], 2, pools, [])
+    for _ in range(40):
+        live = scheduler.handles()
+        if live and chance.random() < 0.35:
+            scheduler.release(chance.choice(live))
+            continue
+        pool = chance.randrange(len(pools))
+        priority, pods = chance.choice([-1, -1, 0, 0, 0]), chance.choice([1, 1, 1, 2, 3])
+        size, least = chance.randint(1, width), chance.random() < 0.5
+        shape = [size] * pods, None, -1, False, False, None, None, least
+        plan = scheduler.schedule(pools[pool][0], 0, -1, priority, *shape)
+        if priority == 0 and plan.outcome != WAIT:
+            groups = {handle: scheduler.group(handle) for handle in live} | {-1: None}
+            users = [groups[user] for user in scheduler.leaf_users(0).tolist()]
+            nodes = [users[width * n : width * (n + 1)] for n in range(many)]
+            idle = [node.count(None) for node in nodes]
+            held = [sum(user is not None and user[5] is not None for user in n) for n in nodes]
+            bound = [node for node in scheduler.bindings(pool, 1).tolist() if node >= 0]
+            free, roots = scheduler.free_cells(0, 1).tolist(), scheduler.unbound_roots(pool)
+            rooms = [idle[n] // size for n in bound]
+            rooms += sorted((idle[n] // size for n in free), reverse=True)[:roots]
+            if least:
+                assert (plan.outcome == BIND) == (sum(rooms) >= pods)
+            elif pods == 1:  # only nodes that are used as much as the most used one with room
+                used = {n: held[n] for n in bound} | dict.fromkeys(free if roots else [], 0)
+                most = max(used[n] for n in used if width - used[n] >= size)
+                alike = [n for n in used if used[n] == most]
+                assert held[plan.pods[0][0] // width] == most
+                assert (plan.outcome == BIND) == any(idle[n] >= size for n in alike)
+        for victim in plan.victims:
+            scheduler.release(victim)
+        if plan.victims:
+            plan = scheduler.schedule(pools[pool][0], 0, -1, priority, *shape)
+            assert plan.outcome == BIND  # nobody else has to go
+        if plan.outcome == BIND:
+            scheduler.commit(plan, False)
+    scheduler.check()
+
+
+@each_implementation
+def test_a_gang_beside_bad_nodes_takes_the_cells_of_another_level(made):
+    # A leaf and two nodes are owned; the two pods would go to the leaf and to a node that is bad.
+    scheduler = made([([3], 3, 1)], 1, [(0, 0, 0, 1), (0, 0, 1, 2)], [])
+    scheduler.set_health(0, 6, False)
+    plan = scheduler.schedule(0, 0, -1, 0, [1, 1], None, -1, False, False, None, None)
+    assert (plan.outcome, plan.pods) == (BIND, [[6], [7]])

@@ -206,6 +206,8 @@ def test_a_device_that_a_node_has_twice_is_refused():
         (("g", "A", [(1, 1)]), {"priority": 1001}, ValueError, "priority=1001"),
         (("g", "A", [(1, 1)]), {"priority": 0.5}, TypeError, "priority"),
         (("g", "A", [(1, 1)]), {"placement": "best"}, ValueError, "placement='best'"),
+        (("g", "A", [(1, 1)]), {"evictions": "few"}, ValueError, "evictions='few'"),
+        (("g", "A", [(1, 1)]), {"evictions": 1}, TypeError, "evictions"),
         (("g", "A", [(1, 1)]), {"lazy_preemption": 1}, TypeError, "lazy_preemption"),
         (("g", "A", [(1, 1)]), {"merge_siblings": None}, TypeError, "merge_siblings"),
         (("g", "A", [(1, 1)]), {"priority": -1, "pinned_cell": "p"}, ValueError, "pinned_cell"),

@@ -49,10 +49,10 @@ def ask(
     merge=False,
     suggested=None,
     units=None,
+    least=False,
 ):
-    plan = scheduler.schedule(
-        vc, chain, pool, priority, sizes, within, group_within, spread, merge, suggested, units
-    )
+    shape = sizes, within, group_within, spread, merge, suggested, units, least
+    plan = scheduler.schedule(vc, chain, pool, priority, *shape)
     scheduler.check()
     return plan
 
@@ -174,7 +174,7 @@ def test_a_pin_is_bound_for_ever_and_used_only_by_its_number(make):
 def test_a_chain_that_nobody_owns_a_part_of_can_still_be_scavenged(make):
     scheduler = make([(0, 0, NODE, 1)], chains=[*RACKS, ([2], 3, 1)])
     assert ask(scheduler, [1], chain=1).reason == CAPACITY
-    assert pods(scheduler, run(scheduler, [2], chain=1, priority=-1)) == [[16, 17]]
+    assert pods(scheduler, run(scheduler, [2], chain=1, priority=-1)) == [[20, 21]]
     scheduler.set_health(16, 22, False)
     assert scheduler.doomed(1) == []
 
@@ -308,7 +308,7 @@ def test_an_opportunistic_group_of_mixed_sizes_is_packed_whenever_that_is_possib
     scheduler = make(chains=[([4], 2, 1)])
     run(scheduler, [1], priority=-1)
     plan = ask(scheduler, [3, 1, 3], priority=-1)
-    assert plan.pods == [[1, 2, 3], [4], [5, 6, 7]]
+    assert plan.pods == [[5, 6, 7], [0], [1, 2, 3]]
     assert ask(scheduler, [3, 2, 3], priority=-1).reason == CAPACITY
     assert ask(scheduler, [5], priority=-1).reason == FRAGMENTED
 
@@ -327,8 +327,8 @@ def test_an_opportunistic_gang_stays_in_one_rack_if_one_can_take_it(make):
     scheduler = make()
     run(scheduler, [3], priority=-1)
     run(scheduler, [3], priority=-1)
-    assert ask(scheduler, [2, 2], priority=-1).pods == [[8, 9], [10, 11]]
-    assert ask(scheduler, [1, 1], priority=-1).pods == [[3], [7]]
+    assert ask(scheduler, [2, 2], priority=-1).pods == [[4, 5], [6, 7]]
+    assert ask(scheduler, [1, 1], priority=-1).pods == [[15], [11]]
 
 
 def test_reports_are_in_the_order_asked(make):
@@ -503,11 +503,48 @@ def test_virtual_topology_is_kept_inside_a_bound_cell(make):
 def test_opportunistic_groups_pack_together_away_from_guaranteed_ones(make):
     scheduler = make([(0, 0, NODE, 1)])
     guaranteed = run(scheduler, [1])
-    assert pods(scheduler, run(scheduler, [1], priority=-1)) == [[4]]
-    assert ask(scheduler, [1], priority=-1).pods == [[5]]
+    assert pods(scheduler, run(scheduler, [1], priority=-1)) == [[12]]
+    assert ask(scheduler, [1], priority=-1).pods == [[13]]
     assert ask(scheduler, [1], priority=-1, spread=True).pods == [[8]]
     assert scheduler.group(guaranteed)[5] == [[(0, 0)]]
-    assert scheduler.group(1)[1:6] == (-1, False, False, [[4]], None)
+    assert scheduler.group(1)[1:6] == (-1, False, False, [[12]], None)
+
+
+def test_opportunistic_groups_go_where_guaranteed_ones_come_last(make):
+    # Three racks: tenant 0 owns one, in which one leaf is in use, tenant 1 one that is pinned.
+    scheduler = make([(0, 0, RACK, 1)], [(1, 0, RACK, 1)], chains=[([2, 2, 2], 3, NODE)])
+    assert pods(scheduler, run(scheduler, [1])) == [[0]]
+    asked = [4, 1, 4, 4, 4, 3]
+    nodes = [pods(scheduler, run(scheduler, [size], priority=-1))[0][0] // 4 for size in asked]
+    assert nodes == [5, 4, 3, 2, 1, 4]  # nobody's rack, the promised one, that in use
+
+
+def test_a_single_pod_takes_the_unit_where_nobody_has_to_leave(make):
+    # Two nodes that are used alike; on the first one opportunistic work holds the other leaves.
+    scheduler = make([(0, 0, NODE, 2)])
+    _, second = (run(scheduler, [3], suggested=[node]) for node in (0, 1))
+    guest = run(scheduler, [1], priority=-1, suggested=[0])
+    plan = ask(scheduler, [1])
+    assert (plan.outcome, plan.pods, plan.victims) == (BIND, [[7]], [])
+    scheduler.release(second)
+    plan = ask(scheduler, [1])  # a unit that is used comes before an idle one
+    assert (plan.outcome, plan.pods, plan.victims) == (PREEMPT, [[3]], [guest])
+    plan = ask(scheduler, [1], least=True)  # unless an eviction is worse
+    assert (plan.outcome, plan.pods) == (BIND, [[4]])
+
+
+def test_a_gang_leaves_its_rack_before_it_evicts_but_opens_no_more_nodes_for_it(make):
+    scheduler = make([(0, 0, RACK, 2)])
+    guest = run(scheduler, [2], priority=-1)
+    assert pods(scheduler, guest)[0][0] // 4 == 3
+    run(scheduler, [3, 3], group_within=RACK, suggested=[0, 1])
+    plan = ask(scheduler, [1, 1])
+    assert plan.pods == [[3], [7]]  # no node is opened
+    scheduler.release(1)
+    run(scheduler, [4], suggested=[0])
+    scheduler.check()
+    plan = ask(scheduler, [4, 4])
+    assert (plan.outcome, plan.pods) == (BIND, [[4, 5, 6, 7], [8, 9, 10, 11]])
 
 
 def test_an_opportunistic_group_waits_rather_than_preempts(make):
@@ -534,7 +571,7 @@ def test_a_guaranteed_group_takes_whole_opportunistic_gangs_out(make):
 
 def test_an_opportunistic_pod_on_a_failed_node_in_a_tenants_cell_can_be_deleted(make):
     scheduler = make([(0, 0, RACK, 2)])
-    scavenger = run(scheduler, [2], priority=-1)  # leaves 0 1
+    scavenger = run(scheduler, [2], priority=-1, suggested=[0])
     run(scheduler, [4, 4], group_within=RACK, suggested=[2, 3])
     owner = run(scheduler, [2], suggested=[0])
     assert pods(scheduler, owner) == [[2, 3]]
@@ -656,6 +693,8 @@ def test_a_higher_preemptor_takes_over_a_reservation(make):
     low = run(scheduler, [4])
     middle = reserve(scheduler, [4, 4], priority=1)
     plan = ask(scheduler, [4], priority=2)
+    assert (plan.outcome, plan.pods, plan.cancels) == (BIND, [[4, 5, 6, 7]], [middle])
+    plan = ask(scheduler, [4], priority=2, suggested=[0])  # and where somebody has to leave
     assert plan.cancels == [middle]
     assert plan.victims == [low]
     assert plan.outcome == PREEMPT

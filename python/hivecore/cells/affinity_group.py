@@ -5,7 +5,7 @@ from typing import Any, Literal, NamedTuple, Self
 
 from hivecore._arguments import as_bool, as_int, as_name, as_tuple
 
-__all__ = ["AffinityGroup", "Member"]
+__all__ = ["AffinityGroup", "Member", "check_evictions"]
 
 _MOST_LEAVES = 2**31
 _MOST_PODS = 2**20
@@ -40,6 +40,10 @@ class AffinityGroup:
         fewest, pod by pod.
     :param merge_siblings: a pod may use several cells below node level that the tenant owns, if
         they can be had on one node. It needs luck: the tenant owns no such cells together.
+    :param evictions: "packing": the tenant's nodes are packed as in a private cluster, and only
+        among choices that pack equally well the one that evicts the fewest leaves is taken.
+        "least": it evicts nobody if it finds a place without, and otherwise as few as it can, even
+        if that opens nodes. ``None``: what the cluster says.
     :raises ValueError: a value is not allowed.
     :raises TypeError: an argument is of a wrong type.
 
@@ -52,6 +56,7 @@ class AffinityGroup:
 
     __slots__ = (
         "confined",
+        "evictions",
         "lazy_preemption",
         "leaf_type",
         "members",
@@ -75,6 +80,7 @@ class AffinityGroup:
     within: str | None
     placement: Literal["pack", "spread"]
     merge_siblings: bool
+    evictions: Literal["packing", "least"] | None
     sizes: tuple[int, ...]
     """Leaves of each pod: the members' pods in order."""
     confined: bool
@@ -93,6 +99,7 @@ class AffinityGroup:
         within: str | None = None,
         placement: Literal["pack", "spread"] = "pack",
         merge_siblings: bool = False,
+        evictions: Literal["packing", "least"] | None = None,
     ) -> None:
         put = object.__setattr__
         put(self, "name", as_name(name, "name"))
@@ -109,6 +116,9 @@ class AffinityGroup:
         if placement not in ("pack", "spread"):
             raise ValueError(f"placement={placement!r}: allowed are 'pack' and 'spread'")
         put(self, "placement", placement)
+        if evictions is not None:
+            check_evictions(evictions)
+        put(self, "evictions", evictions)
         if priority < 0 and pinned_cell is not None:
             raise ValueError("pinned_cell: an opportunistic group (priority -1) uses none")
         checked, sizes = _members(members)
@@ -161,6 +171,12 @@ class AffinityGroup:
 
 def _restored(fields: dict[str, Any]) -> AffinityGroup:
     return AffinityGroup(**fields)
+
+
+def check_evictions(value: Any) -> None:
+    """Raise unless it is a way to weigh evictions against packing."""
+    if as_name(value, "evictions") not in ("packing", "least"):
+        raise ValueError(f"evictions={value!r}: allowed are 'packing' and 'least'")
 
 
 def _optional_name(value: Any, argument: str) -> str | None:

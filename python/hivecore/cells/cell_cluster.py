@@ -9,7 +9,7 @@ import numpy.typing as npt
 from hivecore import _cells
 from hivecore._arguments import as_bool, as_int, as_mapping, as_text, as_tuple
 from hivecore._sealed import corrupt_if_it_fails, seal, unseal
-from hivecore.cells.affinity_group import AffinityGroup
+from hivecore.cells.affinity_group import AffinityGroup, check_evictions
 from hivecore.cells.cluster_report import (
     doomed_cells,
     group_status,
@@ -42,18 +42,28 @@ class CellCluster:
     :param spec: the chains, the tenants' cells and the pinned cells.
     :param policies: tenant -> policy that chooses the virtual nodes for its guaranteed groups, see
         `IntraVCPolicy`; the others are packed natively.
+    :param evictions: whether packing comes before few evictions, see `AffinityGroup`; for groups
+        that do not say themselves.
     :raises InfeasibleAssignmentError: the tenants' cells do not fit.
     :raises TypeError: an argument is of a wrong type.
     :raises KeyError: ``policies`` names an unknown tenant.
     :raises ValueError: a node has one leaf index twice in a chain, or the chains have more than
-        2**32 - 1 leaves in all.
+        2**32 - 1 leaves in all; ``evictions`` is no such value.
 
     Deterministic: chains in the order of the specification; virtual nodes by most used leaves,
-    fewest leaves, level, index; physical cells by fewest bad leaves, fewest opportunistic leaves,
-    index. A decision costs O(leaves of the group * levels) plus some set operations that grow with
-    the logarithm of the cluster; a search for preemption or above node level also visits the
-    tenant's nodes or racks. Memory: see `copy`. One object may be used by several threads: calls
-    take turns. Source: HiveD (OSDI'20) and its open implementation.
+    fewest leaves, level, of idle ones the most used cell around them, index; a gang in the lowest
+    cell above nodes that takes it, where it opens the fewest idle nodes. A choice that evicts
+    somebody gives way to one that packs as well and evicts nobody, or fewer leaves: a pod on
+    another node that is used as much, a gang wherever it opens no more idle nodes. Physical cells
+    by fewest bad leaves, fewest opportunistic leaves, index. Opportunistic groups go into cells
+    above nodes that are promised to nobody, then into promised ones that are idle, at last where
+    guaranteed work is; of these by most opportunistic leaves and the highest index.
+
+    A decision costs O(leaves of the group * levels) plus some set operations that grow with the
+    logarithm of the cluster; a search for preemption, for a place without evictions where the first
+    one has some, or above node level also visits the tenant's nodes or racks. Memory: see `copy`.
+    One object may be used by several threads: calls take turns. Source: HiveD (OSDI'20) and its
+    open implementation.
 
     >>> from hivecore.cells import AffinityGroup, CellCluster, Chain, ClusterSpec
     >>> spec = ClusterSpec(
@@ -64,10 +74,10 @@ class CellCluster:
     >>> spare = cluster.schedule(AffinityGroup("spare", "B", [(1, 4)], priority=-1))
     >>> cluster.commit(spare)
     >>> spare.placement[0].node
-    'V100/0'
+    'V100/1'
     >>> train = cluster.schedule(AffinityGroup("train", "A", [(2, 2)]))
     >>> train.outcome, [(pod.node, pod.leaf_indices) for pod in train.placement]
-    ('bind', [('V100/1', (0, 1)), ('V100/1', (2, 3))])
+    ('bind', [('V100/0', (0, 1)), ('V100/0', (2, 3))])
     >>> cluster.commit(train)
     >>> cluster.schedule(AffinityGroup("more", "A", [(1, 1)])).reason
     "chain 'V100': the tenant's cells have too few free leaves"
@@ -76,7 +86,11 @@ class CellCluster:
     """
 
     def __init__(
-        self, spec: ClusterSpec, *, policies: Mapping[str, IntraVCPolicy] | None = None
+        self,
+        spec: ClusterSpec,
+        *,
+        policies: Mapping[str, IntraVCPolicy] | None = None,
+        evictions: Literal["packing", "least"] = "packing",
     ) -> None:
         if not isinstance(spec, ClusterSpec):
             raise TypeError(f"spec must be a ClusterSpec, not {type(spec).__name__}")
@@ -87,7 +101,8 @@ class CellCluster:
                 raise KeyError(f"policies: no virtual cluster {tenant!r}, known are {known}")
             if not callable(getattr(policy, "choose", None)):
                 raise TypeError(f"policies[{tenant!r}] has no method choose(view, group)")
-        self._books = GroupBooks(spec, policies)
+        check_evictions(evictions)
+        self._books = GroupBooks(spec, policies, evictions)
         # Reentrant: a policy may look at the cluster, and a finalizer may release a group.
         self._lock = _cells.Mutex()
 

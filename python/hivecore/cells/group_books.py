@@ -39,17 +39,20 @@ class Live(NamedTuple):
 class GroupBooks:
     """The core of one specification and the groups that are booked in it."""
 
-    __slots__ = ("core", "live", "named", "names", "policies")
+    __slots__ = ("core", "evictions", "live", "named", "names", "policies")
 
     names: ClusterNames
     core: "_cells.GroupScheduler"
     policies: Mapping[str, IntraVCPolicy]
+    evictions: str
     live: dict[str, Live]
     """Group -> what is live, in the order of the commits."""
     named: dict[int, str]
     """Handle -> group."""
 
-    def __init__(self, spec: ClusterSpec, policies: Mapping[str, IntraVCPolicy]) -> None:
+    def __init__(
+        self, spec: ClusterSpec, policies: Mapping[str, IntraVCPolicy], evictions: str
+    ) -> None:
         # A copy of its own: the mappings of the caller's specification can still change.
         spec = ClusterSpec(spec.chains, spec.virtual_clusters, spec.pinned_cells)
         leaves = sum(chain.leaves for chain in spec.chains.values())
@@ -61,7 +64,7 @@ class GroupBooks:
             self.core = _cells.GroupScheduler(*self.names.core_arguments())
         except ValueError as error:
             raise InfeasibleAssignmentError(f"spec.pinned_cells: {error}") from None
-        self.policies = policies
+        self.policies, self.evictions = policies, evictions
         self.live = {}
         self.named = {}
 
@@ -69,6 +72,7 @@ class GroupBooks:
         """Independent books over an independent core."""
         other = object.__new__(type(self))
         other.names, other.policies = self.names, self.policies
+        other.evictions = self.evictions
         # The dicts first: a new one may start a collection, whose finalizers may release a group.
         other.live, other.named = {}, {}
         other.core = self.core.copy()

@@ -65,6 +65,7 @@ def find(
             group.merge_siblings,
             None if suggested is None else suggested[chain],
             units,
+            (group.evictions or books.evictions) == "least",
         )
         outcome = plan.outcome
         if outcome == _WAIT:

@@ -7,7 +7,7 @@ import json
 from collections.abc import Iterator
 
 from hivecore._arguments import as_int, as_text
-from hivecore.cells.affinity_group import AffinityGroup
+from hivecore.cells.affinity_group import AffinityGroup, check_evictions
 from hivecore.cells.cluster_spec import Chain, ClusterSpec
 from hivecore.cells.group_books import GroupBooks
 from hivecore.cells.pod_placement import PodPlacement, as_placement
@@ -25,6 +25,7 @@ _FIELDS = (
     "within",
     "placement",
     "merge_siblings",
+    "evictions",
 )
 
 
@@ -52,6 +53,7 @@ def encode(books: GroupBooks) -> bytes:
         },
         "virtual_clusters": spec.virtual_clusters,
         "pinned_cells": spec.pinned_cells,
+        "evictions": books.evictions,
         "groups": groups,
         "order": [books.named[handle] for handle in core.handles()],
         "bad": [
@@ -68,7 +70,9 @@ def decode(text: bytes) -> GroupBooks:
     state = json.loads(text)
     chains = {name: Chain(*fields) for name, fields in state["chains"].items()}
     spec = ClusterSpec(chains, state["virtual_clusters"], state["pinned_cells"])
-    books = GroupBooks(spec, {})
+    evictions = state.get("evictions", "packing")  # absent from older states
+    check_evictions(evictions)
+    books = GroupBooks(spec, {}, evictions)
     names, core = books.names, books.core
     saved = {name: rest for name, *rest in state["groups"]}
     if sorted(state["order"]) != sorted(saved):

@@ -26,17 +26,15 @@ void GroupScheduler::schedule(const Request& request, Plan& plan) {
     task_.instance = instance;
     task_.total = total;
     prepare(request);
-    chooser_.start(task_, false, true);
-    bool planned = request.priority < 0 ? plan_opportunistic() : attempt(false);
+    bool planned = request.priority < 0 ? plan_opportunistic() : attempt(Reach::opportunistic);
     if (!planned && instance >= 0 && request.merge && mergeable(request)) {
         planned = merged();
         if (!planned) {
-            chooser_.start(task_, false, true);
+            chooser_.start(task_, Reach::opportunistic, true);
         }
     }
     if (!planned && may_preempt()) {
-        chooser_.start(task_, true, true);
-        planned = attempt(true);
+        planned = attempt(Reach::guaranteed);
     }
     if (planned) {
         write(request, plan);
@@ -76,6 +74,7 @@ void GroupScheduler::prepare(const Request& request) {
     task_.chain = request.chain;
     task_.priority = request.priority;
     task_.spread = request.spread;
+    task_.least_evictions = request.least_evictions;
     task_.group_within = request.group_within;
     task_.constrained |= request.group_within >= 0;
     task_.pods = demands_;
@@ -86,7 +85,7 @@ void GroupScheduler::prepare(const Request& request) {
     placed_.resize(task_.total);
     downgrades_.clear();
     budget_ = kSearchLimit;
-    mapping_failed_ = false;
+    failures_ = 0;
 }
 
 // Whether groups of lower priority hold anything, and enough of it that preempting them could help.
@@ -108,7 +107,7 @@ PlanReason GroupScheduler::reason() {
     if (budget_ == 0) {
         return PlanReason::search_limit;
     }
-    if (mapping_failed_) {
+    if (failures_ != 0) {
         return PlanReason::mapping;
     }
     if (!task_.units.empty()) {
@@ -145,6 +144,7 @@ void GroupScheduler::write(const Request& request, Plan& plan) const {
 // --- opportunistic work: nothing has to be mapped
 
 bool GroupScheduler::plan_opportunistic() {
+    chooser_.start(task_, Reach::idle, true);
     chooser_.start_domains();
     Domain domain;
     while (chooser_.next_domain(domain)) {
@@ -168,95 +168,6 @@ bool GroupScheduler::plan_opportunistic() {
         return true;
     }
     return false;
-}
-
-// --- guaranteed work
-
-bool GroupScheduler::attempt(bool preempt) {
-    const std::size_t leaves = pools().tree(task_.chain).shape().size[0];
-    if (preempt && chooser_.planned().size() != leaves) {  // no leaf is marked between attempts
-        chooser_.planned().assign(leaves, false);
-    }
-    chooser_.start_domains();
-    Domain domain;
-    while (chooser_.next_domain(domain)) {
-        if (in_domain(domain, preempt)) {
-            return true;
-        }
-    }
-    return false;
-}
-
-bool GroupScheduler::in_domain(const Domain& domain, bool preempt) {
-    Limits limits;
-    while (chooser_.choose(domain, limits, budget_, choice_)) {
-        if (preempt) {
-            find_downgrades();
-            for (const Handle handle : downgrades_) {
-                for (const Placed& placed : groups_.leaves(handle)) {
-                    if (groups_.reserver(placed.leaf) == kNoGroup) {
-                        const std::int32_t chain = pools().pool(placed.held.pool).chain;
-                        groups_.pools().drop(chain, placed.leaf - groups_.first_leaf(chain),
-                                             Holding::opportunistic);
-                    }
-                }
-            }
-        }
-        mapper_.start(task_, preempt, first_, placed_, groups_.first_leaf(task_.chain), budget_);
-        const int failed = mapper_.map(choice_);
-        groups_.pools().undo(0);
-        mapper_.forget();
-        if (failed < 0) {
-            return true;
-        }
-        mapping_failed_ = true;
-        downgrades_.clear();
-        if (!task_.units.empty()) {
-            return false;
-        }
-        revise(limits, static_cast<std::size_t>(failed));
-    }
-    return false;
-}
-
-// Allows one unit less in the anchor of the first unit that could not be mapped. An unbound root is
-// like any other of its pool, but for those that were mapped before it.
-void GroupScheduler::revise(Limits& limits, std::size_t failed) const {
-    std::vector<Anchor> anchors;
-    for (const Unit& unit : choice_.units) {
-        anchors.push_back(chooser_.anchor(unit));
-    }
-    const Anchor anchor = anchors[failed];
-    const auto used = std::count(anchors.begin(), anchors.end(), anchor);
-    const auto fewer = static_cast<std::uint32_t>(used - 1);
-    const auto before = anchors.begin() + static_cast<std::ptrdiff_t>(failed);
-    limits.lower(anchor, fewer);
-    if ((anchor & kFreeRoot) != 0) {
-        limits.lower_roots(pool_of(anchor), fewer, std::set<Anchor>(anchors.begin(), before));
-    }
-}
-
-// The lazy groups that the choice would preempt.
-void GroupScheduler::find_downgrades() {
-    downgrades_.clear();
-    for (std::size_t number = 0; number < choice_.units.size(); ++number) {
-        const Unit& unit = choice_.units[number];
-        if (unit.cell == kNoCell) {
-            continue;
-        }
-        chooser_.look_into(leaves_, chooser_.unit_level(unit.pool), unit.cell);
-        chosen_.clear();
-        leaves_.take_all(choice_.pods_of(number), task_.group_within, chosen_);
-        for (const CellIndex leaf : chosen_) {
-            if (chooser_.leaf_class(leaf) == 2) {
-                const Handle holder = groups_.holder(groups_.first_leaf(task_.chain) + leaf);
-                if (groups_.group(holder).lazy && !groups_.group(holder).preempting) {
-                    downgrades_.push_back(holder);
-                }
-            }
-        }
-    }
-    groups_.sort_by_sequence(downgrades_);
 }
 
 }  // namespace hivecore::cells

@@ -14,6 +14,10 @@
 // then attempt 2 preempts groups of lower priority in the same virtual cells, downgrading the lazy
 // ones. In every domain a choice of units that cannot be mapped is revised.
 //
+// An attempt takes the first way in the order of packing if it harms nobody. Otherwise it looks for
+// one on idle leaves alone, and if there is none for the one that does the least harm, in both
+// cases among those that pack as well (group_scheduler_attempt.cpp).
+//
 // Costs for p pods of g leaves in all: a plan O(p * pools + g * levels) on the usual way, whatever
 // the size of the cluster. At worst linear in the tenant's units: where only few of them can be
 // preempted, in merging, after a choice that could not be mapped, and on nodes of more than 127
@@ -22,6 +26,7 @@
 // Levels, cells, chains, tenants and pools are numbered from 0; leaves are counted over all chains.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <memory>
 #include <span>
@@ -30,6 +35,7 @@
 #include <vector>
 
 #include "cells/group_scheduler_choice.hpp"
+#include "cells/group_scheduler_foresight.hpp"
 #include "cells/group_scheduler_groups.hpp"
 #include "cells/group_scheduler_mapping.hpp"
 #include "cells/group_scheduler_plan.hpp"
@@ -51,6 +57,9 @@ struct Doomed {
     std::int32_t vc;
     std::int64_t count;
 };
+
+// Guaranteed leaves that are evicted or downgraded, evicted leaves, evicted groups.
+using Harm = std::array<std::uint64_t, 3>;
 
 class GroupScheduler {
   public:
@@ -83,8 +92,17 @@ class GroupScheduler {
   private:
     void prepare(const Request& request);
     bool plan_opportunistic();
-    bool attempt(bool preempt);
-    bool in_domain(const Domain& domain, bool preempt);
+    bool attempt(Reach reach);
+    void start_ways(Reach reach);
+    bool next_way();
+    bool next_single();
+    bool next_gang();
+    void start_gangs();
+    bool is_new(std::int32_t pool, int level, CellIndex index);
+    bool in_domain(const Domain& domain);
+    bool mapped(int& failed);
+    std::int64_t opened() const;
+    Harm harm() const;
     bool may_preempt() const;
     void revise(Limits& limits, std::size_t failed) const;
     void find_downgrades();
@@ -109,8 +127,24 @@ class GroupScheduler {
     Choice choice_;
     LeafChoice leaves_;
     std::vector<CellIndex> chosen_;
+
+    // The way that was found last is in `placed_` and `downgrades_`; how well it packs, less is
+    // better, and where to go on.
+    std::int64_t packing_ = 0;
+    bool single_ = false;
+    std::vector<Anchor> seen_;
+    std::vector<std::pair<std::int64_t, Domain>> offers_;  // (idle units that it opens, domain)
+    std::size_t next_offer_ = 0;
+    int way_level_ = -1;
+    bool collecting_ = false;
+    bool domains_left_ = false;
+    bool has_next_domain_ = false;
+    Domain next_domain_;
+    std::uint64_t failures_before_ = 0;
+    Foresight foresight_;
+
     std::int64_t budget_ = 0;
-    bool mapping_failed_ = false;
+    std::uint64_t failures_ = 0;  // choices that could not be mapped
 };
 
 }  // namespace hivecore::cells

@@ -359,10 +359,15 @@ class GroupsAudit {
             }
             idle_row[index] = idle;
             const RankedCells& ranked = tree.ranked(level);
+            const CellIndex place = tree.mirrored(level, index);
             const CellIndex rest = leaves - sum.load;
-            if (tree.held(level, index) != held || ranked.available(index) != idle ||
-                (tree.is_ranked(level) &&
-                 !filed(ranked, index, rest * (rest + 1) / 2 + held, idle, rest - held))) {
+            const bool is_node = level == tree.node_level();
+            const CellIndex row = is_node
+                                      ? rest * (rest + 1) / 2 + held
+                                      : promised(tree, level, index, held) * (leaves + 1) + rest;
+            if (tree.held(level, index) != held || ranked.available(place) != idle ||
+                ((!is_node || tree.ranks_nodes()) &&
+                 !filed(ranked, place, row, idle, is_node ? rest - held : 0))) {
                 return about("cell", index) + " is not ranked where it belongs";
             }
             if (level == tree.node_level() &&
@@ -370,7 +375,8 @@ class GroupsAudit {
                 return about("node", index) + " is miscounted";
             }
         }
-        if (level >= tree.node_level() && tree.is_ranked(level) &&
+        const int node = tree.node_level();
+        if ((level > node || (level == node && tree.ranks_nodes())) &&
             !exact(tree.ranked(level), idle_row)) {
             return "the ranking has more cells than it should";
         }
@@ -383,6 +389,21 @@ class GroupsAudit {
             return "idle leaves or owed cells are miscounted";
         }
         return "";
+    }
+
+    static CellIndex promised(const CellTree& tree, int level, CellIndex index, CellIndex held) {
+        if (held != 0) {
+            return 2;
+        }
+        for (; level <= tree.shape().top(); index = tree.shape().parent(level, index), ++level) {
+            if (tree.state(level, index) == CellState::listed) {
+                return 0;
+            }
+            if (level == tree.shape().top()) {
+                break;
+            }
+        }
+        return 1;
     }
 
     const Groups& groups_;

@@ -4,14 +4,18 @@
 #include <tuple>
 #include <utility>
 
+#include "cells/group_scheduler_foresight.hpp"
+
 namespace hivecore::cells {
 
-void Chooser::start(const Task& task, bool preempt, bool may_rank) {
+void Chooser::start(const Task& task, Reach reach, bool may_rank, const Foresight* foresight) {
     task_ = task;
-    preempt_ = preempt;
+    reach_ = reach;
+    foresight_ = foresight;
     tree_ = &groups_.pools().tree(task.chain);
-    ranked_ = may_rank && (task.instance >= 0 || tree_->is_ranked(tree_->node_level()));
-    as_filed_ = ranked_ && !preempt && task.suggested.empty();
+    ranked_ = may_rank && foresight == nullptr && (task.instance >= 0 || tree_->ranks_nodes());
+    as_filed_ =
+        ranked_ && task.suggested.empty() && (task.instance < 0 || reach == Reach::opportunistic);
     if (!ranked_) {
         list_units();
     }
@@ -35,11 +39,11 @@ std::uint8_t Chooser::leaf_class(CellIndex leaf) const {
         case Holding::nobody:
             return 0;
         case Holding::opportunistic:
-            return task_.priority < 0 ? LeafChoice::kTaken : 1;
+            return reach_ == Reach::idle ? LeafChoice::kTaken : 1;
         case Holding::virtually:
             break;
     }
-    if (!preempt_ || (!planned_.empty() && planned_[leaf])) {
+    if (reach_ != Reach::guaranteed || (!planned_.empty() && planned_[leaf])) {
         return LeafChoice::kTaken;
     }
     const Handle holder = groups_.holder(groups_.first_leaf(task_.chain) + leaf);
@@ -55,13 +59,29 @@ void Chooser::look_into(LeafChoice& leaves, int level, CellIndex cell) const {
     leaves.count();
 }
 
-CellIndex Chooser::available_at(std::int32_t pool, CellIndex cell) const {
-    if (task_.priority < 0) {
+CellIndex Chooser::idle_in(int level, CellIndex cell) const {
+    if (level == tree_->node_level()) {
         return tree_->node(cell).idle;
     }
-    const int level = unit_level(pool);
     const CellIndex open = tree_->cell(level, cell).open;
-    if (!preempt_) {
+    if (tree_->cell(level, cell).load == 0) {
+        return open;
+    }
+    CellIndex idle = 0;
+    const CellIndex wide = tree_->shape().leaves[level];
+    for (CellIndex leaf = cell * wide; leaf < (cell + 1) * wide; ++leaf) {
+        idle += tree_->healthy(leaf) && tree_->holding(leaf) == Holding::nobody;
+    }
+    return idle;
+}
+
+CellIndex Chooser::available_at(std::int32_t pool, CellIndex cell) const {
+    const int level = unit_level(pool);
+    if (reach_ == Reach::idle) {
+        return idle_in(level, cell);
+    }
+    const CellIndex open = tree_->cell(level, cell).open;
+    if (reach_ == Reach::opportunistic) {
         return open;
     }
     CellIndex more = 0;
@@ -72,8 +92,17 @@ CellIndex Chooser::available_at(std::int32_t pool, CellIndex cell) const {
     return open + more;
 }
 
+// Leaves in use in the virtual cell of the next level around a virtual node.
+CellIndex Chooser::used_around(std::int32_t pool, CellIndex index) const {
+    const int level = unit_level(pool);
+    if (level < tree_->node_level() || level == groups_.pools().pool(pool).level) {
+        return 0;
+    }
+    return groups_.pools().cell(pool, level + 1, tree_->shape().parent(level, index)).used;
+}
+
 Unit Chooser::unit_at(std::int32_t pool, CellIndex index) const {
-    Unit unit{pool, index, index, 0, 0, 0};
+    Unit unit{pool, index, index, 0, 0, 0, 0};
     if (pool < 0) {
         unit.used = tree_->cell(tree_->node_level(), index).load;
         unit.held = tree_->node(index).held;
@@ -81,8 +110,14 @@ Unit Chooser::unit_at(std::int32_t pool, CellIndex index) const {
         const Pools::Cell& cell = groups_.pools().cell(pool, unit_level(pool), index);
         unit.cell = cell.partner;
         unit.used = cell.used;
+        unit.around = cell.used == 0 ? used_around(pool, index) : 0;
     }
-    unit.available = unit.cell == kNoCell ? width(pool) : available_at(pool, unit.cell);
+    if (unit.cell == kNoCell && foresight_ != nullptr) {
+        unit.cell = foresight_->cell(pool, index);
+        unit.available = unit.cell == kNoCell ? 0 : available_at(pool, unit.cell);
+    } else {
+        unit.available = unit.cell == kNoCell ? width(pool) : available_at(pool, unit.cell);
+    }
     return unit;
 }
 
@@ -98,7 +133,13 @@ bool Chooser::prefers(const Unit& a, const Unit& b) const {
     if (a.used != b.used) {
         return task_.spread ? a.used < b.used : a.used > b.used;
     }
-    return std::tie(a.held, a.pool, a.index) < std::tie(b.held, b.pool, b.index);
+    if (a.pool < 0) {
+        return std::tie(a.held, b.index) < std::tie(b.held, a.index);
+    }
+    if (a.pool == b.pool && a.around != b.around && !task_.spread) {
+        return a.around > b.around;
+    }
+    return std::tie(a.pool, a.index) < std::tie(b.pool, b.index);
 }
 
 // Visits the units with something available, in no order of preference.
@@ -171,22 +212,42 @@ Anchor Chooser::anchor(const Unit& unit) const {
            index;
 }
 
+Anchor Chooser::alike(std::int32_t pool, int level, CellIndex index) const {
+    const Pools& pools = groups_.pools();
+    Anchor mark = 0;
+    while (!pools.is_bound(pool, level, index)) {
+        if (level == pools.pool(pool).level) {
+            mark = kFreeRoot;
+            index = 0;
+            break;
+        }
+        index /= tree_->shape().fanout[level];
+        ++level;
+    }
+    return mark | static_cast<Anchor>(pool + 1) << 37 | static_cast<Anchor>(level) << 32 | index;
+}
+
 // --- domains
 
 void Chooser::start_domains() {
     domains_.clear();
     domain_position_ = 0;
     const int node = tree_->node_level();
+    const int top = tree_->shape().top();
     const bool whole = task_.group_within < 0;
-    whole_left_ = whole;
+    const bool single = task_.pods.size() == 1;
+    const bool in_rack = single && task_.instance < 0 && node < top;  // wherever it is
+    whole_left_ = whole && !in_rack;
     domain_level_ = node;
     last_level_ = node;
     lower_roots_ = !whole;
     if (!whole) {
         domain_level_ = std::max(task_.group_within, node) - 1;
         last_level_ = domain_level_ + 1;
-    } else if (task_.pods.size() > 1 && task_.units.empty()) {
-        last_level_ = tree_->shape().top();
+    } else if (!single && task_.units.empty()) {
+        last_level_ = top;
+    } else if (in_rack) {
+        last_level_ = node + 1;
     }
     walking_domains_ = false;
 }
@@ -194,8 +255,11 @@ void Chooser::start_domains() {
 bool Chooser::next_domain(Domain& domain) {
     for (;;) {
         if (walking_domains_) {
+            const auto total = static_cast<CellIndex>(task_.total);
+            const bool cells = task_.instance < 0 && domain_level_ > tree_->node_level();
             RankedWalk::Visit visit;
-            while (domain_walk_.next(static_cast<CellIndex>(task_.total), visit)) {
+            while (cells ? physical_walk_.next(total, visit.index)
+                         : domain_walk_.next(total, visit)) {
                 domain = domain_of(visit.pool, domain_level_, visit.index);
                 if (as_filed_ || room(domain) >= task_.total) {
                     return true;
@@ -212,7 +276,7 @@ bool Chooser::next_domain(Domain& domain) {
             return std::exchange(whole_left_, false);
         }
         ++domain_level_;
-        if (ranked_ && (task_.instance >= 0 || tree_->is_ranked(domain_level_))) {
+        if (ranked_) {
             walk_domains();
         } else {
             list_domains();
@@ -229,7 +293,11 @@ Domain Chooser::domain_of(std::int32_t pool, int level, CellIndex cell) const {
         domain.used = groups_.pools().cell(pool, level, cell).used;
     } else {
         domain.used = tree_->cell(level, cell).load;
-        domain.held = tree_->held(level, cell);
+        if (level == tree_->node_level()) {
+            domain.held = tree_->held(level, cell);
+        } else {
+            domain.promised = tree_->promised(level, cell);
+        }
     }
     const CellIndex many = shape.leaves[level] / width(pool);
     domain.whole = false;
@@ -242,10 +310,15 @@ Domain Chooser::domain_of(std::int32_t pool, int level, CellIndex cell) const {
 
 void Chooser::walk_domains() {
     walking_domains_ = true;
-    domain_walk_.start(task_.spread, preempt_);
+    domain_walk_.start(task_.spread, reach_ == Reach::guaranteed);
     if (task_.instance < 0) {
         const RankedCells& cells = tree_->ranked(domain_level_);
-        domain_walk_.add(cells, -1, tree_->shape().leaves[domain_level_], 0, cells.cells());
+        const CellIndex leaves = tree_->shape().leaves[domain_level_];
+        if (domain_level_ == tree_->node_level()) {
+            domain_walk_.add_nodes(cells, leaves, 0, cells.cells());
+        } else {
+            physical_walk_.start(cells, leaves, task_.spread);
+        }
         return;
     }
     const Pools& pools = groups_.pools();
@@ -253,7 +326,8 @@ void Chooser::walk_domains() {
         const int level = std::min<int>(domain_level_, pools.pool(pool).level);
         if (level == domain_level_ || lower_roots_) {
             const RankedCells& cells = pools.ranked(pool, level);
-            domain_walk_.add(cells, pool, tree_->shape().leaves[level], 0, cells.cells());
+            domain_walk_.add_cells(cells, pool, tree_->shape().leaves[level], 0, cells.cells(),
+                                   nullptr, 1);
         }
     }
 }
@@ -262,37 +336,30 @@ void Chooser::list_domains() {
     domains_.clear();
     domain_position_ = 0;
     const Shape& shape = tree_->shape();
-    if (ranked_) {  // physical cells of many leaves
-        for (CellIndex cell = 0; cell < shape.size[domain_level_]; ++cell) {
-            if (tree_->ranked(domain_level_).available(cell) >= task_.total) {
-                const Domain domain = domain_of(-1, domain_level_, cell);
-                if (as_filed_ || room(domain) >= task_.total) {
-                    domains_.push_back(domain);
-                }
-            }
+    std::map<std::pair<std::int32_t, CellIndex>, std::uint64_t> rooms;
+    for (const Unit& unit : units_) {
+        const int root = unit.pool < 0 ? shape.top() : int{groups_.pools().pool(unit.pool).level};
+        if (root >= domain_level_ || lower_roots_) {
+            const CellIndex many = shape.leaves[std::min(domain_level_, root)] / width(unit.pool);
+            rooms[{unit.pool, unit.index / many}] += unit.available;
         }
-    } else {
-        std::map<std::pair<std::int32_t, CellIndex>, std::uint64_t> rooms;
-        for (const Unit& unit : units_) {
-            const int root =
-                unit.pool < 0 ? shape.top() : int{groups_.pools().pool(unit.pool).level};
-            if (root >= domain_level_ || lower_roots_) {
-                const CellIndex many =
-                    shape.leaves[std::min(domain_level_, root)] / width(unit.pool);
-                rooms[{unit.pool, unit.index / many}] += unit.available;
-            }
-        }
-        for (const auto& [cell, room] : rooms) {
-            if (room >= task_.total) {
-                domains_.push_back(domain_of(cell.first, domain_level_, cell.second));
-            }
+    }
+    for (const auto& [cell, room] : rooms) {
+        if (room >= task_.total) {
+            domains_.push_back(domain_of(cell.first, domain_level_, cell.second));
         }
     }
     std::sort(domains_.begin(), domains_.end(), [&](const Domain& a, const Domain& b) {
+        if (a.promised != b.promised) {
+            return a.promised < b.promised;
+        }
         if (a.used != b.used) {
             return task_.spread ? a.used < b.used : a.used > b.used;
         }
-        return std::tie(a.held, a.pool, a.cell) < std::tie(b.held, b.pool, b.cell);
+        if (a.pool < 0) {
+            return std::tie(a.held, b.cell) < std::tie(b.held, a.cell);
+        }
+        return std::tie(a.pool, a.cell) < std::tie(b.pool, b.cell);
     });
 }
 
@@ -304,20 +371,26 @@ void Chooser::enter(const Domain& domain) {
     if (!ranked_) {
         return;
     }
-    walk_.start(task_.spread, preempt_);
+    walk_.start(task_.spread, reach_ == Reach::guaranteed);
     if (task_.instance < 0) {
         const RankedCells& nodes = tree_->ranked(tree_->node_level());
-        walk_.add(nodes, -1, width(-1), domain.whole ? 0 : domain.begin,
-                  domain.whole ? nodes.cells() : domain.end);
+        walk_.add_nodes(nodes, width(-1), domain.whole ? 0 : domain.begin,
+                        domain.whole ? nodes.cells() : domain.end);
         return;
     }
     const Pools& pools = groups_.pools();
     for (const std::int32_t pool : pools.instance(task_.instance).pools) {
         const RankedCells& units = pools.ranked(pool, unit_level(pool));
+        const int level = unit_level(pool);
+        const bool has_racks =
+            level == tree_->node_level() && pools.pool(pool).level > level && !task_.spread;
+        const RankedCells* racks = has_racks ? &pools.ranked(pool, level + 1) : nullptr;
+        const CellIndex fanout = has_racks ? tree_->shape().fanout[level] : 1;
         if (domain.whole) {
-            walk_.add(units, pool, width(pool), 0, units.cells());
+            walk_.add_cells(units, pool, width(pool), 0, units.cells(), racks, fanout);
         } else if (domain.pool == pool) {
-            walk_.add(units, pool, width(pool), domain.begin, domain.end);
+            walk_.add_cells(units, pool, width(pool), domain.begin, domain.end,
+                            domain.end - domain.begin > fanout ? racks : nullptr, fanout);
         }
     }
 }
@@ -337,14 +410,16 @@ bool Chooser::visit(CellIndex least, Unit& unit) {
     RankedWalk::Visit found;
     while (walk_.next(least, found)) {
         if (as_filed_) {
-            unit = {found.pool, found.index, found.index, found.available, found.used, found.held};
+            unit = {found.pool, found.index, found.index, found.available, found.used, found.held,
+                    0};
             if (found.pool >= 0) {
                 unit.cell =
                     groups_.pools().cell(found.pool, unit_level(found.pool), found.index).partner;
+                unit.around = found.used == 0 ? used_around(found.pool, found.index) : 0;
             }
             return true;
         }
-        if (preempt_ && found.available < least &&
+        if (reach_ == Reach::guaranteed && found.available < least &&
             groups_.pools().pool(found.pool).lowest[found.index] >= task_.priority) {
             continue;
         }
@@ -354,6 +429,29 @@ bool Chooser::visit(CellIndex least, Unit& unit) {
         }
     }
     return false;
+}
+
+void Chooser::start_takers() {
+    enter(Domain{});
+    chosen_.clear();
+    given_.clear();
+    unit_of_.clear();
+}
+
+bool Chooser::next_taker(Unit& unit) {
+    const Demand& pod = task_.pods.front();
+    while (visit(pod.leaves, unit)) {
+        if (takes(unit, -1, pod, {})) {
+            return true;
+        }
+    }
+    return false;
+}
+
+void Chooser::choose_one(const Unit& unit, Choice& choice) const {
+    choice.units.assign(1, unit);
+    choice.pods.assign(task_.pods.begin(), task_.pods.end());
+    choice.begin.assign({0, static_cast<std::uint32_t>(task_.pods.size())});
 }
 
 }  // namespace hivecore::cells

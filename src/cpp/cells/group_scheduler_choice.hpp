@@ -7,6 +7,9 @@
 // differ, a search decides, complete over what units have left (group_scheduler_search.cpp), and
 // over the cells in them that pods are confined to (group_scheduler_confined.cpp).
 //
+// Opportunistic work goes where guaranteed work will come last: into racks that are promised to
+// nobody, then into idle ones that are promised, last of all to where guaranteed work is.
+//
 // Where the rankings serve (`ranked`), units are visited as they are needed and nothing is linear
 // in the size of the cluster. Preempting makes more of a unit available than it is ranked for, and
 // large nodes are not ranked: then all units are listed and sorted first.
@@ -36,6 +39,7 @@ struct Task {
     std::int32_t instance = -1;  // -1: opportunistic
     std::int32_t priority = -1;
     bool spread = false;
+    bool least_evictions = false;
     std::int32_t group_within = -1;
     bool constrained = false;  // some leaves must be close together
     std::uint64_t total = 0;
@@ -46,6 +50,10 @@ struct Task {
     bool allows(CellIndex node) const { return suggested.empty() || suggested[node] != 0; }
 };
 
+// How far a choice reaches: to idle leaves, also to those with opportunistic work, also to those of
+// groups that may be preempted. It is the class of a leaf that it reaches.
+enum class Reach : std::uint8_t { idle, opportunistic, guaranteed };
+
 struct Unit {
     std::int32_t pool = -1;    // -1: a physical node
     CellIndex index = 0;       // of the virtual cell, or the node
@@ -53,6 +61,7 @@ struct Unit {
     CellIndex available = 0;
     CellIndex used = 0;
     CellIndex held = 0;
+    CellIndex around = 0;  // of an idle unit: the leaves in use in the cell of the next level
 };
 
 struct Domain {
@@ -61,7 +70,8 @@ struct Domain {
     CellIndex begin = 0;  // the units of the pool in it
     CellIndex end = 0;
     CellIndex used = 0;
-    CellIndex held = 0;
+    CellIndex held = 0;      // of nodes
+    CellIndex promised = 0;  // of cells above
     CellIndex cell = 0;
     bool contains(const Unit& unit) const {
         return whole || (unit.pool == pool && unit.index >= begin && unit.index < end);
@@ -114,32 +124,45 @@ class Limits {
     std::map<std::int32_t, std::vector<std::pair<std::uint32_t, std::set<Anchor>>>> roots_;
 };
 
+class Foresight;
+
 class Chooser {
   public:
     explicit Chooser(const Groups& groups) : groups_(groups) {}
 
-    // Looks at the state for an attempt of this task; with `preempt` groups of lower priority in
-    // the instance count as gone. Where the rankings are not up to date it may not use them.
-    void start(const Task& task, bool preempt, bool may_rank);
+    // Looks at the state for an attempt of this task that reaches so far. Where the rankings are
+    // not up to date it may not use them. With foresight unbound units have what they would have.
+    void start(const Task& task, Reach reach, bool may_rank, const Foresight* foresight = nullptr);
+    bool foresees() const { return foresight_ != nullptr; }
+    Reach reach() const { return reach_; }
     // What all units have available together.
     std::uint64_t available() const;
 
     void start_domains();
     bool next_domain(Domain& domain);
+    int domain_level() const { return domain_level_; }
+    // The units that take the only pod, in order of preference.
+    void start_takers();
+    bool next_taker(Unit& unit);
+    void choose_one(const Unit& unit, Choice& choice) const;
 
     // `budget`: the placements that searches may still try.
     bool choose(const Domain& domain, const Limits& limits, std::int64_t& budget, Choice& choice);
 
     Anchor anchor(const Unit& unit) const;
+    // What unbound virtual cells share that can be bound to the same physical ones.
+    Anchor alike(std::int32_t pool, int level, CellIndex index) const;
     int unit_level(std::int32_t pool) const;
     CellIndex width(std::int32_t pool) const;
     // Starts a choice of leaves in the physical cell.
     void look_into(LeafChoice& leaves, int level, CellIndex cell) const;
-    // 0 free, 1 opportunistic, 2 may be preempted, LeafChoice::kTaken.
+    // How far one must reach for it; LeafChoice::kTaken: further, or it is bad.
     std::uint8_t leaf_class(CellIndex leaf) const;
     // Leaves of the chain that count as taken, whoever holds them: what the plan has so far.
     std::vector<bool>& planned() { return planned_; }
     Unit unit_at(std::int32_t pool, CellIndex index) const;
+    // Leaves that nobody holds.
+    CellIndex idle_in(int level, CellIndex cell) const;
 
   private:
     friend class Search;
@@ -149,6 +172,7 @@ class Chooser {
     CellIndex available_at(std::int32_t pool, CellIndex cell) const;
     bool unit_suggested(const Unit& unit) const;
 
+    CellIndex used_around(std::int32_t pool, CellIndex index) const;
     Domain domain_of(std::int32_t pool, int level, CellIndex cell) const;
     void walk_domains();
     std::uint64_t room(const Domain& domain) const;
@@ -172,7 +196,8 @@ class Chooser {
     const Groups& groups_;
     const CellTree* tree_ = nullptr;
     Task task_;
-    bool preempt_ = false;
+    Reach reach_ = Reach::idle;
+    const Foresight* foresight_ = nullptr;
     bool ranked_ = false;
     bool as_filed_ = false;    // what is available is what the rankings say
     std::vector<Unit> units_;  // sorted, when not ranked
@@ -181,6 +206,7 @@ class Chooser {
     Domain walked_;
 
     RankedWalk domain_walk_;
+    PhysicalWalk physical_walk_;
     std::vector<Domain> domains_;  // sorted, when not ranked
     std::size_t domain_position_ = 0;
     int domain_level_ = 0;

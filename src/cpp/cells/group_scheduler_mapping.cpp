@@ -4,10 +4,9 @@
 
 namespace hivecore::cells {
 
-void Mapper::start(const Task& task, bool preempt, std::span<const std::uint64_t> first,
+void Mapper::start(const Task& task, std::span<const std::uint64_t> first,
                    std::vector<Placed>& placed, std::uint32_t first_leaf, std::int64_t& budget) {
     task_ = task;
-    preempt_ = preempt;
     first_ = first;
     placed_ = &placed;
     budget_ = &budget;
@@ -23,7 +22,7 @@ void Mapper::forget() {
 }
 
 bool Mapper::hold(std::int32_t position, std::uint64_t slot, CellIndex leaf, VirtualLeaf held) {
-    if (preempt_) {
+    if (chooser_.reach() == Reach::guaranteed) {
         if (tree_->holding(leaf) == Holding::virtually) {
             pools_.drop(task_.chain, leaf, Holding::nobody);
         }
@@ -69,8 +68,10 @@ int Mapper::map(const Choice& choice) {
     std::size_t unbound = 0;
     for (std::size_t number = 0; number < many; ++number) {
         const Unit& unit = choice.units[number];
-        const CellIndex cell =
-            pools_.cell(unit.pool, chooser_.unit_level(unit.pool), unit.index).partner;
+        CellIndex cell = pools_.cell(unit.pool, chooser_.unit_level(unit.pool), unit.index).partner;
+        if (cell == kNoCell && chooser_.foresees()) {
+            cell = unit.cell;
+        }
         if (cell == kNoCell) {
             ++unbound;
         } else if (!settle(choice, number, cell)) {
@@ -167,7 +168,8 @@ std::vector<Mapper::Units> Mapper::split(Units units, int level) const {
 
 // Whether the cell can be bound to whatever is chosen of its level.
 bool Mapper::serves_anything(int level, CellIndex cell) const {
-    return !task_.constrained && task_.suggested.empty() && tree_->cell(level, cell).bad == 0;
+    return !task_.constrained && task_.suggested.empty() && tree_->cell(level, cell).bad == 0 &&
+           (chooser_.reach() != Reach::idle || tree_->cell(level, cell).load == 0);
 }
 
 bool Mapper::hosts(const Wanted& wanted, CellIndex cell) {
@@ -179,7 +181,9 @@ bool Mapper::hosts(const Wanted& wanted, CellIndex cell) {
     for (const Demand& pod : pods) {
         total += pod.leaves;
     }
-    if (tree_->cell(unit_level_, cell).open < total) {
+    const CellIndex room = chooser_.reach() == Reach::idle ? chooser_.idle_in(unit_level_, cell)
+                                                           : tree_->cell(unit_level_, cell).open;
+    if (room < total) {
         return false;
     }
     if (!task_.constrained) {

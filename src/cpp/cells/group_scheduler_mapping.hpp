@@ -27,8 +27,8 @@ class Mapper {
 
     // `first`: per pod of the request, by position, where its leaves go in `placed`; `budget`: the
     // placements that searches may still try.
-    void start(const Task& task, bool preempt, std::span<const std::uint64_t> first,
-               std::vector<Placed>& placed, std::uint32_t first_leaf, std::int64_t& budget);
+    void start(const Task& task, std::span<const std::uint64_t> first, std::vector<Placed>& placed,
+               std::uint32_t first_leaf, std::int64_t& budget);
     // -1, or the number of the first unit of those that could not be mapped. What was booked is in
     // the journal either way.
     int map(const Choice& choice);
@@ -71,7 +71,6 @@ class Mapper {
     Chooser& chooser_;
     const CellTree* tree_ = nullptr;
     Task task_;
-    bool preempt_ = false;
     std::uint32_t first_leaf_ = 0;
     std::span<const std::uint64_t> first_;
     std::vector<Placed>* placed_ = nullptr;

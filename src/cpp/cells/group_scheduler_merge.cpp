@@ -27,8 +27,8 @@ bool GroupScheduler::merged() {
         alone.total = demands_[i].leaves;
         alone.constrained = demands_[i].within >= 0;
         const std::size_t before = pools().journal_size();
-        chooser_.start(alone, false, false);
-        mapper_.start(alone, false, first_, placed_, groups_.first_leaf(alone.chain), budget_);
+        chooser_.start(alone, Reach::opportunistic, false);
+        mapper_.start(alone, first_, placed_, groups_.first_leaf(alone.chain), budget_);
         if (chooser_.choose(Domain{}, {}, budget_, choice_)) {
             if (mapper_.map(choice_) < 0) {
                 continue;

@@ -25,6 +25,7 @@ struct Request {
     std::int32_t group_within = -1;
     bool spread = false;
     bool merge = false;
+    bool least_evictions = false;  // even where that packs worse
     bool has_suggested = false;
     bool has_units = false;
     std::vector<CellIndex> suggested;  // nodes of the chain

@@ -67,6 +67,10 @@ void Pools::check_room() {
         home.bind_root(pool.level, where, from, id, 0);
         ++pin;
     }
+    for (CellTree& home : trees_) {
+        home.refile_within(home.shape().top(), 0, home.shape().size[home.shape().top()]);
+        home.refile();
+    }
     for (std::int32_t chain = 0; chain < chains(); ++chain) {
         const auto spare = tree(chain).surplus();
         for (int level = tree(chain).shape().levels; level-- > 0;) {
@@ -185,6 +189,30 @@ void Pools::unbook(VirtualLeaf booked) {
     touch(booked.pool, home.shape().ancestor(0, booked.leaf, pool.unit_level));
 }
 
+bool Pools::bind_empty_root(std::int32_t id, CellIndex root, CellIndex cell) {
+    Pool& pool = pools_[static_cast<std::size_t>(id)];
+    CellTree& home = tree(pool.chain);
+    const int from = home.listed_level(pool.level, cell);
+    if (from < 0 || !home.may_split(pool.level, from)) {
+        return false;
+    }
+    home.bind_root(pool.level, cell, from, id, root);
+    home.owe(pool.level, -1);
+    pool.free_roots.erase(root);
+    at(pool, pool.level, root).partner = cell;
+    return true;
+}
+
+void Pools::unbind_empty_root(std::int32_t id, CellIndex root) {
+    Pool& pool = pools_[static_cast<std::size_t>(id)];
+    CellTree& home = tree(pool.chain);
+    Cell& cell = at(pool, pool.level, root);
+    home.unbind_root(pool.level, cell.partner);
+    home.owe(pool.level, 1);
+    pool.free_roots.insert(root);
+    cell.partner = kNoCell;
+}
+
 void Pools::drop(std::int32_t chain, CellIndex leaf, Holding after) {
     CellTree& home = tree(chain);
     Change& change = journal_.emplace_back(Change{chain, leaf, home.holding(leaf), {}});
@@ -208,6 +236,11 @@ void Pools::undo(std::size_t size) {
         }
     }
     journal_.resize(size, Change{});
+    if (size == 0) {
+        for (CellTree& home : trees_) {
+            home.forget_roots();
+        }
+    }
 }
 
 VirtualLeaf Pools::virtual_leaf(std::int32_t pool, int top, CellIndex cell, CellIndex leaf) const {
@@ -284,7 +317,7 @@ void Pools::refile() {
     }
     stale_.clear();
     for (CellTree& home : trees_) {
-        home.refile_nodes();
+        home.refile();
     }
 }
 

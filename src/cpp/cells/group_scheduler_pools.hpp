@@ -124,6 +124,11 @@ class Pools {
         return {found.pool, found.partner};
     }
 
+    // Binds an unbound root as if something in it were used, and takes that back; the bindings are
+    // taken back in the opposite order. False, and nothing has changed, when that is not safe.
+    bool bind_empty_root(std::int32_t pool, CellIndex root, CellIndex cell);
+    void unbind_empty_root(std::int32_t pool, CellIndex root);
+
     // --- the journal of `book` and `drop`
 
     std::size_t journal_size() const { return journal_.size(); }

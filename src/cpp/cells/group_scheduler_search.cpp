@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <map>
 #include <set>
+#include <utility>
 
 #include "cells/group_scheduler_choice.hpp"
 
@@ -218,11 +219,17 @@ void Chooser::gather(const Domain& domain, bool all) {
         }
     }
     const auto add_short = [&](const RankedCells& ranked, std::int32_t pool) {
-        const std::uint64_t end = domain.whole ? ranked.cells() : domain.end;
-        std::uint64_t index = ranked.short_cells().first_from(domain.whole ? 0 : domain.begin);
-        for (; index < end; index = ranked.short_cells().first_from(index + 1)) {
-            if (ranked.available(static_cast<CellIndex>(index)) >= least) {
-                gathered_.push_back(unit_at(pool, static_cast<CellIndex>(index)));
+        std::uint64_t begin = domain.whole ? 0 : domain.begin;
+        std::uint64_t end = domain.whole ? ranked.cells() : domain.end;
+        if (pool < 0) {  // nodes are ranked from the high end
+            begin = std::exchange(end, ranked.cells() - begin);
+            begin = ranked.cells() - begin;
+        }
+        for (std::uint64_t at = ranked.short_cells().first_from(begin); at < end;
+             at = ranked.short_cells().first_from(at + 1)) {
+            const auto index = static_cast<CellIndex>(at);
+            if (ranked.available(index) >= least) {
+                gathered_.push_back(unit_at(pool, pool < 0 ? ranked.cells() - 1 - index : index));
             }
         }
     };

@@ -27,13 +27,12 @@ CellTree::CellTree(const Shape& shape, int node_level)
         list(shape_.top(), root);
     }
     for (int level = node_level; level < shape_.levels; ++level) {
-        const CellIndex leaves = shape_.leaves[level];
-        const std::uint64_t rows = (std::uint64_t{leaves} + 1) * (std::uint64_t{leaves} + 2) / 2;
-        RankedCells& ranked = ranked_.emplace_back(is_ranked(level) ? rows : 0, shape_.size[level]);
+        const std::uint64_t leaves = shape_.leaves[level];
+        const std::uint64_t pairs = ranks_nodes() ? (leaves + 1) * (leaves + 2) / 2 : 0;
+        ranked_.emplace_back(level == node_level ? pairs : 3 * (leaves + 1), shape_.size[level]);
         held_.emplace_back(shape_.size[level], 0);
-        const CellIndex row = is_ranked(level) ? row_of(leaves, 0, 0) : 0;
         for (CellIndex index = 0; index < shape_.size[level]; ++index) {
-            ranked.file(index, row, leaves, 0);
+            file(level, index, shape_.leaves[level]);
         }
     }
     for (Node& node : nodes_) {
@@ -99,12 +98,18 @@ void CellTree::bind_root(int level, CellIndex index, int from, std::int32_t pool
         states_[base_[l] + upper] = CellState::split;
     }
     states_[base_[level] + index] = CellState::root;
+    if (level > node_level_) {
+        rebound_.emplace_back(level, index);
+    }
     Cell& root = cells_[base_[level] + index];
     root.pool = pool;
     root.partner = partner;
 }
 
 void CellTree::unbind_root(int level, CellIndex index) {
+    if (level > node_level_) {
+        rebound_.emplace_back(level, index);
+    }
     Cell& root = cells_[base_[level] + index];
     root.pool = -1;
     root.partner = kNoCell;
@@ -208,12 +213,25 @@ void CellTree::set_healthy(CellIndex leaf, bool good) {
 
 // --- opportunistic work
 
-CellIndex CellTree::row_of(CellIndex leaves, CellIndex load, CellIndex held) {
-    const CellIndex rest = leaves - load;
-    return rest * (rest + 1) / 2 + held;
+CellIndex CellTree::row_of(int level, CellIndex index) const {
+    const CellIndex leaves = shape_.leaves[level];
+    const CellIndex rest = leaves - cell(level, index).load;
+    if (level > node_level_) {
+        return promised(level, index) * (leaves + 1) + rest;
+    }
+    return ranks_nodes() ? rest * (rest + 1) / 2 + held(level, index) : 0;
 }
 
-void CellTree::refile_nodes() {
+// A cell above node level is never filed as short.
+void CellTree::file(int level, CellIndex index, CellIndex available) {
+    const CellIndex full = level == node_level_
+                               ? shape_.leaves[level] - cell(level, index).load - held(level, index)
+                               : 0;
+    ranked_[static_cast<std::size_t>(level - node_level_)].file(
+        mirrored(level, index), row_of(level, index), available, full);
+}
+
+void CellTree::refile() {
     for (const CellIndex index : stale_) {
         Node& node = nodes_[index];
         const CellIndex idle = node.idle - node.filed_idle;
@@ -223,13 +241,8 @@ void CellTree::refile_nodes() {
         node.stale = false;
         CellIndex upper = index;
         for (int level = node_level_;; ++level) {
-            RankedCells& ranked = ranked_[static_cast<std::size_t>(level - node_level_)];
-            CellIndex& sum = held_[static_cast<std::size_t>(level - node_level_)][upper];
-            sum += held;
-            const CellIndex leaves = shape_.leaves[level];
-            const CellIndex load = cell(level, upper).load;
-            ranked.file(upper, row_of(leaves, load, sum), ranked.available(upper) + idle,
-                        leaves - load - sum);
+            held_[static_cast<std::size_t>(level - node_level_)][upper] += held;
+            file(level, upper, ranked(level).available(mirrored(level, upper)) + idle);
             if (level == shape_.top()) {
                 break;
             }
@@ -237,6 +250,19 @@ void CellTree::refile_nodes() {
         }
     }
     stale_.clear();
+    for (const auto& [level, root] : rebound_) {
+        refile_within(level, root, root + 1);
+    }
+    rebound_.clear();
+}
+
+void CellTree::refile_within(int level, CellIndex begin, CellIndex end) {
+    for (int below = node_level_ + 1; below <= level; ++below) {
+        const CellIndex many = shape_.leaves[level] / shape_.leaves[below];
+        for (CellIndex index = begin * many; index < end * many; ++index) {
+            file(below, index, ranked(below).available(mirrored(below, index)));
+        }
+    }
 }
 
 std::uint64_t CellTree::bytes() const {

@@ -24,15 +24,18 @@
 // negative, bad cells counted as free. Splitting from level i down to l lowers S by one on the
 // levels above l up to i, so it is done only where all of those are at least one.
 //
-// For opportunistic work nodes, and the cells above, are ranked by load (most first), held (least
-// first) and index; cells of many leaves are not, as it takes a row for each pair. These are
-// brought up to date by `refile_nodes`, so that a change that is taken back costs them nothing.
+// For opportunistic work nodes are ranked by load (most first), held (least first) and index (the
+// highest first, for roots are bound from the low end); nodes of many leaves are not, as it takes a
+// row for each pair. The cells above are ranked by what they are promised (nothing; to a tenant;
+// guaranteed work is there), load and index. Rankings count cells from the high end (`mirrored`),
+// and are brought up to date by `refile`, so that a change that is taken back costs them nothing.
 //
 // Cost: O(levels) per leaf, and the fan-outs on the way where a cell is split or merged.
 #pragma once
 
 #include <array>
 #include <cstdint>
+#include <utility>
 #include <vector>
 
 #include "cells/group_scheduler_ranked.hpp"
@@ -46,7 +49,7 @@ inline constexpr CellIndex kNoCell = ~CellIndex{0};
 enum class CellState : std::uint8_t { inside, listed, split, root, bound };
 enum class Holding : std::uint8_t { nobody, opportunistic, virtually };
 
-// Cells of more leaves are not ranked by (load, held).
+// Nodes of more leaves are not ranked.
 inline constexpr CellIndex kMaxRankedLeaves = 127;
 
 class CellTree {
@@ -108,16 +111,25 @@ class CellTree {
 
     // --- opportunistic work
 
-    void refile_nodes();
-    bool is_ranked(int level) const { return shape_.leaves[level] <= kMaxRankedLeaves; }
+    void refile();
+    // The cells above node level in the cells [begin, end) of a level.
+    void refile_within(int level, CellIndex begin, CellIndex end);
+    // All roots are bound as they were at the last `refile`.
+    void forget_roots() { rebound_.clear(); }
+    bool ranks_nodes() const { return shape_.leaves[node_level_] <= kMaxRankedLeaves; }
     // From node level up. What is available are the idle leaves.
     const RankedCells& ranked(int level) const {
         return ranked_[static_cast<std::size_t>(level - node_level_)];
     }
+    CellIndex mirrored(int level, CellIndex index) const { return shape_.size[level] - 1 - index; }
     CellIndex held(int level, CellIndex index) const {
         return held_[static_cast<std::size_t>(level - node_level_)][index];
     }
-    static CellIndex row_of(CellIndex leaves, CellIndex load, CellIndex held);
+    // 0: the cell is free, 1: it is promised to a tenant, 2: guaranteed work is in it.
+    CellIndex promised(int level, CellIndex index) const {
+        return held(level, index) != 0 ? 2 : listed_level(level, index) >= 0 ? 0 : 1;
+    }
+    CellIndex row_of(int level, CellIndex index) const;
     CellIndex idle_total() const { return idle_total_; }
 
     std::uint64_t bytes() const;
@@ -130,6 +142,7 @@ class CellTree {
     }
     void shift(CellIndex leaf, int end_level, int load, int bad, int open);
     void touch(CellIndex node);
+    void file(int level, CellIndex index, CellIndex available);
 
     Shape shape_;
     int node_level_;
@@ -142,6 +155,7 @@ class CellTree {
     std::vector<Holding> holdings_;
     std::vector<Node> nodes_;
     std::vector<CellIndex> stale_;
+    std::vector<std::pair<int, CellIndex>> rebound_;  // roots with ranked cells inside
     std::vector<IndexSet> clean_;
     std::vector<IndexSet> impaired_;
     std::vector<RankedCells> ranked_;

@@ -6,18 +6,11 @@
 
 namespace hivecore::cells {
 
-void RankedWalk::add(const RankedCells& cells, std::int32_t pool, CellIndex width, CellIndex begin,
-                     CellIndex end) {
-    Source source{};
-    source.cells = &cells;
-    source.width = width;
-    source.begin = begin;
-    source.end = end;
-    source.visit.pool = pool;
+void RankedWalk::add(Source source) {
     if (spread_) {
-        source.done = !previous_group(source, cells.rows() * cells.cells());
+        source.done = !previous_group(source, source.cells->rows() * source.cells->cells());
     }
-    source.done = source.done || begin >= end;
+    source.done = source.done || source.begin >= source.end;
     sources_.push_back(source);
 }
 
@@ -52,10 +45,51 @@ bool RankedWalk::previous_group(Source& source, std::uint64_t before) const {
     return true;
 }
 
+void RankedWalk::found(Source& source, CellIndex index, CellIndex used, CellIndex held) {
+    const RankedCells& cells = *source.cells;
+    source.visit.index = source.visit.pool < 0 ? cells.cells() - 1 - index : index;
+    source.visit.used = used;
+    source.visit.held = held;
+    source.visit.available = cells.available(index);
+    source.ready = true;
+}
+
+// Finds the source's next idle cell: those in the most used cell of the next level first.
+void RankedWalk::advance_idle(Source& source, CellIndex least) const {
+    const RankedCells& around = *source.around;
+    const std::uint64_t row = std::uint64_t{source.width} * source.cells->cells();
+    for (;;) {
+        const std::uint64_t key = order(source).first_from(source.position);
+        if (key < source.limit) {
+            source.position = key + 1;
+            const auto index = static_cast<CellIndex>(key - row);
+            if (source.cells->available(index) >= least) {
+                found(source, index, 0, 0);
+                return;
+            }
+            continue;
+        }
+        const IndexSet& cells = all_ ? around.all() : around.order();
+        const std::uint64_t next = cells.first_from(source.next_around);
+        if (next == IndexSet::kNone) {
+            source.done = true;
+            return;
+        }
+        source.next_around = next + 1;
+        const std::uint64_t first = next % around.cells() * source.fanout;
+        source.position = row + std::max<std::uint64_t>(first, source.begin);
+        source.limit = row + std::min<std::uint64_t>(first + source.fanout, source.end);
+    }
+}
+
 // Finds the source's next cell.
 void RankedWalk::advance(Source& source, CellIndex least) const {
     const RankedCells& cells = *source.cells;
     const std::uint64_t many = cells.cells();
+    if (source.idle) {
+        advance_idle(source, least);
+        return;
+    }
     if (!spread_) {
         source.position = std::max(source.position, first_row(source, least) * many + source.begin);
     }
@@ -72,6 +106,14 @@ void RankedWalk::advance(Source& source, CellIndex least) const {
             break;
         }
         const std::uint64_t row = key / many;
+        if (!spread_ && source.around != nullptr && row == source.width) {
+            source.idle = true;
+            source.limit = 0;
+            const std::uint64_t first = all_ ? 0 : least;  // a cell around has the more available
+            source.next_around = first * source.around->cells();
+            advance_idle(source, least);
+            return;
+        }
         const auto index = static_cast<CellIndex>(key % many);
         if (index < source.begin) {
             source.position = row * many + source.begin;
@@ -95,11 +137,7 @@ void RankedWalk::advance(Source& source, CellIndex least) const {
         if (cells.available(index) < least) {
             continue;
         }
-        source.visit.index = index;
-        source.visit.used = source.width - group;
-        source.visit.held = held;
-        source.visit.available = cells.available(index);
-        source.ready = true;
+        found(source, index, source.width - group, held);
         return;
     }
 }
@@ -133,7 +171,64 @@ void RankedWalk::skip_row(std::int32_t pool) {
     for (Source& source : sources_) {
         if (source.visit.pool == pool && source.position != 0) {
             const std::uint64_t many = source.cells->cells();
+            source.done = source.done || source.idle;  // theirs is the last row
             source.position = ((source.position - 1) / many + 1) * many + source.begin;
+        }
+    }
+}
+
+// --- physical cells above node level
+
+void PhysicalWalk::start(const RankedCells& cells, CellIndex leaves, bool spread) {
+    cells_ = &cells;
+    rows_ = std::uint64_t{leaves} + 1;
+    spread_ = spread;
+    position_ = 0;
+    end_ = 0;
+}
+
+// Spreading: moves to the last row before `row` of its class, or of the next class that has one.
+bool PhysicalWalk::next_row(std::uint64_t row) {
+    const std::uint64_t many = cells_->cells();
+    for (std::uint64_t first = (row - 1) / rows_ * rows_; first < cells_->rows(); first += rows_) {
+        const std::uint64_t key = cells_->order().last_before(row * many);
+        if (key != IndexSet::kNone && key >= first * many) {
+            position_ = key / many * many;
+            end_ = position_ + many;
+            return true;
+        }
+        row = first + 2 * rows_;
+    }
+    return false;
+}
+
+bool PhysicalWalk::next(CellIndex least, CellIndex& cell) {
+    const std::uint64_t many = cells_->cells();
+    if (spread_ && end_ == 0 && !next_row(rows_)) {
+        return false;
+    }
+    for (;;) {
+        const std::uint64_t key = cells_->order().first_from(position_);
+        if (spread_ && key >= end_) {
+            const std::uint64_t row = end_ / many - 1;
+            if (!next_row(row % rows_ == 0 ? row + 2 * rows_ : row)) {
+                return false;
+            }
+            continue;
+        }
+        if (key == IndexSet::kNone) {
+            return false;
+        }
+        const std::uint64_t row = key / many;
+        if (!spread_ && row % rows_ < least) {  // nor has any other of the row
+            position_ = (row / rows_ * rows_ + least) * many;
+            continue;
+        }
+        position_ = key + 1;
+        const auto found = static_cast<CellIndex>(key % many);
+        if (cells_->available(found) >= least) {
+            cell = cells_->cells() - 1 - found;
+            return true;
         }
     }
 }

@@ -1,8 +1,13 @@
-// A walk over ranked cells of one or several pools in the order of preference.
+// Walks over ranked cells in the order of preference.
 //
-// Packing: most used first; spreading: least used first; then less held (nodes only), the lower
-// pool, the lower index. Only cells with at least as many available leaves as asked are visited, or
-// all; whole rows without them are passed over, so a step costs O(pools * levels of the bitmap).
+// `RankedWalk` visits units of one or several pools, or physical nodes. Packing: most used first;
+// spreading: least used first; then less held (nodes), the lower pool, the lower index (of nodes
+// the higher). When packing, a pool's idle units come by the most used cell around them. Only cells
+// with at least as many available leaves as asked are visited, or all; whole rows without them are
+// passed over, so a step costs O(pools * levels of the bitmap).
+//
+// `PhysicalWalk` visits physical cells above node level: those that are promised least first, of
+// them packing or spreading by load, then from the high end.
 #pragma once
 
 #include <cstdint>
@@ -28,9 +33,25 @@ class RankedWalk {
         all_ = all;
         sources_.clear();
     }
-    // Cells [begin, end) of a pool (-1: physical cells, ranked by pairs). Pools ascend.
-    void add(const RankedCells& cells, std::int32_t pool, CellIndex width, CellIndex begin,
-             CellIndex end);
+    // Physical nodes [begin, end).
+    void add_nodes(const RankedCells& nodes, CellIndex width, CellIndex begin, CellIndex end) {
+        add({.cells = &nodes,
+             .width = width,
+             .begin = nodes.cells() - end,
+             .end = nodes.cells() - begin});
+    }
+    // Cells [begin, end) of a pool; pools ascend. `around`: the cells of the next level, of
+    // `fanout` cells each; null: the order of idle cells is that of the others.
+    void add_cells(const RankedCells& cells, std::int32_t pool, CellIndex width, CellIndex begin,
+                   CellIndex end, const RankedCells* around, CellIndex fanout) {
+        add({.cells = &cells,
+             .around = around,
+             .width = width,
+             .fanout = fanout,
+             .begin = begin,
+             .end = end,
+             .visit = {.pool = pool}});
+    }
     // The next cell, with at least `least` available leaves unless all are visited; `least` never
     // falls during a walk.
     bool next(CellIndex least, Visit& visit);
@@ -39,21 +60,29 @@ class RankedWalk {
 
   private:
     struct Source {
-        const RankedCells* cells;
-        CellIndex width;
-        CellIndex begin;
-        CellIndex end;
-        std::uint64_t position;  // the key from which to go on
-        std::uint64_t limit;     // spreading: the end of the group of rows under way
-        bool ready = false;      // `visit` is found and not yet handed out
+        const RankedCells* cells = nullptr;
+        const RankedCells* around = nullptr;
+        CellIndex width = 0;
+        CellIndex fanout = 1;
+        CellIndex begin = 0;
+        CellIndex end = 0;
+        std::uint64_t position = 0;     // the key from which to go on
+        std::uint64_t limit = 0;        // spreading: the end of the group of rows under way;
+                                        // idle cells: the end of the cell around them
+        std::uint64_t next_around = 0;  // idle cells: the key of the cell around the next ones
+        bool idle = false;              // packing: the idle cells are under way
+        bool ready = false;             // `visit` is found and not yet handed out
         bool done = false;
-        Visit visit;
+        Visit visit{};
     };
 
     // Rows of equal use: one row, or for physical cells those of one load.
     static CellIndex group_of(const Source& source, std::uint64_t row);
     static std::uint64_t first_row(const Source& source, CellIndex group);
+    void add(Source source);
     void advance(Source& source, CellIndex least) const;
+    void advance_idle(Source& source, CellIndex least) const;
+    static void found(Source& source, CellIndex index, CellIndex used, CellIndex held);
     bool previous_group(Source& source, std::uint64_t before) const;
 
     const IndexSet& order(const Source& source) const {
@@ -63,6 +92,23 @@ class RankedWalk {
     bool spread_ = false;
     bool all_ = false;
     std::vector<Source> sources_;
+};
+
+class PhysicalWalk {
+  public:
+    // Cells of `leaves` leaves each.
+    void start(const RankedCells& cells, CellIndex leaves, bool spread);
+    // The next cell with at least so many available leaves.
+    bool next(CellIndex least, CellIndex& cell);
+
+  private:
+    bool next_row(std::uint64_t row);
+
+    const RankedCells* cells_ = nullptr;
+    std::uint64_t rows_ = 0;  // of one class
+    bool spread_ = false;
+    std::uint64_t position_ = 0;
+    std::uint64_t end_ = 0;  // spreading: of the row under way
 };
 
 }  // namespace hivecore::cells

@@ -39,6 +39,7 @@ cdef extern from "cells/group_scheduler.hpp" namespace "hivecore::cells" nogil:
         int32_t group_within
         bint spread
         bint merge
+        bint least_evictions
         bint has_suggested
         bint has_units
         vector[CellIndex] suggested

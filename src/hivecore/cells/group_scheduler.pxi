@@ -111,7 +111,7 @@ cdef class GroupScheduler:
 
     def schedule(
         self, vc, chain, pool, priority, sizes, within, group_within, spread, merge, suggested,
-        units, /
+        units, least_evictions=False, /
     ):
         """Plan a group; nothing changes.
 
@@ -124,6 +124,7 @@ cdef class GroupScheduler:
         :param merge: let a pod lie in several virtual cells below node level.
         :param suggested: the nodes of the chain that may be used; None: all.
         :param units: per pod the number of its unit, see ``units``; None: the scheduler chooses.
+        :param least_evictions: evict as few as possible, even if nodes are packed worse.
         :raises ValueError: a number is out of range, or lengths differ.
         """
         cdef Guard guard
@@ -158,6 +159,7 @@ cdef class GroupScheduler:
         request.group_within = as_ranged(group_within, "group_within", -1, top)
         request.spread = bool(spread)
         request.merge = bool(merge)
+        request.least_evictions = bool(least_evictions)
         request.has_suggested = suggested is not None
         if suggested is not None:
             number = tree.shape().size[tree.node_level()]

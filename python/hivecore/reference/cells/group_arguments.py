@@ -122,6 +122,7 @@ def checked_request(
     merge: bool,
     suggested: Sequence[int] | None,
     units: Sequence[int] | None,
+    least_evictions: bool,
 ) -> Request:
     """A request whose numbers are all in range; its pods ascend in size."""
     forest = state.forests[instance.chain]
@@ -157,6 +158,7 @@ def checked_request(
         bool(merge),
         None if suggested is None else frozenset(suggested),
         None if units is None else tuple(units),
+        bool(least_evictions),
     )
 
 

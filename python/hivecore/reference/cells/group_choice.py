@@ -1,10 +1,16 @@
 """Which units a group gets: nodes (or smaller whole virtual cells), pods put into them.
 
 A *unit* is a virtual cell of the node level, or of the level of its pool's roots where that is
-lower; for opportunistic work it is a node. A *domain* is a set of units in order of preference. In
-each of them pods are placed by next-fit in ascending size, and where that fails although sizes
-differ, by a search that is complete over what the units, and the cells in them that pods are
-confined to, have left.
+lower; for opportunistic work it is a node. A *domain* is a set of units in order of preference: the
+most used first, and of a pool's idle ones those in the most used cell of the next level, so that
+whole racks stay idle. In each domain pods are placed by next-fit in ascending size, and where that
+fails although sizes differ, by a search that is complete over what the units, and the cells in them
+that pods are confined to, have left.
+
+Opportunistic work goes where guaranteed work will come last: into racks that are promised to
+nobody, then into those that are promised and idle, last of all where guaranteed work runs; of these
+into the one with most opportunistic work, and at the far end of the indices, for guaranteed work is
+bound from the near one.
 """
 
 from collections.abc import Iterator
@@ -15,6 +21,9 @@ from hivecore.reference.cells.group_leaves import Budget, Demand, LeafClass, cho
 from hivecore.reference.cells.group_state import State
 
 __all__ = [
+    "GUARANTEED",
+    "IDLE",
+    "OPPORTUNISTIC",
     "Anchor",
     "Choice",
     "Chooser",
@@ -25,6 +34,10 @@ __all__ = [
     "class_of_leaves",
     "numbered_units",
 ]
+
+IDLE, OPPORTUNISTIC, GUARANTEED = range(3)
+"""How far a choice reaches: to idle leaves, also to those with opportunistic work, also to those of
+groups that may be preempted. It is the class of a leaf that it reaches."""
 
 Anchor = VirtualCell
 """What revisions limit: the lowest bound cell at or around a unit, or else its root."""
@@ -45,6 +58,7 @@ class Request:
     merge: bool
     suggested: frozenset[int] | None
     units: tuple[int, ...] | None  # a policy's choice, by position
+    least_evictions: bool = False  # even where that packs worse
 
     @property
     def total(self) -> int:
@@ -74,16 +88,29 @@ Choice = dict[Unit, list[Demand]]
 """The chosen units in order of first use, with the pods of each, ascending."""
 
 
-Domain = list[Unit]
-"""Units in order of preference."""
+@dataclass(frozen=True)
+class Domain:
+    """Units in order of preference: those of a cell, or all of them (``cell`` is None)."""
+
+    level: int
+    cell: VirtualCell | None
+    units: list[Unit]
 
 
 class Chooser:
     """Units, domains and choices in one state, for one attempt."""
 
-    def __init__(self, state: State, request: Request, preempt: bool, budget: Budget) -> None:
-        self.state, self.request = state, request
-        self.leaf_class = class_of_leaves(state, request, preempt)
+    def __init__(
+        self,
+        state: State,
+        request: Request,
+        reach: int,
+        budget: Budget,
+        foreseen: dict[VirtualCell, int] | None = None,
+    ) -> None:
+        self.state, self.request, self.reach = state, request, reach
+        self.foreseen = foreseen
+        self.leaf_class = class_of_leaves(state, request, reach)
         self.forest = state.forests[request.chain]
         self.budget = budget
         self.units = [unit for unit in self.all_units() if self._suggested(unit)]
@@ -112,7 +139,11 @@ class Chooser:
     def _virtual_unit(self, unit: VirtualCell) -> Unit:
         cell = self.state.bound.get(unit)
         width = self.forest.widths[unit.level]
-        free = width if cell is None else self._available(unit.level, cell)
+        if cell is None and self.foreseen is not None:
+            cell = self.foreseen.get(unit)
+            free = 0 if cell is None else self._available(unit.level, cell)
+        else:
+            free = width if cell is None else self._available(unit.level, cell)
         used = self.state.used[unit]
         return Unit(*unit, cell, width, free, used, 0, anchor(self.state, unit))
 
@@ -127,21 +158,38 @@ class Chooser:
 
     def _preference(self, unit: Unit, placed: int = 0) -> tuple[int, ...]:
         used = unit.used + placed
-        packed = used if self.request.spread else -used
-        return packed, unit.held, unit.pool, unit.number
+        if unit.pool < 0:
+            return self.packed(used), unit.held, -unit.number
+        around = 0 if used or self.request.spread else -self._used_around(unit)
+        return self.packed(used), unit.pool, around, unit.number
+
+    def packed(self, used: int) -> int:
+        """What is used, so that less is better."""
+        return used if self.request.spread else -used
+
+    def opened(self, choice: Choice) -> int:
+        """The idle units in a choice, so that less is better."""
+        return -self.packed(sum(unit.used == 0 for unit in choice))
+
+    def _used_around(self, unit: Unit) -> int:
+        """Leaves in use in the virtual cell of the next level around a virtual node."""
+        if unit.level < self.forest.node_level or unit.level == self.state.pools[unit.pool].level:
+            return 0
+        number = unit.number // self.forest.fanouts[unit.level]
+        return self.state.used[VirtualCell(unit.pool, unit.level + 1, number)]
 
     def domains(self) -> Iterator[Domain]:
         """Sets of units, each to be tried as a whole; only those with room enough."""
-        within, node = self.request.group_within, self.forest.node_level
-        whole = self.units
+        within, node, top = self.request.group_within, self.forest.node_level, self.forest.top
+        single = len(self.request.demands) == 1
         if within >= 0:
             yield from self._cells_as_domains(max(within, node), lower_roots=True)
-        elif len(self.request.demands) == 1 or self.request.units is not None:
-            yield whole
-        else:
-            for level in range(node + 1, self.forest.top + 1):
+            return
+        if self.request.units is None and not (single and self.request.priority >= 0):
+            for level in range(node + 1, (node + 1 if single and node < top else top) + 1):
                 yield from self._cells_as_domains(level, lower_roots=False)
-            yield whole
+        if not single or self.request.priority >= 0 or node == top:
+            yield Domain(top + 1, None, self.units)
 
     def _cells_as_domains(self, level: int, lower_roots: bool) -> list[Domain]:
         groups: dict[VirtualCell, list[Unit]] = {}
@@ -153,28 +201,53 @@ class Chooser:
                 cell = VirtualCell(unit.pool, wide, unit.number // many)
                 groups.setdefault(cell, []).append(unit)
         roomy = (cell for cell in groups if _room(groups[cell]) >= self.request.total)
-        return [groups[cell] for cell in sorted(roomy, key=self._domain_preference)]
+        return [
+            Domain(level, cell, groups[cell]) for cell in sorted(roomy, key=self._domain_preference)
+        ]
 
     def _domain_preference(self, cell: VirtualCell) -> tuple[int, ...]:
         if cell.pool < 0:
             physical = PhysicalCell(self.request.chain, cell.level, cell.number)
-            used, held = self.state.load(physical), self.state.held(physical)
-        else:
-            used, held = self.state.used[cell], 0
-        return used if self.request.spread else -used, held, cell.pool, cell.number
+            load, held = self.state.load(physical), self.state.held(physical)
+            if cell.level == self.forest.node_level:
+                return self.packed(load), held, -cell.number
+            return self._promised(physical), self.packed(load), -cell.number
+        return self.packed(self.state.used[cell]), cell.pool, cell.number
+
+    def _promised(self, cell: PhysicalCell) -> int:
+        """0: the cell is free, 1: it is promised to a tenant, 2: guaranteed work is in it."""
+        if self.state.held(cell):
+            return 2
+        return 0 if self.state.is_free(cell) else 1
+
+    def alike(self, cell: VirtualCell) -> tuple[int, ...]:
+        """What unbound cells share that can be bound to the same physical ones."""
+        around = anchor(self.state, cell)
+        if self.foreseen is not None:
+            return cell
+        if around in self.state.bound:
+            return cell.level, *around
+        return cell.level, cell.pool
 
     # Choices
+
+    def takers(self) -> Iterator[Unit]:
+        """The units that take the only pod, in order of preference."""
+        (demand,) = self.request.demands
+        for unit in self.units:
+            if self._takes(unit, demand, {}, {}, Budget(0)):
+                yield unit
 
     def choose(self, domain: Domain, limits: dict[Anchor, int]) -> Choice | None:
         """Units for all pods; of an anchor in ``limits`` at most so many."""
         if self.request.units is not None:
             return self._as_told(domain)
-        if _room(domain) < self.request.total:
+        if _room(domain.units) < self.request.total:
             return None
         place = self._fan_out if self.request.spread else self._next_fit
-        choice = place(domain, limits)
+        choice = place(domain.units, limits)
         if choice is None and len({demand[:2] for demand in self.request.demands}) > 1:
-            choice = self._search(domain, limits)
+            choice = self._search(domain.units, limits)
         return choice
 
     def _as_told(self, domain: Domain) -> Choice | None:
@@ -184,11 +257,12 @@ class Chooser:
         for demand in self.request.demands:
             choice.setdefault(numbered[self.request.units[demand.position]], []).append(demand)
         told = all(
-            unit in domain and self._accepts(unit, choice[unit], self.budget) for unit in choice
+            unit in domain.units and self._accepts(unit, choice[unit], self.budget)
+            for unit in choice
         )
         return choice if told else None
 
-    def _next_fit(self, domain: Domain, limits: dict[Anchor, int]) -> Choice | None:
+    def _next_fit(self, domain: list[Unit], limits: dict[Anchor, int]) -> Choice | None:
         choice: Choice = {}
         units = iter(domain)
         unit = next(units, None)
@@ -200,7 +274,7 @@ class Chooser:
             choice.setdefault(unit, []).append(demand)
         return choice
 
-    def _fan_out(self, domain: Domain, limits: dict[Anchor, int]) -> Choice | None:
+    def _fan_out(self, domain: list[Unit], limits: dict[Anchor, int]) -> Choice | None:
         choice: Choice = {}
 
         def preference(unit: Unit) -> tuple[int, ...]:
@@ -252,7 +326,7 @@ class Chooser:
         request = self.request
         return request.group_within >= 0 or any(demand.within >= 0 for demand in request.demands)
 
-    def _search(self, domain: Domain, limits: dict[Anchor, int]) -> Choice | None:
+    def _search(self, domain: list[Unit], limits: dict[Anchor, int]) -> Choice | None:
         """Depth first, biggest pods first, tightest units first; one unit of every kind.
 
         Units that have the same left (and, under constraints, got the same) are of one kind: the
@@ -309,7 +383,7 @@ class Chooser:
 def numbered_units(state: State, chain: int, pools: tuple[int, ...]) -> list[Unit]:
     """The units of an instance as policies number them, as attempt 1 sees them."""
     request = Request(-1, chain, pools, False, 0, (), -1, False, False, None, None)
-    return list(Chooser(state, request, False, Budget()).all_units())
+    return list(Chooser(state, request, OPPORTUNISTIC, Budget()).all_units())
 
 
 def anchor(state: State, unit: VirtualCell) -> Anchor:
@@ -321,20 +395,19 @@ def anchor(state: State, unit: VirtualCell) -> Anchor:
     return unit
 
 
-def class_of_leaves(state: State, request: Request, preempt: bool) -> LeafClass:
-    """0 free, 1 held by opportunistic work, 2 held by a group that may be preempted."""
+def class_of_leaves(state: State, request: Request, reach: int) -> LeafClass:
+    """How far one must reach for a leaf; None: further than this, or it is bad."""
 
     def leaf_class(leaf: int) -> int | None:
         holder = state.holder(leaf)
         if leaf in state.bad:
             return None
         if holder is None:
-            return 0
-        if request.priority < 0:
-            return None
+            return IDLE
         if leaf not in state.pair:
-            return 1
-        return 2 if preempt and state.groups[holder].priority < request.priority else None
+            return OPPORTUNISTIC if reach >= OPPORTUNISTIC else None
+        lower = state.groups[holder].priority < request.priority
+        return GUARANTEED if reach == GUARANTEED and lower else None
 
     return leaf_class
 

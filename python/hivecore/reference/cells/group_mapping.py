@@ -21,17 +21,24 @@ class Mapper:
     """Maps one choice, in a state of its own that it changes."""
 
     def __init__(
-        self, state: State, request: Request, preempt: bool, handle: int, budget: Budget
+        self,
+        state: State,
+        request: Request,
+        reach: int,
+        handle: int,
+        budget: Budget,
+        foreseen: dict[VirtualCell, int] | None = None,
     ) -> None:
         self.state, self.request, self.handle, self.budget = state, request, handle, budget
         self.forest = state.forests[request.chain]
-        self.leaf_class = class_of_leaves(state, request, preempt)
+        self.leaf_class = class_of_leaves(state, request, reach)
+        self.foreseen = foreseen or {}
         self.placed: Placed = {}
 
     def map(self, choice: Choice) -> Unit | None:
         """Hold leaves for all pods; on failure the first unit of those that could not be mapped."""
         for unit, demands in choice.items():
-            index = self.state.bound.get(unit.virtual)
+            index = self.state.bound.get(unit.virtual, self.foreseen.get(unit.virtual))
             if index is not None and not self._settle(unit.virtual, index, demands):
                 return unit
         anchors: dict[VirtualCell, list[Unit]] = {}

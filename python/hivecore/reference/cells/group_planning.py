@@ -3,9 +3,19 @@
 Attempt 1 takes nothing from guaranteed groups; then sibling units may be merged, if that is asked
 for; then attempt 2 preempts groups of lower priority in the same virtual cells. Every try works on
 a copy of the state, in which the new group reserves its leaves: nothing has to be undone.
+
+An attempt takes the first way in the order of packing if it harms nobody. Otherwise it looks for
+one on idle leaves alone, and if there is none for the one that does the least harm, in both cases
+among those that pack as well: a single pod in a unit that is used as much, a gang on no more units
+that were idle. So a tenant's nodes are packed as in a cluster of its own, whoever else is there.
+(A request for the least evictions looks among all.)
 """
 
+import math
+from collections.abc import Iterator
 from dataclasses import replace
+from itertools import groupby
+from typing import NamedTuple
 
 from hivecore.reference.cells.group_cells import (
     BIND,
@@ -23,6 +33,9 @@ from hivecore.reference.cells.group_cells import (
     VirtualCell,
 )
 from hivecore.reference.cells.group_choice import (
+    GUARANTEED,
+    IDLE,
+    OPPORTUNISTIC,
     Anchor,
     Choice,
     Chooser,
@@ -31,6 +44,7 @@ from hivecore.reference.cells.group_choice import (
     Unit,
     class_of_leaves,
 )
+from hivecore.reference.cells.group_foresight import foreseen
 from hivecore.reference.cells.group_leaves import Budget, Demand, choose_leaves
 from hivecore.reference.cells.group_mapping import Mapper, Placed
 from hivecore.reference.cells.group_state import State
@@ -40,37 +54,50 @@ __all__ = ["Planner"]
 _NEW = -1  # the handle of the group that is planned
 
 
+class _Way(NamedTuple):
+    """Where all pods go, whom that downgrades, and how well it packs: less is better."""
+
+    placed: Placed
+    downgrades: list[int]
+    packing: int
+
+
+_Harm = tuple[int, int, int]
+_NO_HARM = (0, 0, 0)
+
+
 class Planner:
     """Plans one request in a state that it does not change."""
 
     def __init__(self, state: State, request: Request) -> None:
         self.state, self.request = state, request
         self.budget = Budget()
-        self.mapping_failed = False
+        self.failures = 0  # choices that could not be mapped
         self.downgrades: list[int] = []
 
     def plan(self) -> Plan:
         """The first attempt that succeeds, or why none did."""
         request = self.request
-        chooser = Chooser(self.state, request, False, self.budget)
+        reach = IDLE if request.priority < 0 else OPPORTUNISTIC
         if request.priority < 0:
-            placed = self._opportunistic(chooser)
+            placed = self._opportunistic(Chooser(self.state, request, reach, self.budget))
         else:
-            placed = self._attempt(chooser, preempt=False)
+            placed = self._attempt(reach)
             if placed is None and request.merge and self._mergeable():
                 placed = self._merged()
             if placed is None and self._preemptible():
-                chooser = Chooser(self.state, request, True, self.budget)
-                placed = self._attempt(chooser, preempt=True)
+                reach = GUARANTEED
+                placed = self._attempt(reach)
         if placed is None:
-            available = sum(unit.available for unit in chooser.units)
+            units = Chooser(self.state, request, reach, self.budget).units
+            available = sum(unit.available for unit in units)
             return Plan(WAIT, self._reason(available), request.vc, request.priority)
         return self._as_plan(placed)
 
     def _reason(self, available: int) -> int:
         if self.budget.left == 0:
             return SEARCH_LIMIT
-        if self.mapping_failed:
+        if self.failures:
             return MAPPING
         if self.request.units is not None:
             return POLICY
@@ -140,30 +167,100 @@ class Planner:
             if holder is not None
         )
 
-    def _attempt(self, chooser: Chooser, preempt: bool) -> Placed | None:
-        for domain in chooser.domains():
-            placed = self._in_domain(chooser, domain, preempt)
-            if placed is not None:
-                return placed
-        return None
+    def _attempt(self, reach: int) -> Placed | None:
+        best = next(self._ways(reach), None)
+        if best is None:
+            return None
+        least = self._harm(best)
+        limit = math.inf if self.request.least_evictions else best.packing
+        if least != _NO_HARM and reach == OPPORTUNISTIC:
+            harmless = (way for way in self._ways(IDLE) if way.packing <= limit)
+            found = next(harmless, None)
+            if found is not None:
+                return found.placed
+        if least != _NO_HARM:
+            for way in self._ways(reach):
+                if way.packing <= limit and self._harm(way) < least:
+                    best, least = way, self._harm(way)
+        self.downgrades = best.downgrades
+        return best.placed
 
-    def _in_domain(self, chooser: Chooser, domain: Domain, preempt: bool) -> Placed | None:
+    def _ways(self, reach: int) -> Iterator[_Way]:
+        """All ways, the usual ones first; where some could not be mapped, those with foresight."""
+        request, state, budget = self.request, self.state, self.budget
+        chooser = Chooser(state, request, reach, budget)
+        if len(request.demands) == 1 and request.group_within < 0 and request.units is None:
+            yield from self._single_ways(chooser)
+            return
+        failures = self.failures
+        yield from self._gang_ways(chooser)
+        if request.units is None and failures != self.failures:
+            places = foreseen(state, request, reach)
+            yield from self._gang_ways(Chooser(state, request, reach, budget, places))
+
+    def _single_ways(self, chooser: Chooser) -> Iterator[_Way]:
+        """The pod in each unit that takes it."""
+        seen: set[tuple[int, ...]] = set()
+        for unit in chooser.takers():
+            if chooser.alike(unit.virtual) not in seen:
+                seen.add(chooser.alike(unit.virtual))
+                way, _ = self._mapped(chooser, {unit: list(self.request.demands)})
+                if way is not None:
+                    yield way._replace(packing=chooser.packed(unit.used))
+
+    def _gang_ways(self, chooser: Chooser) -> Iterator[_Way]:
+        """The group in each domain, level by level, where it packs best first."""
+        for _, domains in groupby(chooser.domains(), key=lambda domain: domain.level):
+            offers: list[tuple[int, Domain]] = []
+            seen: set[tuple[int, ...]] = set()
+            for domain in domains:
+                if domain.cell is not None:
+                    if chooser.alike(domain.cell) in seen:
+                        continue
+                    seen.add(chooser.alike(domain.cell))
+                choice = chooser.choose(domain, {})
+                if choice is not None:
+                    offers.append((chooser.opened(choice), domain))
+            for _, domain in sorted(offers, key=lambda offer: offer[0]):
+                way = self._in_domain(chooser, domain)
+                if way is not None:
+                    yield way
+
+    def _in_domain(self, chooser: Chooser, domain: Domain) -> _Way | None:
         limits: dict[Anchor, int] = {}
         while (choice := chooser.choose(domain, limits)) is not None:
-            trial = self._trial(self.state)
-            downgrades = self._downgraded(chooser, choice) if preempt else []
-            for handle in downgrades:
-                trial.downgrade(handle)
-            mapper = Mapper(trial, self.request, preempt, _NEW, self.budget)
-            failed = mapper.map(choice)
+            way, failed = self._mapped(chooser, choice)
             if failed is None:
-                self.downgrades = downgrades
-                return mapper.placed
-            self.mapping_failed = True
+                return way
             if self.request.units is not None:
                 return None
             self._revise(limits, choice, failed)
         return None
+
+    def _mapped(self, chooser: Chooser, choice: Choice) -> tuple[_Way, None] | tuple[None, Unit]:
+        """A choice in physical cells, or the first unit of those that cannot be mapped."""
+        trial = self._trial(self.state)
+        downgrades = self._downgraded(chooser, choice) if chooser.reach == GUARANTEED else []
+        for handle in downgrades:
+            trial.downgrade(handle)
+        mapper = Mapper(trial, self.request, chooser.reach, _NEW, self.budget, chooser.foreseen)
+        failed = mapper.map(choice)
+        if failed is not None:
+            self.failures += 1
+            return None, failed
+        return _Way(mapper.placed, downgrades, chooser.opened(choice)), None
+
+    def _harm(self, way: _Way) -> _Harm:
+        """Guaranteed leaves that are evicted or downgraded, evicted leaves, evicted groups."""
+        state = self.state
+        leaves = [leaf for pod in way.placed.values() for leaf, _ in pod]
+        evicted = {state.user[leaf] for leaf in leaves if leaf in state.user}
+        guaranteed = {handle for handle in evicted if state.groups[handle].virtual is not None}
+        return (
+            sum(len(state.groups[handle].leaves) for handle in guaranteed | set(way.downgrades)),
+            sum(len(state.groups[handle].leaves) for handle in evicted),
+            len(evicted),
+        )
 
     def _revise(self, limits: dict[Anchor, int], choice: Choice, failed: Unit) -> None:
         """Allow one unit less in the anchor of ``failed``, the first that could not be mapped.
@@ -196,7 +293,7 @@ class Planner:
                 chooser.forest, unit.level, unit.cell, demands, within, chooser.leaf_class, Budget()
             )
             assert chosen is not None, "a unit takes only what it accepts"
-            for leaf in (leaf for pod in chosen for leaf in pod if chooser.leaf_class(leaf) == 2):
+            for leaf in (x for pod in chosen for x in pod if chooser.leaf_class(x) == GUARANTEED):
                 holder = state.holder(leaf)
                 assert holder is not None
                 if state.groups[holder].lazy and not state.groups[holder].preempting:
@@ -216,11 +313,11 @@ class Planner:
         placed: Placed = {}
         for demand in self.request.demands:
             alone = replace(self.request, demands=(demand,))
-            chooser = Chooser(trial, alone, False, self.budget)
-            choice = chooser.choose(chooser.units, {})
+            chooser = Chooser(trial, alone, OPPORTUNISTIC, self.budget)
+            choice = chooser.choose(Domain(0, None, chooser.units), {})
             if choice is not None:
                 after = trial.copy()
-                mapper = Mapper(after, alone, False, _NEW, self.budget)
+                mapper = Mapper(after, alone, OPPORTUNISTIC, _NEW, self.budget)
                 if mapper.map(choice) is None:
                     trial = after
                     placed.update(mapper.placed)
@@ -242,14 +339,14 @@ class Planner:
         for cell in sorted(cells, key=lambda cell: (-state.held(cell), cell.number)):
             node = cell.number // (nodes // forest.widths[level])
             if request.suggested is None or node in request.suggested:
-                mapper = Mapper(state.copy(), request, False, _NEW, self.budget)
+                mapper = Mapper(state.copy(), request, OPPORTUNISTIC, _NEW, self.budget)
                 if self._merge_in(mapper, cell, demand):
                     return mapper
         return None
 
     def _merge_in(self, mapper: Mapper, cell: PhysicalCell, demand: Demand) -> bool:
         state, forest = mapper.state, mapper.forest
-        leaf_class = class_of_leaves(state, self.request, False)
+        leaf_class = class_of_leaves(state, self.request, OPPORTUNISTIC)
         mine = [
             (rank, leaf)
             for leaf in forest.leaves(cell.level, cell.number)

@@ -81,6 +81,7 @@ class GroupScheduler:
         merge: bool,
         suggested: Sequence[int] | None,
         units: Sequence[int] | None,
+        least_evictions: bool = False,
     ) -> Plan:
         instance = checked_instance(self._state, self._tenants, vc, chain, pool)
         request = checked_request(
@@ -94,6 +95,7 @@ class GroupScheduler:
             merge,
             suggested,
             units,
+            least_evictions,
         )
         return Planner(self._state, request).plan()
 

@@ -1,0 +1,138 @@
+"""Whom guaranteed work evicts, and how well nodes are packed, beside HiveD's own decisions.
+
+    python bench/bench_evictions.py [--smoke] [--out DIR]
+
+churn      1,024 GPUs, four tenants that own all of them as rows, racks and nodes; groups come, a
+           part of them opportunistic, and while more than the load is in use a random one ends;
+           victims leave and the group is asked again. How many of the guaranteed groups evicted
+           somebody, and how many groups and GPUs were evicted
+filling    an empty cluster of 8,192 GPUs to two thirds, a quarter of the groups opportunistic
+packing    two thirds of 8,192 and 65,536 GPUs in use, no opportunistic work, one group in fifty a
+           gang of 8 pods of 8 GPUs, many have come and gone: nodes partly used, racks per gang
+
+Decisions are deterministic: the figures are the same on every machine. Those of HiveD are of its
+own Go code (microsoft/hivedscheduler, commit 66f26ac), asked the same in another run, phase
+"Filtering"; it names the victims of one node at a time, so it is asked again until it binds.
+"""
+
+import sys
+from dataclasses import asdict
+from itertools import product
+from typing import Any, Literal
+
+import numpy as np
+from evictions import Traffic, large_cluster, small_cluster
+from harness import command_line, save
+
+from hivecore.cells import CellCluster
+
+LOADS = (0.5, 0.66, 0.8, 0.95)
+SHARES = (0.25, 0.5)
+
+# (load, share) -> guaranteed groups, of those evicting, groups evicted; 4 seeds x 2,000 requests
+HIVED_CHURN = {
+    (0.5, 0.25): (5945, 14, 17),
+    (0.5, 0.5): (4007, 10, 12),
+    (0.66, 0.25): (6011, 104, 164),
+    (0.66, 0.5): (4046, 124, 230),
+    (0.8, 0.25): (5882, 360, 626),
+    (0.8, 0.5): (4014, 403, 691),
+    (0.95, 0.25): (4286, 886, 1501),
+    (0.95, 0.5): (3522, 1230, 2572),
+}
+HIVED_FILLING = 0  # groups evicted
+# GPUs -> means over 6 seeds, and of one run
+HIVED_PACKING = {
+    8_192: {"partly_used": 47.8, "idle": 319.7, "racks_per_gang": 5.90},
+    65_536: {"partly_used": 90.0, "idle": 2699.0, "racks_per_gang": 5.74},
+}
+
+
+def churn(
+    load: float, share: float, seeds: int, requests: int, evictions: Literal["packing", "least"]
+) -> dict[str, Any]:
+    tallies = [
+        Traffic(CellCluster(small_cluster(), evictions=evictions), seed, share).churn(
+            load, requests
+        )
+        for seed in range(seeds)
+    ]
+    figures: dict[str, Any] = {"load": load, "share": share, "seeds": seeds, "requests": requests}
+    figures["evictions"] = evictions
+    for name in asdict(tallies[0]):
+        values = [getattr(tally, name) for tally in tallies]
+        if name.endswith("by_shape"):
+            figures[name] = {
+                shape: sum(counter[shape] for counter in values) for shape in sorted(values[0])
+            }
+        else:
+            figures[name] = sum(values)
+    return figures
+
+
+def filling(racks: int) -> dict[str, Any]:
+    traffic = Traffic(CellCluster(large_cluster(racks)), 0, 0.25)
+    tally = traffic.fill(2 / 3)
+    return {"gpus": traffic.gpus, "evicted": tally.evicted, "groups": len(traffic.live)}
+
+
+def packing(racks: int, seeds: int, requests: int) -> dict[str, Any]:
+    found = []
+    for seed in range(seeds):
+        traffic = Traffic(CellCluster(large_cluster(racks)), seed, 0.0, gangs=0.02)
+        traffic.churn(2 / 3, requests)
+        found.append(traffic.packing())
+    means = {name: float(np.mean([each[name] for each in found])) for name in found[0]}
+    return {"gpus": racks * 128, "seeds": seeds, "requests": requests, **means}
+
+
+def percent(evicting: int, guaranteed: int) -> str:
+    return f"{100 * evicting / max(1, guaranteed):.2f} %"
+
+
+def main() -> int:
+    arguments = command_line(__doc__)
+    small = arguments.smoke
+    loads = (0.66,) if small else LOADS
+    churns = []
+    print(
+        "churn: guaranteed groups that evict, groups evicted; the same by least evictions (HiveD)"
+    )
+    for load, share in product(loads, SHARES):
+        size = (1, 200) if small else (4, 2000)
+        row = churn(load, share, *size, "packing")
+        least = churn(load, share, *size, "least")
+        churns += [row, least]
+        line = f"  load {load:.0%}, {share:.0%} opportunistic: " + "; ".join(
+            f"{percent(each['evicting'], each['guaranteed'])}, {each['evicted']:,} groups"
+            for each in (row, least)
+        )
+        if not small:
+            theirs = HIVED_CHURN[load, share]
+            line += f" ({percent(theirs[1], theirs[0])}, {theirs[2]:,})"
+            row["hived"] = dict(zip(("guaranteed", "evicting", "evicted"), theirs, strict=True))
+        print(line)
+    filled = filling(16 if small else 64)
+    print(f"filling {filled['gpus']:,} GPUs: {filled['evicted']} groups evicted ({HIVED_FILLING})")
+    sizes = ((16, 1, 200),) if small else ((64, 6, 4000), (512, 1, 16_000))
+    packed = [packing(*size) for size in sizes]
+    for row in packed:
+        line = (
+            f"packing {row['gpus']:,} GPUs: {row['partly_used']:.1f} of {row['nodes']:,.0f} "
+            f"nodes partly used, {row['racks_per_gang']:.2f} racks per gang"
+        )
+        if not small:
+            peer = HIVED_PACKING[row["gpus"]]
+            line += f" ({peer['partly_used']:.1f}, {peer['racks_per_gang']:.2f})"
+            row["hived"] = peer
+        print(line)
+    save(
+        arguments,
+        "evictions",
+        {"churn": churns, "filling": filled | {"hived": HIVED_FILLING}, "packing": packed},
+    )
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

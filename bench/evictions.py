@@ -1,0 +1,141 @@
+"""Traffic on a shared cluster, and whom it evicts: groups that come and go, asked one by one."""
+
+from collections import Counter
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from hivecore.cells import AffinityGroup, CellCluster, Chain, ClusterSpec
+
+TENANTS = "ABCD"
+GANG = (8, 8)
+_PODS = (1, 1, 1, 2, 4)
+_GPUS = (1, 2, 4, 8, 8)
+_MOST_ROUNDS = 100  # of being asked again after one's victims are gone
+
+
+def small_cluster() -> ClusterSpec:
+    """1,024 GPUs in 8 rows of 4 racks of 4 nodes; every tenant owns a row, 2 racks, 8 nodes."""
+    chain = Chain(("gpu", "socket", "node", "rack", "row"), (4, 2, 4, 4), 8)
+    return ClusterSpec({"c": chain}, {t: {"c": {"row": 1, "rack": 2, "node": 8}} for t in TENANTS})
+
+
+def large_cluster(racks: int) -> ClusterSpec:
+    """Racks of 16 nodes of 8 GPUs; every tenant owns 3/16 of the racks whole, 1/16 as nodes."""
+    chain = Chain(("gpu", "socket", "node", "rack"), (4, 2, 16), racks)
+    owned = {"rack": 3 * racks // 16, "node": racks}
+    return ClusterSpec({"c": chain}, {t: {"c": owned} for t in TENANTS})
+
+
+@dataclass
+class Tally:
+    """What the traffic has met."""
+
+    guaranteed: int = 0  # groups that were admitted
+    evicting: int = 0  # of those, groups that evicted somebody
+    evicted: int = 0  # groups
+    evicted_gpus: int = 0
+    asked_again: int = 0  # after one's victims were gone
+    second_victims: int = 0  # of those, answers that named more of them
+    refused: int = 0
+    by_shape: Counter[str] = field(default_factory=Counter)
+    evicting_by_shape: Counter[str] = field(default_factory=Counter)
+
+
+class Traffic:
+    """Groups that come and go, on a cluster; victims leave and the group is asked again.
+
+    A group has 1, 1, 1, 2 or 4 pods of 1, 2, 4, 8 or 8 GPUs, or is a gang of 8 pods of 8 GPUs, and
+    is opportunistic with the probability ``share``.
+    """
+
+    def __init__(self, cluster: CellCluster, seed: int, share: float, gangs: float = 0.0) -> None:
+        self.cluster, self.share, self.gangs = cluster, share, gangs
+        chain = cluster.spec.chains["c"]
+        self.gpus = chain.roots * int(np.prod(chain.fanouts))
+        self.rng = np.random.default_rng(seed)
+        self.tally = Tally()
+        self.live: dict[str, AffinityGroup] = {}
+        self.used = self.number = 0
+
+    def request(self) -> AffinityGroup:
+        rng = self.rng
+        members = (int(rng.choice(_PODS)), int(rng.choice(_GPUS)))
+        if rng.random() < self.gangs:
+            members = GANG
+        tenant = TENANTS[int(rng.integers(len(TENANTS)))]
+        self.number += 1
+        priority = -1 if rng.random() < self.share else 0
+        return AffinityGroup(f"g{self.number}", tenant, [members], priority=priority)
+
+    def end(self, name: str) -> None:
+        self.cluster.release(name)
+        self.used -= self.live.pop(name).leaves
+
+    def end_one(self) -> None:
+        names = list(self.live)
+        self.end(names[int(self.rng.integers(len(names)))])
+
+    def admit(self, group: AffinityGroup) -> None:
+        """Let the group run, if it may; who is in its way leaves."""
+        tally = self.tally
+        decision = self.cluster.schedule(group)
+        evicts = bool(decision.victims)
+        for _ in range(_MOST_ROUNDS):
+            if not decision.victims:
+                break
+            tally.evicted += len(decision.victims)
+            for victim in decision.victims:
+                tally.evicted_gpus += self.live[victim].leaves
+                self.end(victim)
+            decision = self.cluster.schedule(group)
+            tally.asked_again += 1
+            tally.second_victims += bool(decision.victims)
+        if decision.outcome != "bind":
+            tally.refused += 1
+            return
+        self.cluster.commit(decision)
+        self.live[group.name] = group
+        self.used += group.leaves
+        if group.priority >= 0:
+            shape = f"{group.pods} x {group.sizes[0]}"
+            tally.guaranteed += 1
+            tally.evicting += evicts
+            tally.by_shape[shape] += 1
+            tally.evicting_by_shape[shape] += evicts
+
+    def churn(self, load: float, requests: int) -> Tally:
+        """Groups come; while more than the load is in use, a random one ends."""
+        for _ in range(requests):
+            while self.used > load * self.gpus:
+                self.end_one()
+            self.admit(self.request())
+        return self.tally
+
+    def fill(self, load: float) -> Tally:
+        """Groups come until so much is in use, or 100 in all have found no place."""
+        while self.used < load * self.gpus and self.tally.refused < 100:
+            self.admit(self.request())
+        return self.tally
+
+    def packing(self) -> dict[str, float]:
+        """How many nodes are in use in part and not at all, and how many racks a gang is in."""
+        chain = self.cluster.spec.chains["c"]
+        node = chain.levels.index("node")
+        nodes = chain.roots * int(np.prod(chain.fanouts[node:]))
+        used: Counter[str] = Counter()
+        racks = []
+        for name, group in self.live.items():
+            placement = self.cluster.group(name).placement
+            for pod in placement:
+                used[pod.node] += len(pod.leaf_indices)
+            if (group.pods, group.sizes[0]) == GANG:
+                numbers = (int(pod.node.split("/")[-1]) for pod in placement)
+                racks.append(len({number // chain.fanouts[node] for number in numbers}))
+        return {
+            "nodes": nodes,
+            "partly_used": sum(gpus < 8 for gpus in used.values()),
+            "idle": nodes - len(used),
+            "gangs": len(racks),
+            "racks_per_gang": float(np.mean(racks)) if racks else 0.0,
+        }
