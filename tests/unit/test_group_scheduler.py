@@ -403,13 +403,13 @@ def test_two_relaxed_splits_in_one_gang_know_of_each_other(make):
     run(scheduler, [4])
     scheduler.set_health(4, 8, False)
     scheduler.set_health(12, 16, False)
+    both = [[16, 17, 18, 19], [20, 21, 22, 23]]
+    assert ask(scheduler, [4, 4]).pods == both  # one rack is split for the two of them
+    scheduler.set_health(20, 24, False)
     assert ask(scheduler, [4, 4]).reason == MAPPING
-    plan = ask(scheduler, [4])
-    assert plan.pods == [[8, 9, 10, 11]]
-    assert pods(scheduler, run(scheduler, [4, 4], vc=1)) == [
-        [16, 17, 18, 19],
-        [20, 21, 22, 23],
-    ]
+    assert ask(scheduler, [4]).pods == [[8, 9, 10, 11]]
+    scheduler.set_health(20, 24, True)
+    assert pods(scheduler, run(scheduler, [4, 4], vc=1)) == both
 
 
 def test_the_virtual_choice_is_revised_for_suggested_nodes(make):

@@ -83,13 +83,20 @@ bool GroupScheduler::next_way() {
     if (next_gang()) {
         return true;
     }
-    if (chooser_.foresees() || !task_.units.empty() || failures_ == failures_before_) {
-        return false;
+    if (!chooser_.foresees()) {
+        if (!task_.units.empty() || failures_ == failures_before_) {
+            return false;
+        }
+        foresight_.start(groups_.pools(), chooser_, task_);
     }
-    foresight_.look(groups_.pools(), chooser_, task_);
-    chooser_.start(task_, chooser_.reach(), false, &foresight_);
-    start_gangs();
-    return next_gang();
+    while (foresight_.look()) {
+        chooser_.start(task_, chooser_.reach(), false, &foresight_);
+        start_gangs();
+        if (next_gang()) {
+            return true;
+        }
+    }
+    return false;
 }
 
 // Whether no virtual cell that is bound to nothing and alike has been tried.

@@ -189,18 +189,13 @@ void Pools::unbook(VirtualLeaf booked) {
     touch(booked.pool, home.shape().ancestor(0, booked.leaf, pool.unit_level));
 }
 
-bool Pools::bind_empty_root(std::int32_t id, CellIndex root, CellIndex cell) {
+void Pools::bind_empty_root(std::int32_t id, CellIndex root, CellIndex cell, int from) {
     Pool& pool = pools_[static_cast<std::size_t>(id)];
     CellTree& home = tree(pool.chain);
-    const int from = home.listed_level(pool.level, cell);
-    if (from < 0 || !home.may_split(pool.level, from)) {
-        return false;
-    }
     home.bind_root(pool.level, cell, from, id, root);
     home.owe(pool.level, -1);
     pool.free_roots.erase(root);
     at(pool, pool.level, root).partner = cell;
-    return true;
 }
 
 void Pools::unbind_empty_root(std::int32_t id, CellIndex root) {

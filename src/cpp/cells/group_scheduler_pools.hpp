@@ -124,9 +124,9 @@ class Pools {
         return {found.pool, found.partner};
     }
 
-    // Binds an unbound root as if something in it were used, and takes that back; the bindings are
-    // taken back in the opposite order. False, and nothing has changed, when that is not safe.
-    bool bind_empty_root(std::int32_t pool, CellIndex root, CellIndex cell);
+    // Binds an unbound root as if something in it were used, to a cell that may be split off the
+    // listed one of level `from` around it, and takes that back.
+    void bind_empty_root(std::int32_t pool, CellIndex root, CellIndex cell, int from);
     void unbind_empty_root(std::int32_t pool, CellIndex root);
 
     // --- the journal of `book` and `drop`

@@ -195,8 +195,8 @@ class Planner:
         failures = self.failures
         yield from self._gang_ways(chooser)
         if request.units is None and failures != self.failures:
-            places = foreseen(state, request, reach)
-            yield from self._gang_ways(Chooser(state, request, reach, budget, places))
+            for places in foreseen(state, request, reach):
+                yield from self._gang_ways(Chooser(state, request, reach, budget, places))
 
     def _single_ways(self, chooser: Chooser) -> Iterator[_Way]:
         """The pod in each unit that takes it."""
