@@ -19,9 +19,11 @@
 // cases among those that pack as well (group_scheduler_attempt.cpp).
 //
 // Costs for p pods of g leaves in all: a plan O(p * pools + g * levels) on the usual way, whatever
-// the size of the cluster. At worst linear in the tenant's units: where only few of them can be
-// preempted, in merging, after a choice that could not be mapped, and on nodes of more than 127
-// leaves for opportunistic work. Suggested nodes cost O(their number). Mutators: O(g * levels).
+// the size of the cluster. At worst linear in the tenant's units: where the first way harms
+// somebody or could not be mapped, in merging, and on nodes of more than 127 leaves for
+// opportunistic work; a gang with foresight O(p * cells of the chain). Suggested nodes cost O(their
+// number). Mutators: O(g * levels), and the cells above node level of a root that is bound or
+// unbound.
 //
 // Levels, cells, chains, tenants and pools are numbered from 0; leaves are counted over all chains.
 #pragma once
@@ -141,6 +143,7 @@ class GroupScheduler {
     bool has_next_domain_ = false;
     Domain next_domain_;
     std::uint64_t failures_before_ = 0;
+    bool foresees_ = false;
     Foresight foresight_;
 
     std::int64_t budget_ = 0;

@@ -63,7 +63,12 @@ void GroupScheduler::start_ways(Reach reach) {
         return;
     }
     failures_before_ = failures_;
+    foresees_ = reach == Reach::idle && task_.units.empty();
+    if (foresees_) {
+        foresight_.start(groups_.pools(), chooser_, task_);
+    }
     start_gangs();
+    domains_left_ = !foresees_;
 }
 
 void GroupScheduler::start_gangs() {
@@ -75,7 +80,8 @@ void GroupScheduler::start_gangs() {
     has_next_domain_ = false;
 }
 
-// The usual ways first; where some could not be mapped, those with foresight.
+// The usual ways first; where some could not be mapped, those with foresight. On idle leaves alone
+// few cells are whole: there a gang needs foresight at once.
 bool GroupScheduler::next_way() {
     if (single_) {
         return next_single();
@@ -83,10 +89,11 @@ bool GroupScheduler::next_way() {
     if (next_gang()) {
         return true;
     }
-    if (!chooser_.foresees()) {
+    if (!foresees_) {
         if (!task_.units.empty() || failures_ == failures_before_) {
             return false;
         }
+        foresees_ = true;
         foresight_.start(groups_.pools(), chooser_, task_);
     }
     while (foresight_.look()) {

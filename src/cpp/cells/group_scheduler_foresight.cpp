@@ -129,10 +129,14 @@ std::int64_t Foresight::bind_roots(std::int32_t pool, std::int64_t count) {
     const int part = std::min(level, tree_->node_level());
     const CellIndex many = tree_->shape().leaves[level] / tree_->shape().leaves[part];
     for (std::int64_t bound = 0; bound < count; ++bound) {
+        int highest = level;  // from which a cell may be split off
+        while (highest < tree_->shape().top() && tree_->may_split(level, highest + 1)) {
+            ++highest;
+        }
         Offer best{-1, 0, 0, kNoCell};
         for (CellIndex cell = 0; cell < tree_->shape().size[level]; ++cell) {
             Offer offer{0, usable(level, cell), tree_->listed_level(level, cell), cell};
-            if (offer.from < 0 || !tree_->may_split(level, offer.from)) {
+            if (offer.from < 0 || offer.from > highest) {
                 continue;
             }
             for (CellIndex node = cell * many; node < (cell + 1) * many; ++node) {

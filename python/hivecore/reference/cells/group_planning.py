@@ -186,15 +186,19 @@ class Planner:
         return best.placed
 
     def _ways(self, reach: int) -> Iterator[_Way]:
-        """All ways, the usual ones first; where some could not be mapped, those with foresight."""
+        """All ways, the usual ones first; where some could not be mapped, those with foresight.
+
+        On idle leaves alone few cells are whole: there a gang needs foresight at once.
+        """
         request, state, budget = self.request, self.state, self.budget
         chooser = Chooser(state, request, reach, budget)
         if len(request.demands) == 1 and request.group_within < 0 and request.units is None:
             yield from self._single_ways(chooser)
             return
-        failures = self.failures
-        yield from self._gang_ways(chooser)
-        if request.units is None and failures != self.failures:
+        failures, on_idle = self.failures, reach == IDLE and request.units is None
+        if not on_idle:
+            yield from self._gang_ways(chooser)
+        if on_idle or (request.units is None and failures != self.failures):
             for places in foreseen(state, request, reach):
                 yield from self._gang_ways(Chooser(state, request, reach, budget, places))
 
