@@ -194,13 +194,15 @@ std::uint64_t Chooser::room(const Domain& domain) const {
 }
 
 Anchor Chooser::anchor(const Unit& unit) const {
-    int level = unit_level(unit.pool);
-    CellIndex index = unit.index;
+    return anchor(unit.pool, unit_level(unit.pool), unit.index);
+}
+
+Anchor Chooser::anchor(std::int32_t pool, int level, CellIndex index) const {
     Anchor mark = 0;
-    if (unit.pool >= 0) {
+    if (pool >= 0) {
         const Pools& pools = groups_.pools();
-        while (!pools.is_bound(unit.pool, level, index)) {
-            if (level == pools.pool(unit.pool).level) {
+        while (!pools.is_bound(pool, level, index)) {
+            if (level == pools.pool(pool).level) {
                 mark = kFreeRoot;
                 break;
             }
@@ -208,23 +210,13 @@ Anchor Chooser::anchor(const Unit& unit) const {
             ++level;
         }
     }
-    return mark | static_cast<Anchor>(unit.pool + 1) << 37 | static_cast<Anchor>(level) << 32 |
-           index;
+    return mark | static_cast<Anchor>(pool + 1) << 37 | static_cast<Anchor>(level) << 32 | index;
 }
 
+// Their anchor, where unbound roots of a pool count as one.
 Anchor Chooser::alike(std::int32_t pool, int level, CellIndex index) const {
-    const Pools& pools = groups_.pools();
-    Anchor mark = 0;
-    while (!pools.is_bound(pool, level, index)) {
-        if (level == pools.pool(pool).level) {
-            mark = kFreeRoot;
-            index = 0;
-            break;
-        }
-        index /= tree_->shape().fanout[level];
-        ++level;
-    }
-    return mark | static_cast<Anchor>(pool + 1) << 37 | static_cast<Anchor>(level) << 32 | index;
+    const Anchor found = anchor(pool, level, index);
+    return (found & kFreeRoot) != 0 ? found >> 32 << 32 : found;
 }
 
 // --- domains

@@ -167,6 +167,8 @@ class Chooser {
   private:
     friend class Search;
 
+    Anchor anchor(std::int32_t pool, int level, CellIndex index) const;
+
     void list_units();
     bool prefers(const Unit& a, const Unit& b) const;
     CellIndex available_at(std::int32_t pool, CellIndex cell) const;
