@@ -112,7 +112,8 @@ class SideBySide:
     def _judge(self, request, plan):
         vc, chain, pool, priority, sizes, within, group_within, _, _, suggested, *_ = request
         widths, node = self.widths[chain], self.chains[chain][2]
-        assert (plan.outcome == WAIT) == (plan.reason != FITS)
+        gave_up = plan.outcome == PREEMPT and plan.reason == SEARCH_LIMIT
+        assert gave_up or (plan.outcome == WAIT) == (plan.reason != FITS)
         unconstrained = suggested is None and within is None
         if unconstrained and not 0 <= group_within < node and not len(self.twin.bad_leaves(chain)):
             assert plan.reason != MAPPING  # what is owned can always be bound

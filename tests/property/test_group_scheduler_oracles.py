@@ -48,7 +48,7 @@ def common_level(widths, leaves):
 @each_implementation
 @settings(max_examples=150, deadline=None)
 @given(node=nodes(), data=st.data())
-def test_leaves_are_as_close_as_can_be_and_hurt_as_few_as_can_be(made, node, data):
+def test_leaves_hurt_as_few_as_can_be_and_are_as_close_as_can_be(made, node, data):
     fanouts, kinds = node
     top = len(fanouts)
     count = data.draw(st.integers(1, len(kinds)), label="count")
@@ -64,24 +64,20 @@ def test_leaves_are_as_close_as_can_be_and_hurt_as_few_as_can_be(made, node, dat
         widths.append(widths[-1] * fanout)
     highest = top if within < 0 else within
 
-    def best(kinds_allowed):
-        """(level of the common cell, leaves of lower groups, opportunistic leaves), the least."""
-        leaves = [leaf for leaf, kind in enumerate(kinds) if kind in kinds_allowed]
-        ways = (
-            (common_level(widths, some), *(sum(kinds[x] == k for x in some) for k in (LOWER, 2)))
-            for some in combinations(leaves, count)
-        )
-        return min((way for way in ways if way[0] <= highest), default=None)
-
-    assert OPPORTUNISTIC == 2
-    wanted = best({FREE, OPPORTUNISTIC}) or best({FREE, OPPORTUNISTIC, LOWER})
+    leaves = [leaf for leaf, kind in enumerate(kinds) if kind != UNAVAILABLE]
+    ways = (
+        (*(sum(kinds[x] == k for x in some) for k in (LOWER, OPPORTUNISTIC)), level)
+        for some in combinations(leaves, count)
+        if (level := common_level(widths, some)) <= highest
+    )
+    wanted = min(ways, default=None)
     plan = scheduler.schedule(0, 0, -1, 5, [count], [within], -1, False, False, None, None)
     if wanted is None:
         assert plan.outcome == WAIT
         return
     (leaves,) = plan.pods
     hurt = [sum(kinds[leaf] == kind for leaf in leaves) for kind in (LOWER, OPPORTUNISTIC)]
-    assert (common_level(widths, leaves), *hurt) == wanted
+    assert (*hurt, common_level(widths, leaves)) == wanted
     assert plan.outcome == (PREEMPT if any(hurt) else BIND)
     assert len(plan.victims) == sum(hurt)
 

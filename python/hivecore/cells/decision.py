@@ -23,7 +23,7 @@ _REASONS = (
     "the tenant's cells have too few free leaves",
     "enough leaves are free, but not together as the pods need them",
     "the tenant has free cells, but only bad, not suggested or owed hardware could back them",
-    "no placement was found within 200,000 steps",
+    "no placement was found, and not all could be tried",
     "the tenant's placement policy gave no cells that can be used",
 )
 _IDLE_REASONS = (
@@ -118,10 +118,16 @@ class Decision:
         )
 
     @property
+    def cut_short(self) -> bool:
+        """Whether the search for the victims that are harmed least ended at its limit."""
+        return self.outcome == "preempt" and self._plan.reason == _CODES.index("search limit")
+
+    @property
     def reason(self) -> str:
         """Why the group cannot start now, in one line; empty when it can."""
         if self.outcome == "preempt":
-            return f"waits for {', '.join(map(repr, self.victims))} to leave"
+            reason = f"waits for {', '.join(map(repr, self.victims))} to leave"
+            return f"{reason}; others might do with less harm" if self.cut_short else reason
         if self.outcome == "bind":
             return ""
         if not self._refused:
@@ -135,7 +141,7 @@ class Decision:
             touched = None
             if self._core.holds(plan):
                 touched = [_state(self._core, handle) for handle in plan.cancels + plan.downgrades]
-            plan = _LoosePlan(plan.pods, plan.virtual, touched)
+            plan = _LoosePlan(plan.reason, plan.pods, plan.virtual, touched)
         state = {name: getattr(self, name) for name in Decision.__slots__}
         loose = {"_core": None, "_names": _Chains(self._names.chains), "_plan": plan}
         return None, state | loose | {"_placement": self.placement}
@@ -220,6 +226,7 @@ class _Chains(NamedTuple):
 class _LoosePlan(NamedTuple):
     """The plan of such a decision."""
 
+    reason: int
     pods: list[list[int]]
     virtual: list[list[tuple[int, int]]] | None
     touched: list[Any] | None

@@ -31,6 +31,8 @@ def find(
     confined = group.confined
     if confined:
         _check_levels(names, group)
+    least = (group.evictions or books.evictions) == "least"
+    evicting: tuple[Any, int] | None = None  # a plan, and how many chains were refused before it
     refused: list[tuple[int, int, str]] = []
     for chain, owns in names.search(group.leaf_type, tenant):
         if pool >= 0:
@@ -65,26 +67,38 @@ def find(
             group.merge_siblings,
             None if suggested is None else suggested[chain],
             units,
-            (group.evictions or books.evictions) == "least",
+            least,
         )
         outcome = plan.outcome
         if outcome == _WAIT:
             refused.append((chain, plan.reason, ""))
-            continue
-        cancels, downgrades = plan.cancels, plan.downgrades
-        return made_decision(
-            group,
-            "bind" if outcome == _BIND else "preempt",
-            names,
-            plan,
-            core,
-            refused,
-            None,
-            () if outcome == _BIND else books.name_all(plan.victims),
-            books.name_all(cancels) if cancels else (),
-            books.name_all(downgrades) if downgrades else (),
-        )
+        elif outcome == _BIND or not least:
+            return _planned(books, group, plan, refused)
+        elif evicting is None:  # another chain may do without
+            evicting = plan, len(refused)
+    if evicting is not None:
+        plan, before = evicting
+        return _planned(books, group, plan, refused[:before])
     return made_decision(group, "wait", names, None, core, refused)
+
+
+def _planned(
+    books: GroupBooks, group: AffinityGroup, plan: Any, refused: list[tuple[int, int, str]]
+) -> Decision:
+    """The decision to bind or to preempt that a plan is."""
+    victims, cancels, downgrades = plan.victims, plan.cancels, plan.downgrades
+    return made_decision(
+        group,
+        "bind" if plan.outcome == _BIND else "preempt",
+        books.names,
+        plan,
+        books.core,
+        refused,
+        None,
+        books.name_all(victims) if victims else (),
+        books.name_all(cancels) if cancels else (),
+        books.name_all(downgrades) if downgrades else (),
+    )
 
 
 def check_possible(names: ClusterNames, decision: Decision) -> None:

@@ -1,8 +1,16 @@
 #include "cells/group_scheduler.hpp"
 
 #include <algorithm>
+#include <tuple>
+#include <utility>
 
 namespace hivecore::cells {
+
+namespace {
+
+constexpr int kMostLooks = 4;  // at what is planned when the victims have gone
+
+}  // namespace
 
 void GroupScheduler::schedule(const Request& request, Plan& plan) {
     const std::int32_t instance = request.priority < 0 ? -1
@@ -26,21 +34,110 @@ void GroupScheduler::schedule(const Request& request, Plan& plan) {
     task_.instance = instance;
     task_.total = total;
     prepare(request);
-    bool planned = request.priority < 0 ? plan_opportunistic() : attempt(Reach::opportunistic);
-    if (!planned && instance >= 0 && request.merge && mergeable(request)) {
-        planned = merged();
-        if (!planned) {
-            chooser_.start(task_, Reach::opportunistic, true);
-        }
-    }
-    if (!planned && may_preempt()) {
-        planned = attempt(Reach::guaranteed);
-    }
-    if (planned) {
+    if (first_success(request)) {
+        last(request);
         write(request, plan);
     } else {
         plan.reason = reason();
     }
+}
+
+// The first attempt that finds a way takes it.
+bool GroupScheduler::first_success(const Request& request) {
+    downgrades_.clear();
+    budget_ = kSearchLimit;
+    cut_short_ = false;
+    failures_ = 0;
+    if (request.priority < 0 ? plan_opportunistic() : attempt(Reach::opportunistic)) {
+        return true;
+    }
+    if (request.priority >= 0 && request.merge && mergeable(request)) {
+        if (merged()) {
+            return true;
+        }
+        chooser_.start(task_, Reach::opportunistic, may_rank());
+    }
+    return may_preempt() && attempt(Reach::guaranteed);
+}
+
+// Goes on to a way that is taken again when its victims have gone. Where guaranteed groups leave,
+// attempt 1 may find cells that pack better than theirs.
+void GroupScheduler::last(const Request& request) {
+    std::vector<Handle> victims = victims_of(placed_);
+    if (std::none_of(victims.begin(), victims.end(),
+                     [&](Handle victim) { return groups_.group(victim).by_right; })) {
+        return;
+    }
+    const auto searched = std::pair(budget_, cut_short_);
+    Way first = way();
+    Way current;
+    for (int look = 0; look < kMostLooks; ++look) {
+        groups_.lift(victims);
+        base_ = pools().journal_size();
+        const bool found = first_success(request);
+        base_ = 0;
+        groups_.pools().undo(0);
+        groups_.put_back(victims);
+        if (!found) {
+            break;
+        }
+        const std::vector<Handle> again = victims_of(placed_);
+        if (again == victims) {
+            if (look != 0 && reservable(current)) {
+                first = std::move(current);
+            }
+            break;
+        }
+        current = way();
+        victims = again;
+    }
+    take(std::move(first));
+    std::tie(budget_, cut_short_) = searched;
+}
+
+// Whether a way that was found without its victims can be had over the virtual leaves that they
+// hold; it gets those.
+bool GroupScheduler::reservable(Way& way) {
+    downgrade(way.downgrades);
+    const std::uint32_t first = groups_.first_leaf(task_.chain);
+    const CellTree& tree = pools().tree(task_.chain);
+    const bool all = std::all_of(way.placed.begin(), way.placed.end(), [&](Placed& placed) {
+        const CellIndex leaf = placed.leaf - first;
+        if (!virtual_leaf(leaf, placed.held.pool, placed.held)) {
+            return false;
+        }
+        if (tree.holding(leaf) == Holding::virtually) {
+            groups_.pools().drop(task_.chain, leaf, Holding::nobody);
+        }
+        return groups_.pools().book(placed.held, leaf);
+    });
+    groups_.pools().undo(0);
+    return all;
+}
+
+// The virtual leaf that holds the leaf, or one in the root around it, or in a new root.
+bool GroupScheduler::virtual_leaf(CellIndex leaf, std::int32_t pool, VirtualLeaf& held) const {
+    const CellTree& tree = pools().tree(task_.chain);
+    if (tree.holding(leaf) == Holding::virtually) {
+        held = pools().booked_at(task_.chain, leaf);
+        return pools().pool(held.pool).instance == task_.instance;
+    }
+    CellIndex cell = leaf;
+    for (int level = 0; level < tree.shape().levels; ++level) {
+        if (tree.state(level, cell) == CellState::root) {
+            const CellTree::Cell& root = tree.cell(level, cell);
+            held = pools().virtual_leaf(root.pool, level, root.partner, leaf);
+            return pools().pool(root.pool).instance == task_.instance;
+        }
+        cell /= level == tree.shape().top() ? 1 : tree.shape().fanout[level];
+    }
+    const IndexSet& roots = pools().pool(pool).free_roots;
+    if (roots.empty()) {
+        return false;
+    }
+    held = pools().virtual_leaf(pool, pools().pool(pool).level,
+                                static_cast<CellIndex>(roots.first()), leaf);
+    return true;
 }
 
 void GroupScheduler::prepare(const Request& request) {
@@ -83,9 +180,6 @@ void GroupScheduler::prepare(const Request& request) {
         task_.units = request.units;
     }
     placed_.resize(task_.total);
-    downgrades_.clear();
-    budget_ = kSearchLimit;
-    failures_ = 0;
 }
 
 // Whether groups of lower priority hold anything, and enough of it that preempting them could help.
@@ -104,7 +198,7 @@ bool GroupScheduler::may_preempt() const {
 }
 
 PlanReason GroupScheduler::reason() {
-    if (budget_ == 0) {
+    if (budget_ == 0 || cut_short_) {
         return PlanReason::search_limit;
     }
     if (failures_ != 0) {
@@ -117,21 +211,15 @@ PlanReason GroupScheduler::reason() {
 }
 
 void GroupScheduler::write(const Request& request, Plan& plan) const {
-    plan.reason = PlanReason::none;
     plan.pods = static_cast<std::int32_t>(request.sizes.size());
     plan.leaves = placed_;
     plan.downgrades = downgrades_;
+    plan.victims = victims_of(placed_);
     for (const Placed& placed : placed_) {
-        const Handle user = groups_.user(placed.leaf);
-        const Handle reserver = groups_.reserver(placed.leaf);
-        if (user != kNoGroup) {
-            plan.victims.push_back(user);
-        }
-        if (reserver != kNoGroup) {
+        if (const Handle reserver = groups_.reserver(placed.leaf); reserver != kNoGroup) {
             plan.cancels.push_back(reserver);
         }
     }
-    groups_.sort_by_sequence(plan.victims);
     groups_.sort_by_sequence(plan.cancels);
     for (const auto* handles : {&plan.downgrades, &plan.cancels}) {
         for (const Handle handle : *handles) {
@@ -139,6 +227,8 @@ void GroupScheduler::write(const Request& request, Plan& plan) const {
         }
     }
     plan.outcome = plan.victims.empty() ? PlanOutcome::bind : PlanOutcome::preempt;
+    const bool exceeded = budget_ == 0 || cut_short_;
+    plan.reason = !plan.victims.empty() && exceeded ? PlanReason::search_limit : PlanReason::none;
 }
 
 // --- opportunistic work: nothing has to be mapped

@@ -28,7 +28,6 @@
 // Levels, cells, chains, tenants and pools are numbered from 0; leaves are counted over all chains.
 #pragma once
 
-#include <array>
 #include <cstdint>
 #include <memory>
 #include <span>
@@ -39,11 +38,14 @@
 #include "cells/group_scheduler_choice.hpp"
 #include "cells/group_scheduler_foresight.hpp"
 #include "cells/group_scheduler_groups.hpp"
+#include "cells/group_scheduler_guests.hpp"
 #include "cells/group_scheduler_mapping.hpp"
 #include "cells/group_scheduler_plan.hpp"
 #include "cells/group_scheduler_pools.hpp"
 
 namespace hivecore::cells {
+
+class Room;
 
 struct UnitView {
     std::int32_t pool;
@@ -59,9 +61,6 @@ struct Doomed {
     std::int32_t vc;
     std::int64_t count;
 };
-
-// Guaranteed leaves that are evicted or downgraded, evicted leaves, evicted groups.
-using Harm = std::array<std::uint64_t, 3>;
 
 class GroupScheduler {
   public:
@@ -92,18 +91,41 @@ class GroupScheduler {
     std::uint64_t bytes() const { return groups_.bytes() + sizeof(*this); }
 
   private:
+    struct Way {
+        std::vector<Placed> placed;
+        std::vector<Handle> downgrades;
+    };
+
     void prepare(const Request& request);
+    bool first_success(const Request& request);
+    void last(const Request& request);
+    bool reservable(Way& way);
+    bool virtual_leaf(CellIndex leaf, std::int32_t pool, VirtualLeaf& held) const;
     bool plan_opportunistic();
+    // Whether the rankings are up to date.
+    bool may_rank() const { return base_ == 0; }
     bool attempt(Reach reach);
-    void start_ways(Reach reach);
+    Way way() const;
+    void take(Way way);
+    void spare(Reach reach, const Room& room, Way& best, Harm& least);
+    void try_victims(Reach reach, const Room& room, Way& best, Harm& least);
+    void start_ways(Reach reach, const std::vector<Handle>* victims = nullptr,
+                    const Harm* least = nullptr);
     bool next_way();
+    bool next_packing();
+    bool next_gentler(Harm& least);
     bool next_single();
+    void list_cells(const Unit& unit);
     bool next_gang();
     void start_gangs();
     bool is_new(std::int32_t pool, int level, CellIndex index);
     bool in_domain(const Domain& domain);
     bool mapped(int& failed);
     std::int64_t opened() const;
+    std::vector<Handle> harmed_by(const Way& way) const;
+    std::uint64_t idle_beside() const;
+    void downgrade(std::span<const Handle> handles);
+    std::vector<Handle> victims_of(std::span<const Placed> leaves) const;
     Harm harm() const;
     bool may_preempt() const;
     void revise(Limits& limits, std::size_t failed) const;
@@ -119,7 +141,7 @@ class GroupScheduler {
 
     // Of the request under way.
     Chooser chooser_{groups_};
-    Mapper mapper_{groups_.pools(), chooser_};
+    Mapper mapper_{groups_, chooser_};
     Task task_;
     std::vector<Demand> demands_;
     std::vector<std::uint8_t> suggested_;
@@ -128,12 +150,18 @@ class GroupScheduler {
     std::vector<Handle> downgrades_;
     Choice choice_;
     LeafChoice leaves_;
+    Guests guests_;
     std::vector<CellIndex> chosen_;
+    std::size_t base_ = 0;    // of the journal: what is before was done by looking without victims
+    bool cut_short_ = false;  // a search had a limit of its own, and reached it
 
     // The way that was found last is in `placed_` and `downgrades_`; how well it packs, less is
     // better, and where to go on.
     std::int64_t packing_ = 0;
+    std::int64_t limit_ = 0;
     bool single_ = false;
+    const Harm* least_ = nullptr;
+    std::vector<CellIndex> cells_;  // of the unit, to be tried from the back
     std::vector<Anchor> seen_;
     std::vector<std::pair<std::int64_t, Domain>> offers_;  // (idle units that it opens, domain)
     std::size_t next_offer_ = 0;

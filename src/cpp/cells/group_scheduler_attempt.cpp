@@ -8,13 +8,27 @@
 // A way that harms nobody is taken. If the first one harms somebody, a way on idle leaves alone is
 // sought, then the one of the least harm; neither may pack worse than the first, unless the request
 // wants the least evictions. So a tenant's nodes are packed as in a cluster of its own, whoever
-// else is there.
+// else is there. For a single pod this looks at every cell; for a gang the victims of the best way
+// are spared one by one, and then cheaper sets of victims are tried, within limits.
 #include <algorithm>
+#include <functional>
 #include <limits>
+#include <queue>
+#include <tuple>
+#include <utility>
 
 #include "cells/group_scheduler.hpp"
+#include "cells/group_scheduler_room.hpp"
 
 namespace hivecore::cells {
+
+namespace {
+
+constexpr int kMostSets = 1024;              // of victims that are weighed for a gang
+constexpr CellIndex kMostTries = 32;         // of these, to place it
+constexpr CellIndex kMostLeaves = 1U << 17;  // of the chain, for all tries together
+
+}  // namespace
 
 bool GroupScheduler::attempt(Reach reach) {
     start_ways(reach);
@@ -25,45 +39,176 @@ bool GroupScheduler::attempt(Reach reach) {
     if (least == Harm{}) {
         return true;
     }
-    const std::int64_t limit =
-        task_.least_evictions ? std::numeric_limits<std::int64_t>::max() : packing_;
-    std::vector<Placed> best = placed_;
-    std::vector<Handle> downgrades = downgrades_;
+    limit_ = task_.least_evictions ? std::numeric_limits<std::int64_t>::max() : packing_;
+    Way best = way();
+    std::uint64_t idle = idle_beside();
     if (reach == Reach::opportunistic) {
         start_ways(Reach::idle);
-        while (next_way() && !(single_ && packing_ > limit)) {
-            if (packing_ <= limit) {
-                return true;
-            }
+        if (next_packing()) {
+            return true;
         }
     }
-    start_ways(reach);
-    while (next_way() && !(single_ && packing_ > limit)) {
-        if (const Harm now = harm(); packing_ <= limit && now < least) {
-            least = now;
-            best = placed_;
-            downgrades = downgrades_;
+    start_ways(reach, nullptr, &least);
+    while (next_packing()) {
+        if (const auto now = std::tuple(harm(), idle_beside()); now < std::tie(least, idle)) {
+            std::tie(least, idle) = now;
+            best = way();
         }
     }
-    placed_ = std::move(best);
-    downgrades_ = std::move(downgrades);
+    if (!single_ && task_.units.empty()) {
+        chooser_.start(task_, reach, may_rank());
+        const Room room(groups_, chooser_, task_);
+        spare(reach, room, best, least);
+        try_victims(reach, room, best, least);
+    }
+    take(std::move(best));
     return true;
 }
 
-void GroupScheduler::start_ways(Reach reach) {
+GroupScheduler::Way GroupScheduler::way() const {
+    return {placed_, downgrades_};
+}
+
+void GroupScheduler::take(Way way) {
+    placed_ = std::move(way.placed);
+    downgrades_ = std::move(way.downgrades);
+}
+
+// The leaves that are left idle in the cell of a single pod's unit.
+std::uint64_t GroupScheduler::idle_beside() const {
+    if (!single_) {
+        return 0;
+    }
+    const std::uint32_t first = groups_.first_leaf(task_.chain);
+    const int level = chooser_.unit_level(placed_.front().held.pool);
+    const Shape& shape = pools().tree(task_.chain).shape();
+    std::uint64_t idle =
+        chooser_.idle_in(level, shape.ancestor(0, placed_.front().leaf - first, level));
+    for (const Placed& placed : placed_) {
+        idle -= groups_.holder(placed.leaf) == kNoGroup;
+    }
+    return idle;
+}
+
+// The next way that packs well enough.
+bool GroupScheduler::next_packing() {
+    while (next_way()) {
+        if (packing_ <= limit_) {
+            return true;
+        }
+        if (single_) {  // they come in the order of packing
+            return false;
+        }
+    }
+    return false;
+}
+
+// The next one that does less harm than this.
+bool GroupScheduler::next_gentler(Harm& least) {
+    while (next_packing()) {
+        if (const Harm now = harm(); now < least) {
+            least = now;
+            return true;
+        }
+    }
+    return false;
+}
+
+// Goes on to ways that need all of their victims; the dearest are spared first.
+void GroupScheduler::spare(Reach reach, const Room& room, Way& best, Harm& least) {
+    for (bool spared = true; spared;) {
+        std::vector<Handle> harmed = harmed_by(best);
+        guests_.start(groups_, chooser_, groups_.first_leaf(task_.chain), {});
+        std::stable_sort(harmed.begin(), harmed.end(),
+                         [&](Handle a, Handle b) { return guests_.price(a) > guests_.price(b); });
+        spared = std::any_of(harmed.begin(), harmed.end(), [&](Handle handle) {
+            std::vector<Handle> others = harmed;
+            std::erase(others, handle);
+            if (!room.may_suffice(others)) {
+                return false;
+            }
+            start_ways(reach, &others);
+            return next_gentler(least);
+        });
+        if (spared) {
+            best = way();
+        }
+    }
+}
+
+// Sets of victims, the cheapest first, while they are cheaper than the best way.
+void GroupScheduler::try_victims(Reach reach, const Room& room, Way& best, Harm& least) {
+    using Entry = std::pair<Harm, std::vector<std::size_t>>;
+    std::vector<Handle> order = room.groups();
+    groups_.sort_by_sequence(order);
+    guests_.start(groups_, chooser_, groups_.first_leaf(task_.chain), {});
+    std::stable_sort(order.begin(), order.end(),
+                     [&](Handle a, Handle b) { return guests_.price(a) < guests_.price(b); });
+    std::vector<Harm> prices;
+    for (const Handle handle : order) {
+        prices.push_back(guests_.price(handle));
+    }
+    std::priority_queue<Entry, std::vector<Entry>, std::greater<>> queue;
+    const auto add = [&](std::vector<std::size_t> chosen) {
+        Harm sum{};
+        for (const std::size_t place : chosen) {
+            sum = sum + prices[place];
+        }
+        queue.emplace(sum, std::move(chosen));
+    };
+    if (!order.empty()) {
+        add({0});
+    }
+    const CellIndex leaves = pools().tree(task_.chain).shape().size[0];
+    CellIndex tries = std::clamp<CellIndex>(kMostLeaves / leaves, 1, kMostTries);
+    for (int sets = 0; !queue.empty() && queue.top().first < least; ++sets) {
+        if (sets == kMostSets || tries == 0) {
+            cut_short_ = true;
+            return;
+        }
+        std::vector<std::size_t> chosen = queue.top().second;
+        queue.pop();
+        std::vector<Handle> victims;
+        for (const std::size_t place : chosen) {
+            victims.push_back(order[place]);
+        }
+        if (const std::size_t following = chosen.back() + 1; following < order.size()) {
+            std::vector<std::size_t> more = chosen;
+            more.push_back(following);
+            add(std::move(more));
+            chosen.back() = following;
+            add(std::move(chosen));
+        }
+        if (!room.may_suffice(victims)) {
+            continue;
+        }
+        --tries;
+        start_ways(reach, &victims);
+        if (next_gentler(least)) {
+            best = way();
+        }
+    }
+}
+
+// With `least` a single pod tries every cell that its unit can be bound to, as long as it may do
+// no more harm than that.
+void GroupScheduler::start_ways(Reach reach, const std::vector<Handle>* victims,
+                                const Harm* least) {
     const std::size_t leaves = pools().tree(task_.chain).shape().size[0];
     if (reach == Reach::guaranteed && chooser_.planned().size() != leaves) {
         chooser_.planned().assign(leaves, false);  // no leaf is marked between attempts
     }
-    chooser_.start(task_, reach, true);
+    chooser_.start(task_, reach, may_rank(), victims);
     seen_.clear();
     single_ = task_.pods.size() == 1 && task_.group_within < 0 && task_.units.empty();
     if (single_) {
+        least_ = least;
+        cells_.clear();
         chooser_.start_takers();
         return;
     }
     failures_before_ = failures_;
-    foresees_ = reach == Reach::idle && task_.units.empty();
+    foresees_ = (reach == Reach::idle || victims != nullptr) && task_.units.empty();
     if (foresees_) {
         foresight_.start(groups_.pools(), chooser_, task_);
     }
@@ -80,8 +225,8 @@ void GroupScheduler::start_gangs() {
     has_next_domain_ = false;
 }
 
-// The usual ways first; where some could not be mapped, those with foresight. On idle leaves alone
-// few cells are whole: there a gang needs foresight at once.
+// The usual ways first; where some could not be mapped, those with foresight. On idle leaves, or
+// those of some victims, few cells are whole: there a gang needs foresight at once.
 bool GroupScheduler::next_way() {
     if (single_) {
         return next_single();
@@ -97,18 +242,19 @@ bool GroupScheduler::next_way() {
         foresight_.start(groups_.pools(), chooser_, task_);
     }
     while (foresight_.look()) {
-        chooser_.start(task_, chooser_.reach(), false, &foresight_);
+        chooser_.start(task_, chooser_.reach(), false, chooser_.victims(), &foresight_);
         start_gangs();
         if (next_gang()) {
             return true;
         }
     }
+    cut_short_ |= foresight_.was_cut_short();
     return false;
 }
 
 // Whether no virtual cell that is bound to nothing and alike has been tried.
 bool GroupScheduler::is_new(std::int32_t pool, int level, CellIndex index) {
-    if (chooser_.foresees() || pools().is_bound(pool, level, index)) {
+    if (chooser_.foresees() || !task_.units.empty() || pools().is_bound(pool, level, index)) {
         return true;
     }
     const Anchor kind = chooser_.alike(pool, level, index);
@@ -120,19 +266,68 @@ bool GroupScheduler::is_new(std::int32_t pool, int level, CellIndex index) {
 }
 
 bool GroupScheduler::next_single() {
-    Unit unit;
-    while (chooser_.next_taker(unit)) {
-        if (!is_new(unit.pool, chooser_.unit_level(unit.pool), unit.index)) {
-            continue;
+    for (;;) {
+        while (!cells_.empty()) {
+            choice_.units.front().cell = cells_.back();
+            cells_.pop_back();
+            int failed = -1;
+            if (mapped(failed)) {
+                return true;
+            }
         }
-        chooser_.choose_one(unit, choice_);
-        int failed = -1;
-        if (mapped(failed)) {
-            packing_ = task_.spread ? unit.used : -std::int64_t{unit.used};
-            return true;
+        Unit unit;
+        if (!chooser_.next_taker(unit)) {
+            return false;
+        }
+        if (is_new(unit.pool, chooser_.unit_level(unit.pool), unit.index)) {
+            chooser_.choose_one(unit, choice_);
+            cells_.assign(1, unit.cell);
+            choice_.placed = unit.cell == kNoCell && least_ != nullptr;
+            if (choice_.placed) {
+                list_cells(unit);
+            }
         }
     }
-    return false;
+}
+
+// The cells that an unbound unit can be bound to, in falling order.
+void GroupScheduler::list_cells(const Unit& unit) {
+    cells_.clear();
+    const CellTree& tree = pools().tree(task_.chain);
+    const Shape& shape = tree.shape();
+    const int unit_level = chooser_.unit_level(unit.pool);
+    int level = unit_level;
+    CellIndex around = unit.index;
+    while (!pools().is_bound(unit.pool, level, around) && level < pools().pool(unit.pool).level) {
+        around /= shape.fanout[level++];
+    }
+    const auto add = [&](int at, CellIndex cell, const auto& again) -> void {
+        if (at > unit_level) {
+            const CellIndex begin = shape.first_child(at, cell);
+            for (CellIndex child = begin + shape.fanout[at - 1]; child-- > begin;) {
+                if (!tree.is_bound(at - 1, child)) {
+                    again(at - 1, child, again);
+                }
+            }
+            return;
+        }
+        const CellIndex idle = chooser_.idle_in(unit_level, cell);
+        const Harm at_least{0, task_.total - std::min<std::uint64_t>(task_.total, idle), 0};
+        if (tree.cell(at, cell).open >= task_.total && at_least <= *least_ &&
+            task_.allows(shape.ancestor(at, cell, tree.node_level()))) {
+            cells_.push_back(cell);
+        }
+    };
+    if (pools().is_bound(unit.pool, level, around)) {
+        add(level, pools().cell(unit.pool, level, around).partner, add);
+        return;
+    }
+    for (CellIndex cell = shape.size[level]; cell-- > 0;) {
+        const int from = tree.listed_level(level, cell);
+        if (from >= 0 && tree.may_split(level, from)) {
+            add(level, cell, add);
+        }
+    }
 }
 
 // The idle units of the choice, so that less is better.
@@ -206,7 +401,6 @@ bool GroupScheduler::in_domain(const Domain& domain) {
     while (chooser_.choose(domain, limits, budget_, choice_)) {
         int failed = -1;
         if (mapped(failed)) {
-            packing_ = opened();
             return true;
         }
         if (!task_.units.empty()) {
@@ -221,37 +415,59 @@ bool GroupScheduler::in_domain(const Domain& domain) {
 bool GroupScheduler::mapped(int& failed) {
     if (chooser_.reach() == Reach::guaranteed) {
         find_downgrades();
-        for (const Handle handle : downgrades_) {
-            for (const Placed& placed : groups_.leaves(handle)) {
-                if (groups_.reserver(placed.leaf) == kNoGroup) {
-                    const std::int32_t chain = pools().pool(placed.held.pool).chain;
-                    groups_.pools().drop(chain, placed.leaf - groups_.first_leaf(chain),
-                                         Holding::opportunistic);
-                }
-            }
-        }
+        downgrade(downgrades_);
     }
-    mapper_.start(task_, first_, placed_, groups_.first_leaf(task_.chain), budget_);
+    mapper_.start(task_, first_, placed_, downgrades_, budget_);
     failed = mapper_.map(choice_);
-    groups_.pools().undo(0);
+    groups_.pools().undo(base_);
     mapper_.forget();
     if (failed >= 0) {
         ++failures_;
         downgrades_.clear();
+        return false;
     }
-    return failed < 0;
+    const CellIndex used = choice_.units.front().used;
+    packing_ = !single_ ? opened() : task_.spread ? used : -std::int64_t{used};
+    return true;
+}
+
+// Those who are evicted or downgraded, by sequence.
+std::vector<Handle> GroupScheduler::harmed_by(const Way& way) const {
+    std::vector<Handle> harmed = victims_of(way.placed);
+    harmed.insert(harmed.end(), way.downgrades.begin(), way.downgrades.end());
+    groups_.sort_by_sequence(harmed);
+    return harmed;
+}
+
+// Until the next undo these hold nothing by right.
+void GroupScheduler::downgrade(std::span<const Handle> handles) {
+    for (const Handle handle : handles) {
+        for (const Placed& placed : groups_.leaves(handle)) {
+            if (groups_.reserver(placed.leaf) == kNoGroup) {
+                const std::int32_t chain = pools().pool(placed.held.pool).chain;
+                groups_.pools().drop(chain, placed.leaf - groups_.first_leaf(chain),
+                                     Holding::opportunistic);
+            }
+        }
+    }
+}
+
+// Who uses the leaves, by sequence.
+std::vector<Handle> GroupScheduler::victims_of(std::span<const Placed> leaves) const {
+    std::vector<Handle> found;
+    for (const Placed& placed : leaves) {
+        const Handle user = groups_.user(placed.leaf);
+        if (user != kNoGroup && (found.empty() || found.back() != user)) {
+            found.push_back(user);
+        }
+    }
+    groups_.sort_by_sequence(found);
+    return found;
 }
 
 // What the way that was found last does to others.
 Harm GroupScheduler::harm() const {
-    std::vector<Handle> evicted;
-    for (const Placed& placed : placed_) {
-        const Handle user = groups_.user(placed.leaf);
-        if (user != kNoGroup && (evicted.empty() || evicted.back() != user)) {
-            evicted.push_back(user);
-        }
-    }
-    groups_.sort_by_sequence(evicted);
+    const std::vector<Handle> evicted = victims_of(placed_);
     std::vector<Handle> guaranteed = downgrades_;
     Harm sum{0, 0, evicted.size()};
     for (const Handle handle : evicted) {
@@ -287,14 +503,15 @@ void GroupScheduler::revise(Limits& limits, std::size_t failed) const {
 // The lazy groups that the choice would preempt.
 void GroupScheduler::find_downgrades() {
     downgrades_.clear();
+    guests_.start(groups_, chooser_, groups_.first_leaf(task_.chain), {});
     for (std::size_t number = 0; number < choice_.units.size(); ++number) {
         const Unit& unit = choice_.units[number];
         if (unit.cell == kNoCell) {
             continue;
         }
-        chooser_.look_into(leaves_, chooser_.unit_level(unit.pool), unit.cell);
         chosen_.clear();
-        leaves_.take_all(choice_.pods_of(number), task_.group_within, chosen_);
+        guests_.take(chooser_.unit_level(unit.pool), unit.cell, choice_.pods_of(number),
+                     task_.group_within, chosen_);
         for (const CellIndex leaf : chosen_) {
             if (chooser_.leaf_class(leaf) == 2) {
                 const Handle holder = groups_.holder(groups_.first_leaf(task_.chain) + leaf);

@@ -8,14 +8,20 @@
 
 namespace hivecore::cells {
 
-void Chooser::start(const Task& task, Reach reach, bool may_rank, const Foresight* foresight) {
+void Chooser::start(const Task& task, Reach reach, bool may_rank,
+                    const std::vector<Handle>* victims, const Foresight* foresight) {
     task_ = task;
     reach_ = reach;
+    victims_ = victims;
     foresight_ = foresight;
     tree_ = &groups_.pools().tree(task.chain);
-    ranked_ = may_rank && foresight == nullptr && (task.instance >= 0 || tree_->ranks_nodes());
+    ranked_ = may_rank && foresight == nullptr && reach != Reach::guaranteed &&
+              (task.instance >= 0 || tree_->ranks_nodes());
     as_filed_ =
         ranked_ && task.suggested.empty() && (task.instance < 0 || reach == Reach::opportunistic);
+    if (reach == Reach::guaranteed) {
+        count_lower();
+    }
     if (!ranked_) {
         list_units();
     }
@@ -35,6 +41,13 @@ std::uint8_t Chooser::leaf_class(CellIndex leaf) const {
     if (!tree_->healthy(leaf)) {
         return LeafChoice::kTaken;
     }
+    if (victims_ != nullptr) {
+        const Handle user = groups_.user(groups_.first_leaf(task_.chain) + leaf);
+        if (user != kNoGroup &&
+            std::find(victims_->begin(), victims_->end(), user) == victims_->end()) {
+            return LeafChoice::kTaken;
+        }
+    }
     switch (tree_->holding(leaf)) {
         case Holding::nobody:
             return 0;
@@ -48,15 +61,6 @@ std::uint8_t Chooser::leaf_class(CellIndex leaf) const {
     }
     const Handle holder = groups_.holder(groups_.first_leaf(task_.chain) + leaf);
     return groups_.group(holder).priority < task_.priority ? 2 : LeafChoice::kTaken;
-}
-
-void Chooser::look_into(LeafChoice& leaves, int level, CellIndex cell) const {
-    const CellIndex wide = tree_->shape().leaves[level];
-    leaves.start(tree_->shape(), level, cell * wide);
-    for (CellIndex leaf = cell * wide; leaf < (cell + 1) * wide; ++leaf) {
-        leaves.set_class(leaf, leaf_class(leaf));
-    }
-    leaves.count();
 }
 
 CellIndex Chooser::idle_in(int level, CellIndex cell) const {
@@ -75,21 +79,64 @@ CellIndex Chooser::idle_in(int level, CellIndex cell) const {
     return idle;
 }
 
-CellIndex Chooser::available_at(std::int32_t pool, CellIndex cell) const {
-    const int level = unit_level(pool);
+CellIndex Chooser::available_in(int level, CellIndex cell) const {
     if (reach_ == Reach::idle) {
         return idle_in(level, cell);
     }
-    const CellIndex open = tree_->cell(level, cell).open;
-    if (reach_ == Reach::opportunistic) {
-        return open;
+    const bool nobody_need_leave = victims_ == nullptr || tree_->cell(level, cell).load == 0;
+    if (reach_ == Reach::opportunistic && nobody_need_leave) {
+        return tree_->cell(level, cell).open;
     }
-    CellIndex more = 0;
+    CellIndex available = 0;
     const CellIndex wide = tree_->shape().leaves[level];
     for (CellIndex leaf = cell * wide; leaf < (cell + 1) * wide; ++leaf) {
-        more += leaf_class(leaf) == 2;
+        available += leaf_class(leaf) != LeafChoice::kTaken;
     }
-    return open + more;
+    return available;
+}
+
+// Counts the leaves that groups of lower priority hold.
+void Chooser::count_lower() {
+    const Pools& pools = groups_.pools();
+    const Shape& shape = tree_->shape();
+    const std::uint32_t first = groups_.first_leaf(task_.chain);
+    lower_.resize(static_cast<std::size_t>(pools.size()));
+    for (const std::int32_t pool : pools.instance(task_.instance).pools) {
+        auto& levels = lower_[static_cast<std::size_t>(pool)];
+        const int unit = unit_level(pool);
+        levels.resize(static_cast<std::size_t>(pools.pool(pool).level - unit) + 1);
+        for (std::size_t up = 0; up < levels.size(); ++up) {
+            levels[up].assign(pools.cells(pool, unit + static_cast<int>(up)), 0);
+        }
+        for (CellIndex index = 0; index < levels[0].size(); ++index) {
+            const Pools::Cell& cell = pools.cell(pool, unit, index);
+            if (cell.used == 0) {
+                continue;
+            }
+            const CellIndex begin = cell.partner * width(pool);
+            for (CellIndex leaf = begin; leaf < begin + width(pool); ++leaf) {
+                levels[0][index] +=
+                    tree_->holding(leaf) == Holding::virtually &&
+                    groups_.group(groups_.holder(first + leaf)).priority < task_.priority;
+            }
+            CellIndex above = index;
+            for (std::size_t up = 1; up < levels.size(); ++up) {
+                above = shape.parent(unit + static_cast<int>(up) - 1, above);
+                levels[up][above] += levels[0][index];
+            }
+        }
+    }
+}
+
+CellIndex Chooser::lower(std::int32_t pool, int level, CellIndex index) const {
+    return reach_ != Reach::guaranteed
+               ? 0
+               : lower_[static_cast<std::size_t>(pool)]
+                       [static_cast<std::size_t>(level - unit_level(pool))][index];
+}
+
+CellIndex Chooser::used(std::int32_t pool, int level, CellIndex index) const {
+    return groups_.pools().cell(pool, level, index).used - lower(pool, level, index);
 }
 
 // Leaves in use in the virtual cell of the next level around a virtual node.
@@ -98,7 +145,7 @@ CellIndex Chooser::used_around(std::int32_t pool, CellIndex index) const {
     if (level < tree_->node_level() || level == groups_.pools().pool(pool).level) {
         return 0;
     }
-    return groups_.pools().cell(pool, level + 1, tree_->shape().parent(level, index)).used;
+    return used(pool, level + 1, tree_->shape().parent(level, index));
 }
 
 Unit Chooser::unit_at(std::int32_t pool, CellIndex index) const {
@@ -109,14 +156,16 @@ Unit Chooser::unit_at(std::int32_t pool, CellIndex index) const {
     } else {
         const Pools::Cell& cell = groups_.pools().cell(pool, unit_level(pool), index);
         unit.cell = cell.partner;
-        unit.used = cell.used;
-        unit.around = cell.used == 0 ? used_around(pool, index) : 0;
+        unit.used = used(pool, unit_level(pool), index);
+        unit.held = lower(pool, unit_level(pool), index);
+        unit.around = unit.used == 0 ? used_around(pool, index) : 0;
     }
     if (unit.cell == kNoCell && foresight_ != nullptr) {
         unit.cell = foresight_->cell(pool, index);
-        unit.available = unit.cell == kNoCell ? 0 : available_at(pool, unit.cell);
+        unit.available = unit.cell == kNoCell ? 0 : available_in(unit_level(pool), unit.cell);
     } else {
-        unit.available = unit.cell == kNoCell ? width(pool) : available_at(pool, unit.cell);
+        unit.available =
+            unit.cell == kNoCell ? width(pool) : available_in(unit_level(pool), unit.cell);
     }
     return unit;
 }
@@ -133,8 +182,11 @@ bool Chooser::prefers(const Unit& a, const Unit& b) const {
     if (a.used != b.used) {
         return task_.spread ? a.used < b.used : a.used > b.used;
     }
+    if (a.held != b.held) {
+        return a.held < b.held;
+    }
     if (a.pool < 0) {
-        return std::tie(a.held, b.index) < std::tie(b.held, a.index);
+        return a.index > b.index;
     }
     if (a.pool == b.pool && a.around != b.around && !task_.spread) {
         return a.around > b.around;
@@ -282,7 +334,7 @@ Domain Chooser::domain_of(std::int32_t pool, int level, CellIndex cell) const {
     const Shape& shape = tree_->shape();
     if (pool >= 0) {
         level = std::min<int>(level, groups_.pools().pool(pool).level);
-        domain.used = groups_.pools().cell(pool, level, cell).used;
+        domain.used = used(pool, level, cell);
     } else {
         domain.used = tree_->cell(level, cell).load;
         if (level == tree_->node_level()) {
@@ -302,7 +354,7 @@ Domain Chooser::domain_of(std::int32_t pool, int level, CellIndex cell) const {
 
 void Chooser::walk_domains() {
     walking_domains_ = true;
-    domain_walk_.start(task_.spread, reach_ == Reach::guaranteed);
+    domain_walk_.start(task_.spread);
     if (task_.instance < 0) {
         const RankedCells& cells = tree_->ranked(domain_level_);
         const CellIndex leaves = tree_->shape().leaves[domain_level_];
@@ -363,7 +415,7 @@ void Chooser::enter(const Domain& domain) {
     if (!ranked_) {
         return;
     }
-    walk_.start(task_.spread, reach_ == Reach::guaranteed);
+    walk_.start(task_.spread);
     if (task_.instance < 0) {
         const RankedCells& nodes = tree_->ranked(tree_->node_level());
         walk_.add_nodes(nodes, width(-1), domain.whole ? 0 : domain.begin,
@@ -411,10 +463,6 @@ bool Chooser::visit(CellIndex least, Unit& unit) {
             }
             return true;
         }
-        if (reach_ == Reach::guaranteed && found.available < least &&
-            groups_.pools().pool(found.pool).lowest[found.index] >= task_.priority) {
-            continue;
-        }
         unit = unit_at(found.pool, found.index);
         if (unit.available >= least && unit_suggested(unit)) {
             return true;
@@ -441,6 +489,7 @@ bool Chooser::next_taker(Unit& unit) {
 }
 
 void Chooser::choose_one(const Unit& unit, Choice& choice) const {
+    choice.placed = false;
     choice.units.assign(1, unit);
     choice.pods.assign(task_.pods.begin(), task_.pods.end());
     choice.begin.assign({0, static_cast<std::uint32_t>(task_.pods.size())});

@@ -10,9 +10,11 @@
 // Opportunistic work goes where guaranteed work will come last: into racks that are promised to
 // nobody, then into idle ones that are promised, last of all to where guaranteed work is.
 //
+// What may be preempted is not in use, but comes after what is idle.
+//
 // Where the rankings serve (`ranked`), units are visited as they are needed and nothing is linear
-// in the size of the cluster. Preempting makes more of a unit available than it is ranked for, and
-// large nodes are not ranked: then all units are listed and sorted first.
+// in the size of the cluster. For preemption, and where nodes are large, all units are listed and
+// sorted first.
 //
 // A choice that cannot be mapped is revised: `Limits` say how many distinct units of an *anchor*
 // the next one may use, where that is the lowest bound cell at or around a unit, or else its root.
@@ -59,8 +61,8 @@ struct Unit {
     CellIndex index = 0;       // of the virtual cell, or the node
     CellIndex cell = kNoCell;  // where it is bound
     CellIndex available = 0;
-    CellIndex used = 0;
-    CellIndex held = 0;
+    CellIndex used = 0;    // by those who stay
+    CellIndex held = 0;    // of a node: by guaranteed groups; else by those who may be preempted
     CellIndex around = 0;  // of an idle unit: the leaves in use in the cell of the next level
 };
 
@@ -83,6 +85,7 @@ struct Choice {
     std::vector<Unit> units;
     std::vector<Demand> pods;
     std::vector<std::uint32_t> begin;  // of each unit's pods, and the end
+    bool placed = false;               // unbound units have cells, which are to be tried
     std::span<const Demand> pods_of(std::size_t unit) const {
         return std::span(pods).subspan(begin[unit], begin[unit + 1] - begin[unit]);
     }
@@ -131,8 +134,12 @@ class Chooser {
     explicit Chooser(const Groups& groups) : groups_(groups) {}
 
     // Looks at the state for an attempt of this task that reaches so far. Where the rankings are
-    // not up to date it may not use them. With foresight unbound units have what they would have.
-    void start(const Task& task, Reach reach, bool may_rank, const Foresight* foresight = nullptr);
+    // not up to date it may not use them. With victims only those may leave; with foresight unbound
+    // units have what they would have.
+    void start(const Task& task, Reach reach, bool may_rank,
+               const std::vector<Handle>* victims = nullptr, const Foresight* foresight = nullptr);
+    std::int32_t chain() const { return task_.chain; }
+    const std::vector<Handle>* victims() const { return victims_; }
     bool foresees() const { return foresight_ != nullptr; }
     Reach reach() const { return reach_; }
     // What all units have available together.
@@ -154,14 +161,26 @@ class Chooser {
     Anchor alike(std::int32_t pool, int level, CellIndex index) const;
     int unit_level(std::int32_t pool) const;
     CellIndex width(std::int32_t pool) const;
-    // Starts a choice of leaves in the physical cell.
-    void look_into(LeafChoice& leaves, int level, CellIndex cell) const;
+    // Starts a choice of leaves in the physical cell, but for some.
+    template <class Excluded>
+    void look_into(LeafChoice& leaves, int level, CellIndex cell, Excluded excluded) const {
+        const CellIndex wide = tree_->shape().leaves[level];
+        leaves.start(tree_->shape(), level, cell * wide);
+        for (CellIndex leaf = cell * wide; leaf < (cell + 1) * wide; ++leaf) {
+            leaves.set_class(leaf, excluded(leaf) ? LeafChoice::kTaken : leaf_class(leaf));
+        }
+        leaves.count();
+    }
+    void look_into(LeafChoice& leaves, int level, CellIndex cell) const {
+        look_into(leaves, level, cell, [](CellIndex) { return false; });
+    }
     // How far one must reach for it; LeafChoice::kTaken: further, or it is bad.
     std::uint8_t leaf_class(CellIndex leaf) const;
     // Leaves of the chain that count as taken, whoever holds them: what the plan has so far.
     std::vector<bool>& planned() { return planned_; }
     Unit unit_at(std::int32_t pool, CellIndex index) const;
-    // Leaves that nobody holds.
+    // Leaves that can be had, and those that nobody holds, of a cell up to node level.
+    CellIndex available_in(int level, CellIndex cell) const;
     CellIndex idle_in(int level, CellIndex cell) const;
 
   private:
@@ -171,9 +190,11 @@ class Chooser {
 
     void list_units();
     bool prefers(const Unit& a, const Unit& b) const;
-    CellIndex available_at(std::int32_t pool, CellIndex cell) const;
     bool unit_suggested(const Unit& unit) const;
 
+    void count_lower();
+    CellIndex lower(std::int32_t pool, int level, CellIndex index) const;
+    CellIndex used(std::int32_t pool, int level, CellIndex index) const;
     CellIndex used_around(std::int32_t pool, CellIndex index) const;
     Domain domain_of(std::int32_t pool, int level, CellIndex cell) const;
     void walk_domains();
@@ -199,10 +220,13 @@ class Chooser {
     const CellTree* tree_ = nullptr;
     Task task_;
     Reach reach_ = Reach::idle;
+    const std::vector<Handle>* victims_ = nullptr;
     const Foresight* foresight_ = nullptr;
     bool ranked_ = false;
     bool as_filed_ = false;    // what is available is what the rankings say
     std::vector<Unit> units_;  // sorted, when not ranked
+    // By pool, level from that of units, and cell: leaves that may be preempted, if any may.
+    std::vector<std::vector<std::vector<CellIndex>>> lower_;
     std::size_t position_ = 0;
     RankedWalk walk_;
     Domain walked_;

@@ -8,8 +8,13 @@ namespace hivecore::cells {
 namespace {
 
 constexpr CellIndex kMostNodes = 64;
+constexpr int kMostSights = 256;
 
 }  // namespace
+
+bool Foresight::is_large() const {
+    return tree_->shape().size[tree_->node_level()] > kMostNodes;
+}
 
 void Foresight::start(Pools& pools, const Chooser& chooser, const Task& task) {
     pools_ = &pools;
@@ -17,80 +22,142 @@ void Foresight::start(Pools& pools, const Chooser& chooser, const Task& task) {
     tree_ = &pools.tree(task.chain);
     task_ = task;
     cells_.resize(static_cast<std::size_t>(pools.size()));
-    highest_first_ = pools.instance(task.instance).pools;
+    std::vector<std::int32_t> highest_first = pools.instance(task.instance).pools;
     std::stable_sort(
-        highest_first_.begin(), highest_first_.end(),
+        highest_first.begin(), highest_first.end(),
         [&](std::int32_t a, std::int32_t b) { return pools.pool(a).level > pools.pool(b).level; });
-    most_.clear();
-    for (const std::int32_t pool : highest_first_) {
-        most_.push_back(
-            std::min<std::int64_t>(std::ssize(task.pods), pools.pool(pool).free_roots.size()));
-    }
-    counts_ = most_;
-    seen_.clear();
-    count_usable();
-    is_first_ = true;
-}
-
-// The last pool's count falls fastest.
-bool Foresight::next_counts() {
-    if (is_first_) {
-        is_first_ = false;
-        return true;
-    }
-    if (tree_->shape().size[tree_->node_level()] > kMostNodes) {
-        return false;
-    }
-    for (std::size_t i = counts_.size(); i-- > 0;) {
-        if (counts_[i] > 0) {
-            --counts_[i];
-            return true;
+    roots_.clear();
+    lowest_ = tree_->node_level();
+    for (const std::int32_t pool : highest_first) {
+        const auto many =
+            std::min<std::uint64_t>(task.pods.size(), pools.pool(pool).free_roots.size());
+        roots_.insert(roots_.end(), many, pool);
+        if (many != 0) {
+            lowest_ = std::min<int>(lowest_, pools.pool(pool).level);
         }
-        counts_[i] = most_[i];
     }
-    return false;
+    if (std::any_of(task.pods.begin(), task.pods.end(),
+                    [](const Demand& pod) { return pod.within >= 0; })) {
+        lowest_ = 0;
+    }
+    path_.clear();
+    seen_.clear();
+    sights_ = 0;
+    was_cut_short_ = false;
+    count_usable();
 }
 
 bool Foresight::look() {
-    while (next_counts()) {
-        std::vector<std::int64_t> bound;
-        for (std::size_t i = 0; i < counts_.size(); ++i) {
-            bound.push_back(bind_roots(highest_first_[i], counts_[i]));
-        }
-        const bool is_new = seen_.insert(bound).second;
-        for (const std::int32_t pool : highest_first_) {
-            const Pools::Pool& owner = pools_->pool(pool);
-            std::vector<CellIndex>& cells = cells_[static_cast<std::size_t>(pool)];
-            cells.assign(pools_->cells(pool, owner.unit_level), kNoCell);
-            for (CellIndex root = 0; is_new && root < static_cast<CellIndex>(owner.count); ++root) {
-                if (pools_->is_bound(pool, owner.level, root)) {
-                    pair(pool, owner.level, root, pools_->cell(pool, owner.level, root).partner);
-                }
+    for (const Pairing& pairing : path_) {
+        bind(pairing);
+    }
+    const bool found = sights_ == 0 ? descend(0) : next_path();
+    was_cut_short_ = found && sights_ == (is_large() ? 1 : kMostSights);
+    ++sights_;
+    for (const std::int32_t pool : pools_->instance(task_.instance).pools) {
+        const Pools::Pool& owner = pools_->pool(pool);
+        cells_[static_cast<std::size_t>(pool)].assign(pools_->cells(pool, owner.unit_level),
+                                                      kNoCell);
+        for (CellIndex root = 0; found && root < static_cast<CellIndex>(owner.count); ++root) {
+            if (pools_->is_bound(pool, owner.level, root)) {
+                pair(pool, owner.level, root, pools_->cell(pool, owner.level, root).partner);
             }
         }
-        while (!bound_.empty()) {
-            pools_->unbind_empty_root(bound_.back().first, bound_.back().second);
-            bound_.pop_back();
+    }
+    for (std::size_t i = path_.size(); i-- > 0;) {
+        unbind(path_[i]);
+    }
+    pools_->tree(task_.chain).forget_roots();
+    return found && !was_cut_short_;
+}
+
+// --- pairings
+
+void Foresight::bind(const Pairing& pairing) {
+    if (is_bound(pairing)) {
+        const std::int32_t pool = roots_[pairing.root];
+        const Offer& offer = pairing.offers[pairing.next - 1];
+        const auto root = static_cast<CellIndex>(pools_->pool(pool).free_roots.first());
+        pools_->bind_empty_root(pool, root, offer.cell, offer.from);
+    }
+}
+
+void Foresight::unbind(const Pairing& pairing) {
+    if (is_bound(pairing)) {
+        const int level = pools_->pool(roots_[pairing.root]).level;
+        const CellIndex cell = pairing.offers[pairing.next - 1].cell;
+        pools_->unbind_empty_root(roots_[pairing.root], tree_->cell(level, cell).partner);
+    }
+}
+
+// Pairs the roots from this one on with their best cells; false: that has been looked at.
+bool Foresight::descend(std::size_t root) {
+    for (;;) {
+        std::vector<std::uint64_t> place;
+        for (const Pairing& pairing : path_) {
+            if (is_bound(pairing)) {
+                const auto level =
+                    static_cast<std::uint64_t>(pools_->pool(roots_[pairing.root]).level);
+                place.push_back(level << 32 | pairing.offers[pairing.next - 1].cell);
+            }
         }
-        pools_->tree(task_.chain).forget_roots();
-        if (is_new) {
+        std::sort(place.begin(), place.end());
+        place.push_back(root);
+        if (!seen_.insert(std::move(place)).second) {
+            return false;
+        }
+        if (root == roots_.size()) {
+            return true;
+        }
+        Pairing& pairing = path_.emplace_back(Pairing{root, offers(roots_[root])});
+        if (pairing.offers.empty()) {
+            pairing.is_left_out = true;
+        } else {
+            ++pairing.next;
+        }
+        bind(pairing);
+        root = following(pairing);
+    }
+}
+
+// Goes on from the last path.
+bool Foresight::next_path() {
+    while (!path_.empty()) {
+        Pairing& last = path_.back();
+        unbind(last);
+        if (last.is_left_out) {
+            path_.pop_back();
+            continue;
+        }
+        last.is_left_out = last.next == last.offers.size();
+        last.next += !last.is_left_out;
+        bind(last);
+        if (descend(following(last))) {
             return true;
         }
     }
     return false;
 }
 
-// What can be used of every cell.
+std::size_t Foresight::following(const Pairing& pairing) const {
+    std::size_t root = pairing.root + 1;
+    while (pairing.is_left_out && root < roots_.size() && roots_[root] == roots_[pairing.root]) {
+        ++root;
+    }
+    return root;
+}
+
+// What can be used of every cell of the levels that matter.
 void Foresight::count_usable() {
     const Shape& shape = tree_->shape();
     usable_.resize(static_cast<std::size_t>(shape.levels));
-    for (int level = 0; level < shape.levels; ++level) {
+    for (int level = lowest_; level < shape.levels; ++level) {
         std::vector<CellIndex>& row = usable_[static_cast<std::size_t>(level)];
         row.assign(shape.size[level], 0);
         for (CellIndex cell = 0; cell < shape.size[level]; ++cell) {
-            if (level == 0) {
-                row[cell] = task_.allows(shape.ancestor(0, cell, tree_->node_level())) &&
-                            chooser_->leaf_class(cell) != LeafChoice::kTaken;
+            if (level == lowest_) {
+                const CellIndex node = shape.ancestor(level, cell, tree_->node_level());
+                row[cell] = task_.allows(node) ? chooser_->available_in(level, cell) : 0;
                 continue;
             }
             const CellIndex begin = shape.first_child(level, cell);
@@ -123,38 +190,84 @@ bool Foresight::better(int level, const Offer& a, const Offer& b) const {
     return true;
 }
 
-// Binds unbound roots of the pool to the best free cells; how many could be.
-std::int64_t Foresight::bind_roots(std::int32_t pool, std::int64_t count) {
+// The free cells that a root may be bound to, one of each kind, the best first; of a large chain no
+// other.
+std::vector<Foresight::Offer> Foresight::offers(std::int32_t pool) {
+    const Shape& shape = tree_->shape();
     const int level = pools_->pool(pool).level;
     const int part = std::min(level, tree_->node_level());
-    const CellIndex many = tree_->shape().leaves[level] / tree_->shape().leaves[part];
-    for (std::int64_t bound = 0; bound < count; ++bound) {
-        int highest = level;  // from which a cell may be split off
-        while (highest < tree_->shape().top() && tree_->may_split(level, highest + 1)) {
-            ++highest;
-        }
-        Offer best{-1, 0, 0, kNoCell};
-        for (CellIndex cell = 0; cell < tree_->shape().size[level]; ++cell) {
-            Offer offer{0, usable(level, cell), tree_->listed_level(level, cell), cell};
-            if (offer.from < 0 || offer.from > highest) {
-                continue;
-            }
-            for (CellIndex node = cell * many; node < (cell + 1) * many; ++node) {
-                offer.pods += usable(part, node) / task_.pods.back().leaves;
-            }
-            if (best.cell == kNoCell || !better(level, best, offer)) {
-                best = offer;
-            }
-        }
-        if (best.cell == kNoCell) {
-            return bound;
-        }
-        const auto root = static_cast<CellIndex>(pools_->pool(pool).free_roots.first());
-        pools_->bind_empty_root(pool, root, best.cell, best.from);
-        bound_.emplace_back(pool, root);
+    const CellIndex many = shape.leaves[level] / shape.leaves[part];
+    int highest = level;  // from which a cell may be split off
+    while (highest < shape.top() && tree_->may_split(level, highest + 1)) {
+        ++highest;
     }
-    return count;
+    std::vector<Offer> found;
+    for (CellIndex cell = 0; cell < shape.size[level]; ++cell) {
+        Offer offer{0, usable(level, cell), tree_->listed_level(level, cell), cell};
+        if (offer.from < 0 || offer.from > highest) {
+            continue;
+        }
+        for (CellIndex node = cell * many; node < (cell + 1) * many; ++node) {
+            offer.pods += usable(part, node) / task_.pods.back().leaves;
+        }
+        if (!is_large() || found.empty()) {
+            found.push_back(offer);
+        } else if (!better(level, found.front(), offer)) {
+            found.front() = offer;
+        }
+    }
+    if (found.size() < 2) {
+        return found;
+    }
+    std::sort(found.begin(), found.end(), [&](const Offer& a, const Offer& b) {
+        return a.cell < b.cell ? better(level, a, b) : a.cell > b.cell && !better(level, b, a);
+    });
+    find_kinds();
+    std::set<std::vector<std::uint32_t>> kinds;
+    std::erase_if(found, [&](const Offer& offer) {
+        std::vector<std::uint32_t> path;
+        CellIndex cell = offer.cell;
+        for (int at = level;; cell = shape.parent(at++, cell)) {
+            path.push_back(kind_[static_cast<std::size_t>(at)][cell]);
+            if (at == shape.top()) {
+                break;
+            }
+        }
+        return !kinds.insert(std::move(path)).second;
+    });
+    return found;
 }
+
+// Numbers what the cells that a symmetry maps to each other share.
+void Foresight::find_kinds() {
+    const Shape& shape = tree_->shape();
+    kinds_.clear();
+    kind_.resize(static_cast<std::size_t>(shape.levels));
+    std::vector<std::uint32_t> key;
+    for (int level = lowest_; level < shape.levels; ++level) {
+        kind_[static_cast<std::size_t>(level)].resize(shape.size[level]);
+        for (CellIndex cell = 0; cell < shape.size[level]; ++cell) {
+            key.assign(1, static_cast<std::uint32_t>(level));
+            const CellState state = tree_->state(level, cell);
+            if (state != CellState::root) {
+                key.push_back(tree_->listed_level(level, cell) >= 0);
+                if (level == lowest_) {
+                    key.push_back(usable(level, cell));
+                } else {
+                    const CellIndex child = shape.first_child(level, cell);
+                    const auto& below = kind_[static_cast<std::size_t>(level - 1)];
+                    const auto begin = below.begin() + static_cast<std::ptrdiff_t>(child);
+                    key.insert(key.end(), begin, begin + shape.fanout[level - 1]);
+                    std::sort(key.begin() + 2, key.end());
+                }
+            }
+            kind_[static_cast<std::size_t>(level)][cell] =
+                kinds_.emplace(key, static_cast<std::uint32_t>(kinds_.size())).first->second;
+        }
+    }
+}
+
+// --- units
 
 // A virtual cell is, or would be, bound to `cell`; so are the units in it.
 void Foresight::pair(std::int32_t pool, int level, CellIndex index, CellIndex cell) {

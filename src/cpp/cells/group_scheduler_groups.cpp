@@ -176,6 +176,26 @@ void Groups::drop_rights(Handle handle) {
     }
 }
 
+void Groups::lift(std::span<const Handle> handles) {
+    for (const Handle handle : handles) {
+        for (const Placed& placed : leaves(handle)) {
+            users_[placed.leaf] = kNoGroup;
+            if (reserver(placed.leaf) == kNoGroup) {
+                const std::int32_t chain = chain_of(placed.leaf);
+                pools_.drop(chain, local(chain, placed.leaf), Holding::nobody);
+            }
+        }
+    }
+}
+
+void Groups::put_back(std::span<const Handle> handles) {
+    for (const Handle handle : handles) {
+        for (const Placed& placed : leaves(handle)) {
+            users_[placed.leaf] = handle;
+        }
+    }
+}
+
 bool Groups::in_range(const Newcomer& who, std::span<const Placed> leaves) const {
     return who.vc >= 0 && who.vc < pools_.tenants() &&
            std::all_of(
@@ -246,9 +266,6 @@ Handle Groups::enter(const Newcomer& who, std::span<const Placed> leaves) {
     std::vector<Handle>& owners = who.preempting ? reservers_ : users_;
     for (const Placed& placed : leaves) {
         owners[placed.leaf] = handle;
-        if (who.by_right) {
-            pools_.note_priority(placed.held, who.priority);
-        }
     }
     return handle;
 }

@@ -81,6 +81,11 @@ class Groups {
     // The virtual leaves of the instance that groups of lower priority hold.
     std::uint64_t held_below(std::int32_t instance, std::int32_t priority) const;
 
+    // Takes from the groups what they use, as if they had left: their bookings by way of the
+    // journal. They are put back after its undo.
+    void lift(std::span<const Handle> handles);
+    void put_back(std::span<const Handle> handles);
+
     // --- mutators: a handle, or -1 and nothing has changed
 
     Handle carry_out(const Plan& plan, bool lazy, bool preempting);

@@ -5,13 +5,15 @@
 namespace hivecore::cells {
 
 void Mapper::start(const Task& task, std::span<const std::uint64_t> first,
-                   std::vector<Placed>& placed, std::uint32_t first_leaf, std::int64_t& budget) {
+                   std::vector<Placed>& placed, std::span<const Handle> downgraded,
+                   std::int64_t& budget) {
     task_ = task;
     first_ = first;
     placed_ = &placed;
     budget_ = &budget;
-    first_leaf_ = first_leaf;
+    first_leaf_ = groups_.first_leaf(task.chain);
     tree_ = &pools_.tree(task.chain);
+    guests_.start(groups_, chooser_, first_leaf_, downgraded);
 }
 
 void Mapper::forget() {
@@ -38,9 +40,8 @@ bool Mapper::hold(std::int32_t position, std::uint64_t slot, CellIndex leaf, Vir
 bool Mapper::settle(const Choice& choice, std::size_t number, CellIndex cell) {
     const Unit& unit = choice.units[number];
     const int level = chooser_.unit_level(unit.pool);
-    chooser_.look_into(leaves_, level, cell);
     chosen_.clear();
-    if (!leaves_.take_all(choice.pods_of(number), task_.group_within, chosen_)) {
+    if (!guests_.take(level, cell, choice.pods_of(number), task_.group_within, chosen_)) {
         return false;
     }
     std::size_t next = 0;
@@ -69,7 +70,7 @@ int Mapper::map(const Choice& choice) {
     for (std::size_t number = 0; number < many; ++number) {
         const Unit& unit = choice.units[number];
         CellIndex cell = pools_.cell(unit.pool, chooser_.unit_level(unit.pool), unit.index).partner;
-        if (cell == kNoCell && chooser_.foresees()) {
+        if (cell == kNoCell && choice.placed) {
             cell = unit.cell;
         }
         if (cell == kNoCell) {

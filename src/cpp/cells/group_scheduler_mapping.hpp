@@ -17,18 +17,21 @@
 #include <vector>
 
 #include "cells/group_scheduler_choice.hpp"
+#include "cells/group_scheduler_guests.hpp"
 #include "cells/group_scheduler_leaves.hpp"
 
 namespace hivecore::cells {
 
 class Mapper {
   public:
-    Mapper(Pools& pools, Chooser& chooser) : pools_(pools), chooser_(chooser) {}
+    Mapper(Groups& groups, Chooser& chooser)
+        : groups_(groups), pools_(groups.pools()), chooser_(chooser) {}
 
-    // `first`: per pod of the request, by position, where its leaves go in `placed`; `budget`: the
-    // placements that searches may still try.
+    // `first`: per pod of the request, by position, where its leaves go in `placed`; `downgraded`:
+    // groups that hold nothing by right any more; `budget`: the placements that searches may still
+    // try.
     void start(const Task& task, std::span<const std::uint64_t> first, std::vector<Placed>& placed,
-               std::uint32_t first_leaf, std::int64_t& budget);
+               std::span<const Handle> downgraded, std::int64_t& budget);
     // -1, or the number of the first unit of those that could not be mapped. What was booked is in
     // the journal either way.
     int map(const Choice& choice);
@@ -67,6 +70,7 @@ class Mapper {
     CellIndex first_below(int level, CellIndex cell, int root_level, Units units, bool sick);
     bool in_listed(int source, int root_level, Units units, bool sick, CellIndex& found);
 
+    Groups& groups_;
     Pools& pools_;
     Chooser& chooser_;
     const CellTree* tree_ = nullptr;
@@ -84,6 +88,7 @@ class Mapper {
     std::vector<std::tuple<bool, CellIndex, CellIndex>> anchors_;
     std::map<std::tuple<int, CellIndex, CellIndex>, bool> known_;
     std::vector<CellIndex> suggested_nodes_;  // per cell, see suggested_in
+    Guests guests_;
     LeafChoice leaves_;
     std::vector<CellIndex> chosen_;
 };

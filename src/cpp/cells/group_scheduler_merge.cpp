@@ -28,7 +28,7 @@ bool GroupScheduler::merged() {
         alone.constrained = demands_[i].within >= 0;
         const std::size_t before = pools().journal_size();
         chooser_.start(alone, Reach::opportunistic, false);
-        mapper_.start(alone, first_, placed_, groups_.first_leaf(alone.chain), budget_);
+        mapper_.start(alone, first_, placed_, {}, budget_);
         if (chooser_.choose(Domain{}, {}, budget_, choice_)) {
             if (mapper_.map(choice_) < 0) {
                 continue;
@@ -37,7 +37,7 @@ bool GroupScheduler::merged() {
         }
         all = merge_one(alone, demands_[i]);
     }
-    groups_.pools().undo(0);
+    groups_.pools().undo(base_);
     return all;
 }
 

@@ -7,6 +7,7 @@ namespace hivecore::cells {
 
 bool Chooser::choose(const Domain& domain, const Limits& limits, std::int64_t& budget,
                      Choice& choice) {
+    choice.placed = foresees();
     chosen_.clear();
     given_.clear();
     unit_of_.clear();

@@ -39,7 +39,6 @@ Pools::Pools(std::span<const ChainSpec> chains, std::int32_t tenants,
                 ranked.file(index, s.leaves[level], s.leaves[level], s.leaves[level]);
             }
         }
-        pool.lowest.assign(this->cells(id, pool.unit_level), kNoPriority);
         pool.available = std::uint64_t{roots} * s.leaves[pool.level];
         Instance& instance = instances_[static_cast<std::size_t>(pool.instance)];
         instance.pools.push_back(id);
@@ -287,9 +286,6 @@ void Pools::refile() {
         const CellTree& home = tree(pool.chain);
         const Shape& s = home.shape();
         const Cell& cell = at(pool, pool.unit_level, unit);
-        if (cell.used == 0) {
-            pool.lowest[unit] = kNoPriority;
-        }
         const CellIndex leaves = s.leaves[pool.unit_level];
         const CellIndex available =
             cell.partner == kNoCell ? leaves : home.cell(pool.unit_level, cell.partner).open;
@@ -322,7 +318,7 @@ std::uint64_t Pools::bytes() const {
         total += home.bytes();
     }
     for (const Pool& pool : pools_) {
-        total += sizeof(Pool) + pool.free_roots.bytes() + pool.lowest.size() * 2;
+        total += sizeof(Pool) + pool.free_roots.bytes();
         for (const RankedCells& ranked : pool.ranked) {
             total += ranked.bytes();
         }

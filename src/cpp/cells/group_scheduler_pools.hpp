@@ -18,7 +18,6 @@
 #include <algorithm>
 #include <array>
 #include <cstdint>
-#include <limits>
 #include <span>
 #include <vector>
 
@@ -51,8 +50,6 @@ struct VirtualLeaf {
 
 class Pools {
   public:
-    static constexpr std::int16_t kNoPriority = std::numeric_limits<std::int16_t>::max();
-
     struct Cell {
         CellIndex partner = kNoCell;  // the physical cell of the same level
         CellIndex used = 0;           // virtual leaves in use
@@ -64,8 +61,7 @@ class Pools {
         std::array<std::uint64_t, kMaxLevels> base{};  // of its levels' cells
         std::uint64_t available = 0;                   // sum over the units, as ranked
         IndexSet free_roots;
-        std::vector<RankedCells> ranked;   // by level - unit_level
-        std::vector<std::int16_t> lowest;  // per unit: no group in it has a lower priority
+        std::vector<RankedCells> ranked;  // by level - unit_level
         bool pinned() const { return pinned_cell >= 0; }
     };
 
@@ -139,13 +135,6 @@ class Pools {
     // bound cells keep their partners, an unbound physical cell gets the lowest unbound virtual
     // one.
     VirtualLeaf virtual_leaf(std::int32_t pool, int top, CellIndex cell, CellIndex leaf) const;
-    // A group of this priority has leaves in the unit around this one.
-    void note_priority(VirtualLeaf booked, std::int32_t priority) {
-        Pool& pool = pools_[static_cast<std::size_t>(booked.pool)];
-        std::int16_t& lowest =
-            pool.lowest[booked.leaf / shape(booked.pool).leaves[pool.unit_level]];
-        lowest = std::min(lowest, static_cast<std::int16_t>(priority));
-    }
     // Marks the unit around this leaf, if any, after a change of the leaf's health.
     void touch_around(std::int32_t chain, CellIndex leaf);
     void refile();

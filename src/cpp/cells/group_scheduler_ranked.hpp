@@ -1,13 +1,12 @@
 // The cells of one level in the order in which packing tries them.
 //
 // Every cell is filed under a *row*; rows ascend in the order of packing (most used first) and a
-// row holds its cells by index. There are two orders: of all cells, for those who find more
-// available than is filed, and of those with something available. Beside its row a cell
-// is filed with what it has available, and those with less than their row says are `short_`: cells
-// with bad leaves. So a walk in packing order that starts at the first row with enough leaves
-// meets, one after the other, cells that can serve, apart from the short ones.
+// row holds its cells by index; only those with something available stand in the order. Beside its
+// row a cell is filed with what it has available, and those with less than their row says are
+// `short_`: cells with bad leaves. So a walk in packing order that starts at the first row with
+// enough leaves meets, one after the other, cells that can serve, apart from the short ones.
 //
-// Keys are row * cells + cell in an IndexSet: about one bit per leaf and one per cell for each.
+// Keys are row * cells + cell in an IndexSet: about one bit per leaf and one per cell.
 #pragma once
 
 #include <cstdint>
@@ -21,24 +20,18 @@ namespace hivecore::cells {
 class RankedCells {
   public:
     RankedCells() = default;
-    // All cells start in row 0 with nothing available. With no rows there are no orders, only what
+    // All cells start in row 0 with nothing available. With no rows there is no order, only what
     // is available is kept.
     RankedCells(std::uint64_t rows, CellIndex cells)
         : rows_(rows),
           cells_(cells),
-          all_(rows * cells + 1),
           order_(rows * cells + 1),
           short_(cells + std::uint64_t{1}),
           row_(cells, 0),
-          available_(cells, 0) {
-        if (rows != 0 && cells != 0) {
-            all_.insert_all_but(IndexSet::kNone, 0, cells);
-        }
-    }
+          available_(cells, 0) {}
 
     CellIndex cells() const { return cells_; }
     std::uint64_t rows() const { return rows_; }
-    const IndexSet& all() const { return all_; }
     const IndexSet& order() const { return order_; }
     const IndexSet& short_cells() const { return short_; }
     CellIndex row(CellIndex cell) const { return row_[cell]; }
@@ -55,11 +48,7 @@ class RankedCells {
             order_.erase(std::uint64_t{row_[cell]} * cells_ + cell);
             short_.erase(cell);
         }
-        if (row_[cell] != row) {
-            all_.erase(std::uint64_t{row_[cell]} * cells_ + cell);
-            all_.insert(std::uint64_t{row} * cells_ + cell);
-            row_[cell] = row;
-        }
+        row_[cell] = row;
         available_[cell] = available;
         if (available != 0) {
             order_.insert(std::uint64_t{row} * cells_ + cell);
@@ -70,13 +59,12 @@ class RankedCells {
     }
 
     std::uint64_t bytes() const {
-        return all_.bytes() + order_.bytes() + short_.bytes() + std::uint64_t{8} * cells_;
+        return order_.bytes() + short_.bytes() + std::uint64_t{8} * cells_;
     }
 
   private:
     std::uint64_t rows_ = 0;
     CellIndex cells_ = 0;
-    IndexSet all_;
     IndexSet order_;
     IndexSet short_;
     std::vector<CellIndex> row_;

@@ -34,8 +34,8 @@ std::uint64_t RankedWalk::first_row(const Source& source, CellIndex group) {
 }
 
 // Moves to the start of the highest group with a key below `before`.
-bool RankedWalk::previous_group(Source& source, std::uint64_t before) const {
-    const std::uint64_t key = order(source).last_before(before);
+bool RankedWalk::previous_group(Source& source, std::uint64_t before) {
+    const std::uint64_t key = source.cells->order().last_before(before);
     if (key == IndexSet::kNone) {
         return false;
     }
@@ -55,11 +55,11 @@ void RankedWalk::found(Source& source, CellIndex index, CellIndex used, CellInde
 }
 
 // Finds the source's next idle cell: those in the most used cell of the next level first.
-void RankedWalk::advance_idle(Source& source, CellIndex least) const {
+void RankedWalk::advance_idle(Source& source, CellIndex least) {
     const RankedCells& around = *source.around;
     const std::uint64_t row = std::uint64_t{source.width} * source.cells->cells();
     for (;;) {
-        const std::uint64_t key = order(source).first_from(source.position);
+        const std::uint64_t key = source.cells->order().first_from(source.position);
         if (key < source.limit) {
             source.position = key + 1;
             const auto index = static_cast<CellIndex>(key - row);
@@ -69,8 +69,7 @@ void RankedWalk::advance_idle(Source& source, CellIndex least) const {
             }
             continue;
         }
-        const IndexSet& cells = all_ ? around.all() : around.order();
-        const std::uint64_t next = cells.first_from(source.next_around);
+        const std::uint64_t next = around.order().first_from(source.next_around);
         if (next == IndexSet::kNone) {
             source.done = true;
             return;
@@ -94,7 +93,7 @@ void RankedWalk::advance(Source& source, CellIndex least) const {
         source.position = std::max(source.position, first_row(source, least) * many + source.begin);
     }
     while (!source.done) {
-        std::uint64_t key = order(source).first_from(source.position);
+        std::uint64_t key = source.cells->order().first_from(source.position);
         if (spread_ && (key == IndexSet::kNone || key >= source.limit)) {
             const std::uint64_t start =
                 first_row(source, group_of(source, (source.limit - 1) / many)) * many;
@@ -109,8 +108,8 @@ void RankedWalk::advance(Source& source, CellIndex least) const {
         if (!spread_ && source.around != nullptr && row == source.width) {
             source.idle = true;
             source.limit = 0;
-            const std::uint64_t first = all_ ? 0 : least;  // a cell around has the more available
-            source.next_around = first * source.around->cells();
+            // A cell around has the more available.
+            source.next_around = std::uint64_t{least} * source.around->cells();
             advance_idle(source, least);
             return;
         }
@@ -143,9 +142,6 @@ void RankedWalk::advance(Source& source, CellIndex least) const {
 }
 
 bool RankedWalk::next(CellIndex least, Visit& visit) {
-    if (all_) {
-        least = 0;
-    }
     Source* best = nullptr;
     for (Source& source : sources_) {
         if (source.ready && source.visit.available < least) {

@@ -3,8 +3,8 @@
 // `RankedWalk` visits units of one or several pools, or physical nodes. Packing: most used first;
 // spreading: least used first; then less held (nodes), the lower pool, the lower index (of nodes
 // the higher). When packing, a pool's idle units come by the most used cell around them. Only cells
-// with at least as many available leaves as asked are visited, or all; whole rows without them are
-// passed over, so a step costs O(pools * levels of the bitmap).
+// with at least as many available leaves as asked are visited; whole rows without them are passed
+// over, so a step costs O(pools * levels of the bitmap).
 //
 // `PhysicalWalk` visits physical cells above node level: those that are promised least first, of
 // them packing or spreading by load, then from the high end.
@@ -28,9 +28,8 @@ class RankedWalk {
         CellIndex available = 0;
     };
 
-    void start(bool spread, bool all) {
+    void start(bool spread) {
         spread_ = spread;
-        all_ = all;
         sources_.clear();
     }
     // Physical nodes [begin, end).
@@ -52,8 +51,7 @@ class RankedWalk {
              .end = end,
              .visit = {.pool = pool}});
     }
-    // The next cell, with at least `least` available leaves unless all are visited; `least` never
-    // falls during a walk.
+    // The next cell, with at least `least` available leaves, which never falls during a walk.
     bool next(CellIndex least, Visit& visit);
     // Passes over the rest of the row that the last visit of this pool was in.
     void skip_row(std::int32_t pool);
@@ -81,16 +79,11 @@ class RankedWalk {
     static std::uint64_t first_row(const Source& source, CellIndex group);
     void add(Source source);
     void advance(Source& source, CellIndex least) const;
-    void advance_idle(Source& source, CellIndex least) const;
+    static void advance_idle(Source& source, CellIndex least);
     static void found(Source& source, CellIndex index, CellIndex used, CellIndex held);
-    bool previous_group(Source& source, std::uint64_t before) const;
-
-    const IndexSet& order(const Source& source) const {
-        return all_ ? source.cells->all() : source.cells->order();
-    }
+    static bool previous_group(Source& source, std::uint64_t before);
 
     bool spread_ = false;
-    bool all_ = false;
     std::vector<Source> sources_;
 };
 

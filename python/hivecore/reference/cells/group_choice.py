@@ -3,9 +3,10 @@
 A *unit* is a virtual cell of the node level, or of the level of its pool's roots where that is
 lower; for opportunistic work it is a node. A *domain* is a set of units in order of preference: the
 most used first, and of a pool's idle ones those in the most used cell of the next level, so that
-whole racks stay idle. In each domain pods are placed by next-fit in ascending size, and where that
-fails although sizes differ, by a search that is complete over what the units, and the cells in them
-that pods are confined to, have left.
+whole racks stay idle. What may be preempted is not in use, but comes after what is idle. In each
+domain pods are placed by next-fit in ascending size, and where that fails although sizes differ, by
+a search that is complete over what the units, and the cells in them that pods are confined to, have
+left.
 
 Opportunistic work goes where guaranteed work will come last: into racks that are promised to
 nobody, then into those that are promised and idle, last of all where guaranteed work runs; of these
@@ -13,7 +14,8 @@ into the one with most opportunistic work, and at the far end of the indices, fo
 bound from the near one.
 """
 
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 
 from hivecore.reference.cells.group_cells import PhysicalCell, VirtualCell
@@ -75,8 +77,8 @@ class Unit:
     cell: int | None
     leaves: int
     available: int
-    used: int
-    held: int
+    used: int  # by those who stay
+    held: int  # of a node: by guaranteed groups; else by those who may be preempted
     anchor: Anchor
 
     @property
@@ -106,13 +108,15 @@ class Chooser:
         request: Request,
         reach: int,
         budget: Budget,
+        victims: Collection[int] | None = None,
         foreseen: dict[VirtualCell, int] | None = None,
     ) -> None:
-        self.state, self.request, self.reach = state, request, reach
+        self.state, self.request, self.reach, self.victims = state, request, reach, victims
         self.foreseen = foreseen
-        self.leaf_class = class_of_leaves(state, request, reach)
+        self.leaf_class = class_of_leaves(state, request, reach, victims)
         self.forest = state.forests[request.chain]
         self.budget = budget
+        self.lower = self._lower() if reach == GUARANTEED else Counter[VirtualCell]()
         self.units = [unit for unit in self.all_units() if self._suggested(unit)]
         self.units.sort(key=self._preference)
 
@@ -144,8 +148,23 @@ class Chooser:
             free = 0 if cell is None else self._available(unit.level, cell)
         else:
             free = width if cell is None else self._available(unit.level, cell)
-        used = self.state.used[unit]
-        return Unit(*unit, cell, width, free, used, 0, anchor(self.state, unit))
+        used, lower = self._used(unit), self.lower[unit]
+        return Unit(*unit, cell, width, free, used, lower, anchor(self.state, unit))
+
+    def _used(self, cell: VirtualCell) -> int:
+        """Leaves of a virtual cell in use; those that may be preempted count as idle."""
+        return self.state.used[cell] - self.lower[cell]
+
+    def _lower(self) -> Counter[VirtualCell]:
+        """Leaves that groups of lower priority hold, in units and the cells around them."""
+        state, lower = self.state, Counter[VirtualCell]()
+        for leaf, virtual in state.pair.items():
+            holder = state.holder(leaf)
+            assert holder is not None, "no root is paired, but leaves of groups"
+            if state.groups[holder].priority < self.request.priority:
+                for level in range(state.pools[virtual[0]].level + 1):
+                    lower[state.around(virtual, level)] += 1
+        return lower
 
     def _available(self, level: int, cell: int) -> int:
         return sum(self.leaf_class(x) is not None for x in self.forest.leaves(level, cell))
@@ -161,7 +180,7 @@ class Chooser:
         if unit.pool < 0:
             return self.packed(used), unit.held, -unit.number
         around = 0 if used or self.request.spread else -self._used_around(unit)
-        return self.packed(used), unit.pool, around, unit.number
+        return self.packed(used), unit.held, unit.pool, around, unit.number
 
     def packed(self, used: int) -> int:
         """What is used, so that less is better."""
@@ -176,7 +195,7 @@ class Chooser:
         if unit.level < self.forest.node_level or unit.level == self.state.pools[unit.pool].level:
             return 0
         number = unit.number // self.forest.fanouts[unit.level]
-        return self.state.used[VirtualCell(unit.pool, unit.level + 1, number)]
+        return self._used(VirtualCell(unit.pool, unit.level + 1, number))
 
     def domains(self) -> Iterator[Domain]:
         """Sets of units, each to be tried as a whole; only those with room enough."""
@@ -212,7 +231,7 @@ class Chooser:
             if cell.level == self.forest.node_level:
                 return self.packed(load), held, -cell.number
             return self._promised(physical), self.packed(load), -cell.number
-        return self.packed(self.state.used[cell]), cell.pool, cell.number
+        return self.packed(self._used(cell)), cell.pool, cell.number
 
     def _promised(self, cell: PhysicalCell) -> int:
         """0: the cell is free, 1: it is promised to a tenant, 2: guaranteed work is in it."""
@@ -395,12 +414,19 @@ def anchor(state: State, unit: VirtualCell) -> Anchor:
     return unit
 
 
-def class_of_leaves(state: State, request: Request, reach: int) -> LeafClass:
-    """How far one must reach for a leaf; None: further than this, or it is bad."""
+def class_of_leaves(
+    state: State, request: Request, reach: int, victims: Collection[int] | None = None
+) -> LeafClass:
+    """How far one must reach for a leaf; None: further than this, or it is bad.
+
+    With ``victims`` only those may leave.
+    """
 
     def leaf_class(leaf: int) -> int | None:
         holder = state.holder(leaf)
         if leaf in state.bad:
+            return None
+        if victims is not None and leaf in state.user and state.user[leaf] not in victims:
             return None
         if holder is None:
             return IDLE

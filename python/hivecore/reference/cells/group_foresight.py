@@ -4,81 +4,129 @@ The usual choice takes an unbound unit for a whole one and finds it a physical c
 Where bad leaves, excluded nodes, or leaves that are not to be taken leave no whole cells, it has to
 know what each unit would have. Below a bound cell there are as many unbound virtual cells as
 physical ones, and it does not matter which is bound to which: any pairing shows what there is.
-Unbound roots are paired with the free cells that have most, as far as these split off safely. What
-roots of one level are paired with may lack for another level: in chains of up to 64 nodes each
-number of roots of each level is tried, in larger ones only as many as there can be.
+
+Unbound roots are paired with free cells, as far as these split off safely: at first with those that
+have most, then in all other ways, up to a limit. Cells are of one kind if a symmetry of the chain
+maps one to the other; of a kind only the first is tried. In chains of more than 64 nodes only the
+first pairing is looked at.
 """
 
-from collections.abc import Iterator
-from itertools import product
+from collections.abc import Callable, Collection, Iterator
+from functools import cache
 
 from hivecore.reference.cells.group_cells import PhysicalCell, VirtualCell
 from hivecore.reference.cells.group_choice import Request, class_of_leaves
+from hivecore.reference.cells.group_leaves import Budget
 from hivecore.reference.cells.group_state import State
 
 __all__ = ["foreseen"]
 
-
 _MOST_NODES = 64
+_MOST_SIGHTS = 256
+
+Kind = tuple[object, ...]
 
 
-def foreseen(state: State, request: Request, reach: int) -> Iterator[dict[VirtualCell, int]]:
+def foreseen(
+    state: State, request: Request, reach: int, victims: Collection[int] | None, budget: Budget
+) -> Iterator[dict[VirtualCell, int]]:
     """Physical cells for unbound units of the instance; those without one can have none."""
-    forest, pods = state.forests[request.chain], len(request.demands)
-    pools = sorted(request.pools, key=lambda pool: -state.pools[pool].level)
-    most = [min(pods, len(state.unbound_roots(pool))) for pool in pools]
-    seen = set()
-    for counts in product(*(range(many, -1, -1) for many in most)):
-        sight = _Foresight(state, request, reach)
-        bound = tuple(map(sight.bind_roots, pools, counts))
-        if bound not in seen:
-            seen.add(bound)
-            yield sight.units()
-        if len(forest.cells(forest.node_level)) > _MOST_NODES:
-            break
+    foresight = _Foresight(state, request, reach, victims)
+    most = 1 if foresight.is_large else _MOST_SIGHTS
+    for number, paired in enumerate(foresight.pairings(state, 0, frozenset())):
+        if number == most:
+            budget.cut_short = True
+            return
+        yield foresight.units(paired)
 
 
 class _Foresight:
-    def __init__(self, state: State, request: Request, reach: int) -> None:
-        self.state, self.request = state.copy(), request
-        self.forest = state.forests[request.chain]
-        self.leaf_class = class_of_leaves(state, request, reach)
+    def __init__(
+        self, state: State, request: Request, reach: int, victims: Collection[int] | None
+    ) -> None:
+        self.request, self.forest = request, state.forests[request.chain]
+        self.leaf_class = class_of_leaves(state, request, reach, victims)
         self.largest = request.demands[-1].leaves
-        self.found: dict[VirtualCell, int] = {}
+        self.is_large = len(self.forest.cells(self.forest.node_level)) > _MOST_NODES
+        self.usable = cache(self._usable)
+        pods = len(request.demands)
+        self.roots = [  # that may be paired: those of the highest level first
+            root
+            for pool in sorted(request.pools, key=lambda pool: -state.pools[pool].level)
+            for root in state.unbound_roots(pool)[:pods]
+        ]
+        confined = any(demand.within >= 0 for demand in request.demands)
+        levels = (min(root.level, self.forest.node_level) for root in self.roots)
+        self.lowest = 0 if confined else min(levels, default=0)
+        self.seen: set[tuple[int, frozenset[PhysicalCell]]] = set()
 
-    def bind_roots(self, pool: int, count: int) -> int:
-        """Pair so many unbound roots of a pool with free cells; how many could be."""
-        state = self.state
-        for number, root in enumerate(state.unbound_roots(pool)[:count]):
-            cells = self.forest.cells(root.level)
-            free = [PhysicalCell(self.request.chain, root.level, cell) for cell in cells]
-            free = [cell for cell in free if state.may_be_root(cell)]
-            if not free:
-                return number
-            state.bind(root, min(free, key=self._preference))
-        return count
+    # Roots
 
-    def units(self) -> dict[VirtualCell, int]:
-        """All pairs."""
-        for pool in self.request.pools:
-            for root in self.state.roots(pool):
-                if root in self.state.bound:
-                    self._pair(root, self.state.bound[root])
-        return self.found
+    def pairings(
+        self, state: State, paired: int, cells: frozenset[PhysicalCell]
+    ) -> Iterator[State]:
+        """States in which the roots from ``paired`` on are bound to cells, or are left out."""
+        if (paired, cells) in self.seen:
+            return
+        self.seen.add((paired, cells))
+        if paired == len(self.roots):
+            yield state
+            return
+        root = self.roots[paired]
+        for cell in self._candidates(state, root):
+            after = state.copy()
+            after.bind(root, cell)
+            yield from self.pairings(after, paired + 1, cells | {cell})
+        rest = (place for place, other in enumerate(self.roots) if other.pool == root.pool)
+        yield from self.pairings(state, max(rest) + 1, cells)
 
-    def _preference(self, cell: PhysicalCell) -> tuple[int, ...]:
+    def _candidates(self, state: State, root: VirtualCell) -> list[PhysicalCell]:
+        """A cell of each kind, the best one first; of a large chain no other."""
+        numbers = self.forest.cells(root.level)
+        cells = [PhysicalCell(self.request.chain, root.level, number) for number in numbers]
+        free = [cell for cell in cells if state.may_be_root(cell)]
+        free.sort(key=lambda cell: self._preference(state, cell))
+        if self.is_large:
+            return free[:1]
+        kind_of = self._kinds(state)
+        kinds: dict[Kind, PhysicalCell] = {}
+        for cell in free:
+            around, path = cell, [kind_of(cell)]
+            while around.level < self.forest.top:
+                around = state.parent(around)
+                path.append(kind_of(around))
+            kinds.setdefault(tuple(path), cell)
+        return list(kinds.values())
+
+    def _kinds(self, state: State) -> Callable[[PhysicalCell], Kind]:
+        """What the cells that a symmetry maps to each other share."""
+
+        @cache
+        def kind_of(cell: PhysicalCell) -> Kind:
+            if state.is_root(cell):
+                return ("root",)
+            free = state.touched[cell] == 0
+            if cell.level == self.lowest:
+                return free, self.usable(cell)
+            below = self.forest.inside(cell.level, cell.number, cell.level - 1)
+            inside = (kind_of(PhysicalCell(cell.chain, cell.level - 1, child)) for child in below)
+            return free, *sorted(inside, key=repr)
+
+        return kind_of
+
+    def _preference(self, state: State, cell: PhysicalCell) -> tuple[int, ...]:
         """Room for most pods, most leaves, the fewest cells to split, most leaves around it."""
         node = min(cell.level, self.forest.node_level)
         parts = self.forest.inside(cell.level, cell.number, node)
-        usable = [self._usable(PhysicalCell(cell.chain, node, part)) for part in parts]
+        usable = [self.usable(PhysicalCell(cell.chain, node, part)) for part in parts]
         pods = sum(leaves // self.largest for leaves in usable)
         source = around = cell
-        while not self.state.is_listed(source):
-            source = self.state.parent(source)
+        while not state.is_listed(source):
+            source = state.parent(source)
         outside = []
         while around.level < self.forest.top:
-            around = self.state.parent(around)
-            outside.append(-self._usable(around))
+            around = state.parent(around)
+            outside.append(-self.usable(around))
         return -pods, -sum(usable), source.level, *outside, cell.number
 
     def _usable(self, cell: PhysicalCell) -> int:
@@ -90,16 +138,30 @@ class _Foresight:
         node = self.forest.above(leaf, self.forest.node_level)
         return self.leaf_class(leaf) is not None and (suggested is None or node in suggested)
 
-    def _pair(self, cell: VirtualCell, index: int) -> None:
+    # Units
+
+    def units(self, state: State) -> dict[VirtualCell, int]:
+        """The cells of all units in roots that are bound, or paired."""
+        found: dict[VirtualCell, int] = {}
+        for pool in self.request.pools:
+            for root in state.roots(pool):
+                if root in state.bound:
+                    self._pair(state, root, state.bound[root], found)
+        return found
+
+    def _pair(
+        self, state: State, cell: VirtualCell, index: int, found: dict[VirtualCell, int]
+    ) -> None:
         """A virtual cell is, or would be, bound to ``index``; so are the units in it."""
-        if cell.level == min(self.state.pools[cell.pool].level, self.forest.node_level):
-            self.found[cell] = index
+        if cell.level == min(state.pools[cell.pool].level, self.forest.node_level):
+            found[cell] = index
             return
-        state, below = self.state, cell.level - 1
+        below = cell.level - 1
         children = self.forest.inside(cell.level, cell.number, below)
         cells = [VirtualCell(cell.pool, below, child) for child in children]
         inside = self.forest.inside(cell.level, index, below)
         physical = [PhysicalCell(self.request.chain, below, child) for child in inside]
         unbound = iter([each.number for each in physical if each not in state.partner])
         for child in cells:
-            self._pair(child, state.bound[child] if child in state.bound else next(unbound))
+            place = state.bound[child] if child in state.bound else next(unbound)
+            self._pair(state, child, place, found)

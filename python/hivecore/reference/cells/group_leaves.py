@@ -27,6 +27,12 @@ class Budget:
     """The placements that all searches for one request may still try together."""
 
     left: int = field(default_factory=lambda: _SEARCH_LIMIT)
+    cut_short: bool = False  # another search had a limit of its own, and reached it
+
+    @property
+    def exceeded(self) -> bool:
+        """Whether something may have been missed."""
+        return self.left == 0 or self.cut_short
 
     def spend(self, steps: int) -> None:
         self.left = max(0, self.left - steps)

@@ -7,7 +7,15 @@ for the rest: needed virtual cells and physical ones must have a perfect matchin
 """
 
 from hivecore.reference.cells.group_cells import PhysicalCell, VirtualCell, VirtualLeaf
-from hivecore.reference.cells.group_choice import Choice, Request, Unit, anchor, class_of_leaves
+from hivecore.reference.cells.group_choice import (
+    Choice,
+    Chooser,
+    Request,
+    Unit,
+    anchor,
+    class_of_leaves,
+)
+from hivecore.reference.cells.group_guests import Guests, choose_cheaply
 from hivecore.reference.cells.group_leaves import Budget, Demand, LeafClass, choose_leaves
 from hivecore.reference.cells.group_state import State
 
@@ -23,16 +31,16 @@ class Mapper:
     def __init__(
         self,
         state: State,
-        request: Request,
-        reach: int,
+        chooser: Chooser,
         handle: int,
-        budget: Budget,
         foreseen: dict[VirtualCell, int] | None = None,
     ) -> None:
-        self.state, self.request, self.handle, self.budget = state, request, handle, budget
-        self.forest = state.forests[request.chain]
-        self.leaf_class = class_of_leaves(state, request, reach)
-        self.foreseen = foreseen or {}
+        self.state, self.handle = state, handle
+        self.request, self.budget = chooser.request, chooser.budget
+        self.forest = state.forests[chooser.request.chain]
+        self.leaf_class = class_of_leaves(state, self.request, chooser.reach, chooser.victims)
+        self.foreseen = foreseen or chooser.foreseen or {}
+        self.guests = Guests(state)
         self.placed: Placed = {}
 
     def map(self, choice: Choice) -> Unit | None:
@@ -64,11 +72,12 @@ class Mapper:
     def _settle(self, unit: VirtualCell, cell: int, demands: list[Demand]) -> bool:
         """Choose the leaves of a unit's pods in its physical cell, and hold them."""
         within = self.request.group_within
-        chosen = choose_leaves(
-            self.forest, unit.level, cell, demands, within, self.leaf_class, Budget()
+        chosen = choose_cheaply(
+            self.forest, unit.level, cell, demands, within, self.leaf_class, self.guests
         )
         if chosen is None:
             return False
+        self.guests.leave(leaf for leaves in chosen for leaf in leaves)
         for demand, leaves in zip(demands, chosen, strict=True):
             self.placed[demand.position] = []
             for leaf in leaves:

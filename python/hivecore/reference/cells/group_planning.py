@@ -12,8 +12,10 @@ that were idle. So a tenant's nodes are packed as in a cluster of its own, whoev
 """
 
 import math
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Collection, Iterable, Iterator
 from dataclasses import replace
+from heapq import heappop, heappush
 from itertools import groupby
 from typing import NamedTuple
 
@@ -27,10 +29,12 @@ from hivecore.reference.cells.group_cells import (
     PREEMPT,
     SEARCH_LIMIT,
     WAIT,
+    Forest,
     Group,
     PhysicalCell,
     Plan,
     VirtualCell,
+    VirtualLeaf,
 )
 from hivecore.reference.cells.group_choice import (
     GUARANTEED,
@@ -42,9 +46,11 @@ from hivecore.reference.cells.group_choice import (
     Domain,
     Request,
     Unit,
+    anchor,
     class_of_leaves,
 )
 from hivecore.reference.cells.group_foresight import foreseen
+from hivecore.reference.cells.group_guests import NO_HARM, Guests, Harm, choose_cheaply
 from hivecore.reference.cells.group_leaves import Budget, Demand, choose_leaves
 from hivecore.reference.cells.group_mapping import Mapper, Placed
 from hivecore.reference.cells.group_state import State
@@ -54,16 +60,23 @@ __all__ = ["Planner"]
 _NEW = -1  # the handle of the group that is planned
 
 
+_MOST_LOOKS = 4  # at what is planned when the victims have gone
+_MOST_SETS = 1024  # of victims that are weighed for a gang
+_MOST_TRIES = 32  # of these, to place it
+_MOST_LEAVES = 1 << 17  # of the chain, for all tries together
+
+
 class _Way(NamedTuple):
     """Where all pods go, whom that downgrades, and how well it packs: less is better."""
 
     placed: Placed
     downgrades: list[int]
-    packing: int
+    packing: int = 0
+    idle: int = 0  # leaves that are left idle beside a single pod
 
-
-_Harm = tuple[int, int, int]
-_NO_HARM = (0, 0, 0)
+    @property
+    def leaves(self) -> list[int]:
+        return [leaf for pod in self.placed.values() for leaf, _ in pod]
 
 
 class Planner:
@@ -73,61 +86,122 @@ class Planner:
         self.state, self.request = state, request
         self.budget = Budget()
         self.failures = 0  # choices that could not be mapped
-        self.downgrades: list[int] = []
 
     def plan(self) -> Plan:
-        """The first attempt that succeeds, or why none did."""
-        request = self.request
-        reach = IDLE if request.priority < 0 else OPPORTUNISTIC
-        if request.priority < 0:
-            placed = self._opportunistic(Chooser(self.state, request, reach, self.budget))
-        else:
-            placed = self._attempt(reach)
-            if placed is None and request.merge and self._mergeable():
-                placed = self._merged()
-            if placed is None and self._preemptible():
-                reach = GUARANTEED
-                placed = self._attempt(reach)
-        if placed is None:
-            units = Chooser(self.state, request, reach, self.budget).units
-            available = sum(unit.available for unit in units)
-            return Plan(WAIT, self._reason(available), request.vc, request.priority)
-        return self._as_plan(placed)
+        """What to do; asked again when the victims have gone, the answer is to bind."""
+        way = self._first_success()
+        if way is None:
+            return Plan(WAIT, self._reason(), self.request.vc, self.request.priority)
+        return self._as_plan(self._lasting(way))
 
-    def _reason(self, available: int) -> int:
-        if self.budget.left == 0:
+    def _first_success(self) -> _Way | None:
+        """The way that the first attempt takes that finds one."""
+        if self.request.priority < 0:
+            return self._opportunistic()
+        way = self._attempt(OPPORTUNISTIC)
+        if way is None and self.request.merge and self._mergeable():
+            way = self._merged()
+        if way is None and self._preemptible():
+            way = self._attempt(GUARANTEED)
+        return way
+
+    def _lasting(self, first: _Way) -> _Way:
+        """A way that is taken again when its victims have gone.
+
+        Where guaranteed groups leave, attempt 1 may find cells that pack better than theirs.
+        """
+        way, victims = first, self._victims(first)
+        if all(self.state.groups[victim].virtual is None for victim in victims):
+            return first
+        for _ in range(_MOST_LOOKS):
+            without = self.state.copy()
+            for victim in victims:
+                without.remove(victim)
+            again = Planner(without, self.request)._first_success()
+            if again is None:
+                break
+            if self._victims(again) == victims:
+                return first if way is first else self._reservable(way) or first
+            way, victims = again, self._victims(again)
+        return first
+
+    def _victims(self, way: _Way) -> list[int]:
+        user = self.state.user
+        return self.state.by_sequence({user[leaf] for leaf in way.leaves if leaf in user})
+
+    def _reservable(self, way: _Way) -> _Way | None:
+        """A way that was found without its victims, over the virtual leaves that they hold."""
+        trial = self._trial(self.state)
+        for handle in way.downgrades:
+            trial.downgrade(handle)
+        placed: Placed = {}
+        for position, pod in sorted(way.placed.items()):
+            placed[position] = []
+            for leaf, (pool, _) in pod:
+                virtual = self._virtual_leaf(trial, leaf, pool)
+                if leaf in trial.pair:
+                    trial.unbook(leaf)
+                if virtual is None or not trial.book(leaf, virtual):
+                    return None
+                placed[position].append((leaf, virtual))
+        return way._replace(placed=placed)
+
+    def _virtual_leaf(self, state: State, leaf: int, pool: int) -> VirtualLeaf | None:
+        """The one that holds the leaf, or one in the root around it, or in a new root."""
+        if leaf in state.pair:
+            return state.pair[leaf] if state.pair[leaf][0] in self.request.pools else None
+        root, level = self._root_around(state, leaf), state.pools[pool].level
+        if root is not None:
+            return state.virtual_leaf(root, state.bound[root], leaf)
+        roots = state.unbound_roots(pool)
+        if not roots:
+            return None
+        return state.virtual_leaf(roots[0], self._forest.above(leaf, level), leaf)
+
+    @property
+    def _forest(self) -> Forest:
+        return self.state.forests[self.request.chain]
+
+    def _reason(self) -> int:
+        request = self.request
+        if self.budget.exceeded:
             return SEARCH_LIMIT
         if self.failures:
             return MAPPING
-        if self.request.units is not None:
+        if request.units is not None:
             return POLICY
-        return FRAGMENTED if available >= self.request.total else CAPACITY
+        reach = IDLE if request.priority < 0 else OPPORTUNISTIC
+        if request.priority >= 0 and self._preemptible():
+            reach = GUARANTEED
+        units = Chooser(self.state, request, reach, self.budget).units
+        available = sum(unit.available for unit in units)
+        return FRAGMENTED if available >= request.total else CAPACITY
 
-    def _as_plan(self, placed: Placed) -> Plan:
+    def _as_plan(self, way: _Way) -> Plan:
         state, request = self.state, self.request
-        pairs = [placed[position] for position in range(len(placed))]
-        leaves = [leaf for pod in pairs for leaf, _ in pod]
-        victims = state.by_sequence({state.user[leaf] for leaf in leaves if leaf in state.user})
-        reservers = {state.reserver[leaf] for leaf in leaves if leaf in state.reserver}
+        pairs = [way.placed[position] for position in range(len(way.placed))]
+        victims = self._victims(way)
+        reservers = {state.reserver[leaf] for leaf in way.leaves if leaf in state.reserver}
         cancels = state.by_sequence(reservers)
         guaranteed = request.priority >= 0
         return Plan(
             PREEMPT if victims else BIND,
-            NO_REASON,
+            SEARCH_LIMIT if victims and self.budget.exceeded else NO_REASON,
             request.vc,
             request.priority,
             [[leaf for leaf, _ in pod] for pod in pairs],
             [[virtual for _, virtual in pod] for pod in pairs] if guaranteed else None,
             victims,
             cancels,
-            self.downgrades,
-            tuple(state.groups[handle].sequence for handle in self.downgrades + cancels),
+            way.downgrades,
+            tuple(state.groups[handle].sequence for handle in way.downgrades + cancels),
         )
 
     # Opportunistic work
 
-    def _opportunistic(self, chooser: Chooser) -> Placed | None:
+    def _opportunistic(self) -> _Way | None:
         """Nothing has to be mapped: units are nodes. (The virtual leaves are not looked at.)"""
+        chooser = Chooser(self.state, self.request, IDLE, self.budget)
         for domain in chooser.domains():
             choice = chooser.choose(domain, {})
             if choice is None:
@@ -148,7 +222,7 @@ class Planner:
                 assert chosen is not None, "a unit takes only what it accepts"
                 for demand, leaves in zip(demands, chosen, strict=True):
                     placed[demand.position] = [(leaf, (-1, -1)) for leaf in leaves]
-            return placed
+            return _Way(placed, [])
         return None
 
     # Guaranteed work
@@ -167,50 +241,133 @@ class Planner:
             if holder is not None
         )
 
-    def _attempt(self, reach: int) -> Placed | None:
-        best = next(self._ways(reach), None)
-        if best is None:
-            return None
-        least = self._harm(best)
-        limit = math.inf if self.request.least_evictions else best.packing
-        if least != _NO_HARM and reach == OPPORTUNISTIC:
-            harmless = (way for way in self._ways(IDLE) if way.packing <= limit)
-            found = next(harmless, None)
-            if found is not None:
-                return found.placed
-        if least != _NO_HARM:
-            for way in self._ways(reach):
-                if way.packing <= limit and self._harm(way) < least:
-                    best, least = way, self._harm(way)
-        self.downgrades = best.downgrades
-        return best.placed
+    def _attempt(self, reach: int) -> _Way | None:
+        first = next(self._ways(reach), None)
+        if first is None or self._harm(first) == NO_HARM:
+            return first
+        limit = math.inf if self.request.least_evictions else first.packing
+        if reach == OPPORTUNISTIC:
+            harmless = next(self._no_worse(limit, self._ways(IDLE)), None)
+            if harmless is not None:
+                return harmless
+        ways = self._no_worse(limit, self._ways(reach, every_cell=True))
+        best = min([first, *ways], key=lambda way: (self._harm(way), way.idle))
+        if self._is_single or self.request.units is not None:
+            return best
+        room = _Room(self.state, self.request, reach)
+        return self._fewest(reach, limit, room, self._spared(reach, limit, room, best))
 
-    def _ways(self, reach: int) -> Iterator[_Way]:
+    def _no_worse(self, limit: float, ways: Iterable[_Way]) -> Iterator[_Way]:
+        return (way for way in ways if way.packing <= limit)
+
+    @property
+    def _is_single(self) -> bool:
+        request = self.request
+        return len(request.demands) == 1 and request.group_within < 0 and request.units is None
+
+    def _spared(self, reach: int, limit: float, room: "_Room", best: _Way) -> _Way:
+        """A way that needs all of its victims, the dearest having been spared first."""
+        guests = Guests(self.state)
+        harmed = self.state.by_sequence({*self._victims(best), *best.downgrades})
+        for handle in sorted(harmed, key=guests.price, reverse=True):
+            others = set(harmed) - {handle}
+            if room.may_suffice(others):
+                for way in self._no_worse(limit, self._ways(reach, others)):
+                    if self._harm(way) < self._harm(best):
+                        return self._spared(reach, limit, room, way)
+        return best
+
+    def _fewest(self, reach: int, limit: float, room: "_Room", best: _Way) -> _Way:
+        """The way of the least harm: sets of victims are tried, the cheapest first."""
+        guests, state = Guests(self.state), self.state
+        order = sorted(state.by_sequence(set(room.more)), key=guests.price)
+
+        def entry(chosen: tuple[int, ...]) -> tuple[tuple[int, ...], tuple[int, ...]]:
+            prices = (guests.price(order[place]) for place in chosen)
+            return tuple(map(sum, zip(*prices, strict=True))), chosen
+
+        queue = [entry((0,))] if order else []
+        leaves = self._forest.end_leaf - self._forest.first_leaf
+        tries = max(1, min(_MOST_TRIES, _MOST_LEAVES // leaves))
+        for _ in range(_MOST_SETS):
+            if not queue or queue[0][0] >= self._harm(best):
+                return best
+            if tries == 0:
+                break
+            _, chosen = heappop(queue)
+            if (following := chosen[-1] + 1) < len(order):
+                heappush(queue, entry((*chosen, following)))
+                heappush(queue, entry((*chosen[:-1], following)))
+            victims = {order[place] for place in chosen}
+            if not room.may_suffice(victims):
+                continue
+            tries -= 1
+            for way in self._no_worse(limit, self._ways(reach, victims)):
+                if self._harm(way) < self._harm(best):
+                    best = way
+                    break
+        self.budget.cut_short = True
+        return best
+
+    def _ways(
+        self, reach: int, victims: Collection[int] | None = None, every_cell: bool = False
+    ) -> Iterator[_Way]:
         """All ways, the usual ones first; where some could not be mapped, those with foresight.
 
-        On idle leaves alone few cells are whole: there a gang needs foresight at once.
+        On idle leaves, or those of some victims, few cells are whole: there a gang needs foresight
+        at once. A single pod may try every cell that its unit can be bound to.
         """
         request, state, budget = self.request, self.state, self.budget
-        chooser = Chooser(state, request, reach, budget)
-        if len(request.demands) == 1 and request.group_within < 0 and request.units is None:
-            yield from self._single_ways(chooser)
+        chooser = Chooser(state, request, reach, budget, victims)
+        if self._is_single:
+            yield from self._single_ways(chooser, every_cell)
             return
-        failures, on_idle = self.failures, reach == IDLE and request.units is None
-        if not on_idle:
+        failures = self.failures
+        at_once = (reach == IDLE or victims is not None) and request.units is None
+        if not at_once:
             yield from self._gang_ways(chooser)
-        if on_idle or (request.units is None and failures != self.failures):
-            for places in foreseen(state, request, reach):
-                yield from self._gang_ways(Chooser(state, request, reach, budget, places))
+        if at_once or (request.units is None and failures != self.failures):
+            for places in foreseen(state, request, reach, victims, budget):
+                yield from self._gang_ways(Chooser(state, request, reach, budget, victims, places))
 
-    def _single_ways(self, chooser: Chooser) -> Iterator[_Way]:
+    def _single_ways(self, chooser: Chooser, every_cell: bool) -> Iterator[_Way]:
         """The pod in each unit that takes it."""
         seen: set[tuple[int, ...]] = set()
         for unit in chooser.takers():
             if chooser.alike(unit.virtual) not in seen:
                 seen.add(chooser.alike(unit.virtual))
-                way, _ = self._mapped(chooser, {unit: list(self.request.demands)})
-                if way is not None:
-                    yield way._replace(packing=chooser.packed(unit.used))
+                cells = self._cells_for(unit) if every_cell and unit.cell is None else [None]
+                for cell in cells:
+                    places = None if cell is None else {unit.virtual: cell}
+                    way, _ = self._mapped(chooser, {unit: list(self.request.demands)}, places)
+                    if way is not None:
+                        yield way._replace(idle=self._idle_beside(way, unit))
+
+    def _cells_for(self, unit: Unit) -> list[int]:
+        """The cells that an unbound unit can be bound to, ascending."""
+        state, around, chain = self.state, anchor(self.state, unit.virtual), self.request.chain
+        if around in state.bound:
+            cells = [PhysicalCell(chain, around.level, state.bound[around])]
+        else:
+            numbers = self._forest.cells(around.level)
+            cells = [PhysicalCell(chain, around.level, number) for number in numbers]
+            cells = [cell for cell in cells if state.may_be_root(cell)]
+        for level in range(around.level - 1, unit.level - 1, -1):
+            inside = (self._forest.inside(level + 1, cell.number, level) for cell in cells)
+            below = (PhysicalCell(chain, level, number) for numbers in inside for number in numbers)
+            cells = [cell for cell in below if cell not in state.partner]
+        nodes = self._forest.widths[self._forest.node_level] // self._forest.widths[unit.level]
+        suggested = self.request.suggested
+        found = (cell.number for cell in cells)
+        return [number for number in found if suggested is None or number // nodes in suggested]
+
+    def _idle_beside(self, way: _Way, unit: Unit) -> int:
+        """Leaves that are left idle in the cell of a single pod's unit."""
+        state, taken = self.state, way.leaves
+        cell = self._forest.above(taken[0], unit.level)
+        leaves = self._forest.leaves(unit.level, cell)
+        idle = (x for x in leaves if state.holder(x) is None and x not in state.bad)
+        return sum(leaf not in taken for leaf in idle)
 
     def _gang_ways(self, chooser: Chooser) -> Iterator[_Way]:
         """The group in each domain, level by level, where it packs best first."""
@@ -218,7 +375,7 @@ class Planner:
             offers: list[tuple[int, Domain]] = []
             seen: set[tuple[int, ...]] = set()
             for domain in domains:
-                if domain.cell is not None:
+                if domain.cell is not None and self.request.units is None:
                     if chooser.alike(domain.cell) in seen:
                         continue
                     seen.add(chooser.alike(domain.cell))
@@ -241,28 +398,31 @@ class Planner:
             self._revise(limits, choice, failed)
         return None
 
-    def _mapped(self, chooser: Chooser, choice: Choice) -> tuple[_Way, None] | tuple[None, Unit]:
+    def _mapped(
+        self, chooser: Chooser, choice: Choice, places: dict[VirtualCell, int] | None = None
+    ) -> tuple[_Way, None] | tuple[None, Unit]:
         """A choice in physical cells, or the first unit of those that cannot be mapped."""
         trial = self._trial(self.state)
         downgrades = self._downgraded(chooser, choice) if chooser.reach == GUARANTEED else []
         for handle in downgrades:
             trial.downgrade(handle)
-        mapper = Mapper(trial, self.request, chooser.reach, _NEW, self.budget, chooser.foreseen)
+        mapper = Mapper(trial, chooser, _NEW, places)
         failed = mapper.map(choice)
         if failed is not None:
             self.failures += 1
             return None, failed
+        if self._is_single:
+            return _Way(mapper.placed, downgrades, chooser.packed(next(iter(choice)).used)), None
         return _Way(mapper.placed, downgrades, chooser.opened(choice)), None
 
-    def _harm(self, way: _Way) -> _Harm:
-        """Guaranteed leaves that are evicted or downgraded, evicted leaves, evicted groups."""
-        state = self.state
-        leaves = [leaf for pod in way.placed.values() for leaf, _ in pod]
-        evicted = {state.user[leaf] for leaf in leaves if leaf in state.user}
-        guaranteed = {handle for handle in evicted if state.groups[handle].virtual is not None}
+    def _harm(self, way: _Way) -> Harm:
+        """What becomes of all groups that are evicted or downgraded."""
+        groups = self.state.groups
+        evicted = self._victims(way)
+        guaranteed = {victim for victim in evicted if groups[victim].virtual is not None}
         return (
-            sum(len(state.groups[handle].leaves) for handle in guaranteed | set(way.downgrades)),
-            sum(len(state.groups[handle].leaves) for handle in evicted),
+            sum(len(groups[handle].leaves) for handle in guaranteed | set(way.downgrades)),
+            sum(len(groups[handle].leaves) for handle in evicted),
             len(evicted),
         )
 
@@ -277,8 +437,8 @@ class Planner:
             units = list(choice)
             mapped = {unit.anchor for unit in units[: units.index(failed)]}
             alike |= set(self.state.unbound_roots(failed.pool)) - mapped
-        for anchor in alike:
-            limits[anchor] = min(limits.get(anchor, fewer), fewer)
+        for each in alike:
+            limits[each] = min(limits.get(each, fewer), fewer)
 
     def _trial(self, state: State) -> State:
         trial = state.copy()
@@ -288,16 +448,18 @@ class Planner:
 
     def _downgraded(self, chooser: Chooser, choice: Choice) -> list[int]:
         """The lazy groups that the choice would preempt."""
-        state, found = self.state, set()
+        state, found, guests = self.state, set(), Guests(self.state)
         for unit, demands in choice.items():
             if unit.cell is None:
                 continue
             within = self.request.group_within
-            chosen = choose_leaves(
-                chooser.forest, unit.level, unit.cell, demands, within, chooser.leaf_class, Budget()
+            chosen = choose_cheaply(
+                chooser.forest, unit.level, unit.cell, demands, within, chooser.leaf_class, guests
             )
             assert chosen is not None, "a unit takes only what it accepts"
-            for leaf in (x for pod in chosen for x in pod if chooser.leaf_class(x) == GUARANTEED):
+            leaves = [leaf for pod in chosen for leaf in pod]
+            guests.leave(leaves)
+            for leaf in (leaf for leaf in leaves if chooser.leaf_class(leaf) == GUARANTEED):
                 holder = state.holder(leaf)
                 assert holder is not None
                 if state.groups[holder].lazy and not state.groups[holder].preempting:
@@ -312,7 +474,7 @@ class Planner:
         free = request.units is None and request.group_within < 0
         return below and free and not request.pinned
 
-    def _merged(self) -> Placed | None:
+    def _merged(self) -> _Way | None:
         trial = self._trial(self.state)
         placed: Placed = {}
         for demand in self.request.demands:
@@ -321,20 +483,20 @@ class Planner:
             choice = chooser.choose(Domain(0, None, chooser.units), {})
             if choice is not None:
                 after = trial.copy()
-                mapper = Mapper(after, alone, OPPORTUNISTIC, _NEW, self.budget)
+                mapper = Mapper(after, chooser, _NEW)
                 if mapper.map(choice) is None:
                     trial = after
                     placed.update(mapper.placed)
                     continue
-            merged = self._merge_one(trial, alone, demand)
+            merged = self._merge_one(trial, chooser, demand)
             if merged is None:
                 return None
             trial, placed[demand.position] = merged.state, merged.placed[demand.position]
-        return placed
+        return _Way(placed, [])
 
-    def _merge_one(self, state: State, request: Request, demand: Demand) -> Mapper | None:
+    def _merge_one(self, state: State, chooser: Chooser, demand: Demand) -> Mapper | None:
         """One pod on several virtual cells of one node (or of the cell that it must be within)."""
-        forest = state.forests[request.chain]
+        request, forest = self.request, chooser.forest
         level = forest.node_level
         nodes = forest.widths[level]
         if demand.within >= 0:
@@ -343,7 +505,7 @@ class Planner:
         for cell in sorted(cells, key=lambda cell: (-state.held(cell), cell.number)):
             node = cell.number // (nodes // forest.widths[level])
             if request.suggested is None or node in request.suggested:
-                mapper = Mapper(state.copy(), request, OPPORTUNISTIC, _NEW, self.budget)
+                mapper = Mapper(state.copy(), chooser, _NEW)
                 if self._merge_in(mapper, cell, demand):
                     return mapper
         return None
@@ -394,3 +556,30 @@ class Planner:
                 root = state.partner[cell]
                 return root if root.pool in self.request.pools else None
         return None
+
+
+class _Room:
+    """What there would be for a gang in all nodes, whoever owns them, if some left."""
+
+    def __init__(self, state: State, request: Request, reach: int) -> None:
+        self.sizes = [demand.leaves for demand in request.demands]
+        self.free: Counter[int] = Counter()  # per node
+        self.more: dict[int, Counter[int]] = {}  # per group and node
+        forest, leaf_class = state.forests[request.chain], class_of_leaves(state, request, reach)
+        for leaf in range(forest.first_leaf, forest.end_leaf):
+            node = forest.above(leaf, forest.node_level)
+            if leaf_class(leaf) is None:
+                continue
+            suggested = request.suggested is None or node in request.suggested
+            if leaf not in state.user:
+                self.free[node] += suggested
+            else:
+                self.more.setdefault(state.user[leaf], Counter())[node] += suggested
+
+    def may_suffice(self, victims: Collection[int]) -> bool:
+        """Whether there are nodes for so many pods of every size."""
+        room = sum((self.more.get(victim, Counter()) for victim in victims), self.free)
+        return all(
+            sum(leaves // size for leaves in room.values()) >= sum(s >= size for s in self.sizes)
+            for size in set(self.sizes)
+        )

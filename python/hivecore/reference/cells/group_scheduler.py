@@ -216,15 +216,8 @@ class GroupScheduler:
 
     def release(self, handle: int) -> None:
         """A group has ended."""
-        group, state = self._live(handle), self._state
-        if group.preempting:
-            self.cancel(handle)
-            return
-        for leaf in group.leaves:
-            del state.user[leaf]
-            if leaf not in state.reserver and leaf in state.pair:
-                state.unbook(leaf)
-        del state.groups[handle]
+        self._live(handle)
+        self._state.remove(handle)
         self._free_slots.append(handle)
 
     def recover(

@@ -238,6 +238,16 @@ class State:
                 self.unbook(leaf)
         self.groups[handle] = replace(group, virtual=None)
 
+    def remove(self, handle: int) -> None:
+        """A group has ended, or gives up to preempt."""
+        if self.groups[handle].preempting:
+            self.withdraw(handle)
+            return
+        for leaf in self.groups.pop(handle).leaves:
+            del self.user[leaf]
+            if leaf not in self.reserver and leaf in self.pair:
+                self.unbook(leaf)
+
     def withdraw(self, handle: int) -> None:
         """Drop a preempting group; what it reserved goes back to the users, pair by pair."""
         group = self.groups.pop(handle)

@@ -1,0 +1,188 @@
+#include "cells/group_scheduler_guests.hpp"
+
+#include <algorithm>
+#include <functional>
+
+#include "cells/group_scheduler_choice.hpp"
+
+namespace hivecore::cells {
+
+namespace {
+
+constexpr Harm kNoHarm{0, 0, 0};
+constexpr Harm kTooMuch{std::uint64_t{1} << 62, 0, 0};
+
+bool is_in(std::span<const Handle> handles, Handle handle) {
+    return std::find(handles.begin(), handles.end(), handle) != handles.end();
+}
+
+}  // namespace
+
+Harm operator+(const Harm& one, const Harm& other) {
+    return {one[0] + other[0], one[1] + other[1], one[2] + other[2]};
+}
+
+void Guests::start(const Groups& groups, const Chooser& chooser, std::uint32_t first_leaf,
+                   std::span<const Handle> downgraded) {
+    groups_ = &groups;
+    chooser_ = &chooser;
+    first_leaf_ = first_leaf;
+    downgraded_ = downgraded;
+    gone_.clear();
+}
+
+Harm Guests::price(Handle handle) const {
+    const Group& group = groups_->group(handle);
+    const std::uint64_t many = groups_->leaves(handle).size();
+    if (is_in(gone_, handle)) {
+        return kNoHarm;
+    }
+    if (!group.by_right || is_in(downgraded_, handle)) {
+        return {0, many, 1};
+    }
+    return group.lazy ? Harm{many, 0, 0} : Harm{many, many, 1};
+}
+
+// Those whom it costs something, in the order of their first leaves.
+std::vector<Guests::Guest> Guests::on(std::span<const CellIndex> leaves) const {
+    std::vector<Guest> guests;
+    for (const CellIndex leaf : leaves) {
+        const Handle user = groups_->user(first_leaf_ + leaf);
+        if (user == kNoGroup) {
+            continue;
+        }
+        const auto known = std::find_if(guests.begin(), guests.end(),
+                                        [&](const Guest& guest) { return guest.handle == user; });
+        if (known != guests.end()) {
+            ++known->leaves;
+        } else if (const Harm cost = price(user); cost != kNoHarm) {
+            guests.push_back({user, 1, cost});
+        }
+    }
+    return guests;
+}
+
+bool Guests::choose(int level, CellIndex cell, std::span<const Demand> pods, int group_within,
+                    std::span<const Handle> staying, std::vector<CellIndex>& out) {
+    chooser_->look_into(leaves_, level, cell, [&](CellIndex leaf) {
+        return is_in(staying, groups_->user(first_leaf_ + leaf));
+    });
+    return leaves_.take_all(pods, group_within, out);
+}
+
+bool Guests::take(int level, CellIndex cell, std::span<const Demand> pods, int group_within,
+                  std::vector<CellIndex>& out) {
+    const std::size_t before = out.size();
+    if (!choose(level, cell, pods, group_within, {}, out)) {
+        return false;
+    }
+    const auto chosen = [&] { return std::span<const CellIndex>(out).subspan(before); };
+    if (!on(chosen()).empty()) {
+        out.resize(before);
+        spare(level, cell, pods, group_within, out);
+        for (const Guest& guest : on(chosen())) {
+            gone_.push_back(guest.handle);
+        }
+    }
+    return true;
+}
+
+// Chooses leaves for pods that fit, so that only the cheapest guests have to leave.
+void Guests::spare(int level, CellIndex cell, std::span<const Demand> pods, int group_within,
+                   std::vector<CellIndex>& out) {
+    const Shape& shape = groups_->pools().tree(chooser_->chain()).shape();
+    std::vector<CellIndex> mine;
+    for (CellIndex leaf = cell * shape.leaves[level]; leaf < (cell + 1) * shape.leaves[level];
+         ++leaf) {
+        if (chooser_->leaf_class(leaf) != LeafChoice::kTaken) {
+            mine.push_back(leaf);
+        }
+    }
+    std::vector<Guest> guests = on(mine);
+    int house_level = group_within < 0 ? level : std::min(level, group_within);
+    if (pods.size() == 1 && pods.front().within >= 0) {
+        house_level = std::min<int>(house_level, pods.front().within);
+    }
+    std::vector<Handle> staying;
+    if (std::any_of(pods.begin(), pods.end(), [&](const Demand& pod) {
+            return pod.within >= 0 && pod.within < house_level;
+        })) {
+        std::stable_sort(guests.begin(), guests.end(),
+                         [](const Guest& a, const Guest& b) { return a.price > b.price; });
+        const std::size_t before = out.size();
+        for (const Guest& guest : guests) {
+            staying.push_back(guest.handle);
+            if (!choose(level, cell, pods, group_within, staying, out)) {
+                staying.pop_back();
+            }
+            out.resize(before);
+        }
+        choose(level, cell, pods, group_within, staying, out);
+        return;
+    }
+    std::uint64_t total = 0;
+    for (const Demand& pod : pods) {
+        total += pod.leaves;
+    }
+    Harm least = kTooMuch;
+    std::vector<Handle> leaving;
+    std::vector<Handle> cover;
+    for (int below = 0; below <= house_level; ++below) {  // of equal harm the closest together
+        for (auto begin = mine.begin(); begin != mine.end();) {
+            const CellIndex house = shape.ancestor(0, *begin, below);
+            const auto end = std::find_if(begin, mine.end(), [&](CellIndex leaf) {
+                return shape.ancestor(0, leaf, below) != house;
+            });
+            const std::span<const CellIndex> inside(begin, end);
+            begin = end;
+            if (inside.size() >= total) {
+                if (const Harm harm = cheapest(inside, total, cover); harm < least) {
+                    least = harm;
+                    leaving = cover;
+                }
+            }
+        }
+    }
+    for (const Guest& guest : guests) {
+        if (!is_in(leaving, guest.handle)) {
+            staying.push_back(guest.handle);
+        }
+    }
+    choose(level, cell, pods, group_within, staying, out);
+}
+
+// Guests whose going leaves so many of the leaves, and the harm; of equal ones the first.
+Harm Guests::cheapest(std::span<const CellIndex> leaves, std::uint64_t count,
+                      std::vector<Handle>& leaving) const {
+    leaving.clear();
+    const std::vector<Guest> guests = on(leaves);
+    std::uint64_t held = 0;
+    for (const Guest& guest : guests) {
+        held += guest.leaves;
+    }
+    const std::uint64_t others = leaves.size() - held;
+    std::size_t missing = count > others ? count - others : 0;
+    // Row i: the least harm for so many leaves of the guests from the i-th on.
+    const std::size_t width = missing + 1;
+    std::vector<Harm> least((guests.size() + 1) * width, kTooMuch);
+    least[guests.size() * width] = kNoHarm;
+    const auto going = [&](std::size_t i, std::size_t more) {
+        const std::size_t rest = more - std::min<std::size_t>(more, guests[i].leaves);
+        return guests[i].price + least[(i + 1) * width + rest];
+    };
+    for (std::size_t i = guests.size(); i-- > 0;) {
+        for (std::size_t more = 0; more < width; ++more) {
+            least[i * width + more] = std::min(least[(i + 1) * width + more], going(i, more));
+        }
+    }
+    const Harm harm = least[missing];
+    for (std::size_t i = 0; i < guests.size(); ++i) {
+        if (missing != 0 && least[i * width + missing] == going(i, missing)) {
+            leaving.push_back(guests[i].handle);
+            missing -= std::min<std::size_t>(missing, guests[i].leaves);
+        }
+    }
+    return harm;
+}
+
+}  // namespace hivecore::cells

@@ -1,0 +1,62 @@
+// Whose leaves a pod takes where it has to take some: those of the guests whose going costs least.
+//
+// A *guest* of a cell is a group that runs there and would have to leave. What its going costs
+// counts the whole group, wherever its other leaves are, so a small group goes before a part of a
+// large one; who has gone already costs nothing more. For pods that may lie anywhere in one cell a
+// covering program over its guests is exact, O(guests * leaves); where they are confined further,
+// the dearest guests are spared one by one while the pods fit. Leaves are then chosen as ever,
+// without those of guests who stay.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "cells/group_scheduler_groups.hpp"
+#include "cells/group_scheduler_leaves.hpp"
+
+namespace hivecore::cells {
+
+class Chooser;
+
+// Guaranteed leaves that are evicted or downgraded, evicted leaves, evicted groups.
+using Harm = std::array<std::uint64_t, 3>;
+Harm operator+(const Harm& one, const Harm& other);
+
+class Guests {
+  public:
+    // Nobody has gone. Those who are downgraded hold nothing by right.
+    void start(const Groups& groups, const Chooser& chooser, std::uint32_t first_leaf,
+               std::span<const Handle> downgraded);
+    // Appends the leaves of each pod in turn, all in the cell, and those who are there leave;
+    // false: the pods do not fit, nothing has changed.
+    bool take(int level, CellIndex cell, std::span<const Demand> pods, int group_within,
+              std::vector<CellIndex>& out);
+    // What becomes of a group that leaves, or is downgraded instead.
+    Harm price(Handle handle) const;
+
+  private:
+    struct Guest {
+        Handle handle;
+        CellIndex leaves;
+        Harm price;
+    };
+
+    std::vector<Guest> on(std::span<const CellIndex> leaves) const;
+    Harm cheapest(std::span<const CellIndex> leaves, std::uint64_t count,
+                  std::vector<Handle>& leaving) const;
+    bool choose(int level, CellIndex cell, std::span<const Demand> pods, int group_within,
+                std::span<const Handle> staying, std::vector<CellIndex>& out);
+    void spare(int level, CellIndex cell, std::span<const Demand> pods, int group_within,
+               std::vector<CellIndex>& out);
+
+    const Groups* groups_ = nullptr;
+    const Chooser* chooser_ = nullptr;
+    std::uint32_t first_leaf_ = 0;
+    std::span<const Handle> downgraded_;
+    std::vector<Handle> gone_;
+    LeafChoice leaves_;
+};
+
+}  // namespace hivecore::cells

@@ -1,0 +1,74 @@
+#include "cells/group_scheduler_room.hpp"
+
+#include <algorithm>
+
+namespace hivecore::cells {
+
+Room::Room(const Groups& groups, const Chooser& chooser, const Task& task) {
+    for (const Demand& pod : task.pods) {  // ascending
+        if (sizes_.empty() || sizes_.back().first != pod.leaves) {
+            sizes_.emplace_back(pod.leaves, &task.pods.back() - &pod + 1);
+        }
+    }
+    const CellTree& tree = groups.pools().tree(task.chain);
+    const Shape& shape = tree.shape();
+    const std::uint32_t first = groups.first_leaf(task.chain);
+    const CellIndex wide = shape.leaves[tree.node_level()];
+    free_.resize(shape.size[tree.node_level()]);
+    for (CellIndex leaf = 0; leaf < shape.size[0]; ++leaf) {
+        if (chooser.leaf_class(leaf) == LeafChoice::kTaken) {
+            continue;
+        }
+        const CellIndex node = leaf / wide;
+        const CellIndex counts = task.allows(node) ? 1 : 0;
+        const Handle user = groups.user(first + leaf);
+        if (user == kNoGroup) {
+            free_[node] += counts;
+            continue;
+        }
+        auto& nodes = more_[user];
+        if (nodes.empty() || nodes.back().first != node) {
+            nodes.emplace_back(node, 0);
+        }
+        nodes.back().second += counts;
+    }
+    for (const auto& [size, pods] : sizes_) {
+        std::int64_t fit = 0;
+        for (const CellIndex leaves : free_) {
+            fit += leaves / size;
+        }
+        pods_.push_back(fit);
+    }
+}
+
+std::vector<Handle> Room::groups() const {
+    std::vector<Handle> found;
+    for (const auto& [handle, nodes] : more_) {
+        found.push_back(handle);
+    }
+    return found;
+}
+
+bool Room::may_suffice(std::span<const Handle> victims) const {
+    std::map<CellIndex, CellIndex> gained;
+    for (const Handle victim : victims) {
+        if (const auto found = more_.find(victim); found != more_.end()) {
+            for (const auto& [node, leaves] : found->second) {
+                gained[node] += leaves;
+            }
+        }
+    }
+    for (std::size_t i = 0; i < sizes_.size(); ++i) {
+        const auto& [size, pods] = sizes_[i];
+        std::int64_t fit = pods_[i];
+        for (const auto& [node, leaves] : gained) {
+            fit += (free_[node] + leaves) / size - free_[node] / size;
+        }
+        if (fit < pods) {
+            return false;
+        }
+    }
+    return true;
+}
+
+}  // namespace hivecore::cells

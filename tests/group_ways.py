@@ -1,0 +1,140 @@
+"""All ways to place a group: roots bound to any free cells, pods in any node.
+
+This knows the rules only: which leaves a group may use, that bindings keep ancestry, and that what
+remains owed must still fit, level by level, into what is wholly free.
+"""
+
+from functools import cache
+
+from group_schedulers import IMPLEMENTATIONS
+
+CHAINS = [  # fan-outs, roots, node level
+    ([3, 2], 4, 1),
+    ([2, 2, 2], 3, 1),
+    ([4, 4], 2, 1),
+    ([2, 2, 2], 3, 2),
+    ([4], 6, 1),
+    ([2, 2, 2], 2, 1),
+]
+_MOST_TRIES = 20_000
+
+
+def packable(rooms, sizes):
+    """Whether pods, the largest first, fit into rooms."""
+
+    @cache
+    def fits(rooms, placed):
+        if placed == len(sizes):
+            return True
+        size = sizes[placed]
+        return any(
+            fits(tuple(sorted((*rooms[:i], room - size, *rooms[i + 1 :]))), placed + 1)
+            for i, room in enumerate(rooms)
+            if room >= size and room not in rooms[:i]
+        )
+
+    return sum(rooms) >= sum(sizes) and fits(tuple(sorted(room for room in rooms if room)), 0)
+
+
+class Ways:
+    """All ways to place a tenant's group in the scheduler's present state."""
+
+    def __init__(self, scheduler, chain, pools):
+        self.scheduler, self.pools = scheduler, pools
+        fanouts, roots, self.node = chain
+        self.widths = [1]
+        for fanout in fanouts:
+            self.widths.append(self.widths[-1] * fanout)
+        self.leaves = range(roots * self.widths[-1])
+
+    def cell(self, level, number):
+        return range(number * self.widths[level], (number + 1) * self.widths[level])
+
+    def exist(self, vc, sizes, suggested, *, on_idle_leaves):
+        """None: there are too many to try."""
+        scheduler = self.scheduler
+        groups = {handle: scheduler.group(handle) for handle in scheduler.handles()}
+        bad = set(scheduler.bad_leaves(0).tolist())
+        self.usable = set()
+        for leaf, user in zip(self.leaves, scheduler.leaf_users(0).tolist(), strict=True):
+            if leaf in bad or leaf // self.widths[self.node] not in (suggested or self.leaves):
+                continue
+            opportunistic = user >= 0 and groups[user][5] is None
+            if user < 0 or (opportunistic and not on_idle_leaves):
+                self.usable.add(leaf)
+        self.sizes = sorted(sizes, reverse=True)
+        mine = [i for i, pool in enumerate(self.pools) if pool[0] == vc]
+        rooms = [
+            room
+            for pool in mine
+            for root in scheduler.bindings(pool, self.pools[pool][2]).tolist()
+            if root >= 0
+            for room in self.rooms(pool, root)
+        ]
+        free = {
+            leaf
+            for level in range(len(self.widths))
+            for cell in scheduler.free_cells(0, level).tolist()
+            for leaf in self.cell(level, cell)
+        }
+        owed = [0] * len(self.widths)
+        for number, pool in enumerate(self.pools):
+            owed[pool[2]] += scheduler.unbound_roots(number)
+        self.tries = _MOST_TRIES
+        unbound = [(pool, scheduler.unbound_roots(pool)) for pool in mine]
+        found = self.bind(unbound, rooms, free, owed, 0)
+        return None if not found and self.tries <= 0 else found
+
+    def rooms(self, pool, root):
+        """Usable leaves of each unit in a root that is bound to this cell."""
+        level = self.pools[pool][2]
+        unit = min(level, self.node)
+        many = self.widths[level] // self.widths[unit]
+        cells = range(root * many, (root + 1) * many)
+        return [len(self.usable.intersection(self.cell(unit, cell))) for cell in cells]
+
+    def bind(self, unbound, rooms, free, owed, first):
+        """Try more and more roots, pool by pool, in ascending cells."""
+        self.tries -= 1
+        if self.tries <= 0 or packable(rooms, self.sizes):
+            return self.tries > 0
+        if not unbound:
+            return False
+        (pool, left), *others = unbound
+        level = self.pools[pool][2]
+        for number in range(first, len(self.leaves) // self.widths[level] if left else 0):
+            cell = set(self.cell(level, number))
+            less = [count - (at == level) for at, count in enumerate(owed)]
+            if cell <= free and cell & self.usable and self.safe(free - cell, less):
+                more = [*rooms, *self.rooms(pool, number)]
+                rest = [(pool, left - 1), *others]
+                if self.bind(rest, more, free - cell, less, number + 1):
+                    return True
+        return self.bind(others, rooms, free, owed, 0)
+
+    def safe(self, free, owed):
+        """Whether what is owed fits into wholly free cells, level by level."""
+        for level, width in enumerate(self.widths):
+            cells = range(len(self.leaves) // width)
+            whole = sum(free.issuperset(self.cell(level, cell)) for cell in cells)
+            above = zip(owed[level:], self.widths[level:], strict=True)
+            if whole < sum(count * wide // width for count, wide in above):
+                return False
+        return True
+
+
+def some_pools(chance, chain):
+    """What two tenants own of several levels, as much as fits."""
+    while True:
+        pools = [
+            (vc, 0, level, chance.randint(1, 3))
+            for vc in (0, 1)
+            for level in range(len(chain[0]) + 1)
+            if chance.random() < 0.5
+        ]
+        try:
+            IMPLEMENTATIONS[0]([chain], 2, pools, [])
+        except ValueError:
+            continue
+        if pools:
+            return pools
