@@ -87,7 +87,12 @@ class SideBySide:
             for pool, (_, _, level, _) in enumerate(self.owned)
         ]
         groups = [
-            (handle, scheduler.group(handle), list(scheduler.victims(handle)))
+            (
+                handle,
+                scheduler.group(handle),
+                list(scheduler.victims(handle)),
+                scheduler.wanted_pools(handle),
+            )
             for handle in scheduler.handles()
         ]
         return per_chain, per_pool, groups
@@ -168,9 +173,9 @@ class SideBySide:
         assert handle in self.twin.handles()
         return handle
 
-    def recover(self, vc, priority, lazy, pods, pools):
+    def recover(self, vc, priority, lazy, pods, pools, displace=True):
         return self.every(
-            lambda scheduler: scheduler.recover(vc, priority, lazy, pods, pools),
+            lambda scheduler: scheduler.recover(vc, priority, lazy, pods, pools, displace),
             lambda answer: (*answer[:2], list(answer[2])),
         )[0]
 
@@ -183,7 +188,7 @@ class SideBySide:
                     lambda scheduler, leaf=leaf: scheduler.set_health(leaf, leaf + 1, False)
                 )
         for handle in self.twin.handles():
-            group = self.twin.group(handle)[:6]
+            group = *self.twin.group(handle)[:6], self.twin.wanted_pools(handle)
             fresh.every(lambda scheduler, group=group: scheduler.restore(*group))
             fresh.check()
         ours, theirs = self.seen(self.twin), fresh.seen(fresh.twin)

@@ -144,6 +144,7 @@ class GroupScheduler:
         lazy: bool,
         pods: Iterable[Iterable[int]],
         pools: Iterable[Iterable[int]],
+        displace: bool = True,
         /,
     ) -> tuple[int, bool, list[int]]: ...
     def restore(
@@ -154,8 +155,10 @@ class GroupScheduler:
         preempting: bool,
         pods: Iterable[Iterable[int]],
         virtual: Iterable[Iterable[_VirtualLeaf]] | None,
+        pools: Iterable[Iterable[int]] | None = None,
         /,
     ) -> int: ...
+    def wanted_pools(self, handle: int, /) -> list[list[int]] | None: ...
     def set_health(self, first: int, end: int, healthy: bool, /) -> None: ...
     def victims(self, handle: int, /) -> list[int]: ...
     def placement_good(

@@ -198,7 +198,7 @@ class Machine(RuleBasedStateMachine):
         cut = draw(st.integers(0, len(leaves)), label="cut")
         priority = draw(st.sampled_from([-1, 0, 1, 2, 9]), label="priority")
         split = [leaves[:cut], leaves[cut:]], [pools[:cut], pools[cut:]]
-        both.recover(vc, priority, lazy, *split)
+        both.recover(vc, priority, lazy, *split, draw(st.booleans(), label="displace"))
 
     @rule(data=st.data(), keep=st.booleans())
     def what_if(self, data, keep):

@@ -78,7 +78,7 @@ class History:
         cut = chance.randint(0, many)
         pools = [number if not self.one_in(40) else -1 for _ in leaves]
         pods = [leaves[:cut], leaves[cut:]], [pools[:cut], pools[cut:]]
-        return vc, chance.choice([-1, 0, 1, 2, 5]), self.one_in(2), *pods
+        return vc, chance.choice([-1, 0, 1, 2, 5]), self.one_in(2), *pods, not self.one_in(4)
 
     def step(self):
         both, chance = self.both, self.random

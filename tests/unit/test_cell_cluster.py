@@ -986,3 +986,55 @@ def test_a_policy_that_fails_for_a_reservation_leaves_other_decisions_valid():
     assert cluster.to_bytes() == before
     cluster.commit(decision)
     cluster.check()
+
+
+# --- Downgraded groups
+
+
+def one_node_each(**owned):
+    """Two racks of two nodes; the tenants own so many nodes."""
+    return ClusterSpec({"c": racks(2)}, {name: {"c": {"node": n}} for name, n in owned.items()})
+
+
+def test_a_group_that_was_preempted_lazily_is_promoted_when_its_preemptor_leaves():
+    cluster = CellCluster(one_node_each(A=1))
+    start(cluster, "lazy", members=[(1, 4)], lazy_preemption=True)
+    placement = cluster.group("lazy").placement
+    start(cluster, "high", members=[(1, 4)], priority=1)
+    for branch in (cluster, CellCluster.from_bytes(cluster.to_bytes())):
+        status = branch.group("lazy")
+        assert (status.guaranteed, status.lazy_preempted_by) == (False, "high")
+        branch.release("high")
+        branch.check()
+        status = branch.group("lazy")
+        assert (status.guaranteed, status.lazy_preempted_by) == (True, None)
+        assert status.placement == placement
+
+
+def test_a_group_that_a_reconfiguration_downgrades_is_promoted_by_the_next():
+    cluster = CellCluster(one_node_each(A=2))
+    start(cluster, "one", members=[(1, 4)])
+    start(cluster, "two", members=[(1, 4)])
+    changed = cluster.reconfigure(one_node_each(A=1, B=3))
+    assert (changed.downgraded, changed.promoted) == (("two",), ())
+    again = cluster.copy()
+    changed = again.reconfigure(one_node_each(A=2))
+    assert (changed.downgraded, changed.promoted) == ((), ("two",))
+    assert again.group("two") == CellCluster.from_bytes(again.to_bytes()).group("two")
+    cluster.release("one")
+    assert cluster.group("two").guaranteed
+
+
+def test_least_evictions_looks_into_all_chains_before_it_evicts():
+    chains = {"a": racks(1), "b": racks(1)}
+    spec = ClusterSpec(chains, {"A": {name: {"node": 2} for name in chains}})
+    cluster = CellCluster(spec)
+    start(cluster, "g0", members=[(1, 4)])
+    for i in range(3):
+        start(cluster, f"o{i}", members=[(1, 4)], priority=-1)
+    cluster.release("o2")
+    group = AffinityGroup("asked", "A", [(1, 4)])
+    assert cluster.schedule(group).outcome == "preempt"
+    decision = cluster.schedule(group.replace(evictions="least"))
+    assert decision.outcome == "bind"
+    assert decision.placement[0].chain == "b"

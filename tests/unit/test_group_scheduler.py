@@ -4,6 +4,8 @@ The forest of most tests has nodes of four leaves in two pairs, and racks of two
 racks, leaves 0-3 are node 0, 4-7 node 1 (rack 0), 8-11 node 2 and 12-15 node 3 (rack 1).
 """
 
+from itertools import permutations
+
 import numpy as np
 import pytest
 from group_schedulers import (
@@ -750,7 +752,7 @@ def test_a_lazy_group_is_a_victim_only_where_it_is_in_the_way(make):
     assert scheduler.group(lazy)[5] is None
     scheduler.cancel(high)
     scheduler.check()
-    assert scheduler.group(lazy)[5] is None  # a downgrade is for good
+    assert scheduler.group(lazy)[5] is not None  # promoted: its cells are free again
     scheduler.release(lazy)
     scheduler.release(other)
     assert free(scheduler) == {RACK: [0, 1]}
@@ -1049,13 +1051,38 @@ def test_a_group_whose_cells_are_owned_no_more_runs_on_without_guarantee(make):
     assert free(scheduler) == {RACK: [0, 1]}
 
 
-def test_a_gang_is_downgraded_as_a_whole_and_whom_it_displaced_stays_displaced(make):
+def test_a_gang_is_downgraded_as_a_whole_and_displaces_nobody_then(make):
     scheduler = make([(0, 0, NODE, 1)])
     first, _, _ = scheduler.recover(0, 5, False, [[0, 1]], [[0, 0]])
     second, downgraded, displaced = scheduler.recover(0, 6, False, [[4], [8]], [[0], [0]])
-    assert (downgraded, displaced) == (True, [first])
+    assert (downgraded, displaced) == (True, [])
+    assert scheduler.group(first)[5] is not None
     assert scheduler.group(second)[5] is None
-    assert free(scheduler) == {RACK: [0, 1]}
+    assert scheduler.wanted_pools(second) == [[0], [0]]
+
+
+def test_downgraded_groups_are_promoted_where_they_are_the_more_important_first(make):
+    scheduler = make([(0, 0, NODE, 1)])
+    high, *_ = scheduler.recover(0, 5, False, [[0, 1]], [[0, 0]])
+    low, *_ = scheduler.recover(0, 1, False, [[4]], [[0]])
+    middle, *_ = scheduler.recover(0, 3, False, [[8]], [[0]])
+    assert scheduler.group(middle)[4:6] == ([[8]], None)
+    scheduler.release(high)
+    scheduler.check()
+    assert scheduler.group(middle)[4:6] == ([[8]], [[(0, 0)]])
+    assert scheduler.group(low)[5] is None
+    assert (scheduler.wanted_pools(middle), scheduler.wanted_pools(low)) == (None, [[0]])
+
+
+@pytest.mark.parametrize("order", list(permutations(range(3))))
+def test_three_groups_of_two_cells_come_back_in_any_order(make, order):
+    scheduler = make([(0, 0, NODE, 2)])
+    groups = [(2, [[0]]), (1, [[4]]), (0, [[8]])]  # priority, pods
+    handles = {}
+    for number in order:
+        priority, pods = groups[number]
+        handles[number] = scheduler.recover(0, priority, False, pods, [[0]])[0]
+    assert [scheduler.group(handles[n])[5] is not None for n in range(3)] == [True, True, False]
 
 
 def test_a_leaf_without_a_pool_downgrades_its_group_and_displaces_nobody(make):

@@ -34,7 +34,7 @@ class AffinityGroup:
     :param leaf_type: name of the leaf level of the chains to search; ``None``: all chains.
     :param pinned_cell: name of the tenant's pinned cell to use, and nothing else.
     :param lazy_preemption: when a group of the tenant with a higher priority needs its cells, it
-        may go on opportunistically instead of being preempted.
+        may go on opportunistically instead of being preempted, until there are cells for it again.
     :param within: name of a level: the whole group must be in one cell of it.
     :param placement: "pack" prefers the cells with the most used leaves, "spread" those with the
         fewest, pod by pod.

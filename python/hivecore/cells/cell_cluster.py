@@ -235,7 +235,9 @@ class CellCluster:
 
         :raises NotAllocatedError: there is no such group.
 
-        Leaves that a preempting group has reserved are that group's now.
+        Leaves that a preempting group has reserved are that group's now. Groups that were
+        downgraded have their guarantee back if the tenant's cells around them are free now, the
+        more important first.
         """
         with self._lock:
             self._books.release(_name(group))
@@ -262,9 +264,10 @@ class CellCluster:
             leaf is named twice.
         :raises TypeError: an argument is of a wrong type.
 
-        Groups can be recovered in any order, on bad nodes too. A leaf that no longer exists is
-        left out. A group whose cells cannot be had, or whose tenant is unknown now, goes on
-        opportunistically, as a whole.
+        Groups can be recovered in any order, on bad nodes too, with the same outcome: where cells
+        are short, the more important groups have them, then those with the lower first leaf. A
+        leaf that no longer exists is left out. A group whose cells cannot be had, or whose tenant
+        is unknown now, goes on opportunistically, as a whole, until there are cells for it.
         """
         if not isinstance(group, AffinityGroup):
             raise TypeError(f"group must be an AffinityGroup, not {type(group).__name__}")
@@ -329,9 +332,9 @@ class CellCluster:
         """Go over to another specification; every group that runs goes on running.
 
         Nodes are known by their names, leaves by their indices; what is bad stays bad, a wholly
-        bad node with all leaves that it has then. Groups are booked anew by priority,
-        then in the order of their commits; a group whose guarantee can no longer be had goes on
-        opportunistically. A leaf that is gone comes back to its group with a later specification.
+        bad node with all leaves that it has then. Groups are booked anew by priority, then by their
+        first leaves, those that were downgraded last; a group whose guarantee cannot be had (any
+        more) goes on opportunistically. A leaf that is gone comes back to its group with a later specification.
         Reservations of preempting groups are given up. Policies stay with their tenants.
 
         :raises InfeasibleAssignmentError: the tenants' cells do not fit; nothing has changed.

@@ -185,10 +185,8 @@ class ClusterNames:
         rows = self.leaf_indices[chain]
         return self.node_names[chain][node], position if rows is None else rows[node][position]
 
-    def describe_pod(
-        self, leaves: list[int], virtual: list[tuple[int, int]] | None
-    ) -> PodPlacement:
-        """Names for the leaves of one pod."""
+    def describe_pod(self, leaves: list[int], pools: list[int] | None) -> PodPlacement:
+        """Names for the leaves of one pod, and for the level of the pool of each."""
         if not leaves:
             return PodPlacement("", "", (), (), ())
         chain = self.chain_of(leaves[0])
@@ -205,13 +203,11 @@ class ClusterNames:
         else:
             row = rows[node]
             devices = tuple([row[leaf - node * per_node] for leaf in local])
-        if virtual is None:
+        if pools is None:
             preassigned = ("",) * len(local)
         else:
-            pools, levels = self.pools, self.levels
-            preassigned = tuple(
-                [levels[pools[pool].chain][pools[pool].level] for pool, _ in virtual]
-            )
+            owned, levels = self.pools, self.levels
+            preassigned = tuple([levels[owned[pool].chain][owned[pool].level] for pool in pools])
         return PodPlacement(
             self.chains[chain], self.node_names[chain][node], devices, preassigned, local
         )

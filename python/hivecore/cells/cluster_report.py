@@ -65,7 +65,7 @@ def group_status(books: GroupBooks, name: str) -> GroupStatus:
         live.group,
         "Preempting" if preempting else "BeingPreempted" if being_preempted else "Allocated",
         virtual is not None,
-        live.lazy_preempted_by,
+        books.downgraded_by(live),
         describe_pods(books.names, pods, virtual),
         books.name_all(books.core.victims(live.handle)) if preempting else (),
     )

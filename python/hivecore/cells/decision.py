@@ -18,6 +18,7 @@ __all__ = [
 ]
 
 _CODES = ("", "capacity", "fragmented", "mapping", "search limit", "policy")
+_SEARCH_LIMIT = _CODES.index("search limit")
 _REASONS = (
     "",
     "the tenant's cells have too few free leaves",
@@ -120,7 +121,8 @@ class Decision:
     @property
     def cut_short(self) -> bool:
         """Whether the search for the victims that are harmed least ended at its limit."""
-        return self.outcome == "preempt" and self._plan.reason == _CODES.index("search limit")
+        plan = self._plan
+        return bool(self.victims) and plan is not None and plan.reason == _SEARCH_LIMIT
 
     @property
     def reason(self) -> str:
@@ -201,7 +203,7 @@ class Recovery(NamedTuple):
     downgraded: bool
     """It runs on, but opportunistically: its cells cannot be had."""
     displaced: tuple[str, ...]
-    """Groups with lower priorities that were made opportunistic for it."""
+    """Less important groups that were made opportunistic for it."""
     lost: tuple[tuple[str, int], ...]
     """(node, leaf index) that no longer exist; the rest is kept."""
 
@@ -215,6 +217,8 @@ class Reconfiguration(NamedTuple):
     """Group -> (node, leaf index) that no longer exist."""
     cancelled: tuple[str, ...]
     """Groups that were preempting others: their reservations are gone."""
+    promoted: tuple[str, ...]
+    """Groups that have the cells of their tenant back, in the order of their commits."""
 
 
 class _Chains(NamedTuple):
@@ -251,9 +255,10 @@ def _state(core: Any, handle: int) -> Any:
 
 
 def describe_pods(names: ClusterNames, pods: Any, virtual: Any) -> tuple[PodPlacement, ...]:
-    """Names for the leaves of each pod and for the virtual cells that they belong to."""
+    """Names for the leaves of each pod and for the tenant's cells that they belong to."""
     if virtual is None:
         return tuple(names.describe_pod(leaves, None) for leaves in pods)
     return tuple(
-        names.describe_pod(leaves, cells) for leaves, cells in zip(pods, virtual, strict=True)
+        names.describe_pod(leaves, [pool for pool, _ in cells])
+        for leaves, cells in zip(pods, virtual, strict=True)
     )

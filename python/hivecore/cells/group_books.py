@@ -31,7 +31,8 @@ class Live(NamedTuple):
 
     group: AffinityGroup
     handle: int
-    lazy_preempted_by: str | None
+    downgraded_by: str | None
+    """Who downgraded it last, which it may have outlived."""
     record: tuple[PodPlacement, ...] | None
     """Where its pods are if some of their leaves are not in the specification any more."""
 
@@ -93,17 +94,17 @@ class GroupBooks:
         self,
         group: AffinityGroup,
         handle: int,
-        lazy_preempted_by: str | None = None,
+        downgraded_by: str | None = None,
         record: tuple[PodPlacement, ...] | None = None,
     ) -> None:
         """A group that the core has booked."""
-        self.live[group.name] = Live(group, handle, lazy_preempted_by, record)
+        self.live[group.name] = Live(group, handle, downgraded_by, record)
         self.named[handle] = group.name
 
     def mark_downgraded(self, names: Iterable[str], by: str | None) -> None:
         """These groups have lost their virtual cells to a group."""
         for name in names:
-            self.live[name] = self.live[name]._replace(lazy_preempted_by=by)
+            self.live[name] = self.live[name]._replace(downgraded_by=by)
 
     def known(self, name: str) -> Live:
         """A live group, or `NotAllocatedError`."""
@@ -124,6 +125,10 @@ class GroupBooks:
     def is_guaranteed(self, live: Live) -> bool:
         """Whether it holds virtual cells."""
         return self.core.group(live.handle)[5] is not None
+
+    def downgraded_by(self, live: Live) -> str | None:
+        """For whose sake it holds no virtual cells now."""
+        return None if self.is_guaranteed(live) else live.downgraded_by
 
     def placement(self, live: Live) -> tuple[PodPlacement, ...]:
         """Where its pods are."""
@@ -254,12 +259,12 @@ class GroupBooks:
         self,
         group: AffinityGroup,
         placement: tuple[PodPlacement, ...],
-        guaranteed: bool = True,
+        displace: bool = True,
         owners: Mapping[int, str] | None = None,
     ) -> Recovery:
         """Book a group where its pods are.
 
-        :param guaranteed: False: opportunistically at any rate.
+        :param displace: False: less important groups are not downgraded for its sake.
         :param owners: leaves that are not the group's, whatever its placement says, if another
             group is named there.
         """
@@ -283,14 +288,10 @@ class GroupBooks:
             pairs = sorted(zip(leaves, pod.preassigned, strict=True))
             pairs = [pair for pair in pairs if pair[0] >= 0]
             pods.append([leaf for leaf, _ in pairs])
-            pools.append(
-                names.pools_of(group, pods[-1], [level for _, level in pairs])
-                if guaranteed
-                else [-1] * len(pairs)
-            )
+            pools.append(names.pools_of(group, pods[-1], [level for _, level in pairs]))
         try:
             handle, downgraded, displaced = self.core.recover(
-                tenant, group.priority, group.lazy_preemption, pods, pools
+                tenant, group.priority, group.lazy_preemption, pods, pools, displace
             )
             gone = self.name_all(displaced)
             self.mark_downgraded(gone, group.name)
@@ -306,5 +307,11 @@ class GroupBooks:
         return Recovery(downgraded, gone, tuple(lost))
 
     def record(self, live: Live) -> tuple[PodPlacement, ...]:
-        """Where its pods are, leaves that are lost included."""
-        return self.placement(live) if live.record is None else live.record
+        """What recovers it: where its pods are, lost leaves included, and what they are to have."""
+        if live.record is not None:
+            return live.record
+        wanted = self.core.wanted_pools(live.handle)
+        if wanted is None:
+            return self.placement(live)
+        pods = self.core.group(live.handle)[4]
+        return tuple(map(self.names.describe_pod, pods, wanted))

@@ -1,6 +1,7 @@
 """Why a group waits, and the cheapest changes that would admit it, each tried on a copy."""
 
 from collections.abc import Iterator
+from contextlib import suppress
 from typing import Any, Literal, NamedTuple
 
 from hivecore.cells.affinity_group import AffinityGroup, Member
@@ -130,6 +131,10 @@ class _Trial:
         self._books = books
         self.branch = books.copy()
         self._taken: set[str] = set()
+        # Then one that leaves may let another be promoted, which remains so when it is back.
+        self._someone_is_downgraded = any(
+            books.core.wanted_pools(live.handle) is not None for live in books.live.values()
+        )
 
     def take(self, name: str) -> None:
         self.branch.release(name)
@@ -137,15 +142,12 @@ class _Trial:
 
     def put_back(self, name: str) -> None:
         live = self._books.live[name]
-        placement, guaranteed = self._books.placement(live), self._books.is_guaranteed(live)
         self._taken.remove(name)
-        try:
-            recovery = self.branch.recover(live.group, placement, guaranteed)
-            exact = not recovery.displaced and guaranteed == self.branch.is_guaranteed(
-                self.branch.live[name]
-            )
-        except StaleDecisionError:  # another one had reserved its leaves
-            exact = False
+        exact = False
+        if not self._someone_is_downgraded:
+            with suppress(StaleDecisionError):  # another one had reserved its leaves
+                recovery = self.branch.recover(live.group, self._books.record(live))
+                exact = not recovery.displaced and not recovery.downgraded
         if not exact:
             self.branch = self._books.copy()
             for other in self._taken:

@@ -1,5 +1,7 @@
 """A new specification under running groups: each is booked anew where it is.
 
+Those that hold cells of their tenants come first; those that are downgraded take what is left.
+
 A leaf that the new specification does not have is lost to its group only until another
 specification has it again; it is then the group's, if no other group has got it meanwhile.
 """
@@ -31,7 +33,7 @@ def rebook_all(books: GroupBooks, spec: ClusterSpec) -> tuple[GroupBooks, Reconf
         if recovery.lost:
             lost[name] = recovery.lost
         if not guaranteed[name]:
-            fresh.mark_downgraded([name], live.lazy_preempted_by)
+            fresh.mark_downgraded([name], live.downgraded_by)
     fresh.live = {name: fresh.live[name] for name in running}
     _carry_health(books, fresh)
     downgraded = tuple(
@@ -39,7 +41,12 @@ def rebook_all(books: GroupBooks, spec: ClusterSpec) -> tuple[GroupBooks, Reconf
         for name, live in fresh.live.items()
         if guaranteed[name] and not fresh.is_guaranteed(live)
     )
-    return fresh, Reconfiguration(downgraded, lost, cancelled)
+    promoted = tuple(
+        name
+        for name, live in fresh.live.items()
+        if not guaranteed[name] and fresh.is_guaranteed(live)
+    )
+    return fresh, Reconfiguration(downgraded, lost, cancelled, promoted)
 
 
 def _carry_health(books: GroupBooks, fresh: GroupBooks) -> None:

@@ -37,7 +37,16 @@ def encode(books: GroupBooks) -> bytes:
         _, _, _, preempting, pods, virtual, _ = core.group(live.handle)
         fields = {field: getattr(live.group, field) for field in _FIELDS}
         groups.append(
-            [name, fields, live.lazy_preempted_by, preempting, pods, virtual, live.record]
+            [
+                name,
+                fields,
+                live.downgraded_by,
+                preempting,
+                pods,
+                virtual,
+                live.record,
+                core.wanted_pools(live.handle),
+            ]
         )
     state = {
         "chains": {
@@ -80,7 +89,7 @@ def decode(text: bytes) -> GroupBooks:
     leaves = names.offsets[-1]
     handles = {}
     for name in state["order"]:
-        fields, _, preempting, pods, virtual, _ = saved[name]
+        fields, _, preempting, pods, virtual, _, *later = saved[name]
         fields["members"] = [tuple(member) for member in fields["members"]]
         group = AffinityGroup(name, **fields)
         if len(pods) != len(group.sizes):
@@ -91,14 +100,14 @@ def decode(text: bytes) -> GroupBooks:
                 as_int(leaf, "leaf", 0, leaves - 1)
         if virtual is not None:
             virtual = [[(pool, cell) for pool, cell in pod] for pod in virtual]
-        handles[name] = (
-            group,
-            core.restore(tenant, group.priority, group.lazy_preemption, preempting, pods, virtual),
-        )
-    for name, (_, by, _, _, _, record) in saved.items():
+        wanted = later[0] if later else None  # absent from older states
+        lazy = group.lazy_preemption
+        handle = core.restore(tenant, group.priority, lazy, preempting, pods, virtual, wanted)
+        handles[name] = group, handle
+    for name, (_, by, _, _, _, record, *_) in saved.items():
         group, handle = handles[name]
         if by is not None:
-            as_text(by, "lazy_preempted_by")
+            as_text(by, "downgraded_by")
         if record is not None:
             record = as_placement([PodPlacement(*pod) for pod in record], group)
         books.enter(group, handle, by, record)

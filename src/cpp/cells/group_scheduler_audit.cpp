@@ -48,6 +48,13 @@ class GroupsAudit {
         if (users != groups_.users_ || reservers != groups_.reservers_) {
             return "the users or reservers are not those of the groups";
         }
+        std::vector<Handle> downgraded = groups_.downgraded_;
+        groups_.sort_by_sequence(downgraded);
+        std::vector<Handle> expected = groups_.by_sequence();
+        std::erase_if(expected, [&](Handle handle) { return !groups_.is_downgraded(handle); });
+        if (downgraded != expected || downgraded.size() != groups_.downgraded_.size()) {
+            return "the downgraded groups are not those listed";
+        }
         std::map<std::pair<std::int32_t, std::int32_t>, std::int64_t> held;
         for (const Handle handle : groups_.by_sequence()) {
             const Group& group = groups_.group(handle);

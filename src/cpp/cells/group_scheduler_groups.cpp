@@ -267,12 +267,16 @@ Handle Groups::enter(const Newcomer& who, std::span<const Placed> leaves) {
     for (const Placed& placed : leaves) {
         owners[placed.leaf] = handle;
     }
+    if (is_downgraded(handle)) {
+        downgraded_.push_back(handle);
+    }
     return handle;
 }
 
 void Groups::remove(Handle handle) {
     Group& removed = groups_[static_cast<std::size_t>(handle)];
     removed.live = false;
+    std::erase(downgraded_, handle);
     lists_.drop(removed.list);
     free_slots_.push_back(handle);
 }
@@ -330,9 +334,12 @@ Handle Groups::carry_out(const Plan& plan, bool lazy, bool preempting) {
         remove(handle);
     }
     for (const Handle handle : plan.downgrades) {
-        groups_[static_cast<std::size_t>(handle)].by_right = false;
+        set_right(handle, false);
     }
     const Handle handle = enter(who, plan.leaves);
+    if (!plan.cancels.empty() || !plan.downgrades.empty()) {
+        promote();
+    }
     succeed();
     return handle;
 }
@@ -356,6 +363,7 @@ bool Groups::confirm(Handle handle) {
 void Groups::cancel(Handle handle) {
     withdraw(handle);
     remove(handle);
+    promote();
     succeed();
 }
 
@@ -377,6 +385,7 @@ void Groups::release(Handle handle) {
         }
     }
     remove(handle);
+    promote();
     succeed();
 }
 

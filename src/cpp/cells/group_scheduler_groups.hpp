@@ -3,8 +3,8 @@
 // A leaf has a *user*, the group that runs there, and a *reserver*, a preempting group that waits
 // for the user to leave; the *holder* is the reserver if there is one, else the user. A group holds
 // by right if it is guaranteed and has not been downgraded: then each leaf that it is the holder of
-// is booked to the virtual leaf in its list. A user below a reserver keeps its virtual leaf in its
-// list; the reserver holds the leaf by the same one.
+// is booked to the virtual leaf in its list. A downgraded group keeps the pools in its list. A user
+// below a reserver keeps its virtual leaf in its list; the reserver holds the leaf by the same one.
 //
 // A mutator first changes the bookings, by way of the journal of the pools, and only when all of
 // them have succeeded the groups: so what fails is undone exactly.
@@ -78,6 +78,8 @@ class Groups {
     // The other groups that use its leaves, by sequence.
     std::vector<Handle> victims(Handle handle) const;
     bool is_being_preempted(Handle handle) const;
+    // Guaranteed, but not accounted for; its list says which pools it is to be in.
+    bool is_downgraded(Handle handle) const;
     // The virtual leaves of the instance that groups of lower priority hold.
     std::uint64_t held_below(std::int32_t instance, std::int32_t priority) const;
 
@@ -93,8 +95,10 @@ class Groups {
     bool confirm(Handle handle);
     void cancel(Handle handle);
     void release(Handle handle);
-    // The leaves have no holder; `held.pool` per leaf is the pool asked for.
-    Handle recover(const Newcomer& who, std::vector<Placed> leaves, std::vector<Handle>& displaced);
+    // The leaves have no holder; `held.pool` per leaf is the pool asked for. Others may be
+    // displaced, or the group takes only what is free.
+    Handle recover(const Newcomer& who, std::vector<Placed> leaves, bool displace,
+                   std::vector<Handle>& displaced);
     Handle restore(const Newcomer& who, std::span<const Placed> leaves);
 
     std::uint64_t bytes() const;
@@ -129,11 +133,14 @@ class Groups {
     void succeed();
     void fail();
 
-    bool book_recovered(const Newcomer& who, std::vector<Placed>& leaves,
-                        std::vector<Handle>& displaced);
-    CellIndex recovered_root(const Newcomer& who, std::int32_t pool, CellIndex cell,
-                             std::vector<Handle>& displaced);
-    void displace(const Newcomer& who, std::int32_t pool, std::vector<Handle>& displaced);
+    void set_right(Handle handle, bool by_right);
+    std::vector<Handle> by_rank(std::span<const Handle> handles) const;
+    void promote();
+    void admit(Handle newcomer, std::vector<Handle>& displaced);
+    bool book_rights(Handle handle);
+    bool book_as_before(Handle handle);
+    void note_rights(Handle handle);
+    bool find_virtual_leaf(CellIndex leaf, VirtualLeaf& held) const;
 
     Pools pools_;
     std::vector<std::uint32_t> offsets_;  // of the chains' leaves, and the end
@@ -141,6 +148,7 @@ class Groups {
     std::vector<Handle> reservers_;
     std::vector<Group> groups_;
     std::vector<Handle> free_slots_;  // the last one is used next
+    std::vector<Handle> downgraded_;
     std::uint64_t next_sequence_ = 0;
     LeafLists lists_;
     std::vector<std::vector<std::pair<std::int32_t, std::int64_t>>> held_;  // per instance, sorted

@@ -1,128 +1,182 @@
-// Virtual leaves for a group that runs already: which of its tenant's cells its leaves are in.
+// Who holds cells of its tenant when groups run that are not all accounted for.
 //
-// A leaf in a root of its pool joins it. Otherwise the free cell around it becomes a new root, for
-// which the least important groups may have to be downgraded. If a leaf finds none, the group is
-// not accounted for at all: it goes on opportunistically.
+// A leaf in a root of its pool joins it; otherwise the free cell around it becomes a new root.
+// Either all leaves of a group find one, or it goes on opportunistically, downgraded. After a
+// restart as many groups are accounted for as can be, the more important first, then those with the
+// lower first leaf. Sets of groups that can be accounted for together have subsets that can be,
+// too, so a newcomer that fits beside the others changes nothing, and one that does not takes from
+// the less important ones, of whom those that still fit are then accounted for again, in the same
+// order: the outcome is that of all groups in order, whatever order they are recovered in. Groups
+// that preempt or are being preempted keep what they hold.
+//
+// Whenever cells become free, downgraded groups that fit are promoted where they are.
 #include <algorithm>
+#include <tuple>
 
 #include "cells/group_scheduler_groups.hpp"
 
 namespace hivecore::cells {
 
-Handle Groups::recover(const Newcomer& who, std::vector<Placed> leaves,
+Handle Groups::recover(const Newcomer& who, std::vector<Placed> leaves, bool displace,
                        std::vector<Handle>& displaced) {
-    Newcomer entered = who;
-    entered.by_right = who.priority >= 0 && book_recovered(who, leaves, displaced);
-    if (!entered.by_right) {
+    if (who.priority < 0 || std::any_of(
+                                leaves.begin(), leaves.end(),
+                                [](const Placed& placed) { return placed.held.pool < 0; })) {
         for (Placed& placed : leaves) {
             placed.held = {-1, 0};
         }
-        book_all(entered, leaves);
     }
-    const Handle handle = enter(entered, leaves);
+    book_all(who, leaves);
+    const Handle handle = enter(who, leaves);
+    if (!displace) {
+        promote();
+    } else if (is_downgraded(handle)) {
+        admit(handle, displaced);
+    }
     succeed();
     return handle;
 }
 
-bool Groups::book_recovered(const Newcomer& who, std::vector<Placed>& leaves,
-                            std::vector<Handle>& displaced) {
-    if (std::any_of(leaves.begin(), leaves.end(),
-                    [](const Placed& placed) { return placed.held.pool < 0; })) {
-        return false;
-    }
-    std::size_t booked = 0;
-    for (; booked < leaves.size(); ++booked) {
-        Placed& placed = leaves[booked];
-        const std::int32_t pool = placed.held.pool;
-        const CellTree& home = pools_.tree(pools_.pool(pool).chain);
-        const CellIndex leaf = local(pools_.pool(pool).chain, placed.leaf);
-        const int level = pools_.pool(pool).level;
-        const CellIndex cell = home.shape().ancestor(0, leaf, level);
-        CellIndex root = kNoCell;
-        if (home.state(level, cell) == CellState::root && home.cell(level, cell).pool == pool) {
-            root = home.cell(level, cell).partner;
-        } else {
-            root = recovered_root(who, pool, cell, displaced);
-        }
-        if (root == kNoCell) {
-            break;
-        }
-        placed.held = pools_.virtual_leaf(pool, level, root, leaf);
-        if (!pools_.book(placed.held, leaf)) {
-            break;
-        }
-    }
-    if (booked == leaves.size()) {
-        for (const Placed& placed : leaves) {
-            note(placed.held.pool, who.priority, 1);
-        }
-        return true;
-    }
-    while (booked-- > 0) {
-        const std::int32_t chain = chain_of(leaves[booked].leaf);
-        pools_.drop(chain, local(chain, leaves[booked].leaf), Holding::nobody);
-    }
-    return false;
+bool Groups::is_downgraded(Handle handle) const {
+    const auto mine = leaves(handle);
+    return group(handle).priority >= 0 && !group(handle).by_right &&
+           std::all_of(mine.begin(), mine.end(),
+                       [](const Placed& placed) { return placed.held.pool >= 0; });
 }
 
-CellIndex Groups::recovered_root(const Newcomer& who, std::int32_t pool, CellIndex cell,
-                                 std::vector<Handle>& displaced) {
-    const Pools::Pool& owner = pools_.pool(pool);
-    const CellTree& home = pools_.tree(owner.chain);
-    if (home.listed_level(owner.level, cell) < 0) {
-        return kNoCell;
+void Groups::set_right(Handle handle, bool by_right) {
+    groups_[static_cast<std::size_t>(handle)].by_right = by_right;
+    if (by_right) {
+        std::erase(downgraded_, handle);
+    } else {
+        downgraded_.push_back(handle);
     }
-    if (owner.free_roots.empty()) {
-        displace(who, pool, displaced);
-    }
-    const int from = home.listed_level(owner.level, cell);
-    if (owner.free_roots.empty() || from < 0 || !home.may_split(owner.level, from)) {
-        return kNoCell;
-    }
-    return static_cast<CellIndex>(owner.free_roots.first());
 }
 
-// Downgrades all groups in the root whose most important one is the least important.
-void Groups::displace(const Newcomer& who, std::int32_t pool, std::vector<Handle>& displaced) {
-    const Pools::Pool& owner = pools_.pool(pool);
-    if (owner.pinned()) {
+// The more important first, then those with the lower first leaf.
+std::vector<Handle> Groups::by_rank(std::span<const Handle> handles) const {
+    std::vector<std::tuple<std::int32_t, std::uint32_t, Handle>> order;
+    for (const Handle handle : handles) {
+        std::uint32_t first = leaf_count();
+        for (const Placed& placed : leaves(handle)) {
+            first = std::min(first, placed.leaf);
+        }
+        order.emplace_back(-group(handle).priority, first, handle);
+    }
+    std::sort(order.begin(), order.end());
+    std::vector<Handle> sorted;
+    for (const auto& entry : order) {
+        sorted.push_back(std::get<2>(entry));
+    }
+    return sorted;
+}
+
+void Groups::promote() {
+    for (const Handle handle : by_rank(downgraded_)) {
+        book_rights(handle);
+    }
+}
+
+// Accounts for a group that has come back, if need be at the cost of less important ones.
+void Groups::admit(Handle newcomer, std::vector<Handle>& displaced) {
+    if (book_rights(newcomer)) {
         return;
     }
-    const CellIndex wide = pools_.shape(pool).leaves[owner.level];
-    const std::uint32_t first = first_leaf(owner.chain);
-    std::vector<Handle> holders;
-    std::vector<Handle> least;
-    std::int32_t lowest = who.priority;
-    for (CellIndex root = 0; root < static_cast<CellIndex>(owner.count); ++root) {
-        std::int32_t highest = -1;
-        holders.clear();
-        for (CellIndex leaf = root * wide; leaf < (root + 1) * wide; ++leaf) {
-            const CellIndex partner = pools_.cell(pool, 0, leaf).partner;
-            if (partner == kNoCell) {
-                continue;
-            }
-            const Handle by = holder(first + partner);
-            // Neither what this recovery has booked nor what preempts is displaced.
-            if (by == kNoGroup || group(by).preempting || group(by).priority >= lowest) {
-                highest = lowest;
-                break;
-            }
-            highest = std::max(highest, group(by).priority);
-            if (holders.empty() || holders.back() != by) {
-                holders.push_back(by);
-            }
-        }
-        if (highest < lowest) {
-            lowest = highest;
-            least.swap(holders);
+    const std::size_t before = pools_.journal_size();
+    std::vector<Handle> others{newcomer};
+    for (Handle handle = 0; handle < std::ssize(groups_); ++handle) {
+        const Group& other = group(handle);
+        if (other.live && handle != newcomer &&
+            (is_downgraded(handle) ||
+             (other.by_right && !other.preempting && !is_being_preempted(handle)))) {
+            others.push_back(handle);
         }
     }
-    sort_by_sequence(least);
-    for (const Handle handle : least) {
-        drop_rights(handle);
-        groups_[static_cast<std::size_t>(handle)].by_right = false;
-        displaced.push_back(handle);
+    others = by_rank(others);
+    others.erase(others.begin(), std::find(others.begin(), others.end(), newcomer) + 1);
+    std::vector<Handle> lower;
+    for (const Handle handle : others) {
+        if (group(handle).by_right) {
+            lower.push_back(handle);
+            drop_rights(handle);
+            set_right(handle, false);
+        }
     }
+    if (!book_rights(newcomer)) {
+        pools_.undo(before);
+        notes_.clear();
+        for (const Handle handle : lower) {
+            set_right(handle, true);
+        }
+        return;
+    }
+    for (const Handle handle : others) {
+        const bool held = std::find(lower.begin(), lower.end(), handle) != lower.end();
+        if (!(held && book_as_before(handle)) && !book_rights(handle) && held) {
+            displaced.push_back(handle);
+        }
+    }
+    sort_by_sequence(displaced);
+}
+
+// Books all leaves of a downgraded group; false: nothing has changed.
+bool Groups::book_rights(Handle handle) {
+    const std::size_t before = pools_.journal_size();
+    std::vector<VirtualLeaf> booked;
+    for (const Placed& placed : leaves(handle)) {
+        VirtualLeaf held{placed.held.pool, 0};
+        const CellIndex leaf = local(pools_.pool(held.pool).chain, placed.leaf);
+        if (!find_virtual_leaf(leaf, held) || !pools_.book(held, leaf)) {
+            pools_.undo(before);
+            return false;
+        }
+        booked.push_back(held);
+    }
+    const std::span<Placed> mine = lists_.at(group(handle).list);
+    for (std::size_t i = 0; i < mine.size(); ++i) {
+        mine[i].held = booked[i];
+    }
+    note_rights(handle);
+    return true;
+}
+
+bool Groups::book_as_before(Handle handle) {
+    const std::size_t before = pools_.journal_size();
+    for (const Placed& placed : leaves(handle)) {
+        if (!pools_.book(placed.held, local(pools_.pool(placed.held.pool).chain, placed.leaf))) {
+            pools_.undo(before);
+            return false;
+        }
+    }
+    note_rights(handle);
+    return true;
+}
+
+void Groups::note_rights(Handle handle) {
+    for (const Placed& placed : leaves(handle)) {
+        note(placed.held.pool, group(handle).priority, 1);
+    }
+    set_right(handle, true);
+}
+
+// A virtual leaf of the pool for the leaf: in the root around it, or in a new one.
+bool Groups::find_virtual_leaf(CellIndex leaf, VirtualLeaf& held) const {
+    const Pools::Pool& owner = pools_.pool(held.pool);
+    const CellTree& home = pools_.tree(owner.chain);
+    const CellIndex cell = home.shape().ancestor(0, leaf, owner.level);
+    CellIndex root = kNoCell;
+    if (home.state(owner.level, cell) == CellState::root &&
+        home.cell(owner.level, cell).pool == held.pool) {
+        root = home.cell(owner.level, cell).partner;
+    } else {
+        const int from = home.listed_level(owner.level, cell);
+        if (from < 0 || owner.free_roots.empty() || !home.may_split(owner.level, from)) {
+            return false;
+        }
+        root = static_cast<CellIndex>(owner.free_roots.first());
+    }
+    held = pools_.virtual_leaf(held.pool, owner.level, root, leaf);
+    return true;
 }
 
 }  // namespace hivecore::cells

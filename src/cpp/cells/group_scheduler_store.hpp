@@ -47,6 +47,7 @@ class LeafLists {
     }
 
     std::span<const Placed> at(List list) const { return {slots_.data() + list.first, list.size}; }
+    std::span<Placed> at(List list) { return {slots_.data() + list.first, list.size}; }
     std::uint64_t bytes() const { return slots_.size() * sizeof(Placed); }
 
   private:

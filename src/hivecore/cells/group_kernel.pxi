@@ -126,11 +126,12 @@ cdef extern from "cells/group_scheduler.hpp" namespace "hivecore::cells" nogil:
         vector[int32_t] by_sequence() except +
         vector[int32_t] victims(int32_t) except +
         bint is_being_preempted(int32_t) noexcept
+        bint is_downgraded(int32_t) noexcept
         int32_t carry_out(const KernelPlan&, bint, bint) except +
         bint confirm(int32_t) except +
         void cancel(int32_t) except +
         void release(int32_t) except +
-        int32_t recover(const Newcomer&, vector[Placed], vector[int32_t]&) except +
+        int32_t recover(const Newcomer&, vector[Placed], bint, vector[int32_t]&) except +
         int32_t restore(const Newcomer&, PlacedLeaves) except +
 
     cdef cppclass UnitView:

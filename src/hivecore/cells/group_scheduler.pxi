@@ -323,11 +323,12 @@ cdef class GroupScheduler:
             seen.add(placed.leaf)
         return 0
 
-    def recover(self, vc, priority, lazy, pods, pools, /):
+    def recover(self, vc, priority, lazy, pods, pools, displace=True, /):
         """Put back a group that runs: (handle, whether it is downgraded, who was for its sake).
 
         :param pods: list of lists of leaves.
         :param pools: likewise, the pool of each leaf, or -1: unknown.
+        :param displace: whether less important groups may be downgraded for its sake.
         :raises ValueError: a leaf is used or reserved, or named twice; nothing has changed.
         """
         cdef Guard guard
@@ -336,6 +337,7 @@ cdef class GroupScheduler:
         cdef vector[int32_t] displaced
         cdef int32_t handle
         cdef Placed placed
+        cdef bint may_displace = bool(displace)
         who.vc = as_ranged(vc, "vc", 0, self.kernel.pools().tenants() - 1)
         who.priority = as_ranged(priority, "priority", -1, MAX_PRIORITY)
         who.lazy = bool(lazy)
@@ -346,15 +348,17 @@ cdef class GroupScheduler:
         for placed in leaves:
             if self.kernel.groups().holder(placed.leaf) >= 0:
                 raise ValueError(f"pods: leaf {placed.leaf} is used or reserved")
-        handle = self.kernel.groups().recover(who, leaves, displaced)
+        handle = self.kernel.groups().recover(who, leaves, may_displace, displaced)
         return (
             handle,
             who.priority >= 0 and not self.kernel.groups().group(handle).by_right,
             plain_list(displaced),
         )
 
-    def restore(self, vc, priority, lazy, preempting, pods, virtual, /):
+    def restore(self, vc, priority, lazy, preempting, pods, virtual, pools=None, /):
         """Put back a group as ``group`` told it, after all with lower sequence numbers: its handle.
+
+        :param pools: of a downgraded group, what ``wanted_pools`` told.
 
         :raises ValueError: it does not fit; nothing has changed.
         """
@@ -372,7 +376,12 @@ cdef class GroupScheduler:
             raise ValueError("virtual must not be None for a preempting group")
         if who.by_right and who.priority < 0:
             raise ValueError("virtual must be None for an opportunistic group")
-        self.fill(pods, virtual, "virtual", True, leaves, who)
+        if virtual is None and who.priority >= 0:
+            self.fill(pods, pools, "pools", False, leaves, who)
+        else:
+            if pools is not None:
+                raise ValueError("pools must be None but for a downgraded group")
+            self.fill(pods, virtual, "virtual", True, leaves, who)
         guard.lock(self.mutex)
         for placed in leaves:
             if (
@@ -448,6 +457,22 @@ cdef class GroupScheduler:
             virtual_of(leaves.data(), leaves.size(), found.pods) if found.by_right else None,
             being_preempted,
         )
+
+    def wanted_pools(self, handle, /):
+        """Per pod and leaf the pool that a downgraded group is to be in; None: it is not one."""
+        cdef Guard guard
+        cdef int32_t live = self.as_handle(handle, guard)
+        cdef KernelGroup found = self.kernel.groups().group(live)
+        cdef PlacedLeaves held = self.kernel.groups().leaves(live)
+        cdef vector[Placed] leaves
+        cdef Placed placed
+        if not self.kernel.groups().is_downgraded(live):
+            return None
+        leaves.assign(held.data(), held.data() + held.size())
+        pools = [[] for _ in range(found.pods)]
+        for placed in leaves:
+            pools[placed.pod].append(placed.held.pool)
+        return pools
 
     def holds(self, Plan plan not None, /):
         """Whether the groups that a plan takes from are still those that it was made with."""

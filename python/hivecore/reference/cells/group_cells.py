@@ -5,7 +5,7 @@ those of the forests before it, so that a leaf's number says which chain it belo
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import NamedTuple
 
@@ -110,7 +110,10 @@ class Pool:
 
 @dataclass(frozen=True)
 class Group:
-    """A gang; ``virtual`` is what it holds by right, None: it is opportunistic or downgraded."""
+    """A gang; ``virtual`` is what it holds by right, None: it is opportunistic or downgraded.
+
+    A downgraded one keeps the pools that it is to be in, per pod and leaf, where they are known.
+    """
 
     vc: int
     priority: int
@@ -119,6 +122,13 @@ class Group:
     pods: Sequence[Sequence[int]]
     virtual: Sequence[Sequence[VirtualLeaf]] | None
     sequence: int
+    pools: Sequence[Sequence[int]] | None = None
+
+    def downgraded(self) -> "Group":
+        """The group without its rights."""
+        assert self.virtual is not None
+        pools = [[pool for pool, _ in pod] for pod in self.virtual]
+        return replace(self, virtual=None, pools=pools)
 
     @property
     def leaves(self) -> list[int]:

@@ -1,92 +1,119 @@
-"""Virtual leaves for a group that runs already: which of its tenant's cells its leaves are in.
+"""Who holds cells of its tenant when groups run that are not all accounted for.
 
-A leaf that is in a root of its pool joins it. Otherwise the free cell around it becomes a new root,
-for which the least important groups may have to be downgraded. If any leaf finds none, the group
-is not accounted for at all: it goes on opportunistically.
+A leaf that is in a root of its pool joins it; otherwise the free cell around it becomes a new root.
+Either all leaves of a group find one, or it goes on opportunistically, downgraded. After a restart
+as many groups are accounted for as can be, the more important first, then those with the lower
+first leaf. Sets of groups that can be accounted for together have subsets that can be, too, so a
+newcomer that fits beside the others changes nothing, and one that does not takes from the less
+important ones, of whom those that still fit are then accounted for again, in the same order: the
+outcome is that of all groups in order, whatever order they are recovered in. Groups that preempt or
+are being preempted keep what they hold.
+
+Whenever cells become free, downgraded groups that fit are promoted where they are.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable
+from dataclasses import replace
 
-from hivecore.reference.cells.group_cells import PhysicalCell, VirtualCell, VirtualLeaf
+from hivecore.reference.cells.group_cells import PhysicalCell, VirtualLeaf
 from hivecore.reference.cells.group_state import State
 
-__all__ = ["Recovery"]
+__all__ = ["admitted", "promote"]
 
 
-class Recovery:
-    """Finds the virtual leaves in a state of its own, in which it downgrades others."""
+def promote(state: State) -> None:
+    """Account for all downgraded groups that fit."""
+    downgraded = [handle for handle in state.groups if _is_downgraded(state, handle)]
+    for handle in _by_rank(state, downgraded):
+        _book(state, handle)
 
-    def __init__(
-        self,
-        state: State,
-        priority: int,
-        pods: Sequence[Sequence[int]],
-        pools: Sequence[Sequence[int]],
-    ) -> None:
-        self.state, self.priority, self.pods, self.pools = state, priority, pods, pools
-        self.displaced: list[int] = []
-        self.mine: list[int] = []  # the leaves that are booked so far
 
-    def virtual(self) -> list[list[VirtualLeaf]] | None:
-        """Per pod and leaf its virtual leaf; none of them is booked afterwards."""
-        found = self._book_all()
-        for leaf in self.mine:
-            self.state.unbook(leaf)
-        return found
+def admitted(state: State, newcomer: int) -> tuple[State, list[int]]:
+    """A state that accounts for a downgraded group if it can, and who is downgraded for it."""
+    if _book(state, newcomer):
+        return state, []
+    after = state.copy()
+    movable = [
+        handle
+        for handle in state.groups
+        if _is_downgraded(state, handle)
+        or (state.groups[handle].virtual is not None and not _is_fixed(state, handle))
+    ]
+    ranked = _by_rank(state, movable)
+    others = ranked[ranked.index(newcomer) + 1 :]
+    lower = [handle for handle in others if state.groups[handle].virtual is not None]
+    for handle in lower:
+        after.downgrade(handle)
+    if not _book(after, newcomer):
+        return state, []
+    for handle in others:
+        as_before = handle in lower and _book_pairs(after, handle, state.groups[handle].pairs)
+        if as_before:
+            after.groups[handle] = state.groups[handle]
+        else:
+            _book(after, handle)
+    return after, state.by_sequence({h for h in lower if after.groups[h].virtual is None})
 
-    def _book_all(self) -> list[list[VirtualLeaf]] | None:
-        if self.priority < 0 or any(pool < 0 for pod in self.pools for pool in pod):
-            return None
-        virtual: list[list[VirtualLeaf]] = []
-        for pod, pools in zip(self.pods, self.pools, strict=True):
-            virtual.append([])
-            for leaf, pool in zip(pod, pools, strict=True):
-                held = self._virtual_leaf(leaf, pool)
-                if held is None or not self.state.book(leaf, held):
-                    return None
-                self.mine.append(leaf)
-                virtual[-1].append(held)
-        return virtual
 
-    def _virtual_leaf(self, leaf: int, pool: int) -> VirtualLeaf | None:
-        state, owner = self.state, self.state.pools[pool]
-        index = state.forests[owner.chain].above(leaf, owner.level)
-        cell = PhysicalCell(owner.chain, owner.level, index)
-        root = state.partner.get(cell)
-        if root not in state.roots(pool):
-            root = self._new_root(pool, cell)
-        return None if root is None else state.virtual_leaf(root, index, leaf)
+def _is_downgraded(state: State, handle: int) -> bool:
+    group = state.groups[handle]
+    return group.virtual is None and group.pools is not None
 
-    def _new_root(self, pool: int, cell: PhysicalCell) -> VirtualCell | None:
-        state = self.state
-        if not state.is_free(cell):
-            return None
-        if not state.unbound_roots(pool):
-            self._displace(pool)
+
+def _is_fixed(state: State, handle: int) -> bool:
+    group = state.groups[handle]
+    return group.preempting or any(leaf in state.reserver for leaf in group.leaves)
+
+
+def _by_rank(state: State, handles: Iterable[int]) -> list[int]:
+    """The more important first, then those with the lower first leaf."""
+
+    def rank(handle: int) -> tuple[int, int, int]:
+        group = state.groups[handle]
+        return -group.priority, min(group.leaves, default=state.end_leaf), handle
+
+    return sorted(handles, key=rank)
+
+
+def _book(state: State, handle: int) -> bool:
+    """Book all leaves of a downgraded group; False: nothing has changed."""
+    group = state.groups[handle]
+    assert group.pools is not None
+    virtual: list[list[VirtualLeaf]] = []
+    booked: list[int] = []
+    for pod, pools in zip(group.pods, group.pools, strict=True):
+        virtual.append([])
+        for leaf, pool in zip(pod, pools, strict=True):
+            held = _virtual_leaf(state, leaf, pool)
+            if held is None or not state.book(leaf, held):
+                for other in booked:
+                    state.unbook(other)
+                return False
+            booked.append(leaf)
+            virtual[-1].append(held)
+    state.groups[handle] = replace(group, virtual=virtual, pools=None)
+    return True
+
+
+def _book_pairs(state: State, handle: int, pairs: list[tuple[int, VirtualLeaf]]) -> bool:
+    """Book these virtual leaves; False: nothing has changed."""
+    for number, (leaf, held) in enumerate(pairs):
+        if not state.book(leaf, held):
+            for other, _ in pairs[:number]:
+                state.unbook(other)
+            return False
+    return True
+
+
+def _virtual_leaf(state: State, leaf: int, pool: int) -> VirtualLeaf | None:
+    """One of the pool: in the root around the leaf, or in a new one."""
+    owner = state.pools[pool]
+    index = state.forests[owner.chain].above(leaf, owner.level)
+    cell = PhysicalCell(owner.chain, owner.level, index)
+    root = state.partner.get(cell)
+    if root not in state.roots(pool):
         roots = state.unbound_roots(pool)
-        return roots[0] if roots and state.may_be_root(cell) else None
-
-    def _displace(self, pool: int) -> None:
-        """Downgrade all that is in the root whose most important group is the least important."""
-        state = self.state
-        if state.pools[pool].pin is not None:
-            return
-        holders: dict[VirtualCell, set[int]] = {root: set() for root in state.roots(pool)}
-        mine = set()
-        for leaf, virtual in state.pair.items():
-            around = state.around(virtual, state.pools[virtual[0]].level)
-            holder = state.holder(leaf)
-            if around in holders and holder is None:
-                mine.add(around)
-            elif around in holders and holder is not None:
-                holders[around].add(holder)
-        highest = {
-            root: max(state.groups[holder].priority for holder in holders[root])
-            for root in holders
-            if root not in mine and not any(state.groups[h].preempting for h in holders[root])
-        }
-        root = min(highest, key=lambda root: (highest[root], root.number), default=None)
-        if root is not None and highest[root] < self.priority:
-            for holder in state.by_sequence(holders[root]):
-                state.downgrade(holder)
-                self.displaced.append(holder)
+        if not roots or not state.may_be_root(cell):
+            return None
+        root = roots[0]
+    return state.virtual_leaf(root, index, leaf)

@@ -33,7 +33,7 @@ from hivecore.reference.cells.group_cells import (
 from hivecore.reference.cells.group_choice import numbered_units
 from hivecore.reference.cells.group_doomed import doomed
 from hivecore.reference.cells.group_planning import Planner
-from hivecore.reference.cells.group_recovery import Recovery
+from hivecore.reference.cells.group_recovery import admitted, promote
 
 __all__ = ["GroupScheduler"]
 
@@ -146,7 +146,8 @@ class GroupScheduler:
         if reservers != set(plan.cancels):
             raise StaleDecisionError("other groups reserve the leaves now")
         for handle in plan.cancels:
-            after.cancel(handle)
+            state.withdraw(handle)
+            after._free_slots.append(handle)
         for handle in plan.downgrades:
             state.downgrade(handle)
         sequence = after._next_sequence
@@ -163,6 +164,8 @@ class GroupScheduler:
                 if not lower or state.pair[leaf] != pairs[leaf]:
                     raise StaleDecisionError(f"leaf {leaf} is used by another group now")
         after._enter(group)
+        if plan.cancels or plan.downgrades:
+            promote(state)
         self.__dict__ = after.__dict__
         return self._handle_of(sequence)
 
@@ -213,12 +216,14 @@ class GroupScheduler:
         self._preempting(handle)
         self._state.withdraw(handle)
         self._free_slots.append(handle)
+        promote(self._state)
 
     def release(self, handle: int) -> None:
         """A group has ended."""
         self._live(handle)
         self._state.remove(handle)
         self._free_slots.append(handle)
+        promote(self._state)
 
     def recover(
         self,
@@ -227,36 +232,48 @@ class GroupScheduler:
         lazy: bool,
         pods: Sequence[Sequence[int]],
         pools: Sequence[Sequence[int]],
+        displace: bool = True,
     ) -> tuple[int, bool, list[int]]:
         """Put back a group that runs: (handle, whether it is downgraded, who was for it)."""
         check_priority(priority)
         check_range("vc", vc, 0, self._tenants - 1)
-        check_leaves(self._state, pods, pools, "pools")
-        state = self._state
-        for pod, numbers in zip(pods, pools, strict=True):
-            for leaf, pool in zip(pod, numbers, strict=True):
-                check_range("pools", pool, -1, len(state.pools) - 1)
-                mine = (vc, state.forest_of(leaf).chain)
-                if pool >= 0 and (state.pools[pool].vc, state.pools[pool].chain) != mine:
-                    raise ValueError(f"pools: {pool} is not tenant {vc}'s in the chain of {leaf}")
-                if state.holder(leaf) is not None:
-                    raise ValueError(f"pods: leaf {leaf} is used or reserved")
+        self._check_pools(vc, pods, pools)
+        for leaf in (leaf for pod in pods for leaf in pod):
+            if self._state.holder(leaf) is not None:
+                raise ValueError(f"pods: leaf {leaf} is used or reserved")
         after = self.copy()
-        recovery = Recovery(after._state, priority, pods, pools)
-        virtual = recovery.virtual()
+        unknown = priority < 0 or any(pool < 0 for pod in pools for pool in pod)
         group = Group(
             vc,
             priority,
             bool(lazy),
             False,
             [list(pod) for pod in pods],
-            virtual,
+            None,
             after._next_sequence,
+            None if unknown else [list(pod) for pod in pools],
         )
         after._enter(group)
+        handle = after._handle_of(group.sequence)
+        displaced: list[int] = []
+        if not displace:
+            promote(after._state)
+        elif group.pools is not None:
+            after._state, displaced = admitted(after._state, handle)
         self.__dict__ = after.__dict__
-        downgraded = priority >= 0 and virtual is None
-        return self._handle_of(group.sequence), downgraded, recovery.displaced
+        return handle, priority >= 0 and self._state.groups[handle].virtual is None, displaced
+
+    def _check_pools(
+        self, vc: int, pods: Sequence[Sequence[int]], pools: Sequence[Sequence[int]]
+    ) -> None:
+        state = self._state
+        check_leaves(state, pods, pools, "pools")
+        for pod, numbers in zip(pods, pools, strict=True):
+            for leaf, pool in zip(pod, numbers, strict=True):
+                check_range("pools", pool, -1, len(state.pools) - 1)
+                mine = (vc, state.forest_of(leaf).chain)
+                if pool >= 0 and (state.pools[pool].vc, state.pools[pool].chain) != mine:
+                    raise ValueError(f"pools: {pool} is not tenant {vc}'s in the chain of {leaf}")
 
     def restore(
         self,
@@ -266,8 +283,9 @@ class GroupScheduler:
         preempting: bool,
         pods: Sequence[Sequence[int]],
         virtual: Sequence[Sequence[VirtualLeaf]] | None,
+        pools: Sequence[Sequence[int]] | None = None,
     ) -> int:
-        """Put back a group as `group` told it, after all groups with lower sequence numbers."""
+        """Put back a group as it was told, after all groups with lower sequence numbers."""
         check_priority(priority)
         check_range("vc", vc, 0, self._tenants - 1)
         check_leaves(self._state, pods, virtual, "virtual")
@@ -276,6 +294,10 @@ class GroupScheduler:
             raise ValueError("virtual must not be None for a preempting group")
         if virtual is not None and priority < 0:
             raise ValueError("virtual must be None for an opportunistic group")
+        if pools is not None:
+            if virtual is not None or priority < 0:
+                raise ValueError("pools must be None but for a downgraded group")
+            self._check_pools(vc, pods, pools)
         for pool, leaf in (held for pod in virtual or () for held in pod):
             check_range("virtual", pool, 0, len(state.pools) - 1)
             owner = state.pools[pool]
@@ -292,6 +314,7 @@ class GroupScheduler:
             [list(pod) for pod in pods],
             None if virtual is None else [[(p, v) for p, v in pod] for pod in virtual],
             after._next_sequence,
+            None if pools is None else [list(pod) for pod in pools],
         )
         for leaf, held in group.pairs:
             if state.forest_of(leaf).chain != state.pools[held[0]].chain:
@@ -326,6 +349,13 @@ class GroupScheduler:
         """The other groups that still use a group's leaves, by sequence."""
         users = {self._state.user.get(leaf, handle) for leaf in self._live(handle).leaves}
         return self._state.by_sequence(users - {handle})
+
+    def wanted_pools(self, handle: int) -> list[list[int]] | None:
+        """Per pod and leaf the pool that a downgraded group is to be in; None: it is not one."""
+        group = self._live(handle)
+        if group.virtual is not None or group.pools is None:
+            return None
+        return [list(pod) for pod in group.pools]
 
     def placement_good(self, handle: int, suggested: Sequence[Sequence[int] | None] | None) -> bool:
         """Whether all leaves are healthy and on suggested nodes (per chain; None: all of them)."""

@@ -13,7 +13,6 @@ the unbound roots of pools: whatever owed cells are asked for next, the free lis
 
 from collections import Counter
 from copy import copy
-from dataclasses import replace
 
 from hivecore.reference.cells.group_cells import (
     Forest,
@@ -236,7 +235,7 @@ class State:
         for leaf, _ in group.pairs:
             if leaf not in self.reserver:
                 self.unbook(leaf)
-        self.groups[handle] = replace(group, virtual=None)
+        self.groups[handle] = group.downgraded()
 
     def remove(self, handle: int) -> None:
         """A group has ended, or gives up to preempt."""
