@@ -334,7 +334,8 @@ class CellCluster:
         Nodes are known by their names, leaves by their indices; what is bad stays bad, a wholly
         bad node with all leaves that it has then. Groups are booked anew by priority, then by their
         first leaves, those that were downgraded last; a group whose guarantee cannot be had (any
-        more) goes on opportunistically. A leaf that is gone comes back to its group with a later specification.
+        more) goes on opportunistically. A leaf that is gone comes back to its group with a later
+        specification.
         Reservations of preempting groups are given up. Policies stay with their tenants.
 
         :raises InfeasibleAssignmentError: the tenants' cells do not fit; nothing has changed.
