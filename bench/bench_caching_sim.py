@@ -14,13 +14,11 @@ checkout) holds it. Policies: the synthetic workload of `generate_storage`,
 whose parameters are no measurement, so that nothing here is to be compared with a published figure.
 """
 
-import os
 from functools import partial
-from pathlib import Path
 from typing import Any
 
 import numpy as np
-from harness import command_line, cpu_seconds, save, take_turns
+from harness import TRACES, command_line, cpu_seconds, save, take_turns
 
 from hivecore import reference
 from hivecore.caching import FluidStorage
@@ -36,7 +34,6 @@ from hivecore.sim.storage import (
 )
 from hivecore.traces import generate_storage, load_training, with_datasets
 
-TRACES = Path(os.environ.get("HIVECORE_TRACES") or Path(__file__).parents[2] / "shared" / "traces")
 REPLAYED = TRACES / "muri" / "trace3.csv"
 SEEDS = range(5)
 

@@ -9,6 +9,10 @@ churn      1,024 GPUs, four tenants that own all of them as rows, racks and node
 filling    an empty cluster of 8,192 GPUs to two thirds, a quarter of the groups opportunistic
 packing    two thirds of 8,192 and 65,536 GPUs in use, no opportunistic work, one group in fifty a
            gang of 8 pods of 8 GPUs, many have come and gone: nodes partly used, racks per gang
+lending    five clusters of Microsoft ITP as five tenants of one, waiting jobs run on idle cells
+           and are evicted by those who own them (skipped where the trace is absent; --smoke: a
+           generated one): runs evicted, their GPU-hours, delays, and how many jobs start later than
+           they do without lending, where each tenant is alone
 
 Decisions are deterministic: the figures are the same on every machine. Those of HiveD are of its
 own Go code (microsoft/hivedscheduler, commit 66f26ac), asked the same in another run, phase
@@ -22,9 +26,12 @@ from typing import Any, Literal
 
 import numpy as np
 from evictions import Traffic, large_cluster, small_cluster
-from harness import command_line, save
+from harness import ITP, command_line, save
+from lending import lending
 
+from hivecore import traces
 from hivecore.cells import CellCluster
+from hivecore.sim import Workload, own_nodes
 
 LOADS = (0.5, 0.66, 0.8, 0.95)
 SHARES = (0.25, 0.5)
@@ -86,6 +93,16 @@ def packing(racks: int, seeds: int, requests: int) -> dict[str, Any]:
     return {"gpus": racks * 128, "seeds": seeds, "requests": requests, **means}
 
 
+def itp() -> Workload:
+    trace = traces.load([str(path) for path in ITP], "itp")
+    return Workload.of(trace, own_nodes(trace, 1.3))
+
+
+def generated() -> Workload:
+    nodes = {"speech": 8, "vision": 8}
+    return Workload.of(traces.generate(nodes, jobs=500, seed=0), nodes)
+
+
 def percent(evicting: int, guaranteed: int) -> str:
     return f"{100 * evicting / max(1, guaranteed):.2f} %"
 
@@ -126,10 +143,24 @@ def main() -> int:
             line += f" ({peer['partly_used']:.1f}, {peer['racks_per_gang']:.2f})"
             row["hived"] = peer
         print(line)
+    lent = lending(generated() if small else itp()) if small or ITP[0].is_file() else []
+    print("lending:" if lent else f"lending: skipped, there is no {ITP[0]}")
+    for row in lent:
+        print(
+            f"  {row['policy']}: {row['evicted_runs']:,} runs evicted, "
+            f"{row['lost_gpu_hours']:,.0f} GPU-hours lost; delay {row['mean_delay_minutes']:,.0f} "
+            f"minutes (p99 {row['p99_delay_minutes']:,.0f}); {row['later_than_alone']} of "
+            f"{row['jobs']:,} jobs later than alone"
+        )
     save(
         arguments,
         "evictions",
-        {"churn": churns, "filling": filled | {"hived": HIVED_FILLING}, "packing": packed},
+        {
+            "churn": churns,
+            "filling": filled | {"hived": HIVED_FILLING},
+            "packing": packed,
+            "lending": lent,
+        },
     )
     return 0
 

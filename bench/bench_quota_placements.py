@@ -12,14 +12,12 @@ that HIVECORE_TRACES names, else in `shared/traces` beside the checkout; without
 demo's trace alone.
 """
 
-import os
 from collections.abc import Callable
-from pathlib import Path
 from random import Random
 from typing import Any
 
 import numpy as np
-from harness import command_line, save
+from harness import ITP, command_line, save
 
 from hivecore.sim import Workload, own_nodes
 from hivecore.sim.engine import run
@@ -28,8 +26,6 @@ from hivecore.sim.policies import Cells, Private, Quota
 from hivecore.sim.workload import GPUS_PER_NODE
 from hivecore.traces import generate, load
 
-TRACES = Path(os.environ.get("HIVECORE_TRACES") or Path(__file__).parents[2] / "shared" / "traces")
-ITP = [TRACES / "itp" / f"cluster{number}.csv" for number in ("02", "03", "04", "06", "07")]
 DEMO_NODES = {"vision": 10, "search": 14, "speech": 8, "ads": 16, "robots": 6}
 NO_SAMPLES = np.array([])
 ROUNDING = 1e-6

@@ -26,7 +26,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from harness import command_line, cpu_seconds, save, take_turns
+from harness import TRACES, command_line, cpu_seconds, save, take_turns
 
 from hivecore.reference.cells import BuddyAllocator, VirtualClusters
 from hivecore.sim import Workload, replay
@@ -35,7 +35,6 @@ from hivecore.sim.opportunistic import run_opportunistic
 from hivecore.sim.policies import Cells, Private, Quota
 from hivecore.traces import Trace, generate, load, load_virtual_clusters, save_csv
 
-TRACES = Path(os.environ.get("HIVECORE_TRACES") or Path(__file__).parents[2] / "shared" / "traces")
 NODES = {"a": 9, "b": 14, "c": 48, "d": 9, "e": 25}
 FEW_NODES = {"a": 2, "b": 2}
 NO_SAMPLES = np.array([])

@@ -13,6 +13,10 @@ import numpy as np
 
 import hivecore
 
+# Public traces, which a checkout does not hold.
+TRACES = Path(os.environ.get("HIVECORE_TRACES") or Path(__file__).parents[2] / "shared" / "traces")
+ITP = [TRACES / "itp" / f"cluster{number}.csv" for number in ("02", "03", "04", "06", "07")]
+
 
 def cpu_seconds(task: Callable[[], Any]) -> float:
     begin = process_time()

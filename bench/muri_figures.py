@@ -14,22 +14,19 @@ side.
 
 import argparse
 import csv
-import os
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import replace
-from pathlib import Path
 from time import process_time
 from typing import Any
 
 import numpy as np
-from harness import command_line, save, surroundings
+from harness import TRACES, command_line, save, surroundings
 from muri_page import METRICS, write_page
 
 from hivecore.reference.muri_matching import muri_matching
 from hivecore.sim.preemptive import JOB_POLICIES, Jobs, MuriOptions, job_figures, schedule
 from hivecore.traces import generate_training, load_training
 
-TRACES = Path(os.environ.get("HIVECORE_TRACES") or Path(__file__).parents[2] / "shared" / "traces")
 MURI = TRACES / "muri"
 FIGURES = [f"trace{number}{form}" for number in (2, 4, 1, 3) for form in ("_pr", "")]
 NAMES = [*FIGURES, "cluster_trace"]
