@@ -1171,3 +1171,19 @@ def test_arguments_of_odd_types_are_named(call, error, message):
     with pytest.raises(error, match=message):
         call(scheduler)
     assert scheduler.to_bytes() == before
+
+
+@pytest.mark.parametrize(("evictions", "outcome"), [("packing", "preempt"), ("least", "bind")])
+def test_what_comes_first_is_said_once_for_all_pods(evictions, outcome):
+    scheduler = HivedScheduler(config(nodes=2, owned={"A": {"NODE": 2}}), evictions=evictions)
+    bind(scheduler, "low", spec(number=1))
+    bind(scheduler, "idle", spec(number=4, priority=-1))
+    bind(scheduler, "beside", spec(number=2, priority=-1))
+    scheduler.delete("idle")
+    for branch in (scheduler, HivedScheduler.from_bytes(scheduler.to_bytes())):
+        assert branch.schedule("asked", spec(number=2)).outcome == outcome
+
+
+def test_an_unknown_way_to_evict_is_refused():
+    with pytest.raises(ValueError, match="evictions='fewest'"):
+        HivedScheduler(config(), evictions="fewest")

@@ -183,7 +183,16 @@ def test_requests_at_once_take_turns(client):
 
 def test_the_command_serves_until_it_is_told_to_end(config_file):
     command = [sys.executable, "-c", "import hivecore.cli as c; raise SystemExit(c.main())"]
-    command += ["serve", str(config_file), "--port", "0", "--max-body", "1000"]
+    command += [
+        "serve",
+        str(config_file),
+        "--port",
+        "0",
+        "--max-body",
+        "1000",
+        "--evictions",
+        "least",
+    ]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
         try:
             line = process.stdout.readline()

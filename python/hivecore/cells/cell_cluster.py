@@ -53,15 +53,20 @@ class CellCluster:
     Deterministic: chains in the order of the specification; virtual nodes by most used leaves,
     fewest leaves, level, of idle ones the most used cell around them, index; a gang in the lowest
     cell above nodes that takes it, where it opens the fewest idle nodes. A choice that evicts
-    somebody gives way to one that packs as well and evicts nobody, or fewer leaves: a pod on
-    another node that is used as much, a gang wherever it opens no more idle nodes. Physical cells
-    by fewest bad leaves, fewest opportunistic leaves, index. Opportunistic groups go into cells
+    somebody gives way to one that packs as well and harms others less: a pod on another node that
+    is used as much, a gang wherever it opens no more idle nodes. The harm is the guaranteed leaves
+    lost, then the leaves evicted, of whole groups, then the groups; for a single pod it is the
+    least there can be, for a gang the least that was found (`Decision.cut_short`). What may be
+    preempted counts as idle, but is taken last. Asked again when its victims have gone, a group
+    binds, if its tenant has no policy and it merges no siblings. Physical cells by fewest bad
+    leaves, fewest opportunistic leaves, index. Opportunistic groups go into cells
     above nodes that are promised to nobody, then into promised ones that are idle, at last where
     guaranteed work is; of these by most opportunistic leaves and the highest index.
 
     A decision costs O(leaves of the group * levels) plus some set operations that grow with the
-    logarithm of the cluster; a search for preemption, for a place without evictions where the first
-    one has some, or above node level also visits the tenant's nodes or racks. Memory: see `copy`.
+    logarithm of the cluster; a search for preemption, for less harm where the first choice does
+    some, or above node level also visits the tenant's nodes or racks, and for gangs all nodes, some
+    dozen times at most. Memory: see `copy`.
     One object may be used by several threads: calls take turns. Source: HiveD (OSDI'20) and its
     open implementation.
 

@@ -45,6 +45,13 @@ def add_hived_commands(commands: Any) -> None:
         metavar="BYTES",
         help=f"largest request (default {_MAX_BODY})",
     )
+    two.add_argument(
+        "--evictions",
+        choices=("packing", "least"),
+        default="packing",
+        help="what comes first where both cannot be had: well-packed nodes, or few evictions "
+        "(default packing)",
+    )
 
 
 def _port(text: str) -> int:
@@ -118,5 +125,6 @@ def _serve(arguments: argparse.Namespace) -> int:
     config = _read(arguments.config)
     if config is None:
         return 1
-    serve(HivedScheduler(config), arguments.host, arguments.port, arguments.max_body)
+    scheduler = HivedScheduler(config, evictions=arguments.evictions)
+    serve(scheduler, arguments.host, arguments.port, arguments.max_body)
     return 0

@@ -6,7 +6,7 @@ group goes where is kept by `seating`, and what all of it looks like is drawn by
 
 import threading
 from collections.abc import Iterable, Mapping
-from typing import Any, Self
+from typing import Any, Literal, Self
 
 from hivecore.cells import (
     CellCluster,
@@ -36,8 +36,10 @@ class HivedScheduler:
         could serve tries them; ``None``: as they stand in ``physicalCells``.
     :param initially_healthy: whether nodes are healthy before ``set_node`` says so. HiveD itself
         starts with all nodes bad and waits for the cluster's report.
+    :param evictions: "least" puts few evictions before well-packed nodes, see `AffinityGroup`.
     :raises ConfigError: the configuration is wrong; lists every mistake.
-    :raises ValueError: ``chain_order`` has not exactly the names of the chains.
+    :raises ValueError: ``chain_order`` has not exactly the names of the chains, or ``evictions`` is
+        no such value.
     :raises TypeError: an argument is of a wrong type.
 
     A *pod* is a string, best ``"namespace/name"``, or a mapping with ``name``, ``namespace``
@@ -84,10 +86,11 @@ class HivedScheduler:
         chain_order: Iterable[str] | None = None,
         *,
         initially_healthy: bool = True,
+        evictions: Literal["packing", "least"] = "packing",
     ) -> None:
         self._initially_healthy = _flag(initially_healthy, "initially_healthy")
         self._config, spec = catalog.read(config, chain_order)
-        self._cluster = CellCluster(spec)
+        self._cluster = CellCluster(spec, evictions=evictions)
         self._seating = Seating()
         self._reported: dict[str, bool] = {}
         self._lock = threading.RLock()
