@@ -24,7 +24,7 @@ __all__ = ["foreseen"]
 _MOST_NODES = 64
 _MOST_SIGHTS = 256
 
-Kind = tuple[object, ...]
+_Kind = tuple[object, ...]
 
 
 def foreseen(
@@ -89,7 +89,7 @@ class _Foresight:
         if self.is_large:
             return free[:1]
         kind_of = self._kinds(state)
-        kinds: dict[Kind, PhysicalCell] = {}
+        kinds: dict[_Kind, PhysicalCell] = {}
         for cell in free:
             around, path = cell, [kind_of(cell)]
             while around.level < self.forest.top:
@@ -98,11 +98,11 @@ class _Foresight:
             kinds.setdefault(tuple(path), cell)
         return list(kinds.values())
 
-    def _kinds(self, state: State) -> Callable[[PhysicalCell], Kind]:
+    def _kinds(self, state: State) -> Callable[[PhysicalCell], _Kind]:
         """What the cells that a symmetry maps to each other share."""
 
         @cache
-        def kind_of(cell: PhysicalCell) -> Kind:
+        def kind_of(cell: PhysicalCell) -> _Kind:
             if state.is_root(cell):
                 return ("root",)
             free = state.touched[cell] == 0
