@@ -445,7 +445,10 @@ def test_a_gang_uses_the_good_nodes_of_racks_that_have_each_lost_one(make):
     scheduler = make([(0, 0, RACK, 2)])
     plan = ask(scheduler, [4, 4], suggested=[1, 2])
     assert plan.pods == [[4, 5, 6, 7], [8, 9, 10, 11]]
-    assert plan.virtual == [[(0, leaf) for leaf in range(4)], [(0, leaf) for leaf in range(8, 12)]]
+    assert plan.virtual == [
+        [(0, leaf) for leaf in range(4, 8)],
+        [(0, leaf) for leaf in range(8, 12)],
+    ]
     assert ask(scheduler, [4, 4, 4], suggested=[1, 2]).reason == MAPPING
     scheduler.set_health(0, 4, False)
     scheduler.set_health(12, 16, False)

@@ -238,7 +238,7 @@ bool GroupScheduler::plan_opportunistic() {
     chooser_.start_domains();
     Domain domain;
     while (chooser_.next_domain(domain)) {
-        if (!chooser_.choose(domain, {}, budget_, choice_)) {
+        if (!chooser_.choose(domain, budget_, choice_)) {
             continue;
         }
         const std::uint32_t first_leaf = groups_.first_leaf(task_.chain);

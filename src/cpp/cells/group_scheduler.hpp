@@ -12,7 +12,7 @@
 // `schedule` is pure: it plans on the state itself and undoes what it did. Attempt 1 takes nothing
 // from guaranteed groups; then sibling cells below node level may be merged, if that is asked for;
 // then attempt 2 preempts groups of lower priority in the same virtual cells, downgrading the lazy
-// ones. In every domain a choice of units that cannot be mapped is revised.
+// ones.
 //
 // An attempt takes the first way in the order of packing if it harms nobody. Otherwise it looks for
 // one on idle leaves alone, and if there is none for the one that does the least harm, in both
@@ -119,8 +119,7 @@ class GroupScheduler {
     bool next_gang();
     void start_gangs();
     bool is_new(std::int32_t pool, int level, CellIndex index);
-    bool in_domain(const Domain& domain);
-    bool mapped(int& failed);
+    bool mapped();
     std::int64_t opened() const;
     std::vector<Handle> harmed_by(const Way& way) const;
     std::uint64_t idle_beside() const;
@@ -128,7 +127,6 @@ class GroupScheduler {
     std::vector<Handle> victims_of(std::span<const Placed> leaves) const;
     Harm harm() const;
     bool may_preempt() const;
-    void revise(Limits& limits, std::size_t failed) const;
     void find_downgrades();
     bool mergeable(const Request& request) const;
     bool merged();
@@ -162,8 +160,8 @@ class GroupScheduler {
     bool single_ = false;
     const Harm* least_ = nullptr;
     std::vector<CellIndex> cells_;  // of the unit, to be tried from the back
-    std::vector<Anchor> seen_;
-    std::vector<std::pair<std::int64_t, Domain>> offers_;  // (idle units that it opens, domain)
+    std::vector<std::uint64_t> seen_;
+    std::vector<std::pair<std::int64_t, Choice>> offers_;  // with the idle units that each opens
     std::size_t next_offer_ = 0;
     int way_level_ = -1;
     bool collecting_ = false;

@@ -257,7 +257,7 @@ bool GroupScheduler::is_new(std::int32_t pool, int level, CellIndex index) {
     if (chooser_.foresees() || !task_.units.empty() || pools().is_bound(pool, level, index)) {
         return true;
     }
-    const Anchor kind = chooser_.alike(pool, level, index);
+    const std::uint64_t kind = chooser_.alike(pool, level, index);
     if (std::find(seen_.begin(), seen_.end(), kind) != seen_.end()) {
         return false;
     }
@@ -270,8 +270,7 @@ bool GroupScheduler::next_single() {
         while (!cells_.empty()) {
             choice_.units.front().cell = cells_.back();
             cells_.pop_back();
-            int failed = -1;
-            if (mapped(failed)) {
+            if (mapped()) {
                 return true;
             }
         }
@@ -344,7 +343,8 @@ bool GroupScheduler::next_gang() {
     const std::int64_t fewest = whole_nodes ? std::ssize(task_.pods) : 0;
     for (;;) {
         while (!collecting_ && next_offer_ < offers_.size()) {
-            if (in_domain(offers_[next_offer_++].second)) {
+            choice_ = std::move(offers_[next_offer_++].second);
+            if (mapped()) {
                 return true;
             }
         }
@@ -378,17 +378,14 @@ bool GroupScheduler::next_gang() {
                         domain.cell)) {
                 continue;
             }
-            if (!chooser_.choose(domain, {}, budget_, choice_)) {
+            if (!chooser_.choose(domain, budget_, choice_)) {
                 continue;
             }
             const std::int64_t idle = opened();
-            if (idle == fewest && !task_.spread) {
-                const Domain found = domain;
-                if (in_domain(found)) {
-                    return true;
-                }
-            } else {
-                offers_.emplace_back(idle, domain);
+            if (idle != fewest || task_.spread) {
+                offers_.emplace_back(idle, choice_);
+            } else if (mapped()) {
+                return true;
             }
         }
         std::stable_sort(offers_.begin(), offers_.end(),
@@ -396,32 +393,17 @@ bool GroupScheduler::next_gang() {
     }
 }
 
-bool GroupScheduler::in_domain(const Domain& domain) {
-    Limits limits;
-    while (chooser_.choose(domain, limits, budget_, choice_)) {
-        int failed = -1;
-        if (mapped(failed)) {
-            return true;
-        }
-        if (!task_.units.empty()) {
-            return false;
-        }
-        revise(limits, static_cast<std::size_t>(failed));
-    }
-    return false;
-}
-
-// Maps the choice and takes the bookings back; `failed`: the first unit of those that could not be.
-bool GroupScheduler::mapped(int& failed) {
+// Maps the choice and takes the bookings back.
+bool GroupScheduler::mapped() {
     if (chooser_.reach() == Reach::guaranteed) {
         find_downgrades();
         downgrade(downgrades_);
     }
     mapper_.start(task_, first_, placed_, downgrades_, budget_);
-    failed = mapper_.map(choice_);
+    const bool all = mapper_.map(choice_);
     groups_.pools().undo(base_);
     mapper_.forget();
-    if (failed >= 0) {
+    if (!all) {
         ++failures_;
         downgrades_.clear();
         return false;
@@ -481,23 +463,6 @@ Harm GroupScheduler::harm() const {
         sum[0] += groups_.leaves(handle).size();
     }
     return sum;
-}
-
-// Allows one unit less in the anchor of the first unit that could not be mapped. An unbound root is
-// like any other of its pool, but for those that were mapped before it.
-void GroupScheduler::revise(Limits& limits, std::size_t failed) const {
-    std::vector<Anchor> anchors;
-    for (const Unit& unit : choice_.units) {
-        anchors.push_back(chooser_.anchor(unit));
-    }
-    const Anchor anchor = anchors[failed];
-    const auto used = std::count(anchors.begin(), anchors.end(), anchor);
-    const auto fewer = static_cast<std::uint32_t>(used - 1);
-    const auto before = anchors.begin() + static_cast<std::ptrdiff_t>(failed);
-    limits.lower(anchor, fewer);
-    if ((anchor & kFreeRoot) != 0) {
-        limits.lower_roots(pool_of(anchor), fewer, std::set<Anchor>(anchors.begin(), before));
-    }
 }
 
 // The lazy groups that the choice would preempt.

@@ -1,6 +1,7 @@
 #include "cells/group_scheduler_choice.hpp"
 
 #include <algorithm>
+#include <map>
 #include <tuple>
 #include <utility>
 
@@ -245,30 +246,20 @@ std::uint64_t Chooser::room(const Domain& domain) const {
     return total;
 }
 
-Anchor Chooser::anchor(const Unit& unit) const {
-    return anchor(unit.pool, unit_level(unit.pool), unit.index);
-}
-
-Anchor Chooser::anchor(std::int32_t pool, int level, CellIndex index) const {
-    Anchor mark = 0;
-    if (pool >= 0) {
-        const Pools& pools = groups_.pools();
-        while (!pools.is_bound(pool, level, index)) {
-            if (level == pools.pool(pool).level) {
-                mark = kFreeRoot;
-                break;
-            }
-            index /= tree_->shape().fanout[level];
-            ++level;
+std::uint64_t Chooser::alike(std::int32_t pool, int level, CellIndex index) const {
+    const Pools& pools = groups_.pools();
+    const auto number = [&](CellIndex cell) {
+        return static_cast<std::uint64_t>(pool) << 40 | static_cast<std::uint64_t>(level) << 33 |
+               cell;
+    };
+    while (!pools.is_bound(pool, level, index)) {
+        if (level == pools.pool(pool).level) {
+            return number(0) | std::uint64_t{1} << 32;
         }
+        index /= tree_->shape().fanout[level];
+        ++level;
     }
-    return mark | static_cast<Anchor>(pool + 1) << 37 | static_cast<Anchor>(level) << 32 | index;
-}
-
-// Their anchor, where unbound roots of a pool count as one.
-Anchor Chooser::alike(std::int32_t pool, int level, CellIndex index) const {
-    const Anchor found = anchor(pool, level, index);
-    return (found & kFreeRoot) != 0 ? found >> 32 << 32 : found;
+    return number(index);
 }
 
 // --- domains
@@ -481,7 +472,7 @@ void Chooser::start_takers() {
 bool Chooser::next_taker(Unit& unit) {
     const Demand& pod = task_.pods.front();
     while (visit(pod.leaves, unit)) {
-        if (takes(unit, -1, pod, {})) {
+        if (takes(unit, -1, pod)) {
             return true;
         }
     }

@@ -15,15 +15,10 @@
 // Where the rankings serve (`ranked`), units are visited as they are needed and nothing is linear
 // in the size of the cluster. For preemption, and where nodes are large, all units are listed and
 // sorted first.
-//
-// A choice that cannot be mapped is revised: `Limits` say how many distinct units of an *anchor*
-// the next one may use, where that is the lowest bound cell at or around a unit, or else its root.
 #pragma once
 
 #include <algorithm>
 #include <cstdint>
-#include <map>
-#include <set>
 #include <span>
 #include <utility>
 #include <vector>
@@ -91,42 +86,6 @@ struct Choice {
     }
 };
 
-// A virtual cell; `kFreeRoot` marks an unbound root.
-using Anchor = std::uint64_t;
-inline constexpr Anchor kFreeRoot = Anchor{1} << 63;
-inline std::int32_t pool_of(Anchor anchor) {
-    return static_cast<std::int32_t>((anchor & ~kFreeRoot) >> 37) - 1;
-}
-
-class Limits {
-  public:
-    static constexpr std::uint32_t kUnlimited = ~std::uint32_t{0};
-
-    bool empty() const { return single_.empty() && roots_.empty(); }
-    void lower(Anchor anchor, std::uint32_t limit) {
-        single_[anchor] = std::min(limit, single_.try_emplace(anchor, limit).first->second);
-    }
-    // Of every unbound root of the pool, but for some.
-    void lower_roots(std::int32_t pool, std::uint32_t limit, std::set<Anchor> but) {
-        roots_[pool].push_back({limit, std::move(but)});
-    }
-    std::uint32_t of(Anchor anchor) const {
-        const auto single = single_.find(anchor);
-        std::uint32_t limit = single == single_.end() ? kUnlimited : single->second;
-        if (const auto rules = roots_.find(pool_of(anchor));
-            (anchor & kFreeRoot) != 0 && rules != roots_.end()) {
-            for (const auto& [lower, but] : rules->second) {
-                limit = but.contains(anchor) ? limit : std::min(limit, lower);
-            }
-        }
-        return limit;
-    }
-
-  private:
-    std::map<Anchor, std::uint32_t> single_;
-    std::map<std::int32_t, std::vector<std::pair<std::uint32_t, std::set<Anchor>>>> roots_;
-};
-
 class Foresight;
 
 class Chooser {
@@ -154,11 +113,11 @@ class Chooser {
     void choose_one(const Unit& unit, Choice& choice) const;
 
     // `budget`: the placements that searches may still try.
-    bool choose(const Domain& domain, const Limits& limits, std::int64_t& budget, Choice& choice);
+    bool choose(const Domain& domain, std::int64_t& budget, Choice& choice);
 
-    Anchor anchor(const Unit& unit) const;
-    // What unbound virtual cells share that can be bound to the same physical ones.
-    Anchor alike(std::int32_t pool, int level, CellIndex index) const;
+    // What unbound virtual cells share that can be bound to the same physical ones: the lowest
+    // bound cell around them, or else their pool.
+    std::uint64_t alike(std::int32_t pool, int level, CellIndex index) const;
     int unit_level(std::int32_t pool) const;
     CellIndex width(std::int32_t pool) const;
     // Starts a choice of leaves in the physical cell, but for some.
@@ -186,8 +145,6 @@ class Chooser {
   private:
     friend class Search;
 
-    Anchor anchor(std::int32_t pool, int level, CellIndex index) const;
-
     void list_units();
     bool prefers(const Unit& a, const Unit& b) const;
     bool unit_suggested(const Unit& unit) const;
@@ -205,13 +162,12 @@ class Chooser {
 
     void enter(const Domain& domain);
     bool visit(CellIndex least, Unit& unit);
-    bool next_fit(const Domain& domain, const Limits& limits);
-    bool fan_out(const Domain& domain, const Limits& limits);
+    bool next_fit(const Domain& domain);
+    bool fan_out(const Domain& domain);
     bool as_told(const Domain& domain, std::int64_t& budget, Choice& choice);
     void gather(const Domain& domain, bool all);
-    bool search(const Domain& domain, const Limits& limits, std::int64_t& budget, Choice& choice);
-    bool within_limit(const Unit& unit, const Limits& limits) const;
-    bool takes(const Unit& unit, std::int32_t chosen, const Demand& pod, const Limits& limits);
+    bool search(const Domain& domain, std::int64_t& budget, Choice& choice);
+    bool takes(const Unit& unit, std::int32_t chosen, const Demand& pod);
     bool accepts(const Unit& unit, std::span<const Demand> pods, std::int64_t& budget);
     void add(std::int32_t chosen, const Demand& pod);
     void arrange(Choice& choice);

@@ -57,7 +57,7 @@ bool Mapper::settle(const Choice& choice, std::size_t number, CellIndex cell) {
     return true;
 }
 
-int Mapper::map(const Choice& choice) {
+bool Mapper::map(const Choice& choice) {
     struct Place {
         bool bound;
         std::int32_t pool;
@@ -76,11 +76,11 @@ int Mapper::map(const Choice& choice) {
         if (cell == kNoCell) {
             ++unbound;
         } else if (!settle(choice, number, cell)) {
-            return static_cast<int>(number);
+            return false;
         }
     }
     if (unbound == 0) {
-        return -1;
+        return true;
     }
     // By the lowest bound cell around each unit, else its root; those that are bound first.
     std::vector<Place> places;
@@ -107,7 +107,6 @@ int Mapper::map(const Choice& choice) {
     std::stable_sort(places.begin(), places.end(),
                      [](const Place& a, const Place& b) { return a.bound > b.bound; });
     for (Place& place : places) {
-        const std::size_t first = place.units.front().number;
         pool_ = place.pool;
         unit_level_ = chooser_.unit_level(pool_);
         choice_ = &choice;
@@ -120,17 +119,17 @@ int Mapper::map(const Choice& choice) {
                                           pools_.cell(pool_, place.level, place.index).partner)
                         : assign_root(place.level, wanted_);
         if (!mapped) {
-            return static_cast<int>(first);
+            return false;
         }
         std::sort(wanted_.begin(), wanted_.end(),
                   [](const Wanted& a, const Wanted& b) { return a.number < b.number; });
         for (const Wanted& wanted : wanted_) {
             if (!settle(choice, wanted.number, wanted.cell)) {
-                return static_cast<int>(first);
+                return false;
             }
         }
     }
-    return -1;
+    return true;
 }
 
 // --- which physical cells can serve

@@ -32,9 +32,8 @@ class Mapper {
     // try.
     void start(const Task& task, std::span<const std::uint64_t> first, std::vector<Placed>& placed,
                std::span<const Handle> downgraded, std::int64_t& budget);
-    // -1, or the number of the first unit of those that could not be mapped. What was booked is in
-    // the journal either way.
-    int map(const Choice& choice);
+    // False: for some there are no cells. What was booked is in the journal either way.
+    bool map(const Choice& choice);
     // Leaves in this pod's slots that hold virtual leaves from now on; false: one cannot be booked.
     bool hold(std::int32_t position, std::uint64_t slot, CellIndex leaf, VirtualLeaf held);
     // Forgets which leaves are planned, after an undo.
@@ -56,7 +55,6 @@ class Mapper {
     using Units = std::span<Wanted>;  // ascending
 
     bool settle(const Choice& choice, std::size_t unit, CellIndex cell);
-    bool map_anchor(const Choice& choice, std::int32_t pool, int level, CellIndex index);
     CellIndex child_of(const Wanted& wanted, int level) const;
     std::vector<Units> split(Units units, int level) const;
     std::vector<CellIndex> candidates(int level, CellIndex cell) const;
@@ -85,9 +83,7 @@ class Mapper {
     std::int32_t pool_ = 0;
     int unit_level_ = 0;
     std::vector<Wanted> wanted_;
-    std::vector<std::tuple<bool, CellIndex, CellIndex>> anchors_;
     std::map<std::tuple<int, CellIndex, CellIndex>, bool> known_;
-    std::vector<CellIndex> suggested_nodes_;  // per cell, see suggested_in
     Guests guests_;
     LeafChoice leaves_;
     std::vector<CellIndex> chosen_;

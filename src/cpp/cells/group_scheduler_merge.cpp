@@ -29,8 +29,8 @@ bool GroupScheduler::merged() {
         const std::size_t before = pools().journal_size();
         chooser_.start(alone, Reach::opportunistic, false);
         mapper_.start(alone, first_, placed_, {}, budget_);
-        if (chooser_.choose(Domain{}, {}, budget_, choice_)) {
-            if (mapper_.map(choice_) < 0) {
+        if (chooser_.choose(Domain{}, budget_, choice_)) {
+            if (mapper_.map(choice_)) {
                 continue;
             }
             groups_.pools().undo(before);

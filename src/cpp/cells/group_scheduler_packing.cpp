@@ -1,12 +1,12 @@
 // Pods into units: next-fit, fan-out, and the units that a policy names.
 #include <algorithm>
+#include <map>
 
 #include "cells/group_scheduler_choice.hpp"
 
 namespace hivecore::cells {
 
-bool Chooser::choose(const Domain& domain, const Limits& limits, std::int64_t& budget,
-                     Choice& choice) {
+bool Chooser::choose(const Domain& domain, std::int64_t& budget, Choice& choice) {
     choice.placed = foresees();
     chosen_.clear();
     given_.clear();
@@ -20,7 +20,7 @@ bool Chooser::choose(const Domain& domain, const Limits& limits, std::int64_t& b
     if (as_filed_ && too_small()) {
         return false;
     }
-    if (task_.spread ? fan_out(domain, limits) : next_fit(domain, limits)) {
+    if (task_.spread ? fan_out(domain) : next_fit(domain)) {
         arrange(choice);
         return true;
     }
@@ -28,21 +28,7 @@ bool Chooser::choose(const Domain& domain, const Limits& limits, std::int64_t& b
     const bool alike = std::all_of(task_.pods.begin(), task_.pods.end(), [&](const Demand& pod) {
         return pod.leaves == first.leaves && pod.within == first.within;
     });
-    return !alike && (as_filed_ || !too_small()) && search(domain, limits, budget, choice);
-}
-
-bool Chooser::within_limit(const Unit& unit, const Limits& limits) const {
-    if (limits.empty()) {
-        return true;
-    }
-    const Anchor around = anchor(unit);
-    const std::uint32_t limit = limits.of(around);
-    if (limit == Limits::kUnlimited) {
-        return true;
-    }
-    const auto used = std::count_if(chosen_.begin(), chosen_.end(),
-                                    [&](const Unit& other) { return anchor(other) == around; });
-    return used < static_cast<std::ptrdiff_t>(limit);
+    return !alike && (as_filed_ || !too_small()) && search(domain, budget, choice);
 }
 
 // Whether the pods fit into the unit together, or into an empty one if it is not bound.
@@ -68,10 +54,9 @@ bool Chooser::accepts(const Unit& unit, std::span<const Demand> pods, std::int64
 }
 
 // Whether the unit takes one more pod; `chosen`: its place among the chosen units, -1: it is new.
-bool Chooser::takes(const Unit& unit, std::int32_t chosen, const Demand& pod,
-                    const Limits& limits) {
+bool Chooser::takes(const Unit& unit, std::int32_t chosen, const Demand& pod) {
     const std::uint64_t given = chosen < 0 ? 0 : given_[static_cast<std::size_t>(chosen)];
-    if (given + pod.leaves > unit.available || (chosen < 0 && !within_limit(unit, limits))) {
+    if (given + pod.leaves > unit.available) {
         return false;
     }
     if (!task_.constrained) {
@@ -122,13 +107,13 @@ void Chooser::arrange(Choice& choice) {
     }
 }
 
-bool Chooser::next_fit(const Domain& domain, const Limits& limits) {
+bool Chooser::next_fit(const Domain& domain) {
     enter(domain);
     Unit unit;
     bool here = false;         // the pointer is at a unit
     std::int32_t chosen = -1;  // which is this one of the chosen
     for (const Demand& pod : task_.pods) {
-        while (!here || !takes(unit, chosen, pod, limits)) {
+        while (!here || !takes(unit, chosen, pod)) {
             here = visit(pod.leaves, unit);
             chosen = -1;
             if (!here) {
@@ -146,7 +131,7 @@ bool Chooser::next_fit(const Domain& domain, const Limits& limits) {
 }
 
 // Every pod goes to the unit that is used least, counting what the others have taken of it.
-bool Chooser::fan_out(const Domain& domain, const Limits& limits) {
+bool Chooser::fan_out(const Domain& domain) {
     enter(domain);
     std::vector<Unit> waiting;  // visited and not chosen, in order
     const auto as_used = [&](std::size_t chosen) {
@@ -156,7 +141,7 @@ bool Chooser::fan_out(const Domain& domain, const Limits& limits) {
     };
     for (const Demand& pod : task_.pods) {
         std::size_t fresh = 0;
-        while (fresh < waiting.size() && !takes(waiting[fresh], -1, pod, limits)) {
+        while (fresh < waiting.size() && !takes(waiting[fresh], -1, pod)) {
             ++fresh;
         }
         while (fresh == waiting.size()) {
@@ -165,7 +150,7 @@ bool Chooser::fan_out(const Domain& domain, const Limits& limits) {
                 break;
             }
             waiting.push_back(unit);
-            fresh += !takes(unit, -1, pod, limits);
+            fresh += !takes(unit, -1, pod);
         }
         const Unit* best = fresh < waiting.size() ? &waiting[fresh] : nullptr;
         std::int32_t chosen = -1;
@@ -173,7 +158,7 @@ bool Chooser::fan_out(const Domain& domain, const Limits& limits) {
         for (std::size_t i = 0; i < chosen_.size(); ++i) {
             const Unit unit = as_used(i);
             if ((best == nullptr || prefers(unit, *best)) &&
-                takes(chosen_[i], static_cast<std::int32_t>(i), pod, limits)) {
+                takes(chosen_[i], static_cast<std::int32_t>(i), pod)) {
                 best_chosen = unit;
                 best = &best_chosen;
                 chosen = static_cast<std::int32_t>(i);

@@ -16,8 +16,8 @@ namespace hivecore::cells {
 
 class Search {
   public:
-    Search(Chooser& chooser, const Limits& limits, std::vector<Unit> units)
-        : chooser_(chooser), limits_(limits), units_(std::move(units)), got_(units_.size()) {
+    Search(Chooser& chooser, std::vector<Unit> units)
+        : chooser_(chooser), units_(std::move(units)), got_(units_.size()) {
         for (const Demand& pod : chooser_.task_.pods) {
             pods_.push_back(pod);
         }
@@ -26,8 +26,6 @@ class Search {
         });
         for (const Unit& unit : units_) {
             left_.push_back(unit.available);
-            const Anchor around = limits_.empty() ? 0 : chooser_.anchor(unit);
-            anchors_.push_back(limits_.of(around) == Limits::kUnlimited ? 0 : around);
         }
         for (std::size_t unit = 0; unit < units_.size(); ++unit) {
             kinds_.push_back(kind(unit));
@@ -48,7 +46,7 @@ class Search {
             }
             const std::size_t unit = frame.units[frame.next++];
             const Demand& pod = pods_[frames_.size() - 1];
-            if (left_[unit] < pod.leaves || !within_limit(unit)) {
+            if (left_[unit] < pod.leaves) {
                 continue;
             }
             if (budget == 0) {
@@ -81,7 +79,7 @@ class Search {
     };
 
     std::int32_t kind(std::size_t unit) {
-        std::vector<std::uint64_t> key{anchors_[unit]};
+        std::vector<std::uint64_t> key;
         if (!chooser_.task_.constrained) {
             key.push_back(left_[unit]);
         } else {
@@ -157,19 +155,6 @@ class Search {
         kinds_[unit] = kind(unit);
     }
 
-    bool within_limit(std::size_t unit) const {
-        if (anchors_[unit] == 0 || !got_[unit].empty()) {
-            return true;
-        }
-        std::set<std::size_t> used;
-        for (const std::size_t other : placed_) {
-            if (anchors_[other] == anchors_[unit]) {
-                used.insert(other);
-            }
-        }
-        return used.size() < limits_.of(anchors_[unit]);
-    }
-
     bool accepts(std::size_t unit, const Demand& pod, std::int64_t& budget) {
         if (!chooser_.task_.constrained) {
             return true;
@@ -183,12 +168,10 @@ class Search {
     }
 
     Chooser& chooser_;
-    const Limits& limits_;
     std::vector<Unit> units_;
     std::vector<std::vector<Demand>> got_;
     std::vector<Demand> pods_;
     std::vector<CellIndex> left_;
-    std::vector<Anchor> anchors_;  // 0 where nothing limits
     std::map<std::vector<std::uint64_t>, std::int32_t> numbers_;
     std::vector<std::int32_t> kinds_;
     std::vector<std::int32_t> start_;
@@ -250,10 +233,9 @@ void Chooser::gather(const Domain& domain, bool all) {
     gathered_.erase(std::unique(gathered_.begin(), gathered_.end(), same), gathered_.end());
 }
 
-bool Chooser::search(const Domain& domain, const Limits& limits, std::int64_t& budget,
-                     Choice& choice) {
-    gather(domain, task_.constrained || !limits.empty());
-    Search search(*this, limits, gathered_);
+bool Chooser::search(const Domain& domain, std::int64_t& budget, Choice& choice) {
+    gather(domain, task_.constrained);
+    Search search(*this, gathered_);
     const std::vector<std::size_t> placed = search.run(budget);
     if (placed.empty()) {
         return false;

@@ -26,7 +26,6 @@ __all__ = [
     "GUARANTEED",
     "IDLE",
     "OPPORTUNISTIC",
-    "Anchor",
     "Choice",
     "Chooser",
     "Domain",
@@ -40,9 +39,6 @@ __all__ = [
 IDLE, OPPORTUNISTIC, GUARANTEED = range(3)
 """How far a choice reaches: to idle leaves, also to those with opportunistic work, also to those of
 groups that may be preempted. It is the class of a leaf that it reaches."""
-
-Anchor = VirtualCell
-"""What revisions limit: the lowest bound cell at or around a unit, or else its root."""
 
 
 @dataclass(frozen=True)
@@ -79,7 +75,6 @@ class Unit:
     available: int
     used: int  # by those who stay
     held: int  # of a node: by guaranteed groups; else by those who may be preempted
-    anchor: Anchor
 
     @property
     def virtual(self) -> VirtualCell:
@@ -130,9 +125,7 @@ class Chooser:
                 used, held = self.state.load(cell), self.state.held(cell)
                 free = self._available(level, index)
                 width = self.forest.widths[level]
-                yield Unit(
-                    -1, level, index, index, width, free, used, held, Anchor(-1, level, index)
-                )
+                yield Unit(-1, level, index, index, width, free, used, held)
             return
         for pool in self.request.pools:
             for root in self.state.roots(pool):
@@ -148,8 +141,7 @@ class Chooser:
             free = 0 if cell is None else self._available(unit.level, cell)
         else:
             free = width if cell is None else self._available(unit.level, cell)
-        used, lower = self._used(unit), self.lower[unit]
-        return Unit(*unit, cell, width, free, used, lower, anchor(self.state, unit))
+        return Unit(*unit, cell, width, free, self._used(unit), self.lower[unit])
 
     def _used(self, cell: VirtualCell) -> int:
         """Leaves of a virtual cell in use; those that may be preempted count as idle."""
@@ -254,19 +246,19 @@ class Chooser:
         """The units that take the only pod, in order of preference."""
         (demand,) = self.request.demands
         for unit in self.units:
-            if self._takes(unit, demand, {}, {}, Budget(0)):
+            if self._takes(unit, demand, {}, Budget(0)):
                 yield unit
 
-    def choose(self, domain: Domain, limits: dict[Anchor, int]) -> Choice | None:
-        """Units for all pods; of an anchor in ``limits`` at most so many."""
+    def choose(self, domain: Domain) -> Choice | None:
+        """Units for all pods."""
         if self.request.units is not None:
             return self._as_told(domain)
         if _room(domain.units) < self.request.total:
             return None
         place = self._fan_out if self.request.spread else self._next_fit
-        choice = place(domain.units, limits)
+        choice = place(domain.units)
         if choice is None and len({demand[:2] for demand in self.request.demands}) > 1:
-            choice = self._search(domain.units, limits)
+            choice = self._search(domain.units)
         return choice
 
     def _as_told(self, domain: Domain) -> Choice | None:
@@ -281,19 +273,19 @@ class Chooser:
         )
         return choice if told else None
 
-    def _next_fit(self, domain: list[Unit], limits: dict[Anchor, int]) -> Choice | None:
+    def _next_fit(self, domain: list[Unit]) -> Choice | None:
         choice: Choice = {}
         units = iter(domain)
         unit = next(units, None)
         for demand in self.request.demands:
-            while unit is not None and not self._takes(unit, demand, choice, limits, Budget(0)):
+            while unit is not None and not self._takes(unit, demand, choice, Budget(0)):
                 unit = next(units, None)
             if unit is None:
                 return None
             choice.setdefault(unit, []).append(demand)
         return choice
 
-    def _fan_out(self, domain: list[Unit], limits: dict[Anchor, int]) -> Choice | None:
+    def _fan_out(self, domain: list[Unit]) -> Choice | None:
         choice: Choice = {}
 
         def preference(unit: Unit) -> tuple[int, ...]:
@@ -301,31 +293,16 @@ class Chooser:
 
         for demand in self.request.demands:
             order = sorted(domain, key=preference)
-            taking = (
-                unit for unit in order if self._takes(unit, demand, choice, limits, Budget(0))
-            )
+            taking = (unit for unit in order if self._takes(unit, demand, choice, Budget(0)))
             unit = next(taking, None)
             if unit is None:
                 return None
             choice.setdefault(unit, []).append(demand)
         return choice
 
-    def _takes(
-        self,
-        unit: Unit,
-        demand: Demand,
-        choice: Choice,
-        limits: dict[Anchor, int],
-        budget: Budget,
-    ) -> bool:
-        return self._within_limit(unit, choice, limits) and self._accepts(
-            unit, sorted([*choice.get(unit, []), demand], key=_ascending), budget
-        )
-
-    def _within_limit(self, unit: Unit, choice: Choice, limits: dict[Anchor, int]) -> bool:
-        if unit in choice or unit.anchor not in limits:
-            return True
-        return sum(other.anchor == unit.anchor for other in choice) < limits[unit.anchor]
+    def _takes(self, unit: Unit, demand: Demand, choice: Choice, budget: Budget) -> bool:
+        demands = sorted([*choice.get(unit, []), demand], key=_ascending)
+        return self._accepts(unit, demands, budget)
 
     def _accepts(self, unit: Unit, demands: list[Demand], budget: Budget) -> bool:
         """Whether the pods fit into the unit together, or into an empty one if it is not bound."""
@@ -345,7 +322,7 @@ class Chooser:
         request = self.request
         return request.group_within >= 0 or any(demand.within >= 0 for demand in request.demands)
 
-    def _search(self, domain: list[Unit], limits: dict[Anchor, int]) -> Choice | None:
+    def _search(self, domain: list[Unit]) -> Choice | None:
         """Depth first, biggest pods first, tightest units first; one unit of every kind.
 
         Units that have the same left (and, under constraints, got the same) are of one kind: the
@@ -359,11 +336,10 @@ class Chooser:
             return unit.available - sum(demand.leaves for demand in choice.get(unit, []))
 
         def kind(unit: Unit) -> tuple[object, ...]:
-            limited = tuple(unit.anchor) if unit.anchor in limits else ()
             if not self._constrained:
-                return left(unit), limited
+                return (left(unit),)
             got = tuple(demand[:2] for demand in choice.get(unit, []))
-            return unit.leaves if unit.cell is None else unit.virtual, got, limited
+            return unit.leaves if unit.cell is None else unit.virtual, got
 
         def place(depth: int) -> bool:
             if depth == len(demands):
@@ -376,12 +352,12 @@ class Chooser:
                 return False
             demand = demands[depth]
             for unit in sorted(kinds.values(), key=left):  # stable: then by order in the domain
-                if left(unit) < demand.leaves or not self._within_limit(unit, choice, limits):
+                if left(unit) < demand.leaves:
                     continue
                 if self.budget.left == 0:
                     return False
                 self.budget.spend(1)
-                if not self._takes(unit, demand, choice, limits, self.budget):
+                if not self._takes(unit, demand, choice, self.budget):
                     continue
                 choice.setdefault(unit, []).append(demand)
                 if place(depth + 1):
@@ -405,7 +381,7 @@ def numbered_units(state: State, chain: int, pools: tuple[int, ...]) -> list[Uni
     return list(Chooser(state, request, OPPORTUNISTIC, Budget()).all_units())
 
 
-def anchor(state: State, unit: VirtualCell) -> Anchor:
+def anchor(state: State, unit: VirtualCell) -> VirtualCell:
     """The lowest bound cell at or above a unit, or else its root."""
     pool = state.pools[unit.pool]
     fanouts = state.forests[pool.chain].fanouts

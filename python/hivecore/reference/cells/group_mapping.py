@@ -11,7 +11,6 @@ from hivecore.reference.cells.group_choice import (
     Choice,
     Chooser,
     Request,
-    Unit,
     anchor,
     class_of_leaves,
 )
@@ -43,21 +42,19 @@ class Mapper:
         self.guests = Guests(state)
         self.placed: Placed = {}
 
-    def map(self, choice: Choice) -> Unit | None:
-        """Hold leaves for all pods; on failure the first unit of those that could not be mapped."""
+    def map(self, choice: Choice) -> bool:
+        """Hold leaves for all pods; False: for some there are none."""
         for unit, demands in choice.items():
             index = self.state.bound.get(unit.virtual, self.foreseen.get(unit.virtual))
             if index is not None and not self._settle(unit.virtual, index, demands):
-                return unit
-        anchors: dict[VirtualCell, list[Unit]] = {}
-        for unit in choice:
+                return False
+        anchors: dict[VirtualCell, dict[VirtualCell, list[Demand]]] = {}
+        for unit, demands in choice.items():
             if unit.virtual not in self.state.bound:
-                anchors.setdefault(anchor(self.state, unit.virtual), []).append(unit)
-        for cell in sorted(anchors, key=lambda cell: cell not in self.state.bound):
-            pods = {unit.virtual: choice[unit] for unit in anchors[cell]}
-            if not self._map_anchor(cell, pods):
-                return anchors[cell][0]
-        return None
+                around = anchor(self.state, unit.virtual)
+                anchors.setdefault(around, {})[unit.virtual] = demands
+        order = sorted(anchors, key=lambda cell: cell not in self.state.bound)
+        return all(self._map_anchor(cell, anchors[cell]) for cell in order)
 
     def _map_anchor(self, top: VirtualCell, pods: dict[VirtualCell, list[Demand]]) -> bool:
         finder = _Finder(self.state, self.request, pods, self.leaf_class, self.budget)

@@ -1,4 +1,4 @@
-"""A request's way to a plan: attempts, domains, choices, and choices revised when they cannot map.
+"""A request's way to a plan: attempts, ways to place the group, and what they do to others.
 
 Attempt 1 takes nothing from guaranteed groups; then sibling units may be merged, if that is asked
 for; then attempt 2 preempts groups of lower priority in the same virtual cells. Every try works on
@@ -40,7 +40,6 @@ from hivecore.reference.cells.group_choice import (
     GUARANTEED,
     IDLE,
     OPPORTUNISTIC,
-    Anchor,
     Choice,
     Chooser,
     Domain,
@@ -203,7 +202,7 @@ class Planner:
         """Nothing has to be mapped: units are nodes. (The virtual leaves are not looked at.)"""
         chooser = Chooser(self.state, self.request, IDLE, self.budget)
         for domain in chooser.domains():
-            choice = chooser.choose(domain, {})
+            choice = chooser.choose(domain)
             if choice is None:
                 continue
             placed: Placed = {}
@@ -339,7 +338,7 @@ class Planner:
                 cells = self._cells_for(unit) if every_cell and unit.cell is None else [None]
                 for cell in cells:
                     places = None if cell is None else {unit.virtual: cell}
-                    way, _ = self._mapped(chooser, {unit: list(self.request.demands)}, places)
+                    way = self._mapped(chooser, {unit: list(self.request.demands)}, places)
                     if way is not None:
                         yield way._replace(idle=self._idle_beside(way, unit))
 
@@ -372,48 +371,36 @@ class Planner:
     def _gang_ways(self, chooser: Chooser) -> Iterator[_Way]:
         """The group in each domain, level by level, where it packs best first."""
         for _, domains in groupby(chooser.domains(), key=lambda domain: domain.level):
-            offers: list[tuple[int, Domain]] = []
+            offers: list[Choice] = []
             seen: set[tuple[int, ...]] = set()
             for domain in domains:
                 if domain.cell is not None and self.request.units is None:
                     if chooser.alike(domain.cell) in seen:
                         continue
                     seen.add(chooser.alike(domain.cell))
-                choice = chooser.choose(domain, {})
+                choice = chooser.choose(domain)
                 if choice is not None:
-                    offers.append((chooser.opened(choice), domain))
-            for _, domain in sorted(offers, key=lambda offer: offer[0]):
-                way = self._in_domain(chooser, domain)
+                    offers.append(choice)
+            for choice in sorted(offers, key=chooser.opened):
+                way = self._mapped(chooser, choice)
                 if way is not None:
                     yield way
 
-    def _in_domain(self, chooser: Chooser, domain: Domain) -> _Way | None:
-        limits: dict[Anchor, int] = {}
-        while (choice := chooser.choose(domain, limits)) is not None:
-            way, failed = self._mapped(chooser, choice)
-            if failed is None:
-                return way
-            if self.request.units is not None:
-                return None
-            self._revise(limits, choice, failed)
-        return None
-
     def _mapped(
         self, chooser: Chooser, choice: Choice, places: dict[VirtualCell, int] | None = None
-    ) -> tuple[_Way, None] | tuple[None, Unit]:
-        """A choice in physical cells, or the first unit of those that cannot be mapped."""
+    ) -> _Way | None:
+        """A choice in physical cells."""
         trial = self._trial(self.state)
         downgrades = self._downgraded(chooser, choice) if chooser.reach == GUARANTEED else []
         for handle in downgrades:
             trial.downgrade(handle)
         mapper = Mapper(trial, chooser, _NEW, places)
-        failed = mapper.map(choice)
-        if failed is not None:
+        if not mapper.map(choice):
             self.failures += 1
-            return None, failed
+            return None
         if self._is_single:
-            return _Way(mapper.placed, downgrades, chooser.packed(next(iter(choice)).used)), None
-        return _Way(mapper.placed, downgrades, chooser.opened(choice)), None
+            return _Way(mapper.placed, downgrades, chooser.packed(next(iter(choice)).used))
+        return _Way(mapper.placed, downgrades, chooser.opened(choice))
 
     def _harm(self, way: _Way) -> Harm:
         """What becomes of all groups that are evicted or downgraded."""
@@ -425,20 +412,6 @@ class Planner:
             sum(len(groups[handle].leaves) for handle in evicted),
             len(evicted),
         )
-
-    def _revise(self, limits: dict[Anchor, int], choice: Choice, failed: Unit) -> None:
-        """Allow one unit less in the anchor of ``failed``, the first that could not be mapped.
-
-        An unbound root is like any other of its pool, but for those that were mapped before it.
-        """
-        fewer = sum(unit.anchor == failed.anchor for unit in choice) - 1
-        alike = {failed.anchor}
-        if failed.anchor not in self.state.bound:
-            units = list(choice)
-            mapped = {unit.anchor for unit in units[: units.index(failed)]}
-            alike |= set(self.state.unbound_roots(failed.pool)) - mapped
-        for each in alike:
-            limits[each] = min(limits.get(each, fewer), fewer)
 
     def _trial(self, state: State) -> State:
         trial = state.copy()
@@ -480,11 +453,11 @@ class Planner:
         for demand in self.request.demands:
             alone = replace(self.request, demands=(demand,))
             chooser = Chooser(trial, alone, OPPORTUNISTIC, self.budget)
-            choice = chooser.choose(Domain(0, None, chooser.units), {})
+            choice = chooser.choose(Domain(0, None, chooser.units))
             if choice is not None:
                 after = trial.copy()
                 mapper = Mapper(after, chooser, _NEW)
-                if mapper.map(choice) is None:
+                if mapper.map(choice):
                     trial = after
                     placed.update(mapper.placed)
                     continue
