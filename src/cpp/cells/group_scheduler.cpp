@@ -61,7 +61,8 @@ bool GroupScheduler::first_success(const Request& request) {
 }
 
 // Goes on to a way that is taken again when its victims have gone. Where guaranteed groups leave,
-// attempt 1 may find cells that pack better than theirs.
+// attempt 1 may find cells that pack better than theirs, and groups that are downgraded may be
+// promoted to theirs.
 void GroupScheduler::last(const Request& request) {
     std::vector<Handle> victims = victims_of(placed_);
     if (std::none_of(victims.begin(), victims.end(),
@@ -70,7 +71,6 @@ void GroupScheduler::last(const Request& request) {
     }
     const auto searched = std::pair(budget_, cut_short_);
     Way first = way();
-    Way current;
     for (int look = 0; look < kMostLooks; ++look) {
         groups_.lift(victims);
         base_ = pools().journal_size();
@@ -83,12 +83,11 @@ void GroupScheduler::last(const Request& request) {
         }
         const std::vector<Handle> again = victims_of(placed_);
         if (again == victims) {
-            if (look != 0 && reservable(current)) {
-                first = std::move(current);
+            if (Way found_again = way(); look != 0 && reservable(found_again)) {
+                first = std::move(found_again);
             }
             break;
         }
-        current = way();
         victims = again;
     }
     take(std::move(first));

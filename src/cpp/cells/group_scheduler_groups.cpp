@@ -186,6 +186,11 @@ void Groups::lift(std::span<const Handle> handles) {
             }
         }
     }
+    for (const Handle handle : downgraded_) {
+        const auto mine = leaves(handle);
+        downgraded_before_.emplace_back(handle, std::vector(mine.begin(), mine.end()));
+    }
+    promote();
 }
 
 void Groups::put_back(std::span<const Handle> handles) {
@@ -194,6 +199,13 @@ void Groups::put_back(std::span<const Handle> handles) {
             users_[placed.leaf] = handle;
         }
     }
+    downgraded_.clear();
+    for (const auto& [handle, leaves] : downgraded_before_) {
+        std::copy(leaves.begin(), leaves.end(), lists_.at(group(handle).list).begin());
+        set_right(handle, false);
+    }
+    downgraded_before_.clear();
+    notes_.clear();
 }
 
 bool Groups::in_range(const Newcomer& who, std::span<const Placed> leaves) const {

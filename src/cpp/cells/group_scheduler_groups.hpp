@@ -83,8 +83,8 @@ class Groups {
     // The virtual leaves of the instance that groups of lower priority hold.
     std::uint64_t held_below(std::int32_t instance, std::int32_t priority) const;
 
-    // Takes from the groups what they use, as if they had left: their bookings by way of the
-    // journal. They are put back after its undo.
+    // Makes it as if the groups had left; bookings change by way of the journal. After its undo
+    // `put_back` makes it as it was.
     void lift(std::span<const Handle> handles);
     void put_back(std::span<const Handle> handles);
 
@@ -153,6 +153,7 @@ class Groups {
     LeafLists lists_;
     std::vector<std::vector<std::pair<std::int32_t, std::int64_t>>> held_;  // per instance, sorted
     std::vector<Count> notes_;
+    std::vector<std::pair<Handle, std::vector<Placed>>> downgraded_before_;  // a lift
 };
 
 }  // namespace hivecore::cells

@@ -52,6 +52,7 @@ from hivecore.reference.cells.group_foresight import foreseen
 from hivecore.reference.cells.group_guests import NO_HARM, Guests, Harm, choose_cheaply
 from hivecore.reference.cells.group_leaves import Budget, Demand, choose_leaves
 from hivecore.reference.cells.group_mapping import Mapper, Placed
+from hivecore.reference.cells.group_recovery import promote
 from hivecore.reference.cells.group_state import State
 
 __all__ = ["Planner"]
@@ -107,7 +108,8 @@ class Planner:
     def _lasting(self, first: _Way) -> _Way:
         """A way that is taken again when its victims have gone.
 
-        Where guaranteed groups leave, attempt 1 may find cells that pack better than theirs.
+        Where guaranteed groups leave, attempt 1 may find cells that pack better than theirs, and
+        groups that are downgraded may be promoted to theirs.
         """
         way, victims = first, self._victims(first)
         if all(self.state.groups[victim].virtual is None for victim in victims):
@@ -116,11 +118,12 @@ class Planner:
             without = self.state.copy()
             for victim in victims:
                 without.remove(victim)
+            promote(without)
             again = Planner(without, self.request)._first_success()
             if again is None:
                 break
             if self._victims(again) == victims:
-                return first if way is first else self._reservable(way) or first
+                return first if way is first else self._reservable(again) or first
             way, victims = again, self._victims(again)
         return first
 
