@@ -55,6 +55,7 @@ class Groups:
                 gone.append(Held(int(victim.split()[0]), victim))
             decision = self.cluster.schedule(self.groups[job])
         if decision.outcome == "wait":
+            assert not gone, "whose victims have gone has a place"
             return None
         self.cluster.commit(decision)
         return (Held(job, str(job), tuple(gone)),)

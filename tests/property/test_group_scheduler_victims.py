@@ -18,7 +18,7 @@ each_implementation = pytest.mark.parametrize(
 
 
 class Crowd:
-    """A small cluster with groups of all sizes on it, some of them downgraded for good."""
+    """A small cluster with groups of all sizes on it."""
 
     def __init__(self, made, seed, priorities):
         self.chance = chance = random.Random(seed)
@@ -190,4 +190,4 @@ def test_no_victims_of_a_gang_are_harmed_less_unless_it_says_so(made, seed):
             for handle in some:
                 after.release(handle)
             ways = Ways(after, crowd.chain, crowd.pools)
-            assert not ways.exist(vc, sizes, None, on_idle_leaves=True)
+            assert ways.exist(vc, sizes, None, on_idle_leaves=True) is False

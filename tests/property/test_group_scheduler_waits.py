@@ -38,9 +38,9 @@ def test_who_waits_or_evicts_cannot_do_otherwise(made, seed):
         shape = sizes, None, -1, False, False, suggested, None, least
         plan = scheduler.schedule(vc, 0, -1, priority, *shape)
         if priority == 0 and plan.outcome == WAIT:
-            assert not ways.exist(vc, sizes, suggested, on_idle_leaves=False)
+            assert ways.exist(vc, sizes, suggested, on_idle_leaves=False) is False
         if priority == 0 and plan.outcome == PREEMPT and least:
-            assert not ways.exist(vc, sizes, suggested, on_idle_leaves=True)
+            assert ways.exist(vc, sizes, suggested, on_idle_leaves=True) is False
         for victim in plan.victims:
             scheduler.release(victim)
         if plan.outcome == PREEMPT:

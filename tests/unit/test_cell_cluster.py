@@ -1038,3 +1038,29 @@ def test_least_evictions_looks_into_all_chains_before_it_evicts():
     decision = cluster.schedule(group.replace(evictions="least"))
     assert decision.outcome == "bind"
     assert decision.placement[0].chain == "b"
+
+
+def test_a_reconfiguration_promotes_the_more_important_first():
+    cluster = CellCluster(one_node_each(A=3))
+    for name, priority in (("low", 0), ("high", 5), ("top", 9)):
+        start(cluster, name, members=[(1, 4)], priority=priority)
+    assert cluster.reconfigure(one_node_each(A=1, B=2)).downgraded == ("low", "high")
+    assert cluster.reconfigure(one_node_each(A=2, B=2)).promoted == ("high",)
+
+
+def test_a_downgraded_group_remembers_its_cells_while_its_tenant_is_gone():
+    cluster = CellCluster(one_node_each(A=1))
+    start(cluster, "one", members=[(1, 4)])
+    assert cluster.reconfigure(one_node_each(B=1)).downgraded == ("one",)
+    cluster = CellCluster.from_bytes(cluster.to_bytes())
+    assert cluster.reconfigure(one_node_each(A=1)).promoted == ("one",)
+
+
+def test_least_evictions_takes_the_chain_where_the_least_is_evicted():
+    chains = {"a": racks(1), "b": racks(1)}
+    cluster = CellCluster(ClusterSpec(chains, {"A": {name: {"node": 1} for name in chains}}))
+    for name, sizes in (("o4", 4), ("o3", 4), ("o2", 4), ("o1", 1), ("o0", 3)):
+        start(cluster, name, members=[(1, sizes)], priority=-1)
+    group = AffinityGroup("asked", "A", [(1, 1)])
+    assert len(cluster.schedule(group).victims) == 1
+    assert cluster.schedule(group.replace(evictions="least")).victims == ("o1",)

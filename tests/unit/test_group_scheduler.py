@@ -17,6 +17,7 @@ from group_schedulers import (
     MAPPING,
     POLICY,
     PREEMPT,
+    SEARCH_LIMIT,
     WAIT,
 )
 
@@ -1213,3 +1214,58 @@ def test_the_audit_of_the_twin_finds_a_lost_pair():
     del scheduler._state.pair[0]
     with pytest.raises(InvariantError):
         scheduler.check()
+
+
+# --- after a review
+
+
+def test_a_gang_within_a_pair_is_seen_to_fit_where_the_idle_leaves_are_together(make):
+    scheduler = make([(0, 0, 2, 1)], chains=[([2, 2], 2, 2)])
+    for leaf in (1, 3, 6, 7):
+        scheduler.recover(0, -1, False, [[leaf]], [[-1]])
+    plan = ask(scheduler, [1, 1], group_within=1)
+    assert (plan.outcome, plan.pods) == (BIND, [[4], [5]])
+
+
+def test_whoever_fits_after_a_displacement_is_promoted(make):
+    scheduler = make([(0, 0, NODE, 1), (0, 0, RACK, 1)])
+    scheduler.recover(0, 0, False, [list(range(8))], [[1] * 8])
+    other, downgraded, _ = scheduler.recover(0, 0, False, [[8]], [[1]], False)
+    assert downgraded
+    _, downgraded, displaced = scheduler.recover(0, 1, False, [[12]], [[1]])
+    assert (downgraded, displaced) == (False, [0])
+    assert scheduler.group(other)[5] is not None  # in the rack of the newcomer
+    scheduler.check()
+
+
+def test_a_lazy_group_is_downgraded_and_not_evicted_where_another_node_is_idle(make):
+    scheduler = make([(0, 0, NODE, 2)])
+    run(scheduler, [4])
+    lazy = run(scheduler, [4], lazy=True, priority=5)
+    plan = ask(scheduler, [4], priority=9)
+    assert (plan.outcome, plan.downgrades, plan.pods) == (BIND, [lazy], [[8, 9, 10, 11]])
+
+
+def test_who_is_promoted_when_victims_leave_is_foreseen(make):
+    scheduler = make([(0, 0, NODE, 2)])
+    low = run(scheduler, [4])
+    lazy = run(scheduler, [4], lazy=True, priority=5)
+    high = run(scheduler, [4], priority=9)
+    assert scheduler.group(lazy)[5] is None
+    plan = ask(scheduler, [4], priority=3)  # the lazy one would have the low one's cell
+    assert (plan.victims, plan.reason) == ([low], SEARCH_LIMIT)
+    scheduler.release(low)
+    assert scheduler.group(lazy)[5] is not None
+    assert ask(scheduler, [4], priority=3).outcome == WAIT
+    scheduler.release(high)
+    assert ask(scheduler, [4], priority=3).outcome == BIND
+
+
+def test_a_group_without_leaves_is_restored_as_what_it_was(make):
+    scheduler = make([(0, 0, NODE, 1)])
+    handle = scheduler.restore(0, 0, False, False, [[]], None, None)
+    assert scheduler.wanted_pools(handle) == [[]]
+    handle = scheduler.restore(0, 0, False, False, [[0, 1]], None, [[0, -1]])
+    assert scheduler.wanted_pools(handle) is None
+    with pytest.raises(TypeError):
+        scheduler.recover(0, 0, False, [[2]], None)

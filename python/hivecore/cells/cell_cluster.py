@@ -56,17 +56,19 @@ class CellCluster:
     somebody gives way to one that packs as well and harms others less: a pod on another node that
     is used as much, a gang wherever it opens no more idle nodes. The harm is the guaranteed leaves
     lost, then the leaves evicted, of whole groups, then the groups; for a single pod it is the
-    least there can be, for a gang the least that was found (`Decision.cut_short`). What may be
-    preempted counts as idle, but is taken last. Asked again when its victims have gone, a group
-    binds, if its tenant has no policy and it merges no siblings. Physical cells by fewest bad
-    leaves, fewest opportunistic leaves, index. Opportunistic groups go into cells
+    least there can be, unless lazy groups are preempted, for a gang the least that was found. What
+    may be preempted counts as idle, but is taken last. Asked again when its victims have gone, a
+    group binds; where that, or that there is nothing less harmful, could not be made sure of,
+    `Decision.cut_short` says so (but with policies and merged siblings it is not looked for).
+    Physical cells by fewest bad leaves, fewest opportunistic leaves, index. Opportunistic groups go
+    into cells
     above nodes that are promised to nobody, then into promised ones that are idle, at last where
     guaranteed work is; of these by most opportunistic leaves and the highest index.
 
     A decision costs O(leaves of the group * levels) plus some set operations that grow with the
     logarithm of the cluster; a search for preemption, for less harm where the first choice does
     some, or above node level also visits the tenant's nodes or racks, and for gangs all nodes, some
-    dozen times at most. Memory: see `copy`.
+    dozen times at most. A release also tries all groups that are downgraded. Memory: see `copy`.
     One object may be used by several threads: calls take turns. Source: HiveD (OSDI'20) and its
     open implementation.
 

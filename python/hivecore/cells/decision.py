@@ -120,7 +120,9 @@ class Decision:
 
     @property
     def cut_short(self) -> bool:
-        """Whether the search for the victims that are harmed least ended at its limit."""
+        """Whether a search ended at its limit: other victims might be harmed less, or the group
+        might not bind when these have gone.
+        """
         plan = self._plan
         return bool(self.victims) and plan is not None and plan.reason == _SEARCH_LIMIT
 
@@ -129,7 +131,7 @@ class Decision:
         """Why the group cannot start now, in one line; empty when it can."""
         if self.outcome == "preempt":
             reason = f"waits for {', '.join(map(repr, self.victims))} to leave"
-            return f"{reason}; others might do with less harm" if self.cut_short else reason
+            return f"{reason}; not all choices could be tried" if self.cut_short else reason
         if self.outcome == "bind":
             return ""
         if not self._refused:

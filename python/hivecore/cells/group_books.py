@@ -34,7 +34,8 @@ class Live(NamedTuple):
     downgraded_by: str | None
     """Who downgraded it last, which it may have outlived."""
     record: tuple[PodPlacement, ...] | None
-    """Where its pods are if some of their leaves are not in the specification any more."""
+    """Where its pods are if some of their leaves, or of their tenant's cells, are not in the
+    specification any more."""
 
 
 class GroupBooks:
@@ -273,6 +274,7 @@ class GroupBooks:
         pods: list[list[int]] = []
         pools: list[list[int]] = []
         lost: list[tuple[str, int]] = []
+        unknown = False
         for pod in placement:
             leaves = names.find_pod(pod)
             if owners:
@@ -288,7 +290,11 @@ class GroupBooks:
             pairs = sorted(zip(leaves, pod.preassigned, strict=True))
             pairs = [pair for pair in pairs if pair[0] >= 0]
             pods.append([leaf for leaf, _ in pairs])
-            pools.append(names.pools_of(group, pods[-1], [level for _, level in pairs]))
+            levels = [level for _, level in pairs]
+            pools.append(names.pools_of(group, pods[-1], levels))
+            unknown |= any(
+                level and pool < 0 for level, pool in zip(levels, pools[-1], strict=True)
+            )
         try:
             handle, downgraded, displaced = self.core.recover(
                 tenant, group.priority, group.lazy_preemption, pods, pools, displace
@@ -297,7 +303,8 @@ class GroupBooks:
             self.mark_downgraded(gone, group.name)
             by = group.name if downgraded else None
             # Numbers of leaves mean nothing in another specification.
-            record = tuple([pod._replace(leaves=()) for pod in placement]) if lost else None
+            plain = [pod._replace(leaves=()) for pod in placement]
+            record = tuple(plain) if lost or unknown else None
             self.enter(group, handle, by, record)
         except ValueError as error:
             raise StaleDecisionError(f"group {group.name!r}: {error}") from None

@@ -19,7 +19,9 @@ _POLICY = 5
 def find(
     books: GroupBooks, group: AffinityGroup, suggested: Sequence[Sequence[int]] | None
 ) -> Decision:
-    """The plan of the first chain that serves; nothing changes.
+    """The plan of the first chain that serves, for the least evictions the one that evicts least.
+
+    Nothing changes.
 
     :param suggested: per chain the nodes that may be used; ``None``: all.
     """
@@ -74,12 +76,24 @@ def find(
             refused.append((chain, plan.reason, ""))
         elif outcome == _BIND or not least:
             return _planned(books, group, plan, refused)
-        elif evicting is None:  # another chain may do without
-            evicting = plan, len(refused)
+        elif evicting is None or _harm(core, plan) < _harm(core, evicting[0]):
+            evicting = plan, len(refused)  # another chain may do with less
     if evicting is not None:
         plan, before = evicting
         return _planned(books, group, plan, refused[:before])
     return made_decision(group, "wait", names, None, core, refused)
+
+
+def _harm(core: Any, plan: Any) -> tuple[int, int, int]:
+    """Guaranteed leaves that are evicted or downgraded, evicted leaves, evicted groups."""
+    leaves, guaranteed = {}, set(plan.downgrades)
+    for handle in {*plan.victims, *plan.downgrades}:
+        _, _, _, _, pods, virtual, _ = core.group(handle)
+        leaves[handle] = sum(map(len, pods))
+        if virtual is not None:
+            guaranteed.add(handle)
+    lost = sum(leaves[handle] for handle in guaranteed)
+    return lost, sum(leaves[handle] for handle in plan.victims), len(plan.victims)
 
 
 def _planned(

@@ -11,7 +11,7 @@ from collections import defaultdict
 from hivecore.cells.cluster_names import ClusterNames
 from hivecore.cells.cluster_spec import ClusterSpec
 from hivecore.cells.decision import Reconfiguration
-from hivecore.cells.group_books import GroupBooks
+from hivecore.cells.group_books import GroupBooks, Live
 
 __all__ = ["rebook_all"]
 
@@ -22,12 +22,10 @@ def rebook_all(books: GroupBooks, spec: ClusterSpec) -> tuple[GroupBooks, Reconf
     guaranteed = {name: books.is_guaranteed(live) for name, live in books.live.items()}
     cancelled = tuple(name for name, live in books.live.items() if books.is_preempting(live))
     running = [name for name in books.live if name not in set(cancelled)]
-    by_priority = sorted(
-        running, key=lambda name: -books.live[name].group.priority if guaranteed[name] else 1
-    )
+    order = sorted(running, key=lambda name: (not guaranteed[name], _rank(books, books.live[name])))
     owners = _owners(books, fresh.names, running)
     lost: dict[str, tuple[tuple[str, int], ...]] = {}
-    for name in by_priority:
+    for name in order:
         live = books.live[name]
         recovery = fresh.recover(live.group, books.record(live), guaranteed[name], owners)
         if recovery.lost:
@@ -47,6 +45,12 @@ def rebook_all(books: GroupBooks, spec: ClusterSpec) -> tuple[GroupBooks, Reconf
         if not guaranteed[name] and fresh.is_guaranteed(live)
     )
     return fresh, Reconfiguration(downgraded, lost, cancelled, promoted)
+
+
+def _rank(books: GroupBooks, live: Live) -> tuple[int, int]:
+    """The more important first, then those with the lower first leaf."""
+    leaves = (leaf for pod in books.core.group(live.handle)[4] for leaf in pod)
+    return -live.group.priority, min(leaves, default=0)
 
 
 def _carry_health(books: GroupBooks, fresh: GroupBooks) -> None:

@@ -34,11 +34,16 @@ void GroupScheduler::schedule(const Request& request, Plan& plan) {
     task_.instance = instance;
     task_.total = total;
     prepare(request);
-    if (first_success(request)) {
-        last(request);
-        write(request, plan);
-    } else {
-        plan.reason = reason();
+    try {
+        if (first_success(request)) {
+            last(request);
+            write(request, plan);
+        } else {
+            plan.reason = reason();
+        }
+    } catch (...) {  // out of memory
+        unwind();
+        throw;
     }
 }
 
@@ -60,38 +65,51 @@ bool GroupScheduler::first_success(const Request& request) {
     return may_preempt() && attempt(Reach::guaranteed);
 }
 
-// Goes on to a way that is taken again when its victims have gone. Where guaranteed groups leave,
-// attempt 1 may find cells that pack better than theirs, and groups that are downgraded may be
-// promoted to theirs.
+// Goes on to a way that is taken again when its victims have gone, if a few looks find one. Where
+// guaranteed groups leave, attempt 1 may find cells that pack better than theirs, and groups that
+// are downgraded may be promoted to theirs.
 void GroupScheduler::last(const Request& request) {
     std::vector<Handle> victims = victims_of(placed_);
-    if (std::none_of(victims.begin(), victims.end(),
-                     [&](Handle victim) { return groups_.group(victim).by_right; })) {
+    const bool guaranteed = std::any_of(victims.begin(), victims.end(), [&](Handle victim) {
+        return groups_.group(victim).by_right;
+    });
+    if (victims.empty() || !(guaranteed || groups_.any_is_downgraded())) {
         return;
     }
     const auto searched = std::pair(budget_, cut_short_);
     Way first = way();
+    bool lasts = false;
     for (int look = 0; look < kMostLooks; ++look) {
         groups_.lift(victims);
         base_ = pools().journal_size();
         const bool found = first_success(request);
-        base_ = 0;
-        groups_.pools().undo(0);
-        groups_.put_back(victims);
+        unwind();
         if (!found) {
             break;
         }
-        const std::vector<Handle> again = victims_of(placed_);
+        std::vector<Handle> again = victims_of(placed_);
         if (again == victims) {
-            if (Way found_again = way(); look != 0 && reservable(found_again)) {
-                first = std::move(found_again);
+            Way same = way();
+            lasts = look == 0 || reservable(same);
+            if (look != 0 && lasts) {
+                first = std::move(same);
             }
             break;
         }
-        victims = again;
+        victims = std::move(again);
     }
     take(std::move(first));
     std::tie(budget_, cut_short_) = searched;
+    cut_short_ |= !lasts;
+}
+
+// Makes the state what it was before it was planned in.
+void GroupScheduler::unwind() {
+    base_ = 0;
+    mapper_.forget();
+    foresight_.unbind();
+    groups_.pools().undo(0);
+    groups_.put_back();
 }
 
 // Whether a way that was found without its victims can be had over the virtual leaves that they

@@ -1,13 +1,16 @@
 // HiveD's scheduler of affinity groups (gangs) on virtual and physical cells (OSDI'20, sections
 // 3-5).
 //
-// Four floors, each on top of the one before, each with its idea at the head of its file:
+// Five floors, each on top of the one before, each with its idea at the head of its file:
 //
-//     _ranked, _tree     the physical cells of a chain: free lists, loads, health, S >= 0
-//     _pools             the tenants' virtual cells and their bindings, with a journal
-//     _groups            groups, users and reservers, and the mutators that carry plans out
-//     _walk, _choice,    planning: which units, which physical cells, which leaves
-//     _mapping, _leaves
+//     _ranked, _tree       the physical cells of a chain: free lists, loads, health, S >= 0
+//     _pools               the tenants' virtual cells and their bindings, with a journal
+//     _groups, _recovery   groups, users and reservers; mutators, and who holds cells by right
+//     _walk, _choice,      one way to place a group: which units, which physical cells, which
+//     _foresight,          leaves, whose guests have to leave
+//     _mapping, _leaves,
+//     _guests
+//     _attempt, _room      which way is taken
 //
 // `schedule` is pure: it plans on the state itself and undoes what it did. Attempt 1 takes nothing
 // from guaranteed groups; then sibling cells below node level may be merged, if that is asked for;
@@ -20,10 +23,11 @@
 //
 // Costs for p pods of g leaves in all: a plan O(p * pools + g * levels) on the usual way, whatever
 // the size of the cluster. At worst linear in the tenant's units: where the first way harms
-// somebody or could not be mapped, in merging, and on nodes of more than 127 leaves for
-// opportunistic work; a gang with foresight O(p * cells of the chain). Suggested nodes cost O(their
-// number). Mutators: O(g * levels), and the cells above node level of a root that is bound or
-// unbound.
+// somebody or could not be mapped, in preemption and merging, and on nodes of more than 127 leaves
+// for opportunistic work; a gang with foresight O(p * cells of the chain), and where it harms
+// somebody some dozen times that. Suggested nodes cost O(their number). Mutators: O(g * levels),
+// the cells above node level of a root that is bound or unbound, and O(leaves of all downgraded
+// groups) where cells may have become free.
 //
 // Levels, cells, chains, tenants and pools are numbered from 0; leaves are counted over all chains.
 #pragma once
@@ -99,6 +103,7 @@ class GroupScheduler {
     void prepare(const Request& request);
     bool first_success(const Request& request);
     void last(const Request& request);
+    void unwind();
     bool reservable(Way& way);
     bool virtual_leaf(CellIndex leaf, std::int32_t pool, VirtualLeaf& held) const;
     bool plan_opportunistic();
@@ -116,6 +121,7 @@ class GroupScheduler {
     bool next_gentler(Harm& least);
     bool next_single();
     void list_cells(const Unit& unit);
+    void list_unbound(const Unit& unit);
     bool next_gang();
     void start_gangs();
     bool is_new(std::int32_t pool, int level, CellIndex index);

@@ -116,6 +116,7 @@ bool GroupScheduler::next_gentler(Harm& least) {
 
 // Goes on to ways that need all of their victims; the dearest are spared first.
 void GroupScheduler::spare(Reach reach, const Room& room, Way& best, Harm& least) {
+    CellIndex tries = kMostTries;
     for (bool spared = true; spared;) {
         std::vector<Handle> harmed = harmed_by(best);
         guests_.start(groups_, chooser_, groups_.first_leaf(task_.chain), {});
@@ -124,9 +125,15 @@ void GroupScheduler::spare(Reach reach, const Room& room, Way& best, Harm& least
         spared = std::any_of(harmed.begin(), harmed.end(), [&](Handle handle) {
             std::vector<Handle> others = harmed;
             std::erase(others, handle);
+            std::sort(others.begin(), others.end());
             if (!room.may_suffice(others)) {
                 return false;
             }
+            if (tries == 0) {
+                cut_short_ = true;
+                return false;
+            }
+            --tries;
             start_ways(reach, &others);
             return next_gentler(least);
         });
@@ -172,6 +179,7 @@ void GroupScheduler::try_victims(Reach reach, const Room& room, Way& best, Harm&
         for (const std::size_t place : chosen) {
             victims.push_back(order[place]);
         }
+        std::sort(victims.begin(), victims.end());
         if (const std::size_t following = chosen.back() + 1; following < order.size()) {
             std::vector<std::size_t> more = chosen;
             more.push_back(following);
@@ -268,7 +276,7 @@ bool GroupScheduler::is_new(std::int32_t pool, int level, CellIndex index) {
 bool GroupScheduler::next_single() {
     for (;;) {
         while (!cells_.empty()) {
-            choice_.units.front().cell = cells_.back();
+            choice_.at = cells_.back();
             cells_.pop_back();
             if (mapped()) {
                 return true;
@@ -280,18 +288,29 @@ bool GroupScheduler::next_single() {
         }
         if (is_new(unit.pool, chooser_.unit_level(unit.pool), unit.index)) {
             chooser_.choose_one(unit, choice_);
-            cells_.assign(1, unit.cell);
-            choice_.placed = unit.cell == kNoCell && least_ != nullptr;
-            if (choice_.placed) {
+            cells_.assign(1, kNoCell);
+            if (least_ != nullptr) {
                 list_cells(unit);
             }
         }
     }
 }
 
-// The cells that an unbound unit can be bound to, in falling order.
+// The cells that the unit of the choice can be bound to, in falling order, unless it is bound and
+// stays so when lazy groups are downgraded for it.
 void GroupScheduler::list_cells(const Unit& unit) {
-    cells_.clear();
+    if (chooser_.reach() == Reach::guaranteed) {
+        find_downgrades();
+        downgrade(downgrades_);
+    }
+    if (!pools().is_bound(unit.pool, chooser_.unit_level(unit.pool), unit.index)) {
+        cells_.clear();
+        list_unbound(unit);
+    }
+    groups_.pools().undo(base_);
+}
+
+void GroupScheduler::list_unbound(const Unit& unit) {
     const CellTree& tree = pools().tree(task_.chain);
     const Shape& shape = tree.shape();
     const int unit_level = chooser_.unit_level(unit.pool);

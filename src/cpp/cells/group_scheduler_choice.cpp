@@ -44,8 +44,7 @@ std::uint8_t Chooser::leaf_class(CellIndex leaf) const {
     }
     if (victims_ != nullptr) {
         const Handle user = groups_.user(groups_.first_leaf(task_.chain) + leaf);
-        if (user != kNoGroup &&
-            std::find(victims_->begin(), victims_->end(), user) == victims_->end()) {
+        if (user != kNoGroup && !std::binary_search(victims_->begin(), victims_->end(), user)) {
             return LeafChoice::kTaken;
         }
     }
@@ -480,7 +479,7 @@ bool Chooser::next_taker(Unit& unit) {
 }
 
 void Chooser::choose_one(const Unit& unit, Choice& choice) const {
-    choice.placed = false;
+    choice.at = kNoCell;
     choice.units.assign(1, unit);
     choice.pods.assign(task_.pods.begin(), task_.pods.end());
     choice.begin.assign({0, static_cast<std::uint32_t>(task_.pods.size())});

@@ -80,7 +80,7 @@ struct Choice {
     std::vector<Unit> units;
     std::vector<Demand> pods;
     std::vector<std::uint32_t> begin;  // of each unit's pods, and the end
-    bool placed = false;               // unbound units have cells, which are to be tried
+    CellIndex at = kNoCell;            // for a single unit, where it is to be, if it is not bound
     std::span<const Demand> pods_of(std::size_t unit) const {
         return std::span(pods).subspan(begin[unit], begin[unit + 1] - begin[unit]);
     }
@@ -93,8 +93,8 @@ class Chooser {
     explicit Chooser(const Groups& groups) : groups_(groups) {}
 
     // Looks at the state for an attempt of this task that reaches so far. Where the rankings are
-    // not up to date it may not use them. With victims only those may leave; with foresight unbound
-    // units have what they would have.
+    // not up to date it may not use them. With victims (ascending) only those may leave; with
+    // foresight unbound units have what they would have.
     void start(const Task& task, Reach reach, bool may_rank,
                const std::vector<Handle>* victims = nullptr, const Foresight* foresight = nullptr);
     std::int32_t chain() const { return task_.chain; }

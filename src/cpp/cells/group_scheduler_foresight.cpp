@@ -36,8 +36,7 @@ void Foresight::start(Pools& pools, const Chooser& chooser, const Task& task) {
             lowest_ = std::min<int>(lowest_, pools.pool(pool).level);
         }
     }
-    if (std::any_of(task.pods.begin(), task.pods.end(),
-                    [](const Demand& pod) { return pod.within >= 0; })) {
+    if (task.constrained) {
         lowest_ = 0;
     }
     path_.clear();
@@ -64,9 +63,7 @@ bool Foresight::look() {
             }
         }
     }
-    for (std::size_t i = path_.size(); i-- > 0;) {
-        unbind(path_[i]);
-    }
+    unbind();
     pools_->tree(task_.chain).forget_roots();
     return found && !was_cut_short_;
 }
@@ -78,15 +75,22 @@ void Foresight::bind(const Pairing& pairing) {
         const std::int32_t pool = roots_[pairing.root];
         const Offer& offer = pairing.offers[pairing.next - 1];
         const auto root = static_cast<CellIndex>(pools_->pool(pool).free_roots.first());
+        bound_.emplace_back(pool, root);
         pools_->bind_empty_root(pool, root, offer.cell, offer.from);
     }
 }
 
 void Foresight::unbind(const Pairing& pairing) {
     if (is_bound(pairing)) {
-        const int level = pools_->pool(roots_[pairing.root]).level;
-        const CellIndex cell = pairing.offers[pairing.next - 1].cell;
-        pools_->unbind_empty_root(roots_[pairing.root], tree_->cell(level, cell).partner);
+        pools_->unbind_empty_root(bound_.back().first, bound_.back().second);
+        bound_.pop_back();
+    }
+}
+
+void Foresight::unbind() {
+    while (!bound_.empty()) {
+        pools_->unbind_empty_root(bound_.back().first, bound_.back().second);
+        bound_.pop_back();
     }
 }
 

@@ -33,6 +33,8 @@ class Foresight {
     // The next sight; false: that was all, or all that may be tried.
     bool look();
     bool was_cut_short() const { return was_cut_short_; }
+    // After a look that was interrupted: no root is bound any more.
+    void unbind();
     // The physical cell of a unit, kNoCell: it can have none.
     CellIndex cell(std::int32_t pool, CellIndex unit) const {
         return cells_[static_cast<std::size_t>(pool)][unit];
@@ -81,6 +83,7 @@ class Foresight {
     std::vector<std::vector<CellIndex>> cells_;   // by pool and unit
     std::vector<std::int32_t> roots_;             // the pool of each that may be paired
     std::vector<Pairing> path_;
+    std::vector<std::pair<std::int32_t, CellIndex>> bound_;  // (pool, root)
     std::set<std::vector<std::uint64_t>> seen_;  // roots passed, then the cells that are bound
     std::map<std::vector<std::uint32_t>, std::uint32_t> kinds_;
     std::vector<std::vector<std::uint32_t>> kind_;  // by level and cell

@@ -177,6 +177,11 @@ void Groups::drop_rights(Handle handle) {
 }
 
 void Groups::lift(std::span<const Handle> handles) {
+    for (const Handle handle : downgraded_) {
+        const auto mine = leaves(handle);
+        downgraded_before_.emplace_back(handle, std::vector(mine.begin(), mine.end()));
+    }
+    lifted_.assign(handles.begin(), handles.end());
     for (const Handle handle : handles) {
         for (const Placed& placed : leaves(handle)) {
             users_[placed.leaf] = kNoGroup;
@@ -186,24 +191,21 @@ void Groups::lift(std::span<const Handle> handles) {
             }
         }
     }
-    for (const Handle handle : downgraded_) {
-        const auto mine = leaves(handle);
-        downgraded_before_.emplace_back(handle, std::vector(mine.begin(), mine.end()));
-    }
     promote();
 }
 
-void Groups::put_back(std::span<const Handle> handles) {
-    for (const Handle handle : handles) {
+void Groups::put_back() {
+    for (const Handle handle : lifted_) {
         for (const Placed& placed : leaves(handle)) {
             users_[placed.leaf] = handle;
         }
     }
-    downgraded_.clear();
     for (const auto& [handle, leaves] : downgraded_before_) {
         std::copy(leaves.begin(), leaves.end(), lists_.at(group(handle).list).begin());
+        std::erase(downgraded_, handle);
         set_right(handle, false);
     }
+    lifted_.clear();
     downgraded_before_.clear();
     notes_.clear();
 }

@@ -7,7 +7,8 @@
 // below a reserver keeps its virtual leaf in its list; the reserver holds the leaf by the same one.
 //
 // A mutator first changes the bookings, by way of the journal of the pools, and only when all of
-// them have succeeded the groups: so what fails is undone exactly.
+// them have succeeded the groups: so what fails is undone exactly. (Recovery, which drops rights to
+// see who else may have them, sets flags as it goes.)
 #pragma once
 
 #include <cstdint>
@@ -83,10 +84,11 @@ class Groups {
     // The virtual leaves of the instance that groups of lower priority hold.
     std::uint64_t held_below(std::int32_t instance, std::int32_t priority) const;
 
+    bool any_is_downgraded() const { return !downgraded_.empty(); }
     // Makes it as if the groups had left; bookings change by way of the journal. After its undo
     // `put_back` makes it as it was.
     void lift(std::span<const Handle> handles);
-    void put_back(std::span<const Handle> handles);
+    void put_back();
 
     // --- mutators: a handle, or -1 and nothing has changed
 
@@ -153,7 +155,8 @@ class Groups {
     LeafLists lists_;
     std::vector<std::vector<std::pair<std::int32_t, std::int64_t>>> held_;  // per instance, sorted
     std::vector<Count> notes_;
-    std::vector<std::pair<Handle, std::vector<Placed>>> downgraded_before_;  // a lift
+    std::vector<Handle> lifted_;
+    std::vector<std::pair<Handle, std::vector<Placed>>> downgraded_before_;  // the lift
 };
 
 }  // namespace hivecore::cells

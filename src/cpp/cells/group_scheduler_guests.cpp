@@ -10,6 +10,7 @@ namespace hivecore::cells {
 namespace {
 
 constexpr Harm kNoHarm{0, 0, 0};
+constexpr std::size_t kMostEntries = 1 << 20;  // of the covering program
 constexpr Harm kTooMuch{std::uint64_t{1} << 62, 0, 0};
 
 bool is_in(std::span<const Handle> handles, Handle handle) {
@@ -104,9 +105,10 @@ void Guests::spare(int level, CellIndex cell, std::span<const Demand> pods, int 
         house_level = std::min<int>(house_level, pods.front().within);
     }
     std::vector<Handle> staying;
-    if (std::any_of(pods.begin(), pods.end(), [&](const Demand& pod) {
-            return pod.within >= 0 && pod.within < house_level;
-        })) {
+    const bool confined = std::any_of(pods.begin(), pods.end(), [&](const Demand& pod) {
+        return pod.within >= 0 && pod.within < house_level;
+    });
+    if (confined || guests.size() * mine.size() > kMostEntries) {
         std::stable_sort(guests.begin(), guests.end(),
                          [](const Guest& a, const Guest& b) { return a.price > b.price; });
         const std::size_t before = out.size();

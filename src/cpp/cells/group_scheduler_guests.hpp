@@ -3,9 +3,10 @@
 // A *guest* of a cell is a group that runs there and would have to leave. What its going costs
 // counts the whole group, wherever its other leaves are, so a small group goes before a part of a
 // large one; who has gone already costs nothing more. For pods that may lie anywhere in one cell a
-// covering program over its guests is exact, O(guests * leaves); where they are confined further,
-// the dearest guests are spared one by one while the pods fit. Leaves are then chosen as ever,
-// without those of guests who stay.
+// covering program over its guests is exact, O(guests * leaves), but that a lazy guest's price is
+// that of a downgrade. Where pods are confined further, and in cells of very many leaves and
+// guests, the dearest guests are spared one by one while the pods fit. Leaves are then chosen as
+// ever, without those of guests who stay.
 #pragma once
 
 #include <array>

@@ -70,8 +70,8 @@ bool Mapper::map(const Choice& choice) {
     for (std::size_t number = 0; number < many; ++number) {
         const Unit& unit = choice.units[number];
         CellIndex cell = pools_.cell(unit.pool, chooser_.unit_level(unit.pool), unit.index).partner;
-        if (cell == kNoCell && choice.placed) {
-            cell = unit.cell;
+        if (cell == kNoCell) {
+            cell = chooser_.foresees() ? unit.cell : choice.at;
         }
         if (cell == kNoCell) {
             ++unbound;

@@ -55,7 +55,6 @@ class Mapper {
     using Units = std::span<Wanted>;  // ascending
 
     bool settle(const Choice& choice, std::size_t unit, CellIndex cell);
-    CellIndex child_of(const Wanted& wanted, int level) const;
     std::vector<Units> split(Units units, int level) const;
     std::vector<CellIndex> candidates(int level, CellIndex cell) const;
     bool serves_anything(int level, CellIndex cell) const;

@@ -7,7 +7,7 @@
 namespace hivecore::cells {
 
 bool Chooser::choose(const Domain& domain, std::int64_t& budget, Choice& choice) {
-    choice.placed = foresees();
+    choice.at = kNoCell;
     chosen_.clear();
     given_.clear();
     unit_of_.clear();

@@ -7,12 +7,12 @@
 // cell is bound to the physical parent.
 //
 // `book` binds a virtual leaf, with every unbound ancestor, to a physical leaf; `drop` takes that
-// back. They are the only mutators of bindings, and exact inverses: the free lists are canonical,
-// so leaves may be given back in any order. Both are written to a journal, and `undo` goes back to
-// a place in it. Packing works on *units*: virtual nodes, or whole trees of pools below node level.
-// A unit has available what its physical cell has open; an unbound one all of its leaves. Units and
-// the cells above are ranked, most used first, by `refile`, so that a change that is taken back
-// costs the rankings nothing.
+// back. But for foresight's, they are the only mutators of bindings, and exact inverses: the free
+// lists are canonical, so leaves may be given back in any order. Both are written to a journal, and
+// `undo` goes back to a place in it. Packing works on *units*: virtual nodes, or whole trees of
+// pools below node level. A unit has available what its physical cell has open; an unbound one all
+// of its leaves. Units and the cells above are ranked, most used first, by `refile`, so that a
+// change that is taken back costs the rankings nothing.
 #pragma once
 
 #include <algorithm>
@@ -95,9 +95,6 @@ class Pools {
         const Shape& s = shape(pool);
         const Pool& p = this->pool(pool);
         return static_cast<CellIndex>(p.count) * (s.leaves[p.level] / s.leaves[level]);
-    }
-    CellIndex unit_leaves(std::int32_t pool) const {
-        return shape(pool).leaves[this->pool(pool).unit_level];
     }
     const Cell& cell(std::int32_t pool, int level, CellIndex index) const {
         return cells_[this->pool(pool).base[static_cast<std::size_t>(level)] + index];

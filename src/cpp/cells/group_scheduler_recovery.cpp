@@ -112,10 +112,13 @@ void Groups::admit(Handle newcomer, std::vector<Handle>& displaced) {
     }
     for (const Handle handle : others) {
         const bool held = std::find(lower.begin(), lower.end(), handle) != lower.end();
-        if (!(held && book_as_before(handle)) && !book_rights(handle) && held) {
-            displaced.push_back(handle);
+        if (!(held && book_as_before(handle))) {
+            book_rights(handle);
         }
     }
+    promote();
+    std::copy_if(lower.begin(), lower.end(), std::back_inserter(displaced),
+                 [&](Handle handle) { return !group(handle).by_right; });
     sort_by_sequence(displaced);
 }
 

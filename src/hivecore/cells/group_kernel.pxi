@@ -98,7 +98,6 @@ cdef extern from "cells/group_scheduler.hpp" namespace "hivecore::cells" nogil:
         const Shape& shape() noexcept
         int node_level() noexcept
         bint healthy(CellIndex) noexcept
-        CellIndex listed_count(int) noexcept
         Surplus surplus() noexcept
         bint is_listed(int, CellIndex) noexcept
 

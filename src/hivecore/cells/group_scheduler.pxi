@@ -233,6 +233,9 @@ cdef class GroupScheduler:
         plan.plan.vc = who.vc
         plan.plan.priority = who.priority
         plan.plan.pods = who.pods
+        downgrades = list(downgrades)
+        if len(set(downgrades)) != len(downgrades):
+            raise ValueError("downgrades must not name a group twice")
         for handle in downgrades:
             live = self.as_handle(handle, guard)
             plan.plan.downgrades.push_back(live)
@@ -343,6 +346,8 @@ cdef class GroupScheduler:
         who.lazy = bool(lazy)
         who.preempting = False
         who.by_right = False
+        if pools is None:
+            raise TypeError("pools must have a list for each pod, not be None")
         self.fill(pods, pools, "pools", False, leaves, who)
         guard.lock(self.mutex)
         for placed in leaves:

@@ -55,7 +55,7 @@ class _Foresight:
             for pool in sorted(request.pools, key=lambda pool: -state.pools[pool].level)
             for root in state.unbound_roots(pool)[:pods]
         ]
-        confined = any(demand.within >= 0 for demand in request.demands)
+        confined = request.group_within >= 0 or any(pod.within >= 0 for pod in request.demands)
         levels = (min(root.level, self.forest.node_level) for root in self.roots)
         self.lowest = 0 if confined else min(levels, default=0)
         self.seen: set[tuple[int, frozenset[PhysicalCell]]] = set()

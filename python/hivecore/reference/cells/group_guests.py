@@ -3,8 +3,9 @@
 A *guest* of a cell is a group that runs there and would have to leave. What its going costs counts
 the whole group, wherever its other leaves are, so a small group goes before a part of a large one;
 who has gone already costs nothing more. For pods that may lie anywhere in one cell a covering
-program over its guests is exact; where they are confined further, the dearest guests are spared
-one by one while the pods fit. Leaves are then chosen as ever, without those of guests who stay.
+program over its guests is exact, but that a lazy guest's price is that of a downgrade. Where pods
+are confined further, and in cells of very many leaves and guests, the dearest guests are spared one
+by one while the pods fit. Leaves are then chosen as ever, without those of guests who stay.
 """
 
 from collections import Counter
@@ -20,6 +21,7 @@ Harm = tuple[int, int, int]
 """Guaranteed leaves that are evicted or downgraded, evicted leaves, evicted groups."""
 NO_HARM: Harm = (0, 0, 0)
 _TOO_MUCH: Harm = (1 << 62, 0, 0)
+_MOST_ENTRIES = 1 << 20  # of the covering program
 
 
 class Guests:
@@ -94,7 +96,8 @@ def choose_cheaply(
     house_level = level if group_within < 0 else min(level, group_within)
     if len(demands) == 1 and demands[0].within >= 0:
         house_level = min(house_level, demands[0].within)
-    if any(0 <= demand.within < house_level for demand in demands):
+    confined = any(0 <= demand.within < house_level for demand in demands)
+    if confined or len(staying) * len(mine) > _MOST_ENTRIES:
         spared: set[int] = set()
         for guest in sorted(guests.on(mine), key=guests.price, reverse=True):
             if choose(spared | {guest}) is not None:

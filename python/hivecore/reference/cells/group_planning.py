@@ -88,7 +88,7 @@ class Planner:
         self.failures = 0  # choices that could not be mapped
 
     def plan(self) -> Plan:
-        """What to do; asked again when the victims have gone, the answer is to bind."""
+        """What to do."""
         way = self._first_success()
         if way is None:
             return Plan(WAIT, self._reason(), self.request.vc, self.request.priority)
@@ -106,13 +106,15 @@ class Planner:
         return way
 
     def _lasting(self, first: _Way) -> _Way:
-        """A way that is taken again when its victims have gone.
+        """A way that is taken again when its victims have gone, if a few looks find one.
 
         Where guaranteed groups leave, attempt 1 may find cells that pack better than theirs, and
         groups that are downgraded may be promoted to theirs.
         """
-        way, victims = first, self._victims(first)
-        if all(self.state.groups[victim].virtual is None for victim in victims):
+        way, victims, groups = first, self._victims(first), self.state.groups.values()
+        guaranteed = any(self.state.groups[victim].virtual is not None for victim in victims)
+        waiting = any(group.virtual is None and group.pools is not None for group in groups)
+        if not victims or not (guaranteed or waiting):
             return first
         for _ in range(_MOST_LOOKS):
             without = self.state.copy()
@@ -123,8 +125,14 @@ class Planner:
             if again is None:
                 break
             if self._victims(again) == victims:
-                return first if way is first else self._reservable(again) or first
+                if way is first:
+                    return first
+                reservable = self._reservable(again)
+                if reservable is not None:
+                    return reservable
+                break
             way, victims = again, self._victims(again)
+        self.budget.cut_short = True
         return first
 
     def _victims(self, way: _Way) -> list[int]:
@@ -269,14 +277,25 @@ class Planner:
 
     def _spared(self, reach: int, limit: float, room: "_Room", best: _Way) -> _Way:
         """A way that needs all of its victims, the dearest having been spared first."""
-        guests = Guests(self.state)
-        harmed = self.state.by_sequence({*self._victims(best), *best.downgrades})
-        for handle in sorted(harmed, key=guests.price, reverse=True):
-            others = set(harmed) - {handle}
-            if room.may_suffice(others):
-                for way in self._no_worse(limit, self._ways(reach, others)):
-                    if self._harm(way) < self._harm(best):
-                        return self._spared(reach, limit, room, way)
+        guests, tries = Guests(self.state), _MOST_TRIES
+        again = True
+        while again:
+            again = False
+            harmed = self.state.by_sequence({*self._victims(best), *best.downgrades})
+            for handle in sorted(harmed, key=guests.price, reverse=True):
+                others = set(harmed) - {handle}
+                if not room.may_suffice(others):
+                    continue
+                if tries == 0:
+                    self.budget.cut_short = True
+                    return best
+                tries -= 1
+                ways = self._no_worse(limit, self._ways(reach, others))
+                gentler = (way for way in ways if self._harm(way) < self._harm(best))
+                found = next(gentler, None)
+                if found is not None:
+                    best, again = found, True
+                    break
         return best
 
     def _fewest(self, reach: int, limit: float, room: "_Room", best: _Way) -> _Way:
@@ -291,11 +310,12 @@ class Planner:
         queue = [entry((0,))] if order else []
         leaves = self._forest.end_leaf - self._forest.first_leaf
         tries = max(1, min(_MOST_TRIES, _MOST_LEAVES // leaves))
-        for _ in range(_MOST_SETS):
-            if not queue or queue[0][0] >= self._harm(best):
-                return best
-            if tries == 0:
+        sets = _MOST_SETS
+        while queue and queue[0][0] < self._harm(best):
+            if sets == 0 or tries == 0:
+                self.budget.cut_short = True
                 break
+            sets -= 1
             _, chosen = heappop(queue)
             if (following := chosen[-1] + 1) < len(order):
                 heappush(queue, entry((*chosen, following)))
@@ -308,7 +328,6 @@ class Planner:
                 if self._harm(way) < self._harm(best):
                     best = way
                     break
-        self.budget.cut_short = True
         return best
 
     def _ways(
@@ -338,16 +357,20 @@ class Planner:
         for unit in chooser.takers():
             if chooser.alike(unit.virtual) not in seen:
                 seen.add(chooser.alike(unit.virtual))
-                cells = self._cells_for(unit) if every_cell and unit.cell is None else [None]
-                for cell in cells:
-                    places = None if cell is None else {unit.virtual: cell}
-                    way = self._mapped(chooser, {unit: list(self.request.demands)}, places)
+                choice = {unit: list(self.request.demands)}
+                for places in self._cells_for(chooser, unit, choice) if every_cell else [None]:
+                    way = self._mapped(chooser, choice, places)
                     if way is not None:
                         yield way._replace(idle=self._idle_beside(way, unit))
 
-    def _cells_for(self, unit: Unit) -> list[int]:
-        """The cells that an unbound unit can be bound to, ascending."""
-        state, around, chain = self.state, anchor(self.state, unit.virtual), self.request.chain
+    def _cells_for(
+        self, chooser: Chooser, unit: Unit, choice: Choice
+    ) -> list[dict[VirtualCell, int] | None]:
+        """The cells that a unit can be bound to, ascending; None: it is bound and stays so."""
+        chain, state = self.request.chain, self._downgraded_trial(chooser, choice)[0]
+        if unit.virtual in state.bound:
+            return [None]
+        around = anchor(state, unit.virtual)
         if around in state.bound:
             cells = [PhysicalCell(chain, around.level, state.bound[around])]
         else:
@@ -361,7 +384,8 @@ class Planner:
         nodes = self._forest.widths[self._forest.node_level] // self._forest.widths[unit.level]
         suggested = self.request.suggested
         found = (cell.number for cell in cells)
-        return [number for number in found if suggested is None or number // nodes in suggested]
+        good = (number for number in found if suggested is None or number // nodes in suggested)
+        return [{unit.virtual: number} for number in good]
 
     def _idle_beside(self, way: _Way, unit: Unit) -> int:
         """Leaves that are left idle in the cell of a single pod's unit."""
@@ -393,10 +417,7 @@ class Planner:
         self, chooser: Chooser, choice: Choice, places: dict[VirtualCell, int] | None = None
     ) -> _Way | None:
         """A choice in physical cells."""
-        trial = self._trial(self.state)
-        downgrades = self._downgraded(chooser, choice) if chooser.reach == GUARANTEED else []
-        for handle in downgrades:
-            trial.downgrade(handle)
+        trial, downgrades = self._downgraded_trial(chooser, choice)
         mapper = Mapper(trial, chooser, _NEW, places)
         if not mapper.map(choice):
             self.failures += 1
@@ -421,6 +442,14 @@ class Planner:
         request = self.request
         trial.groups[_NEW] = Group(request.vc, request.priority, False, True, [], [], -1)
         return trial
+
+    def _downgraded_trial(self, chooser: Chooser, choice: Choice) -> tuple[State, list[int]]:
+        """A state of its own, without the rights of the lazy groups that the choice preempts."""
+        trial = self._trial(self.state)
+        downgrades = self._downgraded(chooser, choice) if chooser.reach == GUARANTEED else []
+        for handle in downgrades:
+            trial.downgrade(handle)
+        return trial, downgrades
 
     def _downgraded(self, chooser: Chooser, choice: Choice) -> list[int]:
         """The lazy groups that the choice would preempt."""

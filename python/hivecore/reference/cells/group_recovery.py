@@ -52,6 +52,7 @@ def admitted(state: State, newcomer: int) -> tuple[State, list[int]]:
             after.groups[handle] = state.groups[handle]
         else:
             _book(after, handle)
+    promote(after)
     return after, state.by_sequence({h for h in lower if after.groups[h].virtual is None})
 
 

@@ -242,7 +242,6 @@ class GroupScheduler:
             if self._state.holder(leaf) is not None:
                 raise ValueError(f"pods: leaf {leaf} is used or reserved")
         after = self.copy()
-        unknown = priority < 0 or any(pool < 0 for pod in pools for pool in pod)
         group = Group(
             vc,
             priority,
@@ -251,7 +250,7 @@ class GroupScheduler:
             [list(pod) for pod in pods],
             None,
             after._next_sequence,
-            None if unknown else [list(pod) for pod in pools],
+            None if priority < 0 else _known(pools),
         )
         after._enter(group)
         handle = after._handle_of(group.sequence)
@@ -298,6 +297,8 @@ class GroupScheduler:
             if virtual is not None or priority < 0:
                 raise ValueError("pools must be None but for a downgraded group")
             self._check_pools(vc, pods, pools)
+        elif virtual is None and priority >= 0 and not any(pods):
+            pools = [[] for _ in pods]  # nothing is unknown
         for pool, leaf in (held for pod in virtual or () for held in pod):
             check_range("virtual", pool, 0, len(state.pools) - 1)
             owner = state.pools[pool]
@@ -314,7 +315,7 @@ class GroupScheduler:
             [list(pod) for pod in pods],
             None if virtual is None else [[(p, v) for p, v in pod] for pod in virtual],
             after._next_sequence,
-            None if pools is None else [list(pod) for pod in pools],
+            _known(pools),
         )
         for leaf, held in group.pairs:
             if state.forest_of(leaf).chain != state.pools[held[0]].chain:
@@ -465,3 +466,10 @@ class GroupScheduler:
 
 def _array(values: list[int]) -> npt.NDArray[np.int64]:
     return np.array(values, np.int64)
+
+
+def _known(pools: Sequence[Sequence[int]] | None) -> list[list[int]] | None:
+    """The pools of all leaves, or nothing if some are unknown."""
+    if pools is None or any(pool < 0 for pod in pools for pool in pod):
+        return None
+    return [list(pod) for pod in pools]
