@@ -9,6 +9,8 @@ churn      1,024 GPUs, four tenants that own all of them as rows, racks and node
 filling    an empty cluster of 8,192 GPUs to two thirds, a quarter of the groups opportunistic
 packing    two thirds of 8,192 and 65,536 GPUs in use, no opportunistic work, one group in fifty a
            gang of 8 pods of 8 GPUs, many have come and gone: nodes partly used, racks per gang
+preemption the churn with three priorities, and with lazy groups among them: how many of those who
+           are asked again when their victims have gone name others
 lending    five clusters of Microsoft ITP as five tenants of one, waiting jobs run on idle cells
            and are evicted by those who own them (skipped where the trace is absent; --smoke: a
            generated one): runs evicted, their GPU-hours, delays, and how many jobs start later than
@@ -93,6 +95,17 @@ def packing(racks: int, seeds: int, requests: int) -> dict[str, Any]:
     return {"gpus": racks * 128, "seeds": seeds, "requests": requests, **means}
 
 
+def preemption(lazy: float, seeds: int, requests: int) -> dict[str, Any]:
+    asked = second = 0
+    for seed in range(seeds):
+        cluster = CellCluster(small_cluster())
+        traffic = Traffic(cluster, seed, SHARES[seed % 2], priorities=3, lazy=lazy)
+        tally = traffic.churn((0.66, 0.8, 0.95, 0.99)[seed % 4], requests)
+        asked += tally.asked_again
+        second += tally.second_victims
+    return {"lazy": lazy, "seeds": seeds, "asked_again": asked, "second_victims": second}
+
+
 def itp() -> Workload:
     trace = traces.load([str(path) for path in ITP], "itp")
     return Workload.of(trace, own_nodes(trace, 1.3))
@@ -143,6 +156,12 @@ def main() -> int:
             line += f" ({peer['partly_used']:.1f}, {peer['racks_per_gang']:.2f})"
             row["hived"] = peer
         print(line)
+    preempted = [preemption(lazy, *((2, 200) if small else (240, 2000))) for lazy in (0.0, 0.3)]
+    for row in preempted:
+        print(
+            f"preemption, {row['lazy']:.0%} lazy: {row['second_victims']} of "
+            f"{row['asked_again']:,} who are asked again name others"
+        )
     lent = lending(generated() if small else itp()) if small or ITP[0].is_file() else []
     print("lending:" if lent else f"lending: skipped, there is no {ITP[0]}")
     for row in lent:
@@ -159,6 +178,7 @@ def main() -> int:
             "churn": churns,
             "filling": filled | {"hived": HIVED_FILLING},
             "packing": packed,
+            "preemption": preempted,
             "lending": lent,
         },
     )

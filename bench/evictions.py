@@ -46,11 +46,21 @@ class Traffic:
     """Groups that come and go, on a cluster; victims leave and the group is asked again.
 
     A group has 1, 1, 1, 2 or 4 pods of 1, 2, 4, 8 or 8 GPUs, or is a gang of 8 pods of 8 GPUs, and
-    is opportunistic with the probability ``share``.
+    is opportunistic with the probability ``share``. Others have one of so many priorities, and are
+    preempted lazily with the probability ``lazy``.
     """
 
-    def __init__(self, cluster: CellCluster, seed: int, share: float, gangs: float = 0.0) -> None:
+    def __init__(
+        self,
+        cluster: CellCluster,
+        seed: int,
+        share: float,
+        gangs: float = 0.0,
+        priorities: int = 1,
+        lazy: float = 0.0,
+    ) -> None:
         self.cluster, self.share, self.gangs = cluster, share, gangs
+        self.priorities, self.lazy = priorities, lazy
         chain = cluster.spec.chains["c"]
         self.gpus = chain.roots * int(np.prod(chain.fanouts))
         self.rng = np.random.default_rng(seed)
@@ -66,7 +76,12 @@ class Traffic:
         tenant = TENANTS[int(rng.integers(len(TENANTS)))]
         self.number += 1
         priority = -1 if rng.random() < self.share else 0
-        return AffinityGroup(f"g{self.number}", tenant, [members], priority=priority)
+        lazy = False
+        if priority == 0 and self.priorities > 1:
+            priority, lazy = int(rng.integers(self.priorities)), bool(rng.random() < self.lazy)
+        return AffinityGroup(
+            f"g{self.number}", tenant, [members], priority=priority, lazy_preemption=lazy
+        )
 
     def end(self, name: str) -> None:
         self.cluster.release(name)

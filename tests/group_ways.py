@@ -16,7 +16,7 @@ CHAINS = [  # fan-outs, roots, node level
     ([4], 6, 1),
     ([2, 2, 2], 2, 1),
 ]
-_MOST_TRIES = 20_000
+_MOST_TRIES = 400_000
 
 
 def packable(rooms, sizes):
