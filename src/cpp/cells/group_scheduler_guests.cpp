@@ -65,9 +65,13 @@ std::vector<Guests::Guest> Guests::on(std::span<const CellIndex> leaves) const {
 
 bool Guests::choose(int level, CellIndex cell, std::span<const Demand> pods, int group_within,
                     std::span<const Handle> staying, std::vector<CellIndex>& out) {
-    chooser_->look_into(leaves_, level, cell, [&](CellIndex leaf) {
-        return is_in(staying, groups_->user(first_leaf_ + leaf));
-    });
+    if (staying.empty()) {
+        chooser_->look_into(leaves_, level, cell);
+    } else {
+        chooser_->look_into(leaves_, level, cell, [&](CellIndex leaf) {
+            return is_in(staying, groups_->user(first_leaf_ + leaf));
+        });
+    }
     return leaves_.take_all(pods, group_within, out);
 }
 
@@ -78,7 +82,7 @@ bool Guests::take(int level, CellIndex cell, std::span<const Demand> pods, int g
         return false;
     }
     const auto chosen = [&] { return std::span<const CellIndex>(out).subspan(before); };
-    if (!on(chosen()).empty()) {
+    if (chooser_->reach() != Reach::idle && !on(chosen()).empty()) {
         out.resize(before);
         spare(level, cell, pods, group_within, out);
         for (const Guest& guest : on(chosen())) {

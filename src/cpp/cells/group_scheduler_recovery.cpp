@@ -72,6 +72,9 @@ std::vector<Handle> Groups::by_rank(std::span<const Handle> handles) const {
 }
 
 void Groups::promote() {
+    if (downgraded_.empty()) {
+        return;
+    }
     for (const Handle handle : by_rank(downgraded_)) {
         book_rights(handle);
     }
