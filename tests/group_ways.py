@@ -71,19 +71,24 @@ class Ways:
             if root >= 0
             for room in self.rooms(pool, root)
         ]
-        free = {
-            leaf
-            for level in range(len(self.widths))
-            for cell in scheduler.free_cells(0, level).tolist()
-            for leaf in self.cell(level, cell)
-        }
-        owed = [0] * len(self.widths)
-        for number, pool in enumerate(self.pools):
-            owed[pool[2]] += scheduler.unbound_roots(number)
+        free, owed = self.free_and_owed()
         self.tries = _MOST_TRIES
         unbound = [(pool, scheduler.unbound_roots(pool)) for pool in mine]
         found = self.bind(unbound, rooms, free, owed, 0)
         return None if not found and self.tries <= 0 else found
+
+    def free_and_owed(self):
+        """The leaves in free cells, and per level how many cells tenants may still ask for."""
+        free = {
+            leaf
+            for level in range(len(self.widths))
+            for cell in self.scheduler.free_cells(0, level).tolist()
+            for leaf in self.cell(level, cell)
+        }
+        owed = [0] * len(self.widths)
+        for number, pool in enumerate(self.pools):
+            owed[pool[2]] += self.scheduler.unbound_roots(number)
+        return free, owed
 
     def rooms(self, pool, root):
         """Usable leaves of each unit in a root that is bound to this cell."""

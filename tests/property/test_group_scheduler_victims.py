@@ -138,15 +138,7 @@ def least_harm_of_a_pod(crowd, vc, priority, size):
                         yield 0, ways.cell(unit, place)
 
     def roots_for(level):
-        free = {
-            leaf
-            for at in range(len(ways.widths))
-            for cell in scheduler.free_cells(0, at).tolist()
-            for leaf in ways.cell(at, cell)
-        }
-        owed = [0] * len(ways.widths)
-        for number, pool in enumerate(crowd.pools):
-            owed[pool[2]] += scheduler.unbound_roots(number)
+        free, owed = ways.free_and_owed()
         less = [count - (at == level) for at, count in enumerate(owed)]
         cells = range(len(ways.leaves) // ways.widths[level])
         wide = [(cell, set(ways.cell(level, cell))) for cell in cells]
