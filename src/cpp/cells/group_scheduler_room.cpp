@@ -15,11 +15,24 @@ Room::Room(const Groups& groups, const Chooser& chooser, const Task& task) {
     const std::uint32_t first = groups.first_leaf(task.chain);
     const CellIndex wide = shape.leaves[tree.node_level()];
     free_.resize(shape.size[tree.node_level()]);
+    const auto is_bound_to_others = [&](CellIndex node) {
+        int level = tree.node_level();
+        CellIndex cell = node;
+        while (tree.state(level, cell) != CellState::root) {
+            if (level == shape.top()) {
+                return false;
+            }
+            cell = shape.parent(level++, cell);
+        }
+        return groups.pools().pool(tree.cell(level, cell).pool).instance != task.instance;
+    };
+    bool others = false;
     for (CellIndex leaf = 0; leaf < shape.size[0]; ++leaf) {
-        if (chooser.leaf_class(leaf) == LeafChoice::kTaken) {
+        const CellIndex node = leaf / wide;
+        others = leaf % wide == 0 ? is_bound_to_others(node) : others;
+        if (others || chooser.leaf_class(leaf) == LeafChoice::kTaken) {
             continue;
         }
-        const CellIndex node = leaf / wide;
         const CellIndex counts = task.allows(node) ? 1 : 0;
         const Handle user = groups.user(first + leaf);
         if (user == kNoGroup) {

@@ -1,4 +1,4 @@
-// What there would be for a gang in all nodes, whoever owns them, if some groups left.
+// What there would be for a gang in all nodes that are not bound to others, if some groups left.
 #pragma once
 
 #include <map>

@@ -564,7 +564,7 @@ class Planner:
 
 
 class _Room:
-    """What there would be for a gang in all nodes, whoever owns them, if some left."""
+    """What there would be for a gang in all nodes that are not bound to others, if some left."""
 
     def __init__(self, state: State, request: Request, reach: int) -> None:
         self.sizes = [demand.leaves for demand in request.demands]
@@ -573,13 +573,24 @@ class _Room:
         forest, leaf_class = state.forests[request.chain], class_of_leaves(state, request, reach)
         for leaf in range(forest.first_leaf, forest.end_leaf):
             node = forest.above(leaf, forest.node_level)
-            if leaf_class(leaf) is None:
+            if leaf_class(leaf) is None or self._is_bound_to_others(state, request, node):
                 continue
             suggested = request.suggested is None or node in request.suggested
             if leaf not in state.user:
                 self.free[node] += suggested
             else:
                 self.more.setdefault(state.user[leaf], Counter())[node] += suggested
+
+    @staticmethod
+    def _is_bound_to_others(state: State, request: Request, node: int) -> bool:
+        forest = state.forests[request.chain]
+        cells = (
+            PhysicalCell(request.chain, level, node // (wide // forest.widths[forest.node_level]))
+            for level, wide in enumerate(forest.widths)
+            if level >= forest.node_level
+        )
+        roots = (state.partner[cell].pool for cell in cells if state.is_root(cell))
+        return any(pool not in request.pools for pool in roots)
 
     def may_suffice(self, victims: Collection[int]) -> bool:
         """Whether there are nodes for so many pods of every size."""
