@@ -1269,3 +1269,11 @@ def test_a_group_without_leaves_is_restored_as_what_it_was(make):
     assert scheduler.wanted_pools(handle) is None
     with pytest.raises(TypeError):
         scheduler.recover(0, 0, False, [[2]], None)
+
+
+@pytest.mark.parametrize(("racks", "reason"), [(30, MAPPING), (40, SEARCH_LIMIT)])
+def test_where_not_all_pairings_of_roots_are_looked_at_it_says_so(make, racks, reason):
+    scheduler = make([(0, 0, 1, 1), (0, 0, 2, 1)], chains=[([2, 2], racks, 1)])
+    for leaf in range(0, 4 * racks, 2):
+        scheduler.set_health(leaf, leaf + 1, False)
+    assert ask(scheduler, [2, 2]).reason == reason
