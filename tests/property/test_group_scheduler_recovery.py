@@ -36,7 +36,7 @@ def holders(scheduler):
 
 
 @each_implementation
-@pytest.mark.parametrize("seed", range(30))
+@pytest.mark.parametrize("seed", range(15))
 def test_recovery_in_any_order_accounts_for_the_same_groups(made, seed):
     chance = random.Random(seed)
     chain = chance.choice(CHAINS)
@@ -62,7 +62,7 @@ def test_recovery_in_any_order_accounts_for_the_same_groups(made, seed):
 
 
 @each_implementation
-@pytest.mark.parametrize("seed", range(30))
+@pytest.mark.parametrize("seed", range(15))
 def test_whoever_fits_is_promoted_when_others_leave(made, seed):
     chance = random.Random(seed)
     chain = chance.choice(CHAINS)

@@ -8,7 +8,7 @@ from group_ways import CHAINS, Ways, some_pools
 
 
 @pytest.mark.parametrize("made", IMPLEMENTATIONS, ids=lambda made: made.__module__.split(".")[1])
-@pytest.mark.parametrize("seed", range(25))
+@pytest.mark.parametrize("seed", range(16))
 def test_who_waits_or_evicts_cannot_do_otherwise(made, seed):
     """Among bad, excluded and half used nodes; and whose victims are gone is not asked for more."""
     chance = random.Random(seed)
