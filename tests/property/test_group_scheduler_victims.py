@@ -17,6 +17,9 @@ each_implementation = pytest.mark.parametrize(
 )
 
 
+SIZES_DECIDE = (25, 66, 94)  # seeds for which counting leaves, not whole groups, goes wrong
+
+
 class Crowd:
     """A small cluster with groups of all sizes on it."""
 
@@ -149,7 +152,7 @@ def least_harm_of_a_pod(crowd, vc, priority, size):
 
 
 @each_implementation
-@pytest.mark.parametrize("seed", range(24))
+@pytest.mark.parametrize("seed", [*range(21), *SIZES_DECIDE])
 def test_no_victims_of_a_single_pod_are_harmed_less(made, seed):
     crowd = Crowd(made, seed, [-1, -1, 0, 0, 1])
     for _ in range(8):
