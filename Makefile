@@ -74,7 +74,9 @@ format: $(VENV)/tools
 
 # Sanitized modules live in build/san and are found there first; never beside the normal ones.
 # -s: a report must not vanish with the output that pytest captured.
-SAN_TESTS = $(wildcard tests/unit tests/property tests/golden $(addprefix tests/interop/test_hived_,random.py property.py defects.py))
+# What hardly reaches a kernel is left out.
+SAN_TESTS = $(filter-out tests/unit/test_traces% $(patsubst %,tests/unit/test_%.py,cli house sim_job_plots sim_report sim_sweep),\
+            $(wildcard tests/unit/test_*.py tests/property tests/golden $(addprefix tests/interop/test_hived_,random.py property.py defects.py)))
 san: build
 	rm -rf build/san build/sanitize/lib*
 	HIVECORE_SANITIZE=1 $(BIN)/python -m pip install -qq --no-build-isolation --no-deps --target build/san .
