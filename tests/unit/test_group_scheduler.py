@@ -1216,7 +1216,7 @@ def test_the_audit_of_the_twin_finds_a_lost_pair():
         scheduler.check()
 
 
-# --- after a review
+# --- Confined gangs, promotions, restored groups
 
 
 def test_a_gang_within_a_pair_is_seen_to_fit_where_the_idle_leaves_are_together(make):
