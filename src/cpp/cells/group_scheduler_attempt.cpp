@@ -119,7 +119,7 @@ void GroupScheduler::spare(Reach reach, const Room& room, Way& best, Harm& least
     CellIndex tries = kMostTries;
     for (bool spared = true; spared;) {
         std::vector<Handle> harmed = harmed_by(best);
-        guests_.start(groups_, chooser_, groups_.first_leaf(task_.chain), {});
+        guests_.start(groups_, chooser_, {});
         std::stable_sort(harmed.begin(), harmed.end(),
                          [&](Handle a, Handle b) { return guests_.price(a) > guests_.price(b); });
         spared = std::any_of(harmed.begin(), harmed.end(), [&](Handle handle) {
@@ -148,7 +148,7 @@ void GroupScheduler::try_victims(Reach reach, const Room& room, Way& best, Harm&
     using Entry = std::pair<Harm, std::vector<std::size_t>>;
     std::vector<Handle> order = room.groups();
     groups_.sort_by_sequence(order);
-    guests_.start(groups_, chooser_, groups_.first_leaf(task_.chain), {});
+    guests_.start(groups_, chooser_, {});
     std::stable_sort(order.begin(), order.end(),
                      [&](Handle a, Handle b) { return guests_.price(a) < guests_.price(b); });
     std::vector<Harm> prices;
@@ -443,13 +443,7 @@ std::vector<Handle> GroupScheduler::harmed_by(const Way& way) const {
 // Until the next undo these hold nothing by right.
 void GroupScheduler::downgrade(std::span<const Handle> handles) {
     for (const Handle handle : handles) {
-        for (const Placed& placed : groups_.leaves(handle)) {
-            if (groups_.reserver(placed.leaf) == kNoGroup) {
-                const std::int32_t chain = pools().pool(placed.held.pool).chain;
-                groups_.pools().drop(chain, placed.leaf - groups_.first_leaf(chain),
-                                     Holding::opportunistic);
-            }
-        }
+        groups_.drop_bookings(handle);
     }
 }
 
@@ -487,7 +481,7 @@ Harm GroupScheduler::harm() const {
 // The lazy groups that the choice would preempt.
 void GroupScheduler::find_downgrades() {
     downgrades_.clear();
-    guests_.start(groups_, chooser_, groups_.first_leaf(task_.chain), {});
+    guests_.start(groups_, chooser_, {});
     for (std::size_t number = 0; number < choice_.units.size(); ++number) {
         const Unit& unit = choice_.units[number];
         if (unit.cell == kNoCell) {

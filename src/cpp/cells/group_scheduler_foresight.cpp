@@ -80,17 +80,14 @@ void Foresight::bind(const Pairing& pairing) {
     }
 }
 
-void Foresight::unbind(const Pairing& pairing) {
-    if (is_bound(pairing)) {
-        pools_->unbind_empty_root(bound_.back().first, bound_.back().second);
-        bound_.pop_back();
-    }
+void Foresight::unbind_last() {
+    pools_->unbind_empty_root(bound_.back().first, bound_.back().second);
+    bound_.pop_back();
 }
 
 void Foresight::unbind() {
     while (!bound_.empty()) {
-        pools_->unbind_empty_root(bound_.back().first, bound_.back().second);
-        bound_.pop_back();
+        unbind_last();
     }
 }
 
@@ -128,7 +125,9 @@ bool Foresight::descend(std::size_t root) {
 bool Foresight::next_path() {
     while (!path_.empty()) {
         Pairing& last = path_.back();
-        unbind(last);
+        if (is_bound(last)) {
+            unbind_last();
+        }
         if (last.is_left_out) {
             path_.pop_back();
             continue;

@@ -58,7 +58,7 @@ class Foresight {
 
     bool is_large() const;
     void bind(const Pairing& pairing);
-    void unbind(const Pairing& pairing);
+    void unbind_last();
     static bool is_bound(const Pairing& pairing) {
         return !pairing.is_left_out && pairing.next != 0;
     }

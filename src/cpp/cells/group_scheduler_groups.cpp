@@ -166,11 +166,19 @@ void Groups::restore_reserver(Handle handle) {
     }
 }
 
-void Groups::drop_rights(Handle handle) {
+void Groups::drop_bookings(Handle handle) {
     for (const Placed& placed : leaves(handle)) {
         if (reserver(placed.leaf) == kNoGroup) {
             const std::int32_t chain = pools_.pool(placed.held.pool).chain;
             pools_.drop(chain, local(chain, placed.leaf), Holding::opportunistic);
+        }
+    }
+}
+
+void Groups::drop_rights(Handle handle) {
+    drop_bookings(handle);
+    for (const Placed& placed : leaves(handle)) {
+        if (reserver(placed.leaf) == kNoGroup) {
             note(placed.held.pool, group(handle).priority, -1);
         }
     }

@@ -85,6 +85,8 @@ class Groups {
     std::uint64_t held_below(std::int32_t instance, std::int32_t priority) const;
 
     bool any_is_downgraded() const { return !downgraded_.empty(); }
+    // Until the next undo of the journal the group holds nothing by right.
+    void drop_bookings(Handle handle);
     // Makes it as if the groups had left; bookings change by way of the journal. After its undo
     // `put_back` makes it as it was.
     void lift(std::span<const Handle> handles);

@@ -23,11 +23,11 @@ Harm operator+(const Harm& one, const Harm& other) {
     return {one[0] + other[0], one[1] + other[1], one[2] + other[2]};
 }
 
-void Guests::start(const Groups& groups, const Chooser& chooser, std::uint32_t first_leaf,
+void Guests::start(const Groups& groups, const Chooser& chooser,
                    std::span<const Handle> downgraded) {
     groups_ = &groups;
     chooser_ = &chooser;
-    first_leaf_ = first_leaf;
+    first_leaf_ = groups.first_leaf(chooser.chain());
     downgraded_ = downgraded;
     gone_.clear();
 }

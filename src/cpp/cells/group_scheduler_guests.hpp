@@ -28,8 +28,7 @@ Harm operator+(const Harm& one, const Harm& other);
 class Guests {
   public:
     // Nobody has gone. Those who are downgraded hold nothing by right.
-    void start(const Groups& groups, const Chooser& chooser, std::uint32_t first_leaf,
-               std::span<const Handle> downgraded);
+    void start(const Groups& groups, const Chooser& chooser, std::span<const Handle> downgraded);
     // Appends the leaves of each pod in turn, all in the cell, and those who are there leave;
     // false: the pods do not fit, nothing has changed.
     bool take(int level, CellIndex cell, std::span<const Demand> pods, int group_within,

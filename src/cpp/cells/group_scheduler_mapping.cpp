@@ -13,7 +13,7 @@ void Mapper::start(const Task& task, std::span<const std::uint64_t> first,
     budget_ = &budget;
     first_leaf_ = groups_.first_leaf(task.chain);
     tree_ = &pools_.tree(task.chain);
-    guests_.start(groups_, chooser_, first_leaf_, downgraded);
+    guests_.start(groups_, chooser_, downgraded);
 }
 
 void Mapper::forget() {
