@@ -11,6 +11,9 @@ packing    two thirds of 8,192 and 65,536 GPUs in use, no opportunistic work, on
            gang of 8 pods of 8 GPUs, many have come and gone: nodes partly used, racks per gang
 preemption the churn with three priorities, and with lazy groups among them: how many of those who
            are asked again when their victims have gone name others
+waiting    small clusters with bad, excluded and half used nodes, every answer held against all ways
+           there are: groups that wait though they fit, and that evict although they want the least
+           evictions and fit without
 lending    five clusters of Microsoft ITP as five tenants of one, waiting jobs run on idle cells
            and are evicted by those who own them (skipped where the trace is absent; --smoke: a
            generated one): runs evicted, their GPU-hours, delays, and how many jobs start later than
@@ -22,8 +25,10 @@ own Go code (microsoft/hivedscheduler, commit 66f26ac), asked the same in anothe
 """
 
 import sys
+from collections import Counter
 from dataclasses import asdict
 from itertools import product
+from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
@@ -32,8 +37,12 @@ from harness import ITP, command_line, save
 from lending import lending
 
 from hivecore import traces
+from hivecore._cells import GroupScheduler
 from hivecore.cells import CellCluster
 from hivecore.sim import Workload, own_nodes
+
+sys.path.append(str(Path(__file__).parents[1] / "tests"))
+from group_ways import answers_among_bad_nodes
 
 LOADS = (0.5, 0.66, 0.8, 0.95)
 SHARES = (0.25, 0.5)
@@ -106,6 +115,21 @@ def preemption(lazy: float, seeds: int, requests: int) -> dict[str, Any]:
     return {"lazy": lazy, "seeds": seeds, "asked_again": asked, "second_victims": second}
 
 
+def waiting(histories: int) -> dict[str, int]:
+    figures = Counter(histories=histories)
+    for seed in range(histories):
+        for answer in answers_among_bad_nodes(GroupScheduler, seed, 40):
+            if answer.priority > 0:
+                continue
+            verdicts = (answer.waits_though_it_fits, answer.evicts_though_it_fits)
+            figures["groups"] += 1
+            figures["gangs"] += answer.pods > 1
+            figures["wait_though_they_fit"] += verdicts[0] is True
+            figures["evict_though_they_fit"] += verdicts[1] is True
+            figures["too_many_ways_to_try"] += None in verdicts
+    return dict(figures)
+
+
 def itp() -> Workload:
     trace = traces.load([str(path) for path in ITP], "itp")
     return Workload.of(trace, own_nodes(trace, 1.3))
@@ -162,6 +186,12 @@ def main() -> int:
             f"preemption, {row['lazy']:.0%} lazy: {row['second_victims']} of "
             f"{row['asked_again']:,} who are asked again name others"
         )
+    waited = waiting(40 if small else 1100)
+    print(
+        f"waiting: {waited['wait_though_they_fit']} of {waited['groups']:,} groups wait "
+        f"though they fit ({waited['gangs']:,} are gangs), "
+        f"{waited['evict_though_they_fit']} evict though they fit without"
+    )
     lent = lending(generated() if small else itp()) if small or ITP[0].is_file() else []
     print("lending:" if lent else f"lending: skipped, there is no {ITP[0]}")
     for row in lent:
@@ -179,6 +209,7 @@ def main() -> int:
             "filling": filled | {"hived": HIVED_FILLING},
             "packing": packed,
             "preemption": preempted,
+            "waiting": waited,
             "lending": lent,
         },
     )

@@ -4,9 +4,11 @@ This knows the rules only: which leaves a group may use, that bindings keep ance
 remains owed must still fit, level by level, into what is wholly free.
 """
 
+import random
 from functools import cache
+from typing import Any, NamedTuple
 
-from group_schedulers import IMPLEMENTATIONS
+from group_schedulers import BIND, IMPLEMENTATIONS, PREEMPT, WAIT
 
 CHAINS = [  # fan-outs, roots, node level
     ([3, 2], 4, 1),
@@ -143,3 +145,57 @@ def some_pools(chance, chain):
             continue
         if pools:
             return pools
+
+
+class Answer(NamedTuple):
+    """What a group was told, and whether it could have been told better (None: nobody knows)."""
+
+    plan: Any
+    priority: int
+    pods: int
+    waits_though_it_fits: bool | None  # of those of priority 0
+    evicts_though_it_fits: bool | None  # of these, those that want the least evictions
+    again: Any  # the plan when the victims have gone
+
+
+def answers_among_bad_nodes(made, seed, steps):
+    """Guaranteed groups of a history of groups and nodes that come and go, on a small cluster."""
+    chance = random.Random(seed)
+    chain = chance.choice(CHAINS)
+    pools = some_pools(chance, chain)
+    scheduler = made([chain], 2, pools, [])
+    ways = Ways(scheduler, chain, pools)
+    width = ways.widths[ways.node]
+    nodes = len(ways.leaves) // width
+    for _ in range(steps):
+        live, what = scheduler.handles(), chance.random()
+        if what < 0.25 and live:
+            scheduler.release(chance.choice(live))
+            continue
+        if what < 0.4:
+            first = chance.randrange(nodes) * width
+            scheduler.set_health(first, first + width, chance.random() < 0.5)
+            continue
+        vc, priority = chance.choice(pools)[0], chance.choice([-1, 0, 0, 0, 1, 2])
+        sizes = [chance.randint(1, width) for _ in range(chance.choice([1, 2, 2, 3, 4]))]
+        if chance.random() < 0.6:
+            sizes = [sizes[0]] * len(sizes)
+        suggested = None
+        if chance.random() < 0.3:
+            suggested = sorted(chance.sample(range(nodes), chance.randint(1, nodes)))
+        least = chance.random() < 0.4
+        asked = vc, 0, -1, priority, sizes, None, -1, False, False, suggested, None, least
+        plan = scheduler.schedule(*asked)
+        waits = evicts = False
+        if priority == 0 and plan.outcome == WAIT:
+            waits = ways.exist(vc, sizes, suggested, on_idle_leaves=False)
+        if priority == 0 and plan.outcome == PREEMPT and least:
+            evicts = ways.exist(vc, sizes, suggested, on_idle_leaves=True)
+        for victim in plan.victims:
+            scheduler.release(victim)
+        again = scheduler.schedule(*asked) if plan.outcome == PREEMPT else plan
+        if priority >= 0:
+            yield Answer(plan, priority, len(sizes), waits, evicts, again)
+        if again.outcome == BIND:
+            scheduler.commit(again, False)
+    scheduler.check()

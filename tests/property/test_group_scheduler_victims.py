@@ -18,6 +18,7 @@ each_implementation = pytest.mark.parametrize(
 
 
 SIZES_DECIDE = (25, 66, 94)  # seeds for which counting leaves, not whole groups, goes wrong
+OTHERS_FIRST = (64, 147, 351, 370)  # for which the first victims would leave in vain
 
 
 class Crowd:
@@ -186,3 +187,30 @@ def test_no_victims_of_a_gang_are_harmed_less_unless_it_says_so(made, seed):
                 after.release(handle)
             ways = Ways(after, crowd.chain, crowd.pools)
             assert ways.exist(vc, sizes, None, on_idle_leaves=True) is False
+
+
+@each_implementation
+@pytest.mark.parametrize("seed", [*range(8), *OTHERS_FIRST])
+def test_whose_victims_have_gone_is_bound(made, seed):
+    """With lazy groups, who are downgraded and promoted again."""
+    chance = random.Random(seed)
+    chain = chance.choice(CHAINS)
+    pools = some_pools(chance, chain)
+    scheduler = made([chain], 2, pools, [])
+    width = Ways(scheduler, chain, pools).widths[chain[2]]
+    for _ in range(60):
+        live = scheduler.handles()
+        if live and chance.random() < 0.2:
+            scheduler.release(chance.choice(live))
+            continue
+        vc, priority = chance.choice(pools)[0], chance.choice([-1, 0, 0, 1, 2])
+        sizes = [chance.randint(1, width) for _ in range(chance.choice([1, 1, 2, 3, 4]))]
+        shape = sizes, None, -1, False, False, None, None, chance.random() < 0.3
+        plan = scheduler.schedule(vc, 0, -1, priority, *shape)
+        for victim in plan.victims:
+            scheduler.release(victim)
+        if plan.outcome == PREEMPT:
+            plan = scheduler.schedule(vc, 0, -1, priority, *shape)
+            assert plan.outcome == BIND
+        if plan.outcome == BIND:
+            scheduler.commit(plan, chance.random() < 0.5)

@@ -1246,18 +1246,37 @@ def test_a_lazy_group_is_downgraded_and_not_evicted_where_another_node_is_idle(m
     assert (plan.outcome, plan.downgrades, plan.pods) == (BIND, [lazy], [[8, 9, 10, 11]])
 
 
-def test_who_is_promoted_when_victims_leave_is_foreseen(make):
+def test_nobody_is_evicted_for_cells_to_which_a_more_important_group_is_promoted(make):
     scheduler = make([(0, 0, NODE, 2)])
     low = run(scheduler, [4])
     lazy = run(scheduler, [4], lazy=True, priority=5)
     high = run(scheduler, [4], priority=9)
     assert scheduler.group(lazy)[5] is None
     plan = ask(scheduler, [4], priority=3)  # the lazy one would have the low one's cell
-    assert (plan.victims, plan.reason) == ([low], SEARCH_LIMIT)
-    scheduler.release(low)
-    assert scheduler.group(lazy)[5] is not None
-    assert ask(scheduler, [4], priority=3).outcome == WAIT
+    assert (plan.outcome, plan.reason) == (WAIT, CAPACITY)
+    after = scheduler.copy()
+    after.release(low)
+    assert after.group(lazy)[5] is not None
+    assert ask(after, [4], priority=3).outcome == WAIT
     scheduler.release(high)
+    assert scheduler.group(lazy)[5] is not None
+    assert ask(scheduler, [4], priority=3).victims == [low]
+
+
+def test_others_are_evicted_where_a_promoted_group_would_take_the_first_victims_cells(make):
+    scheduler = make([(0, 0, 1, 1), (0, 0, 2, 1)], chains=[([4, 2], 3, 1)])
+    small, large = run(scheduler, [3]), run(scheduler, [4])
+    run(scheduler, [4], priority=9)
+    assert [scheduler.group(handle)[5][0][0][0] for handle in (small, large)] == [0, 1]
+    assert ask(scheduler, [4], priority=3).victims == [small]
+    idle = scheduler.leaf_users(0).tolist().index(-1, 16)
+    comes_back = 0, 5, False, [[idle]], [[0]], False
+    waiting, downgraded, _ = scheduler.recover(*comes_back)
+    assert downgraded
+    plan = ask(scheduler, [4], priority=3)
+    assert (plan.victims, plan.reason) == ([large], FITS)
+    scheduler.release(large)
+    assert scheduler.group(waiting)[5] is None
     assert ask(scheduler, [4], priority=3).outcome == BIND
 
 

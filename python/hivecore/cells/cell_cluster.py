@@ -57,13 +57,14 @@ class CellCluster:
     is used as much, a gang wherever it opens no more idle nodes. The harm is the guaranteed leaves
     lost, then the leaves evicted, of whole groups, then the groups; for a single pod it is the
     least there can be, unless lazy groups are preempted, for a gang the least that was found. What
-    may be preempted counts as idle, but is taken last. Asked again when its victims have gone, a
-    group binds; where that, or that there is nothing less harmful, could not be made sure of,
-    `Decision.cut_short` says so (but with policies and merged siblings it is not looked for).
-    Physical cells by fewest bad leaves, fewest opportunistic leaves, index. Opportunistic groups go
-    into cells
-    above nodes that are promised to nobody, then into promised ones that are idle, at last where
-    guaranteed work is; of these by most opportunistic leaves and the highest index.
+    may be preempted counts as idle, but is taken last. Asked again when its victims have gone, in
+    the order named, a group binds; where that, or that there is nothing less harmful, could not be
+    made sure of, `Decision.cut_short` says so (but with policies and merged siblings it is not
+    looked for). Nobody is evicted for a group that would have to wait even then, since downgraded
+    ones would be promoted to all that is left. Physical cells by fewest bad leaves, fewest
+    opportunistic leaves, index. Opportunistic groups go into cells above nodes that are promised to
+    nobody, then into promised ones that are idle, at last where guaranteed work is; of these by
+    most opportunistic leaves and the highest index.
 
     A decision costs O(leaves of the group * levels) plus some set operations that grow with the
     logarithm of the cluster; a search for preemption, for less harm where the first choice does

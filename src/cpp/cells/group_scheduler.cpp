@@ -8,7 +8,8 @@ namespace hivecore::cells {
 
 namespace {
 
-constexpr int kMostLooks = 4;  // at what is planned when the victims have gone
+constexpr int kMostLooks = 4;            // at what is planned when the victims have gone
+constexpr std::size_t kMostRefused = 8;  // ways that are not taken again then
 
 }  // namespace
 
@@ -33,13 +34,15 @@ void GroupScheduler::schedule(const Request& request, Plan& plan) {
     task_ = Task{};
     task_.instance = instance;
     task_.total = total;
+    refused_.clear();
     prepare(request);
     try {
-        if (first_success(request)) {
-            last(request);
-            write(request, plan);
-        } else {
+        if (!first_success(request)) {
             plan.reason = reason();
+        } else if (!last(request)) {
+            plan.reason = reason_without_;
+        } else {
+            write(request, plan);
         }
     } catch (...) {  // out of memory
         unwind();
@@ -57,7 +60,7 @@ bool GroupScheduler::first_success(const Request& request) {
         return true;
     }
     if (request.priority >= 0 && request.merge && mergeable(request)) {
-        if (merged()) {
+        if (merged() && !is_refused()) {
             return true;
         }
         chooser_.start(task_, Reach::opportunistic, may_rank());
@@ -65,42 +68,85 @@ bool GroupScheduler::first_success(const Request& request) {
     return may_preempt() && attempt(Reach::guaranteed);
 }
 
-// Goes on to a way that is taken again when its victims have gone, if a few looks find one. Where
-// guaranteed groups leave, attempt 1 may find cells that pack better than theirs, and groups that
-// are downgraded may be promoted to theirs.
-void GroupScheduler::last(const Request& request) {
-    std::vector<Handle> victims = victims_of(placed_);
+// Goes on to a way that is taken again when its victims have gone, if a few tries find one. Where
+// guaranteed groups leave or lose their cells, attempt 1 may find some that pack better than
+// theirs, and groups that are downgraded may be promoted to theirs. False: so many would be that
+// there is no way even when all have gone who may have to.
+bool GroupScheduler::last(const Request& request) {
+    const std::vector<Handle> victims = victims_of(placed_);
     const bool guaranteed = std::any_of(victims.begin(), victims.end(), [&](Handle victim) {
         return groups_.group(victim).by_right;
     });
-    if (victims.empty() || !(guaranteed || groups_.any_is_downgraded())) {
-        return;
+    if (victims.empty() || !(guaranteed || groups_.any_is_downgraded() || !downgrades_.empty())) {
+        return true;
     }
     const auto searched = std::pair(budget_, cut_short_);
     Way first = way();
-    bool lasts = false;
-    for (int look = 0; look < kMostLooks; ++look) {
-        groups_.lift(victims);
-        base_ = pools().journal_size();
-        const bool found = first_success(request);
-        unwind();
-        if (!found) {
-            break;
+    do {
+        std::vector<Handle> now = victims_of(placed_);
+        if (lasts(request)) {
+            std::tie(budget_, cut_short_) = searched;
+            return true;
         }
-        std::vector<Handle> again = victims_of(placed_);
-        if (again == victims) {
-            Way same = way();
-            lasts = look == 0 || reservable(same);
-            if (look != 0 && lasts) {
-                first = std::move(same);
-            }
-            break;
-        }
-        victims = std::move(again);
+        refused_.push_back(std::move(now));
+    } while (refused_.size() < kMostRefused && first_success(request));
+    if (!found_without(request, groups_.preemptible(task_.instance, task_.priority)) &&
+        reason_without_ != PlanReason::search_limit) {
+        return false;
     }
     take(std::move(first));
-    std::tie(budget_, cut_short_) = searched;
-    cut_short_ |= !lasts;
+    std::tie(budget_, cut_short_) = std::pair(searched.first, true);
+    return true;
+}
+
+// Whether this way, or what is planned when its victims have gone, is taken again then; goes on to
+// that one.
+bool GroupScheduler::lasts(const Request& request) {
+    const auto earlier = [&](Handle a, Handle b) {
+        return groups_.group(a).sequence < groups_.group(b).sequence;
+    };
+    Way now = way();
+    Way lasting;
+    std::vector<Handle> victims = victims_of(placed_);
+    for (int look = 0; look < kMostLooks && found_without(request, victims); ++look) {
+        std::vector<Handle> again = victims_of(placed_);
+        if (std::includes(victims.begin(), victims.end(), again.begin(), again.end(), earlier)) {
+            if (again == victims && look != 0) {
+                now = way();
+            }
+            if (look == 0 || reservable(now)) {
+                lasting = std::move(now);
+            }
+        } else if (!lasting.placed.empty()) {
+            break;
+        }
+        if (again == victims) {
+            break;
+        }
+        now = way();
+        victims = std::move(again);
+    }
+    if (lasting.placed.empty()) {
+        return false;
+    }
+    take(std::move(lasting));
+    return true;
+}
+
+// Whether the way that was found last is known not to last.
+bool GroupScheduler::is_refused() const {
+    return base_ == 0 && !refused_.empty() &&
+           std::find(refused_.begin(), refused_.end(), victims_of(placed_)) != refused_.end();
+}
+
+// Whether there is a way when these have gone, one after the other.
+bool GroupScheduler::found_without(const Request& request, std::span<const Handle> victims) {
+    groups_.lift(victims);
+    base_ = pools().journal_size();
+    const bool found = first_success(request);
+    reason_without_ = found ? PlanReason::none : reason();
+    unwind();
+    return found;
 }
 
 // Makes the state what it was before it was planned in.
@@ -115,6 +161,7 @@ void GroupScheduler::unwind() {
 // Whether a way that was found without its victims can be had over the virtual leaves that they
 // hold; it gets those.
 bool GroupScheduler::reservable(Way& way) {
+    std::erase_if(way.downgrades, [&](Handle handle) { return !groups_.group(handle).by_right; });
     downgrade(way.downgrades);
     const std::uint32_t first = groups_.first_leaf(task_.chain);
     const CellTree& tree = pools().tree(task_.chain);

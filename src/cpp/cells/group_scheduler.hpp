@@ -102,7 +102,10 @@ class GroupScheduler {
 
     void prepare(const Request& request);
     bool first_success(const Request& request);
-    void last(const Request& request);
+    bool last(const Request& request);
+    bool lasts(const Request& request);
+    bool is_refused() const;
+    bool found_without(const Request& request, std::span<const Handle> victims);
     void unwind();
     bool reservable(Way& way);
     bool virtual_leaf(CellIndex leaf, std::int32_t pool, VirtualLeaf& held) const;
@@ -156,7 +159,9 @@ class GroupScheduler {
     LeafChoice leaves_;
     Guests guests_;
     std::vector<CellIndex> chosen_;
-    std::size_t base_ = 0;    // of the journal: what is before was done by looking without victims
+    std::size_t base_ = 0;  // of the journal: what is before was done by looking without victims
+    std::vector<std::vector<Handle>> refused_;      // victims of ways that would not last
+    PlanReason reason_without_ = PlanReason::none;  // why nothing was found without some
     bool cut_short_ = false;  // a search had a limit of its own, and reached it
 
     // The way that was found last is in `placed_` and `downgrades_`; how well it packs, less is

@@ -427,6 +427,9 @@ bool GroupScheduler::mapped() {
         downgrades_.clear();
         return false;
     }
+    if (is_refused()) {
+        return false;
+    }
     const CellIndex used = choice_.units.front().used;
     packing_ = !single_ ? opened() : task_.spread ? used : -std::int64_t{used};
     return true;

@@ -74,6 +74,19 @@ std::vector<Handle> Groups::victims(Handle handle) const {
     return found;
 }
 
+std::vector<Handle> Groups::preemptible(std::int32_t instance, std::int32_t priority) const {
+    std::vector<Handle> found = by_sequence();
+    std::erase_if(found, [&](Handle handle) {
+        const Group& other = group(handle);
+        const auto mine = leaves(handle);
+        return other.preempting || other.priority >= priority ||
+               (other.by_right && std::any_of(mine.begin(), mine.end(), [&](const Placed& placed) {
+                    return pools_.pool(placed.held.pool).instance != instance;
+                }));
+    });
+    return found;
+}
+
 bool Groups::is_being_preempted(Handle handle) const {
     const auto mine = leaves(handle);
     return !group(handle).preempting &&
@@ -191,6 +204,7 @@ void Groups::lift(std::span<const Handle> handles) {
     }
     lifted_.assign(handles.begin(), handles.end());
     for (const Handle handle : handles) {
+        std::erase(downgraded_, handle);
         for (const Placed& placed : leaves(handle)) {
             users_[placed.leaf] = kNoGroup;
             if (reserver(placed.leaf) == kNoGroup) {
@@ -198,8 +212,8 @@ void Groups::lift(std::span<const Handle> handles) {
                 pools_.drop(chain, local(chain, placed.leaf), Holding::nobody);
             }
         }
+        promote();
     }
-    promote();
 }
 
 void Groups::put_back() {

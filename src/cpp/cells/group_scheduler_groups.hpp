@@ -78,6 +78,8 @@ class Groups {
     void sort_by_sequence(std::vector<Handle>& handles) const;
     // The other groups that use its leaves, by sequence.
     std::vector<Handle> victims(Handle handle) const;
+    // Those that a group of this priority may evict, by sequence.
+    std::vector<Handle> preemptible(std::int32_t instance, std::int32_t priority) const;
     bool is_being_preempted(Handle handle) const;
     // Guaranteed, but not accounted for; its list says which pools it is to be in.
     bool is_downgraded(Handle handle) const;
@@ -87,8 +89,8 @@ class Groups {
     bool any_is_downgraded() const { return !downgraded_.empty(); }
     // Until the next undo of the journal the group holds nothing by right.
     void drop_bookings(Handle handle);
-    // Makes it as if the groups had left; bookings change by way of the journal. After its undo
-    // `put_back` makes it as it was.
+    // Makes it as if the groups had left in this order; bookings change by way of the journal.
+    // After its undo `put_back` makes it as it was.
     void lift(std::span<const Handle> handles);
     void put_back();
 

@@ -61,6 +61,7 @@ _NEW = -1  # the handle of the group that is planned
 
 
 _MOST_LOOKS = 4  # at what is planned when the victims have gone
+_MOST_REFUSED = 8  # ways that are not taken again then
 _MOST_SETS = 1024  # of victims that are weighed for a gang
 _MOST_TRIES = 32  # of these, to place it
 _MOST_LEAVES = 1 << 17  # of the chain, for all tries together
@@ -82,17 +83,19 @@ class _Way(NamedTuple):
 class Planner:
     """Plans one request in a state that it does not change."""
 
-    def __init__(self, state: State, request: Request) -> None:
+    def __init__(self, state: State, request: Request, refused: Collection[list[int]] = ()) -> None:
         self.state, self.request = state, request
+        self.refused = refused  # victims of ways that would not last
         self.budget = Budget()
         self.failures = 0  # choices that could not be mapped
 
     def plan(self) -> Plan:
         """What to do."""
         way = self._first_success()
-        if way is None:
-            return Plan(WAIT, self._reason(), self.request.vc, self.request.priority)
-        return self._as_plan(self._lasting(way))
+        outcome = self._reason() if way is None else self._lasting(way)
+        if isinstance(outcome, _Way):
+            return self._as_plan(outcome)
+        return Plan(WAIT, outcome, self.request.vc, self.request.priority)
 
     def _first_success(self) -> _Way | None:
         """The way that the first attempt takes that finds one."""
@@ -100,40 +103,78 @@ class Planner:
             return self._opportunistic()
         way = self._attempt(OPPORTUNISTIC)
         if way is None and self.request.merge and self._mergeable():
-            way = self._merged()
+            way = self._unless_refused(self._merged())
         if way is None and self._preemptible():
             way = self._attempt(GUARANTEED)
         return way
 
-    def _lasting(self, first: _Way) -> _Way:
-        """A way that is taken again when its victims have gone, if a few looks find one.
+    def _lasting(self, first: _Way) -> "_Way | int":
+        """A way that is taken again when its victims have gone, if a few tries find one.
 
-        Where guaranteed groups leave, attempt 1 may find cells that pack better than theirs, and
-        groups that are downgraded may be promoted to theirs.
+        Where guaranteed groups leave or lose their cells, attempt 1 may find some that pack better
+        than theirs, and groups that are downgraded may be promoted to theirs. Or why to wait: so
+        many would be that there is no way even when all have gone who may have to.
         """
-        way, victims, groups = first, self._victims(first), self.state.groups.values()
+        victims, groups = self._victims(first), self.state.groups.values()
         guaranteed = any(self.state.groups[victim].virtual is not None for victim in victims)
         waiting = any(group.virtual is None and group.pools is not None for group in groups)
-        if not victims or not (guaranteed or waiting):
+        if not victims or not (guaranteed or waiting or first.downgrades):
             return first
-        for _ in range(_MOST_LOOKS):
-            without = self.state.copy()
-            for victim in victims:
-                without.remove(victim)
-            promote(without)
-            again = Planner(without, self.request)._first_success()
-            if again is None:
-                break
-            if self._victims(again) == victims:
-                if way is first:
-                    return first
-                reservable = self._reservable(again)
-                if reservable is not None:
-                    return reservable
-                break
-            way, victims = again, self._victims(again)
+        way: _Way | None = first
+        refused: list[list[int]] = []
+        while way is not None and len(refused) < _MOST_REFUSED:
+            lasting = self._lasting_near(way)
+            if lasting is not None:
+                return lasting
+            refused.append(self._victims(way))
+            way = Planner(self.state, self.request, refused)._first_success()
+        last = self._without(self._preemptible_groups())
+        if last._first_success() is None and (reason := last._reason()) != SEARCH_LIMIT:
+            return reason
         self.budget.cut_short = True
         return first
+
+    def _lasting_near(self, way: _Way) -> _Way | None:
+        """This way, or what is planned when its victims have gone, if it is taken again then."""
+        victims, lasting = self._victims(way), None
+        for look in range(_MOST_LOOKS):
+            again = self._without(victims)._first_success()
+            if again is None:
+                break
+            named = self._victims(again)
+            if set(named) <= set(victims):
+                if look == 0:
+                    lasting = way
+                else:
+                    lasting = self._reservable(again if named == victims else way) or lasting
+            elif lasting is not None:
+                break
+            if named == victims:
+                break
+            way, victims = again, named
+        return lasting
+
+    def _without(self, victims: list[int]) -> "Planner":
+        """The same request when these have gone, one after the other."""
+        state = self.state.copy()
+        for victim in victims:
+            state.remove(victim)
+            promote(state)
+        return Planner(state, self.request)
+
+    def _preemptible_groups(self) -> list[int]:
+        """Those that the group may evict."""
+        state, request = self.state, self.request
+
+        def may_go(group: Group) -> bool:
+            leaves = group.virtual or []
+            return (
+                not group.preempting
+                and group.priority < request.priority
+                and all(pool in request.pools for pod in leaves for pool, _ in pod)
+            )
+
+        return state.by_sequence({h for h, group in state.groups.items() if may_go(group)})
 
     def _victims(self, way: _Way) -> list[int]:
         user = self.state.user
@@ -142,7 +183,8 @@ class Planner:
     def _reservable(self, way: _Way) -> _Way | None:
         """A way that was found without its victims, over the virtual leaves that they hold."""
         trial = self._trial(self.state)
-        for handle in way.downgrades:
+        downgrades = [h for h in way.downgrades if trial.groups[h].virtual is not None]
+        for handle in downgrades:
             trial.downgrade(handle)
         placed: Placed = {}
         for position, pod in sorted(way.placed.items()):
@@ -154,7 +196,7 @@ class Planner:
                 if virtual is None or not trial.book(leaf, virtual):
                     return None
                 placed[position].append((leaf, virtual))
-        return way._replace(placed=placed)
+        return way._replace(placed=placed, downgrades=downgrades)
 
     def _virtual_leaf(self, state: State, leaf: int, pool: int) -> VirtualLeaf | None:
         """The one that holds the leaf, or one in the root around it, or in a new root."""
@@ -423,8 +465,13 @@ class Planner:
             self.failures += 1
             return None
         if self._is_single:
-            return _Way(mapper.placed, downgrades, chooser.packed(next(iter(choice)).used))
-        return _Way(mapper.placed, downgrades, chooser.opened(choice))
+            packing = chooser.packed(next(iter(choice)).used)
+        else:
+            packing = chooser.opened(choice)
+        return self._unless_refused(_Way(mapper.placed, downgrades, packing))
+
+    def _unless_refused(self, way: _Way | None) -> _Way | None:
+        return None if way is None or self._victims(way) in self.refused else way
 
     def _harm(self, way: _Way) -> Harm:
         """What becomes of all groups that are evicted or downgraded."""
