@@ -214,7 +214,7 @@ def test_jobs_that_do_not_keep_to_their_rates_still_come_close_to_min():
 def recorded():
     """Four epochs of shuffles of 10,000 items; 40,000 accesses of skewed popularity; sizes."""
     items = 10_000
-    skewed = (items * (EpochShuffle(2, 40_000).order(0) / 40_000.0) ** 4).astype(np.int64)
+    skewed = EpochShuffle(2, 4 * items).order(0).astype(np.int64) ** 4 // 4_000**4
     sizes = 1 + (EpochShuffle(1, items).order(9).astype(np.int64) * 7919) % 100
     return {"shuffled": shuffled_epochs(1, items, 4), "skewed": skewed, "sizes": sizes}
 
@@ -222,11 +222,11 @@ def recorded():
 # Hits by libCacheSim 0.3.5 (process_trace of an oracleGeneral file with these very requests).
 LIBCACHESIM = {
     ("shuffled", 2_500): [958, 1063, 1669, 958, 1669, 5145],
-    ("skewed", 500): [12995, 11833, 16300, 13460, 16300, 16771],
+    ("skewed", 500): [12998, 11836, 16300, 13463, 16300, 16769],
 }
 LIBCACHESIM_SIZED = {
     ("shuffled", 125_000): [920, 1016, 1622, 920, 1622, 5112],
-    ("skewed", 25_000): [12992, 11815, 16280, 13436, 16280, 16763],
+    ("skewed", 25_000): [12994, 11817, 16280, 13439, 16280, 16765],
 }
 SAME = ["lru", "fifo", "lfu", "clock", "sieve", "s3fifo"]
 
@@ -249,7 +249,7 @@ def test_min_with_bypass_stands_between_two_capacities_of_libcachesims_belady(re
     assert simulate("min", recorded["shuffled"], 2_500) == 7500  # as there
     assert (
         simulate("min", recorded["skewed"], 499)
-        <= 21484
+        <= 21486
         <= simulate("min", recorded["skewed"], 500)
     )
 
