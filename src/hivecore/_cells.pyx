@@ -712,3 +712,4 @@ cdef class VirtualClusters:
 include "cells/group_kernel.pxi"
 include "cells/group_plan.pxi"
 include "cells/group_scheduler.pxi"
+include "cells/named_groups.pxi"

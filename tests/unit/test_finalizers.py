@@ -5,11 +5,13 @@ instructions of Python code.
 """
 
 import gc
+from contextlib import suppress
 
 import pytest
 
 from hivecore.caching import UniformCache
 from hivecore.cells import AffinityGroup, CellCluster, Chain, ClusterSpec, VirtualClusters
+from hivecore.errors import StaleDecisionError
 
 SPEC = ClusterSpec({"c": Chain(["gpu", "node"], fanouts=[8], roots=80)}, {"A": {"c": {"node": 80}}})
 
@@ -56,6 +58,24 @@ def test_a_group_is_told_as_it_was_when_another_takes_its_place_meanwhile(alloca
     found = interrupted(lambda: books.core.group(handle), lambda: other_group(cluster), allocations)
     assert [len(pod) for pod in found[4]] == [8] * len(expected.placement)
     assert found[4] == [list(range(8 * n, 8 * n + 8)) for n in range(20)]
+
+
+@pytest.mark.parametrize("allocations", range(1, 40))
+def test_a_commit_happens_wholly_or_not_though_others_go_meanwhile(allocations):
+    cluster = CellCluster(SPEC)
+    cluster.commit(cluster.schedule(AffinityGroup("low", "A", [(80, 8)], lazy_preemption=True)))
+    decision = cluster.schedule(AffinityGroup("high", "A", [(1, 8)], priority=3))
+    assert decision.victims == ("low",)
+    cluster.schedule(AffinityGroup("high", "A", [(1, 8)], priority=3), phase="preempting")
+    higher = AffinityGroup("higher", "A", [(1, 8)], priority=9)
+
+    def reserve():
+        return cluster.schedule(higher, phase="preempting").outcome
+
+    with suppress(StaleDecisionError):
+        assert interrupted(reserve, lambda: cluster.release("high"), allocations) == "preempt"
+    cluster.check()
+    assert cluster.groups() in (("low",), ("low", "higher"))
 
 
 @pytest.mark.parametrize("allocations", range(1, 60, 12))

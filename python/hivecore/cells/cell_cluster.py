@@ -150,42 +150,40 @@ class CellCluster:
         the order of the specification, the first that serves is taken. An allocated group gets the
         answer "bind" with its placement, whatever has become of its nodes.
         """
-        if as_text(phase, "phase") not in ("filtering", "preempting"):
-            raise ValueError(f"phase={phase!r}: allowed are 'filtering' and 'preempting'")
+        preempting = False
+        if phase != "filtering":
+            preempting = as_text(phase, "phase") == "preempting"
+            if not preempting:
+                raise ValueError(f"phase={phase!r}: allowed are 'filtering' and 'preempting'")
         if not isinstance(group, AffinityGroup):
             raise TypeError(f"group must be an AffinityGroup, not {type(group).__name__}")
         if suggested_nodes is not None:
             # The caller's iterator runs before the state is looked at.
             suggested_nodes = as_tuple(suggested_nodes, "suggested_nodes")
         with self._lock:
-            books, preempting = self._books, phase == "preempting"
+            books = self._books
             suggested = None
             if suggested_nodes is not None:
                 suggested = books.names.suggested(suggested_nodes)
             live = books.live.get(group.name)
             if live is None:
-                return self._decide(group, suggested, preempting)
+                decision = find(books, group, suggested)
+                if decision.outcome != "bind" or books is not self._books:
+                    self._check(decision, books)
+                    if preempting and decision.outcome == "preempt":
+                        books.groups.book(group, decision._plan, True)
+                return decision
             known = books.decide_live(live, group, preempting, suggested)
             if known is not None:
                 return known
             return (self._reserve_anew if preempting else self._move)(group, suggested)
 
-    def _decide(
-        self,
-        group: AffinityGroup,
-        suggested: list[list[int]] | None,
-        preempting: bool,
-        trial: GroupBooks | None = None,
-    ) -> Decision:
-        books = self._books
-        decision = find(books if trial is None else trial, group, suggested)
+    def _check(self, decision: Decision, books: GroupBooks) -> None:
         if books is not self._books:
-            raise StaleDecisionError(f"group {group.name!r}: its policy reconfigured the cluster")
+            name = decision.group.name
+            raise StaleDecisionError(f"group {name!r}: its policy reconfigured the cluster")
         if decision.outcome == "wait":
             check_possible(books.names, decision)
-        elif preempting and decision.outcome == "preempt":
-            books.book(decision, books.core.reserve)
-        return decision
 
     def _move(self, group: AffinityGroup, suggested: list[list[int]] | None) -> Decision:
         """Decide as if the group had reserved nothing; its commit gives the reservation up."""
@@ -197,17 +195,19 @@ class CellCluster:
     def _without_reservation(
         self, group: AffinityGroup, suggested: list[list[int]] | None
     ) -> Decision:
-        trial = self._books.copy()
-        trial.release(group.name)
-        decision = self._decide(group, suggested, False, trial)
-        decision._core = self._books.core
+        books = self._books
+        trial = books.copy()
+        trial.groups.release(group.name)
+        decision = find(trial, group, suggested)
+        self._check(decision, books)
+        decision._core = books.core
         return decision
 
     def _reserve_anew(self, group: AffinityGroup, suggested: list[list[int]] | None) -> Decision:
         books, decision = self._books, self._without_reservation(group, suggested)
-        books.release(group.name)
+        books.groups.release(group.name)
         if decision.outcome == "preempt":
-            books.book(decision, books.core.reserve)
+            books.groups.book(group, decision._plan, True)
         return decision
 
     def commit(self, decision: Decision) -> None:
@@ -236,7 +236,7 @@ class CellCluster:
             elif decision.cancels and decision.group.name in decision.cancels:
                 books.move(decision)
             else:
-                books.book(decision, books.core.commit)
+                books.groups.book(decision.group, decision._plan, False)
 
     def release(self, group: str | AffinityGroup) -> None:
         """Take back all leaves and reservations of a group, which may be given by its name.
@@ -247,8 +247,9 @@ class CellCluster:
         downgraded have their guarantee back if the tenant's cells around them are free now, the
         more important first.
         """
+        name = group.name if isinstance(group, AffinityGroup) else group
         with self._lock:
-            self._books.release(_name(group))
+            self._books.groups.release(name)
 
     def cancel(self, group: str | AffinityGroup) -> None:
         """Give up a preemption: the reserved leaves go back to the groups that are on them.
@@ -256,11 +257,11 @@ class CellCluster:
         :raises NotAllocatedError: there is no such group.
         :raises ValueError: it is allocated, not preempting.
         """
-        name = _name(group)
+        name = group.name if isinstance(group, AffinityGroup) else group
         with self._lock:
             if not self._books.is_preempting(self._books.known(name)):
                 raise ValueError(f"group {name!r} is allocated; release it")
-            self._books.release(name)
+            self._books.groups.release(name)
 
     def recover(self, group: AffinityGroup, placement: Iterable[PodPlacement]) -> Recovery:
         """Book a group that runs already, as its bind records say, after a restart.
@@ -525,7 +526,7 @@ class CellCluster:
         :raises InvariantError: one is broken. Cost: O(cells).
         """
         with self._lock:
-            self._books.check()
+            self._books.groups.check()
 
     def __sizeof__(self) -> int:
         return object.__sizeof__(self) + self._books.core.__sizeof__()
@@ -541,7 +542,3 @@ class CellCluster:
         if places is None:
             raise KeyError(f"node={node!r}: no chain has such a node")
         return places
-
-
-def _name(group: str | AffinityGroup) -> str:
-    return group.name if isinstance(group, AffinityGroup) else group

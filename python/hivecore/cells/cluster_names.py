@@ -65,7 +65,7 @@ class ClusterNames:
             for i, pool in enumerate(self.pools)
             if pool.pin is None
         }
-        self._search: dict[tuple[str | None, int], tuple[tuple[int, bool], ...]] = {}
+        self.searches: dict[tuple[str | None, int], tuple[tuple[int, bool], ...]] = {}
 
     def _collect_nodes(self) -> None:
         shared: dict[str, list[tuple[int, int]]] = defaultdict(list)
@@ -239,18 +239,16 @@ class ClusterNames:
 
         :raises KeyError: no chain has this leaf type.
         """
-        found = self._search.get((leaf_type, tenant))
-        if found is None:
-            owned = {pool.chain for pool in self.pools if pool.tenant == tenant and not pool.pin}
-            found = tuple(
-                (chain, chain in owned)
-                for chain, levels in enumerate(self.levels)
-                if leaf_type is None or levels[0] == leaf_type
-            )
-            if not found:
-                known = sorted({levels[0] for levels in self.levels})
-                raise KeyError(f"leaf_type={leaf_type!r}: known are {known}")
-            self._search[leaf_type, tenant] = found
+        owned = {pool.chain for pool in self.pools if pool.tenant == tenant and not pool.pin}
+        found = tuple(
+            (chain, chain in owned)
+            for chain, levels in enumerate(self.levels)
+            if leaf_type is None or levels[0] == leaf_type
+        )
+        if not found:
+            known = sorted({levels[0] for levels in self.levels})
+            raise KeyError(f"leaf_type={leaf_type!r}: known are {known}")
+        self.searches[leaf_type, tenant] = found
         return found
 
     def suggested(self, nodes: Iterable[str]) -> list[list[int]]:

@@ -67,7 +67,7 @@ def group_status(books: GroupBooks, name: str) -> GroupStatus:
         virtual is not None,
         books.downgraded_by(live),
         describe_pods(books.names, pods, virtual),
-        books.name_all(books.core.victims(live.handle)) if preempting else (),
+        books.groups.names_of(books.core.victims(live.handle)) if preempting else (),
     )
 
 

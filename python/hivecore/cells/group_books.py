@@ -1,13 +1,8 @@
-"""The live groups of a `CellCluster`: their names beside the core's handles.
-
-A group is in the books from its commit or reservation until its release; the core never has a
-group that the books do not have. An interrupt (Ctrl-C) can come between the core's step and the
-entry; the two are then settled before it goes on its way.
-"""
+"""The live groups of a `CellCluster`: what they are called, beside the numbers of the kernel."""
 
 import copy
-from collections.abc import Callable, Iterable, Mapping
-from typing import Any, Literal, NamedTuple, Self
+from collections.abc import Mapping
+from typing import Literal, Self
 
 from hivecore import _cells
 from hivecore.cells.affinity_group import AffinityGroup
@@ -18,39 +13,25 @@ from hivecore.cells.decision import Decision, Recovery, describe_pods, made_deci
 from hivecore.cells.pod_placement import PodPlacement
 from hivecore.errors import (
     InfeasibleAssignmentError,
-    InvariantError,
-    NotAllocatedError,
     StaleDecisionError,
 )
 
-__all__ = ["GroupBooks", "Live"]
-
-
-class Live(NamedTuple):
-    """A group that holds or has reserved leaves; immutable, so that branches can share it."""
-
-    group: AffinityGroup
-    handle: int
-    downgraded_by: str | None
-    """Who downgraded it last, which it may have outlived."""
-    record: tuple[PodPlacement, ...] | None
-    """Where its pods are if some of their leaves, or of their tenant's cells, are not in the
-    specification any more."""
+__all__ = ["GroupBooks"]
 
 
 class GroupBooks:
     """The core of one specification and the groups that are booked in it."""
 
-    __slots__ = ("core", "evictions", "live", "named", "names", "policies")
+    __slots__ = ("core", "evictions", "groups", "live", "named", "names", "policies")
 
     names: ClusterNames
-    core: "_cells.GroupScheduler"
     policies: Mapping[str, IntraVCPolicy]
     evictions: str
-    live: dict[str, Live]
-    """Group -> what is live, in the order of the commits."""
+    groups: _cells.NamedGroups
+    core: _cells.GroupScheduler
+    """That of the groups, and so are:"""
+    live: dict[str, _cells.LiveGroup]
     named: dict[int, str]
-    """Handle -> group."""
 
     def __init__(
         self, spec: ClusterSpec, policies: Mapping[str, IntraVCPolicy], evictions: str
@@ -63,75 +44,41 @@ class GroupBooks:
         spec.check_feasible()
         self.names = ClusterNames(spec)
         try:
-            self.core = _cells.GroupScheduler(*self.names.core_arguments())
+            core = _cells.GroupScheduler(*self.names.core_arguments())
         except ValueError as error:
             raise InfeasibleAssignmentError(f"spec.pinned_cells: {error}") from None
         self.policies, self.evictions = policies, evictions
-        self.live = {}
-        self.named = {}
+        self._take(_cells.NamedGroups(core))
+
+    def _take(self, groups: _cells.NamedGroups) -> None:
+        self.groups, self.core = groups, groups.core
+        self.live, self.named = groups.live, groups.named
 
     def copy(self) -> Self:
         """Independent books over an independent core."""
         other = object.__new__(type(self))
         other.names, other.policies = self.names, self.policies
         other.evictions = self.evictions
-        # The dicts first: a new one may start a collection, whose finalizers may release a group.
-        other.live, other.named = {}, {}
-        other.core = self.core.copy()
-        other.live.update(self.live)
-        other.named.update(self.named)
+        other._take(self.groups.copy())
         return other
 
-    def check(self) -> None:
-        """Audit the core, and that it has these groups and no others."""
-        self.core.check()
-        handles = {live.handle: name for name, live in self.live.items()}
-        if handles != self.named or sorted(self.core.handles()) != sorted(handles):
-            raise InvariantError("the groups are not those that the core has")
-
-    # --- entries
-
-    def enter(
-        self,
-        group: AffinityGroup,
-        handle: int,
-        downgraded_by: str | None = None,
-        record: tuple[PodPlacement, ...] | None = None,
-    ) -> None:
-        """A group that the core has booked."""
-        self.live[group.name] = Live(group, handle, downgraded_by, record)
-        self.named[handle] = group.name
-
-    def mark_downgraded(self, names: Iterable[str], by: str | None) -> None:
-        """These groups have lost their virtual cells to a group."""
-        for name in names:
-            self.live[name] = self.live[name]._replace(downgraded_by=by)
-
-    def known(self, name: str) -> Live:
+    def known(self, name: str) -> _cells.LiveGroup:
         """A live group, or `NotAllocatedError`."""
-        try:
-            return self.live[name]
-        except (KeyError, TypeError):
-            raise NotAllocatedError(f"there is no group {name!r}") from None
+        return self.groups.known(name)
 
-    def name_all(self, handles: Iterable[int]) -> tuple[str, ...]:
-        """The names of live handles."""
-        named = self.named
-        return tuple([named[handle] for handle in handles])
-
-    def is_preempting(self, live: Live) -> bool:
+    def is_preempting(self, live: _cells.LiveGroup) -> bool:
         """Whether it has only reserved its leaves so far."""
         return self.core.group(live.handle)[3]
 
-    def is_guaranteed(self, live: Live) -> bool:
+    def is_guaranteed(self, live: _cells.LiveGroup) -> bool:
         """Whether it holds virtual cells."""
         return self.core.group(live.handle)[5] is not None
 
-    def downgraded_by(self, live: Live) -> str | None:
+    def downgraded_by(self, live: _cells.LiveGroup) -> str | None:
         """For whose sake it holds no virtual cells now."""
         return None if self.is_guaranteed(live) else live.downgraded_by
 
-    def placement(self, live: Live) -> tuple[PodPlacement, ...]:
+    def placement(self, live: _cells.LiveGroup) -> tuple[PodPlacement, ...]:
         """Where its pods are."""
         state = self.core.group(live.handle)
         return describe_pods(self.names, state[4], state[5])
@@ -161,27 +108,6 @@ class GroupBooks:
         fitted._names, fitted._core, fitted._plan = self.names, self.core, plan
         return fitted
 
-    def book(self, decision: Decision, book: Callable[[Any, bool], int]) -> None:
-        """Commit or reserve a plan by the core's method, and enter it."""
-        group, plan = decision.group, decision._plan
-        if group.name in self.live:
-            raise StaleDecisionError(f"group {group.name!r} is live already")
-        cancels = [self.named.get(handle) for handle in plan.cancels]
-        downgrades = [self.named.get(handle) for handle in plan.downgrades]
-        if None in cancels or None in downgrades:
-            raise StaleDecisionError(f"group {group.name!r}: others have gone meanwhile")
-        try:
-            handle = book(plan, group.lazy_preemption)
-            for name in filter(None, cancels):
-                del self.named[self.live.pop(name).handle]
-            self.mark_downgraded(filter(None, downgrades), group.name)
-            self.enter(group, handle)
-        except StaleDecisionError:
-            raise
-        except BaseException:
-            self._settle()
-            raise
-
     def move(self, decision: Decision) -> None:
         """Commit a plan for which the group gives up what it has reserved."""
         group = decision.group
@@ -189,10 +115,10 @@ class GroupBooks:
         if live is None or live.group != group or not self.is_preempting(live):
             raise StaleDecisionError(f"group {group.name!r} has reserved nothing any more")
         trial = self.copy()  # where a plan that no longer fits fails
-        trial.release(group.name)
-        trial.book(decision, trial.core.commit)
-        self.release(group.name)
-        self.book(decision, self.core.commit)
+        trial.groups.release(group.name)
+        trial.groups.book(group, decision._plan, False)
+        self.groups.release(group.name)
+        self.groups.book(group, decision._plan, False)
 
     def confirm(self, decision: Decision) -> None:
         """Make a preempting group whose victims are gone an allocated one."""
@@ -209,39 +135,19 @@ class GroupBooks:
                 raise StaleDecisionError(f"group {group.name!r}: a reserved leaf is bad by now")
             self.core.confirm(live.handle)
 
-    def release(self, name: str) -> None:
-        """Take back all that a group holds and has reserved."""
-        live = self.known(name)
-        try:
-            self.core.release(live.handle)
-            del self.live[name]
-            del self.named[live.handle]
-        except BaseException:
-            self._settle()
-            raise
-
-    def _settle(self) -> None:
-        """Strike out groups that the core has not, and let go those that nobody knows."""
-        held = set(self.core.handles())
-        self.live = {
-            name: live
-            for name, live in self.live.items()
-            # The handle of a cancelled group may be that of the group which has cancelled it.
-            if live.handle in held and self.core.group(live.handle)[1] == live.group.priority
-        }
-        self.named = {live.handle: name for name, live in self.live.items()}
-        for handle in held - self.named.keys():
-            self.core.release(handle)
-
     def decide_live(
-        self, live: Live, group: AffinityGroup, preempting: bool, suggested: list[list[int]] | None
+        self,
+        live: _cells.LiveGroup,
+        group: AffinityGroup,
+        preempting: bool,
+        suggested: list[list[int]] | None,
     ) -> Decision | None:
         """The answer for a live group; None: what it has reserved is no good, decide anew."""
         if live.group is not group and live.group != group:
             raise ValueError(f"group: another live group has the name {group.name!r}")
         victims: tuple[str, ...] = ()
         if self.is_preempting(live):
-            victims = self.name_all(self.core.victims(live.handle))
+            victims = self.groups.names_of(self.core.victims(live.handle))
             # In phase filtering a node that victims still fill is not among the suggested ones.
             nodes = suggested if preempting or not victims else None
             if not self.core.placement_good(live.handle, nodes):
@@ -295,25 +201,18 @@ class GroupBooks:
             unknown |= any(
                 level and pool < 0 for level, pool in zip(levels, pools[-1], strict=True)
             )
+        # Numbers of leaves mean nothing in another specification.
+        plain = tuple(pod._replace(leaves=()) for pod in placement)
+        record = plain if lost or unknown else None
         try:
-            handle, downgraded, displaced = self.core.recover(
-                tenant, group.priority, group.lazy_preemption, pods, pools, displace
+            downgraded, displaced = self.groups.recover(
+                group, tenant, pods, pools, displace, record
             )
-            gone = self.name_all(displaced)
-            self.mark_downgraded(gone, group.name)
-            by = group.name if downgraded else None
-            # Numbers of leaves mean nothing in another specification.
-            plain = [pod._replace(leaves=()) for pod in placement]
-            record = tuple(plain) if lost or unknown else None
-            self.enter(group, handle, by, record)
         except ValueError as error:
             raise StaleDecisionError(f"group {group.name!r}: {error}") from None
-        except BaseException:
-            self._settle()
-            raise
-        return Recovery(downgraded, gone, tuple(lost))
+        return Recovery(downgraded, displaced, tuple(lost))
 
-    def record(self, live: Live) -> tuple[PodPlacement, ...]:
+    def record(self, live: _cells.LiveGroup) -> tuple[PodPlacement, ...]:
         """What recovers it: where its pods are, lost leaves included, and what they are to have."""
         if live.record is not None:
             return live.record

@@ -4,9 +4,10 @@ from collections.abc import Iterator
 from contextlib import suppress
 from typing import Any, Literal, NamedTuple
 
+from hivecore._cells import LiveGroup
 from hivecore.cells.affinity_group import AffinityGroup, Member
 from hivecore.cells.decision import Refusal
-from hivecore.cells.group_books import GroupBooks, Live
+from hivecore.cells.group_books import GroupBooks
 from hivecore.cells.group_search import find, pinned_pool, tenant_of
 from hivecore.errors import StaleDecisionError
 
@@ -78,7 +79,7 @@ def explain(
     if decision is None:
         if live is not None:  # what it has reserved is no good
             books, live = books.copy(), None
-            books.release(group.name)
+            books.groups.release(group.name)
         decision = find(books, group, suggested)
     if decision.outcome == "bind":
         return GroupExplanation("bind", "", decision.explanation, (), ())
@@ -116,7 +117,7 @@ def _change(
     return Change(kind, groups, leaves, (), request)
 
 
-def _leaves(books: GroupBooks, live: Live) -> int:
+def _leaves(books: GroupBooks, live: LiveGroup) -> int:
     return sum(len(pod) for pod in books.core.group(live.handle)[4])
 
 
@@ -137,7 +138,7 @@ class _Trial:
         )
 
     def take(self, name: str) -> None:
-        self.branch.release(name)
+        self.branch.groups.release(name)
         self._taken.add(name)
 
     def put_back(self, name: str) -> None:
@@ -151,14 +152,14 @@ class _Trial:
         if not exact:
             self.branch = self._books.copy()
             for other in self._taken:
-                self.branch.release(other)
+                self.branch.groups.release(other)
 
 
 def _fewest_to_release(books: GroupBooks, group: AffinityGroup, suggested: Any) -> tuple[str, ...]:
     """Groups whose release admits the group, in the order of their commits; () if none does."""
     empty = books.copy()
     for name in books.live:
-        empty.release(name)
+        empty.groups.release(name)
     if not _admits(empty, group, suggested):
         return ()
     weights = {name: _leaves(books, live) for name, live in books.live.items()}

@@ -26,9 +26,11 @@ def find(
     :param suggested: per chain the nodes that may be used; ``None``: all.
     """
     names, core = books.names, books.core
-    tenant = tenant_of(names, group)
+    tenant = names.tenants.get(group.virtual_cluster)
+    if tenant is None:
+        tenant = tenant_of(names, group)
     idle = group.priority < 0
-    pool = pinned_pool(names, tenant, group)
+    pool = -1 if group.pinned_cell is None else pinned_pool(names, tenant, group)
     policy = None if idle else books.policies.get(group.virtual_cluster)
     confined = group.confined
     if confined:
@@ -36,7 +38,8 @@ def find(
     least = (group.evictions or books.evictions) == "least"
     evicting: tuple[Any, int] | None = None  # a plan, and how many chains were refused before it
     refused: list[tuple[int, int, str]] = []
-    for chain, owns in names.search(group.leaf_type, tenant):
+    searched = names.searches.get((group.leaf_type, tenant))
+    for chain, owns in searched or names.search(group.leaf_type, tenant):
         if pool >= 0:
             if names.pools[pool].chain != chain:
                 continue
@@ -72,6 +75,8 @@ def find(
             least,
         )
         outcome = plan.outcome
+        if outcome == _BIND and plan.is_harmless:
+            return made_decision(group, "bind", names, plan, core, refused)
         if outcome == _WAIT:
             refused.append((chain, plan.reason, ""))
         elif outcome == _BIND or not least:
@@ -109,9 +114,9 @@ def _planned(
         books.core,
         refused,
         None,
-        books.name_all(victims) if victims else (),
-        books.name_all(cancels) if cancels else (),
-        books.name_all(downgrades) if downgrades else (),
+        books.groups.names_of(victims) if victims else (),
+        books.groups.names_of(cancels) if cancels else (),
+        books.groups.names_of(downgrades) if downgrades else (),
     )
 
 

@@ -8,10 +8,11 @@ specification has it again; it is then the group's, if no other group has got it
 
 from collections import defaultdict
 
+from hivecore._cells import LiveGroup
 from hivecore.cells.cluster_names import ClusterNames
 from hivecore.cells.cluster_spec import ClusterSpec
 from hivecore.cells.decision import Reconfiguration
-from hivecore.cells.group_books import GroupBooks, Live
+from hivecore.cells.group_books import GroupBooks
 
 __all__ = ["rebook_all"]
 
@@ -31,8 +32,8 @@ def rebook_all(books: GroupBooks, spec: ClusterSpec) -> tuple[GroupBooks, Reconf
         if recovery.lost:
             lost[name] = recovery.lost
         if not guaranteed[name]:
-            fresh.mark_downgraded([name], live.downgraded_by)
-    fresh.live = {name: fresh.live[name] for name in running}
+            fresh.groups.mark_downgraded(name, live.downgraded_by)
+    fresh.groups.reorder(running)
     _carry_health(books, fresh)
     downgraded = tuple(
         name
@@ -47,7 +48,7 @@ def rebook_all(books: GroupBooks, spec: ClusterSpec) -> tuple[GroupBooks, Reconf
     return fresh, Reconfiguration(downgraded, lost, cancelled, promoted)
 
 
-def _rank(books: GroupBooks, live: Live) -> tuple[int, int]:
+def _rank(books: GroupBooks, live: LiveGroup) -> tuple[int, int]:
     """The more important first, then those with the lower first leaf."""
     leaves = (leaf for pod in books.core.group(live.handle)[4] for leaf in pod)
     return -live.group.priority, min(leaves, default=0)

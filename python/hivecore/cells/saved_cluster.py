@@ -110,12 +110,12 @@ def decode(text: bytes) -> GroupBooks:
             as_text(by, "downgraded_by")
         if record is not None:
             record = as_placement([PodPlacement(*pod) for pod in record], group)
-        books.enter(group, handle, by, record)
+        books.groups.enter(group, handle, by, record)
         _check_places(books, name)
     for first, end in state["bad"]:
         as_int(first, "bad leaf", 0, leaves - 1)
         core.set_health(first, as_int(end, "bad leaf", first + 1, leaves), False)
-    books.check()
+    books.groups.check()
     return books
 
 

@@ -84,6 +84,13 @@ cdef class Plan:
         return virtual_of(self.plan.leaves.data(), self.plan.leaves.size(), self.plan.pods)
 
     @property
+    def is_harmless(self):
+        """Whether it takes nothing from other groups."""
+        return (
+            self.plan.victims.empty() and self.plan.cancels.empty() and self.plan.downgrades.empty()
+        )
+
+    @property
     def victims(self):
         """The groups that use planned leaves, by sequence."""
         return plain_list(self.plan.victims)
