@@ -1280,6 +1280,25 @@ def test_others_are_evicted_where_a_promoted_group_would_take_the_first_victims_
     assert ask(scheduler, [4], priority=3).outcome == BIND
 
 
+def test_merged_cells_are_booked_in_the_order_of_the_leaves_whoever_is_on_them(make):
+    pools = [(0, 0, 2, 3), (1, 0, 1, 2), (1, 0, 4, 1)]
+    scheduler = make(pools, chains=[([2, 2, 2, 2], 2, 2)])
+    scheduler.restore(0, 2, True, False, [[4, 5, 6, 7]], [[(0, leaf) for leaf in range(4, 8)]])
+    scheduler.restore(0, 1, True, False, [[18]], None, [[0]])
+    scheduler.restore(1, -1, True, False, [[13, 14], [15]], None)
+    scheduler.set_health(22, 24, False)
+    plan = ask(scheduler, [4, 4, 4], vc=1, merge=True, suggested=[3, 4, 5, 6])
+    assert plan.pods[2] == [16, 17, 18, 19]
+    assert plan.virtual[2] == [(2, 8), (2, 9), (2, 10), (2, 11)]
+
+
+def test_a_lazy_gang_of_many_nodes_makes_way_at_once(make):
+    scheduler = make([(0, 0, 1, 24)], chains=[([4], 24, 1)])
+    low = run(scheduler, [4] * 24, lazy=True)
+    plan = ask(scheduler, [4], priority=1)
+    assert (plan.victims, plan.downgrades, plan.pods) == ([low], [low], [[0, 1, 2, 3]])
+
+
 def test_a_group_without_leaves_is_restored_as_what_it_was(make):
     scheduler = make([(0, 0, NODE, 1)])
     handle = scheduler.restore(0, 0, False, False, [[]], None, None)

@@ -33,7 +33,9 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <memory>
+#include <set>
 #include <span>
 #include <string>
 #include <tuple>
@@ -99,6 +101,13 @@ class GroupScheduler {
         std::vector<Placed> placed;
         std::vector<Handle> downgrades;
     };
+    // What lazy groups hold that a unit is taken from, and the anchors of those that it was tried
+    // for.
+    struct LazySet {
+        std::vector<std::uint32_t> leaves;                     // ascending
+        std::vector<std::pair<std::int32_t, CellIndex>> held;  // (pool, leaf of it), ascending
+        std::set<std::tuple<std::int32_t, int, CellIndex>> tried;
+    };
 
     void prepare(const Request& request);
     bool first_success(const Request& request);
@@ -123,12 +132,17 @@ class GroupScheduler {
     bool next_packing();
     bool next_gentler(Harm& least);
     bool next_single();
-    void list_cells(const Unit& unit);
+    void map_single(const Unit& unit);
+    LazySet& lazy_set();
+    bool stays_bound(const LazySet& lazy, std::int32_t pool, int level, CellIndex index) const;
+    std::tuple<std::int32_t, int, CellIndex> anchor_without(const LazySet& lazy,
+                                                            const Unit& unit) const;
     void list_unbound(const Unit& unit);
     bool next_gang();
     void start_gangs();
     bool is_new(std::int32_t pool, int level, CellIndex index);
     bool mapped();
+    bool maps();
     std::int64_t opened() const;
     std::vector<Handle> harmed_by(const Way& way) const;
     std::uint64_t idle_beside() const;
@@ -170,7 +184,9 @@ class GroupScheduler {
     std::int64_t limit_ = 0;
     bool single_ = false;
     const Harm* least_ = nullptr;
-    std::vector<CellIndex> cells_;  // of the unit, to be tried from the back
+    std::vector<CellIndex> cells_;  // of the unit
+    std::vector<Way> ready_;        // of the unit, to be taken from the back
+    std::map<std::vector<Handle>, LazySet> lazy_sets_;
     std::vector<std::uint64_t> seen_;
     std::vector<std::pair<std::int64_t, Choice>> offers_;  // with the idle units that each opens
     std::size_t next_offer_ = 0;

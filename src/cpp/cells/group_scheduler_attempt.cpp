@@ -211,7 +211,8 @@ void GroupScheduler::start_ways(Reach reach, const std::vector<Handle>* victims,
     single_ = task_.pods.size() == 1 && task_.group_within < 0 && task_.units.empty();
     if (single_) {
         least_ = least;
-        cells_.clear();
+        ready_.clear();
+        lazy_sets_.clear();
         chooser_.start_takers();
         return;
     }
@@ -275,12 +276,10 @@ bool GroupScheduler::is_new(std::int32_t pool, int level, CellIndex index) {
 
 bool GroupScheduler::next_single() {
     for (;;) {
-        while (!cells_.empty()) {
-            choice_.at = cells_.back();
-            cells_.pop_back();
-            if (mapped()) {
-                return true;
-            }
+        if (!ready_.empty()) {
+            take(std::move(ready_.back()));
+            ready_.pop_back();
+            return true;
         }
         Unit unit;
         if (!chooser_.next_taker(unit)) {
@@ -288,29 +287,108 @@ bool GroupScheduler::next_single() {
         }
         if (is_new(unit.pool, chooser_.unit_level(unit.pool), unit.index)) {
             chooser_.choose_one(unit, choice_);
-            cells_.assign(1, kNoCell);
-            if (least_ != nullptr) {
-                list_cells(unit);
+            downgrades_.clear();
+            if (chooser_.reach() == Reach::guaranteed) {
+                find_downgrades();
             }
+            map_single(unit);
+            groups_.pools().undo(base_);
+            std::reverse(ready_.begin(), ready_.end());
         }
     }
 }
 
-// The cells that the unit of the choice can be bound to, in falling order, unless it is bound and
-// stays so when lazy groups are downgraded for it.
-void GroupScheduler::list_cells(const Unit& unit) {
-    if (chooser_.reach() == Reach::guaranteed) {
-        find_downgrades();
+// All ways to have the unit of the choice, first of all the lazy groups in it downgraded. A unit
+// that stays bound has one, and then of the lazy groups only what is in it matters. Units that are
+// bound no more are alike if the same groups are downgraded for them.
+void GroupScheduler::map_single(const Unit& unit) {
+    cells_.assign(1, kNoCell);
+    if (least_ == nullptr) {
         downgrade(downgrades_);
+    } else if (downgrades_.empty()) {
+        if (!pools().is_bound(unit.pool, chooser_.unit_level(unit.pool), unit.index)) {
+            list_unbound(unit);
+        }
+    } else {
+        LazySet& lazy = lazy_set();
+        const int level = chooser_.unit_level(unit.pool);
+        if (stays_bound(lazy, unit.pool, level, unit.index)) {
+            const CellIndex width = pools().tree(task_.chain).shape().leaves[level];
+            const auto begin =
+                std::lower_bound(lazy.leaves.begin(), lazy.leaves.end(),
+                                 groups_.first_leaf(task_.chain) + unit.cell * width);
+            const auto end =
+                std::lower_bound(begin, lazy.leaves.end(),
+                                 groups_.first_leaf(task_.chain) + (unit.cell + 1) * width);
+            std::for_each(begin, end, [&](std::uint32_t leaf) {
+                groups_.pools().drop(task_.chain, leaf - groups_.first_leaf(task_.chain),
+                                     Holding::opportunistic);
+            });
+        } else if (!lazy.tried.insert(anchor_without(lazy, unit)).second) {
+            return;
+        } else {
+            downgrade(downgrades_);
+            list_unbound(unit);
+        }
     }
-    if (!pools().is_bound(unit.pool, chooser_.unit_level(unit.pool), unit.index)) {
-        cells_.clear();
-        list_unbound(unit);
+    for (const CellIndex cell : cells_) {
+        choice_.at = cell;
+        if (maps()) {
+            ready_.push_back(way());
+        }
     }
-    groups_.pools().undo(base_);
 }
 
+// What the groups that the choice would downgrade hold.
+GroupScheduler::LazySet& GroupScheduler::lazy_set() {
+    const auto [found, is_new] = lazy_sets_.try_emplace(downgrades_);
+    LazySet& set = found->second;
+    if (is_new) {
+        for (const Handle handle : downgrades_) {
+            for (const Placed& placed : groups_.leaves(handle)) {
+                if (groups_.reserver(placed.leaf) == kNoGroup) {
+                    set.leaves.push_back(placed.leaf);
+                    set.held.emplace_back(placed.held.pool, placed.held.leaf);
+                }
+            }
+        }
+        std::sort(set.leaves.begin(), set.leaves.end());
+        std::sort(set.held.begin(), set.held.end());
+    }
+    return set;
+}
+
+// Whether a virtual cell is bound when the lazy groups hold nothing.
+bool GroupScheduler::stays_bound(const LazySet& lazy, std::int32_t pool, int level,
+                                 CellIndex index) const {
+    if (pools().pool(pool).pinned() && level == pools().pool(pool).level) {
+        return true;
+    }
+    const CellIndex width = pools().shape(pool).leaves[level];
+    const auto begin =
+        std::lower_bound(lazy.held.begin(), lazy.held.end(), std::pair(pool, index * width));
+    const auto end =
+        std::lower_bound(begin, lazy.held.end(), std::pair(pool, index * width + width));
+    return pools().cell(pool, level, index).used > end - begin;
+}
+
+// The lowest cell around a unit that stays bound; above its root there is none.
+std::tuple<std::int32_t, int, CellIndex> GroupScheduler::anchor_without(const LazySet& lazy,
+                                                                        const Unit& unit) const {
+    int level = chooser_.unit_level(unit.pool);
+    CellIndex index = unit.index;
+    while (!stays_bound(lazy, unit.pool, level, index)) {
+        if (level == pools().pool(unit.pool).level) {
+            return {unit.pool, kMaxLevels, 0};
+        }
+        index /= pools().shape(unit.pool).fanout[level++];
+    }
+    return {unit.pool, level, index};
+}
+
+// The cells that the unit of the choice can be bound to.
 void GroupScheduler::list_unbound(const Unit& unit) {
+    cells_.clear();
     const CellTree& tree = pools().tree(task_.chain);
     const Shape& shape = tree.shape();
     const int unit_level = chooser_.unit_level(unit.pool);
@@ -322,7 +400,7 @@ void GroupScheduler::list_unbound(const Unit& unit) {
     const auto add = [&](int at, CellIndex cell, const auto& again) -> void {
         if (at > unit_level) {
             const CellIndex begin = shape.first_child(at, cell);
-            for (CellIndex child = begin + shape.fanout[at - 1]; child-- > begin;) {
+            for (CellIndex child = begin; child < begin + shape.fanout[at - 1]; ++child) {
                 if (!tree.is_bound(at - 1, child)) {
                     again(at - 1, child, again);
                 }
@@ -340,7 +418,7 @@ void GroupScheduler::list_unbound(const Unit& unit) {
         add(level, pools().cell(unit.pool, level, around).partner, add);
         return;
     }
-    for (CellIndex cell = shape.size[level]; cell-- > 0;) {
+    for (CellIndex cell = 0; cell < shape.size[level]; ++cell) {
         const int from = tree.listed_level(level, cell);
         if (from >= 0 && tree.may_split(level, from)) {
             add(level, cell, add);
@@ -418,13 +496,20 @@ bool GroupScheduler::mapped() {
         find_downgrades();
         downgrade(downgrades_);
     }
+    const bool all = maps();
+    groups_.pools().undo(base_);
+    return all;
+}
+
+// The same where the lazy groups that it preempts are downgraded.
+bool GroupScheduler::maps() {
+    const std::size_t before = pools().journal_size();
     mapper_.start(task_, first_, placed_, downgrades_, budget_);
     const bool all = mapper_.map(choice_);
-    groups_.pools().undo(base_);
+    groups_.pools().undo(before);
     mapper_.forget();
     if (!all) {
         ++failures_;
-        downgrades_.clear();
         return false;
     }
     if (is_refused()) {

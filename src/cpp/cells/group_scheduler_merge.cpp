@@ -95,8 +95,11 @@ bool GroupScheduler::merge_in(int level, CellIndex cell, const Demand& pod) {
         }
     }
     std::sort(mine.begin(), mine.end());
-    for (std::size_t i = 0; i < mine.size() && taken < pod.leaves; ++i) {
-        take(std::get<2>(mine[i]), std::get<3>(mine[i]), std::get<1>(mine[i]));
+    mine.resize(std::min<std::size_t>(mine.size(), pod.leaves));
+    std::sort(mine.begin(), mine.end(),
+              [](const auto& a, const auto& b) { return std::get<1>(a) < std::get<1>(b); });
+    for (const auto& [cls, leaf, pool, root] : mine) {
+        take(pool, root, leaf);
     }
     std::vector<std::int32_t> lower = pools().instance(task_.instance).pools;
     std::stable_sort(lower.begin(), lower.end(), [&](std::int32_t a, std::int32_t b) {
