@@ -11,7 +11,7 @@ import random
 import sys
 import threading
 import time
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 
 import numpy as np
 import pytest
@@ -321,17 +321,15 @@ def test_an_object_that_threads_share_stays_sound(name, frequent_switches):
     thing.check()
 
 
-def test_ids_that_are_overwritten_during_a_batch_do_no_harm():
-    cache = UniformCache(capacity=2_000_000)
-    cache.add_dataset("equal", items=1_000_000, item_size=1, quota=500_000)
-    cache.add_dataset("sized", items=1_000_000, sizes=np.full(1_000_000, 1), quota=500_000)
-    for dataset in ("equal", "sized"):
-        cache.attach(dataset, dataset)
-    good = np.random.default_rng(1).permutation(1_000_000)
-    ids, out = good.copy(), np.empty(len(good), bool)
-    stop = threading.Event()
+@contextmanager
+def overwritten_ids(good):
+    """A copy of the ids in which another thread puts one bad id at a time.
 
-    def scribble():  # one bad id at a time, so that the check before the batch seldom meets it
+    So a check of all of them before they are used seldom meets it.
+    """
+    ids, stop = good.copy(), threading.Event()
+
+    def scribble():
         rng = random.Random(1)
         while not stop.is_set():
             position = rng.randrange(len(ids))
@@ -340,15 +338,43 @@ def test_ids_that_are_overwritten_during_a_batch_do_no_harm():
 
     thread = threading.Thread(target=scribble)
     thread.start()
+    try:
+        yield ids
+    finally:
+        stop.set()
+        thread.join()
+
+
+def test_ids_that_are_overwritten_during_a_batch_do_no_harm():
+    cache = UniformCache(capacity=2_000_000)
+    cache.add_dataset("equal", items=1_000_000, item_size=1, quota=500_000)
+    cache.add_dataset("sized", items=1_000_000, sizes=np.full(1_000_000, 1), quota=500_000)
+    for dataset in ("equal", "sized"):
+        cache.attach(dataset, dataset)
+    good = np.random.default_rng(1).permutation(1_000_000)
+    out = np.empty(len(good), bool)
     answers = set()
-    for step in range(24):
-        dataset = ("equal", "sized")[step % 2]
-        job, mask = (dataset if step & 2 else None), (out if step & 4 else None)
-        try:
-            answers.add(cache.access(dataset, ids, job=job, out=mask) >= 0)
-        except ValueError as error:
-            answers.add(str(error).partition("[")[0].partition(":")[0])
-    stop.set()
-    thread.join()
+    with overwritten_ids(good) as ids:
+        for step in range(24):
+            dataset = ("equal", "sized")[step % 2]
+            job, mask = (dataset if step & 2 else None), (out if step & 4 else None)
+            try:
+                answers.add(cache.access(dataset, ids, job=job, out=mask) >= 0)
+            except ValueError as error:
+                answers.add(str(error).partition("[")[0].partition(":")[0])
     assert answers <= {True, "items"}
+    cache.check()
+
+
+def test_ids_that_are_overwritten_in_the_batch_that_ends_an_epoch_do_no_harm():
+    cache = UniformCache(capacity=1_000_000)
+    cache.add_dataset("d", items=1_000_000, item_size=1, quota=500_000)
+    cache.attach("d", "d")
+    good = np.random.default_rng(1).permutation(1_000_000)
+    cache.access("d", good)
+    with overwritten_ids(good) as ids:
+        for _ in range(20):
+            cache.access("d", good[:1000], job="d")
+            with suppress(ValueError):
+                cache.access("d", ids, job="d")
     cache.check()
