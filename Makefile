@@ -26,8 +26,12 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 demo: build
 	$(BIN)/hivecore demo --out demo
 
+# So many processes; a debugger needs WORKERS=0.
+WORKERS ?= 2
+PYTEST  = $(BIN)/python -m pytest -n $(WORKERS) --dist worksteal
+
 test: build
-	$(BIN)/python -m pytest $(ARGS)
+	$(PYTEST) $(ARGS)
 
 FUZZ ?= 100000
 fuzz: build
@@ -73,7 +77,7 @@ format: $(VENV)/tools
 	$(BIN)/clang-format -i $(CPP_FILES)
 
 # Sanitized modules live in build/san and are found there first; never beside the normal ones.
-# -s: a report must not vanish with the output that pytest captured.
+# Reports go to files: they must not vanish with the output of a test, or of a process that ends.
 # What hardly reaches a kernel is left out.
 SAN_TESTS = $(filter-out tests/unit/test_traces% $(patsubst %,tests/unit/test_%.py,cli house sim_job_plots sim_report sim_sweep),\
             $(wildcard tests/unit/test_*.py tests/property tests/golden $(addprefix tests/interop/test_hived_,random.py property.py defects.py)))
@@ -82,9 +86,11 @@ san: build
 	HIVECORE_SANITIZE=1 $(BIN)/python -m pip install -qq --no-build-isolation --no-deps --target build/san .
 	@set -e; export PYTHONPATH=$(CURDIR)/build/san PYTHONMALLOC=malloc; \
 	export LD_PRELOAD="$$($${CXX:-g++} -print-file-name=libasan.so):$$($${CXX:-g++} -print-file-name=libstdc++.so)"; \
-	export ASAN_OPTIONS=detect_leaks=0 UBSAN_OPTIONS=print_stacktrace=1; \
+	export ASAN_OPTIONS=detect_leaks=0:log_path=$(CURDIR)/build/san/report; \
+	export UBSAN_OPTIONS=print_stacktrace=1:log_path=$(CURDIR)/build/san/report; \
 	$(BIN)/python -c 'import hivecore, sys; sys.exit("/build/san/" not in hivecore.__file__)'; \
-	$(BIN)/python -m pytest -s -p no:cacheprovider -m 'not slow' $(SAN_TESTS) $(ARGS)
+	code=0; $(PYTEST) -p no:cacheprovider -m 'not slow' $(SAN_TESTS) $(ARGS) || code=$$?; \
+	for report in build/san/report.*; do test ! -e $$report || { cat $$report; code=1; }; done; exit $$code
 
 # The tests against the installed package, once per interpreter that pyenv or the PATH offers.
 test-all: $(VENV)/tools
