@@ -75,7 +75,7 @@ bool GroupScheduler::first_success(const Request& request) {
 bool GroupScheduler::last(const Request& request) {
     const std::vector<Handle> victims = victims_of(placed_);
     const bool guaranteed = std::any_of(victims.begin(), victims.end(), [&](Handle victim) {
-        return groups_.group(victim).by_right;
+        return groups_.group(victim).guaranteed;
     });
     if (victims.empty() || !(guaranteed || groups_.any_is_downgraded() || !downgrades_.empty())) {
         return true;
@@ -161,10 +161,10 @@ void GroupScheduler::unwind() {
 // Whether a way that was found without its victims can be had over the virtual leaves that they
 // hold; it gets those.
 bool GroupScheduler::reservable(Way& way) {
-    std::erase_if(way.downgrades, [&](Handle handle) { return !groups_.group(handle).by_right; });
+    std::erase_if(way.downgrades, [&](Handle handle) { return !groups_.group(handle).guaranteed; });
     downgrade(way.downgrades);
     const std::uint32_t first = groups_.first_leaf(task_.chain);
-    const CellTree& tree = pools().tree(task_.chain);
+    const PhysicalCells& tree = pools().tree(task_.chain);
     const bool all = std::all_of(way.placed.begin(), way.placed.end(), [&](Placed& placed) {
         const CellIndex leaf = placed.leaf - first;
         if (!virtual_leaf(leaf, placed.held.pool, placed.held)) {
@@ -181,7 +181,7 @@ bool GroupScheduler::reservable(Way& way) {
 
 // The virtual leaf that holds the leaf, or one in the root around it, or in a new root.
 bool GroupScheduler::virtual_leaf(CellIndex leaf, std::int32_t pool, VirtualLeaf& held) const {
-    const CellTree& tree = pools().tree(task_.chain);
+    const PhysicalCells& tree = pools().tree(task_.chain);
     if (tree.holding(leaf) == Holding::virtually) {
         held = pools().booked_at(task_.chain, leaf);
         return pools().pool(held.pool).instance == task_.instance;
@@ -189,7 +189,7 @@ bool GroupScheduler::virtual_leaf(CellIndex leaf, std::int32_t pool, VirtualLeaf
     CellIndex cell = leaf;
     for (int level = 0; level < tree.shape().levels; ++level) {
         if (tree.state(level, cell) == CellState::root) {
-            const CellTree::Cell& root = tree.cell(level, cell);
+            const PhysicalCells::Cell& root = tree.cell(level, cell);
             held = pools().virtual_leaf(root.pool, level, root.partner, leaf);
             return pools().pool(root.pool).instance == task_.instance;
         }
@@ -226,7 +226,7 @@ void GroupScheduler::prepare(const Request& request) {
     }
     suggested_.clear();
     if (request.has_suggested) {
-        const CellTree& tree = pools().tree(request.chain);
+        const PhysicalCells& tree = pools().tree(request.chain);
         suggested_.assign(tree.shape().size[tree.node_level()], 0);
         for (const CellIndex node : request.suggested) {
             suggested_[node] = 1;

@@ -1,16 +1,16 @@
 // HiveD's scheduler of affinity groups (gangs) on virtual and physical cells (OSDI'20, sections
 // 3-5).
 //
-// Five floors, each on top of the one before, each with its idea at the head of its file:
+// From the ground up, each with its idea at the head of its file:
 //
-//     _ranked, _tree       the physical cells of a chain: free lists, loads, health, S >= 0
-//     _pools               the tenants' virtual cells and their bindings, with a journal
-//     _groups, _recovery   groups, users and reservers; mutators, and who holds cells by right
-//     _walk, _choice,      one way to place a group: which units, which physical cells, which
-//     _foresight,          leaves, whose guests have to leave
-//     _mapping, _leaves,
-//     _guests
-//     _attempt, _room      which way is taken
+//     physical_cells, ranked_cells    the cells of a chain: free lists, loads, health, S >= 0
+//     virtual_cells                   those of the tenants and their bindings, with a journal
+//     groups, recovery                groups, users and reservers; mutators, and who is guaranteed
+//     planning/walks, unit_choice, exact_search, confined, packing, foresight
+//                                     which units, within which cells
+//     planning/cell_mapping, leaf_choice, guests, sibling_merge
+//                                     which physical cells and leaves, who has to leave them
+//     planning/attempt, room          which way is taken
 //
 // `schedule` is pure: it plans on the state itself and undoes what it did. Attempt 1 takes nothing
 // from guaranteed groups; then sibling cells below node level may be merged, if that is asked for;
@@ -19,7 +19,7 @@
 //
 // An attempt takes the first way in the order of packing if it harms nobody. Otherwise it looks for
 // one on idle leaves alone, and if there is none for the one that does the least harm, in both
-// cases among those that pack as well (group_scheduler_attempt.cpp).
+// cases among those that pack as well (planning/attempt.cpp).
 //
 // Costs for p pods of g leaves in all: a plan O(p * pools + g * levels) on the usual way, whatever
 // the size of the cluster. At worst linear in the tenant's units: where the first way harms
@@ -41,13 +41,13 @@
 #include <tuple>
 #include <vector>
 
-#include "cells/group_scheduler_choice.hpp"
-#include "cells/group_scheduler_foresight.hpp"
-#include "cells/group_scheduler_groups.hpp"
-#include "cells/group_scheduler_guests.hpp"
-#include "cells/group_scheduler_mapping.hpp"
-#include "cells/group_scheduler_plan.hpp"
-#include "cells/group_scheduler_pools.hpp"
+#include "cells/groups.hpp"
+#include "cells/plan.hpp"
+#include "cells/planning/cell_mapping.hpp"
+#include "cells/planning/foresight.hpp"
+#include "cells/planning/guests.hpp"
+#include "cells/planning/unit_choice.hpp"
+#include "cells/virtual_cells.hpp"
 
 namespace hivecore::cells {
 
@@ -70,16 +70,16 @@ struct Doomed {
 
 class GroupScheduler {
   public:
-    // Throws std::invalid_argument when what is owned does not fit, see Pools.
+    // Throws std::invalid_argument when what is owned does not fit, see VirtualCells.
     GroupScheduler(std::span<const ChainSpec> chains, std::int32_t tenants,
                    std::span<const PoolSpec> pools)
-        : groups_(Pools(chains, tenants, pools)) {}
+        : groups_(VirtualCells(chains, tenants, pools)) {}
     GroupScheduler(const GroupScheduler& other) : groups_(other.groups_) {}
     GroupScheduler& operator=(const GroupScheduler&) = delete;
 
     Groups& groups() { return groups_; }
     const Groups& groups() const { return groups_; }
-    const Pools& pools() const { return groups_.pools(); }
+    const VirtualCells& pools() const { return groups_.pools(); }
 
     // The request is in range.
     void schedule(const Request& request, Plan& plan);
@@ -161,8 +161,8 @@ class GroupScheduler {
     Groups groups_;
 
     // Of the request under way.
-    Chooser chooser_{groups_};
-    Mapper mapper_{groups_, chooser_};
+    UnitChoice chooser_{groups_};
+    CellMapping mapper_{groups_, chooser_};
     Task task_;
     std::vector<Demand> demands_;
     std::vector<std::uint8_t> suggested_;

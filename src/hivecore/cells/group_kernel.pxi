@@ -64,15 +64,15 @@ cdef extern from "cells/group_scheduler.hpp" namespace "hivecore::cells" nogil:
         int32_t pods
         bint lazy
         bint preempting
-        bint by_right
+        bint guaranteed
 
-    cdef cppclass Newcomer:
+    cdef cppclass GroupAttributes:
         int32_t vc
         int32_t priority
         int32_t pods
         bint lazy
         bint preempting
-        bint by_right
+        bint guaranteed
 
 
 ctypedef span[const ChainSpec] ChainSpecs
@@ -82,11 +82,11 @@ ctypedef span[const vector[uint8_t]] AllowedNodes
 
 
 cdef extern from "cells/group_scheduler.hpp" namespace "hivecore::cells" nogil:
-    cdef cppclass VirtualCell "hivecore::cells::Pools::Cell":
+    cdef cppclass VirtualCell "hivecore::cells::VirtualCells::Cell":
         CellIndex partner
         CellIndex used
 
-    cdef cppclass Pool "hivecore::cells::Pools::Pool":
+    cdef cppclass Pool "hivecore::cells::VirtualCells::Pool":
         int32_t vc
         int32_t chain
         int32_t level
@@ -94,19 +94,19 @@ cdef extern from "cells/group_scheduler.hpp" namespace "hivecore::cells" nogil:
         bint pinned() noexcept
         IndexSet free_roots
 
-    cdef cppclass CellTree:
+    cdef cppclass PhysicalCells:
         const Shape& shape() noexcept
         int node_level() noexcept
         bint healthy(CellIndex) noexcept
         Surplus surplus() noexcept
         bint is_listed(int, CellIndex) noexcept
 
-    cdef cppclass Pools:
+    cdef cppclass VirtualCells:
         int32_t size() noexcept
         int32_t chains() noexcept
         int32_t tenants() noexcept
         const Pool& pool(int32_t) noexcept
-        const CellTree& tree(int32_t) noexcept
+        const PhysicalCells& tree(int32_t) noexcept
         int32_t instance_of(int32_t, int32_t) noexcept
         CellIndex cells(int32_t, int) noexcept
         const VirtualCell& cell(int32_t, int, CellIndex) noexcept
@@ -130,8 +130,8 @@ cdef extern from "cells/group_scheduler.hpp" namespace "hivecore::cells" nogil:
         bint confirm(int32_t) except +
         void cancel(int32_t) except +
         void release(int32_t) except +
-        int32_t recover(const Newcomer&, vector[Placed], bint, vector[int32_t]&) except +
-        int32_t restore(const Newcomer&, PlacedLeaves) except +
+        int32_t recover(const GroupAttributes&, vector[Placed], bint, vector[int32_t]&) except +
+        int32_t restore(const GroupAttributes&, PlacedLeaves) except +
 
     cdef cppclass UnitView:
         int32_t pool
@@ -150,7 +150,7 @@ cdef extern from "cells/group_scheduler.hpp" namespace "hivecore::cells" nogil:
         Scheduler(ChainSpecs, int32_t, PoolSpecs) except +
         Scheduler(const Scheduler&) except +
         KernelGroups& groups() noexcept
-        const Pools& pools() noexcept
+        const VirtualCells& pools() noexcept
         void schedule(const PlanRequest&, KernelPlan&) except +
         int64_t unit_count(int32_t) noexcept
         vector[UnitView] units(int32_t) except +

@@ -131,7 +131,7 @@ cdef class GroupScheduler:
         cdef PlanRequest request
         cdef int64_t number
         cdef int32_t instance
-        cdef const CellTree* tree
+        cdef const PhysicalCells* tree
         cdef Plan plan = Plan.__new__(Plan)
         request.vc = as_ranged(vc, "vc", 0, self.kernel.pools().tenants() - 1)
         request.chain = as_ranged(chain, "chain", 0, self.kernel.pools().chains() - 1)
@@ -221,18 +221,18 @@ cdef class GroupScheduler:
         :raises ValueError: a number is out of range, or a leaf is named twice.
         """
         cdef Guard guard
-        cdef Newcomer who
+        cdef GroupAttributes attributes
         cdef Plan plan = Plan.__new__(Plan)
         cdef int32_t live
-        who.vc = as_ranged(vc, "vc", 0, self.kernel.pools().tenants() - 1)
-        who.priority = as_ranged(priority, "priority", -1, MAX_PRIORITY)
-        if (virtual is None) != (who.priority < 0):
+        attributes.vc = as_ranged(vc, "vc", 0, self.kernel.pools().tenants() - 1)
+        attributes.priority = as_ranged(priority, "priority", -1, MAX_PRIORITY)
+        if (virtual is None) != (attributes.priority < 0):
             raise ValueError("virtual must be None for opportunistic work, and only for that")
-        self.fill(pods, virtual, "virtual", True, plan.plan.leaves, who)
+        self.fill(pods, virtual, "virtual", True, plan.plan.leaves, attributes)
         plan.plan.outcome = PlanOutcome.bind
-        plan.plan.vc = who.vc
-        plan.plan.priority = who.priority
-        plan.plan.pods = who.pods
+        plan.plan.vc = attributes.vc
+        plan.plan.priority = attributes.priority
+        plan.plan.pods = attributes.pods
         downgrades = list(downgrades)
         if len(set(downgrades)) != len(downgrades):
             raise ValueError("downgrades must not name a group twice")
@@ -272,27 +272,27 @@ cdef class GroupScheduler:
         self.kernel.groups().release(self.as_handle(handle, guard))
 
     cdef int fill(
-        self, pods, beside, str name, bint virtual, vector[Placed]& leaves, Newcomer& who
+        self, pods, beside, str name, bint virtual, vector[Placed]& leaves, GroupAttributes& attributes
     ) except -1:
         """The leaves of a group with what is given beside each: a pool, or a virtual leaf."""
         cdef Placed placed
         cdef int64_t number
         cdef int64_t last = <int64_t> self.kernel.groups().leaf_count() - 1
         cdef int32_t pools = self.kernel.pools().size()
-        who.pods = 0
+        attributes.pods = 0
         others = None if beside is None else list(beside)
         for pod in pods:
             pod = list(pod)
             other = None
             if others is not None:
-                if who.pods >= len(others):
+                if attributes.pods >= len(others):
                     raise ValueError(f"{name} must have an entry for each leaf of each pod")
-                other = list(others[who.pods])
+                other = list(others[attributes.pods])
                 if len(other) != len(pod):
                     raise ValueError(f"{name} must have an entry for each leaf of each pod")
             for position, leaf in enumerate(pod):
                 placed.leaf = as_ranged(leaf, "pods", 0, last)
-                placed.pod = who.pods
+                placed.pod = attributes.pods
                 placed.held.pool = -1
                 placed.held.leaf = 0
                 if virtual and other is not None:
@@ -303,9 +303,9 @@ cdef class GroupScheduler:
                 elif other is not None:
                     placed.held.pool = as_ranged(other[position], name, -1, pools - 1)
                 if placed.held.pool >= 0:
-                    if self.kernel.pools().pool(placed.held.pool).vc != who.vc:
+                    if self.kernel.pools().pool(placed.held.pool).vc != attributes.vc:
                         raise ValueError(
-                            f"{name}: pool {placed.held.pool} is not tenant {who.vc}'s"
+                            f"{name}: pool {placed.held.pool} is not tenant {attributes.vc}'s"
                         )
                     if (
                         self.kernel.pools().pool(placed.held.pool).chain
@@ -316,8 +316,8 @@ cdef class GroupScheduler:
                             f"{placed.leaf}"
                         )
                 leaves.push_back(placed)
-            who.pods += 1
-        if others is not None and who.pods != len(others):
+            attributes.pods += 1
+        if others is not None and attributes.pods != len(others):
             raise ValueError(f"{name} must have an entry for each leaf of each pod")
         seen = set()
         for placed in leaves:
@@ -335,28 +335,28 @@ cdef class GroupScheduler:
         :raises ValueError: a leaf is used or reserved, or named twice; nothing has changed.
         """
         cdef Guard guard
-        cdef Newcomer who
+        cdef GroupAttributes attributes
         cdef vector[Placed] leaves
         cdef vector[int32_t] displaced
         cdef int32_t handle
         cdef Placed placed
         cdef bint may_displace = bool(displace)
-        who.vc = as_ranged(vc, "vc", 0, self.kernel.pools().tenants() - 1)
-        who.priority = as_ranged(priority, "priority", -1, MAX_PRIORITY)
-        who.lazy = bool(lazy)
-        who.preempting = False
-        who.by_right = False
+        attributes.vc = as_ranged(vc, "vc", 0, self.kernel.pools().tenants() - 1)
+        attributes.priority = as_ranged(priority, "priority", -1, MAX_PRIORITY)
+        attributes.lazy = bool(lazy)
+        attributes.preempting = False
+        attributes.guaranteed = False
         if pools is None:
             raise TypeError("pools must have a list for each pod, not be None")
-        self.fill(pods, pools, "pools", False, leaves, who)
+        self.fill(pods, pools, "pools", False, leaves, attributes)
         guard.lock(self.mutex)
         for placed in leaves:
             if self.kernel.groups().holder(placed.leaf) >= 0:
                 raise ValueError(f"pods: leaf {placed.leaf} is used or reserved")
-        handle = self.kernel.groups().recover(who, leaves, may_displace, displaced)
+        handle = self.kernel.groups().recover(attributes, leaves, may_displace, displaced)
         return (
             handle,
-            who.priority >= 0 and not self.kernel.groups().group(handle).by_right,
+            attributes.priority >= 0 and not self.kernel.groups().group(handle).guaranteed,
             plain_list(displaced),
         )
 
@@ -368,33 +368,33 @@ cdef class GroupScheduler:
         :raises ValueError: it does not fit; nothing has changed.
         """
         cdef Guard guard
-        cdef Newcomer who
+        cdef GroupAttributes attributes
         cdef vector[Placed] leaves
         cdef int32_t handle
         cdef Placed placed
-        who.vc = as_ranged(vc, "vc", 0, self.kernel.pools().tenants() - 1)
-        who.priority = as_ranged(priority, "priority", -1, MAX_PRIORITY)
-        who.lazy = bool(lazy)
-        who.preempting = bool(preempting)
-        who.by_right = virtual is not None
-        if not who.by_right and who.preempting:
+        attributes.vc = as_ranged(vc, "vc", 0, self.kernel.pools().tenants() - 1)
+        attributes.priority = as_ranged(priority, "priority", -1, MAX_PRIORITY)
+        attributes.lazy = bool(lazy)
+        attributes.preempting = bool(preempting)
+        attributes.guaranteed = virtual is not None
+        if not attributes.guaranteed and attributes.preempting:
             raise ValueError("virtual must not be None for a preempting group")
-        if who.by_right and who.priority < 0:
+        if attributes.guaranteed and attributes.priority < 0:
             raise ValueError("virtual must be None for an opportunistic group")
-        if virtual is None and who.priority >= 0:
-            self.fill(pods, pools, "pools", False, leaves, who)
+        if virtual is None and attributes.priority >= 0:
+            self.fill(pods, pools, "pools", False, leaves, attributes)
         else:
             if pools is not None:
                 raise ValueError("pools must be None but for a downgraded group")
-            self.fill(pods, virtual, "virtual", True, leaves, who)
+            self.fill(pods, virtual, "virtual", True, leaves, attributes)
         guard.lock(self.mutex)
         for placed in leaves:
             if (
                 self.kernel.groups().reserver(placed.leaf) >= 0
-                or (self.kernel.groups().user(placed.leaf) >= 0 and not who.preempting)
+                or (self.kernel.groups().user(placed.leaf) >= 0 and not attributes.preempting)
             ):
                 raise ValueError(f"pods: leaf {placed.leaf} is used or reserved")
-        handle = self.kernel.groups().restore(who, PlacedLeaves(leaves.data(), leaves.size()))
+        handle = self.kernel.groups().restore(attributes, PlacedLeaves(leaves.data(), leaves.size()))
         if handle < 0:
             raise ValueError("virtual: a leaf cannot be held by its virtual leaf")
         return handle
@@ -420,7 +420,7 @@ cdef class GroupScheduler:
         """Whether all leaves are healthy and on suggested nodes: per chain a list, or None: all."""
         cdef Guard guard
         cdef vector[vector[uint8_t]] allowed
-        cdef const CellTree* tree
+        cdef const PhysicalCells* tree
         cdef int32_t chain
         cdef int64_t nodes
         if suggested is not None:
@@ -459,7 +459,7 @@ cdef class GroupScheduler:
             found.lazy,
             found.preempting,
             pods_of(leaves.data(), leaves.size(), found.pods),
-            virtual_of(leaves.data(), leaves.size(), found.pods) if found.by_right else None,
+            virtual_of(leaves.data(), leaves.size(), found.pods) if found.guaranteed else None,
             being_preempted,
         )
 
@@ -530,7 +530,7 @@ cdef class GroupScheduler:
         """The canonical free list of a level: int64 array, ascending."""
         cdef Guard guard
         cdef int32_t where = self.as_chain(chain)
-        cdef const CellTree* tree = &self.kernel.pools().tree(where)
+        cdef const PhysicalCells* tree = &self.kernel.pools().tree(where)
         cdef int row = self.as_level(level, tree.shape().levels - 1)
         cdef vector[int64_t] cells
         cdef CellIndex index
@@ -591,7 +591,7 @@ cdef class GroupScheduler:
         """The bad leaves of the chain, counted over all chains: int64 array, ascending."""
         cdef Guard guard
         cdef int32_t where = self.as_chain(chain)
-        cdef const CellTree* tree = &self.kernel.pools().tree(where)
+        cdef const PhysicalCells* tree = &self.kernel.pools().tree(where)
         cdef uint32_t first = self.kernel.groups().first_leaf(where)
         cdef vector[int64_t] bad
         cdef CellIndex leaf

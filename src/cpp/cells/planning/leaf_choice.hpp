@@ -8,7 +8,7 @@
 // cell leaves of lower class go first, then lower index.
 //
 // Pods of one unit go one after the other. Where that fails although the pods differ, and some are
-// confined to cells below the unit, a search decides (group_scheduler_confined.cpp).
+// confined to cells below the unit, a search decides (planning/confined.cpp).
 //
 // Source: HiveD's leaf choice by lowest common ancestor, which enumerates subsets (OSDI'20 code).
 #pragma once

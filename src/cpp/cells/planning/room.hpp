@@ -6,14 +6,14 @@
 #include <utility>
 #include <vector>
 
-#include "cells/group_scheduler_choice.hpp"
+#include "cells/planning/unit_choice.hpp"
 
 namespace hivecore::cells {
 
 class Room {
   public:
     // For what the chooser, which is started for this task, may use. O(leaves of the chain).
-    Room(const Groups& groups, const Chooser& chooser, const Task& task);
+    Room(const Groups& groups, const UnitChoice& chooser, const Task& task);
     // The groups of which leaves can be had.
     std::vector<Handle> groups() const;
     // False: even so there are not nodes for so many pods of every size.

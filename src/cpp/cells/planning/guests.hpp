@@ -14,12 +14,12 @@
 #include <span>
 #include <vector>
 
-#include "cells/group_scheduler_groups.hpp"
-#include "cells/group_scheduler_leaves.hpp"
+#include "cells/groups.hpp"
+#include "cells/planning/leaf_choice.hpp"
 
 namespace hivecore::cells {
 
-class Chooser;
+class UnitChoice;
 
 // Guaranteed leaves that are evicted or downgraded, evicted leaves, evicted groups.
 using Harm = std::array<std::uint64_t, 3>;
@@ -28,7 +28,7 @@ Harm operator+(const Harm& one, const Harm& other);
 class Guests {
   public:
     // Nobody has gone. Those who are downgraded hold nothing by right.
-    void start(const Groups& groups, const Chooser& chooser, std::span<const Handle> downgraded);
+    void start(const Groups& groups, const UnitChoice& chooser, std::span<const Handle> downgraded);
     // Appends the leaves of each pod in turn, all in the cell, and those who are there leave;
     // false: the pods do not fit, nothing has changed.
     bool take(int level, CellIndex cell, std::span<const Demand> pods, int group_within,
@@ -52,7 +52,7 @@ class Guests {
                std::vector<CellIndex>& out);
 
     const Groups* groups_ = nullptr;
-    const Chooser* chooser_ = nullptr;
+    const UnitChoice* chooser_ = nullptr;
     std::uint32_t first_leaf_ = 0;
     std::span<const Handle> downgraded_;
     std::vector<Handle> gone_;

@@ -42,7 +42,7 @@ bool GroupScheduler::merged() {
 }
 
 bool GroupScheduler::merge_one(const Task& alone, const Demand& pod) {
-    const CellTree& tree = pools().tree(alone.chain);
+    const PhysicalCells& tree = pools().tree(alone.chain);
     const Shape& shape = tree.shape();
     const int node = tree.node_level();
     const int level = pod.within >= 0 ? std::min<int>(node, pod.within) : node;
@@ -71,7 +71,7 @@ bool GroupScheduler::merge_one(const Task& alone, const Demand& pod) {
 }
 
 bool GroupScheduler::merge_in(int level, CellIndex cell, const Demand& pod) {
-    const CellTree& tree = pools().tree(task_.chain);
+    const PhysicalCells& tree = pools().tree(task_.chain);
     const Shape& shape = tree.shape();
     const CellIndex begin = cell * shape.leaves[level];
     CellIndex taken = 0;
@@ -88,7 +88,7 @@ bool GroupScheduler::merge_in(int level, CellIndex cell, const Demand& pod) {
             index /= shape.fanout[above];
             ++above;
         }
-        const CellTree::Cell& root = tree.cell(above, index);
+        const PhysicalCells::Cell& root = tree.cell(above, index);
         if (cls != LeafChoice::kTaken && tree.state(above, index) == CellState::root &&
             pools().pool(root.pool).instance == task_.instance) {
             mine.emplace_back(cls, leaf, root.pool, root.partner);

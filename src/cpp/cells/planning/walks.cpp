@@ -1,4 +1,4 @@
-#include "cells/group_scheduler_walk.hpp"
+#include "cells/planning/walks.hpp"
 
 #include <algorithm>
 #include <cmath>

@@ -34,7 +34,8 @@ class GroupsAudit {
         pairs_.assign(groups_.leaf_count(), VirtualLeaf{-1, 0});
         for (const Handle handle : groups_.by_sequence()) {
             const Group& group = groups_.group(handle);
-            if ((group.preempting && !group.by_right) || (group.by_right && group.priority < 0)) {
+            if ((group.preempting && !group.guaranteed) ||
+                (group.guaranteed && group.priority < 0)) {
                 return about("group", handle) + " holds or lacks a right against its kind";
             }
             for (const Placed& placed : groups_.leaves(handle)) {
@@ -59,7 +60,7 @@ class GroupsAudit {
         for (const Handle handle : groups_.by_sequence()) {
             const Group& group = groups_.group(handle);
             for (const Placed& placed : groups_.leaves(handle)) {
-                if (group.by_right && groups_.holder(placed.leaf) == handle) {
+                if (group.guaranteed && groups_.holder(placed.leaf) == handle) {
                     pairs_[placed.leaf] = placed.held;
                     ++held[{pools_.pool(placed.held.pool).instance, group.priority}];
                     if (pools_.pool(placed.held.pool).vc != group.vc) {
@@ -70,7 +71,7 @@ class GroupsAudit {
         }
         for (const Handle handle : groups_.by_sequence()) {
             for (const Placed& placed : groups_.leaves(handle)) {
-                if (groups_.group(handle).by_right && pairs_[placed.leaf] != placed.held) {
+                if (groups_.group(handle).guaranteed && pairs_[placed.leaf] != placed.held) {
                     return about("leaf", placed.leaf) + " is reserved by another virtual leaf";
                 }
             }
@@ -108,9 +109,9 @@ class GroupsAudit {
                                                                         VirtualLeaf{-1, kNoCell});
             }
         }
-        std::vector<std::vector<std::vector<Pools::Cell>>> cells;
+        std::vector<std::vector<std::vector<VirtualCells::Cell>>> cells;
         for (std::int32_t id = 0; id < pools_.size(); ++id) {
-            const Pools::Pool& pool = pools_.pool(id);
+            const VirtualCells::Pool& pool = pools_.pool(id);
             auto& levels = cells.emplace_back();
             for (int level = 0; level <= pool.level; ++level) {
                 levels.emplace_back(pools_.cells(id, level));
@@ -132,7 +133,7 @@ class GroupsAudit {
                 const CellIndex index = shape.ancestor(0, virtual_leaf, level);
                 const CellIndex physical =
                     shape.ancestor(0, leaf - groups_.first_leaf(chain), level);
-                Pools::Cell& cell =
+                VirtualCells::Cell& cell =
                     cells[static_cast<std::size_t>(id)][static_cast<std::size_t>(level)][index];
                 VirtualLeaf& other = partner(chain, level, physical);
                 if (pools_.pool(id).chain != chain ||
@@ -154,9 +155,10 @@ class GroupsAudit {
         return "";
     }
 
-    std::string pool_holds(std::int32_t id, const std::vector<std::vector<Pools::Cell>>& cells) {
-        const Pools::Pool& pool = pools_.pool(id);
-        const CellTree& tree = pools_.tree(pool.chain);
+    std::string pool_holds(std::int32_t id,
+                           const std::vector<std::vector<VirtualCells::Cell>>& cells) {
+        const VirtualCells::Pool& pool = pools_.pool(id);
+        const PhysicalCells& tree = pools_.tree(pool.chain);
         std::uint64_t total = 0;
         std::vector<std::uint64_t> below;  // what is available, one level down
         for (int level = 0; level <= pool.level; ++level) {
@@ -164,8 +166,8 @@ class GroupsAudit {
             const CellIndex leaves = tree.shape().leaves[level];
             std::vector<std::uint64_t> available(row.size());
             for (CellIndex index = 0; index < row.size(); ++index) {
-                const Pools::Cell& cell = row[index];
-                const Pools::Cell& stored = pools_.cell(id, level, index);
+                const VirtualCells::Cell& cell = row[index];
+                const VirtualCells::Cell& stored = pools_.cell(id, level, index);
                 if (stored.partner != cell.partner || stored.used != cell.used) {
                     return "a binding or count is not that of the pairs";
                 }
@@ -250,7 +252,7 @@ class GroupsAudit {
     }
 
     std::string tree_holds(std::int32_t chain) {
-        const CellTree& tree = pools_.tree(chain);
+        const PhysicalCells& tree = pools_.tree(chain);
         const Shape& shape = tree.shape();
         for (CellIndex leaf = 0; leaf < shape.size[0]; ++leaf) {
             const std::uint32_t number = groups_.first_leaf(chain) + leaf;
@@ -315,7 +317,7 @@ class GroupsAudit {
     }
 
     std::string level_holds(std::int32_t chain, int level, const std::vector<CellState>& states) {
-        const CellTree& tree = pools_.tree(chain);
+        const PhysicalCells& tree = pools_.tree(chain);
         const Shape& shape = tree.shape();
         const CellIndex leaves = shape.leaves[level];
         std::int64_t clean = 0;
@@ -323,7 +325,7 @@ class GroupsAudit {
         std::uint64_t idle_total = 0;
         std::vector<std::uint64_t> idle_row(shape.size[level]);
         for (CellIndex index = 0; index < shape.size[level]; ++index) {
-            CellTree::Cell sum;
+            PhysicalCells::Cell sum;
             CellIndex held = 0;
             CellIndex idle = 0;
             for (CellIndex leaf = index * leaves; leaf < (index + 1) * leaves; ++leaf) {
@@ -335,7 +337,7 @@ class GroupsAudit {
                 held += holding == Holding::virtually;
                 idle += healthy && holding == Holding::nobody;
             }
-            const CellTree::Cell& cell = tree.cell(level, index);
+            const PhysicalCells::Cell& cell = tree.cell(level, index);
             const VirtualLeaf& mine = partner(chain, level, index);
             if (cell.load != sum.load || cell.bad != sum.bad ||
                 (level <= tree.node_level() && cell.open != sum.open)) {
@@ -393,7 +395,8 @@ class GroupsAudit {
         return "";
     }
 
-    static CellIndex promised(const CellTree& tree, int level, CellIndex index, CellIndex held) {
+    static CellIndex promised(const PhysicalCells& tree, int level, CellIndex index,
+                              CellIndex held) {
         if (held != 0) {
             return 2;
         }
@@ -409,7 +412,7 @@ class GroupsAudit {
     }
 
     const Groups& groups_;
-    const Pools& pools_;
+    const VirtualCells& pools_;
     std::vector<VirtualLeaf> pairs_;  // per leaf; pool -1: none
     std::vector<std::vector<std::vector<VirtualLeaf>>> partners_;
     std::map<std::pair<std::int32_t, int>, std::int64_t> owed_;

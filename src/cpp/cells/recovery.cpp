@@ -13,21 +13,21 @@
 #include <algorithm>
 #include <tuple>
 
-#include "cells/group_scheduler_groups.hpp"
+#include "cells/groups.hpp"
 
 namespace hivecore::cells {
 
-Handle Groups::recover(const Newcomer& who, std::vector<Placed> leaves, bool displace,
+Handle Groups::recover(const GroupAttributes& attributes, std::vector<Placed> leaves, bool displace,
                        std::vector<Handle>& displaced) {
-    if (who.priority < 0 || std::any_of(
-                                leaves.begin(), leaves.end(),
-                                [](const Placed& placed) { return placed.held.pool < 0; })) {
+    if (attributes.priority < 0 || std::any_of(
+                                       leaves.begin(), leaves.end(),
+                                       [](const Placed& placed) { return placed.held.pool < 0; })) {
         for (Placed& placed : leaves) {
             placed.held = {-1, 0};
         }
     }
-    book_all(who, leaves);
-    const Handle handle = enter(who, leaves);
+    book_all(attributes, leaves);
+    const Handle handle = enter(attributes, leaves);
     if (!displace) {
         promote();
     } else if (is_downgraded(handle)) {
@@ -39,14 +39,14 @@ Handle Groups::recover(const Newcomer& who, std::vector<Placed> leaves, bool dis
 
 bool Groups::is_downgraded(Handle handle) const {
     const auto mine = leaves(handle);
-    return group(handle).priority >= 0 && !group(handle).by_right &&
+    return group(handle).priority >= 0 && !group(handle).guaranteed &&
            std::all_of(mine.begin(), mine.end(),
                        [](const Placed& placed) { return placed.held.pool >= 0; });
 }
 
-void Groups::set_right(Handle handle, bool by_right) {
-    groups_[static_cast<std::size_t>(handle)].by_right = by_right;
-    if (by_right) {
+void Groups::set_right(Handle handle, bool guaranteed) {
+    groups_[static_cast<std::size_t>(handle)].guaranteed = guaranteed;
+    if (guaranteed) {
         std::erase(downgraded_, handle);
     } else {
         downgraded_.push_back(handle);
@@ -91,7 +91,7 @@ void Groups::admit(Handle newcomer, std::vector<Handle>& displaced) {
         const Group& other = group(handle);
         if (other.live && handle != newcomer &&
             (is_downgraded(handle) ||
-             (other.by_right && !other.preempting && !is_being_preempted(handle)))) {
+             (other.guaranteed && !other.preempting && !is_being_preempted(handle)))) {
             others.push_back(handle);
         }
     }
@@ -99,7 +99,7 @@ void Groups::admit(Handle newcomer, std::vector<Handle>& displaced) {
     others.erase(others.begin(), std::find(others.begin(), others.end(), newcomer) + 1);
     std::vector<Handle> lower;
     for (const Handle handle : others) {
-        if (group(handle).by_right) {
+        if (group(handle).guaranteed) {
             lower.push_back(handle);
             drop_rights(handle);
             set_right(handle, false);
@@ -121,7 +121,7 @@ void Groups::admit(Handle newcomer, std::vector<Handle>& displaced) {
     }
     promote();
     std::copy_if(lower.begin(), lower.end(), std::back_inserter(displaced),
-                 [&](Handle handle) { return !group(handle).by_right; });
+                 [&](Handle handle) { return !group(handle).guaranteed; });
     sort_by_sequence(displaced);
 }
 
@@ -167,8 +167,8 @@ void Groups::note_rights(Handle handle) {
 
 // A virtual leaf of the pool for the leaf: in the root around it, or in a new one.
 bool Groups::find_virtual_leaf(CellIndex leaf, VirtualLeaf& held) const {
-    const Pools::Pool& owner = pools_.pool(held.pool);
-    const CellTree& home = pools_.tree(owner.chain);
+    const VirtualCells::Pool& owner = pools_.pool(held.pool);
+    const PhysicalCells& home = pools_.tree(owner.chain);
     const CellIndex cell = home.shape().ancestor(0, leaf, owner.level);
     CellIndex root = kNoCell;
     if (home.state(owner.level, cell) == CellState::root &&

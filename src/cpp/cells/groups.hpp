@@ -16,9 +16,9 @@
 #include <utility>
 #include <vector>
 
-#include "cells/group_scheduler_plan.hpp"
-#include "cells/group_scheduler_pools.hpp"
-#include "cells/group_scheduler_store.hpp"
+#include "cells/leaf_lists.hpp"
+#include "cells/plan.hpp"
+#include "cells/virtual_cells.hpp"
 
 namespace hivecore::cells {
 
@@ -31,25 +31,25 @@ struct Group {
     bool live = false;
     bool lazy = false;
     bool preempting = false;
-    bool by_right = false;  // holds virtual leaves
+    bool guaranteed = false;  // holds virtual leaves
 };
 
 // What a group would be that is to be entered.
-struct Newcomer {
+struct GroupAttributes {
     std::int32_t vc;
     std::int32_t priority;
     std::int32_t pods;
     bool lazy;
     bool preempting;
-    bool by_right;
+    bool guaranteed;
 };
 
 class Groups {
   public:
-    explicit Groups(Pools pools);
+    explicit Groups(VirtualCells pools);
 
-    Pools& pools() { return pools_; }
-    const Pools& pools() const { return pools_; }
+    VirtualCells& pools() { return pools_; }
+    const VirtualCells& pools() const { return pools_; }
 
     // --- leaves, counted over all chains
 
@@ -103,9 +103,9 @@ class Groups {
     void release(Handle handle);
     // The leaves have no holder; `held.pool` per leaf is the pool asked for. Others may be
     // displaced, or the group takes only what is free.
-    Handle recover(const Newcomer& who, std::vector<Placed> leaves, bool displace,
+    Handle recover(const GroupAttributes& attributes, std::vector<Placed> leaves, bool displace,
                    std::vector<Handle>& displaced);
-    Handle restore(const Newcomer& who, std::span<const Placed> leaves);
+    Handle restore(const GroupAttributes& attributes, std::span<const Placed> leaves);
 
     std::uint64_t bytes() const;
 
@@ -130,16 +130,16 @@ class Groups {
     // Takes the virtual leaves from the group, but for the group's flag.
     void drop_rights(Handle handle);
     bool is_current(const Plan& plan) const;
-    bool in_range(const Newcomer& who, std::span<const Placed> leaves) const;
+    bool in_range(const GroupAttributes& attributes, std::span<const Placed> leaves) const;
     // Whether the newcomer may have the leaf, over its user if it is preempting.
-    bool may_have(const Newcomer& who, const Placed& placed) const;
-    bool book_all(const Newcomer& who, std::span<const Placed> leaves);
-    Handle enter(const Newcomer& who, std::span<const Placed> leaves);
+    bool may_have(const GroupAttributes& attributes, const Placed& placed) const;
+    bool book_all(const GroupAttributes& attributes, std::span<const Placed> leaves);
+    Handle enter(const GroupAttributes& attributes, std::span<const Placed> leaves);
     void remove(Handle handle);
     void succeed();
     void fail();
 
-    void set_right(Handle handle, bool by_right);
+    void set_right(Handle handle, bool guaranteed);
     std::vector<Handle> by_rank(std::span<const Handle> handles) const;
     void promote();
     void admit(Handle newcomer, std::vector<Handle>& displaced);
@@ -148,7 +148,7 @@ class Groups {
     void note_rights(Handle handle);
     bool find_virtual_leaf(CellIndex leaf, VirtualLeaf& held) const;
 
-    Pools pools_;
+    VirtualCells pools_;
     std::vector<std::uint32_t> offsets_;  // of the chains' leaves, and the end
     std::vector<Handle> users_;
     std::vector<Handle> reservers_;

@@ -1,16 +1,16 @@
-#include "cells/group_scheduler_room.hpp"
+#include "cells/planning/room.hpp"
 
 #include <algorithm>
 
 namespace hivecore::cells {
 
-Room::Room(const Groups& groups, const Chooser& chooser, const Task& task) {
+Room::Room(const Groups& groups, const UnitChoice& chooser, const Task& task) {
     for (const Demand& pod : task.pods) {  // ascending
         if (sizes_.empty() || sizes_.back().first != pod.leaves) {
             sizes_.emplace_back(pod.leaves, &task.pods.back() - &pod + 1);
         }
     }
-    const CellTree& tree = groups.pools().tree(task.chain);
+    const PhysicalCells& tree = groups.pools().tree(task.chain);
     const Shape& shape = tree.shape();
     const std::uint32_t first = groups.first_leaf(task.chain);
     const CellIndex wide = shape.leaves[tree.node_level()];

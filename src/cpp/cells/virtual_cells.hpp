@@ -21,8 +21,8 @@
 #include <span>
 #include <vector>
 
-#include "cells/group_scheduler_ranked.hpp"
-#include "cells/group_scheduler_tree.hpp"
+#include "cells/physical_cells.hpp"
+#include "cells/ranked_cells.hpp"
 #include "cells/shape.hpp"
 #include "common/index_set.hpp"
 
@@ -48,7 +48,7 @@ struct VirtualLeaf {
     bool operator==(const VirtualLeaf&) const = default;
 };
 
-class Pools {
+class VirtualCells {
   public:
     struct Cell {
         CellIndex partner = kNoCell;  // the physical cell of the same level
@@ -72,16 +72,17 @@ class Pools {
     };
 
     // Throws std::invalid_argument when a pool or pin does not fit.
-    Pools(std::span<const ChainSpec> chains, std::int32_t tenants, std::span<const PoolSpec> pools);
+    VirtualCells(std::span<const ChainSpec> chains, std::int32_t tenants,
+                 std::span<const PoolSpec> pools);
 
     std::int32_t tenants() const { return tenants_; }
     std::int32_t chains() const { return static_cast<std::int32_t>(trees_.size()); }
     std::int32_t size() const { return static_cast<std::int32_t>(pools_.size()); }
     const Pool& pool(std::int32_t id) const { return pools_[static_cast<std::size_t>(id)]; }
-    const CellTree& tree(std::int32_t chain) const {
+    const PhysicalCells& tree(std::int32_t chain) const {
         return trees_[static_cast<std::size_t>(chain)];
     }
-    CellTree& tree(std::int32_t chain) { return trees_[static_cast<std::size_t>(chain)]; }
+    PhysicalCells& tree(std::int32_t chain) { return trees_[static_cast<std::size_t>(chain)]; }
     const Shape& shape(std::int32_t pool) const { return tree(this->pool(pool).chain).shape(); }
     const Instance& instance(std::int32_t id) const {
         return instances_[static_cast<std::size_t>(id)];
@@ -113,7 +114,7 @@ class Pools {
     // From now on the leaf is held by `after`, which is not `virtually`.
     void drop(std::int32_t chain, CellIndex leaf, Holding after);
     VirtualLeaf booked_at(std::int32_t chain, CellIndex leaf) const {
-        const CellTree::Cell& found = tree(chain).cell(0, leaf);
+        const PhysicalCells::Cell& found = tree(chain).cell(0, leaf);
         return {found.pool, found.partner};
     }
 
@@ -155,7 +156,7 @@ class Pools {
     void touch(std::int32_t pool, CellIndex unit);
 
     std::int32_t tenants_;
-    std::vector<CellTree> trees_;
+    std::vector<PhysicalCells> trees_;
     std::vector<Pool> pools_;
     std::vector<Instance> instances_;
     std::vector<Cell> cells_;

@@ -16,15 +16,15 @@
 #include <tuple>
 #include <vector>
 
-#include "cells/group_scheduler_choice.hpp"
-#include "cells/group_scheduler_guests.hpp"
-#include "cells/group_scheduler_leaves.hpp"
+#include "cells/planning/guests.hpp"
+#include "cells/planning/leaf_choice.hpp"
+#include "cells/planning/unit_choice.hpp"
 
 namespace hivecore::cells {
 
-class Mapper {
+class CellMapping {
   public:
-    Mapper(Groups& groups, Chooser& chooser)
+    CellMapping(Groups& groups, UnitChoice& chooser)
         : groups_(groups), pools_(groups.pools()), chooser_(chooser) {}
 
     // `first`: per pod of the request, by position, where its leaves go in `placed`; `downgraded`:
@@ -68,9 +68,9 @@ class Mapper {
     bool in_listed(int source, int root_level, Units units, bool sick, CellIndex& found);
 
     Groups& groups_;
-    Pools& pools_;
-    Chooser& chooser_;
-    const CellTree* tree_ = nullptr;
+    VirtualCells& pools_;
+    UnitChoice& chooser_;
+    const PhysicalCells* tree_ = nullptr;
     Task task_;
     std::uint32_t first_leaf_ = 0;
     std::span<const std::uint64_t> first_;

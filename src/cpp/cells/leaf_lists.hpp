@@ -10,7 +10,7 @@
 #include <span>
 #include <vector>
 
-#include "cells/group_scheduler_plan.hpp"
+#include "cells/plan.hpp"
 
 namespace hivecore::cells {
 

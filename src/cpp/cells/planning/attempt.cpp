@@ -18,7 +18,7 @@
 #include <utility>
 
 #include "cells/group_scheduler.hpp"
-#include "cells/group_scheduler_room.hpp"
+#include "cells/planning/room.hpp"
 
 namespace hivecore::cells {
 
@@ -389,7 +389,7 @@ std::tuple<std::int32_t, int, CellIndex> GroupScheduler::anchor_without(const La
 // The cells that the unit of the choice can be bound to.
 void GroupScheduler::list_unbound(const Unit& unit) {
     cells_.clear();
-    const CellTree& tree = pools().tree(task_.chain);
+    const PhysicalCells& tree = pools().tree(task_.chain);
     const Shape& shape = tree.shape();
     const int unit_level = chooser_.unit_level(unit.pool);
     int level = unit_level;
@@ -555,7 +555,7 @@ Harm GroupScheduler::harm() const {
     Harm sum{0, 0, evicted.size()};
     for (const Handle handle : evicted) {
         sum[1] += groups_.leaves(handle).size();
-        if (groups_.group(handle).by_right) {
+        if (groups_.group(handle).guaranteed) {
             guaranteed.push_back(handle);
         }
     }

@@ -1,12 +1,12 @@
-#include "cells/group_scheduler_mapping.hpp"
+#include "cells/planning/cell_mapping.hpp"
 
 #include <algorithm>
 
 namespace hivecore::cells {
 
-void Mapper::start(const Task& task, std::span<const std::uint64_t> first,
-                   std::vector<Placed>& placed, std::span<const Handle> downgraded,
-                   std::int64_t& budget) {
+void CellMapping::start(const Task& task, std::span<const std::uint64_t> first,
+                        std::vector<Placed>& placed, std::span<const Handle> downgraded,
+                        std::int64_t& budget) {
     task_ = task;
     first_ = first;
     placed_ = &placed;
@@ -16,14 +16,15 @@ void Mapper::start(const Task& task, std::span<const std::uint64_t> first,
     guests_.start(groups_, chooser_, downgraded);
 }
 
-void Mapper::forget() {
+void CellMapping::forget() {
     for (const CellIndex leaf : planned_) {
         chooser_.planned()[leaf] = false;
     }
     planned_.clear();
 }
 
-bool Mapper::hold(std::int32_t position, std::uint64_t slot, CellIndex leaf, VirtualLeaf held) {
+bool CellMapping::hold(std::int32_t position, std::uint64_t slot, CellIndex leaf,
+                       VirtualLeaf held) {
     if (chooser_.reach() == Reach::guaranteed) {
         if (tree_->holding(leaf) == Holding::virtually) {
             pools_.drop(task_.chain, leaf, Holding::nobody);
@@ -37,7 +38,7 @@ bool Mapper::hold(std::int32_t position, std::uint64_t slot, CellIndex leaf, Vir
 }
 
 // Chooses the leaves of a unit's pods in its physical cell, and books them.
-bool Mapper::settle(const Choice& choice, std::size_t number, CellIndex cell) {
+bool CellMapping::settle(const Choice& choice, std::size_t number, CellIndex cell) {
     const Unit& unit = choice.units[number];
     const int level = chooser_.unit_level(unit.pool);
     chosen_.clear();
@@ -57,7 +58,7 @@ bool Mapper::settle(const Choice& choice, std::size_t number, CellIndex cell) {
     return true;
 }
 
-bool Mapper::map(const Choice& choice) {
+bool CellMapping::map(const Choice& choice) {
     struct Place {
         bool bound;
         std::int32_t pool;
@@ -135,12 +136,12 @@ bool Mapper::map(const Choice& choice) {
 // --- which physical cells can serve
 
 // The unbound children of a physical cell, best first.
-std::vector<CellIndex> Mapper::candidates(int level, CellIndex cell) const {
+std::vector<CellIndex> CellMapping::candidates(int level, CellIndex cell) const {
     std::vector<Order> order;
     const CellIndex begin = tree_->shape().first_child(level, cell);
     for (CellIndex child = begin; child < begin + tree_->shape().fanout[level - 1]; ++child) {
         if (!tree_->is_bound(level - 1, child)) {
-            const CellTree::Cell& counts = tree_->cell(level - 1, child);
+            const PhysicalCells::Cell& counts = tree_->cell(level - 1, child);
             order.push_back({counts.bad, counts.load, child});
         }
     }
@@ -153,7 +154,7 @@ std::vector<CellIndex> Mapper::candidates(int level, CellIndex cell) const {
 }
 
 // The units in each needed child, for units in one cell of the level.
-std::vector<Mapper::Units> Mapper::split(Units units, int level) const {
+std::vector<CellMapping::Units> CellMapping::split(Units units, int level) const {
     const CellIndex many = tree_->shape().leaves[level - 1] / tree_->shape().leaves[unit_level_];
     std::vector<Units> parts;
     std::size_t begin = 0;
@@ -167,12 +168,12 @@ std::vector<Mapper::Units> Mapper::split(Units units, int level) const {
 }
 
 // Whether the cell can be bound to whatever is chosen of its level.
-bool Mapper::serves_anything(int level, CellIndex cell) const {
+bool CellMapping::serves_anything(int level, CellIndex cell) const {
     return !task_.constrained && task_.suggested.empty() && tree_->cell(level, cell).bad == 0 &&
            (chooser_.reach() != Reach::idle || tree_->cell(level, cell).load == 0);
 }
 
-bool Mapper::hosts(const Wanted& wanted, CellIndex cell) {
+bool CellMapping::hosts(const Wanted& wanted, CellIndex cell) {
     if (!task_.allows(tree_->shape().ancestor(unit_level_, cell, tree_->node_level()))) {
         return false;
     }
@@ -195,7 +196,7 @@ bool Mapper::hosts(const Wanted& wanted, CellIndex cell) {
 }
 
 // Whether a physical cell could be bound to the virtual one and serve all units in it.
-bool Mapper::fits(int level, Units units, CellIndex cell) {
+bool CellMapping::fits(int level, Units units, CellIndex cell) {
     if (serves_anything(level, cell)) {
         return true;
     }
@@ -212,7 +213,8 @@ bool Mapper::fits(int level, Units units, CellIndex cell) {
 }
 
 // Whether each virtual cell of the level can have a physical one of its own (augmenting paths).
-bool Mapper::matches(int level, std::span<const Units> needed, std::span<const CellIndex> cells) {
+bool CellMapping::matches(int level, std::span<const Units> needed,
+                          std::span<const CellIndex> cells) {
     if (needed.size() > cells.size()) {
         return false;
     }
@@ -252,7 +254,7 @@ bool Mapper::matches(int level, std::span<const Units> needed, std::span<const C
 
 // --- assigning them
 
-bool Mapper::assign_children(int level, Units units, CellIndex cell) {
+bool CellMapping::assign_children(int level, Units units, CellIndex cell) {
     const std::vector<Units> needed = split(units, level);
     std::vector<CellIndex> cells = candidates(level, cell);
     const auto anything = std::count_if(cells.begin(), cells.end(), [&](CellIndex child) {
@@ -286,7 +288,7 @@ bool Mapper::assign_children(int level, Units units, CellIndex cell) {
 }
 
 // The cell is known to fit.
-bool Mapper::assign(int level, Units units, CellIndex cell) {
+bool CellMapping::assign(int level, Units units, CellIndex cell) {
     if (level > unit_level_) {
         return assign_children(level, units, cell);
     }
@@ -295,7 +297,8 @@ bool Mapper::assign(int level, Units units, CellIndex cell) {
 }
 
 // The first cell at or below this one for a root, depth first; `sick`: it may have bad leaves.
-CellIndex Mapper::first_below(int level, CellIndex cell, int root_level, Units units, bool sick) {
+CellIndex CellMapping::first_below(int level, CellIndex cell, int root_level, Units units,
+                                   bool sick) {
     if (tree_->cell(level, cell).bad == tree_->shape().leaves[level]) {
         return kNoCell;
     }
@@ -312,7 +315,7 @@ CellIndex Mapper::first_below(int level, CellIndex cell, int root_level, Units u
     return kNoCell;
 }
 
-bool Mapper::in_listed(int source, int root_level, Units units, bool sick, CellIndex& found) {
+bool CellMapping::in_listed(int source, int root_level, Units units, bool sick, CellIndex& found) {
     const std::uint64_t many = tree_->shape().size[source];
     const auto try_cell = [&](std::uint64_t key) {
         found = first_below(source, static_cast<CellIndex>(key % many), root_level, units, sick);
@@ -330,7 +333,7 @@ bool Mapper::in_listed(int source, int root_level, Units units, bool sick, CellI
         std::vector<Order> order;
         impaired.for_each([&](std::uint64_t key) {
             const auto cell = static_cast<CellIndex>(key % many);
-            const CellTree::Cell& counts = tree_->cell(source, cell);
+            const PhysicalCells::Cell& counts = tree_->cell(source, cell);
             order.push_back({counts.bad, counts.load, cell});
         });
         std::sort(order.begin(), order.end());
@@ -354,7 +357,7 @@ bool Mapper::in_listed(int source, int root_level, Units units, bool sick, CellI
 }
 
 // A free cell for a root: wholly healthy if there is one, from the lowest level that has one.
-bool Mapper::assign_root(int level, Units units) {
+bool CellMapping::assign_root(int level, Units units) {
     for (const bool sick : {false, true}) {
         for (int source = level; source < tree_->shape().levels; ++source) {
             if (source > level && !tree_->may_split(level, source)) {

@@ -1,4 +1,4 @@
-#include "cells/group_scheduler_leaves.hpp"
+#include "cells/planning/leaf_choice.hpp"
 
 #include <algorithm>
 

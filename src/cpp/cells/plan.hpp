@@ -4,8 +4,8 @@
 #include <cstdint>
 #include <vector>
 
-#include "cells/group_scheduler_leaves.hpp"
-#include "cells/group_scheduler_pools.hpp"
+#include "cells/planning/leaf_choice.hpp"
+#include "cells/virtual_cells.hpp"
 
 namespace hivecore::cells {
 

@@ -1,4 +1,4 @@
-#include "cells/group_scheduler_foresight.hpp"
+#include "cells/planning/foresight.hpp"
 
 #include <algorithm>
 #include <tuple>
@@ -16,7 +16,7 @@ bool Foresight::is_large() const {
     return tree_->shape().size[tree_->node_level()] > kMostNodes;
 }
 
-void Foresight::start(Pools& pools, const Chooser& chooser, const Task& task) {
+void Foresight::start(VirtualCells& pools, const UnitChoice& chooser, const Task& task) {
     pools_ = &pools;
     chooser_ = &chooser;
     tree_ = &pools.tree(task.chain);
@@ -54,7 +54,7 @@ bool Foresight::look() {
     was_cut_short_ = found && sights_ == (is_large() ? 1 : kMostSights);
     ++sights_;
     for (const std::int32_t pool : pools_->instance(task_.instance).pools) {
-        const Pools::Pool& owner = pools_->pool(pool);
+        const VirtualCells::Pool& owner = pools_->pool(pool);
         cells_[static_cast<std::size_t>(pool)].assign(pools_->cells(pool, owner.unit_level),
                                                       kNoCell);
         for (CellIndex root = 0; found && root < static_cast<CellIndex>(owner.count); ++root) {

@@ -1,4 +1,4 @@
-#include "cells/group_scheduler_groups.hpp"
+#include "cells/groups.hpp"
 
 #include <algorithm>
 #include <limits>
@@ -6,7 +6,7 @@
 
 namespace hivecore::cells {
 
-Groups::Groups(Pools pools) : pools_(std::move(pools)) {
+Groups::Groups(VirtualCells pools) : pools_(std::move(pools)) {
     std::uint64_t leaves = 0;
     for (std::int32_t chain = 0; chain < pools_.chains(); ++chain) {
         offsets_.push_back(static_cast<std::uint32_t>(leaves));
@@ -80,7 +80,8 @@ std::vector<Handle> Groups::preemptible(std::int32_t instance, std::int32_t prio
         const Group& other = group(handle);
         const auto mine = leaves(handle);
         return other.preempting || other.priority >= priority ||
-               (other.by_right && std::any_of(mine.begin(), mine.end(), [&](const Placed& placed) {
+               (other.guaranteed &&
+                std::any_of(mine.begin(), mine.end(), [&](const Placed& placed) {
                     return pools_.pool(placed.held.pool).instance != instance;
                 }));
     });
@@ -150,7 +151,7 @@ void Groups::withdraw(Handle handle) {
     for (const Placed& placed : leaves(handle)) {
         const std::int32_t chain = chain_of(placed.leaf);
         const Handle below = user(placed.leaf);
-        const bool back = below != kNoGroup && !group(below).by_right;
+        const bool back = below != kNoGroup && !group(below).guaranteed;
         note(placed.held.pool, mine.priority, -1);
         pools_.drop(chain, local(chain, placed.leaf),
                     back ? Holding::opportunistic : Holding::nobody);
@@ -232,44 +233,46 @@ void Groups::put_back() {
     notes_.clear();
 }
 
-bool Groups::in_range(const Newcomer& who, std::span<const Placed> leaves) const {
-    return who.vc >= 0 && who.vc < pools_.tenants() &&
+bool Groups::in_range(const GroupAttributes& attributes, std::span<const Placed> leaves) const {
+    return attributes.vc >= 0 && attributes.vc < pools_.tenants() &&
            std::all_of(
                leaves.begin(), leaves.end(),
                [&](const Placed& placed) {
                    if (placed.leaf >= leaf_count()) {
                        return false;
                    }
-                   if (!who.by_right) {
+                   if (!attributes.guaranteed) {
                        return true;
                    }
                    const auto [pool, leaf] = placed.held;
-                   return pool >= 0 && pool < pools_.size() && pools_.pool(pool).vc == who.vc &&
+                   return pool >= 0 && pool < pools_.size() &&
+                          pools_.pool(pool).vc == attributes.vc &&
                           pools_.pool(pool).chain == chain_of(placed.leaf) &&
                           leaf < pools_.cells(pool, 0);
                });
 }
 
-bool Groups::may_have(const Newcomer& who, const Placed& placed) const {
+bool Groups::may_have(const GroupAttributes& attributes, const Placed& placed) const {
     const Handle below = user(placed.leaf);
-    if (reserver(placed.leaf) != kNoGroup || (below != kNoGroup && !who.preempting)) {
+    if (reserver(placed.leaf) != kNoGroup || (below != kNoGroup && !attributes.preempting)) {
         return false;
     }
     const std::int32_t chain = chain_of(placed.leaf);
     const CellIndex leaf = local(chain, placed.leaf);
     return pools_.tree(chain).holding(leaf) != Holding::virtually ||
-           (group(below).priority < who.priority && pools_.booked_at(chain, leaf) == placed.held);
+           (group(below).priority < attributes.priority &&
+            pools_.booked_at(chain, leaf) == placed.held);
 }
 
-bool Groups::book_all(const Newcomer& who, std::span<const Placed> leaves) {
-    if (!who.by_right) {
+bool Groups::book_all(const GroupAttributes& attributes, std::span<const Placed> leaves) {
+    if (!attributes.guaranteed) {
         for (const Placed& placed : leaves) {
             const std::int32_t chain = chain_of(placed.leaf);
             pools_.drop(chain, local(chain, placed.leaf), Holding::opportunistic);
         }
         return true;
     }
-    if (who.preempting) {
+    if (attributes.preempting) {
         for (const Placed& placed : leaves) {
             const std::int32_t chain = chain_of(placed.leaf);
             const CellIndex leaf = local(chain, placed.leaf);
@@ -284,12 +287,12 @@ bool Groups::book_all(const Newcomer& who, std::span<const Placed> leaves) {
         if (!pools_.book(placed.held, local(chain, placed.leaf))) {
             return false;
         }
-        note(placed.held.pool, who.priority, 1);
+        note(placed.held.pool, attributes.priority, 1);
     }
     return true;
 }
 
-Handle Groups::enter(const Newcomer& who, std::span<const Placed> leaves) {
+Handle Groups::enter(const GroupAttributes& attributes, std::span<const Placed> leaves) {
     if (free_slots_.empty()) {
         free_slots_.push_back(static_cast<Handle>(groups_.size()));
         groups_.emplace_back();
@@ -297,9 +300,10 @@ Handle Groups::enter(const Newcomer& who, std::span<const Placed> leaves) {
     const Handle handle = free_slots_.back();
     free_slots_.pop_back();
     Group& entered = groups_[static_cast<std::size_t>(handle)];
-    entered = {next_sequence_++, lists_.store(leaves), who.vc,      who.priority, who.pods, true,
-               who.lazy,         who.preempting,       who.by_right};
-    std::vector<Handle>& owners = who.preempting ? reservers_ : users_;
+    entered = {next_sequence_++,    lists_.store(leaves),  attributes.vc,
+               attributes.priority, attributes.pods,       true,
+               attributes.lazy,     attributes.preempting, attributes.guaranteed};
+    std::vector<Handle>& owners = attributes.preempting ? reservers_ : users_;
     for (const Placed& placed : leaves) {
         owners[placed.leaf] = handle;
     }
@@ -329,7 +333,7 @@ bool Groups::is_current(const Plan& plan) const {
         }
     }
     for (const Handle handle : plan.downgrades) {
-        if (!group(handle).by_right || group(handle).preempting) {
+        if (!group(handle).guaranteed || group(handle).preempting) {
             return false;
         }
     }
@@ -344,9 +348,10 @@ bool Groups::is_current(const Plan& plan) const {
 }
 
 Handle Groups::carry_out(const Plan& plan, bool lazy, bool preempting) {
-    const bool by_right = plan.priority >= 0;
-    const Newcomer who{plan.vc, plan.priority, plan.pods, lazy, preempting, by_right};
-    if (!in_range(who, plan.leaves) || !is_current(plan)) {
+    const bool guaranteed = plan.priority >= 0;
+    const GroupAttributes attributes{plan.vc, plan.priority, plan.pods,
+                                     lazy,    preempting,    guaranteed};
+    if (!in_range(attributes, plan.leaves) || !is_current(plan)) {
         return kNoGroup;
     }
     for (const Handle handle : plan.cancels) {
@@ -356,10 +361,10 @@ Handle Groups::carry_out(const Plan& plan, bool lazy, bool preempting) {
         drop_rights(handle);
     }
     const auto possible = [&](const Placed& placed) {
-        return is_healthy(placed.leaf) && may_have(who, placed);
+        return is_healthy(placed.leaf) && may_have(attributes, placed);
     };
     if (!std::all_of(plan.leaves.begin(), plan.leaves.end(), possible) ||
-        !book_all(who, plan.leaves)) {
+        !book_all(attributes, plan.leaves)) {
         for (const Handle handle : plan.cancels) {
             restore_reserver(handle);
         }
@@ -372,7 +377,7 @@ Handle Groups::carry_out(const Plan& plan, bool lazy, bool preempting) {
     for (const Handle handle : plan.downgrades) {
         set_right(handle, false);
     }
-    const Handle handle = enter(who, plan.leaves);
+    const Handle handle = enter(attributes, plan.leaves);
     if (!plan.cancels.empty() || !plan.downgrades.empty()) {
         promote();
     }
@@ -413,8 +418,8 @@ void Groups::release(Handle handle) {
         users_[placed.leaf] = kNoGroup;
         if (reserver(placed.leaf) == kNoGroup) {
             const std::int32_t chain =
-                mine.by_right ? pools_.pool(placed.held.pool).chain : chain_of(placed.leaf);
-            if (mine.by_right) {
+                mine.guaranteed ? pools_.pool(placed.held.pool).chain : chain_of(placed.leaf);
+            if (mine.guaranteed) {
                 note(placed.held.pool, mine.priority, -1);
             }
             pools_.drop(chain, local(chain, placed.leaf), Holding::nobody);
@@ -425,17 +430,17 @@ void Groups::release(Handle handle) {
     succeed();
 }
 
-Handle Groups::restore(const Newcomer& who, std::span<const Placed> leaves) {
-    if (!in_range(who, leaves) ||
+Handle Groups::restore(const GroupAttributes& attributes, std::span<const Placed> leaves) {
+    if (!in_range(attributes, leaves) ||
         !std::all_of(leaves.begin(), leaves.end(),
-                     [&](const Placed& placed) { return may_have(who, placed); })) {
+                     [&](const Placed& placed) { return may_have(attributes, placed); })) {
         return kNoGroup;
     }
-    if (!book_all(who, leaves)) {
+    if (!book_all(attributes, leaves)) {
         fail();
         return kNoGroup;
     }
-    const Handle handle = enter(who, leaves);
+    const Handle handle = enter(attributes, leaves);
     succeed();
     return handle;
 }

@@ -16,11 +16,11 @@ std::int64_t GroupScheduler::unit_count(std::int32_t instance) const {
 std::vector<UnitView> GroupScheduler::units(std::int32_t instance) {
     std::vector<UnitView> views;
     for (const std::int32_t pool : pools().instance(instance).pools) {
-        const CellTree& tree = pools().tree(pools().pool(pool).chain);
+        const PhysicalCells& tree = pools().tree(pools().pool(pool).chain);
         const int level = pools().pool(pool).unit_level;
         const CellIndex leaves = tree.shape().leaves[level];
         for (CellIndex index = 0; index < pools().cells(pool, level); ++index) {
-            const Pools::Cell& cell = pools().cell(pool, level, index);
+            const VirtualCells::Cell& cell = pools().cell(pool, level, index);
             const bool bound = cell.partner != kNoCell;
             views.push_back(
                 {pool, index, leaves, bound ? tree.cell(level, cell.partner).open : leaves,
@@ -33,7 +33,7 @@ std::vector<UnitView> GroupScheduler::units(std::int32_t instance) {
 }
 
 std::vector<Doomed> GroupScheduler::doomed(std::int32_t chain) const {
-    const CellTree& tree = pools().tree(chain);
+    const PhysicalCells& tree = pools().tree(chain);
     const Shape& shape = tree.shape();
     const auto is_good = [&](int level, CellIndex index) {
         return tree.cell(level, index).bad == 0 && tree.listed_level(level, index) >= 0;
@@ -44,7 +44,7 @@ std::vector<Doomed> GroupScheduler::doomed(std::int32_t chain) const {
         std::vector<std::int64_t> owed(static_cast<std::size_t>(pools().tenants()), 0);
         std::int64_t total = 0;
         for (std::int32_t id = 0; id < pools().size(); ++id) {
-            const Pools::Pool& pool = pools().pool(id);
+            const VirtualCells::Pool& pool = pools().pool(id);
             if (pool.chain == chain && pool.level == level) {
                 owed[static_cast<std::size_t>(pool.vc)] += pool.free_roots.size();
                 total += pool.free_roots.size();
@@ -80,7 +80,7 @@ bool GroupScheduler::placement_good(Handle handle,
                                     std::span<const std::vector<std::uint8_t>> allowed) const {
     for (const Placed& placed : groups_.leaves(handle)) {
         const std::int32_t chain = groups_.chain_of(placed.leaf);
-        const CellTree& tree = pools().tree(chain);
+        const PhysicalCells& tree = pools().tree(chain);
         const CellIndex leaf = placed.leaf - groups_.first_leaf(chain);
         if (!tree.healthy(leaf)) {
             return false;

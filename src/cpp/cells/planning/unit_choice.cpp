@@ -1,16 +1,16 @@
-#include "cells/group_scheduler_choice.hpp"
+#include "cells/planning/unit_choice.hpp"
 
 #include <algorithm>
 #include <map>
 #include <tuple>
 #include <utility>
 
-#include "cells/group_scheduler_foresight.hpp"
+#include "cells/planning/foresight.hpp"
 
 namespace hivecore::cells {
 
-void Chooser::start(const Task& task, Reach reach, bool may_rank,
-                    const std::vector<Handle>* victims, const Foresight* foresight) {
+void UnitChoice::start(const Task& task, Reach reach, bool may_rank,
+                       const std::vector<Handle>* victims, const Foresight* foresight) {
     task_ = task;
     reach_ = reach;
     victims_ = victims;
@@ -30,15 +30,15 @@ void Chooser::start(const Task& task, Reach reach, bool may_rank,
 
 // --- units
 
-int Chooser::unit_level(std::int32_t pool) const {
+int UnitChoice::unit_level(std::int32_t pool) const {
     return pool < 0 ? tree_->node_level() : groups_.pools().pool(pool).unit_level;
 }
 
-CellIndex Chooser::width(std::int32_t pool) const {
+CellIndex UnitChoice::width(std::int32_t pool) const {
     return tree_->shape().leaves[unit_level(pool)];
 }
 
-std::uint8_t Chooser::leaf_class(CellIndex leaf) const {
+std::uint8_t UnitChoice::leaf_class(CellIndex leaf) const {
     if (!tree_->healthy(leaf)) {
         return LeafChoice::kTaken;
     }
@@ -63,7 +63,7 @@ std::uint8_t Chooser::leaf_class(CellIndex leaf) const {
     return groups_.group(holder).priority < task_.priority ? 2 : LeafChoice::kTaken;
 }
 
-CellIndex Chooser::idle_in(int level, CellIndex cell) const {
+CellIndex UnitChoice::idle_in(int level, CellIndex cell) const {
     if (level == tree_->node_level()) {
         return tree_->node(cell).idle;
     }
@@ -79,7 +79,7 @@ CellIndex Chooser::idle_in(int level, CellIndex cell) const {
     return idle;
 }
 
-CellIndex Chooser::available_in(int level, CellIndex cell) const {
+CellIndex UnitChoice::available_in(int level, CellIndex cell) const {
     if (reach_ == Reach::idle) {
         return idle_in(level, cell);
     }
@@ -96,8 +96,8 @@ CellIndex Chooser::available_in(int level, CellIndex cell) const {
 }
 
 // Counts the leaves that groups of lower priority hold.
-void Chooser::count_lower() {
-    const Pools& pools = groups_.pools();
+void UnitChoice::count_lower() {
+    const VirtualCells& pools = groups_.pools();
     const Shape& shape = tree_->shape();
     const std::uint32_t first = groups_.first_leaf(task_.chain);
     lower_.resize(static_cast<std::size_t>(pools.size()));
@@ -109,7 +109,7 @@ void Chooser::count_lower() {
             levels[up].assign(pools.cells(pool, unit + static_cast<int>(up)), 0);
         }
         for (CellIndex index = 0; index < levels[0].size(); ++index) {
-            const Pools::Cell& cell = pools.cell(pool, unit, index);
+            const VirtualCells::Cell& cell = pools.cell(pool, unit, index);
             if (cell.used == 0) {
                 continue;
             }
@@ -128,19 +128,19 @@ void Chooser::count_lower() {
     }
 }
 
-CellIndex Chooser::lower(std::int32_t pool, int level, CellIndex index) const {
+CellIndex UnitChoice::lower(std::int32_t pool, int level, CellIndex index) const {
     return reach_ != Reach::guaranteed
                ? 0
                : lower_[static_cast<std::size_t>(pool)]
                        [static_cast<std::size_t>(level - unit_level(pool))][index];
 }
 
-CellIndex Chooser::used(std::int32_t pool, int level, CellIndex index) const {
+CellIndex UnitChoice::used(std::int32_t pool, int level, CellIndex index) const {
     return groups_.pools().cell(pool, level, index).used - lower(pool, level, index);
 }
 
 // Leaves in use in the virtual cell of the next level around a virtual node.
-CellIndex Chooser::used_around(std::int32_t pool, CellIndex index) const {
+CellIndex UnitChoice::used_around(std::int32_t pool, CellIndex index) const {
     const int level = unit_level(pool);
     if (level < tree_->node_level() || level == groups_.pools().pool(pool).level) {
         return 0;
@@ -148,13 +148,13 @@ CellIndex Chooser::used_around(std::int32_t pool, CellIndex index) const {
     return used(pool, level + 1, tree_->shape().parent(level, index));
 }
 
-Unit Chooser::unit_at(std::int32_t pool, CellIndex index) const {
+Unit UnitChoice::unit_at(std::int32_t pool, CellIndex index) const {
     Unit unit{pool, index, index, 0, 0, 0, 0};
     if (pool < 0) {
         unit.used = tree_->cell(tree_->node_level(), index).load;
         unit.held = tree_->node(index).held;
     } else {
-        const Pools::Cell& cell = groups_.pools().cell(pool, unit_level(pool), index);
+        const VirtualCells::Cell& cell = groups_.pools().cell(pool, unit_level(pool), index);
         unit.cell = cell.partner;
         unit.used = used(pool, unit_level(pool), index);
         unit.held = lower(pool, unit_level(pool), index);
@@ -170,7 +170,7 @@ Unit Chooser::unit_at(std::int32_t pool, CellIndex index) const {
     return unit;
 }
 
-bool Chooser::unit_suggested(const Unit& unit) const {
+bool UnitChoice::unit_suggested(const Unit& unit) const {
     if (task_.suggested.empty() || unit.cell == kNoCell) {
         return true;
     }
@@ -178,7 +178,7 @@ bool Chooser::unit_suggested(const Unit& unit) const {
         tree_->shape().ancestor(unit_level(unit.pool), unit.cell, tree_->node_level()));
 }
 
-bool Chooser::prefers(const Unit& a, const Unit& b) const {
+bool UnitChoice::prefers(const Unit& a, const Unit& b) const {
     if (a.used != b.used) {
         return task_.spread ? a.used < b.used : a.used > b.used;
     }
@@ -196,7 +196,7 @@ bool Chooser::prefers(const Unit& a, const Unit& b) const {
 
 // Visits the units with something available, in no order of preference.
 template <class Visit>
-void Chooser::for_units(Visit visit) const {
+void UnitChoice::for_units(Visit visit) const {
     const auto in_pool = [&](std::int32_t pool, CellIndex many) {
         for (CellIndex index = 0; index < many; ++index) {
             const Unit unit = unit_at(pool, index);
@@ -214,14 +214,14 @@ void Chooser::for_units(Visit visit) const {
     }
 }
 
-void Chooser::list_units() {
+void UnitChoice::list_units() {
     units_.clear();
     for_units([&](const Unit& unit) { units_.push_back(unit); });
     std::sort(units_.begin(), units_.end(),
               [&](const Unit& a, const Unit& b) { return prefers(a, b); });
 }
 
-std::uint64_t Chooser::available() const {
+std::uint64_t UnitChoice::available() const {
     std::uint64_t total = 0;
     if (!as_filed_) {
         for_units([&](const Unit& unit) { total += unit.available; });
@@ -236,7 +236,7 @@ std::uint64_t Chooser::available() const {
 }
 
 // The same for a domain that is not the whole.
-std::uint64_t Chooser::room(const Domain& domain) const {
+std::uint64_t UnitChoice::room(const Domain& domain) const {
     std::uint64_t total = 0;
     for (CellIndex index = domain.begin; index < domain.end; ++index) {
         const Unit unit = unit_at(domain.pool, index);
@@ -245,8 +245,8 @@ std::uint64_t Chooser::room(const Domain& domain) const {
     return total;
 }
 
-std::uint64_t Chooser::alike(std::int32_t pool, int level, CellIndex index) const {
-    const Pools& pools = groups_.pools();
+std::uint64_t UnitChoice::alike(std::int32_t pool, int level, CellIndex index) const {
+    const VirtualCells& pools = groups_.pools();
     const auto number = [&](CellIndex cell) {
         return static_cast<std::uint64_t>(pool) << 40 | static_cast<std::uint64_t>(level) << 33 |
                cell;
@@ -263,7 +263,7 @@ std::uint64_t Chooser::alike(std::int32_t pool, int level, CellIndex index) cons
 
 // --- domains
 
-void Chooser::start_domains() {
+void UnitChoice::start_domains() {
     domains_.clear();
     domain_position_ = 0;
     const int node = tree_->node_level();
@@ -286,7 +286,7 @@ void Chooser::start_domains() {
     walking_domains_ = false;
 }
 
-bool Chooser::next_domain(Domain& domain) {
+bool UnitChoice::next_domain(Domain& domain) {
     for (;;) {
         if (walking_domains_) {
             const auto total = static_cast<CellIndex>(task_.total);
@@ -319,7 +319,7 @@ bool Chooser::next_domain(Domain& domain) {
 }
 
 // The domain that a cell is: of the level, or of the level of its pool's roots if that is lower.
-Domain Chooser::domain_of(std::int32_t pool, int level, CellIndex cell) const {
+Domain UnitChoice::domain_of(std::int32_t pool, int level, CellIndex cell) const {
     Domain domain;
     const Shape& shape = tree_->shape();
     if (pool >= 0) {
@@ -342,7 +342,7 @@ Domain Chooser::domain_of(std::int32_t pool, int level, CellIndex cell) const {
     return domain;
 }
 
-void Chooser::walk_domains() {
+void UnitChoice::walk_domains() {
     walking_domains_ = true;
     domain_walk_.start(task_.spread);
     if (task_.instance < 0) {
@@ -355,7 +355,7 @@ void Chooser::walk_domains() {
         }
         return;
     }
-    const Pools& pools = groups_.pools();
+    const VirtualCells& pools = groups_.pools();
     for (const std::int32_t pool : pools.instance(task_.instance).pools) {
         const int level = std::min<int>(domain_level_, pools.pool(pool).level);
         if (level == domain_level_ || lower_roots_) {
@@ -366,7 +366,7 @@ void Chooser::walk_domains() {
     }
 }
 
-void Chooser::list_domains() {
+void UnitChoice::list_domains() {
     domains_.clear();
     domain_position_ = 0;
     const Shape& shape = tree_->shape();
@@ -399,7 +399,7 @@ void Chooser::list_domains() {
 
 // --- walking a domain
 
-void Chooser::enter(const Domain& domain) {
+void UnitChoice::enter(const Domain& domain) {
     walked_ = domain;
     position_ = 0;
     if (!ranked_) {
@@ -412,7 +412,7 @@ void Chooser::enter(const Domain& domain) {
                         domain.whole ? nodes.cells() : domain.end);
         return;
     }
-    const Pools& pools = groups_.pools();
+    const VirtualCells& pools = groups_.pools();
     for (const std::int32_t pool : pools.instance(task_.instance).pools) {
         const RankedCells& units = pools.ranked(pool, unit_level(pool));
         const int level = unit_level(pool);
@@ -430,7 +430,7 @@ void Chooser::enter(const Domain& domain) {
 }
 
 // The next unit of the domain with at least so many leaves available.
-bool Chooser::visit(CellIndex least, Unit& unit) {
+bool UnitChoice::visit(CellIndex least, Unit& unit) {
     if (!ranked_) {
         while (position_ < units_.size()) {
             const Unit& next = units_[position_++];
@@ -461,14 +461,14 @@ bool Chooser::visit(CellIndex least, Unit& unit) {
     return false;
 }
 
-void Chooser::start_takers() {
+void UnitChoice::start_takers() {
     enter(Domain{});
     chosen_.clear();
     given_.clear();
     unit_of_.clear();
 }
 
-bool Chooser::next_taker(Unit& unit) {
+bool UnitChoice::next_taker(Unit& unit) {
     const Demand& pod = task_.pods.front();
     while (visit(pod.leaves, unit)) {
         if (takes(unit, -1, pod)) {
@@ -478,7 +478,7 @@ bool Chooser::next_taker(Unit& unit) {
     return false;
 }
 
-void Chooser::choose_one(const Unit& unit, Choice& choice) const {
+void UnitChoice::choose_one(const Unit& unit, Choice& choice) const {
     choice.at = kNoCell;
     choice.units.assign(1, unit);
     choice.pods.assign(task_.pods.begin(), task_.pods.end());

@@ -38,7 +38,7 @@
 #include <utility>
 #include <vector>
 
-#include "cells/group_scheduler_ranked.hpp"
+#include "cells/ranked_cells.hpp"
 #include "cells/shape.hpp"
 #include "common/index_set.hpp"
 
@@ -52,7 +52,7 @@ enum class Holding : std::uint8_t { nobody, opportunistic, virtually };
 // Nodes of more leaves are not ranked.
 inline constexpr CellIndex kMaxRankedLeaves = 127;
 
-class CellTree {
+class PhysicalCells {
   public:
     struct Cell {
         CellIndex load = 0;
@@ -69,7 +69,7 @@ class CellTree {
         bool stale = false;  // they may not be up to date
     };
 
-    CellTree(const Shape& shape, int node_level);
+    PhysicalCells(const Shape& shape, int node_level);
 
     const Shape& shape() const { return shape_; }
     int node_level() const { return node_level_; }

@@ -21,15 +21,15 @@
 #include <utility>
 #include <vector>
 
-#include "cells/group_scheduler_choice.hpp"
-#include "cells/group_scheduler_pools.hpp"
+#include "cells/planning/unit_choice.hpp"
+#include "cells/virtual_cells.hpp"
 
 namespace hivecore::cells {
 
 class Foresight {
   public:
     // For what the chooser, which is started for this task, may use.
-    void start(Pools& pools, const Chooser& chooser, const Task& task);
+    void start(VirtualCells& pools, const UnitChoice& chooser, const Task& task);
     // The next sight; false: that was all, or all that may be tried.
     bool look();
     bool was_cut_short() const { return was_cut_short_; }
@@ -74,9 +74,9 @@ class Foresight {
     }
     bool better(int level, const Offer& a, const Offer& b) const;
 
-    Pools* pools_ = nullptr;
-    const Chooser* chooser_ = nullptr;
-    const CellTree* tree_ = nullptr;
+    VirtualCells* pools_ = nullptr;
+    const UnitChoice* chooser_ = nullptr;
+    const PhysicalCells* tree_ = nullptr;
     Task task_;
     int lowest_ = 0;                              // level of the smallest cells that are told apart
     std::vector<std::vector<CellIndex>> usable_;  // by level and cell

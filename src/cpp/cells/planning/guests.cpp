@@ -1,9 +1,9 @@
-#include "cells/group_scheduler_guests.hpp"
+#include "cells/planning/guests.hpp"
 
 #include <algorithm>
 #include <functional>
 
-#include "cells/group_scheduler_choice.hpp"
+#include "cells/planning/unit_choice.hpp"
 
 namespace hivecore::cells {
 
@@ -23,7 +23,7 @@ Harm operator+(const Harm& one, const Harm& other) {
     return {one[0] + other[0], one[1] + other[1], one[2] + other[2]};
 }
 
-void Guests::start(const Groups& groups, const Chooser& chooser,
+void Guests::start(const Groups& groups, const UnitChoice& chooser,
                    std::span<const Handle> downgraded) {
     groups_ = &groups;
     chooser_ = &chooser;
@@ -38,7 +38,7 @@ Harm Guests::price(Handle handle) const {
     if (is_in(gone_, handle)) {
         return kNoHarm;
     }
-    if (!group.by_right || is_in(downgraded_, handle)) {
+    if (!group.guaranteed || is_in(downgraded_, handle)) {
         return {0, many, 1};
     }
     return group.lazy ? Harm{many, 0, 0} : Harm{many, many, 1};

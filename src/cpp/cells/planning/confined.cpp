@@ -11,7 +11,7 @@
 #include <set>
 #include <utility>
 
-#include "cells/group_scheduler_leaves.hpp"
+#include "cells/planning/leaf_choice.hpp"
 
 namespace hivecore::cells {
 

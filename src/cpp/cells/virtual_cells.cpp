@@ -1,4 +1,4 @@
-#include "cells/group_scheduler_pools.hpp"
+#include "cells/virtual_cells.hpp"
 
 #include <algorithm>
 #include <stdexcept>
@@ -6,8 +6,8 @@
 
 namespace hivecore::cells {
 
-Pools::Pools(std::span<const ChainSpec> chains, std::int32_t tenants,
-             std::span<const PoolSpec> pools)
+VirtualCells::VirtualCells(std::span<const ChainSpec> chains, std::int32_t tenants,
+                           std::span<const PoolSpec> pools)
     : tenants_(tenants) {
     trees_.reserve(chains.size());
     for (const ChainSpec& chain : chains) {
@@ -47,11 +47,11 @@ Pools::Pools(std::span<const ChainSpec> chains, std::int32_t tenants,
 }
 
 // Binds the pins and sees whether S >= 0 on every level of every chain.
-void Pools::check_room() {
+void VirtualCells::check_room() {
     std::size_t pin = 0;
     for (std::int32_t id = 0; id < size(); ++id) {
         const Pool& pool = pools_[static_cast<std::size_t>(id)];
-        CellTree& home = tree(pool.chain);
+        PhysicalCells& home = tree(pool.chain);
         if (!pool.pinned()) {
             home.owe(pool.level, std::min<std::int64_t>(pool.count, kMaxLeaves + 1));
             continue;
@@ -66,7 +66,7 @@ void Pools::check_room() {
         home.bind_root(pool.level, where, from, id, 0);
         ++pin;
     }
-    for (CellTree& home : trees_) {
+    for (PhysicalCells& home : trees_) {
         home.refile_within(home.shape().top(), 0, home.shape().size[home.shape().top()]);
         home.refile();
     }
@@ -82,10 +82,10 @@ void Pools::check_room() {
     }
 }
 
-void Pools::add_pool(const PoolSpec& spec, std::uint64_t& cells) {
+void VirtualCells::add_pool(const PoolSpec& spec, std::uint64_t& cells) {
     Pool& pool = pools_.emplace_back();
     static_cast<PoolSpec&>(pool) = spec;
-    const CellTree& home = tree(spec.chain);
+    const PhysicalCells& home = tree(spec.chain);
     pool.unit_level = std::min<std::int32_t>(spec.level, home.node_level());
     for (int level = 0; level <= spec.level; ++level) {
         pool.base[static_cast<std::size_t>(level)] = cells;
@@ -101,9 +101,9 @@ void Pools::add_pool(const PoolSpec& spec, std::uint64_t& cells) {
 
 // --- bindings
 
-bool Pools::book(VirtualLeaf booked, CellIndex leaf) {
+bool VirtualCells::book(VirtualLeaf booked, CellIndex leaf) {
     Pool& pool = pools_[static_cast<std::size_t>(booked.pool)];
-    CellTree& home = tree(pool.chain);
+    PhysicalCells& home = tree(pool.chain);
     const Shape& s = home.shape();
     // The lowest bound virtual ancestor must be bound to the physical one; below it both are
     // unbound.
@@ -163,9 +163,9 @@ bool Pools::book(VirtualLeaf booked, CellIndex leaf) {
     return true;
 }
 
-void Pools::unbook(VirtualLeaf booked) {
+void VirtualCells::unbook(VirtualLeaf booked) {
     Pool& pool = pools_[static_cast<std::size_t>(booked.pool)];
-    CellTree& home = tree(pool.chain);
+    PhysicalCells& home = tree(pool.chain);
     home.set_holding(at(pool, 0, booked.leaf).partner, Holding::nobody);
     CellIndex index = booked.leaf;
     for (int level = 0;; ++level) {
@@ -188,18 +188,18 @@ void Pools::unbook(VirtualLeaf booked) {
     touch(booked.pool, home.shape().ancestor(0, booked.leaf, pool.unit_level));
 }
 
-void Pools::bind_empty_root(std::int32_t id, CellIndex root, CellIndex cell, int from) {
+void VirtualCells::bind_empty_root(std::int32_t id, CellIndex root, CellIndex cell, int from) {
     Pool& pool = pools_[static_cast<std::size_t>(id)];
-    CellTree& home = tree(pool.chain);
+    PhysicalCells& home = tree(pool.chain);
     home.bind_root(pool.level, cell, from, id, root);
     home.owe(pool.level, -1);
     pool.free_roots.erase(root);
     at(pool, pool.level, root).partner = cell;
 }
 
-void Pools::unbind_empty_root(std::int32_t id, CellIndex root) {
+void VirtualCells::unbind_empty_root(std::int32_t id, CellIndex root) {
     Pool& pool = pools_[static_cast<std::size_t>(id)];
-    CellTree& home = tree(pool.chain);
+    PhysicalCells& home = tree(pool.chain);
     Cell& cell = at(pool, pool.level, root);
     home.unbind_root(pool.level, cell.partner);
     home.owe(pool.level, 1);
@@ -207,8 +207,8 @@ void Pools::unbind_empty_root(std::int32_t id, CellIndex root) {
     cell.partner = kNoCell;
 }
 
-void Pools::drop(std::int32_t chain, CellIndex leaf, Holding after) {
-    CellTree& home = tree(chain);
+void VirtualCells::drop(std::int32_t chain, CellIndex leaf, Holding after) {
+    PhysicalCells& home = tree(chain);
     Change& change = journal_.emplace_back(Change{chain, leaf, home.holding(leaf), {}});
     if (change.before == Holding::virtually) {
         change.booked = booked_at(chain, leaf);
@@ -217,7 +217,7 @@ void Pools::drop(std::int32_t chain, CellIndex leaf, Holding after) {
     home.set_holding(leaf, after);
 }
 
-void Pools::undo(std::size_t size) {
+void VirtualCells::undo(std::size_t size) {
     for (std::size_t i = journal_.size(); i-- > size;) {
         const Change change = journal_[i];
         if (tree(change.chain).holding(change.leaf) == Holding::virtually) {
@@ -231,14 +231,15 @@ void Pools::undo(std::size_t size) {
     }
     journal_.resize(size, Change{});
     if (size == 0) {
-        for (CellTree& home : trees_) {
+        for (PhysicalCells& home : trees_) {
             home.forget_roots();
         }
     }
 }
 
-VirtualLeaf Pools::virtual_leaf(std::int32_t pool, int top, CellIndex cell, CellIndex leaf) const {
-    const CellTree& home = tree(this->pool(pool).chain);
+VirtualLeaf VirtualCells::virtual_leaf(std::int32_t pool, int top, CellIndex cell,
+                                       CellIndex leaf) const {
+    const PhysicalCells& home = tree(this->pool(pool).chain);
     const Shape& s = home.shape();
     int level = 0;
     CellIndex index = leaf;
@@ -258,7 +259,7 @@ VirtualLeaf Pools::virtual_leaf(std::int32_t pool, int top, CellIndex cell, Cell
 
 // --- rankings
 
-void Pools::touch(std::int32_t pool, CellIndex unit) {
+void VirtualCells::touch(std::int32_t pool, CellIndex unit) {
     const Pool& p = pools_[static_cast<std::size_t>(pool)];
     const std::uint64_t place = p.base[static_cast<std::size_t>(p.unit_level)] + unit;
     if (!unit_stale_[place]) {
@@ -267,11 +268,11 @@ void Pools::touch(std::int32_t pool, CellIndex unit) {
     }
 }
 
-void Pools::touch_around(std::int32_t chain, CellIndex leaf) {
-    const CellTree& home = tree(chain);
+void VirtualCells::touch_around(std::int32_t chain, CellIndex leaf) {
+    const PhysicalCells& home = tree(chain);
     for (int level = 0; level <= home.node_level(); ++level) {
         const CellIndex index = home.shape().ancestor(0, leaf, level);
-        const CellTree::Cell& cell = home.cell(level, index);
+        const PhysicalCells::Cell& cell = home.cell(level, index);
         if (cell.partner != kNoCell && pool(cell.pool).unit_level == level) {
             touch(cell.pool, cell.partner);
             return;
@@ -279,11 +280,11 @@ void Pools::touch_around(std::int32_t chain, CellIndex leaf) {
     }
 }
 
-void Pools::refile() {
+void VirtualCells::refile() {
     for (const auto& [id, unit] : stale_) {
         Pool& pool = pools_[static_cast<std::size_t>(id)];
         unit_stale_[pool.base[static_cast<std::size_t>(pool.unit_level)] + unit] = false;
-        const CellTree& home = tree(pool.chain);
+        const PhysicalCells& home = tree(pool.chain);
         const Shape& s = home.shape();
         const Cell& cell = at(pool, pool.unit_level, unit);
         const CellIndex leaves = s.leaves[pool.unit_level];
@@ -307,14 +308,14 @@ void Pools::refile() {
         }
     }
     stale_.clear();
-    for (CellTree& home : trees_) {
+    for (PhysicalCells& home : trees_) {
         home.refile();
     }
 }
 
-std::uint64_t Pools::bytes() const {
+std::uint64_t VirtualCells::bytes() const {
     std::uint64_t total = cells_.size() * sizeof(Cell) + unit_stale_.size() / 8;
-    for (const CellTree& home : trees_) {
+    for (const PhysicalCells& home : trees_) {
         total += home.bytes();
     }
     for (const Pool& pool : pools_) {

@@ -2,11 +2,11 @@
 #include <algorithm>
 #include <map>
 
-#include "cells/group_scheduler_choice.hpp"
+#include "cells/planning/unit_choice.hpp"
 
 namespace hivecore::cells {
 
-bool Chooser::choose(const Domain& domain, std::int64_t& budget, Choice& choice) {
+bool UnitChoice::choose(const Domain& domain, std::int64_t& budget, Choice& choice) {
     choice.at = kNoCell;
     chosen_.clear();
     given_.clear();
@@ -32,7 +32,7 @@ bool Chooser::choose(const Domain& domain, std::int64_t& budget, Choice& choice)
 }
 
 // Whether the pods fit into the unit together, or into an empty one if it is not bound.
-bool Chooser::accepts(const Unit& unit, std::span<const Demand> pods, std::int64_t& budget) {
+bool UnitChoice::accepts(const Unit& unit, std::span<const Demand> pods, std::int64_t& budget) {
     std::uint64_t total = 0;
     for (const Demand& pod : pods) {
         total += pod.leaves;
@@ -54,7 +54,7 @@ bool Chooser::accepts(const Unit& unit, std::span<const Demand> pods, std::int64
 }
 
 // Whether the unit takes one more pod; `chosen`: its place among the chosen units, -1: it is new.
-bool Chooser::takes(const Unit& unit, std::int32_t chosen, const Demand& pod) {
+bool UnitChoice::takes(const Unit& unit, std::int32_t chosen, const Demand& pod) {
     const std::uint64_t given = chosen < 0 ? 0 : given_[static_cast<std::size_t>(chosen)];
     if (given + pod.leaves > unit.available) {
         return false;
@@ -74,13 +74,13 @@ bool Chooser::takes(const Unit& unit, std::int32_t chosen, const Demand& pod) {
 }
 
 // Gives the next pod to a chosen unit.
-void Chooser::add(std::int32_t chosen, const Demand& pod) {
+void UnitChoice::add(std::int32_t chosen, const Demand& pod) {
     unit_of_.push_back(chosen);
     given_[static_cast<std::size_t>(chosen)] += pod.leaves;
 }
 
 // Writes down the choice under way: units in the order of their first pods.
-void Chooser::arrange(Choice& choice) {
+void UnitChoice::arrange(Choice& choice) {
     choice.units.clear();
     choice.begin.assign(1, 0);
     std::vector<std::int32_t>& place = places_;
@@ -107,7 +107,7 @@ void Chooser::arrange(Choice& choice) {
     }
 }
 
-bool Chooser::next_fit(const Domain& domain) {
+bool UnitChoice::next_fit(const Domain& domain) {
     enter(domain);
     Unit unit;
     bool here = false;         // the pointer is at a unit
@@ -131,7 +131,7 @@ bool Chooser::next_fit(const Domain& domain) {
 }
 
 // Every pod goes to the unit that is used least, counting what the others have taken of it.
-bool Chooser::fan_out(const Domain& domain) {
+bool UnitChoice::fan_out(const Domain& domain) {
     enter(domain);
     std::vector<Unit> waiting;  // visited and not chosen, in order
     const auto as_used = [&](std::size_t chosen) {
@@ -178,8 +178,8 @@ bool Chooser::fan_out(const Domain& domain) {
     return true;
 }
 
-bool Chooser::as_told(const Domain& domain, std::int64_t& budget, Choice& choice) {
-    const Pools& pools = groups_.pools();
+bool UnitChoice::as_told(const Domain& domain, std::int64_t& budget, Choice& choice) {
+    const VirtualCells& pools = groups_.pools();
     std::map<std::int64_t, std::int32_t> numbers;
     for (const Demand& pod : task_.pods) {
         const std::int64_t number = task_.units[static_cast<std::size_t>(pod.position)];

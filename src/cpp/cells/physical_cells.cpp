@@ -1,8 +1,8 @@
-#include "cells/group_scheduler_tree.hpp"
+#include "cells/physical_cells.hpp"
 
 namespace hivecore::cells {
 
-CellTree::CellTree(const Shape& shape, int node_level)
+PhysicalCells::PhysicalCells(const Shape& shape, int node_level)
     : shape_(shape), node_level_(node_level), idle_total_(shape.size[0]) {
     std::uint64_t cells = 0;
     for (int level = 0; level < shape_.levels; ++level) {
@@ -42,7 +42,7 @@ CellTree::CellTree(const Shape& shape, int node_level)
 
 // --- free lists and safety
 
-std::array<std::int64_t, kMaxLevels> CellTree::surplus() const {
+std::array<std::int64_t, kMaxLevels> PhysicalCells::surplus() const {
     std::array<std::int64_t, kMaxLevels> result{};
     std::int64_t above = 0;
     for (int level = shape_.levels; level-- > 0;) {
@@ -53,7 +53,7 @@ std::array<std::int64_t, kMaxLevels> CellTree::surplus() const {
     return result;
 }
 
-bool CellTree::may_split(int level, int from) const {
+bool PhysicalCells::may_split(int level, int from) const {
     const auto spare = surplus();
     for (int above = level + 1; above <= from; ++above) {
         if (spare[above] < 1) {
@@ -63,7 +63,7 @@ bool CellTree::may_split(int level, int from) const {
     return true;
 }
 
-int CellTree::listed_level(int level, CellIndex index) const {
+int PhysicalCells::listed_level(int level, CellIndex index) const {
     while (state(level, index) == CellState::inside && level < shape_.top()) {
         index = shape_.parent(level, index);
         ++level;
@@ -71,20 +71,20 @@ int CellTree::listed_level(int level, CellIndex index) const {
     return state(level, index) == CellState::listed ? level : -1;
 }
 
-void CellTree::list(int level, CellIndex index) {
+void PhysicalCells::list(int level, CellIndex index) {
     states_[base_[level] + index] = CellState::listed;
     ++listed_[level];
     (cell(level, index).bad == 0 ? clean_ : impaired_)[level].insert(key(level, index));
 }
 
-void CellTree::unlist(int level, CellIndex index, CellState state) {
+void PhysicalCells::unlist(int level, CellIndex index, CellState state) {
     (cell(level, index).bad == 0 ? clean_ : impaired_)[level].erase(key(level, index));
     --listed_[level];
     states_[base_[level] + index] = state;
 }
 
-void CellTree::bind_root(int level, CellIndex index, int from, std::int32_t pool,
-                         CellIndex partner) {
+void PhysicalCells::bind_root(int level, CellIndex index, int from, std::int32_t pool,
+                              CellIndex partner) {
     CellIndex upper = shape_.ancestor(level, index, from);
     unlist(from, upper, CellState::split);
     for (int l = from; l-- > level;) {
@@ -106,7 +106,7 @@ void CellTree::bind_root(int level, CellIndex index, int from, std::int32_t pool
     root.partner = partner;
 }
 
-void CellTree::unbind_root(int level, CellIndex index) {
+void PhysicalCells::unbind_root(int level, CellIndex index) {
     if (level > node_level_) {
         rebound_.emplace_back(level, index);
     }
@@ -134,14 +134,14 @@ void CellTree::unbind_root(int level, CellIndex index) {
     list(level, index);
 }
 
-void CellTree::bind_below(int level, CellIndex index, std::int32_t pool, CellIndex partner) {
+void PhysicalCells::bind_below(int level, CellIndex index, std::int32_t pool, CellIndex partner) {
     states_[base_[level] + index] = CellState::bound;
     Cell& cell = cells_[base_[level] + index];
     cell.pool = pool;
     cell.partner = partner;
 }
 
-void CellTree::unbind_below(int level, CellIndex index) {
+void PhysicalCells::unbind_below(int level, CellIndex index) {
     states_[base_[level] + index] = CellState::inside;
     Cell& cell = cells_[base_[level] + index];
     cell.pool = -1;
@@ -151,7 +151,7 @@ void CellTree::unbind_below(int level, CellIndex index) {
 // --- leaves
 
 // Adds to the counts of the leaf and its ancestors below `end_level`; `open` only up to the node.
-void CellTree::shift(CellIndex leaf, int end_level, int load, int bad, int open) {
+void PhysicalCells::shift(CellIndex leaf, int end_level, int load, int bad, int open) {
     CellIndex index = leaf;
     for (int level = 0; level < end_level; ++level) {
         Cell& cell = cells_[base_[level] + index];
@@ -171,14 +171,14 @@ void CellTree::shift(CellIndex leaf, int end_level, int load, int bad, int open)
     }
 }
 
-void CellTree::touch(CellIndex node) {
+void PhysicalCells::touch(CellIndex node) {
     if (!nodes_[node].stale) {
         stale_.push_back(node);
         nodes_[node].stale = true;
     }
 }
 
-void CellTree::set_holding(CellIndex leaf, Holding holding) {
+void PhysicalCells::set_holding(CellIndex leaf, Holding holding) {
     const Holding before = holdings_[leaf];
     if (before == holding) {
         return;
@@ -197,7 +197,7 @@ void CellTree::set_holding(CellIndex leaf, Holding holding) {
     touch(index);
 }
 
-void CellTree::set_healthy(CellIndex leaf, bool good) {
+void PhysicalCells::set_healthy(CellIndex leaf, bool good) {
     if (healthy(leaf) == good) {
         return;
     }
@@ -213,7 +213,7 @@ void CellTree::set_healthy(CellIndex leaf, bool good) {
 
 // --- opportunistic work
 
-CellIndex CellTree::row_of(int level, CellIndex index) const {
+CellIndex PhysicalCells::row_of(int level, CellIndex index) const {
     const CellIndex leaves = shape_.leaves[level];
     const CellIndex rest = leaves - cell(level, index).load;
     if (level > node_level_) {
@@ -223,7 +223,7 @@ CellIndex CellTree::row_of(int level, CellIndex index) const {
 }
 
 // A cell above node level is never filed as short.
-void CellTree::file(int level, CellIndex index, CellIndex available) {
+void PhysicalCells::file(int level, CellIndex index, CellIndex available) {
     const CellIndex full = level == node_level_
                                ? shape_.leaves[level] - cell(level, index).load - held(level, index)
                                : 0;
@@ -231,7 +231,7 @@ void CellTree::file(int level, CellIndex index, CellIndex available) {
         mirrored(level, index), row_of(level, index), available, full);
 }
 
-void CellTree::refile() {
+void PhysicalCells::refile() {
     for (const CellIndex index : stale_) {
         Node& node = nodes_[index];
         const CellIndex idle = node.idle - node.filed_idle;
@@ -256,7 +256,7 @@ void CellTree::refile() {
     rebound_.clear();
 }
 
-void CellTree::refile_within(int level, CellIndex begin, CellIndex end) {
+void PhysicalCells::refile_within(int level, CellIndex begin, CellIndex end) {
     for (int below = node_level_ + 1; below <= level; ++below) {
         const CellIndex many = shape_.leaves[level] / shape_.leaves[below];
         for (CellIndex index = begin * many; index < end * many; ++index) {
@@ -265,7 +265,7 @@ void CellTree::refile_within(int level, CellIndex begin, CellIndex end) {
     }
 }
 
-std::uint64_t CellTree::bytes() const {
+std::uint64_t PhysicalCells::bytes() const {
     std::uint64_t total = cells_.size() * (sizeof(Cell) + sizeof(CellState)) + holdings_.size() +
                           nodes_.size() * sizeof(Node);
     for (int level = 0; level < shape_.levels; ++level) {

@@ -4,8 +4,8 @@
 // work it is a physical node. A *domain* is a set of units that is tried as a whole: a cell above
 // node level (a rack), or all. In a domain pods are placed by next-fit in ascending size: a pointer
 // walks the units in order of preference and never goes back. Where that fails although the pods
-// differ, a search decides, complete over what units have left (group_scheduler_search.cpp), and
-// over the cells in them that pods are confined to (group_scheduler_confined.cpp).
+// differ, a search decides, complete over what units have left (planning/exact_search.cpp), and
+// over the cells in them that pods are confined to (planning/confined.cpp).
 //
 // Opportunistic work goes where guaranteed work will come last: into racks that are promised to
 // nobody, then into idle ones that are promised, last of all to where guaranteed work is.
@@ -23,10 +23,10 @@
 #include <utility>
 #include <vector>
 
-#include "cells/group_scheduler_groups.hpp"
-#include "cells/group_scheduler_leaves.hpp"
-#include "cells/group_scheduler_plan.hpp"
-#include "cells/group_scheduler_walk.hpp"
+#include "cells/groups.hpp"
+#include "cells/plan.hpp"
+#include "cells/planning/leaf_choice.hpp"
+#include "cells/planning/walks.hpp"
 
 namespace hivecore::cells {
 
@@ -88,9 +88,9 @@ struct Choice {
 
 class Foresight;
 
-class Chooser {
+class UnitChoice {
   public:
-    explicit Chooser(const Groups& groups) : groups_(groups) {}
+    explicit UnitChoice(const Groups& groups) : groups_(groups) {}
 
     // Looks at the state for an attempt of this task that reaches so far. Where the rankings are
     // not up to date it may not use them. With victims (ascending) only those may leave; with
@@ -173,7 +173,7 @@ class Chooser {
     void arrange(Choice& choice);
 
     const Groups& groups_;
-    const CellTree* tree_ = nullptr;
+    const PhysicalCells* tree_ = nullptr;
     Task task_;
     Reach reach_ = Reach::idle;
     const std::vector<Handle>* victims_ = nullptr;

@@ -10,13 +10,13 @@
 #include <set>
 #include <utility>
 
-#include "cells/group_scheduler_choice.hpp"
+#include "cells/planning/unit_choice.hpp"
 
 namespace hivecore::cells {
 
 class Search {
   public:
-    Search(Chooser& chooser, std::vector<Unit> units)
+    Search(UnitChoice& chooser, std::vector<Unit> units)
         : chooser_(chooser), units_(std::move(units)), got_(units_.size()) {
         for (const Demand& pod : chooser_.task_.pods) {
             pods_.push_back(pod);
@@ -167,7 +167,7 @@ class Search {
         return chooser_.accepts(units_[unit], together, budget);
     }
 
-    Chooser& chooser_;
+    UnitChoice& chooser_;
     std::vector<Unit> units_;
     std::vector<std::vector<Demand>> got_;
     std::vector<Demand> pods_;
@@ -182,7 +182,7 @@ class Search {
 };
 
 // The units of the domain that a search can touch, in order of preference.
-void Chooser::gather(const Domain& domain, bool all) {
+void UnitChoice::gather(const Domain& domain, bool all) {
     gathered_.clear();
     const CellIndex least = task_.pods.front().leaves;
     enter(domain);
@@ -233,7 +233,7 @@ void Chooser::gather(const Domain& domain, bool all) {
     gathered_.erase(std::unique(gathered_.begin(), gathered_.end(), same), gathered_.end());
 }
 
-bool Chooser::search(const Domain& domain, std::int64_t& budget, Choice& choice) {
+bool UnitChoice::search(const Domain& domain, std::int64_t& budget, Choice& choice) {
     gather(domain, task_.constrained);
     Search search(*this, gathered_);
     const std::vector<std::size_t> placed = search.run(budget);

@@ -13,7 +13,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "cells/group_scheduler_ranked.hpp"
+#include "cells/ranked_cells.hpp"
 #include "cells/shape.hpp"
 
 namespace hivecore::cells {
