@@ -22,6 +22,7 @@ def plain(plan):
         list(plan.victims),
         list(plan.cancels),
         list(plan.downgrades),
+        plan.is_harmless,
     )
 
 

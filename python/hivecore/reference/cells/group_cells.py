@@ -159,3 +159,8 @@ class Plan:
     downgrades: list[int] = field(default_factory=list)
     stamps: tuple[int, ...] = ()
     """The sequence numbers of the downgrades, then of the cancels: handles are used again."""
+
+    @property
+    def is_harmless(self) -> bool:
+        """Whether it takes nothing from other groups."""
+        return not (self.victims or self.cancels or self.downgrades)
