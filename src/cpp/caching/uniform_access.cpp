@@ -1,4 +1,4 @@
-// Accesses, in three gaits that give the same answers.
+// Accesses, by three code paths that give the same answers.
 //
 // *Wholesale*: when a batch neither ends an epoch nor meets the quota on its way, the order of its
 // items does not matter. One pass clears their unread bits, nothing else; sweeps over the planes
@@ -57,7 +57,7 @@ namespace {
 // A sweep costs a word per 64 items; it replaces about half a nanosecond per access.
 constexpr std::int64_t kItemsPerAccess = 32;
 constexpr std::int64_t kShort = 16;      // below this, setting up a pass does not pay
-constexpr std::int64_t kOneByOne = 256;  // so many before the gait is chosen anew
+constexpr std::int64_t kOneByOne = 256;  // so many before a code path is chosen anew
 
 // Answers the position of the first id that is not of the dataset, before which it stops, or -1.
 template <typename Id>
@@ -282,9 +282,9 @@ std::int64_t UniformCache::access(std::int32_t dataset, std::int32_t job_id,
     return overwritten ? kOverwritten : hits;
 }
 
-// Chooses a gait and answers how many items it took, or -1 - the position of a bad id. All ids are
-// checked before anything changes; by the wholesale gait itself where it takes all of them, as it
-// can undo what it did: that saves a pass.
+// Chooses a code path and answers how many items it took, or -1 - the position of a bad id. All ids
+// are checked before anything changes; by the wholesale path itself where it takes all of them, as
+// it can undo what it did: that saves a pass.
 template <typename Id>
 std::int64_t UniformCache::access_some(Dataset& set, Job* job, const Ids<Id>& items,
                                        std::uint8_t* out, bool& checked, std::int64_t& hits) {

@@ -847,7 +847,7 @@ cdef class UniformCache:
         except (ValueError, TypeError, RecursionError) as error:
             raise CorruptStateError(f"data: {error}") from None
         if kernel.get().datasets() != len(datasets) or kernel.get().jobs() != len(jobs):
-            raise CorruptStateError("data: has not one name for everything")
+            raise CorruptStateError("data: the names are not as many as the datasets and jobs")
         for name, identity in datasets.items():
             if not is_place(identity) or not kernel.get().is_dataset(identity):
                 raise CorruptStateError(f"data: {name!r} is no dataset")

@@ -201,7 +201,7 @@ cdef class GroupScheduler:
         :raises ValueError: the plan is to wait.
         """
         if plan.plan.outcome == PlanOutcome.wait:
-            raise ValueError("plan must not be one to wait")
+            raise ValueError("plan.outcome must not be wait")
         return self.carry_out(plan, bool(lazy), False)
 
     def reserve(self, Plan plan not None, lazy, /):
@@ -211,7 +211,7 @@ cdef class GroupScheduler:
         :raises ValueError: the plan is not to preempt.
         """
         if plan.plan.outcome != PlanOutcome.preempt:
-            raise ValueError("plan must be one to preempt")
+            raise ValueError("plan.outcome must be preempt")
         return self.carry_out(plan, bool(lazy), True)
 
     def plan(self, vc, priority, pods, virtual, cancels, downgrades, /):

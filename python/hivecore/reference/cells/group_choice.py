@@ -252,7 +252,7 @@ class Chooser:
     def choose(self, domain: Domain) -> Choice | None:
         """Units for all pods."""
         if self.request.units is not None:
-            return self._as_told(domain)
+            return self._units_of_policy(domain)
         if _room(domain.units) < self.request.total:
             return None
         place = self._fan_out if self.request.spread else self._next_fit
@@ -261,7 +261,7 @@ class Chooser:
             choice = self._search(domain.units)
         return choice
 
-    def _as_told(self, domain: Domain) -> Choice | None:
+    def _units_of_policy(self, domain: Domain) -> Choice | None:
         assert self.request.units is not None
         numbered = list(self.all_units())
         choice: Choice = {}

@@ -93,10 +93,10 @@ def choose_cheaply(
         return found
     mine = [leaf for leaf in forest.leaves(level, cell) if leaf_class(leaf) is not None]
     staying = set(guests.on(mine))
-    house_level = level if group_within < 0 else min(level, group_within)
+    candidate_level = level if group_within < 0 else min(level, group_within)
     if len(demands) == 1 and demands[0].within >= 0:
-        house_level = min(house_level, demands[0].within)
-    confined = any(0 <= demand.within < house_level for demand in demands)
+        candidate_level = min(candidate_level, demands[0].within)
+    confined = any(0 <= demand.within < candidate_level for demand in demands)
     if confined or len(staying) * len(mine) > _MOST_ENTRIES:
         spared: set[int] = set()
         for guest in sorted(guests.on(mine), key=guests.price, reverse=True):
@@ -105,9 +105,9 @@ def choose_cheaply(
         return choose(spared)
     total = sum(demand.leaves for demand in demands)
     covers = []
-    for below in range(house_level + 1):  # of equal harm the closest together
-        for house in forest.inside(level, cell, below):
-            inside = [leaf for leaf in mine if forest.above(leaf, below) == house]
+    for below in range(candidate_level + 1):  # of equal harm the closest together
+        for candidate in forest.inside(level, cell, below):
+            inside = [leaf for leaf in mine if forest.above(leaf, below) == candidate]
             if len(inside) >= total:
                 covers.append(guests.cheapest(inside, total))
     _, leaving = min(covers, key=lambda cover: cover[0])

@@ -61,19 +61,21 @@ def choose_leaves(
     """
     classes = {leaf: leaf_class(leaf) for leaf in forest.leaves(level, cell)}
     if group_within < 0 or group_within >= level:
-        return _in_house(forest, level, cell, demands, classes, budget)
+        return _in_candidate(forest, level, cell, demands, classes, budget)
     total = sum(demand.leaves for demand in demands)
     rank = _Rank(forest, level, classes)
-    houses = forest.inside(level, cell, group_within)
-    roomy = [house for house in houses if rank.available(group_within, house) >= total]
-    for house in sorted(roomy, key=lambda house: rank(group_within, house, total)):
-        found = _in_house(forest, group_within, house, demands, classes, budget)
+    candidates = forest.inside(level, cell, group_within)
+    roomy = [
+        candidate for candidate in candidates if rank.available(group_within, candidate) >= total
+    ]
+    for candidate in sorted(roomy, key=lambda candidate: rank(group_within, candidate, total)):
+        found = _in_candidate(forest, group_within, candidate, demands, classes, budget)
         if found is not None:
             return found
     return None
 
 
-def _in_house(
+def _in_candidate(
     forest: Forest,
     level: int,
     cell: int,
@@ -135,22 +137,24 @@ def _search(
         below, rank = demand.within, _Rank(forest, level, classes)
         cells = forest.inside(level, cell, below)
 
-        def kind(house: int) -> tuple[int, int]:
-            parent = 0 if below == widest else house // forest.fanouts[below]
-            return parent, rank.available(below, house)
+        def kind(candidate: int) -> tuple[int, int]:
+            parent = 0 if below == widest else candidate // forest.fanouts[below]
+            return parent, rank.available(below, candidate)
 
         state = (depth, *sorted(map(kind, cells)))
         if state in failed:
             return False
-        roomy = [house for house in cells if rank.available(below, house) >= demand.leaves]
+        roomy = [
+            candidate for candidate in cells if rank.available(below, candidate) >= demand.leaves
+        ]
         kinds: dict[tuple[int, int], int] = {}
-        for house in sorted(roomy, key=lambda house: rank(below, house, demand.leaves)):
-            kinds.setdefault(kind(house), house)
-        for house in kinds.values():
+        for candidate in sorted(roomy, key=lambda candidate: rank(below, candidate, demand.leaves)):
+            kinds.setdefault(kind(candidate), candidate)
+        for candidate in kinds.values():
             if budget.left == 0:
                 return False
             budget.spend(1 + len(cells) // _CELLS_PER_STEP)
-            leaves = _choose(forest, below, house, demand, classes)
+            leaves = _choose(forest, below, candidate, demand, classes)
             assert leaves is not None, "the cell has room"
             taken = {leaf: classes[leaf] for leaf in leaves}
             classes.update(dict.fromkeys(leaves))
@@ -177,12 +181,12 @@ def _choose(
     count = demand.leaves
     highest = level if demand.within < 0 else min(level, demand.within)
     for below in range(highest + 1):
-        houses = forest.inside(level, cell, below)
-        roomy = [house for house in houses if rank.available(below, house) >= count]
+        candidates = forest.inside(level, cell, below)
+        roomy = [candidate for candidate in candidates if rank.available(below, candidate) >= count]
         if roomy:
-            house = min(roomy, key=lambda house: rank(below, house, count))
+            candidate = min(roomy, key=lambda candidate: rank(below, candidate, count))
             ranked = sorted(
-                (c, x) for x in forest.leaves(below, house) if (c := classes[x]) is not None
+                (c, x) for x in forest.leaves(below, candidate) if (c := classes[x]) is not None
             )
             return sorted(leaf for _, leaf in ranked[:count])
     return None

@@ -122,13 +122,13 @@ class GroupScheduler:
     def commit(self, plan: Plan, lazy: bool) -> int:
         """Let the planned group run; nobody may be on its leaves any more."""
         if plan.outcome == WAIT:
-            raise ValueError("plan must not be one to wait")
+            raise ValueError("plan.outcome must not be wait")
         return self._carry_out(plan, lazy, preempting=False)
 
     def reserve(self, plan: Plan, lazy: bool) -> int:
         """Take the planned leaves from under their users, who are to leave."""
         if plan.outcome != PREEMPT:
-            raise ValueError("plan must be one to preempt")
+            raise ValueError("plan.outcome must be preempt")
         return self._carry_out(plan, lazy, preempting=True)
 
     def _carry_out(self, plan: Plan, lazy: bool, preempting: bool) -> int:

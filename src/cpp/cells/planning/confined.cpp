@@ -17,8 +17,8 @@ namespace hivecore::cells {
 
 class ConfinedSearch {
   public:
-    ConfinedSearch(LeafChoice& leaves, int top, CellIndex house, std::span<const Demand> pods)
-        : leaves_(leaves), top_(top), house_(house), pods_(pods) {
+    ConfinedSearch(LeafChoice& leaves, int top, CellIndex candidate, std::span<const Demand> pods)
+        : leaves_(leaves), top_(top), candidate_(candidate), pods_(pods) {
         for (std::size_t pod = 0; pod < pods.size(); ++pod) {
             if (pods[pod].within >= 0 && pods[pod].within < top) {
                 order_.push_back(pod);
@@ -89,7 +89,7 @@ class ConfinedSearch {
         Frame frame;
         frame.work = many;
         std::vector<CellIndex> roomy;
-        for (CellIndex cell = house_ * many; cell < (house_ + 1) * many; ++cell) {
+        for (CellIndex cell = candidate_ * many; cell < (candidate_ + 1) * many; ++cell) {
             frame.state.push_back(kind(level, cell));
             if (leaves_.at(level, cell).all() >= pod.leaves) {
                 roomy.push_back(cell);
@@ -122,21 +122,21 @@ class ConfinedSearch {
             if (found[pod] != nullptr) {
                 out.insert(out.end(), found[pod]->taken.begin(), found[pod]->taken.end());
             } else {
-                leaves_.take_within(top_, house_, pods_[pod].leaves, -1, out);
+                leaves_.take_within(top_, candidate_, pods_[pod].leaves, -1, out);
             }
         }
     }
 
     LeafChoice& leaves_;
     int top_;
-    CellIndex house_;
+    CellIndex candidate_;
     std::span<const Demand> pods_;
     std::vector<std::size_t> order_;  // the confined pods
     std::vector<Frame> frames_;
     std::set<State> failed_;
 };
 
-bool LeafChoice::search(int top, CellIndex house, std::span<const Demand> pods,
+bool LeafChoice::search(int top, CellIndex candidate, std::span<const Demand> pods,
                         std::int64_t& budget, std::vector<CellIndex>& out) {
     if (budget == 0) {
         return false;
@@ -145,8 +145,8 @@ bool LeafChoice::search(int top, CellIndex house, std::span<const Demand> pods,
     for (const Demand& pod : pods) {
         total += pod.leaves;
     }
-    ConfinedSearch search(*this, top, house, pods);
-    return total <= at(top, house).all() && search.may_help() && search.run(budget, out);
+    ConfinedSearch search(*this, top, candidate, pods);
+    return total <= at(top, candidate).all() && search.may_help() && search.run(budget, out);
 }
 
 }  // namespace hivecore::cells

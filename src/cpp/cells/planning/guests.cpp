@@ -104,13 +104,13 @@ void Guests::spare(int level, CellIndex cell, std::span<const Demand> pods, int 
         }
     }
     std::vector<Guest> guests = on(mine);
-    int house_level = group_within < 0 ? level : std::min(level, group_within);
+    int candidate_level = group_within < 0 ? level : std::min(level, group_within);
     if (pods.size() == 1 && pods.front().within >= 0) {
-        house_level = std::min<int>(house_level, pods.front().within);
+        candidate_level = std::min<int>(candidate_level, pods.front().within);
     }
     std::vector<Handle> staying;
     const bool confined = std::any_of(pods.begin(), pods.end(), [&](const Demand& pod) {
-        return pod.within >= 0 && pod.within < house_level;
+        return pod.within >= 0 && pod.within < candidate_level;
     });
     if (confined || guests.size() * mine.size() > kMostEntries) {
         std::stable_sort(guests.begin(), guests.end(),
@@ -133,11 +133,11 @@ void Guests::spare(int level, CellIndex cell, std::span<const Demand> pods, int 
     Harm least = kTooMuch;
     std::vector<Handle> leaving;
     std::vector<Handle> cover;
-    for (int below = 0; below <= house_level; ++below) {  // of equal harm the closest together
+    for (int below = 0; below <= candidate_level; ++below) {  // of equal harm the closest together
         for (auto begin = mine.begin(); begin != mine.end();) {
-            const CellIndex house = shape.ancestor(0, *begin, below);
+            const CellIndex candidate = shape.ancestor(0, *begin, below);
             const auto end = std::find_if(begin, mine.end(), [&](CellIndex leaf) {
-                return shape.ancestor(0, leaf, below) != house;
+                return shape.ancestor(0, leaf, below) != candidate;
             });
             const std::span<const CellIndex> inside(begin, end);
             begin = end;

@@ -64,11 +64,11 @@ bool LeafChoice::better(int level, CellIndex a, CellIndex b, CellIndex leaves) {
     return true;
 }
 
-// Takes leaves for a pod in the cell `house` of level `top` and appends them, ascending; false:
+// Takes leaves for a pod in the cell `candidate` of level `top` and appends them, ascending; false:
 // none can be had, nothing has changed.
-bool LeafChoice::take_within(int top, CellIndex house, CellIndex leaves, int within,
+bool LeafChoice::take_within(int top, CellIndex candidate, CellIndex leaves, int within,
                              std::vector<CellIndex>& out) {
-    if (at(top, house).all() < leaves) {
+    if (at(top, candidate).all() < leaves) {
         return false;
     }
     const int highest = within < 0 ? top : std::min(top, within);
@@ -78,7 +78,7 @@ bool LeafChoice::take_within(int top, CellIndex house, CellIndex leaves, int wit
         }
         const CellIndex many = shape_->leaves[top] / shape_->leaves[level];
         CellIndex best = width_;
-        for (CellIndex cell = house * many; cell < (house + 1) * many; ++cell) {
+        for (CellIndex cell = candidate * many; cell < (candidate + 1) * many; ++cell) {
             if (at(level, cell).all() >= leaves &&
                 (best == width_ || !better(level, best, cell, leaves))) {
                 best = cell;
@@ -130,15 +130,16 @@ void LeafChoice::give_back(std::span<const CellIndex> leaves) {
     }
 }
 
-// All pods in turn in the cell `house` of level `top`, or else where a search finds place for them.
-bool LeafChoice::take_in(int top, CellIndex house, std::span<const Demand> pods,
+// All pods in turn in the cell `candidate` of level `top`, or else where a search finds place for
+// them.
+bool LeafChoice::take_in(int top, CellIndex candidate, std::span<const Demand> pods,
                          std::int64_t& budget, std::vector<CellIndex>& out) {
     const std::size_t start = out.size();
     for (const Demand& pod : pods) {
-        if (!take_within(top, house, pod.leaves, pod.within, out)) {
+        if (!take_within(top, candidate, pod.leaves, pod.within, out)) {
             give_back(std::span(out).subspan(start));
             out.resize(start);
-            return search(top, house, pods, budget, out);
+            return search(top, candidate, pods, budget, out);
         }
     }
     return true;
@@ -153,19 +154,19 @@ bool LeafChoice::take_all(std::span<const Demand> pods, int group_within, std::i
     for (const Demand& pod : pods) {
         total += pod.leaves;
     }
-    houses_.clear();
-    for (CellIndex house = 0; house < cells(group_within); ++house) {
-        if (at(group_within, house).all() >= total) {
-            houses_.push_back(house);
+    candidates_.clear();
+    for (CellIndex candidate = 0; candidate < cells(group_within); ++candidate) {
+        if (at(group_within, candidate).all() >= total) {
+            candidates_.push_back(candidate);
         }
     }
     const auto leaves = static_cast<CellIndex>(total);
-    std::sort(houses_.begin(), houses_.end(), [&](CellIndex a, CellIndex b) {
+    std::sort(candidates_.begin(), candidates_.end(), [&](CellIndex a, CellIndex b) {
         return a < b ? better(group_within, a, b, leaves)
                      : a > b && !better(group_within, b, a, leaves);
     });
-    return std::any_of(houses_.begin(), houses_.end(), [&](CellIndex house) {
-        return take_in(group_within, house, pods, budget, out);
+    return std::any_of(candidates_.begin(), candidates_.end(), [&](CellIndex candidate) {
+        return take_in(group_within, candidate, pods, budget, out);
     });
 }
 

@@ -65,12 +65,12 @@ class LeafChoice {
     CellIndex cells(int level) const { return width_ / shape_->leaves[level]; }
     Count& at(int level, CellIndex cell) { return counts_[base_[level] + cell]; }
     bool better(int level, CellIndex a, CellIndex b, CellIndex leaves);
-    bool take_within(int top, CellIndex house, CellIndex leaves, int within,
+    bool take_within(int top, CellIndex candidate, CellIndex leaves, int within,
                      std::vector<CellIndex>& out);
     void give_back(std::span<const CellIndex> leaves);
-    bool take_in(int top, CellIndex house, std::span<const Demand> pods, std::int64_t& budget,
+    bool take_in(int top, CellIndex candidate, std::span<const Demand> pods, std::int64_t& budget,
                  std::vector<CellIndex>& out);
-    bool search(int top, CellIndex house, std::span<const Demand> pods, std::int64_t& budget,
+    bool search(int top, CellIndex candidate, std::span<const Demand> pods, std::int64_t& budget,
                 std::vector<CellIndex>& out);
 
     const Shape* shape_ = nullptr;
@@ -80,7 +80,7 @@ class LeafChoice {
     std::array<std::uint64_t, kMaxLevels> base_{};
     std::vector<std::uint8_t> classes_;
     std::vector<Count> counts_;
-    std::vector<CellIndex> houses_;
+    std::vector<CellIndex> candidates_;
 };
 
 }  // namespace hivecore::cells

@@ -12,7 +12,7 @@ bool UnitChoice::choose(const Domain& domain, std::int64_t& budget, Choice& choi
     given_.clear();
     unit_of_.clear();
     if (!task_.units.empty()) {
-        return as_told(domain, budget, choice);
+        return take_units_of_policy(domain, budget, choice);
     }
     // A domain that is not the whole is offered only where it has room. What it costs to count is
     // spent only where the search would look for what cannot be.
@@ -178,7 +178,7 @@ bool UnitChoice::fan_out(const Domain& domain) {
     return true;
 }
 
-bool UnitChoice::as_told(const Domain& domain, std::int64_t& budget, Choice& choice) {
+bool UnitChoice::take_units_of_policy(const Domain& domain, std::int64_t& budget, Choice& choice) {
     const VirtualCells& pools = groups_.pools();
     std::map<std::int64_t, std::int32_t> numbers;
     for (const Demand& pod : task_.pods) {

@@ -164,7 +164,7 @@ class UnitChoice {
     bool visit(CellIndex least, Unit& unit);
     bool next_fit(const Domain& domain);
     bool fan_out(const Domain& domain);
-    bool as_told(const Domain& domain, std::int64_t& budget, Choice& choice);
+    bool take_units_of_policy(const Domain& domain, std::int64_t& budget, Choice& choice);
     void gather(const Domain& domain, bool all);
     bool search(const Domain& domain, std::int64_t& budget, Choice& choice);
     bool takes(const Unit& unit, std::int32_t chosen, const Demand& pod);
