@@ -69,9 +69,9 @@ class CellCluster:
     A decision costs O(leaves of the group * levels) plus some set operations that grow with the
     logarithm of the cluster; a search for preemption, for less harm where the first choice does
     some, or above node level also visits the tenant's nodes or racks, and for gangs all nodes, some
-    dozen times at most. A release also tries all groups that are downgraded. Memory: see `copy`.
-    One object may be used by several threads: calls take turns. Source: HiveD (OSDI'20) and its
-    open implementation.
+    dozen times, at worst some thousand. A release also tries all groups that are downgraded.
+    Memory: see `copy`. One object may be used by several threads: calls take turns. Source: HiveD
+    (OSDI'20) and its open implementation.
 
     >>> from hivecore.cells import AffinityGroup, CellCluster, Chain, ClusterSpec
     >>> spec = ClusterSpec(

@@ -39,7 +39,7 @@ void GroupScheduler::schedule(const Request& request, Plan& plan) {
     try {
         if (!first_success(request)) {
             plan.reason = reason();
-        } else if (!last(request)) {
+        } else if (!make_lasting(request)) {
             plan.reason = reason_without_;
         } else {
             write(request, plan);
@@ -72,7 +72,7 @@ bool GroupScheduler::first_success(const Request& request) {
 // guaranteed groups leave or lose their cells, attempt 1 may find some that pack better than
 // theirs, and groups that are downgraded may be promoted to theirs. False: so many would be that
 // there is no way even when all have gone who may have to.
-bool GroupScheduler::last(const Request& request) {
+bool GroupScheduler::make_lasting(const Request& request) {
     const std::vector<Handle> victims = victims_of(placed_);
     const bool guaranteed = std::any_of(victims.begin(), victims.end(), [&](Handle victim) {
         return groups_.group(victim).guaranteed;

@@ -25,9 +25,9 @@
 // the size of the cluster. At worst linear in the tenant's units: where the first way harms
 // somebody or could not be mapped, in preemption and merging, and on nodes of more than 127 leaves
 // for opportunistic work; a gang with foresight O(p * cells of the chain), and where it harms
-// somebody some dozen times that. Suggested nodes cost O(their number). Mutators: O(g * levels),
-// the cells above node level of a root that is bound or unbound, and O(leaves of all downgraded
-// groups) where cells may have become free.
+// somebody some dozen times that, at worst some thousand times. Suggested nodes cost O(their
+// number). Mutators: O(g * levels), the cells above node level of a root that is bound or unbound,
+// and O(leaves of all downgraded groups) where cells may have become free.
 //
 // Levels, cells, chains, tenants and pools are numbered from 0; leaves are counted over all chains.
 #pragma once
@@ -111,7 +111,7 @@ class GroupScheduler {
 
     void prepare(const Request& request);
     bool first_success(const Request& request);
-    bool last(const Request& request);
+    bool make_lasting(const Request& request);
     bool lasts(const Request& request);
     bool is_refused() const;
     bool found_without(const Request& request, std::span<const Handle> victims);
