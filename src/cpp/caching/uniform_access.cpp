@@ -61,7 +61,7 @@ constexpr std::int64_t kOneByOne = 256;  // so many before a code path is chosen
 
 // Answers the position of the first id that is not of the dataset, before which it stops, or -1.
 template <typename Id>
-std::int64_t clear_checked_bits(Word* words, Ids<Id> ids) {
+std::int64_t check_and_clear_bits(Word* words, Ids<Id> ids) {
     for (std::size_t k = 0; k < ids.size(); ++k) {
         const std::uint64_t item = ids.unchecked(k);
         if (item > ids.last()) {
@@ -145,7 +145,7 @@ void set_bits(Word* words, Ids<Id> ids) {
     ids.check_used(highest);
 }
 
-// As `clear_checked_bits`, unless the ids are checked; adds to `total`.
+// As `check_and_clear_bits`, unless the ids are checked; adds to `total`.
 template <typename Id>
 std::int64_t count_bits(const Word* words, Ids<Id> ids, bool checked, std::int64_t& total) {
     std::uint64_t found = 0;
@@ -366,7 +366,7 @@ std::int64_t UniformCache::access_wholesale(Dataset& set, Job* job, const Ids<Id
             hits = clear_bits(set.cached.data(), job->unread.data(), items, out);
         } else if (checked) {
             clear_bits(job->unread.data(), items);
-        } else if (const auto bad = clear_checked_bits(job->unread.data(), items); bad >= 0) {
+        } else if (const auto bad = check_and_clear_bits(job->unread.data(), items); bad >= 0) {
             job->unread.swap(before);
             return -1 - bad;
         }
@@ -417,7 +417,7 @@ std::int64_t UniformCache::access_sized(Dataset& set, Job& job, const Ids<Id>& i
     Plane read = job.unread;
     if (out) {
         clear_bits(set.cached.data(), job.unread.data(), items, out);
-    } else if (const auto bad = clear_checked_bits(job.unread.data(), items); bad >= 0) {
+    } else if (const auto bad = check_and_clear_bits(job.unread.data(), items); bad >= 0) {
         job.unread.swap(read);
         return -1 - bad;
     }
