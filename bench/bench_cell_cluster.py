@@ -30,17 +30,14 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 from time import perf_counter_ns
-from types import SimpleNamespace
 from typing import Any
-from unittest.mock import patch
 
 import numpy as np
 from harness import command_line, cpu_seconds, save
+from twin_clusters import on_the_twin
 
-from hivecore import _cells
 from hivecore.cells import AffinityGroup, CellCluster, Chain, ClusterSpec
 from hivecore.interop.hived import HivedScheduler
-from hivecore.reference.cells import GroupScheduler as Twin
 
 LEVELS = ("gpu", "pair", "socket", "node", "rack")
 FANOUTS = (2, 2, 2, 8)
@@ -240,41 +237,11 @@ def measure(racks: int, samples: int) -> dict[str, Any]:
     return figures
 
 
-class NamedTwin:
-    """As much of the kernel's `NamedGroups` as the calls below need, over the twin."""
-
-    def __init__(self, core: Any) -> None:
-        self.core = core
-        self.live: dict[str, Any] = {}
-        self.named: dict[int, str] = {}
-
-    def book(self, group: AffinityGroup, plan: Any, reserve: bool) -> None:
-        assert not (reserve or plan.cancels or plan.downgrades)
-        handle = self.core.commit(plan, group.lazy_preemption)
-        self.live[group.name] = SimpleNamespace(
-            group=group, handle=handle, downgraded_by=None, record=None
-        )
-        self.named[handle] = group.name
-
-    def release(self, name: str) -> None:
-        handle = self.live.pop(name).handle
-        self.core.release(handle)
-        del self.named[handle]
-
-    def names_of(self, handles: list[int]) -> tuple[str, ...]:
-        return tuple(self.named[handle] for handle in handles)
-
-    def copy(self) -> "NamedTwin":
-        other = NamedTwin(self.core.copy())
-        other.live, other.named = dict(self.live), dict(self.named)
-        return other
-
-
 def against_twin(racks: int, samples: int) -> dict[str, Any]:
     """The same calls of the same class over kernel and pure-Python core, to the same state."""
     ours = Filled(racks)
     kernel = ours.churn(ours.small, samples)
-    with patch.multiple(_cells, GroupScheduler=Twin, NamedGroups=NamedTwin):
+    with on_the_twin():
         theirs = Filled(racks)
         twin = theirs.churn(theirs.small, samples)
         assert theirs.cluster.to_bytes() == ours.cluster.to_bytes()

@@ -1,4 +1,4 @@
-"""Buddy allocator and virtual clusters against their twins and the best pure-Python allocator.
+"""Buddy allocator against its twin and the best pure-Python allocator.
 
     python bench/bench_cells.py [--smoke] [--out DIR]
 
@@ -11,8 +11,6 @@ pair           release a random cell and allocate one of the same level, through
 allocate_many  per element, cells of random levels into the free half, as one batch
 scale          the pair again, at sizes from 1,024 leaves to 16 million; rounds go on where the
                last ended, so a small chain gets more compact than a large one meanwhile
-clusters       release a random cell of a random tenant and ask for one like it; whole nodes with
-               opportunistic work that gives way
 
 All contenders start from the same state, take turns, and must give the same answers. Times are
 CPU time with warm caches, the least of several rounds.
@@ -26,9 +24,8 @@ import numpy as np
 from harness import command_line, cpu_seconds, save, take_turns
 from peers.heap_buddy import HeapBuddy
 
-from hivecore.cells import BuddyAllocator, Chain, ClusterSpec, VirtualClusters
+from hivecore.cells import BuddyAllocator
 from hivecore.reference.cells import BuddyAllocator as BuddyTwin
-from hivecore.reference.cells import VirtualClusters as ClustersTwin
 
 FANOUTS = [2, 2, 2, 16]
 LEAVES_PER_ROOT = 128
@@ -197,85 +194,6 @@ def size(roots: int, rounds: int) -> dict[str, float]:
     return figures
 
 
-def shared_cluster(kind: Any, roots: int) -> tuple[Any, list[Any]]:
-    """Four tenants that own all nodes, half of them in use in part, and opportunistic work."""
-    chain = Chain(["gpu", "switch", "socket", "node", "rack"], FANOUTS, roots)
-    owned = {tenant: {"c": {"node": 4 * roots}} for tenant in "ABCD"}
-    clusters = kind(ClusterSpec({"c": chain}, owned))
-    held = []
-    for tenant in owned:
-        held += clusters.allocate_many(tenant, "c", "socket", 2 * roots)
-        held += clusters.allocate_many(tenant, "c", "gpu", 4 * roots)
-        clusters.allocate_opportunistic_many(tenant, "c", "switch", roots)
-    return clusters, held
-
-
-class Requests:
-    """Pairs of release and request on a shared cluster, by random tenants in random order."""
-
-    def __init__(self, kind: Any, roots: int, pairs: int) -> None:
-        self.clusters, self.held = shared_cluster(kind, roots)
-        self.rng = np.random.default_rng(3)
-        self.pairs = pairs
-        self.answers: list[int] = []
-
-    def round(self) -> float:
-        """Microseconds per pair."""
-        picked = self.rng.integers(len(self.held), size=self.pairs).tolist()
-        clusters, held = self.clusters, self.held
-
-        def work() -> None:
-            for position in picked:
-                cell = held[position]
-                clusters.release(cell)
-                held[position] = clusters.allocate(cell.virtual_cluster, cell.chain, cell.level)
-
-        seconds = cpu_seconds(work)
-        self.answers += [held[position].index for position in picked]
-        return 1e6 * seconds / self.pairs
-
-    def node_rounds(self) -> float:
-        """Microseconds per pair for whole nodes, which are bound, split off and merged each time.
-
-        Every other one takes the place of opportunistic work.
-        """
-        clusters = self.clusters
-        requests = [(tenant, "c", "node") for tenant in "ABCD"] * (self.pairs // 4)
-
-        def work() -> None:
-            for number, request in enumerate(requests):
-                node = clusters.allocate(*request)
-                clusters.release(node)
-                if number % 2:
-                    clusters.allocate_opportunistic(*request)
-
-        seconds = cpu_seconds(work)
-        clusters.release_many([cell for cell in clusters.cells() if cell.level == "node"])
-        return 1e6 * seconds / len(requests)
-
-
-def clusters(small: int, large: int, rounds: int) -> dict[str, float]:
-    kernel, twin = Requests(VirtualClusters, small, 40), Requests(ClustersTwin, small, 40)
-    many = Requests(VirtualClusters, large, 2000)
-    nodes = Requests(VirtualClusters, large, 2000)
-    spec = many.clusters.spec
-    figures = take_turns(
-        {
-            f"kernel, {small * LEAVES_PER_ROOT} GPUs": kernel.round,
-            f"twin, {small * LEAVES_PER_ROOT} GPUs": twin.round,
-            f"kernel, {large * LEAVES_PER_ROOT} GPUs": many.round,
-            "whole nodes": nodes.node_rounds,
-            "build, ms": lambda: 1e3 * cpu_seconds(lambda: VirtualClusters(spec)),
-            "copy, ms": lambda: 1e3 * cpu_seconds(many.clusters.copy),
-        },
-        rounds,
-    )
-    assert kernel.answers == twin.answers
-    many.clusters.check()
-    nodes.clusters.check()
-    return figures
-
-
 def report(title: str, unit: str, figures: dict[str, float]) -> dict[str, Any]:
     print(f"\n{title} [{unit}]")
     for name, value in figures.items():
@@ -302,11 +220,6 @@ def main() -> None:
             ),
             report("scale", "ns per pair", scale(sizes, rounds)),
             report(f"size at {leaves}", "as named", size(roots, rounds)),
-            report(
-                "virtual clusters",
-                "us per pair unless named",
-                clusters(1, 2 if smoke else 512, min(rounds, 10)),
-            ),
         ],
     )
 

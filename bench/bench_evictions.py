@@ -196,7 +196,7 @@ def main() -> int:
     print("lending:" if lent else f"lending: skipped, there is no {ITP[0]}")
     for row in lent:
         print(
-            f"  {row['policy']}: {row['evicted_runs']:,} runs evicted, "
+            f"  {row['evictions']}: {row['evicted_runs']:,} runs evicted, "
             f"{row['lost_gpu_hours']:,.0f} GPU-hours lost; delay {row['mean_delay_minutes']:,.0f} "
             f"minutes (p99 {row['p99_delay_minutes']:,.0f}); {row['later_than_alone']} of "
             f"{row['jobs']:,} jobs later than alone"

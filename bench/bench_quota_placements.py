@@ -5,11 +5,11 @@
 The jobs are those of README's example, five clusters of Microsoft ITP as five tenants of one, and
 those of `hivecore demo`. Under a quota a tenant may hold as many GPUs as it owns, on any nodes; a
 job of up to 8 GPUs goes to one node, a larger one to nodes that are wholly free. Which of the nodes
-that would do is up to the placement: the buddy rule of `hivecore.sim`, or a rule on the free GPUs
-of the nodes. For each, the jobs that start later than in their tenants' private clusters, and by
-how much; and the same for cells, without and with lending. The traces are looked for in the folder
-that HIVECORE_TRACES names, else in `shared/traces` beside the checkout; without them there is the
-demo's trace alone.
+that would do is up to the placement: that of `hivecore.sim`, or a rule on the free GPUs of the
+nodes. For each, the jobs that start later than in their tenants' private clusters, and by how much;
+and the same for cells, without and with lending. The traces are looked for in the folder that
+HIVECORE_TRACES names, else in `shared/traces` beside the checkout; without them there is the demo's
+trace alone.
 """
 
 from collections.abc import Callable
@@ -43,26 +43,28 @@ class ByNode:
         self.rule = rule
         self.free = [GPUS_PER_NODE] * sum(work.nodes)
         self.left = [GPUS_PER_NODE * nodes for nodes in work.nodes]
+        self.placed: dict[int, list[int]] = {}
         self.tenant, self.held = work.trace.tenant.tolist(), work.held.tolist()
 
-    def try_start(self, job: int) -> list[int] | None:
+    def try_start(self, job: int) -> bool:
         held = self.held[job]
         if held > self.left[self.tenant[job]]:
-            return None
+            return False
         nodes, each = -(-held // GPUS_PER_NODE), min(held, GPUS_PER_NODE)
         fitting = [node for node, free in enumerate(self.free) if free >= each]
         if len(fitting) < nodes:
-            return None
+            return False
         fitting.sort(key=lambda node: self.rule(self.free[node], node))
         self.left[self.tenant[job]] -= held
+        self.placed[job] = fitting[:nodes]
         for node in fitting[:nodes]:
             self.free[node] -= each
-        return fitting[:nodes]
+        return True
 
-    def finish(self, job: int, placement: list[int]) -> None:
+    def finish(self, job: int) -> None:
         held = self.held[job]
         self.left[self.tenant[job]] += held
-        for node in placement:
+        for node in self.placed.pop(job):
             self.free[node] += min(held, GPUS_PER_NODE)
 
     def free_gpus(self) -> tuple[int, int]:
@@ -79,7 +81,7 @@ def placements(seeds: int) -> dict[str, Callable[[Workload], Any]]:
         rules[f"best fit, ties at random, seed {seed}"] = at_random(seed, packed=True)
     for seed in range(seeds):
         rules[f"any node at random, seed {seed}"] = at_random(seed, packed=False)
-    return {"buddy": Quota} | {
+    return {"hivecore": Quota} | {
         name: lambda work, rule=rule: ByNode(work, rule) for name, rule in rules.items()
     }
 

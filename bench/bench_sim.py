@@ -3,9 +3,9 @@
     python bench/bench_sim.py [--smoke] [--out DIR]
 
 The traces: 82,000 generated jobs of five tenants, and Microsoft's Philly trace if the folder that
-HIVECORE_TRACES names (else `shared/traces` beside the checkout) holds it. The twins of
-`hivecore.reference` run in the same event loop, and every job must start as on the kernels. The
-twin of the virtual clusters recomputes the whole cluster at each step, so it gets a short trace.
+HIVECORE_TRACES names (else `shared/traces` beside the checkout) holds it. The twin of
+`hivecore.reference` runs in the same event loop, and every job must start as on the kernel. It
+recomputes the whole cluster at each step, so it gets a short trace.
 The floor is the event loop alone, with a policy that always says yes. The whole command is
 `hivecore replay` on the Philly trace in a process of its own: start, reading, the three replays,
 report, pictures and JSON.
@@ -27,8 +27,8 @@ from typing import Any
 
 import numpy as np
 from harness import TRACES, command_line, cpu_seconds, save, take_turns
+from twin_clusters import on_the_twin
 
-from hivecore.reference.cells import BuddyAllocator, VirtualClusters
 from hivecore.sim import Workload, replay
 from hivecore.sim.engine import run
 from hivecore.sim.opportunistic import run_opportunistic
@@ -40,16 +40,14 @@ FEW_NODES = {"a": 2, "b": 2}
 NO_SAMPLES = np.array([])
 
 
-class PrivateTwin(Private):
-    allocator = BuddyAllocator
+def twin_of(policy: Any) -> Callable[[Workload], Any]:
+    """The policy on clusters that run on the twin."""
 
+    def made(work: Workload) -> Any:
+        with on_the_twin():
+            return policy(work)
 
-class QuotaTwin(Quota):
-    allocator = BuddyAllocator
-
-
-class CellsTwin(Cells):
-    allocator = VirtualClusters
+    return made
 
 
 class Floor:
@@ -63,7 +61,7 @@ class Floor:
     def try_start(self, job: int) -> bool:
         return True
 
-    def finish(self, job: int, placement: bool) -> None:
+    def finish(self, job: int) -> None:
         pass
 
     def free_gpus(self) -> tuple[int, int]:
@@ -73,9 +71,7 @@ class Floor:
 ALL = {
     "event loop alone": Floor,
     "private": Private,
-    "private, twin": PrivateTwin,
     "quota": Quota,
-    "quota, twin": QuotaTwin,
     "cells": Cells,
 }
 
@@ -191,7 +187,9 @@ def measure(smoke: bool) -> list[dict[str, Any]]:
     figures += time_borrowing("generated", work, rounds)
 
     short = Workload.of(generate(FEW_NODES, jobs=few, seed=0), FEW_NODES)
-    figures += time_replays("short", short, {"cells": Cells, "cells, twin": CellsTwin}, rounds)
+    policies = {"private": Private, "quota": Quota, "cells": Cells}
+    twins = {f"{name}, twin": twin_of(policy) for name, policy in policies.items()}
+    figures += time_replays("short", short, policies | twins, rounds)
 
     figures += time_gangs([250, 1000] if smoke else [1000, 4000, 16_000, 62_500], 3 * rounds)
 

@@ -12,10 +12,10 @@ from functools import partial
 import numpy as np
 import pytest
 from bench_cell_cluster import Filled
-from bench_cells import FANOUTS, half_occupied, shared_cluster
+from bench_cells import FANOUTS, half_occupied
 
 from hivecore.caching import StorageJobs, UniformCache, allocate_storage, simulate
-from hivecore.cells import BuddyAllocator, VirtualClusters
+from hivecore.cells import BuddyAllocator
 from hivecore.sim import Workload
 from hivecore.sim.engine import run
 from hivecore.sim.policies import Cells
@@ -54,19 +54,6 @@ def test_a_batch_of_allocations(benchmark, occupied):
 def test_restoring_a_saved_allocator(benchmark, occupied):
     saved = occupied[0].to_bytes()
     assert benchmark(BuddyAllocator.from_bytes, saved).fanouts == tuple(FANOUTS)
-
-
-def test_requests_of_tenants(benchmark):
-    clusters, held = shared_cluster(VirtualClusters, 64)
-
-    def requests():
-        for position in range(0, 500, 5):
-            cell = held[position]
-            clusters.release(cell)
-            held[position] = clusters.allocate(cell.virtual_cluster, cell.chain, cell.level)
-
-    benchmark(requests)
-    clusters.check()
 
 
 def test_replaying_a_trace(benchmark):

@@ -74,6 +74,7 @@ class SideBySide:
                 [scheduler.free_cells(chain, level).tolist() for level in range(len(fanouts) + 1)],
                 scheduler.leaf_users(chain).tolist(),
                 scheduler.leaf_reservers(chain).tolist(),
+                scheduler.idle_leaves(chain).tolist(),
                 scheduler.bad_leaves(chain).tolist(),
                 [tuple(cells) for cells in scheduler.doomed(chain)],
                 [[tuple(u) for u in scheduler.units(vc, chain, -1)] for vc in range(self.tenants)],

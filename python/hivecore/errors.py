@@ -11,10 +11,8 @@ __all__ = [
     "InfeasibleAssignmentError",
     "InvariantError",
     "NoFreeCellError",
-    "NoHealthyCellError",
     "NoPerfectMatchingError",
     "NotAllocatedError",
-    "QuotaExceededError",
     "StaleDecisionError",
 ]
 
@@ -27,20 +25,12 @@ class NoFreeCellError(HivecoreError):
     """No cell of the asked level is free, or the very cell asked for is partly taken."""
 
 
-class NoHealthyCellError(NoFreeCellError):
-    """The tenant owns a free cell, but only bad hardware could back it safely."""
-
-
-class QuotaExceededError(HivecoreError):
-    """The tenant asks for more than the cells that it owns can still serve."""
-
-
 class StaleDecisionError(HivecoreError):
     """The cluster has changed since the decision was made so that it no longer fits: ask again."""
 
 
 class NotAllocatedError(HivecoreError, ValueError):
-    """What was to be released is not an allocated cell (released twice, or never allocated)."""
+    """What was to be released is not allocated (released twice, or never allocated)."""
 
 
 class InfeasibleAssignmentError(HivecoreError, ValueError):

@@ -36,17 +36,18 @@ def test_itp_tenants_own_nodes_by_their_average_use_and_largest_job(itp, oversub
 
 
 @needs(ITP[0])
-@pytest.mark.parametrize("oversubscribe", [1.3, 2.0])
-def test_quota_delays_itp_tenants_and_cells_delays_no_job(itp, oversubscribe):
+@pytest.mark.parametrize(
+    ("oversubscribe", "later"),
+    [(1.3, [0, 2513, 0, 411, 0, 2924]), (2.0, [46, 2581, 0, 83, 0, 2710])],
+)
+def test_quota_delays_itp_tenants_and_cells_delays_no_job(itp, oversubscribe, later):
     assert itp.jobs == 39_686
     result = replay(Workload.of(itp, own_nodes(itp, oversubscribe)))
     assert int(result.later("cells").sum()) == 0
-    quota = {one.tenant: one for one in summarize(result, "quota")}
-    # Tenants of whole-node jobs pay; how much depends on the order in which heads are tried.
-    assert quota["cluster03"].later > 1000
-    assert quota["cluster06"].later > 100
-    assert max(one.max_excess for one in quota.values()) > 3600
-    assert quota["cluster04"].later == quota["cluster07"].later == 0
+    quota = summarize(result, "quota")
+    # Tenants of whole-node jobs pay; the last row is that of all together.
+    assert [one.later for one in quota] == later
+    assert max(one.max_excess for one in quota) > 3600
 
 
 @needs(PHILLY)

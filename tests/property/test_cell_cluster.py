@@ -2,12 +2,13 @@
 
 from contextlib import suppress
 
+import numpy as np
 import pytest
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
-from hivecore.cells import AffinityGroup, CellCluster, Chain, ClusterSpec, Member
+from hivecore.cells import AffinityGroup, BuddyAllocator, CellCluster, Chain, ClusterSpec, Member
 from hivecore.errors import InfeasibleAssignmentError, StaleDecisionError
 
 LEVELS = ("gpu", "pair", "node", "rack")
@@ -369,3 +370,55 @@ class Cluster(RuleBasedStateMachine):
 
 Cluster.TestCase.settings = settings(max_examples=200, stateful_step_count=30, deadline=None)
 TestCluster = Cluster.TestCase
+
+
+def owned_to_the_last_leaf(rng):
+    fanouts = rng.integers(1, 5, size=rng.integers(2, 5)).tolist()
+    levels = [f"level {i}" for i in range(len(fanouts) + 1)]
+    chain = Chain(levels, fanouts, int(rng.integers(1, 6)), node_level=levels[2])
+    spare = BuddyAllocator(fanouts, chain.roots)
+    owned = {tenant: {"c": dict.fromkeys(levels, 0)} for tenant in "ABCD"}
+    while spare.fits(1):
+        level = int(rng.integers(1, spare.levels + 1))
+        if spare.fits(level):
+            spare.allocate(level)
+            owned[rng.choice(list("ABCD"))]["c"][levels[level - 1]] += 1
+    return ClusterSpec({"c": chain}, owned)
+
+
+@pytest.mark.parametrize("seed", range(10))
+def test_tenants_get_what_they_get_in_a_cluster_of_their_own(seed):
+    """Theorem 1 of HiveD, and more: the same of their cells, too."""
+    rng = np.random.default_rng(seed)
+    spec = owned_to_the_last_leaf(rng)
+    node = spec.chains["c"].leaves_per_cell()[2]
+    shared = CellCluster(spec)
+    private = {
+        tenant: CellCluster(ClusterSpec(spec.chains, {tenant: owned}))
+        for tenant, owned in spec.virtual_clusters.items()
+    }
+    live, served = [], 0
+    for step in range(1000):
+        tenant = str(rng.choice(list(private)))
+        if live and rng.random() < 0.45:
+            name, owner = live.pop(int(rng.integers(len(live))))
+            shared.release(name)
+            private[owner].release(name)
+            continue
+        pods, leaves = int(rng.choice([1, 1, 1, 2, 3])), int(rng.integers(1, node + 1))
+        group = AffinityGroup(f"{step}", tenant, [(pods, leaves)])
+        ours, alone = shared.schedule(group), private[tenant].schedule(group)
+        assert ours.outcome == alone.outcome
+        assert ours.explanation == alone.explanation
+        if ours.outcome == "bind":
+            assert [pod.preassigned for pod in ours.placement] == [
+                pod.preassigned for pod in alone.placement
+            ]
+            shared.commit(ours)
+            private[tenant].commit(alone)
+            live.append((group.name, tenant))
+            served += 1
+        assert min(shared.surplus("c").values()) >= 0
+        if step % 100 == 0:
+            shared.check()
+    assert served > 50

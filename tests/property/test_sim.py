@@ -10,6 +10,7 @@ from hivecore.sim import Workload, replay
 from hivecore.sim.engine import run
 from hivecore.sim.opportunistic import run_opportunistic
 from hivecore.sim.policies import Cells, Private, Quota
+from hivecore.sim.workload import CHAIN
 from hivecore.traces import Trace
 
 # Small integers, so that completions, arrivals and ties often fall on one instant.
@@ -38,7 +39,7 @@ def naive(work, policy):
     """Starts by the rules alone: at each instant, heads are tried until none can start."""
     trace = work.trace
     start = np.full(trace.jobs, inf)
-    placed = {}
+    placed = set()
     waiting = list(range(trace.jobs))
     now = -inf
     while waiting or placed:
@@ -46,7 +47,8 @@ def naive(work, policy):
         coming = [trace.submit[job] for job in waiting if trace.submit[job] > now]
         now = min([*ends, *coming])
         for job in [job for job in placed if start[job] + trace.duration[job] == now]:
-            policy.finish(job, placed.pop(job))
+            policy.finish(job)
+            placed.remove(job)
         again = True
         while again:
             again = False
@@ -54,9 +56,8 @@ def naive(work, policy):
             for job in list(waiting):
                 if trace.submit[job] <= now and trace.tenant[job] not in tried:
                     tried.add(trace.tenant[job])
-                    placement = policy.try_start(job)
-                    if placement is not None:
-                        placed[job] = placement
+                    if policy.try_start(job):
+                        placed.add(job)
                         start[job] = now
                         waiting.remove(job)
                         again = True
@@ -79,32 +80,30 @@ class Recording:
         self.started = []
 
     def try_start(self, job):
-        placement = self.policy.try_start(job)
-        if placement is not None:
+        started = self.policy.try_start(job)
+        if started:
             self.started.append(job)
             self.in_use[self.tenant[job]] += self.held[job]
             assert self.in_use[self.tenant[job]] <= self.owned[self.tenant[job]]
-            leaves = self.leaves(job, placement)
+            leaves = self.leaves(job)
             assert len(leaves) == self.held[job]
             for other in self.running.values():
                 assert not leaves & other
             self.running[job] = leaves
-        return placement
+        return started
 
-    def finish(self, job, placement):
+    def finish(self, job):
         self.in_use[self.tenant[job]] -= self.held[job]
         del self.running[job]
-        self.policy.finish(job, placement)
+        self.policy.finish(job)
 
     def free_gpus(self):
         return self.policy.free_gpus()
 
-    def leaves(self, job, placement):
-        if isinstance(self.policy, Cells):
-            return {leaf for cell in placement for leaf in cell.leaves}
-        size = self.held[job] // len(placement)
-        pool = -1 if self.shared else self.tenant[job]
-        return {(pool, index * size + leaf) for index in placement for leaf in range(size)}
+    def leaves(self, job):
+        cluster = self.policy.clusters[self.tenant[job]]
+        pods = cluster.group(str(job)).placement
+        return {(id(cluster), leaf) for pod in pods for leaf in pod.leaves}
 
 
 @given(jobs_strategy, nodes_strategy)
@@ -140,13 +139,11 @@ def test_each_job_runs_once_and_nobody_holds_more_than_owned_or_what_another_hol
 
 
 class Recounting(Cells):
-    """Counts the GPUs in use anew, from all cells, whenever it is asked for the free ones."""
+    """Counts the GPUs in use anew, leaf by leaf, whenever it is asked for the free ones."""
 
     def free_gpus(self):
-        used = [0] * self._nodes
-        for cell in self._clusters.cells():
-            used[cell.leaves.start // 8] += len(cell.leaves)
-        free = [8 - gpus for gpus in used]
+        users, _ = self.cluster.leaf_groups(CHAIN)
+        free = [users[first : first + 8].count(None) for first in range(0, len(users), 8)]
         found = sum(free), sum(gpus for gpus in free if gpus < 8)
         assert super().free_gpus() == found
         return found

@@ -34,12 +34,10 @@ from hivecore.cells import (
     CellCluster,
     Chain,
     ClusterSpec,
-    VirtualClusters,
 )
 from hivecore.errors import (
     FullReportNeededError,
     NoFreeCellError,
-    QuotaExceededError,
     StaleDecisionError,
 )
 from hivecore.interleaving import Grouper
@@ -72,17 +70,6 @@ def use_buddies(buddies, rng, mine, new):
             mine.append((level, buddies.allocate(level)))
         except NoFreeCellError:
             assert len(buddies.free_cells(level)) >= 0
-
-
-def use_virtual_clusters(clusters, rng, mine, new):
-    if mine and rng.random() < 0.5:
-        clusters.release(mine.pop(rng.randrange(len(mine))))
-    else:
-        level, count = rng.choice(["gpu", "pair", "node"]), rng.randint(1, 3)
-        try:
-            mine.extend(clusters.allocate_many(rng.choice("AB"), "V100", level, count))
-        except (NoFreeCellError, QuotaExceededError):
-            clusters.surplus("V100"), clusters.available("A", "V100", level)
 
 
 def use_cluster(cluster, rng, mine, new):
@@ -253,7 +240,6 @@ def uniform_cache():
 
 CASES = {
     "BuddyAllocator": (lambda: BuddyAllocator([2] * 8, roots=40), use_buddies),
-    "VirtualClusters": (lambda: VirtualClusters(SPEC), use_virtual_clusters),
     "CellCluster": (lambda: CellCluster(SPEC), use_cluster),
     "HivedScheduler": (hived, use_hived),
     "UniformCache": (uniform_cache, use_uniform_cache),

@@ -21,7 +21,6 @@ from hivecore.cells import (
     NodeOrderPolicy,
     PackingPolicy,
     PodPlacement,
-    VirtualClusters,
 )
 from hivecore.errors import (
     CorruptStateError,
@@ -133,12 +132,6 @@ def test_more_leaves_than_there_are_numbers_are_refused():
     chain = Chain(["gpu", "node"], [2**15], 2**16)
     with pytest.raises(ValueError, match="4294967296 leaves in all"):
         CellCluster(ClusterSpec({"a": chain, "b": chain}, {}))
-
-
-def test_virtual_clusters_know_no_pins():
-    spec = ClusterSpec({"c": racks(1)}, {"A": {}}, {"A": {"p": ("c", "gpu", 0)}})
-    with pytest.raises(ValueError, match="pinned_cells"):
-        VirtualClusters(spec)
 
 
 def test_one_name_stands_for_two_nodes_with_other_devices():

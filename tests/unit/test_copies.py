@@ -73,12 +73,6 @@ def allocator():
     return made
 
 
-def virtual_clusters():
-    made = cells.VirtualClusters(specification())
-    made.allocate("A", "c", "gpu")
-    return made
-
-
 def matcher(dtype=float):
     weights = np.random.default_rng(0).integers(1, 9, (9, 9)).astype(dtype)
     made = matching.Matcher(np.maximum(weights, weights.T))
@@ -190,11 +184,6 @@ ACTING = {
     ),
     cells.NodeOrderPolicy: (lambda: cells.NodeOrderPolicy(["c/0"]), None, vars),
     cells.PackingPolicy: (cells.PackingPolicy, None, vars),
-    cells.VirtualClusters: (
-        virtual_clusters,
-        lambda it: it.allocate("A", "c", "gpu"),
-        saved,
-    ),
     matching.Matcher: (matcher, lambda it: it.set_vertex(2, np.zeros(9)), matched),
     interleaving.Grouper: (
         grouper,

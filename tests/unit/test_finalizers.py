@@ -10,7 +10,7 @@ from contextlib import suppress
 import pytest
 
 from hivecore.caching import UniformCache
-from hivecore.cells import AffinityGroup, CellCluster, Chain, ClusterSpec, VirtualClusters
+from hivecore.cells import AffinityGroup, CellCluster, Chain, ClusterSpec
 from hivecore.errors import StaleDecisionError
 
 SPEC = ClusterSpec({"c": Chain(["gpu", "node"], fanouts=[8], roots=80)}, {"A": {"c": {"node": 80}}})
@@ -90,19 +90,6 @@ def test_copies_states_and_reports_are_of_one_moment(allocations):
         commit(cluster, "second", 1)
         interrupted(lambda: look(cluster), lambda: other_group(cluster), allocations)  # noqa: B023
         cluster.check()
-
-
-@pytest.mark.parametrize("allocations", range(1, 120, 14))
-def test_virtual_clusters_that_are_saved_meanwhile_can_be_loaded(allocations):
-    clusters = VirtualClusters(SPEC)
-    cells = clusters.allocate_many("A", "c", "gpu", 40)
-    clusters.release_many(cells[::2])
-    saved = interrupted(
-        clusters.to_bytes,
-        lambda: [clusters.allocate("A", "c", "gpu") for _ in range(5)],
-        allocations,
-    )
-    VirtualClusters.from_bytes(saved).check()
 
 
 @pytest.mark.parametrize("allocations", range(1, 6))

@@ -86,6 +86,7 @@ CALLS = {
     "bindings": (0, 0),
     "leaf_users": (0,),
     "leaf_reservers": (0,),
+    "idle_leaves": (0,),
     "bad_leaves": (0,),
     "doomed": (0,),
     "commit": (None, False),

@@ -3,11 +3,9 @@
 import numpy as np
 import pytest
 
-from hivecore.cells import VirtualClusters
 from hivecore.sim import Workload, own_nodes, replay
 from hivecore.sim.engine import run
-from hivecore.sim.opportunistic import run_opportunistic
-from hivecore.sim.policies import Cells, Private
+from hivecore.sim.policies import Private
 from hivecore.traces import Trace
 
 
@@ -128,29 +126,6 @@ def test_samples_show_the_state_after_the_events_of_their_instant():
     assert result.free.tolist() == [8, 8, 16, 16, 15, 14, 16]
     assert result.stranded.tolist() == [0, 0, 0, 0, 7, 6, 0]
     assert result.fragmentation == pytest.approx(13 / 93)
-
-
-def test_no_sample_and_no_vain_attempt_to_borrow_costs_as_much_as_all_cells():
-    class Counted(VirtualClusters):
-        def cells(self):
-            raise AssertionError("a sample walks all cells")
-
-        def allocate_opportunistic_many(self, *request):
-            asked.append(request[-1])
-            return super().allocate_opportunistic_many(*request)
-
-    class CountedCells(Cells):
-        allocator = Counted
-
-    asked = []
-    # At 0 the gang of 3 nodes borrows y's, which y's first job takes back; it has them again at 9.
-    jobs = [("x", 0, 50, 1), ("x", 0, 10, 24), *(("y", i, 1, 1) for i in range(1, 9))]
-    work = workload(jobs, {"x": 3, "y": 1})
-    result = run_opportunistic(work, CountedCells(work), np.array([0.0, 5.5, 60.5]))
-    assert result.start.tolist()[1] == 9
-    assert asked.count(3) == 2
-    assert result.free.tolist() == [7, 30, 32]
-    assert result.stranded.tolist() == [7, 14, 0]
 
 
 def test_progress_ends_with_all_jobs():

@@ -2,7 +2,6 @@
 
 from hivecore._cells import BuddyAllocator
 from hivecore.cells.affinity_group import AffinityGroup, Member
-from hivecore.cells.cell import Cell
 from hivecore.cells.cell_cluster import CellCluster
 from hivecore.cells.cluster_spec import Chain, ClusterSpec
 from hivecore.cells.cluster_view import (
@@ -20,22 +19,18 @@ from hivecore.cells.decision import (
     Recovery,
     Refusal,
 )
-from hivecore.cells.explanation import Explanation
 from hivecore.cells.group_explanation import Change, GroupExplanation, Shortage
 from hivecore.cells.pod_placement import PodPlacement
-from hivecore.cells.virtual_clusters import VirtualClusters
 
 __all__ = [
     "AffinityGroup",
     "BuddyAllocator",
-    "Cell",
     "CellCluster",
     "Chain",
     "Change",
     "ClusterSpec",
     "ClusterView",
     "Decision",
-    "Explanation",
     "GroupExplanation",
     "GroupStatus",
     "IntraVCPolicy",
@@ -47,7 +42,6 @@ __all__ = [
     "Recovery",
     "Refusal",
     "Shortage",
-    "VirtualClusters",
     "VirtualNode",
     "VirtualTree",
 ]

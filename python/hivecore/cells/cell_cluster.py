@@ -434,6 +434,14 @@ class CellCluster:
                 raise KeyError(f"virtual_cluster={virtual_cluster!r}: known are {known}")
             return virtual_trees(self._books, tenants[virtual_cluster])
 
+    def idle_leaves(self, chain: str) -> npt.NDArray[np.int32]:
+        """Healthy leaves of each node that no group is on or has reserved: int32 array. O(nodes).
+
+        :raises KeyError: an unknown chain.
+        """
+        with self._lock:
+            return self._books.core.idle_leaves(self._chain(chain))
+
     def leaf_groups(self, chain: str) -> tuple[list[str | None], list[str | None]]:
         """Per leaf of a chain the group that is on it, and the one that has reserved it.
 

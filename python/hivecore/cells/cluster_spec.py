@@ -3,7 +3,6 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from hivecore import _cells
 from hivecore._arguments import as_int, as_mapping, as_name, as_text, as_tuple
 from hivecore.errors import InfeasibleAssignmentError
 
@@ -124,8 +123,8 @@ class ClusterSpec:
         has the name of another one.
     :raises TypeError: an argument is of a wrong type.
 
-    Whether the assignments fit is asked by `VirtualClusters` and `CellCluster`, or by
-    ``check_feasible``. The order of ``chains`` is the order in which `CellCluster` searches them.
+    Whether the assignments fit is asked by `CellCluster`, or by ``check_feasible``. The order of
+    ``chains`` is the order in which `CellCluster` searches them.
 
     >>> spec = ClusterSpec(
     ...     chains={"V100": Chain(levels=["gpu", "node"], fanouts=[8], roots=2)},
@@ -217,15 +216,15 @@ class ClusterSpec:
                 for pinned_in, level, _ in pins.values()
                 if pinned_in == name
             ]
-            owned = [
-                sum(cells.get(name, {}).get(level, 0) for cells in self.virtual_clusters.values())
-                + pinned.count(level)
-                for level in chain.levels
-            ]
-            short = _cells.shortfall(chain.fanouts, chain.roots, owned)
-            if short is not None:
-                level, missing = short
-                raise InfeasibleAssignmentError(
-                    f"chain {name!r}, level {chain.levels[level]!r}: "
-                    f"{missing} cell{'s' if missing > 1 else ''} too few"
+            spare = 1
+            per_parent = (chain.roots, *reversed(chain.fanouts))
+            for level, parts in zip(reversed(chain.levels), per_parent, strict=True):
+                spare = spare * parts - pinned.count(level)
+                spare -= sum(
+                    cells.get(name, {}).get(level, 0) for cells in self.virtual_clusters.values()
                 )
+                if spare < 0:
+                    raise InfeasibleAssignmentError(
+                        f"chain {name!r}, level {level!r}: "
+                        f"{-spare} cell{'s' if spare < -1 else ''} too few"
+                    )

@@ -19,7 +19,7 @@ import numpy as np
 import numpy.typing as npt
 
 from hivecore.errors import InvariantError
-from hivecore.sim.policies.base import Placement, Policy
+from hivecore.sim.policies.base import Policy
 from hivecore.sim.workload import Workload
 
 __all__ = ["Borrowing", "Progress", "Run", "Sampler", "run"]
@@ -95,7 +95,7 @@ class Sampler:
 
 def run(
     work: Workload,
-    policy: Policy[Placement],
+    policy: Policy,
     instants: npt.NDArray[np.float64],
     progress: Progress | None = None,
 ) -> Run:
@@ -123,7 +123,6 @@ def run(
     tenant = work.trace.tenant.tolist()
     queues: list[deque[int]] = [deque() for _ in work.nodes]
     running: list[tuple[float, int]] = []
-    placements: list[Placement | None] = [None] * len(submit)
     start = [inf] * len(submit)
     sampler = Sampler(instants, policy.free_gpus, progress)
     sample_at = sampler.advance(-inf, 0)
@@ -141,10 +140,7 @@ def run(
         woken = set()
         while running and running[0][0] == now:
             job = heappop(running)[1]
-            placement = placements[job]
-            assert placement is not None
-            finish(job, placement)
-            placements[job] = None
+            finish(job)
             woken.add(tenant[job])
         if woken and shared:
             woken.update(range(len(queues)))
@@ -159,11 +155,9 @@ def run(
         heapify(heads)
         while heads:
             job = heads[0]
-            placement = try_start(job)
-            if placement is None:
+            if not try_start(job):
                 heappop(heads)
                 continue
-            placements[job] = placement
             start[job] = now
             heappush(running, (now + duration[job], job))
             queue = queues[tenant[job]]

@@ -7,8 +7,8 @@ As `engine.run`, with three more rules, for the cells policy alone:
   in the queue.
 - *Promote*: when such a job is the head of its queue and its tenant's own cells can serve it, it
   moves there and keeps its progress. The move costs no time.
-- *Preempt*: a guaranteed start takes back the cells that it needs. The whole job that held one of
-  them loses its cells and its progress, and waits again where it stands in the queue.
+- *Preempt*: a guaranteed start takes back the cells that it needs. A job that held one of them
+  loses all of its cells and its progress, and waits again where it stands in the queue.
 
 A job's start is the start of the run that it completed. Waiting jobs of equal cells are
 interchangeable for borrowing, so one heap per (level, cells) replaces scanning the queues.
@@ -21,7 +21,6 @@ from math import inf
 import numpy as np
 import numpy.typing as npt
 
-from hivecore.cells import Cell
 from hivecore.errors import InvariantError
 from hivecore.sim.engine import Borrowing, Progress, Run, Sampler
 from hivecore.sim.policies import Cells
@@ -74,12 +73,10 @@ class _Loop:
         jobs = len(self.duration)
         self.state = [_WAITING] * jobs
         self.start = [inf] * jobs
-        self.placement: list[tuple[Cell, ...]] = [()] * jobs
         self.queues: list[deque[int]] = [deque() for _ in work.nodes]
         # Jobs that wait no longer stay in here until they surface; in `running`, preempted runs.
         self.waiting: dict[tuple[int, int], list[int]] = {shape: [] for shape in self.shape}
         self.running: list[tuple[float, int, float]] = []
-        self.borrower: dict[int, int] = {}  # id of an opportunistic cell -> job
 
         self.promotions = self.preemptions = 0
         self.useful = self.lost = 0.0  # GPU-seconds on borrowed cells
@@ -127,10 +124,11 @@ class _Loop:
         return self.start[job] != start or self.state[job] in (_WAITING, _DONE)
 
     def _complete(self, job: int) -> None:
-        self.policy.finish(job, self.placement[job])
         if self.state[job] == _BORROWING:
+            self.policy.give_back(job)
             self.useful += self.gpus[job] * self.duration[job]
-            self._forget_cells(job)
+        else:
+            self.policy.finish(job)
         self.state[job] = _DONE
 
     def _start_heads(self, woken: set[int]) -> None:
@@ -158,26 +156,17 @@ class _Loop:
         promoted = self.state[job] == _BORROWING
         if promoted:
             # First, so that the job can stay where it is instead of pushing itself out.
-            self.policy.finish(job, self.placement[job])
-            self._forget_cells(job)
+            self.policy.give_back(job)
             self.promotions += 1
             self.useful += self.gpus[job] * (self.now - self.start[job])
-        placement = self.policy.try_start(job)
-        if placement is None:
-            raise InvariantError(f"own cells fit job {self.job_ids[job]}, but are not to be had")
-        self.placement[job] = placement
+        evicted = self.policy.start(job)
         self.state[job] = _OWNING
-        gone = {cell.id for own in placement for cell in own.preempted}
-        for victim in sorted({self.borrower[cell] for cell in gone}):
-            self._preempt(victim, gone)
+        for victim in evicted:
+            self._preempt(victim)
         if not promoted:
             self._begin(job)
 
-    def _preempt(self, job: int, gone: set[int]) -> None:
-        left = tuple(cell for cell in self.placement[job] if cell.id not in gone)
-        if left:
-            self.policy.finish(job, left)
-        self._forget_cells(job)
+    def _preempt(self, job: int) -> None:
         self.preemptions += 1
         self.lost += self.gpus[job] * (self.now - self.start[job])
         self.start[job] = inf
@@ -189,14 +178,11 @@ class _Loop:
         heapify(heads)
         while heads:
             job = heappop(heads)
-            placement = self.policy.try_borrow(job)
-            if placement is None:
+            if not self.policy.try_borrow(job):
                 continue
             heap = self.waiting[self.shape[job]]
             heappop(heap)
-            self.placement[job] = placement
             self.state[job] = _BORROWING
-            self.borrower.update((cell.id, job) for cell in placement)
             self._begin(job)
             if (head := self._first(heap)) is not None:
                 heappush(heads, head)
@@ -209,8 +195,3 @@ class _Loop:
     def _begin(self, job: int) -> None:
         self.start[job] = self.now
         heappush(self.running, (self.now + self.duration[job], job, self.now))
-
-    def _forget_cells(self, job: int) -> None:
-        for cell in self.placement[job]:
-            del self.borrower[cell.id]
-        self.placement[job] = ()

@@ -1,6 +1,7 @@
 #include "cells/buddy.hpp"
 
 #include <algorithm>
+#include <bit>
 
 namespace hivecore::cells {
 
@@ -49,7 +50,12 @@ void Buddy::list_buddies(int level, CellIndex first, CellIndex kept) {
     able_ |= 1u << level;
 }
 
-CellIndex Buddy::allocate_from(int source, CellIndex cell, int level) {
+std::int64_t Buddy::allocate(int level) {
+    if (!fits(level)) {
+        return -1;
+    }
+    int source = level + std::countr_zero(able_ >> level);
+    CellIndex cell = static_cast<CellIndex>(listed_[source].first());
     unlist(source, cell);
     while (source > level) {
         cell = shape_.first_child(source, cell);
@@ -58,14 +64,6 @@ CellIndex Buddy::allocate_from(int source, CellIndex cell, int level) {
     }
     mark(level, cell);
     return cell;
-}
-
-std::int64_t Buddy::allocate(int level) {
-    const int source = lowest_able(level);
-    if (source < 0) {
-        return -1;
-    }
-    return allocate_from(source, static_cast<CellIndex>(listed_[source].first()), level);
 }
 
 bool Buddy::allocate_at(int level, CellIndex cell) {

@@ -37,15 +37,9 @@ class Buddy {
     }
     // Wholly free: it or one of its ancestors is listed.
     bool is_free(int level, CellIndex cell) const { return listed_ancestor(level, cell) >= 0; }
-    // The lowest level at or above `level` that lists a cell, or -1.
-    int lowest_able(int level) const {
-        return fits(level) ? level + std::countr_zero(able_ >> level) : -1;
-    }
     const IndexSet& listed(int level) const { return listed_[level]; }
     CellIndex listed_count(int level) const { return count_[level]; }
 
-    // Takes the first level-`level` cell of a listed cell of level `source`, splitting that.
-    CellIndex allocate_from(int source, CellIndex cell, int level);
     // The cell taken, or -1 when no level at or above has a free cell.
     std::int64_t allocate(int level);
     // Takes this very cell; false, and nothing changed, when any part of it is taken.

@@ -82,6 +82,9 @@ ctypedef span[const vector[uint8_t]] AllowedNodes
 
 
 cdef extern from "cells/group_scheduler.hpp" namespace "hivecore::cells" nogil:
+    cdef cppclass Surplus "std::array<std::int64_t, hivecore::cells::kMaxLevels>":
+        int64_t& operator[](size_t)
+
     cdef cppclass VirtualCell "hivecore::cells::VirtualCells::Cell":
         CellIndex partner
         CellIndex used
@@ -94,9 +97,13 @@ cdef extern from "cells/group_scheduler.hpp" namespace "hivecore::cells" nogil:
         bint pinned() noexcept
         IndexSet free_roots
 
+    cdef cppclass KernelNode "hivecore::cells::PhysicalCells::Node":
+        CellIndex idle
+
     cdef cppclass PhysicalCells:
         const Shape& shape() noexcept
         int node_level() noexcept
+        const KernelNode& node(CellIndex) noexcept
         bint healthy(CellIndex) noexcept
         Surplus surplus() noexcept
         bint is_listed(int, CellIndex) noexcept

@@ -587,6 +587,21 @@ cdef class GroupScheduler:
         """Per leaf of the chain the group that preempts there, or -1: int64 array."""
         return self.owners(chain, True)
 
+    def idle_leaves(self, chain, /):
+        """Healthy leaves per node of the chain that nobody uses or has reserved: int32 array."""
+        cdef int32_t where = self.as_chain(chain)
+        cdef const PhysicalCells* tree = &self.kernel.pools().tree(where)
+        cdef CellIndex many = tree.shape().size[tree.node_level()]
+        cdef cnp.npy_intp length = many
+        cdef cnp.ndarray result = cnp.PyArray_SimpleNew(1, &length, cnp.NPY_INT32)
+        cdef int32_t* idle = <int32_t*> cnp.PyArray_DATA(result)
+        cdef CellIndex node
+        cdef Guard guard
+        guard.lock(self.mutex)
+        for node in range(many):
+            idle[node] = tree.node(node).idle
+        return result
+
     def bad_leaves(self, chain, /):
         """The bad leaves of the chain, counted over all chains: int64 array, ascending."""
         cdef Guard guard

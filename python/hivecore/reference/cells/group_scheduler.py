@@ -432,6 +432,17 @@ class GroupScheduler:
         leaves = range(forest.first_leaf, forest.end_leaf)
         return _array([self._state.reserver.get(leaf, -1) for leaf in leaves])
 
+    def idle_leaves(self, chain: int) -> npt.NDArray[np.int32]:
+        """Per node of a chain: the healthy leaves that nobody uses or has reserved."""
+        forest, state = self._forest(chain), self._state
+        width = forest.widths[forest.node_level]
+        nodes = range(forest.first_leaf, forest.end_leaf, width)
+        idle = [
+            sum(state.holder(x) is None and x not in state.bad for x in range(node, node + width))
+            for node in nodes
+        ]
+        return np.array(idle, np.int32)
+
     def bad_leaves(self, chain: int) -> npt.NDArray[np.int64]:
         """The bad leaves of a chain (numbered over all chains), ascending."""
         forest = self._forest(chain)

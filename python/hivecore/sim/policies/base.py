@@ -3,24 +3,21 @@
 A policy decides on one job at a time and never looks at queues or at the clock; the loop owns both.
 """
 
-from typing import Protocol, TypeVar
+from typing import Protocol
 
-__all__ = ["Placement", "Policy"]
-
-#: What a policy hands out for a running job and gets back when the job ends.
-Placement = TypeVar("Placement")
+__all__ = ["Policy"]
 
 
-class Policy(Protocol[Placement]):
+class Policy(Protocol):
     """A way to share the cluster, bound to one workload; jobs are the workload's rows."""
 
     #: Whether a job that ends can make room for another tenant's job.
     shared: bool
 
-    def try_start(self, job: int) -> Placement | None:
-        """Return the job's placement, or None if it cannot start now and nothing has changed."""
+    def try_start(self, job: int) -> bool:
+        """Start the job, or return False if it cannot start now and nothing has changed."""
 
-    def finish(self, job: int, placement: Placement) -> None:
+    def finish(self, job: int) -> None:
         """Give the cells of a running job back."""
 
     def free_gpus(self) -> tuple[int, int]:
