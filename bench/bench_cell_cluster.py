@@ -141,7 +141,7 @@ def node_events(filled: Filled, rounds: int) -> dict[str, float]:
     turns = iter(events)
 
     def event() -> None:
-        filled.cluster.set_node_health(*next(turns))
+        filled.cluster.set_health(*next(turns))
 
     return timed(event, len(events))
 

@@ -8,8 +8,9 @@ from hivecore.reference.cells import GroupScheduler as Twin
 
 IMPLEMENTATIONS = [Twin, kernel.GroupScheduler]
 
-BIND, PREEMPT, WAIT = range(3)
-FITS, CAPACITY, FRAGMENTED, MAPPING, SEARCH_LIMIT, POLICY = range(6)
+BIND, PREEMPT, WAIT = "bind", "preempt", "wait"
+FITS, CAPACITY, FRAGMENTED, MAPPING = "", "capacity", "fragmented", "mapping"
+SEARCH_LIMIT, POLICY = "search limit", "policy"
 
 
 def plain(plan):

@@ -19,6 +19,8 @@ __all__ = ["HivecoreError", "__version__"]
 _PARTS = (
     "caching",
     "cells",
+    "decisions",
+    "gangs",
     "interleaving",
     "interop",
     "matching",
@@ -30,6 +32,8 @@ _PARTS = (
 if TYPE_CHECKING:
     from hivecore import caching as caching
     from hivecore import cells as cells
+    from hivecore import decisions as decisions
+    from hivecore import gangs as gangs
     from hivecore import interleaving as interleaving
     from hivecore import interop as interop
     from hivecore import matching as matching

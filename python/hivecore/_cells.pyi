@@ -1,5 +1,5 @@
 from collections.abc import Iterable, Sequence
-from typing import Any, Self, SupportsIndex, TypeAlias, final
+from typing import Any, Literal, NamedTuple, Self, SupportsIndex, TypeAlias, final
 
 import numpy as np
 import numpy.typing as npt
@@ -42,9 +42,9 @@ _VirtualLeaf: TypeAlias = tuple[int, int]
 @final
 class Plan:
     @property
-    def outcome(self) -> int: ...
+    def outcome(self) -> Literal["bind", "preempt", "wait"]: ...
     @property
-    def reason(self) -> int: ...
+    def reason(self) -> str: ...
     @property
     def vc(self) -> int: ...
     @property
@@ -63,6 +63,23 @@ class Plan:
     def downgrades(self) -> list[int]: ...
     @property
     def stamps(self) -> tuple[int, ...]: ...
+
+class GroupState(NamedTuple):
+    vc: int
+    priority: int
+    lazy: bool
+    preempting: bool
+    pods: list[list[int]]
+    virtual: list[list[_VirtualLeaf]] | None
+    being_preempted: bool
+
+class UnitState(NamedTuple):
+    pool: int
+    cell: int
+    leaves: int
+    available: int
+    used: int
+    node: int
 
 @final
 class GroupScheduler:
@@ -132,13 +149,9 @@ class GroupScheduler:
     def placement_good(
         self, handle: int, suggested: Iterable[Iterable[int] | None] | None, /
     ) -> bool: ...
-    def group(
-        self, handle: int, /
-    ) -> tuple[int, int, bool, bool, list[list[int]], list[list[_VirtualLeaf]] | None, bool]: ...
+    def group(self, handle: int, /) -> GroupState: ...
     def handles(self) -> list[int]: ...
-    def units(
-        self, vc: int, chain: int, pool: int, /
-    ) -> list[tuple[int, int, int, int, int, int]]: ...
+    def units(self, vc: int, chain: int, pool: int, /) -> list[UnitState]: ...
     def surplus(self, chain: int, /) -> list[int]: ...
     def free_cells(self, chain: int, level: int, /) -> npt.NDArray[np.int64]: ...
     def unbound_roots(self, pool: int, /) -> int: ...

@@ -6,12 +6,14 @@ __all__ = [
     "CertificateError",
     "CorruptStateError",
     "FullReportNeededError",
+    "GangError",
     "HivecoreError",
     "InexactWarning",
     "InfeasibleAssignmentError",
     "InvariantError",
     "NoFreeCellError",
     "NoPerfectMatchingError",
+    "NoSlotError",
     "NotAllocatedError",
     "StaleDecisionError",
 ]
@@ -43,6 +45,24 @@ class CorruptStateError(HivecoreError, ValueError):
 
 class FullReportNeededError(HivecoreError):
     """The replica directory does not know this worker, or lacks reports of it: it has to join."""
+
+
+class GangError(HivecoreError, ValueError):
+    """A pod is not where it says that it is, or asks for what it was not offered."""
+
+
+class NoSlotError(GangError):
+    """A pod more than its gang was declared with."""
+
+    def __init__(self, gang: str, role: object, slots: int) -> None:
+        super().__init__(gang, role, slots)
+        self.gang, self.role, self.slots = gang, role, slots
+
+    def __str__(self) -> str:
+        return (
+            f"gang {self.gang!r} was declared with {self.slots} pods of role {self.role!r}, "
+            "this is one more"
+        )
 
 
 class InvariantError(HivecoreError):

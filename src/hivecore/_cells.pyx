@@ -3,6 +3,7 @@
 
 import operator
 import struct
+from collections import namedtuple
 
 import numpy as np
 

@@ -94,7 +94,7 @@ def test_two_small_jobs_share_one_owned_cell_and_keep_its_topology():
 
 
 def mark_bad(cluster, leaf):
-    cluster.set_leaf_health(f"c/{leaf}", 0, False)
+    cluster.set_health(f"c/{leaf}", False, leaf_index=0)
 
 
 def test_d1_a_split_around_a_bad_node_leaves_cells_that_are_owed_alone():
@@ -106,7 +106,7 @@ def test_d1_a_split_around_a_bad_node_leaves_cells_that_are_owed_alone():
     # Row 1 is free and S(row) = 1, but its racks are owed to B: S(rack) = 0 forbids the split.
     assert cluster.surplus("c") == {"node": 0, "rack": 0, "row": 1}
     waits = cluster.schedule(AffinityGroup("second", "A", [(1, 1)]))
-    assert [refusal.code for refusal in waits.explanation] == ["mapping"]
+    assert [refusal.code for refusal in waits.refusals] == ["mapping"]
     for name in ("second rack", "third rack"):
         served(cluster, name, "B", (2, 1), within="rack")
     cluster.check()
@@ -127,8 +127,8 @@ def test_d1_where_nothing_is_owed_the_split_goes_around_the_bad_node():
 def test_d9_a_chain_that_nobody_owns_cells_of_is_no_problem():
     cluster = CellCluster(ClusterSpec({"used": ROWS, "unused": RACKS}, {"A": {"used": {"row": 1}}}))
     for node in range(64):
-        cluster.set_node_health(f"unused/{node}", False)
+        cluster.set_health(f"unused/{node}", False)
     assert cluster.surplus("unused")["gpu"] == 512
     waits = cluster.schedule(AffinityGroup("there", "A", [(1, 1)], leaf_type="gpu"))
-    assert [refusal.code for refusal in waits.explanation] == ["no cells"]
+    assert [refusal.code for refusal in waits.refusals] == ["no cells"]
     assert served(cluster, "here", "A", (4, 1), within="row") == [(0,), (1,), (2,), (3,)]

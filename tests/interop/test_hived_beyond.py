@@ -30,9 +30,16 @@ def racks(owned):
     return CellCluster(spec(owned, (4, 2, 2)))
 
 
-def ask(cluster, name, vc, *members, suggested=None, phase="filtering", **options):
+def ask(cluster, name, vc, *members, suggested=None, **options):
     group = AffinityGroup(name, vc, members, **options)
-    return cluster.schedule(group, suggested_nodes=suggested, phase=phase)
+    return cluster.schedule(group, suggested_nodes=suggested)
+
+
+def reserve(cluster, name, vc, *members, **options):
+    """Ask for what somebody has to give way to, and take it for when they are gone."""
+    decision = ask(cluster, name, vc, *members, **options)
+    cluster.reserve(decision)
+    return decision
 
 
 def start(cluster, name, vc, *members, **options):
@@ -233,20 +240,20 @@ def test_merging_breaks_no_rack_that_is_owed():
 
 def test_only_the_broken_gpu_of_a_node_is_avoided():
     cluster = CellCluster(spec({"A": {"node": 1}}, roots=1))
-    cluster.set_leaf_health("c/0", 2, False)
+    cluster.set_health("c/0", False, leaf_index=2)
     assert cluster.bad_nodes() == ("c/0",)
     assert ask(cluster, "g", "A", (1, 4)).outcome == "wait"
     assert ask(cluster, "g", "A", (1, 3)).placement[0].leaf_indices == (0, 1, 3)
     assert start(cluster, "two", "A", (1, 2))[0].leaf_indices == (0, 1)
     assert start(cluster, "o", "A", (1, 1), priority=-1)[0].leaf_indices == (3,)
-    cluster.set_leaf_health("c/0", 2, True)
+    cluster.set_health("c/0", True, leaf_index=2)
     assert start(cluster, "one", "A", (1, 1))[0].leaf_indices == (2,)
 
 
 def test_a_whole_node_is_preferred_to_one_with_a_broken_gpu():
     for broken in ("c/0", "c/1", "c/2"):
         cluster = CellCluster(spec({"A": {"node": 2}, "B": {"node": 1}}, roots=3))
-        cluster.set_leaf_health(broken, 0, False)
+        cluster.set_health(broken, False, leaf_index=0)
         pods = start(cluster, "g", "A", (2, 4))
         assert broken not in {pod.node for pod in pods}
         assert start(cluster, "b", "B", (1, 3))[0].node == broken
@@ -255,7 +262,7 @@ def test_a_whole_node_is_preferred_to_one_with_a_broken_gpu():
 def test_a_group_stays_on_a_gpu_that_breaks():
     cluster = CellCluster(spec({"A": {"node": 1}}, roots=1))
     start(cluster, "g", "A", (1, 4))
-    cluster.set_leaf_health("c/0", 1, False)
+    cluster.set_health("c/0", False, leaf_index=1)
     assert cluster.group("g").state == "Allocated"
     cluster.release("g")
     assert ask(cluster, "g", "A", (1, 4)).outcome == "wait"
@@ -309,7 +316,7 @@ def test_a_policys_choice_is_mapped_around_a_bad_node_wherever_that_is_possible(
     chain = Chain(("gpu", "node", "rack", "row"), (4, 2, 2), 1)
     owned = ClusterSpec({"c": chain}, {"A": {"c": {"row": 1}}})
     cluster = CellCluster(owned, policies={"A": Fixed(answer)})
-    cluster.set_node_health(f"c/{bad}", False)
+    cluster.set_health(f"c/{bad}", False)
     pods = start(cluster, "g", "A", (3, 4))
     assert {pod.node for pod in pods} == {f"c/{i}" for i in range(4)} - {f"c/{bad}"}
 
@@ -342,7 +349,7 @@ def test_whatever_a_policy_answers_every_guarantee_holds(answer):
 def apply(cluster, change, suggested=None):
     """The decision about the group on a branch where the change is made."""
     branch = cluster.copy()
-    for name in change.groups:
+    for name in change.owners:
         branch.release(name)
     if "suggested_nodes" in change.relaxed:
         suggested = None
@@ -357,7 +364,7 @@ def explained(cluster, group, suggested=None):
     assert found.reason
     for change in found.changes:
         assert apply(cluster, change, suggested).outcome == "bind"
-    costs = [(change.relaxed == ("priority",), change.leaves) for change in found.changes]
+    costs = [(change.relaxed == ("priority",), change.cost) for change in found.changes]
     assert costs == sorted(costs)
     assert found.cheapest == (found.changes[0] if found.changes else None)
     assert cluster.to_bytes() == before
@@ -370,10 +377,10 @@ def test_the_cheapest_release_is_the_smallest_group_that_is_in_the_way():
         start(cluster, name, "A", (1, size))
     found = explained(cluster, AffinityGroup("g", "A", [(1, 1)]))
     assert (found.outcome, found.cheapest.kind) == ("wait", "release")
-    assert (found.cheapest.groups, found.cheapest.leaves) == (("one",), 1)
-    assert explained(cluster, AffinityGroup("g", "A", [(1, 2)])).cheapest.groups == ("three",)
+    assert (found.cheapest.owners, found.cheapest.cost) == (("one",), 1)
+    assert explained(cluster, AffinityGroup("g", "A", [(1, 2)])).cheapest.owners == ("three",)
     whole = explained(cluster, AffinityGroup("g", "A", [(1, 4)])).cheapest
-    assert (set(whole.groups), whole.leaves) in (({"four"}, 4), ({"three", "one"}, 4))
+    assert (set(whole.owners), whole.cost) in (({"four"}, 4), ({"three", "one"}, 4))
     (shortage,) = found.shortages
     assert (shortage.chain, set(shortage.holders)) == ("c", {"four", "three", "one"})
 
@@ -383,13 +390,13 @@ def test_a_preemption_is_explained_by_its_victims():
     start(cluster, "low", "A", (1, 4))
     found = explained(cluster, AffinityGroup("g", "A", [(1, 2)], priority=1))
     assert (found.outcome, found.cheapest.kind) == ("preempt", "preempt")
-    assert found.cheapest.groups == ("low",)
+    assert found.cheapest.owners == ("low",)
 
 
 def test_a_constraint_in_the_way_is_named():
     cluster = split_node()
     found = explained(cluster, AffinityGroup("g", "A", [Member(1, 4, within="socket")]))
-    assert (found.cheapest.kind, found.cheapest.groups) == ("relax", ())
+    assert (found.cheapest.kind, found.cheapest.owners) == ("relax", ())
     (suggested,) = explained(cluster, AffinityGroup("h", "A", [(1, 2)]), suggested=[]).changes[:1]
     assert suggested.relaxed == ("suggested_nodes",)
 
@@ -417,7 +424,7 @@ def test_every_proposed_change_admits_the_group(seed):
         if decision.outcome == "bind":
             cluster.commit(decision)
     if rng.random() < 0.5:
-        cluster.set_node_health(f"c/{rng.randrange(4)}", False)
+        cluster.set_health(f"c/{rng.randrange(4)}", False)
     for _ in range(6):
         options = {"within": rng.choice([None, "socket", "rack"]), "priority": rng.randint(-1, 2)}
         group = AffinityGroup("new", rng.choice("AB"), [(rng.randint(1, 2), 4)], **options)
@@ -441,26 +448,26 @@ def doomed(cluster):
 def test_a_cell_that_two_tenants_hope_for_is_counted_once():
     cluster = CellCluster(spec({"A": {"node": 1}, "B": {"node": 1}}))
     assert doomed(cluster) == {}
-    cluster.set_node_health("c/1", False)
+    cluster.set_health("c/1", False)
     assert sum(doomed(cluster).values()) == 1
-    cluster.set_node_health("c/0", False)
+    cluster.set_health("c/0", False)
     assert doomed(cluster) == {("A", "node"): 1, ("B", "node"): 1}
-    cluster.set_node_health("c/1", True)
+    cluster.set_health("c/1", True)
     start(cluster, "b", "B", (1, 4))
     assert doomed(cluster) == {("A", "node"): 1}
 
 
 def test_what_is_lost_is_charged_to_whom_it_leaves_most():
     cluster = CellCluster(spec({"A": {"node": 2}, "B": {"node": 1}}, roots=3))
-    cluster.set_node_health("c/2", False)
+    cluster.set_health("c/2", False)
     assert doomed(cluster) == {("A", "node"): 1}
 
 
 def test_owners_of_large_cells_are_not_doomed_by_what_small_ones_lose():
     cluster = racks({"A": {"rack": 1}, "B": {"node": 2}})
-    cluster.set_node_health("c/0", False)
+    cluster.set_health("c/0", False)
     assert doomed(cluster) == {("B", "node"): 1}
-    cluster.set_node_health("c/3", False)
+    cluster.set_health("c/3", False)
     assert doomed(cluster) == {("A", "rack"): 1}
 
 
@@ -481,7 +488,7 @@ def test_a_reconfiguration_downgrades_the_lowest_priorities_and_kills_nobody():
 def test_a_reconfiguration_gives_up_reservations_and_lost_gpus():
     cluster = CellCluster(spec({"A": {"node": 2}}))
     start(cluster, "gang", "A", (2, 4))
-    assert ask(cluster, "high", "A", (1, 4), priority=1, phase="preempting").outcome == "preempt"
+    assert reserve(cluster, "high", "A", (1, 4), priority=1).outcome == "preempt"
     changes = cluster.reconfigure(spec({"A": {"node": 1}}, roots=1))
     assert (changes.downgraded, changes.cancelled) == ((), ("high",))
     assert {name: set(gpus) for name, gpus in changes.lost.items()} == {
@@ -502,7 +509,7 @@ def test_a_reconfiguration_that_does_not_fit_changes_nothing():
 
 def test_bad_hardware_stays_bad_over_a_reconfiguration():
     cluster = CellCluster(spec({"A": {"node": 2}}))
-    cluster.set_node_health("c/0", False)
+    cluster.set_health("c/0", False)
     cluster.reconfigure(spec({"A": {"node": 3}}, roots=3))
     assert cluster.bad_nodes() == ("c/0",)
     assert ask(cluster, "g", "A", (3, 4)).outcome == "wait"
@@ -528,7 +535,7 @@ def test_a_branch_and_a_saved_state_go_on_like_the_original():
     cluster = racks({"A": {"rack": 1}, "B": {"node": 1, "socket": 2}})
     start(cluster, "a", "A", (2, 3))
     start(cluster, "b", "B", (1, 4))
-    decision = ask(cluster, "high", "A", (2, 8), priority=3, phase="preempting")
+    decision = reserve(cluster, "high", "A", (2, 8), priority=3)
     assert decision.victims == ("a",)
     branch, saved = cluster.copy(), CellCluster.from_bytes(cluster.to_bytes())
     placements = []
@@ -565,7 +572,7 @@ def test_the_surplus_is_never_negative_on_whole_hardware(seed):
                 cluster.release(victim)
             if decision.outcome == "preempt":
                 decision = ask(
-                    cluster, f"g{i}", decision.group.virtual_cluster, *members, **options
+                    cluster, f"g{i}", decision.request.virtual_cluster, *members, **options
                 )
             if decision.outcome == "bind":
                 cluster.commit(decision)

@@ -3,12 +3,11 @@
 import json
 import pickle
 import random
-import struct
-import zlib
 
 import numpy as np
 import pytest
 
+from hivecore._sealed import seal, unseal
 from hivecore.errors import CorruptStateError, StaleDecisionError
 from hivecore.interop.hived import ConfigError, HivedConfig, HivedScheduler, RequestError
 
@@ -1120,13 +1119,13 @@ def test_states_that_cannot_be_are_refused_with_a_good_checksum_too():
     scheduler = full()
     scheduler.schedule("high", spec(), "Preempting")
     data = scheduler.to_bytes()
-    head, state = data[:6], json.loads(data[10:])
+    state = json.loads(unseal(b"HCHV", 2, data))
     draw = random.Random(7)
     refused = 0
     for _ in range(300):
         text = json.dumps(mutated(state, draw)).encode()
         try:
-            again = HivedScheduler.from_bytes(head + struct.pack("<I", zlib.crc32(text)) + text)
+            again = HivedScheduler.from_bytes(seal(b"HCHV", 2, text))
         except CorruptStateError:
             refused += 1
         else:
@@ -1137,11 +1136,11 @@ def test_states_that_cannot_be_are_refused_with_a_good_checksum_too():
 
 def test_a_saved_state_never_makes_a_file_be_read(tmp_path):
     data = full().to_bytes()
-    state = json.loads(data[10:])
+    state = json.loads(unseal(b"HCHV", 2, data))
     for path in ("", ".", str(tmp_path), str(tmp_path / "none.yaml")):
         text = json.dumps(state | {"config": path}).encode()
         with pytest.raises(CorruptStateError):
-            HivedScheduler.from_bytes(data[:6] + struct.pack("<I", zlib.crc32(text)) + text)
+            HivedScheduler.from_bytes(seal(b"HCHV", 2, text))
 
 
 @pytest.mark.parametrize(

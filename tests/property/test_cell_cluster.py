@@ -4,6 +4,7 @@ from contextlib import suppress
 
 import numpy as np
 import pytest
+from affinity_groups import schedule_and_reserve
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
@@ -112,8 +113,8 @@ class Cluster(RuleBasedStateMachine):
         asked = {group.within} | {member.within for member in group.members}
         return asked - {None} <= levels
 
-    @rule(data=st.data(), phase=st.sampled_from(("filtering", "filtering", "preempting")))
-    def ask(self, data, phase):
+    @rule(data=st.data(), reserve=st.sampled_from((False, False, True)))
+    def ask(self, data, reserve):
         self.counter += 1
         group = data.draw(groups(f"g{self.counter}"))
         if not self.known(group):
@@ -126,7 +127,7 @@ class Cluster(RuleBasedStateMachine):
             suggested = data.draw(st.lists(st.sampled_from(self.nodes()), unique=True))
         before = self.cluster.to_bytes()
         try:
-            decision = self.cluster.schedule(group, phase=phase, suggested_nodes=suggested)
+            decision = self.cluster.schedule(group, suggested_nodes=suggested)
         except ValueError as error:
             assert "can never be served" in str(error)
             assert self.cluster.to_bytes() == before
@@ -134,8 +135,9 @@ class Cluster(RuleBasedStateMachine):
             return
         if decision.outcome == "wait" and group.priority < 0:
             assert not self.never_fits(group)
-        if phase == "filtering" or decision.outcome != "preempt":
-            assert self.cluster.to_bytes() == before
+        if suggested is None:
+            assert self.cluster.fits(group) == (decision.outcome == "bind")
+        assert self.cluster.to_bytes() == before
         bad = set(self.cluster.bad_leaves())
         if decision.outcome == "wait":
             assert decision.placement == ()
@@ -152,6 +154,8 @@ class Cluster(RuleBasedStateMachine):
                 weaker = status.group.priority < group.priority
                 own = status.group.virtual_cluster == group.virtual_cluster
                 assert weaker if own and status.guaranteed else not status.guaranteed
+            if reserve:
+                self.cluster.reserve(decision)
             return
         if data.draw(st.integers(0, 4)):
             self.cluster.commit(decision)
@@ -211,7 +215,7 @@ class Cluster(RuleBasedStateMachine):
         )
         if self.known(group):
             with suppress(ValueError):  # a pod may be larger than the nodes that are left
-                self.cluster.schedule(group, phase="preempting")
+                schedule_and_reserve(self.cluster, group)
 
     @precondition(lambda self: any(self.state(n) == "Preempting" for n in self.cluster.groups()))
     @rule(data=st.data(), evict=st.booleans(), sick=st.booleans())
@@ -226,7 +230,9 @@ class Cluster(RuleBasedStateMachine):
                 cluster.release(victim)
         if sick:
             pod = data.draw(st.sampled_from(status.placement))
-            cluster.set_leaf_health(pod.node, data.draw(st.sampled_from(pod.leaf_indices)), False)
+            cluster.set_health(
+                pod.node, False, leaf_index=data.draw(st.sampled_from(pod.leaf_indices))
+            )
         suggested = None
         if data.draw(st.booleans()):
             suggested = data.draw(st.lists(st.sampled_from(self.nodes()), unique=True))
@@ -239,7 +245,7 @@ class Cluster(RuleBasedStateMachine):
         assert suggested is None or {pod.node for pod in decision.placement} <= set(suggested)
         if data.draw(st.booleans()):
             pod = data.draw(st.sampled_from(decision.placement))
-            cluster.set_node_health(pod.node, False)
+            cluster.set_health(pod.node, False)
             before = cluster.to_bytes()
             with pytest.raises(StaleDecisionError):
                 cluster.commit(decision)
@@ -265,12 +271,12 @@ class Cluster(RuleBasedStateMachine):
 
     @rule(data=st.data(), healthy=st.booleans())
     def node_event(self, data, healthy):
-        self.cluster.set_node_health(data.draw(st.sampled_from(self.nodes())), healthy)
+        self.cluster.set_health(data.draw(st.sampled_from(self.nodes())), healthy)
 
     @rule(data=st.data())
     def leaf_event(self, data):
         node = data.draw(st.sampled_from(self.nodes()))
-        self.cluster.set_leaf_health(node, 0, data.draw(st.booleans()))
+        self.cluster.set_health(node, data.draw(st.booleans()), leaf_index=0)
 
     @rule()
     def restart_from_bytes(self):
@@ -283,7 +289,7 @@ class Cluster(RuleBasedStateMachine):
     def restart_from_bind_records(self, data):
         fresh = CellCluster(self.cluster.spec)
         for node, device in self.cluster.bad_leaves():
-            fresh.set_leaf_health(node, device, False)
+            fresh.set_health(node, False, leaf_index=device)
         running = [n for n in self.cluster.groups() if self.state(n) != "Preempting"]
         before = {name: self.cluster.group(name) for name in running}
         torn = any(sizes_of(s.placement) != s.group.sizes for s in before.values())
@@ -358,7 +364,7 @@ class Cluster(RuleBasedStateMachine):
         for name in self.cluster.groups():
             self.cluster.release(name)
         for node in self.nodes():
-            self.cluster.set_node_health(node, True)
+            self.cluster.set_health(node, True)
         self.cluster.check()
         assert self.cluster.to_bytes() == CellCluster(self.cluster.spec).to_bytes()
         fresh = CellCluster(self.cluster.spec)
@@ -409,7 +415,7 @@ def test_tenants_get_what_they_get_in_a_cluster_of_their_own(seed):
         group = AffinityGroup(f"{step}", tenant, [(pods, leaves)])
         ours, alone = shared.schedule(group), private[tenant].schedule(group)
         assert ours.outcome == alone.outcome
-        assert ours.explanation == alone.explanation
+        assert ours.refusals == alone.refusals
         if ours.outcome == "bind":
             assert [pod.preassigned for pod in ours.placement] == [
                 pod.preassigned for pod in alone.placement

@@ -86,7 +86,7 @@ def use_cluster(cluster, rng, mine, new):
             mine.append(group.name)
         except StaleDecisionError:  # another thread was faster
             assert cluster.group(group.name) is None
-    cluster.set_node_health(f"V100/{rng.randrange(8)}", rng.random() < 0.9)
+    cluster.set_health(f"V100/{rng.randrange(8)}", rng.random() < 0.9)
     cluster.status()
 
 

@@ -15,8 +15,13 @@ import numpy as np
 import pytest
 
 import hivecore
-from hivecore import caching, cells, interleaving, matching, traces
-from hivecore.errors import HivecoreError, NoPerfectMatchingError, StaleDecisionError
+from hivecore import caching, cells, gangs, interleaving, matching, traces
+from hivecore.errors import (
+    HivecoreError,
+    NoPerfectMatchingError,
+    NoSlotError,
+    StaleDecisionError,
+)
 from hivecore.interop.hived import ConfigError, Extender, HivedScheduler
 from hivecore.sim import Workload, policies
 
@@ -177,10 +182,10 @@ ACTING = {
     cells.AffinityGroup: (lambda: RUNNING, None, repr),
     cells.BuddyAllocator: (allocator, lambda it: it.allocate(1), saved),
     cells.CellCluster: (lambda: cluster(RUNNING), lambda it: it.release("first"), saved),
-    cells.Decision: (
+    cells.GroupDecision: (
         lambda: cluster(RUNNING).schedule(WAITING),
         None,
-        lambda it: (it.group, it.outcome, it.placement, it.explanation, it.reason, repr(it)),
+        lambda it: (it.request, it.outcome, it.placement, it.refusals, it.reason, repr(it)),
     ),
     cells.NodeOrderPolicy: (lambda: cells.NodeOrderPolicy(["c/0"]), None, vars),
     cells.PackingPolicy: (cells.PackingPolicy, None, vars),
@@ -208,6 +213,21 @@ ACTING = {
     caching.RemoteIOLimiter: (limiter, lambda it: it.take(0, 30, now=0), saved),
     caching.ReplicaAwareCache: (replica_cache, lambda it: it.access(5), saved),
     caching.ReplicaDirectory: (directory, lambda it: it.report(0, added=[4]), saved),
+    gangs.Role: (
+        lambda: gangs.Role("worker", ["a", "b"]),
+        lambda it: it.pods.__setitem__(0, "p"),
+        lambda it: (it.name, it.slots, tuple(it.pods), it.empty()),
+    ),
+    gangs.Gang: (
+        lambda: gangs.Gang("g", None, None, [gangs.Role("worker", ["a", "b"])]),
+        lambda it: it.fill(it.roles["worker"], 0, "p"),
+        lambda it: (it.name, it.placement(), it.pods(), it.bound),
+    ),
+    gangs.Gangs: (
+        lambda: hived()._gangs,
+        lambda it: it.delete("default/train"),
+        lambda it: (it.stage.to_bytes(), {n: g.pods() for n, g in it.live.items()}),
+    ),
     HivedScheduler: (hived, lambda it: it.delete("default/train"), saved),
     Extender: (
         lambda: Extender(hived()),
@@ -235,6 +255,7 @@ ACTING = {
 
 ERRORS = {
     NoPerfectMatchingError: ("why", [1], [[0], [2], [3]]),
+    NoSlotError: ("gang", "worker", 2),
     ConfigError: ([("path", "why")],),
     traces.TraceFormatError: ("why", "jobs.csv", 7, "gpus"),
 }
@@ -312,7 +333,7 @@ def test_a_copied_decision_binds_in_the_cluster_and_in_its_copies(how):
     "change",
     [
         lambda it: it.commit(it.schedule(cells.AffinityGroup("x", "A", [(1, 2)]))),
-        lambda it: it.set_node_health("c/0", False),
+        lambda it: it.set_health("c/0", False),
         lambda it: it.reconfigure(cells.ClusterSpec({"d": it.spec.chains["c"]}, {"A": {}})),
         lambda it: it.reconfigure(cells.ClusterSpec(it.spec.chains, {"B": {"c": {"node": 1}}})),
     ],
@@ -372,6 +393,7 @@ def test_a_copied_decision_takes_cells_only_from_the_groups_that_it_was_made_wit
 def test_a_decision_made_up_harms_nothing():
     where = cluster(RUNNING)
     made_up = copy.copy(where.schedule(WAITING))
+    made, arguments = made_up.__reduce__()
     plan = made_up._plan
     before = where.to_bytes()
     for wrong in (
@@ -384,9 +406,10 @@ def test_a_decision_made_up_harms_nothing():
         {"virtual": [[]]},
         {"touched": [None]},
     ):
-        made_up._plan = plan._replace(**wrong)
+        changed = plan._replace(**wrong)
+        wrong_decision = made(*[changed if given is plan else given for given in arguments])
         with pytest.raises(StaleDecisionError):
-            where.commit(made_up)
+            where.commit(wrong_decision)
         assert where.to_bytes() == before
     where.check()
 

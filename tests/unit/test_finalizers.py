@@ -8,6 +8,7 @@ import gc
 from contextlib import suppress
 
 import pytest
+from affinity_groups import schedule_and_reserve
 
 from hivecore.caching import UniformCache
 from hivecore.cells import AffinityGroup, CellCluster, Chain, ClusterSpec
@@ -66,11 +67,11 @@ def test_a_commit_happens_wholly_or_not_though_others_go_meanwhile(allocations):
     cluster.commit(cluster.schedule(AffinityGroup("low", "A", [(80, 8)], lazy_preemption=True)))
     decision = cluster.schedule(AffinityGroup("high", "A", [(1, 8)], priority=3))
     assert decision.victims == ("low",)
-    cluster.schedule(AffinityGroup("high", "A", [(1, 8)], priority=3), phase="preempting")
+    schedule_and_reserve(cluster, AffinityGroup("high", "A", [(1, 8)], priority=3))
     higher = AffinityGroup("higher", "A", [(1, 8)], priority=9)
 
     def reserve():
-        return cluster.schedule(higher, phase="preempting").outcome
+        return schedule_and_reserve(cluster, higher).outcome
 
     with suppress(StaleDecisionError):
         assert interrupted(reserve, lambda: cluster.release("high"), allocations) == "preempt"

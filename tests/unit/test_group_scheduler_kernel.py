@@ -9,8 +9,8 @@ import pytest
 from hivecore._cells import GroupScheduler, Plan
 from hivecore.errors import StaleDecisionError
 
-BIND, PREEMPT, WAIT = range(3)
-CAPACITY, POLICY = 1, 5
+BIND, PREEMPT, WAIT = "bind", "preempt", "wait"
+CAPACITY, POLICY = "capacity", "policy"
 
 GARBAGE = [
     None,

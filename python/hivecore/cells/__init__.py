@@ -3,6 +3,7 @@
 from hivecore._cells import BuddyAllocator
 from hivecore.cells.affinity_group import AffinityGroup, Member
 from hivecore.cells.cell_cluster import CellCluster
+from hivecore.cells.changes import GroupStatus, Reconfiguration, Recovery
 from hivecore.cells.cluster_spec import Chain, ClusterSpec
 from hivecore.cells.cluster_view import (
     ClusterView,
@@ -12,14 +13,8 @@ from hivecore.cells.cluster_view import (
     VirtualNode,
     VirtualTree,
 )
-from hivecore.cells.decision import (
-    Decision,
-    GroupStatus,
-    Reconfiguration,
-    Recovery,
-    Refusal,
-)
-from hivecore.cells.group_explanation import Change, GroupExplanation, Shortage
+from hivecore.cells.explanation import GroupExplanation, Shortage
+from hivecore.cells.group_decision import GroupDecision
 from hivecore.cells.pod_placement import PodPlacement
 
 __all__ = [
@@ -27,10 +22,9 @@ __all__ = [
     "BuddyAllocator",
     "CellCluster",
     "Chain",
-    "Change",
     "ClusterSpec",
     "ClusterView",
-    "Decision",
+    "GroupDecision",
     "GroupExplanation",
     "GroupStatus",
     "IntraVCPolicy",
@@ -40,7 +34,6 @@ __all__ = [
     "PodPlacement",
     "Reconfiguration",
     "Recovery",
-    "Refusal",
     "Shortage",
     "VirtualNode",
     "VirtualTree",

@@ -10,6 +10,7 @@ from hivecore import _cells
 from hivecore._arguments import as_bool, as_int, as_mapping, as_text, as_tuple
 from hivecore._sealed import corrupt_if_it_fails, seal, unseal
 from hivecore.cells.affinity_group import AffinityGroup, check_evictions
+from hivecore.cells.changes import GroupStatus, Reconfiguration, Recovery
 from hivecore.cells.cluster_report import (
     doomed_cells,
     group_status,
@@ -19,13 +20,14 @@ from hivecore.cells.cluster_report import (
 )
 from hivecore.cells.cluster_spec import ClusterSpec
 from hivecore.cells.cluster_view import IntraVCPolicy, VirtualTree
-from hivecore.cells.decision import Decision, GroupStatus, Reconfiguration, Recovery
+from hivecore.cells.explanation import GroupExplanation, explain
 from hivecore.cells.group_books import GroupBooks
-from hivecore.cells.group_explanation import GroupExplanation, explain
+from hivecore.cells.group_decision import GroupDecision
 from hivecore.cells.group_search import check_possible, find
 from hivecore.cells.pod_placement import PodPlacement, as_placement
 from hivecore.cells.reconfiguration import rebook_all
 from hivecore.cells.saved_cluster import decode, encode
+from hivecore.decisions import Outcome
 from hivecore.errors import StaleDecisionError
 
 __all__ = ["CellCluster"]
@@ -59,7 +61,7 @@ class CellCluster:
     least there can be, unless lazy groups are preempted, for a gang the least that was found. What
     may be preempted counts as idle, but is taken last. Asked again when its victims have gone, in
     the order named, a group binds; where that, or that there is nothing less harmful, could not be
-    made sure of, `Decision.cut_short` says so (but with policies and merged siblings it is not
+    made sure of, `GroupDecision.cut_short` says so (but with policies and merged siblings it is not
     looked for). Nobody is evicted for a group that would have to wait even then, since downgraded
     ones would be promoted to all that is left. Physical cells by fewest bad leaves, fewest
     opportunistic leaves, index. Opportunistic groups go into cells above nodes that are promised to
@@ -122,22 +124,15 @@ class CellCluster:
 
     # --- decisions
 
-    def schedule(
-        self,
-        group: AffinityGroup,
-        *,
-        phase: Literal["filtering", "preempting"] = "filtering",
-        suggested_nodes: Iterable[str] | None = None,
-    ) -> Decision:
-        """Decide where a group could go now; nothing changes but what ``phase`` says.
+    def fits(self, group: AffinityGroup) -> bool:
+        """Whether the group could start now, nobody having to leave; as ``schedule`` says."""
+        return self.schedule(group).outcome == "bind"
 
-        :param phase: "filtering": nothing changes. "preempting": an answer of "preempt" reserves
-            its leaves at once, so that only groups with a higher priority can take them; call
-            again when victims have been released, until the answer is "bind". A reservation on
-            nodes that are no longer healthy and suggested is given up and made anew; in phase
-            "filtering" it stays, but the decision is made as if it did not, and a commit moves
-            the group. (While victims are there, other nodes than theirs are suggested in that
-            phase: only bad leaves count then.)
+    def schedule(
+        self, group: AffinityGroup, *, suggested_nodes: Iterable[str] | None = None
+    ) -> GroupDecision:
+        """Decide where a group could go now; nothing changes.
+
         :param suggested_nodes: names of the only nodes to use; ``None``: all.
         :raises KeyError: an unknown tenant, leaf type, level or pinned cell.
         :raises ValueError: a live group of another request has this name; or in each chain that it
@@ -146,15 +141,12 @@ class CellCluster:
         :raises StaleDecisionError: the tenant's policy has reconfigured the cluster.
         :raises TypeError: an argument is of a wrong type.
 
-        After an error, one that a policy raises included, nothing has changed. Chains are tried in
-        the order of the specification, the first that serves is taken. An allocated group gets the
-        answer "bind" with its placement, whatever has become of its nodes.
+        Chains are tried in the order of the specification, the first that serves is taken. An
+        allocated group gets the answer "bind" with its placement, whatever has become of its nodes.
+        A group that has reserved leaves gets these, "preempt" as long as victims are there, while
+        all of them are healthy and suggested; else the decision is made as if it had reserved
+        nothing, and to commit or reserve it gives the reservation up.
         """
-        preempting = False
-        if phase != "filtering":
-            preempting = as_text(phase, "phase") == "preempting"
-            if not preempting:
-                raise ValueError(f"phase={phase!r}: allowed are 'filtering' and 'preempting'")
         if not isinstance(group, AffinityGroup):
             raise TypeError(f"group must be an AffinityGroup, not {type(group).__name__}")
         if suggested_nodes is not None:
@@ -170,94 +162,102 @@ class CellCluster:
                 decision = find(books, group, suggested)
                 if decision.outcome != "bind" or books is not self._books:
                     self._check(decision, books)
-                    if preempting and decision.outcome == "preempt":
-                        books.groups.book(group, decision._plan, True)
                 return decision
-            known = books.decide_live(live, group, preempting, suggested)
-            if known is not None:
-                return known
-            return (self._reserve_anew if preempting else self._move)(group, suggested)
+            known = books.decide_live(live, group, suggested)
+            return self._decide_anew(group, suggested) if known is None else known
 
-    def _check(self, decision: Decision, books: GroupBooks) -> None:
+    def _check(self, decision: GroupDecision, books: GroupBooks) -> None:
         if books is not self._books:
-            name = decision.group.name
+            name = decision.request.name
             raise StaleDecisionError(f"group {name!r}: its policy reconfigured the cluster")
         if decision.outcome == "wait":
             check_possible(books.names, decision)
 
-    def _move(self, group: AffinityGroup, suggested: list[list[int]] | None) -> Decision:
-        """Decide as if the group had reserved nothing; its commit gives the reservation up."""
-        decision = self._without_reservation(group, suggested)
-        if decision.outcome != "wait":
-            decision.cancels = (group.name, *decision.cancels)
-        return decision
-
-    def _without_reservation(
+    def _decide_anew(
         self, group: AffinityGroup, suggested: list[list[int]] | None
-    ) -> Decision:
+    ) -> GroupDecision:
+        """Decide as if the group had reserved nothing."""
         books = self._books
         trial = books.copy()
         trial.groups.release(group.name)
         decision = find(trial, group, suggested)
         self._check(decision, books)
-        decision._core = books.core
-        return decision
+        if decision.outcome == "wait":
+            return decision
+        return books.own(decision, decision._plan, (group.name, *decision.cancels))
 
-    def _reserve_anew(self, group: AffinityGroup, suggested: list[list[int]] | None) -> Decision:
-        books, decision = self._books, self._without_reservation(group, suggested)
-        books.groups.release(group.name)
-        if decision.outcome == "preempt":
-            books.groups.book(group, decision._plan, True)
-        return decision
-
-    def commit(self, decision: Decision) -> None:
+    def commit(self, decision: GroupDecision) -> None:
         """Carry out a decision to bind: from now on the group has these leaves.
 
         :raises StaleDecisionError: what it relies on has changed since; nothing has changed now.
         :raises ValueError: it is not a decision to bind, or not one of this cluster.
-        :raises TypeError: ``decision`` is not a `Decision`.
+        :raises TypeError: ``decision`` is not a `GroupDecision`.
 
         A decision that an allocated group stays where it is changes nothing; no other is carried
         out on a leaf that is bad by now. One that was copied or pickled can be committed to a copy
         of the cluster too, or to one restored from its state.
         """
-        if not isinstance(decision, Decision):
-            raise TypeError(f"decision must be a Decision, not {type(decision).__name__}")
-        if decision.outcome != "bind":
-            raise ValueError(f"decision: outcome={decision.outcome!r}, only 'bind' is committed")
         with self._lock:
+            decision = self._own(decision, "bind")
             books = self._books
-            if decision._core is None:
-                decision = books.fitted(decision)
-            if decision._core is not books.core:
-                raise ValueError("decision is of another cluster, or of before a reconfiguration")
             if decision._plan is None:
                 books.confirm(decision)
-            elif decision.cancels and decision.group.name in decision.cancels:
-                books.move(decision)
+            elif decision.cancels and decision.request.name in decision.cancels:
+                books.move(decision, False)
             else:
-                books.groups.book(decision.group, decision._plan, False)
+                books.groups.book(decision.request, decision._plan, False)
 
-    def release(self, group: str | AffinityGroup) -> None:
-        """Take back all leaves and reservations of a group, which may be given by its name.
+    def reserve(self, decision: GroupDecision) -> None:
+        """Take the leaves of a decision to preempt from under its victims, for when they are gone.
 
-        :raises NotAllocatedError: there is no such group.
+        Only groups with a higher priority can have them now. Ask again when victims have been
+        released, until the answer is "bind". For a group that has reserved these leaves already
+        nothing happens.
+
+        :raises StaleDecisionError: what it relies on has changed since; nothing has changed now.
+        :raises ValueError: it is not a decision to preempt, or not one of this cluster.
+        :raises TypeError: ``decision`` is not a `GroupDecision`.
+        """
+        with self._lock:
+            decision = self._own(decision, "preempt")
+            books = self._books
+            if decision._plan is None:
+                books.still_there(decision)
+            elif decision.request.name in decision.cancels:
+                books.move(decision, True)
+            else:
+                books.groups.book(decision.request, decision._plan, True)
+
+    def _own(self, decision: GroupDecision, outcome: Outcome) -> GroupDecision:
+        """The decision, to be carried out here and of this outcome, or an error."""
+        if type(decision) is not GroupDecision:
+            raise TypeError(f"decision must be a GroupDecision, not {type(decision).__name__}")
+        if decision.outcome != outcome:
+            raise ValueError(f"decision.outcome must be {outcome!r}, not {decision.outcome!r}")
+        if decision._core is None:
+            return self._books.fitted(decision)
+        if decision._core is not self._books.core:
+            raise ValueError("decision is of another cluster, or of before a reconfiguration")
+        return decision
+
+    def release(self, name: str) -> None:
+        """Take back all leaves and reservations of a group.
+
+        :raises KeyError: there is no such group.
 
         Leaves that a preempting group has reserved are that group's now. Groups that were
         downgraded have their guarantee back if the tenant's cells around them are free now, the
         more important first.
         """
-        name = group.name if isinstance(group, AffinityGroup) else group
         with self._lock:
             self._books.groups.release(name)
 
-    def cancel(self, group: str | AffinityGroup) -> None:
+    def cancel(self, name: str) -> None:
         """Give up a preemption: the reserved leaves go back to the groups that are on them.
 
-        :raises NotAllocatedError: there is no such group.
+        :raises KeyError: there is no such group.
         :raises ValueError: it is allocated, not preempting.
         """
-        name = group.name if isinstance(group, AffinityGroup) else group
         with self._lock:
             if not self._books.is_preempting(self._books.known(name)):
                 raise ValueError(f"group {name!r} is allocated; release it")
@@ -288,38 +288,34 @@ class CellCluster:
 
     # --- hardware
 
-    def set_node_health(self, node: str, healthy: bool) -> None:
-        """Mark all leaves of a node as bad, or as healthy again.
+    def set_health(self, node: str, healthy: bool, *, leaf_index: int | None = None) -> None:
+        """Mark a node, or one leaf of it, as bad or as healthy again.
 
         New placements avoid bad leaves; groups that are there stay.
 
-        :raises KeyError: an unknown node.
-        :raises TypeError: an argument is of a wrong type.
-
-        Cost: O(leaves of the node * levels).
-        """
-        healthy = as_bool(healthy, "healthy")
-        with self._lock:
-            for chain, index in self._places(node):
-                leaves = self._books.names.node_leaves(chain, index)
-                self._books.core.set_health(leaves.start, leaves.stop, healthy)
-
-    def set_leaf_health(self, node: str, leaf_index: int, healthy: bool) -> None:
-        """Mark one leaf of a node as bad, or as healthy again.
-
+        :param leaf_index: device index of the leaf, 0 to 2**31 - 1; ``None``: all leaves.
         :raises KeyError: an unknown node, or it has no such leaf.
-        :raises ValueError: ``leaf_index`` is not in 0 to 2**31 - 1.
+        :raises ValueError: ``leaf_index`` is out of range.
         :raises TypeError: an argument is of a wrong type.
+
+        Cost: O(leaves that are marked * levels).
         """
-        leaf_index = as_int(leaf_index, "leaf_index", 0, 2**31 - 1)
         healthy = as_bool(healthy, "healthy")
+        if leaf_index is not None:
+            leaf_index = as_int(leaf_index, "leaf_index", 0, 2**31 - 1)
         with self._lock:
-            self._places(node)
-            leaves = self._books.names.find_leaves(node, leaf_index)
-            if not leaves:
+            names, core = self._books.names, self._books.core
+            places = self._places(node)
+            if leaf_index is None:
+                for chain, index in places:
+                    leaves = names.node_leaves(chain, index)
+                    core.set_health(leaves.start, leaves.stop, healthy)
+                return
+            found = names.find_leaves(node, leaf_index)
+            if not found:
                 raise KeyError(f"leaf_index={leaf_index}: node {node!r} has no such leaf")
-            for leaf in leaves:
-                self._books.core.set_health(leaf, leaf + 1, healthy)
+            for leaf in found:
+                core.set_health(leaf, leaf + 1, healthy)
 
     def bad_leaves(self) -> tuple[tuple[str, int], ...]:
         """(node, leaf index) of every leaf that is marked bad, in the order of the leaves."""
@@ -364,14 +360,19 @@ class CellCluster:
         with self._lock:
             return tuple(self._books.live)
 
-    def group(self, name: str) -> GroupStatus | None:
-        """A live group, or ``None``. Cost: O(leaves of the group).
-
-        :raises TypeError: ``name`` is not a string.
-        """
-        name = as_text(name, "name")
+    def __contains__(self, name: object) -> bool:
+        """Whether there is a live group of this name."""
         with self._lock:
-            return group_status(self._books, name) if name in self._books.live else None
+            return isinstance(name, str) and name in self._books.live
+
+    def group(self, name: str) -> GroupStatus:
+        """A live group. Cost: O(leaves of the group).
+
+        :raises KeyError: there is no such group.
+        """
+        with self._lock:
+            self._books.known(name)
+            return group_status(self._books, name)
 
     def free_cells(self) -> dict[str, dict[str, npt.NDArray[np.int64]]]:
         """Chain -> level -> the cells listed as free, ascending: int64 arrays.

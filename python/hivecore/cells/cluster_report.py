@@ -4,9 +4,10 @@ from typing import Any
 
 import numpy as np
 
+from hivecore.cells.changes import GroupStatus
 from hivecore.cells.cluster_view import VirtualTree
-from hivecore.cells.decision import GroupStatus, describe_pods
 from hivecore.cells.group_books import GroupBooks
+from hivecore.cells.group_decision import describe_pods
 
 __all__ = ["doomed_cells", "group_status", "status", "unused_cells", "virtual_trees"]
 
@@ -60,14 +61,18 @@ def virtual_trees(books: GroupBooks, tenant: int) -> tuple[VirtualTree, ...]:
 def group_status(books: GroupBooks, name: str) -> GroupStatus:
     """A live group."""
     live = books.live[name]
-    _, _, _, preempting, pods, virtual, being_preempted = books.core.group(live.handle)
+    held = books.core.group(live.handle)
     return GroupStatus(
         live.group,
-        "Preempting" if preempting else "BeingPreempted" if being_preempted else "Allocated",
-        virtual is not None,
+        "Preempting"
+        if held.preempting
+        else "BeingPreempted"
+        if held.being_preempted
+        else "Allocated",
+        held.virtual is not None,
         books.downgraded_by(live),
-        describe_pods(books.names, pods, virtual),
-        books.groups.names_of(books.core.victims(live.handle)) if preempting else (),
+        describe_pods(books.names, held.pods, held.virtual),
+        books.groups.names_of(books.core.victims(live.handle)) if held.preempting else (),
     )
 
 

@@ -1,15 +1,15 @@
 """The live groups of a `CellCluster`: what they are called, beside the numbers of the kernel."""
 
-import copy
 from collections.abc import Mapping
-from typing import Literal, Self
+from typing import Any, Literal, Self
 
 from hivecore import _cells
 from hivecore.cells.affinity_group import AffinityGroup
+from hivecore.cells.changes import Recovery
 from hivecore.cells.cluster_names import ClusterNames
 from hivecore.cells.cluster_spec import ClusterSpec
 from hivecore.cells.cluster_view import IntraVCPolicy
-from hivecore.cells.decision import Decision, Recovery, describe_pods, made_decision
+from hivecore.cells.group_decision import GroupDecision, describe_pods, made_decision
 from hivecore.cells.pod_placement import PodPlacement
 from hivecore.errors import (
     InfeasibleAssignmentError,
@@ -63,16 +63,16 @@ class GroupBooks:
         return other
 
     def known(self, name: str) -> _cells.LiveGroup:
-        """A live group, or `NotAllocatedError`."""
+        """A live group, or `KeyError`."""
         return self.groups.known(name)
 
     def is_preempting(self, live: _cells.LiveGroup) -> bool:
         """Whether it has only reserved its leaves so far."""
-        return self.core.group(live.handle)[3]
+        return self.core.group(live.handle).preempting
 
     def is_guaranteed(self, live: _cells.LiveGroup) -> bool:
         """Whether it holds virtual cells."""
-        return self.core.group(live.handle)[5] is not None
+        return self.core.group(live.handle).virtual is not None
 
     def downgraded_by(self, live: _cells.LiveGroup) -> str | None:
         """For whose sake it holds no virtual cells now."""
@@ -81,13 +81,13 @@ class GroupBooks:
     def placement(self, live: _cells.LiveGroup) -> tuple[PodPlacement, ...]:
         """Where its pods are."""
         state = self.core.group(live.handle)
-        return describe_pods(self.names, state[4], state[5])
+        return describe_pods(self.names, state.pods, state.virtual)
 
     # --- changes
 
-    def fitted(self, decision: Decision) -> Decision:
+    def fitted(self, decision: GroupDecision) -> GroupDecision:
         """A decision of no cluster as one of this cluster, or `StaleDecisionError`."""
-        group, plan = decision.group, decision._plan
+        group, plan = decision.request, decision._plan
         if plan is not None:
             tenant = self.names.tenants.get(group.virtual_cluster, len(self.names.tenants))
             try:
@@ -104,30 +104,48 @@ class GroupBooks:
                 raise StaleDecisionError(
                     f"group {group.name!r}: the decision does not fit this cluster now: {error}"
                 ) from None
-        fitted = copy.copy(decision)
-        fitted._names, fitted._core, fitted._plan = self.names, self.core, plan
-        return fitted
+        return self.own(decision, plan, decision.cancels)
 
-    def move(self, decision: Decision) -> None:
-        """Commit a plan for which the group gives up what it has reserved."""
-        group = decision.group
+    def own(self, decision: GroupDecision, plan: Any, cancels: tuple[str, ...]) -> GroupDecision:
+        """The decision as one of this core, with another plan and other cancels."""
+        return made_decision(
+            decision.request,
+            decision.outcome,
+            self.names,
+            plan,
+            self.core,
+            decision._tried,
+            decision._placement,
+            decision.victims,
+            cancels,
+            decision.downgrades,
+        )
+
+    def move(self, decision: GroupDecision, reserve: bool) -> None:
+        """Carry out a plan for which the group gives up what it has reserved."""
+        group = decision.request
         live = self.live.get(group.name)
         if live is None or live.group != group or not self.is_preempting(live):
             raise StaleDecisionError(f"group {group.name!r} has reserved nothing any more")
         trial = self.copy()  # where a plan that no longer fits fails
         trial.groups.release(group.name)
-        trial.groups.book(group, decision._plan, False)
+        trial.groups.book(group, decision._plan, reserve)
         self.groups.release(group.name)
-        self.groups.book(group, decision._plan, False)
+        self.groups.book(group, decision._plan, reserve)
 
-    def confirm(self, decision: Decision) -> None:
-        """Make a preempting group whose victims are gone an allocated one."""
-        group = decision.group
+    def still_there(self, decision: GroupDecision) -> _cells.LiveGroup:
+        """The live group that the decision leaves where it is, or `StaleDecisionError`."""
+        group = decision.request
         live = self.live.get(group.name)
         if live is None or live.group != group:
             raise StaleDecisionError(f"group {group.name!r} is gone")
         if self.placement(live) != decision.placement:
             raise StaleDecisionError(f"group {group.name!r} is placed elsewhere by now")
+        return live
+
+    def confirm(self, decision: GroupDecision) -> None:
+        """Make a preempting group whose victims are gone an allocated one."""
+        group, live = decision.request, self.still_there(decision)
         if self.is_preempting(live):
             if self.core.victims(live.handle):
                 raise StaleDecisionError(f"group {group.name!r}: victims are still there")
@@ -139,18 +157,15 @@ class GroupBooks:
         self,
         live: _cells.LiveGroup,
         group: AffinityGroup,
-        preempting: bool,
         suggested: list[list[int]] | None,
-    ) -> Decision | None:
+    ) -> GroupDecision | None:
         """The answer for a live group; None: what it has reserved is no good, decide anew."""
         if live.group is not group and live.group != group:
             raise ValueError(f"group: another live group has the name {group.name!r}")
         victims: tuple[str, ...] = ()
         if self.is_preempting(live):
             victims = self.groups.names_of(self.core.victims(live.handle))
-            # In phase filtering a node that victims still fill is not among the suggested ones.
-            nodes = suggested if preempting or not victims else None
-            if not self.core.placement_good(live.handle, nodes):
+            if not self.core.placement_good(live.handle, suggested):
                 return None
         outcome: Literal["bind", "preempt"] = "preempt" if victims else "bind"
         return made_decision(
@@ -219,5 +234,5 @@ class GroupBooks:
         wanted = self.core.wanted_pools(live.handle)
         if wanted is None:
             return self.placement(live)
-        pods = self.core.group(live.handle)[4]
+        pods = self.core.group(live.handle).pods
         return tuple(map(self.names.describe_pod, pods, wanted))

@@ -7,18 +7,15 @@ from hivecore._arguments import as_int, as_tuple
 from hivecore.cells.affinity_group import AffinityGroup
 from hivecore.cells.cluster_names import ClusterNames
 from hivecore.cells.cluster_view import ClusterView, IntraVCPolicy
-from hivecore.cells.decision import Decision, made_decision
 from hivecore.cells.group_books import GroupBooks
+from hivecore.cells.group_decision import GroupDecision, Tried, made_decision
 
 __all__ = ["check_possible", "find", "pinned_pool", "tenant_of"]
-
-_BIND, _WAIT = 0, 2
-_POLICY = 5
 
 
 def find(
     books: GroupBooks, group: AffinityGroup, suggested: Sequence[Sequence[int]] | None
-) -> Decision:
+) -> GroupDecision:
     """The plan of the first chain that serves, for the least evictions the one that evicts least.
 
     Nothing changes.
@@ -37,28 +34,28 @@ def find(
         _check_levels(names, group)
     least = (group.evictions or books.evictions) == "least"
     evicting: tuple[Any, int] | None = None  # a plan, and how many chains were refused before it
-    refused: list[tuple[int, int, str]] = []
+    tried: list[Tried] = []
     searched = names.searches.get((group.leaf_type, tenant))
     for chain, owns in searched or names.search(group.leaf_type, tenant):
         if pool >= 0:
             if names.pools[pool].chain != chain:
                 continue
         elif not (idle or owns):
-            refused.append((chain, -1, "the tenant owns no cells there"))
+            tried.append(Tried(chain, "no cells"))
             continue
         within, group_within = None, -1
         if confined:
             levels = names.level_numbers[chain]
             wanted = {member.within for member in group.members} | {group.within}
             if not wanted - {None} <= levels.keys():
-                refused.append((chain, -1, "it has no level of that name"))
+                tried.append(Tried(chain, "no level"))
                 continue
             within, group_within = _limits(group, levels)
         units = None
         if policy is not None:
             units = _ask(policy, group, names, core.units(tenant, chain, pool), chain)
             if units is None:
-                refused.append((chain, _POLICY, ""))
+                tried.append(Tried(chain, "policy"))
                 continue
         plan = core.schedule(
             tenant,
@@ -75,44 +72,44 @@ def find(
             least,
         )
         outcome = plan.outcome
-        if outcome == _BIND and plan.is_harmless:
-            return made_decision(group, "bind", names, plan, core, refused)
-        if outcome == _WAIT:
-            refused.append((chain, plan.reason, ""))
-        elif outcome == _BIND or not least:
-            return _planned(books, group, plan, refused)
+        if outcome == "bind" and plan.is_harmless:
+            return made_decision(group, "bind", names, plan, core, tuple(tried))
+        if outcome == "wait":
+            tried.append(Tried(chain, plan.reason))
+        elif outcome == "bind" or not least:
+            return _planned(books, group, plan, tried)
         elif evicting is None or _harm(core, plan) < _harm(core, evicting[0]):
-            evicting = plan, len(refused)  # another chain may do with less
+            evicting = plan, len(tried)  # another chain may do with less
     if evicting is not None:
         plan, before = evicting
-        return _planned(books, group, plan, refused[:before])
-    return made_decision(group, "wait", names, None, core, refused)
+        return _planned(books, group, plan, tried[:before])
+    return made_decision(group, "wait", names, None, core, tuple(tried))
 
 
 def _harm(core: Any, plan: Any) -> tuple[int, int, int]:
     """Guaranteed leaves that are evicted or downgraded, evicted leaves, evicted groups."""
     leaves, guaranteed = {}, set(plan.downgrades)
     for handle in {*plan.victims, *plan.downgrades}:
-        _, _, _, _, pods, virtual, _ = core.group(handle)
-        leaves[handle] = sum(map(len, pods))
-        if virtual is not None:
+        held = core.group(handle)
+        leaves[handle] = sum(map(len, held.pods))
+        if held.virtual is not None:
             guaranteed.add(handle)
     lost = sum(leaves[handle] for handle in guaranteed)
     return lost, sum(leaves[handle] for handle in plan.victims), len(plan.victims)
 
 
 def _planned(
-    books: GroupBooks, group: AffinityGroup, plan: Any, refused: list[tuple[int, int, str]]
-) -> Decision:
+    books: GroupBooks, group: AffinityGroup, plan: Any, tried: list[Tried]
+) -> GroupDecision:
     """The decision to bind or to preempt that a plan is."""
     victims, cancels, downgrades = plan.victims, plan.cancels, plan.downgrades
     return made_decision(
         group,
-        "bind" if plan.outcome == _BIND else "preempt",
+        plan.outcome,
         books.names,
         plan,
         books.core,
-        refused,
+        tuple(tried),
         None,
         books.groups.names_of(victims) if victims else (),
         books.groups.names_of(cancels) if cancels else (),
@@ -120,13 +117,13 @@ def _planned(
     )
 
 
-def check_possible(names: ClusterNames, decision: Decision) -> None:
+def check_possible(names: ClusterNames, decision: GroupDecision) -> None:
     """Raise `ValueError` for a decision to wait for ever: a pod fits into no cell that it may."""
-    group, faults = decision.group, []
+    group, faults = decision.request, []
     if not group.confined and max(group.sizes) <= names.smallest_node:
         return
-    for chain, code, _ in decision._refused:
-        if code < 0:  # not one that the group may use
+    for chain, code in decision._tried:
+        if code in ("no cells", "no level"):  # not one that the group may use
             continue
         fault = _misfit(names, group, chain)
         if fault is None:

@@ -9,9 +9,9 @@ specification has it again; it is then the group's, if no other group has got it
 from collections import defaultdict
 
 from hivecore._cells import LiveGroup
+from hivecore.cells.changes import Reconfiguration
 from hivecore.cells.cluster_names import ClusterNames
 from hivecore.cells.cluster_spec import ClusterSpec
-from hivecore.cells.decision import Reconfiguration
 from hivecore.cells.group_books import GroupBooks
 
 __all__ = ["rebook_all"]
@@ -50,7 +50,7 @@ def rebook_all(books: GroupBooks, spec: ClusterSpec) -> tuple[GroupBooks, Reconf
 
 def _rank(books: GroupBooks, live: LiveGroup) -> tuple[int, int]:
     """The more important first, then those with the lower first leaf."""
-    leaves = (leaf for pod in books.core.group(live.handle)[4] for leaf in pod)
+    leaves = (leaf for pod in books.core.group(live.handle).pods for leaf in pod)
     return -live.group.priority, min(leaves, default=0)
 
 

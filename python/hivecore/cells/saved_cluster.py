@@ -34,16 +34,16 @@ def encode(books: GroupBooks) -> bytes:
     spec, core = books.names.spec, books.core
     groups = []
     for name, live in books.live.items():
-        _, _, _, preempting, pods, virtual, _ = core.group(live.handle)
+        held = core.group(live.handle)
         fields = {field: getattr(live.group, field) for field in _FIELDS}
         groups.append(
             [
                 name,
                 fields,
                 live.downgraded_by,
-                preempting,
-                pods,
-                virtual,
+                held.preempting,
+                held.pods,
+                held.virtual,
                 live.record,
                 core.wanted_pools(live.handle),
             ]
@@ -122,7 +122,7 @@ def decode(text: bytes) -> GroupBooks:
 def _check_places(books: GroupBooks, name: str) -> None:
     """The leaves of a group are those of its pods, but for lost ones."""
     live, names = books.live[name], books.names
-    pods = books.core.group(live.handle)[4]
+    pods = books.core.group(live.handle).pods
     record = live.record or as_placement(books.placement(live), live.group)
     for leaves, pod in zip(pods, record, strict=True):
         if not set(leaves) <= set(names.find_pod(pod)):

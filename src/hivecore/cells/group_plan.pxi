@@ -1,5 +1,8 @@
 """Plans of the group scheduler: C++ values, of which Python lists are made when they are looked at."""
 
+cdef tuple OUTCOMES = ("bind", "preempt", "wait")
+cdef tuple REASONS = ("", "capacity", "fragmented", "mapping", "search limit", "policy")
+
 
 cdef list plain_list(const vector[int32_t]& values):
     cdef size_t i
@@ -53,13 +56,13 @@ cdef class Plan:
 
     @property
     def outcome(self):
-        """0 bind, 1 preempt, 2 wait."""
-        return <int> self.plan.outcome
+        """"bind", "preempt" or "wait"."""
+        return OUTCOMES[<int> self.plan.outcome]
 
     @property
     def reason(self):
-        """0 none, 1 capacity, 2 fragmented, 3 mapping, 4 search limit, 5 policy."""
-        return <int> self.plan.reason
+        """Why it is to wait: "capacity", "fragmented", "mapping", "search limit" or "policy"; else ""."""
+        return REASONS[<int> self.plan.reason]
 
     @property
     def vc(self):

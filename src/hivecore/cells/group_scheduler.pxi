@@ -1,5 +1,17 @@
 """The binding of the group scheduler: ids and sizes are checked, names and messages are the wrapper's."""
 
+GroupState = namedtuple(
+    "GroupState",
+    "vc priority lazy preempting pods virtual being_preempted",
+    module="hivecore._cells",
+)
+GroupState.__doc__ = """What `GroupScheduler.group` tells; ``virtual`` is None without a guarantee."""
+UnitState = namedtuple(
+    "UnitState", "pool cell leaves available used node", module="hivecore._cells"
+)
+UnitState.__doc__ = """What `GroupScheduler.units` tells; ``node`` is -1 if none backs the unit."""
+
+
 cdef enum:
     MAX_PRIORITY = 1000
     MAX_CELLS = 0x7FFFFFFF
@@ -201,7 +213,7 @@ cdef class GroupScheduler:
         :raises ValueError: the plan is to wait.
         """
         if plan.plan.outcome == PlanOutcome.wait:
-            raise ValueError("plan.outcome must not be wait")
+            raise ValueError("plan.outcome must not be 'wait'")
         return self.carry_out(plan, bool(lazy), False)
 
     def reserve(self, Plan plan not None, lazy, /):
@@ -211,7 +223,7 @@ cdef class GroupScheduler:
         :raises ValueError: the plan is not to preempt.
         """
         if plan.plan.outcome != PlanOutcome.preempt:
-            raise ValueError("plan.outcome must be preempt")
+            raise ValueError("plan.outcome must be 'preempt'")
         return self.carry_out(plan, bool(lazy), True)
 
     def plan(self, vc, priority, pods, virtual, cancels, downgrades, /):
@@ -444,7 +456,7 @@ cdef class GroupScheduler:
         )
 
     def group(self, handle, /):
-        """(tenant, priority, lazy, preempting, pods, virtual or None, being preempted)."""
+        """A live group, as a `GroupState`."""
         cdef Guard guard
         cdef int32_t live = self.as_handle(handle, guard)
         # Copies: a list may start a collection, whose finalizers may release the group.
@@ -453,7 +465,7 @@ cdef class GroupScheduler:
         cdef bint being_preempted = self.kernel.groups().is_being_preempted(live)
         cdef vector[Placed] leaves
         leaves.assign(held.data(), held.data() + held.size())
-        return (
+        return GroupState(
             found.vc,
             found.priority,
             found.lazy,
@@ -501,7 +513,7 @@ cdef class GroupScheduler:
         return plain_list(self.kernel.groups().by_sequence())
 
     def units(self, vc, chain, pool, /):
-        """(pool, index in it, leaves, available, used, node or -1) per unit that a request may use.
+        """A `UnitState` per unit that a request may use.
 
         Policies number the units by their places in this list.
         """
@@ -514,7 +526,7 @@ cdef class GroupScheduler:
         guard.lock(self.mutex)
         views = self.kernel.units(instance)
         return [
-            (view.pool, view.index, view.leaves, view.available, view.used, view.node)
+            UnitState(view.pool, view.index, view.leaves, view.available, view.used, view.node)
             for view in views
         ]
 

@@ -73,7 +73,7 @@ cdef class NamedGroups:
     def release(self, name, /):
         """A group has ended, or gives up its reservation.
 
-        :raises NotAllocatedError: there is no such group.
+        :raises KeyError: there is no such group.
         """
         cdef Guard guard
         cdef LiveGroup gone = self.known(name)
@@ -135,11 +135,11 @@ cdef class NamedGroups:
             raise InvariantError("the groups are not those that the core has")
 
     cpdef LiveGroup known(self, name):
-        """A live group, or `NotAllocatedError`."""
+        """A live group, or `KeyError`."""
         try:
             return self.live[name]
         except (KeyError, TypeError):
-            raise NotAllocatedError(f"there is no group {name!r}") from None
+            raise KeyError(f"there is no group {name!r}") from None
 
     cpdef tuple names_of(self, handles):
         """The names of live handles."""

@@ -2,7 +2,7 @@
 
 from hivecore.interop.hived.config import HivedConfig
 from hivecore.interop.hived.extender import Extender
-from hivecore.interop.hived.gangs import PodDecision
+from hivecore.interop.hived.pod_decision import PodDecision
 from hivecore.interop.hived.pods import RequestError
 from hivecore.interop.hived.problems import ConfigError
 from hivecore.interop.hived.scheduler import HivedScheduler

@@ -16,7 +16,8 @@ of old releases say gpuIsolation and physicalGpuIndices.
 from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
 
-from hivecore.interop.hived.gangs import Gang, Row, Slot
+from hivecore.cells import PodPlacement
+from hivecore.gangs import Gang, Role
 from hivecore.interop.hived.pods import PodRequest, RequestError
 
 __all__ = ["BindInfo", "write"]
@@ -43,9 +44,16 @@ class BindInfo(NamedTuple):
             record,
         )
 
+    def slot_in(self, role: Role) -> int | None:
+        """The slot with this node and first leaf cell."""
+        for i, slot in enumerate(role.slots):
+            if slot.node == self.node and slot.leaf_indices[0] == self.leaf_cells[0]:
+                return i
+        return None
+
     def table(self, request: PodRequest) -> Gang:
         """The group's gang, all of its slots empty; the table must be that of the request."""
-        slots: dict[int, list[Slot]] = {number: [] for number, _ in request.members}
+        slots: dict[int, list[PodPlacement]] = {number: [] for number, _ in request.roles}
         place = "bind_info: affinityGroupBindInfo"
         for i, member in enumerate(_list(self.record.get("affinityGroupBindInfo"), place)):
             at = f"{place}[{i}].podPlacements"
@@ -53,22 +61,22 @@ class BindInfo(NamedTuple):
                 raise RequestError(f"{place}[{i}] must be a mapping")
             for j, pod in enumerate(_list(member.get("podPlacements"), at)):
                 slot = self._slot(pod, f"{at}[{j}]")
-                if len(slot.leaf_cells) not in slots:
+                if len(slot.leaf_indices) not in slots:
                     raise RequestError(
-                        f"{at}[{j}] has {len(slot.leaf_cells)} leaf cells, the members of the "
+                        f"{at}[{j}] has {len(slot.leaf_indices)} leaf cells, the members of the "
                         f"spec have {sorted(slots)}"
                     )
-                slots[len(slot.leaf_cells)].append(slot)
-        for number, pods in request.members:
+                slots[len(slot.leaf_indices)].append(slot)
+        for number, pods in request.roles:
             if len(slots[number]) != pods:
                 raise RequestError(
                     f"{place}: {len(slots[number])} pods with {number} leaf cells, the spec has "
                     f"{pods}"
                 )
-        rows = {number: Row(number, tuple(pods)) for number, pods in slots.items()}
-        return Gang(request, request.as_group(), rows)
+        roles = [Role(number, pods) for number, pods in slots.items()]
+        return Gang(request.gang, request, request.as_group(), roles)
 
-    def _slot(self, pod: Any, place: str) -> Slot:
+    def _slot(self, pod: Any, place: str) -> PodPlacement:
         if not isinstance(pod, Mapping):
             raise RequestError(f"{place} must be a mapping")
         node = _name(pod.get("physicalNode"), f"{place}.physicalNode")
@@ -82,27 +90,27 @@ class BindInfo(NamedTuple):
             raise RequestError(
                 f"{place}.preassignedCellTypes must have one string per leaf cell ({leaf_cells})"
             )
-        return Slot(self.chain, node, leaf_cells, preassigned)
+        return PodPlacement(self.chain, node, leaf_cells, preassigned, ())
 
 
-def write(gang: Gang, slot: Slot) -> dict[str, Any]:
+def write(gang: Gang, slot: PodPlacement) -> dict[str, Any]:
     """The record of the pod in this slot."""
     return {
         "node": slot.node,
-        "leafCellIsolation": list(slot.leaf_cells),
+        "leafCellIsolation": list(slot.leaf_indices),
         "cellChain": slot.chain,
         "affinityGroupBindInfo": [
             {
                 "podPlacements": [
                     {
                         "physicalNode": other.node,
-                        "physicalLeafCellIndices": list(other.leaf_cells),
+                        "physicalLeafCellIndices": list(other.leaf_indices),
                         "preassignedCellTypes": list(other.preassigned),
                     }
-                    for other in row.slots
+                    for other in role.slots
                 ]
             }
-            for row in gang.rows.values()
+            for role in gang.roles.values()
         ],
     }
 

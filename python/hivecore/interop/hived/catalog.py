@@ -36,7 +36,7 @@ class Catalog:
             raise RequestError(
                 f"spec: virtualCluster={vc!r}: known are {sorted(self._owned_types)}"
             )
-        largest = max(number for number, _ in request.members)
+        largest = max(number for number, _ in request.roles)
         if largest > self._largest_node:
             raise RequestError(
                 f"spec: leafCellNumber={largest}: no node has more than {self._largest_node} leaf "

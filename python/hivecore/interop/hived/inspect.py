@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from hivecore.cells import CellCluster, ClusterSpec, GroupStatus, VirtualTree
+from hivecore.gangs import Gang
 from hivecore.interop.hived.cell_looks import (
     FREE,
     NOBODY,
@@ -21,7 +22,6 @@ from hivecore.interop.hived.cell_looks import (
     Looks,
 )
 from hivecore.interop.hived.config import HivedConfig
-from hivecore.interop.hived.gangs import Gang
 
 __all__ = ["Inspector", "describe"]
 
@@ -76,7 +76,7 @@ class Inspector:
                 )
                 self._draw_virtual(vc, tree, seen, rows, clusters[vc])
             for leaf in np.flatnonzero(looks.priorities[0] == OPPORTUNISTIC).tolist():
-                vc = gangs[holders[leaf]].request.virtual_cluster
+                vc = gangs[holders[leaf]].declared.virtual_cluster
                 cell = rows[0][leaf]
                 shallow = cell.copy()
                 shallow.pop("vc", None)  # a pinned leaf cell has a partner, used or not
@@ -102,7 +102,7 @@ class Inspector:
         users, reservers = cluster.leaf_groups(chain)
         holders = _holders(users, reservers)
         priority: dict[str | None, int] = {
-            name: gang.request.priority for name, gang in gangs.items()
+            name: gang.declared.priority for name, gang in gangs.items()
         }
         priorities = np.array([priority.get(name, NOBODY) for name in holders], np.int64)
         opportunistic = priorities != NOBODY
@@ -254,36 +254,33 @@ def describe(gang: Gang, status: GroupStatus) -> dict[str, Any]:
     """A group in the words of this library."""
     return {
         "name": gang.name,
-        "virtual_cluster": gang.request.virtual_cluster,
-        "priority": gang.request.priority,
+        "virtual_cluster": gang.declared.virtual_cluster,
+        "priority": gang.declared.priority,
         "state": status.state,
         "guaranteed": status.guaranteed,
         "lazy_preempted_by": status.lazy_preempted_by,
         "placements": [
             {
-                "leaf_cell_number": row.leaf_number,
+                "leaf_cell_number": role.name,
                 "pods": [
-                    {"node": slot.node, "leaf_cells": list(slot.leaf_cells), "pod": pod}
-                    for slot, pod in zip(row.slots, row.pods, strict=True)
+                    {"node": slot.node, "leaf_cells": list(slot.leaf_indices), "pod": pod}
+                    for slot, pod in zip(role.slots, role.pods, strict=True)
                 ],
             }
-            for row in gang.rows.values()
+            for role in gang.roles.values()
         ],
         "allocated_pods": gang.pods(),
         "preempting_pods": sorted(gang.preempting or ()),
     }
 
 
-def _group(
-    gang: Gang, status: GroupStatus | None, virtual: dict[str, list[str]] | None
-) -> dict[str, Any]:
-    assert status is not None
+def _group(gang: Gang, status: GroupStatus, virtual: dict[str, list[str]] | None) -> dict[str, Any]:
     physical: dict[str, list[int]] = {}
     for slot, _ in gang.seats():
-        physical.setdefault(slot.node, []).extend(slot.leaf_cells)
+        physical.setdefault(slot.node, []).extend(slot.leaf_indices)
     drawn: dict[str, Any] = {
-        "vc": gang.request.virtual_cluster,
-        "priority": gang.request.priority,
+        "vc": gang.declared.virtual_cluster,
+        "priority": gang.declared.priority,
         "state": status.state,
         "physicalPlacement": physical,
     }

@@ -33,8 +33,8 @@ class PodRequest(NamedTuple):
     leaf_number: int
     lazy_preemption: bool
     ignore_suggested: bool
-    group: str
-    members: tuple[tuple[int, int], ...]
+    gang: str
+    roles: tuple[tuple[int, int], ...]
     """(leaf cells per pod, how many such pods), in the order of first mention."""
 
     @classmethod
@@ -82,17 +82,22 @@ class PodRequest(NamedTuple):
         )
 
     @property
+    def role(self) -> int:
+        """Pods with as many leaf cells are alike."""
+        return self.leaf_number
+
+    @property
     def leaves(self) -> int:
         """Leaf cells of all pods of the group."""
-        return sum(number * pods for number, pods in self.members)
+        return sum(number * pods for number, pods in self.roles)
 
     def as_group(self) -> AffinityGroup:
         """The whole group, as a `CellCluster` takes it."""
         try:
             return AffinityGroup(
-                self.group,
+                self.gang,
                 self.virtual_cluster,
-                [(pods, number) for number, pods in self.members],
+                [(pods, number) for number, pods in self.roles],
                 priority=self.priority,
                 leaf_type=None if self.pinned_cell is not None else self.leaf_type,
                 pinned_cell=self.pinned_cell,

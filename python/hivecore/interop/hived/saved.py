@@ -1,26 +1,18 @@
-"""The saved state of a `HivedScheduler`: its configuration, its cluster and who sits where.
-
-A head of ten bytes, ``HCHV``, the version of the layout as u16 and the CRC-32 of what follows,
-little-endian; then JSON.
-"""
+"""The saved state of a `HivedScheduler`: configuration, cluster and who sits where, as JSON."""
 
 import base64
 import json
-import struct
-import zlib
-from collections.abc import Iterator
-from contextlib import contextmanager
 from typing import Any, NamedTuple
 
-from hivecore.cells import CellCluster
-from hivecore.errors import CorruptStateError, InvariantError
-from hivecore.interop.hived.gangs import Gang, Row, Slot
+from hivecore._sealed import corrupt_if_it_fails, seal, unseal
+from hivecore.cells import CellCluster, PodPlacement
+from hivecore.errors import CorruptStateError
+from hivecore.gangs import Gang, Role
 from hivecore.interop.hived.pods import PodRequest
 
-__all__ = ["SavedState", "corrupt_if_it_fails", "decode", "encode"]
+__all__ = ["SavedState", "decode", "encode"]
 
-_HEAD = struct.Struct("<4sHI")
-_MAGIC, _VERSION = b"HCHV", 1
+_MAGIC, _VERSION = b"HCHV", 2
 
 
 class SavedState(NamedTuple):
@@ -47,30 +39,19 @@ def encode(state: SavedState) -> bytes:
         "cluster": base64.b64encode(state.cluster.to_bytes()).decode(),
         "gangs": [
             [
-                gang.request,
-                [[row.leaf_number, row.slots, row.pods] for row in gang.rows.values()],
+                gang.declared,
+                [[role.name, role.slots, role.pods] for role in gang.roles.values()],
                 None if gang.preempting is None else list(gang.preempting),
             ]
             for gang in state.gangs.values()
         ],
     }
-    text = json.dumps(plain, separators=(",", ":")).encode()
-    return _HEAD.pack(_MAGIC, _VERSION, zlib.crc32(text)) + text
+    return seal(_MAGIC, _VERSION, json.dumps(plain, separators=(",", ":")).encode())
 
 
 def decode(data: object) -> SavedState:
     """The state of such bytes; raises `CorruptStateError` where they are not."""
-    if not isinstance(data, (bytes, bytearray, memoryview)):
-        raise TypeError(f"data must be bytes, not {type(data).__name__}")
-    data = bytes(data)
-    if len(data) < _HEAD.size or not data.startswith(_MAGIC):
-        raise CorruptStateError("data: this is no saved state of a HivedScheduler")
-    _, version, checksum = _HEAD.unpack_from(data)
-    if version != _VERSION:
-        raise CorruptStateError(f"data: version {version}, this release reads {_VERSION}")
-    text = data[_HEAD.size :]
-    if zlib.crc32(text) != checksum:
-        raise CorruptStateError("data: the checksum does not match")
+    text = unseal(_MAGIC, _VERSION, data)
     with corrupt_if_it_fails():
         plain = json.loads(text)
         if not isinstance(plain["config"], dict):  # a text would be the path of a file
@@ -78,7 +59,7 @@ def decode(data: object) -> SavedState:
         for node, healthy in plain["reported"].items():
             if not isinstance(healthy, bool):
                 raise CorruptStateError(f"data: the health of node {node!r} is {healthy!r}")
-        gangs = [_gang(gang) for gang in plain["gangs"]]
+        gangs = [_gang(*gang) for gang in plain["gangs"]]
         return SavedState(
             plain["config"],
             plain["chains"],
@@ -89,50 +70,25 @@ def decode(data: object) -> SavedState:
         )
 
 
-@contextmanager
-def corrupt_if_it_fails() -> Iterator[None]:
-    """Turn what a damaged state makes fail into a `CorruptStateError`."""
-    try:
-        yield
-    except CorruptStateError:
-        raise
-    except (
-        ArithmeticError,
-        AttributeError,
-        InvariantError,
-        LookupError,
-        RecursionError,
-        TypeError,
-        ValueError,
-    ) as error:
-        raise CorruptStateError(f"data: {error}") from error
-
-
-def _gang(saved: Any) -> Gang:
-    fields, rows, preempting = saved
-    members = tuple((number, pods) for number, pods in fields[-1])
-    request = PodRequest._make([*fields[:-1], members])
+def _gang(fields: Any, roles: Any, preempting: Any) -> Gang:
+    request = PodRequest._make([*fields[:-1], tuple((number, pods) for number, pods in fields[-1])])
     gang = Gang(
+        request.gang,
         request,
         request.as_group(),
-        {
-            number: Row(
-                number,
-                tuple(
-                    Slot(chain, node, tuple(cells), tuple(types))
-                    for chain, node, cells, types in slots
-                ),
-            )
-            for number, slots, _ in rows
-        },
+        [Role(number, [_slot(*slot) for slot in slots]) for number, slots, _ in roles],
     )
-    for number, _, pods in rows:
-        row = gang.rows[number]
-        if len(pods) != len(row.slots):
+    for number, _, pods in roles:
+        role = gang.roles[number]
+        if len(pods) != len(role.slots):
             raise CorruptStateError(f"data: group {gang.name!r} has more pods than slots")
         for slot, pod in enumerate(pods):
             if pod is not None:
-                gang.fill(row, slot, str(pod))
+                gang.fill(role, slot, str(pod))
     if preempting is not None:
         gang.preempting = {str(pod): None for pod in preempting}
     return gang
+
+
+def _slot(chain: str, node: str, leaves: Any, preassigned: Any, _: Any) -> PodPlacement:
+    return PodPlacement(chain, node, tuple(leaves), tuple(preassigned), ())

@@ -1,28 +1,39 @@
 """HiveD's scheduler as its users know it: pods in, decisions out, over a `CellCluster`.
 
 What a pod asks is read by `pods`, where its group goes is decided by the cluster, which pod of a
-group goes where is kept by `seating`, and what all of it looks like is drawn by `inspect`.
+group goes where is kept by `hivecore.gangs`, and what all of it looks like is drawn by `inspect`.
 """
 
 import threading
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from typing import Any, Literal, Self
 
+from hivecore._arguments import as_tuple
+from hivecore._sealed import corrupt_if_it_fails
 from hivecore.cells import (
+    AffinityGroup,
     CellCluster,
     ClusterSpec,
-    Decision,
+    GroupDecision,
+    PodPlacement,
     Reconfiguration,
     Recovery,
 )
-from hivecore.errors import CorruptStateError, StaleDecisionError
+from hivecore.errors import (
+    CorruptStateError,
+    GangError,
+    InvariantError,
+    NoSlotError,
+    StaleDecisionError,
+)
+from hivecore.gangs import Answer, Gang, Gangs
 from hivecore.interop.hived import bind_info, catalog, saved
 from hivecore.interop.hived.config import HivedConfig
-from hivecore.interop.hived.gangs import Gang, PodDecision, Row
 from hivecore.interop.hived.inspect import Inspector, describe
+from hivecore.interop.hived.pod_decision import PodDecision
 from hivecore.interop.hived.pods import PodRequest, RequestError, identify, plain
 from hivecore.interop.hived.problems import show
-from hivecore.interop.hived.seating import Offer, Seating
 
 __all__ = ["HivedScheduler"]
 
@@ -91,7 +102,7 @@ class HivedScheduler:
         self._initially_healthy = _flag(initially_healthy, "initially_healthy")
         self._config, spec = catalog.read(config, chain_order)
         self._cluster = CellCluster(spec, evictions=evictions)
-        self._seating = Seating()
+        self._gangs = Gangs(self._cluster, _without_leaves)
         self._reported: dict[str, bool] = {}
         self._lock = threading.RLock()
         self._take_up(spec)
@@ -103,7 +114,7 @@ class HivedScheduler:
         self._inspector = Inspector(self._config, spec)
         for node in self._catalog.nodes:
             if not self._reported.get(node, self._initially_healthy):
-                self._cluster.set_node_health(node, False)
+                self._cluster.set_health(node, False)
 
     @property
     def config(self) -> HivedConfig:
@@ -141,94 +152,41 @@ class HivedScheduler:
         wanted: Any = phase
         if not isinstance(wanted, str) or wanted not in ("Filtering", "Preempting"):
             raise RequestError(f"phase={show(phase)}: allowed are 'Filtering' and 'Preempting'")
-        with self._lock:
-            seating = self._seating
-            seat = seating.seats.get(identity)
-            if seat is not None:
-                _same_group(identity, "bound", seat.gang, request)
-                return PodDecision.bind(seat.gang, seat.row, seat.slot)
-            asked = seating.asking.get(identity)
-            if asked is not None:
-                _same_group(identity, "preempting", asked, request)
-            gang = seating.gangs.get(request.group)
-            if gang is not None and gang.preempting is None:
-                row, slot = _empty_slot(gang, request.leaf_number)
-                seating.offers[identity] = Offer(gang, row, slot, None)
-                return PodDecision.bind(gang, row, slot)
-            return self._place(identity, request, gang, phase == "Preempting", suggested_nodes)
+        with self._lock, _as_request_error("spec"):
+            answer = self._gangs.find(identity, request)
+            if answer is not None:
+                return _answered(answer)
+            gang = self._gangs.live.get(request.gang)
+            if gang is None:
+                self._catalog.check(request)
+                if request.leaves > self._catalog.leaves:
+                    self._gangs.withdraw(identity)
+                    return PodDecision(
+                        "wait",
+                        reason=f"the group asks for {request.leaves} leaf cells, the cluster has "
+                        f"{self._catalog.leaves}",
+                    )
+            declared = request if gang is None else gang.declared
+            group = request.as_group() if gang is None else gang.request
+            if declared.ignore_suggested:
+                suggested_nodes = None
+            decision = self._decide(group, phase, suggested_nodes)
+            answer = self._gangs.take_up(identity, request, group, decision, phase == "Preempting")
+            return _answered(answer, decision.reason, self._gangs.bound_pods(decision.victims))
 
-    def _place(
-        self,
-        identity: str,
-        request: PodRequest,
-        gang: Gang | None,
-        preempting: bool,
-        suggested_nodes: Iterable[str] | None,
-    ) -> PodDecision:
-        """Decide for a pod whose group is not allocated."""
-        if gang is not None:
-            if request.leaf_number not in gang.rows:
-                raise _no_slot(gang, request.leaf_number)
-            declared, group = gang.request, gang.group
-        else:
-            self._catalog.check(request)
-            if request.leaves > self._catalog.leaves:
-                self._seating.offers.pop(identity, None)
-                return PodDecision(
-                    "wait",
-                    reason=f"the group asks for {request.leaves} leaf cells, the cluster has "
-                    f"{self._catalog.leaves}",
-                )
-            declared, group = request, request.as_group()
-        if declared.ignore_suggested:
-            suggested_nodes = None
-        try:
-            decision = self._cluster.schedule(
-                group,
-                phase="preempting" if preempting else "filtering",
-                suggested_nodes=suggested_nodes,
-            )
-        except ValueError as error:  # it can never be served
-            raise RequestError(f"spec: {error}") from None
-        seating = self._seating
-        seating.offers.pop(identity, None)
-        if decision.outcome == "wait":
-            if gang is not None and preempting:  # its reservation was given up in vain
-                seating.forget(gang.name)
-            return PodDecision("wait", reason=decision.reason)
-        planned = Gang.place(declared, group, decision.placement)
-        if gang is not None and gang.placement() == planned.placement():
-            seating.ask(identity, gang)
-        elif preempting:
-            self._follow(identity, gang, planned, decision)
-        row = planned.rows[request.leaf_number]
-        if decision.outcome == "bind":
-            seating.offers[identity] = Offer(planned, row, 0, decision)
-            return PodDecision.bind(planned, row, 0)
-        slot = row.slots[0]
-        return PodDecision(
-            "preempt",
-            slot.node,
-            list(slot.leaf_cells),
-            slot.chain,
-            decision.reason,
-            planned.placement(),
-            seating.victims(decision.victims),
-        )
-
-    def _follow(self, identity: str, gang: Gang | None, planned: Gang, decision: Decision) -> None:
-        """Note the reservations that the cluster has made and given up in phase preempting."""
-        seating = self._seating
-        asked = [] if gang is None else list(gang.preempting or ())
-        if gang is not None:
-            seating.forget(gang.name)
-        if decision.outcome == "preempt":
-            for name in decision.cancels:
-                seating.forget(name)
-            planned.preempting = {}
-            seating.gangs[planned.name] = planned
-            for pod in [*asked, identity]:
-                seating.ask(pod, planned)
+    def _decide(
+        self, group: AffinityGroup, phase: str, suggested_nodes: Iterable[str] | None
+    ) -> GroupDecision:
+        """Decide for a group that is not allocated."""
+        cluster = self._cluster
+        if suggested_nodes is not None:
+            suggested_nodes = as_tuple(suggested_nodes, "suggested_nodes")
+            if phase == "Filtering" and group.name in cluster and cluster.group(group.name).victims:
+                # Nodes that its victims still fill are not suggested: only health counts for them.
+                decision = cluster.schedule(group)
+                if group.name not in decision.cancels and decision.outcome != "wait":
+                    return decision
+        return cluster.schedule(group, suggested_nodes=suggested_nodes)
 
     def allocate(self, pod: str | Mapping[str, Any]) -> None:
         """Commit the pod's last decision to bind: its cells, and those of its group, are taken.
@@ -239,31 +197,8 @@ class HivedScheduler:
         For a bound pod nothing happens.
         """
         identity, _ = identify(pod)
-        with self._lock:
-            seating = self._seating
-            if identity in seating.seats:
-                return
-            offer = seating.offers.get(identity)
-            if offer is None:
-                raise RequestError(f"pod {identity!r} has no decision to bind: schedule it first")
-            gang, row, slot, decision = offer
-            live = seating.gangs.get(gang.name)
-            if live is None or live.preempting is not None:
-                if decision is None:
-                    raise StaleDecisionError(f"group {gang.name!r} is gone")
-                self._cluster.commit(decision)
-                ended = () if live is None else (live.name,)
-                for name in {*decision.cancels, *ended}:
-                    seating.forget(name)
-                seating.gangs[gang.name] = gang
-            elif live is not gang:
-                if live.placement() != gang.placement():
-                    raise StaleDecisionError(f"group {gang.name!r} is placed elsewhere by now")
-                gang, row = live, live.rows[row.leaf_number]
-            if row.pods[slot] is not None:
-                raise StaleDecisionError(f"pod {row.pods[slot]!r} has taken this slot")
-            del seating.offers[identity]
-            seating.sit(identity, gang, row, slot)
+        with self._lock, _as_request_error():
+            self._gangs.allocate(identity)
 
     def delete(self, pod: str | Mapping[str, Any]) -> None:
         """Forget a pod: a bound one empties its slot, a preempting one no longer asks.
@@ -273,22 +208,7 @@ class HivedScheduler:
         """
         identity, _ = identify(pod)
         with self._lock:
-            seating = self._seating
-            seating.offers.pop(identity, None)
-            seat = seating.seats.pop(identity, None)
-            if seat is not None:
-                gang, row, slot = seat
-                gang.clear(row, slot)
-                if not gang.bound:
-                    self._cluster.release(gang.name)
-                    del seating.gangs[gang.name]
-                return
-            wanted = seating.asking.pop(identity, None)
-            if wanted is not None and wanted.preempting is not None:
-                del wanted.preempting[identity]
-                if not wanted.preempting:
-                    self._cluster.cancel(wanted.name)
-                    del seating.gangs[wanted.name]
+            self._gangs.delete(identity)
 
     def bind_info(self, pod: str | Mapping[str, Any]) -> dict[str, Any]:
         """HiveD's bind info of a pod that is bound or to be bound, as plain data for JSON or YAML.
@@ -299,10 +219,10 @@ class HivedScheduler:
         """
         identity, _ = identify(pod)
         with self._lock:
-            place = self._seating.seats.get(identity) or self._seating.offers.get(identity)
+            place = self._gangs.place_of(identity)
             if place is None:
                 raise RequestError(f"pod {identity!r} is not bound")
-            return bind_info.write(place.gang, place.row.slots[place.slot])
+            return bind_info.write(*place)
 
     def recover(
         self, pod: str | Mapping[str, Any], spec: Mapping[str, Any], record: Mapping[str, Any]
@@ -325,59 +245,49 @@ class HivedScheduler:
                 f"bind_info: leafCellIsolation={list(info.leaf_cells)}, but the spec has "
                 f"leafCellNumber={request.leaf_number}"
             )
-        with self._lock:
-            seating = self._seating
-            seat = seating.seats.get(identity)
-            if seat is not None:
-                _same_group(identity, "bound", seat.gang, request)
-                there = seat.row.slots[seat.slot]
-                if (there.node, there.leaf_cells) != (info.node, info.leaf_cells):
+        with self._lock, _as_request_error("spec"):
+            there = self._gangs.recovered_at(identity, request)
+            if there is not None:
+                if (there.node, there.leaf_indices) != (info.node, info.leaf_cells):
                     raise RequestError(f"bind_info: pod {identity!r} is bound elsewhere by now")
                 return None
-            wanted = seating.asking.get(identity)
-            if wanted is not None:
-                _same_group(identity, "preempting", wanted, request)
-            live = seating.gangs.get(request.group)
+            live = self._gangs.live.get(request.gang)
             known = live is not None and live.preempting is None
             gang = live if live is not None and known else info.table(request)
-            row = gang.rows.get(request.leaf_number)
-            slot = None if row is None else row.find(info.node, info.leaf_cells[0])
-            if row is None or slot is None:
+            role = gang.roles.get(request.role)
+            slot = None if role is None else info.slot_in(role)
+            if role is None or slot is None:
                 raise RequestError(
                     f"bind_info: group {gang.name!r} has no slot on node {info.node!r} with leaf "
                     f"cells {list(info.leaf_cells)}"
                 )
-            if row.pods[slot] is not None:
-                raise RequestError(f"bind_info: pod {row.pods[slot]!r} has this slot")
+            if role.pods[slot] is not None:
+                raise RequestError(f"bind_info: pod {role.pods[slot]!r} has this slot")
             recovery = None if known else self._book(gang)
-            seating.offers.pop(identity, None)
-            seating.sit(identity, gang, row, slot)
+            self._gangs.recover(identity, gang, role, slot)
             return recovery
 
     def _book(self, gang: Gang) -> Recovery:
         """Recover a gang as its record says; a preemption of the same group gives way."""
-        seating = self._seating
-        preempting = gang.name in seating.gangs
+        gangs = self._gangs
+        preempting = gang.name in gangs.live
         cluster = self._cluster.copy() if preempting else self._cluster
         if preempting:
             cluster.cancel(gang.name)
         try:
-            recovery = cluster.recover(gang.group, gang.recorded())
+            recovery = cluster.recover(gang.request, [slot for slot, _ in gang.seats()])
         except StaleDecisionError:
-            places = set(gang.places())
+            places = set(_places(gang))
             others = [
-                name
-                for name, other in seating.gangs.items()
-                if not places.isdisjoint(other.places())
+                name for name, other in gangs.live.items() if not places.isdisjoint(_places(other))
             ]
             raise RequestError(
                 f"bind_info: group {gang.name!r} has leaf cells that are used by {others}"
             ) from None
         if preempting:
-            seating.forget(gang.name)
-            seating.offers.clear()
-            self._cluster = cluster
-        seating.gangs[gang.name] = gang
+            gangs.forget(gang.name)
+            gangs.withdraw_all()
+            self._cluster = gangs.stage = cluster
         return recovery
 
     # --- hardware and configuration
@@ -393,7 +303,7 @@ class HivedScheduler:
         with self._lock:
             self._reported[node] = healthy
             if node in self._catalog.nodes:
-                self._cluster.set_node_health(node, healthy)
+                self._cluster.set_health(node, healthy)
 
     def reconfigure(self, config: Any, chain_order: Iterable[str] | None = None) -> Reconfiguration:
         """Go over to another configuration; every bound pod goes on running.
@@ -410,9 +320,9 @@ class HivedScheduler:
         config, spec = catalog.read(config, chain_order)
         with self._lock:
             change = self._cluster.reconfigure(spec)
-            self._seating.offers.clear()
+            self._gangs.withdraw_all()
             for name in change.cancelled:
-                self._seating.forget(name)
+                self._gangs.forget(name)
             self._config = config
             self._take_up(spec)
             return change
@@ -432,8 +342,8 @@ class HivedScheduler:
         """
         name = _text(name, "name")
         with self._lock:
-            gang, status = self._seating.gangs.get(name), self._cluster.group(name)
-            return None if gang is None or status is None else describe(gang, status)
+            gang = self._gangs.live.get(name)
+            return None if gang is None else describe(gang, self._cluster.group(name))
 
     def free_cells(self) -> dict[str, dict[str, list[str]]]:
         """Chain -> cell type -> addresses of the cells that are free as wholes.
@@ -461,18 +371,18 @@ class HivedScheduler:
     def status(self) -> dict[str, Any]:
         """HiveD's cluster status: every physical and virtual cell, as plain data for JSON."""
         with self._lock:
-            physical, virtual = self._inspector.trees(self._cluster, self._seating.gangs)
+            physical, virtual = self._inspector.trees(self._cluster, self._gangs.live)
             return {"physicalCluster": physical, "virtualClusters": virtual}
 
     def physical_cluster(self) -> list[dict[str, Any]]:
         """The physical part of ``status()``: the trees of all chains."""
         with self._lock:
-            return self._inspector.trees(self._cluster, self._seating.gangs)[0]
+            return self._inspector.trees(self._cluster, self._gangs.live)[0]
 
     def virtual_clusters(self) -> dict[str, list[dict[str, Any]]]:
         """The virtual part of ``status()``: virtual cluster -> its trees."""
         with self._lock:
-            return self._inspector.trees(self._cluster, self._seating.gangs)[1]
+            return self._inspector.trees(self._cluster, self._gangs.live)[1]
 
     def virtual_cluster(self, name: str) -> list[dict[str, Any]]:
         """The trees of one virtual cluster; raises `RequestError` where there is none."""
@@ -485,13 +395,13 @@ class HivedScheduler:
     def affinity_groups(self) -> dict[str, Any]:
         """HiveD's list of all groups: ``{"items": [...]}`` in the order of their commits."""
         with self._lock:
-            return {"items": self._inspector.groups(self._cluster, self._seating.gangs)}
+            return {"items": self._inspector.groups(self._cluster, self._gangs.live)}
 
     def affinity_group_status(self, name: str) -> dict[str, Any] | None:
         """HiveD's status of one group, or ``None``."""
         name = _text(name, "name")
         with self._lock:
-            gang = self._seating.gangs.get(name)
+            gang = self._gangs.live.get(name)
             if gang is None:
                 return None
             return self._inspector.groups(self._cluster, {name: gang})[0]
@@ -503,10 +413,10 @@ class HivedScheduler:
         with self._lock:
             other = object.__new__(type(self))
             other.__dict__.update(self.__dict__)
-            other._cluster = self._cluster.copy()
             other._reported = dict(self._reported)
             other._lock = threading.RLock()
-            other._seating = self._seating.copy()
+            other._gangs = self._gangs.copy()
+            other._cluster = other._gangs.stage
             return other
 
     def __copy__(self) -> Self:
@@ -531,7 +441,7 @@ class HivedScheduler:
                     self._initially_healthy,
                     self._reported,
                     self._cluster,
-                    self._seating.gangs,
+                    self._gangs.live,
                 )
             )
 
@@ -543,14 +453,14 @@ class HivedScheduler:
         :raises TypeError: ``data`` is not bytes.
         """
         state = saved.decode(data)
-        with saved.corrupt_if_it_fails():
+        with corrupt_if_it_fails():
             scheduler = cls(state.document, state.chains, initially_healthy=state.initially_healthy)
             spec = state.cluster.spec
             if spec != scheduler._spec or list(spec.chains) != state.chains:
                 raise CorruptStateError("data: the cluster is not that of the configuration")
             scheduler._cluster = state.cluster
             scheduler._reported = state.reported
-            scheduler._seating = Seating(state.gangs)
+            scheduler._gangs = Gangs(state.cluster, _without_leaves, state.gangs)
             scheduler.check()
         return scheduler
 
@@ -561,30 +471,71 @@ class HivedScheduler:
         """
         with self._lock:
             self._cluster.check()
-            self._seating.check(self._cluster)
+            self._gangs.check()
+            self._check_gangs()
+
+    def _check_gangs(self) -> None:
+        cluster, gangs = self._cluster, self._gangs.live
+        if set(cluster.groups()) != set(gangs):
+            raise InvariantError("the gangs are not the groups of the cluster")
+        for name, gang in gangs.items():
+            status = cluster.group(name)
+            if status.group != gang.request:
+                raise InvariantError(f"gang {name!r} is not the group of the cluster")
+            if (gang.preempting is not None) != (status.state == "Preempting"):
+                raise InvariantError(f"gang {name!r}: its state is not the group's")
+            held = {(pod.node, leaf) for pod in status.placement for leaf in pod.leaf_indices}
+            if not held <= set(_places(gang)):
+                raise InvariantError(f"gang {name!r}: its slots are not where the group is")
 
 
-def _empty_slot(gang: Gang, leaf_number: int) -> tuple[Row, int]:
-    row = gang.rows.get(leaf_number)
-    slot = None if row is None else row.empty()
-    if row is None or slot is None:
-        raise _no_slot(gang, leaf_number)
-    return row, slot
+@contextmanager
+def _as_request_error(place: str = "") -> Iterator[None]:
+    """Turn what gangs refuse into the words of HiveD's users."""
+    try:
+        yield
+    except NoSlotError as error:
+        raise RequestError(
+            f"spec: affinityGroup: group {error.gang!r} was declared with {error.slots} pods of "
+            f"{error.role} leaf cells, this is one more"
+        ) from None
+    except RequestError:
+        raise
+    except GangError as error:
+        raise RequestError(f"{place}: {error}" if place else str(error)) from None
+    except StaleDecisionError:
+        raise
+    except ValueError as error:  # it can never be served
+        raise RequestError(f"{place}: {error}" if place else str(error)) from None
 
 
-def _no_slot(gang: Gang, leaf_number: int) -> RequestError:
-    row = gang.rows.get(leaf_number)
-    return RequestError(
-        f"spec: affinityGroup: group {gang.name!r} was declared with "
-        f"{len(row.slots) if row else 0} pods of {leaf_number} leaf cells, this is one more"
+def _answered(
+    answer: Answer, reason: str = "", victims: tuple[tuple[PodPlacement, str], ...] = ()
+) -> PodDecision:
+    if answer.gang is None or answer.role is None:
+        return PodDecision("wait", reason=reason)
+    slot = answer.role.slots[answer.slot]
+    return PodDecision(
+        answer.outcome,
+        slot.node,
+        list(slot.leaf_indices),
+        slot.chain,
+        reason,
+        answer.gang.placement(),
+        tuple((slot.node, pod) for slot, pod in victims),
     )
 
 
-def _same_group(identity: str, state: str, gang: Gang, request: PodRequest) -> None:
-    if gang.name != request.group:
-        raise RequestError(
-            f"spec: pod {identity!r} is {state} in group {gang.name!r}, not {request.group!r}"
-        )
+def _without_leaves(place: PodPlacement) -> PodPlacement:
+    """Numbers of leaves mean nothing in another configuration."""
+    return place._replace(leaves=())
+
+
+def _places(gang: Gang) -> Iterator[tuple[str, int]]:
+    """(node, leaf cell) of all slots."""
+    for slot, _ in gang.seats():
+        for leaf in slot.leaf_indices:
+            yield slot.node, leaf
 
 
 def _flag(value: Any, name: str) -> bool:

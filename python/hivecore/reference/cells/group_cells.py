@@ -28,8 +28,10 @@ __all__ = [
     "VirtualLeaf",
 ]
 
-BIND, PREEMPT, WAIT = range(3)  # what a plan comes to
-NO_REASON, CAPACITY, FRAGMENTED, MAPPING, SEARCH_LIMIT, POLICY = range(6)  # why a group waits
+BIND, PREEMPT, WAIT = "bind", "preempt", "wait"  # what a plan comes to
+NO_REASON = ""  # why a group waits
+CAPACITY, FRAGMENTED, MAPPING = "capacity", "fragmented", "mapping"
+SEARCH_LIMIT, POLICY = "search limit", "policy"
 
 VirtualLeaf = tuple[int, int]  # (pool, leaf of the pool)
 
@@ -148,8 +150,8 @@ class Group:
 class Plan:
     """What `GroupScheduler.schedule` answers; all else is empty when the outcome is to wait."""
 
-    outcome: int
-    reason: int
+    outcome: str
+    reason: str
     vc: int
     priority: int
     pods: list[list[int]] = field(default_factory=list)

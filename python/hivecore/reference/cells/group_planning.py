@@ -108,7 +108,7 @@ class Planner:
             way = self._attempt(GUARANTEED)
         return way
 
-    def _lasting(self, first: _Way) -> "_Way | int":
+    def _lasting(self, first: _Way) -> "_Way | str":
         """A way that is taken again when its victims have gone, if a few tries find one.
 
         Where guaranteed groups leave or lose their cells, attempt 1 may find some that pack better
@@ -214,7 +214,7 @@ class Planner:
     def _forest(self) -> Forest:
         return self.state.forests[self.request.chain]
 
-    def _reason(self) -> int:
+    def _reason(self) -> str:
         request = self.request
         if self.budget.exceeded:
             return SEARCH_LIMIT

@@ -7,6 +7,7 @@ that a failure leaves everything as it was.
 
 from collections.abc import Sequence
 from dataclasses import replace
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -35,7 +36,31 @@ from hivecore.reference.cells.group_doomed import doomed
 from hivecore.reference.cells.group_planning import Planner
 from hivecore.reference.cells.group_recovery import admitted, promote
 
-__all__ = ["GroupScheduler"]
+__all__ = ["GroupScheduler", "GroupState", "UnitState"]
+
+
+class GroupState(NamedTuple):
+    """A live group."""
+
+    vc: int
+    priority: int
+    lazy: bool
+    preempting: bool
+    pods: list[list[int]]
+    virtual: list[list[VirtualLeaf]] | None
+    being_preempted: bool
+
+
+class UnitState(NamedTuple):
+    """A virtual node, or a whole owned cell below node level."""
+
+    pool: int
+    cell: int
+    leaves: int
+    available: int
+    used: int
+    node: int
+    """-1: not bound."""
 
 
 class GroupScheduler:
@@ -99,14 +124,14 @@ class GroupScheduler:
         )
         return Planner(self._state, request).plan()
 
-    def units(self, vc: int, chain: int, pool: int) -> list[tuple[int, int, int, int, int, int]]:
-        """Per unit: pool, index in it, leaves, available, used, node (-1: not bound)."""
+    def units(self, vc: int, chain: int, pool: int) -> list[UnitState]:
+        """The units that a request may use."""
         instance = checked_instance(self._state, self._tenants, vc, chain, pool)
         numbered = numbered_units(self._state, chain, instance.pools)
         forest = self._state.forests[chain]
         wide = forest.widths[forest.node_level]
         return [
-            (
+            UnitState(
                 unit.pool,
                 unit.number,
                 unit.leaves,
@@ -375,14 +400,12 @@ class GroupScheduler:
                 return False
         return True
 
-    def group(
-        self, handle: int
-    ) -> tuple[int, int, bool, bool, list[list[int]], list[list[VirtualLeaf]] | None, bool]:
-        """(vc, priority, lazy, preempting, pods, virtual, being preempted)."""
+    def group(self, handle: int) -> GroupState:
+        """A live group."""
         group = self._live(handle)
         virtual = group.virtual
         reserved = any(leaf in self._state.reserver for leaf in group.leaves)
-        return (
+        return GroupState(
             group.vc,
             group.priority,
             group.lazy,

@@ -52,7 +52,7 @@ class JobGroups:
 
     def finish(self, job: int) -> None:
         """Give the job's cells back."""
-        self.clusters[self._tenant[job]].release(self._groups[job])
+        self.clusters[self._tenant[job]].release(self._groups[job].name)
 
     def free_gpus(self) -> tuple[int, int]:
         """Return the free GPUs of all clusters, and those of them not in wholly free nodes."""

@@ -65,5 +65,5 @@ class Cells(JobGroups):
     def give_back(self, job: int) -> None:
         """Release the idle cells that the job runs on."""
         group = self._on_idle_cells[job]
-        self.cluster.release(group)
+        self.cluster.release(group.name)
         del self._borrowers[group.name]

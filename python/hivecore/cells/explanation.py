@@ -2,21 +2,23 @@
 
 from collections.abc import Iterator
 from contextlib import suppress
-from typing import Any, Literal, NamedTuple
+from dataclasses import dataclass
+from typing import Any, Literal
 
 from hivecore._cells import LiveGroup
 from hivecore.cells.affinity_group import AffinityGroup, Member
-from hivecore.cells.decision import Refusal
 from hivecore.cells.group_books import GroupBooks
 from hivecore.cells.group_search import find, pinned_pool, tenant_of
+from hivecore.decisions import Change, Explanation
 from hivecore.errors import StaleDecisionError
 
-__all__ = ["Change", "GroupExplanation", "Shortage", "explain"]
+__all__ = ["GroupExplanation", "Shortage", "explain"]
 
 _SINGLES = 256  # groups that are tried one by one before several are released together
 
 
-class Shortage(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class Shortage:
     """How a chain falls short of a group that waits for cells of its tenant."""
 
     chain: str
@@ -32,42 +34,20 @@ class Shortage(NamedTuple):
     """The groups that hold the tenant's cells in this chain, in the order of their commits."""
 
 
-class Change(NamedTuple):
-    """Something after which the group would be admitted."""
+@dataclass(frozen=True, slots=True)
+class GroupExplanation(Explanation):
+    """Why a group would start now or not.
 
-    kind: Literal["preempt", "release", "relax"]
-    groups: tuple[str, ...]
-    """Groups to release, for "preempt" (the group may preempt them) and "release"."""
-    leaves: int
-    """Leaves that these groups have."""
-    relaxed: tuple[str, ...]
-    """Arguments to give up, for "relax": of the group, or ``suggested_nodes``."""
-    request: AffinityGroup
-    """The group to schedule after the change."""
+    :param shortages: per chain in which the tenant owns cells, what is short there.
 
+    The changes are, the cheapest first: wishes to give up, which cost nobody anything; groups to
+    preempt or to release, by their leaves; going opportunistic. Up to 256 groups are tried alone,
+    the tenant's own first, then by leaves, and of those that do the one with the fewest leaves is
+    named; several to release together are irreducible: each of them is needed, though others may
+    have fewer leaves.
+    """
 
-class GroupExplanation(NamedTuple):
-    """Why a group would start now or not."""
-
-    outcome: Literal["bind", "preempt", "wait"]
-    reason: str
-    """In one line; empty when it would start."""
-    refusals: tuple[Refusal, ...]
-    """The chains that were tried in vain."""
     shortages: tuple[Shortage, ...]
-    """Per chain in which the tenant owns cells, what is short there."""
-    changes: tuple[Change, ...]
-    """Changes that admit the group, the cheapest first: wishes to give up, which cost nobody
-    anything; groups to preempt or to release, by their leaves; going opportunistic.
-
-    Up to 256 groups are tried alone, the tenant's own first, then by leaves, and of those that do
-    the one with the fewest leaves is named; several to release together are irreducible: each of
-    them is needed, though others may have fewer leaves."""
-
-    @property
-    def cheapest(self) -> Change | None:
-        """The first of the changes; ``None``: none is needed, or none was found."""
-        return self.changes[0] if self.changes else None
 
 
 def explain(
@@ -75,19 +55,19 @@ def explain(
 ) -> GroupExplanation:
     """What `CellCluster.explain` answers; nothing changes."""
     live = books.live.get(group.name)
-    decision = None if live is None else books.decide_live(live, group, False, suggested)
+    decision = None if live is None else books.decide_live(live, group, suggested)
     if decision is None:
         if live is not None:  # what it has reserved is no good
             books, live = books.copy(), None
             books.groups.release(group.name)
         decision = find(books, group, suggested)
     if decision.outcome == "bind":
-        return GroupExplanation("bind", "", decision.explanation, (), ())
+        return GroupExplanation("bind", "", decision.refusals, (), ())
     changes = []
     if decision.outcome == "preempt":
         changes.append(_change(books, "preempt", decision.victims, group))
     if live is not None:  # it preempts already, and waits for its victims
-        return GroupExplanation("preempt", decision.reason, (), (), tuple(changes))
+        return GroupExplanation("preempt", decision.reason, (), tuple(changes), ())
     found = _fewest_to_release(books, group, suggested)
     if found and set(found) != set(decision.victims):
         changes.append(_change(books, "release", found, group))
@@ -96,15 +76,15 @@ def explain(
     return GroupExplanation(
         decision.outcome,
         decision.reason,
-        decision.explanation,
-        () if group.priority < 0 else tuple(_shortages(books, group)),
+        decision.refusals,
         tuple(changes),
+        () if group.priority < 0 else tuple(_shortages(books, group)),
     )
 
 
 def _cost(change: Change) -> tuple[int, int, bool]:
     gives_up_the_guarantee = change.relaxed == ("priority",)
-    return gives_up_the_guarantee, change.leaves, change.kind == "release"
+    return gives_up_the_guarantee, change.cost, change.kind == "release"
 
 
 def _change(
@@ -118,7 +98,7 @@ def _change(
 
 
 def _leaves(books: GroupBooks, live: LiveGroup) -> int:
-    return sum(len(pod) for pod in books.core.group(live.handle)[4])
+    return sum(len(pod) for pod in books.core.group(live.handle).pods)
 
 
 def _admits(books: GroupBooks, group: AffinityGroup, suggested: Any) -> bool:
@@ -238,8 +218,9 @@ def _shortages(books: GroupBooks, group: AffinityGroup) -> Iterator[Shortage]:
             names.levels[chain][row],
             group.sizes.count(largest),
             sum(
-                free // largest if per_cell[row] <= leaves else 0
-                for _, _, leaves, free, _, _ in core.units(tenant, chain, pin)
+                unit.available // largest
+                for unit in core.units(tenant, chain, pin)
+                if per_cell[row] <= unit.leaves
             ),
             sum(
                 names.pools[number].roots * (per_cell[names.pools[number].level] // per_cell[row])
@@ -248,6 +229,7 @@ def _shortages(books: GroupBooks, group: AffinityGroup) -> Iterator[Shortage]:
             tuple(
                 name
                 for name, live in books.live.items()
-                if any(pool in pools for pod in core.group(live.handle)[5] or () for pool, _ in pod)
+                for held in (core.group(live.handle).virtual or (),)
+                if any(pool in pools for pod in held for pool, _ in pod)
             ),
         )

@@ -1,0 +1,246 @@
+"""What a `CellCluster` answers when it is asked for a group."""
+
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, final
+
+from hivecore import _cells
+from hivecore.cells.affinity_group import AffinityGroup
+from hivecore.cells.cluster_names import ClusterNames
+from hivecore.cells.pod_placement import PodPlacement
+from hivecore.decisions import Outcome, Refusal
+
+__all__ = ["GroupDecision", "Tried", "describe_pods", "made_decision"]
+
+_STAGE = "cells"
+#: In the order of how near a chain came to serving the group.
+_REASONS = {
+    "no cells": "the tenant owns no cells there",
+    "no level": "it has no level of that name",
+    "capacity": "the tenant's cells have too few free leaves",
+    "fragmented": "enough leaves are free, but not together as the pods need them",
+    "policy": "the tenant's placement policy gave no cells that can be used",
+    "search limit": "no placement was found, and not all could be tried",
+    "mapping": "the tenant has free cells, but only bad, not suggested or owed hardware could back "
+    "them",
+}
+_IDLE_REASONS = _REASONS | {
+    "capacity": "too few healthy leaves are idle",
+    "fragmented": "enough leaves are idle, but not together as the pods need them",
+}
+_NEARNESS = {code: rank for rank, code in enumerate(_REASONS)}
+
+
+class Tried(NamedTuple):
+    """A chain that does not serve a group, by its number, and why."""
+
+    chain: int
+    code: str
+
+
+class _Fields:
+    """What a decision holds. It can be filled in; a `GroupDecision` does not change."""
+
+    __slots__ = {  # noqa: RUF023 - the order in which they are read
+        "request": "The group that was decided on.",
+        "outcome": '"bind": commit it. "preempt": the victims have to be released first. "wait": '
+        "nothing serves it now.",
+        "victims": "Names of the groups that are in the way, each as a whole, in the order in "
+        "which they were booked: by commits, or by the last reconfiguration.",
+        "cancels": "Names of the preempting groups whose reservations end with the commit: those "
+        "of lower priority that it takes over, and the group's own where its nodes are no good "
+        "any more.",
+        "downgrades": "Names of the groups that the commit makes opportunistic (lazy preemption).",
+        "_names": None,
+        "_plan": None,
+        "_core": None,
+        "_tried": None,
+        "_placement": None,
+    }
+
+    request: AffinityGroup
+    outcome: Outcome
+    victims: tuple[str, ...]
+    cancels: tuple[str, ...]
+    downgrades: tuple[str, ...]
+    if TYPE_CHECKING:
+        _names: Any
+        _plan: Any
+        _core: Any
+        _tried: tuple[Tried, ...]
+        _placement: tuple[PodPlacement, ...] | None
+
+
+@final
+class GroupDecision(_Fields):
+    """What to do with a group now: a proposal of `CellCluster.schedule`, until it is committed.
+
+    >>> from hivecore.cells import AffinityGroup, CellCluster, Chain, ClusterSpec
+    >>> chain = Chain(["gpu", "node"], fanouts=[4], roots=1)
+    >>> cluster = CellCluster(ClusterSpec({"V100": chain}, {"A": {"V100": {"node": 1}}}))
+    >>> decision = cluster.schedule(AffinityGroup("train", "A", [(1, 2)]))
+    >>> decision.outcome, decision.placement[0].leaf_indices
+    ('bind', (0, 1))
+    >>> cluster.commit(decision)
+    >>> waits = cluster.schedule(AffinityGroup("more", "A", [(1, 4)]))
+    >>> waits.outcome, waits.reason
+    ('wait', "chain 'V100': the tenant's cells have too few free leaves")
+    """
+
+    __slots__ = ()
+
+    def __init__(self) -> None:
+        """Not for callers: `CellCluster.schedule` makes decisions."""
+        raise TypeError("a GroupDecision is made by CellCluster.schedule")
+
+    @property
+    def placement(self) -> tuple[PodPlacement, ...]:
+        """A `PodPlacement` for each pod, in the order of the group's members: its node and leaves.
+
+        Empty when the group waits.
+        """
+        if self._placement is None:
+            plan = self._plan
+            made = () if plan is None else describe_pods(self._names, plan.pods, plan.virtual)
+            _set_placement(self, made)
+            return made
+        return self._placement
+
+    @property
+    def refusals(self) -> tuple[Refusal, ...]:
+        """The chains that were tried in vain, in their order, and why."""
+        reasons = _IDLE_REASONS if self.request.priority < 0 else _REASONS
+        return tuple(
+            Refusal(_STAGE, code, reasons[code], self._names.chains[chain])
+            for chain, code in self._tried
+        )
+
+    @property
+    def refusal(self) -> Refusal | None:
+        """Why the group waits, by the chain that came nearest; ``None``: it does not."""
+        if self.outcome != "wait":
+            return None
+        codes = [tried.code for tried in self._tried] or ["no cells"]
+        return Refusal(_STAGE, max(codes, key=lambda code: _NEARNESS[code]), self.reason)
+
+    @property
+    def cut_short(self) -> bool:
+        """Whether a search ended at its limit: other victims might be harmed less, or the group
+        might not bind when these have gone.
+        """
+        plan = self._plan
+        return bool(self.victims) and plan is not None and plan.reason == "search limit"
+
+    @property
+    def reason(self) -> str:
+        """Why the group cannot start now, in one line; empty when it can."""
+        if self.outcome == "preempt":
+            reason = f"waits for {', '.join(map(repr, self.victims))} to leave"
+            return f"{reason}; not all choices could be tried" if self.cut_short else reason
+        if self.outcome == "bind":
+            return ""
+        if not self._tried:
+            return "no chain is to be searched"
+        return "; ".join(f"chain {one.part!r}: {one.reason}" for one in self.refusals)
+
+    def __setattr__(self, name: str, value: object) -> None:
+        raise AttributeError(f"{name}: a GroupDecision does not change")
+
+    def __delattr__(self, name: str) -> None:
+        raise AttributeError(f"{name}: a GroupDecision does not change")
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """By value, of no cluster: it fits wherever its numbers mean the same."""
+        plan = self._plan
+        if isinstance(plan, _cells.Plan):
+            touched = None
+            if self._core.holds(plan):
+                touched = [_state(self._core, handle) for handle in plan.cancels + plan.downgrades]
+            plan = _LoosePlan(plan.reason, plan.pods, plan.virtual, touched)
+        return made_decision, (
+            self.request,
+            self.outcome,
+            _Chains(self._names.chains),
+            plan,
+            None,
+            self._tried,
+            self.placement,
+            self.victims,
+            self.cancels,
+            self.downgrades,
+        )
+
+    def __repr__(self) -> str:
+        return f"GroupDecision({self.outcome!r}, {self.request.name!r}, victims={self.victims})"
+
+
+_set_placement = _Fields.__dict__["_placement"].__set__
+
+
+def made_decision(
+    request: AffinityGroup,
+    outcome: Literal["bind", "preempt", "wait"],
+    names: Any,
+    plan: Any = None,
+    core: Any = None,
+    tried: tuple[Tried, ...] = (),
+    placement: tuple[PodPlacement, ...] | None = None,
+    victims: tuple[str, ...] = (),
+    cancels: tuple[str, ...] = (),
+    downgrades: tuple[str, ...] = (),
+) -> GroupDecision:
+    """A decision, with what it takes to commit and to explain it."""
+    made: Any = _Fields()
+    made.request = request
+    made.outcome = outcome
+    made.victims = victims
+    made.cancels = cancels
+    made.downgrades = downgrades
+    made._names = names
+    made._plan = plan
+    made._core = core
+    made._tried = tried
+    made._placement = placement
+    made.__class__ = GroupDecision  # from here on it does not change
+    return made  # type: ignore[no-any-return]
+
+
+class _Chains(NamedTuple):
+    """What a decision of no cluster needs of the names."""
+
+    chains: tuple[str, ...]
+
+
+class _LoosePlan(NamedTuple):
+    """The plan of such a decision."""
+
+    reason: str
+    pods: list[list[int]]
+    virtual: list[list[tuple[int, int]]] | None
+    touched: list[Any] | None
+    """The states of the groups that it cancels, then of those that it downgrades; None: one of them
+    had changed when the decision was copied."""
+
+    def fitted(
+        self, core: Any, tenant: int, priority: int, cancels: list[int], downgrades: list[int]
+    ) -> Any:
+        """The plan in the numbers of a core, or ValueError; the groups must be as they were."""
+        if [_state(core, handle) for handle in cancels + downgrades] != self.touched:
+            raise ValueError("a group that it takes from has changed meanwhile")
+        return core.plan(tenant, priority, self.pods, self.virtual, cancels, downgrades)
+
+
+def _state(core: Any, handle: int) -> Any:
+    """What tells a group of the core from a later one of its name; None: it is gone."""
+    try:
+        return core.group(handle)._replace(being_preempted=False)
+    except ValueError:
+        return None
+
+
+def describe_pods(names: ClusterNames, pods: Any, virtual: Any) -> tuple[PodPlacement, ...]:
+    """Names for the leaves of each pod and for the tenant's cells that they belong to."""
+    if virtual is None:
+        return tuple(names.describe_pod(leaves, None) for leaves in pods)
+    return tuple(
+        names.describe_pod(leaves, [pool for pool, _ in cells])
+        for leaves, cells in zip(pods, virtual, strict=True)
+    )

@@ -1,0 +1,207 @@
+"""What every stage keeps of `hivecore.decisions.Stage`: the same cases for all of them.
+
+A case names a stage that serves one of two requests, and not both together.
+"""
+
+import copy
+import pickle
+import threading
+from typing import Any, NamedTuple
+
+import pytest
+
+from hivecore.cells import AffinityGroup, CellCluster, Chain, ClusterSpec
+from hivecore.decisions import Change, Explanation, Refusal, Stage
+from hivecore.errors import CorruptStateError, StaleDecisionError
+
+
+class Case(NamedTuple):
+    stage: Any
+    first: Any
+    second: Any
+    never: Any
+    """A request that names something unknown."""
+
+
+def cells():
+    chain = Chain(["gpu", "node"], fanouts=[4], roots=1)
+    return Case(
+        CellCluster(ClusterSpec({"c": chain}, {"A": {"c": {"node": 1}}})),
+        AffinityGroup("first", "A", [(1, 3)]),
+        AffinityGroup("second", "A", [(1, 2)]),
+        AffinityGroup("third", "nobody", [(1, 1)]),
+    )
+
+
+CASES = [cells]
+every_stage = pytest.mark.parametrize("make", CASES)
+
+
+@every_stage
+def test_a_stage_has_all_that_the_protocol_names(make):
+    stage = make().stage
+    for name in vars(Stage):
+        if not name.startswith("_"):
+            assert callable(getattr(stage, name)), name
+
+
+@every_stage
+def test_to_schedule_changes_nothing_and_to_commit_does(make):
+    stage, first, second, _ = make()
+    before = stage.to_bytes()
+    assert stage.fits(first)
+    decision = stage.schedule(first)
+    assert (decision.request, decision.outcome, decision.victims) == (first, "bind", ())
+    assert decision.refusal is None
+    assert decision.placement
+    assert stage.fits(second)
+    assert stage.to_bytes() == before
+    stage.commit(decision)
+    stage.check()
+    assert stage.to_bytes() != before
+    assert not stage.fits(second)
+
+
+@every_stage
+def test_what_waits_is_refused_with_a_code_and_a_reason(make):
+    stage, first, second, _ = make()
+    stage.commit(stage.schedule(first))
+    decision = stage.schedule(second)
+    assert (decision.outcome, decision.placement, decision.victims) == ("wait", (), ())
+    assert isinstance(decision.refusal, Refusal)
+    assert all([decision.refusal.stage, decision.refusal.code, decision.refusal.reason])
+    before = stage.to_bytes()
+    with pytest.raises(ValueError, match="decision"):
+        stage.commit(decision)
+    assert stage.to_bytes() == before
+
+
+@every_stage
+def test_a_decision_that_another_one_has_overtaken_is_stale(make):
+    stage, first, second, _ = make()
+    one, other = stage.schedule(first), stage.schedule(second)
+    stage.commit(one)
+    before = stage.to_bytes()
+    for _ in range(2):
+        with pytest.raises(StaleDecisionError):
+            stage.commit(other)
+    with pytest.raises(StaleDecisionError):
+        stage.commit(one)
+    assert stage.to_bytes() == before
+
+
+@every_stage
+def test_a_decision_does_not_change(make):
+    decision = make().stage.schedule(make().first)
+    for name in ("outcome", "victims", "request"):
+        with pytest.raises(AttributeError):
+            setattr(decision, name, None)
+        with pytest.raises(AttributeError):
+            delattr(decision, name)
+
+
+@every_stage
+def test_a_release_takes_all_back_and_unknown_names_are_key_errors(make):
+    stage, first, second, never = make()
+    before = stage.to_bytes()
+    stage.commit(stage.schedule(first))
+    stage.release(first.name)
+    assert stage.to_bytes() == before
+    for name in (first.name, second.name, "", "nobody"):
+        with pytest.raises(KeyError):
+            stage.release(name)
+    for call in (stage.schedule, stage.fits, stage.explain):
+        with pytest.raises(KeyError, match="nobody"):
+            call(never)
+    assert stage.to_bytes() == before
+
+
+@every_stage
+def test_every_change_that_is_named_admits_the_request(make):
+    stage, first, second, _ = make()
+    assert stage.explain(first) == type(stage.explain(first))("bind", "", (), (), ())
+    stage.commit(stage.schedule(first))
+    before = stage.to_bytes()
+    explanation = stage.explain(second)
+    assert isinstance(explanation, Explanation)
+    assert explanation.outcome == "wait"
+    assert explanation.reason
+    assert explanation.cheapest == explanation.changes[0]
+    for change in explanation.changes:
+        assert isinstance(change, Change)
+        branch = stage.copy()
+        for name in change.owners:
+            branch.release(name)
+        assert branch.fits(change.request)
+    assert stage.to_bytes() == before
+
+
+@every_stage
+@pytest.mark.parametrize(
+    "branched",
+    [
+        lambda stage: stage.copy(),
+        copy.copy,
+        copy.deepcopy,
+        lambda stage: pickle.loads(pickle.dumps(stage)),
+        lambda stage: type(stage).from_bytes(stage.to_bytes()),
+    ],
+)
+def test_a_branch_is_equal_and_goes_its_own_way(make, branched):
+    stage, first, second, _ = make()
+    stage.commit(stage.schedule(first))
+    branch = branched(stage)
+    assert branch.to_bytes() == stage.to_bytes()
+    branch.check()
+    branch.release(first.name)
+    branch.commit(branch.schedule(second))
+    assert not stage.fits(second)
+    stage.release(first.name)
+
+
+@every_stage
+def test_a_decision_by_value_is_committed_to_a_branch(make):
+    stage, first, _, _ = make()
+    decision = pickle.loads(pickle.dumps(stage.schedule(first)))
+    branch = stage.copy()
+    branch.commit(decision)
+    stage.commit(decision)
+    assert branch.to_bytes() == stage.to_bytes()
+
+
+@every_stage
+@pytest.mark.parametrize("data", [b"", b"x" * 64])
+def test_bytes_that_are_no_state_are_refused(make, data):
+    with pytest.raises(CorruptStateError, match="data"):
+        type(make().stage).from_bytes(data)
+
+
+@every_stage
+def test_threads_take_turns(make):
+    stage, first, second, _ = make()
+    failures, start = [], threading.Barrier(2)
+
+    def live(request):
+        start.wait()
+        try:
+            for _ in range(300):
+                decision = stage.schedule(request)
+                if decision.outcome == "bind":
+                    try:
+                        stage.commit(decision)
+                    except StaleDecisionError:
+                        continue
+                    assert not stage.fits(second if request is first else first)
+                    stage.release(request.name)
+        except Exception as error:
+            failures.append(error)
+
+    threads = [threading.Thread(target=live, args=(request,)) for request in (first, second)]
+    before = stage.to_bytes()
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert not failures
+    stage.check()
+    assert stage.to_bytes() == before
