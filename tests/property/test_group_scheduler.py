@@ -174,7 +174,8 @@ class Machine(RuleBasedStateMachine):
     @rule(data=st.data())
     def judge_a_placement(self, data):
         handle = self.some_handle(data)
-        nodes = [st.none() | st.lists(st.integers(0, 5)) for _ in self.both.chains]
+        counts = [self.both.nodes(chain) for chain in range(len(self.both.chains))]
+        nodes = [st.none() | st.lists(st.integers(0, count - 1)) for count in counts]
         suggested = data.draw(st.none() | st.tuples(*nodes).map(list), label="suggested")
         self.both.every(lambda scheduler: scheduler.placement_good(handle, suggested))
 

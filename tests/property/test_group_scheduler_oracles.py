@@ -19,7 +19,7 @@ from group_schedulers import (
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from hivecore.reference.cells import group_leaves
+from hivecore.reference.cells import leaf_choice
 
 UNAVAILABLE, FREE, OPPORTUNISTIC, LOWER = range(4)
 RANK = {FREE: 0, OPPORTUNISTIC: 1, LOWER: 2}
@@ -209,7 +209,7 @@ def test_pods_of_2_2_and_3_share_sockets_with_4_and_3_free_leaves(made, priority
 @each_implementation
 def test_the_pods_of_a_node_are_searched_within_the_same_limit(made, monkeypatch):
     # Sockets of 64 leaves less some that are used; the twin is a hundred times slower.
-    monkeypatch.setattr(group_leaves, "_SEARCH_LIMIT", 1000)
+    monkeypatch.setattr(leaf_choice, "_SEARCH_LIMIT", 1000)
     sizes = [25, 31, 30, 24, 27, 31, 29, 32, 31, 23, 31, 22, 29, 26, 30, 25, 25]
     scheduler = made([([64, 10], 1, 2)], 1, [], [])
     for socket in range(10):
@@ -222,7 +222,7 @@ def test_the_pods_of_a_node_are_searched_within_the_same_limit(made, monkeypatch
 
 def test_a_search_that_takes_too_long_is_given_up_and_says_so(monkeypatch):
     # 640 leaves less 145 that are used, pods of 22 to 32 leaves: there are too many ways to try.
-    monkeypatch.setattr(group_leaves, "_SEARCH_LIMIT", 2000)  # the twin is a hundred times slower
+    monkeypatch.setattr(leaf_choice, "_SEARCH_LIMIT", 2000)  # the twin is a hundred times slower
     sizes = [25, 31, 30, 24, 27, 31, 29, 32, 31, 23, 31, 22, 29, 26, 30, 25, 25]
     for made in IMPLEMENTATIONS:
         scheduler = made([([64], 10, 1)], 1, [], [])

@@ -21,6 +21,7 @@ from group_schedulers import (
     WAIT,
 )
 
+import hivecore._cells as kernel
 from hivecore.errors import InvariantError, StaleDecisionError
 from hivecore.reference import cells as twin
 
@@ -34,6 +35,16 @@ def make(request):
 
     def build(pools=(), pins=(), chains=RACKS, tenants=2):
         return request.param(list(chains), tenants, list(pools), list(pins))
+
+    return build
+
+
+@pytest.fixture
+def make_kernel():
+    """The same for what only the kernel's binding refuses: the twin trusts its caller."""
+
+    def build(pools=(), pins=(), chains=RACKS, tenants=2):
+        return kernel.GroupScheduler(list(chains), tenants, list(pools), list(pins))
 
     return build
 
@@ -180,33 +191,6 @@ def test_a_chain_that_nobody_owns_a_part_of_can_still_be_scavenged(make):
     assert pods(scheduler, run(scheduler, [2], chain=1, priority=-1)) == [[20, 21]]
     scheduler.set_health(16, 22, False)
     assert scheduler.doomed(1) == []
-
-
-@pytest.mark.parametrize(
-    ("pools", "pins", "says"),
-    [
-        ([(0, 0, RACK, 3)], [], "chain 0 lacks 1 cells of level 3"),
-        ([(0, 0, RACK, 2), (1, 0, LEAF, 1)], [], "chain 0 lacks 1 cells of level 0"),
-        ([(0, 0, NODE, 1), (1, 0, NODE, 4)], [], "chain 0 lacks 1 cells of level 2"),
-        ([(0, 0, NODE, 3)], [(1, 0, NODE, 0), (1, 0, PAIR, 2)], "level 2"),
-        ([], [(0, 0, NODE, 0), (1, 0, PAIR, 1)], r"pins\[1\]"),
-        ([], [(0, 0, NODE, 4)], r"pins\[0\]"),
-        ([(0, 0, NODE, 1), (0, 0, NODE, 1)], [], r"pools\[1\]"),
-        ([(0, 0, NODE, 0)], [], r"pools\[0\]"),
-        ([(2, 0, NODE, 1)], [], r"pools\[0\]"),
-        ([(0, 1, NODE, 1)], [], r"pools\[0\]"),
-        ([(0, 0, 4, 1)], [], r"pools\[0\]"),
-    ],
-)
-def test_an_impossible_assignment_is_refused(make, pools, pins, says):
-    with pytest.raises(ValueError, match=says):
-        make(pools, pins)
-
-
-@pytest.mark.parametrize("chain", [([2, 0], 1, 1), ([2], 0, 1), ([2], 1, 2), ([2], 1, -1)])
-def test_an_impossible_chain_is_refused(make, chain):
-    with pytest.raises(ValueError, match="chains"):
-        make(chains=[chain])
 
 
 # --- leaves --------------------------------------------------------------------------------------
@@ -885,37 +869,6 @@ def test_an_allocated_group_is_not_a_preempting_one(make, call):
         getattr(scheduler, call)(handle)
 
 
-@pytest.mark.parametrize(
-    "wrong",
-    [
-        {"vc": 2},
-        {"vc": -1},
-        {"chain": 1},
-        {"pool": 0},
-        {"pool": 2},
-        {"pool": 1, "vc": 1},
-        {"pool": 1, "priority": -1},
-        {"priority": 1001},
-        {"priority": -2},
-        {"sizes": []},
-        {"sizes": [1, 0]},
-        {"within": [1]},
-        {"within": [4, 0]},
-        {"group_within": 4},
-        {"group_within": -2},
-        {"suggested": [4]},
-        {"suggested": [-1]},
-        {"units": [0]},
-        {"units": [0, 4]},
-        {"units": [0, 0], "priority": -1},
-    ],
-)
-def test_a_wrong_request_is_refused(make, wrong):
-    scheduler = make([(0, 0, NODE, 2)], [(0, 0, NODE, 3)])
-    with pytest.raises(ValueError, match=next(iter(wrong))):
-        ask(scheduler, **{"sizes": [1, 1], **wrong})
-
-
 def test_good_placements_are_healthy_and_suggested(make):
     scheduler = make([(0, 0, NODE, 2)])
     handle = run(scheduler, [4, 1])
@@ -928,9 +881,6 @@ def test_good_placements_are_healthy_and_suggested(make):
     assert scheduler.placement_good(handle, None)
     scheduler.set_health(0, 1, False)
     assert not scheduler.placement_good(handle, None)
-    for wrong in ([], [None, None], [[4]], [[-1]]):
-        with pytest.raises(ValueError, match="suggested"):
-            scheduler.placement_good(handle, wrong)
 
 
 def test_a_copy_goes_its_own_way(make):
@@ -999,12 +949,6 @@ def test_healthy_cells_left_over_serve_the_levels_below(make):
     assert scheduler.doomed(0) == [(PAIR, 1, 2)]
     scheduler.set_health(1, 2, True)
     assert scheduler.doomed(0) == [(PAIR, 1, 1)]
-
-
-@pytest.mark.parametrize(("first", "end"), [(-1, 0), (0, 17), (5, 4), (17, 17)])
-def test_health_outside_of_the_cluster_is_refused(make, first, end):
-    with pytest.raises(ValueError, match=r"first|end"):
-        make().set_health(first, end, False)
 
 
 # --- recovery ------------------------------------------------------------------------------------
@@ -1135,26 +1079,12 @@ def test_a_leaf_in_a_cell_of_another_pool_is_not_accounted_for(make):
     assert scheduler.recover(0, 0, False, [[4]], [[0]])[1:] == (True, [])
 
 
-@pytest.mark.parametrize(
-    ("pods", "pools", "says"),
-    [
-        ([[0]], [[0]], "leaf 0 is used"),
-        ([[1, 1]], [[0, 0]], "twice"),
-        ([[16]], [[0]], "pods"),
-        ([[-1]], [[0]], "pods"),
-        ([[1]], [[0, 0]], "pools"),
-        ([[1], [2]], [[0]], "pools"),
-        ([[1]], [[2]], "pools"),
-        ([[1]], [[-2]], "pools"),
-        ([[1]], [[1]], "pools"),
-    ],
-)
-def test_a_wrong_recovery_is_refused(make, pods, pools, says):
+def test_a_leaf_in_use_is_not_recovered(make):
     scheduler = make([(0, 0, NODE, 1), (1, 0, RACK, 1)])
     scheduler.recover(0, 0, False, [[0]], [[0]])
     before = everything(scheduler)
-    with pytest.raises(ValueError, match=says):
-        scheduler.recover(0, 0, False, pods, pools)
+    with pytest.raises(ValueError, match="leaf 0 is used"):
+        scheduler.recover(0, 0, False, [[0]], [[0]])
     assert everything(scheduler) == before
 
 
@@ -1187,13 +1117,6 @@ def test_a_state_can_be_restored_group_by_group(make):
         (0, 0, False, False, [[0]], [[(0, 0)]]),  # used
         (0, 0, False, False, [[4]], [[(0, 0)]]),  # the virtual leaf is bound elsewhere
         (0, 0, False, False, [[1]], [[(0, 4)]]),  # the node is bound to another one
-        (0, 0, False, False, [[1]], [[(0, 8)]]),
-        (0, 0, False, False, [[1]], [[(1, 0)]]),
-        (0, 0, False, False, [[1]], [[(2, 0)]]),
-        (0, 0, False, False, [[1]], [[]]),
-        (0, 0, False, True, [[1]], None),
-        (0, -1, False, False, [[1]], [[(0, 1)]]),
-        (0, 1, False, True, [[0]], [[(0, 1)]]),
         (0, 0, False, True, [[0]], [[(0, 0)]]),
     ],
 )
@@ -1305,8 +1228,6 @@ def test_a_group_without_leaves_is_restored_as_what_it_was(make):
     assert scheduler.wanted_pools(handle) == [[]]
     handle = scheduler.restore(0, 0, False, False, [[0, 1]], None, [[0, -1]])
     assert scheduler.wanted_pools(handle) is None
-    with pytest.raises(TypeError):
-        scheduler.recover(0, 0, False, [[2]], None)
 
 
 @pytest.mark.parametrize(("racks", "reason"), [(30, MAPPING), (40, SEARCH_LIMIT)])
@@ -1315,3 +1236,123 @@ def test_where_not_all_pairings_of_roots_are_looked_at_it_says_so(make, racks, r
     for leaf in range(0, 4 * racks, 2):
         scheduler.set_health(leaf, leaf + 1, False)
     assert ask(scheduler, [2, 2]).reason == reason
+
+
+# --- wrong arguments -----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("pools", "pins", "says"),
+    [
+        ([(0, 0, RACK, 3)], [], "chain 0 lacks 1 cells of level 3"),
+        ([(0, 0, RACK, 2), (1, 0, LEAF, 1)], [], "chain 0 lacks 1 cells of level 0"),
+        ([(0, 0, NODE, 1), (1, 0, NODE, 4)], [], "chain 0 lacks 1 cells of level 2"),
+        ([(0, 0, NODE, 3)], [(1, 0, NODE, 0), (1, 0, PAIR, 2)], "level 2"),
+        ([], [(0, 0, NODE, 0), (1, 0, PAIR, 1)], r"pins\[1\]"),
+        ([], [(0, 0, NODE, 4)], r"pins\[0\]"),
+        ([(0, 0, NODE, 1), (0, 0, NODE, 1)], [], r"pools\[1\]"),
+        ([(0, 0, NODE, 0)], [], r"pools\[0\]"),
+        ([(2, 0, NODE, 1)], [], r"pools\[0\]"),
+        ([(0, 1, NODE, 1)], [], r"pools\[0\]"),
+        ([(0, 0, 4, 1)], [], r"pools\[0\]"),
+    ],
+)
+def test_an_impossible_assignment_is_refused(make_kernel, pools, pins, says):
+    with pytest.raises(ValueError, match=says):
+        make_kernel(pools, pins)
+
+
+@pytest.mark.parametrize("chain", [([2, 0], 1, 1), ([2], 0, 1), ([2], 1, 2), ([2], 1, -1)])
+def test_an_impossible_chain_is_refused(make_kernel, chain):
+    with pytest.raises(ValueError, match="chains"):
+        make_kernel(chains=[chain])
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"vc": 2},
+        {"vc": -1},
+        {"chain": 1},
+        {"pool": 0},
+        {"pool": 2},
+        {"pool": 1, "vc": 1},
+        {"pool": 1, "priority": -1},
+        {"priority": 1001},
+        {"priority": -2},
+        {"sizes": []},
+        {"sizes": [1, 0]},
+        {"within": [1]},
+        {"within": [4, 0]},
+        {"group_within": 4},
+        {"group_within": -2},
+        {"suggested": [4]},
+        {"suggested": [-1]},
+        {"units": [0]},
+        {"units": [0, 4]},
+        {"units": [0, 0], "priority": -1},
+    ],
+)
+def test_a_wrong_request_is_refused(make_kernel, wrong):
+    scheduler = make_kernel([(0, 0, NODE, 2)], [(0, 0, NODE, 3)])
+    with pytest.raises(ValueError, match=next(iter(wrong))):
+        ask(scheduler, **{"sizes": [1, 1], **wrong})
+
+
+@pytest.mark.parametrize(("first", "end"), [(-1, 0), (0, 17), (5, 4), (17, 17)])
+def test_health_outside_of_the_cluster_is_refused(make_kernel, first, end):
+    with pytest.raises(ValueError, match=r"first|end"):
+        make_kernel().set_health(first, end, False)
+
+
+@pytest.mark.parametrize(
+    ("pods", "pools", "says"),
+    [
+        ([[1, 1]], [[0, 0]], "twice"),
+        ([[16]], [[0]], "pods"),
+        ([[-1]], [[0]], "pods"),
+        ([[1]], [[0, 0]], "pools"),
+        ([[1], [2]], [[0]], "pools"),
+        ([[1]], [[2]], "pools"),
+        ([[1]], [[-2]], "pools"),
+        ([[1]], [[1]], "pools"),
+    ],
+)
+def test_a_wrong_recovery_is_refused(make_kernel, pods, pools, says):
+    scheduler = make_kernel([(0, 0, NODE, 1), (1, 0, RACK, 1)])
+    scheduler.recover(0, 0, False, [[0]], [[0]])
+    before = everything(scheduler)
+    with pytest.raises(ValueError, match=says):
+        scheduler.recover(0, 0, False, pods, pools)
+    assert everything(scheduler) == before
+
+
+@pytest.mark.parametrize("wrong", [[], [None, None], [[4]], [[-1]]])
+def test_wrong_nodes_to_look_at_are_refused(make_kernel, wrong):
+    scheduler = make_kernel([(0, 0, NODE, 2)])
+    handle = run(scheduler, [4, 1])
+    with pytest.raises(ValueError, match="suggested"):
+        scheduler.placement_good(handle, wrong)
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        (0, 0, False, False, [[1]], [[(0, 8)]]),
+        (0, 0, False, False, [[1]], [[(1, 0)]]),
+        (0, 0, False, False, [[1]], [[(2, 0)]]),
+        (0, 0, False, False, [[1]], [[]]),
+        (0, 0, False, True, [[1]], None),
+        (0, -1, False, False, [[1]], [[(0, 1)]]),
+        (0, 1, False, True, [[0]], [[(0, 1)]]),
+    ],
+)
+def test_a_group_that_cannot_be_is_not_restored(make_kernel, wrong):
+    scheduler = make_kernel([(0, 0, NODE, 2), (1, 0, NODE, 1)])
+    run(scheduler, [1])
+    before = everything(scheduler)
+    with pytest.raises(ValueError, match=r"virtual|pods"):
+        scheduler.restore(*wrong)
+    assert everything(scheduler) == before
+    with pytest.raises(TypeError, match="pools"):
+        scheduler.recover(0, 0, False, [[2]], None)

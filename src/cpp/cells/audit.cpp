@@ -14,7 +14,8 @@ namespace hivecore::cells {
 
 class GroupsAudit {
   public:
-    explicit GroupsAudit(const Groups& groups) : groups_(groups), pools_(groups.pools()) {}
+    explicit GroupsAudit(const Groups& groups)
+        : groups_(groups), virtual_cells_(groups.virtual_cells()) {}
 
     std::string run() {
         std::string fault = owners();
@@ -62,8 +63,8 @@ class GroupsAudit {
             for (const Placed& placed : groups_.leaves(handle)) {
                 if (group.guaranteed && groups_.holder(placed.leaf) == handle) {
                     pairs_[placed.leaf] = placed.held;
-                    ++held[{pools_.pool(placed.held.pool).instance, group.priority}];
-                    if (pools_.pool(placed.held.pool).vc != group.vc) {
+                    ++held[{virtual_cells_.pool(placed.held.pool).instance, group.priority}];
+                    if (virtual_cells_.pool(placed.held.pool).vc != group.vc) {
                         return about("group", handle) + " holds a cell of another tenant";
                     }
                 }
@@ -76,7 +77,7 @@ class GroupsAudit {
                 }
             }
         }
-        for (std::int32_t instance = 0; instance < pools_.instances(); ++instance) {
+        for (std::int32_t instance = 0; instance < virtual_cells_.instances(); ++instance) {
             for (const auto& [priority, count] :
                  groups_.held_[static_cast<std::size_t>(instance)]) {
                 const auto found = held.find({instance, priority});
@@ -101,20 +102,20 @@ class GroupsAudit {
     }
 
     std::string bindings() {
-        partners_.resize(static_cast<std::size_t>(pools_.chains()));
-        for (std::int32_t chain = 0; chain < pools_.chains(); ++chain) {
-            const Shape& shape = pools_.tree(chain).shape();
+        partners_.resize(static_cast<std::size_t>(virtual_cells_.chains()));
+        for (std::int32_t chain = 0; chain < virtual_cells_.chains(); ++chain) {
+            const Shape& shape = virtual_cells_.physical(chain).shape();
             for (int level = 0; level < shape.levels; ++level) {
                 partners_[static_cast<std::size_t>(chain)].emplace_back(shape.size[level],
                                                                         VirtualLeaf{-1, kNoCell});
             }
         }
         std::vector<std::vector<std::vector<VirtualCells::Cell>>> cells;
-        for (std::int32_t id = 0; id < pools_.size(); ++id) {
-            const VirtualCells::Pool& pool = pools_.pool(id);
+        for (std::int32_t id = 0; id < virtual_cells_.size(); ++id) {
+            const VirtualCells::Pool& pool = virtual_cells_.pool(id);
             auto& levels = cells.emplace_back();
             for (int level = 0; level <= pool.level; ++level) {
-                levels.emplace_back(pools_.cells(id, level));
+                levels.emplace_back(virtual_cells_.cells(id, level));
             }
             if (pool.pinned()) {
                 const auto where = static_cast<CellIndex>(pool.pinned_cell);
@@ -128,15 +129,15 @@ class GroupsAudit {
                 continue;
             }
             const std::int32_t chain = groups_.chain_of(leaf);
-            const Shape& shape = pools_.shape(id);
-            for (int level = 0; level <= pools_.pool(id).level; ++level) {
+            const Shape& shape = virtual_cells_.shape(id);
+            for (int level = 0; level <= virtual_cells_.pool(id).level; ++level) {
                 const CellIndex index = shape.ancestor(0, virtual_leaf, level);
                 const CellIndex physical =
                     shape.ancestor(0, leaf - groups_.first_leaf(chain), level);
                 VirtualCells::Cell& cell =
                     cells[static_cast<std::size_t>(id)][static_cast<std::size_t>(level)][index];
                 VirtualLeaf& other = partner(chain, level, physical);
-                if (pools_.pool(id).chain != chain ||
+                if (virtual_cells_.pool(id).chain != chain ||
                     (cell.partner != kNoCell && cell.partner != physical) ||
                     (other.pool >= 0 && other != VirtualLeaf{id, index})) {
                     return about("leaf", leaf) + " is bound against its ancestors";
@@ -146,7 +147,7 @@ class GroupsAudit {
                 other = {id, index};
             }
         }
-        for (std::int32_t id = 0; id < pools_.size(); ++id) {
+        for (std::int32_t id = 0; id < virtual_cells_.size(); ++id) {
             const std::string fault = pool_holds(id, cells[static_cast<std::size_t>(id)]);
             if (!fault.empty()) {
                 return about("pool", id) + ": " + fault;
@@ -157,17 +158,17 @@ class GroupsAudit {
 
     std::string pool_holds(std::int32_t id,
                            const std::vector<std::vector<VirtualCells::Cell>>& cells) {
-        const VirtualCells::Pool& pool = pools_.pool(id);
-        const PhysicalCells& tree = pools_.tree(pool.chain);
+        const VirtualCells::Pool& pool = virtual_cells_.pool(id);
+        const PhysicalCells& physical = virtual_cells_.physical(pool.chain);
         std::uint64_t total = 0;
         std::vector<std::uint64_t> below;  // what is available, one level down
         for (int level = 0; level <= pool.level; ++level) {
             const auto& row = cells[static_cast<std::size_t>(level)];
-            const CellIndex leaves = tree.shape().leaves[level];
+            const CellIndex leaves = physical.shape().leaves[level];
             std::vector<std::uint64_t> available(row.size());
             for (CellIndex index = 0; index < row.size(); ++index) {
                 const VirtualCells::Cell& cell = row[index];
-                const VirtualCells::Cell& stored = pools_.cell(id, level, index);
+                const VirtualCells::Cell& stored = virtual_cells_.cell(id, level, index);
                 if (stored.partner != cell.partner || stored.used != cell.used) {
                     return "a binding or count is not that of the pairs";
                 }
@@ -181,24 +182,24 @@ class GroupsAudit {
                         for (CellIndex leaf = cell.partner * leaves;
                              leaf < (cell.partner + 1) * leaves; ++leaf) {
                             available[index] +=
-                                tree.healthy(leaf) &&
+                                physical.healthy(leaf) &&
                                 pairs_[groups_.first_leaf(pool.chain) + leaf].pool < 0;
                         }
                     }
                     total += available[index];
                 } else {
-                    const CellIndex fanout = tree.shape().fanout[level - 1];
+                    const CellIndex fanout = physical.shape().fanout[level - 1];
                     for (CellIndex child = index * fanout; child < (index + 1) * fanout; ++child) {
                         available[index] += below[child];
                     }
                 }
-                const RankedCells& ranked = pools_.ranked(id, level);
+                const RankedCells& ranked = virtual_cells_.ranked(id, level);
                 if (!filed(ranked, index, leaves - cell.used, available[index],
                            leaves - cell.used)) {
                     return "a cell is not ranked where it belongs";
                 }
             }
-            if (level >= pool.unit_level && !exact(pools_.ranked(id, level), available)) {
+            if (level >= pool.unit_level && !exact(virtual_cells_.ranked(id, level), available)) {
                 return "a ranking has more cells than it should";
             }
             below = std::move(available);
@@ -242,7 +243,7 @@ class GroupsAudit {
     }
 
     std::string trees() {
-        for (std::int32_t chain = 0; chain < pools_.chains(); ++chain) {
+        for (std::int32_t chain = 0; chain < virtual_cells_.chains(); ++chain) {
             const std::string fault = tree_holds(chain);
             if (!fault.empty()) {
                 return about("chain", chain) + ": " + fault;
@@ -252,14 +253,14 @@ class GroupsAudit {
     }
 
     std::string tree_holds(std::int32_t chain) {
-        const PhysicalCells& tree = pools_.tree(chain);
-        const Shape& shape = tree.shape();
+        const PhysicalCells& physical = virtual_cells_.physical(chain);
+        const Shape& shape = physical.shape();
         for (CellIndex leaf = 0; leaf < shape.size[0]; ++leaf) {
             const std::uint32_t number = groups_.first_leaf(chain) + leaf;
             const Holding expected = pairs_[number].pool >= 0             ? Holding::virtually
                                      : groups_.holder(number) != kNoGroup ? Holding::opportunistic
                                                                           : Holding::nobody;
-            if (tree.holding(leaf) != expected) {
+            if (physical.holding(leaf) != expected) {
                 return about("leaf", leaf) + " is held otherwise than its holder says";
             }
         }
@@ -270,7 +271,7 @@ class GroupsAudit {
             row.assign(shape.size[level], 0);
             for (CellIndex index = 0; index < shape.size[level]; ++index) {
                 const std::int32_t pool = partner(chain, level, index).pool;
-                row[index] = pool >= 0 && pools_.pool(pool).level == level;
+                row[index] = pool >= 0 && virtual_cells_.pool(pool).level == level;
                 for (CellIndex child = 0; level > 0 && child < shape.fanout[level - 1]; ++child) {
                     row[index] += roots[static_cast<std::size_t>(level) - 1]
                                        [shape.first_child(level, index) + child];
@@ -288,8 +289,8 @@ class GroupsAudit {
                         : states[static_cast<std::size_t>(level) + 1][shape.parent(level, index)];
                 CellState state = CellState::inside;
                 if (mine.pool >= 0) {
-                    state =
-                        pools_.pool(mine.pool).level == level ? CellState::root : CellState::bound;
+                    state = virtual_cells_.pool(mine.pool).level == level ? CellState::root
+                                                                          : CellState::bound;
                     if ((state == CellState::root) != (above == CellState::split)) {
                         return "a root is inside another";
                     }
@@ -307,7 +308,7 @@ class GroupsAudit {
                 return about("level", level) + ": " + fault;
             }
         }
-        const auto spare = tree.surplus();
+        const auto spare = physical.surplus();
         for (int level = 0; level < shape.levels; ++level) {
             if (spare[static_cast<std::size_t>(level)] < 0) {
                 return about("level", level) + " cannot serve all that is owned";
@@ -317,8 +318,8 @@ class GroupsAudit {
     }
 
     std::string level_holds(std::int32_t chain, int level, const std::vector<CellState>& states) {
-        const PhysicalCells& tree = pools_.tree(chain);
-        const Shape& shape = tree.shape();
+        const PhysicalCells& physical = virtual_cells_.physical(chain);
+        const Shape& shape = physical.shape();
         const CellIndex leaves = shape.leaves[level];
         std::int64_t clean = 0;
         std::int64_t impaired = 0;
@@ -329,82 +330,83 @@ class GroupsAudit {
             CellIndex held = 0;
             CellIndex idle = 0;
             for (CellIndex leaf = index * leaves; leaf < (index + 1) * leaves; ++leaf) {
-                const Holding holding = tree.holding(leaf);
-                const bool healthy = tree.healthy(leaf);
+                const Holding holding = physical.holding(leaf);
+                const bool healthy = physical.healthy(leaf);
                 sum.load += holding == Holding::opportunistic;
                 sum.bad += !healthy;
                 sum.open += healthy && holding != Holding::virtually;
                 held += holding == Holding::virtually;
                 idle += healthy && holding == Holding::nobody;
             }
-            const PhysicalCells::Cell& cell = tree.cell(level, index);
+            const PhysicalCells::Cell& cell = physical.cell(level, index);
             const VirtualLeaf& mine = partner(chain, level, index);
             if (cell.load != sum.load || cell.bad != sum.bad ||
-                (level <= tree.node_level() && cell.open != sum.open)) {
+                (level <= physical.node_level() && cell.open != sum.open)) {
                 return about("cell", index) + " is miscounted";
             }
             if (cell.pool != mine.pool || cell.partner != mine.leaf) {
                 return about("cell", index) + " is bound to another cell than its leaves";
             }
-            if (tree.state(level, index) != states[index]) {
+            if (physical.state(level, index) != states[index]) {
                 return about("cell", index) + " is in a state that its bindings do not give it";
             }
             const std::uint64_t key = std::uint64_t{sum.load} * shape.size[level] + index;
             const bool listed = states[index] == CellState::listed;
             clean += listed && sum.bad == 0;
             impaired += listed && sum.bad != 0;
-            if (tree.clean(level).contains(key) != (listed && sum.bad == 0) ||
-                tree.impaired(level).contains(key) != (listed && sum.bad != 0)) {
+            if (physical.clean(level).contains(key) != (listed && sum.bad == 0) ||
+                physical.impaired(level).contains(key) != (listed && sum.bad != 0)) {
                 return about("cell", index) + " is not where it belongs in the free lists";
             }
             idle_total += idle;
-            if (level < tree.node_level()) {
+            if (level < physical.node_level()) {
                 continue;
             }
             idle_row[index] = idle;
-            const RankedCells& ranked = tree.ranked(level);
-            const CellIndex place = tree.mirrored(level, index);
+            const RankedCells& ranked = physical.ranked(level);
+            const CellIndex place = physical.mirrored(level, index);
             const CellIndex rest = leaves - sum.load;
-            const bool is_node = level == tree.node_level();
-            const CellIndex row = is_node
-                                      ? rest * (rest + 1) / 2 + held
-                                      : promised(tree, level, index, held) * (leaves + 1) + rest;
-            if (tree.held(level, index) != held || ranked.available(place) != idle ||
-                ((!is_node || tree.ranks_nodes()) &&
+            const bool is_node = level == physical.node_level();
+            const CellIndex row =
+                is_node ? rest * (rest + 1) / 2 + held
+                        : promised(physical, level, index, held) * (leaves + 1) + rest;
+            if (physical.held(level, index) != held || ranked.available(place) != idle ||
+                ((!is_node || physical.ranks_nodes()) &&
                  !filed(ranked, place, row, idle, is_node ? rest - held : 0))) {
                 return about("cell", index) + " is not ranked where it belongs";
             }
-            if (level == tree.node_level() &&
-                (tree.node(index).held != held || tree.node(index).idle != idle)) {
+            if (level == physical.node_level() &&
+                (physical.node(index).held != held || physical.node(index).idle != idle)) {
                 return about("node", index) + " is miscounted";
             }
         }
-        const int node = tree.node_level();
-        if ((level > node || (level == node && tree.ranks_nodes())) &&
-            !exact(tree.ranked(level), idle_row)) {
+        const int node = physical.node_level();
+        if ((level > node || (level == node && physical.ranks_nodes())) &&
+            !exact(physical.ranked(level), idle_row)) {
             return "the ranking has more cells than it should";
         }
-        if (tree.clean(level).size() != clean || tree.impaired(level).size() != impaired ||
-            tree.listed_count(level) != clean + impaired || !tree.clean(level).summaries_hold() ||
-            !tree.impaired(level).summaries_hold()) {
+        if (physical.clean(level).size() != clean || physical.impaired(level).size() != impaired ||
+            physical.listed_count(level) != clean + impaired ||
+            !physical.clean(level).summaries_hold() || !physical.impaired(level).summaries_hold()) {
             return "the free lists have more cells than they should";
         }
-        if (tree.idle_total() != idle_total || tree.owed(level) != owed_[{chain, level}]) {
+        if (physical.idle_total() != idle_total || physical.owed(level) != owed_[{chain, level}]) {
             return "idle leaves or owed cells are miscounted";
         }
         return "";
     }
 
-    static CellIndex promised(const PhysicalCells& tree, int level, CellIndex index,
+    static CellIndex promised(const PhysicalCells& physical, int level, CellIndex index,
                               CellIndex held) {
         if (held != 0) {
             return 2;
         }
-        for (; level <= tree.shape().top(); index = tree.shape().parent(level, index), ++level) {
-            if (tree.state(level, index) == CellState::listed) {
+        for (; level <= physical.shape().top();
+             index = physical.shape().parent(level, index), ++level) {
+            if (physical.state(level, index) == CellState::listed) {
                 return 0;
             }
-            if (level == tree.shape().top()) {
+            if (level == physical.shape().top()) {
                 break;
             }
         }
@@ -412,7 +414,7 @@ class GroupsAudit {
     }
 
     const Groups& groups_;
-    const VirtualCells& pools_;
+    const VirtualCells& virtual_cells_;
     std::vector<VirtualLeaf> pairs_;  // per leaf; pool -1: none
     std::vector<std::vector<std::vector<VirtualLeaf>>> partners_;
     std::map<std::pair<std::int32_t, int>, std::int64_t> owed_;

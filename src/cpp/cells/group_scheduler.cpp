@@ -16,10 +16,11 @@ constexpr std::size_t kMostRefused = 8;  // ways that are not taken again then
 void GroupScheduler::schedule(const Request& request, Plan& plan) {
     const std::int32_t instance = request.priority < 0 ? -1
                                   : request.pin >= 0
-                                      ? pools().pool(request.pin).instance
-                                      : pools().instance_of(request.vc, request.chain);
-    const std::uint64_t leaves = instance < 0 ? pools().tree(request.chain).shape().size[0]
-                                              : pools().instance(instance).leaves;
+                                      ? virtual_cells().pool(request.pin).instance
+                                      : virtual_cells().instance_of(request.vc, request.chain);
+    const std::uint64_t leaves = instance < 0
+                                     ? virtual_cells().physical(request.chain).shape().size[0]
+                                     : virtual_cells().instance(instance).leaves;
     plan.vc = request.vc;
     plan.priority = request.priority;
     plan.outcome = PlanOutcome::wait;
@@ -63,7 +64,7 @@ bool GroupScheduler::first_success(const Request& request) {
         if (merged() && !is_refused()) {
             return true;
         }
-        chooser_.start(task_, Reach::opportunistic, may_rank());
+        unit_choice_.start(task_, Reach::opportunistic, may_rank());
     }
     return may_preempt() && attempt(Reach::guaranteed);
 }
@@ -142,7 +143,7 @@ bool GroupScheduler::is_refused() const {
 // Whether there is a way when these have gone, one after the other.
 bool GroupScheduler::found_without(const Request& request, std::span<const Handle> victims) {
     groups_.lift(victims);
-    base_ = pools().journal_size();
+    base_ = virtual_cells().journal_size();
     const bool found = first_success(request);
     reason_without_ = found ? PlanReason::none : reason();
     unwind();
@@ -152,9 +153,9 @@ bool GroupScheduler::found_without(const Request& request, std::span<const Handl
 // Makes the state what it was before it was planned in.
 void GroupScheduler::unwind() {
     base_ = 0;
-    mapper_.forget();
+    cell_mapping_.forget();
     foresight_.unbind();
-    groups_.pools().undo(0);
+    groups_.virtual_cells().undo(0);
     groups_.put_back();
 }
 
@@ -164,43 +165,43 @@ bool GroupScheduler::reservable(Way& way) {
     std::erase_if(way.downgrades, [&](Handle handle) { return !groups_.group(handle).guaranteed; });
     downgrade(way.downgrades);
     const std::uint32_t first = groups_.first_leaf(task_.chain);
-    const PhysicalCells& tree = pools().tree(task_.chain);
+    const PhysicalCells& physical = virtual_cells().physical(task_.chain);
     const bool all = std::all_of(way.placed.begin(), way.placed.end(), [&](Placed& placed) {
         const CellIndex leaf = placed.leaf - first;
         if (!virtual_leaf(leaf, placed.held.pool, placed.held)) {
             return false;
         }
-        if (tree.holding(leaf) == Holding::virtually) {
-            groups_.pools().drop(task_.chain, leaf, Holding::nobody);
+        if (physical.holding(leaf) == Holding::virtually) {
+            groups_.virtual_cells().drop(task_.chain, leaf, Holding::nobody);
         }
-        return groups_.pools().book(placed.held, leaf);
+        return groups_.virtual_cells().book(placed.held, leaf);
     });
-    groups_.pools().undo(0);
+    groups_.virtual_cells().undo(0);
     return all;
 }
 
 // The virtual leaf that holds the leaf, or one in the root around it, or in a new root.
 bool GroupScheduler::virtual_leaf(CellIndex leaf, std::int32_t pool, VirtualLeaf& held) const {
-    const PhysicalCells& tree = pools().tree(task_.chain);
-    if (tree.holding(leaf) == Holding::virtually) {
-        held = pools().booked_at(task_.chain, leaf);
-        return pools().pool(held.pool).instance == task_.instance;
+    const PhysicalCells& physical = virtual_cells().physical(task_.chain);
+    if (physical.holding(leaf) == Holding::virtually) {
+        held = virtual_cells().booked_at(task_.chain, leaf);
+        return virtual_cells().pool(held.pool).instance == task_.instance;
     }
     CellIndex cell = leaf;
-    for (int level = 0; level < tree.shape().levels; ++level) {
-        if (tree.state(level, cell) == CellState::root) {
-            const PhysicalCells::Cell& root = tree.cell(level, cell);
-            held = pools().virtual_leaf(root.pool, level, root.partner, leaf);
-            return pools().pool(root.pool).instance == task_.instance;
+    for (int level = 0; level < physical.shape().levels; ++level) {
+        if (physical.state(level, cell) == CellState::root) {
+            const PhysicalCells::Cell& root = physical.cell(level, cell);
+            held = virtual_cells().virtual_leaf(root.pool, level, root.partner, leaf);
+            return virtual_cells().pool(root.pool).instance == task_.instance;
         }
-        cell /= level == tree.shape().top() ? 1 : tree.shape().fanout[level];
+        cell /= level == physical.shape().top() ? 1 : physical.shape().fanout[level];
     }
-    const IndexSet& roots = pools().pool(pool).free_roots;
+    const IndexSet& roots = virtual_cells().pool(pool).free_roots;
     if (roots.empty()) {
         return false;
     }
-    held = pools().virtual_leaf(pool, pools().pool(pool).level,
-                                static_cast<CellIndex>(roots.first()), leaf);
+    held = virtual_cells().virtual_leaf(pool, virtual_cells().pool(pool).level,
+                                        static_cast<CellIndex>(roots.first()), leaf);
     return true;
 }
 
@@ -226,8 +227,8 @@ void GroupScheduler::prepare(const Request& request) {
     }
     suggested_.clear();
     if (request.has_suggested) {
-        const PhysicalCells& tree = pools().tree(request.chain);
-        suggested_.assign(tree.shape().size[tree.node_level()], 0);
+        const PhysicalCells& physical = virtual_cells().physical(request.chain);
+        suggested_.assign(physical.shape().size[physical.node_level()], 0);
         for (const CellIndex node : request.suggested) {
             suggested_[node] = 1;
         }
@@ -255,8 +256,8 @@ bool GroupScheduler::may_preempt() const {
     if (leaves == 0) {
         return false;
     }
-    for (const std::int32_t pool : pools().instance(task_.instance).pools) {
-        leaves += pools().pool(pool).available;
+    for (const std::int32_t pool : virtual_cells().instance(task_.instance).pools) {
+        leaves += virtual_cells().pool(pool).available;
     }
     return leaves >= task_.total;
 }
@@ -271,7 +272,7 @@ PlanReason GroupScheduler::reason() {
     if (!task_.units.empty()) {
         return PlanReason::policy;
     }
-    return chooser_.available() >= task_.total ? PlanReason::fragmented : PlanReason::capacity;
+    return unit_choice_.available() >= task_.total ? PlanReason::fragmented : PlanReason::capacity;
 }
 
 void GroupScheduler::write(const Request& request, Plan& plan) const {
@@ -298,16 +299,17 @@ void GroupScheduler::write(const Request& request, Plan& plan) const {
 // --- opportunistic work: nothing has to be mapped
 
 bool GroupScheduler::plan_opportunistic() {
-    chooser_.start(task_, Reach::idle, true);
-    chooser_.start_domains();
+    unit_choice_.start(task_, Reach::idle, true);
+    unit_choice_.start_domains();
     Domain domain;
-    while (chooser_.next_domain(domain)) {
-        if (!chooser_.choose(domain, budget_, choice_)) {
+    while (unit_choice_.next_domain(domain)) {
+        if (!unit_choice_.choose(domain, budget_, choice_)) {
             continue;
         }
         const std::uint32_t first_leaf = groups_.first_leaf(task_.chain);
         for (std::size_t number = 0; number < choice_.units.size(); ++number) {
-            chooser_.look_into(leaves_, chooser_.unit_level(-1), choice_.units[number].cell);
+            unit_choice_.look_into(leaves_, unit_choice_.unit_level(-1),
+                                   choice_.units[number].cell);
             chosen_.clear();
             leaves_.take_all(choice_.pods_of(number), task_.group_within, chosen_);
             std::size_t next = 0;

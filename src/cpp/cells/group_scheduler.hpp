@@ -8,7 +8,7 @@
 //     groups, recovery                groups, users and reservers; mutators, and who is guaranteed
 //     planning/walks, unit_choice, exact_search, confined, packing, foresight
 //                                     which units, within which cells
-//     planning/cell_mapping, leaf_choice, guests, sibling_merge
+//     planning/cell_mapping, leaf_choice, occupants, sibling_merge
 //                                     which physical cells and leaves, who has to leave them
 //     planning/attempt, room          which way is taken
 //
@@ -45,7 +45,7 @@
 #include "cells/plan.hpp"
 #include "cells/planning/cell_mapping.hpp"
 #include "cells/planning/foresight.hpp"
-#include "cells/planning/guests.hpp"
+#include "cells/planning/occupants.hpp"
 #include "cells/planning/unit_choice.hpp"
 #include "cells/virtual_cells.hpp"
 
@@ -79,7 +79,7 @@ class GroupScheduler {
 
     Groups& groups() { return groups_; }
     const Groups& groups() const { return groups_; }
-    const VirtualCells& pools() const { return groups_.pools(); }
+    const VirtualCells& virtual_cells() const { return groups_.virtual_cells(); }
 
     // The request is in range.
     void schedule(const Request& request, Plan& plan);
@@ -161,8 +161,8 @@ class GroupScheduler {
     Groups groups_;
 
     // Of the request under way.
-    UnitChoice chooser_{groups_};
-    CellMapping mapper_{groups_, chooser_};
+    UnitChoice unit_choice_{groups_};
+    CellMapping cell_mapping_{groups_, unit_choice_};
     Task task_;
     std::vector<Demand> demands_;
     std::vector<std::uint8_t> suggested_;
@@ -171,7 +171,7 @@ class GroupScheduler {
     std::vector<Handle> downgrades_;
     Choice choice_;
     LeafChoice leaves_;
-    Guests guests_;
+    Occupants occupants_;
     std::vector<CellIndex> chosen_;
     std::size_t base_ = 0;  // of the journal: what is before was done by looking without victims
     std::vector<std::vector<Handle>> refused_;      // victims of ways that would not last

@@ -6,11 +6,11 @@
 
 namespace hivecore::cells {
 
-Groups::Groups(VirtualCells pools) : pools_(std::move(pools)) {
+Groups::Groups(VirtualCells virtual_cells) : virtual_cells_(std::move(virtual_cells)) {
     std::uint64_t leaves = 0;
-    for (std::int32_t chain = 0; chain < pools_.chains(); ++chain) {
+    for (std::int32_t chain = 0; chain < virtual_cells_.chains(); ++chain) {
         offsets_.push_back(static_cast<std::uint32_t>(leaves));
-        leaves += pools_.tree(chain).shape().size[0];
+        leaves += virtual_cells_.physical(chain).shape().size[0];
         if (leaves > std::numeric_limits<std::uint32_t>::max()) {
             throw std::invalid_argument("chains have " + std::to_string(leaves) +
                                         " leaves in all, at most 2**32 - 1");
@@ -19,7 +19,7 @@ Groups::Groups(VirtualCells pools) : pools_(std::move(pools)) {
     offsets_.push_back(static_cast<std::uint32_t>(leaves));
     users_.assign(leaves, kNoGroup);
     reservers_.assign(leaves, kNoGroup);
-    held_.resize(static_cast<std::size_t>(pools_.instances()));
+    held_.resize(static_cast<std::size_t>(virtual_cells_.instances()));
 }
 
 std::int32_t Groups::chain_of(std::uint32_t leaf) const {
@@ -29,18 +29,18 @@ std::int32_t Groups::chain_of(std::uint32_t leaf) const {
 
 bool Groups::is_healthy(std::uint32_t leaf) const {
     const std::int32_t chain = chain_of(leaf);
-    return pools_.tree(chain).healthy(local(chain, leaf));
+    return virtual_cells_.physical(chain).healthy(local(chain, leaf));
 }
 
 void Groups::set_health(std::uint32_t first, std::uint32_t end, bool healthy) {
     for (std::uint32_t leaf = first; leaf < end; ++leaf) {
         const std::int32_t chain = chain_of(leaf);
-        if (pools_.tree(chain).healthy(local(chain, leaf)) != healthy) {
-            pools_.tree(chain).set_healthy(local(chain, leaf), healthy);
-            pools_.touch_around(chain, local(chain, leaf));
+        if (virtual_cells_.physical(chain).healthy(local(chain, leaf)) != healthy) {
+            virtual_cells_.physical(chain).set_healthy(local(chain, leaf), healthy);
+            virtual_cells_.touch_around(chain, local(chain, leaf));
         }
     }
-    pools_.refile();
+    virtual_cells_.refile();
 }
 
 // --- what is there
@@ -82,7 +82,7 @@ std::vector<Handle> Groups::preemptible(std::int32_t instance, std::int32_t prio
         return other.preempting || other.priority >= priority ||
                (other.guaranteed &&
                 std::any_of(mine.begin(), mine.end(), [&](const Placed& placed) {
-                    return pools_.pool(placed.held.pool).instance != instance;
+                    return virtual_cells_.pool(placed.held.pool).instance != instance;
                 }));
     });
     return found;
@@ -104,14 +104,14 @@ std::uint64_t Groups::held_below(std::int32_t instance, std::int32_t priority) c
 }
 
 std::uint64_t Groups::bytes() const {
-    return pools_.bytes() + (users_.size() + reservers_.size()) * sizeof(Handle) +
+    return virtual_cells_.bytes() + (users_.size() + reservers_.size()) * sizeof(Handle) +
            groups_.size() * sizeof(Group) + lists_.bytes();
 }
 
 // --- parts of mutators
 
 void Groups::note(std::int32_t pool, std::int32_t priority, std::int64_t change) {
-    const std::int32_t instance = pools_.pool(pool).instance;
+    const std::int32_t instance = virtual_cells_.pool(pool).instance;
     if (!notes_.empty() && notes_.back().instance == instance &&
         notes_.back().priority == priority) {
         notes_.back().change += change;
@@ -135,14 +135,14 @@ void Groups::succeed() {
         }
     }
     notes_.clear();
-    pools_.forget();
-    pools_.refile();
+    virtual_cells_.forget();
+    virtual_cells_.refile();
 }
 
 void Groups::fail() {
     notes_.clear();
-    pools_.undo(0);
-    pools_.refile();
+    virtual_cells_.undo(0);
+    virtual_cells_.refile();
 }
 
 void Groups::withdraw(Handle handle) {
@@ -153,8 +153,8 @@ void Groups::withdraw(Handle handle) {
         const Handle below = user(placed.leaf);
         const bool back = below != kNoGroup && !group(below).guaranteed;
         note(placed.held.pool, mine.priority, -1);
-        pools_.drop(chain, local(chain, placed.leaf),
-                    back ? Holding::opportunistic : Holding::nobody);
+        virtual_cells_.drop(chain, local(chain, placed.leaf),
+                            back ? Holding::opportunistic : Holding::nobody);
         reservers_[placed.leaf] = kNoGroup;
         if (below != kNoGroup && !back) {
             users.push_back(below);
@@ -163,11 +163,11 @@ void Groups::withdraw(Handle handle) {
     sort_by_sequence(users);
     for (const Handle below : users) {
         for (const Placed& placed : leaves(below)) {
-            const std::int32_t chain = pools_.pool(placed.held.pool).chain;
+            const std::int32_t chain = virtual_cells_.pool(placed.held.pool).chain;
             const CellIndex leaf = local(chain, placed.leaf);
             if (reserver(placed.leaf) == kNoGroup &&
-                pools_.tree(chain).holding(leaf) == Holding::nobody) {
-                pools_.book(placed.held, leaf);
+                virtual_cells_.physical(chain).holding(leaf) == Holding::nobody) {
+                virtual_cells_.book(placed.held, leaf);
                 note(placed.held.pool, group(below).priority, 1);
             }
         }
@@ -183,8 +183,8 @@ void Groups::restore_reserver(Handle handle) {
 void Groups::drop_bookings(Handle handle) {
     for (const Placed& placed : leaves(handle)) {
         if (reserver(placed.leaf) == kNoGroup) {
-            const std::int32_t chain = pools_.pool(placed.held.pool).chain;
-            pools_.drop(chain, local(chain, placed.leaf), Holding::opportunistic);
+            const std::int32_t chain = virtual_cells_.pool(placed.held.pool).chain;
+            virtual_cells_.drop(chain, local(chain, placed.leaf), Holding::opportunistic);
         }
     }
 }
@@ -210,7 +210,7 @@ void Groups::lift(std::span<const Handle> handles) {
             users_[placed.leaf] = kNoGroup;
             if (reserver(placed.leaf) == kNoGroup) {
                 const std::int32_t chain = chain_of(placed.leaf);
-                pools_.drop(chain, local(chain, placed.leaf), Holding::nobody);
+                virtual_cells_.drop(chain, local(chain, placed.leaf), Holding::nobody);
             }
         }
         promote();
@@ -234,7 +234,7 @@ void Groups::put_back() {
 }
 
 bool Groups::in_range(const GroupAttributes& attributes, std::span<const Placed> leaves) const {
-    return attributes.vc >= 0 && attributes.vc < pools_.tenants() &&
+    return attributes.vc >= 0 && attributes.vc < virtual_cells_.tenants() &&
            std::all_of(
                leaves.begin(), leaves.end(),
                [&](const Placed& placed) {
@@ -245,10 +245,10 @@ bool Groups::in_range(const GroupAttributes& attributes, std::span<const Placed>
                        return true;
                    }
                    const auto [pool, leaf] = placed.held;
-                   return pool >= 0 && pool < pools_.size() &&
-                          pools_.pool(pool).vc == attributes.vc &&
-                          pools_.pool(pool).chain == chain_of(placed.leaf) &&
-                          leaf < pools_.cells(pool, 0);
+                   return pool >= 0 && pool < virtual_cells_.size() &&
+                          virtual_cells_.pool(pool).vc == attributes.vc &&
+                          virtual_cells_.pool(pool).chain == chain_of(placed.leaf) &&
+                          leaf < virtual_cells_.cells(pool, 0);
                });
 }
 
@@ -259,16 +259,16 @@ bool Groups::may_have(const GroupAttributes& attributes, const Placed& placed) c
     }
     const std::int32_t chain = chain_of(placed.leaf);
     const CellIndex leaf = local(chain, placed.leaf);
-    return pools_.tree(chain).holding(leaf) != Holding::virtually ||
+    return virtual_cells_.physical(chain).holding(leaf) != Holding::virtually ||
            (group(below).priority < attributes.priority &&
-            pools_.booked_at(chain, leaf) == placed.held);
+            virtual_cells_.booked_at(chain, leaf) == placed.held);
 }
 
 bool Groups::book_all(const GroupAttributes& attributes, std::span<const Placed> leaves) {
     if (!attributes.guaranteed) {
         for (const Placed& placed : leaves) {
             const std::int32_t chain = chain_of(placed.leaf);
-            pools_.drop(chain, local(chain, placed.leaf), Holding::opportunistic);
+            virtual_cells_.drop(chain, local(chain, placed.leaf), Holding::opportunistic);
         }
         return true;
     }
@@ -276,15 +276,15 @@ bool Groups::book_all(const GroupAttributes& attributes, std::span<const Placed>
         for (const Placed& placed : leaves) {
             const std::int32_t chain = chain_of(placed.leaf);
             const CellIndex leaf = local(chain, placed.leaf);
-            if (pools_.tree(chain).holding(leaf) == Holding::virtually) {
+            if (virtual_cells_.physical(chain).holding(leaf) == Holding::virtually) {
                 note(placed.held.pool, group(user(placed.leaf)).priority, -1);
-                pools_.drop(chain, leaf, Holding::nobody);
+                virtual_cells_.drop(chain, leaf, Holding::nobody);
             }
         }
     }
     for (const Placed& placed : leaves) {
-        const std::int32_t chain = pools_.pool(placed.held.pool).chain;
-        if (!pools_.book(placed.held, local(chain, placed.leaf))) {
+        const std::int32_t chain = virtual_cells_.pool(placed.held.pool).chain;
+        if (!virtual_cells_.book(placed.held, local(chain, placed.leaf))) {
             return false;
         }
         note(placed.held.pool, attributes.priority, 1);
@@ -417,12 +417,12 @@ void Groups::release(Handle handle) {
     for (const Placed& placed : leaves(handle)) {
         users_[placed.leaf] = kNoGroup;
         if (reserver(placed.leaf) == kNoGroup) {
-            const std::int32_t chain =
-                mine.guaranteed ? pools_.pool(placed.held.pool).chain : chain_of(placed.leaf);
+            const std::int32_t chain = mine.guaranteed ? virtual_cells_.pool(placed.held.pool).chain
+                                                       : chain_of(placed.leaf);
             if (mine.guaranteed) {
                 note(placed.held.pool, mine.priority, -1);
             }
-            pools_.drop(chain, local(chain, placed.leaf), Holding::nobody);
+            virtual_cells_.drop(chain, local(chain, placed.leaf), Holding::nobody);
         }
     }
     remove(handle);

@@ -2,9 +2,10 @@
 //
 // A leaf has a *user*, the group that runs there, and a *reserver*, a preempting group that waits
 // for the user to leave; the *holder* is the reserver if there is one, else the user. A group holds
-// by right if it is guaranteed and has not been downgraded: then each leaf that it is the holder of
-// is booked to the virtual leaf in its list. A downgraded group keeps the pools in its list. A user
-// below a reserver keeps its virtual leaf in its list; the reserver holds the leaf by the same one.
+// a virtual leaf each if it is guaranteed and not downgraded: then each leaf that it is the holder
+// of is booked to the virtual leaf in its list. A downgraded group keeps the pools in its list. A
+// user below a reserver keeps its virtual leaf in its list; the reserver holds the leaf by the same
+// one.
 //
 // A mutator first changes the bookings, by way of the journal of the pools, and only when all of
 // them have succeeded the groups: so what fails is undone exactly. (Recovery, which drops rights to
@@ -46,10 +47,10 @@ struct GroupAttributes {
 
 class Groups {
   public:
-    explicit Groups(VirtualCells pools);
+    explicit Groups(VirtualCells virtual_cells);
 
-    VirtualCells& pools() { return pools_; }
-    const VirtualCells& pools() const { return pools_; }
+    VirtualCells& virtual_cells() { return virtual_cells_; }
+    const VirtualCells& virtual_cells() const { return virtual_cells_; }
 
     // --- leaves, counted over all chains
 
@@ -87,7 +88,7 @@ class Groups {
     std::uint64_t held_below(std::int32_t instance, std::int32_t priority) const;
 
     bool any_is_downgraded() const { return !downgraded_.empty(); }
-    // Until the next undo of the journal the group holds nothing by right.
+    // Until the next undo of the journal the group is not guaranteed.
     void drop_bookings(Handle handle);
     // Makes it as if the groups had left in this order; bookings change by way of the journal.
     // After its undo `put_back` makes it as it was.
@@ -148,7 +149,7 @@ class Groups {
     void note_rights(Handle handle);
     bool find_virtual_leaf(CellIndex leaf, VirtualLeaf& held) const;
 
-    VirtualCells pools_;
+    VirtualCells virtual_cells_;
     std::vector<std::uint32_t> offsets_;  // of the chains' leaves, and the end
     std::vector<Handle> users_;
     std::vector<Handle> reservers_;

@@ -9,7 +9,7 @@
 //     inside   within a listed cell, or an unbound part of a root or bound cell
 //
 // A leaf is held by nobody, by opportunistic work, or virtually, as part of a tenant's cell. Per
-// cell the tree counts
+// cell are counted
 //
 //     load     leaves held by opportunistic work, healthy or not
 //     bad      unhealthy leaves

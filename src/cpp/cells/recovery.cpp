@@ -85,7 +85,7 @@ void Groups::admit(Handle newcomer, std::vector<Handle>& displaced) {
     if (book_rights(newcomer)) {
         return;
     }
-    const std::size_t before = pools_.journal_size();
+    const std::size_t before = virtual_cells_.journal_size();
     std::vector<Handle> others{newcomer};
     for (Handle handle = 0; handle < std::ssize(groups_); ++handle) {
         const Group& other = group(handle);
@@ -106,7 +106,7 @@ void Groups::admit(Handle newcomer, std::vector<Handle>& displaced) {
         }
     }
     if (!book_rights(newcomer)) {
-        pools_.undo(before);
+        virtual_cells_.undo(before);
         notes_.clear();
         for (const Handle handle : lower) {
             set_right(handle, true);
@@ -127,13 +127,13 @@ void Groups::admit(Handle newcomer, std::vector<Handle>& displaced) {
 
 // Books all leaves of a downgraded group; false: nothing has changed.
 bool Groups::book_rights(Handle handle) {
-    const std::size_t before = pools_.journal_size();
+    const std::size_t before = virtual_cells_.journal_size();
     std::vector<VirtualLeaf> booked;
     for (const Placed& placed : leaves(handle)) {
         VirtualLeaf held{placed.held.pool, 0};
-        const CellIndex leaf = local(pools_.pool(held.pool).chain, placed.leaf);
-        if (!find_virtual_leaf(leaf, held) || !pools_.book(held, leaf)) {
-            pools_.undo(before);
+        const CellIndex leaf = local(virtual_cells_.pool(held.pool).chain, placed.leaf);
+        if (!find_virtual_leaf(leaf, held) || !virtual_cells_.book(held, leaf)) {
+            virtual_cells_.undo(before);
             return false;
         }
         booked.push_back(held);
@@ -147,10 +147,11 @@ bool Groups::book_rights(Handle handle) {
 }
 
 bool Groups::book_as_before(Handle handle) {
-    const std::size_t before = pools_.journal_size();
+    const std::size_t before = virtual_cells_.journal_size();
     for (const Placed& placed : leaves(handle)) {
-        if (!pools_.book(placed.held, local(pools_.pool(placed.held.pool).chain, placed.leaf))) {
-            pools_.undo(before);
+        if (!virtual_cells_.book(placed.held,
+                                 local(virtual_cells_.pool(placed.held.pool).chain, placed.leaf))) {
+            virtual_cells_.undo(before);
             return false;
         }
     }
@@ -167,8 +168,8 @@ void Groups::note_rights(Handle handle) {
 
 // A virtual leaf of the pool for the leaf: in the root around it, or in a new one.
 bool Groups::find_virtual_leaf(CellIndex leaf, VirtualLeaf& held) const {
-    const VirtualCells::Pool& owner = pools_.pool(held.pool);
-    const PhysicalCells& home = pools_.tree(owner.chain);
+    const VirtualCells::Pool& owner = virtual_cells_.pool(held.pool);
+    const PhysicalCells& home = virtual_cells_.physical(owner.chain);
     const CellIndex cell = home.shape().ancestor(0, leaf, owner.level);
     CellIndex root = kNoCell;
     if (home.state(owner.level, cell) == CellState::root &&
@@ -181,7 +182,7 @@ bool Groups::find_virtual_leaf(CellIndex leaf, VirtualLeaf& held) const {
         }
         root = static_cast<CellIndex>(owner.free_roots.first());
     }
-    held = pools_.virtual_leaf(held.pool, owner.level, root, leaf);
+    held = virtual_cells_.virtual_leaf(held.pool, owner.level, root, leaf);
     return true;
 }
 

@@ -7,44 +7,44 @@ namespace hivecore::cells {
 
 std::int64_t GroupScheduler::unit_count(std::int32_t instance) const {
     std::int64_t total = 0;
-    for (const std::int32_t pool : pools().instance(instance).pools) {
-        total += pools().cells(pool, pools().pool(pool).unit_level);
+    for (const std::int32_t pool : virtual_cells().instance(instance).pools) {
+        total += virtual_cells().cells(pool, virtual_cells().pool(pool).unit_level);
     }
     return total;
 }
 
 std::vector<UnitView> GroupScheduler::units(std::int32_t instance) {
     std::vector<UnitView> views;
-    for (const std::int32_t pool : pools().instance(instance).pools) {
-        const PhysicalCells& tree = pools().tree(pools().pool(pool).chain);
-        const int level = pools().pool(pool).unit_level;
-        const CellIndex leaves = tree.shape().leaves[level];
-        for (CellIndex index = 0; index < pools().cells(pool, level); ++index) {
-            const VirtualCells::Cell& cell = pools().cell(pool, level, index);
+    for (const std::int32_t pool : virtual_cells().instance(instance).pools) {
+        const PhysicalCells& physical = virtual_cells().physical(virtual_cells().pool(pool).chain);
+        const int level = virtual_cells().pool(pool).unit_level;
+        const CellIndex leaves = physical.shape().leaves[level];
+        for (CellIndex index = 0; index < virtual_cells().cells(pool, level); ++index) {
+            const VirtualCells::Cell& cell = virtual_cells().cell(pool, level, index);
             const bool bound = cell.partner != kNoCell;
-            views.push_back(
-                {pool, index, leaves, bound ? tree.cell(level, cell.partner).open : leaves,
-                 cell.used,
-                 bound ? std::int64_t{tree.shape().ancestor(level, cell.partner, tree.node_level())}
-                       : -1});
+            views.push_back({pool, index, leaves,
+                             bound ? physical.cell(level, cell.partner).open : leaves, cell.used,
+                             bound ? std::int64_t{physical.shape().ancestor(level, cell.partner,
+                                                                            physical.node_level())}
+                                   : -1});
         }
     }
     return views;
 }
 
 std::vector<Doomed> GroupScheduler::doomed(std::int32_t chain) const {
-    const PhysicalCells& tree = pools().tree(chain);
-    const Shape& shape = tree.shape();
+    const PhysicalCells& physical = virtual_cells().physical(chain);
+    const Shape& shape = physical.shape();
     const auto is_good = [&](int level, CellIndex index) {
-        return tree.cell(level, index).bad == 0 && tree.listed_level(level, index) >= 0;
+        return physical.cell(level, index).bad == 0 && physical.listed_level(level, index) >= 0;
     };
     std::vector<Doomed> found;
     std::int64_t spare = 0;
     for (int level = shape.levels; level-- > 0;) {
-        std::vector<std::int64_t> owed(static_cast<std::size_t>(pools().tenants()), 0);
+        std::vector<std::int64_t> owed(static_cast<std::size_t>(virtual_cells().tenants()), 0);
         std::int64_t total = 0;
-        for (std::int32_t id = 0; id < pools().size(); ++id) {
-            const VirtualCells::Pool& pool = pools().pool(id);
+        for (std::int32_t id = 0; id < virtual_cells().size(); ++id) {
+            const VirtualCells::Pool& pool = virtual_cells().pool(id);
             if (pool.chain == chain && pool.level == level) {
                 owed[static_cast<std::size_t>(pool.vc)] += pool.free_roots.size();
                 total += pool.free_roots.size();
@@ -80,14 +80,14 @@ bool GroupScheduler::placement_good(Handle handle,
                                     std::span<const std::vector<std::uint8_t>> allowed) const {
     for (const Placed& placed : groups_.leaves(handle)) {
         const std::int32_t chain = groups_.chain_of(placed.leaf);
-        const PhysicalCells& tree = pools().tree(chain);
+        const PhysicalCells& physical = virtual_cells().physical(chain);
         const CellIndex leaf = placed.leaf - groups_.first_leaf(chain);
-        if (!tree.healthy(leaf)) {
+        if (!physical.healthy(leaf)) {
             return false;
         }
         if (!allowed.empty() && !allowed[static_cast<std::size_t>(chain)].empty() &&
             !allowed[static_cast<std::size_t>(chain)]
-                    [tree.shape().ancestor(0, leaf, tree.node_level())]) {
+                    [physical.shape().ancestor(0, leaf, physical.node_level())]) {
             return false;
         }
     }

@@ -9,9 +9,9 @@ namespace hivecore::cells {
 VirtualCells::VirtualCells(std::span<const ChainSpec> chains, std::int32_t tenants,
                            std::span<const PoolSpec> pools)
     : tenants_(tenants) {
-    trees_.reserve(chains.size());
+    physical_.reserve(chains.size());
     for (const ChainSpec& chain : chains) {
-        trees_.emplace_back(chain.shape, chain.node_level);
+        physical_.emplace_back(chain.shape, chain.node_level);
     }
     instances_.resize(static_cast<std::size_t>(tenants) * chains.size());
     std::uint64_t cells = 0;
@@ -51,7 +51,7 @@ void VirtualCells::check_room() {
     std::size_t pin = 0;
     for (std::int32_t id = 0; id < size(); ++id) {
         const Pool& pool = pools_[static_cast<std::size_t>(id)];
-        PhysicalCells& home = tree(pool.chain);
+        PhysicalCells& home = physical(pool.chain);
         if (!pool.pinned()) {
             home.owe(pool.level, std::min<std::int64_t>(pool.count, kMaxLeaves + 1));
             continue;
@@ -66,13 +66,13 @@ void VirtualCells::check_room() {
         home.bind_root(pool.level, where, from, id, 0);
         ++pin;
     }
-    for (PhysicalCells& home : trees_) {
+    for (PhysicalCells& home : physical_) {
         home.refile_within(home.shape().top(), 0, home.shape().size[home.shape().top()]);
         home.refile();
     }
     for (std::int32_t chain = 0; chain < chains(); ++chain) {
-        const auto spare = tree(chain).surplus();
-        for (int level = tree(chain).shape().levels; level-- > 0;) {
+        const auto spare = physical(chain).surplus();
+        for (int level = physical(chain).shape().levels; level-- > 0;) {
             if (const std::int64_t left = spare[static_cast<std::size_t>(level)]; left < 0) {
                 throw std::invalid_argument("chain " + std::to_string(chain) + " lacks " +
                                             std::to_string(-left) + " cells of level " +
@@ -85,7 +85,7 @@ void VirtualCells::check_room() {
 void VirtualCells::add_pool(const PoolSpec& spec, std::uint64_t& cells) {
     Pool& pool = pools_.emplace_back();
     static_cast<PoolSpec&>(pool) = spec;
-    const PhysicalCells& home = tree(spec.chain);
+    const PhysicalCells& home = physical(spec.chain);
     pool.unit_level = std::min<std::int32_t>(spec.level, home.node_level());
     for (int level = 0; level <= spec.level; ++level) {
         pool.base[static_cast<std::size_t>(level)] = cells;
@@ -103,7 +103,7 @@ void VirtualCells::add_pool(const PoolSpec& spec, std::uint64_t& cells) {
 
 bool VirtualCells::book(VirtualLeaf booked, CellIndex leaf) {
     Pool& pool = pools_[static_cast<std::size_t>(booked.pool)];
-    PhysicalCells& home = tree(pool.chain);
+    PhysicalCells& home = physical(pool.chain);
     const Shape& s = home.shape();
     // The lowest bound virtual ancestor must be bound to the physical one; below it both are
     // unbound.
@@ -165,7 +165,7 @@ bool VirtualCells::book(VirtualLeaf booked, CellIndex leaf) {
 
 void VirtualCells::unbook(VirtualLeaf booked) {
     Pool& pool = pools_[static_cast<std::size_t>(booked.pool)];
-    PhysicalCells& home = tree(pool.chain);
+    PhysicalCells& home = physical(pool.chain);
     home.set_holding(at(pool, 0, booked.leaf).partner, Holding::nobody);
     CellIndex index = booked.leaf;
     for (int level = 0;; ++level) {
@@ -190,7 +190,7 @@ void VirtualCells::unbook(VirtualLeaf booked) {
 
 void VirtualCells::bind_empty_root(std::int32_t id, CellIndex root, CellIndex cell, int from) {
     Pool& pool = pools_[static_cast<std::size_t>(id)];
-    PhysicalCells& home = tree(pool.chain);
+    PhysicalCells& home = physical(pool.chain);
     home.bind_root(pool.level, cell, from, id, root);
     home.owe(pool.level, -1);
     pool.free_roots.erase(root);
@@ -199,7 +199,7 @@ void VirtualCells::bind_empty_root(std::int32_t id, CellIndex root, CellIndex ce
 
 void VirtualCells::unbind_empty_root(std::int32_t id, CellIndex root) {
     Pool& pool = pools_[static_cast<std::size_t>(id)];
-    PhysicalCells& home = tree(pool.chain);
+    PhysicalCells& home = physical(pool.chain);
     Cell& cell = at(pool, pool.level, root);
     home.unbind_root(pool.level, cell.partner);
     home.owe(pool.level, 1);
@@ -208,7 +208,7 @@ void VirtualCells::unbind_empty_root(std::int32_t id, CellIndex root) {
 }
 
 void VirtualCells::drop(std::int32_t chain, CellIndex leaf, Holding after) {
-    PhysicalCells& home = tree(chain);
+    PhysicalCells& home = physical(chain);
     Change& change = journal_.emplace_back(Change{chain, leaf, home.holding(leaf), {}});
     if (change.before == Holding::virtually) {
         change.booked = booked_at(chain, leaf);
@@ -220,18 +220,18 @@ void VirtualCells::drop(std::int32_t chain, CellIndex leaf, Holding after) {
 void VirtualCells::undo(std::size_t size) {
     for (std::size_t i = journal_.size(); i-- > size;) {
         const Change change = journal_[i];
-        if (tree(change.chain).holding(change.leaf) == Holding::virtually) {
+        if (physical(change.chain).holding(change.leaf) == Holding::virtually) {
             unbook(booked_at(change.chain, change.leaf));
         }
         if (change.before == Holding::virtually) {
             book(change.booked, change.leaf);
         } else {
-            tree(change.chain).set_holding(change.leaf, change.before);
+            physical(change.chain).set_holding(change.leaf, change.before);
         }
     }
     journal_.resize(size, Change{});
     if (size == 0) {
-        for (PhysicalCells& home : trees_) {
+        for (PhysicalCells& home : physical_) {
             home.forget_roots();
         }
     }
@@ -239,7 +239,7 @@ void VirtualCells::undo(std::size_t size) {
 
 VirtualLeaf VirtualCells::virtual_leaf(std::int32_t pool, int top, CellIndex cell,
                                        CellIndex leaf) const {
-    const PhysicalCells& home = tree(this->pool(pool).chain);
+    const PhysicalCells& home = physical(this->pool(pool).chain);
     const Shape& s = home.shape();
     int level = 0;
     CellIndex index = leaf;
@@ -269,7 +269,7 @@ void VirtualCells::touch(std::int32_t pool, CellIndex unit) {
 }
 
 void VirtualCells::touch_around(std::int32_t chain, CellIndex leaf) {
-    const PhysicalCells& home = tree(chain);
+    const PhysicalCells& home = physical(chain);
     for (int level = 0; level <= home.node_level(); ++level) {
         const CellIndex index = home.shape().ancestor(0, leaf, level);
         const PhysicalCells::Cell& cell = home.cell(level, index);
@@ -284,7 +284,7 @@ void VirtualCells::refile() {
     for (const auto& [id, unit] : stale_) {
         Pool& pool = pools_[static_cast<std::size_t>(id)];
         unit_stale_[pool.base[static_cast<std::size_t>(pool.unit_level)] + unit] = false;
-        const PhysicalCells& home = tree(pool.chain);
+        const PhysicalCells& home = physical(pool.chain);
         const Shape& s = home.shape();
         const Cell& cell = at(pool, pool.unit_level, unit);
         const CellIndex leaves = s.leaves[pool.unit_level];
@@ -308,14 +308,14 @@ void VirtualCells::refile() {
         }
     }
     stale_.clear();
-    for (PhysicalCells& home : trees_) {
+    for (PhysicalCells& home : physical_) {
         home.refile();
     }
 }
 
 std::uint64_t VirtualCells::bytes() const {
     std::uint64_t total = cells_.size() * sizeof(Cell) + unit_stale_.size() / 8;
-    for (const PhysicalCells& home : trees_) {
+    for (const PhysicalCells& home : physical_) {
         total += home.bytes();
     }
     for (const Pool& pool : pools_) {

@@ -76,14 +76,16 @@ class VirtualCells {
                  std::span<const PoolSpec> pools);
 
     std::int32_t tenants() const { return tenants_; }
-    std::int32_t chains() const { return static_cast<std::int32_t>(trees_.size()); }
+    std::int32_t chains() const { return static_cast<std::int32_t>(physical_.size()); }
     std::int32_t size() const { return static_cast<std::int32_t>(pools_.size()); }
     const Pool& pool(std::int32_t id) const { return pools_[static_cast<std::size_t>(id)]; }
-    const PhysicalCells& tree(std::int32_t chain) const {
-        return trees_[static_cast<std::size_t>(chain)];
+    const PhysicalCells& physical(std::int32_t chain) const {
+        return physical_[static_cast<std::size_t>(chain)];
     }
-    PhysicalCells& tree(std::int32_t chain) { return trees_[static_cast<std::size_t>(chain)]; }
-    const Shape& shape(std::int32_t pool) const { return tree(this->pool(pool).chain).shape(); }
+    PhysicalCells& physical(std::int32_t chain) {
+        return physical_[static_cast<std::size_t>(chain)];
+    }
+    const Shape& shape(std::int32_t pool) const { return physical(this->pool(pool).chain).shape(); }
     const Instance& instance(std::int32_t id) const {
         return instances_[static_cast<std::size_t>(id)];
     }
@@ -114,7 +116,7 @@ class VirtualCells {
     // From now on the leaf is held by `after`, which is not `virtually`.
     void drop(std::int32_t chain, CellIndex leaf, Holding after);
     VirtualLeaf booked_at(std::int32_t chain, CellIndex leaf) const {
-        const PhysicalCells::Cell& found = tree(chain).cell(0, leaf);
+        const PhysicalCells::Cell& found = physical(chain).cell(0, leaf);
         return {found.pool, found.partner};
     }
 
@@ -156,7 +158,7 @@ class VirtualCells {
     void touch(std::int32_t pool, CellIndex unit);
 
     std::int32_t tenants_;
-    std::vector<PhysicalCells> trees_;
+    std::vector<PhysicalCells> physical_;
     std::vector<Pool> pools_;
     std::vector<Instance> instances_;
     std::vector<Cell> cells_;

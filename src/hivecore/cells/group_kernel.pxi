@@ -113,7 +113,7 @@ cdef extern from "cells/group_scheduler.hpp" namespace "hivecore::cells" nogil:
         int32_t chains() noexcept
         int32_t tenants() noexcept
         const Pool& pool(int32_t) noexcept
-        const PhysicalCells& tree(int32_t) noexcept
+        const PhysicalCells& physical(int32_t) noexcept
         int32_t instance_of(int32_t, int32_t) noexcept
         CellIndex cells(int32_t, int) noexcept
         const VirtualCell& cell(int32_t, int, CellIndex) noexcept
@@ -157,7 +157,7 @@ cdef extern from "cells/group_scheduler.hpp" namespace "hivecore::cells" nogil:
         Scheduler(ChainSpecs, int32_t, PoolSpecs) except +
         Scheduler(const Scheduler&) except +
         KernelGroups& groups() noexcept
-        const VirtualCells& pools() noexcept
+        const VirtualCells& virtual_cells() noexcept
         void schedule(const PlanRequest&, KernelPlan&) except +
         int64_t unit_count(int32_t) noexcept
         vector[UnitView] units(int32_t) except +

@@ -96,10 +96,10 @@ cdef class GroupScheduler:
         del self.kernel
 
     cdef int32_t as_chain(self, object chain) except -1:
-        return as_ranged(chain, "chain", 0, self.kernel.pools().chains() - 1)
+        return as_ranged(chain, "chain", 0, self.kernel.virtual_cells().chains() - 1)
 
     cdef int32_t as_pool(self, object pool) except -1:
-        return as_ranged(pool, "pool", 0, self.kernel.pools().size() - 1)
+        return as_ranged(pool, "pool", 0, self.kernel.virtual_cells().size() - 1)
 
     cdef int as_level(self, object level, int highest) except -1:
         return as_ranged(level, "level", 0, highest)
@@ -115,8 +115,8 @@ cdef class GroupScheduler:
     cdef int32_t as_instance(self, int32_t vc, int32_t chain, int32_t pool) except -1:
         """What a request of the tenant may use, by id."""
         if pool < 0:
-            return self.kernel.pools().instance_of(vc, chain)
-        cdef const Pool* pin = &self.kernel.pools().pool(pool)
+            return self.kernel.virtual_cells().instance_of(vc, chain)
+        cdef const Pool* pin = &self.kernel.virtual_cells().pool(pool)
         if not pin.pinned() or pin.vc != vc or pin.chain != chain:
             raise ValueError(f"pool={pool}: must be -1 or a pin of tenant {vc} in chain {chain}")
         return pin.instance
@@ -143,17 +143,17 @@ cdef class GroupScheduler:
         cdef PlanRequest request
         cdef int64_t number
         cdef int32_t instance
-        cdef const PhysicalCells* tree
+        cdef const PhysicalCells* physical
         cdef Plan plan = Plan.__new__(Plan)
-        request.vc = as_ranged(vc, "vc", 0, self.kernel.pools().tenants() - 1)
-        request.chain = as_ranged(chain, "chain", 0, self.kernel.pools().chains() - 1)
-        request.pin = as_ranged(pool, "pool", -1, self.kernel.pools().size() - 1)
+        request.vc = as_ranged(vc, "vc", 0, self.kernel.virtual_cells().tenants() - 1)
+        request.chain = as_ranged(chain, "chain", 0, self.kernel.virtual_cells().chains() - 1)
+        request.pin = as_ranged(pool, "pool", -1, self.kernel.virtual_cells().size() - 1)
         request.priority = as_ranged(priority, "priority", -1, MAX_PRIORITY)
         instance = self.as_instance(request.vc, request.chain, request.pin)
         if request.priority < 0 and request.pin >= 0:
             raise ValueError(f"pool={request.pin}: must be -1 for opportunistic work")
-        tree = &self.kernel.pools().tree(request.chain)
-        cdef int top = tree.shape().levels - 1
+        physical = &self.kernel.virtual_cells().physical(request.chain)
+        cdef int top = physical.shape().levels - 1
         for size in sizes:
             number = as_int64(size, "sizes")
             if number < 1:
@@ -174,7 +174,7 @@ cdef class GroupScheduler:
         request.least_evictions = bool(least_evictions)
         request.has_suggested = suggested is not None
         if suggested is not None:
-            number = tree.shape().size[tree.node_level()]
+            number = physical.shape().size[physical.node_level()]
             for node in suggested:
                 request.suggested.push_back(as_ranged(node, "suggested", 0, number - 1))
         request.has_units = units is not None
@@ -236,7 +236,7 @@ cdef class GroupScheduler:
         cdef GroupAttributes attributes
         cdef Plan plan = Plan.__new__(Plan)
         cdef int32_t live
-        attributes.vc = as_ranged(vc, "vc", 0, self.kernel.pools().tenants() - 1)
+        attributes.vc = as_ranged(vc, "vc", 0, self.kernel.virtual_cells().tenants() - 1)
         attributes.priority = as_ranged(priority, "priority", -1, MAX_PRIORITY)
         if (virtual is None) != (attributes.priority < 0):
             raise ValueError("virtual must be None for opportunistic work, and only for that")
@@ -290,7 +290,7 @@ cdef class GroupScheduler:
         cdef Placed placed
         cdef int64_t number
         cdef int64_t last = <int64_t> self.kernel.groups().leaf_count() - 1
-        cdef int32_t pools = self.kernel.pools().size()
+        cdef int32_t pools = self.kernel.virtual_cells().size()
         attributes.pods = 0
         others = None if beside is None else list(beside)
         for pod in pods:
@@ -310,17 +310,17 @@ cdef class GroupScheduler:
                 if virtual and other is not None:
                     pool, index = other[position]
                     placed.held.pool = as_ranged(pool, name, 0, pools - 1)
-                    number = self.kernel.pools().cells(placed.held.pool, 0)
+                    number = self.kernel.virtual_cells().cells(placed.held.pool, 0)
                     placed.held.leaf = as_ranged(index, name, 0, number - 1)
                 elif other is not None:
                     placed.held.pool = as_ranged(other[position], name, -1, pools - 1)
                 if placed.held.pool >= 0:
-                    if self.kernel.pools().pool(placed.held.pool).vc != attributes.vc:
+                    if self.kernel.virtual_cells().pool(placed.held.pool).vc != attributes.vc:
                         raise ValueError(
                             f"{name}: pool {placed.held.pool} is not tenant {attributes.vc}'s"
                         )
                     if (
-                        self.kernel.pools().pool(placed.held.pool).chain
+                        self.kernel.virtual_cells().pool(placed.held.pool).chain
                         != self.kernel.groups().chain_of(placed.leaf)
                     ):
                         raise ValueError(
@@ -353,7 +353,7 @@ cdef class GroupScheduler:
         cdef int32_t handle
         cdef Placed placed
         cdef bint may_displace = bool(displace)
-        attributes.vc = as_ranged(vc, "vc", 0, self.kernel.pools().tenants() - 1)
+        attributes.vc = as_ranged(vc, "vc", 0, self.kernel.virtual_cells().tenants() - 1)
         attributes.priority = as_ranged(priority, "priority", -1, MAX_PRIORITY)
         attributes.lazy = bool(lazy)
         attributes.preempting = False
@@ -384,7 +384,7 @@ cdef class GroupScheduler:
         cdef vector[Placed] leaves
         cdef int32_t handle
         cdef Placed placed
-        attributes.vc = as_ranged(vc, "vc", 0, self.kernel.pools().tenants() - 1)
+        attributes.vc = as_ranged(vc, "vc", 0, self.kernel.virtual_cells().tenants() - 1)
         attributes.priority = as_ranged(priority, "priority", -1, MAX_PRIORITY)
         attributes.lazy = bool(lazy)
         attributes.preempting = bool(preempting)
@@ -432,21 +432,21 @@ cdef class GroupScheduler:
         """Whether all leaves are healthy and on suggested nodes: per chain a list, or None: all."""
         cdef Guard guard
         cdef vector[vector[uint8_t]] allowed
-        cdef const PhysicalCells* tree
+        cdef const PhysicalCells* physical
         cdef int32_t chain
         cdef int64_t nodes
         if suggested is not None:
             suggested = list(suggested)
-            if <int32_t> len(suggested) != self.kernel.pools().chains():
+            if <int32_t> len(suggested) != self.kernel.virtual_cells().chains():
                 raise ValueError(
                     f"suggested has {len(suggested)} entries, the chains are "
-                    f"{self.kernel.pools().chains()}"
+                    f"{self.kernel.virtual_cells().chains()}"
                 )
             allowed.resize(len(suggested))
-            for chain in range(self.kernel.pools().chains()):
+            for chain in range(self.kernel.virtual_cells().chains()):
                 if suggested[chain] is not None:
-                    tree = &self.kernel.pools().tree(chain)
-                    nodes = tree.shape().size[tree.node_level()]
+                    physical = &self.kernel.virtual_cells().physical(chain)
+                    nodes = physical.shape().size[physical.node_level()]
                     allowed[chain].resize(nodes)
                     for node in suggested[chain]:
                         allowed[chain][as_ranged(node, "suggested", 0, nodes - 1)] = 1
@@ -518,9 +518,9 @@ cdef class GroupScheduler:
         Policies number the units by their places in this list.
         """
         cdef Guard guard
-        cdef int32_t tenant = as_ranged(vc, "vc", 0, self.kernel.pools().tenants() - 1)
+        cdef int32_t tenant = as_ranged(vc, "vc", 0, self.kernel.virtual_cells().tenants() - 1)
         cdef int32_t where = self.as_chain(chain)
-        cdef int32_t pin = as_ranged(pool, "pool", -1, self.kernel.pools().size() - 1)
+        cdef int32_t pin = as_ranged(pool, "pool", -1, self.kernel.virtual_cells().size() - 1)
         cdef int32_t instance = self.as_instance(tenant, where, pin)
         cdef vector[UnitView] views
         guard.lock(self.mutex)
@@ -535,20 +535,20 @@ cdef class GroupScheduler:
         cdef Guard guard
         cdef int32_t where = self.as_chain(chain)
         guard.lock(self.mutex)
-        cdef Surplus spare = self.kernel.pools().tree(where).surplus()
-        return [spare[level] for level in range(self.kernel.pools().tree(where).shape().levels)]
+        cdef Surplus spare = self.kernel.virtual_cells().physical(where).surplus()
+        return [spare[level] for level in range(self.kernel.virtual_cells().physical(where).shape().levels)]
 
     def free_cells(self, chain, level, /):
         """The canonical free list of a level: int64 array, ascending."""
         cdef Guard guard
         cdef int32_t where = self.as_chain(chain)
-        cdef const PhysicalCells* tree = &self.kernel.pools().tree(where)
-        cdef int row = self.as_level(level, tree.shape().levels - 1)
+        cdef const PhysicalCells* physical = &self.kernel.virtual_cells().physical(where)
+        cdef int row = self.as_level(level, physical.shape().levels - 1)
         cdef vector[int64_t] cells
         cdef CellIndex index
         guard.lock(self.mutex)
-        for index in range(tree.shape().size[row]):
-            if tree.is_listed(row, index):
+        for index in range(physical.shape().size[row]):
+            if physical.is_listed(row, index):
                 cells.push_back(index)
         return as_array(cells)
 
@@ -557,27 +557,27 @@ cdef class GroupScheduler:
         cdef Guard guard
         cdef int32_t number = self.as_pool(pool)
         guard.lock(self.mutex)
-        return self.kernel.pools().pool(number).free_roots.size()
+        return self.kernel.virtual_cells().pool(number).free_roots.size()
 
     def bindings(self, pool, level, /):
         """Per virtual cell of a level the physical one, -1 where it is not bound: int64 array."""
         cdef Guard guard
         cdef int32_t number = self.as_pool(pool)
-        cdef int row = self.as_level(level, self.kernel.pools().pool(number).level)
-        cdef CellIndex many = self.kernel.pools().cells(number, row)
+        cdef int row = self.as_level(level, self.kernel.virtual_cells().pool(number).level)
+        cdef CellIndex many = self.kernel.virtual_cells().cells(number, row)
         cdef cnp.ndarray result = new_int64_array(many)
         cdef int64_t* cells = <int64_t*> cnp.PyArray_DATA(result)
         cdef CellIndex index
         cdef CellIndex partner
         guard.lock(self.mutex)
         for index in range(many):
-            partner = self.kernel.pools().cell(number, row, index).partner
+            partner = self.kernel.virtual_cells().cell(number, row, index).partner
             cells[index] = -1 if partner == 0xFFFFFFFF else <int64_t> partner
         return result
 
     cdef cnp.ndarray owners(self, object chain, bint reservers):
         cdef int32_t where = self.as_chain(chain)
-        cdef CellIndex many = self.kernel.pools().tree(where).shape().size[0]
+        cdef CellIndex many = self.kernel.virtual_cells().physical(where).shape().size[0]
         cdef uint32_t first = self.kernel.groups().first_leaf(where)
         cdef cnp.ndarray result = new_int64_array(many)
         cdef int64_t* handles = <int64_t*> cnp.PyArray_DATA(result)
@@ -602,8 +602,8 @@ cdef class GroupScheduler:
     def idle_leaves(self, chain, /):
         """Healthy leaves per node of the chain that nobody uses or has reserved: int32 array."""
         cdef int32_t where = self.as_chain(chain)
-        cdef const PhysicalCells* tree = &self.kernel.pools().tree(where)
-        cdef CellIndex many = tree.shape().size[tree.node_level()]
+        cdef const PhysicalCells* physical = &self.kernel.virtual_cells().physical(where)
+        cdef CellIndex many = physical.shape().size[physical.node_level()]
         cdef cnp.npy_intp length = many
         cdef cnp.ndarray result = cnp.PyArray_SimpleNew(1, &length, cnp.NPY_INT32)
         cdef int32_t* idle = <int32_t*> cnp.PyArray_DATA(result)
@@ -611,20 +611,20 @@ cdef class GroupScheduler:
         cdef Guard guard
         guard.lock(self.mutex)
         for node in range(many):
-            idle[node] = tree.node(node).idle
+            idle[node] = physical.node(node).idle
         return result
 
     def bad_leaves(self, chain, /):
         """The bad leaves of the chain, counted over all chains: int64 array, ascending."""
         cdef Guard guard
         cdef int32_t where = self.as_chain(chain)
-        cdef const PhysicalCells* tree = &self.kernel.pools().tree(where)
+        cdef const PhysicalCells* physical = &self.kernel.virtual_cells().physical(where)
         cdef uint32_t first = self.kernel.groups().first_leaf(where)
         cdef vector[int64_t] bad
         cdef CellIndex leaf
         guard.lock(self.mutex)
-        for leaf in range(tree.shape().size[0]):
-            if not tree.healthy(leaf):
+        for leaf in range(physical.shape().size[0]):
+            if not physical.healthy(leaf):
                 bad.push_back(<int64_t> first + leaf)
         return as_array(bad)
 

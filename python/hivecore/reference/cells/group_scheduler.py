@@ -13,16 +13,8 @@ import numpy as np
 import numpy.typing as npt
 
 from hivecore.errors import InvariantError, StaleDecisionError
-from hivecore.reference.cells.group_arguments import (
-    check_leaves,
-    check_priority,
-    check_range,
-    checked_instance,
-    checked_request,
-    checked_state,
-)
-from hivecore.reference.cells.group_audit import audit
-from hivecore.reference.cells.group_cells import (
+from hivecore.reference.cells.audit import audit
+from hivecore.reference.cells.cells import (
     PREEMPT,
     WAIT,
     Forest,
@@ -31,10 +23,11 @@ from hivecore.reference.cells.group_cells import (
     VirtualCell,
     VirtualLeaf,
 )
-from hivecore.reference.cells.group_choice import numbered_units
-from hivecore.reference.cells.group_doomed import doomed
-from hivecore.reference.cells.group_planning import Planner
-from hivecore.reference.cells.group_recovery import admitted, promote
+from hivecore.reference.cells.doomed import doomed
+from hivecore.reference.cells.planning import Planner
+from hivecore.reference.cells.recovery import admitted, promote
+from hivecore.reference.cells.requests import instance_of, new_state, request_of
+from hivecore.reference.cells.unit_choice import numbered_units
 
 __all__ = ["GroupScheduler", "GroupState", "UnitState"]
 
@@ -85,8 +78,7 @@ class GroupScheduler:
         pools: Sequence[tuple[int, int, int, int]],
         pins: Sequence[tuple[int, int, int, int]],
     ) -> None:
-        self._tenants = tenants
-        self._state = checked_state(chains, tenants, pools, pins)
+        self._state = new_state(chains, pools, pins)
         self._free_slots: list[int] = []  # the last one is used next
         self._slots = 0
         self._next_sequence = 0
@@ -108,10 +100,8 @@ class GroupScheduler:
         units: Sequence[int] | None,
         least_evictions: bool = False,
     ) -> Plan:
-        instance = checked_instance(self._state, self._tenants, vc, chain, pool)
-        request = checked_request(
-            self._state,
-            instance,
+        request = request_of(
+            instance_of(self._state, vc, chain, pool),
             priority,
             sizes,
             within,
@@ -126,7 +116,7 @@ class GroupScheduler:
 
     def units(self, vc: int, chain: int, pool: int) -> list[UnitState]:
         """The units that a request may use."""
-        instance = checked_instance(self._state, self._tenants, vc, chain, pool)
+        instance = instance_of(self._state, vc, chain, pool)
         numbered = numbered_units(self._state, chain, instance.pools)
         forest = self._state.forests[chain]
         wide = forest.widths[forest.node_level]
@@ -260,9 +250,6 @@ class GroupScheduler:
         displace: bool = True,
     ) -> tuple[int, bool, list[int]]:
         """Put back a group that runs: (handle, whether it is downgraded, who was for it)."""
-        check_priority(priority)
-        check_range("vc", vc, 0, self._tenants - 1)
-        self._check_pools(vc, pods, pools)
         for leaf in (leaf for pod in pods for leaf in pod):
             if self._state.holder(leaf) is not None:
                 raise ValueError(f"pods: leaf {leaf} is used or reserved")
@@ -287,18 +274,6 @@ class GroupScheduler:
         self.__dict__ = after.__dict__
         return handle, priority >= 0 and self._state.groups[handle].virtual is None, displaced
 
-    def _check_pools(
-        self, vc: int, pods: Sequence[Sequence[int]], pools: Sequence[Sequence[int]]
-    ) -> None:
-        state = self._state
-        check_leaves(state, pods, pools, "pools")
-        for pod, numbers in zip(pods, pools, strict=True):
-            for leaf, pool in zip(pod, numbers, strict=True):
-                check_range("pools", pool, -1, len(state.pools) - 1)
-                mine = (vc, state.forest_of(leaf).chain)
-                if pool >= 0 and (state.pools[pool].vc, state.pools[pool].chain) != mine:
-                    raise ValueError(f"pools: {pool} is not tenant {vc}'s in the chain of {leaf}")
-
     def restore(
         self,
         vc: int,
@@ -310,27 +285,9 @@ class GroupScheduler:
         pools: Sequence[Sequence[int]] | None = None,
     ) -> int:
         """Put back a group as it was told, after all groups with lower sequence numbers."""
-        check_priority(priority)
-        check_range("vc", vc, 0, self._tenants - 1)
-        check_leaves(self._state, pods, virtual, "virtual")
         state = self._state
-        if virtual is None and preempting:
-            raise ValueError("virtual must not be None for a preempting group")
-        if virtual is not None and priority < 0:
-            raise ValueError("virtual must be None for an opportunistic group")
-        if pools is not None:
-            if virtual is not None or priority < 0:
-                raise ValueError("pools must be None but for a downgraded group")
-            self._check_pools(vc, pods, pools)
-        elif virtual is None and priority >= 0 and not any(pods):
+        if pools is None and virtual is None and priority >= 0 and not any(pods):
             pools = [[] for _ in pods]  # nothing is unknown
-        for pool, leaf in (held for pod in virtual or () for held in pod):
-            check_range("virtual", pool, 0, len(state.pools) - 1)
-            owner = state.pools[pool]
-            leaves = owner.count * state.forests[owner.chain].widths[owner.level]
-            check_range("virtual", leaf, 0, leaves - 1)
-            if owner.vc != vc:
-                raise ValueError(f"virtual: pool {pool} is not tenant {vc}'s")
         after = self.copy()
         group = Group(
             vc,
@@ -362,8 +319,6 @@ class GroupScheduler:
 
     def set_health(self, first: int, end: int, healthy: bool) -> None:
         """Mark the leaves from ``first`` up to ``end``; whoever holds them keeps them."""
-        check_range("first", first, 0, self._state.end_leaf)
-        check_range("end", end, first, self._state.end_leaf)
         if healthy:
             self._state.bad.difference_update(range(first, end))
         else:
@@ -387,11 +342,6 @@ class GroupScheduler:
         """Whether all leaves are healthy and on suggested nodes (per chain; None: all of them)."""
         state = self._state
         group = self._live(handle)
-        if suggested is not None and len(suggested) != len(state.forests):
-            raise ValueError(f"suggested must have {len(state.forests)} entries, one per chain")
-        for forest, nodes in zip(state.forests, suggested or (), strict=False):
-            for node in nodes or ():
-                check_range("suggested", node, 0, len(forest.cells(forest.node_level)) - 1)
         for leaf in group.leaves:
             forest = state.forest_of(leaf)
             nodes = None if suggested is None else suggested[forest.chain]
@@ -425,19 +375,15 @@ class GroupScheduler:
 
     def free_cells(self, chain: int, level: int) -> npt.NDArray[np.int64]:
         """The canonical free list of a level, ascending."""
-        check_range("level", level, 0, self._forest(chain).top)
         return _array(self._state.listed(chain, level))
 
     def unbound_roots(self, pool: int) -> int:
         """How many whole cells of a pool nothing is in."""
-        check_range("pool", pool, 0, len(self._state.pools) - 1)
         return len(self._state.unbound_roots(pool))
 
     def bindings(self, pool: int, level: int) -> npt.NDArray[np.int64]:
         """Per virtual cell of a level: the physical cell, -1 if it is not bound."""
-        check_range("pool", pool, 0, len(self._state.pools) - 1)
         owner = self._state.pools[pool]
-        check_range("level", level, 0, owner.level)
         widths = self._state.forests[owner.chain].widths
         cells = range(owner.count * widths[owner.level] // widths[level])
         bound = self._state.bound
@@ -477,7 +423,6 @@ class GroupScheduler:
         return doomed(self._state, self._forest(chain).chain)
 
     def _forest(self, chain: int) -> Forest:
-        check_range("chain", chain, 0, len(self._state.forests) - 1)
         return self._state.forests[chain]
 
     # The whole

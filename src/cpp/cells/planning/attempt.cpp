@@ -56,8 +56,8 @@ bool GroupScheduler::attempt(Reach reach) {
         }
     }
     if (!single_ && task_.units.empty()) {
-        chooser_.start(task_, reach, may_rank());
-        const Room room(groups_, chooser_, task_);
+        unit_choice_.start(task_, reach, may_rank());
+        const Room room(groups_, unit_choice_, task_);
         spare(reach, room, best, least);
         try_victims(reach, room, best, least);
     }
@@ -80,10 +80,10 @@ std::uint64_t GroupScheduler::idle_beside() const {
         return 0;
     }
     const std::uint32_t first = groups_.first_leaf(task_.chain);
-    const int level = chooser_.unit_level(placed_.front().held.pool);
-    const Shape& shape = pools().tree(task_.chain).shape();
+    const int level = unit_choice_.unit_level(placed_.front().held.pool);
+    const Shape& shape = virtual_cells().physical(task_.chain).shape();
     std::uint64_t idle =
-        chooser_.idle_in(level, shape.ancestor(0, placed_.front().leaf - first, level));
+        unit_choice_.idle_in(level, shape.ancestor(0, placed_.front().leaf - first, level));
     for (const Placed& placed : placed_) {
         idle -= groups_.holder(placed.leaf) == kNoGroup;
     }
@@ -119,9 +119,10 @@ void GroupScheduler::spare(Reach reach, const Room& room, Way& best, Harm& least
     CellIndex tries = kMostTries;
     for (bool spared = true; spared;) {
         std::vector<Handle> harmed = harmed_by(best);
-        guests_.start(groups_, chooser_, {});
-        std::stable_sort(harmed.begin(), harmed.end(),
-                         [&](Handle a, Handle b) { return guests_.price(a) > guests_.price(b); });
+        occupants_.start(groups_, unit_choice_, {});
+        std::stable_sort(harmed.begin(), harmed.end(), [&](Handle a, Handle b) {
+            return occupants_.price(a) > occupants_.price(b);
+        });
         spared = std::any_of(harmed.begin(), harmed.end(), [&](Handle handle) {
             std::vector<Handle> others = harmed;
             std::erase(others, handle);
@@ -148,12 +149,12 @@ void GroupScheduler::try_victims(Reach reach, const Room& room, Way& best, Harm&
     using Entry = std::pair<Harm, std::vector<std::size_t>>;
     std::vector<Handle> order = room.groups();
     groups_.sort_by_sequence(order);
-    guests_.start(groups_, chooser_, {});
+    occupants_.start(groups_, unit_choice_, {});
     std::stable_sort(order.begin(), order.end(),
-                     [&](Handle a, Handle b) { return guests_.price(a) < guests_.price(b); });
+                     [&](Handle a, Handle b) { return occupants_.price(a) < occupants_.price(b); });
     std::vector<Harm> prices;
     for (const Handle handle : order) {
-        prices.push_back(guests_.price(handle));
+        prices.push_back(occupants_.price(handle));
     }
     std::priority_queue<Entry, std::vector<Entry>, std::greater<>> queue;
     const auto add = [&](std::vector<std::size_t> chosen) {
@@ -166,7 +167,7 @@ void GroupScheduler::try_victims(Reach reach, const Room& room, Way& best, Harm&
     if (!order.empty()) {
         add({0});
     }
-    const CellIndex leaves = pools().tree(task_.chain).shape().size[0];
+    const CellIndex leaves = virtual_cells().physical(task_.chain).shape().size[0];
     CellIndex tries = std::clamp<CellIndex>(kMostLeaves / leaves, 1, kMostTries);
     for (int sets = 0; !queue.empty() && queue.top().first < least; ++sets) {
         if (sets == kMostSets || tries == 0) {
@@ -202,31 +203,31 @@ void GroupScheduler::try_victims(Reach reach, const Room& room, Way& best, Harm&
 // no more harm than that.
 void GroupScheduler::start_ways(Reach reach, const std::vector<Handle>* victims,
                                 const Harm* least) {
-    const std::size_t leaves = pools().tree(task_.chain).shape().size[0];
-    if (reach == Reach::guaranteed && chooser_.planned().size() != leaves) {
-        chooser_.planned().assign(leaves, false);  // no leaf is marked between attempts
+    const std::size_t leaves = virtual_cells().physical(task_.chain).shape().size[0];
+    if (reach == Reach::guaranteed && unit_choice_.planned().size() != leaves) {
+        unit_choice_.planned().assign(leaves, false);  // no leaf is marked between attempts
     }
-    chooser_.start(task_, reach, may_rank(), victims);
+    unit_choice_.start(task_, reach, may_rank(), victims);
     seen_.clear();
     single_ = task_.pods.size() == 1 && task_.group_within < 0 && task_.units.empty();
     if (single_) {
         least_ = least;
         ready_.clear();
         lazy_sets_.clear();
-        chooser_.start_takers();
+        unit_choice_.start_takers();
         return;
     }
     failures_before_ = failures_;
     foresees_ = (reach == Reach::idle || victims != nullptr) && task_.units.empty();
     if (foresees_) {
-        foresight_.start(groups_.pools(), chooser_, task_);
+        foresight_.start(groups_.virtual_cells(), unit_choice_, task_);
     }
     start_gangs();
     domains_left_ = !foresees_;
 }
 
 void GroupScheduler::start_gangs() {
-    chooser_.start_domains();
+    unit_choice_.start_domains();
     offers_.clear();
     next_offer_ = 0;
     collecting_ = false;
@@ -248,10 +249,10 @@ bool GroupScheduler::next_way() {
             return false;
         }
         foresees_ = true;
-        foresight_.start(groups_.pools(), chooser_, task_);
+        foresight_.start(groups_.virtual_cells(), unit_choice_, task_);
     }
     while (foresight_.look()) {
-        chooser_.start(task_, chooser_.reach(), false, chooser_.victims(), &foresight_);
+        unit_choice_.start(task_, unit_choice_.reach(), false, unit_choice_.victims(), &foresight_);
         start_gangs();
         if (next_gang()) {
             return true;
@@ -263,10 +264,11 @@ bool GroupScheduler::next_way() {
 
 // Whether no virtual cell that is bound to nothing and alike has been tried.
 bool GroupScheduler::is_new(std::int32_t pool, int level, CellIndex index) {
-    if (chooser_.foresees() || !task_.units.empty() || pools().is_bound(pool, level, index)) {
+    if (unit_choice_.foresees() || !task_.units.empty() ||
+        virtual_cells().is_bound(pool, level, index)) {
         return true;
     }
-    const std::uint64_t kind = chooser_.alike(pool, level, index);
+    const std::uint64_t kind = unit_choice_.alike(pool, level, index);
     if (std::find(seen_.begin(), seen_.end(), kind) != seen_.end()) {
         return false;
     }
@@ -282,17 +284,17 @@ bool GroupScheduler::next_single() {
             return true;
         }
         Unit unit;
-        if (!chooser_.next_taker(unit)) {
+        if (!unit_choice_.next_taker(unit)) {
             return false;
         }
-        if (is_new(unit.pool, chooser_.unit_level(unit.pool), unit.index)) {
-            chooser_.choose_one(unit, choice_);
+        if (is_new(unit.pool, unit_choice_.unit_level(unit.pool), unit.index)) {
+            unit_choice_.choose_one(unit, choice_);
             downgrades_.clear();
-            if (chooser_.reach() == Reach::guaranteed) {
+            if (unit_choice_.reach() == Reach::guaranteed) {
                 find_downgrades();
             }
             map_single(unit);
-            groups_.pools().undo(base_);
+            groups_.virtual_cells().undo(base_);
             std::reverse(ready_.begin(), ready_.end());
         }
     }
@@ -306,14 +308,14 @@ void GroupScheduler::map_single(const Unit& unit) {
     if (least_ == nullptr) {
         downgrade(downgrades_);
     } else if (downgrades_.empty()) {
-        if (!pools().is_bound(unit.pool, chooser_.unit_level(unit.pool), unit.index)) {
+        if (!virtual_cells().is_bound(unit.pool, unit_choice_.unit_level(unit.pool), unit.index)) {
             list_unbound(unit);
         }
     } else {
         LazySet& lazy = lazy_set();
-        const int level = chooser_.unit_level(unit.pool);
+        const int level = unit_choice_.unit_level(unit.pool);
         if (stays_bound(lazy, unit.pool, level, unit.index)) {
-            const CellIndex width = pools().tree(task_.chain).shape().leaves[level];
+            const CellIndex width = virtual_cells().physical(task_.chain).shape().leaves[level];
             const auto begin =
                 std::lower_bound(lazy.leaves.begin(), lazy.leaves.end(),
                                  groups_.first_leaf(task_.chain) + unit.cell * width);
@@ -321,8 +323,8 @@ void GroupScheduler::map_single(const Unit& unit) {
                 std::lower_bound(begin, lazy.leaves.end(),
                                  groups_.first_leaf(task_.chain) + (unit.cell + 1) * width);
             std::for_each(begin, end, [&](std::uint32_t leaf) {
-                groups_.pools().drop(task_.chain, leaf - groups_.first_leaf(task_.chain),
-                                     Holding::opportunistic);
+                groups_.virtual_cells().drop(task_.chain, leaf - groups_.first_leaf(task_.chain),
+                                             Holding::opportunistic);
             });
         } else if (!lazy.tried.insert(anchor_without(lazy, unit)).second) {
             return;
@@ -361,27 +363,27 @@ GroupScheduler::LazySet& GroupScheduler::lazy_set() {
 // Whether a virtual cell is bound when the lazy groups hold nothing.
 bool GroupScheduler::stays_bound(const LazySet& lazy, std::int32_t pool, int level,
                                  CellIndex index) const {
-    if (pools().pool(pool).pinned() && level == pools().pool(pool).level) {
+    if (virtual_cells().pool(pool).pinned() && level == virtual_cells().pool(pool).level) {
         return true;
     }
-    const CellIndex width = pools().shape(pool).leaves[level];
+    const CellIndex width = virtual_cells().shape(pool).leaves[level];
     const auto begin =
         std::lower_bound(lazy.held.begin(), lazy.held.end(), std::pair(pool, index * width));
     const auto end =
         std::lower_bound(begin, lazy.held.end(), std::pair(pool, index * width + width));
-    return pools().cell(pool, level, index).used > end - begin;
+    return virtual_cells().cell(pool, level, index).used > end - begin;
 }
 
 // The lowest cell around a unit that stays bound; above its root there is none.
 std::tuple<std::int32_t, int, CellIndex> GroupScheduler::anchor_without(const LazySet& lazy,
                                                                         const Unit& unit) const {
-    int level = chooser_.unit_level(unit.pool);
+    int level = unit_choice_.unit_level(unit.pool);
     CellIndex index = unit.index;
     while (!stays_bound(lazy, unit.pool, level, index)) {
-        if (level == pools().pool(unit.pool).level) {
+        if (level == virtual_cells().pool(unit.pool).level) {
             return {unit.pool, kMaxLevels, 0};
         }
-        index /= pools().shape(unit.pool).fanout[level++];
+        index /= virtual_cells().shape(unit.pool).fanout[level++];
     }
     return {unit.pool, level, index};
 }
@@ -389,38 +391,39 @@ std::tuple<std::int32_t, int, CellIndex> GroupScheduler::anchor_without(const La
 // The cells that the unit of the choice can be bound to.
 void GroupScheduler::list_unbound(const Unit& unit) {
     cells_.clear();
-    const PhysicalCells& tree = pools().tree(task_.chain);
-    const Shape& shape = tree.shape();
-    const int unit_level = chooser_.unit_level(unit.pool);
+    const PhysicalCells& physical = virtual_cells().physical(task_.chain);
+    const Shape& shape = physical.shape();
+    const int unit_level = unit_choice_.unit_level(unit.pool);
     int level = unit_level;
     CellIndex around = unit.index;
-    while (!pools().is_bound(unit.pool, level, around) && level < pools().pool(unit.pool).level) {
+    while (!virtual_cells().is_bound(unit.pool, level, around) &&
+           level < virtual_cells().pool(unit.pool).level) {
         around /= shape.fanout[level++];
     }
     const auto add = [&](int at, CellIndex cell, const auto& again) -> void {
         if (at > unit_level) {
             const CellIndex begin = shape.first_child(at, cell);
             for (CellIndex child = begin; child < begin + shape.fanout[at - 1]; ++child) {
-                if (!tree.is_bound(at - 1, child)) {
+                if (!physical.is_bound(at - 1, child)) {
                     again(at - 1, child, again);
                 }
             }
             return;
         }
-        const CellIndex idle = chooser_.idle_in(unit_level, cell);
+        const CellIndex idle = unit_choice_.idle_in(unit_level, cell);
         const Harm at_least{0, task_.total - std::min<std::uint64_t>(task_.total, idle), 0};
-        if (tree.cell(at, cell).open >= task_.total && at_least <= *least_ &&
-            task_.allows(shape.ancestor(at, cell, tree.node_level()))) {
+        if (physical.cell(at, cell).open >= task_.total && at_least <= *least_ &&
+            task_.allows(shape.ancestor(at, cell, physical.node_level()))) {
             cells_.push_back(cell);
         }
     };
-    if (pools().is_bound(unit.pool, level, around)) {
-        add(level, pools().cell(unit.pool, level, around).partner, add);
+    if (virtual_cells().is_bound(unit.pool, level, around)) {
+        add(level, virtual_cells().cell(unit.pool, level, around).partner, add);
         return;
     }
     for (CellIndex cell = 0; cell < shape.size[level]; ++cell) {
-        const int from = tree.listed_level(level, cell);
-        if (from >= 0 && tree.may_split(level, from)) {
+        const int from = physical.listed_level(level, cell);
+        if (from >= 0 && physical.may_split(level, from)) {
             add(level, cell, add);
         }
     }
@@ -434,9 +437,9 @@ std::int64_t GroupScheduler::opened() const {
 }
 
 bool GroupScheduler::next_gang() {
-    const std::uint64_t node = chooser_.width(-1);
-    const bool whole_nodes =
-        task_.pods.front().leaves == node && !task_.spread && chooser_.reach() != Reach::guaranteed;
+    const std::uint64_t node = unit_choice_.width(-1);
+    const bool whole_nodes = task_.pods.front().leaves == node && !task_.spread &&
+                             unit_choice_.reach() != Reach::guaranteed;
     const std::int64_t fewest = whole_nodes ? std::ssize(task_.pods) : 0;
     for (;;) {
         while (!collecting_ && next_offer_ < offers_.size()) {
@@ -456,13 +459,13 @@ bool GroupScheduler::next_gang() {
             collecting_ = true;
         }
         while (collecting_) {
-            if (!has_next_domain_ && !chooser_.next_domain(next_domain_)) {
+            if (!has_next_domain_ && !unit_choice_.next_domain(next_domain_)) {
                 domains_left_ = false;
                 collecting_ = false;
                 break;
             }
             const Domain& domain = next_domain_;
-            const int level = domain.whole ? kMaxLevels : chooser_.domain_level();
+            const int level = domain.whole ? kMaxLevels : unit_choice_.domain_level();
             if (way_level_ >= 0 && level != way_level_) {
                 has_next_domain_ = true;
                 collecting_ = false;
@@ -471,11 +474,11 @@ bool GroupScheduler::next_gang() {
             has_next_domain_ = false;
             way_level_ = level;
             if (!domain.whole &&
-                !is_new(domain.pool, std::min<int>(level, pools().pool(domain.pool).level),
+                !is_new(domain.pool, std::min<int>(level, virtual_cells().pool(domain.pool).level),
                         domain.cell)) {
                 continue;
             }
-            if (!chooser_.choose(domain, budget_, choice_)) {
+            if (!unit_choice_.choose(domain, budget_, choice_)) {
                 continue;
             }
             const std::int64_t idle = opened();
@@ -492,22 +495,22 @@ bool GroupScheduler::next_gang() {
 
 // Maps the choice and takes the bookings back.
 bool GroupScheduler::mapped() {
-    if (chooser_.reach() == Reach::guaranteed) {
+    if (unit_choice_.reach() == Reach::guaranteed) {
         find_downgrades();
         downgrade(downgrades_);
     }
     const bool all = maps();
-    groups_.pools().undo(base_);
+    groups_.virtual_cells().undo(base_);
     return all;
 }
 
 // The same where the lazy groups that it preempts are downgraded.
 bool GroupScheduler::maps() {
-    const std::size_t before = pools().journal_size();
-    mapper_.start(task_, first_, placed_, downgrades_, budget_);
-    const bool all = mapper_.map(choice_);
-    groups_.pools().undo(before);
-    mapper_.forget();
+    const std::size_t before = virtual_cells().journal_size();
+    cell_mapping_.start(task_, first_, placed_, downgrades_, budget_);
+    const bool all = cell_mapping_.map(choice_);
+    groups_.virtual_cells().undo(before);
+    cell_mapping_.forget();
     if (!all) {
         ++failures_;
         return false;
@@ -528,7 +531,7 @@ std::vector<Handle> GroupScheduler::harmed_by(const Way& way) const {
     return harmed;
 }
 
-// Until the next undo these hold nothing by right.
+// Until the next undo these are not guaranteed.
 void GroupScheduler::downgrade(std::span<const Handle> handles) {
     for (const Handle handle : handles) {
         groups_.drop_bookings(handle);
@@ -569,17 +572,17 @@ Harm GroupScheduler::harm() const {
 // The lazy groups that the choice would preempt.
 void GroupScheduler::find_downgrades() {
     downgrades_.clear();
-    guests_.start(groups_, chooser_, {});
+    occupants_.start(groups_, unit_choice_, {});
     for (std::size_t number = 0; number < choice_.units.size(); ++number) {
         const Unit& unit = choice_.units[number];
         if (unit.cell == kNoCell) {
             continue;
         }
         chosen_.clear();
-        guests_.take(chooser_.unit_level(unit.pool), unit.cell, choice_.pods_of(number),
-                     task_.group_within, chosen_);
+        occupants_.take(unit_choice_.unit_level(unit.pool), unit.cell, choice_.pods_of(number),
+                        task_.group_within, chosen_);
         for (const CellIndex leaf : chosen_) {
-            if (chooser_.leaf_class(leaf) == 2) {
+            if (unit_choice_.leaf_class(leaf) == 2) {
                 const Handle holder = groups_.holder(groups_.first_leaf(task_.chain) + leaf);
                 if (groups_.group(holder).lazy && !groups_.group(holder).preempting) {
                     downgrades_.push_back(holder);

@@ -12,44 +12,45 @@ void CellMapping::start(const Task& task, std::span<const std::uint64_t> first,
     placed_ = &placed;
     budget_ = &budget;
     first_leaf_ = groups_.first_leaf(task.chain);
-    tree_ = &pools_.tree(task.chain);
-    guests_.start(groups_, chooser_, downgraded);
+    physical_ = &virtual_cells_.physical(task.chain);
+    occupants_.start(groups_, unit_choice_, downgraded);
 }
 
 void CellMapping::forget() {
     for (const CellIndex leaf : planned_) {
-        chooser_.planned()[leaf] = false;
+        unit_choice_.planned()[leaf] = false;
     }
     planned_.clear();
 }
 
 bool CellMapping::hold(std::int32_t position, std::uint64_t slot, CellIndex leaf,
                        VirtualLeaf held) {
-    if (chooser_.reach() == Reach::guaranteed) {
-        if (tree_->holding(leaf) == Holding::virtually) {
-            pools_.drop(task_.chain, leaf, Holding::nobody);
+    if (unit_choice_.reach() == Reach::guaranteed) {
+        if (physical_->holding(leaf) == Holding::virtually) {
+            virtual_cells_.drop(task_.chain, leaf, Holding::nobody);
         }
-        chooser_.planned()[leaf] = true;
+        unit_choice_.planned()[leaf] = true;
         planned_.push_back(leaf);
     }
     (*placed_)[first_[static_cast<std::size_t>(position)] + slot] = {first_leaf_ + leaf, position,
                                                                      held};
-    return pools_.book(held, leaf);
+    return virtual_cells_.book(held, leaf);
 }
 
 // Chooses the leaves of a unit's pods in its physical cell, and books them.
 bool CellMapping::settle(const Choice& choice, std::size_t number, CellIndex cell) {
     const Unit& unit = choice.units[number];
-    const int level = chooser_.unit_level(unit.pool);
+    const int level = unit_choice_.unit_level(unit.pool);
     chosen_.clear();
-    if (!guests_.take(level, cell, choice.pods_of(number), task_.group_within, chosen_)) {
+    if (!occupants_.take(level, cell, choice.pods_of(number), task_.group_within, chosen_)) {
         return false;
     }
     std::size_t next = 0;
     for (const Demand& pod : choice.pods_of(number)) {
         for (CellIndex slot = 0; slot < pod.leaves; ++slot, ++next) {
             const CellIndex leaf = chosen_[next];
-            const VirtualLeaf held = pools_.virtual_leaf(unit.pool, level, unit.index, leaf);
+            const VirtualLeaf held =
+                virtual_cells_.virtual_leaf(unit.pool, level, unit.index, leaf);
             if (!hold(pod.position, slot, leaf, held)) {
                 return false;
             }
@@ -70,9 +71,10 @@ bool CellMapping::map(const Choice& choice) {
     std::size_t unbound = 0;
     for (std::size_t number = 0; number < many; ++number) {
         const Unit& unit = choice.units[number];
-        CellIndex cell = pools_.cell(unit.pool, chooser_.unit_level(unit.pool), unit.index).partner;
+        CellIndex cell =
+            virtual_cells_.cell(unit.pool, unit_choice_.unit_level(unit.pool), unit.index).partner;
         if (cell == kNoCell) {
-            cell = chooser_.foresees() ? unit.cell : choice.at;
+            cell = unit_choice_.foresees() ? unit.cell : choice.at;
         }
         if (cell == kNoCell) {
             ++unbound;
@@ -88,20 +90,21 @@ bool CellMapping::map(const Choice& choice) {
     std::map<std::tuple<std::int32_t, int, CellIndex>, std::size_t> found;
     for (std::size_t number = 0; number < many; ++number) {
         const Unit& unit = choice.units[number];
-        int level = chooser_.unit_level(unit.pool);
+        int level = unit_choice_.unit_level(unit.pool);
         CellIndex index = unit.index;
-        if (pools_.is_bound(unit.pool, level, index)) {
+        if (virtual_cells_.is_bound(unit.pool, level, index)) {
             continue;
         }
-        while (!pools_.is_bound(unit.pool, level, index) && level < pools_.pool(unit.pool).level) {
-            index /= tree_->shape().fanout[level];
+        while (!virtual_cells_.is_bound(unit.pool, level, index) &&
+               level < virtual_cells_.pool(unit.pool).level) {
+            index /= physical_->shape().fanout[level];
             ++level;
         }
         const auto [entry, fresh] =
             found.emplace(std::tuple(unit.pool, level, index), places.size());
         if (fresh) {
             places.push_back(
-                {pools_.is_bound(unit.pool, level, index), unit.pool, level, index, {}});
+                {virtual_cells_.is_bound(unit.pool, level, index), unit.pool, level, index, {}});
         }
         places[entry->second].units.push_back({unit.index, number, kNoCell});
     }
@@ -109,16 +112,17 @@ bool CellMapping::map(const Choice& choice) {
                      [](const Place& a, const Place& b) { return a.bound > b.bound; });
     for (Place& place : places) {
         pool_ = place.pool;
-        unit_level_ = chooser_.unit_level(pool_);
+        unit_level_ = unit_choice_.unit_level(pool_);
         choice_ = &choice;
         known_.clear();
         wanted_ = place.units;
         std::sort(wanted_.begin(), wanted_.end(),
                   [](const Wanted& a, const Wanted& b) { return a.unit < b.unit; });
         const bool mapped =
-            place.bound ? assign_children(place.level, wanted_,
-                                          pools_.cell(pool_, place.level, place.index).partner)
-                        : assign_root(place.level, wanted_);
+            place.bound
+                ? assign_children(place.level, wanted_,
+                                  virtual_cells_.cell(pool_, place.level, place.index).partner)
+                : assign_root(place.level, wanted_);
         if (!mapped) {
             return false;
         }
@@ -138,10 +142,10 @@ bool CellMapping::map(const Choice& choice) {
 // The unbound children of a physical cell, best first.
 std::vector<CellIndex> CellMapping::candidates(int level, CellIndex cell) const {
     std::vector<Order> order;
-    const CellIndex begin = tree_->shape().first_child(level, cell);
-    for (CellIndex child = begin; child < begin + tree_->shape().fanout[level - 1]; ++child) {
-        if (!tree_->is_bound(level - 1, child)) {
-            const PhysicalCells::Cell& counts = tree_->cell(level - 1, child);
+    const CellIndex begin = physical_->shape().first_child(level, cell);
+    for (CellIndex child = begin; child < begin + physical_->shape().fanout[level - 1]; ++child) {
+        if (!physical_->is_bound(level - 1, child)) {
+            const PhysicalCells::Cell& counts = physical_->cell(level - 1, child);
             order.push_back({counts.bad, counts.load, child});
         }
     }
@@ -155,7 +159,8 @@ std::vector<CellIndex> CellMapping::candidates(int level, CellIndex cell) const 
 
 // The units in each needed child, for units in one cell of the level.
 std::vector<CellMapping::Units> CellMapping::split(Units units, int level) const {
-    const CellIndex many = tree_->shape().leaves[level - 1] / tree_->shape().leaves[unit_level_];
+    const CellIndex many =
+        physical_->shape().leaves[level - 1] / physical_->shape().leaves[unit_level_];
     std::vector<Units> parts;
     std::size_t begin = 0;
     for (std::size_t i = 1; i <= units.size(); ++i) {
@@ -169,12 +174,12 @@ std::vector<CellMapping::Units> CellMapping::split(Units units, int level) const
 
 // Whether the cell can be bound to whatever is chosen of its level.
 bool CellMapping::serves_anything(int level, CellIndex cell) const {
-    return !task_.constrained && task_.suggested.empty() && tree_->cell(level, cell).bad == 0 &&
-           (chooser_.reach() != Reach::idle || tree_->cell(level, cell).load == 0);
+    return !task_.constrained && task_.suggested.empty() && physical_->cell(level, cell).bad == 0 &&
+           (unit_choice_.reach() != Reach::idle || physical_->cell(level, cell).load == 0);
 }
 
 bool CellMapping::hosts(const Wanted& wanted, CellIndex cell) {
-    if (!task_.allows(tree_->shape().ancestor(unit_level_, cell, tree_->node_level()))) {
+    if (!task_.allows(physical_->shape().ancestor(unit_level_, cell, physical_->node_level()))) {
         return false;
     }
     const auto pods = choice_->pods_of(wanted.number);
@@ -182,15 +187,16 @@ bool CellMapping::hosts(const Wanted& wanted, CellIndex cell) {
     for (const Demand& pod : pods) {
         total += pod.leaves;
     }
-    const CellIndex room = chooser_.reach() == Reach::idle ? chooser_.idle_in(unit_level_, cell)
-                                                           : tree_->cell(unit_level_, cell).open;
+    const CellIndex room = unit_choice_.reach() == Reach::idle
+                               ? unit_choice_.idle_in(unit_level_, cell)
+                               : physical_->cell(unit_level_, cell).open;
     if (room < total) {
         return false;
     }
     if (!task_.constrained) {
         return true;
     }
-    chooser_.look_into(leaves_, unit_level_, cell);
+    unit_choice_.look_into(leaves_, unit_level_, cell);
     chosen_.clear();
     return leaves_.take_all(pods, task_.group_within, *budget_, chosen_);
 }
@@ -200,7 +206,7 @@ bool CellMapping::fits(int level, Units units, CellIndex cell) {
     if (serves_anything(level, cell)) {
         return true;
     }
-    if (tree_->cell(level, cell).bad == tree_->shape().leaves[level]) {
+    if (physical_->cell(level, cell).bad == physical_->shape().leaves[level]) {
         return false;
     }
     const auto [entry, fresh] = known_.try_emplace({level, units.front().unit, cell}, false);
@@ -299,12 +305,13 @@ bool CellMapping::assign(int level, Units units, CellIndex cell) {
 // The first cell at or below this one for a root, depth first; `sick`: it may have bad leaves.
 CellIndex CellMapping::first_below(int level, CellIndex cell, int root_level, Units units,
                                    bool sick) {
-    if (tree_->cell(level, cell).bad == tree_->shape().leaves[level]) {
+    if (physical_->cell(level, cell).bad == physical_->shape().leaves[level]) {
         return kNoCell;
     }
     if (level == root_level) {
-        return (sick || tree_->cell(level, cell).bad == 0) && fits(level, units, cell) ? cell
-                                                                                       : kNoCell;
+        return (sick || physical_->cell(level, cell).bad == 0) && fits(level, units, cell)
+                   ? cell
+                   : kNoCell;
     }
     for (const CellIndex child : candidates(level, cell)) {
         const CellIndex found = first_below(level - 1, child, root_level, units, sick);
@@ -316,13 +323,13 @@ CellIndex CellMapping::first_below(int level, CellIndex cell, int root_level, Un
 }
 
 bool CellMapping::in_listed(int source, int root_level, Units units, bool sick, CellIndex& found) {
-    const std::uint64_t many = tree_->shape().size[source];
+    const std::uint64_t many = physical_->shape().size[source];
     const auto try_cell = [&](std::uint64_t key) {
         found = first_below(source, static_cast<CellIndex>(key % many), root_level, units, sick);
         return found != kNoCell;
     };
-    const IndexSet& clean = tree_->clean(source);
-    const IndexSet& impaired = tree_->impaired(source);
+    const IndexSet& clean = physical_->clean(source);
+    const IndexSet& impaired = physical_->impaired(source);
     std::uint64_t next_clean = clean.first_from(0);
     if (sick) {  // by bad leaves, then load and index: the clean ones first
         for (; next_clean != IndexSet::kNone; next_clean = clean.first_from(next_clean + 1)) {
@@ -333,7 +340,7 @@ bool CellMapping::in_listed(int source, int root_level, Units units, bool sick, 
         std::vector<Order> order;
         impaired.for_each([&](std::uint64_t key) {
             const auto cell = static_cast<CellIndex>(key % many);
-            const PhysicalCells::Cell& counts = tree_->cell(source, cell);
+            const PhysicalCells::Cell& counts = physical_->cell(source, cell);
             order.push_back({counts.bad, counts.load, cell});
         });
         std::sort(order.begin(), order.end());
@@ -359,8 +366,8 @@ bool CellMapping::in_listed(int source, int root_level, Units units, bool sick, 
 // A free cell for a root: wholly healthy if there is one, from the lowest level that has one.
 bool CellMapping::assign_root(int level, Units units) {
     for (const bool sick : {false, true}) {
-        for (int source = level; source < tree_->shape().levels; ++source) {
-            if (source > level && !tree_->may_split(level, source)) {
+        for (int source = level; source < physical_->shape().levels; ++source) {
+            if (source > level && !physical_->may_split(level, source)) {
                 break;
             }
             CellIndex found = kNoCell;

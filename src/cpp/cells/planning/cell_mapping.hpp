@@ -16,19 +16,19 @@
 #include <tuple>
 #include <vector>
 
-#include "cells/planning/guests.hpp"
 #include "cells/planning/leaf_choice.hpp"
+#include "cells/planning/occupants.hpp"
 #include "cells/planning/unit_choice.hpp"
 
 namespace hivecore::cells {
 
 class CellMapping {
   public:
-    CellMapping(Groups& groups, UnitChoice& chooser)
-        : groups_(groups), pools_(groups.pools()), chooser_(chooser) {}
+    CellMapping(Groups& groups, UnitChoice& unit_choice)
+        : groups_(groups), virtual_cells_(groups.virtual_cells()), unit_choice_(unit_choice) {}
 
     // `first`: per pod of the request, by position, where its leaves go in `placed`; `downgraded`:
-    // groups that hold nothing by right any more; `budget`: the placements that searches may still
+    // groups that are not guaranteed any more; `budget`: the placements that searches may still
     // try.
     void start(const Task& task, std::span<const std::uint64_t> first, std::vector<Placed>& placed,
                std::span<const Handle> downgraded, std::int64_t& budget);
@@ -68,9 +68,9 @@ class CellMapping {
     bool in_listed(int source, int root_level, Units units, bool sick, CellIndex& found);
 
     Groups& groups_;
-    VirtualCells& pools_;
-    UnitChoice& chooser_;
-    const PhysicalCells* tree_ = nullptr;
+    VirtualCells& virtual_cells_;
+    UnitChoice& unit_choice_;
+    const PhysicalCells* physical_ = nullptr;
     Task task_;
     std::uint32_t first_leaf_ = 0;
     std::span<const std::uint64_t> first_;
@@ -83,7 +83,7 @@ class CellMapping {
     int unit_level_ = 0;
     std::vector<Wanted> wanted_;
     std::map<std::tuple<int, CellIndex, CellIndex>, bool> known_;
-    Guests guests_;
+    Occupants occupants_;
     LeafChoice leaves_;
     std::vector<CellIndex> chosen_;
 };

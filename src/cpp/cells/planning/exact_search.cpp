@@ -16,9 +16,9 @@ namespace hivecore::cells {
 
 class Search {
   public:
-    Search(UnitChoice& chooser, std::vector<Unit> units)
-        : chooser_(chooser), units_(std::move(units)), got_(units_.size()) {
-        for (const Demand& pod : chooser_.task_.pods) {
+    Search(UnitChoice& unit_choice, std::vector<Unit> units)
+        : unit_choice_(unit_choice), units_(std::move(units)), got_(units_.size()) {
+        for (const Demand& pod : unit_choice_.task_.pods) {
             pods_.push_back(pod);
         }
         std::sort(pods_.begin(), pods_.end(), [](const Demand& a, const Demand& b) {
@@ -80,14 +80,14 @@ class Search {
 
     std::int32_t kind(std::size_t unit) {
         std::vector<std::uint64_t> key;
-        if (!chooser_.task_.constrained) {
+        if (!unit_choice_.task_.constrained) {
             key.push_back(left_[unit]);
         } else {
             const Unit& at = units_[unit];
             const bool bound = at.cell != kNoCell;
             key.push_back(bound ? 1 : 0);
             key.push_back(bound ? static_cast<std::uint64_t>(at.pool + 1) : 0);
-            key.push_back(bound ? at.index : chooser_.width(at.pool));
+            key.push_back(bound ? at.index : unit_choice_.width(at.pool));
             for (const Demand& pod : got_[unit]) {
                 key.push_back(pod.leaves);
                 key.push_back(static_cast<std::uint64_t>(pod.within + 1));
@@ -156,7 +156,7 @@ class Search {
     }
 
     bool accepts(std::size_t unit, const Demand& pod, std::int64_t& budget) {
-        if (!chooser_.task_.constrained) {
+        if (!unit_choice_.task_.constrained) {
             return true;
         }
         std::vector<Demand> together = got_[unit];
@@ -164,10 +164,10 @@ class Search {
         std::sort(together.begin(), together.end(), [](const Demand& a, const Demand& b) {
             return a.leaves != b.leaves ? a.leaves < b.leaves : a.position < b.position;
         });
-        return chooser_.accepts(units_[unit], together, budget);
+        return unit_choice_.accepts(units_[unit], together, budget);
     }
 
-    UnitChoice& chooser_;
+    UnitChoice& unit_choice_;
     std::vector<Unit> units_;
     std::vector<std::vector<Demand>> got_;
     std::vector<Demand> pods_;
@@ -217,11 +217,11 @@ void UnitChoice::gather(const Domain& domain, bool all) {
         }
     };
     if (task_.instance < 0) {
-        add_short(tree_->ranked(tree_->node_level()), -1);
+        add_short(physical_->ranked(physical_->node_level()), -1);
     } else {
-        for (const std::int32_t pool : groups_.pools().instance(task_.instance).pools) {
+        for (const std::int32_t pool : groups_.virtual_cells().instance(task_.instance).pools) {
             if (domain.whole || domain.pool == pool) {
-                add_short(groups_.pools().ranked(pool, unit_level(pool)), pool);
+                add_short(groups_.virtual_cells().ranked(pool, unit_level(pool)), pool);
             }
         }
     }

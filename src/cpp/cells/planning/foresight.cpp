@@ -13,27 +13,29 @@ constexpr int kMostSights = 256;
 }  // namespace
 
 bool Foresight::is_large() const {
-    return tree_->shape().size[tree_->node_level()] > kMostNodes;
+    return physical_->shape().size[physical_->node_level()] > kMostNodes;
 }
 
-void Foresight::start(VirtualCells& pools, const UnitChoice& chooser, const Task& task) {
-    pools_ = &pools;
-    chooser_ = &chooser;
-    tree_ = &pools.tree(task.chain);
+void Foresight::start(VirtualCells& virtual_cells, const UnitChoice& unit_choice,
+                      const Task& task) {
+    virtual_cells_ = &virtual_cells;
+    unit_choice_ = &unit_choice;
+    physical_ = &virtual_cells.physical(task.chain);
     task_ = task;
-    cells_.resize(static_cast<std::size_t>(pools.size()));
-    std::vector<std::int32_t> highest_first = pools.instance(task.instance).pools;
-    std::stable_sort(
-        highest_first.begin(), highest_first.end(),
-        [&](std::int32_t a, std::int32_t b) { return pools.pool(a).level > pools.pool(b).level; });
+    cells_.resize(static_cast<std::size_t>(virtual_cells.size()));
+    std::vector<std::int32_t> highest_first = virtual_cells.instance(task.instance).pools;
+    std::stable_sort(highest_first.begin(), highest_first.end(),
+                     [&](std::int32_t a, std::int32_t b) {
+                         return virtual_cells.pool(a).level > virtual_cells.pool(b).level;
+                     });
     roots_.clear();
-    lowest_ = tree_->node_level();
+    lowest_ = physical_->node_level();
     for (const std::int32_t pool : highest_first) {
         const auto many =
-            std::min<std::uint64_t>(task.pods.size(), pools.pool(pool).free_roots.size());
+            std::min<std::uint64_t>(task.pods.size(), virtual_cells.pool(pool).free_roots.size());
         roots_.insert(roots_.end(), many, pool);
         if (many != 0) {
-            lowest_ = std::min<int>(lowest_, pools.pool(pool).level);
+            lowest_ = std::min<int>(lowest_, virtual_cells.pool(pool).level);
         }
     }
     if (task.constrained) {
@@ -53,18 +55,19 @@ bool Foresight::look() {
     const bool found = sights_ == 0 ? descend(0) : next_path();
     was_cut_short_ = found && sights_ == (is_large() ? 1 : kMostSights);
     ++sights_;
-    for (const std::int32_t pool : pools_->instance(task_.instance).pools) {
-        const VirtualCells::Pool& owner = pools_->pool(pool);
-        cells_[static_cast<std::size_t>(pool)].assign(pools_->cells(pool, owner.unit_level),
+    for (const std::int32_t pool : virtual_cells_->instance(task_.instance).pools) {
+        const VirtualCells::Pool& owner = virtual_cells_->pool(pool);
+        cells_[static_cast<std::size_t>(pool)].assign(virtual_cells_->cells(pool, owner.unit_level),
                                                       kNoCell);
         for (CellIndex root = 0; found && root < static_cast<CellIndex>(owner.count); ++root) {
-            if (pools_->is_bound(pool, owner.level, root)) {
-                pair(pool, owner.level, root, pools_->cell(pool, owner.level, root).partner);
+            if (virtual_cells_->is_bound(pool, owner.level, root)) {
+                pair(pool, owner.level, root,
+                     virtual_cells_->cell(pool, owner.level, root).partner);
             }
         }
     }
     unbind();
-    pools_->tree(task_.chain).forget_roots();
+    virtual_cells_->physical(task_.chain).forget_roots();
     return found && !was_cut_short_;
 }
 
@@ -74,14 +77,14 @@ void Foresight::bind(const Pairing& pairing) {
     if (is_bound(pairing)) {
         const std::int32_t pool = roots_[pairing.root];
         const Offer& offer = pairing.offers[pairing.next - 1];
-        const auto root = static_cast<CellIndex>(pools_->pool(pool).free_roots.first());
+        const auto root = static_cast<CellIndex>(virtual_cells_->pool(pool).free_roots.first());
         bound_.emplace_back(pool, root);
-        pools_->bind_empty_root(pool, root, offer.cell, offer.from);
+        virtual_cells_->bind_empty_root(pool, root, offer.cell, offer.from);
     }
 }
 
 void Foresight::unbind_last() {
-    pools_->unbind_empty_root(bound_.back().first, bound_.back().second);
+    virtual_cells_->unbind_empty_root(bound_.back().first, bound_.back().second);
     bound_.pop_back();
 }
 
@@ -98,7 +101,7 @@ bool Foresight::descend(std::size_t root) {
         for (const Pairing& pairing : path_) {
             if (is_bound(pairing)) {
                 const auto level =
-                    static_cast<std::uint64_t>(pools_->pool(roots_[pairing.root]).level);
+                    static_cast<std::uint64_t>(virtual_cells_->pool(roots_[pairing.root]).level);
                 place.push_back(level << 32 | pairing.offers[pairing.next - 1].cell);
             }
         }
@@ -152,15 +155,15 @@ std::size_t Foresight::following(const Pairing& pairing) const {
 
 // What can be used of every cell of the levels that matter.
 void Foresight::count_usable() {
-    const Shape& shape = tree_->shape();
+    const Shape& shape = physical_->shape();
     usable_.resize(static_cast<std::size_t>(shape.levels));
     for (int level = lowest_; level < shape.levels; ++level) {
         std::vector<CellIndex>& row = usable_[static_cast<std::size_t>(level)];
         row.assign(shape.size[level], 0);
         for (CellIndex cell = 0; cell < shape.size[level]; ++cell) {
             if (level == lowest_) {
-                const CellIndex node = shape.ancestor(level, cell, tree_->node_level());
-                row[cell] = task_.allows(node) ? chooser_->available_in(level, cell) : 0;
+                const CellIndex node = shape.ancestor(level, cell, physical_->node_level());
+                row[cell] = task_.allows(node) ? unit_choice_->available_in(level, cell) : 0;
                 continue;
             }
             const CellIndex begin = shape.first_child(level, cell);
@@ -180,7 +183,7 @@ bool Foresight::better(int level, const Offer& a, const Offer& b) const {
     if (key(a) != key(b)) {
         return key(a) < key(b);
     }
-    const Shape& shape = tree_->shape();
+    const Shape& shape = physical_->shape();
     CellIndex cell_a = a.cell;
     CellIndex cell_b = b.cell;
     for (; level < shape.top(); ++level) {
@@ -196,17 +199,17 @@ bool Foresight::better(int level, const Offer& a, const Offer& b) const {
 // The free cells that a root may be bound to, one of each kind, the best first; of a large chain no
 // other.
 std::vector<Foresight::Offer> Foresight::offers(std::int32_t pool) {
-    const Shape& shape = tree_->shape();
-    const int level = pools_->pool(pool).level;
-    const int part = std::min(level, tree_->node_level());
+    const Shape& shape = physical_->shape();
+    const int level = virtual_cells_->pool(pool).level;
+    const int part = std::min(level, physical_->node_level());
     const CellIndex many = shape.leaves[level] / shape.leaves[part];
     int highest = level;  // from which a cell may be split off
-    while (highest < shape.top() && tree_->may_split(level, highest + 1)) {
+    while (highest < shape.top() && physical_->may_split(level, highest + 1)) {
         ++highest;
     }
     std::vector<Offer> found;
     for (CellIndex cell = 0; cell < shape.size[level]; ++cell) {
-        Offer offer{0, usable(level, cell), tree_->listed_level(level, cell), cell};
+        Offer offer{0, usable(level, cell), physical_->listed_level(level, cell), cell};
         if (offer.from < 0 || offer.from > highest) {
             continue;
         }
@@ -243,7 +246,7 @@ std::vector<Foresight::Offer> Foresight::offers(std::int32_t pool) {
 
 // Numbers what the cells that a symmetry maps to each other share.
 void Foresight::find_kinds() {
-    const Shape& shape = tree_->shape();
+    const Shape& shape = physical_->shape();
     kinds_.clear();
     kind_.resize(static_cast<std::size_t>(shape.levels));
     std::vector<std::uint32_t> key;
@@ -251,9 +254,9 @@ void Foresight::find_kinds() {
         kind_[static_cast<std::size_t>(level)].resize(shape.size[level]);
         for (CellIndex cell = 0; cell < shape.size[level]; ++cell) {
             key.assign(1, static_cast<std::uint32_t>(level));
-            const CellState state = tree_->state(level, cell);
+            const CellState state = physical_->state(level, cell);
             if (state != CellState::root) {
-                key.push_back(tree_->listed_level(level, cell) >= 0);
+                key.push_back(physical_->listed_level(level, cell) >= 0);
                 if (level == lowest_) {
                     key.push_back(usable(level, cell));
                 } else {
@@ -274,17 +277,17 @@ void Foresight::find_kinds() {
 
 // A virtual cell is, or would be, bound to `cell`; so are the units in it.
 void Foresight::pair(std::int32_t pool, int level, CellIndex index, CellIndex cell) {
-    if (level == pools_->pool(pool).unit_level) {
+    if (level == virtual_cells_->pool(pool).unit_level) {
         cells_[static_cast<std::size_t>(pool)][index] = cell;
         return;
     }
-    const Shape& shape = tree_->shape();
+    const Shape& shape = physical_->shape();
     CellIndex unbound = shape.first_child(level, cell);
     const CellIndex begin = shape.first_child(level, index);
     for (CellIndex child = begin; child < begin + shape.fanout[level - 1]; ++child) {
-        CellIndex place = pools_->cell(pool, level - 1, child).partner;
+        CellIndex place = virtual_cells_->cell(pool, level - 1, child).partner;
         if (place == kNoCell) {
-            while (tree_->is_bound(level - 1, unbound)) {
+            while (physical_->is_bound(level - 1, unbound)) {
                 ++unbound;
             }
             place = unbound++;

@@ -28,8 +28,8 @@ namespace hivecore::cells {
 
 class Foresight {
   public:
-    // For what the chooser, which is started for this task, may use.
-    void start(VirtualCells& pools, const UnitChoice& chooser, const Task& task);
+    // For what the unit_choice, which is started for this task, may use.
+    void start(VirtualCells& virtual_cells, const UnitChoice& unit_choice, const Task& task);
     // The next sight; false: that was all, or all that may be tried.
     bool look();
     bool was_cut_short() const { return was_cut_short_; }
@@ -74,9 +74,9 @@ class Foresight {
     }
     bool better(int level, const Offer& a, const Offer& b) const;
 
-    VirtualCells* pools_ = nullptr;
-    const UnitChoice* chooser_ = nullptr;
-    const PhysicalCells* tree_ = nullptr;
+    VirtualCells* virtual_cells_ = nullptr;
+    const UnitChoice* unit_choice_ = nullptr;
+    const PhysicalCells* physical_ = nullptr;
     Task task_;
     int lowest_ = 0;                              // level of the smallest cells that are told apart
     std::vector<std::vector<CellIndex>> usable_;  // by level and cell

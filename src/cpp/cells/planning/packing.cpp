@@ -44,7 +44,7 @@ bool UnitChoice::accepts(const Unit& unit, std::span<const Demand> pods, std::in
         return true;
     }
     if (unit.cell == kNoCell) {
-        leaves_.start(tree_->shape(), unit_level(unit.pool), 0);
+        leaves_.start(physical_->shape(), unit_level(unit.pool), 0);
         leaves_.count();
     } else {
         look_into(leaves_, unit_level(unit.pool), unit.cell);
@@ -179,7 +179,7 @@ bool UnitChoice::fan_out(const Domain& domain) {
 }
 
 bool UnitChoice::take_units_of_policy(const Domain& domain, std::int64_t& budget, Choice& choice) {
-    const VirtualCells& pools = groups_.pools();
+    const VirtualCells& virtual_cells = groups_.virtual_cells();
     std::map<std::int64_t, std::int32_t> numbers;
     for (const Demand& pod : task_.pods) {
         const std::int64_t number = task_.units[static_cast<std::size_t>(pod.position)];
@@ -187,8 +187,8 @@ bool UnitChoice::take_units_of_policy(const Domain& domain, std::int64_t& budget
             numbers.emplace(number, static_cast<std::int32_t>(chosen_.size()));
         if (fresh) {
             std::int64_t index = number;
-            for (const std::int32_t pool : pools.instance(task_.instance).pools) {
-                const CellIndex many = pools.cells(pool, unit_level(pool));
+            for (const std::int32_t pool : virtual_cells.instance(task_.instance).pools) {
+                const CellIndex many = virtual_cells.cells(pool, unit_level(pool));
                 if (index < many) {
                     chosen_.push_back(unit_at(pool, static_cast<CellIndex>(index)));
                     given_.push_back(0);

@@ -4,33 +4,34 @@
 
 namespace hivecore::cells {
 
-Room::Room(const Groups& groups, const UnitChoice& chooser, const Task& task) {
+Room::Room(const Groups& groups, const UnitChoice& unit_choice, const Task& task) {
     for (const Demand& pod : task.pods) {  // ascending
         if (sizes_.empty() || sizes_.back().first != pod.leaves) {
             sizes_.emplace_back(pod.leaves, &task.pods.back() - &pod + 1);
         }
     }
-    const PhysicalCells& tree = groups.pools().tree(task.chain);
-    const Shape& shape = tree.shape();
+    const PhysicalCells& physical = groups.virtual_cells().physical(task.chain);
+    const Shape& shape = physical.shape();
     const std::uint32_t first = groups.first_leaf(task.chain);
-    const CellIndex wide = shape.leaves[tree.node_level()];
-    free_.resize(shape.size[tree.node_level()]);
+    const CellIndex wide = shape.leaves[physical.node_level()];
+    free_.resize(shape.size[physical.node_level()]);
     const auto is_bound_to_others = [&](CellIndex node) {
-        int level = tree.node_level();
+        int level = physical.node_level();
         CellIndex cell = node;
-        while (tree.state(level, cell) != CellState::root) {
+        while (physical.state(level, cell) != CellState::root) {
             if (level == shape.top()) {
                 return false;
             }
             cell = shape.parent(level++, cell);
         }
-        return groups.pools().pool(tree.cell(level, cell).pool).instance != task.instance;
+        return groups.virtual_cells().pool(physical.cell(level, cell).pool).instance !=
+               task.instance;
     };
     bool others = false;
     for (CellIndex leaf = 0; leaf < shape.size[0]; ++leaf) {
         const CellIndex node = leaf / wide;
         others = leaf % wide == 0 ? is_bound_to_others(node) : others;
-        if (others || chooser.leaf_class(leaf) == LeafChoice::kTaken) {
+        if (others || unit_choice.leaf_class(leaf) == LeafChoice::kTaken) {
             continue;
         }
         const CellIndex counts = task.allows(node) ? 1 : 0;

@@ -12,8 +12,8 @@ namespace hivecore::cells {
 
 class Room {
   public:
-    // For what the chooser, which is started for this task, may use. O(leaves of the chain).
-    Room(const Groups& groups, const UnitChoice& chooser, const Task& task);
+    // For what the unit_choice, which is started for this task, may use. O(leaves of the chain).
+    Room(const Groups& groups, const UnitChoice& unit_choice, const Task& task);
     // The groups of which leaves can be had.
     std::vector<Handle> groups() const;
     // False: even so there are not nodes for so many pods of every size.

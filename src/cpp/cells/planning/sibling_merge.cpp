@@ -11,12 +11,12 @@
 namespace hivecore::cells {
 
 bool GroupScheduler::mergeable(const Request& request) const {
-    const auto& own = pools().instance(task_.instance).pools;
-    const int node = pools().tree(request.chain).node_level();
+    const auto& own = virtual_cells().instance(task_.instance).pools;
+    const int node = virtual_cells().physical(request.chain).node_level();
     return request.pin < 0 && !request.has_units && request.group_within < 0 &&
            std::any_of(
                own.begin(), own.end(),
-               [&](std::int32_t pool) { return pools().pool(pool).level < node; });
+               [&](std::int32_t pool) { return virtual_cells().pool(pool).level < node; });
 }
 
 bool GroupScheduler::merged() {
@@ -26,71 +26,72 @@ bool GroupScheduler::merged() {
         alone.pods = std::span(demands_).subspan(i, 1);
         alone.total = demands_[i].leaves;
         alone.constrained = demands_[i].within >= 0;
-        const std::size_t before = pools().journal_size();
-        chooser_.start(alone, Reach::opportunistic, false);
-        mapper_.start(alone, first_, placed_, {}, budget_);
-        if (chooser_.choose(Domain{}, budget_, choice_)) {
-            if (mapper_.map(choice_)) {
+        const std::size_t before = virtual_cells().journal_size();
+        unit_choice_.start(alone, Reach::opportunistic, false);
+        cell_mapping_.start(alone, first_, placed_, {}, budget_);
+        if (unit_choice_.choose(Domain{}, budget_, choice_)) {
+            if (cell_mapping_.map(choice_)) {
                 continue;
             }
-            groups_.pools().undo(before);
+            groups_.virtual_cells().undo(before);
         }
         all = merge_one(alone, demands_[i]);
     }
-    groups_.pools().undo(base_);
+    groups_.virtual_cells().undo(base_);
     return all;
 }
 
 bool GroupScheduler::merge_one(const Task& alone, const Demand& pod) {
-    const PhysicalCells& tree = pools().tree(alone.chain);
-    const Shape& shape = tree.shape();
-    const int node = tree.node_level();
+    const PhysicalCells& physical = virtual_cells().physical(alone.chain);
+    const Shape& shape = physical.shape();
+    const int node = physical.node_level();
     const int level = pod.within >= 0 ? std::min<int>(node, pod.within) : node;
     std::vector<std::pair<CellIndex, CellIndex>> cells;  // leaves not held, cell
     for (CellIndex cell = 0; cell < shape.size[level]; ++cell) {
         if (!alone.allows(shape.ancestor(level, cell, node)) ||
-            tree.cell(level, cell).open < pod.leaves) {
+            physical.cell(level, cell).open < pod.leaves) {
             continue;
         }
         CellIndex others = 0;
         for (CellIndex leaf = cell * shape.leaves[level]; leaf < (cell + 1) * shape.leaves[level];
              ++leaf) {
-            others += tree.holding(leaf) != Holding::virtually;
+            others += physical.holding(leaf) != Holding::virtually;
         }
         cells.emplace_back(others, cell);
     }
     std::sort(cells.begin(), cells.end());
     for (const auto& [others, cell] : cells) {
-        const std::size_t before = pools().journal_size();
+        const std::size_t before = virtual_cells().journal_size();
         if (merge_in(level, cell, pod)) {
             return true;
         }
-        groups_.pools().undo(before);
+        groups_.virtual_cells().undo(before);
     }
     return false;
 }
 
 bool GroupScheduler::merge_in(int level, CellIndex cell, const Demand& pod) {
-    const PhysicalCells& tree = pools().tree(task_.chain);
-    const Shape& shape = tree.shape();
+    const PhysicalCells& physical = virtual_cells().physical(task_.chain);
+    const Shape& shape = physical.shape();
     const CellIndex begin = cell * shape.leaves[level];
     CellIndex taken = 0;
     const auto take = [&](std::int32_t pool, CellIndex root, CellIndex leaf) {
-        const VirtualLeaf held = pools().virtual_leaf(pool, pools().pool(pool).level, root, leaf);
-        mapper_.hold(pod.position, taken++, leaf, held);
+        const VirtualLeaf held =
+            virtual_cells().virtual_leaf(pool, virtual_cells().pool(pool).level, root, leaf);
+        cell_mapping_.hold(pod.position, taken++, leaf, held);
     };
     std::vector<std::tuple<std::uint8_t, CellIndex, std::int32_t, CellIndex>> mine;
     for (CellIndex leaf = begin; leaf < begin + shape.leaves[level]; ++leaf) {
-        const std::uint8_t cls = chooser_.leaf_class(leaf);
+        const std::uint8_t cls = unit_choice_.leaf_class(leaf);
         int above = 0;
         CellIndex index = leaf;
-        while (above < shape.top() && tree.state(above, index) != CellState::root) {
+        while (above < shape.top() && physical.state(above, index) != CellState::root) {
             index /= shape.fanout[above];
             ++above;
         }
-        const PhysicalCells::Cell& root = tree.cell(above, index);
-        if (cls != LeafChoice::kTaken && tree.state(above, index) == CellState::root &&
-            pools().pool(root.pool).instance == task_.instance) {
+        const PhysicalCells::Cell& root = physical.cell(above, index);
+        if (cls != LeafChoice::kTaken && physical.state(above, index) == CellState::root &&
+            virtual_cells().pool(root.pool).instance == task_.instance) {
             mine.emplace_back(cls, leaf, root.pool, root.partner);
         }
     }
@@ -101,31 +102,31 @@ bool GroupScheduler::merge_in(int level, CellIndex cell, const Demand& pod) {
     for (const auto& [cls, leaf, pool, root] : mine) {
         take(pool, root, leaf);
     }
-    std::vector<std::int32_t> lower = pools().instance(task_.instance).pools;
+    std::vector<std::int32_t> lower = virtual_cells().instance(task_.instance).pools;
     std::stable_sort(lower.begin(), lower.end(), [&](std::int32_t a, std::int32_t b) {
-        return pools().pool(a).level > pools().pool(b).level;
+        return virtual_cells().pool(a).level > virtual_cells().pool(b).level;
     });
     for (const std::int32_t pool : lower) {
-        const int root_level = pools().pool(pool).level;
-        if (root_level > level || root_level >= tree.node_level()) {
+        const int root_level = virtual_cells().pool(pool).level;
+        if (root_level > level || root_level >= physical.node_level()) {
             continue;
         }
         const CellIndex wide = shape.leaves[root_level];
         std::vector<std::pair<CellIndex, CellIndex>> offers;  // load, cell
         for (CellIndex offer = begin / wide; offer < (begin + shape.leaves[level]) / wide;
              ++offer) {
-            if (tree.cell(root_level, offer).bad == 0) {
-                offers.emplace_back(tree.cell(root_level, offer).load, offer);
+            if (physical.cell(root_level, offer).bad == 0) {
+                offers.emplace_back(physical.cell(root_level, offer).load, offer);
             }
         }
         std::sort(offers.begin(), offers.end());
         for (const auto& [load, offer] : offers) {
-            const IndexSet& roots = pools().pool(pool).free_roots;
+            const IndexSet& roots = virtual_cells().pool(pool).free_roots;
             if (taken == pod.leaves || roots.empty()) {
                 break;
             }
-            const int from = tree.listed_level(root_level, offer);
-            if (from < 0 || !tree.may_split(root_level, from)) {
+            const int from = physical.listed_level(root_level, offer);
+            if (from < 0 || !physical.may_split(root_level, from)) {
                 continue;
             }
             const auto root = static_cast<CellIndex>(roots.first());

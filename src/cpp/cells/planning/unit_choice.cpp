@@ -15,9 +15,9 @@ void UnitChoice::start(const Task& task, Reach reach, bool may_rank,
     reach_ = reach;
     victims_ = victims;
     foresight_ = foresight;
-    tree_ = &groups_.pools().tree(task.chain);
+    physical_ = &groups_.virtual_cells().physical(task.chain);
     ranked_ = may_rank && foresight == nullptr && reach != Reach::guaranteed &&
-              (task.instance >= 0 || tree_->ranks_nodes());
+              (task.instance >= 0 || physical_->ranks_nodes());
     as_filed_ =
         ranked_ && task.suggested.empty() && (task.instance < 0 || reach == Reach::opportunistic);
     if (reach == Reach::guaranteed) {
@@ -31,15 +31,15 @@ void UnitChoice::start(const Task& task, Reach reach, bool may_rank,
 // --- units
 
 int UnitChoice::unit_level(std::int32_t pool) const {
-    return pool < 0 ? tree_->node_level() : groups_.pools().pool(pool).unit_level;
+    return pool < 0 ? physical_->node_level() : groups_.virtual_cells().pool(pool).unit_level;
 }
 
 CellIndex UnitChoice::width(std::int32_t pool) const {
-    return tree_->shape().leaves[unit_level(pool)];
+    return physical_->shape().leaves[unit_level(pool)];
 }
 
 std::uint8_t UnitChoice::leaf_class(CellIndex leaf) const {
-    if (!tree_->healthy(leaf)) {
+    if (!physical_->healthy(leaf)) {
         return LeafChoice::kTaken;
     }
     if (victims_ != nullptr) {
@@ -48,7 +48,7 @@ std::uint8_t UnitChoice::leaf_class(CellIndex leaf) const {
             return LeafChoice::kTaken;
         }
     }
-    switch (tree_->holding(leaf)) {
+    switch (physical_->holding(leaf)) {
         case Holding::nobody:
             return 0;
         case Holding::opportunistic:
@@ -64,17 +64,17 @@ std::uint8_t UnitChoice::leaf_class(CellIndex leaf) const {
 }
 
 CellIndex UnitChoice::idle_in(int level, CellIndex cell) const {
-    if (level == tree_->node_level()) {
-        return tree_->node(cell).idle;
+    if (level == physical_->node_level()) {
+        return physical_->node(cell).idle;
     }
-    const CellIndex open = tree_->cell(level, cell).open;
-    if (tree_->cell(level, cell).load == 0) {
+    const CellIndex open = physical_->cell(level, cell).open;
+    if (physical_->cell(level, cell).load == 0) {
         return open;
     }
     CellIndex idle = 0;
-    const CellIndex wide = tree_->shape().leaves[level];
+    const CellIndex wide = physical_->shape().leaves[level];
     for (CellIndex leaf = cell * wide; leaf < (cell + 1) * wide; ++leaf) {
-        idle += tree_->healthy(leaf) && tree_->holding(leaf) == Holding::nobody;
+        idle += physical_->healthy(leaf) && physical_->holding(leaf) == Holding::nobody;
     }
     return idle;
 }
@@ -83,12 +83,12 @@ CellIndex UnitChoice::available_in(int level, CellIndex cell) const {
     if (reach_ == Reach::idle) {
         return idle_in(level, cell);
     }
-    const bool nobody_need_leave = victims_ == nullptr || tree_->cell(level, cell).load == 0;
+    const bool nobody_need_leave = victims_ == nullptr || physical_->cell(level, cell).load == 0;
     if (reach_ == Reach::opportunistic && nobody_need_leave) {
-        return tree_->cell(level, cell).open;
+        return physical_->cell(level, cell).open;
     }
     CellIndex available = 0;
-    const CellIndex wide = tree_->shape().leaves[level];
+    const CellIndex wide = physical_->shape().leaves[level];
     for (CellIndex leaf = cell * wide; leaf < (cell + 1) * wide; ++leaf) {
         available += leaf_class(leaf) != LeafChoice::kTaken;
     }
@@ -97,26 +97,26 @@ CellIndex UnitChoice::available_in(int level, CellIndex cell) const {
 
 // Counts the leaves that groups of lower priority hold.
 void UnitChoice::count_lower() {
-    const VirtualCells& pools = groups_.pools();
-    const Shape& shape = tree_->shape();
+    const VirtualCells& virtual_cells = groups_.virtual_cells();
+    const Shape& shape = physical_->shape();
     const std::uint32_t first = groups_.first_leaf(task_.chain);
-    lower_.resize(static_cast<std::size_t>(pools.size()));
-    for (const std::int32_t pool : pools.instance(task_.instance).pools) {
+    lower_.resize(static_cast<std::size_t>(virtual_cells.size()));
+    for (const std::int32_t pool : virtual_cells.instance(task_.instance).pools) {
         auto& levels = lower_[static_cast<std::size_t>(pool)];
         const int unit = unit_level(pool);
-        levels.resize(static_cast<std::size_t>(pools.pool(pool).level - unit) + 1);
+        levels.resize(static_cast<std::size_t>(virtual_cells.pool(pool).level - unit) + 1);
         for (std::size_t up = 0; up < levels.size(); ++up) {
-            levels[up].assign(pools.cells(pool, unit + static_cast<int>(up)), 0);
+            levels[up].assign(virtual_cells.cells(pool, unit + static_cast<int>(up)), 0);
         }
         for (CellIndex index = 0; index < levels[0].size(); ++index) {
-            const VirtualCells::Cell& cell = pools.cell(pool, unit, index);
+            const VirtualCells::Cell& cell = virtual_cells.cell(pool, unit, index);
             if (cell.used == 0) {
                 continue;
             }
             const CellIndex begin = cell.partner * width(pool);
             for (CellIndex leaf = begin; leaf < begin + width(pool); ++leaf) {
                 levels[0][index] +=
-                    tree_->holding(leaf) == Holding::virtually &&
+                    physical_->holding(leaf) == Holding::virtually &&
                     groups_.group(groups_.holder(first + leaf)).priority < task_.priority;
             }
             CellIndex above = index;
@@ -136,25 +136,26 @@ CellIndex UnitChoice::lower(std::int32_t pool, int level, CellIndex index) const
 }
 
 CellIndex UnitChoice::used(std::int32_t pool, int level, CellIndex index) const {
-    return groups_.pools().cell(pool, level, index).used - lower(pool, level, index);
+    return groups_.virtual_cells().cell(pool, level, index).used - lower(pool, level, index);
 }
 
 // Leaves in use in the virtual cell of the next level around a virtual node.
 CellIndex UnitChoice::used_around(std::int32_t pool, CellIndex index) const {
     const int level = unit_level(pool);
-    if (level < tree_->node_level() || level == groups_.pools().pool(pool).level) {
+    if (level < physical_->node_level() || level == groups_.virtual_cells().pool(pool).level) {
         return 0;
     }
-    return used(pool, level + 1, tree_->shape().parent(level, index));
+    return used(pool, level + 1, physical_->shape().parent(level, index));
 }
 
 Unit UnitChoice::unit_at(std::int32_t pool, CellIndex index) const {
     Unit unit{pool, index, index, 0, 0, 0, 0};
     if (pool < 0) {
-        unit.used = tree_->cell(tree_->node_level(), index).load;
-        unit.held = tree_->node(index).held;
+        unit.used = physical_->cell(physical_->node_level(), index).load;
+        unit.held = physical_->node(index).held;
     } else {
-        const VirtualCells::Cell& cell = groups_.pools().cell(pool, unit_level(pool), index);
+        const VirtualCells::Cell& cell =
+            groups_.virtual_cells().cell(pool, unit_level(pool), index);
         unit.cell = cell.partner;
         unit.used = used(pool, unit_level(pool), index);
         unit.held = lower(pool, unit_level(pool), index);
@@ -175,7 +176,7 @@ bool UnitChoice::unit_suggested(const Unit& unit) const {
         return true;
     }
     return task_.allows(
-        tree_->shape().ancestor(unit_level(unit.pool), unit.cell, tree_->node_level()));
+        physical_->shape().ancestor(unit_level(unit.pool), unit.cell, physical_->node_level()));
 }
 
 bool UnitChoice::prefers(const Unit& a, const Unit& b) const {
@@ -206,11 +207,11 @@ void UnitChoice::for_units(Visit visit) const {
         }
     };
     if (task_.instance < 0) {
-        in_pool(-1, tree_->shape().size[tree_->node_level()]);
+        in_pool(-1, physical_->shape().size[physical_->node_level()]);
         return;
     }
-    for (const std::int32_t pool : groups_.pools().instance(task_.instance).pools) {
-        in_pool(pool, groups_.pools().cells(pool, unit_level(pool)));
+    for (const std::int32_t pool : groups_.virtual_cells().instance(task_.instance).pools) {
+        in_pool(pool, groups_.virtual_cells().cells(pool, unit_level(pool)));
     }
 }
 
@@ -226,10 +227,10 @@ std::uint64_t UnitChoice::available() const {
     if (!as_filed_) {
         for_units([&](const Unit& unit) { total += unit.available; });
     } else if (task_.instance < 0) {
-        total = tree_->idle_total();
+        total = physical_->idle_total();
     } else {
-        for (const std::int32_t pool : groups_.pools().instance(task_.instance).pools) {
-            total += groups_.pools().pool(pool).available;
+        for (const std::int32_t pool : groups_.virtual_cells().instance(task_.instance).pools) {
+            total += groups_.virtual_cells().pool(pool).available;
         }
     }
     return total;
@@ -246,16 +247,16 @@ std::uint64_t UnitChoice::room(const Domain& domain) const {
 }
 
 std::uint64_t UnitChoice::alike(std::int32_t pool, int level, CellIndex index) const {
-    const VirtualCells& pools = groups_.pools();
+    const VirtualCells& virtual_cells = groups_.virtual_cells();
     const auto number = [&](CellIndex cell) {
         return static_cast<std::uint64_t>(pool) << 40 | static_cast<std::uint64_t>(level) << 33 |
                cell;
     };
-    while (!pools.is_bound(pool, level, index)) {
-        if (level == pools.pool(pool).level) {
+    while (!virtual_cells.is_bound(pool, level, index)) {
+        if (level == virtual_cells.pool(pool).level) {
             return number(0) | std::uint64_t{1} << 32;
         }
-        index /= tree_->shape().fanout[level];
+        index /= physical_->shape().fanout[level];
         ++level;
     }
     return number(index);
@@ -266,8 +267,8 @@ std::uint64_t UnitChoice::alike(std::int32_t pool, int level, CellIndex index) c
 void UnitChoice::start_domains() {
     domains_.clear();
     domain_position_ = 0;
-    const int node = tree_->node_level();
-    const int top = tree_->shape().top();
+    const int node = physical_->node_level();
+    const int top = physical_->shape().top();
     const bool whole = task_.group_within < 0;
     const bool single = task_.pods.size() == 1;
     const bool in_rack = single && task_.instance < 0 && node < top;  // wherever it is
@@ -290,7 +291,7 @@ bool UnitChoice::next_domain(Domain& domain) {
     for (;;) {
         if (walking_domains_) {
             const auto total = static_cast<CellIndex>(task_.total);
-            const bool cells = task_.instance < 0 && domain_level_ > tree_->node_level();
+            const bool cells = task_.instance < 0 && domain_level_ > physical_->node_level();
             RankedWalk::Visit visit;
             while (cells ? physical_walk_.next(total, visit.index)
                          : domain_walk_.next(total, visit)) {
@@ -321,16 +322,16 @@ bool UnitChoice::next_domain(Domain& domain) {
 // The domain that a cell is: of the level, or of the level of its pool's roots if that is lower.
 Domain UnitChoice::domain_of(std::int32_t pool, int level, CellIndex cell) const {
     Domain domain;
-    const Shape& shape = tree_->shape();
+    const Shape& shape = physical_->shape();
     if (pool >= 0) {
-        level = std::min<int>(level, groups_.pools().pool(pool).level);
+        level = std::min<int>(level, groups_.virtual_cells().pool(pool).level);
         domain.used = used(pool, level, cell);
     } else {
-        domain.used = tree_->cell(level, cell).load;
-        if (level == tree_->node_level()) {
-            domain.held = tree_->held(level, cell);
+        domain.used = physical_->cell(level, cell).load;
+        if (level == physical_->node_level()) {
+            domain.held = physical_->held(level, cell);
         } else {
-            domain.promised = tree_->promised(level, cell);
+            domain.promised = physical_->promised(level, cell);
         }
     }
     const CellIndex many = shape.leaves[level] / width(pool);
@@ -346,21 +347,21 @@ void UnitChoice::walk_domains() {
     walking_domains_ = true;
     domain_walk_.start(task_.spread);
     if (task_.instance < 0) {
-        const RankedCells& cells = tree_->ranked(domain_level_);
-        const CellIndex leaves = tree_->shape().leaves[domain_level_];
-        if (domain_level_ == tree_->node_level()) {
+        const RankedCells& cells = physical_->ranked(domain_level_);
+        const CellIndex leaves = physical_->shape().leaves[domain_level_];
+        if (domain_level_ == physical_->node_level()) {
             domain_walk_.add_nodes(cells, leaves, 0, cells.cells());
         } else {
             physical_walk_.start(cells, leaves, task_.spread);
         }
         return;
     }
-    const VirtualCells& pools = groups_.pools();
-    for (const std::int32_t pool : pools.instance(task_.instance).pools) {
-        const int level = std::min<int>(domain_level_, pools.pool(pool).level);
+    const VirtualCells& virtual_cells = groups_.virtual_cells();
+    for (const std::int32_t pool : virtual_cells.instance(task_.instance).pools) {
+        const int level = std::min<int>(domain_level_, virtual_cells.pool(pool).level);
         if (level == domain_level_ || lower_roots_) {
-            const RankedCells& cells = pools.ranked(pool, level);
-            domain_walk_.add_cells(cells, pool, tree_->shape().leaves[level], 0, cells.cells(),
+            const RankedCells& cells = virtual_cells.ranked(pool, level);
+            domain_walk_.add_cells(cells, pool, physical_->shape().leaves[level], 0, cells.cells(),
                                    nullptr, 1);
         }
     }
@@ -369,10 +370,11 @@ void UnitChoice::walk_domains() {
 void UnitChoice::list_domains() {
     domains_.clear();
     domain_position_ = 0;
-    const Shape& shape = tree_->shape();
+    const Shape& shape = physical_->shape();
     std::map<std::pair<std::int32_t, CellIndex>, std::uint64_t> rooms;
     for (const Unit& unit : units_) {
-        const int root = unit.pool < 0 ? shape.top() : int{groups_.pools().pool(unit.pool).level};
+        const int root =
+            unit.pool < 0 ? shape.top() : int{groups_.virtual_cells().pool(unit.pool).level};
         if (root >= domain_level_ || lower_roots_) {
             const CellIndex many = shape.leaves[std::min(domain_level_, root)] / width(unit.pool);
             rooms[{unit.pool, unit.index / many}] += unit.available;
@@ -407,19 +409,19 @@ void UnitChoice::enter(const Domain& domain) {
     }
     walk_.start(task_.spread);
     if (task_.instance < 0) {
-        const RankedCells& nodes = tree_->ranked(tree_->node_level());
+        const RankedCells& nodes = physical_->ranked(physical_->node_level());
         walk_.add_nodes(nodes, width(-1), domain.whole ? 0 : domain.begin,
                         domain.whole ? nodes.cells() : domain.end);
         return;
     }
-    const VirtualCells& pools = groups_.pools();
-    for (const std::int32_t pool : pools.instance(task_.instance).pools) {
-        const RankedCells& units = pools.ranked(pool, unit_level(pool));
+    const VirtualCells& virtual_cells = groups_.virtual_cells();
+    for (const std::int32_t pool : virtual_cells.instance(task_.instance).pools) {
+        const RankedCells& units = virtual_cells.ranked(pool, unit_level(pool));
         const int level = unit_level(pool);
-        const bool has_racks =
-            level == tree_->node_level() && pools.pool(pool).level > level && !task_.spread;
-        const RankedCells* racks = has_racks ? &pools.ranked(pool, level + 1) : nullptr;
-        const CellIndex fanout = has_racks ? tree_->shape().fanout[level] : 1;
+        const bool has_racks = level == physical_->node_level() &&
+                               virtual_cells.pool(pool).level > level && !task_.spread;
+        const RankedCells* racks = has_racks ? &virtual_cells.ranked(pool, level + 1) : nullptr;
+        const CellIndex fanout = has_racks ? physical_->shape().fanout[level] : 1;
         if (domain.whole) {
             walk_.add_cells(units, pool, width(pool), 0, units.cells(), racks, fanout);
         } else if (domain.pool == pool) {
@@ -447,8 +449,9 @@ bool UnitChoice::visit(CellIndex least, Unit& unit) {
             unit = {found.pool, found.index, found.index, found.available, found.used, found.held,
                     0};
             if (found.pool >= 0) {
-                unit.cell =
-                    groups_.pools().cell(found.pool, unit_level(found.pool), found.index).partner;
+                unit.cell = groups_.virtual_cells()
+                                .cell(found.pool, unit_level(found.pool), found.index)
+                                .partner;
                 unit.around = found.used == 0 ? used_around(found.pool, found.index) : 0;
             }
             return true;

@@ -123,8 +123,8 @@ class UnitChoice {
     // Starts a choice of leaves in the physical cell, but for some.
     template <class Excluded>
     void look_into(LeafChoice& leaves, int level, CellIndex cell, Excluded excluded) const {
-        const CellIndex wide = tree_->shape().leaves[level];
-        leaves.start(tree_->shape(), level, cell * wide);
+        const CellIndex wide = physical_->shape().leaves[level];
+        leaves.start(physical_->shape(), level, cell * wide);
         for (CellIndex leaf = cell * wide; leaf < (cell + 1) * wide; ++leaf) {
             leaves.set_class(leaf, excluded(leaf) ? LeafChoice::kTaken : leaf_class(leaf));
         }
@@ -173,7 +173,7 @@ class UnitChoice {
     void arrange(Choice& choice);
 
     const Groups& groups_;
-    const PhysicalCells* tree_ = nullptr;
+    const PhysicalCells* physical_ = nullptr;
     Task task_;
     Reach reach_ = Reach::idle;
     const std::vector<Handle>* victims_ = nullptr;

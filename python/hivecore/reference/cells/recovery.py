@@ -15,8 +15,8 @@ Whenever cells become free, downgraded groups that fit are promoted where they a
 from collections.abc import Iterable
 from dataclasses import replace
 
-from hivecore.reference.cells.group_cells import PhysicalCell, VirtualLeaf
-from hivecore.reference.cells.group_state import State
+from hivecore.reference.cells.cells import PhysicalCell, VirtualLeaf
+from hivecore.reference.cells.state import State
 
 __all__ = ["admitted", "promote"]
 

@@ -1,21 +1,22 @@
-"""Whose leaves a pod takes where it has to take some: those of the guests whose going costs least.
+"""Whose leaves a pod takes where it must take some: those of whom it costs least to lose.
 
-A *guest* of a cell is a group that runs there and would have to leave. What its going costs counts
-the whole group, wherever its other leaves are, so a small group goes before a part of a large one;
-who has gone already costs nothing more. For pods that may lie anywhere in one cell a covering
-program over its guests is exact, but that a lazy guest's price is that of a downgrade. Where pods
-are confined further, and in cells of very many leaves and guests, the dearest guests are spared one
-by one while the pods fit. Leaves are then chosen as ever, without those of guests who stay.
+An *occupant* of a cell is a group that runs there and would have to leave. What its going costs
+counts the whole group, wherever its other leaves are, so a small group goes before a part of a
+large one; who has gone already costs nothing more. For pods that may lie anywhere in one cell a
+covering program over its occupants is exact, but that a lazy occupant's price is that of a
+downgrade. Where pods are confined further, and in cells of very many leaves and occupants, the
+dearest occupants are spared one by one while the pods fit. Leaves are then chosen as ever, without
+those of occupants who stay.
 """
 
 from collections import Counter
 from collections.abc import Collection, Iterable
 
-from hivecore.reference.cells.group_cells import Forest
-from hivecore.reference.cells.group_leaves import Budget, Demand, LeafClass, choose_leaves
-from hivecore.reference.cells.group_state import State
+from hivecore.reference.cells.cells import Forest
+from hivecore.reference.cells.leaf_choice import Budget, Demand, LeafClass, choose_leaves
+from hivecore.reference.cells.state import State
 
-__all__ = ["NO_HARM", "Guests", "Harm", "choose_cheaply"]
+__all__ = ["NO_HARM", "Harm", "Occupants", "choose_cheaply"]
 
 Harm = tuple[int, int, int]
 """Guaranteed leaves that are evicted or downgraded, evicted leaves, evicted groups."""
@@ -24,7 +25,7 @@ _TOO_MUCH: Harm = (1 << 62, 0, 0)
 _MOST_ENTRIES = 1 << 20  # of the covering program
 
 
-class Guests:
+class Occupants:
     """Who is on which leaf, and what it would cost if they left."""
 
     def __init__(self, state: State) -> None:
@@ -51,22 +52,22 @@ class Guests:
         self.gone.update(self.on(leaves))
 
     def cheapest(self, leaves: list[int], count: int) -> tuple[Harm, set[int]]:
-        """Guests whose going leaves so many of the leaves, and the harm; of equal ones the first.
+        """Occupants whose going leaves so many leaves, and the harm; of equal ones the first.
 
-        ``least[i][more]``: the least harm for ``more`` leaves of the guests from the i-th on.
+        ``least[i][more]``: the least harm for ``more`` leaves of the occupants from the i-th on.
         """
-        guests = list(self.on(leaves).items())
-        missing = max(0, count - len(leaves) + sum(many for _, many in guests))
+        occupants = list(self.on(leaves).items())
+        missing = max(0, count - len(leaves) + sum(many for _, many in occupants))
         least = [[NO_HARM] + [_TOO_MUCH] * missing]
-        for guest, many in reversed(guests):
-            later, price = least[0], self.price(guest)
+        for occupant, many in reversed(occupants):
+            later, price = least[0], self.price(occupant)
             going = [_plus(price, later[max(0, more - many)]) for more in range(missing + 1)]
             least.insert(0, [min(pair) for pair in zip(later, going, strict=True)])
         harm, leaving = least[0][missing], set()
-        for (guest, many), now, later in zip(guests, least, least[1:], strict=False):
+        for (occupant, many), now, later in zip(occupants, least, least[1:], strict=False):
             rest = max(0, missing - many)
-            if missing and now[missing] == _plus(self.price(guest), later[rest]):
-                leaving.add(guest)
+            if missing and now[missing] == _plus(self.price(occupant), later[rest]):
+                leaving.add(occupant)
                 missing = rest
         return harm, leaving
 
@@ -78,30 +79,30 @@ def choose_cheaply(
     demands: list[Demand],
     group_within: int,
     leaf_class: LeafClass,
-    guests: Guests,
+    occupants: Occupants,
 ) -> list[list[int]] | None:
-    """What `choose_leaves` chooses where none but the cheapest guests leave."""
+    """What `choose_leaves` chooses where none but the cheapest occupants leave."""
 
     def choose(staying: Collection[int]) -> list[list[int]] | None:
         def left(leaf: int) -> int | None:
-            return None if guests.state.user.get(leaf) in staying else leaf_class(leaf)
+            return None if occupants.state.user.get(leaf) in staying else leaf_class(leaf)
 
         return choose_leaves(forest, level, cell, demands, group_within, left, Budget())
 
     found = choose(())
-    if found is None or not guests.on(leaf for pod in found for leaf in pod):
+    if found is None or not occupants.on(leaf for pod in found for leaf in pod):
         return found
     mine = [leaf for leaf in forest.leaves(level, cell) if leaf_class(leaf) is not None]
-    staying = set(guests.on(mine))
+    staying = set(occupants.on(mine))
     candidate_level = level if group_within < 0 else min(level, group_within)
     if len(demands) == 1 and demands[0].within >= 0:
         candidate_level = min(candidate_level, demands[0].within)
     confined = any(0 <= demand.within < candidate_level for demand in demands)
     if confined or len(staying) * len(mine) > _MOST_ENTRIES:
         spared: set[int] = set()
-        for guest in sorted(guests.on(mine), key=guests.price, reverse=True):
-            if choose(spared | {guest}) is not None:
-                spared.add(guest)
+        for occupant in sorted(occupants.on(mine), key=occupants.price, reverse=True):
+            if choose(spared | {occupant}) is not None:
+                spared.add(occupant)
         return choose(spared)
     total = sum(demand.leaves for demand in demands)
     covers = []
@@ -109,7 +110,7 @@ def choose_cheaply(
         for candidate in forest.inside(level, cell, below):
             inside = [leaf for leaf in mine if forest.above(leaf, below) == candidate]
             if len(inside) >= total:
-                covers.append(guests.cheapest(inside, total))
+                covers.append(occupants.cheapest(inside, total))
     _, leaving = min(covers, key=lambda cover: cover[0])
     return choose(staying - leaving)
 

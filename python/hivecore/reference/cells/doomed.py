@@ -5,8 +5,8 @@ over is split for the level below. Any other split would serve fewer (HiveD's ow
 tenant at a time and so overlooks that two of them count on the same cell).
 """
 
-from hivecore.reference.cells.group_cells import PhysicalCell
-from hivecore.reference.cells.group_state import State
+from hivecore.reference.cells.cells import PhysicalCell
+from hivecore.reference.cells.state import State
 
 __all__ = ["doomed"]
 

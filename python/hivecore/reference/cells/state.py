@@ -15,7 +15,7 @@ they are asked for.
 from collections import Counter
 from copy import copy
 
-from hivecore.reference.cells.group_cells import (
+from hivecore.reference.cells.cells import (
     Forest,
     Group,
     PhysicalCell,

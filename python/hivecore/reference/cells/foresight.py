@@ -14,10 +14,10 @@ first pairing is looked at.
 from collections.abc import Callable, Collection, Iterator
 from functools import cache
 
-from hivecore.reference.cells.group_cells import PhysicalCell, VirtualCell
-from hivecore.reference.cells.group_choice import Request, class_of_leaves
-from hivecore.reference.cells.group_leaves import Budget
-from hivecore.reference.cells.group_state import State
+from hivecore.reference.cells.cells import PhysicalCell, VirtualCell
+from hivecore.reference.cells.leaf_choice import Budget
+from hivecore.reference.cells.state import State
+from hivecore.reference.cells.unit_choice import Request, class_of_leaves
 
 __all__ = ["foreseen"]
 

@@ -12,7 +12,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from hivecore.reference.cells.group_cells import Forest
+from hivecore.reference.cells.cells import Forest
 
 __all__ = ["Budget", "Demand", "LeafClass", "choose_leaves"]
 

@@ -1,12 +1,12 @@
-// Whose leaves a pod takes where it has to take some: those of the guests whose going costs least.
+// Whose leaves a pod takes where it must take some: those of whom it costs least to lose.
 //
-// A *guest* of a cell is a group that runs there and would have to leave. What its going costs
+// An *occupant* of a cell is a group that runs there and would have to leave. What its going costs
 // counts the whole group, wherever its other leaves are, so a small group goes before a part of a
 // large one; who has gone already costs nothing more. For pods that may lie anywhere in one cell a
-// covering program over its guests is exact, O(guests * leaves), but that a lazy guest's price is
-// that of a downgrade. Where pods are confined further, and in cells of very many leaves and
-// guests, the dearest guests are spared one by one while the pods fit. Leaves are then chosen as
-// ever, without those of guests who stay.
+// covering program over its occupants is exact, O(occupants * leaves), but that a lazy occupant's
+// price is that of a downgrade. Where pods are confined further, and in cells of very many leaves
+// and occupants, the dearest occupants are spared one by one while the pods fit. Leaves are then
+// chosen as ever, without those of occupants who stay.
 #pragma once
 
 #include <array>
@@ -25,10 +25,11 @@ class UnitChoice;
 using Harm = std::array<std::uint64_t, 3>;
 Harm operator+(const Harm& one, const Harm& other);
 
-class Guests {
+class Occupants {
   public:
-    // Nobody has gone. Those who are downgraded hold nothing by right.
-    void start(const Groups& groups, const UnitChoice& chooser, std::span<const Handle> downgraded);
+    // Nobody has gone. Those who are downgraded are not guaranteed.
+    void start(const Groups& groups, const UnitChoice& unit_choice,
+               std::span<const Handle> downgraded);
     // Appends the leaves of each pod in turn, all in the cell, and those who are there leave;
     // false: the pods do not fit, nothing has changed.
     bool take(int level, CellIndex cell, std::span<const Demand> pods, int group_within,
@@ -37,13 +38,13 @@ class Guests {
     Harm price(Handle handle) const;
 
   private:
-    struct Guest {
+    struct Occupant {
         Handle handle;
         CellIndex leaves;
         Harm price;
     };
 
-    std::vector<Guest> on(std::span<const CellIndex> leaves) const;
+    std::vector<Occupant> on(std::span<const CellIndex> leaves) const;
     Harm cheapest(std::span<const CellIndex> leaves, std::uint64_t count,
                   std::vector<Handle>& leaving) const;
     bool choose(int level, CellIndex cell, std::span<const Demand> pods, int group_within,
@@ -52,7 +53,7 @@ class Guests {
                std::vector<CellIndex>& out);
 
     const Groups* groups_ = nullptr;
-    const UnitChoice* chooser_ = nullptr;
+    const UnitChoice* unit_choice_ = nullptr;
     std::uint32_t first_leaf_ = 0;
     std::span<const Handle> downgraded_;
     std::vector<Handle> gone_;

@@ -18,9 +18,9 @@ from collections import Counter
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 
-from hivecore.reference.cells.group_cells import PhysicalCell, VirtualCell
-from hivecore.reference.cells.group_leaves import Budget, Demand, LeafClass, choose_leaves
-from hivecore.reference.cells.group_state import State
+from hivecore.reference.cells.cells import PhysicalCell, VirtualCell
+from hivecore.reference.cells.leaf_choice import Budget, Demand, LeafClass, choose_leaves
+from hivecore.reference.cells.state import State
 
 __all__ = [
     "GUARANTEED",

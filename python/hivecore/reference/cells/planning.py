@@ -19,7 +19,8 @@ from heapq import heappop, heappush
 from itertools import groupby
 from typing import NamedTuple
 
-from hivecore.reference.cells.group_cells import (
+from hivecore.reference.cells.cell_mapping import Mapper, Placed
+from hivecore.reference.cells.cells import (
     BIND,
     CAPACITY,
     FRAGMENTED,
@@ -36,7 +37,12 @@ from hivecore.reference.cells.group_cells import (
     VirtualCell,
     VirtualLeaf,
 )
-from hivecore.reference.cells.group_choice import (
+from hivecore.reference.cells.foresight import foreseen
+from hivecore.reference.cells.leaf_choice import Budget, Demand, choose_leaves
+from hivecore.reference.cells.occupants import NO_HARM, Harm, Occupants, choose_cheaply
+from hivecore.reference.cells.recovery import promote
+from hivecore.reference.cells.state import State
+from hivecore.reference.cells.unit_choice import (
     GUARANTEED,
     IDLE,
     OPPORTUNISTIC,
@@ -48,12 +54,6 @@ from hivecore.reference.cells.group_choice import (
     anchor,
     class_of_leaves,
 )
-from hivecore.reference.cells.group_foresight import foreseen
-from hivecore.reference.cells.group_guests import NO_HARM, Guests, Harm, choose_cheaply
-from hivecore.reference.cells.group_leaves import Budget, Demand, choose_leaves
-from hivecore.reference.cells.group_mapping import Mapper, Placed
-from hivecore.reference.cells.group_recovery import promote
-from hivecore.reference.cells.group_state import State
 
 __all__ = ["Planner"]
 
@@ -319,12 +319,12 @@ class Planner:
 
     def _spared(self, reach: int, limit: float, room: "_Room", best: _Way) -> _Way:
         """A way that needs all of its victims, the dearest having been spared first."""
-        guests, tries = Guests(self.state), _MOST_TRIES
+        occupants, tries = Occupants(self.state), _MOST_TRIES
         again = True
         while again:
             again = False
             harmed = self.state.by_sequence({*self._victims(best), *best.downgrades})
-            for handle in sorted(harmed, key=guests.price, reverse=True):
+            for handle in sorted(harmed, key=occupants.price, reverse=True):
                 others = set(harmed) - {handle}
                 if not room.may_suffice(others):
                     continue
@@ -342,11 +342,11 @@ class Planner:
 
     def _fewest(self, reach: int, limit: float, room: "_Room", best: _Way) -> _Way:
         """The way of the least harm: sets of victims are tried, the cheapest first."""
-        guests, state = Guests(self.state), self.state
-        order = sorted(state.by_sequence(set(room.more)), key=guests.price)
+        occupants, state = Occupants(self.state), self.state
+        order = sorted(state.by_sequence(set(room.more)), key=occupants.price)
 
         def entry(chosen: tuple[int, ...]) -> tuple[tuple[int, ...], tuple[int, ...]]:
-            prices = (guests.price(order[place]) for place in chosen)
+            prices = (occupants.price(order[place]) for place in chosen)
             return tuple(map(sum, zip(*prices, strict=True))), chosen
 
         queue = [entry((0,))] if order else []
@@ -500,17 +500,23 @@ class Planner:
 
     def _downgraded(self, chooser: Chooser, choice: Choice) -> list[int]:
         """The lazy groups that the choice would preempt."""
-        state, found, guests = self.state, set(), Guests(self.state)
+        state, found, occupants = self.state, set(), Occupants(self.state)
         for unit, demands in choice.items():
             if unit.cell is None:
                 continue
             within = self.request.group_within
             chosen = choose_cheaply(
-                chooser.forest, unit.level, unit.cell, demands, within, chooser.leaf_class, guests
+                chooser.forest,
+                unit.level,
+                unit.cell,
+                demands,
+                within,
+                chooser.leaf_class,
+                occupants,
             )
             assert chosen is not None, "a unit takes only what it accepts"
             leaves = [leaf for pod in chosen for leaf in pod]
-            guests.leave(leaves)
+            occupants.leave(leaves)
             for leaf in (leaf for leaf in leaves if chooser.leaf_class(leaf) == GUARANTEED):
                 holder = state.holder(leaf)
                 assert holder is not None

@@ -3,8 +3,8 @@
 from collections import Counter
 
 from hivecore.errors import InvariantError
-from hivecore.reference.cells.group_cells import PhysicalCell, VirtualCell
-from hivecore.reference.cells.group_state import State
+from hivecore.reference.cells.cells import PhysicalCell, VirtualCell
+from hivecore.reference.cells.state import State
 
 __all__ = ["audit"]
 

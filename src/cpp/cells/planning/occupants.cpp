@@ -1,4 +1,4 @@
-#include "cells/planning/guests.hpp"
+#include "cells/planning/occupants.hpp"
 
 #include <algorithm>
 #include <functional>
@@ -23,16 +23,16 @@ Harm operator+(const Harm& one, const Harm& other) {
     return {one[0] + other[0], one[1] + other[1], one[2] + other[2]};
 }
 
-void Guests::start(const Groups& groups, const UnitChoice& chooser,
-                   std::span<const Handle> downgraded) {
+void Occupants::start(const Groups& groups, const UnitChoice& unit_choice,
+                      std::span<const Handle> downgraded) {
     groups_ = &groups;
-    chooser_ = &chooser;
-    first_leaf_ = groups.first_leaf(chooser.chain());
+    unit_choice_ = &unit_choice;
+    first_leaf_ = groups.first_leaf(unit_choice.chain());
     downgraded_ = downgraded;
     gone_.clear();
 }
 
-Harm Guests::price(Handle handle) const {
+Harm Occupants::price(Handle handle) const {
     const Group& group = groups_->group(handle);
     const std::uint64_t many = groups_->leaves(handle).size();
     if (is_in(gone_, handle)) {
@@ -45,65 +45,66 @@ Harm Guests::price(Handle handle) const {
 }
 
 // Those whom it costs something, in the order of their first leaves.
-std::vector<Guests::Guest> Guests::on(std::span<const CellIndex> leaves) const {
-    std::vector<Guest> guests;
+std::vector<Occupants::Occupant> Occupants::on(std::span<const CellIndex> leaves) const {
+    std::vector<Occupant> occupants;
     for (const CellIndex leaf : leaves) {
         const Handle user = groups_->user(first_leaf_ + leaf);
         if (user == kNoGroup) {
             continue;
         }
-        const auto known = std::find_if(guests.begin(), guests.end(),
-                                        [&](const Guest& guest) { return guest.handle == user; });
-        if (known != guests.end()) {
+        const auto known =
+            std::find_if(occupants.begin(), occupants.end(),
+                         [&](const Occupant& occupant) { return occupant.handle == user; });
+        if (known != occupants.end()) {
             ++known->leaves;
         } else if (const Harm cost = price(user); cost != kNoHarm) {
-            guests.push_back({user, 1, cost});
+            occupants.push_back({user, 1, cost});
         }
     }
-    return guests;
+    return occupants;
 }
 
-bool Guests::choose(int level, CellIndex cell, std::span<const Demand> pods, int group_within,
-                    std::span<const Handle> staying, std::vector<CellIndex>& out) {
+bool Occupants::choose(int level, CellIndex cell, std::span<const Demand> pods, int group_within,
+                       std::span<const Handle> staying, std::vector<CellIndex>& out) {
     if (staying.empty()) {
-        chooser_->look_into(leaves_, level, cell);
+        unit_choice_->look_into(leaves_, level, cell);
     } else {
-        chooser_->look_into(leaves_, level, cell, [&](CellIndex leaf) {
+        unit_choice_->look_into(leaves_, level, cell, [&](CellIndex leaf) {
             return is_in(staying, groups_->user(first_leaf_ + leaf));
         });
     }
     return leaves_.take_all(pods, group_within, out);
 }
 
-bool Guests::take(int level, CellIndex cell, std::span<const Demand> pods, int group_within,
-                  std::vector<CellIndex>& out) {
+bool Occupants::take(int level, CellIndex cell, std::span<const Demand> pods, int group_within,
+                     std::vector<CellIndex>& out) {
     const std::size_t before = out.size();
     if (!choose(level, cell, pods, group_within, {}, out)) {
         return false;
     }
     const auto chosen = [&] { return std::span<const CellIndex>(out).subspan(before); };
-    if (chooser_->reach() != Reach::idle && !on(chosen()).empty()) {
+    if (unit_choice_->reach() != Reach::idle && !on(chosen()).empty()) {
         out.resize(before);
         spare(level, cell, pods, group_within, out);
-        for (const Guest& guest : on(chosen())) {
-            gone_.push_back(guest.handle);
+        for (const Occupant& occupant : on(chosen())) {
+            gone_.push_back(occupant.handle);
         }
     }
     return true;
 }
 
-// Chooses leaves for pods that fit, so that only the cheapest guests have to leave.
-void Guests::spare(int level, CellIndex cell, std::span<const Demand> pods, int group_within,
-                   std::vector<CellIndex>& out) {
-    const Shape& shape = groups_->pools().tree(chooser_->chain()).shape();
+// Chooses leaves for pods that fit, so that only the cheapest occupants have to leave.
+void Occupants::spare(int level, CellIndex cell, std::span<const Demand> pods, int group_within,
+                      std::vector<CellIndex>& out) {
+    const Shape& shape = groups_->virtual_cells().physical(unit_choice_->chain()).shape();
     std::vector<CellIndex> mine;
     for (CellIndex leaf = cell * shape.leaves[level]; leaf < (cell + 1) * shape.leaves[level];
          ++leaf) {
-        if (chooser_->leaf_class(leaf) != LeafChoice::kTaken) {
+        if (unit_choice_->leaf_class(leaf) != LeafChoice::kTaken) {
             mine.push_back(leaf);
         }
     }
-    std::vector<Guest> guests = on(mine);
+    std::vector<Occupant> occupants = on(mine);
     int candidate_level = group_within < 0 ? level : std::min(level, group_within);
     if (pods.size() == 1 && pods.front().within >= 0) {
         candidate_level = std::min<int>(candidate_level, pods.front().within);
@@ -112,12 +113,12 @@ void Guests::spare(int level, CellIndex cell, std::span<const Demand> pods, int 
     const bool confined = std::any_of(pods.begin(), pods.end(), [&](const Demand& pod) {
         return pod.within >= 0 && pod.within < candidate_level;
     });
-    if (confined || guests.size() * mine.size() > kMostEntries) {
-        std::stable_sort(guests.begin(), guests.end(),
-                         [](const Guest& a, const Guest& b) { return a.price > b.price; });
+    if (confined || occupants.size() * mine.size() > kMostEntries) {
+        std::stable_sort(occupants.begin(), occupants.end(),
+                         [](const Occupant& a, const Occupant& b) { return a.price > b.price; });
         const std::size_t before = out.size();
-        for (const Guest& guest : guests) {
-            staying.push_back(guest.handle);
+        for (const Occupant& occupant : occupants) {
+            staying.push_back(occupant.handle);
             if (!choose(level, cell, pods, group_within, staying, out)) {
                 staying.pop_back();
             }
@@ -149,43 +150,43 @@ void Guests::spare(int level, CellIndex cell, std::span<const Demand> pods, int 
             }
         }
     }
-    for (const Guest& guest : guests) {
-        if (!is_in(leaving, guest.handle)) {
-            staying.push_back(guest.handle);
+    for (const Occupant& occupant : occupants) {
+        if (!is_in(leaving, occupant.handle)) {
+            staying.push_back(occupant.handle);
         }
     }
     choose(level, cell, pods, group_within, staying, out);
 }
 
-// Guests whose going leaves so many of the leaves, and the harm; of equal ones the first.
-Harm Guests::cheapest(std::span<const CellIndex> leaves, std::uint64_t count,
-                      std::vector<Handle>& leaving) const {
+// Occupants whose going leaves so many of the leaves, and the harm; of equal ones the first.
+Harm Occupants::cheapest(std::span<const CellIndex> leaves, std::uint64_t count,
+                         std::vector<Handle>& leaving) const {
     leaving.clear();
-    const std::vector<Guest> guests = on(leaves);
+    const std::vector<Occupant> occupants = on(leaves);
     std::uint64_t held = 0;
-    for (const Guest& guest : guests) {
-        held += guest.leaves;
+    for (const Occupant& occupant : occupants) {
+        held += occupant.leaves;
     }
     const std::uint64_t others = leaves.size() - held;
     std::size_t missing = count > others ? count - others : 0;
-    // Row i: the least harm for so many leaves of the guests from the i-th on.
+    // Row i: the least harm for so many leaves of the occupants from the i-th on.
     const std::size_t width = missing + 1;
-    std::vector<Harm> least((guests.size() + 1) * width, kTooMuch);
-    least[guests.size() * width] = kNoHarm;
+    std::vector<Harm> least((occupants.size() + 1) * width, kTooMuch);
+    least[occupants.size() * width] = kNoHarm;
     const auto going = [&](std::size_t i, std::size_t more) {
-        const std::size_t rest = more - std::min<std::size_t>(more, guests[i].leaves);
-        return guests[i].price + least[(i + 1) * width + rest];
+        const std::size_t rest = more - std::min<std::size_t>(more, occupants[i].leaves);
+        return occupants[i].price + least[(i + 1) * width + rest];
     };
-    for (std::size_t i = guests.size(); i-- > 0;) {
+    for (std::size_t i = occupants.size(); i-- > 0;) {
         for (std::size_t more = 0; more < width; ++more) {
             least[i * width + more] = std::min(least[(i + 1) * width + more], going(i, more));
         }
     }
     const Harm harm = least[missing];
-    for (std::size_t i = 0; i < guests.size(); ++i) {
+    for (std::size_t i = 0; i < occupants.size(); ++i) {
         if (missing != 0 && least[i * width + missing] == going(i, missing)) {
-            leaving.push_back(guests[i].handle);
-            missing -= std::min<std::size_t>(missing, guests[i].leaves);
+            leaving.push_back(occupants[i].handle);
+            missing -= std::min<std::size_t>(missing, occupants[i].leaves);
         }
     }
     return harm;

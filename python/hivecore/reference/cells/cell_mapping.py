@@ -6,17 +6,17 @@ are lexicographic by (bad leaves, opportunistic leaves, index), and each is chec
 for the rest: needed virtual cells and physical ones must have a perfect matching at every level.
 """
 
-from hivecore.reference.cells.group_cells import PhysicalCell, VirtualCell, VirtualLeaf
-from hivecore.reference.cells.group_choice import (
+from hivecore.reference.cells.cells import PhysicalCell, VirtualCell, VirtualLeaf
+from hivecore.reference.cells.leaf_choice import Budget, Demand, LeafClass, choose_leaves
+from hivecore.reference.cells.occupants import Occupants, choose_cheaply
+from hivecore.reference.cells.state import State
+from hivecore.reference.cells.unit_choice import (
     Choice,
     Chooser,
     Request,
     anchor,
     class_of_leaves,
 )
-from hivecore.reference.cells.group_guests import Guests, choose_cheaply
-from hivecore.reference.cells.group_leaves import Budget, Demand, LeafClass, choose_leaves
-from hivecore.reference.cells.group_state import State
 
 __all__ = ["Mapper", "Placed"]
 
@@ -39,7 +39,7 @@ class Mapper:
         self.forest = state.forests[chooser.request.chain]
         self.leaf_class = class_of_leaves(state, self.request, chooser.reach, chooser.victims)
         self.foreseen = foreseen or chooser.foreseen or {}
-        self.guests = Guests(state)
+        self.occupants = Occupants(state)
         self.placed: Placed = {}
 
     def map(self, choice: Choice) -> bool:
@@ -70,11 +70,11 @@ class Mapper:
         """Choose the leaves of a unit's pods in its physical cell, and hold them."""
         within = self.request.group_within
         chosen = choose_cheaply(
-            self.forest, unit.level, cell, demands, within, self.leaf_class, self.guests
+            self.forest, unit.level, cell, demands, within, self.leaf_class, self.occupants
         )
         if chosen is None:
             return False
-        self.guests.leave(leaf for leaves in chosen for leaf in leaves)
+        self.occupants.leave(leaf for leaves in chosen for leaf in leaves)
         for demand, leaves in zip(demands, chosen, strict=True):
             self.placed[demand.position] = []
             for leaf in leaves:
