@@ -16,11 +16,17 @@ import numpy as np
 import numpy.typing as npt
 
 from hivecore.errors import CertificateError
-from hivecore.matching.forest import Forest, sums_from_leaves, sums_from_roots
 from hivecore.matching.graph import Block, Graph, Int64
 from hivecore.matching.integers import LIMIT
 
-__all__ = ["Certificate", "check_numbers", "integer_weight", "is_below_floor", "verify_certificate"]
+__all__ = [
+    "Certificate",
+    "check_numbers",
+    "integer_weight",
+    "is_below_floor",
+    "sums_from_roots",
+    "verify_certificate",
+]
 
 _BOUND = 2**60  # no optimal dual exceeds twice the largest weight; sums of three fit into int64
 
@@ -67,7 +73,7 @@ class Certificate:
 
         O(n + k), as slices of one array; together they are as long as the nesting squared.
         """
-        sizes = sums_from_leaves(self.parents, self.innermost)
+        sizes = _sums_from_leaves(self.parents, self.innermost)
         starts: list[int] = []
         filled = [0] * (len(sizes) + 1)  # the last one: outside
         for size, parent in zip(sizes, self.parents.tolist(), strict=True):
@@ -86,7 +92,7 @@ class Certificate:
 
     def bound(self) -> int:
         """Twice an integer weight that no matching exceeds."""
-        sizes = sums_from_leaves(self.parents, self.innermost)
+        sizes = _sums_from_leaves(self.parents, self.innermost)
         inside = zip(sizes, self.blossom_duals.tolist(), strict=True)
         bound: int = sum(size // 2 * dual for size, dual in inside) + sum(self.duals.tolist())
         return bound
@@ -107,7 +113,7 @@ def verify_certificate(
         raise CertificateError(
             f"duals[{v}]={certificate.duals[v]}: must be 0, since the vertex is free"
         )
-    forest = Forest(certificate.innermost, certificate.parents)
+    forest = _Forest(certificate.innermost, certificate.parents)
     duals, around = certificate.duals, _checked_sums(forest, mate, certificate)
     lightest, rounded = None, False
     for block in graph.blocks():
@@ -205,12 +211,12 @@ def check_numbers(n: int, certificate: Certificate) -> None:
         raise CertificateError(f"blossom_duals[{i}]={blossom_duals[i]}: must be positive")
 
 
-def _checked_sums(forest: Forest, mate: Int64, certificate: Certificate) -> Int64:
+def _checked_sums(forest: "_Forest", mate: Int64, certificate: Certificate) -> Int64:
     """Of the duals of each blossom and those around it, once all blossoms are odd and full."""
     parents, blossom_duals = certificate.parents, certificate.blossom_duals
     u = np.flatnonzero(mate > np.arange(len(mate)))
-    sizes = sums_from_leaves(parents, certificate.innermost)
-    matched = sums_from_leaves(parents, forest.around(u, mate[u]))
+    sizes = _sums_from_leaves(parents, certificate.innermost)
+    matched = _sums_from_leaves(parents, forest.around(u, mate[u]))
     sums = sums_from_roots(parents, blossom_duals)
     for i, (size, inside) in enumerate(zip(sizes, matched, strict=True)):
         if size % 2 == 0 or size < 3:
@@ -265,3 +271,50 @@ def _wide_integers(weights: npt.NDArray[Any], exponent: int) -> npt.NDArray[Any]
         object
     )
     return whole
+
+
+# --- nested sets -------------------------------------------------------------------------------
+#
+# Blossoms form a forest: per vertex the innermost one, per blossom the one around it, -1 outside of
+# all. Parents come before their children, so that sums up and down are one loop, however deep.
+
+
+def _sums_from_leaves(parents: Int64, at: Int64) -> list[int]:
+    """How many of the sets ``at`` each set holds, itself included; -1 is held by none."""
+    sums: list[int] = np.bincount(at[at >= 0], minlength=len(parents)).tolist()
+    for child, parent in zip(reversed(range(len(sums))), reversed(parents.tolist()), strict=True):
+        if parent >= 0:
+            sums[parent] += sums[child]
+    return sums
+
+
+def sums_from_roots(parents: Int64, values: Int64) -> list[int]:
+    """The sum of the values of each set and all sets around it; 0 for -1, which comes last."""
+    sums: list[int] = [0] * (len(parents) + 1)
+    for child, (parent, value) in enumerate(zip(parents.tolist(), values.tolist(), strict=True)):
+        sums[child] = sums[parent] + value
+    return sums
+
+
+class _Forest:
+    """Finds the innermost set around two elements, for many pairs at once."""
+
+    def __init__(self, innermost: Int64, parents: Int64) -> None:
+        self._innermost = innermost
+        self._depth = np.array(sums_from_roots(parents, np.ones_like(parents)))
+        self._above = [np.append(parents, -1)]  # above[j]: 2**j levels up
+        while 1 << len(self._above) <= self._depth.max():
+            self._above.append(self._above[-1][self._above[-1]])
+
+    def around(self, u: Int64, v: Int64) -> Int64:
+        """The innermost set that holds both ``u[i]`` and ``v[i]``; -1: none."""
+        a, b = self._innermost[u], self._innermost[v]
+        swap = self._depth[a] < self._depth[b]
+        a, b = np.where(swap, b, a), np.where(swap, a, b)
+        deeper = self._depth[a] - self._depth[b]
+        for j, above in enumerate(self._above):
+            a = np.where(deeper >> j & 1, above[a], a)
+        for above in reversed(self._above):
+            apart = above[a] != above[b]
+            a, b = np.where(apart, above[a], a), np.where(apart, above[b], b)
+        return np.where(a == b, a, self._above[0][a])

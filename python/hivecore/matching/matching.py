@@ -1,6 +1,5 @@
 """What comes back: the pairs, their weight, and the proof."""
 
-import contextlib
 import math
 from dataclasses import dataclass, field
 from fractions import Fraction
@@ -98,9 +97,10 @@ def total_weight(weights: npt.NDArray[Any]) -> int | float:
         total: int = sum(weights.tolist())
         return total
     addends = weights.tolist()
-    with contextlib.suppress(OverflowError):
+    try:
         return math.fsum(addends)
-    scaled = math.fsum(weight * 2.0**-64 for weight in addends)
+    except OverflowError:
+        scaled = math.fsum(weight * 2.0**-64 for weight in addends)
     try:
         return math.ldexp(scaled, 64)
     except OverflowError:
