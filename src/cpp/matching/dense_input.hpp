@@ -1,7 +1,8 @@
 // From the caller's symmetric array to the matrix of the dense engine, without a copy in between.
 //
 // Both passes look at square tiles above the diagonal, together with their mirror images below:
-// small enough that both stay in the cache, whatever the order of the array.
+// small enough that both stay in the cache, whatever the order of the array. The first tells what
+// the weights are like, from which the caller chooses a scale; the second counts them by it.
 #pragma once
 
 #include <cstdint>

@@ -1,13 +1,22 @@
-// Exact maximum-weight matching in general graphs, with a dual certificate.
+// Exact maximum-weight matching in general graphs, with a dual certificate: the interface of this
+// kernel. Whoever has a graph needs no other header, but for a graph that changes (matcher.hpp).
 //
-// The face of this column: callers need nothing else of it. Weights are integers; edges of weight
-// <= 0 are never needed and are ignored. The certificate is in units of half a weight:
+// Weights are integers; edges of weight <= 0 are never needed and are ignored. The certificate is
+// in units of half a weight:
 //
 //     duals[u] + duals[v] + sum of z over blossoms that contain both  >=  2 w(u, v)   on all edges,
 //     duals >= 0, z > 0, free vertices have dual 0,
 //     sum(duals) + sum(z * (|B| - 1) / 2)  ==  2 * weight of the matching,
 //
-// which proves that no matching is heavier (Edmonds 1965). Deterministic.
+// which proves that no matching is heavier (Edmonds 1965).
+//
+// A solution takes these steps: weights are counted (scale.hpp) into a matrix or compressed
+// rows (dense_input.hpp, adjacency.hpp); a half-integral matching is found without blossoms
+// (fractional.hpp, helped by core.hpp or sample.hpp); a search with blossoms makes it integral
+// (search.hpp on the engine of dense.hpp or sparse.hpp).
+//
+// Deterministic: among equally heavy matchings the same input gives the same one, whatever the
+// machine and the number of threads, unless a time limit ends the search.
 #pragma once
 
 #include <cstdint>

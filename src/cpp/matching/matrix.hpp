@@ -1,4 +1,8 @@
 // A square matrix, row after row, of doubled weights in lanes of 32 or 64 bits.
+//
+// 32 bits where no weight counts more than 2^27: twice as many lanes per vector and half the
+// memory. What is no edge has a weight so low that its slack is beyond every time of a search: the
+// loops need no test for it.
 #pragma once
 
 #include <cstddef>

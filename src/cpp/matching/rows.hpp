@@ -1,4 +1,8 @@
 // From a list of edges to compressed rows, by counting: O(n + m), each edge moved twice.
+//
+// Edges are distributed by their neighbour first and by their row then. Counting sort is stable, so
+// rows come out with ascending neighbours and parallel edges in the order of the list, without a
+// comparison.
 #pragma once
 
 #include <cstdint>

@@ -1,4 +1,10 @@
 // Weights as the integers that the kernel counts in.
+//
+// What a caller's weight counts is decided here alone, by the same arithmetic for dense and sparse
+// graphs; weights of several words, which are never rounded, are counted in sparse.cpp. Floats are
+// multiplied by powers of two only, so that rounding to the next integer, half to even, is the only
+// rounding, and none where the grid 2^exponent holds them. The offset makes matchings of more edges
+// heavier, the floor keeps edges that are never wanted within 64 bits.
 #pragma once
 
 #include <bit>

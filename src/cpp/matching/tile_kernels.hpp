@@ -1,5 +1,9 @@
 // Square tiles of the caller's array and the two loops over them in which reading it spends its
 // time, in a portable and in an AVX2 version of one body. Both give the same answers.
+//
+// A tile of 32 by 32 cells and its mirror image stay in the nearest cache, so that reading down the
+// columns of an array costs no more than along its rows. Tiles at the edge are filled up with a
+// value that changes nothing, and the loops always run over all cells.
 #pragma once
 
 #include <algorithm>
@@ -65,6 +69,8 @@ struct Comparison {
     std::int64_t present;  // cells that are not NaN
 };
 
+// One pass for three questions: is it symmetric, how many edges are there, what is their extent.
+// Counts are kept per column, in lanes, and summed at the end.
 template <class T>
 HIVECORE_INLINE Comparison compare_body(const Tile<T>& tile, const Tile<T>& mirrored,
                                         Survey<T>& survey) {

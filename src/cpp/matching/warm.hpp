@@ -1,4 +1,9 @@
 // Duals of another solution made to fit: feasible again, as many of them as possible untouched.
+//
+// Numbers are taken from anybody: they are clamped to what a dual can be, raised where an edge is
+// not covered, and pairs are kept only where their edge is then tight. So the search begins with
+// the invariants that it needs, whatever was given; how good it was shows in the time alone.
+// Cost: O(n^2) for dense graphs, O(n + m) for sparse ones, and O(k log k) for k raised vertices.
 #pragma once
 
 #include <algorithm>
