@@ -260,7 +260,6 @@ def test_mistakes_are_named_and_change_nothing():
         (lambda: grouper.add("b", (1, 2, nan), 4), ValueError, "durations"),
         (lambda: grouper.add("b", GPU, 4, priority=nan), ValueError, "priority is not a number"),
         (lambda: grouper.add("b", GPU, 4, priority="x"), TypeError, "priority must be a float"),
-        (lambda: grouper.add("b", GPU, 4, solo=0.0), ValueError, "solo"),
         (lambda: grouper.add("b", GPU, 4, memory=1), ValueError, "gpu_memory was not given"),
         (lambda: grouper.add("b", GPU, 4, memory=0.0), TypeError, "memory must be an integer"),
         (lambda: grouper.add("b", GPU, 4, priority=10**400), ValueError, "priority is too large"),

@@ -32,7 +32,6 @@ def group_automatically(
     jobs: Candidates,
     gain: bool,
     capacity: int,
-    merge_order: str,
     start: Groups,
     cache: GroupingCache | None,
 ) -> _Found:
@@ -42,18 +41,18 @@ def group_automatically(
     """
     grown = len(start.members) > 0
     if not grown and capacity >= int(jobs.gpus.sum()):
-        return _in_rounds(jobs, gain, capacity, merge_order, start, ROUNDS_ALONE)
+        return _in_rounds(jobs, gain, capacity, start, ROUNDS_ALONE)
     # Without a capacity "exact" makes as few groups as it can, merges without a gain among them.
     if grown or (gain and not capacity) or not _is_small(jobs, capacity):
-        return _in_rounds(jobs, gain, capacity, merge_order, start, EFFORT)
+        return _in_rounds(jobs, gain, capacity, start, EFFORT)
     try:
         groups, value, bound = group_exactly(jobs, None, gain, capacity, _NODES, cache)
     except ValueError:  # jobs are worth so little or so much that its arithmetic would not do
-        return _in_rounds(jobs, gain, capacity, merge_order, start, EFFORT)
+        return _in_rounds(jobs, gain, capacity, start, EFFORT)
     if gain and _loses(jobs, groups):
-        return _in_rounds(jobs, gain, capacity, merge_order, start, EFFORT)
+        return _in_rounds(jobs, gain, capacity, start, EFFORT)
     if bound > value:
-        other, *_ = _in_rounds(jobs, gain, capacity, merge_order, start, EFFORT)
+        other, *_ = _in_rounds(jobs, gain, capacity, start, EFFORT)
         if jobs.gpus_of(other).sum() <= max(capacity, jobs.gpus_of(groups).sum()):
             other_value = float(jobs.values(other, gain, *jobs.rounds(other)).sum())
             if other_value > value:
@@ -61,10 +60,8 @@ def group_automatically(
     return groups, value, bound
 
 
-def _in_rounds(
-    jobs: Candidates, gain: bool, capacity: int, merge_order: str, start: Groups, effort: int
-) -> _Found:
-    groups = group_in_rounds(jobs, capacity, gain, merge_order, effort, start)
+def _in_rounds(jobs: Candidates, gain: bool, capacity: int, start: Groups, effort: int) -> _Found:
+    groups = group_in_rounds(jobs, capacity, gain, effort, start)
     return groups, None, math.inf
 
 

@@ -13,8 +13,9 @@ from hivecore.interleaving.durations import (
     ORDERS,
     Float64,
     Groups,
+    Int32,
     Int64,
-    Model,
+    KernelModel,
     Order,
     as_choice,
     as_durations,
@@ -41,7 +42,7 @@ class Candidates:
     solo: Float64
     rank: Int64
     memory: Int64
-    model: Model
+    model: KernelModel
     best: bool
     factors: Float64
     """By jobs of a group less one; as many as a group may have."""
@@ -54,17 +55,22 @@ class Candidates:
         durations: Any,
         gpus: Any,
         *,
-        max_group: int | None,
-        model: Model,
-        order: Order,
-        interference: Any,
-        solo: Any,
-        priorities: Any,
-        max_slowdown: float | None,
-        memory: Any,
-        gpu_memory: int | None,
+        max_group: int | None = None,
+        model: KernelModel = "barrier",
+        order: Order = "best",
+        interference: Any = None,
+        solo: Any = None,
+        priorities: Any = None,
+        max_slowdown: float | None = None,
+        memory: Any = None,
+        gpu_memory: int | None = None,
     ) -> Self:
-        """The checked arguments of `group_jobs`, or a TypeError or ValueError that names one."""
+        """The checked arguments of `group_jobs`, or a TypeError or ValueError that names one.
+
+        :param model: has been checked.
+        :param order: which of its orders a group takes.
+        :param solo: (n,) time of an iteration of each job alone; by default the sum of its stages.
+        """
         rows = as_durations(durations, model)
         jobs, slots = len(rows), slots_of(rows, model)
         largest = slots if max_group is None else as_int(max_group, "max_group", 1, slots)
@@ -112,12 +118,21 @@ class Candidates:
         times = times * self.factors[sizes - 1]
         alone = sizes == 1
         times[alone] = self.solo[members[starts[:-1][alone]]]
-        busy = np.bincount(
-            np.repeat(np.arange(len(groups)), sizes), self.durations.sum(axis=1)[members]
-        )
+        return times, self._shares(starts, members, times)
+
+    def efficiencies(self, groups: list[list[int]], times: Float64) -> Float64:
+        """The share of time that the resources are busy in each group, if its rounds take so long.
+
+        Rounds by "artifact" may be too short, so that it can exceed 1.
+        """
+        return self._shares(*flat(groups), times)
+
+    def _shares(self, starts: Int64, members: Int32, times: Float64) -> Float64:
+        numbers = np.repeat(np.arange(len(times)), np.diff(starts))
+        busy = np.bincount(numbers, self.durations.sum(axis=1)[members])
         with np.errstate(over="ignore"):  # solo times may be anything
             share = busy / (times * slots_of(self.durations, self.model))
-        return times, share if self.model == "artifact" else np.minimum(share, 1.0)
+        return share if self.model == "artifact" else np.minimum(share, 1.0)
 
     def progress(self, groups: list[list[int]], times: Float64) -> Float64:
         """How many jobs' worth of progress each group makes, if its rounds take these times."""

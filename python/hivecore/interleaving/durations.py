@@ -11,11 +11,13 @@ from hivecore._arguments import as_tuple
 
 __all__ = [
     "LONGEST",
+    "MODELS",
     "ORDERS",
     "Float64",
     "Groups",
     "Int32",
     "Int64",
+    "KernelModel",
     "Model",
     "Order",
     "as_choice",
@@ -29,15 +31,20 @@ __all__ = [
 Float64 = npt.NDArray[np.float64]
 Int32 = npt.NDArray[np.int32]
 Int64 = npt.NDArray[np.int64]
-Model = Literal["barrier", "data2", "artifact"]
+Model = Literal["barrier", "data2"]
 Order = Literal["best", "worst"]
 
+KernelModel = Literal["barrier", "data2", "artifact"]
+"""The kernel also knows the recurrence of the simulator that Muri's authors published. It ends
+before the steady state, so that times may be too short: it only serves to repeat their figures."""
+
+MODELS: tuple[str, ...] = ("barrier", "data2")
+"""What a caller may ask for."""
 ORDERS: tuple[str, ...] = ("best", "worst")
 """Which of its orders a group takes."""
 LONGEST = 1e300
 """The longest stage, so that no sum overflows."""
 
-_MODELS = ("barrier", "data2", "artifact")
 _MOST_SLOTS = 8
 _MOST_JOBS = 2**24
 _FOUR_SLOTS, _COLUMNS = 4, 3
@@ -75,7 +82,6 @@ def as_numbers(values: Any, name: str) -> Float64:
 
 def as_durations(values: Any, model: str, name: str = "durations") -> Float64:
     """The stage durations (jobs, columns), or a TypeError or ValueError that names the argument."""
-    as_choice(model, "model", _MODELS)
     rows = as_numbers(values, name)
     if rows.shape == (0,):  # of no jobs, so that nobody can tell how many columns
         rows = rows.reshape(0, _COLUMNS)

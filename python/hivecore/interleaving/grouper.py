@@ -43,7 +43,6 @@ class Group:
 class _Job:
     durations: tuple[float, ...]
     gpus: int
-    solo: float
     memory: int
     priority: float
     number: int
@@ -57,8 +56,8 @@ class Grouper:
     :param capacity: GPUs of the cluster.
     :param restart_cost: what a job loses when its group changes, as a share of the time until
         groups are asked for again: restart seconds over expected seconds, 0 to 1e9.
-    :param max_group, method, weight, model, merge_order, interference, max_slowdown, gpu_memory: as
-        for `group_jobs`; ``weight`` is no function.
+    :param max_group, method, weight, model, interference, max_slowdown, gpu_memory: as for
+        `group_jobs`; ``weight`` is no function.
     :raises ValueError, TypeError: as `group_jobs`, or another ``restart_cost``.
 
     May be used by several threads: calls take turns. Cost: that of two `group_jobs` for each
@@ -87,7 +86,6 @@ class Grouper:
         method: Literal["auto", "muri", "local", "exact"] = "auto",
         weight: Literal["efficiency", "gain"] = "efficiency",
         model: Model = "barrier",
-        merge_order: Literal["waste", "index"] = "waste",
         interference: Any = None,
         max_slowdown: float | None = None,
         gpu_memory: int | None = None,
@@ -102,12 +100,11 @@ class Grouper:
         self._terms: dict[str, Any] = {
             "max_group": max_group,
             "model": model,
-            "order": "best",
             "interference": interference,
             "max_slowdown": max_slowdown,
             "gpu_memory": gpu_memory,
         }
-        self._method, self._gain, self._merge_order = method, weight == "gain", merge_order
+        self._method, self._gain = method, weight == "gain"
         self._cache = GroupingCache()  # of methods "auto" and "exact"
         self._lock = RLock()
         self._jobs: dict[Hashable, _Job] = {}
@@ -123,7 +120,6 @@ class Grouper:
             self._capacity,
             method=method,
             weight=weight,
-            merge_order=merge_order,
             memory=memory,
             **self._terms,
         )
@@ -146,7 +142,6 @@ class Grouper:
         gpus: int,
         priority: float = 0.0,
         *,
-        solo: float | None = None,
         memory: int = 0,
     ) -> None:
         """Add a job.
@@ -155,7 +150,6 @@ class Grouper:
         :param durations: (k,) stage durations.
         :param gpus: at most the capacity.
         :param priority: small numbers are urgent; of equal ones the job that came first.
-        :param solo: time of an iteration alone; by default the sum of its stages.
         :param memory: what it needs on each GPU.
         :raises ValueError: a name that is taken, or a number that is not allowed.
         :raises TypeError: what is not a number, or a name that cannot be hashed.
@@ -169,8 +163,6 @@ class Grouper:
         one = Candidates.of(
             [durations],
             [gpus],
-            solo=None if solo is None else [solo],
-            priorities=None,
             memory=None if self._terms["gpu_memory"] is None else [memory],
             **self._terms,
         )
@@ -179,7 +171,6 @@ class Grouper:
         self._jobs[job] = _Job(
             durations=tuple(one.durations[0].tolist()),
             gpus=int(one.gpus[0]),
-            solo=float(one.solo[0]),
             memory=int(one.memory[0]),
             priority=number,
             number=self._next,
@@ -320,8 +311,6 @@ class Grouper:
         return Candidates.of(
             np.array([job.durations for job in jobs]).reshape(len(jobs), self._resources),
             np.array([job.gpus for job in jobs], dtype=np.int64),
-            solo=np.array([job.solo for job in jobs]),
-            priorities=None,
             memory=(
                 None
                 if self._terms["gpu_memory"] is None
@@ -332,17 +321,13 @@ class Grouper:
 
     def _fresh(self, jobs: Candidates) -> list[list[int]]:
         if self._method == "auto":
-            return group_automatically(
-                jobs, self._gain, self._capacity, self._merge_order, flat([]), self._cache
-            )[0]
+            return group_automatically(jobs, self._gain, self._capacity, flat([]), self._cache)[0]
         if self._method == "exact":
             return group_exactly(jobs, None, self._gain, self._capacity, NODE_LIMIT, self._cache)[0]
         return self._in_rounds(jobs, [], TO_THE_END if self._method == "local" else ROUNDS_ALONE)
 
     def _in_rounds(self, jobs: Candidates, start: list[list[int]], effort: int) -> list[list[int]]:
-        return group_in_rounds(
-            jobs, self._capacity, self._gain, self._merge_order, effort, flat(start)
-        )
+        return group_in_rounds(jobs, self._capacity, self._gain, effort, flat(start))
 
     def _those_that_may_stay(self, jobs: Candidates, groups: list[list[int]]) -> list[list[int]]:
         """The groups that do not slow their most urgent job too much, as priorities are now."""

@@ -9,15 +9,14 @@ from hivecore._arguments import as_int
 from hivecore.interleaving.automatic import group_automatically
 from hivecore.interleaving.by_function import WeightFunction, group_by_function
 from hivecore.interleaving.candidates import Candidates
-from hivecore.interleaving.durations import Float64, Model, Order, as_choice
+from hivecore.interleaving.durations import MODELS, Float64, Model, as_choice
 from hivecore.interleaving.exact import NODE_LIMIT, GroupingCache, group_exactly
 from hivecore.interleaving.in_rounds import ROUNDS_ALONE, TO_THE_END, group_in_rounds
 
-__all__ = ["Grouping", "group_jobs"]
+__all__ = ["Grouping", "group_candidates", "group_jobs"]
 
 _METHODS = ("auto", "muri", "local", "exact")
 _WEIGHTS = ("efficiency", "gain")
-_MERGE_ORDERS = ("waste", "index")
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -58,10 +57,7 @@ def group_jobs(
     method: Literal["auto", "muri", "local", "exact"] = "auto",
     weight: Literal["efficiency", "gain"] | WeightFunction = "efficiency",
     model: Model = "barrier",
-    order: Order = "best",
-    merge_order: Literal["waste", "index"] = "waste",
     interference: Any = None,
-    solo: Any = None,
     priorities: Any = None,
     max_slowdown: float | None = None,
     memory: Any = None,
@@ -81,7 +77,9 @@ def group_jobs(
     :param max_group: jobs in a group at most, 1 to k (4 for the models of three columns), which is
         the default.
     :param method: "muri": rounds of matchings of the greatest weight. In each, a bucket's groups,
-        at first single jobs, are matched, and matched groups merge. "local": the groups of "muri",
+        at first single jobs, are matched, and matched groups merge: first those that waste least,
+        (1 - efficiency) * GPUs, of equal ones the first bucket and then the matched group whose
+        later part comes first. "local": the groups of "muri",
         made better by small steps until none is left: two groups share their jobs out anew, or one
         splits while GPUs are left or two others merge. What rises is the sum over groups of GPUs
         times efficiency, or of GPUs times progress (how many jobs' worth a group makes) if
@@ -101,18 +99,13 @@ def group_jobs(
         merges without a gain are not made, gains beyond 8 count as 8. Or a function from a list of
         groups, each a list of rows, to their worth, of which that above 0 counts; it is called once
         per bucket and round, and the rounds then run in Python.
-    :param model, order: as for `interleave`.
-    :param merge_order: which matched groups merge first, while GPUs are lacking. "waste": those
-        that waste least, (1 - efficiency) * GPUs, of equal ones the first bucket and then the
-        matched group whose later part comes first. "index": bucket after bucket, as in the
-        simulator of Muri's authors.
+    :param model: as for `interleave`.
     :param interference: factors by which rounds of 1, 2, ... jobs take longer than by their stages;
         the first one is 1, the others 1 to 1e6.
-    :param solo: (n,) time of an iteration of each job alone; by default the sum of its stages.
     :param priorities: (n,) small numbers are urgent, of equal ones the first row; by default the
         order of the rows. Only ``max_slowdown`` needs them.
     :param max_slowdown: of the most urgent job of each group: no round takes longer than this
-        factor times its solo time.
+        factor times the sum of its stages.
     :param memory, gpu_memory: what each job needs on each of its GPUs, and what a GPU has: the jobs
         of a group fit into it together. Integers in any unit, up to 2^59.
     :param start: groups of rows to begin with, of equal GPUs each, not for "exact". They merge, but
@@ -139,25 +132,51 @@ def group_jobs(
     >>> group_jobs(busy, gpus=[1, 1, 1, 1], capacity=3, method="muri").groups
     [[1], [0, 2], [3]]
     """
+    as_choice(model, "model", MODELS)
     jobs = Candidates.of(
         durations,
         gpus,
         max_group=max_group,
         model=model,
-        order=order,
         interference=interference,
-        solo=solo,
         priorities=priorities,
         max_slowdown=max_slowdown,
         memory=memory,
         gpu_memory=gpu_memory,
     )
+    return group_candidates(
+        jobs,
+        capacity,
+        method=method,
+        weight=weight,
+        start=start,
+        optional=optional,
+        node_limit=node_limit,
+        cache=cache,
+    )
+
+
+def group_candidates(
+    jobs: Candidates,
+    capacity: int | None,
+    *,
+    method: str = "auto",
+    weight: str | WeightFunction = "efficiency",
+    start: Sequence[Sequence[int]] | None = None,
+    optional: Any = None,
+    node_limit: int = NODE_LIMIT,
+    cache: GroupingCache | None = None,
+    least_waste_first: bool = True,
+) -> Grouping:
+    """`group_jobs` of jobs that have been checked, whatever their model and times alone.
+
+    :param least_waste_first: for "muri" and "local"; otherwise groups merge bucket after bucket.
+    """
     as_choice(method, "method", _METHODS)
     if not callable(weight):
         as_choice(weight, "weight", _WEIGHTS)
     elif method not in ("auto", "muri"):
         raise ValueError(f"weight must be one of {', '.join(_WEIGHTS)} for method {method!r}")
-    as_choice(merge_order, "merge_order", _MERGE_ORDERS)
     room = 0 if capacity is None else as_int(capacity, "capacity", 1, 2**62)
     begin = jobs.start_of(start)
     nodes = as_int(node_limit, "node_limit", 1, 2**31 - 1)
@@ -171,14 +190,13 @@ def group_jobs(
             raise ValueError("start is not for method 'exact'")
         return _grouping(jobs, gain, *group_exactly(jobs, optional, gain, room, nodes, cache))
     if callable(weight):
-        groups = group_by_function(jobs, weight, room, merge_order, begin.lists())
+        groups = group_by_function(jobs, weight, room, begin.lists())
         return _grouping(jobs, gain, groups)
     if method == "auto":
-        return _grouping(
-            jobs, gain, *group_automatically(jobs, gain, room, merge_order, begin, cache)
-        )
+        return _grouping(jobs, gain, *group_automatically(jobs, gain, room, begin, cache))
     effort = TO_THE_END if method == "local" else ROUNDS_ALONE
-    return _grouping(jobs, gain, group_in_rounds(jobs, room, gain, merge_order, effort, begin))
+    groups = group_in_rounds(jobs, room, gain, effort, begin, least_waste_first=least_waste_first)
+    return _grouping(jobs, gain, groups)
 
 
 def _grouping(
