@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from jobs_that_share import grouped, jobs_that_share, with_proved_matchings
 
 from hivecore.interleaving import Grouper, automatic, group_jobs
-from hivecore.interleaving.automatic import kinds_of_groups
+from hivecore.interleaving.automatic import count_kinds
 from hivecore.interleaving.candidates import Candidates
 from hivecore.interleaving.in_rounds import group_in_rounds
 from hivecore.reference import interleaving as twin
@@ -30,7 +30,7 @@ def shared(draw):
 @given(shared(), st.sampled_from([0, 20, 5000]))
 def test_auto_is_never_worse_than_rounds(given_jobs, most_kinds):
     rows, gpus, capacity, options = given_jobs
-    with patch.object(automatic, "_MOST_KINDS", most_kinds):
+    with patch.object(automatic, "_MAX_KINDS", most_kinds):
         found = grouped(rows, gpus, capacity, **options)
     rounds = grouped(rows, gpus, capacity, method="muri", **options)
     assert sorted(job for group in found.groups for job in group) == list(range(len(rows)))
@@ -94,8 +94,8 @@ def test_kinds_of_groups_are_counted_as_by_listing_them(given_jobs):
         for group in combinations(types, size)
         if len({one[0] for one in group}) == 1
     }
-    assert kinds_of_groups(jobs, 10**9) == len(listed)
-    assert min(kinds_of_groups(jobs, 3), 4) == min(len(listed), 4)
+    assert count_kinds(jobs, 10**9) == len(listed)
+    assert min(count_kinds(jobs, 3), 4) == min(len(listed), 4)
 
 
 def test_many_jobs_of_few_profiles_are_grouped_best_and_of_many_by_matchings():

@@ -66,7 +66,7 @@ def test_no_grouping_is_better(jobs, with_cache):
     for group in found.groups:
         assert len(group) <= largest
         assert len({gpus[job] for job in group}) == 1
-        assert len(group) == 1 or like.may_be(like.by_type(group))
+        assert len(group) == 1 or like.is_allowed(like.by_type(group))
     worth = [like.progress(group) if gain else like.efficiency(group) for group in found.groups]
     each = [gpus[group[0]] for group in found.groups]
     assert found.value == pytest.approx(np.dot(worth, each), rel=1e-9)

@@ -277,7 +277,12 @@ def test_mistakes_are_named_and_change_nothing():
         ((3, 4), {"restart_cost": -1}, ValueError, "restart_cost=-1"),
         ((3, 4), {"restart_cost": nan}, ValueError, "restart_cost=nan"),
         ((3, 4), {"restart_cost": "x"}, TypeError, "restart_cost must be"),
-        ((3, 4), {"weight": len}, TypeError, "weight must be a name"),
+        (
+            (3, 4),
+            {"weight": len},
+            TypeError,
+            "weight must be 'efficiency' or 'gain', not a function",
+        ),
         ((3, 4), {"max_group": 9}, ValueError, "max_group=9"),
         ((4, 4), {"model": "data2"}, ValueError, "model 'data2' needs"),
         ((3, 4), {"method": "x"}, ValueError, "method must be one of"),

@@ -1,4 +1,4 @@
-"""Which jobs share GPUs: the groups, what they are asked for with, and what comes back."""
+"""Which jobs share GPUs: the call `group_jobs` and its result."""
 
 import math
 from collections.abc import Sequence
@@ -11,7 +11,7 @@ from hivecore.interleaving.by_function import WeightFunction, group_by_function
 from hivecore.interleaving.candidates import Candidates
 from hivecore.interleaving.durations import MODELS, Float64, Model, as_choice
 from hivecore.interleaving.exact import NODE_LIMIT, GroupingCache, group_exactly
-from hivecore.interleaving.in_rounds import ROUNDS_ALONE, TO_THE_END, group_in_rounds
+from hivecore.interleaving.in_rounds import FULL_SEARCH, NO_SEARCH, group_in_rounds
 
 __all__ = ["Grouping", "group_candidates", "group_jobs"]
 
@@ -71,9 +71,9 @@ def group_jobs(
 
     :param durations: (n, k) stage durations of n jobs, as for `interleave`; n may be 0.
     :param gpus: int[n], GPUs that each job needs. Only jobs that need equally many share them.
-    :param capacity: GPUs of the cluster. Groups are made, and made larger, only while all together
-        need more than that ("exact" makes them where they are worth more, too); by default as long
-        as any merge is left.
+    :param capacity: GPUs of the cluster. Jobs are merged only while all groups together need more
+        than that ("exact" also merges where the value rises); by default as long as any merge is
+        possible.
     :param max_group: jobs in a group at most, 1 to k (4 for the models of three columns), which is
         the default.
     :param method: "muri": rounds of matchings of the greatest weight. In each, a bucket's groups,
@@ -94,11 +94,11 @@ def group_jobs(
         that find GPUs enough stay alone; with "gain", groups that would get ahead faster in turns
         are not made, so that they may need more than the capacity; and where ``weight`` is a
         function, it is "muri".
-    :param weight: what a merge is worth. "efficiency": that of the merged group. "gain": how many
-        jobs' worth of progress the merged group makes, less what the two would make in turns;
+    :param weight: of a merge. "efficiency": that of the merged group. "gain": the progress of the
+        merged group, in jobs that run alone, less that of the two groups in turns;
         merges without a gain are not made, gains beyond 8 count as 8. Or a function from a list of
-        groups, each a list of rows, to their worth, of which that above 0 counts; it is called once
-        per bucket and round, and the rounds then run in Python.
+        groups, each a list of rows, to their weights, of which those above 0 count; it is called
+        once per bucket and round, and the rounds then run in Python.
     :param model: as for `interleave`.
     :param interference: factors by which rounds of 1, 2, ... jobs take longer than by their stages;
         the first one is 1, the others 1 to 1e6.
@@ -114,13 +114,13 @@ def group_jobs(
     :param node_limit: programs that "exact" solves per bucket and number of groups, large ones
         counting as several, before it takes the best groups that were found; ``bound`` then says
         how much better others may be. The default is a second or two.
-    :param cache: what earlier calls of "auto" and "exact" found out.
+    :param cache: results of earlier calls of "auto" and "exact".
     :returns: the groups, bucket after bucket in the order of their first rows.
     :raises ValueError: as `interleave`; an argument of another length, a number out of range, or an
         unknown name.
-    :raises TypeError: what is not a number, or not an integer where one is needed.
+    :raises TypeError: an argument that is not a number, or not an integer where one is needed.
 
-    Equal rows are worked on once. Every matching is of maximum weight, efficiencies counted in
+    Equal rows are computed once. Every matching is of maximum weight, efficiencies counted in
     units of 2^-56 and gains of 2^-54; of equally heavy ones always the same is taken. Cost: at
     most max_group rounds, each O(b^3) at the worst for buckets of b groups, O(b^2) memory; what
     "auto" adds to that is some hundredths of a second at most for up to four jobs in a group.
@@ -194,7 +194,7 @@ def group_candidates(
         return _grouping(jobs, gain, groups)
     if method == "auto":
         return _grouping(jobs, gain, *group_automatically(jobs, gain, room, begin, cache))
-    effort = TO_THE_END if method == "local" else ROUNDS_ALONE
+    effort = FULL_SEARCH if method == "local" else NO_SEARCH
     groups = group_in_rounds(jobs, room, gain, effort, begin, least_waste_first=least_waste_first)
     return _grouping(jobs, gain, groups)
 

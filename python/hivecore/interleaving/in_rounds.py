@@ -4,10 +4,10 @@ from hivecore import _interleaving
 from hivecore.interleaving.candidates import Candidates
 from hivecore.interleaving.durations import Groups
 
-__all__ = ["ROUNDS_ALONE", "TO_THE_END", "group_in_rounds"]
+__all__ = ["FULL_SEARCH", "NO_SEARCH", "group_in_rounds"]
 
-ROUNDS_ALONE = 0
-TO_THE_END = 2**63 - 1
+NO_SEARCH = 0
+FULL_SEARCH = 2**63 - 1
 
 
 def group_in_rounds(

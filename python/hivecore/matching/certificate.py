@@ -36,8 +36,8 @@ class Certificate:
     """Duals that prove what no matching exceeds, for the integer weights that the kernel was given.
 
     The integer weight of an edge is ``sense * round(weight / 2**exponent) + offset``, but at least
-    ``floor + offset`` (if not ``most_edges``, at least 0). That proves as much: the lighter edges
-    only seem to be worth more than they are, and the matching has none of them.
+    ``floor + offset`` (if not ``most_edges``, at least 0). That proves as much: lighter edges are
+    only overrated, and the matching has none of them.
 
     >>> from hivecore.matching import max_weight_matching
     >>> triangle = max_weight_matching((3, [(0, 1), (1, 2), (2, 0)], [6, 6, 6]))
@@ -65,11 +65,11 @@ class Certificate:
     most_edges: bool = False
     """Whether only matchings of as many edges as possible compete."""
     floor: int | None = None
-    """What lighter edges count as before the offset, if ``most_edges``; None: there is no floor."""
+    """The integer weight of all lighter edges without the offset, if ``most_edges``; or None."""
 
     @cached_property
     def blossoms(self) -> tuple[Int64, ...]:
-        """The vertices of each blossom, in no order.
+        """The vertices of each blossom, in no particular order.
 
         O(n + k), as slices of one array; together they are as long as the nesting squared.
         """
@@ -101,7 +101,7 @@ class Certificate:
 def verify_certificate(
     graph: Graph, mate: Int64, certificate: Certificate, exact: bool
 ) -> tuple[int, bool]:
-    """How much its bound exceeds twice the matching's integer weight, and if weights are rounded.
+    """By how much its bound exceeds twice the integer weight of the matching; if any is rounded.
 
     :param exact: whether the claim is that neither is so.
     :raises CertificateError: it proves no bound, or the claim is wrong.
@@ -150,7 +150,7 @@ def verify_certificate(
 
 
 def integer_weight(graph: Graph, mate: Int64, certificate: Certificate) -> int:
-    """The sum of the matched edges' weights as the certificate counts them, but for the floor."""
+    """The sum of the integer weights of the matched edges, those below the floor as they are."""
     u = np.flatnonzero(mate > np.arange(graph.n))
     one = np.ones(len(u), dtype=np.bool_)
     matched = Block(u, mate[u], graph.weights_of(u, mate[u]), one)
@@ -163,7 +163,7 @@ def integer_weight(graph: Graph, mate: Int64, certificate: Certificate) -> int:
 
 
 def is_below_floor(weights: npt.NDArray[Any], certificate: Certificate) -> npt.NDArray[np.bool_]:
-    """Which of the weights count more than they are."""
+    """Which weights the floor replaces."""
     floor = _floor_of(certificate)
     if floor is None:
         return np.zeros(weights.shape, dtype=np.bool_)
@@ -179,7 +179,7 @@ def _floor_of(certificate: Certificate) -> int | None:
 
 
 def check_numbers(n: int, certificate: Certificate) -> None:
-    """Raise `CertificateError` for what concerns neither an edge nor how blossoms lie."""
+    """Raise `CertificateError` for a number out of range, whatever the edges and blossoms."""
     duals, innermost = certificate.duals, certificate.innermost
     parents, blossom_duals = certificate.parents, certificate.blossom_duals
     k = parents.size
@@ -231,7 +231,7 @@ def _checked_sums(forest: "_Forest", mate: Int64, certificate: Certificate) -> I
 
 
 def _integer_weights(block: Block, integral: bool, certificate: Certificate) -> tuple[Int64, bool]:
-    """The weights as the certificate counts them, 0 where there is no edge; if any is rounded."""
+    """The integer weights, 0 where there is no edge; whether any is rounded."""
     weights = np.where(block.present, block.weights, 0)
     if integral and certificate.exponent != 0:
         raise CertificateError(f"exponent={certificate.exponent}: must be 0 for integers")

@@ -52,7 +52,7 @@ class Graph:
 
 
 class Dense(Graph):
-    """A symmetric array; the diagonal says nothing, and NaN is no edge."""
+    """A symmetric array; the diagonal is ignored, and NaN is no edge."""
 
     def __init__(self, weights: npt.NDArray[Any]) -> None:
         self.n = len(weights)

@@ -1,10 +1,10 @@
 """Weights as integers: exactly where that is possible, on a stated grid where it is not.
 
-The kernel counts in int64 and never rounds; a slower one counts in as many bits as it takes.
+The kernel computes in int64 and never rounds; a slower one in as many bits as it takes.
 Integers are taken as they are. Floats are multiples of a power of two: a grid ``2**exponent`` on
-which all of them fall loses nothing. If in int64 only a coarser one would do, they are rounded to
-the finest that holds them, where no more is lost than by adding floats, or counted by the other
-kernel. Of weights far below all others it is often enough to know that: they count as a floor.
+which all of them fall loses nothing. If only a coarser one fits into int64, they are rounded to the
+finest that fits, where no more is lost than by adding floats, or left to the slower kernel. Weights
+far below all others may often be replaced by a floor.
 """
 
 import math
@@ -35,11 +35,11 @@ class Integers(NamedTuple):
     high: int
     """The largest of the integers."""
     floor: int | None = None
-    """What in the sense of the search is less, counts as this; None: nothing."""
+    """Replaces whatever is less in the sense of the search; None: nothing is replaced."""
 
     @classmethod
     def of_positive(cls, extent: Extent, *, rounded: bool = True) -> Self:
-        """The integers of which only those above 0 matter.
+        """Where only positive weights matter.
 
         :param rounded: whether floats that take more than `FLOAT_BITS` bits are rounded.
         :raises ValueError: integers beyond 2**59.
@@ -54,7 +54,7 @@ class Integers(NamedTuple):
 
     @classmethod
     def whole(cls, extent: Extent) -> Self:
-        """The integers that hold all weights, however large they get.
+        """All weights exactly, however large the integers get.
 
         :raises ValueError: integers beyond 2**59.
         """
@@ -65,7 +65,7 @@ class Integers(NamedTuple):
 
     @classmethod
     def rounded(cls, extent: Extent) -> Self:
-        """Of `FLOAT_BITS` bits at most, and less than 2**59 apart."""
+        """Rounded to `FLOAT_BITS` bits at most, and less than 2**59 apart."""
         low, high, grid = extent
         exponent = finest_exponent(low, high)
         if _on_grid(high, exponent) - _on_grid(low, exponent) >= LIMIT:
@@ -73,9 +73,9 @@ class Integers(NamedTuple):
         return cls(exponent, exponent <= grid, _on_grid(low, exponent), _on_grid(high, exponent))
 
     def above_floor(self, sense: int) -> Self | None:
-        """The same, what takes too many bits in the sense's wrong direction being one floor.
+        """The same with one floor for the worst weights, those that take too many bits.
 
-        None where others take too many, too.
+        None where others take too many as well.
         """
         floor = -(2**FLOAT_BITS)
         worst, best = (self.low, self.high)[::sense]

@@ -30,7 +30,7 @@ Answer = tuple[Int64, Certificate, int, bool]
 """The partners; the proof; by how much its bound exceeds twice the integer weight, 0 for the best
 of the integers; and whether the integers are not exactly the weights."""
 
-_MOST_DUAL = 2**61  # of what is added to or taken from a dual of an earlier matching
+_MAX_DUAL = 2**61  # of the duals of an earlier matching, and of what is added to them
 _WORDS = (2, 4, 34)  # of 64 bits, that the kernel can count in
 
 _Array = npt.NDArray[Any]
@@ -65,7 +65,7 @@ def attempt(
             start = _start_from(initial, exponent, offset, sense)
         left = deadline - time.monotonic()
         if isinstance(graph, Sparse):
-            counts = _matching.counted(weights, *scale)
+            counts = _matching.scaled(weights, *scale)
             rows = graph.n, graph.offsets, graph.neighbours, counts
             solution = _matching.solve_sparse(*rows, *start, threads, left)
         else:
@@ -129,14 +129,14 @@ def _as_ints(values: npt.NDArray[np.uint64], words: int) -> npt.NDArray[Any]:
 
 
 def check_initial(initial: Any, n: int) -> None:
-    """Refuse what is no matching of n vertices, or one with a defective certificate."""
+    """Refuse anything but a matching of n vertices with a valid certificate, if it has one."""
     if not isinstance(initial, Matching):
         raise TypeError(f"initial must be a Matching, not {type(initial).__name__}")
     mate = initial.mate
     if mate.shape != (n,) or mate.dtype != np.int64:
         raise ValueError(f"initial must be a matching of {n} vertices, not {mate.shape}")
-    if ((mate < -1) | (mate >= n)).any():
-        raise ValueError("initial.mate holds what is no vertex")
+    for v in np.flatnonzero((mate < -1) | (mate >= n))[:1]:
+        raise ValueError(f"initial.mate[{v}]={mate[v]}: must be a vertex from 0 to {n - 1}, or -1")
     if initial.certificate is not None:
         try:
             check_numbers(n, initial.certificate)
@@ -157,19 +157,19 @@ def _start_from(initial: Matching, exponent: int, offset: int, sense: int) -> _S
     if duals is not None and duals.dtype == object:
         grid = Fraction(2) ** (proof.exponent - exponent)
         ints = [math.ceil((dual - proof.offset) * grid) + offset for dual in duals.tolist()]
-        within = [min(max(0, dual), _MOST_DUAL) for dual in ints]
+        within = [min(max(0, dual), _MAX_DUAL) for dual in ints]
         return np.array(within, dtype=np.int64), initial.mate
     if duals is not None:
         duals = _scaled(duals - proof.offset, proof.exponent - exponent)
     if duals is None:
         return None, None
-    return np.clip(duals + offset, 0, _MOST_DUAL), initial.mate
+    return np.clip(duals + offset, 0, _MAX_DUAL), initial.mate
 
 
 def _without_blossoms(proof: Certificate) -> Int64 | None:
     """Duals that cover every edge by themselves: half of what is around a vertex goes to it."""
     around = sums_from_roots(proof.parents, proof.blossom_duals)
-    if proof.duals.dtype != object and max(around) > _MOST_DUAL:
+    if proof.duals.dtype != object and max(around) > _MAX_DUAL:
         return None
     more: Int64 = (np.array(around, dtype=proof.duals.dtype)[proof.innermost] + 1) // 2
     return proof.duals + more
@@ -179,6 +179,6 @@ def _scaled(values: Int64, steps: int) -> Int64 | None:
     """``values * 2**steps``, rounded up; None if that is too large."""
     if steps <= 0:
         return -(-values >> min(-steps, 63))
-    if steps > 61 or np.abs(values).max(initial=0) > _MOST_DUAL >> steps:
+    if steps > 61 or np.abs(values).max(initial=0) > _MAX_DUAL >> steps:
         return None
     return values << steps

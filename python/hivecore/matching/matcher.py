@@ -96,9 +96,9 @@ class Matcher:
     def set_vertex(self, v: int, row: npt.ArrayLike) -> None:
         """Give a vertex new weights.
 
-        :param row: shape (n,), as a row of a dense array: NaN is no edge, and what it says of ``v``
-            itself and of removed vertices is ignored.
-        :raises ValueError, TypeError: ``v`` is no vertex, or ``row`` no row for this graph.
+        :param row: shape (n,), as a row of a dense array: NaN is no edge; entries of ``v`` itself
+            and of removed vertices are ignored.
+        :raises ValueError, TypeError: ``v`` is not a vertex, or ``row`` does not fit this graph.
         """
         v = self._as_vertex(v, "v")
         self._write(v, self._as_row(row, v))
@@ -107,10 +107,10 @@ class Matcher:
     def remove_vertex(self, v: int) -> None:
         """Take a vertex out; its number is free for the next one added.
 
-        :raises ValueError, TypeError: ``v`` is no vertex.
+        :raises ValueError, TypeError: ``v`` is not a vertex.
         """
         v = self._as_vertex(v, "v")
-        self._write(v, np.full(self.n, self._graph.nothing))
+        self._write(v, np.full(self.n, self._graph.no_edge))
         insort(self._vacant, v)
 
     @in_turn
@@ -118,7 +118,7 @@ class Matcher:
         """Put a vertex in; its number is the lowest that is free.
 
         :param row: shape (n,) for the present ``n``: its weights, as for `set_vertex`.
-        :raises ValueError, TypeError: ``row`` is no row for this graph.
+        :raises ValueError, TypeError: ``row`` does not fit this graph.
         """
         graph = self._graph
         v = self._vacant[0] if self._vacant else graph.n
@@ -134,7 +134,7 @@ class Matcher:
             self._start_over(fine=False)
         graph.n += 1
         try:
-            self._write(v, np.append(weights, graph.nothing))
+            self._write(v, np.append(weights, graph.no_edge))
         except BaseException:
             graph.n -= 1
             raise
@@ -144,8 +144,8 @@ class Matcher:
     def set_edge(self, u: int, v: int, weight: float | None) -> None:
         """Give an edge a weight, or take it out with None or NaN.
 
-        :raises ValueError, TypeError: ``u`` or ``v`` is no vertex, they are the same, or the weight
-            is infinite or none for this graph.
+        :raises ValueError, TypeError: ``u`` or ``v`` is not a vertex, they are the same, or the
+            weight is infinite or of another kind than the graph's.
         """
         u, v = self._as_vertex(u, "u"), self._as_vertex(v, "v")
         if u == v:
@@ -155,7 +155,7 @@ class Matcher:
         if given.ndim != 0:
             raise TypeError("weight must be one number")
         if weight is None or (given.dtype.kind == "f" and np.isnan(given)):
-            value = np.asarray(graph.nothing, dtype=graph.weights.dtype)
+            value = np.asarray(graph.no_edge, dtype=graph.weights.dtype)
         else:
             value = self._as_weights(given, "weight")
         counts = self._counts(value.reshape(1))
@@ -225,7 +225,7 @@ class Matcher:
         self._found = None if found is None else replace(found, _graph=self._graph)
         self._start_over(fine=fine)
 
-    # --- what comes in
+    # --- arguments
 
     def _as_vertex(self, v: int, name: str) -> int:
         v = as_int(v, name, 0, self.n - 1)
@@ -238,9 +238,9 @@ class Matcher:
         if given.shape != (self.n,):
             raise ValueError(f"row must have the shape ({self.n},), not {given.shape}")
         weights = self._as_weights(given, "row")
-        weights[v : v + 1] = self._graph.nothing
+        weights[v : v + 1] = self._graph.no_edge
         if self._vacant:
-            weights[self._vacant] = self._graph.nothing
+            weights[self._vacant] = self._graph.no_edge
         return weights
 
     def _as_weights(self, given: npt.NDArray[Any], name: str) -> npt.NDArray[Any]:
@@ -263,7 +263,7 @@ class Matcher:
             raise ValueError(f"{name} has an integer that is no float, as the graph's weights are")
         return weights
 
-    # --- what the kernel counts in
+    # --- weights as integers
 
     def _write(self, v: int, row: npt.NDArray[Any]) -> None:
         graph = self._graph
@@ -291,12 +291,12 @@ class Matcher:
                 raise ValueError("a weight is infinite")
             if finest_exponent(0.0, max(0.0, high)) > self._exponent:
                 return None
-        exact = _matching.counted_exactly(weights, self._exponent, heaviest)
+        exact = _matching.scaled_exactly(weights, self._exponent, heaviest)
         if exact is not None:
             return exact
         if not self._is_finest:
             return None
-        rounded = _matching.counted(weights, self._exponent, floor=0)
+        rounded = _matching.scaled(weights, self._exponent, floor=0)
         if rounded.max() > heaviest:
             return None
         self._exact = False
@@ -331,7 +331,7 @@ class Matcher:
                 finest = finest_exponent(0.0, max(0.0, high))
                 exponent = max(finest, min(grid, finest + _SPARE_BITS) if fine else grid)
                 exact, is_finest = exponent <= grid, exponent == finest
-            counts = _matching.counted(weights.ravel(), exponent, floor=0).reshape(weights.shape)
+            counts = _matching.scaled(weights.ravel(), exponent, floor=0).reshape(weights.shape)
         kernel = _matching.matcher(self._graph.capacity, counts)
         self._kernel, self._room = kernel, self._graph.capacity
         self._heaviest = _matching.matcher_heaviest(kernel)
@@ -363,13 +363,13 @@ class _ChangingGraph(Graph):
         return len(self.weights)
 
     @property
-    def nothing(self) -> float | int:
-        """The weight of what is no edge."""
+    def no_edge(self) -> float | int:
+        """The weight of a pair that is no edge."""
         return _NO_EDGE if self.integral else np.nan
 
     def make_room(self, capacity: int) -> None:
         """For more vertices, without edges so far."""
-        weights = np.full((capacity, capacity), self.nothing, dtype=self.weights.dtype)
+        weights = np.full((capacity, capacity), self.no_edge, dtype=self.weights.dtype)
         known = self.capacity
         weights[:known, :known] = self.weights
         self._written = np.append(self._written, np.zeros(capacity - known, dtype=np.int64))

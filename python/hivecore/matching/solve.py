@@ -1,4 +1,4 @@
-"""The calls: arguments are checked, the kernel solves integers, the answer gets its names back.
+"""The calls: arguments are checked, weights become integers, the kernel solves, floats come back.
 
 Matchings of most edges are asked of the same kernel: with a large enough ``offset`` on every weight
 a matching of one more edge always weighs more. How large depends on what is known: see `_offset`.
@@ -69,9 +69,9 @@ def max_weight_matching(
         over the whole graph, as to read it, are always completed, and so is the explanation why
         there is no perfect matching.
     :param initial: an earlier result, for as many vertices: the closer its weights, the sooner
-        the search ends. The answer is as good as without, but may be another one of equal weight.
+        the search ends. The answer is as good as without it, but may be another of equal weight.
         Without a certificate, or with that of a lightest matching, it has no effect.
-    :raises NoPerfectMatchingError: ``perfect``, and there is none; it says why.
+    :raises NoPerfectMatchingError: ``perfect``, and there is none; the message says why.
     :raises TimeoutError: ``perfect``, and none was found when the time was up.
     :raises ValueError: an asymmetric array, a wrong shape, a vertex out of range, a loop, an
         infinite weight, or an integer beyond 2**59 in magnitude; ``threads`` < 1, a ``time_limit``
@@ -236,7 +236,7 @@ def _of_most_edges(
 
 
 def _candidates(n: int, edges: int, extent: Extent, sense: int) -> Iterator[tuple[Integers, int]]:
-    """What weights may count, and the offset: the quickest first, and last those that are sure."""
+    """Integers and offsets to try: the quickest first, and last those that cannot fail."""
     complete = 2 * edges == n * (n - 1)
     whole = Integers.whole(extent)
     excess = excess_bits(extent)
@@ -304,7 +304,7 @@ def _no_perfect_matching(
         return NoPerfectMatchingError(message, (), odd)
     ones = exponent, 0, 1, 1, NO_FLOOR  # sense 0: whatever a weight is, it counts as the offset
     if isinstance(graph, Sparse):
-        counts = _matching.counted(weights, *ones)
+        counts = _matching.scaled(weights, *ones)
         rows = graph.n, graph.offsets, graph.neighbours, counts
         duals = _matching.solve_sparse(*rows, threads=threads)[1]
     else:

@@ -17,7 +17,7 @@
 
 namespace hivecore::matching {
 
-// What sums of weights are counted in: 64 bits, but for wider weights.
+// The integers that sums of weights need: 64 bits, but for wider weights.
 template <class Weight>
 using ValueOf = std::conditional_t<std::is_integral_v<Weight>, std::int64_t, Weight>;
 

@@ -144,7 +144,7 @@ class Core {
     }
 
     // Until the edges that the core has got since are feasible: both ends share what is lacking.
-    // Who is raised loses its pair, which would not be tight any more.
+    // A raised vertex is unmatched, since its pair would not be tight any more.
     void raise_duals(std::size_t known) {
         for (std::size_t i = known; i < core_.size(); ++i) {
             const auto [u, v, weight] = core_[i];

@@ -27,7 +27,7 @@ DenseSurvey survey_dense(const Numbers& weights, Grid grid);
 // Doubles the weights as they count into a symmetric matrix, row after row; `absent` on the
 // diagonal, for NaN and for what counts 0 or less. Each pair is read once, so that the matrix is
 // symmetric even while another thread writes to the array. Throws std::invalid_argument
-// for a weight that is not finite, above 2^59 before the offset, or heavier than announced.
+// for a weight that is not finite, above 2^59 before the offset, or above scale.heaviest.
 template <class Lane>
 void write_doubled(const Numbers& weights, const Scale& scale, Lane absent, Lane* matrix);
 

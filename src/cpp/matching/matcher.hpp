@@ -19,8 +19,8 @@
 
 namespace hivecore::matching {
 
-// Weights are integers, kNothing for no edge. A call that throws for lack of memory leaves the
-// graph as it was, and the next solve() starts over.
+// Weights are integers, kNoEdge where there is no edge. A call that throws for lack of memory
+// leaves the graph as it was, and the next solve() starts over.
 class Matcher {
   public:
     virtual ~Matcher() = default;

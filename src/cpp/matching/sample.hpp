@@ -92,8 +92,8 @@ class Sampled {
         const Matrix<T> part = part_of(matrix_, order, size);
         Sampled sample(part);
         sample.run(deadline);
-        // Vertices outside the sample take their duals one after the other; whoever has none yet
-        // must not ask for one.
+        // Vertices outside the sample take their duals one after the other; one that has none yet
+        // must not raise that of another.
         constexpr T kOutweighsEveryEdge = std::numeric_limits<T>::max() / 2;
         std::fill(y_.begin(), y_.end(), kOutweighsEveryEdge);
         for (Node i = 0; i < size; ++i) {

@@ -109,7 +109,7 @@ class Search {
     void run(std::vector<Node> roots, Limit& deadline, Floor floor) {
         // Short searches first: two free nodes that lie far apart then both grow towards each
         // other. A search that is given up leaves duals where it has moved them, feasible, so that
-        // the next one goes on from there. The last one left has nobody to wait for.
+        // the next one goes on from there. The last free node is searched without a limit.
         for (std::int64_t budget = kFirstBudget; !roots.empty() && !deadline.has_passed();
              budget *= kBudgetGrowth) {
             std::erase_if(roots, [&](Node v) {
@@ -149,7 +149,7 @@ class Search {
     }
 
     // Dissolves all blossoms around v and unmatches it. Duals stay feasible and the pairs that are
-    // left tight; whoever was matched with v, or with a blossom around it, is free.
+    // left tight; the former mate of v, or of a blossom around it, is free.
     void release(Node v) {
         while (outer(v) != v) {
             dissolve(outer(v));

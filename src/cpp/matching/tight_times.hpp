@@ -3,8 +3,8 @@
 //
 // For each vertex v, best[v] is the least p_u - w(u, v) over the + vertices u, and the time is
 // best[v] + p_v, halved where v is + as well (see search.hpp). add[v] is p_v, or far beyond every
-// time for a - vertex, so that one loop without branches finds the least time and who has it. best
-// does not depend on the label of v: a change of labels writes add and half alone.
+// time for a - vertex, so that one loop without branches finds the least time and the vertices that
+// have it. best does not depend on the label of v: a change of labels writes add and half alone.
 #pragma once
 
 #include <algorithm>

@@ -99,12 +99,12 @@ HIVECORE_INLINE Comparison compare_body(const Tile<T>& tile, const Tile<T>& mirr
 
 // Whether no weight counts more than `heaviest`; doubles them, `absent` for 0 and less.
 template <class T, class Lane>
-HIVECORE_INLINE bool convert_body(const Tile<T>& tile, Counter<T> counter, std::int64_t heaviest,
+HIVECORE_INLINE bool convert_body(const Tile<T>& tile, Scaler<T> scaler, std::int64_t heaviest,
                                   Lane absent, Tile<Lane>& doubled) {
     std::int64_t heavy = 0;
     for (std::int64_t i = 0; i < kTile; ++i) {
         for (std::int64_t j = 0; j < kTile; ++j) {
-            const std::int64_t count = counter(tile.cells[i][j]);
+            const std::int64_t count = scaler(tile.cells[i][j]);
             heavy |= count > heaviest ? 1 : 0;
             const std::int64_t kept = count > heaviest ? 0 : count;
             doubled.cells[i][j] = kept > 0 ? static_cast<Lane>(2 * kept) : absent;
@@ -118,9 +118,9 @@ Comparison compare_portable(const Tile<T>& tile, const Tile<T>& mirrored, Survey
     return compare_body(tile, mirrored, survey);
 }
 template <class T, class Lane>
-bool convert_portable(const Tile<T>& tile, Counter<T> counter, std::int64_t heaviest, Lane absent,
+bool convert_portable(const Tile<T>& tile, Scaler<T> scaler, std::int64_t heaviest, Lane absent,
                       Tile<Lane>& doubled) {
-    return convert_body(tile, counter, heaviest, absent, doubled);
+    return convert_body(tile, scaler, heaviest, absent, doubled);
 }
 
 #ifdef HIVECORE_X86
@@ -131,10 +131,10 @@ __attribute__((target("avx2"))) Comparison compare_avx2(const Tile<T>& tile,
     return compare_body(tile, mirrored, survey);
 }
 template <class T, class Lane>
-__attribute__((target("avx2"))) bool convert_avx2(const Tile<T>& tile, Counter<T> counter,
+__attribute__((target("avx2"))) bool convert_avx2(const Tile<T>& tile, Scaler<T> scaler,
                                                   std::int64_t heaviest, Lane absent,
                                                   Tile<Lane>& doubled) {
-    return convert_body(tile, counter, heaviest, absent, doubled);
+    return convert_body(tile, scaler, heaviest, absent, doubled);
 }
 #endif
 

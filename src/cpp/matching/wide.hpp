@@ -2,7 +2,7 @@
 //
 // Two's complement, the lowest word first; 34 words hold any sum of doubles. The engines are
 // templates over the integer, and this class has the operators that they use and no others.
-// Nothing checks for overflow: who makes a weight leaves five bits free, for twice its value and
+// Nothing checks for overflow: a weight must leave five bits free, for twice its value and
 // the sums that searches form of it.
 #pragma once
 
