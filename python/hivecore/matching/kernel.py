@@ -63,13 +63,13 @@ def attempt(
         start: _Start = (None, None)
         if initial is not None:
             start = _start_from(initial, exponent, offset, sense)
-        left = deadline - time.monotonic()
         if isinstance(graph, Sparse):
             counts = _matching.scaled(weights, *scale)
             rows = graph.n, graph.offsets, graph.neighbours, counts
+            left = deadline - time.monotonic()
             solution = _matching.solve_sparse(*rows, *start, threads, left)
         else:
-            solution = _matching.solve_dense(weights, *scale, *start, left)
+            solution = _matching.solve_dense(weights, *scale, *start, deadline - time.monotonic())
     mate, duals, innermost, parents, blossom_duals = solution
     proof = Certificate(
         duals,

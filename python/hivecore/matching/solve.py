@@ -216,10 +216,10 @@ def _nothing(n: int, sense: int, most_edges: bool) -> Answer:
 
 
 def _of_most_edges(
-    attempt: _Attempt, graph: Graph, edges: int, extent: Extent, sense: int, deadline: float
+    attempt_with: _Attempt, graph: Graph, edges: int, extent: Extent, sense: int, deadline: float
 ) -> Answer:
     for integers, offset in _candidates(graph.n, edges, extent, sense):
-        answer = attempt(integers, offset)
+        answer = attempt_with(integers, offset)
         mate, proof, excess, _ = answer
         u = np.flatnonzero(mate > np.arange(graph.n))
         weights = graph.weights_of(u, mate[u])
