@@ -59,7 +59,7 @@ $(VENV)/tools: pyproject.toml
 
 # --- quality -----------------------------------------------------------------------------------
 
-CPP_FILES      = $(shell find src/cpp -name '*.[ch]pp') $(wildcard src/hivecore/*.[ch]pp)
+CPP_FILES      = $(shell find src/cpp examples -name '*.[ch]pp') $(wildcard src/hivecore/*.[ch]pp)
 NATIVE_MODULES = $(addprefix hivecore.,$(basename $(notdir $(wildcard src/hivecore/_*.pyx src/hivecore/_*.cpp))))
 
 check: build
@@ -79,7 +79,7 @@ format: $(VENV)/tools
 # Sanitized modules live in build/san and are found there first; never beside the normal ones.
 # Reports go to files: they must not vanish with the output of a test, or of a process that ends.
 # What hardly reaches a kernel is left out.
-SAN_TESTS = $(filter-out tests/unit/test_traces% $(patsubst %,tests/unit/test_%.py,cli house sim_job_plots sim_report sim_sweep),\
+SAN_TESTS = $(filter-out tests/unit/test_traces% $(patsubst %,tests/unit/test_%.py,cli cpp_users house sim_job_plots sim_report sim_sweep),\
             $(wildcard tests/unit/test_*.py tests/property tests/golden $(addprefix tests/interop/test_hived_,random.py property.py defects.py)))
 san: build
 	rm -rf build/san build/sanitize/lib*

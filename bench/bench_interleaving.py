@@ -22,6 +22,9 @@ from harness import command_line, cpu_seconds, save, take_turns
 from scipy.optimize import LinearConstraint, milp
 
 from hivecore.interleaving import Grouper, Grouping, efficiencies, group_jobs
+from hivecore.interleaving.candidates import Candidates
+from hivecore.interleaving.durations import KernelModel
+from hivecore.interleaving.grouping import group_candidates
 from hivecore.reference import interleaving as twin
 from hivecore.reference.muri_matching import muri_matching
 
@@ -97,19 +100,21 @@ def lists(n: int, size: int, rounds: int) -> dict[str, Any]:
     return {"groups": n, "size": size, "seconds": seconds}
 
 
-def grouping(n: int, profiles: int, model: str, limit: int, rounds: int) -> dict[str, Any]:
+def grouping(n: int, profiles: int, model: KernelModel, limit: int, rounds: int) -> dict[str, Any]:
     rng = np.random.default_rng(n)
     kinds = rng.random((profiles, RESOURCES if model == "barrier" else 3))
     jobs = kinds[np.arange(n) % profiles]
     rows, gpus = [tuple(row) for row in jobs.tolist()], [1] * n
-    options: dict[str, Any] = {"method": "muri", "model": model, "merge_order": "index"}
     room = n // 4
 
     def native() -> list[list[int]]:
-        return group_jobs(jobs, gpus, room, **options).groups
+        candidates = Candidates.of(jobs, gpus, model=model)
+        return group_candidates(candidates, room, method="muri", least_waste_first=False).groups
 
     def readable() -> list[list[int]]:
-        return twin.group_jobs(rows, gpus, room, matcher=muri_matching, **options)
+        return twin.group_jobs(
+            rows, gpus, room, matcher=muri_matching, model=model, merge_order="index"
+        )
 
     seconds = take_turns({"hivecore": lambda: cpu_seconds(native)}, rounds)
     if n <= limit:

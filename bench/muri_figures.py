@@ -23,7 +23,7 @@ import numpy as np
 from harness import TRACES, command_line, save, surroundings
 from muri_page import METRICS, write_page
 
-from hivecore.reference.muri_matching import muri_matching
+from hivecore.reference.muri_matching import muri_groups
 from hivecore.sim.preemptive import JOB_POLICIES, Jobs, MuriOptions, job_figures, schedule
 from hivecore.traces import generate_training, load_training
 
@@ -40,7 +40,7 @@ RECORDED = {"avg_jct_s": "mean_completion", "makespan_s": "makespan", "p99_jct_s
 # Muri-S and Muri-L would be 8 and 6 % off.
 VARIANTS = {
     "": {"autopack": False},
-    "recorded ties": {"autopack": False, "matcher": muri_matching},
+    "recorded ties": {"autopack": False, "rounds": muri_groups},
     "autopack": {},
     "exact": {},
     "same candidates": {"candidates": (4, 4)},

@@ -1,16 +1,44 @@
-"""What the property tests of grouping have in common: a hypothesis strategy, and a matcher."""
+"""What tests of grouping have in common: strategies, a matcher, and all that the kernel can do."""
 
 import math
 
 import numpy as np
 from hypothesis import strategies as st
 
+from hivecore import _interleaving
+from hivecore.interleaving.candidates import Candidates
+from hivecore.interleaving.durations import flat
+from hivecore.interleaving.grouping import group_candidates
 from hivecore.matching import max_weight_matching
+
+TERMS = (
+    "max_group",
+    "model",
+    "order",
+    "interference",
+    "solo",
+    "priorities",
+    "max_slowdown",
+    "memory",
+    "gpu_memory",
+)
+
+
+def grouped(rows, gpus, capacity=None, **options):
+    """`group_jobs` with what only the simulator asks for: every model and order, times alone."""
+    terms = {name: options.pop(name) for name in TERMS if name in options}
+    return group_candidates(Candidates.of(rows, gpus, **terms), capacity, **options)
+
+
+def rounds(rows, groups, model="barrier", order="best"):
+    """Times, efficiencies and offsets by the kernel, of any model."""
+    durations = np.array(rows, dtype=np.float64)
+    return _interleaving.rounds(durations, *flat(groups), model, order == "best")
 
 
 @st.composite
 def jobs_that_share(draw, columns, jobs, types):
-    """Rows, GPUs and options of `group_jobs`; the arguments are the most of each."""
+    """Rows, GPUs and options of `grouped`; the arguments are the most of each."""
     model = draw(st.sampled_from(["barrier", "data2", "artifact"]))
     width = draw(st.integers(2, columns)) if model == "barrier" else 3
     slots = width if model == "barrier" else 4

@@ -22,7 +22,7 @@ def rows(
 def entries_of(
     offsets: _Int64, neighbours: npt.NDArray[np.int32], u: _Int64, v: _Int64
 ) -> _Int64: ...
-def counted(
+def scaled(
     weights: _Numbers,
     exponent: int = 0,
     sense: int = 1,
@@ -30,7 +30,7 @@ def counted(
     heaviest: int = 2**59,
     floor: int = -(2**63),
 ) -> _Int64: ...
-def counted_exactly(
+def scaled_exactly(
     weights: npt.NDArray[np.float64], exponent: int, heaviest: int
 ) -> _Int64 | None: ...
 def solve_dense(

@@ -135,16 +135,16 @@ py::array_t<std::int64_t> entries_of(const Array<std::int64_t>& offsets,
         kernel::entries_of(as_span(offsets), as_span(neighbours), as_span(u), as_span(v)));
 }
 
-py::array_t<std::int64_t> counted(const py::array& weights, int exponent, std::int64_t sense,
-                                  std::int64_t offset, std::int64_t heaviest, std::int64_t floor) {
+py::array_t<std::int64_t> scaled(const py::array& weights, int exponent, std::int64_t sense,
+                                 std::int64_t offset, std::int64_t heaviest, std::int64_t floor) {
     const auto list = as_list(weights, "weights");
     const kernel::Scale scale{exponent, sense, offset, heaviest, floor};
-    return as_array(without_gil([&] { return kernel::counted(list, scale); }));
+    return as_array(without_gil([&] { return kernel::scaled(list, scale); }));
 }
 
-std::optional<py::array_t<std::int64_t>> counted_exactly(const Array<double>& weights, int exponent,
-                                                         std::int64_t heaviest) {
-    auto counts = kernel::counted_exactly(as_span(weights), exponent, heaviest);
+std::optional<py::array_t<std::int64_t>> scaled_exactly(const Array<double>& weights, int exponent,
+                                                        std::int64_t heaviest) {
+    auto counts = kernel::scaled_exactly(as_span(weights), exponent, heaviest);
     return counts ? std::optional{as_array(std::move(*counts))} : std::nullopt;
 }
 
@@ -240,7 +240,7 @@ py::capsule matcher(std::int64_t capacity, const Array<std::int64_t>& weights) {
 
 kernel::Node vertex_of(const LockedMatcher& locked, std::int64_t v, const char* name) {
     if (v < 0 || v >= locked.capacity) {
-        throw py::value_error(std::string(name) + " is no vertex");
+        throw py::value_error(std::string(name) + " is not a vertex");
     }
     return static_cast<kernel::Node>(v);
 }
@@ -284,8 +284,8 @@ std::int64_t matcher_heaviest(const py::capsule& capsule) {
 PYBIND11_MODULE(_matching, module, py::mod_gil_not_used(PY_VERSION_HEX >= 0x030E0000)) {
     module.doc() =
         "The kernel behind hivecore.matching, which checks arguments.\n\n"
-        "A weight w counts ``max(sense * round(w / 2**exponent), floor) + offset``, an integer w\n"
-        "is not divided and knows no floor; none may count more than ``heaviest``.\n\n"
+        "A weight w becomes ``max(sense * round(w / 2**exponent), floor) + offset``; an integer w\n"
+        "is neither divided nor compared with the floor. None may exceed ``heaviest``.\n\n"
         "``duals`` and ``mate`` are where a search begins; it ends after ``time_limit`` seconds,\n"
         "with a matching and with duals that bound what any may weigh.\n\n"
         ">>> import numpy as np\n"
@@ -317,11 +317,11 @@ PYBIND11_MODULE(_matching, module, py::mod_gil_not_used(PY_VERSION_HEX >= 0x030E
                "with an end out of range, the first loop, the first entry that repeats the one\n"
                "before it (-1: none); offsets, neighbours ascending, and whose edge each entry\n"
                "is. With weights only the best of parallel edges stays.");
-    module.def("counted", &counted, weights, exponent, sense, offset, heaviest, floor,
-               "The weights of a list as they count.");
+    module.def("scaled", &scaled, weights, exponent, sense, offset, heaviest, floor,
+               "The weights of a list as integers.");
     module.def("entries_of", &entries_of, py::arg("offsets"), py::arg("neighbours"), py::arg("u"),
                py::arg("v"), "Where in ascending rows of neighbours these edges stand.");
-    module.def("counted_exactly", &counted_exactly, py::arg("weights"), py::arg("exponent"),
+    module.def("scaled_exactly", &scaled_exactly, py::arg("weights"), py::arg("exponent"),
                py::arg("heaviest"),
                "The same for float64 on the grid 2**exponent, negative ones as 0; None if another\n"
                "would be rounded, or one is infinite or too large.");
@@ -336,9 +336,9 @@ PYBIND11_MODULE(_matching, module, py::mod_gil_not_used(PY_VERSION_HEX >= 0x030E
     module.def(
         "solve_wide", &solve_wide, py::arg("n"), py::arg("offsets"), py::arg("neighbours"), weights,
         exponent, sense, py::arg("offset"), py::arg("threads") = 1, time_limit,
-        "The same where a weight w counts ``sense * w / 2**exponent + offset`` without any\n"
+        "The same where a weight w becomes ``sense * w / 2**exponent + offset`` without any\n"
         "rounding. The offset and each dual are words of 64 bits, the lowest first; with an\n"
-        "offset of 2, 4 or 34 words no weight may count 2**(64 * words - 5) or more.");
+        "offset of 2, 4 or 34 words no weight may reach 2**(64 * words - 5).");
     module.def("matcher", &matcher, py::arg("capacity"), py::arg("weights"),
                "A matcher of a changing graph: int64 weights, -2**63 for no edge.");
     module.def("matcher_set_row", &matcher_set_row, py::arg("matcher"), py::arg("v"),

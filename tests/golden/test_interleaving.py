@@ -8,8 +8,9 @@ from itertools import combinations_with_replacement
 from pathlib import Path
 
 import pytest
+from jobs_that_share import rounds
 
-from hivecore.interleaving import efficiencies, interleave
+from hivecore.interleaving import efficiencies
 from hivecore.traces import load_training
 
 FOLDER = Path(os.environ.get("HIVECORE_TRACES") or Path(__file__).parents[3] / "shared" / "traces")
@@ -33,7 +34,8 @@ def stages():
 
 
 def times(models, names, model):
-    return interleave([models[name] for name in names], model=model).iteration_time
+    rows = [models[name] for name in names]
+    return rounds(rows, [range(len(rows))], model)[0][0]
 
 
 def shortfalls(stages, jobs):

@@ -13,7 +13,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from hivecore.reference.muri_matching import muri_matching
+from hivecore.reference.muri_matching import muri_groups
 from hivecore.sim.preemptive import Jobs, MuriOptions, job_figures, schedule
 from hivecore.traces import load_training
 
@@ -51,7 +51,7 @@ def recorded():
 
 
 def figures(trace, policy, **options):
-    options = MuriOptions(matcher=muri_matching, **options)
+    options = MuriOptions(rounds=muri_groups, **options)
     jobs = jobs_of(trace)
     return job_figures(jobs, schedule(jobs, policy, muri=options))
 

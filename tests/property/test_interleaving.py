@@ -4,9 +4,11 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from jobs_that_share import jobs_that_share, with_proved_matchings
+from jobs_that_share import grouped, jobs_that_share, rounds, with_proved_matchings
 
+from hivecore import _interleaving
 from hivecore.interleaving import efficiencies, group_jobs, interleave
+from hivecore.matching import max_weight_matching
 from hivecore.reference import interleaving as twin
 
 MODELS = ["barrier", "data2", "artifact"]
@@ -35,9 +37,12 @@ def groups(draw):
 @given(groups(), orders)
 def test_one_group_is_interleaved_as_by_the_twin(group, order):
     model, rows = group
-    found = interleave(rows, model=model, order=order)
+    time, share, offsets = rounds(rows, [range(len(rows))], model, order)
     expected = twin.interleave(rows, model, order)
-    assert (found.offsets, found.iteration_time, found.efficiency) == expected
+    assert (tuple(offsets.tolist()), time[0], share[0]) == expected
+    if model != "artifact":
+        found = interleave(rows, model=model, order=order)
+        assert (found.offsets, found.iteration_time, found.efficiency) == expected
 
 
 @pytest.mark.parametrize(("slots", "jobs"), [(k, p) for k in (7, 8) for p in range(1, k + 1)])
@@ -52,7 +57,7 @@ def test_the_recurrence_ends_where_that_of_the_twin_does():
     rows = np.random.default_rng(0).integers(1, 1000, (1600, 3)).astype(float)
     groups = np.arange(1600).reshape(400, 4)
     expected = twin.efficiencies([tuple(row) for row in rows.tolist()], groups.tolist(), "artifact")
-    assert efficiencies(rows, groups, model="artifact").tolist() == expected
+    assert rounds(rows, groups, "artifact")[1].tolist() == expected
 
 
 @given(st.data(), orders)
@@ -62,8 +67,10 @@ def test_lists_of_groups_are_worth_what_each_group_is(data, order):
     slots = len(rows[0]) if model == "barrier" else 4
     places = st.lists(st.integers(0, len(rows) - 1), min_size=1, max_size=slots, unique=True)
     lists = data.draw(st.lists(places, max_size=30))
-    found = efficiencies(rows, lists, model=model, order=order)
-    assert found.tolist() == twin.efficiencies(rows, lists, model, order)
+    expected = twin.efficiencies(rows, lists, model, order)
+    assert rounds(rows, lists, model, order)[1].tolist() == expected
+    if model != "artifact":
+        assert efficiencies(rows, lists, model=model, order=order).tolist() == expected
 
 
 @given(st.data(), models, orders)
@@ -72,8 +79,10 @@ def test_all_pairs_are_worth_what_the_twin_says(data, model, order):
     few = data.draw(rows_of(columns, 1, 6))
     # More than one tile of the kernel, from few rows.
     rows = (few * 40)[: data.draw(st.integers(1, 70))]
-    found = efficiencies(rows, model=model, order=order)
+    found = _interleaving.pairs(np.array(rows), model, order == "best")
     assert found.tolist() == twin.efficiencies(rows, None, model, order)
+    if model != "artifact":
+        assert (efficiencies(rows, model=model, order=order) == found).all()
     assert (found == found.T).all()
 
 
@@ -96,10 +105,10 @@ def test_a_round_is_as_long_as_its_longest_job_and_its_busiest_resource_at_least
 
 @st.composite
 def candidates(draw):
-    """Rows, GPUs, capacity and options of `group_jobs`."""
+    """Rows, GPUs, capacity and options of `grouped`."""
     rows, gpus, options = draw(jobs_that_share(columns=5, jobs=14, types=6))
     options["order"] = draw(orders)
-    options["merge_order"] = draw(st.sampled_from(["waste", "index"]))
+    options["least_waste_first"] = draw(st.booleans())
     options["method"] = draw(st.sampled_from(["muri", "local"]))
     if draw(st.booleans()):
         slots = len(rows[0]) if options["model"] == "barrier" else 4
@@ -113,8 +122,9 @@ def candidates(draw):
 def test_jobs_are_grouped_as_by_the_twin_with_matchings_that_are_proved(given_jobs):
     rows, gpus, capacity, options = given_jobs
     matcher = with_proved_matchings(54 if options["weight"] == "gain" else 56)
-    expected = twin.group_jobs(rows, gpus, capacity, matcher=matcher, **options)
-    assert group_jobs(rows, gpus, capacity, **options).groups == expected
+    found = grouped(rows, gpus, capacity, **options).groups
+    options["merge_order"] = "waste" if options.pop("least_waste_first") else "index"
+    assert found == twin.group_jobs(rows, gpus, capacity, matcher=matcher, **options)
 
 
 def test_many_profiles_are_grouped_as_by_the_twin():
@@ -144,13 +154,13 @@ def test_a_local_search_takes_the_steps_of_the_twin(seed):
     capacity = int(sum(gpus) * random.uniform(0.2, 0.8)) if seed % 4 != 3 else 1
     matcher = with_proved_matchings(54 if options["weight"] == "gain" else 56)
     expected = twin.group_jobs(rows, gpus, capacity, matcher=matcher, **options)
-    assert group_jobs(rows, gpus, capacity, **options).groups == expected
+    assert grouped(rows, gpus, capacity, **options).groups == expected
 
 
 @given(candidates())
 def test_every_job_is_in_one_group_of_its_kind(given_jobs):
     rows, gpus, capacity, options = given_jobs
-    found = group_jobs(rows, gpus, capacity, **options)
+    found = grouped(rows, gpus, capacity, **options)
     assert sorted(job for group in found.groups for job in group) == list(range(len(rows)))
     for group in found.groups:
         assert len({gpus[job] for job in group}) == 1
@@ -158,9 +168,10 @@ def test_every_job_is_in_one_group_of_its_kind(given_jobs):
     for group, time in zip(found.groups, found.iteration_times, strict=True):
         members = sorted(rows[job] for job in group)
         alone = options["solo"][group[0]] if "solo" in options else sum(members[0])
-        together = interleave(members, model=options["model"], order=options["order"])
+        order = options["model"], options["order"]
+        together = rounds(members, [range(len(members))], *order)[0][0]
         factor = options.get("interference", [1.0] * 8)[len(group) - 1]
-        expected = alone if len(group) == 1 else together.iteration_time * factor
+        expected = alone if len(group) == 1 else together * factor
         assert time == pytest.approx(expected, rel=1e-9)
 
 
@@ -170,10 +181,10 @@ def test_a_function_that_returns_efficiencies_makes_groups_as_good(given_jobs):
     options = {"model": options["model"], "max_group": 2}
 
     def weight(lists):
-        return efficiencies(rows, lists, model=options["model"])
+        return rounds(rows, lists, options["model"])[1]
 
-    own = group_jobs(rows, gpus, weight=weight, **options)
-    native = group_jobs(rows, gpus, **options)
+    own = grouped(rows, gpus, weight=weight, **options)
+    native = grouped(rows, gpus, **options)
     assert own.gpus == native.gpus
     pairs = [
         sum(
@@ -184,3 +195,20 @@ def test_a_function_that_returns_efficiencies_makes_groups_as_good(given_jobs):
         for found in (own, native)
     ]
     assert pairs[0] == pytest.approx(pairs[1])
+
+
+@given(candidates())
+def test_a_function_s_groups_are_those_of_the_twin(given_jobs):
+    rows, gpus, capacity, options = given_jobs
+    for name in ("method", "least_waste_first"):
+        del options[name]
+    # Of few values, so that many matchings and merges are equally good.
+    options["weight"] = lambda lists: [
+        sum(map(sum, (rows[job] for job in group))) // 1 for group in lists
+    ]
+
+    def matcher(weights):
+        return max_weight_matching(np.array(weights)).mate.tolist()
+
+    expected = twin.group_jobs(rows, gpus, capacity, matcher=matcher, **options)
+    assert grouped(rows, gpus, capacity, **options).groups == expected

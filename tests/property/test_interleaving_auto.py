@@ -9,10 +9,10 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from jobs_that_share import jobs_that_share, with_proved_matchings
+from jobs_that_share import grouped, jobs_that_share, with_proved_matchings
 
 from hivecore.interleaving import Grouper, automatic, group_jobs
-from hivecore.interleaving.automatic import kinds_of_groups
+from hivecore.interleaving.automatic import count_kinds
 from hivecore.interleaving.candidates import Candidates
 from hivecore.interleaving.in_rounds import group_in_rounds
 from hivecore.reference import interleaving as twin
@@ -20,9 +20,8 @@ from hivecore.reference import interleaving as twin
 
 @st.composite
 def shared(draw):
-    """Rows, GPUs, capacity and options of `group_jobs`."""
+    """Rows, GPUs, capacity and options of `grouped`."""
     rows, gpus, options = draw(jobs_that_share(columns=5, jobs=14, types=6))
-    options["merge_order"] = draw(st.sampled_from(["waste", "index"]))
     if draw(st.booleans()):
         options["start"] = [[job] for job in range(len(rows)) if draw(st.booleans())]
     return rows, gpus, draw(st.none() | st.integers(1, sum(gpus))), options
@@ -31,9 +30,9 @@ def shared(draw):
 @given(shared(), st.sampled_from([0, 20, 5000]))
 def test_auto_is_never_worse_than_rounds(given_jobs, most_kinds):
     rows, gpus, capacity, options = given_jobs
-    with patch.object(automatic, "_MOST_KINDS", most_kinds):
-        found = group_jobs(rows, gpus, capacity, **options)
-    rounds = group_jobs(rows, gpus, capacity, method="muri", **options)
+    with patch.object(automatic, "_MAX_KINDS", most_kinds):
+        found = grouped(rows, gpus, capacity, **options)
+    rounds = grouped(rows, gpus, capacity, method="muri", **options)
     assert sorted(job for group in found.groups for job in group) == list(range(len(rows)))
     assert found.gpus <= max(capacity or 0, rounds.gpus)
     if rounds.gpus <= max(capacity or 0, found.gpus):
@@ -47,16 +46,16 @@ def test_auto_finds_the_best_groups_where_there_are_few_kinds(given_jobs):
     options |= {"weight": "efficiency"}
     options.pop("start", None)
     capacity = None if capacity is None else min(capacity, sum(gpus) - 1) or None
-    found = group_jobs(rows, gpus, capacity, **options)
-    best = group_jobs(rows, gpus, capacity, method="exact", **options)
+    found = grouped(rows, gpus, capacity, **options)
+    best = grouped(rows, gpus, capacity, method="exact", **options)
     assert found.groups == best.groups
     assert found.gap == 0.0
 
 
-@given(shared(), st.integers(1, 3000))
-def test_a_search_stops_where_the_twin_has_no_effort_left(given_jobs, effort):
+@given(shared(), st.integers(1, 3000), st.booleans())
+def test_a_search_stops_where_the_twin_has_no_effort_left(given_jobs, effort, least_waste_first):
     rows, gpus, capacity, options = given_jobs
-    start, merge_order = options.pop("start", []), options.pop("merge_order")
+    start = options.pop("start", [])
     gain = options["weight"] == "gain"
     expected = twin.group_jobs(
         rows,
@@ -64,20 +63,21 @@ def test_a_search_stops_where_the_twin_has_no_effort_left(given_jobs, effort):
         capacity,
         matcher=with_proved_matchings(54 if gain else 56),
         method="local",
-        merge_order=merge_order,
+        merge_order="waste" if least_waste_first else "index",
         start=start,
         effort=effort,
         **options,
     )
     jobs = candidates(rows, gpus, **options)
     begin = jobs.start_of(start)
-    assert group_in_rounds(jobs, capacity or 0, gain, merge_order, effort, begin) == expected
+    found = group_in_rounds(
+        jobs, capacity or 0, gain, effort, begin, least_waste_first=least_waste_first
+    )
+    assert found == expected
 
 
 def candidates(rows, gpus, weight="efficiency", **options):
-    names = ("max_group", "interference", "solo", "priorities", "max_slowdown", "memory")
-    given_options = dict.fromkeys((*names, "gpu_memory")) | {"model": "barrier", "order": "best"}
-    return Candidates.of(rows, gpus, **given_options | options)
+    return Candidates.of(rows, gpus, **options)
 
 
 @given(jobs_that_share(columns=4, jobs=9, types=5))
@@ -94,8 +94,8 @@ def test_kinds_of_groups_are_counted_as_by_listing_them(given_jobs):
         for group in combinations(types, size)
         if len({one[0] for one in group}) == 1
     }
-    assert kinds_of_groups(jobs, 10**9) == len(listed)
-    assert min(kinds_of_groups(jobs, 3), 4) == min(len(listed), 4)
+    assert count_kinds(jobs, 10**9) == len(listed)
+    assert min(count_kinds(jobs, 3), 4) == min(len(listed), 4)
 
 
 def test_many_jobs_of_few_profiles_are_grouped_best_and_of_many_by_matchings():
@@ -113,8 +113,8 @@ def test_many_jobs_of_few_profiles_are_grouped_best_and_of_many_by_matchings():
 def test_jobs_that_find_gpus_enough_stay_alone():
     # Together they would keep one GPU busier than two.
     rows, solo = [(1.0, 0.0), (0.0, 1.0)], [100.0, 100.0]
-    assert group_jobs(rows, [1, 1], 2, solo=solo).groups == [[0], [1]]
-    assert group_jobs(rows, [1, 1], 2, solo=solo, method="exact").groups == [[0, 1]]
+    assert grouped(rows, [1, 1], 2, solo=solo).groups == [[0], [1]]
+    assert grouped(rows, [1, 1], 2, solo=solo, method="exact").groups == [[0, 1]]
 
 
 def test_merges_at_a_loss_are_not_made_for_gain():
@@ -129,7 +129,7 @@ def test_what_the_exact_program_refuses_is_grouped_by_matchings(weight):
     rows = [(9.0, 1.0), (1.0, 9.0)]
     found = group_jobs(rows, [2**31, 3], 2**31 + 2, weight=weight)
     assert found.groups == [[0], [1]]
-    found = group_jobs(rows, [1, 1], 1, weight=weight, solo=[1e300, 1e300])
+    found = grouped(rows, [1, 1], 1, weight=weight, solo=[1e300, 1e300])
     assert sorted(found.groups[0]) == [0, 1]
 
 
@@ -151,7 +151,7 @@ def test_a_grouper_makes_the_groups_of_auto_unless_told_otherwise():
 @pytest.mark.parametrize("model", ["barrier", "artifact"])
 def test_no_jobs_are_an_empty_grouping(method, model):
     for capacity in (None, 4):
-        found = group_jobs([], [], capacity, method=method, model=model)
+        found = grouped([], [], capacity, method=method, model=model)
         assert (found.groups, found.gpus, found.value, found.gap) == ([], 0, 0.0, 0.0)
 
 

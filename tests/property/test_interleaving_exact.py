@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from jobs_that_share import jobs_that_share
+from jobs_that_share import grouped, jobs_that_share
 
 from hivecore.interleaving import GroupingCache, efficiencies, group_jobs
 from hivecore.reference.interleaving.candidates import Candidates
@@ -48,7 +48,7 @@ def test_no_grouping_is_better(jobs, with_cache):
     may_wait = frozenset(job for job in range(n) if optional[job])
     largest = options.get("max_group", slots)
     room, value = best_value(like, gpus, capacity or 0, largest, gain, may_wait)
-    found = group_jobs(
+    found = grouped(
         rows,
         gpus,
         capacity,
@@ -66,7 +66,7 @@ def test_no_grouping_is_better(jobs, with_cache):
     for group in found.groups:
         assert len(group) <= largest
         assert len({gpus[job] for job in group}) == 1
-        assert len(group) == 1 or like.may_be(like.by_type(group))
+        assert len(group) == 1 or like.is_allowed(like.by_type(group))
     worth = [like.progress(group) if gain else like.efficiency(group) for group in found.groups]
     each = [gpus[group[0]] for group in found.groups]
     assert found.value == pytest.approx(np.dot(worth, each), rel=1e-9)
@@ -168,7 +168,7 @@ def test_what_is_kept_changes_no_answer(seed):
 def test_local_search_lies_between_muri_and_the_best(jobs):
     rows, gpus, capacity, _, options = jobs
     muri, local, exact = (
-        group_jobs(rows, gpus, capacity, method=method, **options)
+        grouped(rows, gpus, capacity, method=method, **options)
         for method in ("muri", "local", "exact")
     )
     assert local.gpus <= max(muri.gpus, capacity or 0)

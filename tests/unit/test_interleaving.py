@@ -4,6 +4,7 @@ import threading
 
 import numpy as np
 import pytest
+from jobs_that_share import grouped, rounds
 
 from hivecore.interleaving import (
     GroupingCache,
@@ -40,8 +41,8 @@ def test_the_order_of_three_jobs_matters():
 
 def test_a_job_alone_takes_the_sum_of_its_stages():
     assert interleave([(1, 2, 3, 4)]) == Interleaving((0,), 10.0, 0.25)
-    for model in ("data2", "artifact"):
-        assert interleave([(1, 2, 3)], model=model) == Interleaving((0,), 6.0, 0.25)
+    assert interleave([(1, 2, 3)], model="data2") == Interleaving((0,), 6.0, 0.25)
+    assert rounds([(1, 2, 3)], [[0]], "artifact")[0] == 6.0
 
 
 def test_stages_of_no_length_take_no_time_but_a_resource_counts():
@@ -66,7 +67,7 @@ def test_data_spans_two_slots():
 
 def test_the_artifact_can_come_out_too_short():
     rows = [(0, 1, 1), (0, 1, 1)]
-    assert interleave(rows, model="artifact").iteration_time == 2.0
+    assert rounds(rows, [[0, 1]], "artifact")[0] == 2.0
     assert interleave(rows, model="data2").iteration_time == 3.0
 
 
@@ -125,8 +126,11 @@ def test_wrong_groups_orders_and_models_are_named():
         interleave(np.empty((0, 2)))
     with pytest.raises(ValueError, match="model 'data2' needs data, GPU, network"):
         interleave(rows[:1], model="data2")
-    with pytest.raises(ValueError, match="model must be one of barrier, data2, artifact, not 'x'"):
+    with pytest.raises(ValueError, match="model must be one of barrier, data2, not 'x'"):
         interleave(rows[:1], model="x")
+    for call in (interleave, efficiencies, lambda *rows, **how: group_jobs(*rows, [1], **how)):
+        with pytest.raises(ValueError, match="model must be one of barrier, data2, not 'artifact'"):
+            call([DATA], model="artifact")
     with pytest.raises(ValueError, match="order must be one of best, worst, not None"):
         efficiencies(rows, order=None)
     for groups, error, message in [
@@ -174,7 +178,7 @@ def test_what_wastes_least_merges_first_or_what_comes_first():
     rows = [(5.0, 1.0), (5.0, 2.0), (9.0, 1.0), (1.0, 9.0)]
     gpus = [1, 1, 2, 2]
     assert group_jobs(rows, gpus, 5, method="muri").groups == [[0], [1], [2, 3]]
-    found = group_jobs(rows, gpus, 5, method="muri", merge_order="index")
+    found = grouped(rows, gpus, 5, method="muri", least_waste_first=False)
     assert found.groups == [[0, 1], [2], [3]]
 
 
@@ -261,7 +265,7 @@ def test_no_jobs_make_no_groups():
 
 
 def test_solo_times_and_interference_show_in_the_times():
-    found = group_jobs([DATA, GPU, DATA], [1] * 3, 2, interference=[1, 1.5, 2], solo=[20, 30, 40])
+    found = grouped([DATA, GPU, DATA], [1] * 3, 2, interference=[1, 1.5, 2], solo=[20, 30, 40])
     times = dict(zip(map(tuple, found.groups), found.iteration_times.tolist(), strict=True))
     together = interleave([DATA, GPU]).iteration_time * 1.5
     assert times in ({(0, 1): together, (2,): 40.0}, {(1, 2): together, (0,): 20.0})
@@ -293,16 +297,12 @@ def test_solo_times_and_interference_show_in_the_times():
         ({"weight": len, "method": "exact"}, ValueError, "weight must be one of"),
         ({"weight": len, "method": "local"}, ValueError, "weight must be one of"),
         ({"weight": "speed"}, ValueError, "weight must be one of efficiency, gain"),
-        ({"merge_order": "x"}, ValueError, "merge_order must be one of waste, index"),
-        ({"order": "x"}, ValueError, "order must be one of"),
         ({"model": []}, ValueError, "model must be one of"),
         ({"interference": [1.0]}, ValueError, "interference must have a factor for each of 1 to 3"),
         ({"interference": [1, 0.5, 1]}, ValueError, "interference must be 1 for one job"),
         ({"interference": [1, NAN, 1]}, ValueError, "interference must be 1 for one job"),
         ({"interference": [1, 1e7, 1]}, ValueError, "interference must be 1 for one job"),
         ({"interference": [2, 2, 2]}, ValueError, "interference must be 1 for one job"),
-        ({"solo": [1.0, 0.0]}, ValueError, r"solo\[1\]=0.0: must be positive"),
-        ({"solo": [1.0]}, ValueError, "solo has shape"),
         ({"priorities": [0, NAN]}, ValueError, r"priorities\[1\] is not a number"),
         ({"priorities": ["a", "b"]}, TypeError, "priorities must hold"),
         ({"max_slowdown": 0.5}, ValueError, "max_slowdown=0.5: must be at least 1"),
@@ -321,6 +321,19 @@ def test_wrong_options_are_named(options, error, message):
     arguments = {"durations": [DATA, GPU], "gpus": [1, 1]} | options
     with pytest.raises(error, match=message):
         group_jobs(**arguments)
+
+
+@pytest.mark.parametrize(
+    ("terms", "message"),
+    [
+        ({"solo": [1.0, 0.0]}, r"solo\[1\]=0.0: must be positive"),
+        ({"solo": [1.0]}, "solo has shape"),
+        ({"order": "x"}, "order must be one of"),
+    ],
+)
+def test_wrong_terms_of_the_simulator_are_named(terms, message):
+    with pytest.raises(ValueError, match=message):
+        grouped([DATA, GPU], [1, 1], **terms)
 
 
 def test_the_best_groups_are_better_than_those_of_matchings():
@@ -400,7 +413,7 @@ def test_more_gpus_than_jobs_could_take_are_no_trouble():
 def test_with_room_for_all_every_job_may_be_alone():
     rows = np.array([(3.0, 1.0), (2.0, 1.0)])[np.arange(200) % 2]
     solo = rows.max(axis=1)
-    found = group_jobs(rows, [1] * 200, 10**6, method="exact", solo=solo)
+    found = grouped(rows, [1] * 200, 10**6, method="exact", solo=solo)
     assert found.groups == [[job] for job in range(200)]
 
 
@@ -409,10 +422,7 @@ def test_too_many_kinds_of_groups_are_refused():
     with pytest.raises(ValueError, match="durations has too many different rows"):
         group_jobs(rows, [1] * 60, 20, method="exact")
     with pytest.raises(ValueError, match="solo and durations are too far apart"):
-        group_jobs([DATA], [1], method="exact", weight="gain", interference=[1.0], solo=[1e-300],
-                   max_group=1) and group_jobs(
-            [DATA, GPU], [1, 1], method="exact", weight="gain", solo=[1e300, 1e300]
-        )  # fmt: skip
+        grouped([DATA, GPU], [1, 1], method="exact", weight="gain", solo=[1e300, 1e300])
 
 
 def test_many_gpus_are_no_trouble_unless_their_numbers_have_little_in_common():
@@ -425,7 +435,7 @@ def test_many_gpus_are_no_trouble_unless_their_numbers_have_little_in_common():
 def test_extreme_numbers_do_no_harm():
     rows = [(1e300, 1e-300), (5e-324, 1e300), (1e300, 1e300), (5e-324, 0.0)]
     for weight in ("efficiency", "gain"):
-        found = group_jobs(rows, [2**31] * 4, weight=weight, solo=[1e300, 5e-324, 1.0, 1.0])
+        found = grouped(rows, [2**31] * 4, weight=weight, solo=[1e300, 5e-324, 1.0, 1.0])
         assert sorted(job for group in found.groups for job in group) == [0, 1, 2, 3]
 
 

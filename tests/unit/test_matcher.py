@@ -259,8 +259,8 @@ def test_the_kernel_refuses_what_would_harm_it():
     kernel = _matching.matcher(3, np.full((2, 2), 5))
     row = np.array([1, 2, 3])
     for call, words in [
-        (lambda: _matching.matcher_set_row(kernel, 3, row), "v is no vertex"),
-        (lambda: _matching.matcher_set_row(kernel, -1, row), "v is no vertex"),
+        (lambda: _matching.matcher_set_row(kernel, 3, row), "v is not a vertex"),
+        (lambda: _matching.matcher_set_row(kernel, -1, row), "v is not a vertex"),
         (
             lambda: _matching.matcher_set_row(kernel, 0, np.zeros(0, dtype=np.int64)),
             "1 to capacity",
@@ -270,7 +270,7 @@ def test_the_kernel_refuses_what_would_harm_it():
             "1 to capacity",
         ),
         (lambda: _matching.matcher_set_row(kernel, 0, row + 2**40), "a weight is above"),
-        (lambda: _matching.matcher_set_edge(kernel, 0, 3, 1), "v is no vertex"),
+        (lambda: _matching.matcher_set_edge(kernel, 0, 3, 1), "v is not a vertex"),
         (lambda: _matching.matcher_set_edge(kernel, 2, 2, 1), "must differ"),
         (lambda: _matching.matcher_set_edge(kernel, 0, 1, 2**40), "a weight is above"),
         (lambda: _matching.matcher(1, np.full((2, 2), 5)), "capacity"),

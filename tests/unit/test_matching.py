@@ -2,6 +2,7 @@
 
 import math
 import pickle
+import sys
 from dataclasses import replace
 from fractions import Fraction
 
@@ -35,6 +36,19 @@ def test_every_dtype_of_numbers_is_welcome(dtype):
     assert (found.exact, found.gap_bound, found.cardinality) == (True, 0.0, 2)
     assert found.mate.tolist() == [1, 0, 3, 2]
     assert found.verify() is True
+
+
+@pytest.mark.parametrize("dtype", ["i8", "f8"])
+def test_a_dense_call_takes_at_most_fifteen_python_frames(dtype):
+    graph = np.array(SQUARE, dtype=dtype)
+    max_weight_matching(graph)
+    frames = []
+    sys.setprofile(lambda frame, event, _: event == "call" and frames.append(frame.f_code.co_name))
+    try:
+        max_weight_matching(graph)
+    finally:
+        sys.setprofile(None)
+    assert len(frames) <= 15, frames
 
 
 @pytest.mark.parametrize("order", ["C", "F"])

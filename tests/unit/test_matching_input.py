@@ -167,23 +167,23 @@ def test_weights_count_as_the_multiples_next_to_them():
     for sense, offset in ((1, 0), (-1, 0), (1, 7), (-1, -(2**60)), (0, 1)):
         expected = [sense * value + offset for value in rounded]
         kept = np.array(expected, dtype=object) <= 2**59
-        counts = _matching.counted(values[kept], 0, sense, offset)
+        counts = _matching.scaled(values[kept], 0, sense, offset)
         assert counts.tolist() == np.array(expected)[kept].tolist()
     for exponent in (-40, -1, 3, 50):
         part = values[np.abs(values) < 2.0 ** min(58 + exponent, 59)]
-        counts = _matching.counted(part, exponent)
+        counts = _matching.scaled(part, exponent)
         assert counts.tolist() == [round(Fraction(v) / Fraction(2) ** exponent) for v in part]
     tiny = np.array([5e-324, 1e-323, 2.0**-1022])
-    assert _matching.counted(tiny, -1074).tolist() == [1, 2, 2**52]
-    assert _matching.counted(tiny, -1080).tolist() == [64, 128, 2**58]
+    assert _matching.scaled(tiny, -1074).tolist() == [1, 2, 2**52]
+    assert _matching.scaled(tiny, -1080).tolist() == [64, 128, 2**58]
     huge = np.array([2.0**1023, 2.0**970])
-    assert _matching.counted(huge, 966).tolist() == [2**57, 16]
+    assert _matching.scaled(huge, 966).tolist() == [2**57, 16]
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
 def test_lists_of_every_dtype_count(dtype):
     values = np.arange(100, dtype=dtype)[::3]
-    assert _matching.counted(values, 0, -1, 5).tolist() == [5 - 3 * i for i in range(34)]
+    assert _matching.scaled(values, 0, -1, 5).tolist() == [5 - 3 * i for i in range(34)]
 
 
 def test_what_does_not_count_is_refused():
@@ -193,10 +193,10 @@ def test_what_does_not_count_is_refused():
     lists += [np.array([2**64 - 1], dtype=np.uint64)]
     for values in lists:
         with pytest.raises(ValueError, match="not finite or more than heaviest"):
-            _matching.counted(values)
+            _matching.scaled(values)
         with pytest.raises(ValueError, match="not finite or more than heaviest"):
             _matching.solve_dense(np.broadcast_to(values[0], (40, 40)))
-    assert _matching.counted(np.array([NAN, 3.0])).tolist() == [-(2**63), 3]
+    assert _matching.scaled(np.array([NAN, 3.0])).tolist() == [-(2**63), 3]
     with pytest.raises(ValueError, match="more than heaviest"):
         _matching.solve_dense(np.full((40, 40), 8), heaviest=7)
     for scale in ({"exponent": 1201}, {"exponent": -1201}, {"sense": 2}, {"offset": 2**61 + 1}):
@@ -353,7 +353,7 @@ def test_an_array_that_cannot_be_read_is_refused(array):
         lambda: _matching.survey_dense(array),
         lambda: _matching.solve_dense(array),
         lambda: _matching.extent_of(array[0]),
-        lambda: _matching.counted(array[0]),
+        lambda: _matching.scaled(array[0]),
         lambda: _matching.rows(6, array[0], good, None),
         lambda: _matching.rows(6, good, array[0], None),
         lambda: _matching.rows(6, good, good, array[0]),
@@ -377,7 +377,7 @@ def test_wrong_shapes_and_numbers_are_refused():
                 call(array)
         with pytest.raises(TypeError):
             call([[0.0]])
-    for call in (_matching.extent_of, _matching.counted):
+    for call in (_matching.extent_of, _matching.scaled):
         with pytest.raises(ValueError, match="must be a list"):
             call(np.zeros((2, 2)))
     with pytest.raises(ValueError, match="must hold integers"):
@@ -402,7 +402,7 @@ def test_entries_of_edges():
         (-offsets, neighbours, np.array([0]), np.array([1])),
         (offsets[:0], neighbours, np.array([0]), np.array([1])),
     ]:
-        with pytest.raises(ValueError, match=r"u holds what is no row|no edge"):
+        with pytest.raises(ValueError, match=r"u holds an invalid row|no edge"):
             _matching.entries_of(*args)
     with pytest.raises(ValueError, match="different lengths"):
         _matching.entries_of(offsets, neighbours, u, v[:2])

@@ -1,9 +1,11 @@
+from functools import partial
 from itertools import combinations_with_replacement, permutations
 
 import numpy as np
 import pytest
 
-from hivecore.reference.muri_matching import muri_matching
+from hivecore.reference import interleaving as twin
+from hivecore.reference.muri_matching import muri_groups
 from hivecore.sim.preemptive import Jobs, MuriOptions, job_figures, schedule
 from hivecore.sim.preemptive.events import close, earliest_completion
 from hivecore.sim.preemptive.grouping import Bucket, group_neighbours, matched_groups
@@ -183,7 +185,13 @@ def test_the_order_matters_only_to_the_choice_among_orders():
 def grouped(mate, capacity, buckets=None):
     """Groups of jobs 0, 1, ... by a matcher that always answers the same."""
     stages = [GPU] * 8
-    group = matched_groups(stages, 2, False, (1.0,) * 4, lambda weights: mate[: len(weights)])
+    rounds = partial(
+        twin.group_jobs,
+        matcher=lambda weights: mate[: len(weights)],
+        model="artifact",
+        merge_order="index",
+    )
+    group = matched_groups(stages, 2, False, (1.0,) * 4, rounds)
     return group(buckets or [Bucket(8, list(range(len(mate))))], capacity)
 
 
@@ -193,13 +201,13 @@ def test_pairs_are_merged_only_while_gpus_are_lacking():
     assert grouped([1, 0, -1], 24) == [[0], [1], [2]]
 
 
-@pytest.mark.parametrize("matcher", [None, muri_matching])
-def test_a_matching_pairs_what_goes_together_and_a_second_round_makes_fours(matcher):
+@pytest.mark.parametrize("rounds", [None, muri_groups])
+def test_a_matching_pairs_what_goes_together_and_a_second_round_makes_fours(rounds):
     stages = [GPU, GPU, DATA, DATA]
     bucket = Bucket(8, [0, 1, 2, 3])
-    pairs = matched_groups(stages, 2, False, INTERFERENCE, matcher)([bucket], 16)
+    pairs = matched_groups(stages, 2, False, INTERFERENCE, rounds)([bucket], 16)
     assert sorted(sorted(stages[job] for job in pair) for pair in pairs) == [[GPU, DATA]] * 2
-    fours = matched_groups(stages, 4, False, INTERFERENCE, matcher)([bucket], 8)
+    fours = matched_groups(stages, 4, False, INTERFERENCE, rounds)([bucket], 8)
     assert [len(group) for group in fours] == [4]
 
 

@@ -1,4 +1,4 @@
-"""Method "auto": the best groups where few kinds of groups are to be told apart, else good ones."""
+"""Method "auto": the best groups where there are few kinds of groups, else good ones."""
 
 import math
 from collections import Counter
@@ -8,22 +8,22 @@ import numpy as np
 from hivecore.interleaving.candidates import Candidates
 from hivecore.interleaving.durations import Groups
 from hivecore.interleaving.exact import GroupingCache, group_exactly
-from hivecore.interleaving.in_rounds import ROUNDS_ALONE, group_in_rounds
+from hivecore.interleaving.in_rounds import NO_SEARCH, group_in_rounds
 
-__all__ = ["EFFORT", "group_automatically", "kinds_of_groups"]
+__all__ = ["SHORT_SEARCH", "count_kinds", "group_automatically"]
 
-EFFORT = 2**20
+SHORT_SEARCH = 2**20
 """Orders of jobs that a local search may try: some hundredths of a second."""
 
 # Kinds of groups, of all jobs: 16 different rows of four resources, some hundredths of a second.
-_MOST_KINDS = 5000
+_MAX_KINDS = 5000
 # Programs, after which a proof is given up: some hundredths of a second.
 _NODES = 200
 # Numbers of GPUs times jobs, or buckets, that are gone through to share GPUs out among buckets.
-_MOST_STEPS = 2**26
-_MOST_PLACES = 2**20
+_MAX_STEPS = 2**26
+_MAX_PLACES = 2**20
 # Rounding of values.
-_LEAST = 1e-9
+_TOLERANCE = 1e-9
 
 _Found = tuple[list[list[int]], float | None, float]
 
@@ -32,28 +32,27 @@ def group_automatically(
     jobs: Candidates,
     gain: bool,
     capacity: int,
-    merge_order: str,
     start: Groups,
     cache: GroupingCache | None,
 ) -> _Found:
     """The groups, their value if it is known, and what no groups exceed.
 
-    Arguments are those of `group_jobs`, checked. Which way is taken depends on counts alone.
+    Arguments are those of `group_jobs`, checked. Which method is used depends on counts alone.
     """
     grown = len(start.members) > 0
     if not grown and capacity >= int(jobs.gpus.sum()):
-        return _in_rounds(jobs, gain, capacity, merge_order, start, ROUNDS_ALONE)
-    # Without a capacity "exact" makes as few groups as it can, merges without a gain among them.
+        return _in_rounds(jobs, gain, capacity, start, NO_SEARCH)
+    # Without a capacity "exact" makes as few groups as it can, even by merges without a gain.
     if grown or (gain and not capacity) or not _is_small(jobs, capacity):
-        return _in_rounds(jobs, gain, capacity, merge_order, start, EFFORT)
+        return _in_rounds(jobs, gain, capacity, start, SHORT_SEARCH)
     try:
         groups, value, bound = group_exactly(jobs, None, gain, capacity, _NODES, cache)
     except ValueError:  # jobs are worth so little or so much that its arithmetic would not do
-        return _in_rounds(jobs, gain, capacity, merge_order, start, EFFORT)
-    if gain and _loses(jobs, groups):
-        return _in_rounds(jobs, gain, capacity, merge_order, start, EFFORT)
+        return _in_rounds(jobs, gain, capacity, start, SHORT_SEARCH)
+    if gain and _merges_at_a_loss(jobs, groups):
+        return _in_rounds(jobs, gain, capacity, start, SHORT_SEARCH)
     if bound > value:
-        other, *_ = _in_rounds(jobs, gain, capacity, merge_order, start, EFFORT)
+        other, *_ = _in_rounds(jobs, gain, capacity, start, SHORT_SEARCH)
         if jobs.gpus_of(other).sum() <= max(capacity, jobs.gpus_of(groups).sum()):
             other_value = float(jobs.values(other, gain, *jobs.rounds(other)).sum())
             if other_value > value:
@@ -61,10 +60,8 @@ def group_automatically(
     return groups, value, bound
 
 
-def _in_rounds(
-    jobs: Candidates, gain: bool, capacity: int, merge_order: str, start: Groups, effort: int
-) -> _Found:
-    groups = group_in_rounds(jobs, capacity, gain, merge_order, effort, start)
+def _in_rounds(jobs: Candidates, gain: bool, capacity: int, start: Groups, effort: int) -> _Found:
+    groups = group_in_rounds(jobs, capacity, gain, effort, start)
     return groups, None, math.inf
 
 
@@ -75,15 +72,15 @@ def _is_small(jobs: Candidates, capacity: int) -> bool:
     fewest = -(-demand // len(jobs.factors))
     steps = min(max(capacity, fewest), demand) // int(np.gcd.reduce(sizes))
     # The last bucket gets what the others leave.
-    if steps * len(sizes) > _MOST_PLACES or steps * len(jobs) * (len(sizes) > 1) > _MOST_STEPS:
+    if steps * len(sizes) > _MAX_PLACES or steps * len(jobs) * (len(sizes) > 1) > _MAX_STEPS:
         return False
-    return kinds_of_groups(jobs, _MOST_KINDS) <= _MOST_KINDS
+    return count_kinds(jobs, _MAX_KINDS) <= _MAX_KINDS
 
 
-def kinds_of_groups(jobs: Candidates, enough: int) -> int:
+def count_kinds(jobs: Candidates, enough: int) -> int:
     """How many kinds of groups there may be but for memory, or a number above `enough`.
 
-    With ``max_slowdown`` it matters who the jobs are, so that each is a type of its own.
+    With ``max_slowdown`` priorities matter, so that each job is a type of its own.
     """
     # Bit patterns: integers of 59 bits are no floats.
     columns = [jobs.gpus, jobs.solo.view(np.int64), jobs.memory]
@@ -106,7 +103,7 @@ def kinds_of_groups(jobs: Candidates, enough: int) -> int:
     return kinds
 
 
-def _loses(jobs: Candidates, groups: list[list[int]]) -> bool:
+def _merges_at_a_loss(jobs: Candidates, groups: list[list[int]]) -> bool:
     """Whether a group would get ahead faster as two in turns: a merge that "gain" does not make."""
     alike = {
         (*jobs.durations[group].ravel().tolist(), *jobs.solo[group].tolist()): group
@@ -122,4 +119,4 @@ def _loses(jobs: Candidates, groups: list[list[int]]) -> bool:
         return False
     together = jobs.progress(wholes, jobs.rounds(wholes)[0])
     in_turns = jobs.progress(parts, jobs.rounds(parts)[0]).reshape(-1, 2).mean(axis=1)
-    return bool((together < in_turns * (1 - _LEAST)).any())
+    return bool((together < in_turns * (1 - _TOLERANCE)).any())

@@ -1,4 +1,4 @@
-"""Jobs that may share GPUs, as arrays that the kernel takes."""
+"""Jobs that may share GPUs, checked, as arrays for the kernel."""
 
 import math
 from dataclasses import dataclass
@@ -9,12 +9,13 @@ import numpy as np
 from hivecore import _interleaving
 from hivecore._arguments import as_float, as_int
 from hivecore.interleaving.durations import (
-    LONGEST,
+    MAX_DURATION,
     ORDERS,
     Float64,
     Groups,
+    Int32,
     Int64,
-    Model,
+    KernelModel,
     Order,
     as_choice,
     as_durations,
@@ -24,24 +25,24 @@ from hivecore.interleaving.durations import (
     slots_of,
 )
 
-__all__ = ["MOST_MEMORY", "Candidates"]
+__all__ = ["MAX_MEMORY", "Candidates"]
 
-_MOST_GPUS = 2**31
+_MAX_GPUS = 2**31
 # Eight of them add up to an int64, and the time of a round of the longest stages to a float.
-MOST_MEMORY = 2**59
-_LARGEST_FACTOR = 1e6
+MAX_MEMORY = 2**59
+_MAX_FACTOR = 1e6
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Candidates:
-    """The jobs, and which groups of them there may be."""
+    """The jobs, and the terms on which they form groups."""
 
     durations: Float64
     gpus: Int64
     solo: Float64
     rank: Int64
     memory: Int64
-    model: Model
+    model: KernelModel
     best: bool
     factors: Float64
     """By jobs of a group less one; as many as a group may have."""
@@ -54,29 +55,32 @@ class Candidates:
         durations: Any,
         gpus: Any,
         *,
-        max_group: int | None,
-        model: Model,
-        order: Order,
-        interference: Any,
-        solo: Any,
-        priorities: Any,
-        max_slowdown: float | None,
-        memory: Any,
-        gpu_memory: int | None,
+        max_group: int | None = None,
+        model: KernelModel = "barrier",
+        order: Order = "best",
+        interference: Any = None,
+        solo: Any = None,
+        priorities: Any = None,
+        max_slowdown: float | None = None,
+        memory: Any = None,
+        gpu_memory: int | None = None,
     ) -> Self:
-        """The checked arguments of `group_jobs`, or a TypeError or ValueError that names one."""
+        """The checked arguments of `group_jobs`, or a TypeError or ValueError that names one.
+
+        :param model: has been checked.
+        :param order: which of its orders a group takes.
+        :param solo: (n,) time of an iteration of each job alone; by default the sum of its stages.
+        """
         rows = as_durations(durations, model)
         jobs, slots = len(rows), slots_of(rows, model)
         largest = slots if max_group is None else as_int(max_group, "max_group", 1, slots)
         if (memory is None) != (gpu_memory is None):
             raise ValueError("memory and gpu_memory go together")
-        room = (
-            MOST_MEMORY if gpu_memory is None else as_int(gpu_memory, "gpu_memory", 0, MOST_MEMORY)
-        )
+        room = MAX_MEMORY if gpu_memory is None else as_int(gpu_memory, "gpu_memory", 0, MAX_MEMORY)
         need = _integers(np.zeros(jobs, int) if memory is None else memory, "memory", jobs, 0, room)
         return cls(
             durations=rows,
-            gpus=_integers(gpus, "gpus", jobs, 1, _MOST_GPUS),
+            gpus=_integers(gpus, "gpus", jobs, 1, _MAX_GPUS),
             solo=rows.cumsum(axis=1)[:, -1].copy() if solo is None else _times(solo, "solo", jobs),
             rank=_rank(priorities, jobs),
             memory=need,
@@ -112,15 +116,24 @@ class Candidates:
         times = times * self.factors[sizes - 1]
         alone = sizes == 1
         times[alone] = self.solo[members[starts[:-1][alone]]]
-        busy = np.bincount(
-            np.repeat(np.arange(len(groups)), sizes), self.durations.sum(axis=1)[members]
-        )
+        return times, self._shares(starts, members, times)
+
+    def efficiencies(self, groups: list[list[int]], times: Float64) -> Float64:
+        """The share of time that the resources are busy in each group, if its rounds take so long.
+
+        Rounds by "artifact" may be too short, so that it can exceed 1.
+        """
+        return self._shares(*flat(groups), times)
+
+    def _shares(self, starts: Int64, members: Int32, times: Float64) -> Float64:
+        numbers = np.repeat(np.arange(len(times)), np.diff(starts))
+        busy = np.bincount(numbers, self.durations.sum(axis=1)[members])
         with np.errstate(over="ignore"):  # solo times may be anything
             share = busy / (times * slots_of(self.durations, self.model))
-        return times, share if self.model == "artifact" else np.minimum(share, 1.0)
+        return share if self.model == "artifact" else np.minimum(share, 1.0)
 
     def progress(self, groups: list[list[int]], times: Float64) -> Float64:
-        """How many jobs' worth of progress each group makes, if its rounds take these times."""
+        """The progress of each group, in jobs that run alone, if its rounds take these times."""
         return np.array([self.solo[group].sum() for group in groups], dtype=np.float64) / times
 
     def values(
@@ -156,10 +169,12 @@ def _integers(values: Any, name: str, jobs: int, low: int, high: int) -> Int64:
 
 def _times(values: Any, name: str, jobs: int) -> Float64:
     times = _one_per_job(values, name, jobs)
-    wrong = ~((times > 0) & (times <= LONGEST))
+    wrong = ~((times > 0) & (times <= MAX_DURATION))
     if wrong.any():
         job = int(wrong.argmax())
-        raise ValueError(f"{name}[{job}]={times[job]}: must be positive and at most {LONGEST:g}")
+        raise ValueError(
+            f"{name}[{job}]={times[job]}: must be positive and at most {MAX_DURATION:g}"
+        )
     return times
 
 
@@ -180,10 +195,8 @@ def _factors(interference: Any, largest: int) -> Float64:
     factors = as_numbers(interference, "interference")
     if factors.ndim != 1 or len(factors) < largest:
         raise ValueError(f"interference must have a factor for each of 1 to {largest} jobs")
-    if not ((factors >= 1) & (factors <= _LARGEST_FACTOR)).all() or factors[0] != 1:
-        raise ValueError(
-            f"interference must be 1 for one job, and 1 to {_LARGEST_FACTOR:g} for more"
-        )
+    if not ((factors >= 1) & (factors <= _MAX_FACTOR)).all() or factors[0] != 1:
+        raise ValueError(f"interference must be 1 for one job, and 1 to {_MAX_FACTOR:g} for more")
     return factors[:largest].copy()
 
 

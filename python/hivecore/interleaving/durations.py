@@ -10,12 +10,14 @@ import numpy.typing as npt
 from hivecore._arguments import as_tuple
 
 __all__ = [
-    "LONGEST",
+    "MAX_DURATION",
+    "MODELS",
     "ORDERS",
     "Float64",
     "Groups",
     "Int32",
     "Int64",
+    "KernelModel",
     "Model",
     "Order",
     "as_choice",
@@ -29,17 +31,22 @@ __all__ = [
 Float64 = npt.NDArray[np.float64]
 Int32 = npt.NDArray[np.int32]
 Int64 = npt.NDArray[np.int64]
-Model = Literal["barrier", "data2", "artifact"]
+Model = Literal["barrier", "data2"]
 Order = Literal["best", "worst"]
 
+KernelModel = Literal["barrier", "data2", "artifact"]
+"""The kernel also knows the recurrence of the simulator that Muri's authors published. It ends
+before the steady state, so that times may be too short: it only serves to repeat their figures."""
+
+MODELS: tuple[str, ...] = ("barrier", "data2")
+"""What a caller may ask for."""
 ORDERS: tuple[str, ...] = ("best", "worst")
 """Which of its orders a group takes."""
-LONGEST = 1e300
+MAX_DURATION = 1e300
 """The longest stage, so that no sum overflows."""
 
-_MODELS = ("barrier", "data2", "artifact")
-_MOST_SLOTS = 8
-_MOST_JOBS = 2**24
+_MAX_SLOTS = 8
+_MAX_JOBS = 2**24
 _FOUR_SLOTS, _COLUMNS = 4, 3
 
 
@@ -75,24 +82,23 @@ def as_numbers(values: Any, name: str) -> Float64:
 
 def as_durations(values: Any, model: str, name: str = "durations") -> Float64:
     """The stage durations (jobs, columns), or a TypeError or ValueError that names the argument."""
-    as_choice(model, "model", _MODELS)
     rows = as_numbers(values, name)
-    if rows.shape == (0,):  # of no jobs, so that nobody can tell how many columns
+    if rows.shape == (0,):  # of no jobs: the number of columns is unknown
         rows = rows.reshape(0, _COLUMNS)
     if rows.ndim != 2:
         raise ValueError(f"{name} must have a row per job and a column per resource")
     jobs, columns = rows.shape
     if model != "barrier" and columns != _COLUMNS:
         raise ValueError(f"{name} has {columns} columns: model {model!r} needs data, GPU, network")
-    if not 2 <= columns <= _MOST_SLOTS:
-        raise ValueError(f"{name} has {columns} columns: allowed are 2 to {_MOST_SLOTS}")
-    if jobs > _MOST_JOBS:
-        raise ValueError(f"{name} has {jobs} rows: allowed are at most {_MOST_JOBS}")
-    fine = (rows >= 0) & (rows <= LONGEST)
+    if not 2 <= columns <= _MAX_SLOTS:
+        raise ValueError(f"{name} has {columns} columns: allowed are 2 to {_MAX_SLOTS}")
+    if jobs > _MAX_JOBS:
+        raise ValueError(f"{name} has {jobs} rows: allowed are at most {_MAX_JOBS}")
+    fine = (rows >= 0) & (rows <= MAX_DURATION)
     if not fine.all():
         job, column = divmod(int(fine.argmin()), columns)
         raise ValueError(
-            f"{name}[{job}, {column}]={rows[job, column]}: allowed are 0 to {LONGEST:g}"
+            f"{name}[{job}, {column}]={rows[job, column]}: allowed are 0 to {MAX_DURATION:g}"
         )
     idle = ~rows.any(axis=1)
     if idle.any():

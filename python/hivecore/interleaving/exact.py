@@ -1,4 +1,4 @@
-"""The best groups of all, and what is kept between calls that look for them."""
+"""The best groups of all, and the cache of what was computed for them."""
 
 from typing import Any
 
@@ -15,9 +15,9 @@ NODE_LIMIT = 20_000
 
 
 class GroupingCache:
-    """What calls of `group_jobs` with method "auto" or "exact" have found out, for later calls.
+    """Results of `group_jobs` with method "auto" or "exact", for later calls.
 
-    Calls on equal terms (model, limits, weight) with jobs of the same profiles get quicker, as in
+    Calls on equal terms (model, limits, weight) with jobs of the same profiles get faster, as in
     a scheduler in which one job at a time comes or goes. Answers do not depend on it. Threads may
     share it; they wait for each other. It holds up to a million times of groups, and the programs
     of 20,000 buckets.
@@ -35,7 +35,7 @@ class GroupingCache:
         self._groupers: dict[tuple[Any, ...], object] = {}
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return type(self), ()  # a copy finds out again what it needs
+        return type(self), ()  # a copy computes again what it needs
 
     def _grouper(self, jobs: Candidates, gain: bool) -> object:
         terms = (

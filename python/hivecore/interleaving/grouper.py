@@ -11,16 +11,16 @@ from hivecore._arguments import as_float, as_int
 from hivecore._turns import in_turn
 from hivecore.errors import InvariantError
 from hivecore.interleaving.automatic import group_automatically
-from hivecore.interleaving.candidates import MOST_MEMORY, Candidates
+from hivecore.interleaving.candidates import MAX_MEMORY, Candidates
 from hivecore.interleaving.durations import Model, flat
 from hivecore.interleaving.exact import NODE_LIMIT, GroupingCache, group_exactly
 from hivecore.interleaving.grouping import group_jobs
-from hivecore.interleaving.in_rounds import ROUNDS_ALONE, TO_THE_END, group_in_rounds
+from hivecore.interleaving.in_rounds import FULL_SEARCH, NO_SEARCH, group_in_rounds
 
 __all__ = ["Group", "Grouper"]
 
 _ROUNDING = 1e-9
-_DEAREST = 1e9
+_MAX_RESTART_COST = 1e9
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +43,6 @@ class Group:
 class _Job:
     durations: tuple[float, ...]
     gpus: int
-    solo: float
     memory: int
     priority: float
     number: int
@@ -57,8 +56,8 @@ class Grouper:
     :param capacity: GPUs of the cluster.
     :param restart_cost: what a job loses when its group changes, as a share of the time until
         groups are asked for again: restart seconds over expected seconds, 0 to 1e9.
-    :param max_group, method, weight, model, merge_order, interference, max_slowdown, gpu_memory: as
-        for `group_jobs`; ``weight`` is no function.
+    :param max_group, method, weight, model, interference, max_slowdown, gpu_memory: as for
+        `group_jobs`; ``weight`` is no function.
     :raises ValueError, TypeError: as `group_jobs`, or another ``restart_cost``.
 
     May be used by several threads: calls take turns. Cost: that of two `group_jobs` for each
@@ -87,7 +86,6 @@ class Grouper:
         method: Literal["auto", "muri", "local", "exact"] = "auto",
         weight: Literal["efficiency", "gain"] = "efficiency",
         model: Model = "barrier",
-        merge_order: Literal["waste", "index"] = "waste",
         interference: Any = None,
         max_slowdown: float | None = None,
         gpu_memory: int | None = None,
@@ -95,26 +93,25 @@ class Grouper:
         self._resources = as_int(resources, "resources", 2, 8)
         self._capacity = as_int(capacity, "capacity", 1, 2**62)
         if callable(weight):
-            raise TypeError("weight must be a name")
+            raise TypeError("weight must be 'efficiency' or 'gain', not a function")
         self._restart_cost = as_float(restart_cost, "restart_cost")
-        if not 0 <= self._restart_cost <= _DEAREST:
-            raise ValueError(f"restart_cost={restart_cost}: allowed are 0 to {_DEAREST:g}")
+        if not 0 <= self._restart_cost <= _MAX_RESTART_COST:
+            raise ValueError(f"restart_cost={restart_cost}: allowed are 0 to {_MAX_RESTART_COST:g}")
         self._terms: dict[str, Any] = {
             "max_group": max_group,
             "model": model,
-            "order": "best",
             "interference": interference,
             "max_slowdown": max_slowdown,
             "gpu_memory": gpu_memory,
         }
-        self._method, self._gain, self._merge_order = method, weight == "gain", merge_order
+        self._method, self._gain = method, weight == "gain"
         self._cache = GroupingCache()  # of methods "auto" and "exact"
         self._lock = RLock()
         self._jobs: dict[Hashable, _Job] = {}
         self._next = 0
         self._groups: list[Group] | None = []
         self._running: list[tuple[Hashable, ...]] = []
-        # Without jobs, for the checks: what is wrong is said now.
+        # Without jobs, so that wrong arguments are refused now.
         rows = np.empty((0, self._resources))
         memory = None if gpu_memory is None else np.empty(0, dtype=np.int64)
         found = group_jobs(
@@ -123,7 +120,6 @@ class Grouper:
             self._capacity,
             method=method,
             weight=weight,
-            merge_order=merge_order,
             memory=memory,
             **self._terms,
         )
@@ -146,7 +142,6 @@ class Grouper:
         gpus: int,
         priority: float = 0.0,
         *,
-        solo: float | None = None,
         memory: int = 0,
     ) -> None:
         """Add a job.
@@ -155,22 +150,19 @@ class Grouper:
         :param durations: (k,) stage durations.
         :param gpus: at most the capacity.
         :param priority: small numbers are urgent; of equal ones the job that came first.
-        :param solo: time of an iteration alone; by default the sum of its stages.
         :param memory: what it needs on each GPU.
         :raises ValueError: a name that is taken, or a number that is not allowed.
-        :raises TypeError: what is not a number, or a name that cannot be hashed.
+        :raises TypeError: an argument that is not a number, or a name that cannot be hashed.
         """
         if job in self._jobs:
             raise ValueError(f"job {job!r} was added before")
-        if self._terms["gpu_memory"] is None and as_int(memory, "memory", 0, MOST_MEMORY):
+        if self._terms["gpu_memory"] is None and as_int(memory, "memory", 0, MAX_MEMORY):
             raise ValueError("memory is known, but gpu_memory was not given")
         as_int(gpus, "gpus", 1, self._capacity)
         number = _as_priority(priority)
         one = Candidates.of(
             [durations],
             [gpus],
-            solo=None if solo is None else [solo],
-            priorities=None,
             memory=None if self._terms["gpu_memory"] is None else [memory],
             **self._terms,
         )
@@ -179,7 +171,6 @@ class Grouper:
         self._jobs[job] = _Job(
             durations=tuple(one.durations[0].tolist()),
             gpus=int(one.gpus[0]),
-            solo=float(one.solo[0]),
             memory=int(one.memory[0]),
             priority=number,
             number=self._next,
@@ -221,7 +212,7 @@ class Grouper:
         free takes them, and it and the next jobs that need equally many become candidates, together
         as many as a group may have. They are grouped as by `group_jobs`. Wherever the groups that
         ran before differ from these, they stay if the change would bring less than it costs, in
-        GPUs times efficiency (or progress, if that is the weight), and if there are GPUs enough;
+        GPUs times efficiency (or progress, if that is the weight), and if there are enough GPUs;
         they also stay where the change would need GPUs that are not there.
         Groups that then find their GPUs free, in order of priority, run until the next call.
         """
@@ -262,7 +253,7 @@ class Grouper:
             raise InvariantError("a job is in two groups, or was removed")
         for group in self._running:
             if len(group) > self._largest or len({self._jobs[job].gpus for job in group}) != 1:
-                raise InvariantError(f"{group} is no group")
+                raise InvariantError(f"{group}: too many jobs for a group, or of different GPUs")
         if sum(self._jobs[group[0]].gpus for group in self._running) > self._capacity:
             raise InvariantError("the groups need more GPUs than there are")
 
@@ -274,9 +265,9 @@ class Grouper:
         place = {name: number for number, name in enumerate(names)}
         before = [[place[name] for name in group if name in place] for group in self._running]
         before = [group for group in before if group]
-        before = self._those_that_may_stay(jobs, before)
+        before = self._still_allowed(jobs, before)
         fresh = self._fresh(jobs)
-        grown = self._in_rounds(jobs, before, ROUNDS_ALONE) if before else fresh
+        grown = self._in_rounds(jobs, before, NO_SEARCH) if before else fresh
         chosen = self._better(jobs, before, grown, fresh)
         times, efficiencies = jobs.rounds(chosen)
         known = {frozenset(group) for group in before}
@@ -320,8 +311,6 @@ class Grouper:
         return Candidates.of(
             np.array([job.durations for job in jobs]).reshape(len(jobs), self._resources),
             np.array([job.gpus for job in jobs], dtype=np.int64),
-            solo=np.array([job.solo for job in jobs]),
-            priorities=None,
             memory=(
                 None
                 if self._terms["gpu_memory"] is None
@@ -332,19 +321,15 @@ class Grouper:
 
     def _fresh(self, jobs: Candidates) -> list[list[int]]:
         if self._method == "auto":
-            return group_automatically(
-                jobs, self._gain, self._capacity, self._merge_order, flat([]), self._cache
-            )[0]
+            return group_automatically(jobs, self._gain, self._capacity, flat([]), self._cache)[0]
         if self._method == "exact":
             return group_exactly(jobs, None, self._gain, self._capacity, NODE_LIMIT, self._cache)[0]
-        return self._in_rounds(jobs, [], TO_THE_END if self._method == "local" else ROUNDS_ALONE)
+        return self._in_rounds(jobs, [], FULL_SEARCH if self._method == "local" else NO_SEARCH)
 
     def _in_rounds(self, jobs: Candidates, start: list[list[int]], effort: int) -> list[list[int]]:
-        return group_in_rounds(
-            jobs, self._capacity, self._gain, self._merge_order, effort, flat(start)
-        )
+        return group_in_rounds(jobs, self._capacity, self._gain, effort, flat(start))
 
-    def _those_that_may_stay(self, jobs: Candidates, groups: list[list[int]]) -> list[list[int]]:
+    def _still_allowed(self, jobs: Candidates, groups: list[list[int]]) -> list[list[int]]:
         """The groups that do not slow their most urgent job too much, as priorities are now."""
         times, _ = jobs.rounds(groups)
         limits = jobs.max_slowdown * jobs.solo[[min(group) for group in groups]]

@@ -1,4 +1,4 @@
-"""Which jobs share GPUs: the groups, what they are asked for with, and what comes back."""
+"""Which jobs share GPUs: the call `group_jobs` and its result."""
 
 import math
 from collections.abc import Sequence
@@ -9,15 +9,14 @@ from hivecore._arguments import as_int
 from hivecore.interleaving.automatic import group_automatically
 from hivecore.interleaving.by_function import WeightFunction, group_by_function
 from hivecore.interleaving.candidates import Candidates
-from hivecore.interleaving.durations import Float64, Model, Order, as_choice
+from hivecore.interleaving.durations import MODELS, Float64, Model, as_choice
 from hivecore.interleaving.exact import NODE_LIMIT, GroupingCache, group_exactly
-from hivecore.interleaving.in_rounds import ROUNDS_ALONE, TO_THE_END, group_in_rounds
+from hivecore.interleaving.in_rounds import FULL_SEARCH, NO_SEARCH, group_in_rounds
 
-__all__ = ["Grouping", "group_jobs"]
+__all__ = ["Grouping", "group_candidates", "group_jobs"]
 
 _METHODS = ("auto", "muri", "local", "exact")
 _WEIGHTS = ("efficiency", "gain")
-_MERGE_ORDERS = ("waste", "index")
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -58,10 +57,7 @@ def group_jobs(
     method: Literal["auto", "muri", "local", "exact"] = "auto",
     weight: Literal["efficiency", "gain"] | WeightFunction = "efficiency",
     model: Model = "barrier",
-    order: Order = "best",
-    merge_order: Literal["waste", "index"] = "waste",
     interference: Any = None,
-    solo: Any = None,
     priorities: Any = None,
     max_slowdown: float | None = None,
     memory: Any = None,
@@ -75,13 +71,15 @@ def group_jobs(
 
     :param durations: (n, k) stage durations of n jobs, as for `interleave`; n may be 0.
     :param gpus: int[n], GPUs that each job needs. Only jobs that need equally many share them.
-    :param capacity: GPUs of the cluster. Groups are made, and made larger, only while all together
-        need more than that ("exact" makes them where they are worth more, too); by default as long
-        as any merge is left.
+    :param capacity: GPUs of the cluster. Jobs are merged only while all groups together need more
+        than that ("exact" also merges where the value rises); by default as long as any merge is
+        possible.
     :param max_group: jobs in a group at most, 1 to k (4 for the models of three columns), which is
         the default.
     :param method: "muri": rounds of matchings of the greatest weight. In each, a bucket's groups,
-        at first single jobs, are matched, and matched groups merge. "local": the groups of "muri",
+        at first single jobs, are matched, and matched groups merge: first those that waste least,
+        (1 - efficiency) * GPUs, of equal ones the first bucket and then the matched group whose
+        later part comes first. "local": the groups of "muri",
         made better by small steps until none is left: two groups share their jobs out anew, or one
         splits while GPUs are left or two others merge. What rises is the sum over groups of GPUs
         times efficiency, or of GPUs times progress (how many jobs' worth a group makes) if
@@ -96,23 +94,18 @@ def group_jobs(
         that find GPUs enough stay alone; with "gain", groups that would get ahead faster in turns
         are not made, so that they may need more than the capacity; and where ``weight`` is a
         function, it is "muri".
-    :param weight: what a merge is worth. "efficiency": that of the merged group. "gain": how many
-        jobs' worth of progress the merged group makes, less what the two would make in turns;
+    :param weight: of a merge. "efficiency": that of the merged group. "gain": the progress of the
+        merged group, in jobs that run alone, less that of the two groups in turns;
         merges without a gain are not made, gains beyond 8 count as 8. Or a function from a list of
-        groups, each a list of rows, to their worth, of which that above 0 counts; it is called once
-        per bucket and round, and the rounds then run in Python.
-    :param model, order: as for `interleave`.
-    :param merge_order: which matched groups merge first, while GPUs are lacking. "waste": those
-        that waste least, (1 - efficiency) * GPUs, of equal ones the first bucket and then the
-        matched group whose later part comes first. "index": bucket after bucket, as in the
-        simulator of Muri's authors.
+        groups, each a list of rows, to their weights, of which those above 0 count; it is called
+        once per bucket and round, and the rounds then run in Python.
+    :param model: as for `interleave`.
     :param interference: factors by which rounds of 1, 2, ... jobs take longer than by their stages;
         the first one is 1, the others 1 to 1e6.
-    :param solo: (n,) time of an iteration of each job alone; by default the sum of its stages.
     :param priorities: (n,) small numbers are urgent, of equal ones the first row; by default the
         order of the rows. Only ``max_slowdown`` needs them.
     :param max_slowdown: of the most urgent job of each group: no round takes longer than this
-        factor times its solo time.
+        factor times the sum of its stages.
     :param memory, gpu_memory: what each job needs on each of its GPUs, and what a GPU has: the jobs
         of a group fit into it together. Integers in any unit, up to 2^59.
     :param start: groups of rows to begin with, of equal GPUs each, not for "exact". They merge, but
@@ -121,13 +114,13 @@ def group_jobs(
     :param node_limit: programs that "exact" solves per bucket and number of groups, large ones
         counting as several, before it takes the best groups that were found; ``bound`` then says
         how much better others may be. The default is a second or two.
-    :param cache: what earlier calls of "auto" and "exact" found out.
+    :param cache: results of earlier calls of "auto" and "exact".
     :returns: the groups, bucket after bucket in the order of their first rows.
     :raises ValueError: as `interleave`; an argument of another length, a number out of range, or an
         unknown name.
-    :raises TypeError: what is not a number, or not an integer where one is needed.
+    :raises TypeError: an argument that is not a number, or not an integer where one is needed.
 
-    Equal rows are worked on once. Every matching is of maximum weight, efficiencies counted in
+    Equal rows are computed once. Every matching is of maximum weight, efficiencies counted in
     units of 2^-56 and gains of 2^-54; of equally heavy ones always the same is taken. Cost: at
     most max_group rounds, each O(b^3) at the worst for buckets of b groups, O(b^2) memory; what
     "auto" adds to that is some hundredths of a second at most for up to four jobs in a group.
@@ -139,25 +132,51 @@ def group_jobs(
     >>> group_jobs(busy, gpus=[1, 1, 1, 1], capacity=3, method="muri").groups
     [[1], [0, 2], [3]]
     """
+    as_choice(model, "model", MODELS)
     jobs = Candidates.of(
         durations,
         gpus,
         max_group=max_group,
         model=model,
-        order=order,
         interference=interference,
-        solo=solo,
         priorities=priorities,
         max_slowdown=max_slowdown,
         memory=memory,
         gpu_memory=gpu_memory,
     )
+    return group_candidates(
+        jobs,
+        capacity,
+        method=method,
+        weight=weight,
+        start=start,
+        optional=optional,
+        node_limit=node_limit,
+        cache=cache,
+    )
+
+
+def group_candidates(
+    jobs: Candidates,
+    capacity: int | None,
+    *,
+    method: str = "auto",
+    weight: str | WeightFunction = "efficiency",
+    start: Sequence[Sequence[int]] | None = None,
+    optional: Any = None,
+    node_limit: int = NODE_LIMIT,
+    cache: GroupingCache | None = None,
+    least_waste_first: bool = True,
+) -> Grouping:
+    """`group_jobs` of jobs that have been checked, whatever their model and times alone.
+
+    :param least_waste_first: for "muri" and "local"; otherwise groups merge bucket after bucket.
+    """
     as_choice(method, "method", _METHODS)
     if not callable(weight):
         as_choice(weight, "weight", _WEIGHTS)
     elif method not in ("auto", "muri"):
         raise ValueError(f"weight must be one of {', '.join(_WEIGHTS)} for method {method!r}")
-    as_choice(merge_order, "merge_order", _MERGE_ORDERS)
     room = 0 if capacity is None else as_int(capacity, "capacity", 1, 2**62)
     begin = jobs.start_of(start)
     nodes = as_int(node_limit, "node_limit", 1, 2**31 - 1)
@@ -171,14 +190,13 @@ def group_jobs(
             raise ValueError("start is not for method 'exact'")
         return _grouping(jobs, gain, *group_exactly(jobs, optional, gain, room, nodes, cache))
     if callable(weight):
-        groups = group_by_function(jobs, weight, room, merge_order, begin.lists())
+        groups = group_by_function(jobs, weight, room, begin.lists())
         return _grouping(jobs, gain, groups)
     if method == "auto":
-        return _grouping(
-            jobs, gain, *group_automatically(jobs, gain, room, merge_order, begin, cache)
-        )
-    effort = TO_THE_END if method == "local" else ROUNDS_ALONE
-    return _grouping(jobs, gain, group_in_rounds(jobs, room, gain, merge_order, effort, begin))
+        return _grouping(jobs, gain, *group_automatically(jobs, gain, room, begin, cache))
+    effort = FULL_SEARCH if method == "local" else NO_SEARCH
+    groups = group_in_rounds(jobs, room, gain, effort, begin, least_waste_first=least_waste_first)
+    return _grouping(jobs, gain, groups)
 
 
 def _grouping(

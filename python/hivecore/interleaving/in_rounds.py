@@ -4,18 +4,25 @@ from hivecore import _interleaving
 from hivecore.interleaving.candidates import Candidates
 from hivecore.interleaving.durations import Groups
 
-__all__ = ["ROUNDS_ALONE", "TO_THE_END", "group_in_rounds"]
+__all__ = ["FULL_SEARCH", "NO_SEARCH", "group_in_rounds"]
 
-ROUNDS_ALONE = 0
-TO_THE_END = 2**63 - 1
+NO_SEARCH = 0
+FULL_SEARCH = 2**63 - 1
 
 
 def group_in_rounds(
-    jobs: Candidates, capacity: int, gain: bool, merge_order: str, effort: int, start: Groups
+    jobs: Candidates,
+    capacity: int,
+    gain: bool,
+    effort: int,
+    start: Groups,
+    *,
+    least_waste_first: bool = True,
 ) -> list[list[int]]:
     """The groups; arguments are those of `group_jobs`, checked.
 
     :param effort: how many orders of jobs a local search after the rounds may try.
+    :param least_waste_first: which matched groups merge first; otherwise those of the first bucket.
     """
     starts, members = _interleaving.group(
         jobs.durations,
@@ -30,7 +37,7 @@ def group_in_rounds(
         jobs.max_slowdown,
         gain,
         capacity,
-        merge_order == "waste",
+        least_waste_first,
         effort,
         *start,
     )

@@ -16,7 +16,7 @@ def srsf(remaining: Any, gpus: Any) -> Float64:
     :param gpus: (n,) GPUs that it needs.
     :returns: float64[n], GPU seconds.
     :raises ValueError: shapes that differ, or a number that is negative, NaN or infinite.
-    :raises TypeError: what is not a number.
+    :raises TypeError: an argument that is not a number.
 
     Jobs of equal priority are for the caller to order, as by submission. Cost: O(n).
 
@@ -35,7 +35,7 @@ def two_d_las(attained: Any, gpus: Any, thresholds: Any = None) -> Float64:
         (NSDI'19); by default there are no queues, as in Muri-L.
     :returns: float64[n], GPU seconds, or the number of the queue from 0 on.
     :raises ValueError: as `srsf`, or thresholds that do not rise.
-    :raises TypeError: what is not a number.
+    :raises TypeError: an argument that is not a number.
 
     Within a queue the caller orders jobs, as by submission. Cost: O(n log queues).
 

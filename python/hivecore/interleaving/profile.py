@@ -23,7 +23,7 @@ def stage_durations(
     :returns: float64[k]. Instants at which nothing is used belong to no resource.
     :raises ValueError: a wrong shape, or a number that is negative, NaN or infinite; ``interval``
         or ``iterations`` that are not positive.
-    :raises TypeError: what is not a number.
+    :raises TypeError: an argument that is not a number.
 
     Stages overlap at their ends; each instant belongs to the resource used most, of equal ones to
     the first. Cost: O(t k). Source: Muri (SIGCOMM'22), profiling.

@@ -9,8 +9,10 @@ import numpy.typing as npt
 
 from hivecore import _interleaving
 from hivecore.interleaving.durations import (
+    MODELS,
     ORDERS,
     Float64,
+    KernelModel,
     Model,
     Order,
     as_choice,
@@ -19,7 +21,7 @@ from hivecore.interleaving.durations import (
     slots_of,
 )
 
-__all__ = ["Interleaving", "efficiencies", "interleave"]
+__all__ = ["Interleaving", "efficiencies", "interleave", "interleave_as"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,9 +47,7 @@ def interleave(durations: Any, *, model: Model = "barrier", order: Order = "best
         of p jobs keeps each of k resources busy, in the cyclic order in which it takes them.
     :param model: "barrier": k = 2 to 8 and p <= k; in each of k slots all jobs wait for the longest
         stage. "data2": three columns (storage and CPU, GPU, network) and p <= 4; a data stage spans
-        two of four slots, and the time is that of the steady state. "artifact": the same columns by
-        the recurrence of the simulator that Muri's authors published, which ends early and may
-        come out too short; for repeating their figures.
+        two of four slots, and the time is that of the steady state.
     :param order: "worst" for the worst order, to see what order is worth.
     :raises ValueError: a shape or a duration that is not allowed, a job without any stage, or an
         unknown name.
@@ -55,7 +55,7 @@ def interleave(durations: Any, *, model: Model = "barrier", order: Order = "best
 
     All (k-1)! / (k-p)! orders are tried, but for those that cannot be the best. Of orders whose
     times differ by less than 1e-12, relatively, the one of lexicographically smallest offsets is
-    taken (by "artifact", of exactly equal times). Source: Muri (SIGCOMM'22), equations 1 to 4.
+    taken. Source: Muri (SIGCOMM'22), equations 1 to 4.
 
     >>> four = [[4, 3, 2, 1], [1, 4, 3, 2], [2, 1, 4, 3], [3, 2, 1, 4]]
     >>> interleave(four)
@@ -63,6 +63,12 @@ def interleave(durations: Any, *, model: Model = "barrier", order: Order = "best
     >>> interleave(four, order="worst").iteration_time
     15.0
     """
+    as_choice(model, "model", MODELS)
+    return interleave_as(durations, model, order)
+
+
+def interleave_as(durations: Any, model: KernelModel, order: Order) -> Interleaving:
+    """`interleave` by any model of the kernel."""
     rows = as_durations(durations, model)
     as_choice(order, "order", ORDERS)
     slots = slots_of(rows, model)
@@ -100,6 +106,7 @@ def efficiencies(
     >>> efficiencies([[2, 1], [1, 2], [3, 0]], groups=[[0, 1], [2]]).tolist()
     [1.0, 0.5]
     """
+    as_choice(model, "model", MODELS)
     rows = as_durations(durations, model)
     best = as_choice(order, "order", ORDERS) == "best"
     if groups is None:

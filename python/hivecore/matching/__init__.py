@@ -2,7 +2,7 @@
 
 from hivecore.matching.certificate import Certificate
 from hivecore.matching.matcher import Matcher
-from hivecore.matching.result import Matching
+from hivecore.matching.matching import Matching
 from hivecore.matching.solve import max_weight_matching, min_weight_matching
 
 __all__ = ["Certificate", "Matcher", "Matching", "max_weight_matching", "min_weight_matching"]

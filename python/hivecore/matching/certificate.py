@@ -16,11 +16,17 @@ import numpy as np
 import numpy.typing as npt
 
 from hivecore.errors import CertificateError
-from hivecore.matching.forest import Forest, sums_from_leaves, sums_from_roots
 from hivecore.matching.graph import Block, Graph, Int64
 from hivecore.matching.integers import LIMIT
 
-__all__ = ["Certificate", "check_numbers", "integer_weight", "is_below_floor", "verify_certificate"]
+__all__ = [
+    "Certificate",
+    "check_numbers",
+    "integer_weight",
+    "is_below_floor",
+    "sums_from_roots",
+    "verify_certificate",
+]
 
 _BOUND = 2**60  # no optimal dual exceeds twice the largest weight; sums of three fit into int64
 
@@ -30,8 +36,8 @@ class Certificate:
     """Duals that prove what no matching exceeds, for the integer weights that the kernel was given.
 
     The integer weight of an edge is ``sense * round(weight / 2**exponent) + offset``, but at least
-    ``floor + offset`` (if not ``most_edges``, at least 0). That proves as much: the lighter edges
-    only seem to be worth more than they are, and the matching has none of them.
+    ``floor + offset`` (if not ``most_edges``, at least 0). That proves as much: lighter edges are
+    only overrated, and the matching has none of them.
 
     >>> from hivecore.matching import max_weight_matching
     >>> triangle = max_weight_matching((3, [(0, 1), (1, 2), (2, 0)], [6, 6, 6]))
@@ -59,15 +65,15 @@ class Certificate:
     most_edges: bool = False
     """Whether only matchings of as many edges as possible compete."""
     floor: int | None = None
-    """What lighter edges count as before the offset, if ``most_edges``; None: there is no floor."""
+    """The integer weight of all lighter edges without the offset, if ``most_edges``; or None."""
 
     @cached_property
     def blossoms(self) -> tuple[Int64, ...]:
-        """The vertices of each blossom, in no order.
+        """The vertices of each blossom, in no particular order.
 
         O(n + k), as slices of one array; together they are as long as the nesting squared.
         """
-        sizes = sums_from_leaves(self.parents, self.innermost)
+        sizes = _sums_from_leaves(self.parents, self.innermost)
         starts: list[int] = []
         filled = [0] * (len(sizes) + 1)  # the last one: outside
         for size, parent in zip(sizes, self.parents.tolist(), strict=True):
@@ -86,7 +92,7 @@ class Certificate:
 
     def bound(self) -> int:
         """Twice an integer weight that no matching exceeds."""
-        sizes = sums_from_leaves(self.parents, self.innermost)
+        sizes = _sums_from_leaves(self.parents, self.innermost)
         inside = zip(sizes, self.blossom_duals.tolist(), strict=True)
         bound: int = sum(size // 2 * dual for size, dual in inside) + sum(self.duals.tolist())
         return bound
@@ -95,7 +101,7 @@ class Certificate:
 def verify_certificate(
     graph: Graph, mate: Int64, certificate: Certificate, exact: bool
 ) -> tuple[int, bool]:
-    """How much its bound exceeds twice the matching's integer weight, and if weights are rounded.
+    """By how much its bound exceeds twice the integer weight of the matching; if any is rounded.
 
     :param exact: whether the claim is that neither is so.
     :raises CertificateError: it proves no bound, or the claim is wrong.
@@ -107,7 +113,7 @@ def verify_certificate(
         raise CertificateError(
             f"duals[{v}]={certificate.duals[v]}: must be 0, since the vertex is free"
         )
-    forest = Forest(certificate.innermost, certificate.parents)
+    forest = _Forest(certificate.innermost, certificate.parents)
     duals, around = certificate.duals, _checked_sums(forest, mate, certificate)
     lightest, rounded = None, False
     for block in graph.blocks():
@@ -144,7 +150,7 @@ def verify_certificate(
 
 
 def integer_weight(graph: Graph, mate: Int64, certificate: Certificate) -> int:
-    """The sum of the matched edges' weights as the certificate counts them, but for the floor."""
+    """The sum of the integer weights of the matched edges, those below the floor as they are."""
     u = np.flatnonzero(mate > np.arange(graph.n))
     one = np.ones(len(u), dtype=np.bool_)
     matched = Block(u, mate[u], graph.weights_of(u, mate[u]), one)
@@ -157,7 +163,7 @@ def integer_weight(graph: Graph, mate: Int64, certificate: Certificate) -> int:
 
 
 def is_below_floor(weights: npt.NDArray[Any], certificate: Certificate) -> npt.NDArray[np.bool_]:
-    """Which of the weights count more than they are."""
+    """Which weights the floor replaces."""
     floor = _floor_of(certificate)
     if floor is None:
         return np.zeros(weights.shape, dtype=np.bool_)
@@ -173,7 +179,7 @@ def _floor_of(certificate: Certificate) -> int | None:
 
 
 def check_numbers(n: int, certificate: Certificate) -> None:
-    """Raise `CertificateError` for what concerns neither an edge nor how blossoms lie."""
+    """Raise `CertificateError` for a number out of range, whatever the edges and blossoms."""
     duals, innermost = certificate.duals, certificate.innermost
     parents, blossom_duals = certificate.parents, certificate.blossom_duals
     k = parents.size
@@ -205,12 +211,12 @@ def check_numbers(n: int, certificate: Certificate) -> None:
         raise CertificateError(f"blossom_duals[{i}]={blossom_duals[i]}: must be positive")
 
 
-def _checked_sums(forest: Forest, mate: Int64, certificate: Certificate) -> Int64:
+def _checked_sums(forest: "_Forest", mate: Int64, certificate: Certificate) -> Int64:
     """Of the duals of each blossom and those around it, once all blossoms are odd and full."""
     parents, blossom_duals = certificate.parents, certificate.blossom_duals
     u = np.flatnonzero(mate > np.arange(len(mate)))
-    sizes = sums_from_leaves(parents, certificate.innermost)
-    matched = sums_from_leaves(parents, forest.around(u, mate[u]))
+    sizes = _sums_from_leaves(parents, certificate.innermost)
+    matched = _sums_from_leaves(parents, forest.around(u, mate[u]))
     sums = sums_from_roots(parents, blossom_duals)
     for i, (size, inside) in enumerate(zip(sizes, matched, strict=True)):
         if size % 2 == 0 or size < 3:
@@ -225,7 +231,7 @@ def _checked_sums(forest: Forest, mate: Int64, certificate: Certificate) -> Int6
 
 
 def _integer_weights(block: Block, integral: bool, certificate: Certificate) -> tuple[Int64, bool]:
-    """The weights as the certificate counts them, 0 where there is no edge; if any is rounded."""
+    """The integer weights, 0 where there is no edge; whether any is rounded."""
     weights = np.where(block.present, block.weights, 0)
     if integral and certificate.exponent != 0:
         raise CertificateError(f"exponent={certificate.exponent}: must be 0 for integers")
@@ -265,3 +271,50 @@ def _wide_integers(weights: npt.NDArray[Any], exponent: int) -> npt.NDArray[Any]
         object
     )
     return whole
+
+
+# --- nested sets -------------------------------------------------------------------------------
+#
+# Blossoms form a forest: per vertex the innermost one, per blossom the one around it, -1 outside of
+# all. Parents come before their children, so that sums up and down are one loop, however deep.
+
+
+def _sums_from_leaves(parents: Int64, at: Int64) -> list[int]:
+    """How many of the sets ``at`` each set holds, itself included; -1 is held by none."""
+    sums: list[int] = np.bincount(at[at >= 0], minlength=len(parents)).tolist()
+    for child, parent in zip(reversed(range(len(sums))), reversed(parents.tolist()), strict=True):
+        if parent >= 0:
+            sums[parent] += sums[child]
+    return sums
+
+
+def sums_from_roots(parents: Int64, values: Int64) -> list[int]:
+    """The sum of the values of each set and all sets around it; 0 for -1, which comes last."""
+    sums: list[int] = [0] * (len(parents) + 1)
+    for child, (parent, value) in enumerate(zip(parents.tolist(), values.tolist(), strict=True)):
+        sums[child] = sums[parent] + value
+    return sums
+
+
+class _Forest:
+    """Finds the innermost set around two elements, for many pairs at once."""
+
+    def __init__(self, innermost: Int64, parents: Int64) -> None:
+        self._innermost = innermost
+        self._depth = np.array(sums_from_roots(parents, np.ones_like(parents)))
+        self._above = [np.append(parents, -1)]  # above[j]: 2**j levels up
+        while 1 << len(self._above) <= self._depth.max():
+            self._above.append(self._above[-1][self._above[-1]])
+
+    def around(self, u: Int64, v: Int64) -> Int64:
+        """The innermost set that holds both ``u[i]`` and ``v[i]``; -1: none."""
+        a, b = self._innermost[u], self._innermost[v]
+        swap = self._depth[a] < self._depth[b]
+        a, b = np.where(swap, b, a), np.where(swap, a, b)
+        deeper = self._depth[a] - self._depth[b]
+        for j, above in enumerate(self._above):
+            a = np.where(deeper >> j & 1, above[a], a)
+        for above in reversed(self._above):
+            apart = above[a] != above[b]
+            a, b = np.where(apart, above[a], a), np.where(apart, above[b], b)
+        return np.where(a == b, a, self._above[0][a])

@@ -1,13 +1,12 @@
-"""An undirected graph with its weights, in one face for arrays and for rows of neighbours."""
+"""An undirected graph with its weights: one interface to arrays and to rows of neighbours."""
 
-from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
-__all__ = ["Block", "Dense", "Graph", "Int64", "Sparse", "as_rows"]
+__all__ = ["Block", "Dense", "Graph", "Int64", "Sparse", "as_rows", "edges_of"]
 
 Int64 = npt.NDArray[np.int64]
 """An array of int64."""
@@ -28,7 +27,7 @@ class Block(NamedTuple):
     """Where there is an edge at all."""
 
 
-class Graph(ABC):
+class Graph:
     """An undirected graph with the weights as the caller gave them."""
 
     n: int
@@ -40,20 +39,20 @@ class Graph(ABC):
         """Whether the weights are integers."""
         return self.weights.dtype.kind in "iu"
 
-    @abstractmethod
     def weights_of(self, u: Int64, v: Int64) -> npt.NDArray[Any]:
         """The weights of these edges.
 
         :raises KeyError: ``(u[i], v[i])`` is not an edge.
         """
+        raise NotImplementedError
 
-    @abstractmethod
     def blocks(self) -> Iterator[Block]:
         """All edges, each in both directions, a bounded number at a time."""
+        raise NotImplementedError
 
 
 class Dense(Graph):
-    """A symmetric array; the diagonal says nothing, and NaN is no edge."""
+    """A symmetric array; the diagonal is ignored, and NaN is no edge."""
 
     def __init__(self, weights: npt.NDArray[Any]) -> None:
         self.n = len(weights)
@@ -62,7 +61,7 @@ class Dense(Graph):
     def weights_of(self, u: Int64, v: Int64) -> npt.NDArray[Any]:
         """The weights of these edges."""
         found: _Array = self.weights[u, v]
-        for i in np.flatnonzero((found != found) | (u == v))[:1]:
+        for i in ((found != found) | (u == v)).nonzero()[0][:1]:
             raise KeyError((int(u[i]), int(v[i])))
         return found
 
@@ -126,3 +125,13 @@ def as_rows(graph: Graph) -> Sparse:
     degrees = np.bincount(np.concatenate(ends), minlength=graph.n)
     offsets = np.concatenate((np.zeros(1, dtype=np.int64), np.cumsum(degrees)))
     return Sparse(graph.n, offsets, np.concatenate(neighbours), np.concatenate(weights))
+
+
+def edges_of(graph: Graph) -> tuple[Int64, Int64]:
+    """All edges, once, the smaller vertex first."""
+    u, v = [np.zeros(0, dtype=np.int64)], [np.zeros(0, dtype=np.int64)]
+    for block in graph.blocks():
+        once = np.nonzero(block.present & (block.u < block.v))
+        u.append(np.broadcast_to(block.u, block.present.shape)[once])
+        v.append(np.broadcast_to(block.v, block.present.shape)[once])
+    return np.concatenate(u), np.concatenate(v)

@@ -1,17 +1,16 @@
 """Weights as integers: exactly where that is possible, on a stated grid where it is not.
 
-The kernel counts in int64 and never rounds; a slower one counts in as many bits as it takes.
+The kernel computes in int64 and never rounds; a slower one in as many bits as it takes.
 Integers are taken as they are. Floats are multiples of a power of two: a grid ``2**exponent`` on
-which all of them fall loses nothing. If in int64 only a coarser one would do, they are rounded to
-the finest that holds them, where no more is lost than by adding floats, or counted by the other
-kernel. Of weights far below all others it is often enough to know that: they count as a floor.
+which all of them fall loses nothing. If only a coarser one fits into int64, they are rounded to the
+finest that fits, where no more is lost than by adding floats, or left to the slower kernel. Weights
+far below all others may often be replaced by a floor.
 """
 
 import math
-from fractions import Fraction
 from typing import NamedTuple, Self
 
-__all__ = ["FLOAT_BITS", "LIMIT", "Extent", "Integers", "finest_exponent"]
+__all__ = ["FLOAT_BITS", "LIMIT", "Extent", "Integers", "excess_bits", "finest_exponent"]
 
 LIMIT = 2**59
 """The largest magnitude of a weight that the kernel takes."""
@@ -19,26 +18,10 @@ LIMIT = 2**59
 FLOAT_BITS = 58
 """Of the heaviest float in integers, at most."""
 
-
-class Extent(NamedTuple):
-    """What is known of a graph's weights; all but ``edges`` is void where there are none."""
-
-    edges: int
-    """How many edges there are."""
-    low: int | float
-    """The smallest weight: an int if weights are integers."""
-    high: int | float
-    """The largest weight."""
-    grid: int
-    """Floats are multiples of ``2**grid``, and of no larger power; 0 if all are 0. Of weights that
-    matter: where edges may be left out, of positive ones."""
-
-    @property
-    def excess_bits(self) -> int:
-        """How many bits more than `FLOAT_BITS` some floats take; 0 for integers."""
-        if isinstance(self.low, int):
-            return 0
-        return max(0, finest_exponent(self.low, self.high) - self.grid)
+Extent = tuple[int | float, int | float, int]
+"""The smallest and the largest weight, ints if weights are integers, and the grid: floats are
+multiples of ``2**grid`` and of no larger power (0 if all are 0), of weights that matter: where
+edges may be left out, of positive ones. All three mean nothing where there are no edges."""
 
 
 class Integers(NamedTuple):
@@ -52,47 +35,47 @@ class Integers(NamedTuple):
     high: int
     """The largest of the integers."""
     floor: int | None = None
-    """What in the sense of the search is less, counts as this; None: nothing."""
+    """Replaces whatever is less in the sense of the search; None: nothing is replaced."""
 
     @classmethod
     def of_positive(cls, extent: Extent, *, rounded: bool = True) -> Self:
-        """The integers of which only those above 0 matter.
+        """Where only positive weights matter.
 
         :param rounded: whether floats that take more than `FLOAT_BITS` bits are rounded.
         :raises ValueError: integers beyond 2**59.
         """
-        _, low, high, grid = extent
-        high = max(type(high)(0), high)
+        low, high, grid = extent
         if isinstance(low, int) and isinstance(high, int):
             _check_integers(low, high)
-            return cls(0, True, 0, high, 0)
+            return cls(0, True, 0, max(0, high), 0)
+        high = max(0.0, high)
         exponent = max(grid, finest_exponent(0.0, high)) if rounded else grid
-        return cls(exponent, exponent == grid, 0, _point(high, exponent), 0)
+        return cls(exponent, exponent == grid, 0, _on_grid(high, exponent), 0)
 
     @classmethod
     def whole(cls, extent: Extent) -> Self:
-        """The integers that hold all weights, however large they get.
+        """All weights exactly, however large the integers get.
 
         :raises ValueError: integers beyond 2**59.
         """
-        _, low, high, grid = extent
+        low, high, grid = extent
         if isinstance(low, int) and isinstance(high, int):
             _check_integers(low, high)
-        return cls(grid, True, _point(low, grid), _point(high, grid))
+        return cls(grid, True, _on_grid(low, grid), _on_grid(high, grid))
 
     @classmethod
     def rounded(cls, extent: Extent) -> Self:
-        """Of `FLOAT_BITS` bits at most, and less than 2**59 apart."""
-        _, low, high, grid = extent
+        """Rounded to `FLOAT_BITS` bits at most, and less than 2**59 apart."""
+        low, high, grid = extent
         exponent = finest_exponent(low, high)
-        if _point(high, exponent) - _point(low, exponent) >= LIMIT:
+        if _on_grid(high, exponent) - _on_grid(low, exponent) >= LIMIT:
             exponent += 1
-        return cls(exponent, exponent <= grid, _point(low, exponent), _point(high, exponent))
+        return cls(exponent, exponent <= grid, _on_grid(low, exponent), _on_grid(high, exponent))
 
     def above_floor(self, sense: int) -> Self | None:
-        """The same, what takes too many bits in the sense's wrong direction being one floor.
+        """The same with one floor for the worst weights, those that take too many bits.
 
-        None where others take too many, too.
+        None where others take too many as well.
         """
         floor = -(2**FLOAT_BITS)
         worst, best = (self.low, self.high)[::sense]
@@ -107,12 +90,23 @@ def finest_exponent(low: float, high: float) -> int:
     return math.frexp(max(-low, high))[1] - FLOAT_BITS
 
 
+def excess_bits(extent: Extent) -> int:
+    """How many bits more than `FLOAT_BITS` some floats take; 0 for integers."""
+    low, high, grid = extent
+    return 0 if isinstance(low, int) else max(0, finest_exponent(low, high) - grid)
+
+
 def _check_integers(low: int, high: int) -> None:
     if low < -LIMIT or high > LIMIT:
         worst = low if low < -LIMIT else high
         raise ValueError(f"graph has the weight {worst}: allowed are -2**59 to 2**59")
 
 
-def _point(weight: float, exponent: int) -> int:
-    """The multiple of ``2**exponent`` next to the weight."""
-    return round(Fraction(weight) / Fraction(2) ** exponent)
+def _on_grid(weight: float, exponent: int) -> int:
+    """The multiple of ``2**exponent`` next to the weight, of two the even one."""
+    numerator, denominator = weight.as_integer_ratio()  # a power of two
+    shift = exponent + denominator.bit_length() - 1
+    if shift <= 0:
+        return numerator << -shift
+    odd = numerator >> shift & 1
+    return (numerator + (1 << (shift - 1)) - 1 + odd) >> shift

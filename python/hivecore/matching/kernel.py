@@ -2,109 +2,76 @@
 
 import math
 import time
-from typing import Any, NamedTuple
+from fractions import Fraction
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from hivecore import _matching
-from hivecore.errors import NoPerfectMatchingError
-from hivecore.matching.certificate import Certificate, integer_weight, is_below_floor
+from hivecore.errors import CertificateError
+from hivecore.matching.certificate import (
+    Certificate,
+    check_numbers,
+    integer_weight,
+    sums_from_roots,
+)
 from hivecore.matching.graph import Graph, Int64, Sparse, as_rows
 from hivecore.matching.integers import LIMIT, Integers
+from hivecore.matching.matching import Matching
 from hivecore.matching.read import as_native
-from hivecore.matching.result import Matching, gap_of, total_weight
-from hivecore.matching.warm import Start, start_from
-from hivecore.matching.witness import edges_of, explain_no_perfect_matching
 
-__all__ = [
-    "Answer",
-    "Problem",
-    "attempt",
-    "heaviest_of",
-    "matching_of",
-    "no_perfect_matching",
-    "nothing",
-]
+__all__ = ["NO_FLOOR", "Answer", "attempt", "check_initial"]
 
-_Solution = tuple[Int64, Int64, Int64, Int64, Int64]
+NO_FLOOR = -(2**63)
+"""For the kernel: weights count as they are, however small."""
 
+Answer = tuple[Int64, Certificate, int, bool]
+"""The partners; the proof; by how much its bound exceeds twice the integer weight, 0 for the best
+of the integers; and whether the integers are not exactly the weights."""
+
+_MAX_DUAL = 2**61  # of the duals of an earlier matching, and of what is added to them
 _WORDS = (2, 4, 34)  # of 64 bits, that the kernel can count in
 
+_Array = npt.NDArray[Any]
 
-class Problem(NamedTuple):
-    """What is asked, however the weights become integers."""
-
-    graph: Graph
-    sense: int
-    """-1: the lightest matching is wanted."""
-    most_edges: bool
-    """Whether only matchings of as many edges as possible compete."""
-    threads: int = 1
-    deadline: float = math.inf
-    """When to end the search, on the clock `time.monotonic`."""
-    initial: Matching | None = None
-    """A matching of a similar graph, to begin with."""
+_Start = tuple[Int64 | None, Int64 | None]
 
 
-class _Scale(NamedTuple):
-    """How weights count, as the kernel takes it."""
-
-    exponent: int
-    sense: int
-    offset: int
-    heaviest: int
-    floor: int = -(2**63)
-
-
-class Answer(NamedTuple):
-    """What the kernel found."""
-
-    mate: Int64
-    certificate: Certificate
-    excess: int
-    """Of the certificate's bound over twice the integer weight; 0: the best for the integers."""
-    rounded: bool
-    """Whether the integers are not exactly the weights."""
-    floored: bool
-    """Whether a pair counts as more than it weighs."""
-
-    @property
-    def cardinality(self) -> int:
-        """The number of pairs."""
-        return int(np.count_nonzero(self.mate >= 0)) // 2
-
-
-def nothing(problem: Problem) -> Answer:
-    """The answer for a graph without edges."""
-    graph, sense, most_edges, *_ = problem
-    free, none = np.full(graph.n, -1), np.zeros(0, dtype=np.int64)
-    proof = Certificate(
-        np.zeros_like(free), free.copy(), none, none.copy(), 0, 0, sense, most_edges
-    )
-    return Answer(free, proof, 0, False, False)
-
-
-def attempt(problem: Problem, integers: Integers, offset: int) -> Answer:
+def attempt(
+    graph: Graph,
+    weights: _Array,
+    sense: int,
+    most_edges: bool,
+    threads: int,
+    deadline: float,
+    initial: Matching | None,
+    integers: Integers,
+    offset: int,
+) -> Answer:
     """The matching of the greatest weight, where weights count ``sense * integer + offset``.
 
     In int64 if that holds what the heaviest then counts.
     """
     exponent, exact, low, high, floor = integers
-    sense = problem.sense
     heaviest = max(sense * low, sense * high) + offset
-    scale = _Scale(exponent, sense, offset, heaviest)
     if heaviest > LIMIT:
         bits = max(heaviest, abs(low), abs(high)).bit_length()
-        mate, duals, innermost, parents, blossom_duals = _call_wide(problem, scale, bits)
+        solution = _solve_wide(graph, exponent, sense, offset, bits, threads, deadline)
     else:
-        start = start_from(problem.initial, exponent, offset, sense)
-        if floor is not None:
-            scale = scale._replace(floor=floor)
-        solution = _call(problem, scale, start, problem.deadline)
-        mate, duals, innermost, parents, blossom_duals = solution
-    most = problem.most_edges
-    certificate = Certificate(
+        scale = exponent, sense, offset, heaviest, NO_FLOOR if floor is None else floor
+        start: _Start = (None, None)
+        if initial is not None:
+            start = _start_from(initial, exponent, offset, sense)
+        if isinstance(graph, Sparse):
+            counts = _matching.scaled(weights, *scale)
+            rows = graph.n, graph.offsets, graph.neighbours, counts
+            left = deadline - time.monotonic()
+            solution = _matching.solve_sparse(*rows, *start, threads, left)
+        else:
+            solution = _matching.solve_dense(weights, *scale, *start, deadline - time.monotonic())
+    mate, duals, innermost, parents, blossom_duals = solution
+    proof = Certificate(
         duals,
         innermost,
         parents,
@@ -112,82 +79,37 @@ def attempt(problem: Problem, integers: Integers, offset: int) -> Answer:
         exponent,
         offset,
         sense,
-        most,
-        floor if most else None,
+        most_edges,
+        floor if most_edges else None,
     )
     excess = 0
-    if problem.deadline < math.inf:
-        excess = certificate.bound() - 2 * integer_weight(problem.graph, mate, certificate)
-    floored = certificate.floor is not None and bool(
-        is_below_floor(_pair_weights(problem.graph, mate), certificate).any()
-    )
-    return Answer(mate, certificate, excess, not exact, floored)
+    if deadline < math.inf:
+        excess = proof.bound() - 2 * integer_weight(graph, mate, proof)
+    return mate, proof, excess, not exact
 
 
-def heaviest_of(graph: Graph, answer: Answer) -> float:
-    """The greatest magnitude of a pair's weight."""
-    return float(np.abs(_pair_weights(graph, answer.mate)).max(initial=0.0))
-
-
-def _pair_weights(graph: Graph, mate: Int64) -> npt.NDArray[Any]:
-    u = np.flatnonzero(mate > np.arange(graph.n))
-    return graph.weights_of(u, mate[u])
-
-
-def matching_of(graph: Graph, answer: Answer, *, certificate: bool) -> Matching:
-    """The answer in terms of the graph.
-
-    :param certificate: whether the proof stays with it, and with that the graph.
-    """
-    mate, proof, excess, rounded, _ = answer
-    u = np.flatnonzero(mate > np.arange(graph.n))
-    pairs = np.empty((len(u), 2), dtype=np.int64)
-    pairs[:, 0], pairs[:, 1] = u, mate[u]
-    if isinstance(graph, Sparse):
-        weights = graph.weights[
-            _matching.entries_of(graph.offsets, graph.neighbours, u, pairs[:, 1])
-        ]
-    else:
-        weights = graph.weights_of(u, mate[u])
-    weight = total_weight(weights)
-    gap = gap_of(excess, graph.n if rounded else 0, proof)
-    forest = (proof.innermost, proof.parents, proof.blossom_duals)
-    for array in (mate, pairs, proof.duals, *forest):
-        array.flags.writeable = False
-    kept = (proof, graph) if certificate else (None, None)
-    return Matching(mate, pairs, weight, gap == 0.0, gap, *kept)
-
-
-def no_perfect_matching(problem: Problem, exponent: int) -> NoPerfectMatchingError:
-    """The error that says why: read off the duals of the same graph with all weights 1."""
-    _, duals, *_ = _call(problem, _Scale(exponent, 0, 1, 1), Start(), math.inf)
-    return explain_no_perfect_matching(problem.graph.n, *edges_of(problem.graph), duals)
-
-
-def _call(problem: Problem, scale: _Scale, start: Start, deadline: float) -> _Solution:
-    graph = problem.graph
-    weights = as_native(graph.weights)
-    if isinstance(graph, Sparse):
-        counts = _matching.counted(weights, *scale)
-        rows = (graph.n, graph.offsets, graph.neighbours, counts)
-        return _matching.solve_sparse(*rows, *start, problem.threads, _left(deadline))
-    return _matching.solve_dense(weights, *scale, *start, _left(deadline))
-
-
-def _call_wide(problem: Problem, scale: _Scale, bits: int) -> _Solution:
+def _solve_wide(
+    graph: Graph,
+    exponent: int,
+    sense: int,
+    offset: int,
+    bits: int,
+    threads: int,
+    deadline: float,
+) -> tuple[Int64, _Array, Int64, Int64, _Array]:
     """The same in integers as wide as it takes, of which duals come back as Python ints."""
-    rows = as_rows(problem.graph)
+    rows = as_rows(graph)
     words = next(words for words in _WORDS if bits + 5 <= 64 * words)
     mate, duals, innermost, parents, blossom_duals = _matching.solve_wide(
         rows.n,
         rows.offsets,
         rows.neighbours,
         as_native(rows.weights),
-        scale.exponent,
-        scale.sense,
-        offset=_as_words(scale.offset, words),
-        threads=problem.threads,
-        time_limit=_left(problem.deadline),
+        exponent,
+        sense,
+        offset=_as_words(offset, words),
+        threads=threads,
+        time_limit=deadline - time.monotonic(),
     )
     return mate, _as_ints(duals, words), innermost, parents, _as_ints(blossom_duals, words)
 
@@ -203,5 +125,60 @@ def _as_ints(values: npt.NDArray[np.uint64], words: int) -> npt.NDArray[Any]:
     return ints
 
 
-def _left(deadline: float) -> float:
-    return deadline - time.monotonic() if deadline < math.inf else math.inf
+# --- beginning with an earlier matching --------------------------------------------------------
+
+
+def check_initial(initial: Any, n: int) -> None:
+    """Refuse anything but a matching of n vertices with a valid certificate, if it has one."""
+    if not isinstance(initial, Matching):
+        raise TypeError(f"initial must be a Matching, not {type(initial).__name__}")
+    mate = initial.mate
+    if mate.shape != (n,) or mate.dtype != np.int64:
+        raise ValueError(f"initial must be a matching of {n} vertices, not {mate.shape}")
+    for v in np.flatnonzero((mate < -1) | (mate >= n))[:1]:
+        raise ValueError(f"initial.mate[{v}]={mate[v]}: must be a vertex from 0 to {n - 1}, or -1")
+    if initial.certificate is not None:
+        try:
+            check_numbers(n, initial.certificate)
+        except CertificateError as error:
+            raise ValueError(f"initial.certificate: {error}") from None
+
+
+def _start_from(initial: Matching, exponent: int, offset: int, sense: int) -> _Start:
+    """Duals and partners to begin with if an integer weight is ``sense * round(weight /
+    2**exponent) + offset``; the kernel takes any numbers.
+
+    None without a certificate, or with one of the other sense.
+    """
+    proof = initial.certificate
+    if proof is None or proof.sense != sense:
+        return None, None
+    duals = _without_blossoms(proof)
+    if duals is not None and duals.dtype == object:
+        grid = Fraction(2) ** (proof.exponent - exponent)
+        ints = [math.ceil((dual - proof.offset) * grid) + offset for dual in duals.tolist()]
+        within = [min(max(0, dual), _MAX_DUAL) for dual in ints]
+        return np.array(within, dtype=np.int64), initial.mate
+    if duals is not None:
+        duals = _scaled(duals - proof.offset, proof.exponent - exponent)
+    if duals is None:
+        return None, None
+    return np.clip(duals + offset, 0, _MAX_DUAL), initial.mate
+
+
+def _without_blossoms(proof: Certificate) -> Int64 | None:
+    """Duals that cover every edge by themselves: half of what is around a vertex goes to it."""
+    around = sums_from_roots(proof.parents, proof.blossom_duals)
+    if proof.duals.dtype != object and max(around) > _MAX_DUAL:
+        return None
+    more: Int64 = (np.array(around, dtype=proof.duals.dtype)[proof.innermost] + 1) // 2
+    return proof.duals + more
+
+
+def _scaled(values: Int64, steps: int) -> Int64 | None:
+    """``values * 2**steps``, rounded up; None if that is too large."""
+    if steps <= 0:
+        return -(-values >> min(-steps, 63))
+    if steps > 61 or np.abs(values).max(initial=0) > _MAX_DUAL >> steps:
+        return None
+    return values << steps

@@ -3,7 +3,7 @@
 import copy
 import math
 from bisect import insort
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from threading import RLock
 from typing import Any, Self
@@ -15,16 +15,17 @@ from hivecore import _matching
 from hivecore._arguments import as_int
 from hivecore._turns import in_turn
 from hivecore.matching.certificate import Certificate
-from hivecore.matching.changing import ChangingGraph
-from hivecore.matching.graph import Int64
+from hivecore.matching.graph import Block, Graph, Int64
 from hivecore.matching.integers import LIMIT, Integers, finest_exponent
-from hivecore.matching.kernel import Answer, matching_of
+from hivecore.matching.matching import Matching
 from hivecore.matching.read import check_dtype, read_graph
-from hivecore.matching.result import Matching
+from hivecore.matching.solve import matching_of
 
 __all__ = ["Matcher"]
 
 _SPARE_BITS = 2  # for heavier floats, once the grid has been too coarse
+_NO_EDGE = -(2**63)  # among integer weights; among floats it is NaN
+_ROWS = 1 << 7  # looked at in one go
 
 
 class Matcher:
@@ -59,16 +60,16 @@ class Matcher:
     def __init__(self, graph: Any) -> None:
         if isinstance(graph, (int, np.integer)):
             n = as_int(graph, "graph", 0, 2**24)
-            self._graph = ChangingGraph(n, np.float64)
+            self._graph = _ChangingGraph(n, np.float64)
         else:
-            given, extent = read_graph(graph, lightest=False, positive=True)
-            if extent.edges:
+            given, _, edges, extent = read_graph(graph, lightest=False, positive=True)
+            if edges:
                 Integers.of_positive(extent)  # refuses what max_weight_matching refuses
-            self._graph = ChangingGraph(given.n, np.int64 if given.integral else np.float64)
+            self._graph = _ChangingGraph(given.n, np.int64 if given.integral else np.float64)
             for block in given.blocks():
                 u, v = (np.broadcast_to(ends, block.present.shape) for ends in (block.u, block.v))
-                edges = block.present
-                self._graph.weights[u[edges], v[edges]] = block.weights[edges]
+                known = block.present
+                self._graph.weights[u[known], v[known]] = block.weights[known]
         self._lock = RLock()
         self._vacant: list[int] = []
         self._exponent: int  # of the grid of floats
@@ -95,9 +96,9 @@ class Matcher:
     def set_vertex(self, v: int, row: npt.ArrayLike) -> None:
         """Give a vertex new weights.
 
-        :param row: shape (n,), as a row of a dense array: NaN is no edge, and what it says of ``v``
-            itself and of removed vertices is ignored.
-        :raises ValueError, TypeError: ``v`` is no vertex, or ``row`` no row for this graph.
+        :param row: shape (n,), as a row of a dense array: NaN is no edge; entries of ``v`` itself
+            and of removed vertices are ignored.
+        :raises ValueError, TypeError: ``v`` is not a vertex, or ``row`` does not fit this graph.
         """
         v = self._as_vertex(v, "v")
         self._write(v, self._as_row(row, v))
@@ -106,10 +107,10 @@ class Matcher:
     def remove_vertex(self, v: int) -> None:
         """Take a vertex out; its number is free for the next one added.
 
-        :raises ValueError, TypeError: ``v`` is no vertex.
+        :raises ValueError, TypeError: ``v`` is not a vertex.
         """
         v = self._as_vertex(v, "v")
-        self._write(v, np.full(self.n, self._graph.nothing))
+        self._write(v, np.full(self.n, self._graph.no_edge))
         insort(self._vacant, v)
 
     @in_turn
@@ -117,7 +118,7 @@ class Matcher:
         """Put a vertex in; its number is the lowest that is free.
 
         :param row: shape (n,) for the present ``n``: its weights, as for `set_vertex`.
-        :raises ValueError, TypeError: ``row`` is no row for this graph.
+        :raises ValueError, TypeError: ``row`` does not fit this graph.
         """
         graph = self._graph
         v = self._vacant[0] if self._vacant else graph.n
@@ -133,7 +134,7 @@ class Matcher:
             self._start_over(fine=False)
         graph.n += 1
         try:
-            self._write(v, np.append(weights, graph.nothing))
+            self._write(v, np.append(weights, graph.no_edge))
         except BaseException:
             graph.n -= 1
             raise
@@ -143,8 +144,8 @@ class Matcher:
     def set_edge(self, u: int, v: int, weight: float | None) -> None:
         """Give an edge a weight, or take it out with None or NaN.
 
-        :raises ValueError, TypeError: ``u`` or ``v`` is no vertex, they are the same, or the weight
-            is infinite or none for this graph.
+        :raises ValueError, TypeError: ``u`` or ``v`` is not a vertex, they are the same, or the
+            weight is infinite or of another kind than the graph's.
         """
         u, v = self._as_vertex(u, "u"), self._as_vertex(v, "v")
         if u == v:
@@ -154,7 +155,7 @@ class Matcher:
         if given.ndim != 0:
             raise TypeError("weight must be one number")
         if weight is None or (given.dtype.kind == "f" and np.isnan(given)):
-            value = np.asarray(graph.nothing, dtype=graph.weights.dtype)
+            value = np.asarray(graph.no_edge, dtype=graph.weights.dtype)
         else:
             value = self._as_weights(given, "weight")
         counts = self._counts(value.reshape(1))
@@ -182,7 +183,7 @@ class Matcher:
             certificate = Certificate(
                 duals[:n], innermost[:n], parents, blossom_duals, self._exponent, 0, 1, False
             )
-            answer = Answer(mate[:n], certificate, 0, not self._exact, False)
+            answer = mate[:n], certificate, 0, not self._exact
             self._found = matching_of(self._graph, answer, certificate=True)
         return self._found
 
@@ -224,7 +225,7 @@ class Matcher:
         self._found = None if found is None else replace(found, _graph=self._graph)
         self._start_over(fine=fine)
 
-    # --- what comes in
+    # --- arguments
 
     def _as_vertex(self, v: int, name: str) -> int:
         v = as_int(v, name, 0, self.n - 1)
@@ -237,9 +238,9 @@ class Matcher:
         if given.shape != (self.n,):
             raise ValueError(f"row must have the shape ({self.n},), not {given.shape}")
         weights = self._as_weights(given, "row")
-        weights[v : v + 1] = self._graph.nothing
+        weights[v : v + 1] = self._graph.no_edge
         if self._vacant:
-            weights[self._vacant] = self._graph.nothing
+            weights[self._vacant] = self._graph.no_edge
         return weights
 
     def _as_weights(self, given: npt.NDArray[Any], name: str) -> npt.NDArray[Any]:
@@ -262,7 +263,7 @@ class Matcher:
             raise ValueError(f"{name} has an integer that is no float, as the graph's weights are")
         return weights
 
-    # --- what the kernel counts in
+    # --- weights as integers
 
     def _write(self, v: int, row: npt.NDArray[Any]) -> None:
         graph = self._graph
@@ -290,12 +291,12 @@ class Matcher:
                 raise ValueError("a weight is infinite")
             if finest_exponent(0.0, max(0.0, high)) > self._exponent:
                 return None
-        exact = _matching.counted_exactly(weights, self._exponent, heaviest)
+        exact = _matching.scaled_exactly(weights, self._exponent, heaviest)
         if exact is not None:
             return exact
         if not self._is_finest:
             return None
-        rounded = _matching.counted(weights, self._exponent, floor=0)
+        rounded = _matching.scaled(weights, self._exponent, floor=0)
         if rounded.max() > heaviest:
             return None
         self._exact = False
@@ -330,7 +331,7 @@ class Matcher:
                 finest = finest_exponent(0.0, max(0.0, high))
                 exponent = max(finest, min(grid, finest + _SPARE_BITS) if fine else grid)
                 exact, is_finest = exponent <= grid, exponent == finest
-            counts = _matching.counted(weights.ravel(), exponent, floor=0).reshape(weights.shape)
+            counts = _matching.scaled(weights.ravel(), exponent, floor=0).reshape(weights.shape)
         kernel = _matching.matcher(self._graph.capacity, counts)
         self._kernel, self._room = kernel, self._graph.capacity
         self._heaviest = _matching.matcher_heaviest(kernel)
@@ -341,3 +342,82 @@ def _restored(made: type[Matcher], state: tuple[Any, ...]) -> Matcher:
     matcher = made.__new__(made)
     matcher._put_back(state)
     return matcher
+
+
+class _ChangingGraph(Graph):
+    """Rows of weights, of which for each edge the one counts that was written last.
+
+    So a new row costs O(n) next to each other, and no column is written.
+    """
+
+    def __init__(self, n: int, dtype: npt.DTypeLike) -> None:
+        self.n = n
+        self.weights: npt.NDArray[Any] = np.zeros((0, 0), dtype=dtype)
+        self._written: Int64 = np.zeros(0, dtype=np.int64)
+        self._writes = 0
+        self.make_room(max(n, 1))
+
+    @property
+    def capacity(self) -> int:
+        """For how many vertices there is room."""
+        return len(self.weights)
+
+    @property
+    def no_edge(self) -> float | int:
+        """The weight of a pair that is no edge."""
+        return _NO_EDGE if self.integral else np.nan
+
+    def make_room(self, capacity: int) -> None:
+        """For more vertices, without edges so far."""
+        weights = np.full((capacity, capacity), self.no_edge, dtype=self.weights.dtype)
+        known = self.capacity
+        weights[:known, :known] = self.weights
+        self._written = np.append(self._written, np.zeros(capacity - known, dtype=np.int64))
+        self.weights = weights
+
+    def is_edge(self, weights: npt.NDArray[Any]) -> npt.NDArray[np.bool_]:
+        """Which of the weights are those of an edge."""
+        edges: npt.NDArray[np.bool_] = (
+            weights != _NO_EDGE if self.integral else weights == weights  # NaN is not
+        )
+        return edges
+
+    def row(self, v: int) -> npt.NDArray[Any]:
+        """The weights of a vertex; a copy."""
+        return self._between(np.full(self.n, v), np.arange(self.n))
+
+    def set_row(self, v: int, row: npt.NDArray[Any]) -> None:
+        """The weights of a vertex."""
+        self._writes += 1
+        self._written[v] = self._writes
+        self.weights[v, : self.n] = row
+
+    def set_edge(self, u: int, v: int, weight: float) -> None:
+        """The weight of an edge."""
+        self.weights[u, v] = self.weights[v, u] = weight
+
+    def all(self) -> npt.NDArray[Any]:
+        """All weights, as a symmetric array of shape (n, n)."""
+        n = self.n
+        rows, written = self.weights[:n, :n], self._written[:n]
+        return np.where(written[:, None] >= written, rows, rows.T)
+
+    def weights_of(self, u: Int64, v: Int64) -> npt.NDArray[Any]:
+        """The weights of these edges."""
+        found = self._between(u, v)
+        for i in np.flatnonzero(~self.is_edge(found) | (u == v))[:1]:
+            raise KeyError((int(u[i]), int(v[i])))
+        return found
+
+    def blocks(self) -> Iterator[Block]:
+        """All edges, some rows at a time."""
+        every = np.arange(self.n)
+        for first in range(0, self.n, _ROWS):
+            u = every[first : first + _ROWS, None]
+            weights = self._between(u, every)
+            yield Block(u, every[None, :], weights, self.is_edge(weights) & (u != every))
+
+    def _between(self, u: Int64, v: Int64) -> npt.NDArray[Any]:
+        later = self._written[u] >= self._written[v]
+        found: npt.NDArray[Any] = self.weights[np.where(later, u, v), np.where(later, v, u)]
+        return found

@@ -16,29 +16,33 @@ __all__ = ["as_native", "check_dtype", "networkx_edges", "read_graph"]
 
 _Array = npt.NDArray[Any]
 
+# What compiled code reads as it is, if aligned.
+_NATIVE = frozenset(map(np.dtype, ("b", "B", "h", "H", "i", "I", "l", "L", "q", "Q", "f", "d")))
 
-def read_graph(graph: Any, *, lightest: bool, positive: bool) -> tuple[Graph, Extent]:
-    """The graph that the argument describes, and the extent of its weights.
+
+def read_graph(graph: Any, *, lightest: bool, positive: bool) -> tuple[Graph, _Array, int, Extent]:
+    """The graph that the argument describes, its weights as compiled code reads them, how many
+    edges it has, and the extent of their weights.
 
     :param lightest: whether of parallel edges the lightest counts, not the heaviest.
     :param positive: whether only positive weights matter.
     """
+    if isinstance(graph, np.ndarray):
+        return _from_array(graph, positive)
     # What has not been imported cannot be the argument's type.
     scipy_sparse, networkx = sys.modules.get("scipy.sparse"), sys.modules.get("networkx")
     if isinstance(graph, tuple):
-        made = _from_edges(graph, lightest)
-    elif scipy_sparse is not None and scipy_sparse.issparse(graph):
-        made = _from_scipy(graph)
-    elif networkx is not None and isinstance(graph, networkx.Graph):
-        made = _from_edges(networkx_edges(graph, "weight")[1], lightest)
-    else:
-        weights = _as_square(graph)
-        present = _edges_of_no_float(weights)
-        if present is None:
-            return _from_dense(weights, positive)
-        made = _from_present(weights, present)
-    edges = len(made.neighbours) // 2
-    return made, Extent(edges, *_matching.extent_of(as_native(made.weights), positive))
+        return _surveyed(_from_edges(graph, lightest), positive)
+    if scipy_sparse is not None and scipy_sparse.issparse(graph):
+        return _surveyed(_from_scipy(graph), positive)
+    if networkx is not None and isinstance(graph, networkx.Graph):
+        return _surveyed(_from_edges(networkx_edges(graph, "weight")[1], lightest), positive)
+    return _from_array(graph, positive)
+
+
+def _surveyed(made: Sparse, positive: bool) -> tuple[Sparse, _Array, int, Extent]:
+    weights = as_native(made.weights)
+    return made, weights, len(made.neighbours) // 2, _matching.extent_of(weights, positive)
 
 
 def as_native(array: _Array) -> _Array:
@@ -59,7 +63,7 @@ def check_dtype(weights: _Array, name: str) -> None:
 # --- dense
 
 
-def _as_square(graph: Any) -> _Array:
+def _from_array(graph: Any, positive: bool) -> tuple[Graph, _Array, int, Extent]:
     try:
         weights = np.asanyarray(graph)
     except ValueError as error:  # rows of different lengths
@@ -68,41 +72,19 @@ def _as_square(graph: Any) -> _Array:
         weights = np.zeros((0, 0))
     if weights.ndim != 2 or weights.shape[0] != weights.shape[1]:
         raise ValueError(f"graph must have the shape (n, n), not {weights.shape}")
-    if weights.dtype != np.bool_:
+    is_native = weights.dtype in _NATIVE and weights.flags.aligned
+    if not is_native and weights.dtype != np.bool_:
         check_dtype(weights, "graph")
-    if not isinstance(weights, np.ma.MaskedArray):
-        return np.asarray(weights)
-    if weights.dtype.kind == "f":
-        return weights.filled(np.nan)
-    return weights if weights.mask is not np.ma.nomask else weights.data
-
-
-def _edges_of_no_float(weights: _Array) -> npt.NDArray[np.bool_] | None:
-    """Where an array that has no NaN has edges, if that is not everywhere."""
-    present = None
     if isinstance(weights, np.ma.MaskedArray):
-        present = ~np.ma.getmaskarray(weights)
-    if weights.dtype == np.bool_:
-        present = np.ma.getdata(weights) & (True if present is None else present)
-    return present
-
-
-def _from_present(weights: _Array, present: npt.NDArray[np.bool_]) -> Sparse:
-    """The edges that are said to be there, of a square array."""
-    weights = np.ma.getdata(weights)
-    if weights.dtype == np.bool_:
-        weights = weights.view(np.int8)
-    for i, j in np.argwhere((present != present.T) | (present & (weights != weights.T)))[:1]:
-        here, there = (
-            weights[at] if present[at] else "no edge" for at in ((int(i), int(j)), (int(j), int(i)))
-        )
-        raise ValueError(f"graph is not symmetric: graph[{i}, {j}]={here}, graph[{j}, {i}]={there}")
-    u, v = np.nonzero(np.triu(present, 1))
-    return _from_edges((len(weights), np.stack((u, v), axis=1), weights[u, v]), lightest=False)
-
-
-def _from_dense(weights: _Array, positive: bool) -> tuple[Dense, Extent]:
-    asymmetric, edges, low, high, grid = _matching.survey_dense(as_native(weights), positive)
+        if weights.dtype.kind == "f":
+            weights = weights.filled(np.nan)
+        elif weights.mask is np.ma.nomask:
+            weights = weights.data
+    if weights.dtype == np.bool_ or isinstance(weights, np.ma.MaskedArray):
+        return _surveyed(_from_present(weights), positive)
+    weights = np.asarray(weights)
+    native = weights if is_native else as_native(weights)
+    asymmetric, edges, low, high, grid = _matching.survey_dense(native, positive)
     if asymmetric is not None:
         i, j = asymmetric
         raise ValueError(
@@ -117,7 +99,23 @@ def _from_dense(weights: _Array, positive: bool) -> tuple[Dense, Extent]:
                     f"graph[{block.u[i, 0]}, {j}]={block.weights[i, j]}: must be finite, "
                     "or NaN for no edge"
                 )
-    return made, Extent(edges, low, high, grid)
+    return made, native, edges, (low, high, grid)
+
+
+def _from_present(weights: _Array) -> Sparse:
+    """The edges that bools or the mask of integers say are there, of a square array."""
+    present = ~np.ma.getmaskarray(weights)
+    weights = np.ma.getdata(weights)
+    if weights.dtype == np.bool_:
+        present &= weights
+        weights = weights.view(np.int8)
+    for i, j in np.argwhere((present != present.T) | (present & (weights != weights.T)))[:1]:
+        here, there = (
+            weights[at] if present[at] else "no edge" for at in ((int(i), int(j)), (int(j), int(i)))
+        )
+        raise ValueError(f"graph is not symmetric: graph[{i}, {j}]={here}, graph[{j}, {i}]={there}")
+    u, v = np.nonzero(np.triu(present, 1))
+    return _from_edges((len(weights), np.stack((u, v), axis=1), weights[u, v]), lightest=False)
 
 
 # --- edge list

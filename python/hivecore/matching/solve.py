@@ -1,4 +1,4 @@
-"""The calls: arguments are checked, the kernel solves integers, the answer gets its names back.
+"""The calls: arguments are checked, weights become integers, the kernel solves, floats come back.
 
 Matchings of most edges are asked of the same kernel: with a large enough ``offset`` on every weight
 a matching of one more edge always weighs more. How large depends on what is known: see `_offset`.
@@ -7,32 +7,34 @@ a matching of one more edge always weighs more. How large depends on what is kno
 import math
 import time
 import warnings
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from functools import partial
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
+from hivecore import _matching
 from hivecore._arguments import as_int
-from hivecore.errors import InexactWarning
-from hivecore.matching.integers import LIMIT, Extent, Integers
-from hivecore.matching.kernel import (
-    Answer,
-    Problem,
-    attempt,
-    heaviest_of,
-    matching_of,
-    no_perfect_matching,
-    nothing,
-)
+from hivecore.errors import InexactWarning, NoPerfectMatchingError
+from hivecore.matching.certificate import Certificate, is_below_floor
+from hivecore.matching.graph import Graph, Int64, Sparse, edges_of
+from hivecore.matching.integers import LIMIT, Extent, Integers, excess_bits
+from hivecore.matching.kernel import NO_FLOOR, Answer, attempt, check_initial
+from hivecore.matching.matching import Matching, gap_of, total_weight
 from hivecore.matching.read import read_graph
-from hivecore.matching.result import Matching
-from hivecore.matching.warm import as_initial
 
-__all__ = ["max_weight_matching", "min_weight_matching"]
+__all__ = ["matching_of", "max_weight_matching", "min_weight_matching"]
 
 _FOREVER = 1e9  # seconds
 _MANY_EDGES = 2**17  # of more, floats are rounded where wide integers gain little: slow and large
 _FEW_BITS = 12  # that do not fit; so many may well be lost where weights are added as floats
+_NAMED = 10  # vertices in a message; the error itself carries all
+
+_Array = npt.NDArray[Any]
+
+_Attempt = Callable[[Integers, int], Answer]
+"""From integers and an offset to the answer, all else being settled."""
 
 
 def max_weight_matching(
@@ -67,9 +69,9 @@ def max_weight_matching(
         over the whole graph, as to read it, are always completed, and so is the explanation why
         there is no perfect matching.
     :param initial: an earlier result, for as many vertices: the closer its weights, the sooner
-        the search ends. The answer is as good as without, but may be another one of equal weight.
+        the search ends. The answer is as good as without it, but may be another of equal weight.
         Without a certificate, or with that of a lightest matching, it has no effect.
-    :raises NoPerfectMatchingError: ``perfect``, and there is none; it says why.
+    :raises NoPerfectMatchingError: ``perfect``, and there is none; the message says why.
     :raises TimeoutError: ``perfect``, and none was found when the time was up.
     :raises ValueError: an asymmetric array, a wrong shape, a vertex out of range, a loop, an
         infinite weight, or an integer beyond 2**59 in magnitude; ``threads`` < 1, a ``time_limit``
@@ -129,17 +131,6 @@ def min_weight_matching(
     return _best(graph, -1, True, perfect, certificate, threads, time_limit, initial)
 
 
-def _as_seconds(time_limit: Any) -> float:
-    if time_limit is None:
-        return math.inf
-    if not isinstance(time_limit, (int, float, np.number)):
-        raise TypeError(f"time_limit must be a float, not {type(time_limit).__name__}")
-    seconds = float(time_limit) if time_limit < _FOREVER else math.inf
-    if not time_limit > 0:
-        raise ValueError(f"time_limit={time_limit}: must be positive")
-    return seconds
-
-
 def _best(
     graph: Any,
     sense: int,
@@ -151,22 +142,27 @@ def _best(
     initial: Matching | None,
 ) -> Matching:
     started = time.monotonic()
-    read, extent = read_graph(graph, lightest=sense < 0, positive=not most_edges)
-    problem = Problem(
-        read,
-        sense,
-        most_edges,
-        as_int(threads, "threads", 1, 2**31 - 1),
-        started + _as_seconds(time_limit),
-        as_initial(initial, read.n),
+    read, weights, edges, extent = read_graph(graph, lightest=sense < 0, positive=not most_edges)
+    threads = as_int(threads, "threads", 1, 2**31 - 1)
+    deadline = math.inf if time_limit is None else started + _as_seconds(time_limit)
+    if initial is not None:
+        check_initial(initial, read.n)
+    attempt_with: _Attempt = partial(
+        attempt, read, weights, sense, most_edges, threads, deadline, initial
     )
-    answer = _solve(problem, extent) if extent.edges else nothing(problem)
-    if perfect and 2 * answer.cardinality < read.n:
-        if answer.excess:
+    if not edges:
+        answer = _nothing(read.n, sense, most_edges)
+    elif most_edges:
+        answer = _of_most_edges(attempt_with, read, edges, extent, sense, deadline)
+    else:
+        answer = attempt_with(Integers.of_positive(extent, rounded=edges > _MANY_EDGES), 0)
+    mate, proof, excess, rounded = answer
+    if perfect and (mate < 0).any():
+        if excess:
             raise TimeoutError("time_limit was reached before a perfect matching was found")
-        raise no_perfect_matching(problem, answer.certificate.exponent)
+        raise _no_perfect_matching(read, weights, proof.exponent, threads)
     found = matching_of(read, answer, certificate=certificate)
-    if answer.rounded:
+    if rounded:
         warnings.warn(
             "floats had to be rounded: the best matching may be better by up to "
             f"{found.gap_bound}, its gap_bound",
@@ -176,42 +172,88 @@ def _best(
     return found
 
 
-def _solve(problem: Problem, extent: Extent) -> Answer:
-    if not problem.most_edges:
-        return attempt(problem, Integers.of_positive(extent, rounded=extent.edges > _MANY_EDGES), 0)
-    for integers, offset in _ways(problem.graph.n, extent, problem.sense):
-        answer = attempt(problem, integers, offset)
-        is_late = answer.excess > 0 and (not answer.floored or time.monotonic() > problem.deadline)
-        if is_late or _is_settled(problem, answer, integers):
+def matching_of(graph: Graph, answer: Answer, *, certificate: bool) -> Matching:
+    """The answer in terms of the graph.
+
+    :param certificate: whether the proof stays with it, and with that the graph.
+    """
+    mate, proof, excess, rounded = answer
+    u = (mate > np.arange(graph.n)).nonzero()[0]
+    v = mate[u]
+    pairs = np.empty((len(u), 2), dtype=np.int64)
+    pairs[:, 0], pairs[:, 1] = u, v
+    if isinstance(graph, Sparse):
+        weights = graph.weights[_matching.entries_of(graph.offsets, graph.neighbours, u, v)]
+    else:
+        weights = graph.weights_of(u, v)
+    gap = gap_of(excess, graph.n if rounded else 0, proof) if excess or rounded else 0.0
+    forest = proof.innermost, proof.parents, proof.blossom_duals
+    for array in (mate, pairs, proof.duals, *forest):
+        array.flags.writeable = False
+    kept = (proof, graph) if certificate else (None, None)
+    return Matching(mate, pairs, total_weight(weights), gap == 0.0, gap, *kept)
+
+
+def _as_seconds(time_limit: Any) -> float:
+    if not isinstance(time_limit, (int, float, np.number)):
+        raise TypeError(f"time_limit must be a float, not {type(time_limit).__name__}")
+    seconds = float(time_limit) if time_limit < _FOREVER else math.inf
+    if not time_limit > 0:
+        raise ValueError(f"time_limit={time_limit}: must be positive")
+    return seconds
+
+
+def _nothing(n: int, sense: int, most_edges: bool) -> Answer:
+    """The answer for a graph without edges."""
+    free, none = np.full(n, -1), np.zeros(0, dtype=np.int64)
+    proof = Certificate(
+        np.zeros_like(free), free.copy(), none, none.copy(), 0, 0, sense, most_edges
+    )
+    return free, proof, 0, False
+
+
+# --- of as many edges as possible --------------------------------------------------------------
+
+
+def _of_most_edges(
+    attempt_with: _Attempt, graph: Graph, edges: int, extent: Extent, sense: int, deadline: float
+) -> Answer:
+    for integers, offset in _candidates(graph.n, edges, extent, sense):
+        answer = attempt_with(integers, offset)
+        mate, proof, excess, _ = answer
+        u = np.flatnonzero(mate > np.arange(graph.n))
+        weights = graph.weights_of(u, mate[u])
+        counts_more = bool(is_below_floor(weights, proof).any())
+        if excess > 0 and (not counts_more or time.monotonic() > deadline):
+            break
+        if counts_more or not _has_most_edges(mate, proof, integers, sense):
+            continue
+        # Rounding is fine where adding the weights as floats loses as much anyway.
+        heaviest = float(np.abs(weights).max(initial=0.0))
+        if integers.exact or heaviest >= 2.0 ** (integers.exponent + 53):
             break
     return answer
 
 
-def _ways(n: int, extent: Extent, sense: int) -> Iterator[tuple[Integers, int]]:
-    """What weights may count, and the offset: the quickest way first, and last one that is sure."""
-    complete = 2 * extent.edges == n * (n - 1)
+def _candidates(n: int, edges: int, extent: Extent, sense: int) -> Iterator[tuple[Integers, int]]:
+    """Integers and offsets to try: the quickest first, and last those that cannot fail."""
+    complete = 2 * edges == n * (n - 1)
     whole = Integers.whole(extent)
+    excess = excess_bits(extent)
     offset, highest = _offset(n, complete, whole, sense)
-    if extent.excess_bits == 0 and whole.high - whole.low < LIMIT:
+    if excess == 0 and whole.high - whole.low < LIMIT:
         # An offset that suffices for every graph may not fit. The largest one that fits is enough
         # if the matching then has as many edges as one can have, or shows that more would weigh
         # more.
         yield whole, offset - max(0, highest - LIMIT)
     elif complete:
-        if 0 < extent.excess_bits <= _FEW_BITS and extent.edges > _MANY_EDGES:
+        if 0 < excess <= _FEW_BITS and edges > _MANY_EDGES:
             rounded = Integers.rounded(extent)
             yield rounded, _offset(n, complete, rounded, sense)[0]
         floored = whole.above_floor(sense)
         if floored is not None:
             yield floored, _offset(n, complete, floored, sense)[0]
     yield whole, offset
-
-
-def _is_settled(problem: Problem, answer: Answer, integers: Integers) -> bool:
-    """Whether the answer is proved, up to what adding its weights as floats loses anyway."""
-    if answer.floored or not _is_of_most_edges(answer, integers, problem.sense):
-        return False
-    return integers.exact or heaviest_of(problem.graph, answer) >= 2.0 ** (integers.exponent + 53)
 
 
 def _offset(n: int, complete: bool, integers: Integers, sense: int) -> tuple[int, int]:
@@ -227,10 +269,75 @@ def _offset(n: int, complete: bool, integers: Integers, sense: int) -> tuple[int
     return lightest - low, lightest + spread
 
 
-def _is_of_most_edges(answer: Answer, integers: Integers, sense: int) -> bool:
+def _has_most_edges(mate: Int64, proof: Certificate, integers: Integers, sense: int) -> bool:
     """Whether the offset was large enough, judged by the answer."""
-    edges, certificate = answer.cardinality, answer.certificate
-    if 2 * edges + 1 >= answer.mate.size:
+    edges = int(np.count_nonzero(mate >= 0)) // 2
+    if 2 * edges + 1 >= mate.size:
         return True
     low = integers.low if sense > 0 else -integers.high
-    return 2 * (edges + 1) * (low + certificate.offset) > certificate.bound()
+    return 2 * (edges + 1) * (low + proof.offset) > proof.bound()
+
+
+# --- why there is no perfect matching ----------------------------------------------------------
+
+
+def _no_perfect_matching(
+    graph: Graph, weights: _Array, exponent: int, threads: int
+) -> NoPerfectMatchingError:
+    """The error that names an odd component, or a set that too many odd components depend on.
+
+    The set is read off the duals of a heaviest matching of the same edges, all of weight 1. Each
+    dual is then 0, 1 or 2. Without the vertices of dual 2 every component holds at most one
+    vertex that is free or matched with one of them: it would otherwise lie in one blossom with the
+    other. So there are as many odd components as there are free vertices and vertices of dual 2.
+    Source: Tutte (1947), Berge (1958); Cunningham and Marsh (1978) for the duals.
+    """
+    n = graph.n
+    u, v = edges_of(graph)
+    removed = np.zeros(0, dtype=np.int64)
+    odd = _odd_components(n, u, v, removed)
+    if odd:
+        first, size = odd[0][0], len(odd[0])
+        message = f"the component of vertex {first} has {size} vertices, an odd number"
+        if size == 1:
+            message = f"vertex {first} has no edge"
+        return NoPerfectMatchingError(message, (), odd)
+    ones = exponent, 0, 1, 1, NO_FLOOR  # sense 0: whatever a weight is, it counts as the offset
+    if isinstance(graph, Sparse):
+        counts = _matching.scaled(weights, *ones)
+        rows = graph.n, graph.offsets, graph.neighbours, counts
+        duals = _matching.solve_sparse(*rows, threads=threads)[1]
+    else:
+        duals = _matching.solve_dense(weights, *ones)[1]
+    removed = np.flatnonzero(duals == 2)
+    odd = _odd_components(n, u, v, removed)
+    named = ", ".join(map(str, removed[:_NAMED].tolist()))
+    if len(removed) > _NAMED:
+        named += ", ..."
+    return NoPerfectMatchingError(
+        f"without the vertices {{{named}}}, {len(removed)} in number, {len(odd)} components of odd "
+        "size are left over, and each needs one of them",
+        removed.tolist(),
+        odd,
+    )
+
+
+def _odd_components(n: int, u: Int64, v: Int64, removed: Int64) -> list[list[int]]:
+    """The components of odd size that are left without some vertices, by their lowest vertex."""
+    kept = np.ones(n, dtype=np.bool_)
+    kept[removed] = False
+    inside = kept[u] & kept[v]
+    u, v = u[inside], v[inside]
+    # Every vertex points to a lower one of its component or to itself, in the end to the lowest.
+    low = np.arange(n)
+    while (low[u] != low[v]).any():
+        least = np.minimum(low[u], low[v])
+        np.minimum.at(low, low[u], least)
+        np.minimum.at(low, low[v], least)
+        while (low[low] != low).any():
+            low = low[low]
+    order = np.argsort(low, kind="stable")
+    order = order[kept[order]]
+    starts = np.flatnonzero(np.diff(low[order], prepend=-1))
+    parts = np.split(order, starts[1:])
+    return [part.tolist() for part in parts if len(part) % 2]

@@ -16,7 +16,9 @@ from collections import deque
 from collections.abc import Sequence
 from math import inf
 
-__all__ = ["muri_matching"]
+from hivecore.reference.interleaving import Row, group_jobs
+
+__all__ = ["muri_groups", "muri_matching"]
 
 _FREE, _OUTER, _INNER = -1, 0, 1
 _END = 1e-5
@@ -38,6 +40,36 @@ def muri_matching(weights: Sequence[Sequence[float]]) -> list[int]:
     while search.phase():
         pass
     return [search.mate[vertex] - 1 for vertex in range(1, search.n + 1)]
+
+
+def muri_groups(
+    rows: Sequence[Row],
+    gpus: Sequence[int],
+    capacity: int,
+    *,
+    max_group: int,
+    order: str,
+    interference: Sequence[float],
+) -> list[list[int]]:
+    """Return the groups of that simulator: by its matching, its recurrence and its order of merges.
+
+    Arguments are those of `hivecore.reference.interleaving.group_jobs`.
+
+    >>> jobs = [(2.0, 1.0, 1.0), (1.0, 3.0, 1.0), (1.0, 1.0, 3.0), (1.0, 3.0, 1.0)]
+    >>> muri_groups(jobs, [8] * 4, 16, max_group=2, order="best", interference=[1.0, 1.3])
+    [[1, 2], [0, 3]]
+    """
+    return group_jobs(
+        rows,
+        gpus,
+        capacity,
+        matcher=muri_matching,
+        max_group=max_group,
+        model="artifact",
+        order=order,
+        merge_order="index",
+        interference=interference,
+    )
 
 
 class _Search:

@@ -1,6 +1,6 @@
 // How many groups of each kind a bucket has: an integer program, and smaller forms of it.
 //
-// Jobs of one type are alike, so a partition is a multiplicity per kind of group.
+// Jobs of one type are interchangeable, so a partition is a multiplicity per kind of group.
 //
 //     columns   kinds of groups | types of jobs, whose jobs are in no group | slacks of cuts
 //     rows      types of jobs, the number of groups | cuts

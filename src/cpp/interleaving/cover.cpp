@@ -13,12 +13,12 @@ namespace {
 
 constexpr double kNever = -std::numeric_limits<double>::infinity();
 constexpr std::size_t kKeep = 20000;  // buckets with their jobs
-constexpr std::int64_t kMostSteps = 1 << 20;
+constexpr std::int64_t kMaxSteps = 1 << 20;
 // Value and bound of proved groups differ by less, relatively, and by rounding alone.
 constexpr double kPrecision = 1e-10;
 
-// What a bucket is worth by its number of groups, from `fewest` on.
-struct Worth {
+// The value of a bucket by its number of groups, from `fewest` on.
+struct ValueByCount {
     int fewest;
     std::int64_t gpus;  // of a group
     std::vector<double> of;
@@ -30,17 +30,17 @@ struct Picked {
 };
 
 // The numbers of groups of the greatest sum, of equal ones the fewest groups in later buckets.
-std::optional<Picked> knapsack(const std::vector<Worth>& worth, std::int64_t capacity) {
+std::optional<Picked> knapsack(const std::vector<ValueByCount>& values, std::int64_t capacity) {
     const auto room = static_cast<std::size_t>(capacity);
     std::vector<double> best(room + 1, 0.0);
-    std::vector<std::vector<int>> taken(worth.size(), std::vector<int>(room + 1, -1));
+    std::vector<std::vector<int>> taken(values.size(), std::vector<int>(room + 1, -1));
     std::vector<double> next(room + 1);
-    for (std::size_t b = 0; b < worth.size(); ++b) {
+    for (std::size_t b = 0; b < values.size(); ++b) {
         std::fill(next.begin(), next.end(), kNever);
-        for (std::size_t i = 0; i < worth[b].of.size(); ++i) {
-            const double value = worth[b].of[i];
-            const auto need = (worth[b].fewest + i) * static_cast<std::size_t>(worth[b].gpus);
-            const std::size_t first = b + 1 < worth.size() ? need : room;
+        for (std::size_t i = 0; i < values[b].of.size(); ++i) {
+            const double value = values[b].of[i];
+            const auto need = (values[b].fewest + i) * static_cast<std::size_t>(values[b].gpus);
+            const std::size_t first = b + 1 < values.size() ? need : room;
             for (std::size_t left = first; value != kNever && left <= room; ++left) {
                 const double sum = best[left - need] + value;
                 if (sum > next[left]) {
@@ -54,11 +54,11 @@ std::optional<Picked> knapsack(const std::vector<Worth>& worth, std::int64_t cap
     if (best[room] == kNever) {
         return std::nullopt;
     }
-    Picked picked{best[room], std::vector<int>(worth.size())};
+    Picked picked{best[room], std::vector<int>(values.size())};
     std::size_t left = room;
-    for (std::size_t b = worth.size(); b-- > 0;) {
-        picked.groups[b] = worth[b].fewest + taken[b][left];
-        left -= static_cast<std::size_t>(picked.groups[b] * worth[b].gpus);
+    for (std::size_t b = values.size(); b-- > 0;) {
+        picked.groups[b] = values[b].fewest + taken[b][left];
+        left -= static_cast<std::size_t>(picked.groups[b] * values[b].gpus);
     }
     return picked;
 }
@@ -93,7 +93,7 @@ class Cover::Solving {
         }
         unit = std::max<std::int64_t>(unit, 1);
         capacity = std::min(capacity, demand);
-        std::vector<Worth> worth;
+        std::vector<ValueByCount> values;
         for (std::size_t b = 0; b < buckets_.size(); ++b) {
             const std::int64_t room = capacity / buckets_[b].gpus;
             const int most = static_cast<int>(std::min<std::int64_t>(known_[b]->most, room));
@@ -101,7 +101,7 @@ class Cover::Solving {
                 return std::nullopt;
             }
             const auto numbers = static_cast<std::size_t>(most - known_[b]->fewest + 1);
-            worth.push_back(
+            values.push_back(
                 {known_[b]->fewest, buckets_[b].gpus / unit, std::vector<double>(numbers, kNever)});
             relax(b, most);
             if (known_[b]->tangents.empty()) {
@@ -109,13 +109,13 @@ class Cover::Solving {
             }
         }
         capacity /= unit;
-        if (capacity > kMostSteps) {
+        if (capacity > kMaxSteps) {
             throw std::invalid_argument("capacity is too large for these gpus");
         }
         Covering covering;
         for (;;) {
-            set_bounds(worth);
-            const auto picked = knapsack(worth, capacity);
+            set_bounds(values);
+            const auto picked = knapsack(values, capacity);
             if (!picked) {
                 return std::nullopt;
             }
@@ -125,8 +125,8 @@ class Cover::Solving {
             covering.bound = picked->total;
             break;
         }
-        set_values(worth);
-        const auto picked = knapsack(worth, capacity);
+        set_values(values);
+        const auto picked = knapsack(values, capacity);
         if (!picked) {
             return std::nullopt;
         }
@@ -233,33 +233,33 @@ class Cover::Solving {
         return known_[b]->partitions.at(groups).value != kNever;
     }
 
-    void set_bounds(std::vector<Worth>& worth) const {
-        for (std::size_t b = 0; b < worth.size(); ++b) {
-            for (std::size_t i = 0; i < worth[b].of.size(); ++i) {
-                const double groups = worth[b].fewest + static_cast<double>(i);
+    void set_bounds(std::vector<ValueByCount>& values) const {
+        for (std::size_t b = 0; b < values.size(); ++b) {
+            for (std::size_t i = 0; i < values[b].of.size(); ++i) {
+                const double groups = values[b].fewest + static_cast<double>(i);
                 double least = std::numeric_limits<double>::infinity();
                 for (const Tangent& tangent : known_[b]->tangents) {
                     least = std::min(least, tangent.value + tangent.slope * groups);
                 }
-                worth[b].of[i] = least + 1e-12 * std::fabs(least);
+                values[b].of[i] = least + 1e-12 * std::fabs(least);
             }
-            set(worth[b], *known_[b], [](const Kept& partition) { return partition.bound; });
+            set(values[b], *known_[b], [](const Kept& partition) { return partition.bound; });
         }
     }
 
-    void set_values(std::vector<Worth>& worth) const {
-        for (std::size_t b = 0; b < worth.size(); ++b) {
-            std::fill(worth[b].of.begin(), worth[b].of.end(), kNever);
-            set(worth[b], *known_[b], [](const Kept& partition) { return partition.value; });
+    void set_values(std::vector<ValueByCount>& values) const {
+        for (std::size_t b = 0; b < values.size(); ++b) {
+            std::fill(values[b].of.begin(), values[b].of.end(), kNever);
+            set(values[b], *known_[b], [](const Kept& partition) { return partition.value; });
         }
     }
 
     template <class Read>
-    static void set(Worth& worth, const Known& known, Read read) {
+    static void set(ValueByCount& values, const Known& known, Read read) {
         for (const auto& [groups, partition] : known.partitions) {
-            const auto place = static_cast<std::size_t>(groups - worth.fewest);
-            if (place < worth.of.size()) {
-                worth.of[place] = read(partition);
+            const auto place = static_cast<std::size_t>(groups - values.fewest);
+            if (place < values.of.size()) {
+                values.of[place] = read(partition);
             }
         }
     }

@@ -20,7 +20,7 @@
 
 namespace hivecore::interleaving {
 
-// By type; jobs of one type are alike.
+// By type; jobs of one type are interchangeable.
 struct BucketJobs {
     std::int64_t gpus;  // of each job
     std::vector<int> jobs;
@@ -28,16 +28,16 @@ struct BucketJobs {
     std::vector<int> key;       // by which what is known of such a bucket is found again
 };
 
-// Groups that have the same jobs, by type.
-struct Alike {
+// Groups of the same types of jobs, and how many.
+struct EqualGroups {
     std::vector<int> types;  // ascending
     int count;
 };
 
 struct Covering {
     double value = 0;
-    double bound = 0;                        // no covering is worth more; the value, if proved
-    std::vector<std::vector<Alike>> groups;  // per bucket
+    double bound = 0;  // no covering is worth more; the value, if proved
+    std::vector<std::vector<EqualGroups>> groups;  // per bucket
 };
 
 class Cover {
@@ -58,7 +58,7 @@ class Cover {
     struct Kept {
         double value;
         double bound;
-        std::vector<Alike> groups;
+        std::vector<EqualGroups> groups;
     };
 
     // About one bucket and its jobs, by number of groups.

@@ -13,7 +13,7 @@
 namespace hivecore::interleaving {
 namespace {
 
-constexpr double kMostWorth = 1e9;
+constexpr double kMaxValue = 1e9;
 constexpr std::size_t kKeep = 1'000'000;  // times and types
 
 }  // namespace
@@ -25,8 +25,8 @@ class ExactGrouper::Call {
           terms_(all.terms_),
           jobs_(jobs),
           optional_(optional),
-          worth_(jobs, all.terms_),
-          profiles_(worth_.is_guarded() ? each_its_own() : profiles_of(jobs)) {
+          values_(jobs, all.terms_),
+          profiles_(values_.has_slowdown_limit() ? each_its_own() : profiles_of(jobs)) {
         for (const Job job : profiles_.first) {
             numbers_.push_back(number_of(job));
         }
@@ -49,8 +49,8 @@ class ExactGrouper::Call {
 
     ExactGrouping solve(std::int64_t capacity, int nodes) {
         Cover own;
-        // With a guard it depends on who the jobs are, so nothing is kept.
-        Cover& cover = worth_.is_guarded() ? own : all_.cover_;
+        // With a limit to slowdown jobs of equal profile differ, so nothing is kept.
+        Cover& cover = values_.has_slowdown_limit() ? own : all_.cover_;
         const auto covering =
             cover.solve(programs_, [&](std::size_t b) { return kinds_of(b); }, capacity, nodes);
         const auto unit = static_cast<double>(unit_);
@@ -138,12 +138,12 @@ class ExactGrouper::Call {
             std::transform(first, last, node.members.begin(), [&](int t) {
                 return profiles_.first[buckets_[b].types[static_cast<std::size_t>(t)]];
             });
-            // Its jobs are the first of their types, which is who they are if there is a guard.
-            if (!worth_.may_be({&node}, node.time) && node.size > 1) {
+            // Its jobs are the first of their types; with a limit to slowdown, the only ones.
+            if (!values_.is_allowed({&node}, node.time) && node.size > 1) {
                 continue;
             }
-            const double value = worth_.value(node);
-            if (!(std::fabs(value) <= kMostWorth)) {
+            const double value = values_.value(node);
+            if (!(std::fabs(value) <= kMaxValue)) {
                 throw std::invalid_argument("solo and durations are too far apart for this method");
             }
             kinds.member.insert(kinds.member.end(), first, last);
@@ -173,10 +173,10 @@ class ExactGrouper::Call {
             lists.chosen.push_back(t);
             lists.types.insert(lists.types.end(), lists.chosen.begin(), lists.chosen.end());
             lists.starts.push_back(static_cast<std::ptrdiff_t>(lists.types.size()));
-            if (lists.starts.size() > kMostKinds) {
+            if (lists.starts.size() > kMaxKinds) {
                 throw std::invalid_argument(
                     "durations has too many different rows for this method: more than " +
-                    std::to_string(kMostKinds) + " kinds of groups of jobs that need " +
+                    std::to_string(kMaxKinds) + " kinds of groups of jobs that need " +
                     std::to_string(programs_[b].gpus) + " GPUs");
             }
             if (static_cast<int>(lists.chosen.size()) < terms_.max_group) {
@@ -232,7 +232,7 @@ class ExactGrouper::Call {
 
     // --- jobs ----------------------------------------------------------------------------------
 
-    void name_jobs(std::size_t b, const std::vector<Alike>& alike, Grouping& found) {
+    void name_jobs(std::size_t b, const std::vector<EqualGroups>& alike, Grouping& found) {
         struct Named {
             double time;
             const std::vector<int>* types;
@@ -273,7 +273,7 @@ class ExactGrouper::Call {
     const Terms& terms_;
     Jobs jobs_;
     std::span<const std::uint8_t> optional_;
-    Worth worth_;
+    GroupValues values_;
     Profiles profiles_;
     std::vector<Type> numbers_;  // per type of this call, its number for all calls
     std::vector<Members> buckets_;

@@ -9,9 +9,9 @@
 #include <vector>
 
 #include "interleaving/cover.hpp"
+#include "interleaving/group_values.hpp"
 #include "interleaving/grouping.hpp"
 #include "interleaving/mixture.hpp"
-#include "interleaving/worth.hpp"
 
 namespace hivecore::interleaving {
 
@@ -21,18 +21,18 @@ struct ExactGrouping {
     double bound;  // no grouping is worth more
 };
 
-// Keeps what it finds out, for calls on the same terms; answers do not depend on it.
+// Caches what it computes, for calls on the same terms; answers do not depend on it.
 class ExactGrouper {
   public:
     explicit ExactGrouper(const Terms& terms);
 
-    // `optional`, per job: it may be in no group. Of alike jobs the most urgent are in groups, and
-    // in those whose rounds are shortest. Throws std::invalid_argument for more than kMostKinds
-    // kinds of groups in a bucket.
+    // `optional`, per job: it may be in no group. Of interchangeable jobs the most urgent are in
+    // groups, and in those whose rounds are shortest. Throws std::invalid_argument for more than
+    // kMaxKinds kinds of groups in a bucket.
     ExactGrouping group(const Jobs& jobs, std::span<const std::uint8_t> optional,
                         std::int64_t capacity, int nodes);
 
-    static constexpr std::size_t kMostKinds = 50'000;
+    static constexpr std::size_t kMaxKinds = 50'000;
 
   private:
     class Call;

@@ -4,12 +4,12 @@
 #include <cstddef>
 #include <map>
 
+#include "interleaving/group_values.hpp"
 #include "interleaving/local_search.hpp"
 #include "interleaving/mixture.hpp"
 #include "interleaving/node.hpp"
 #include "interleaving/pair_times.hpp"
 #include "interleaving/profiles.hpp"
-#include "interleaving/worth.hpp"
 #include "matching/matching.hpp"
 
 namespace hivecore::interleaving {
@@ -77,7 +77,7 @@ class Merging {
           terms_(terms),
           least_waste_first_(contention.least_waste_first),
           profiles_(profiles_of(jobs)),
-          worth_(jobs, terms),
+          values_(jobs, terms),
           buckets_(buckets_of(jobs, nodes_of(jobs, terms, profiles_, start))),
           capacity_(contention.capacity),
           excess_(-contention.capacity) {
@@ -137,7 +137,7 @@ class Merging {
         const std::size_t n = nodes.size();
         const PairTimes time(jobs_, terms_, profiles_, nodes);
         // Of pairs of kinds, -1: not known; empty if it depends on the jobs, or would hardly pay.
-        const bool by_kind = !worth_.is_guarded() && 2 * time.kinds() <= n;
+        const bool by_kind = !values_.has_slowdown_limit() && 2 * time.kinds() <= n;
         std::vector<std::int64_t> known(by_kind ? time.kinds() * time.kinds() : 0, -1);
         std::vector<std::int64_t> counts(n * n);
         std::int64_t heaviest = 0;
@@ -159,7 +159,7 @@ class Merging {
         for (std::size_t v = 0; v < mate.size(); ++v) {
             const auto u = static_cast<std::size_t>(mate[v]);
             if (mate[v] >= 0 && u < v) {
-                const double waste = 1 - worth_.efficiency({&nodes[u], &nodes[v]}, time(u, v));
+                const double waste = 1 - values_.efficiency({&nodes[u], &nodes[v]}, time(u, v));
                 pairs.push_back({b, u, v, time(u, v), waste * static_cast<double>(gpus)});
             }
         }
@@ -167,8 +167,9 @@ class Merging {
     }
 
     std::int64_t count_of(const Node& u, const Node& v, double time) const {
-        const bool may_be = u.size + v.size <= terms_.max_group && worth_.may_be({&u, &v}, time);
-        return may_be ? worth_.count(u, v, time) : 0;
+        const bool allowed =
+            u.size + v.size <= terms_.max_group && values_.is_allowed({&u, &v}, time);
+        return allowed ? values_.count(u, v, time) : 0;
     }
 
     static std::vector<std::int64_t> mates_of(const std::vector<std::int64_t>& counts,
@@ -208,7 +209,7 @@ class Merging {
     Terms terms_;
     bool least_waste_first_;
     Profiles profiles_;
-    Worth worth_;
+    GroupValues values_;
     std::vector<Bucket> buckets_;
     std::int64_t capacity_;
     std::int64_t excess_;  // GPUs that are lacking

@@ -1,4 +1,4 @@
-// The jobs that may share GPUs, and which groups of them there may be.
+// The jobs that may share GPUs, and the terms on which they form groups.
 #pragma once
 
 #include <cstdint>
@@ -11,14 +11,14 @@ namespace hivecore::interleaving {
 struct Jobs {
     Durations durations;
     std::span<const std::int64_t> gpus;    // each
-    std::span<const double> solo;          // time of an iteration without neighbours
+    std::span<const double> solo;          // time of an iteration alone
     std::span<const std::int64_t> rank;    // in order of priority, 0: the most urgent
     std::span<const std::int64_t> memory;  // on each of its GPUs
 
     Job count() const { return durations.jobs(); }
 };
 
-// Which groups there may be, and what they are worth.
+// Which groups are allowed, and how they are valued.
 struct Terms {
     Rule rule;
     int max_group;                    // jobs, 1 to rule.slots()

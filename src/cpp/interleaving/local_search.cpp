@@ -7,8 +7,8 @@
 #include <unordered_set>
 #include <utility>
 
+#include "interleaving/group_values.hpp"
 #include "interleaving/mixture.hpp"
-#include "interleaving/worth.hpp"
 
 namespace hivecore::interleaving {
 namespace {
@@ -38,7 +38,7 @@ class LocalSearch {
         : jobs_(jobs),
           terms_(terms),
           profiles_(profiles),
-          worth_(jobs, terms),
+          values_(jobs, terms),
           buckets_(buckets),
           slack_(room),
           effort_(effort) {
@@ -85,12 +85,12 @@ class LocalSearch {
         time(ways);
         std::optional<Step> best;
         for (const Way& way : ways) {
-            if (!may_be(way.first) || (way.second.size > 0 && !may_be(way.second))) {
+            if (!is_allowed(way.first) || (way.second.size > 0 && !is_allowed(way.second))) {
                 continue;
             }
-            double value = worth_.value(way.first);
+            double value = values_.value(way.first);
             if (way.second.size > 0) {
-                value += worth_.value(way.second);
+                value += values_.value(way.second);
             }
             if (!best || value > best->value) {
                 best = {value, way};
@@ -99,8 +99,8 @@ class LocalSearch {
         return best;
     }
 
-    bool may_be(const Node& node) const {
-        return node.size <= terms_.max_group && worth_.may_be({&node}, node.time);
+    bool is_allowed(const Node& node) const {
+        return node.size <= terms_.max_group && values_.is_allowed({&node}, node.time);
     }
 
     void time(std::vector<Way>& ways) {
@@ -136,10 +136,10 @@ class LocalSearch {
                 if (effort_ <= 0) {
                     return false;
                 }
-                if (!worth_.is_guarded() && settled_.contains(kinds(nodes[i], nodes[j]))) {
+                if (!values_.has_slowdown_limit() && settled_.contains(kinds(nodes[i], nodes[j]))) {
                     continue;
                 }
-                const double value = worth_.value(nodes[i]) + worth_.value(nodes[j]);
+                const double value = values_.value(nodes[i]) + values_.value(nodes[j]);
                 auto ways = ways_to_share(nodes[i], nodes[j]);
                 const auto step = best_of(ways);
                 if (step && step->value - value > kLeast * value) {
@@ -263,7 +263,7 @@ class LocalSearch {
         double sum = 0;
         for (const auto& [gpus, nodes] : buckets_) {
             for (const Node& node : nodes) {
-                sum += worth_.value(node) * static_cast<double>(gpus);
+                sum += values_.value(node) * static_cast<double>(gpus);
             }
         }
         return sum;
@@ -276,7 +276,7 @@ class LocalSearch {
             for (std::size_t i = 0; i < nodes.size(); ++i) {
                 auto ways = all_ways(nodes[i]);
                 if (const auto step = best_of(ways)) {
-                    const double gain = step->value - worth_.value(nodes[i]);
+                    const double gain = step->value - values_.value(nodes[i]);
                     splits.push_back({b, i, gain * static_cast<double>(gpus), step->way});
                 }
             }
@@ -303,9 +303,9 @@ class LocalSearch {
                 std::optional<Merge> best;
                 for (std::size_t i = 0; i < others.size(); ++i) {
                     const Node& merged = ways[i].first;
-                    const double apart = worth_.value(nodes[u]) + worth_.value(nodes[others[i]]);
-                    const double gain = (worth_.value(merged) - apart) * static_cast<double>(gpus);
-                    if (may_be(merged) && (!best || gain > best->gain)) {
+                    const double apart = values_.value(nodes[u]) + values_.value(nodes[others[i]]);
+                    const double gain = (values_.value(merged) - apart) * static_cast<double>(gpus);
+                    if (is_allowed(merged) && (!best || gain > best->gain)) {
                         best = {b, u, others[i], gain, merged};
                     }
                 }
@@ -333,7 +333,7 @@ class LocalSearch {
     Jobs jobs_;
     Terms terms_;
     const Profiles& profiles_;
-    Worth worth_;
+    GroupValues values_;
     std::vector<Bucket>& buckets_;
     std::int64_t slack_;  // GPUs that are left
     std::int64_t effort_;

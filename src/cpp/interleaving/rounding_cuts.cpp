@@ -13,7 +13,7 @@ using Whole = std::int64_t;
 
 constexpr int kLargestDivisor = 2000;
 constexpr int kMultiples = 6;
-constexpr int kMostHalves = 10;  // rows of which all sets are tried
+constexpr int kMaxHalves = 10;  // rows of which all sets are tried
 constexpr double kViolated = 1e-3;
 constexpr double kZero = 1e-9;
 constexpr double kIntegral = 1e-6;
@@ -58,7 +58,7 @@ class Rounding {
     }
 
     void try_halves() {
-        const int rows = std::min(matrix_.rows, kMostHalves);
+        const int rows = std::min(matrix_.rows, kMaxHalves);
         std::fill(k_.begin(), k_.end(), 0);
         for (unsigned set = 1; set < 1U << rows; ++set) {
             for (int r = 0; r < rows; ++r) {

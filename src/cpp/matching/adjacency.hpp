@@ -1,4 +1,10 @@
-// Of each vertex the edges that a matching may use, one after the other; weights doubled.
+// A sparse graph as the searches read it: of each vertex its edges, one after the other in memory.
+//
+// Only edges of positive weight are kept, for no other is ever used, and no loops. Weights are
+// doubled, so that halves of slacks stay integers. Edges are numbers of 32 bits with weights of 32
+// or 64 bits, or of several words (wide.hpp); narrower weights let a cache line hold more of them.
+//
+// Cost: O(n + m) time and memory to make; nothing is changed afterwards.
 #pragma once
 
 #include <cstdint>
@@ -11,7 +17,7 @@
 
 namespace hivecore::matching {
 
-// What sums of weights are counted in: 64 bits, but for wider weights.
+// The integers that sums of weights need: 64 bits, but for wider weights.
 template <class Weight>
 using ValueOf = std::conditional_t<std::is_integral_v<Weight>, std::int64_t, Weight>;
 
@@ -48,6 +54,8 @@ class Adjacency {
         }
     }
 
+    // Of pairs in any order, without duplicates; the edges of a vertex come out in the opposite
+    // order.
     Adjacency(Node n, std::span<const Pair> pairs) : offsets_(n + 1, 0), edges_(2 * pairs.size()) {
         for (const Pair& pair : pairs) {
             ++offsets_[pair.u];
@@ -100,7 +108,8 @@ class Adjacency {
     std::vector<Edge> edges_;
 };
 
-// All vertices, neighbours near each other.
+// All vertices, neighbours near each other: a search that spreads from a vertex then finds what it
+// looks up close together in memory.
 template <class Weight>
 std::vector<Node> breadth_first_order(const Adjacency<Weight>& graph) {
     std::vector<Node> order;

@@ -1,8 +1,18 @@
 // The half-integral phase by a sparse core: for dense graphs with few edges that can matter.
 //
-// The core holds the edges of least slack of each vertex. Its duals are looked at together with all
-// other edges: those of negative slack enter the core, and the searches go on from there. When
-// there are none, the half-integral matching is optimal for the whole graph.
+// In most large dense graphs an optimal matching uses edges that are among the heaviest of their
+// ends, and nearly all others only have to be covered by the duals. The core holds 10 to 20 edges
+// of least slack per vertex and is solved as a sparse graph. Its duals are then *priced*: one pass
+// over the matrix finds the edges of negative slack. They enter the core, the duals of their ends
+// are raised until they are covered, and the searches go on from there.
+//
+// Invariants: duals and pairs are feasible and tight for the core at every call of a search; the
+// core only grows, so the loop ends; when pricing finds nothing, they are optimal for the whole
+// graph. If the first pricing finds violated edges at more than an eighth of the vertices, weights
+// are too nearly tied for this and run() says so (sample.hpp takes over). At a deadline duals are
+// raised until they cover all edges, so that they bound the optimum all the same.
+//
+// Cost: O(n^2) per round of pricing, in vector lanes; searches see O(n) edges.
 // Source of core and pricing: Applegate and Cook (1993); Cook and Rohe (1999).
 #pragma once
 
@@ -31,7 +41,8 @@ class Core {
           fractional_(n_, scan_),
           kernels_(row_kernels<T>()) {}
 
-    // False, and nothing found, if too many edges turn out to matter.
+    // False, and nothing found, if too many edges turn out to matter. Only the first pricing may
+    // say so: later too much work would be lost.
     bool run(Deadline& deadline) {
         for (Node v = 0; v < n_; ++v) {
             y_[v] = std::max<T>(0, kernels_.heaviest(matrix_.row(v), n_)) / 2;
@@ -65,6 +76,8 @@ class Core {
     Fractional<SparseScan<T>>& fractional() { return fractional_; }
 
   private:
+    // A lane is a residue class of neighbours: taking the best of ten out of 64 lanes comes close
+    // to taking the best neighbours, at the cost of one pass and a selection among 64 numbers.
     static constexpr int kWidth = 10;        // lanes that give edges; each of them one or two
     static constexpr Node kFewViolated = 8;  // one vertex in so many
     using Pair = typename Adjacency<T>::Pair;
@@ -104,7 +117,8 @@ class Core {
         }
     }
 
-    // Edges of negative slack enter the core. Returns how many vertices have any.
+    // Edges of negative slack enter the core. Returns how many vertices have any. Slacks are those
+    // of the duals as they were before, so that the order of vertices plays no part.
     Node add_violated() {
         for (Node v = 0; v < n_; ++v) {
             y_[v] = static_cast<T>(fractional_.dual(v));
@@ -129,7 +143,8 @@ class Core {
         }
     }
 
-    // Until the edges that the core has got since are feasible.
+    // Until the edges that the core has got since are feasible: both ends share what is lacking.
+    // A raised vertex is unmatched, since its pair would not be tight any more.
     void raise_duals(std::size_t known) {
         for (std::size_t i = known; i < core_.size(); ++i) {
             const auto [u, v, weight] = core_[i];
@@ -141,6 +156,7 @@ class Core {
         }
     }
 
+    // Counting sort by the lower end, then the first of each neighbour: O(n + edges).
     void remove_duplicates() {
         std::vector<std::size_t> starts(n_ + 1, 0);
         for (const Pair& pair : core_) {

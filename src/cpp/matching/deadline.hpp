@@ -1,5 +1,9 @@
-// When a search is to end early: the caller's time is up, or the caller has been interrupted. The
-// clock is read once in some dozens of times that one asks, and never where neither can happen.
+// When a search is to end early: the caller's time is up, or the caller has been interrupted.
+//
+// Searches ask in their inner loops. So has_passed() counts down and reads the clock only every
+// 32nd time, and never where neither a time limit nor an interrupt exists. Each thread has its own
+// Deadline; they share the Interrupt, which only the thread that made it may ask, since that is the
+// one that may run the caller's code.
 #pragma once
 
 #include <algorithm>

@@ -1,4 +1,15 @@
 // The dense engine: a row-major matrix of doubled weights.
+//
+// For every vertex the edge by which it gets tight first is kept (tight_times.hpp), so that an
+// event is found in one pass over n numbers, and all vertices that have the same time are taken in
+// turn before the next pass. The engine serves Search (search.hpp), which tells it what changes its
+// label or group.
+//
+// When a shrink has put a + vertex and its best partner into one blossom, that edge is gone; the
+// best one that leads elsewhere is looked for only when its time comes, which it often does not.
+//
+// Cost: one pass per new + vertex and per point in time at which an edge gets tight or a blossom
+// expands: O(n^2) per search, O(n^3) in all.
 #pragma once
 
 #include <cstdint>
@@ -37,6 +48,8 @@ class Dense {
     void regrouped(Node v, Node group) { group_[v] = group; }
     void will_expand(S&, Node x, T time) { expansions_.push_back({time, x, -1}); }
 
+    // Ties are broken here: of events at one time, edges found by the last pass come first, then an
+    // expansion, then what the next pass finds.
     typename S::Event next(S& s) {
         for (;;) {
             while (!due_.empty()) {
@@ -75,6 +88,7 @@ class Dense {
     std::int64_t passes() const { return times_.passes(); }
 
   private:
+    // A list, not a heap: few blossoms are - at any time. Outdated entries stay until begin().
     typename S::Event next_expansion(const S& s) const {
         typename S::Event next{S::kNever, -1, -1};
         for (const auto& expansion : expansions_) {

@@ -79,7 +79,7 @@ void write(const Strided<T>& given, const Scale& scale, Lane absent, Lane* matri
     const Strided<T> weights = by_rows(given);
     const T filler = filler_of(weights);
     const auto convert = convert_kernel<T, Lane>();
-    const Counter<T> counter(scale);
+    const Scaler<T> scaler(scale);
     Tile<T> tile;
     Tile<Lane> doubled;
     Tile<Lane> mirrored;
@@ -93,7 +93,7 @@ void write(const Strided<T>& given, const Scale& scale, Lane absent, Lane* matri
             if (top == left) {
                 tile.set_diagonal(filler);
             }
-            fine &= convert(tile, counter, scale.heaviest, absent, doubled);
+            fine &= convert(tile, scaler, scale.heaviest, absent, doubled);
             if (top == left) {
                 doubled.set_diagonal(absent);
                 for (std::int64_t i = 0; i < height; ++i) {

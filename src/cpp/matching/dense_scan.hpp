@@ -1,4 +1,10 @@
-// The half-integral phase on a row-major matrix.
+// The half-integral phase on a row-major matrix: the Scan of fractional.hpp for dense graphs.
+//
+// One pass over all vertices finds the next point in time at which some get tight. If one of them
+// is +, free or half-matched the search ends there; otherwise all of them become - one after the
+// other, but for those that have got a label from one before.
+//
+// Cost: one pass per + vertex and per point in time, O(n^2) per search.
 #pragma once
 
 #include <vector>

@@ -1,4 +1,10 @@
-// What is to be known of weights before they can be counted in integers.
+// What has to be known of weights before they become integers: the least, the greatest, and for
+// floats the coarsest grid 2^grid of which all are multiples.
+//
+// A float is a multiple of its lowest set bit and of no larger power of two, so that the grid is
+// the least such bit of all weights. It is found as the difference of the float and itself with
+// that bit cleared, which is exact and needs no branch: 32 lanes run side by side in vector
+// registers.
 #pragma once
 
 #include <bit>
@@ -95,7 +101,7 @@ class Survey {
     }
 
   private:
-    T above_{};  // what is not, has no part in the grid
+    T above_{};  // weights up to this do not determine the grid
     T low_[kLanes];
     T high_[kLanes];
     T step_[kLanes];  // the least power of two that occurs in a weight

@@ -7,6 +7,17 @@
 //     a free vertex, or one on a half-matched cycle, gets tight with a + vertex;
 //     two + vertices get tight with each other: their odd cycle becomes half-matched;
 //     the dual of a + vertex has sunk to 0: it becomes the free one.
+//
+// Invariants between searches: y >= 0, y_u + y_v >= w on all edges, w being twice the weight;
+// matched and half-matched edges are tight. Each search that is not given up leaves one vertex
+// fewer that is free with y > 0. A search that is given up has moved duals, feasibly, and changed
+// no pair. Along the tight edges of a tree all duals have one parity, so that the time at which two
+// + vertices meet, half of their slack, is an integer.
+//
+// Opening a cycle matches all but one of its vertices with each other: duals stay feasible and
+// pairs tight, and the blossom search (search.hpp) goes on from the vertices left free.
+//
+// Cost: that of a Dijkstra search per free vertex, O(n^2) on a matrix, O(m log n) on rows.
 // Source: Balinski (1965); as a start of the blossom algorithm Applegate and Cook (1993).
 #pragma once
 
@@ -21,7 +32,12 @@
 
 namespace hivecore::matching {
 
-// Scan: where the edges are and which vertex gets tight next. See dense_scan.hpp, sparse_scan.hpp.
+// Scan: where the edges are and which vertex gets tight next (dense_scan.hpp, sparse_scan.hpp).
+//     begin(f), end(f)   a search starts, with no labels; it has ended, labels are gone
+//     scan(f, u)         u is +, at(u).y is settled: look at its edges, and say end_by() where the
+//                        search must end
+//     next(f)            the next matched vertex to become -, with at(v).from the + vertex at the
+//                        other end and `now` moved to its time; -1 if the search ends before
 template <class Scan>
 class Fractional {
   public:
@@ -52,6 +68,7 @@ class Fractional {
         }
     }
 
+    // Which vertex of a cycle stays free makes no difference to the duals: it is the lowest.
     // Turns every half-matched cycle into matched edges and one free vertex; returns their number.
     Node open_cycles() {
         Node cycles = 0;
@@ -175,7 +192,8 @@ class Fractional {
         }
     }
 
-    // All vertices of the cycle but v are matched with each other.
+    // All vertices of the cycle but v are matched with each other; v keeps the link of the cycle,
+    // for the caller to replace.
     void open_cycle(Node v) {
         for (Node a = next_on_cycle(v); a != v;) {
             const Node b = next_on_cycle(a);
@@ -185,6 +203,8 @@ class Fractional {
         }
     }
 
+    // The cycle through the edge between u and v and their common ancestor is matched by half; the
+    // path from there to the root is flipped, so that the root is matched.
     void close_cycle(Node u, Node v) {
         const Node base = common_ancestor(u, v);
         cycle_.clear();
@@ -209,6 +229,7 @@ class Fractional {
         }
     }
 
+    // Climbs from both sides in turn: O(length of the cycle), not of the paths to the root.
     Node common_ancestor(Node a, Node b) {
         ++mark_round_;
         for (;;) {

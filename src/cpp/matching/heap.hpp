@@ -1,5 +1,9 @@
-// A heap of vertices by the time at which something is due. Outdated entries stay until they
-// surface: who pops must know whether an entry still holds.
+// A heap of vertices by the time at which something is due.
+//
+// There is no decrease-key: a vertex that gets due earlier is entered again, and outdated entries
+// stay until they surface; the caller must know whether a popped entry still holds. Of equal times
+// the lowest vertex comes first, so that searches take the same course everywhere. Four children
+// per entry: half as many levels as with two, and the four lie next to each other.
 #pragma once
 
 #include <algorithm>
@@ -27,6 +31,7 @@ class TimeHeap {
     void clear() { entries_.clear(); }
     Entry top() const { return entries_.front(); }
 
+    // Moves a hole instead of swapping entries: one copy per level.
     void push(const Time& time, Node node, Node from) {
         const Entry entry{time, node, from};
         std::size_t hole = entries_.size();

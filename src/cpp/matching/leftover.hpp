@@ -1,5 +1,9 @@
 // What searches have left free when time was up, matched greedily: the duals prove as much as
 // before, and the matching gets heavier.
+//
+// Each free vertex takes the heaviest edge to another free one. Pairs made here need not be tight,
+// so this is the last step before an answer, never between searches.
+// Cost: O(f^2) for f free vertices of a dense graph, O(n + m) for a sparse one.
 #pragma once
 
 #include <cstddef>

@@ -1,4 +1,14 @@
 // A matching that is kept the heaviest one while the graph changes.
+//
+// A change undoes only what it touches: the blossoms around its vertex, its own pair and its dual.
+// All else stays feasible and tight, so that solve() has to search only from the few vertices that
+// this leaves free, as a solution from scratch does from all. Searches are counted in passes over
+// rows and given up where starting over is likely to be cheaper; any number of solutions together
+// take at most about a tenth more passes than as many from scratch.
+//
+// matcher.cpp says how a graph of odd order is kept from a search through all of it at each change.
+// Memory: the matrix, 4 or 8 bytes per entry, and O(n). Source: for assignments Mills-Tettey,
+// Stentz and Dias (CMU-RI-TR-07-27, 2007).
 #pragma once
 
 #include <cstdint>
@@ -9,9 +19,8 @@
 
 namespace hivecore::matching {
 
-// Weights are integers, kNothing for no edge. A change undoes only what it touches: the blossoms
-// around its vertex, its own pair and its dual. The searches of solve() start at the few vertices
-// that this leaves free, and are given up where a solution from scratch is likely to be cheaper.
+// Weights are integers, kNoEdge where there is no edge. A call that throws for lack of memory
+// leaves the graph as it was, and the next solve() starts over.
 class Matcher {
   public:
     virtual ~Matcher() = default;

@@ -1,13 +1,22 @@
-// Exact maximum-weight matching in general graphs, with a dual certificate.
+// Exact maximum-weight matching in general graphs, with a dual certificate: the interface of this
+// kernel. Whoever has a graph needs no other header, but for a graph that changes (matcher.hpp).
 //
-// The face of this column: callers need nothing else of it. Weights are integers; edges of weight
-// <= 0 are never needed and are ignored. The certificate is in units of half a weight:
+// Weights are integers; edges of weight <= 0 are never needed and are ignored. The certificate is
+// in units of half a weight:
 //
 //     duals[u] + duals[v] + sum of z over blossoms that contain both  >=  2 w(u, v)   on all edges,
 //     duals >= 0, z > 0, free vertices have dual 0,
 //     sum(duals) + sum(z * (|B| - 1) / 2)  ==  2 * weight of the matching,
 //
-// which proves that no matching is heavier (Edmonds 1965). Deterministic.
+// which proves that no matching is heavier (Edmonds 1965).
+//
+// A solution takes these steps: weights are scaled to integers (scale.hpp) in a matrix or
+// compressed rows (dense_input.hpp, adjacency.hpp); a half-integral matching is found without
+// blossoms (fractional.hpp, helped by core.hpp or sample.hpp); a search with blossoms makes it
+// integral (search.hpp on the engine of dense.hpp or sparse.hpp).
+//
+// Deterministic: among equally heavy matchings the same input gives the same one, whatever the
+// machine and the number of threads, unless a time limit ends the search.
 #pragma once
 
 #include <cstdint>
@@ -48,7 +57,7 @@ struct Start {
 inline constexpr double kNoLimit = std::numeric_limits<double>::infinity();
 
 // A symmetric n x n array; the diagonal and NaN are no edges. Throws std::invalid_argument for a
-// weight that is not finite, above 2^59 before the offset, or heavier than announced. Time O(n^3),
+// weight that is not finite, above 2^59 before the offset, or above scale.heaviest. Time O(n^3),
 // memory 4 bytes per entry where no weight counts more than 2^27, else 8.
 Matching solve_dense(const Numbers& weights, const Scale& scale, const Start& start = {},
                      double seconds = kNoLimit, Interrupt* interrupt = nullptr);
@@ -68,11 +77,11 @@ Matching solve_sparse(std::int64_t n, std::span<const std::int64_t> offsets,
 struct WideScale {
     int exponent = 0;
     int sense = 1;
-    std::span<const std::uint64_t> offset;  // 2, 4 or kMostWords words: so many are counted in
+    std::span<const std::uint64_t> offset;  // 2, 4 or kMaxWords words, as all numbers then have
 };
 
 // Enough for sums of any doubles.
-inline constexpr int kMostWords = 34;
+inline constexpr int kMaxWords = 34;
 
 // The same as solve_sparse for weights that 64 bits do not hold; duals of as many words as the
 // offset. Throws std::invalid_argument also for a weight that is no multiple of 2^exponent or

@@ -1,4 +1,7 @@
 // A caller's array as it lies in memory: numbers of any type, any strides, also zero and negative.
+//
+// So views, transposes and slices are read without a copy. The type is resolved once per pass over
+// an array, by std::visit, never per number.
 #pragma once
 
 #include <cstddef>

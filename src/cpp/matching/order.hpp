@@ -1,4 +1,8 @@
 // An order of 0 to n - 1 in which near numbers are far apart.
+//
+// Multiples, modulo n, of a step near n by the golden ratio and coprime to n. Any first part of the
+// order is spread evenly over the numbers, which makes it a sample that needs no random numbers,
+// and roots of searches that follow each other do not crowd one corner of the graph.
 #pragma once
 
 #include <cstdint>

@@ -1,4 +1,8 @@
 // Independent pieces of work, on several threads at once.
+//
+// Each thread takes the next piece that is left, so that large pieces, which come first, do not
+// hold up the others. Threads live as long as the call: it is made for work of milliseconds and
+// more. What is computed must not depend on which thread takes what.
 #pragma once
 
 #include <algorithm>

@@ -1,7 +1,10 @@
 // A graph in parts without an edge between them, each to be solved by itself.
 //
-// A part is one large component or many small ones. Which components go together follows from the
-// graph alone, so that the answer does not depend on how many parts are solved at once.
+// A part is one large component or many small ones, 2^14 directed edges or more together (but for
+// what is left over): less is not worth being cut out for a thread. Which components go together
+// follows from the graph alone, so that the answer does not depend on how many parts are solved at
+// once. Each part is solved as if it were the graph; joined() gives its vertices and blossoms their
+// numbers back. Cost: O(n + m).
 #pragma once
 
 #include <algorithm>

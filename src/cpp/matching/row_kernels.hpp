@@ -1,5 +1,10 @@
 // The loops over a row in which the dense engine spends its time, in a portable and in an AVX2
-// version of one body; which one runs is decided once. Both give the same answers.
+// version of one body; which one runs is decided once, by the processor. Both give the same
+// answers, as all arithmetic is that of integers.
+//
+// The bodies are written for the compiler's vectoriser: no branch that depends on data, masks that
+// are all ones or zero in lanes of the weights' own width, and positions of a minimum found in a
+// second pass that skips 64 entries at a time where there is none.
 #pragma once
 
 #include <cstdint>

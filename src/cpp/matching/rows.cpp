@@ -9,7 +9,7 @@
 namespace hivecore::matching {
 namespace {
 
-constexpr std::int64_t kMostEdges = std::int64_t{1} << 30;
+constexpr std::int64_t kMaxEdges = std::int64_t{1} << 30;
 
 struct Entry {
     std::int32_t row;
@@ -20,7 +20,7 @@ std::int64_t length(const Numbers& list) {
     return std::visit([](const auto& numbers) { return numbers.rows; }, list);
 }
 
-// The list, -1 for what is no vertex.
+// The list, -1 for an invalid vertex.
 std::vector<std::int32_t> vertices(const Numbers& list, std::int64_t n) {
     return std::visit(
         [n]<class T>(const Strided<T>& numbers) -> std::vector<std::int32_t> {
@@ -43,7 +43,7 @@ std::vector<std::int32_t> vertices(const Numbers& list, std::int64_t n) {
 
 Rows rows_of(std::int64_t n, const Numbers& u_list, const Numbers& v_list) {
     const std::int64_t m = length(u_list);
-    if (n < 0 || n >= std::int64_t{1} << 31 || m > kMostEdges || length(v_list) != m) {
+    if (n < 0 || n >= std::int64_t{1} << 31 || m > kMaxEdges || length(v_list) != m) {
         throw std::invalid_argument("n or the lengths of u and v are out of range");
     }
     const std::vector<std::int32_t> u = vertices(u_list, n);
@@ -132,13 +132,13 @@ std::vector<std::int64_t> entries_of(std::span<const std::int64_t> offsets,
     for (std::size_t i = 0; i < u.size(); ++i) {
         if (u[i] < 0 || u[i] >= rows || offsets[u[i]] < 0 || offsets[u[i]] > offsets[u[i] + 1] ||
             offsets[u[i] + 1] > size) {
-            throw std::invalid_argument("u holds what is no row");
+            throw std::invalid_argument("u holds an invalid row");
         }
         const auto first = neighbours.begin() + offsets[u[i]];
         const auto last = neighbours.begin() + offsets[u[i] + 1];
         const auto entry = std::lower_bound(first, last, v[i]);
         if (entry == last || *entry != v[i]) {
-            throw std::invalid_argument("u and v hold what is no edge");
+            throw std::invalid_argument("u and v hold a pair that is no edge");
         }
         entries[i] = entry - neighbours.begin();
     }

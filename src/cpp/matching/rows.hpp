@@ -1,4 +1,8 @@
 // From a list of edges to compressed rows, by counting: O(n + m), each edge moved twice.
+//
+// Edges are distributed by their neighbour first and by their row then. Counting sort is stable, so
+// rows come out with ascending neighbours and parallel edges in the order of the list, without a
+// comparison.
 #pragma once
 
 #include <cstdint>
@@ -17,7 +21,7 @@ struct Rows {
     std::int64_t repeated = -1;            // the first entry with the neighbour of that before it
 
     // What the list is refused for; without rows then.
-    std::int64_t outside = -1;  // the first edge with an end that is no vertex
+    std::int64_t outside = -1;  // the first edge with an invalid vertex
     std::int64_t loop = -1;     // if there is none, the first edge with two equal ends
 };
 
@@ -29,7 +33,7 @@ Rows rows_of(std::int64_t n, const Numbers& u, const Numbers& v);
 void combine_parallel(Rows& rows, const Numbers& weights, bool lightest);
 
 // Where in rows of ascending neighbours the edges (u[i], v[i]) stand. Throws std::invalid_argument
-// for what is no edge, or no rows.
+// for a pair that is no edge, or invalid rows.
 std::vector<std::int64_t> entries_of(std::span<const std::int64_t> offsets,
                                      std::span<const std::int32_t> neighbours,
                                      std::span<const std::int64_t> u,

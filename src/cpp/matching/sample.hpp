@@ -2,7 +2,13 @@
 //
 // There a search sees a large part of the graph before it ends, so what counts is that few searches
 // are left over. The duals of some of the vertices, solved first in the same way, tell what a
-// vertex is worth; those of the rest follow from them.
+// vertex is worth; those of the rest follow from them as the lowest that are feasible. A third of
+// the vertices is the sample, a third of that its own, down to 100, which are solved directly.
+//
+// Duals from anywhere else do as well, such as those of an earlier solution: run_from() first
+// raises them where they are infeasible (warm.hpp).
+// Cost: the copies of parts of the matrix take an eighth of it together; each phase is O(n^2)
+// before its searches.
 #pragma once
 
 #include <algorithm>
@@ -46,6 +52,7 @@ class Sampled {
           fractional_(n_, scan_),
           kernels_(row_kernels<T>()) {}
 
+    // Feasible duals and tight pairs, optimal unless the deadline has passed.
     void run(Deadline& deadline) {
         if (n_ > kSolvedDirectly) {
             start_from_sample(deadline);
@@ -72,6 +79,7 @@ class Sampled {
     static constexpr Node kSolvedDirectly = 100;
     static constexpr Node kRatio = 3;  // the samples of samples then take an eighth of the matrix
 
+    // Half the heaviest edge covers every edge from both ends.
     void start_greedily() {
         for (Node v = 0; v < n_; ++v) {
             y_[v] = std::max<T>(0, kernels_.heaviest(matrix_.row(v), n_)) / 2;
@@ -84,6 +92,8 @@ class Sampled {
         const Matrix<T> part = part_of(matrix_, order, size);
         Sampled sample(part);
         sample.run(deadline);
+        // Vertices outside the sample take their duals one after the other; one that has none yet
+        // must not raise that of another.
         constexpr T kOutweighsEveryEdge = std::numeric_limits<T>::max() / 2;
         std::fill(y_.begin(), y_.end(), kOutweighsEveryEdge);
         for (Node i = 0; i < size; ++i) {
@@ -114,6 +124,7 @@ class Sampled {
         }
     }
 
+    // How many edges of v are not covered.
     Node violated(Node v) const {
         const T* row = matrix_.row(v);
         Node count = 0;

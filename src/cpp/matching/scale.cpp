@@ -14,15 +14,15 @@ void check(const Scale& scale) {
     }
 }
 
-std::vector<std::int64_t> counted(const Numbers& weights, const Scale& scale) {
+std::vector<std::int64_t> scaled(const Numbers& weights, const Scale& scale) {
     check(scale);
     return std::visit(
         [&]<class T>(const Strided<T>& list) {
-            const Counter<T> count(scale);
+            const Scaler<T> scaled_weight(scale);
             std::vector<std::int64_t> counts(list.rows);
             bool fine = true;
             for (std::int64_t i = 0; i < list.rows; ++i) {
-                counts[i] = count(list.at(i));
+                counts[i] = scaled_weight(list.at(i));
                 fine = fine && counts[i] <= scale.heaviest;
             }
             if (!fine) {
@@ -33,18 +33,18 @@ std::vector<std::int64_t> counted(const Numbers& weights, const Scale& scale) {
         weights);
 }
 
-std::optional<std::vector<std::int64_t>> counted_exactly(std::span<const double> weights,
-                                                         int exponent, std::int64_t heaviest) {
+std::optional<std::vector<std::int64_t>> scaled_exactly(std::span<const double> weights,
+                                                        int exponent, std::int64_t heaviest) {
     const Scale scale{exponent, 1, 0, heaviest, 0};
     check(scale);
-    const Counter<double> count(scale);
+    const Scaler<double> scaler(scale);
     std::vector<std::int64_t> counts(weights.size());
     for (std::size_t i = 0; i < weights.size(); ++i) {
-        counts[i] = count(weights[i]);
-        const bool exact = static_cast<double>(counts[i]) == count.scaled(weights[i]) &&
+        counts[i] = scaler(weights[i]);
+        const bool exact = static_cast<double>(counts[i]) == scaler.unrounded(weights[i]) &&
                            (counts[i] != 0 || weights[i] == 0);  // not by underflow
         const bool is_below = weights[i] < 0 && std::isfinite(weights[i]);
-        if (counts[i] > heaviest || !(exact || is_below || counts[i] == kNothing)) {
+        if (counts[i] > heaviest || !(exact || is_below || counts[i] == kNoEdge)) {
             return std::nullopt;
         }
     }

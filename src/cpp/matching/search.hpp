@@ -40,7 +40,17 @@
 
 namespace hivecore::matching {
 
-// Engine: where the edges are and which event comes next. See dense.hpp and sparse.hpp.
+// Engine: where the edges are and which event comes next (dense.hpp, sparse.hpp). Search keeps
+// nodes and labels and tells the engine; of edges it knows only those that the engine names.
+//     begin(s), end(s)         a search starts, with no labels; it has ended, labels are gone
+//     became_plus(s, u)        the vertex u is +, with the shifted dual that it keeps: look at its
+//                              edges; it may say end_by() for those that lead to a free node
+//     became_minus(s, x)       all vertices of the node x are about to become -
+//     unlabelled(s, v)         v, of a blossom that was expanded, has left the tree
+//     regrouped(v, group)      v has another group, as the blossom around it took that
+//     will_expand(s, x, time)  the z of the - blossom x sinks to 0 then, unless its label changes
+//     next(s)                  the first event from `now` on; node -1 if there is none before
+//                              end_time
 template <class Engine>
 class Search {
   public:
@@ -55,7 +65,8 @@ class Search {
         Node from;  // the + vertex at the other end of the edge
     };
 
-    // best and from are the engine's.
+    // best and from are the engine's. 20 bytes with values of 32 bits: what a search looks up of a
+    // vertex lies in one cache line.
     struct Vertex {
         Value p = 0;  // the shifted dual, less the summand of its group
         Value best = kNever;
@@ -97,7 +108,8 @@ class Search {
     template <class Limit, class Floor>
     void run(std::vector<Node> roots, Limit& deadline, Floor floor) {
         // Short searches first: two free nodes that lie far apart then both grow towards each
-        // other. The last one left has nobody to wait for.
+        // other. A search that is given up leaves duals where it has moved them, feasible, so that
+        // the next one goes on from there. The last free node is searched without a limit.
         for (std::int64_t budget = kFirstBudget; !roots.empty() && !deadline.has_passed();
              budget *= kBudgetGrowth) {
             std::erase_if(roots, [&](Node v) {
@@ -112,6 +124,8 @@ class Search {
         }
     }
 
+    // Blossoms are collected first and then settled: every blossom's children get matched around
+    // its base. The search cannot go on after that, unless rejoin() is called.
     Result result() {
         Result out;
         collect_blossoms(out);
@@ -125,7 +139,7 @@ class Search {
         return out;
     }
 
-    // After result(): puts the blossoms together again.
+    // After result(): puts the blossoms together again, the innermost first.
     void rejoin() {
         for (; !settled_.empty(); settled_.pop_back()) {
             const Node x = settled_.back();
@@ -134,13 +148,16 @@ class Search {
         }
     }
 
-    // Dissolves all blossoms around v and unmatches it.
+    // Dissolves all blossoms around v and unmatches it. Duals stay feasible and the pairs that are
+    // left tight; the former mate of v, or of a blossom around it, is free.
     void release(Node v) {
         while (outer(v) != v) {
             dissolve(outer(v));
         }
         unmatch(v);
     }
+
+    // --- what engines and starts may ask
 
     Node outer(Node vertex) const { return groups_[at_[vertex].group].outer; }
     Node group(Node vertex) const { return at_[vertex].group; }
@@ -195,6 +212,7 @@ class Search {
     static constexpr std::int64_t kBudgetGrowth = 4;
     static constexpr std::int64_t kUnlimited = std::numeric_limits<std::int64_t>::max();
 
+    // What the vertices of a node share, so that a label costs O(1) to give and to take.
     struct Group {
         Value shift;
         Node outer;  // the node whose vertices are this group
@@ -224,6 +242,8 @@ class Search {
 
     Blossom& blossom(Node x) { return blossoms_[x - n]; }
 
+    // The children of a blossom keep the numbers of their groups for when it is expanded; only the
+    // group of the whole counts until then.
     Group& group_of(Node outermost) { return groups_[nodes_[outermost].group]; }
 
     // --- labels; a node carries its true duals before and after being labelled
@@ -329,6 +349,8 @@ class Search {
         return ended;
     }
 
+    // The edge that ended the search becomes a pair; or, if it was a dual, its vertex is the free
+    // one from now on, by the same flip of the path to the root.
     void end() {
         if (end_to_ >= 0) {
             const Node x = outer(end_to_);
@@ -362,6 +384,7 @@ class Search {
                                          : outer(nodes_[outer(nodes_[plus].match_to)].enter_from);
     }
 
+    // Climbs from both sides in turn: O(length of the cycle), not of the paths to the root.
     Node common_ancestor(Node a, Node b) {
         ++mark_round_;
         for (;;) {
@@ -398,7 +421,8 @@ class Search {
         }
     }
 
-    // Two + nodes meet on the tight edge u - v: the odd cycle becomes one + node.
+    // Two + nodes meet on the tight edge u - v: the odd cycle becomes one + node. Only the vertices
+    // that were - look at their edges; what the others found stays true.
     void shrink(Node u, Node v) {
         const Node base = common_ancestor(outer(u), outer(v));
         const Node x = new_blossom();
@@ -435,7 +459,8 @@ class Search {
         }
     }
 
-    // Makes the children of a new blossom one segment and one group.
+    // Makes the children of a new blossom one segment and one group: that of the largest child, so
+    // that a vertex changes its group O(log n) times while blossoms grow.
     void join(Node x) {
         NodeState& whole = nodes_[x];
         whole.size = 0;
@@ -608,6 +633,7 @@ class Search {
         }
     }
 
+    // From the outermost blossoms inwards, as the base of a child follows from the pairs around it.
     void settle_all() {
         std::vector<Node> stack;
         for (Node v = 0; v < n; ++v) {

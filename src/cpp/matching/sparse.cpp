@@ -221,8 +221,8 @@ MatchingOf<std::uint64_t> solve_wide(std::int64_t n, std::span<const std::int64_
             return in_words_of(std::integral_constant<int, 2>());
         case 4:
             return in_words_of(std::integral_constant<int, 4>());
-        case kMostWords:
-            return in_words_of(std::integral_constant<int, kMostWords>());
+        case kMaxWords:
+            return in_words_of(std::integral_constant<int, kMaxWords>());
         default:
             throw std::invalid_argument("offset must have 2, 4 or 34 words");
     }

@@ -1,6 +1,15 @@
 // The sparse engine: compressed rows, and a heap of events in which outdated entries stay until
-// they surface. All that a search touched is put back at its end, so that a search costs what it
-// reaches. No event is entered that lies behind the known end of the search.
+// they surface (heap.hpp). It serves Search (search.hpp).
+//
+// A vertex that becomes + looks at its edges once. An edge to another + vertex is an event whose
+// time does not change any more, whatever blossoms form; it is void once both ends lie in one. An
+// edge to any other vertex matters if it is the best so far, and is entered if the vertex has no
+// label; a - vertex that loses its label later enters its best edge then.
+//
+// All that a search touched is put back at its end, so that a search costs what it reaches. No
+// event is entered that lies behind the known end of the search.
+//
+// Cost: O(m log n) per search, O(n m log n) in all; most searches end after a few vertices.
 #pragma once
 
 #include <cstdint>
@@ -37,6 +46,8 @@ class Sparse {
         events_.clear();
     }
 
+    // Edges within the node of u are out of play: its vertices have one group. The time of an edge
+    // between two + vertices is entered from the end that came second, and only from there.
     void became_plus(S& s, Node u) {
         const Value p = s.shifted_dual(u);
         const Node own = s.group(u);
@@ -75,6 +86,8 @@ class Sparse {
         }
     }
 
+    // An entry still holds if the blossom expands at that time, if the + vertices lie in two nodes,
+    // or if the vertex has no label and gets tight by that edge then; others are dropped.
     typename S::Event next(S& s) {
         while (!events_.empty()) {
             const auto [time, node, from] = events_.top();
@@ -110,6 +123,7 @@ class Sparse {
     TimeHeap<Value> events_;  // of an edge between + vertices `from` is the complement of one
 };
 
+// In the given numbering of vertices, or their own if `order` is empty.
 template <class Weight>
 MatchingOf<ValueOf<Weight>> finish_in_order(const Adjacency<Weight>& graph,
                                             const Fractional<SparseScan<Weight>>& start,

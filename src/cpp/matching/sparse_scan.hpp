@@ -1,5 +1,12 @@
-// The half-integral phase on compressed rows: what gets tight at once waits on a stack, the rest in
-// a heap. Nothing is entered that lies behind the known end of the search.
+// The half-integral phase on compressed rows: the Scan of fractional.hpp for sparse graphs.
+//
+// What gets tight at once waits on a stack, the rest in a heap. Nothing is entered that lies behind
+// the known end of the search, and a search whose end has come stops looking at edges, so that most
+// searches see a few vertices only.
+//
+// The start is greedy: half the heaviest edge of each vertex is a feasible dual; the duals of free
+// vertices are lowered as far as their edges let them, and what gets tight is matched.
+// Cost: O(m log n) per search at the worst; the start is O(n + m).
 #pragma once
 
 #include <algorithm>

@@ -1,5 +1,10 @@
 // When the vertices of a dense graph get tight with a tree: one pass over a row per new + vertex,
 // one over all vertices per point in time at which some do.
+//
+// For each vertex v, best[v] is the least p_u - w(u, v) over the + vertices u, and the time is
+// best[v] + p_v, halved where v is + as well (see search.hpp). add[v] is p_v, or far beyond every
+// time for a - vertex, so that one loop without branches finds the least time and the vertices that
+// have it. best does not depend on the label of v: a change of labels writes add and half alone.
 #pragma once
 
 #include <algorithm>
@@ -43,8 +48,10 @@ class TightTimes {
         kernels_.relax(matrix_.row(u), shifted_dual, u, best_.data(), from_.data(), n_);
     }
 
+    // It cannot get tight with + vertices any more: their duals move against each other.
     void make_minus(Node v) { add_[v] = Matrix<T>::kNever; }
 
+    // best_[v] has been kept up to date while it was -.
     void unlabel(Node v, T dual) {
         add_[v] = dual;
         half_[v] = 0;

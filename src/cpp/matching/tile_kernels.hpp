@@ -1,5 +1,9 @@
 // Square tiles of the caller's array and the two loops over them in which reading it spends its
 // time, in a portable and in an AVX2 version of one body. Both give the same answers.
+//
+// A tile of 32 by 32 cells and its mirror image stay in the nearest cache, so that reading down the
+// columns of an array costs no more than along its rows. Tiles at the edge are filled up with a
+// value that changes nothing, and the loops always run over all cells.
 #pragma once
 
 #include <algorithm>
@@ -65,6 +69,8 @@ struct Comparison {
     std::int64_t present;  // cells that are not NaN
 };
 
+// One pass for three questions: is it symmetric, how many edges are there, what is their extent.
+// Counts are kept per column, in lanes, and summed at the end.
 template <class T>
 HIVECORE_INLINE Comparison compare_body(const Tile<T>& tile, const Tile<T>& mirrored,
                                         Survey<T>& survey) {
@@ -93,12 +99,12 @@ HIVECORE_INLINE Comparison compare_body(const Tile<T>& tile, const Tile<T>& mirr
 
 // Whether no weight counts more than `heaviest`; doubles them, `absent` for 0 and less.
 template <class T, class Lane>
-HIVECORE_INLINE bool convert_body(const Tile<T>& tile, Counter<T> counter, std::int64_t heaviest,
+HIVECORE_INLINE bool convert_body(const Tile<T>& tile, Scaler<T> scaler, std::int64_t heaviest,
                                   Lane absent, Tile<Lane>& doubled) {
     std::int64_t heavy = 0;
     for (std::int64_t i = 0; i < kTile; ++i) {
         for (std::int64_t j = 0; j < kTile; ++j) {
-            const std::int64_t count = counter(tile.cells[i][j]);
+            const std::int64_t count = scaler(tile.cells[i][j]);
             heavy |= count > heaviest ? 1 : 0;
             const std::int64_t kept = count > heaviest ? 0 : count;
             doubled.cells[i][j] = kept > 0 ? static_cast<Lane>(2 * kept) : absent;
@@ -112,9 +118,9 @@ Comparison compare_portable(const Tile<T>& tile, const Tile<T>& mirrored, Survey
     return compare_body(tile, mirrored, survey);
 }
 template <class T, class Lane>
-bool convert_portable(const Tile<T>& tile, Counter<T> counter, std::int64_t heaviest, Lane absent,
+bool convert_portable(const Tile<T>& tile, Scaler<T> scaler, std::int64_t heaviest, Lane absent,
                       Tile<Lane>& doubled) {
-    return convert_body(tile, counter, heaviest, absent, doubled);
+    return convert_body(tile, scaler, heaviest, absent, doubled);
 }
 
 #ifdef HIVECORE_X86
@@ -125,10 +131,10 @@ __attribute__((target("avx2"))) Comparison compare_avx2(const Tile<T>& tile,
     return compare_body(tile, mirrored, survey);
 }
 template <class T, class Lane>
-__attribute__((target("avx2"))) bool convert_avx2(const Tile<T>& tile, Counter<T> counter,
+__attribute__((target("avx2"))) bool convert_avx2(const Tile<T>& tile, Scaler<T> scaler,
                                                   std::int64_t heaviest, Lane absent,
                                                   Tile<Lane>& doubled) {
-    return convert_body(tile, counter, heaviest, absent, doubled);
+    return convert_body(tile, scaler, heaviest, absent, doubled);
 }
 #endif
 

@@ -1,4 +1,9 @@
 // Duals of another solution made to fit: feasible again, as many of them as possible untouched.
+//
+// Any numbers are accepted: they are clamped to what a dual can be, raised where an edge is
+// not covered, and pairs are kept only where their edge is then tight. So the search begins with
+// the invariants that it needs, whatever was given; how good it was shows in the time alone.
+// Cost: O(n^2) for dense graphs, O(n + m) for sparse ones, and O(k log k) for k raised vertices.
 #pragma once
 
 #include <algorithm>
@@ -25,14 +30,14 @@ inline void check(const Start& start, std::int64_t n) {
     }
     for (const std::int64_t mate : start.mate) {
         if (mate < -1 || mate >= n) {
-            throw std::invalid_argument("mate holds what is no vertex");
+            throw std::invalid_argument("mate holds an invalid vertex");
         }
     }
 }
 
 // needed(v) is the dual that v must have beside those of the others, violated(v) the number of its
-// edges that are not covered. Who has the most is raised first: where a few vertices have new
-// weights, hardly any other is touched.
+// edges that are not covered. The vertex with the most is raised first: where a few vertices have
+// new weights, hardly any other is touched.
 template <class Value, class Needed, class Violated>
 void raise_where_infeasible(std::vector<Value>& duals, Needed needed, Violated violated) {
     std::vector<std::pair<Node, Node>> lacking;

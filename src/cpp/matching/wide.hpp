@@ -1,5 +1,9 @@
-// Integers of several words, for weights that 64 bits do not hold. Two's complement, the lowest
-// word first. Only what the engines need; nothing checks for overflow.
+// Integers of several words, for weights that 64 bits do not hold.
+//
+// Two's complement, the lowest word first; 34 words hold any sum of doubles. The engines are
+// templates over the integer, and this class has the operators that they use and no others.
+// Nothing checks for overflow: a weight must leave five bits free, for twice its value and
+// the sums that searches form of it.
 #pragma once
 
 #include <array>
@@ -119,6 +123,7 @@ class Wide {
 
 }  // namespace hivecore::matching
 
+// For Search::kNever and the like.
 template <int kWords>
 class std::numeric_limits<hivecore::matching::Wide<kWords>> {
   public:

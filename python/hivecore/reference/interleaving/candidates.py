@@ -1,4 +1,4 @@
-"""The jobs that may share GPUs, and what groups of them would be like."""
+"""The jobs that may share GPUs, and the times and values of groups of them."""
 
 from collections.abc import Sequence
 from functools import lru_cache
@@ -13,7 +13,7 @@ Node = list[int]
 
 
 class Candidates:
-    """The jobs, and what groups of them would be like."""
+    """The jobs, and the times and values of groups of them."""
 
     def __init__(
         self,
@@ -34,7 +34,7 @@ class Candidates:
         self._solo = solo
         self._priorities, self._max_slowdown = priorities, max_slowdown
         self._memory, self._gpu_memory = memory, gpu_memory
-        self.is_guarded = max_slowdown < inf  # then it matters who the jobs are
+        self.has_slowdown_limit = max_slowdown < inf  # then priorities matter
         self._limited = gpu_memory < inf or max_slowdown < inf
         profiles = {row: number for number, row in enumerate(sorted(set(rows)))}
         self._profile = [profiles[row] for row in rows]
@@ -64,7 +64,7 @@ class Candidates:
             found = self._times[mixture] = time * self._interference[len(node) - 1]
         return found
 
-    def may_be(self, node: Node) -> bool:
+    def is_allowed(self, node: Node) -> bool:
         """Whether the jobs fit into memory, and the most urgent one is not slowed down too much."""
         if not self._limited:
             return True

@@ -37,7 +37,7 @@ def best_value(
         for size in range(min(largest, len(others) + 1)):
             for partners in combinations(others, size):
                 group = jobs.by_type([first, *partners])
-                if len(group) > 1 and not jobs.may_be(group):
+                if len(group) > 1 and not jobs.is_allowed(group):
                     continue
                 worth = value(group) * gpus[first]
                 for needed, rest in best(left.difference(group)).items():

@@ -121,7 +121,7 @@ def _weights(
         (u, v)
         for u, first in enumerate(nodes)
         for v, second in enumerate(nodes)
-        if u != v and len(first) + len(second) <= largest and jobs.may_be(first + second)
+        if u != v and len(first) + len(second) <= largest and jobs.is_allowed(first + second)
     ]
     if callable(weight):
         places = [(u, v) for u, v in places if u < v]

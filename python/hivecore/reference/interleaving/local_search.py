@@ -16,7 +16,7 @@ from hivecore.reference.interleaving.rounds import total
 
 __all__ = ["search_locally"]
 
-_LEAST = 1e-9  # a step has to bring more, relatively
+_TOLERANCE = 1e-9  # a step has to bring more, relatively
 _ALL_WAYS = 8  # jobs
 
 _Value = Callable[[Node], float]
@@ -76,11 +76,11 @@ class _Search:
                     return False
                 # Groups of the same types have been tried, unless it matters who the jobs are.
                 kinds = self.jobs.kind(nodes[i]), self.jobs.kind(nodes[j])
-                if kinds in self.settled and not self.jobs.is_guarded:
+                if kinds in self.settled and not self.jobs.has_slowdown_limit:
                     continue
                 before = value(nodes[i]) + value(nodes[j])
                 best, way = self.best(_ways_to_share(self.jobs, nodes[i], nodes[j]))
-                if way and best - before > _LEAST * before:
+                if way and best - before > _TOLERANCE * before:
                     nodes[i], nodes[j] = way
                     changed = True
                 else:
@@ -95,7 +95,7 @@ class _Search:
             if max(map(len, way)) > self.largest:
                 continue
             groups = tuple(map(self.jobs.by_type, way))
-            if all(map(self.jobs.may_be, groups)):
+            if all(map(self.jobs.is_allowed, groups)):
                 together = total(map(self.value, groups))
                 if chosen is None or together > best:
                     best, chosen = together, groups
@@ -115,7 +115,7 @@ class _Search:
                 best, way = self.best(_all_ways(node))
                 if way:
                     splits.append(((best - value(node)) * gpus, gpus, i, way))
-        gain, change, merge = _LEAST * self.total_value(), None, None
+        gain, change, merge = _TOLERANCE * self.total_value(), None, None
         for split in splits:
             if split[1] <= slack and split[0] > gain:
                 gain, change = split[0], split

@@ -2,18 +2,19 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import partial
+from typing import Protocol
 
 import numpy as np
 
-from hivecore.interleaving import GroupingCache, group_jobs
-from hivecore.reference import interleaving as reference
+from hivecore.interleaving import GroupingCache
+from hivecore.interleaving.candidates import Candidates
+from hivecore.interleaving.grouping import group_candidates
 from hivecore.sim.preemptive.interleaving import Stages
 
 __all__ = [
     "Bucket",
     "Grouping",
-    "Matcher",
+    "Rounds",
     "best_groups",
     "group_neighbours",
     "matched_groups",
@@ -21,8 +22,22 @@ __all__ = [
 
 _Group = list[int]
 
-#: From weights[n][n] (0: no edge) to the partner of each node, -1 for none.
-Matcher = reference.Matcher
+
+class Rounds(Protocol):
+    """What makes groups by rounds of matchings, as the simulator of Muri's authors does it."""
+
+    def __call__(
+        self,
+        stages: Sequence[Stages],
+        gpus: Sequence[int],
+        capacity: int,
+        *,
+        max_group: int,
+        order: str,
+        interference: Sequence[float],
+    ) -> list[list[int]]:
+        """Return groups of places in `stages`; `order` is that of the jobs of a group."""
+        ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +63,7 @@ def matched_groups(
     largest: int,
     worst: bool,
     interference: Sequence[float],
-    matcher: Matcher | None,
+    rounds: Rounds | None,
 ) -> Grouping:
     """Return the grouping by matchings, as the simulator of Muri's authors does it.
 
@@ -56,47 +71,39 @@ def matched_groups(
     :param largest: jobs in a group at most.
     :param worst: weigh groups in their worst order, not in the best one.
     :param interference: factors for 1 to 4 jobs.
-    :param matcher: finds matchings, in a grouping that runs in Python; None for the native one.
+    :param rounds: makes the groups; None for the native kernel.
     """
-    order = "worst" if worst else "best"
     rows = np.array(stages, dtype=np.float64)
 
     def native(jobs: list[int], gpus: list[int], capacity: int) -> list[_Group]:
-        return group_jobs(
+        candidates = Candidates.of(
             rows[jobs],
             gpus,
-            capacity,
-            method="muri",
             max_group=largest,
             model="artifact",
             order="worst" if worst else "best",
-            merge_order="index",
-            interference=interference,
-        ).groups
-
-    def in_python(
-        matcher: Matcher, jobs: list[int], gpus: list[int], capacity: int
-    ) -> list[_Group]:
-        return reference.group_jobs(
-            [stages[job] for job in jobs],
-            gpus,
-            capacity,
-            matcher=matcher,
-            max_group=largest,
-            model="artifact",
-            order=order,
-            merge_order="index",
             interference=interference,
         )
-
-    form = native if matcher is None else partial(in_python, matcher)
+        found = group_candidates(candidates, capacity, method="muri", least_waste_first=False)
+        return found.groups
 
     def group(buckets: Sequence[Bucket], capacity: int) -> list[_Group]:
         jobs = [job for bucket in buckets for job in bucket.candidates]
         gpus = [bucket.gpus for bucket in buckets for _ in bucket.candidates]
         if not jobs:
             return []
-        return [[jobs[place] for place in places] for places in form(jobs, gpus, capacity)]
+        if rounds is None:
+            found = native(jobs, gpus, capacity)
+        else:
+            found = rounds(
+                [stages[job] for job in jobs],
+                gpus,
+                capacity,
+                max_group=largest,
+                order="worst" if worst else "best",
+                interference=interference,
+            )
+        return [[jobs[place] for place in places] for places in found]
 
     return group
 
@@ -123,16 +130,19 @@ def best_groups(
             for bucket in buckets
             for place in range(len(bucket.candidates))
         ]
-        found = group_jobs(
+        candidates = Candidates.of(
             rows[jobs],
             [bucket.gpus for bucket in buckets for _ in bucket.candidates],
-            capacity,
-            method="exact",
-            weight="gain",
             max_group=largest,
             model="artifact",
             interference=interference,
             solo=alone[jobs],
+        )
+        found = group_candidates(
+            candidates,
+            capacity,
+            method="exact",
+            weight="gain",
             optional=np.array(optional),
             cache=cache,
         )

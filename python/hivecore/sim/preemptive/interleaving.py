@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from hivecore.interleaving import interleave
+from hivecore.interleaving.rounds import interleave_as
 
 __all__ = ["INTERFERENCE", "INTERFERENCE_UNMATCHED", "IterationTimes", "Stages"]
 
@@ -48,7 +48,7 @@ class IterationTimes:
         found = self._known.get(mixture)
         if found is None:
             stages = [self._profiles[number] for number in mixture]
-            order = interleave(stages, model="artifact", order="worst" if self._worst else "best")
+            order = interleave_as(stages, "artifact", "worst" if self._worst else "best")
             found = order.iteration_time * self._interference[len(mixture) - 1]
             self._known[mixture] = found
         return found

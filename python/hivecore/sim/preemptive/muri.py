@@ -16,7 +16,7 @@ from functools import partial
 from hivecore.sim.preemptive.grouping import (
     Bucket,
     Grouping,
-    Matcher,
+    Rounds,
     best_groups,
     group_neighbours,
     matched_groups,
@@ -45,8 +45,8 @@ class MuriOptions:
     :param candidates: of the exact forms, how many candidates for each set of GPUs must be in
         groups (1 to `largest`), and how many may be, at least as many; (4, 4) is Muri's own choice.
     :param interference: whether jobs that share GPUs slow each other down.
-    :param matcher: finds matchings in place of the native grouping, which is much faster;
-        `hivecore.reference.muri_matching` repeats published figures.
+    :param rounds: makes groups in place of the native kernel, which is much faster;
+        `hivecore.reference.muri_matching.muri_groups` repeats published figures.
     :raises ValueError: another number of jobs.
     """
 
@@ -55,7 +55,7 @@ class MuriOptions:
     worst_order: bool = False
     matching: bool = True
     interference: bool = True
-    matcher: Matcher | None = None
+    rounds: Rounds | None = None
     candidates: tuple[int, int] = (3, 8)
 
     def __post_init__(self) -> None:
@@ -105,7 +105,7 @@ class Muri:
             self._group = best_groups(jobs.stages, jobs.solo, options.largest, factors)
         elif options.matching:
             self._group = matched_groups(
-                jobs.stages, options.largest, options.worst_order, factors, options.matcher
+                jobs.stages, options.largest, options.worst_order, factors, options.rounds
             )
 
     def first_key(self, job: int) -> float:

@@ -1,6 +1,5 @@
-"""What comes back: the pairs, their weight, and the proof."""
+"""The result: the pairs, their weight, and the proof."""
 
-import contextlib
 import math
 from dataclasses import dataclass, field
 from fractions import Fraction
@@ -56,9 +55,9 @@ class Matching:
         All fields are compared with what follows from the graph and the certificate alone.
 
         Uses NumPy and integers only, never the kernel. The graph is seen as it is now: an array
-        that has been written to since is found out.
+        that has been written to since fails.
 
-        :raises CertificateError: something fails, or there is no certificate; it says what.
+        :raises CertificateError: a check fails, or there is no certificate; the message says which.
 
         O(m), for a dense array O(n^2) with a bounded amount of memory beside it.
         """
@@ -98,9 +97,10 @@ def total_weight(weights: npt.NDArray[Any]) -> int | float:
         total: int = sum(weights.tolist())
         return total
     addends = weights.tolist()
-    with contextlib.suppress(OverflowError):
+    try:
         return math.fsum(addends)
-    scaled = math.fsum(weight * 2.0**-64 for weight in addends)
+    except OverflowError:
+        scaled = math.fsum(weight * 2.0**-64 for weight in addends)
     try:
         return math.ldexp(scaled, 64)
     except OverflowError:

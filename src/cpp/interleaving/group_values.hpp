@@ -1,4 +1,4 @@
-// Whether groups may be, and what they and their merges are worth.
+// Which groups are allowed, their values, and the weights of their merges.
 #pragma once
 
 #include <cmath>
@@ -11,16 +11,16 @@
 
 namespace hivecore::interleaving {
 
-class Worth {
+class GroupValues {
   public:
-    Worth(const Jobs& jobs, const Terms& terms) : jobs_(jobs), terms_(terms) {
+    GroupValues(const Jobs& jobs, const Terms& terms) : jobs_(jobs), terms_(terms) {
         for (Job job = 0; job < jobs.count(); ++job) {
             busy_.push_back(jobs.durations.busy(job));
         }
     }
 
     // These nodes as one group whose rounds take this time.
-    bool may_be(std::initializer_list<const Node*> nodes, double time) const {
+    bool is_allowed(std::initializer_list<const Node*> nodes, double time) const {
         std::int64_t memory = 0;
         Job urgent = (*nodes.begin())->members[0];
         for (const Node* node : nodes) {
@@ -32,35 +32,35 @@ class Worth {
         return memory <= terms_.gpu_memory && time <= terms_.max_slowdown * jobs_.solo[urgent];
     }
 
-    // Whether that depends on who the jobs are, and not on their profiles alone.
-    bool is_guarded() const { return !std::isinf(terms_.max_slowdown); }
+    // Then two jobs of equal profile are not interchangeable: their priorities matter.
+    bool has_slowdown_limit() const { return !std::isinf(terms_.max_slowdown); }
 
-    // What the merge weighs in a matching, as an integer: efficiencies of 2^-4 to 1 are multiples
+    // The weight of the merge in a matching, as an integer: efficiencies of 2^-4 to 1 are multiples
     // of 2^-56 and are not rounded, gains beyond 8 count as 8.
     std::int64_t count(const Node& u, const Node& v, double time) const {
         const double scaled =
             terms_.gain ? gain(u, v, time) * 0x1p54 : efficiency({&u, &v}, time) * 0x1p56;
-        constexpr double kMost = 0x1p57;
+        constexpr double kMax = 0x1p57;
         const double positive = scaled > 0 ? scaled : 0;
-        return static_cast<std::int64_t>(std::nearbyint(positive < kMost ? positive : kMost));
+        return static_cast<std::int64_t>(std::nearbyint(positive < kMax ? positive : kMax));
     }
 
     double efficiency(std::initializer_list<const Node*> nodes, double time) const {
         return interleaving::efficiency(terms_.rule, sum(busy_, nodes), time);
     }
 
-    // What a group adds to an objective, on each of its GPUs.
+    // The value of a group in the objective, per GPU.
     double value(const Node& node) const {
         return terms_.gain ? progress({&node}, node.time) : efficiency({&node}, node.time);
     }
 
   private:
-    // How many jobs' worth of progress a group makes; a single job 1.
+    // Of a group, in jobs that run alone; a single job makes 1.
     double progress(std::initializer_list<const Node*> nodes, double time) const {
         return sum(jobs_.solo, nodes) / time;
     }
 
-    // What they make together, less what they would make in turns.
+    // Progress of the merged group less that of the two in turns.
     double gain(const Node& u, const Node& v, double time) const {
         return progress({&u, &v}, time) - (progress({&u}, u.time) + progress({&v}, v.time)) / 2;
     }
