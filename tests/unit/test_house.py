@@ -28,8 +28,23 @@ in_source_tree = pytest.mark.skipif(
     not (ROOT / "src" / "cpp").is_dir(), reason="only the installed package is here"
 )
 
+SUBJECTS = ("caching", "cells", "gangs", "interleaving", "matching")
+# room of the package -> the rooms that it may import; `reference` is for tests and benchmarks
+ARROWS = {
+    "errors": (),
+    "decisions": ("errors",),
+    **dict.fromkeys(SUBJECTS, ("errors", "decisions")),
+    "caching": ("errors", "decisions", "reference"),
+    "interleaving": ("errors", "decisions", "matching"),
+    "traces": ("errors",),
+    "reference": ("errors",),
+    "sim": ("errors", "decisions", *SUBJECTS, "traces"),
+    "interop": ("errors", "decisions", *SUBJECTS),
+    "cli": ("errors", "interop", "sim", "traces"),
+    "__main__": ("cli",),
+}
 # Private modules of no subject.
-COMMON = ("hivecore._arguments.", "hivecore._sealed.")
+COMMON = ("hivecore._arguments.", "hivecore._sealed.", "hivecore._stateful.")
 
 # column -> the one header of another column that it may include
 SIDEWAYS = {"interleaving": "matching/matching.hpp"}
@@ -190,21 +205,22 @@ def imports_of_private_names(root: Path) -> list[str]:
     return found
 
 
-# where a proof still takes a rule from the twin that it should prove
-PROVED_BY_TWINS = {"hivecore.caching"}
-
-
-def imports_of_twins(root: Path) -> list[str]:
-    """Only tests and benchmarks import `reference`; the package names it, so that users find it."""
+def imports_against_the_arrows(root: Path) -> list[str]:
+    """A room imports of the others only those that ARROWS lets it."""
     found = []
     for module, file in python_sources(root):
-        room = ".".join(module.split(".")[:2])
-        if room not in {"hivecore", "hivecore.reference", *PROVED_BY_TWINS}:
-            found += [
-                f"{module} imports {name}"
-                for name in sorted(imports(module, file))
-                if f"{name}.".startswith("hivecore.reference.")
-            ]
+        room = module.split(".")[1] if "." in module else ""
+        if not room or room.startswith("_"):
+            continue  # the package names its rooms, and what is private is nobody's
+        if room not in ARROWS:
+            found.append(f"{room} is not in ARROWS")
+            continue
+        allowed = {f"hivecore.{other}" for other in (room, *ARROWS[room])}
+        found += [
+            f"{module} imports {name}"
+            for name in sorted(imports(module, file))
+            if re.match(r"hivecore\.[a-z]", name) and ".".join(name.split(".")[:2]) not in allowed
+        ]
     return found
 
 
@@ -307,7 +323,7 @@ TREE_RULES = [
     missing_siblings,
     imports_of_foreign_bindings,
     imports_of_private_names,
-    imports_of_twins,
+    imports_against_the_arrows,
     absent_files,
 ]
 
@@ -509,13 +525,25 @@ BROKEN = [
         "from ..cells import _hidden",
         "hivecore.cells._hidden",
     ),
-    (imports_of_twins, "python/hivecore/sim/a.py", "from ..reference import cells", "sim.a"),
     (
-        imports_of_twins,
+        imports_against_the_arrows,
+        "python/hivecore/sim/a.py",
+        "from ..reference import cells",
+        "sim.a imports hivecore.reference",
+    ),
+    (
+        imports_against_the_arrows,
         "python/hivecore/cells.py",
         "def allocate():\n    import hivecore.reference.cells",
         "hivecore.cells imports hivecore.reference.cells",
     ),
+    (
+        imports_against_the_arrows,
+        "python/hivecore/matching/a.py",
+        "from hivecore import cells",
+        "hivecore.matching.a imports hivecore.cells",
+    ),
+    (imports_against_the_arrows, "python/hivecore/weather.py", "", "weather is not in ARROWS"),
     (absent_files, "Makefile", "fuzz:\n\tpytest tests/unit/test_gone.py", "unit/test_gone.py"),
     (
         absent_files,

@@ -9,6 +9,7 @@ import numpy.typing as npt
 from hivecore import _cells
 from hivecore._arguments import as_bool, as_int, as_mapping, as_text, as_tuple
 from hivecore._sealed import corrupt_if_it_fails, seal, unseal
+from hivecore._stateful import Stateful
 from hivecore.cells.affinity_group import AffinityGroup, check_evictions
 from hivecore.cells.changes import GroupStatus, Reconfiguration, Recovery
 from hivecore.cells.cluster_report import (
@@ -33,7 +34,7 @@ from hivecore.errors import StaleDecisionError
 __all__ = ["CellCluster"]
 
 
-class CellCluster:
+class CellCluster(Stateful):
     """Decides which leaves a group of pods gets, so that no tenant breaks another's guarantee.
 
     A guaranteed group is placed into the virtual cells that its tenant owns, as in a private
@@ -493,15 +494,6 @@ class CellCluster:
             other._books = self._books.copy()
             other._lock = _cells.Mutex()
         return other
-
-    def __copy__(self) -> Self:
-        return self.copy()
-
-    def __deepcopy__(self, memo: dict[int, Any]) -> Self:
-        return self.copy()
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        return type(self).from_bytes, (self.to_bytes(),)
 
     def to_bytes(self) -> bytes:
         """Specification, groups, reservations and health as bytes, for ``from_bytes``.

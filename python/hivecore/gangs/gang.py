@@ -12,10 +12,12 @@ the pods that asked), and has no bound pods then.
 from collections.abc import Hashable, Iterable, Iterator, Sequence
 from typing import Any
 
+from hivecore._stateful import Branching
+
 __all__ = ["Gang", "Role"]
 
 
-class Role:
+class Role(Branching):
     """The pods of a gang that are alike, and their slots.
 
     :param name: what tells it from the gang's other roles.
@@ -36,12 +38,6 @@ class Role:
         other.pods, other.lowest = list(self.pods), self.lowest
         return other
 
-    def __copy__(self) -> "Role":
-        return self.copy()
-
-    def __deepcopy__(self, memo: dict[int, Any]) -> "Role":
-        return self.copy()
-
     def empty(self) -> int | None:
         """The lowest empty slot."""
         pods = self.pods
@@ -50,7 +46,7 @@ class Role:
         return self.lowest if self.lowest < len(pods) else None
 
 
-class Gang:
+class Gang(Branching):
     """A gang with its slots and pods.
 
     :param declared: what the first pod said of it.
@@ -115,9 +111,3 @@ class Gang:
         other.bound = self.bound
         other.preempting = None if self.preempting is None else dict(self.preempting)
         return other
-
-    def __copy__(self) -> "Gang":
-        return self.copy()
-
-    def __deepcopy__(self, memo: dict[int, Any]) -> "Gang":
-        return self.copy()

@@ -3,6 +3,7 @@
 from collections.abc import Callable, Hashable, Sequence
 from typing import Any, Generic, NamedTuple, Protocol, Self, TypeVar
 
+from hivecore._stateful import Branching
 from hivecore.decisions import Decision, Outcome
 from hivecore.errors import GangError, NoSlotError, StaleDecisionError
 from hivecore.gangs.gang import Gang, Role
@@ -60,7 +61,7 @@ class Answer(NamedTuple):
     """The pod's slot in its role."""
 
 
-class Gangs(Generic[_S]):
+class Gangs(Branching, Generic[_S]):
     """Which pods are bound, which ask, and what their stage has to do for it.
 
     :param stage: what decides on gangs; only this object changes what it holds of them.
@@ -267,12 +268,6 @@ class Gangs(Generic[_S]):
         other = Gangs(self.stage.copy(), self._slot)
         other._seats = self._seats.copy()
         return other
-
-    def __copy__(self) -> "Gangs[_S]":
-        return self.copy()
-
-    def __deepcopy__(self, memo: dict[int, Any]) -> "Gangs[_S]":
-        return self.copy()
 
     def check(self) -> None:
         """Audit that pods and gangs agree; raises `InvariantError`. O(pods)."""

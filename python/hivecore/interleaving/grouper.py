@@ -8,6 +8,7 @@ from typing import Any, Literal
 import numpy as np
 
 from hivecore._arguments import as_float, as_int
+from hivecore._stateful import Branching
 from hivecore._turns import in_turn
 from hivecore.errors import InvariantError
 from hivecore.interleaving.automatic import group_automatically
@@ -49,7 +50,7 @@ class _Job:
     """In order of arrival."""
 
 
-class Grouper:
+class Grouper(Branching):
     """Groups for a scheduler that asks again whenever a job comes, ends or gets another priority.
 
     :param resources: k, the columns of stage durations.
@@ -238,12 +239,6 @@ class Grouper:
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__dict__.update(state)
         self._lock = RLock()
-
-    def __copy__(self) -> "Grouper":
-        return self.copy()
-
-    def __deepcopy__(self, memo: dict[int, Any]) -> "Grouper":
-        return self.copy()
 
     @in_turn
     def check(self) -> None:

@@ -13,6 +13,7 @@ import numpy.typing as npt
 
 from hivecore import _matching
 from hivecore._arguments import as_int
+from hivecore._stateful import Branching
 from hivecore._turns import in_turn
 from hivecore.matching.certificate import Certificate
 from hivecore.matching.graph import Block, Graph, Int64
@@ -28,7 +29,7 @@ _NO_EDGE = -(2**63)  # among integer weights; among floats it is NaN
 _ROWS = 1 << 7  # looked at in one go
 
 
-class Matcher:
+class Matcher(Branching):
     """A graph that can be changed, and its matching of the greatest weight after each change.
 
     :param graph: as for `max_weight_matching`, or a number of vertices without edges. Integer
@@ -195,12 +196,6 @@ class Matcher:
         branch = type(self).__new__(type(self))
         branch._put_back(self._state())
         return branch
-
-    def __copy__(self) -> Self:
-        return self.copy()
-
-    def __deepcopy__(self, memo: dict[int, Any]) -> Self:
-        return self.copy()
 
     def __reduce__(self) -> tuple[Any, ...]:
         return _restored, (type(self), self._state())

@@ -9,11 +9,12 @@ import operator
 from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
 
+from hivecore._arguments import as_text
 from hivecore.cells import AffinityGroup
 from hivecore.errors import HivecoreError
 from hivecore.interop.hived.problems import show
 
-__all__ = ["PodRequest", "RequestError", "identify", "plain"]
+__all__ = ["PodRequest", "RequestError", "identify"]
 
 _LARGEST = 2**31 - 1  # numbers of the format are int32
 _HIGHEST_PRIORITY = 1000
@@ -70,7 +71,7 @@ class PodRequest(NamedTuple):
                     "number of this pod"
                 )
         return cls(
-            plain(virtual_cluster),
+            as_text(virtual_cluster, "virtualCluster"),
             priority,
             pinned_cell,
             _text(_either(get, "leafCellType", "gpuType"), "spec: leafCellType"),
@@ -112,7 +113,7 @@ def identify(pod: str | Mapping[str, Any]) -> tuple[str, str]:
     if isinstance(pod, str):
         if not pod:
             raise RequestError("pod must not be an empty string")
-        pod = plain(pod)
+        pod = as_text(pod, "pod")
         return pod, pod
     if not isinstance(pod, Mapping):
         raise RequestError(f"pod must be a name or a mapping with 'name', not {type(pod).__name__}")
@@ -124,11 +125,6 @@ def identify(pod: str | Mapping[str, Any]) -> tuple[str, str]:
         raise RequestError("pod: 'name' is missing or empty")
     full = f"{_text(meta.get('namespace'), 'pod: namespace') or 'default'}/{name}"
     return _text(meta.get("uid"), "pod: uid") or full, full
-
-
-def plain(text: str) -> str:
-    """The string itself, of its plain type: a subclass may compare and hash as it likes."""
-    return text if type(text) is str else str.__str__(text)
 
 
 def _group(asked: Any) -> tuple[str, tuple[tuple[int, int], ...]]:
@@ -154,7 +150,7 @@ def _group(asked: Any) -> tuple[str, tuple[tuple[int, int], ...]]:
             0,
         )
         merged[number] = merged.get(number, 0) + pods
-    return plain(name), tuple(merged.items())
+    return as_text(name, "name"), tuple(merged.items())
 
 
 def _either(get: Any, name: str, old_name: str) -> Any:
@@ -182,7 +178,7 @@ def _text(value: Any, place: str) -> str | None:
         return None
     if not isinstance(value, str):
         raise RequestError(f"{place}={show(value)}: must be a string")
-    return plain(value) or None
+    return as_text(value, place) or None
 
 
 def _flag(value: Any, place: str, default: bool) -> bool:

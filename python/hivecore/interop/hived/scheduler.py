@@ -9,8 +9,9 @@ from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any, Literal, Self
 
-from hivecore._arguments import as_tuple
+from hivecore._arguments import as_bool, as_text, as_tuple
 from hivecore._sealed import corrupt_if_it_fails
+from hivecore._stateful import Stateful
 from hivecore.cells import (
     AffinityGroup,
     CellCluster,
@@ -32,13 +33,13 @@ from hivecore.interop.hived import bind_info, catalog, saved
 from hivecore.interop.hived.config import HivedConfig
 from hivecore.interop.hived.inspect import Inspector, describe
 from hivecore.interop.hived.pod_decision import PodDecision
-from hivecore.interop.hived.pods import PodRequest, RequestError, identify, plain
+from hivecore.interop.hived.pods import PodRequest, RequestError, identify
 from hivecore.interop.hived.problems import show
 
 __all__ = ["HivedScheduler"]
 
 
-class HivedScheduler:
+class HivedScheduler(Stateful):
     """Schedules pods as HiveD does: affinity groups in virtual clusters, without its crashes.
 
     :param config: a `HivedConfig`, or what ``HivedConfig.read`` takes: a path, a text stream, or
@@ -99,7 +100,7 @@ class HivedScheduler:
         initially_healthy: bool = True,
         evictions: Literal["packing", "least"] = "packing",
     ) -> None:
-        self._initially_healthy = _flag(initially_healthy, "initially_healthy")
+        self._initially_healthy = as_bool(initially_healthy, "initially_healthy")
         self._config, spec = catalog.read(config, chain_order)
         self._cluster = CellCluster(spec, evictions=evictions)
         self._gangs = Gangs(self._cluster, _without_leaves)
@@ -299,7 +300,7 @@ class HivedScheduler:
 
         :raises TypeError: an argument is of a wrong type.
         """
-        node, healthy = _text(node, "node"), _flag(healthy, "healthy")
+        node, healthy = as_text(node, "node"), as_bool(healthy, "healthy")
         with self._lock:
             self._reported[node] = healthy
             if node in self._catalog.nodes:
@@ -340,7 +341,7 @@ class HivedScheduler:
 
         :raises TypeError: ``name`` is not a string.
         """
-        name = _text(name, "name")
+        name = as_text(name, "name")
         with self._lock:
             gang = self._gangs.live.get(name)
             return None if gang is None else describe(gang, self._cluster.group(name))
@@ -386,7 +387,7 @@ class HivedScheduler:
 
     def virtual_cluster(self, name: str) -> list[dict[str, Any]]:
         """The trees of one virtual cluster; raises `RequestError` where there is none."""
-        name = _text(name, "name")
+        name = as_text(name, "name")
         trees = self.virtual_clusters()
         if name not in trees:
             raise RequestError(f"virtual cluster {name!r}: known are {sorted(trees)}")
@@ -399,7 +400,7 @@ class HivedScheduler:
 
     def affinity_group_status(self, name: str) -> dict[str, Any] | None:
         """HiveD's status of one group, or ``None``."""
-        name = _text(name, "name")
+        name = as_text(name, "name")
         with self._lock:
             gang = self._gangs.live.get(name)
             if gang is None:
@@ -418,15 +419,6 @@ class HivedScheduler:
             other._gangs = self._gangs.copy()
             other._cluster = other._gangs.stage
             return other
-
-    def __copy__(self) -> Self:
-        return self.copy()
-
-    def __deepcopy__(self, memo: dict[int, Any]) -> Self:
-        return self.copy()
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        return type(self).from_bytes, (self.to_bytes(),)
 
     def to_bytes(self) -> bytes:
         """Configuration, groups, pods and health as bytes, for ``from_bytes``.
@@ -536,15 +528,3 @@ def _places(gang: Gang) -> Iterator[tuple[str, int]]:
     for slot, _ in gang.seats():
         for leaf in slot.leaf_indices:
             yield slot.node, leaf
-
-
-def _flag(value: Any, name: str) -> bool:
-    if not isinstance(value, bool):
-        raise TypeError(f"{name} must be a bool, not {type(value).__name__}")
-    return value
-
-
-def _text(value: Any, name: str) -> str:
-    if not isinstance(value, str):
-        raise TypeError(f"{name} must be a string, not {type(value).__name__}")
-    return plain(value)
