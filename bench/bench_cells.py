@@ -56,6 +56,15 @@ def heap_peer(allocator: BuddyAllocator, cells: Cells) -> HeapBuddy:
     return HeapBuddy.in_state_of(FANOUTS, allocator.roots, free, taken)
 
 
+def twin_of(allocator: BuddyAllocator, cells: Cells) -> BuddyTwin:
+    twin = BuddyTwin(FANOUTS, allocator.roots)
+    for level, index in zip(*cells, strict=True):
+        twin.allocated[level].add(index)
+    for level in twin.free:
+        twin.free[level] = allocator.free_cells(level).tolist()
+    return twin
+
+
 class Churn:
     """Pairs of release and allocate on one allocator; each round goes on where the last ended."""
 
@@ -113,7 +122,7 @@ def agree(contenders: dict[str, Churn]) -> None:
 def pair(roots: int, pairs: int, rounds: int) -> dict[str, float]:
     allocator, cells = half_occupied(roots)
     peer = heap_peer(allocator, cells)
-    twin = BuddyTwin.from_bytes(allocator.to_bytes())
+    twin = twin_of(allocator, cells)
     churns = {
         "kernel": Churn(allocator, cells, pairs),
         "peer": Churn(peer, cells, pairs),
@@ -132,7 +141,7 @@ def pair(roots: int, pairs: int, rounds: int) -> dict[str, float]:
 
 def batch(roots: int, elements: int, rounds: int) -> dict[str, float]:
     allocator, cells = half_occupied(roots)
-    twin = BuddyTwin.from_bytes(allocator.to_bytes())
+    twin = twin_of(allocator, cells)
     levels = np.random.default_rng(2).choice(LEVELS, elements)
     answers: dict[str, list[int]] = {}
 

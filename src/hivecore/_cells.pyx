@@ -2,7 +2,6 @@
 """Bindings of the cell kernels: arguments are checked here once, all work is done in cells/*.cpp."""
 
 import operator
-import struct
 from collections import namedtuple
 
 import numpy as np
@@ -18,7 +17,7 @@ from hivecore.errors import (
 
 cimport cython
 cimport numpy as cnp
-from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize
+from cpython.bytes cimport PyBytes_AS_STRING
 from libc.stdint cimport INT64_MAX, int32_t, int64_t, uint8_t, uint32_t, uint64_t
 from libc.string cimport memcpy
 from libcpp.span cimport span
@@ -27,10 +26,9 @@ from libcpp.vector cimport vector
 
 cnp.import_array()
 
-ctypedef span[const uint64_t] Words
-
 include "arguments.pxi"
 include "mutex.pxi"
+include "kernel_object.pxi"
 
 
 cdef extern from "cells/shape.hpp" namespace "hivecore::cells" nogil:
@@ -56,6 +54,7 @@ cdef extern from "cells/buddy.hpp" namespace "hivecore::cells" nogil:
     cdef cppclass Buddy:
         Buddy(Fanouts, CellIndex) except +
         Buddy(const Buddy&) except +
+        Buddy(StateReader&) except +
         const Shape& shape() noexcept
         bint fits(int) noexcept
         bint is_allocated(int, CellIndex) noexcept
@@ -68,8 +67,7 @@ cdef extern from "cells/buddy.hpp" namespace "hivecore::cells" nogil:
         void allocate_many(Batch) noexcept
         int64_t first_bad_cell(Values, Values) noexcept
         int64_t release_many(Values, Values) noexcept
-        Words allocated_words() noexcept
-        bint restore(Words) noexcept
+        void save(StateWriter&) except +
         string audit() except +
         uint64_t bytes() noexcept
 
@@ -99,13 +97,8 @@ cdef class Mutex:
         self.mutex.release()
 
 
-cdef bytes seal_buddy(CellIndex roots, tuple fanouts, bytes bitmaps):
-    head = struct.pack(f"<II{len(fanouts)}I", len(fanouts) + 1, roots, *fanouts)
-    return seal(b"HCBA", 1, head + bitmaps)
-
-
 @cython.final
-cdef class BuddyAllocator:
+cdef class BuddyAllocator(KernelObject):
     """BuddyAllocator(fanouts, roots)\n--\n\nThe free lists of one cell chain: allocates cells of any level by splitting and merging.
 
     A chain is a forest of ``roots`` equal trees. Level 1 is the leaf (a GPU); a level-(i+2) cell
@@ -137,7 +130,6 @@ cdef class BuddyAllocator:
     """
 
     cdef Buddy* kernel
-    cdef ObjectMutex mutex
 
     def __cinit__(self, fanouts, roots):
         cdef vector[CellIndex] shape
@@ -368,27 +360,17 @@ cdef class BuddyAllocator:
         other.kernel = new Buddy(self.kernel[0])
         return other
 
-    def __copy__(self):
-        return self.copy()
-
-    def __deepcopy__(self, memo):
-        return self.copy()
-
-    def __reduce__(self):
-        return BuddyAllocator.from_bytes, (self.to_bytes(),)
-
     def to_bytes(self):
         """The state as bytes, for ``from_bytes`` of this and later releases.
 
         Holds the shape and one bit per cell; the free lists follow from the allocated cells.
         """
         cdef Guard guard
+        cdef StateWriter writer
         guard.lock(self.mutex)
-        cdef Words words = self.kernel.allocated_words()
-        cdef bytes bitmaps = PyBytes_FromStringAndSize(<char*> words.data(), words.size() * 8)
-        cdef int levels = self.kernel.shape().levels
+        self.kernel.save(writer)
         guard.unlock()
-        return seal_buddy(self.kernel.shape().size[levels - 1], self.fanout_tuple(), bitmaps)
+        return sealed(b"HCBA", 1, writer)
 
     @classmethod
     def from_bytes(cls, data, /):
@@ -400,47 +382,22 @@ cdef class BuddyAllocator:
         Cost: O(cells / 64 + allocated cells * levels).
         """
         cdef bytes payload = unseal(b"HCBA", 1, data)
-        if len(payload) < 8:
-            raise CorruptStateError("data: no shape")
-        levels, roots = struct.unpack_from("<II", payload)
-        start = 4 + 4 * levels
-        if not 1 <= levels <= 16 or len(payload) < start:
-            raise CorruptStateError(f"data: {levels} levels in {len(payload)} bytes")
-        sizes = [roots]
-        fanouts = struct.unpack_from(f"<{levels - 1}I", payload, 8)
-        for fanout in reversed(fanouts):
-            sizes.append(sizes[-1] * fanout)
-        words_needed = sum([(size + 63) // 64 for size in sizes])
-        if len(payload) != start + 8 * words_needed:
-            raise CorruptStateError("data: the bitmaps have not the length that the shape demands")
-        cdef size_t count = words_needed
-        cdef BuddyAllocator allocator
+        cdef BuddyAllocator made = BuddyAllocator.__new__(BuddyAllocator, (), 1)
+        cdef StateReader reader = reader_of(payload)
+        del made.kernel
+        made.kernel = NULL
         try:
-            allocator = BuddyAllocator(fanouts, roots)
+            made.kernel = new Buddy(reader)
+            reader.end()
         except ValueError as error:
             raise CorruptStateError(f"data: {error}") from None
-        cdef vector[uint64_t] words
-        words.resize(count)
-        memcpy(words.data(), PyBytes_AS_STRING(payload) + <size_t> start, 8 * count)
-        if not allocator.kernel.restore(Words(words.data(), count)):
-            raise CorruptStateError("data: allocated cells overlap or lie outside the chain")
-        return allocator
+        return made
 
-    def check(self):
-        """Audit every invariant of the state.
+    cdef string find_fault(self) except * nogil:
+        return self.kernel.audit()
 
-        :raises InvariantError: one is broken. Cost: O(cells).
-        """
-        cdef Guard guard
-        guard.lock(self.mutex)
-        cdef string fault = self.kernel.audit()
-        if not fault.empty():
-            raise InvariantError(fault.decode())
-
-    def __sizeof__(self):
-        cdef Guard guard
-        guard.lock(self.mutex)
-        return object.__sizeof__(self) + self.kernel.bytes()
+    cdef uint64_t kernel_bytes(self) noexcept:
+        return self.kernel.bytes()
 
     def __repr__(self):
         return f"BuddyAllocator({list(self.fanouts)}, roots={self.roots})"

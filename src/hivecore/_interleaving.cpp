@@ -1,8 +1,6 @@
 // Binding of the interleaving kernel: arrays in, arrays out, without the GIL in between.
 #include <algorithm>
-#include <cstring>
 #include <memory>
-#include <mutex>
 #include <string>
 #include <utility>
 #include <vector>
@@ -11,6 +9,7 @@
 #include "interleaving/exact.hpp"
 #include "interleaving/grouping.hpp"
 #include "interleaving/rounds.hpp"
+#include "locked.hpp"
 
 namespace kernel = hivecore::interleaving;
 
@@ -126,37 +125,27 @@ py::tuple group(const Array<double>& durations, const Array<std::int64_t>& gpus,
     return py::make_tuple(as_array(std::move(found.starts)), as_array(std::move(found.members)));
 }
 
-// One call at a time, whatever threads do.
-struct LockedGrouper {
+struct Grouping {
+    static constexpr const char* kName = "hivecore.exact_grouper";
     kernel::Rule rule;
     kernel::ExactGrouper grouper;
-    std::mutex mutex;
 };
-
-constexpr const char* kGrouper = "hivecore.exact_grouper";
+using LockedGrouper = hivecore::Locked<Grouping>;
 
 py::capsule exact_grouper(const Array<double>& durations, const std::string& model, bool best,
                           const Array<double>& factors, std::int64_t gpu_memory,
                           double max_slowdown, bool gain) {
     const auto rule = as_rule(durations, model, best);
     const auto terms = as_terms(rule, factors, gpu_memory, max_slowdown, gain);
-    auto made =
-        std::unique_ptr<LockedGrouper>(new LockedGrouper{rule, kernel::ExactGrouper(terms), {}});
-    const py::capsule capsule(made.get(), kGrouper,
-                              [](void* p) { delete static_cast<LockedGrouper*>(p); });
-    made.release();
-    return capsule;
+    return LockedGrouper::make(rule, kernel::ExactGrouper(terms));
 }
 
 py::tuple group_exactly(const py::capsule& capsule, const Array<double>& durations,
                         const Array<std::int64_t>& gpus, const Array<double>& solo,
                         const Array<std::int64_t>& rank, const Array<std::int64_t>& memory,
                         const Array<std::uint8_t>& optional, std::int64_t capacity, int nodes) {
-    if (capsule.name() == nullptr || std::strcmp(capsule.name(), kGrouper) != 0) {
-        throw py::type_error("grouper must be what exact_grouper() gave");
-    }
-    auto& locked = *capsule.get_pointer<LockedGrouper>();
-    if (durations.ndim() != 2 || durations.shape(1) != locked.rule.columns) {
+    auto& locked = LockedGrouper::in(capsule);
+    if (durations.ndim() != 2 || durations.shape(1) != locked.held().rule.columns) {
         throw py::value_error("durations has another number of columns than the grouper");
     }
     const auto jobs = as_jobs(durations, gpus, solo, rank, memory);
@@ -164,10 +153,8 @@ py::tuple group_exactly(const py::capsule& capsule, const Array<double>& duratio
     if (std::any_of(jobs.gpus.begin(), jobs.gpus.end(), [](std::int64_t n) { return n < 1; })) {
         throw py::value_error("gpus must be positive");
     }
-    auto found = without_gil([&] {
-        const std::lock_guard<std::mutex> lock(locked.mutex);
-        return locked.grouper.group(jobs, may_wait, capacity, nodes);
-    });
+    auto found = locked.alone(
+        [&](Grouping& held) { return held.grouper.group(jobs, may_wait, capacity, nodes); });
     return py::make_tuple(as_array(std::move(found.groups.starts)),
                           as_array(std::move(found.groups.members)), found.value, found.bound);
 }

@@ -1,9 +1,7 @@
 // Binding of the matching kernel: arrays in, arrays out, without the GIL in between.
 #include <pybind11/stl.h>
 
-#include <cstring>
 #include <memory>
-#include <mutex>
 #include <optional>
 #include <string>
 #include <utility>
@@ -11,6 +9,7 @@
 #include <vector>
 
 #include "arrays.hpp"
+#include "locked.hpp"
 #include "matching/dense_input.hpp"
 #include "matching/extent.hpp"
 #include "matching/matcher.hpp"
@@ -195,29 +194,12 @@ py::tuple solve_wide(std::int64_t n, const Array<std::int64_t>& offsets,
     }));
 }
 
-// One call at a time, whatever threads do.
-struct LockedMatcher {
+struct Matched {
+    static constexpr const char* kName = "hivecore.matcher";
     kernel::Node capacity;
     std::unique_ptr<kernel::Matcher> matcher;
-    std::mutex mutex;
 };
-
-constexpr const char* kMatcher = "hivecore.matcher";
-
-LockedMatcher& matcher_in(const py::capsule& capsule) {
-    if (capsule.name() == nullptr || std::strcmp(capsule.name(), kMatcher) != 0) {
-        throw py::type_error("matcher must be what matcher() gave");
-    }
-    return *capsule.get_pointer<LockedMatcher>();
-}
-
-template <class Work>
-auto alone(LockedMatcher& locked, Work work) {
-    return without_gil([&] {
-        const std::lock_guard<std::mutex> lock(locked.mutex);
-        return work(*locked.matcher);
-    });
-}
+using LockedMatcher = hivecore::Locked<Matched>;
 
 py::capsule matcher(std::int64_t capacity, const Array<std::int64_t>& weights) {
     constexpr std::int64_t kLargest = 1 << 24;
@@ -231,15 +213,11 @@ py::capsule matcher(std::int64_t capacity, const Array<std::int64_t>& weights) {
     const auto n = static_cast<kernel::Node>(weights.shape(0));
     const auto values = as_span(weights);
     auto made = without_gil([&] { return kernel::make_matcher(room, n, values); });
-    auto locked = std::make_unique<LockedMatcher>(room, std::move(made));
-    const py::capsule capsule(locked.get(), kMatcher,
-                              [](void* p) { delete static_cast<LockedMatcher*>(p); });
-    locked.release();
-    return capsule;
+    return LockedMatcher::make(room, std::move(made));
 }
 
 kernel::Node vertex_of(const LockedMatcher& locked, std::int64_t v, const char* name) {
-    if (v < 0 || v >= locked.capacity) {
+    if (v < 0 || v >= locked.held().capacity) {
         throw py::value_error(std::string(name) + " is not a vertex");
     }
     return static_cast<kernel::Node>(v);
@@ -247,36 +225,37 @@ kernel::Node vertex_of(const LockedMatcher& locked, std::int64_t v, const char* 
 
 void matcher_set_row(const py::capsule& capsule, std::int64_t v,
                      const Array<std::int64_t>& weights) {
-    LockedMatcher& locked = matcher_in(capsule);
+    LockedMatcher& locked = LockedMatcher::in(capsule);
     const auto row = as_span(weights);
     const kernel::Node vertex = vertex_of(locked, v, "v");
-    if (row.empty() || static_cast<std::int64_t>(row.size()) > locked.capacity) {
+    if (row.empty() || static_cast<std::int64_t>(row.size()) > locked.held().capacity) {
         throw py::value_error("weights must be of 1 to capacity vertices");
     }
-    alone(locked, [&](kernel::Matcher& m) { m.set_row(vertex, row); });
+    locked.alone([&](Matched& held) { held.matcher->set_row(vertex, row); });
 }
 
 void matcher_set_edge(const py::capsule& capsule, std::int64_t u, std::int64_t v,
                       std::int64_t weight) {
-    LockedMatcher& locked = matcher_in(capsule);
+    LockedMatcher& locked = LockedMatcher::in(capsule);
     const kernel::Node from = vertex_of(locked, u, "u");
     const kernel::Node to = vertex_of(locked, v, "v");
     if (from == to) {
         throw py::value_error("u and v must differ");
     }
-    alone(locked, [&](kernel::Matcher& m) { m.set_edge(from, to, weight); });
+    locked.alone([&](Matched& held) { held.matcher->set_edge(from, to, weight); });
 }
 
 py::tuple matcher_solve(const py::capsule& capsule) {
-    return as_tuple(alone(matcher_in(capsule), [](kernel::Matcher& m) { return m.solve(); }));
+    return as_tuple(
+        LockedMatcher::in(capsule).alone([](Matched& held) { return held.matcher->solve(); }));
 }
 
 std::int64_t matcher_passes(const py::capsule& capsule) {
-    return alone(matcher_in(capsule), [](const kernel::Matcher& m) { return m.passes(); });
+    return LockedMatcher::in(capsule).alone([](Matched& held) { return held.matcher->passes(); });
 }
 
 std::int64_t matcher_heaviest(const py::capsule& capsule) {
-    return matcher_in(capsule).matcher->heaviest();
+    return LockedMatcher::in(capsule).held().matcher->heaviest();
 }
 
 }  // namespace

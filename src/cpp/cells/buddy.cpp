@@ -146,21 +146,38 @@ std::int64_t Buddy::release_many(std::span<const std::int64_t> levels,
     return -1;
 }
 
-bool Buddy::restore(std::span<const std::uint64_t> words) {
-    for (int level = shape_.levels; level-- > 0;) {
-        const std::uint64_t begin = allocated_offset_[level];
-        for (std::uint64_t w = begin; w < allocated_offset_[level + 1]; ++w) {
-            for (std::uint64_t word = words[w]; word != 0; word &= word - 1) {
+void Buddy::save(StateWriter& writer) const {
+    writer.put(static_cast<std::uint32_t>(shape_.levels));
+    writer.put(shape_.size[shape_.top()]);
+    writer.put_all(std::span<const CellIndex>(shape_.fanout, shape_.levels - 1));
+    writer.put_all(std::span<const std::uint64_t>(allocated_));
+}
+
+Buddy Buddy::loaded(StateReader& reader) {
+    const auto levels = reader.get<std::uint32_t>("levels", 1, kMaxLevels);
+    const auto roots = reader.get<CellIndex>();
+    const std::vector<CellIndex> fanouts = reader.get_all<CellIndex>(levels - 1);
+    // Before anything is made of such a size: the bitmaps are there.
+    const Shape shape(fanouts, roots);
+    std::vector<std::vector<std::uint64_t>> bitmaps;
+    for (int level = 0; level < shape.levels; ++level) {
+        bitmaps.push_back(
+            reader.get_all<std::uint64_t>((std::uint64_t{shape.size[level]} + 63) / 64));
+    }
+    Buddy buddy(fanouts, roots);
+    for (int level = shape.levels; level-- > 0;) {
+        for (std::size_t w = 0; w < bitmaps[level].size(); ++w) {
+            for (std::uint64_t word = bitmaps[level][w]; word != 0; word &= word - 1) {
                 const std::uint64_t cell =
-                    (w - begin) << 6 | static_cast<unsigned>(std::countr_zero(word));
-                if (cell >= shape_.size[level] ||
-                    !allocate_at(level, static_cast<CellIndex>(cell))) {
-                    return false;
+                    std::uint64_t{w} << 6 | static_cast<unsigned>(std::countr_zero(word));
+                if (cell >= shape.size[level] ||
+                    !buddy.allocate_at(level, static_cast<CellIndex>(cell))) {
+                    throw StateError("allocated cells overlap or lie outside the chain");
                 }
             }
         }
     }
-    return true;
+    return buddy;
 }
 
 std::string Buddy::audit() const {

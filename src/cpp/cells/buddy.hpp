@@ -21,6 +21,7 @@
 
 #include "cells/shape.hpp"
 #include "common/index_set.hpp"
+#include "common/state.hpp"
 
 namespace hivecore::cells {
 
@@ -56,11 +57,9 @@ class Buddy {
     std::int64_t release_many(std::span<const std::int64_t> levels,
                               std::span<const std::int64_t> cells);
 
-    // The bitmaps of allocated cells, level after level, each padded to whole words.
-    std::span<const std::uint64_t> allocated_words() const { return allocated_; }
-    // Takes every cell of such bitmaps; false when they overlap or have bits past a level's end.
-    // To be called on a fresh allocator, which is of no use after an answer of false.
-    bool restore(std::span<const std::uint64_t> words);
+    // The shape, and a bitmap of allocated cells per level, each padded to whole words.
+    void save(StateWriter& writer) const;
+    explicit Buddy(StateReader& reader) : Buddy(loaded(reader)) {}
 
     // Empty when all invariants hold, else what is wrong. O(cells).
     std::string audit() const;
@@ -76,6 +75,7 @@ class Buddy {
     void unmark(int level, CellIndex cell) {
         allocated_[word_of(level, cell)] &= ~(std::uint64_t{1} << (cell & 63));
     }
+    static Buddy loaded(StateReader& reader);
     int listed_ancestor(int level, CellIndex cell) const;
     void list(int level, CellIndex cell);
     void unlist(int level, CellIndex cell);

@@ -57,12 +57,12 @@ cdef class Plan:
     @property
     def outcome(self):
         """"bind", "preempt" or "wait"."""
-        return OUTCOMES[<int> self.plan.outcome]
+        return OUTCOMES[<Py_ssize_t> self.plan.outcome]
 
     @property
     def reason(self):
         """Why it is to wait: "capacity", "fragmented", "mapping", "search limit" or "policy"; else ""."""
-        return REASONS[<int> self.plan.reason]
+        return REASONS[<Py_ssize_t> self.plan.reason]
 
     @property
     def vc(self):

@@ -25,7 +25,7 @@ cdef int64_t as_ranged(object value, str name, int64_t low, int64_t high) except
 
 
 @cython.final
-cdef class GroupScheduler:
+cdef class GroupScheduler(KernelObject):
     """GroupScheduler(chains, tenants, pools, pins)\n--\n\nThe kernel behind `hivecore.cells.CellCluster`, which knows names.
 
     Chains, tenants, levels, cells and pools are numbers from 0; leaves are counted over all chains.
@@ -38,7 +38,6 @@ cdef class GroupScheduler:
     """
 
     cdef Scheduler* kernel
-    cdef ObjectMutex mutex
 
     def __cinit__(self, chains, tenants, pools, pins):
         cdef vector[ChainSpec] shapes
@@ -656,18 +655,8 @@ cdef class GroupScheduler:
         other.kernel = made
         return other
 
-    def check(self):
-        """Audit every invariant; raises `InvariantError`. O(cells * levels)."""
-        cdef Guard guard
-        cdef string fault
-        guard.lock(self.mutex)
-        guard.keep()
-        with nogil:
-            fault = self.kernel.audit()
-        if not fault.empty():
-            raise InvariantError(fault.decode())
+    cdef string find_fault(self) except * nogil:
+        return self.kernel.audit()
 
-    def __sizeof__(self):
-        cdef Guard guard
-        guard.lock(self.mutex)
-        return object.__sizeof__(self) + self.kernel.bytes()
+    cdef uint64_t kernel_bytes(self) noexcept:
+        return self.kernel.bytes()

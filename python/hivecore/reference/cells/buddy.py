@@ -13,16 +13,13 @@ level, in canonical form: a cell is listed if it is free and its parent is not.
     release(1, 0) puts leaf 0 back; leaf 1 is free, so they merge, and so on up to the root.
 """
 
-import struct
 from bisect import bisect_left, insort
 from collections.abc import Iterable, Sequence
-from typing import Any, Self
 
 import numpy as np
 import numpy.typing as npt
 
-from hivecore._sealed import seal, unseal
-from hivecore.errors import CorruptStateError, InvariantError, NoFreeCellError, NotAllocatedError
+from hivecore.errors import InvariantError, NoFreeCellError, NotAllocatedError
 
 __all__ = ["BuddyAllocator"]
 
@@ -39,18 +36,9 @@ class BuddyAllocator:
         self.fanouts = tuple(fanouts)
         self.roots = roots
         self.levels = len(self.fanouts) + 1
-        if self.levels > 16:
-            raise ValueError(f"fanouts has {len(self.fanouts)} entries, at most 15 are allowed")
-        for position, fanout in enumerate(self.fanouts):
-            if fanout < 1:
-                raise ValueError(f"fanouts[{position}]={fanout}: must be at least 1")
-        if roots < 1:
-            raise ValueError(f"roots={roots}: must be at least 1")
         self.sizes = {self.levels: roots}  # level -> number of cells
         for level in range(self.levels - 1, 0, -1):
             self.sizes[level] = self.sizes[level + 1] * self.fanouts[level - 1]
-        if self.sizes[1] > 2**31:
-            raise ValueError(f"fanouts and roots make {self.sizes[1]} leaves, at most 2**31")
         self.free: dict[int, list[int]] = {level: [] for level in self.sizes}  # ascending
         self.free[self.levels] = list(range(roots))
         self.allocated: dict[int, set[int]] = {level: set() for level in self.sizes}
@@ -58,19 +46,15 @@ class BuddyAllocator:
     # Queries
 
     def fits(self, level: int) -> bool:
-        self._check_level(level)
         return any(self.free[above] for above in range(level, self.levels + 1))
 
     def is_free(self, level: int, index: int) -> bool:
-        self._check_cell(level, index)
         return self._listed_ancestor(level, index) is not None
 
     def is_allocated(self, level: int, index: int) -> bool:
-        self._check_cell(level, index)
         return index in self.allocated[level]
 
     def free_cells(self, level: int) -> npt.NDArray[np.int64]:
-        self._check_level(level)
         return np.array(self.free[level], dtype=np.int64)
 
     def free_counts(self) -> npt.NDArray[np.int64]:
@@ -81,7 +65,6 @@ class BuddyAllocator:
 
     def allocate(self, level: int) -> int:
         """Take the lowest free cell of the lowest level that can serve; split what is too large."""
-        self._check_level(level)
         for source in range(level, self.levels + 1):
             if self.free[source]:
                 break
@@ -97,7 +80,6 @@ class BuddyAllocator:
 
     def allocate_at(self, level: int, index: int) -> None:
         """Take this very cell; split the free cell that it lies in around it."""
-        self._check_cell(level, index)
         source = self._listed_ancestor(level, index)
         if source is None:
             raise NoFreeCellError(f"level={level}, index={index}: the cell is not wholly free")
@@ -110,7 +92,6 @@ class BuddyAllocator:
 
     def release(self, level: int, index: int) -> None:
         """Put an allocated cell back; merge as long as its buddies are all free."""
-        self._check_cell(level, index)
         if index not in self.allocated[level]:
             raise NotAllocatedError(f"level={level}, index={index}: not an allocated cell")
         self.allocated[level].remove(index)
@@ -125,16 +106,12 @@ class BuddyAllocator:
         insort(self.free[level], index)
 
     def allocate_many(self, levels: Iterable[int]) -> npt.NDArray[np.int64]:
-        wanted = list(levels)
-        for level in wanted:
-            self._check_level(level)
-        return np.array([self.allocate(n) if self.fits(n) else -1 for n in wanted], dtype=np.int64)
+        return np.array([self.allocate(n) if self.fits(n) else -1 for n in levels], dtype=np.int64)
 
     def release_many(self, levels: Sequence[int], indices: Sequence[int]) -> None:
         cells = list(zip(levels, indices, strict=True))
         seen = set()
         for position, (level, index) in enumerate(cells):
-            self._check_cell(level, index)
             if index not in self.allocated[level] or (level, index) in seen:
                 raise NotAllocatedError(
                     f"levels[{position}]={level}, indices[{position}]={index}: "
@@ -143,38 +120,6 @@ class BuddyAllocator:
             seen.add((level, index))
         for level, index in cells:
             self.release(level, index)
-
-    # State
-
-    def copy(self) -> Self:
-        return self.from_bytes(self.to_bytes())
-
-    def to_bytes(self) -> bytes:
-        """The shape, and one bitmap of the allocated cells per level; free lists follow from it."""
-        payload = struct.pack(f"<II{len(self.fanouts)}I", self.levels, self.roots, *self.fanouts)
-        for level in range(1, self.levels + 1):
-            bits = np.zeros((self.sizes[level] + 63) // 64 * 64, dtype=np.uint8)
-            bits[list(self.allocated[level])] = 1
-            payload += np.packbits(bits, bitorder="little").tobytes()
-        return seal(b"HCBA", 1, payload)
-
-    @classmethod
-    def from_bytes(cls, data: bytes) -> Self:
-        payload = unseal(b"HCBA", 1, data)
-        levels, roots = struct.unpack_from("<II", payload)
-        fanouts = struct.unpack_from(f"<{levels - 1}I", payload, 8)
-        allocator = cls(fanouts, roots)
-        offset = 4 + 4 * levels
-        for level in range(1, levels + 1):
-            length = (allocator.sizes[level] + 63) // 64 * 8
-            words = np.frombuffer(payload, np.uint8, length, offset)
-            offset += length
-            for index in np.flatnonzero(np.unpackbits(words, bitorder="little")):
-                try:
-                    allocator.allocate_at(level, int(index))
-                except (ValueError, NoFreeCellError) as error:
-                    raise CorruptStateError(f"data: {error}") from None
-        return allocator
 
     def check(self) -> None:
         """Recompute the canonical free lists from the allocated cells and compare."""
@@ -222,14 +167,3 @@ class BuddyAllocator:
         fanout = self.fanouts[level - 1]
         first = index - index % fanout
         return [i for i in range(first, first + fanout) if i != index]
-
-    def _check_level(self, level: Any) -> None:
-        if not 1 <= level <= self.levels:
-            raise ValueError(f"level={level}: levels run from 1 (leaf) to {self.levels}")
-
-    def _check_cell(self, level: Any, index: Any) -> None:
-        self._check_level(level)
-        if not 0 <= index < self.sizes[level]:
-            raise ValueError(
-                f"index={index}: cells of level {level} run from 0 to {self.sizes[level] - 1}"
-            )
