@@ -221,16 +221,21 @@ def _members(members: Any) -> tuple[tuple[Member, ...], tuple[int, ...], bool]:
     sizes: list[int] = []
     total, confined = 0, False
     for i, member in enumerate(members):
-        if not isinstance(member, tuple) or not 2 <= len(member) <= 3:
-            raise TypeError(f"members[{i}] must be (pods, leaves[, within]), not {member!r}")
-        pods, leaves = member[:2]
+        within = None
+        if not isinstance(member, tuple):
+            raise _no_member(i, member)
+        if len(member) == 2:
+            pods, leaves = member
+        elif len(member) == 3:
+            pods, leaves, within = member
+        else:
+            raise _no_member(i, member)
         if type(pods) is not int or pods < 1:
             pods = as_int(pods, f"members[{i}].pods", 1, _MOST_PODS)
         if type(leaves) is not int or leaves < 1:
             leaves = as_int(leaves, f"members[{i}].leaves", 1, _MOST_LEAVES)
-        within = None
-        if len(member) == 3 and member[2] is not None:
-            within, confined = as_name(member[2], f"members[{i}].within"), True
+        if within is not None:
+            within, confined = as_name(within, f"members[{i}].within"), True
         total += pods * leaves
         if total > _MOST_LEAVES or len(sizes) + pods > _MOST_PODS:
             raise ValueError(f"members[{i}]: more than 2**20 pods or 2**31 leaves in all")
@@ -239,3 +244,7 @@ def _members(members: Any) -> tuple[tuple[Member, ...], tuple[int, ...], bool]:
     if not checked:
         raise ValueError("members must not be empty")
     return tuple(checked), tuple(sizes), confined
+
+
+def _no_member(i: int, member: object) -> TypeError:
+    return TypeError(f"members[{i}] must be (pods, leaves[, within]), not {member!r}")

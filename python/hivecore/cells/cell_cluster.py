@@ -199,8 +199,13 @@ class CellCluster(Stateful):
         of the cluster too, or to one restored from its state.
         """
         with self._lock:
-            decision = self._own(decision, "bind")
             books = self._books
+            if (
+                type(decision) is not GroupDecision
+                or decision.outcome != "bind"
+                or decision._core is not books.core
+            ):
+                decision = self._own(decision, "bind")
             if decision._plan is None:
                 books.confirm(decision)
             elif decision.cancels and decision.request.name in decision.cancels:
