@@ -203,7 +203,7 @@ class SideBySide:
         return fresh
 
     def recover_all(self):
-        """Whoever holds by right does so after a restart as well, in whatever order they come."""
+        """Who is guaranteed is so after a restart as well, in whatever order they come."""
         fresh = Twin(*self.cluster)
         groups = [self.twin.group(handle) for handle in self.twin.handles()]
         for vc, priority, lazy, preempting, pods, virtual, _ in groups[::-1]:

@@ -189,7 +189,7 @@ void Groups::drop_bookings(Handle handle) {
     }
 }
 
-void Groups::drop_rights(Handle handle) {
+void Groups::drop_guarantee(Handle handle) {
     drop_bookings(handle);
     for (const Placed& placed : leaves(handle)) {
         if (reserver(placed.leaf) == kNoGroup) {
@@ -358,7 +358,7 @@ Handle Groups::carry_out(const Plan& plan, bool lazy, bool preempting) {
         withdraw(handle);
     }
     for (const Handle handle : plan.downgrades) {
-        drop_rights(handle);
+        drop_guarantee(handle);
     }
     const auto possible = [&](const Placed& placed) {
         return is_healthy(placed.leaf) && may_have(attributes, placed);

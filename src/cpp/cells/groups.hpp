@@ -1,15 +1,14 @@
 // Affinity groups: who uses and who reserves which leaf, and how plans are carried out.
 //
 // A leaf has a *user*, the group that runs there, and a *reserver*, a preempting group that waits
-// for the user to leave; the *holder* is the reserver if there is one, else the user. A group holds
-// a virtual leaf each if it is guaranteed and not downgraded: then each leaf that it is the holder
-// of is booked to the virtual leaf in its list. A downgraded group keeps the pools in its list. A
-// user below a reserver keeps its virtual leaf in its list; the reserver holds the leaf by the same
-// one.
+// for the user to leave; the *holder* is the reserver if there is one, else the user. Each leaf
+// that a guaranteed group is the holder of is booked to the virtual leaf in its list; opportunistic
+// and downgraded groups hold none. A downgraded group keeps the pools in its list. A user below a
+// reserver keeps its virtual leaf in its list; the reserver holds the leaf by the same one.
 //
-// A mutator first changes the bookings, by way of the journal of the pools, and only when all of
-// them have succeeded the groups: so what fails is undone exactly. (Recovery, which drops rights to
-// see who else may have them, sets flags as it goes.)
+// A mutator first changes the bookings, by way of the journal of the virtual cells, and only when
+// all of them have succeeded the groups: so what fails is undone exactly. (Recovery, which drops
+// guarantees to see who else may have them, sets flags as it goes.)
 #pragma once
 
 #include <cstdint>
@@ -129,7 +128,7 @@ class Groups {
     void withdraw(Handle handle);
     void restore_reserver(Handle handle);
     // Takes the virtual leaves from the group, but for the group's flag.
-    void drop_rights(Handle handle);
+    void drop_guarantee(Handle handle);
     bool is_current(const Plan& plan) const;
     bool in_range(const GroupAttributes& attributes, std::span<const Placed> leaves) const;
     // Whether the newcomer may have the leaf, over its user if it is preempting.
@@ -144,9 +143,9 @@ class Groups {
     std::vector<Handle> by_rank(std::span<const Handle> handles) const;
     void promote();
     void admit(Handle newcomer, std::vector<Handle>& displaced);
-    bool book_rights(Handle handle);
+    bool book_guarantee(Handle handle);
     bool book_as_before(Handle handle);
-    void note_rights(Handle handle);
+    void note_guarantee(Handle handle);
     bool find_virtual_leaf(CellIndex leaf, VirtualLeaf& held) const;
 
     VirtualCells virtual_cells_;

@@ -76,13 +76,13 @@ void Groups::promote() {
         return;
     }
     for (const Handle handle : by_rank(downgraded_)) {
-        book_rights(handle);
+        book_guarantee(handle);
     }
 }
 
 // Accounts for a group that has come back, if need be at the cost of less important ones.
 void Groups::admit(Handle newcomer, std::vector<Handle>& displaced) {
-    if (book_rights(newcomer)) {
+    if (book_guarantee(newcomer)) {
         return;
     }
     const std::size_t before = virtual_cells_.journal_size();
@@ -101,11 +101,11 @@ void Groups::admit(Handle newcomer, std::vector<Handle>& displaced) {
     for (const Handle handle : others) {
         if (group(handle).guaranteed) {
             lower.push_back(handle);
-            drop_rights(handle);
+            drop_guarantee(handle);
             set_right(handle, false);
         }
     }
-    if (!book_rights(newcomer)) {
+    if (!book_guarantee(newcomer)) {
         virtual_cells_.undo(before);
         notes_.clear();
         for (const Handle handle : lower) {
@@ -116,7 +116,7 @@ void Groups::admit(Handle newcomer, std::vector<Handle>& displaced) {
     for (const Handle handle : others) {
         const bool held = std::find(lower.begin(), lower.end(), handle) != lower.end();
         if (!(held && book_as_before(handle))) {
-            book_rights(handle);
+            book_guarantee(handle);
         }
     }
     promote();
@@ -126,7 +126,7 @@ void Groups::admit(Handle newcomer, std::vector<Handle>& displaced) {
 }
 
 // Books all leaves of a downgraded group; false: nothing has changed.
-bool Groups::book_rights(Handle handle) {
+bool Groups::book_guarantee(Handle handle) {
     const std::size_t before = virtual_cells_.journal_size();
     std::vector<VirtualLeaf> booked;
     for (const Placed& placed : leaves(handle)) {
@@ -142,7 +142,7 @@ bool Groups::book_rights(Handle handle) {
     for (std::size_t i = 0; i < mine.size(); ++i) {
         mine[i].held = booked[i];
     }
-    note_rights(handle);
+    note_guarantee(handle);
     return true;
 }
 
@@ -155,11 +155,11 @@ bool Groups::book_as_before(Handle handle) {
             return false;
         }
     }
-    note_rights(handle);
+    note_guarantee(handle);
     return true;
 }
 
-void Groups::note_rights(Handle handle) {
+void Groups::note_guarantee(Handle handle) {
     for (const Placed& placed : leaves(handle)) {
         note(placed.held.pool, group(handle).priority, 1);
     }

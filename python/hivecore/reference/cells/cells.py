@@ -112,7 +112,7 @@ class Pool:
 
 @dataclass(frozen=True)
 class Group:
-    """A gang; ``virtual`` is what it holds by right, None: it is opportunistic or downgraded.
+    """A gang; ``virtual`` are its virtual leaves, None: it is opportunistic or downgraded.
 
     A downgraded one keeps the pools that it is to be in, per pod and leaf, where they are known.
     """
@@ -127,7 +127,7 @@ class Group:
     pools: Sequence[Sequence[int]] | None = None
 
     def downgraded(self) -> "Group":
-        """The group without its rights."""
+        """The group without its guarantee."""
         assert self.virtual is not None
         pools = [[pool for pool, _ in pod] for pod in self.virtual]
         return replace(self, virtual=None, pools=pools)

@@ -491,7 +491,7 @@ class Planner:
         return trial
 
     def _downgraded_trial(self, chooser: Chooser, choice: Choice) -> tuple[State, list[int]]:
-        """A state of its own, without the rights of the lazy groups that the choice preempts."""
+        """A state of its own, in which the lazy groups that the choice preempts are downgraded."""
         trial = self._trial(self.state)
         downgrades = self._downgraded(chooser, choice) if chooser.reach == GUARANTEED else []
         for handle in downgrades:

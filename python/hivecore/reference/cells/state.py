@@ -1,9 +1,9 @@
 """Who holds what: the part of the group scheduler that binds virtual cells to physical ones.
 
 A leaf has a *user* (it runs there) and a *reserver* (it preempts there), each at most one; the
-*holder* is the reserver if there is one, else the user. A holder by right has a virtual leaf paired
-with the leaf. A virtual cell is bound exactly while some virtual leaf in it is paired (a pin's root
-always), and the parent of a bound cell is bound to the parent of its physical cell.
+*holder* is the reserver if there is one, else the user. A guaranteed holder has a virtual leaf that
+is paired with the leaf. A virtual cell is bound exactly while some virtual leaf in it is paired (a
+pin's root always), and the parent of a bound cell is bound to the parent of its physical cell.
 
 `book` and `unbook` change pairs and bindings (foresight binds roots in copies). They keep S(l) >= 0
 on every level l, with S(top) = F - owed and S(l) = S(l+1) * fanout + F(l) - owed(l), where F counts
