@@ -200,12 +200,13 @@ class CellCluster(Stateful):
         """
         with self._lock:
             books = self._books
+            given: Any = decision
             if (
-                type(decision) is not GroupDecision
-                or decision.outcome != "bind"
-                or decision._core is not books.core
+                type(given) is not GroupDecision
+                or given.outcome != "bind"
+                or given._core is not books.core
             ):
-                decision = self._own(decision, "bind")
+                decision = self._own(given, "bind")
             if decision._plan is None:
                 books.confirm(decision)
             elif decision.cancels and decision.request.name in decision.cancels:
