@@ -24,6 +24,8 @@ MODULES: dict[str, list[str]] = {
     "cells": [],
     "matching": [],
     "interleaving": ["matching"],
+    "replicas": [],
+    "storage": [],
 }
 
 SANITIZE = os.environ.get("HIVECORE_SANITIZE", "0") not in ("", "0")

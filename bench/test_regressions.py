@@ -14,11 +14,12 @@ import pytest
 from bench_cell_cluster import Filled
 from bench_cells import FANOUTS, half_occupied
 
-from hivecore.caching import StorageJobs, UniformCache, allocate_storage, simulate
+from hivecore.caching import UniformCache, simulate
 from hivecore.cells import BuddyAllocator
 from hivecore.sim import Workload
 from hivecore.sim.engine import run
 from hivecore.sim.policies import Cells
+from hivecore.storage import StorageJobs, allocate_storage
 from hivecore.traces import generate
 
 

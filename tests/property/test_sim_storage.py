@@ -13,7 +13,6 @@ from hypothesis import strategies as st
 from jobs_on_storage import workload
 from storage_by_steps import Job, by_steps
 
-from hivecore.caching import StorageJobs, allocate_storage, ration_remote_io, reclaim_order
 from hivecore.sim.storage import (
     GPU_POLICIES,
     STORAGE_SYSTEMS,
@@ -26,6 +25,7 @@ from hivecore.sim.storage.caches import Greedy
 from hivecore.sim.storage.orders import Fifo
 from hivecore.sim.storage.remote_io import IO_MODES, grant, reached
 from hivecore.sim.storage.situation import Grants, Situation
+from hivecore.storage import StorageJobs, allocate_storage, ration_remote_io, reclaim_order
 
 SIZES = {"u": 40.0, "v": 100.0, "w": 70.0, "x": 250.0}
 

@@ -20,11 +20,7 @@ from interop.hived_cluster import FLAT, Hived, config, nodes
 from hivecore.caching import (
     ClairvoyantCache,
     EpochShuffle,
-    FluidStorage,
     PolicyCache,
-    RemoteIOLimiter,
-    ReplicaAwareCache,
-    ReplicaDirectory,
     UniformCache,
     UniformMapping,
 )
@@ -43,6 +39,8 @@ from hivecore.errors import (
 from hivecore.interleaving import Grouper
 from hivecore.interop.hived import HivedScheduler
 from hivecore.matching import Matcher
+from hivecore.replicas import ReplicaAwareCache, ReplicaDirectory
+from hivecore.storage import FluidStorage, RemoteIOLimiter
 
 THREADS = 4
 

@@ -28,14 +28,14 @@ in_source_tree = pytest.mark.skipif(
     not (ROOT / "src" / "cpp").is_dir(), reason="only the installed package is here"
 )
 
-SUBJECTS = ("caching", "cells", "gangs", "interleaving", "matching")
+SUBJECTS = ("caching", "cells", "gangs", "interleaving", "matching", "replicas", "storage")
 # room of the package -> the rooms that it may import; `reference` is for tests and benchmarks
 ARROWS = {
     "errors": (),
     "decisions": ("errors",),
     **dict.fromkeys(SUBJECTS, ("errors", "decisions")),
-    "caching": ("errors", "decisions", "reference"),
     "interleaving": ("errors", "decisions", "matching"),
+    "storage": ("errors", "decisions", "reference"),
     "traces": ("errors",),
     "reference": ("errors",),
     "sim": ("errors", "decisions", *SUBJECTS, "traces"),

@@ -4,9 +4,9 @@ from typing import Protocol
 
 import numpy as np
 
-from hivecore.caching import greedy_cache
 from hivecore.sim.storage.situation import Grants, Situation, in_order
 from hivecore.sim.storage.workload import MB, Floats, Indices
+from hivecore.storage import greedy_cache
 
 __all__ = [
     "CachePolicy",

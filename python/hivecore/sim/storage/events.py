@@ -7,7 +7,7 @@ each event remote IO is shared out by what the jobs miss at that moment, not by 
 when their caches are filled, and all rates are constant until the next one.
 
 What happens between two decisions is the business of the contents: amounts in the fluid model
-(`hivecore.caching.FluidStorage`), real items in the item model. The loop is the same for both.
+(`hivecore.storage.FluidStorage`), real items in the item model. The loop is the same for both.
 """
 
 from dataclasses import dataclass

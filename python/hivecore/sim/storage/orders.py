@@ -9,10 +9,10 @@ from typing import Protocol
 
 import numpy as np
 
-from hivecore.caching import allocate_storage
 from hivecore.sim.storage.remote_io import reached
 from hivecore.sim.storage.situation import Grants, Situation
 from hivecore.sim.storage.workload import MB, Floats, Indices
+from hivecore.storage import allocate_storage
 
 __all__ = ["Fifo", "LeastAttained", "MaxMin", "Order", "Shortest"]
 

@@ -2,7 +2,6 @@
 
 import numpy as np
 
-from hivecore.caching import FluidStorage
 from hivecore.sim.storage.caches import (
     CachePolicy,
     Greedy,
@@ -15,6 +14,7 @@ from hivecore.sim.storage.history import Recorder
 from hivecore.sim.storage.items import LruItems, UniformItems
 from hivecore.sim.storage.orders import Fifo, LeastAttained, MaxMin, Order, Shortest
 from hivecore.sim.storage.workload import StorageCluster, StorageWorkload
+from hivecore.storage import FluidStorage
 
 __all__ = ["GPU_POLICIES", "STORAGE_SYSTEMS", "rules_of", "schedule_items", "schedule_storage"]
 
@@ -58,7 +58,7 @@ def schedule_storage(
     :raises ValueError: an unknown name, a job that is larger than the cluster, or no job gets
         ahead.
 
-    See `events` and `hivecore.caching.FluidStorage` for the model. Deterministic. Ties: the job
+    See `events` and `hivecore.storage.FluidStorage` for the model. Deterministic. Ties: the job
     that came first. Cost: see `events.run`.
 
     A job of three epochs over 100 GB with 50 GB of cache reads at 40 MB/s first, and at 80 MB/s

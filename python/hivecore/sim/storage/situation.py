@@ -7,9 +7,9 @@ from math import inf
 import numpy as np
 import numpy.typing as npt
 
-from hivecore.caching import StorageJobs
 from hivecore.sim.storage.remote_io import reached
 from hivecore.sim.storage.workload import MB, Floats, Indices, StorageCluster, StorageWorkload
+from hivecore.storage import StorageJobs
 
 __all__ = ["NOBODY", "Grants", "Situation", "in_order"]
 
@@ -56,7 +56,7 @@ class Situation:
         return waits[self.present]
 
     def jobs(self, jobs: Indices, rate: Floats) -> StorageJobs:
-        """Return jobs as `hivecore.caching` takes them, their datasets as indices into `live`.
+        """Return jobs as `hivecore.storage` takes them, their datasets as indices into `live`.
 
         :param jobs: int64[n].
         :param rate: float64[n], MB/s.

@@ -1,0 +1,150 @@
+from typing import Any, Self, SupportsFloat, SupportsIndex, TypeAlias, final
+
+import numpy as np
+import numpy.typing as npt
+
+def solve_storage(
+    dataset: npt.NDArray[np.int64],
+    rate: npt.NDArray[np.float64],
+    weight: npt.NDArray[np.float64] | None,
+    running: npt.NDArray[np.bool_] | None,
+    effective: npt.NDArray[np.float64] | None,
+    remaining: npt.NDArray[np.float64] | None,
+    gpus: npt.NDArray[np.float64] | None,
+    elapsed: npt.NDArray[np.float64] | None,
+    elapsed_alone: npt.NDArray[np.float64] | None,
+    size: npt.NDArray[np.float64],
+    current: npt.NDArray[np.float64] | None,
+    cache: float,
+    bandwidth: float,
+    gpu_capacity: float,
+    objective: str,
+    io_mode: str,
+    eps: float,
+) -> tuple[
+    npt.NDArray[np.float64],
+    npt.NDArray[np.float64],
+    npt.NDArray[np.float64],
+    npt.NDArray[np.float64],
+    npt.NDArray[np.bool_],
+    npt.NDArray[np.int64],
+    float,
+    float,
+    float,
+    int,
+    list[float],
+    list[int],
+    npt.NDArray[np.int64],
+    npt.NDArray[np.float64],
+]: ...
+
+_Floats: TypeAlias = npt.NDArray[np.float64]
+
+def greedy_cache(
+    efficiency: npt.ArrayLike,
+    datasets: npt.ArrayLike,
+    capacity: SupportsFloat,
+    current: npt.ArrayLike | None = None,
+    eps: SupportsFloat = 0.1,
+) -> _Floats: ...
+
+@final
+class FluidStorage:
+    def __new__(
+        cls,
+        sizes: npt.ArrayLike,
+        cache_of: npt.ArrayLike,
+        totals: npt.ArrayLike,
+        capacity: SupportsFloat,
+        bandwidth: SupportsFloat,
+        *,
+        io_mode: str = "priority",
+        policy: str = "uniform",
+        shrink: str = "random",
+        lazy: bool = True,
+        private: bool = False,
+        warm_up: bool = False,
+    ) -> Self: ...
+    def allocate(
+        self,
+        jobs: npt.ArrayLike,
+        rates: npt.ArrayLike,
+        quota: npt.ArrayLike | None = None,
+        reclaim: npt.ArrayLike = (),
+        wanted: npt.ArrayLike = (),
+        *,
+        reference: npt.ArrayLike | None = None,
+    ) -> None: ...
+    def advance(
+        self, until: SupportsFloat = ..., events: SupportsIndex = 1000000
+    ) -> npt.NDArray[np.int64]: ...
+    @property
+    def now(self) -> float: ...
+    @property
+    def events(self) -> int: ...
+    @property
+    def fetched(self) -> float: ...
+    @property
+    def warming(self) -> float: ...
+    @property
+    def jobs(self) -> npt.NDArray[np.int64]: ...
+    @property
+    def rates(self) -> _Floats: ...
+    @property
+    def misses(self) -> _Floats: ...
+    @property
+    def cached(self) -> _Floats: ...
+    @property
+    def last_use(self) -> _Floats: ...
+    @property
+    def left(self) -> _Floats: ...
+    def copy(self) -> FluidStorage: ...
+    def __copy__(self) -> FluidStorage: ...
+    def __deepcopy__(self, memo: Any) -> FluidStorage: ...
+    def to_bytes(self) -> bytes: ...
+    @classmethod
+    def from_bytes(cls, data: bytes, /) -> FluidStorage: ...
+    def check(self) -> None: ...
+    def __sizeof__(self) -> int: ...
+
+@final
+class RemoteIOLimiter:
+    def __new__(cls, rate: SupportsIndex, burst: SupportsIndex, *, lend: bool = False) -> Self: ...
+    @property
+    def rate(self) -> int: ...
+    @property
+    def burst(self) -> int: ...
+    @property
+    def lend(self) -> bool: ...
+    @property
+    def free_rate(self) -> int: ...
+    @property
+    def free_burst(self) -> int: ...
+    @property
+    def now(self) -> int: ...
+    def __len__(self) -> int: ...
+    def add_job(self, rate: SupportsIndex, burst: SupportsIndex, now: SupportsIndex) -> int: ...
+    def remove_job(self, job: SupportsIndex, now: SupportsIndex) -> None: ...
+    def set_rate(
+        self,
+        job: SupportsIndex,
+        rate: SupportsIndex,
+        burst: SupportsIndex | None = None,
+        *,
+        now: SupportsIndex,
+    ) -> None: ...
+    def job_rate(self, job: SupportsIndex, /) -> tuple[int, int]: ...
+    def take(self, job: SupportsIndex, bytes: SupportsIndex, now: SupportsIndex) -> int: ...
+    def take_many(
+        self, jobs: npt.ArrayLike, bytes: npt.ArrayLike, now: SupportsIndex
+    ) -> npt.NDArray[np.int64]: ...
+    def tokens(self, job: SupportsIndex, now: SupportsIndex) -> int: ...
+    def spare(self, now: SupportsIndex) -> int: ...
+    def copy(self) -> RemoteIOLimiter: ...
+    def __copy__(self) -> RemoteIOLimiter: ...
+    def __deepcopy__(self, memo: Any) -> RemoteIOLimiter: ...
+    def to_bytes(self) -> bytes: ...
+    @classmethod
+    def from_bytes(cls, data: bytes, /) -> RemoteIOLimiter: ...
+    def check(self) -> None: ...
+    def __sizeof__(self) -> int: ...
