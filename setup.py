@@ -25,6 +25,7 @@ MODULES: dict[str, list[str]] = {
     "matching": [],
     "interleaving": ["matching"],
     "replicas": [],
+    "sim": ["storage"],
     "storage": [],
 }
 

@@ -20,7 +20,8 @@ from typing import Any
 import numpy as np
 from harness import TRACES, command_line, cpu_seconds, save, take_turns
 
-from hivecore import reference
+from hivecore._sim import FluidClock
+from hivecore.reference.sim import FluidClock as Twin
 from hivecore.sim.storage import (
     GPU_POLICIES,
     STORAGE_SYSTEMS,
@@ -31,7 +32,6 @@ from hivecore.sim.storage import (
     schedule_storage,
     storage_figures,
 )
-from hivecore.storage import FluidStorage
 from hivecore.traces import generate_storage, load_training, with_datasets
 
 REPLAYED = TRACES / "muri" / "trace3.csv"
@@ -61,12 +61,12 @@ CLOCKED: list[Clocked] = []
 
 def between_decisions(kind: Any, run: Any) -> tuple[float, Any]:
     """Seconds that contents of a kind take of a run, and what the run comes to."""
-    kept = schedule.FluidStorage
-    schedule.FluidStorage = partial(Clocked, kind)  # type: ignore[misc, assignment]
+    kept = schedule.FluidClock
+    schedule.FluidClock = partial(Clocked, kind)  # type: ignore[misc, assignment]
     try:
         outcome = run()
     finally:
-        schedule.FluidStorage = kept  # type: ignore[misc]
+        schedule.FluidClock = kept  # type: ignore[misc]
     return CLOCKED.pop().seconds, outcome
 
 
@@ -82,7 +82,7 @@ def time_events(smoke: bool) -> list[dict[str, Any]]:
             run = partial(schedule_storage, work, cluster, "fifo", system)
             contenders = {
                 "all": partial(cpu_seconds, run),
-                "kernel": lambda run=run: between_decisions(FluidStorage, run)[0],
+                "kernel": lambda run=run: between_decisions(FluidClock, run)[0],
             }
             seconds = take_turns(contenders, 3)
             outcome = run()
@@ -99,7 +99,7 @@ def time_events(smoke: bool) -> list[dict[str, Any]]:
                 f"{row['us_per_event']:6.1f} us per event, kernel {row['kernel_us_per_event']:.1f}"
             )
             if running <= 100:
-                twin, same = between_decisions(reference.storage.FluidStorage, run)
+                twin, same = between_decisions(Twin, run)
                 if same.end.tolist() != outcome.end.tolist() or same.events != outcome.events:
                     raise AssertionError("kernel and twin differ")
                 row["twin_us_per_event"] = per_event * twin

@@ -1,4 +1,4 @@
-from typing import Any, Self, SupportsFloat, SupportsIndex, TypeAlias, final
+from typing import Any, Self, SupportsFloat, SupportsIndex, final
 
 import numpy as np
 import numpy.typing as npt
@@ -37,75 +37,13 @@ def solve_storage(
     npt.NDArray[np.int64],
     npt.NDArray[np.float64],
 ]: ...
-
-_Floats: TypeAlias = npt.NDArray[np.float64]
-
 def greedy_cache(
     efficiency: npt.ArrayLike,
     datasets: npt.ArrayLike,
     capacity: SupportsFloat,
     current: npt.ArrayLike | None = None,
     eps: SupportsFloat = 0.1,
-) -> _Floats: ...
-
-@final
-class FluidStorage:
-    def __new__(
-        cls,
-        sizes: npt.ArrayLike,
-        cache_of: npt.ArrayLike,
-        totals: npt.ArrayLike,
-        capacity: SupportsFloat,
-        bandwidth: SupportsFloat,
-        *,
-        io_mode: str = "priority",
-        policy: str = "uniform",
-        shrink: str = "random",
-        lazy: bool = True,
-        private: bool = False,
-        warm_up: bool = False,
-    ) -> Self: ...
-    def allocate(
-        self,
-        jobs: npt.ArrayLike,
-        rates: npt.ArrayLike,
-        quota: npt.ArrayLike | None = None,
-        reclaim: npt.ArrayLike = (),
-        wanted: npt.ArrayLike = (),
-        *,
-        reference: npt.ArrayLike | None = None,
-    ) -> None: ...
-    def advance(
-        self, until: SupportsFloat = ..., events: SupportsIndex = 1000000
-    ) -> npt.NDArray[np.int64]: ...
-    @property
-    def now(self) -> float: ...
-    @property
-    def events(self) -> int: ...
-    @property
-    def fetched(self) -> float: ...
-    @property
-    def warming(self) -> float: ...
-    @property
-    def jobs(self) -> npt.NDArray[np.int64]: ...
-    @property
-    def rates(self) -> _Floats: ...
-    @property
-    def misses(self) -> _Floats: ...
-    @property
-    def cached(self) -> _Floats: ...
-    @property
-    def last_use(self) -> _Floats: ...
-    @property
-    def left(self) -> _Floats: ...
-    def copy(self) -> FluidStorage: ...
-    def __copy__(self) -> FluidStorage: ...
-    def __deepcopy__(self, memo: Any) -> FluidStorage: ...
-    def to_bytes(self) -> bytes: ...
-    @classmethod
-    def from_bytes(cls, data: bytes, /) -> FluidStorage: ...
-    def check(self) -> None: ...
-    def __sizeof__(self) -> int: ...
+) -> npt.NDArray[np.float64]: ...
 
 @final
 class RemoteIOLimiter:

@@ -4,7 +4,6 @@
 Each kernel has its part of this file below storage/.
 """
 
-import json
 import operator
 import struct
 
@@ -19,7 +18,6 @@ cimport numpy as cnp
 from libc.math cimport INFINITY
 from libc.stdint cimport int64_t, uint8_t, uint64_t
 from libc.string cimport memcpy
-from libcpp.memory cimport unique_ptr
 from libcpp.span cimport span
 from libcpp.string cimport string
 from libcpp.vector cimport vector
@@ -29,6 +27,7 @@ cnp.import_array()
 include "arguments.pxi"
 include "mutex.pxi"
 include "checks.pxi"
+include "reals.pxi"
 include "storage/allocation.pxi"
-include "storage/fluid.pxi"
+include "storage/knapsack.pxi"
 include "storage/limiter.pxi"

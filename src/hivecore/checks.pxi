@@ -16,9 +16,3 @@ cdef inline int as_flag(object value, str name) except -1:
 
 cdef cnp.ndarray new_bool_array(cnp.npy_intp length):
     return cnp.PyArray_SimpleNew(1, &length, cnp.NPY_BOOL)
-
-
-cdef inline cnp.ndarray as_ids_below(object values, str name, int64_t count):
-    ids = as_int64_array(values, name, 0)
-    check_range(ids, 0, count - 1, name, 0)
-    return ids

@@ -22,6 +22,7 @@ from hivecore.storage import (
     allocate_storage,
     cache_efficiency,
     cache_for_rate,
+    greedy_cache,
     ration_remote_io,
     reclaim_order,
     remote_io_demand,
@@ -447,6 +448,26 @@ def test_fifo_serves_no_job_before_an_earlier_one_is_satisfied(given):
     lacking = np.flatnonzero(found.remote_io < found.demand)
     if len(lacking):
         assert not found.remote_io[lacking[0] + 1 :].any()
+
+
+@given(
+    st.lists(st.tuples(st.integers(0, 4), st.sampled_from([0.0, 10.0]) | amounts), max_size=8),
+    st.lists(st.tuples(positive, st.sampled_from([0.0, 0.5, 1.0])), min_size=5, max_size=5),
+    st.just(0.0) | st.floats(1e-9, 300.0),
+    st.sampled_from([0.0, 0.1, 1.0]),
+)
+def test_the_greedy_cache_is_that_of_the_allocation_and_of_the_twin(jobs, datasets, capacity, eps):
+    dataset = np.array([d for d, _ in jobs], dtype=np.int64)
+    rate = np.array([f for _, f in jobs])
+    size, share = np.array(datasets).T
+    worth = np.bincount(dataset, rate, 5) / size
+    found = greedy_cache(worth, size, capacity, size * share, eps)
+    assert found.tolist() == reference.greedy_cache(worth, size, capacity, size * share, eps)
+    whole = allocate_storage(
+        StorageJobs(dataset, rate), size, capacity, 50.0, current=size * share, eps=eps
+    ).cache
+    # What nobody reads is kept by the allocation, where there is room.
+    assert found.tolist() == np.where(worth > 0, whole, 0.0).tolist()
 
 
 # --- the performance model ---------------------------------------------------------------------

@@ -40,7 +40,7 @@ from hivecore.interleaving import Grouper
 from hivecore.interop.hived import HivedScheduler
 from hivecore.matching import Matcher
 from hivecore.replicas import ReplicaAwareCache, ReplicaDirectory
-from hivecore.storage import FluidStorage, RemoteIOLimiter
+from hivecore.storage import RemoteIOLimiter
 
 THREADS = 4
 
@@ -133,17 +133,6 @@ def use_mapping(mapping, rng, mine, new):
             lambda: key in mapping,
         ]
     )()
-
-
-def use_storage(storage, rng, mine, new):
-    if rng.random() < 0.5:
-        for _ in range(100):
-            assert 0 <= storage.jobs.min(initial=0) <= storage.jobs.max(initial=0) < 4000
-            assert 0 <= storage.rates.min(initial=0) <= storage.rates.max(initial=0) <= 50
-        return
-    running = rng.sample(range(4000), rng.choice([1, 2000]))
-    storage.allocate(running, rates=[50.0] * len(running), quota=np.full(10, 20.0))
-    storage.advance(events=rng.choice([1, 50]))
 
 
 def use_policy_cache(cache, rng, mine, new):
@@ -242,10 +231,6 @@ CASES = {
     "HivedScheduler": (hived, use_hived),
     "UniformCache": (uniform_cache, use_uniform_cache),
     "UniformMapping": (lambda: UniformMapping(300, getsizeof=len), use_mapping),
-    "FluidStorage": (
-        lambda: FluidStorage([100.0] * 10, np.arange(4000) % 10, [1e9] * 4000, 150.0, 90.0),
-        use_storage,
-    ),
     "PolicyCache": (lambda: PolicyCache("s3fifo", 5_000, 500), use_policy_cache),
     "ClairvoyantCache": (lambda: ClairvoyantCache(100, [300, 300]), use_clairvoyant_cache),
     "ReplicaDirectory": (lambda: ReplicaDirectory(8, 500), use_directory),

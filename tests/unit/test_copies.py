@@ -146,12 +146,6 @@ def clairvoyant():
     return made
 
 
-def fluid():
-    made = storage.FluidStorage([100e3], [0], [300e3], capacity=50e3, bandwidth=40.0)
-    made.allocate([0], rates=[114.0], quota=[50e3])
-    return made
-
-
 def hived():
     cell_types = {
         "NODE": {"childCellType": "GPU", "childCellNumber": 4, "isNodeLevel": True},
@@ -209,7 +203,6 @@ ACTING = {
         None,
         lambda it: it.order(3).tolist(),
     ),
-    storage.FluidStorage: (fluid, lambda it: it.advance(until=50.0), saved),
     storage.RemoteIOLimiter: (limiter, lambda it: it.take(0, 30, now=0), saved),
     replicas.ReplicaAwareCache: (replica_cache, lambda it: it.access(5), saved),
     replicas.ReplicaDirectory: (directory, lambda it: it.report(0, added=[4]), saved),

@@ -14,6 +14,7 @@ from hivecore.storage import (
     allocate_storage,
     cache_efficiency,
     cache_for_rate,
+    greedy_cache,
     ration_remote_io,
     reclaim_order,
     remote_io_demand,
@@ -734,3 +735,23 @@ def test_a_wrong_reference_is_found_out():
     for reference in (None, found.reference * 2):
         with pytest.raises(CertificateError):
             replace(found, reference=reference).verify()
+
+
+# --- the greedy cache alone --------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("arguments", "error", "says"),
+    [
+        (([1.0], [1.0, 2.0], 1.0), ValueError, "efficiency has 1 elements, 2 are needed"),
+        (([-1.0], [1.0], 1.0), ValueError, r"efficiency\[0\]=-1.0"),
+        (([1.0], [0.0], 1.0), ValueError, r"datasets\[0\]=0.0"),
+        (([1.0], [1.0], -1.0), ValueError, "capacity=-1.0"),
+        (([1.0], [1.0], 1.0, [2.0]), ValueError, r"current\[0\]=2.0: a full cache holds 1.0"),
+        (([1.0], [1.0], 1.0, [1.0], -0.1), ValueError, "eps=-0.1"),
+        ((["a"], [1.0], 1.0), TypeError, "efficiency must hold numbers"),
+    ],
+)
+def test_a_greedy_cache_of_what_cannot_be_is_refused(arguments, error, says):
+    with pytest.raises(error, match=says):
+        greedy_cache(*arguments)

@@ -1,6 +1,6 @@
 """Storage: cache and remote IO shared out among jobs, a limiter, nodes near cached data."""
 
-from hivecore._storage import FluidStorage, RemoteIOLimiter, greedy_cache
+from hivecore._storage import RemoteIOLimiter, greedy_cache
 from hivecore.storage.allocation import (
     JobShare,
     StorageAllocation,
@@ -21,7 +21,6 @@ from hivecore.storage.shares import FillingStage, StorageCertificate
 __all__ = [
     "Bandwidths",
     "FillingStage",
-    "FluidStorage",
     "JobShare",
     "Placement",
     "RemoteIOLimiter",

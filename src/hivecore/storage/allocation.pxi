@@ -1,6 +1,5 @@
 """Cache and remote IO shared out: whole arrays in, whole arrays out, the GIL released between."""
 
-ctypedef span[const double] Reals
 ctypedef span[const uint8_t] Flags
 
 
@@ -84,48 +83,10 @@ cdef dict _IO_MODES = {
 }
 
 
-cdef cnp.ndarray as_storage_column(object values, str name, int kind, cnp.npy_intp length):
-    """The array itself if it is what the wrapper makes of an argument, else an error."""
-    if not isinstance(values, np.ndarray):
-        raise TypeError(f"{name} must be an array, not {type(values).__name__}")
-    cdef cnp.ndarray array = values
-    if array.ndim != 1 or cnp.PyArray_TYPE(array) != kind or not cnp.PyArray_IS_C_CONTIGUOUS(array):
-        raise TypeError(f"{name} must be a contiguous array of one dimension and its own type")
-    if length >= 0 and cnp.PyArray_SIZE(array) != length:
-        raise ValueError(f"{name} must have {length} elements, not {cnp.PyArray_SIZE(array)}")
-    if cnp.PyArray_SIZE(array) > 0x7FFFFFFF:
-        raise ValueError(f"{name} has more than 2**31 - 1 elements")
-    return array
-
-
-cdef inline Reals as_reals(object values, str name, cnp.npy_intp length) except *:
-    cdef cnp.ndarray array = as_storage_column(values, name, cnp.NPY_FLOAT64, length)
-    return Reals(<const double*> cnp.PyArray_DATA(array), <size_t> cnp.PyArray_SIZE(array))
-
-
 cdef Column as_column(object values, str name, cnp.npy_intp length, double otherwise) except *:
     """A column that may be None: `otherwise` for every job."""
     cdef Reals none
     return Column(none if values is None else as_reals(values, name, length), otherwise)
-
-
-@cython.internal
-cdef class HeldReals:
-    """Memory of the kernel that an array shows."""
-
-    cdef vector[double] values
-
-
-cdef cnp.ndarray hold_reals(vector[double]& values):
-    """The array of these numbers, which are not copied."""
-    cdef HeldReals held = HeldReals.__new__(HeldReals)
-    held.values.swap(values)
-    cdef cnp.npy_intp length = held.values.size()
-    cdef cnp.ndarray result = cnp.PyArray_SimpleNewFromData(
-        1, &length, cnp.NPY_FLOAT64, held.values.data()
-    )
-    cnp.set_array_base(result, held)
-    return result
 
 
 cdef cnp.ndarray as_flag_array(const vector[uint8_t]& values):
@@ -161,14 +122,14 @@ def solve_storage(
     """
     cdef StorageProblem problem
     cdef StorageSolution found
-    cdef cnp.ndarray ids = as_storage_column(dataset, "dataset", cnp.NPY_INT64, -1)
+    cdef cnp.ndarray ids = as_typed_array(dataset, "dataset", cnp.NPY_INT64, -1)
     cdef cnp.npy_intp n = cnp.PyArray_SIZE(ids)
     problem.dataset = as_values(ids)
     problem.rate = as_reals(rate, "rate", n)
     problem.weight = as_column(weight, "weight", n, 1.0)
     cdef cnp.ndarray runs
     if running is not None:
-        runs = as_storage_column(running, "running", cnp.NPY_BOOL, n)
+        runs = as_typed_array(running, "running", cnp.NPY_BOOL, n)
         problem.running = Flags(<const uint8_t*> cnp.PyArray_DATA(runs), <size_t> n)
     problem.effective = as_column(effective, "effective", n, float("inf"))
     problem.remaining = as_column(remaining, "remaining", n, 0.0)

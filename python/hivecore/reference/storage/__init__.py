@@ -2,15 +2,14 @@
 
 from hivecore.reference.storage.allocation import (
     cache_for_rate,
+    greedy_cache,
     remote_io_demand,
     solve_storage,
     throughput,
 )
-from hivecore.reference.storage.fluid import FluidStorage, greedy_cache
 from hivecore.reference.storage.limiter import RemoteIOLimiter
 
 __all__ = [
-    "FluidStorage",
     "RemoteIOLimiter",
     "cache_for_rate",
     "greedy_cache",

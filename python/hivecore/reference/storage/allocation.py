@@ -6,13 +6,9 @@ Twin of the kernel of `hivecore.storage`; all sums run from left to right in the
 from collections.abc import Sequence
 from math import inf
 
+from hivecore.reference.storage import _knapsack
 from hivecore.reference.storage._filling import Filling, reference_rates
-from hivecore.reference.storage._knapsack import (
-    GREEDY,
-    WHOLE,
-    greedy_cache,
-    throughput_cache,
-)
+from hivecore.reference.storage._knapsack import GREEDY, WHOLE, throughput_cache
 from hivecore.reference.storage._numbers import (
     GPU_SLACK,
     Floats,
@@ -25,6 +21,7 @@ from hivecore.reference.storage._shortest_first import ShortestFirst, pace
 
 __all__ = [
     "cache_for_rate",
+    "greedy_cache",
     "remote_io_demand",
     "solve_storage",
     "throughput",
@@ -61,6 +58,18 @@ def remote_io_demand(rate: float, cache: float, dataset: float) -> float:
 def cache_for_rate(rate: float, remote_io: float, dataset: float) -> float:
     """The cache with which the remote IO suffices for the rate."""
     return 0.0 if rate <= remote_io else dataset * (1.0 - remote_io / rate)
+
+
+def greedy_cache(
+    efficiency: Sequence[float],
+    datasets: Sequence[float],
+    capacity: float,
+    current: Sequence[float] | None = None,
+    eps: float = 0.1,
+) -> list[float]:
+    """Twin of `hivecore.storage.greedy_cache`."""
+    held = [0.0] * len(datasets) if current is None else current
+    return _knapsack.greedy_cache(efficiency, datasets, capacity, held, eps)[0]
 
 
 def solve_storage(
@@ -150,7 +159,7 @@ def solve_storage(
         worth = per_dataset(wanted, dataset, m)
         value = [worth[d] / size[d] for d in range(m)]
         kept = [0.0] * m if objective == "sjf" else current
-        cached, multiplier = greedy_cache(value, size, cache, kept, eps)
+        cached, multiplier = _knapsack.greedy_cache(value, size, cache, kept, eps)
         if shortest is not None:
             arguments = dataset, rate, remaining, size, bandwidth
             if pace(shortest.cache, order, *arguments) > pace(cached, order, *arguments):

@@ -7,7 +7,7 @@ each event remote IO is shared out by what the jobs miss at that moment, not by 
 when their caches are filled, and all rates are constant until the next one.
 
 What happens between two decisions is the business of the contents: amounts in the fluid model
-(`hivecore.storage.FluidStorage`), real items in the item model. The loop is the same for both.
+(`FluidClock`, in native code), real items in the item model. The loop is the same for both.
 """
 
 from dataclasses import dataclass
@@ -70,7 +70,7 @@ class Rules:
 
 
 class Contents(Protocol):
-    """What caches hold, and how far jobs are: `FluidStorage`, or the same with real items."""
+    """What caches hold, and how far jobs are: `FluidClock`, or the same with real items."""
 
     @property
     def now(self) -> float:

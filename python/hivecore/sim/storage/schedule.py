@@ -2,6 +2,7 @@
 
 import numpy as np
 
+from hivecore._sim import FluidClock
 from hivecore.sim.storage.caches import (
     CachePolicy,
     Greedy,
@@ -14,7 +15,6 @@ from hivecore.sim.storage.history import Recorder
 from hivecore.sim.storage.items import LruItems, UniformItems
 from hivecore.sim.storage.orders import Fifo, LeastAttained, MaxMin, Order, Shortest
 from hivecore.sim.storage.workload import StorageCluster, StorageWorkload
-from hivecore.storage import FluidStorage
 
 __all__ = ["GPU_POLICIES", "STORAGE_SYSTEMS", "rules_of", "schedule_items", "schedule_storage"]
 
@@ -58,7 +58,7 @@ def schedule_storage(
     :raises ValueError: an unknown name, a job that is larger than the cluster, or no job gets
         ahead.
 
-    See `events` and `hivecore.storage.FluidStorage` for the model. Deterministic. Ties: the job
+    See `events` and `hivecore.reference.sim` for the model. Deterministic. Ties: the job
     that came first. Cost: see `events.run`.
 
     A job of three epochs over 100 GB with 50 GB of cache reads at 40 MB/s first, and at 80 MB/s
@@ -136,15 +136,15 @@ def schedule_items(
 
 def _amounts(
     work: StorageWorkload, cluster: StorageCluster, rules: Rules, shrink: str, lazy: bool
-) -> FluidStorage:
+) -> FluidClock:
     """Return empty caches as amounts: one per dataset or per job, or one LRU cache for all."""
     size, cache_of = work.size, work.dataset
     if rules.cache.private:
         size, cache_of = work.size[work.dataset], np.arange(len(work))
     shared = cache_of, work.total, cluster.cache, cluster.bandwidth_mbps
     if rules.cache.lru:
-        return FluidStorage(size, *shared, io_mode=rules.io_mode, policy="lru")
-    return FluidStorage(
+        return FluidClock(size, *shared, io_mode=rules.io_mode, policy="lru")
+    return FluidClock(
         size,
         *shared,
         io_mode=rules.io_mode,

@@ -9,13 +9,12 @@ from collections.abc import Sequence
 from math import inf
 
 from hivecore.errors import InvariantError
-from hivecore.reference.storage import _knapsack
-from hivecore.reference.storage._fluid_lru import LruFluid
-from hivecore.reference.storage._fluid_uniform import UniformFluid
+from hivecore.reference.sim._lru import LruFluid
+from hivecore.reference.sim._uniform import UniformFluid
 from hivecore.reference.storage._numbers import total
 from hivecore.reference.storage._remote_io import ration
 
-__all__ = ["FluidStorage", "greedy_cache"]
+__all__ = ["FluidClock"]
 
 _DONE = 1e-9  # of a job, rounding
 _NO_MISS = 1e-12  # a job that misses less has all that it reads in the cache
@@ -24,20 +23,8 @@ _NEVER = 1e150  # seconds
 _SPARE = 1e-9  # of the bandwidth, rounding
 
 
-def greedy_cache(
-    efficiency: Sequence[float],
-    datasets: Sequence[float],
-    capacity: float,
-    current: Sequence[float] | None = None,
-    eps: float = 0.1,
-) -> list[float]:
-    """Twin of `hivecore.storage.greedy_cache`."""
-    held = [0.0] * len(datasets) if current is None else current
-    return _knapsack.greedy_cache(efficiency, datasets, capacity, held, eps)[0]
-
-
-class FluidStorage:
-    """Twin of `hivecore.storage.FluidStorage`; arguments are taken as they are."""
+class FluidClock:
+    """Twin of `hivecore._sim.FluidClock`; arguments are taken as they are."""
 
     def __init__(
         self,

@@ -110,7 +110,8 @@ class LruFluid:
             return
         # Between two rows all rates were constant, so that little is left to do.
         for _ in range(ITERATIONS):
-            self.begin = low + (high - low) * at_low / max(at_low - at_high, TINY)
+            part = (high - low) * at_low / max(at_low - at_high, TINY)
+            self.begin = min(low + part, high)  # rounding may lead beyond
             value = self.over(self.begin, row)
             if abs(value) <= CLOSE * self.capacity:
                 break

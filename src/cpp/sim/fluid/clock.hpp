@@ -15,24 +15,23 @@
 #include <string>
 #include <vector>
 
-#include "storage/allocation.hpp"
-#include "storage/fluid/contents.hpp"
+#include "sim/fluid/contents.hpp"
+#include "storage/remote_io.hpp"
 
-namespace hivecore::storage {
+namespace hivecore::sim {
 
-class FluidStorage {
+class FluidClock {
   public:
     enum class Stop { time, done, events, stuck };
 
     struct Rules {
         double bandwidth;
-        IoMode io_mode;
+        storage::IoMode io_mode;
         bool warm_up;
     };
 
-    FluidStorage(std::unique_ptr<FluidContents> contents, std::vector<std::int64_t> cache_of,
-                 std::vector<double> total, std::size_t caches, Rules rules);
-    FluidStorage(const FluidStorage& other);
+    FluidClock(std::unique_ptr<FluidContents> contents, std::vector<std::int64_t> cache_of,
+               std::vector<double> total, std::size_t caches, Rules rules);
 
     // `rate` is that of each job that never waits for data, in order of urgency; `reference` (or
     // empty: `rate`) is what IoMode::maxmin_rate compares rates with. Jobs are distinct.
@@ -56,16 +55,7 @@ class FluidStorage {
     std::span<const double> rates() const { return rate_; }
     std::span<const double> misses() const { return miss_; }
 
-    // All but what the constructor takes; and back into a new one. False: no possible state, and
-    // this one may only be thrown away.
-    std::vector<double> save() const;
-    bool restore(std::span<const double> saved);
-
-    // The first position of a job that stands there before, or -1.
-    std::int64_t first_repeated(std::span<const std::int64_t> jobs) const;
-
     std::string audit() const;
-    std::uint64_t bytes() const;
 
   private:
     void take(std::span<const std::int64_t> jobs, std::span<const double> rate,
@@ -88,4 +78,4 @@ class FluidStorage {
     std::vector<std::int64_t> done_;
 };
 
-}  // namespace hivecore::storage
+}  // namespace hivecore::sim

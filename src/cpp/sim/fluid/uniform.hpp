@@ -22,9 +22,9 @@
 // of the running jobs, and of the caches that hold something, may do so, or are read.
 #pragma once
 
-#include "storage/fluid/contents.hpp"
+#include "sim/fluid/contents.hpp"
 
-namespace hivecore::storage {
+namespace hivecore::sim {
 
 class FluidUniform final : public FluidContents {
   public:
@@ -35,9 +35,6 @@ class FluidUniform final : public FluidContents {
     };
 
     FluidUniform(FluidShape shape, Rules rules);
-    std::unique_ptr<FluidContents> clone() const override {
-        return std::make_unique<FluidUniform>(*this);
-    }
 
     void allocate(double now, const FluidDecision& decision) override;
     void miss_ratios(std::vector<double>& miss) override;
@@ -48,10 +45,7 @@ class FluidUniform final : public FluidContents {
 
     double warming() const override { return warming_; }
     std::vector<double> cached() override;
-    void save(std::vector<double>& numbers) override;
-    void restore(FluidNumbers& numbers, std::span<const std::int64_t> jobs) override;
     std::string audit() const override;
-    std::uint64_t bytes() const override;
 
   private:
     struct Cache {
@@ -108,4 +102,4 @@ class FluidUniform final : public FluidContents {
     double warming_ = 0.0;
 };
 
-}  // namespace hivecore::storage
+}  // namespace hivecore::sim

@@ -1,16 +1,15 @@
 // What caches hold while jobs read at constant rates, as amounts: the two models of it.
 //
-// The loop of fluid.hpp asks for miss ratios, hands out rates, and is told for how long these
+// The loop of clock.hpp asks for miss ratios, hands out rates, and is told for how long these
 // stand. Columns of the running jobs have their order in `allocate`.
 #pragma once
 
 #include <cstdint>
-#include <memory>
 #include <span>
 #include <string>
 #include <vector>
 
-namespace hivecore::storage {
+namespace hivecore::sim {
 
 struct FluidShape {
     std::vector<double> size;            // of each cache, if it is full
@@ -25,40 +24,9 @@ struct FluidDecision {
     std::span<const std::int64_t> wanted;   // caches, who is warmed up first
 };
 
-// Numbers that were saved, one after the other; whole numbers are exact up to 2^53. Once one is
-// missing or out of range, all are bad, and what comes is the least that was asked for.
-class FluidNumbers {
-  public:
-    explicit FluidNumbers(std::span<const double> numbers) : numbers_(numbers) {}
-
-    bool good() const { return good_; }
-    bool at_end() const { return good_ && next_ == numbers_.size(); }
-    double number(double low, double high) {
-        good_ =
-            good_ && next_ < numbers_.size() && numbers_[next_] >= low && numbers_[next_] <= high;
-        return good_ ? numbers_[next_++] : low;
-    }
-    std::int64_t whole(std::int64_t low, std::int64_t high) {
-        const double value = number(static_cast<double>(low), static_cast<double>(high));
-        good_ = good_ && static_cast<double>(static_cast<std::int64_t>(value)) == value;
-        return good_ ? static_cast<std::int64_t>(value) : low;
-    }
-    // How many follow, of at least so many numbers each: never more than there are.
-    std::size_t count(std::size_t of_each = 1) {
-        const std::int64_t most = static_cast<std::int64_t>(numbers_.size() / of_each);
-        return static_cast<std::size_t>(whole(0, most));
-    }
-
-  private:
-    std::span<const double> numbers_;
-    std::size_t next_ = 0;
-    bool good_ = true;
-};
-
 class FluidContents {
   public:
     virtual ~FluidContents() = default;
-    virtual std::unique_ptr<FluidContents> clone() const = 0;
 
     virtual void allocate(double now, const FluidDecision& decision) = 0;
 
@@ -77,12 +45,7 @@ class FluidContents {
 
     virtual double warming() const { return 0.0; }  // remote IO that goes into warm-ups
     virtual std::vector<double> cached() = 0;       // in each cache
-    // All but the shape, at the end of `numbers`; and back, where these jobs run. Bad numbers leave
-    // contents that may only be thrown away.
-    virtual void save(std::vector<double>& numbers) = 0;
-    virtual void restore(FluidNumbers& numbers, std::span<const std::int64_t> jobs) = 0;
     virtual std::string audit() const = 0;
-    virtual std::uint64_t bytes() const = 0;
 };
 
-}  // namespace hivecore::storage
+}  // namespace hivecore::sim

@@ -1,11 +1,11 @@
-#include "storage/fluid/uniform.hpp"
+#include "sim/fluid/uniform.hpp"
 
 #include <algorithm>
 #include <cmath>
 #include <limits>
 #include <utility>
 
-namespace hivecore::storage {
+namespace hivecore::sim {
 
 namespace {
 
@@ -392,57 +392,6 @@ std::vector<double> FluidUniform::cached() {
     return cached_;
 }
 
-void FluidUniform::save(std::vector<double>& numbers) {
-    scatter();
-    std::vector<double> quota(cached_.size(), 0.0);
-    for (const Cache& cache : live_) {
-        quota[cache.id] = cache.quota;
-    }
-    for (const auto* column : {&quota, &cached_, &unread_, &missing_, &cached_then_}) {
-        numbers.insert(numbers.end(), column->begin(), column->end());
-    }
-    for (const auto* order : {&reclaim_, &wanted_}) {
-        numbers.push_back(static_cast<double>(order->size()));
-        for (const std::int64_t cache : *order) {
-            numbers.push_back(static_cast<double>(live_[cache].id));
-        }
-    }
-    numbers.push_back(warming_);
-}
-
-void FluidUniform::restore(FluidNumbers& numbers, std::span<const std::int64_t> jobs) {
-    constexpr double kSlack = 1.0 + 1e-6;
-    std::vector<double> quota(cached_.size());
-    for (auto* column : {&quota, &cached_}) {
-        for (std::size_t c = 0; c < column->size(); ++c) {
-            (*column)[c] = numbers.number(-1e-6 * shape_.size[c], kSlack * shape_.size[c]);
-        }
-    }
-    const auto size_of = [&](std::size_t job) { return shape_.size[shape_.cache_of[job]]; };
-    for (std::size_t job = 0; job < unread_.size(); ++job) {
-        unread_[job] = numbers.number(1e-12 * size_of(job), kSlack * size_of(job));
-    }
-    for (std::size_t job = 0; job < missing_.size(); ++job) {
-        missing_[job] = numbers.number(-1.0, kSlack * size_of(job));
-    }
-    for (std::size_t job = 0; job < cached_then_.size(); ++job) {
-        cached_then_[job] = numbers.number(-1e-6 * size_of(job), kSlack * size_of(job));
-    }
-    std::vector<std::int64_t> reclaim(numbers.count());
-    const auto last = static_cast<std::int64_t>(cached_.size()) - 1;
-    for (std::int64_t& cache : reclaim) {
-        cache = numbers.whole(0, last);
-    }
-    std::vector<std::int64_t> wanted(numbers.count());
-    for (std::int64_t& cache : wanted) {
-        cache = numbers.whole(0, last);
-    }
-    if (numbers.good()) {
-        gather({jobs, quota, reclaim, wanted});
-    }
-    warming_ = numbers.number(0.0, kNever);
-}
-
 std::string FluidUniform::audit() const {
     double total = 0.0;
     std::vector<std::int64_t> count(live_.size(), 0);
@@ -480,11 +429,4 @@ std::string FluidUniform::audit() const {
     return "";
 }
 
-std::uint64_t FluidUniform::bytes() const {
-    return 8 * (shape_.size.capacity() + shape_.cache_of.capacity() + cached_.capacity() +
-                unread_.capacity() + missing_.capacity() + cached_then_.capacity() +
-                reclaim_.capacity() + wanted_.capacity()) +
-           sizeof(Cache) * live_.capacity() + sizeof(Reader) * readers_.capacity();
-}
-
-}  // namespace hivecore::storage
+}  // namespace hivecore::sim

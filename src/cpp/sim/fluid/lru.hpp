@@ -30,16 +30,13 @@
 
 #include <deque>
 
-#include "storage/fluid/contents.hpp"
+#include "sim/fluid/contents.hpp"
 
-namespace hivecore::storage {
+namespace hivecore::sim {
 
 class FluidLru final : public FluidContents {
   public:
     explicit FluidLru(FluidShape shape);
-    std::unique_ptr<FluidContents> clone() const override {
-        return std::make_unique<FluidLru>(*this);
-    }
 
     void allocate(double now, const FluidDecision& decision) override;
     void miss_ratios(std::vector<double>& miss) override;
@@ -49,10 +46,7 @@ class FluidLru final : public FluidContents {
     void advance(double step) override;
 
     std::vector<double> cached() override;
-    void save(std::vector<double>& numbers) override;
-    void restore(FluidNumbers& numbers, std::span<const std::int64_t> jobs) override;
     std::string audit() const override;
-    std::uint64_t bytes() const override;
 
   private:
     struct Row {
@@ -97,4 +91,4 @@ class FluidLru final : public FluidContents {
     bool drifts_ = false;
 };
 
-}  // namespace hivecore::storage
+}  // namespace hivecore::sim

@@ -1,7 +1,5 @@
 """The fluid kernel and its twin are one: after every step all numbers are equal to the last bit."""
 
-import pickle
-
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -14,8 +12,8 @@ from hypothesis.stateful import (
     rule,
 )
 
-from hivecore import reference
-from hivecore.storage import FluidStorage, StorageJobs, allocate_storage, greedy_cache
+from hivecore._sim import FluidClock
+from hivecore.reference.sim import FluidClock as Twin
 
 IO_MODES = ["priority", "throughput", "maxmin_io", "maxmin_rate", "proportional"]
 sizes = st.one_of(st.sampled_from([40.0, 100.0, 250.0]), st.floats(0.5, 400.0))
@@ -45,8 +43,8 @@ class FluidTwins(RuleBasedStateMachine):
             options = {"shrink": shrink, "lazy": lazy, "warm_up": warm_up}
             options["private"] = len(set(cache_of)) == len(cache_of)
         arguments = sizes, cache_of, totals, capacity, bandwidth
-        self.kernel = FluidStorage(*arguments, io_mode=io_mode, **options)
-        self.twin = reference.storage.FluidStorage(*arguments, io_mode=io_mode, **options)
+        self.kernel = FluidClock(*arguments, io_mode=io_mode, **options)
+        self.twin = Twin(*arguments, io_mode=io_mode, **options)
         self.sizes, self.capacity, self.count = sizes, capacity, len(readers)
 
     @rule(data=st.data())
@@ -81,16 +79,6 @@ class FluidTwins(RuleBasedStateMachine):
                 found.append(None)
         assert found[0] == found[1]
 
-    @rule()
-    def go_on_with_a_copy(self):
-        left = self.kernel
-        self.kernel = left.copy()
-        left.allocate([], [])
-
-    @rule()
-    def go_on_with_what_was_saved(self):
-        self.kernel = pickle.loads(pickle.dumps(self.kernel))
-
     @invariant()
     def are_equal(self):
         if not hasattr(self, "kernel"):
@@ -108,31 +96,9 @@ FluidTwins.TestCase.settings = settings(max_examples=150, stateful_step_count=25
 TestFluidTwins = FluidTwins.TestCase
 
 
-@given(
-    st.lists(st.tuples(st.integers(0, 4), rates), max_size=8),
-    st.lists(st.tuples(sizes, st.sampled_from([0.0, 0.5, 1.0])), min_size=5, max_size=5),
-    st.just(0.0) | st.floats(1e-9, 900.0),
-    st.sampled_from([0.0, 0.1, 1.0]),
-)
-def test_the_greedy_cache_is_that_of_the_allocation_and_of_the_twin(jobs, datasets, capacity, eps):
-    dataset = np.array([d for d, _ in jobs], dtype=np.int64)
-    rate = np.array([f for _, f in jobs])
-    size, share = np.array(datasets).T
-    worth = np.bincount(dataset, rate, 5) / size
-    found = greedy_cache(worth, size, capacity, size * share, eps)
-    assert found.tolist() == reference.storage.greedy_cache(
-        worth, size, capacity, size * share, eps
-    )
-    whole = allocate_storage(
-        StorageJobs(dataset, rate), size, capacity, 50.0, current=size * share, eps=eps
-    ).cache
-    # What nobody reads is kept by the allocation, where there is room.
-    assert found.tolist() == np.where(worth > 0, whole, 0.0).tolist()
-
-
 @given(st.floats(1.0, 500.0), st.floats(0.0, 1.0), st.floats(1.0, 200.0), st.floats(1.0, 200.0))
 def test_a_filled_cache_gives_the_rate_of_the_performance_model(size, share, rate, bandwidth):
-    storage = FluidStorage([size], [0], [10 * size], share * size, bandwidth)
+    storage = FluidClock([size], [0], [10 * size], share * size, bandwidth)
     storage.allocate([0], [rate], [share * size])
     begin = size / min(rate, bandwidth)
     storage.advance(until=begin * 1.0001)

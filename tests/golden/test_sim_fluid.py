@@ -4,9 +4,10 @@ from math import log1p
 
 import pytest
 
-from hivecore import reference, storage
+from hivecore._sim import FluidClock
+from hivecore.reference.sim import FluidClock as Twin
 
-both = pytest.mark.parametrize("kind", [storage.FluidStorage, reference.storage.FluidStorage])
+both = pytest.mark.parametrize("kind", [FluidClock, Twin])
 
 
 def cold(kind, epochs=3, **options):

@@ -1,11 +1,9 @@
-#include "storage/fluid/clock.hpp"
+#include "sim/fluid/clock.hpp"
 
 #include <algorithm>
 #include <utility>
 
-#include "storage/remote_io.hpp"
-
-namespace hivecore::storage {
+namespace hivecore::sim {
 
 namespace {
 
@@ -17,9 +15,8 @@ constexpr double kSpare = 1e-9;     // of the bandwidth: rounding
 
 }  // namespace
 
-FluidStorage::FluidStorage(std::unique_ptr<FluidContents> contents,
-                           std::vector<std::int64_t> cache_of, std::vector<double> total,
-                           std::size_t caches, Rules rules)
+FluidClock::FluidClock(std::unique_ptr<FluidContents> contents, std::vector<std::int64_t> cache_of,
+                       std::vector<double> total, std::size_t caches, Rules rules)
     : contents_(std::move(contents)),
       cache_of_(std::move(cache_of)),
       total_(std::move(total)),
@@ -27,29 +24,8 @@ FluidStorage::FluidStorage(std::unique_ptr<FluidContents> contents,
       all_left_(total_),
       last_use_(caches, 0.0) {}
 
-FluidStorage::FluidStorage(const FluidStorage& other)
-    : contents_(other.contents_->clone()),
-      cache_of_(other.cache_of_),
-      total_(other.total_),
-      rules_(other.rules_),
-      now_(other.now_),
-      fetched_(other.fetched_),
-      events_(other.events_),
-      all_left_(other.all_left_),
-      last_use_(other.last_use_),
-      running_(other.running_),
-      full_(other.full_),
-      reference_(other.reference_),
-      left_(other.left_),
-      done_at_(other.done_at_),
-      rate_(other.rate_),
-      miss_(other.miss_),
-      demand_(other.demand_),
-      granted_(other.granted_),
-      done_(other.done_) {}
-
-void FluidStorage::allocate(const FluidDecision& decision, std::span<const double> rate,
-                            std::span<const double> reference) {
+void FluidClock::allocate(const FluidDecision& decision, std::span<const double> rate,
+                          std::span<const double> reference) {
     all_left_ = left();
     last_use_ = last_use();
     contents_->allocate(now_, decision);
@@ -57,8 +33,8 @@ void FluidStorage::allocate(const FluidDecision& decision, std::span<const doubl
 }
 
 // Copies the columns of the jobs that run side by side.
-void FluidStorage::take(std::span<const std::int64_t> jobs, std::span<const double> rate,
-                        std::span<const double> reference) {
+void FluidClock::take(std::span<const std::int64_t> jobs, std::span<const double> rate,
+                      std::span<const double> reference) {
     const std::size_t count = jobs.size();
     running_.assign(jobs.begin(), jobs.end());
     full_.assign(rate.begin(), rate.end());
@@ -80,7 +56,7 @@ void FluidStorage::take(std::span<const std::int64_t> jobs, std::span<const doub
     done_.clear();
 }
 
-FluidStorage::Stop FluidStorage::advance(double until, std::int64_t events) {
+FluidClock::Stop FluidClock::advance(double until, std::int64_t events) {
     done_.clear();
     for (; events > 0; --events) {
         const double limit = until - now_;
@@ -122,13 +98,13 @@ FluidStorage::Stop FluidStorage::advance(double until, std::int64_t events) {
 }
 
 // What a warm-up may use; never what rounding has left over.
-double FluidStorage::spare(double used) const {
+double FluidClock::spare(double used) const {
     const double rest = rules_.bandwidth - used;
     return rules_.warm_up && rest > kSpare * rules_.bandwidth ? rest : 0.0;
 }
 
 // Sets what each job reads with its share of the remote IO; what is to spare for warm-ups.
-double FluidStorage::share_out() {
+double FluidClock::share_out() {
     double asked = 0.0;
     for (std::size_t j = 0; j < full_.size(); ++j) {
         demand_[j] = full_[j] * miss_[j];
@@ -138,7 +114,8 @@ double FluidStorage::share_out() {
         rate_ = full_;
         return spare(asked);
     }
-    ration(rules_.io_mode, {demand_, miss_, full_, reference_, {}, rules_.bandwidth}, granted_);
+    storage::ration(rules_.io_mode, {demand_, miss_, full_, reference_, {}, rules_.bandwidth},
+                    granted_);
     double given = 0.0;
     for (std::size_t j = 0; j < full_.size(); ++j) {
         given += granted_[j];
@@ -147,18 +124,7 @@ double FluidStorage::share_out() {
     return spare(given);
 }
 
-std::int64_t FluidStorage::first_repeated(std::span<const std::int64_t> jobs) const {
-    std::vector<bool> seen(total_.size(), false);
-    for (std::size_t j = 0; j < jobs.size(); ++j) {
-        if (seen[jobs[j]]) {
-            return static_cast<std::int64_t>(j);
-        }
-        seen[jobs[j]] = true;
-    }
-    return -1;
-}
-
-std::vector<double> FluidStorage::left() const {
+std::vector<double> FluidClock::left() const {
     std::vector<double> found = all_left_;
     for (std::size_t j = 0; j < running_.size(); ++j) {
         found[running_[j]] = left_[j];
@@ -166,7 +132,7 @@ std::vector<double> FluidStorage::left() const {
     return found;
 }
 
-std::vector<double> FluidStorage::last_use() const {
+std::vector<double> FluidClock::last_use() const {
     std::vector<double> found = last_use_;
     for (const std::int64_t job : running_) {
         found[cache_of_[job]] = now_;
@@ -174,61 +140,7 @@ std::vector<double> FluidStorage::last_use() const {
     return found;
 }
 
-std::vector<double> FluidStorage::save() const {
-    std::vector<double> numbers{now_, fetched_, static_cast<double>(events_)};
-    const auto add = [&](const auto& column) {
-        numbers.insert(numbers.end(), column.begin(), column.end());
-    };
-    add(left());
-    add(last_use());
-    numbers.push_back(static_cast<double>(running_.size()));
-    for (const auto* column : {&full_, &reference_, &rate_, &miss_}) {
-        add(*column);
-    }
-    for (const std::int64_t job : running_) {
-        numbers.push_back(static_cast<double>(job));
-    }
-    contents_->save(numbers);
-    return numbers;
-}
-
-bool FluidStorage::restore(std::span<const double> saved) {
-    constexpr double kMost = 1e300;
-    FluidNumbers numbers(saved);
-    now_ = numbers.number(0.0, kMost);
-    fetched_ = numbers.number(0.0, kMost);
-    events_ = numbers.whole(0, std::int64_t{1} << 53);
-    for (std::size_t job = 0; job < total_.size(); ++job) {
-        all_left_[job] = numbers.number(-1e-6 * total_[job], total_[job]);
-    }
-    for (double& time : last_use_) {
-        time = numbers.number(0.0, now_);
-    }
-    const std::size_t count = numbers.count(5);
-    std::vector<double> full(count), reference(count), rate(count), miss(count);
-    for (auto* column : {&full, &reference, &rate, &miss}) {
-        for (double& number : *column) {
-            number = numbers.number(0.0, column == &miss ? 1.0 + 1e-9 : 1e15);
-        }
-    }
-    std::vector<std::int64_t> jobs(count);
-    for (std::int64_t& job : jobs) {
-        job = numbers.whole(0, static_cast<std::int64_t>(total_.size()) - 1);
-    }
-    if (!numbers.good() || first_repeated(jobs) >= 0) {
-        return false;
-    }
-    contents_->restore(numbers, jobs);
-    if (!numbers.at_end()) {
-        return false;
-    }
-    take(jobs, full, reference);
-    rate_ = rate;
-    miss_ = miss;
-    return audit().empty();
-}
-
-std::string FluidStorage::audit() const {
+std::string FluidClock::audit() const {
     double remote = contents_->warming();
     for (std::size_t j = 0; j < running_.size(); ++j) {
         const std::string job = "job " + std::to_string(running_[j]);
@@ -250,12 +162,4 @@ std::string FluidStorage::audit() const {
     return contents_->audit();
 }
 
-std::uint64_t FluidStorage::bytes() const {
-    return contents_->bytes() + sizeof(*this) +
-           8 * (cache_of_.capacity() + total_.capacity() + all_left_.capacity() +
-                last_use_.capacity() + running_.capacity() + full_.capacity() +
-                reference_.capacity() + left_.capacity() + done_at_.capacity() + rate_.capacity() +
-                miss_.capacity() + demand_.capacity() + granted_.capacity() + done_.capacity());
-}
-
-}  // namespace hivecore::storage
+}  // namespace hivecore::sim

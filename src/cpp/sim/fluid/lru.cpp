@@ -1,4 +1,4 @@
-#include "storage/fluid/lru.hpp"
+#include "sim/fluid/lru.hpp"
 
 #include <algorithm>
 #include <cmath>
@@ -6,7 +6,7 @@
 #include <limits>
 #include <utility>
 
-namespace hivecore::storage {
+namespace hivecore::sim {
 
 namespace {
 
@@ -126,7 +126,8 @@ void FluidLru::slide() {
     }
     // Between two rows all rates were constant, so that little is left to do.
     for (int i = 0; i < kIterations; ++i) {
-        begin_ = low + (high - low) * at_low / std::max(at_low - at_high, kTiny);
+        const double part = (high - low) * at_low / std::max(at_low - at_high, kTiny);
+        begin_ = std::min(low + part, high);  // rounding may lead beyond
         const double value = over(begin_, row);
         if (std::abs(value) <= kClose * shape_.capacity) {
             break;
@@ -249,51 +250,6 @@ std::vector<double> FluidLru::cached() {
     return found;
 }
 
-void FluidLru::save(std::vector<double>& numbers) {
-    for (std::size_t j = 0; j < running_; ++j) {
-        unread_[readers_[j].job] = readers_[j].unread;
-    }
-    numbers.insert(numbers.end(), unread_.begin(), unread_.end());
-    numbers.insert(numbers.end(), total_.begin(), total_.end());
-    numbers.insert(numbers.end(), {now_, begin_, pace_, full_ ? 1.0 : 0.0});
-    numbers.push_back(static_cast<double>(log_.size()));
-    for (const Row& row : log_) {
-        numbers.push_back(row.time);
-        numbers.insert(numbers.end(), row.total.begin(), row.total.end());
-    }
-}
-
-void FluidLru::restore(FluidNumbers& numbers, std::span<const std::int64_t> jobs) {
-    constexpr double kMost = 1e300;
-    for (std::size_t job = 0; job < unread_.size(); ++job) {
-        const double size = shape_.size[shape_.cache_of[job]];
-        unread_[job] = numbers.number(1e-12 * size, (1.0 + 1e-6) * size);
-    }
-    for (double& total : total_) {
-        total = numbers.number(0.0, kMost);
-    }
-    now_ = numbers.number(0.0, kMost);
-    begin_ = numbers.number(0.0, now_);
-    pace_ = numbers.number(0.0, kMost);
-    full_ = numbers.whole(0, 1) == 1;
-    const std::size_t rows = numbers.count(1 + total_.size());
-    if (!numbers.good() || rows == 0) {
-        numbers.whole(1, 0);  // no log is bad
-        return;
-    }
-    log_.resize(rows);
-    for (Row& row : log_) {
-        row.time = numbers.number(0.0, now_);
-        row.total.resize(total_.size());
-        for (double& total : row.total) {
-            total = numbers.number(0.0, kMost);
-        }
-    }
-    if (numbers.good()) {
-        gather(jobs);
-    }
-}
-
 std::string FluidLru::audit() const {
     if (log_.empty() || log_.front().time > begin_ || begin_ > now_ || log_.back().time > now_) {
         return "the window is not within the log";
@@ -326,11 +282,4 @@ std::string FluidLru::audit() const {
     return "";
 }
 
-std::uint64_t FluidLru::bytes() const {
-    return 8 * (shape_.size.capacity() + shape_.cache_of.capacity() + unread_.capacity() +
-                total_.capacity() * (1 + log_.size())) +
-           sizeof(Row) * log_.size() + sizeof(Reader) * readers_.capacity() +
-           sizeof(Dataset) * live_.capacity();
-}
-
-}  // namespace hivecore::storage
+}  // namespace hivecore::sim
