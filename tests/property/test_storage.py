@@ -16,6 +16,7 @@ from numpy.testing import assert_allclose
 from scipy.optimize import linprog
 
 from hivecore._storage import solve_storage as kernel
+from hivecore.errors import CertificateError
 from hivecore.reference import storage as reference
 from hivecore.storage import (
     StorageJobs,
@@ -28,6 +29,7 @@ from hivecore.storage import (
     remote_io_demand,
     throughput,
 )
+from hivecore.storage.order_proof import prove_shortest_first
 
 OBJECTIVES = ["greedy", "throughput", "max_min", "finish_time", "fifo", "sjf", "given"]
 FREE = ["greedy", "fifo", "sjf", "given"]  # these have every io_mode
@@ -373,6 +375,67 @@ def test_the_greatest_ratio_of_finish_times_is_the_least_of_all_caches(given, el
     if best > 0:
         ratios = (jobs.elapsed + left / found.rates)[stopped] / alone[stopped]
         assert_allclose(ratios, 1 / best, rtol=1e-6)
+
+
+@given(instances(), st.randoms(use_true_random=False))
+@settings(max_examples=150)
+def test_of_all_orders_only_the_shortest_first_is_proved(given, random):
+    """An order passes just if a plain walk finds no job, at any step, that would end sooner."""
+    jobs = given.jobs
+    wanted = np.ones(len(jobs), bool) if jobs.running is None else jobs.running
+    gpus = math.inf if given.gpu_capacity is None else given.gpu_capacity
+    needs = np.zeros(len(jobs)) if given.gpu_capacity is None else jobs.gpus
+    rate = np.where(wanted, jobs.rate, 0.0)
+
+    def is_right(order):
+        cache, room, flow, free = [0.0] * len(given.sizes), given.cache, given.bandwidth, gpus
+
+        def seconds(j):
+            size = given.sizes[jobs.dataset[j]]
+            missed = 1 - min(size, cache[jobs.dataset[j]] + room) / size
+            speed = min(rate[j], flow / missed) if missed > 1e-12 else rate[j]
+            work = jobs.remaining[j]
+            return 0.0 if work == 0 else work / speed if speed > 0 else math.inf
+
+        left = set(np.flatnonzero(wanted).tolist())
+        for j in order:
+            left.remove(j)
+            if needs[j] > free * (1 + 1e-10):
+                return False
+            others = [k for k in left if needs[k] <= free * (1 + 1e-10)]
+            alike = [k for k in others if k < j and seconds(k) == seconds(j) == math.inf]
+            alike += [
+                k
+                for k in others
+                if k < j
+                and (jobs.dataset[k], rate[k], jobs.remaining[k])
+                == (jobs.dataset[j], rate[j], jobs.remaining[j])
+            ]
+            if alike or any(seconds(k) < seconds(j) * (1 - 1e-9) for k in others):
+                return False
+            free -= needs[j]
+            d = jobs.dataset[j]
+            more = min(given.sizes[d] - cache[d], room)
+            room = room - more
+            cache[d] = given.sizes[d] if more == given.sizes[d] - cache[d] else cache[d] + more
+            missed = 1 - cache[d] / given.sizes[d]
+            flow -= min(rate[j] * missed, flow) if missed > 1e-12 else 0.0
+        return all(needs[k] > free * (1 + 1e-10) for k in left)
+
+    columns = jobs.dataset, rate, jobs.remaining, needs, np.array(given.sizes)
+    amounts = given.cache, given.bandwidth, gpus
+    right = given.allocate("sjf", gpu_capacity=given.gpu_capacity).certificate.order
+    others = [*map(list, itertools.islice(itertools.permutations(right.tolist()), 24))]
+    others += [right[:-1].tolist(), random.sample(range(len(jobs)), len(jobs))]
+    for order in [right.tolist(), *others]:
+        if not wanted[order].all():
+            continue
+        try:
+            prove_shortest_first(np.array(order, dtype=np.int64), wanted, *columns, *amounts)
+            proved = True
+        except CertificateError:
+            proved = False
+        assert proved == is_right(order), order
 
 
 @given(instances())

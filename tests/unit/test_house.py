@@ -35,7 +35,6 @@ ARROWS = {
     "decisions": ("errors",),
     **dict.fromkeys(SUBJECTS, ("errors", "decisions")),
     "interleaving": ("errors", "decisions", "matching"),
-    "storage": ("errors", "decisions", "reference"),
     "traces": ("errors",),
     "reference": ("errors",),
     "sim": ("errors", "decisions", *SUBJECTS, "traces"),

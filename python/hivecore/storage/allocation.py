@@ -94,12 +94,13 @@ class StorageAllocation(Shares):
 
         Feasible: within capacity and bandwidth, and the rates are those of the performance model.
         Cache: complementary slackness with ``cache_multiplier``. Remote IO: duality, or the level
-        to which jobs were filled. Max-min: every stage's binding. "sjf": the order is found again.
-        "throughput": ``bound`` follows from the multiplier; with ``exact`` the search is repeated.
+        to which jobs were filled. Max-min: every stage's binding. "sjf": at no step would another
+        job have ended sooner. "throughput": ``bound`` follows from the multiplier; with ``exact``
+        the search is repeated.
 
         :raises CertificateError: something fails; it says what.
 
-        Uses NumPy and Python only, never the kernel. What differs by a part in 10**9, or by 1e-9 in
+        Shares no code with the kernel or its twin. What differs by a part in 10**9, or by 1e-9 in
         its unit, counts as equal. O(jobs + datasets) but for "sjf" and the exact search.
         """
         verify_allocation(self, self._problem)

@@ -1,4 +1,4 @@
-"""Proves an allocation of cache and remote IO from its certificate, without the kernel.
+"""Proves an allocation of cache and remote IO from its certificate, without kernel and twin.
 
 The cheapest cache for given rates is a linear program with one constraint, so a multiplier proves
 it by complementary slackness; so is the fastest use of a bandwidth. The modes that fill up to a
@@ -13,8 +13,8 @@ from typing import Any
 import numpy as np
 
 from hivecore.errors import CertificateError
-from hivecore.reference.storage._shortest_first import ShortestFirst
 from hivecore.storage._numbers import Bool, Float64, fill_in_order
+from hivecore.storage.order_proof import prove_shortest_first
 from hivecore.storage.shares import Problem, Shares
 
 __all__ = ["verify_allocation"]
@@ -147,26 +147,31 @@ class _Audit:
 
     def shortest_first(self) -> None:
         asked = self.asked
-        running = self.wanted.tolist()
-        again = ShortestFirst(
-            asked.dataset.tolist(),
-            np.where(self.wanted, asked.jobs.rate, 0.0).tolist(),
-            self.remaining.tolist(),
-            asked.size.tolist(),
+        order = self.proof.order
+        _demand(
+            np.array_equal(np.sort(order), np.flatnonzero(self.found.running)),
+            "order does not hold every running job once",
+        )
+        needed = prove_shortest_first(
+            order,
+            self.wanted,
+            asked.dataset,
+            np.where(self.wanted, asked.jobs.rate, 0.0),
+            self.remaining,
+            self.gpus,
+            asked.size,
             asked.cache,
             asked.bandwidth,
+            asked.gpu_capacity,
         )
-        order = again.run(running, self.gpus.tolist(), asked.gpu_capacity)
-        _demand(self.proof.order.tolist() == order, "order is not shortest first")
-        _demand(self.found.running.tolist() == running, "running: not the shortest jobs")
         worth = self.per_dataset(self.rate)
         if self.proof.method == "shortest":
             held = np.where(worth > 0.0, self.found.cache, 0.0)
-            _near(held, np.where(worth > 0.0, again.cache, 0.0), "cache is not as jobs needed it")
+            _near(held, np.where(worth > 0.0, needed, 0.0), "cache is not as jobs needed it")
         else:
             self.slackness(worth / asked.size, np.zeros(len(asked.size)), 0.0)
             _at_most(
-                self.pace(np.array(again.cache)),
+                self.pace(needed),
                 self.pace(self.found.cache),
                 "cache: what the jobs needed would end them sooner",
             )
