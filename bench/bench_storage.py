@@ -48,14 +48,14 @@ class Setting:
         m = jobs if datasets is None else datasets
         self.dataset = np.arange(jobs) if datasets is None else rng.integers(0, m, jobs)
         self.columns = {
-            "rate": rng.lognormal(3, 1, jobs),
+            "rate_mbps": rng.lognormal(3, 1, jobs),
             "weight": rng.uniform(0.5, 2, jobs),
-            "remaining": rng.lognormal(5, 2, jobs),
+            "remaining_gb": rng.lognormal(5, 2, jobs),
             "elapsed": rng.lognormal(7, 1, jobs),
         }
         self.size = rng.lognormal(5, 1.5, m)
         self.cache = float(self.size.sum() * 0.1)
-        self.bandwidth = float(self.columns["rate"].sum() * 0.05)
+        self.bandwidth = float(self.columns["rate_mbps"].sum() * 0.05)
         self.jobs = self.checked()
 
     def checked(self) -> StorageJobs:
@@ -70,11 +70,11 @@ class Setting:
         columns, none = self.columns, np.zeros(len(self.jobs))
         return [
             self.dataset,
-            columns["rate"],
+            columns["rate_mbps"],
             columns["weight"],
             np.ones(len(none), dtype=np.bool_),
             np.full(len(none), np.inf),
-            columns["remaining"],
+            columns["remaining_gb"],
             none,
             columns["elapsed"],
             columns["elapsed"],
@@ -120,7 +120,7 @@ def numpy_rates(rate: Any, granted: Any, missed: Any) -> Any:
 
 
 def numpy_greedy(setting: Setting, mode: str) -> Any:
-    rate, dataset, size = setting.columns["rate"], setting.dataset, setting.size
+    rate, dataset, size = setting.columns["rate_mbps"], setting.dataset, setting.size
     worth = np.bincount(dataset, setting.columns["weight"] * rate, minlength=len(size))
     missed = numpy_missed(numpy_cache(worth, size, setting.cache), size)[dataset]
     demand = rate * missed
@@ -130,7 +130,7 @@ def numpy_greedy(setting: Setting, mode: str) -> Any:
 
 def numpy_max_min(setting: Setting) -> tuple[float, Any]:
     """The highest level, by bisection, and the cache there."""
-    rate, dataset, size = setting.columns["rate"], setting.dataset, setting.size
+    rate, dataset, size = setting.columns["rate_mbps"], setting.dataset, setting.size
     n = len(rate)
     users = np.bincount(dataset, minlength=len(size))
     equal = numpy_missed(np.minimum(size, users * (setting.cache / n)), size)[dataset]
@@ -153,9 +153,9 @@ def numpy_max_min(setting: Setting) -> tuple[float, Any]:
 def highs_level(setting: Setting, found: Any) -> float:
     """The level for the cache that was found, with the jobs at their full rate taken out."""
     level = found.certificate.stages[0].level
-    slope = setting.columns["weight"] * found.reference
-    rate = setting.columns["rate"]
-    missed = numpy_missed(found.cache.copy(), setting.size)[setting.dataset]
+    slope = setting.columns["weight"] * found.reference_mbps
+    rate = setting.columns["rate_mbps"]
+    missed = numpy_missed(found.cache_gb.copy(), setting.size)[setting.dataset]
     free = np.flatnonzero((level * slope < rate) & (missed > 0.0))
     full = np.setdiff1d(np.arange(len(rate)), free)
     left = setting.bandwidth - (rate[full] * missed[full]).sum()
@@ -205,7 +205,9 @@ def allocate(setting: Setting, rounds: int) -> dict[str, float]:
     figures = take_turns(contenders, rounds)
     for objective, mode in (("greedy", "throughput"), ("fifo", "priority")):
         by_hand = numpy_greedy(setting, mode)
-        np.testing.assert_allclose(setting.allocate(objective).rates, by_hand, rtol=1e-6, atol=1e-6)
+        np.testing.assert_allclose(
+            setting.allocate(objective).rates_mbps, by_hand, rtol=1e-6, atol=1e-6
+        )
     for objective in OBJECTIVES:
         default = setting.allocate(objective).io_mode
         arguments = setting.arguments(objective, default)

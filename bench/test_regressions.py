@@ -82,7 +82,7 @@ def test_a_trace_through_a_lru_cache(benchmark):
 @pytest.mark.parametrize("objective", ["greedy", "max_min"])
 def test_shares_of_cache_and_remote_io(benchmark, objective):
     random = np.random.default_rng(0)
-    jobs = StorageJobs(dataset=np.arange(10_000), rate=random.uniform(10, 100, 10_000))
+    jobs = StorageJobs(dataset=np.arange(10_000), rate_mbps=random.uniform(10, 100, 10_000))
     sizes = random.uniform(100, 1000, 10_000)
     shares = benchmark(allocate_storage, jobs, sizes, sizes.sum() / 2, 1e5, objective)
     assert shares.verify()

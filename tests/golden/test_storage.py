@@ -46,7 +46,7 @@ def test_the_cache_that_a_rate_needs_gives_that_rate():
 
 SIZES = {"rn50-oi": 660, "rn50-in": 1360, "eff-oi": 660, "eff-in": 1360, "bert": 20900}
 S1 = StorageJobs(
-    dataset=list(SIZES), rate=[114, 114, 69, 69, 8], gpus=[1, 1, 1, 1, 4], names=list(SIZES)
+    dataset=list(SIZES), rate_mbps=[114, 114, 69, 69, 8], gpus=[1, 1, 1, 1, 4], names=list(SIZES)
 )
 
 
@@ -68,53 +68,53 @@ def test_s1_with_silod(objective):
         "eff-in": 0,
         "bert": 0,
     }
-    assert found.rates.tolist() == [114, 114, 69, 69, 8]
-    assert found.throughput == 374
-    assert found.demand.sum() == pytest.approx(134)
+    assert found.rates_mbps.tolist() == [114, 114, 69, 69, 8]
+    assert found.throughput_mbps == 374
+    assert found.demand_mbps.sum() == pytest.approx(134)
     assert found.verify()
 
 
 def test_s1_with_a_static_share_per_gpu():
     found = ration_remote_io(S1, SIZES, [250, 250, 250, 250, 1000], 200, "maxmin_io")
-    assert_allclose(found.rates, [80.23, 61.06, 69, 61.06, 8], atol=0.005)
-    assert found.throughput == pytest.approx(279.36, abs=0.005)
-    assert found.demand.sum() == pytest.approx(270.66, abs=0.005)
+    assert_allclose(found.rates_mbps, [80.23, 61.06, 69, 61.06, 8], atol=0.005)
+    assert found.throughput_mbps == pytest.approx(279.36, abs=0.005)
+    assert found.demand_mbps.sum() == pytest.approx(270.66, abs=0.005)
     assert found.verify()
 
 
 def test_s1_without_a_cache():
     found = allocate_storage(S1, SIZES, 0, 200, io_mode="maxmin_io")
-    assert found.rates.tolist() == [48, 48, 48, 48, 8]
-    assert found.throughput == 200
+    assert found.rates_mbps.tolist() == [48, 48, 48, 48, 8]
+    assert found.throughput_mbps == 200
     assert found.verify()
 
 
 # --- greedy is not the greatest total of rates, and not the fairest ----------------------------
 # The instance on which greedy gives 25 of 60 MB/s, and a level of 7/9 where 7/5 is possible.
 
-TWO = StorageJobs(dataset=[0, 1], rate=[100, 50])
+TWO = StorageJobs(dataset=[0, 1], rate_mbps=[100, 50])
 
 
 def test_greedy_reaches_25_where_60_are_possible():
     greedy = allocate_storage(TWO, [100, 60], 60, 10)
-    assert (greedy.throughput, greedy.cache.tolist()) == (25, [60, 0])
+    assert (greedy.throughput_mbps, greedy.cache_gb.tolist()) == (25, [60, 0])
     best = allocate_storage(TWO, [100, 60], 60, 10, "throughput", exact=True)
-    assert (best.throughput, best.cache.tolist(), best.gap) == (60, [0, 60], 0)
+    assert (best.throughput_mbps, best.cache_gb.tolist(), best.gap) == (60, [0, 60], 0)
     near = allocate_storage(TWO, [100, 60], 60, 10, "throughput")
-    assert (near.throughput, near.bound, near.certificate.method) == (60, 70, "whole")
+    assert (near.throughput_mbps, near.bound_mbps, near.certificate.method) == (60, 70, "whole")
     assert greedy.verify() and best.verify() and near.verify()
 
 
 def test_the_cache_for_full_rates_is_not_the_one_for_fair_rates():
     fair = allocate_storage(TWO, [100, 60], 60, 10, "max_min")
-    assert_allclose(fair.reference, [50 / 7, 10])
+    assert_allclose(fair.reference_mbps, [50 / 7, 10])
     assert fair.certificate.stages[0].level == pytest.approx(7 / 5, rel=1e-12)
     assert fair.certificate.stages[0].binding == "remote_io"
-    assert_allclose(fair.cache, [0, 60])
-    assert_allclose(fair.rates, [10, 50])  # the second one rises further at no cost
+    assert_allclose(fair.cache_gb, [0, 60])
+    assert_allclose(fair.rates_mbps, [10, 50])  # the second one rises further at no cost
     assert fair.verify()
 
-    by_rates = ration_remote_io(TWO, [100, 60], [60, 0], 10, "maxmin_rate", capacity=60)
+    by_rates = ration_remote_io(TWO, [100, 60], [60, 0], 10, "maxmin_rate", capacity_gb=60)
     assert by_rates.certificate.io_level == pytest.approx(7 / 9, rel=1e-12)
     assert by_rates.verify()
 
@@ -125,7 +125,7 @@ def test_the_cache_for_full_rates_is_not_the_one_for_fair_rates():
 def test_rates_without_stalls_put_the_longer_job_first():
     """One GPU; the fast job reads a dataset that hardly fits: 2000 + 5000 s against 5000 + 2000."""
     jobs = StorageJobs(
-        dataset=["large", "small"], rate=[200, 50], remaining=[200, 100], gpus=[1, 1]
+        dataset=["large", "small"], rate_mbps=[200, 50], remaining_gb=[200, 100], gpus=[1, 1]
     )
     sizes = {"large": 1000, "small": 100}
 
@@ -133,8 +133,8 @@ def test_rates_without_stalls_put_the_longer_job_first():
         now, times = 0.0, []
         for job in order:
             alone = jobs.replace(running=[row == job for row in range(2)])
-            rate = allocate_storage(alone, sizes, 100, 36, "fifo").rates[job]
-            now += 1000 * jobs.remaining[job] / rate
+            rate = allocate_storage(alone, sizes, 100, 36, "fifo").rates_mbps[job]
+            now += 1000 * jobs.remaining_gb[job] / rate
             times.append(now)
         return times
 
@@ -142,7 +142,7 @@ def test_rates_without_stalls_put_the_longer_job_first():
     assert first.certificate.order.tolist() == [1]
     assert first.running.tolist() == [False, True]
     assert first.verify()
-    naive = np.argsort(jobs.remaining / jobs.rate).tolist()
+    naive = np.argsort(jobs.remaining_gb / jobs.rate_mbps).tolist()
     assert naive == [0, 1]
     assert np.mean(completion_times([1, 0])) == pytest.approx(4500)
     assert np.mean(completion_times(naive)) == pytest.approx(6000)
@@ -152,10 +152,10 @@ def test_rates_without_stalls_put_the_longer_job_first():
 
 
 def test_jobs_on_one_dataset_share_its_cache_and_add_up_their_rates():
-    jobs = StorageJobs(dataset=["a", "a", "b"], rate=[30, 30, 50])
+    jobs = StorageJobs(dataset=["a", "a", "b"], rate_mbps=[30, 30, 50])
     found = allocate_storage(jobs, {"a": 100, "b": 100}, 100, 50)
     assert found.by_dataset() == {"a": 100, "b": 0}  # 0.6 against 0.5 MB/s per GB
-    assert found.rates.tolist() == [30, 30, 50]
+    assert found.rates_mbps.tolist() == [30, 30, 50]
     assert found.verify()
 
 
@@ -164,9 +164,9 @@ def test_jobs_on_one_dataset_share_its_cache_and_add_up_their_rates():
 
 def test_remote_io_is_handed_out_for_what_hits_now():
     """A cold job of 100 MB/s with 40 MB/s: epochs of 2500, then 1250 s with half of it cached."""
-    job = StorageJobs(dataset=[0], rate=[100], effective=[0])
+    job = StorageJobs(dataset=[0], rate_mbps=[100], effective_gb=[0])
     cold = allocate_storage(job, [100], 50, 40)
-    assert (cold.cache.tolist(), cold.rates.tolist()) == ([50], [40])
-    warm = allocate_storage(job.replace(effective=[50]), [100], 50, 40)
-    assert warm.rates.tolist() == [80]
-    assert [1000 * 100 / found.rates[0] for found in (cold, warm)] == [2500, 1250]
+    assert (cold.cache_gb.tolist(), cold.rates_mbps.tolist()) == ([50], [40])
+    warm = allocate_storage(job.replace(effective_gb=[50]), [100], 50, 40)
+    assert warm.rates_mbps.tolist() == [80]
+    assert [1000 * 100 / found.rates_mbps[0] for found in (cold, warm)] == [2500, 1250]

@@ -14,7 +14,7 @@ def test_a_second_job_goes_to_the_holders():
     """Nodes 1 and 3 hold the dataset."""
     placement = place_near_data(HELD, FREE, 8, 100)
     assert (placement.nodes, placement.gpus) == ((1, 3), (4, 4))
-    assert (placement.local, placement.peer, placement.remote) == (50, 50, 0)
+    assert (placement.local_gb, placement.peer_gb, placement.remote_gb) == (50, 50, 0)
     assert placement.cost == 50  # peer reads weigh 1
 
 
@@ -67,7 +67,7 @@ def test_placement_is_the_lexicographic_optimum_and_the_plain_greedy_nearly():
 
         best = min(options, key=rank)
         assert placement.nodes == best[1]
-        assert placement.local == pytest.approx(best[0])
+        assert placement.local_gb == pytest.approx(best[0])
         assert sum(placement.gpus) == gpus
         assert placement.fragmentation == sum(free[node] for node in best[1]) - gpus
         greedy = plain_greedy(cached, free, gpus)

@@ -125,17 +125,17 @@ def test_remote_io_is_shared_out_as_the_library_does_it(jobs, bandwidth, mode):
     full, miss = map(np.array, zip(*jobs, strict=True))
     size = 100.0
     found = ration_remote_io(
-        StorageJobs(dataset=np.arange(len(full)), rate=full, effective=size * (1.0 - miss)),
+        StorageJobs(dataset=np.arange(len(full)), rate_mbps=full, effective_gb=size * (1.0 - miss)),
         np.full(len(full), size),
         np.full(len(full), size),
         bandwidth,
         mode,
-        capacity=200.0,
+        capacity_gb=200.0,
     )
-    reference = found.reference if mode == "maxmin_rate" else None
+    reference = found.reference_mbps if mode == "maxmin_rate" else None
     shares = grant(full, miss, bandwidth, mode, reference)
-    assert shares == pytest.approx(found.remote_io, rel=1e-6, abs=1e-6)
-    assert reached(full, miss, shares) == pytest.approx(found.rates, rel=1e-6, abs=1e-6)
+    assert shares == pytest.approx(found.remote_io_mbps, rel=1e-6, abs=1e-6)
+    assert reached(full, miss, shares) == pytest.approx(found.rates_mbps, rel=1e-6, abs=1e-6)
 
 
 @given(workloads(), clusters)
@@ -153,7 +153,7 @@ def test_equal_shares_are_those_that_the_library_compares_with(work, cluster):
         "max_min",
         gpu_capacity=cluster.gpus,
     )
-    assert situation.equal_rates() == pytest.approx(found.reference)
+    assert situation.equal_rates() == pytest.approx(found.reference_mbps)
 
 
 @given(
@@ -175,7 +175,7 @@ def test_greedy_quotas_are_those_of_the_library(work, cluster, shares, last_use,
     grants = Grants(jobs, np.ones(len(jobs)), None, np.inf)
     quota, reclaim = Greedy().quotas(situation, grants)
     columns = StorageJobs(
-        dataset=work.dataset[present], rate=work.rate[present], running=np.isin(present, jobs)
+        dataset=work.dataset[present], rate_mbps=work.rate[present], running=np.isin(present, jobs)
     )
     size = work.size / 1e3
     found = allocate_storage(
@@ -183,9 +183,9 @@ def test_greedy_quotas_are_those_of_the_library(work, cluster, shares, last_use,
         size,
         cluster.cache_gb,
         cluster.bandwidth_mbps,
-        current=held / 1e3,
+        current_gb=held / 1e3,
         last_use=used,
-    ).cache
+    ).cache_gb
     runs = np.isin(np.arange(len(size)), work.dataset[jobs])
     wanted = np.isin(np.arange(len(size)), work.dataset[present])
     assert quota[runs] == pytest.approx(found[runs] * 1e3)

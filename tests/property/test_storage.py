@@ -57,7 +57,9 @@ class Instance:
     @property
     def rate(self):
         running = self.jobs.running
-        return self.jobs.rate if running is None else np.where(running, self.jobs.rate, 0.0)
+        return (
+            self.jobs.rate_mbps if running is None else np.where(running, self.jobs.rate_mbps, 0.0)
+        )
 
     @property
     def weight(self):
@@ -94,12 +96,12 @@ def instances(draw, jobs=8, datasets=4, plain=False):
     return Instance(
         StorageJobs(
             dataset=np.array(column(st.integers(0, m - 1)), dtype=np.int64),
-            rate=column(positive if plain else amounts),
+            rate_mbps=column(positive if plain else amounts),
             weight=maybe(st.sampled_from([0.5, 1.0, 2.0, 3.25])),
-            remaining=column(positive if plain else amounts),
+            remaining_gb=column(positive if plain else amounts),
             gpus=column(st.integers(0, 4)),
             running=None if plain or draw(st.booleans()) else np.array(column(st.booleans()), bool),
-            effective=maybe(amounts),
+            effective_gb=maybe(amounts),
             elapsed=maybe(st.floats(0, 1e4)),
             elapsed_alone=maybe(st.floats(0, 1e4)),
         ),
@@ -119,11 +121,11 @@ def arguments(given, objective, io_mode, eps):
 
     return (
         jobs.dataset,
-        jobs.rate,
+        jobs.rate_mbps,
         column(jobs.weight, 1.0),
         column(jobs.running, True),
-        column(jobs.effective, math.inf),
-        column(jobs.remaining, 0.0),
+        column(jobs.effective_gb, math.inf),
+        column(jobs.remaining_gb, 0.0),
         column(jobs.gpus, 0.0),
         column(jobs.elapsed, 0.0),
         column(jobs.elapsed_alone, 0.0),
@@ -164,9 +166,9 @@ def test_the_kernel_is_its_twin_where_orders_are_found_digit_by_digit(objective,
         rng.integers(0, datasets, n),
         rng.lognormal(3, 1, n).round(1),
         weight=rng.uniform(0.5, 2, n),
-        remaining=rng.lognormal(5, 2, n),
+        remaining_gb=rng.lognormal(5, 2, n),
         gpus=2.0 ** rng.integers(0, 4, n),
-        effective=rng.lognormal(5, 2, n) if datasets == 40 else None,
+        effective_gb=rng.lognormal(5, 2, n) if datasets == 40 else None,
         elapsed=rng.lognormal(7, 1, n),
         elapsed_alone=rng.lognormal(7, 1, n),
     )
@@ -174,7 +176,7 @@ def test_the_kernel_is_its_twin_where_orders_are_found_digit_by_digit(objective,
     current = sizes * (rng.random(datasets) < 0.3)
     for gpu_capacity, scarce in itertools.product((None, 3000.0), (0.05, 0.5)):
         given = Instance(
-            jobs, sizes, sizes.sum() * 0.1, jobs.rate.sum() * scarce, current, gpu_capacity
+            jobs, sizes, sizes.sum() * 0.1, jobs.rate_mbps.sum() * scarce, current, gpu_capacity
         )
         for io_mode in ("throughput", "maxmin_rate"):
             assert_twins_agree(given, objective, io_mode)
@@ -183,24 +185,24 @@ def test_the_kernel_is_its_twin_where_orders_are_found_digit_by_digit(objective,
 @given(instances(), st.sampled_from(OBJECTIVES[:-1]), st.sampled_from(IO_MODES), st.booleans())
 @settings(max_examples=300)
 def test_every_allocation_proves_itself(given, objective, io_mode, moved):
-    options = {"current": given.current} if moved else {}
+    options = {"current_gb": given.current} if moved else {}
     if objective not in ("greedy", "throughput"):
         options["gpu_capacity"] = given.gpu_capacity
     if objective not in FREE:
         io_mode = None
     found = given.allocate(objective, io_mode, **options)
     assert found.verify()
-    assert np.all(found.rates <= given.rate)
+    assert np.all(found.rates_mbps <= given.rate)
 
 
 @given(instances(), st.sampled_from(IO_MODES))
 def test_every_share_of_a_given_cache_proves_itself(given, io_mode):
     found = ration_remote_io(given.jobs, given.sizes, given.current, given.bandwidth, io_mode)
     assert found.verify()
-    assert found.cache.tolist() == given.current
+    assert found.cache_gb.tolist() == given.current
     # Whatever the mode, no bandwidth is left while a demand is not met.
-    used = min(given.bandwidth, found.demand.sum())
-    assert found.remote_io.sum() == pytest.approx(used, rel=1e-9)
+    used = min(given.bandwidth, found.demand_mbps.sum())
+    assert found.remote_io_mbps.sum() == pytest.approx(used, rel=1e-9)
 
 
 # --- oracles -----------------------------------------------------------------------------------
@@ -209,7 +211,7 @@ def test_every_share_of_a_given_cache_proves_itself(given, io_mode):
 @given(instances(plain=True))
 def test_greedy_leaves_the_least_demand_of_all_caches(given):
     least = min((given.rate * given.missed(cache)).sum() for cache in given.caches())
-    assert given.allocate().demand.sum() == pytest.approx(least, rel=1e-9, abs=1e-9)
+    assert given.allocate().demand_mbps.sum() == pytest.approx(least, rel=1e-9, abs=1e-9)
 
 
 def most_throughput(given, cache):
@@ -228,8 +230,8 @@ def most_throughput(given, cache):
 @settings(max_examples=40)
 def test_the_io_mode_throughput_solves_its_linear_program(given):
     found = given.allocate("fifo", "throughput")
-    assert found.throughput == pytest.approx(
-        most_throughput(given, found.cache), rel=1e-7, abs=1e-7
+    assert found.throughput_mbps == pytest.approx(
+        most_throughput(given, found.cache_gb), rel=1e-7, abs=1e-7
     )
 
 
@@ -238,10 +240,10 @@ def test_the_io_mode_throughput_solves_its_linear_program(given):
 def test_the_exact_throughput_is_the_best_of_all_vertices(given):
     best = max(most_throughput(given, cache) for cache in given.caches())
     exact, near = (given.allocate("throughput", exact=exact) for exact in (True, False))
-    assert exact.throughput == pytest.approx(best, rel=1e-7, abs=1e-7)
+    assert exact.throughput_mbps == pytest.approx(best, rel=1e-7, abs=1e-7)
     assert exact.verify() and exact.gap <= 1e-9
-    assert near.throughput <= best * (1 + 1e-7) + 1e-7
-    assert near.bound >= best * (1 - 1e-7) - 1e-7
+    assert near.throughput_mbps <= best * (1 + 1e-7) + 1e-7
+    assert near.bound_mbps >= best * (1 - 1e-7) - 1e-7
 
 
 @pytest.mark.parametrize("seed", range(6))
@@ -274,7 +276,7 @@ def test_the_exact_throughput_is_that_of_enumerated_sets(seed):
                 total += rate
             best = max(best, total)
     found = given.allocate("throughput", exact=True)
-    assert found.throughput == pytest.approx(best, rel=1e-9)
+    assert found.throughput_mbps == pytest.approx(best, rel=1e-9)
     assert found.verify()
 
 
@@ -295,7 +297,7 @@ def level_of(budget_holds):
 @settings(max_examples=60)
 def test_the_level_of_max_min_is_the_best_of_all_caches(given, gpu_capacity):
     found = given.allocate("max_min", gpu_capacity=gpu_capacity)
-    slope = given.weight * np.where(found.reference > 0, found.reference, given.rate)
+    slope = given.weight * np.where(found.reference_mbps > 0, found.reference_mbps, given.rate)
     best = 0.0
     for cache in given.caches():
         missed = given.missed(cache)
@@ -327,8 +329,8 @@ def test_max_min_is_the_best_of_all_caches_job_after_job(seed):
         None,
     )
     found = given.allocate("max_min")
-    slope = given.weight * found.reference
-    have = np.sort(found.rates / slope)
+    slope = given.weight * found.reference_mbps
+    have = np.sort(found.rates_mbps / slope)
     for cache in given.caches():
         missed = given.missed(cache)
         level = level_of(
@@ -350,8 +352,8 @@ def test_the_greatest_ratio_of_finish_times_is_the_least_of_all_caches(given, el
     jobs = given.jobs.replace(elapsed=elapsed[:n], elapsed_alone=elapsed[-n:])
     given.jobs = jobs
     found = given.allocate("finish_time")
-    left = 1000 * jobs.remaining
-    reference = np.where(found.reference > 0, found.reference, given.rate)
+    left = 1000 * jobs.remaining_gb
+    reference = np.where(found.reference_mbps > 0, found.reference_mbps, given.rate)
     alone = jobs.elapsed_alone + left / reference
 
     def rates_at(level):  # (elapsed + left / rate) / alone = 1 / level
@@ -370,10 +372,10 @@ def test_the_greatest_ratio_of_finish_times_is_the_least_of_all_caches(given, el
         )
     assert found.certificate.stages[0].level == pytest.approx(best, rel=1e-6, abs=1e-6)
     stopped = np.flatnonzero(
-        (found.certificate.stage == 0) & (found.rates < given.rate * (1 - 1e-9))
+        (found.certificate.stage == 0) & (found.rates_mbps < given.rate * (1 - 1e-9))
     )
     if best > 0:
-        ratios = (jobs.elapsed + left / found.rates)[stopped] / alone[stopped]
+        ratios = (jobs.elapsed + left / found.rates_mbps)[stopped] / alone[stopped]
         assert_allclose(ratios, 1 / best, rtol=1e-6)
 
 
@@ -385,7 +387,7 @@ def test_of_all_orders_only_the_shortest_first_is_proved(given, random):
     wanted = np.ones(len(jobs), bool) if jobs.running is None else jobs.running
     gpus = math.inf if given.gpu_capacity is None else given.gpu_capacity
     needs = np.zeros(len(jobs)) if given.gpu_capacity is None else jobs.gpus
-    rate = np.where(wanted, jobs.rate, 0.0)
+    rate = np.where(wanted, jobs.rate_mbps, 0.0)
 
     def is_right(order):
         cache, room, flow, free = [0.0] * len(given.sizes), given.cache, given.bandwidth, gpus
@@ -394,7 +396,7 @@ def test_of_all_orders_only_the_shortest_first_is_proved(given, random):
             size = given.sizes[jobs.dataset[j]]
             missed = 1 - min(size, cache[jobs.dataset[j]] + room) / size
             speed = min(rate[j], flow / missed) if missed > 1e-12 else rate[j]
-            work = jobs.remaining[j]
+            work = jobs.remaining_gb[j]
             return 0.0 if work == 0 else work / speed if speed > 0 else math.inf
 
         left = set(np.flatnonzero(wanted).tolist())
@@ -408,8 +410,8 @@ def test_of_all_orders_only_the_shortest_first_is_proved(given, random):
                 k
                 for k in others
                 if k < j
-                and (jobs.dataset[k], rate[k], jobs.remaining[k])
-                == (jobs.dataset[j], rate[j], jobs.remaining[j])
+                and (jobs.dataset[k], rate[k], jobs.remaining_gb[k])
+                == (jobs.dataset[j], rate[j], jobs.remaining_gb[j])
             ]
             if alike or any(seconds(k) < seconds(j) * (1 - 1e-9) for k in others):
                 return False
@@ -422,7 +424,7 @@ def test_of_all_orders_only_the_shortest_first_is_proved(given, random):
             flow -= min(rate[j] * missed, flow) if missed > 1e-12 else 0.0
         return all(needs[k] > free * (1 + 1e-10) for k in left)
 
-    columns = jobs.dataset, rate, jobs.remaining, needs, np.array(given.sizes)
+    columns = jobs.dataset, rate, jobs.remaining_gb, needs, np.array(given.sizes)
     amounts = given.cache, given.bandwidth, gpus
     right = given.allocate("sjf", gpu_capacity=given.gpu_capacity).certificate.order
     others = [*map(list, itertools.islice(itertools.permutations(right.tolist()), 24))]
@@ -453,8 +455,8 @@ def test_sjf_takes_the_shortest_job_of_all_that_are_left(given):
         d = given.jobs.dataset[j]
         size = given.sizes[d]
         held = min(size, cache[d] + cache_left)
-        speed = reference.throughput(given.jobs.rate[j], io_left, held, size)
-        work = given.jobs.remaining[j]
+        speed = reference.throughput(given.jobs.rate_mbps[j], io_left, held, size)
+        work = given.jobs.remaining_gb[j]
         return (0.0 if work == 0 else work / speed if speed > 0 else math.inf), j
 
     while waiting:
@@ -467,7 +469,7 @@ def test_sjf_takes_the_shortest_job_of_all_that_are_left(given):
         need = min(given.sizes[d] - cache[d], cache_left)
         cache_left -= need
         cache[d] = given.sizes[d] if need == given.sizes[d] - cache[d] else cache[d] + need
-        demand = reference.remote_io_demand(given.jobs.rate[j], cache[d], given.sizes[d])
+        demand = reference.remote_io_demand(given.jobs.rate_mbps[j], cache[d], given.sizes[d])
         io_left -= min(demand, io_left)
         order.append(j)
     assert found.certificate.order.tolist() == order
@@ -476,41 +478,41 @@ def test_sjf_takes_the_shortest_job_of_all_that_are_left(given):
 @given(instances(), st.sampled_from([0.0, 0.1, 1.0]))
 @settings(max_examples=100)
 def test_bytes_move_only_where_that_saves_enough(given, eps):
-    found = given.allocate(current=given.current, eps=eps)
+    found = given.allocate(current_gb=given.current, eps=eps)
     worth = cache_efficiency(given.jobs, given.sizes)
     kept = np.array(given.current)
-    lost = np.flatnonzero((found.cache < kept - 1e-9) & (worth > 0))
-    gained = np.flatnonzero(found.cache > kept + 1e-9)
+    lost = np.flatnonzero((found.cache_gb < kept - 1e-9) & (worth > 0))
+    gained = np.flatnonzero(found.cache_gb > kept + 1e-9)
     for d, other in itertools.product(lost, gained):
         assert worth[other] > worth[d] * (1 + eps) * (1 - 1e-12)
     if eps == 0.0:
-        left = ((1 - found.cache / given.sizes) * given.totals() * 1.0).sum()
+        left = ((1 - found.cache_gb / given.sizes) * given.totals() * 1.0).sum()
         plain = given.jobs.replace(weight=None)
         if given.jobs.weight is None:
             fresh = allocate_storage(plain, given.sizes, given.cache, given.bandwidth)
-            best = ((1 - fresh.cache / given.sizes) * given.totals()).sum()
+            best = ((1 - fresh.cache_gb / given.sizes) * given.totals()).sum()
             assert left == pytest.approx(best, rel=1e-9, abs=1e-9)
 
 
 @given(instances())
 def test_unused_contents_stay_in_the_reverse_of_the_reclaim_order(given):
-    found = given.allocate(current=given.current)
+    found = given.allocate(current_gb=given.current)
     worth = cache_efficiency(given.jobs, given.sizes)
     order = [d for d in reclaim_order(given.jobs, given.sizes) if worth[d] == 0.0]
-    share = [found.cache[d] / given.current[d] for d in order if given.current[d]]
+    share = [found.cache_gb[d] / given.current[d] for d in order if given.current[d]]
     # Reclaimed first: nothing left; at most one in part; all others whole.
     assert share == sorted(share)
     assert sum(0 < part < 1 for part in share) <= 1
-    if found.cache.sum() < given.cache * (1 - 1e-9):
+    if found.cache_gb.sum() < given.cache * (1 - 1e-9):
         assert all(part == 1 for part in share)
 
 
 @given(instances())
 def test_fifo_serves_no_job_before_an_earlier_one_is_satisfied(given):
     found = given.allocate("fifo")
-    lacking = np.flatnonzero(found.remote_io < found.demand)
+    lacking = np.flatnonzero(found.remote_io_mbps < found.demand_mbps)
     if len(lacking):
-        assert not found.remote_io[lacking[0] + 1 :].any()
+        assert not found.remote_io_mbps[lacking[0] + 1 :].any()
 
 
 @given(
@@ -527,8 +529,8 @@ def test_the_greedy_cache_is_that_of_the_allocation_and_of_the_twin(jobs, datase
     found = greedy_cache(worth, size, capacity, size * share, eps)
     assert found.tolist() == reference.greedy_cache(worth, size, capacity, size * share, eps)
     whole = allocate_storage(
-        StorageJobs(dataset, rate), size, capacity, 50.0, current=size * share, eps=eps
-    ).cache
+        StorageJobs(dataset, rate), size, capacity, 50.0, current_gb=size * share, eps=eps
+    ).cache_gb
     # What nobody reads is kept by the allocation, where there is room.
     assert found.tolist() == np.where(worth > 0, whole, 0.0).tolist()
 
@@ -559,6 +561,6 @@ def test_columns_of_jobs_are_all_compared():
     """The columns above are those that there are."""
     names = {field.name for field in fields(StorageJobs)}
     assert names == {
-        "dataset", "rate", "weight", "remaining", "gpus", "running", "effective", "elapsed",
-        "elapsed_alone", "names",
+        "dataset", "rate_mbps", "weight", "remaining_gb", "gpus", "running", "effective_gb",
+        "elapsed", "elapsed_alone", "names",
     }  # fmt: skip

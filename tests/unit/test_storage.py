@@ -24,9 +24,9 @@ from hivecore.storage import (
 NAN, INF = math.nan, math.inf
 JOBS = StorageJobs(
     dataset=[0, 1, 1, 2],
-    rate=[100.0, 50.0, 30.0, 20.0],
+    rate_mbps=[100.0, 50.0, 30.0, 20.0],
     weight=[1.0, 2.0, 1.0, 1.0],
-    remaining=[50.0, 500.0, 5.0, 40.0],
+    remaining_gb=[50.0, 500.0, 5.0, 40.0],
     gpus=[1, 2, 1, 4],
 )
 SIZES = [100.0, 60.0, 400.0]
@@ -64,38 +64,41 @@ def test_a_share_of_misses_below_1e_12_is_none():
 
 
 @pytest.mark.parametrize("bad", [-1.0, NAN, INF, [-1.0], [1.0, NAN], np.array([INF]), -1])
-@pytest.mark.parametrize("name", ["rate", "remote_io", "cache", "dataset"])
+@pytest.mark.parametrize("name", ["rate_mbps", "remote_io_mbps", "cache_gb", "dataset_gb"])
 def test_the_performance_model_refuses_bad_numbers_by_name(name, bad):
-    good = {"rate": 1.0, "remote_io": 1.0, "cache": 1.0, "dataset": 1.0}
+    good = {"rate_mbps": 1.0, "remote_io_mbps": 1.0, "cache_gb": 1.0, "dataset_gb": 1.0}
     with pytest.raises(ValueError, match=rf"^{name}"):
         throughput(**{**good, name: bad})
-    if name != "remote_io":
+    if name != "remote_io_mbps":
         with pytest.raises(ValueError, match=rf"^{name}"):
             remote_io_demand(
-                **{key: {**good, name: bad}[key] for key in ("rate", "cache", "dataset")}
+                **{key: {**good, name: bad}[key] for key in ("rate_mbps", "cache_gb", "dataset_gb")}
             )
-    if name != "cache":
+    if name != "cache_gb":
         with pytest.raises(ValueError, match=rf"^{name}"):
             cache_for_rate(
-                **{key: {**good, name: bad}[key] for key in ("rate", "remote_io", "dataset")}
+                **{
+                    key: {**good, name: bad}[key]
+                    for key in ("rate_mbps", "remote_io_mbps", "dataset_gb")
+                }
             )
 
 
 def test_the_performance_model_refuses_what_is_no_number():
     for bad in ("1", None, [True], [object()], 1j):
-        with pytest.raises(TypeError, match=r"^rate must hold numbers"):
+        with pytest.raises(TypeError, match=r"^rate_mbps must hold numbers"):
             throughput(bad, 1.0, 1.0, 1.0)
-    with pytest.raises(ValueError, match=r"^dataset=0\.0: must be positive"):
+    with pytest.raises(ValueError, match=r"^dataset_gb=0\.0: must be positive"):
         throughput(1.0, 1.0, 1.0, 0.0)
-    with pytest.raises(ValueError, match=r"dataset\[1\]=0"):
+    with pytest.raises(ValueError, match=r"dataset_gb\[1\]=0"):
         throughput(1.0, 1.0, 1.0, [1.0, 0.0])
     with pytest.raises(ValueError, match="do not broadcast"):
         throughput([1.0, 2.0], [1.0, 2.0, 3.0], 1.0, 1.0)
-    with pytest.raises(ValueError, match=r"^rate must be a number or an array"):
+    with pytest.raises(ValueError, match=r"^rate_mbps must be a number or an array"):
         throughput([[1.0], [1.0, 2.0]], 1.0, 1.0, 1.0)
-    with pytest.raises(ValueError, match=r"^rate=inf"):
+    with pytest.raises(ValueError, match=r"^rate_mbps=inf"):
         throughput(INF, 1, 1, 1)
-    with pytest.raises(TypeError, match=r"^rate must hold numbers, not object"):
+    with pytest.raises(TypeError, match=r"^rate_mbps must hold numbers, not object"):
         throughput(10**400, 1, 1, 1)
 
 
@@ -111,10 +114,10 @@ def test_names_and_ids_give_the_same_shares():
         20.0,
     )
     plain = allocate()
-    assert named.by_dataset() == dict(zip(names, plain.cache.tolist(), strict=True))
+    assert named.by_dataset() == dict(zip(names, plain.cache_gb.tolist(), strict=True))
     assert list(named.by_job()) == list("abcd")
     assert list(plain.by_job()) == [0, 1, 2, 3]
-    assert plain.by_job()[0] == (plain.remote_io[0], plain.rates[0])
+    assert plain.by_job()[0] == (plain.remote_io_mbps[0], plain.rates_mbps[0])
     assert list(plain.by_dataset()) == [0, 1, 2]
 
 
@@ -122,13 +125,13 @@ def test_columns_are_copies_and_cannot_be_changed():
     rate = np.array([1.0, 2.0])
     jobs = StorageJobs([0, 1], rate)
     rate[0] = 9.0
-    assert jobs.rate.tolist() == [1.0, 2.0]
+    assert jobs.rate_mbps.tolist() == [1.0, 2.0]
     with pytest.raises(ValueError, match="read-only"):
-        jobs.rate[0] = 3.0
+        jobs.rate_mbps[0] = 3.0
     with pytest.raises(FrozenInstanceError):
-        jobs.rate = rate
+        jobs.rate_mbps = rate
     with pytest.raises(ValueError, match="read-only"):
-        allocate().cache[0] = 3.0
+        allocate().cache_gb[0] = 3.0
 
 
 @pytest.mark.parametrize(
@@ -144,63 +147,71 @@ def test_columns_are_copies_and_cannot_be_changed():
     ],
 )
 def test_arrays_of_any_layout_give_the_same_shares(view):
-    jobs = StorageJobs(JOBS.dataset[::-1].copy()[::-1], view(JOBS.rate))
+    jobs = StorageJobs(JOBS.dataset[::-1].copy()[::-1], view(JOBS.rate_mbps))
     found = allocate_storage(jobs, view(np.array(SIZES)), 100.0, 20.0)
-    plain = allocate_storage(StorageJobs(JOBS.dataset, JOBS.rate), SIZES, 100.0, 20.0)
-    assert found.rates.tolist() == plain.rates.tolist()
+    plain = allocate_storage(StorageJobs(JOBS.dataset, JOBS.rate_mbps), SIZES, 100.0, 20.0)
+    assert found.rates_mbps.tolist() == plain.rates_mbps.tolist()
 
 
 def test_nothing_to_share_out():
-    empty = StorageJobs([], [], remaining=[])
+    empty = StorageJobs([], [], remaining_gb=[])
     for objective in ("greedy", "throughput", "max_min", "finish_time", "fifo", "sjf"):
         for sizes in ([], [5.0]):
             found = allocate_storage(empty, sizes, 10.0, 10.0, objective)
-            assert found.throughput == 0.0 and found.verify()
-            assert found.cache.tolist() == [0.0] * len(sizes)
+            assert found.throughput_mbps == 0.0 and found.verify()
+            assert found.cache_gb.tolist() == [0.0] * len(sizes)
     none = JOBS.replace(running=[False] * 4)
     for objective in ("greedy", "throughput", "max_min", "finish_time", "fifo", "sjf"):
         found = allocate(objective, jobs=none)
-        assert not found.rates.any() and not found.cache.any() and found.verify()
+        assert not found.rates_mbps.any() and not found.cache_gb.any() and found.verify()
     assert reclaim_order(empty, []).tolist() == []
 
 
 def test_without_cache_or_bandwidth():
     for objective in ("greedy", "throughput", "max_min", "finish_time", "fifo", "sjf"):
-        assert allocate(objective, cache=0.0, bandwidth=0.0).throughput == 0.0
+        assert allocate(objective, cache=0.0, bandwidth=0.0).throughput_mbps == 0.0
         dry = allocate(objective, bandwidth=0.0)
-        assert not dry.remote_io.any() and dry.verify()
+        assert not dry.remote_io_mbps.any() and dry.verify()
         assert allocate(objective, cache=0.0).verify()
     # Whatever is cached as a whole runs at its full rate without any remote IO.
-    assert allocate("max_min", bandwidth=0.0).throughput == 80.0
+    assert allocate("max_min", bandwidth=0.0).throughput_mbps == 80.0
 
 
 def test_queued_jobs_get_nothing_and_count_nothing():
     queued = JOBS.replace(running=[True, False, False, True])
     assert cache_efficiency(queued, SIZES).tolist() == [1.0, 0.0, 0.05]
     found = allocate(jobs=queued)
-    assert found.cache.tolist() == [100.0, 0.0, 0.0]
-    assert found.rates[1] == found.rates[2] == found.demand[1] == 0.0
+    assert found.cache_gb.tolist() == [100.0, 0.0, 0.0]
+    assert found.rates_mbps[1] == found.rates_mbps[2] == found.demand_mbps[1] == 0.0
     assert found.certificate.order.tolist() == [0, 3]
 
 
 BAD_COLUMNS = [
-    ({"rate": [1, 2, 3]}, ValueError, r"dataset must be 3 long"),
-    ({"rate": [[1, 2, 3, 4]]}, ValueError, r"rate must have one dimension"),
-    ({"rate": [1, 2, 3, NAN]}, ValueError, r"rate\[3\]=nan"),
-    ({"rate": [1, -2, 3, 4]}, ValueError, r"rate\[1\]=-2"),
-    ({"rate": [1, 2, 3, 1e16]}, ValueError, r"rate\[3\]=1e\+16: must be from 0 to 1e\+15"),
-    ({"rate": [True] * 4}, TypeError, r"rate must hold numbers, not bool"),
-    ({"rate": ["a"] * 4}, TypeError, r"rate must hold numbers"),
-    ({"rate": np.array([1, 2, 3, None])}, TypeError, r"rate must hold numbers, not object"),
+    ({"rate_mbps": [1, 2, 3]}, ValueError, r"dataset must be 3 long"),
+    ({"rate_mbps": [[1, 2, 3, 4]]}, ValueError, r"rate_mbps must have one dimension"),
+    ({"rate_mbps": [1, 2, 3, NAN]}, ValueError, r"rate_mbps\[3\]=nan"),
+    ({"rate_mbps": [1, -2, 3, 4]}, ValueError, r"rate_mbps\[1\]=-2"),
+    (
+        {"rate_mbps": [1, 2, 3, 1e16]},
+        ValueError,
+        r"rate_mbps\[3\]=1e\+16: must be from 0 to 1e\+15",
+    ),
+    ({"rate_mbps": [True] * 4}, TypeError, r"rate_mbps must hold numbers, not bool"),
+    ({"rate_mbps": ["a"] * 4}, TypeError, r"rate_mbps must hold numbers"),
+    (
+        {"rate_mbps": np.array([1, 2, 3, None])},
+        TypeError,
+        r"rate_mbps must hold numbers, not object",
+    ),
     ({"weight": [0, 1, 1, 1]}, ValueError, r"weight\[0\]=0.0: must be from 1e-06 to 1e\+06"),
     ({"weight": [1, 1]}, ValueError, r"weight must have shape \(4,\), not \(2,\)"),
-    ({"remaining": [1, 1, 1, INF]}, ValueError, r"remaining\[3\]=inf"),
+    ({"remaining_gb": [1, 1, 1, INF]}, ValueError, r"remaining_gb\[3\]=inf"),
     ({"gpus": -1}, ValueError, r"gpus=-1"),
     ({"gpus": 1}, ValueError, r"gpus must have shape \(4,\), not \(\)"),
     ({"running": [1, 1, 1, 1]}, TypeError, r"running must hold booleans, not int64"),
     ({"running": [True]}, ValueError, r"running must have shape \(4,\)"),
     ({"running": [[True], [True, False]]}, ValueError, r"running must be an array of booleans"),
-    ({"effective": [NAN] * 4}, ValueError, r"effective\[0\]=nan"),
+    ({"effective_gb": [NAN] * 4}, ValueError, r"effective_gb\[0\]=nan"),
     ({"elapsed": [-1] * 4}, ValueError, r"elapsed\[0\]=-1"),
     ({"names": ["a"]}, ValueError, r"names must be 4, one per job, not 1"),
     ({"names": "abcd"}, TypeError, r"names must be a sequence, not str"),
@@ -208,7 +219,7 @@ BAD_COLUMNS = [
     ({"names": ["a", "b", [], "d"]}, TypeError, r"names\[2\]=\[\]: must be hashable"),
     ({"dataset": 0}, TypeError, r"dataset must be a sequence, not int"),
     ({"dataset": "abcd"}, TypeError, r"dataset must be a sequence, not str"),
-    ({"dataset": [0, 1, 2]}, ValueError, r"dataset must be 4 long like rate, not 3"),
+    ({"dataset": [0, 1, 2]}, ValueError, r"dataset must be 4 long like rate_mbps, not 3"),
     ({"dataset": [[0, 1, 2, 2]] * 4}, TypeError, r"dataset\[0\]=.*not list"),
     ({"dataset": np.zeros((4, 1), int)}, ValueError, r"dataset must have one dimension"),
     ({"dataset": [0, 1, 2, 0.5]}, TypeError, r"dataset\[3\]=0.5: must be an id or a name"),
@@ -232,16 +243,21 @@ def test_bad_columns_are_refused_by_name(columns, error, says):
         ([0, 1, 1, 3], SIZES, ValueError, r"jobs.dataset\[3\]=3: must be from 0 to 2"),
         ([0, -1, 1, 2], SIZES, ValueError, r"jobs.dataset\[1\]=-1"),
         ([0, 1, 1, 2], [], ValueError, r"jobs.dataset\[0\]=0"),
-        (list("aabc"), SIZES, TypeError, r"jobs.dataset holds names, but datasets has none"),
-        (list("aabc"), {"a": 1.0, "b": 2.0}, KeyError, r"jobs.dataset\[3\]='c': not in datasets"),
-        ([0, 1, 1, 2], {"a": 1.0}, KeyError, r"jobs.dataset\[0\]=0: not in datasets"),
-        ([0, 0, 0, 0], [0.0], ValueError, r"datasets\[0\]=0.0: must be from 1e-09"),
-        ([0, 0, 0, 0], [NAN], ValueError, r"datasets\[0\]=nan"),
-        ([0, 0, 0, 0], [1e16], ValueError, r"datasets\[0\]=1e\+16"),
-        ([0, 0, 0, 0], [[1.0]], ValueError, r"datasets must have one dimension"),
-        ([0, 0, 0, 0], "x", TypeError, r"datasets must hold numbers"),
-        ([0, 0, 0, 0], {0: "x"}, TypeError, r"datasets must hold numbers"),
-        ([0, 0, 0, 0], 5.0, ValueError, r"datasets must have one dimension, not 0"),
+        (list("aabc"), SIZES, TypeError, r"jobs.dataset holds names, but datasets_gb has none"),
+        (
+            list("aabc"),
+            {"a": 1.0, "b": 2.0},
+            KeyError,
+            r"jobs.dataset\[3\]='c': not in datasets_gb",
+        ),
+        ([0, 1, 1, 2], {"a": 1.0}, KeyError, r"jobs.dataset\[0\]=0: not in datasets_gb"),
+        ([0, 0, 0, 0], [0.0], ValueError, r"datasets_gb\[0\]=0.0: must be from 1e-09"),
+        ([0, 0, 0, 0], [NAN], ValueError, r"datasets_gb\[0\]=nan"),
+        ([0, 0, 0, 0], [1e16], ValueError, r"datasets_gb\[0\]=1e\+16"),
+        ([0, 0, 0, 0], [[1.0]], ValueError, r"datasets_gb must have one dimension"),
+        ([0, 0, 0, 0], "x", TypeError, r"datasets_gb must hold numbers"),
+        ([0, 0, 0, 0], {0: "x"}, TypeError, r"datasets_gb must hold numbers"),
+        ([0, 0, 0, 0], 5.0, ValueError, r"datasets_gb must have one dimension, not 0"),
     ],
 )
 def test_bad_datasets_are_refused(dataset, sizes, error, says):
@@ -258,13 +274,13 @@ def test_bad_datasets_are_refused(dataset, sizes, error, says):
 @pytest.mark.parametrize(
     ("options", "error", "says"),
     [
-        ({"cache": -1.0}, ValueError, r"cache=-1.0: must be from 0 to 1e\+15"),
-        ({"cache": NAN}, ValueError, r"cache=nan"),
-        ({"cache": "1"}, TypeError, r"cache must be a float, not str"),
-        ({"cache": True}, TypeError, r"cache must be a float, not bool"),
-        ({"cache": 10**400}, ValueError, r"cache is too large"),
-        ({"bandwidth": INF}, ValueError, r"bandwidth=inf"),
-        ({"bandwidth": None}, TypeError, r"bandwidth must be a float"),
+        ({"cache": -1.0}, ValueError, r"cache_gb=-1.0: must be from 0 to 1e\+15"),
+        ({"cache": NAN}, ValueError, r"cache_gb=nan"),
+        ({"cache": "1"}, TypeError, r"cache_gb must be a float, not str"),
+        ({"cache": True}, TypeError, r"cache_gb must be a float, not bool"),
+        ({"cache": 10**400}, ValueError, r"cache_gb is too large"),
+        ({"bandwidth": INF}, ValueError, r"bandwidth_mbps=inf"),
+        ({"bandwidth": None}, TypeError, r"bandwidth_mbps must be a float"),
         ({"objective": "best"}, ValueError, r"objective='best': must be one of greedy, throughput"),
         ({"objective": 1}, TypeError, r"objective must be a string"),
         ({"objective": "given"}, ValueError, r"objective='given'"),
@@ -277,11 +293,19 @@ def test_bad_datasets_are_refused(dataset, sizes, error, says):
         ({"objective": "fifo", "gpu_capacity": -1}, ValueError, r"gpu_capacity=-1"),
         ({"objective": "fifo", "gpu_capacity": "1"}, TypeError, r"gpu_capacity must be a float"),
         ({"eps": -0.1}, ValueError, r"eps=-0.1"),
-        ({"current": [1.0]}, ValueError, r"current must have shape \(3,\)"),
-        ({"current": [0, 0, 401]}, ValueError, r"current\[2\]=401.0: the dataset has 400.0 GB"),
-        ({"current": [0, 0, NAN]}, ValueError, r"current\[2\]=nan"),
-        ({"current": {"a": 1.0}}, TypeError, r"current is a mapping, but datasets has no names"),
-        ({"current": [1, 1, 1], "last_use": [1]}, ValueError, r"last_use must have shape"),
+        ({"current_gb": [1.0]}, ValueError, r"current_gb must have shape \(3,\)"),
+        (
+            {"current_gb": [0, 0, 401]},
+            ValueError,
+            r"current_gb\[2\]=401.0: the dataset has 400.0 GB",
+        ),
+        ({"current_gb": [0, 0, NAN]}, ValueError, r"current_gb\[2\]=nan"),
+        (
+            {"current_gb": {"a": 1.0}},
+            TypeError,
+            r"current_gb is a mapping, but datasets_gb has no names",
+        ),
+        ({"current_gb": [1, 1, 1], "last_use": [1]}, ValueError, r"last_use must have shape"),
         ({"last_use": [1]}, ValueError, r"last_use must have shape"),
     ],
 )
@@ -301,20 +325,22 @@ def test_words_and_flags_may_be_of_a_type_derived_from_them():
 def test_missing_columns_are_named():
     bare = StorageJobs([0], [1.0])
     for objective in ("sjf", "finish_time"):
-        with pytest.raises(TypeError, match=rf"jobs.remaining is missing: '{objective}' needs it"):
+        with pytest.raises(
+            TypeError, match=rf"jobs.remaining_gb is missing: '{objective}' needs it"
+        ):
             allocate_storage(bare, [1.0], 1.0, 1.0, objective)
     with pytest.raises(TypeError, match=r"jobs.gpus is missing"):
         allocate_storage(bare, [1.0], 1.0, 1.0, "fifo", gpu_capacity=1)
     for call in (allocate_storage, ration_remote_io):
         with pytest.raises(TypeError, match="jobs must be StorageJobs, not list"):
             call([0], [1.0], 1.0, 1.0)
-    with pytest.raises(TypeError, match="cached must be an array"):
+    with pytest.raises(TypeError, match="cached_gb must be an array"):
         ration_remote_io(bare, [1.0], None, 1.0)
-    with pytest.raises(ValueError, match=r"cached\[0\]=2.0: the dataset has 1.0 GB"):
+    with pytest.raises(ValueError, match=r"cached_gb\[0\]=2.0: the dataset has 1.0 GB"):
         ration_remote_io(bare, [1.0], [2.0], 1.0)
-    with pytest.raises(ValueError, match=r"capacity=-1"):
-        ration_remote_io(bare, [1.0], [1.0], 1.0, capacity=-1)
-    with pytest.raises(KeyError, match=r"cached\['b'\]: not in datasets"):
+    with pytest.raises(ValueError, match=r"capacity_gb=-1"):
+        ration_remote_io(bare, [1.0], [1.0], 1.0, capacity_gb=-1)
+    with pytest.raises(KeyError, match=r"cached_gb\['b'\]: not in datasets_gb"):
         ration_remote_io(StorageJobs(["a"], [1.0]), {"a": 1.0}, {"b": 1.0}, 1.0)
 
 
@@ -325,22 +351,22 @@ def test_extreme_numbers_stay_finite():
             rng.integers(0, 3, 20),
             rng.choice([low, high], 20),
             weight=rng.choice([1e-6, 1e6], 20),
-            remaining=rng.choice([low, high], 20),
+            remaining_gb=rng.choice([low, high], 20),
             elapsed=rng.choice([low, high], 20),
-            effective=rng.choice([low, high], 20),
+            effective_gb=rng.choice([low, high], 20),
         )
         for sizes in ([1e-9, 1.0, 1e15], [1e-9] * 3, [1e15] * 3):
             for cache, bandwidth in ((0.0, 1e-300), (1e-9, 1e15), (1e15, 0.0), (1.0, 1.0)):
                 for objective in ("greedy", "throughput", "max_min", "finish_time", "fifo", "sjf"):
                     found = allocate_storage(jobs, sizes, cache, bandwidth, objective)
-                    for array in (found.cache, found.remote_io, found.rates):
+                    for array in (found.cache_gb, found.remote_io_mbps, found.rates_mbps):
                         assert np.isfinite(array).all() and (array >= 0).all()
 
 
 def test_less_than_1e_15_counts_as_nothing():
-    jobs = StorageJobs([0, 0], [5e-324, 2.0], remaining=[1e-16, -0.0], gpus=[1e-15, 9e-16])
-    assert jobs.rate.tolist() == [0.0, 2.0]
-    assert np.signbit(jobs.remaining).tolist() == [False, False] and not jobs.remaining.any()
+    jobs = StorageJobs([0, 0], [5e-324, 2.0], remaining_gb=[1e-16, -0.0], gpus=[1e-15, 9e-16])
+    assert jobs.rate_mbps.tolist() == [0.0, 2.0]
+    assert np.signbit(jobs.remaining_gb).tolist() == [False, False] and not jobs.remaining_gb.any()
     assert jobs.gpus.tolist() == [1e-15, 0.0]
     # With subnormal numbers Newton's steps stood nearly still.
     jobs = StorageJobs(
@@ -348,7 +374,7 @@ def test_less_than_1e_15_counts_as_nothing():
         running=[False, True, False, True, True], gpus=[0.0, 0.0, 1.4e-51, 1e-9, 17.5],
     )  # fmt: skip
     found = allocate_storage(jobs, [1.0], 1.0, 2e14, "max_min", gpu_capacity=5e-324)
-    assert found.rates.tolist() == [0.0, 2.4e-6, 0.0, 0.0, 0.0]
+    assert found.rates_mbps.tolist() == [0.0, 2.4e-6, 0.0, 0.0, 0.0]
     assert found.verify()
 
 
@@ -381,35 +407,35 @@ def test_ties_break_by_the_lowest_id():
     jobs = StorageJobs([2, 1, 0], [10.0, 10.0, 10.0])
     for objective in ("greedy", "fifo", "throughput", "max_min"):
         found = allocate_storage(jobs, [50.0, 50.0, 50.0], 75.0, 10.0, objective)
-        assert found.cache.tolist() == [50.0, 25.0, 0.0], objective
+        assert found.cache_gb.tolist() == [50.0, 25.0, 0.0], objective
     found = allocate_storage(jobs, [50.0, 50.0, 50.0], 0.0, 15.0)
-    assert found.remote_io.tolist() == [10.0, 5.0, 0.0]
+    assert found.remote_io_mbps.tolist() == [10.0, 5.0, 0.0]
 
 
 def test_of_whole_datasets_too_the_lowest_id_comes_first():
     jobs = StorageJobs([0, 1, 2], [100.0, 50.0, 100.0])
     part = allocate_storage(jobs, [100.0, 60.0, 100.0], 70.0, 10.0, "throughput")
     assert part.certificate.method == "whole"
-    assert part.cache.tolist() == [10.0, 60.0, 0.0]
+    assert part.cache_gb.tolist() == [10.0, 60.0, 0.0]
     # A larger total that does not fit is none.
     jobs = StorageJobs([0, 1, 2, 3], [100.0, 100.0, 10.0, 500.0])
     largest = allocate_storage(jobs, [60.0, 60.0, 5.0, 1000.0], 60.0, 1.0, "throughput")
     assert largest.certificate.method == "largest"
-    assert largest.cache.tolist() == [60.0, 0.0, 0.0, 0.0]
+    assert largest.cache_gb.tolist() == [60.0, 0.0, 0.0, 0.0]
 
 
 @pytest.mark.parametrize("io_mode", ["maxmin_io", "maxmin_rate"])
 def test_bandwidth_that_just_suffices_has_no_level(io_mode):
     found = allocate_storage(StorageJobs([0, 0], [10.0, 20.0]), [1.0], 0.0, 30.0, io_mode=io_mode)
     assert found.certificate.io_level == INF
-    assert found.remote_io.tolist() == [10.0, 20.0]
+    assert found.remote_io_mbps.tolist() == [10.0, 20.0]
 
 
 def test_weights_count_in_efficiency_and_fairness():
     jobs = StorageJobs([0, 1], [50.0, 50.0], weight=[1.0, 3.0])
-    assert allocate_storage(jobs, [100.0, 100.0], 50.0, 10.0).cache.tolist() == [0.0, 50.0]
+    assert allocate_storage(jobs, [100.0, 100.0], 50.0, 10.0).cache_gb.tolist() == [0.0, 50.0]
     fair = allocate_storage(jobs, [100.0, 100.0], 0.0, 40.0, "max_min")
-    assert fair.rates == pytest.approx([10.0, 30.0])
+    assert fair.rates_mbps == pytest.approx([10.0, 30.0])
 
 
 def test_fifo_runs_jobs_up_to_the_first_whose_gpus_are_taken_and_sjf_passes_over_it():
@@ -423,7 +449,7 @@ def test_fifo_runs_jobs_up_to_the_first_whose_gpus_are_taken_and_sjf_passes_over
 
 @pytest.mark.parametrize("objective", ["fifo", "sjf"])
 def test_parts_of_gpus_that_fill_the_cluster_fit(objective):
-    jobs = StorageJobs([0, 0, 0], [1.0] * 3, gpus=[0.9, 0.1, 1e-6], remaining=[1.0, 2.0, 3.0])
+    jobs = StorageJobs([0, 0, 0], [1.0] * 3, gpus=[0.9, 0.1, 1e-6], remaining_gb=[1.0, 2.0, 3.0])
     found = allocate_storage(jobs, [1.0], 0.0, 1.0, objective, gpu_capacity=1.0)
     assert found.running.tolist() == [True, True, False]
     assert found.verify()
@@ -431,17 +457,17 @@ def test_parts_of_gpus_that_fill_the_cluster_fit(objective):
 
 @pytest.mark.parametrize("objective", ["fifo", "sjf"])
 def test_jobs_without_gpus_run_where_there_are_none(objective):
-    jobs = StorageJobs([0, 0, 0], [1.0] * 3, gpus=[0, 0, 1], remaining=[1.0] * 3)
+    jobs = StorageJobs([0, 0, 0], [1.0] * 3, gpus=[0, 0, 1], remaining_gb=[1.0] * 3)
     found = allocate_storage(jobs, [1.0], 0.0, 3.0, objective, gpu_capacity=0)
     assert found.running.tolist() == [True, True, False]
 
 
 def test_a_job_that_has_all_read_has_no_finish_time_while_another_cache_fills_up():
     jobs = StorageJobs(
-        [0, 0, 1], [10.0] * 3, remaining=[0.0, 5.0, 5.0], effective=[50.0, 50.0, 1.0]
+        [0, 0, 1], [10.0] * 3, remaining_gb=[0.0, 5.0, 5.0], effective_gb=[50.0, 50.0, 1.0]
     )
     found = allocate_storage(jobs, [50.0, 50.0], 100.0, 4.9, "finish_time")
-    assert found.rates.tolist() == [0.0, 10.0, pytest.approx(5.0)]
+    assert found.rates_mbps.tolist() == [0.0, 10.0, pytest.approx(5.0)]
     assert found.verify()
 
 
@@ -450,7 +476,7 @@ def test_max_min_with_gpu_time_and_remote_io_in_either_order():
     for weight, order in ((0.5, ["gpus", "remote_io"]), (1.0, ["remote_io", "gpus"])):
         jobs = StorageJobs([0, 1, 2], [100, 100, 100], weight=[1, weight, 1], gpus=[4, 0, 0])
         found = allocate_storage(jobs, [100, 1000, 10], 110, 60, "max_min", gpu_capacity=1)
-        assert found.rates == pytest.approx([25.0, 60.0, 100.0])
+        assert found.rates_mbps == pytest.approx([25.0, 60.0, 100.0])
         assert [stage.binding for stage in found.certificate.stages] == order
         assert found.certificate.stage.tolist() == [
             order.index("gpus"),
@@ -463,12 +489,12 @@ def test_max_min_with_gpu_time_and_remote_io_in_either_order():
 def test_finish_times_are_equalised_with_what_happened_before():
     # Alike, but the second one has waited an hour: it gets more, so that both end as late.
     jobs = StorageJobs(
-        [0, 0], [100.0, 100.0], remaining=[360.0, 360.0], elapsed=[0, 3600], elapsed_alone=[0, 0]
+        [0, 0], [100.0, 100.0], remaining_gb=[360.0, 360.0], elapsed=[0, 3600], elapsed_alone=[0, 0]
     )
     found = allocate_storage(jobs, [1000.0], 0.0, 60.0, "finish_time")
-    ends = [0, 3600] + 1000 * jobs.remaining / found.rates
+    ends = [0, 3600] + 1000 * jobs.remaining_gb / found.rates_mbps
     assert ends[0] == pytest.approx(ends[1])
-    assert found.rates.sum() == pytest.approx(60.0)
+    assert found.rates_mbps.sum() == pytest.approx(60.0)
     assert found.verify()
 
 
@@ -483,9 +509,11 @@ def test_exact_throughput_refuses_too_many_competing_sets():
 
 def test_the_cheap_throughput_tells_how_far_it_may_be_off():
     found = allocate("throughput")
-    assert found.gap == pytest.approx((found.bound - found.throughput) / found.throughput)
-    assert found.bound >= allocate("throughput", exact=True).throughput
-    assert allocate().bound == INF and allocate().gap == INF
+    assert found.gap == pytest.approx(
+        (found.bound_mbps - found.throughput_mbps) / found.throughput_mbps
+    )
+    assert found.bound_mbps >= allocate("throughput", exact=True).throughput_mbps
+    assert allocate().bound_mbps == INF and allocate().gap == INF
     idle = allocate("throughput", jobs=JOBS.replace(running=[False] * 4))
     assert idle.gap == 0.0
 
@@ -493,7 +521,7 @@ def test_the_cheap_throughput_tells_how_far_it_may_be_off():
 def test_whole_datasets_beat_efficiency_where_the_largest_goes_first():
     jobs = StorageJobs([0, 1, 2], [11.0, 60.0, 59.0])
     found = allocate_storage(jobs, [10.0, 60.0, 60.0], 60.0, 0.0, "throughput")
-    assert (found.certificate.method, found.cache.tolist()) == ("largest", [0.0, 60.0, 0.0])
+    assert (found.certificate.method, found.cache_gb.tolist()) == ("largest", [0.0, 60.0, 0.0])
     assert found.verify()
 
 
@@ -503,31 +531,31 @@ def test_whole_datasets_beat_efficiency_where_the_largest_goes_first():
 def test_bytes_stay_unless_another_dataset_is_more_than_eps_better():
     jobs = StorageJobs([0, 1], [100.0, 109.0])
     held = [80.0, 0.0]
-    stay = allocate_storage(jobs, [100.0, 100.0], 80.0, 0.0, current=held)
-    assert stay.cache.tolist() == [80.0, 0.0]
-    move = allocate_storage(jobs, [100.0, 100.0], 80.0, 0.0, current=held, eps=0.05)
-    assert move.cache.tolist() == [0.0, 80.0]
-    room = allocate_storage(jobs, [100.0, 100.0], 130.0, 0.0, current=held)
-    assert room.cache.tolist() == [80.0, 50.0]
+    stay = allocate_storage(jobs, [100.0, 100.0], 80.0, 0.0, current_gb=held)
+    assert stay.cache_gb.tolist() == [80.0, 0.0]
+    move = allocate_storage(jobs, [100.0, 100.0], 80.0, 0.0, current_gb=held, eps=0.05)
+    assert move.cache_gb.tolist() == [0.0, 80.0]
+    room = allocate_storage(jobs, [100.0, 100.0], 130.0, 0.0, current_gb=held)
+    assert room.cache_gb.tolist() == [80.0, 50.0]
     assert stay.verify() and move.verify() and room.verify()
 
 
 def test_at_exactly_one_plus_eps_bytes_stay():
     jobs = StorageJobs([0, 1], [100.0, 150.0])
-    found = allocate_storage(jobs, [100.0, 100.0], 80.0, 0.0, current=[80.0, 0.0], eps=0.5)
-    assert found.cache.tolist() == [80.0, 0.0]
+    found = allocate_storage(jobs, [100.0, 100.0], 80.0, 0.0, current_gb=[80.0, 0.0], eps=0.5)
+    assert found.cache_gb.tolist() == [80.0, 0.0]
 
 
 @pytest.mark.parametrize("objective", ["greedy", "fifo", "throughput", "max_min", "sjf"])
 def test_contents_without_use_stay_while_there_is_room(objective):
-    jobs = StorageJobs(["used", "queued"], [10, 10], running=[True, False], remaining=[1, 1])
+    jobs = StorageJobs(["used", "queued"], [10, 10], running=[True, False], remaining_gb=[1, 1])
     found = allocate_storage(
         jobs,
         {"used": 50.0, "old": 50.0, "recent": 50.0, "queued": 50.0},
         120.0,
         5.0,
         objective,
-        current={"old": 40.0, "recent": 40.0, "queued": 50.0},
+        current_gb={"old": 40.0, "recent": 40.0, "queued": 50.0},
         last_use={"old": 1.0, "recent": 2.0},
     )
     # Given up first: what is idle longest.
@@ -539,10 +567,10 @@ def test_contents_without_use_never_exceed_what_is_left():
     # Beside a large dataset the small one is lost in sums.
     found = allocate_storage(
         StorageJobs([], []), [1e15, 1.0], 2433.914662500527, 0.0,
-        current=[275532447213387.44, 0.8583031582867359], last_use=[0.0, 1.0],
+        current_gb=[275532447213387.44, 0.8583031582867359], last_use=[0.0, 1.0],
     )  # fmt: skip
-    assert found.cache[1] == 0.8583031582867359
-    assert found.cache.sum() == pytest.approx(2433.914662500527, rel=1e-15)
+    assert found.cache_gb[1] == 0.8583031582867359
+    assert found.cache_gb.sum() == pytest.approx(2433.914662500527, rel=1e-15)
     assert found.verify()
 
 
@@ -552,7 +580,7 @@ def test_all_but_a_rounding_error_of_a_dataset_is_all_of_it_in_the_bound():
     for exact in (False, True):
         # Less than the sizes, by the order in which they are added.
         found = allocate_storage(jobs, sizes, 78.89240563144382, 0.0, "throughput", exact=exact)
-        assert found.throughput == found.bound == 1982.0
+        assert found.throughput_mbps == found.bound_mbps == 1982.0
         assert found.gap == 0.0 and found.verify()
 
 
@@ -560,19 +588,19 @@ def test_near_its_pole_a_finish_time_takes_no_more_than_the_bandwidth():
     jobs = StorageJobs(
         [2, 0, 2],
         [2422.2069734199504, 21442.77096359077, 0.07161141621335798],
-        remaining=[171069.96167501304, 0.003590471163032165, 2.823621992892862],
+        remaining_gb=[171069.96167501304, 0.003590471163032165, 2.823621992892862],
         elapsed=[244899.63298471327, 497519.3252430661, 0.19597692548230528],
         elapsed_alone=[17013.10751731586, 0.004810846397085657, 0.07742760451625111],
     )
     sizes = [0.4533121438848377, 7.2405850501612194, 12.96393325722238]
     found = allocate_storage(jobs, sizes, 0.0, 5042.014324747742, "finish_time")
-    assert found.remote_io.sum() <= 5042.014324747742 * (1 + 1e-14)
+    assert found.remote_io_mbps.sum() <= 5042.014324747742 * (1 + 1e-14)
     assert found.verify()
 
 
 def test_current_may_exceed_a_cache_that_has_shrunk():
-    found = allocate(current=[100.0, 60.0, 400.0], cache=70.0)
-    assert found.cache.tolist() == [10.0, 60.0, 0.0]
+    found = allocate(current_gb=[100.0, 60.0, 400.0], cache=70.0)
+    assert found.cache_gb.tolist() == [10.0, 60.0, 0.0]
     assert found.verify()
 
 
@@ -586,16 +614,16 @@ def test_the_least_recently_used_idle_dataset_is_reclaimed_first():
 # --- certificates ------------------------------------------------------------------------------
 
 TAMPERED = [
-    ("cache", lambda a: np.add(a, [1.0, -1.0, 0.0])),
-    ("cache", lambda a: np.add(a, [0.0, 0.0, 50.0])),
-    ("cache", lambda a: a[:2]),
-    ("cache", lambda a: a * np.nan),
-    ("remote_io", lambda a: a + 1.0),
-    ("remote_io", lambda a: a * 0.9),
-    ("remote_io", lambda a: -a),
-    ("rates", lambda a: a * 1.01),
-    ("rates", lambda a: a * 0.99),
-    ("demand", lambda a: a + 0.1),
+    ("cache_gb", lambda a: np.add(a, [1.0, -1.0, 0.0])),
+    ("cache_gb", lambda a: np.add(a, [0.0, 0.0, 50.0])),
+    ("cache_gb", lambda a: a[:2]),
+    ("cache_gb", lambda a: a * np.nan),
+    ("remote_io_mbps", lambda a: a + 1.0),
+    ("remote_io_mbps", lambda a: a * 0.9),
+    ("remote_io_mbps", lambda a: -a),
+    ("rates_mbps", lambda a: a * 1.01),
+    ("rates_mbps", lambda a: a * 0.99),
+    ("demand_mbps", lambda a: a + 0.1),
     ("running", lambda a: ~a),
 ]
 CONFIGURATIONS = [
@@ -609,7 +637,7 @@ CONFIGURATIONS = [
     ("max_min", None, {}),
     ("max_min", None, {"gpu_capacity": 3}),
     ("finish_time", None, {}),
-    ("max_min", None, {"jobs": JOBS.replace(effective=[10.0] * 4)}),
+    ("max_min", None, {"jobs": JOBS.replace(effective_gb=[10.0] * 4)}),
 ]
 
 
@@ -630,7 +658,7 @@ def test_another_allocation_does_not_pass_for_this_one(objective, io_mode, optio
     """The shares of another objective are feasible, but not proved by this certificate."""
     found = allocate(objective, io_mode, **{"bandwidth": 12.0, **options})
     other = allocate("greedy", "proportional", jobs=options.get("jobs", JOBS), bandwidth=11.0)
-    columns = ("cache", "remote_io", "rates", "demand", "running")
+    columns = ("cache_gb", "remote_io_mbps", "rates_mbps", "demand_mbps", "running")
     mixed = replace(found, **{name: getattr(other, name) for name in columns})
     with pytest.raises(CertificateError):
         mixed.verify()
@@ -666,7 +694,7 @@ def test_a_changed_certificate_is_found_out(objective, options, change):
 
 @pytest.mark.parametrize("objective", ["greedy", "throughput", "max_min", "finish_time", "fifo"])
 def test_a_job_without_rate_runs_all_the_same(objective):
-    found = allocate(objective, jobs=JOBS.replace(rate=[100.0, 50.0, 0.0, 20.0]))
+    found = allocate(objective, jobs=JOBS.replace(rate_mbps=[100.0, 50.0, 0.0, 20.0]))
     running = np.array([True, True, False, True])
     for order in (found.certificate.order, np.array([0, 1, 3])):
         proof = replace(found.certificate, order=order)
@@ -685,7 +713,7 @@ def test_a_job_without_rate_runs_all_the_same(objective):
         ),
         # So is io_level times the share of misses 1.
         (
-            StorageJobs([0], [1e15], effective=[463850244410.4218]),
+            StorageJobs([0], [1e15], effective_gb=[463850244410.4218]),
             [45463395340853.28], 5e13, 0.00724210905539846, {},
         ),
         # What rounding leaves of the capacity goes to a dataset that is smaller than that.
@@ -696,7 +724,7 @@ def test_a_job_without_rate_runs_all_the_same(objective):
                 weight=[414.41553084246584, 42.05681763576293, 887.5593741727514, 1e-6, 1e-6],
             ),
             [63.89541648800054, 1e-9, 1e-9, 4.3684022574359735], 65.75671626357004, 5.5,
-            {"current": [0.0, 1e-9, 1e-9, 2.041314292470706]},
+            {"current_gb": [0.0, 1e-9, 1e-9, 2.041314292470706]},
         ),
     ],
 )  # fmt: skip
@@ -725,16 +753,16 @@ def test_a_wrong_binding_or_bound_is_found_out():
             changed.verify()
     for exact in (False, True):
         best = allocate("throughput", bandwidth=12.0, exact=exact)
-        for bound in (best.bound * 0.99, best.bound * 1.01):
+        for bound in (best.bound_mbps * 0.99, best.bound_mbps * 1.01):
             with pytest.raises(CertificateError):
-                replace(best, bound=bound).verify()
+                replace(best, bound_mbps=bound).verify()
 
 
 def test_a_wrong_reference_is_found_out():
     found = allocate("max_min", bandwidth=12.0)
-    for reference in (None, found.reference * 2):
+    for reference in (None, found.reference_mbps * 2):
         with pytest.raises(CertificateError):
-            replace(found, reference=reference).verify()
+            replace(found, reference_mbps=reference).verify()
 
 
 # --- the greedy cache alone --------------------------------------------------------------------

@@ -33,27 +33,27 @@ class StorageJobs:
 
     Columns are copied and read-only; lists may be given for arrays.
 
-    >>> jobs = StorageJobs(dataset=["imagenet", "imagenet", "text"], rate=[114, 69, 8])
-    >>> len(jobs), jobs.rate
+    >>> jobs = StorageJobs(dataset=["imagenet", "imagenet", "text"], rate_mbps=[114, 69, 8])
+    >>> len(jobs), jobs.rate_mbps
     (3, array([114.,  69.,   8.]))
     """
 
     dataset: Any
     """Which dataset each job reads: int64[n] ids, or names if the datasets have names."""
-    rate: Float64
+    rate_mbps: Float64
     """float64[n], MB/s that all GPUs of a job consume when never stalled (f*)."""
     weight: Float64 | None = None
     """float64[n], how much a job counts: in cache efficiency, and in max-min fairness, where a job
     of weight 2 is to be twice as fast, relative to its reference, as one of weight 1. All 1 by
     default."""
-    remaining: Float64 | None = None
+    remaining_gb: Float64 | None = None
     """float64[n], GB that a job has yet to read; "sjf" and "finish_time" need it."""
     gpus: Float64 | None = None
     """float64[n], GPUs of a job; needed if a ``gpu_capacity`` is given."""
     running: Bool | None = None
     """bool[n]; the others are queued: they get nothing, and count in no efficiency and no share.
     All run by default."""
-    effective: Float64 | None = None
+    effective_gb: Float64 | None = None
     """float64[n], GB of the job's dataset that hit in its current epoch, if less than what is
     allocated: what was cached later is read again only in the next one. Remote IO is shared out by
     this; the cache is allocated for the time when it is filled."""
@@ -66,14 +66,14 @@ class StorageJobs:
     """Names of the jobs, which `StorageAllocation.by_job` uses; by default their rows."""
 
     def __post_init__(self) -> None:
-        rate = as_amounts(self.rate, "rate")
+        rate = as_amounts(self.rate_mbps, "rate_mbps")
         if rate.ndim != 1:
-            raise ValueError(f"rate must have one dimension, not {rate.ndim}")
+            raise ValueError(f"rate_mbps must have one dimension, not {rate.ndim}")
         n = len(rate)
         put = object.__setattr__
-        put(self, "rate", as_column(rate, "rate", n))
+        put(self, "rate_mbps", as_column(rate, "rate_mbps", n))
         put(self, "dataset", _as_references(self.dataset, n))
-        for name in ("weight", "remaining", "gpus", "effective", "elapsed", "elapsed_alone"):
+        for name in ("weight", "remaining_gb", "gpus", "effective_gb", "elapsed", "elapsed_alone"):
             column = getattr(self, name)
             if column is not None:
                 limits = (1e-6, 1e6) if name == "weight" else (0.0, LARGEST)
@@ -94,14 +94,14 @@ class StorageJobs:
             put(self, "names", names)
 
     def __len__(self) -> int:
-        return len(self.rate)
+        return len(self.rate_mbps)
 
     def replace(self, **columns: Any) -> "StorageJobs":
         """Return the jobs with other columns in place of these.
 
         :raises TypeError: no such column.
 
-        >>> jobs = StorageJobs(dataset=[0, 1], rate=[114, 69])
+        >>> jobs = StorageJobs(dataset=[0, 1], rate_mbps=[114, 69])
         >>> jobs.replace(running=[True, False]).running.tolist()
         [True, False]
         """
@@ -115,10 +115,10 @@ def dataset_sizes(datasets: Any) -> tuple[Float64, tuple[Hashable, ...] | None]:
     """The sizes by id, and the names if there are any; ids are the order of the mapping."""
     names = tuple(datasets) if isinstance(datasets, Mapping) else None
     values = list(datasets.values()) if isinstance(datasets, Mapping) else datasets
-    sizes = as_amounts(values, "datasets")
+    sizes = as_amounts(values, "datasets_gb")
     if sizes.ndim != 1:
-        raise ValueError(f"datasets must have one dimension, not {sizes.ndim}")
-    return as_column(sizes, "datasets", len(sizes), BYTE), names
+        raise ValueError(f"datasets_gb must have one dimension, not {sizes.ndim}")
+    return as_column(sizes, "datasets_gb", len(sizes), BYTE), names
 
 
 def dataset_ids(jobs: StorageJobs, count: int, names: tuple[Hashable, ...] | None) -> Int64:
@@ -128,7 +128,7 @@ def dataset_ids(jobs: StorageJobs, count: int, names: tuple[Hashable, ...] | Non
     if names is None:
         ids = jobs.dataset
         if not isinstance(ids, np.ndarray):
-            raise TypeError("jobs.dataset holds names, but datasets has none: give a mapping")
+            raise TypeError("jobs.dataset holds names, but datasets_gb has none: give a mapping")
         if len(ids) and not (ids.min() >= 0 and ids.max() < count):
             refuse(ids, (ids < 0) | (ids >= count), "jobs.dataset", f"from 0 to {count - 1}")
         return ids
@@ -139,7 +139,7 @@ def dataset_ids(jobs: StorageJobs, count: int, names: tuple[Hashable, ...] | Non
     except (KeyError, TypeError):
         for row, name in enumerate(wanted):
             if not isinstance(name, Hashable) or name not in index:
-                raise KeyError(f"jobs.dataset[{row}]={name!r}: not in datasets") from None
+                raise KeyError(f"jobs.dataset[{row}]={name!r}: not in datasets_gb") from None
         raise
 
 
@@ -149,9 +149,9 @@ def per_dataset(
     """float64[datasets] from an array, or from a mapping by name (0 where a name is missing)."""
     if isinstance(value, Mapping):
         if names is None:
-            raise TypeError(f"{name} is a mapping, but datasets has no names")
+            raise TypeError(f"{name} is a mapping, but datasets_gb has no names")
         for key in value.keys() - set(names):
-            raise KeyError(f"{name}[{key!r}]: not in datasets")
+            raise KeyError(f"{name}[{key!r}]: not in datasets_gb")
         value = [value.get(key, 0.0) for key in names]
     return as_column(value, name, len(sizes))
 
@@ -164,7 +164,7 @@ def _as_references(dataset: Any, n: int) -> Int64 | tuple[Hashable, ...]:
     if not isinstance(dataset, np.ndarray):
         dataset = tuple(dataset)
     if len(dataset) != n:
-        raise ValueError(f"dataset must be {n} long like rate, not {len(dataset)}")
+        raise ValueError(f"dataset must be {n} long like rate_mbps, not {len(dataset)}")
     if isinstance(dataset, tuple):
         if not all(type(entry) is int or isinstance(entry, np.integer) for entry in dataset):
             return _without_floats(dataset)

@@ -19,35 +19,37 @@ _FULL = 1e-12  # a smaller share of misses is rounding: the dataset is cached as
 
 
 @overload
-def throughput(rate: float, remote_io: float, cache: float, dataset: float) -> float: ...
+def throughput(
+    rate_mbps: float, remote_io_mbps: float, cache_gb: float, dataset_gb: float
+) -> float: ...
 @overload
-def throughput(rate: Any, remote_io: Any, cache: Any, dataset: Any) -> Any: ...
-def throughput(rate: Any, remote_io: Any, cache: Any, dataset: Any) -> Any:
+def throughput(rate_mbps: Any, remote_io_mbps: Any, cache_gb: Any, dataset_gb: Any) -> Any: ...
+def throughput(rate_mbps: Any, remote_io_mbps: Any, cache_gb: Any, dataset_gb: Any) -> Any:
     """Return the rate at which a job reads its dataset, in MB/s.
 
-    :param rate: MB/s that all GPUs of the job consume when never stalled (f*).
-    :param remote_io: MB/s of remote reads granted to the job (b).
-    :param cache: GB of the dataset that are cached (c); more than the dataset counts as all of it.
-    :param dataset: GB read per epoch (d), > 0.
-    :returns: ``rate`` if the dataset is cached, else ``min(rate, remote_io / (1 - cache /
-        dataset))``; a float for four numbers, else float64 of the shape to which they broadcast.
+    :param rate_mbps: MB/s that all GPUs of the job consume when never stalled (f*).
+    :param remote_io_mbps: MB/s of remote reads granted to the job (b).
+    :param cache_gb: GB of the dataset that are cached (c); more than all of it counts as all.
+    :param dataset_gb: GB read per epoch (d), > 0.
+    :returns: f if the dataset is cached, else ``min(f, b / (1 - c / d))``; a float for four
+        numbers, else float64 of the shape to which they broadcast.
     :raises ValueError: a number that is negative, NaN or infinite; a dataset of 0; shapes that do
         not broadcast.
     :raises TypeError: what is not a number.
 
     A share of misses below 1e-12 counts as none. O(elements). Source: SiloD (EuroSys'23).
 
-    >>> throughput(114.0, remote_io=50.0, cache=330.0, dataset=660.0)
+    >>> throughput(114.0, remote_io_mbps=50.0, cache_gb=330.0, dataset_gb=660.0)
     100.0
     >>> throughput(114.0, 0.0, 660.0, 660.0)
     114.0
     >>> throughput(114.0, 48.0, [0.0, 330.0, 660.0], 660.0).tolist()
     [48.0, 96.0, 114.0]
     """
-    if _plain_numbers(rate, remote_io, cache, dataset) and dataset > 0.0:
-        share = 1.0 - cache / dataset
-        return float(rate if share < _FULL else min(rate, remote_io / share))
-    f, b, missed, full = _broadcast(rate, remote_io, cache, dataset)
+    if _plain_numbers(rate_mbps, remote_io_mbps, cache_gb, dataset_gb) and dataset_gb > 0.0:
+        share = 1.0 - cache_gb / dataset_gb
+        return float(rate_mbps if share < _FULL else min(rate_mbps, remote_io_mbps / share))
+    f, b, missed, full = _broadcast(rate_mbps, remote_io_mbps, cache_gb, dataset_gb)
     np.copyto(missed, 1.0, where=full)
     with np.errstate(over="ignore"):
         reached = np.asarray(np.minimum(f, b / missed))
@@ -56,42 +58,44 @@ def throughput(rate: Any, remote_io: Any, cache: Any, dataset: Any) -> Any:
 
 
 @overload
-def remote_io_demand(rate: float, cache: float, dataset: float) -> float: ...
+def remote_io_demand(rate_mbps: float, cache_gb: float, dataset_gb: float) -> float: ...
 @overload
-def remote_io_demand(rate: Any, cache: Any, dataset: Any) -> Any: ...
-def remote_io_demand(rate: Any, cache: Any, dataset: Any) -> Any:
+def remote_io_demand(rate_mbps: Any, cache_gb: Any, dataset_gb: Any) -> Any: ...
+def remote_io_demand(rate_mbps: Any, cache_gb: Any, dataset_gb: Any) -> Any:
     """Return the remote IO with which a job never stalls, in MB/s.
 
-    :param rate, cache, dataset: as for `throughput`; ``rate`` may also be the sum over the jobs
-        that share the dataset.
-    :returns: ``rate * max(0, 1 - cache/dataset)``; float or float64 array.
+    :param rate_mbps, cache_gb, dataset_gb: as for `throughput`; the rate may also be the sum over
+        the jobs that share the dataset.
+    :returns: ``f * max(0, 1 - c / d)``; float or float64 array.
     :raises ValueError, TypeError: as `throughput`.
 
-    >>> remote_io_demand(114.0, cache=330.0, dataset=660.0)
+    >>> remote_io_demand(114.0, cache_gb=330.0, dataset_gb=660.0)
     57.0
     """
-    f, _, missed, full = _broadcast(rate, 0.0, cache, dataset)
+    f, _, missed, full = _broadcast(rate_mbps, 0.0, cache_gb, dataset_gb)
     np.copyto(missed, 0.0, where=full)
     return _plain(f * missed)
 
 
 @overload
-def cache_for_rate(rate: float, remote_io: float, dataset: float) -> float: ...
+def cache_for_rate(rate_mbps: float, remote_io_mbps: float, dataset_gb: float) -> float: ...
 @overload
-def cache_for_rate(rate: Any, remote_io: Any, dataset: Any) -> Any: ...
-def cache_for_rate(rate: Any, remote_io: Any, dataset: Any) -> Any:
+def cache_for_rate(rate_mbps: Any, remote_io_mbps: Any, dataset_gb: Any) -> Any: ...
+def cache_for_rate(rate_mbps: Any, remote_io_mbps: Any, dataset_gb: Any) -> Any:
     """Return the least cache with which so much remote IO suffices for the rate, in GB.
 
-    :param rate: MB/s to be reached; up to what the job can consume.
-    :param remote_io, dataset: as for `throughput`.
-    :returns: ``dataset * max(0, 1 - remote_io/rate)``; float or float64 array.
+    :param rate_mbps: MB/s to be reached; up to what the job can consume.
+    :param remote_io_mbps, dataset_gb: as for `throughput`.
+    :returns: ``d * max(0, 1 - b / f)``; float or float64 array.
     :raises ValueError, TypeError: as `throughput`.
 
-    >>> cache_for_rate(114.0, remote_io=57.0, dataset=660.0)
+    >>> cache_for_rate(114.0, remote_io_mbps=57.0, dataset_gb=660.0)
     330.0
     """
     f, b, d = as_one_shape(
-        as_amounts(rate, "rate"), as_amounts(remote_io, "remote_io"), _sizes(dataset)
+        as_amounts(rate_mbps, "rate_mbps"),
+        as_amounts(remote_io_mbps, "remote_io_mbps"),
+        _sizes(dataset_gb),
     )
     lacking = f > b
     with np.errstate(over="ignore"):
@@ -99,24 +103,24 @@ def cache_for_rate(rate: Any, remote_io: Any, dataset: Any) -> Any:
     return _plain(d * (1.0 - served))
 
 
-def cache_efficiency(jobs: StorageJobs, datasets: Any) -> Float64:
+def cache_efficiency(jobs: StorageJobs, datasets_gb: Any) -> Float64:
     """Return how much remote IO each GB of cache saves, per dataset, in MB/s per GB.
 
     :param jobs: those that do not run count nothing.
-    :param datasets: sizes in GB as for `allocate_storage`.
-    :returns: float64[datasets], the sum of ``weight * rate`` of the jobs over the size: what the
+    :param datasets_gb: sizes in GB as for `allocate_storage`.
+    :returns: float64[datasets], the sum of weight times rate of the jobs over the size: what the
         demand for remote IO falls by per GB, the same for the first GB and the last one.
     :raises ValueError, TypeError, KeyError: as `allocate_storage`.
 
     O(jobs + datasets). Source: SiloD (EuroSys'23).
 
-    >>> jobs = StorageJobs(dataset=[0, 0, 1], rate=[114.0, 69.0, 114.0])
+    >>> jobs = StorageJobs(dataset=[0, 0, 1], rate_mbps=[114.0, 69.0, 114.0])
     >>> cache_efficiency(jobs, [660.0, 1360.0]).round(4).tolist()
     [0.2773, 0.0838]
     """
-    sizes, names = dataset_sizes(datasets)
+    sizes, names = dataset_sizes(datasets_gb)
     ids = dataset_ids(jobs, len(sizes), names)
-    rates = jobs.rate if jobs.weight is None else jobs.rate * jobs.weight
+    rates = jobs.rate_mbps if jobs.weight is None else jobs.rate_mbps * jobs.weight
     if jobs.running is not None:
         rates = np.where(jobs.running, rates, 0.0)
     return np.asarray(np.bincount(ids, rates, minlength=len(sizes)) / sizes)
@@ -127,22 +131,22 @@ def _plain_numbers(*values: Any) -> bool:
     return all(type(value) in (float, int) and 0 <= value <= 1e300 for value in values)
 
 
-def _sizes(dataset: Any) -> Float64:
-    sizes = as_amounts(dataset, "dataset")
+def _sizes(dataset_gb: Any) -> Float64:
+    sizes = as_amounts(dataset_gb, "dataset_gb")
     if sizes.size and not sizes.min() > 0.0:
-        refuse(sizes, sizes <= 0.0, "dataset", "positive")
+        refuse(sizes, sizes <= 0.0, "dataset_gb", "positive")
     return sizes
 
 
 def _broadcast(
-    rate: Any, remote_io: Any, cache: Any, dataset: Any
+    rate_mbps: Any, remote_io_mbps: Any, cache_gb: Any, dataset_gb: Any
 ) -> tuple[Float64, Float64, Float64, Bool]:
     """Rate, remote IO, the share of misses, and where that is none."""
     f, b, c, d = as_one_shape(
-        as_amounts(rate, "rate"),
-        as_amounts(remote_io, "remote_io"),
-        as_amounts(cache, "cache"),
-        _sizes(dataset),
+        as_amounts(rate_mbps, "rate_mbps"),
+        as_amounts(remote_io_mbps, "remote_io_mbps"),
+        as_amounts(cache_gb, "cache_gb"),
+        _sizes(dataset_gb),
     )
     with np.errstate(over="ignore"):
         missed = np.asarray(1.0 - c / d)

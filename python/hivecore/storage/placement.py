@@ -28,15 +28,15 @@ _REMOTE_WEIGHT = 10.0
 class Bandwidths:
     """What a job reads per second, in MB/s, at least 1e-15; infinite where it is no limit."""
 
-    local: float
+    local_mbps: float
     """From the disk or memory of its own nodes."""
-    peer: float
+    peer_mbps: float
     """Over the network from the caches of other nodes."""
-    remote: float
+    remote_mbps: float
     """From remote storage: the rate granted to the job."""
 
     def __post_init__(self) -> None:
-        for name in ("local", "peer", "remote"):
+        for name in ("local_mbps", "peer_mbps", "remote_mbps"):
             as_amount(getattr(self, name), name, LEAST, math.inf)
 
 
@@ -50,51 +50,53 @@ class Placement:
     """How many GPUs of each of the nodes."""
     fragmentation: int
     """GPUs left free on these nodes."""
-    local: float
+    local_gb: float
     """GB of an epoch read from the reading node's own cache, expected."""
-    peer: float
+    peer_gb: float
     """GB read from caches of other nodes."""
-    remote: float
+    remote_gb: float
     """GB read from remote storage."""
     cost: float
     """Expected seconds per epoch, or weight where no bandwidths are known: `epoch_cost`."""
 
 
 def epoch_cost(
-    local: npt.ArrayLike,
-    peer: npt.ArrayLike,
-    remote: npt.ArrayLike,
+    local_gb: npt.ArrayLike,
+    peer_gb: npt.ArrayLike,
+    remote_gb: npt.ArrayLike,
     bandwidths: Bandwidths | None = None,
 ) -> npt.NDArray[np.float64]:
     """Seconds to read an epoch, ``local / B_local + peer / B_peer + remote / B_remote``.
 
     Without bandwidths the weights 0, 1 and 10 per GB stand in for them.
 
-    :param local: GB from the node's own cache, an array that broadcasts with the others.
-    :param peer: GB from caches of other nodes.
-    :param remote: GB from remote storage.
+    :param local_gb: GB from the node's own cache, an array that broadcasts with the others.
+    :param peer_gb: GB from caches of other nodes.
+    :param remote_gb: GB from remote storage.
     :raises ValueError: an amount is negative or not finite, or the shapes do not broadcast.
     :raises TypeError: an argument does not hold numbers.
 
     >>> float(epoch_cost(10, 20, 30)), float(epoch_cost(10, 20, 30, Bandwidths(2000, 1000, 100)))
     (320.0, 325.0)
     """
-    near, far = as_amounts(local, "local"), as_amounts(peer, "peer")
-    away = as_amounts(remote, "remote")
+    near, far = as_amounts(local_gb, "local_gb"), as_amounts(peer_gb, "peer_gb")
+    away = as_amounts(remote_gb, "remote_gb")
     near, far, away = as_one_shape(near, far, away)
     if bandwidths is None:
         return np.asarray(0.0 * near + _PEER_WEIGHT * far + _REMOTE_WEIGHT * away)
     _need_bandwidths(bandwidths)
     return np.asarray(
-        _MB * near / bandwidths.local + _MB * far / bandwidths.peer + _MB * away / bandwidths.remote
+        _MB * near / bandwidths.local_mbps
+        + _MB * far / bandwidths.peer_mbps
+        + _MB * away / bandwidths.remote_mbps
     )
 
 
 def place_near_data(
-    cached: npt.ArrayLike,
+    cached_gb: npt.ArrayLike,
     free: npt.ArrayLike,
     gpus: int,
-    dataset: float,
+    dataset_gb: float,
     *,
     replicas: float = 1.0,
     bandwidths: Bandwidths | None = None,
@@ -107,10 +109,10 @@ def place_near_data(
     most (a fractional knapsack), and only among the nodes that cache equally much as the last one
     is there a choice. ``None`` if there are not enough free GPUs.
 
-    :param cached: GB of the job's dataset that each of the n nodes caches, shape (n,).
+    :param cached_gb: GB of the job's dataset that each of the n nodes caches, shape (n,).
     :param free: free GPUs of each node, n integers from 0 to 1024.
     :param gpus: GPUs that the job needs, >= 1.
-    :param dataset: size of the dataset in GB, at least 1e-9; no node caches more.
+    :param dataset_gb: size of the dataset in GB, at least 1e-9; no node caches more.
     :param replicas: mean number of copies of what is cached, >= 1.
     :param bandwidths: for ``cost``; without them weights count, see `epoch_cost`.
     :raises ValueError: lengths differ or a value is out of range.
@@ -120,19 +122,19 @@ def place_near_data(
     node, with words of g bits. Source: the locality preference of SiloD's scheduler
     plugin; Fluid does it by affinity to cache nodes.
 
-    >>> place_near_data([0, 60, 0, 60, 0], [4, 4, 8, 2, 4], gpus=6, dataset=120).nodes
+    >>> place_near_data([0, 60, 0, 60, 0], [4, 4, 8, 2, 4], gpus=6, dataset_gb=120).nodes
     (1, 3)
-    >>> place_near_data([0, 60, 0, 60, 0], [4, 4, 8, 2, 4], gpus=10, dataset=120).nodes
+    >>> place_near_data([0, 60, 0, 60, 0], [4, 4, 8, 2, 4], gpus=10, dataset_gb=120).nodes
     (0, 1, 3)
     """
-    each = as_amounts(cached, "cached")
-    size = as_amount(dataset, "dataset", BYTE)
+    each = as_amounts(cached_gb, "cached_gb")
+    size = as_amount(dataset_gb, "dataset_gb", BYTE)
     copies = as_amount(replicas, "replicas", 1.0)
     needed = as_int(gpus, "gpus", 1, 2**31)
     room = np.asarray(free)
     if each.ndim != 1 or room.shape != each.shape:
         raise ValueError(
-            f"cached and free must have one element per node: {each.shape}, {room.shape}"
+            f"cached_gb and free must have one element per node: {each.shape}, {room.shape}"
         )
     if room.size and room.dtype.kind not in "iu":
         raise TypeError(f"free must hold integers, not {room.dtype}")
@@ -141,7 +143,7 @@ def place_near_data(
         raise ValueError(f"free[{node}]={room[node]}: allowed are 0 to {_MOST_GPUS}")
     if (each > size).any():
         node = int(np.argmax(each))
-        raise ValueError(f"cached[{node}]={each[node]}: more than the dataset, {size}")
+        raise ValueError(f"cached_gb[{node}]={each[node]}: more than the dataset, {size}")
     if sum(room.tolist()) < needed:
         return None
 

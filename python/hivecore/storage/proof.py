@@ -34,23 +34,23 @@ class _Audit:
         jobs, n = asked.jobs, len(asked.jobs)
         self.wanted = np.ones(n, dtype=np.bool_) if jobs.running is None else jobs.running
         self.weight = _column(jobs.weight, n, 1.0)
-        self.remaining = _column(jobs.remaining, n, 0.0)
+        self.remaining = _column(jobs.remaining_gb, n, 0.0)
         self.elapsed = _column(jobs.elapsed, n, 0.0)
         self.elapsed_alone = self.elapsed if jobs.elapsed_alone is None else jobs.elapsed_alone
         self.gpus = _column(jobs.gpus if asked.gpu_capacity < math.inf else None, n, 0.0)
-        self.effective = _column(jobs.effective, n, math.inf)
+        self.effective = _column(jobs.effective_gb, n, math.inf)
         self.current = _column(asked.current, len(asked.size), 0.0)
         self.rate = np.zeros(n)
 
     def run(self) -> None:
         self.shapes()
-        self.rate = np.where(self.found.running, self.asked.jobs.rate, 0.0)
+        self.rate = np.where(self.found.running, self.asked.jobs.rate_mbps, 0.0)
         asked, found = self.asked, self.found
         _demand(not (found.running & ~self.wanted).any(), "running: a queued job runs")
-        cached = np.minimum(self.effective, found.cache[asked.dataset])
+        cached = np.minimum(self.effective, found.cache_gb[asked.dataset])
         self.missed = _missed(cached, asked.size[asked.dataset])
-        self.steady_missed = _missed(found.cache, asked.size)[asked.dataset]
-        _near(found.demand, self.rate * self.missed, "demand is not rate * (1 - h)")
+        self.steady_missed = _missed(found.cache_gb, asked.size)[asked.dataset]
+        _near(found.demand_mbps, self.rate * self.missed, "demand is not rate * (1 - h)")
         self.feasible()
         if found.objective in ("max_min", "finish_time"):
             self.filling()
@@ -63,7 +63,12 @@ class _Audit:
 
     def shapes(self) -> None:
         n, m = len(self.asked.dataset), len(self.asked.size)
-        for name, length in {"cache": m, "remote_io": n, "rates": n, "demand": n}.items():
+        for name, length in {
+            "cache_gb": m,
+            "remote_io_mbps": n,
+            "rates_mbps": n,
+            "demand_mbps": n,
+        }.items():
             array = getattr(self.found, name)
             _demand(array.shape == (length,), f"{name} must have shape ({length},)")
             good = np.isfinite(array) & (array >= 0.0)
@@ -72,16 +77,16 @@ class _Audit:
 
     def feasible(self) -> None:
         found, asked = self.found, self.asked
-        _demand((found.cache <= asked.size * (1 + _TOLERANCE)).all(), "cache exceeds a dataset")
+        _demand((found.cache_gb <= asked.size * (1 + _TOLERANCE)).all(), "cache exceeds a dataset")
         if found.objective != "given":
-            _at_most(found.cache.sum(), asked.cache, "cache exceeds the capacity")
-        _at_most(found.remote_io.sum(), asked.bandwidth, "remote_io exceeds the bandwidth")
-        for name in ("remote_io", "rates"):
+            _at_most(found.cache_gb.sum(), asked.cache, "cache exceeds the capacity")
+        _at_most(found.remote_io_mbps.sum(), asked.bandwidth, "remote_io exceeds the bandwidth")
+        for name in ("remote_io_mbps", "rates_mbps"):
             _demand(
                 not getattr(found, name)[~found.running].any(), f"{name}: a queued job has some"
             )
-        reach = self.reached(found.remote_io)
-        _demand((found.rates <= reach * (1 + _TOLERANCE) + 1e-300).all(), "rates: too fast")
+        reach = self.reached(found.remote_io_mbps)
+        _demand((found.rates_mbps <= reach * (1 + _TOLERANCE) + 1e-300).all(), "rates: too fast")
         if asked.gpu_capacity < math.inf and found.objective in ("fifo", "sjf"):
             used = self.gpus[found.running].sum()
             _at_most(used, asked.gpu_capacity, "running jobs exceed gpu_capacity")
@@ -92,15 +97,15 @@ class _Audit:
         return np.minimum(self.rate, fed)
 
     def rates_follow(self) -> None:
-        reach = self.reached(self.found.remote_io)
-        _near(self.found.rates, reach, "rates are not those of the performance model")
+        reach = self.reached(self.found.remote_io_mbps)
+        _near(self.found.rates_mbps, reach, "rates are not those of the performance model")
 
     # --- cache -----------------------------------------------------------------------------
 
     def cache(self) -> None:
         found, asked, method = self.found, self.asked, self.proof.method
         if method == "given":
-            _near(found.cache, self.current, "cache is not the given one")
+            _near(found.cache_gb, self.current, "cache is not the given one")
         elif found.objective == "throughput":
             self.relaxation()
         elif found.objective == "sjf":
@@ -115,7 +120,7 @@ class _Audit:
 
     def slackness(self, value: Float64, kept: Float64, eps: float) -> None:
         """The cache is a cheapest one: bytes worth more than the multiplier are all there."""
-        cache, size, cut = self.found.cache, self.asked.size, self.proof.cache_multiplier
+        cache, size, cut = self.found.cache_gb, self.asked.size, self.proof.cache_multiplier
         near = _TOLERANCE * size + _FULL * self.asked.cache
         _demand(math.isfinite(cut) and cut >= 0.0, "cache_multiplier must be finite and >= 0")
         above, below = value > cut * (1 + _TOLERANCE), value < cut * (1 - _TOLERANCE)
@@ -156,7 +161,7 @@ class _Audit:
             order,
             self.wanted,
             asked.dataset,
-            np.where(self.wanted, asked.jobs.rate, 0.0),
+            np.where(self.wanted, asked.jobs.rate_mbps, 0.0),
             self.remaining,
             self.gpus,
             asked.size,
@@ -166,13 +171,13 @@ class _Audit:
         )
         worth = self.per_dataset(self.rate)
         if self.proof.method == "shortest":
-            held = np.where(worth > 0.0, self.found.cache, 0.0)
+            held = np.where(worth > 0.0, self.found.cache_gb, 0.0)
             _near(held, np.where(worth > 0.0, needed, 0.0), "cache is not as jobs needed it")
         else:
             self.slackness(worth / asked.size, np.zeros(len(asked.size)), 0.0)
             _at_most(
                 self.pace(needed),
-                self.pace(self.found.cache),
+                self.pace(self.found.cache_gb),
                 "cache: what the jobs needed would end them sooner",
             )
 
@@ -202,17 +207,23 @@ class _Audit:
             best, _ = best_cache(totals, asked.size, asked.cache, asked.bandwidth)
             _demand(best <= bound * (1 + _TOLERANCE), "bound is below the optimum")
             bound = best
-        _near(found.bound, bound, "bound does not follow from the multiplier")
-        if not (self.effective < found.cache[asked.dataset]).any():
-            _at_most(found.rates.sum(), found.bound, "the total of rates exceeds the bound")
+        _near(found.bound_mbps, bound, "bound does not follow from the multiplier")
+        if not (self.effective < found.cache_gb[asked.dataset]).any():
+            _at_most(
+                found.rates_mbps.sum(), found.bound_mbps, "the total of rates exceeds the bound"
+            )
             if self.proof.method == "exact":
-                _near(found.rates.sum(), found.bound, "the total of rates is not the optimum")
+                _near(
+                    found.rates_mbps.sum(),
+                    found.bound_mbps,
+                    "the total of rates is not the optimum",
+                )
 
     # --- remote IO -------------------------------------------------------------------------
 
     def ration(self, cap: Float64, slope: Float64 | None = None) -> None:
         found, level, budget = self.found, self.proof.io_level, self.asked.bandwidth
-        granted, demand, mode = found.remote_io, found.demand, found.io_mode
+        granted, demand, mode = found.remote_io_mbps, found.demand_mbps, found.io_mode
         _demand(not math.isnan(level), "io_level is not a number")
         used = granted.sum()
         if mode == "priority":
@@ -230,7 +241,9 @@ class _Audit:
             short = level > 0.0
             dual = (self.rate * _excess(1.0, level * self.missed)).sum()
             dual += level * budget if short else 0.0
-            _near(found.rates.sum(), dual, "remote_io does not give the greatest total of rates")
+            _near(
+                found.rates_mbps.sum(), dual, "remote_io does not give the greatest total of rates"
+            )
         elif mode == "maxmin_io":
             short = level < math.inf
             _near(granted, np.minimum(demand, level), "remote_io does not fill up to io_level")
@@ -252,10 +265,10 @@ class _Audit:
 
     def slope(self) -> Float64:
         """What a job rises by per unit of level: weight * reference."""
-        asked, given = self.asked, self.found.reference
+        asked, given = self.asked, self.found.reference_mbps
         if given is None:
             raise CertificateError("reference is missing")
-        rate = np.where(self.wanted, asked.jobs.rate, 0.0)
+        rate = np.where(self.wanted, asked.jobs.rate_mbps, 0.0)
         sharers = max(1, int(self.wanted.sum()))
         users = np.bincount(asked.dataset, self.wanted, minlength=len(asked.size))
         missed = _missed(np.minimum(asked.size, users * (asked.cache / sharers)), asked.size)
@@ -273,7 +286,7 @@ class _Audit:
 
     def finish_curve(self) -> tuple[Float64, Float64]:
         """T = slope * level / (1 - sag * level) has the ratio of finish times 1 / level."""
-        reference = self.found.reference
+        reference = self.found.reference_mbps
         if reference is None:
             raise CertificateError("reference is missing")
         speed = np.where(reference > 0.0, reference, self.rate)
@@ -318,17 +331,17 @@ class _Audit:
         _at_most(missed_io, asked.bandwidth, "the filled rates exceed the bandwidth")
         if asked.gpu_capacity < math.inf:
             _at_most(self.gpu_time(final), asked.gpu_capacity, "the rates exceed the GPU time")
-        held = found.cache[asked.dataset]
+        held = found.cache_gb[asked.dataset]
         if not ((self.rate > 0.0) & (self.effective < held)).any():
-            _near(found.rates, final, "rates are not what the stages say")
-            _near(found.remote_io, final * self.missed, "remote_io is not what the rates need")
+            _near(found.rates_mbps, final, "rates are not what the stages say")
+            _near(found.remote_io_mbps, final * self.missed, "remote_io is not what the rates need")
         else:
             shares_gpus = asked.gpu_capacity < math.inf
             cap = final if shares_gpus else np.where(stage >= 0, self.rate, 0.0)
             self.ration(cap, final if found.objective == "finish_time" else slope)
             _near(
-                found.rates,
-                np.minimum(cap, self.reached(found.remote_io)),
+                found.rates_mbps,
+                np.minimum(cap, self.reached(found.remote_io_mbps)),
                 "rates are not those of the performance model",
             )
 

@@ -69,19 +69,19 @@ class StorageCertificate:
 class Shares:
     """The numbers of a `StorageAllocation`, in the order of jobs and datasets."""
 
-    cache: Float64
+    cache_gb: Float64
     """float64[datasets], GB of each dataset to be cached."""
-    remote_io: Float64
+    remote_io_mbps: Float64
     """float64[jobs], MB/s of remote reads granted to each."""
-    rates: Float64
+    rates_mbps: Float64
     """float64[jobs], MB/s at which each job then reads (T)."""
-    demand: Float64
+    demand_mbps: Float64
     """float64[jobs], MB/s of remote reads with which the job would never stall, with this cache."""
     running: Bool
     """bool[jobs], who runs; with a ``gpu_capacity``, "fifo" and "sjf" leave some waiting."""
-    reference: Float64 | None
+    reference_mbps: Float64 | None
     """float64[jobs], MB/s with equal shares, where fairness asked for it."""
-    bound: float
+    bound_mbps: float
     """No allocation has a greater total of rates, in MB/s; infinite unless ``objective`` is
     "throughput"."""
     objective: str

@@ -160,7 +160,7 @@ class MaxMin:
             "max_min",
             gpu_capacity=cluster.gpus,
         )
-        return Grants(present, np.minimum(found.rates / rate, 1.0), found.reference, inf)
+        return Grants(present, np.minimum(found.rates_mbps / rate, 1.0), found.reference_mbps, inf)
 
 
 def _whole(jobs: Indices, again: float = inf) -> Grants:

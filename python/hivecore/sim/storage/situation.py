@@ -63,8 +63,8 @@ class Situation:
         """
         return StorageJobs(
             dataset=np.searchsorted(self.live, self.work.dataset[jobs]),
-            rate=rate,
-            remaining=self.left[jobs] / MB,
+            rate_mbps=rate,
+            remaining_gb=self.left[jobs] / MB,
             gpus=self.work.gpus[jobs].astype(np.float64),
         )
 
