@@ -48,8 +48,8 @@ class LimiterMachine(RuleBasedStateMachine):
 
     @rule(data=st.data())
     def add(self, data):
-        rate = data.draw(st.integers(0, self.kernel.free_rate) | rates)
-        burst = data.draw(st.integers(0, self.kernel.free_burst) | bursts)
+        rate = data.draw(st.integers(0, self.kernel.free_rate_bytes) | rates)
+        burst = data.draw(st.integers(0, self.kernel.free_burst_bytes) | bursts)
         job = self.both(lambda limiter: limiter.add_job(rate, burst, self.now))
         if isinstance(job, int):
             self.jobs.append(job)
@@ -63,9 +63,9 @@ class LimiterMachine(RuleBasedStateMachine):
     @rule(data=st.data())
     def set_rate(self, data):
         job = self.some_job(data)
-        rate = data.draw(st.integers(0, self.kernel.free_rate) | rates)
-        burst = data.draw(st.none() | st.integers(0, self.kernel.free_burst) | bursts)
-        self.both(lambda limiter: limiter.set_rate(job, rate, burst, now=self.now))
+        rate = data.draw(st.integers(0, self.kernel.free_rate_bytes) | rates)
+        burst = data.draw(st.none() | st.integers(0, self.kernel.free_burst_bytes) | bursts)
+        self.both(lambda limiter: limiter.set_rate(job, rate, burst, now_ns=self.now))
 
     @rule(data=st.data(), late=st.sampled_from([0, 0, 5]))
     def take(self, data, late):
@@ -76,8 +76,8 @@ class LimiterMachine(RuleBasedStateMachine):
         wait = self.both(lambda limiter: limiter.take(job, size, now))
         if isinstance(wait, int) and 0 < wait < NEVER and self.now + wait < 2**61:
             if not self.kernel.lend:
-                assert self.kernel.copy().take(job, size, self.kernel.now + wait - 1) == 1
-            self.now = max(self.now, self.kernel.now + wait)
+                assert self.kernel.copy().take(job, size, self.kernel.now_ns + wait - 1) == 1
+            self.now = max(self.now, self.kernel.now_ns + wait)
             assert self.both(lambda limiter: limiter.take(job, size, self.now)) == 0
 
     @rule(data=st.data())
@@ -104,8 +104,8 @@ class LimiterMachine(RuleBasedStateMachine):
         if hasattr(self, "kernel"):
             self.kernel.check()
             self.twin.check()
-            self.both(lambda limiter: (len(limiter), limiter.now))
-            self.both(lambda limiter: (limiter.free_rate, limiter.free_burst))
+            self.both(lambda limiter: (len(limiter), limiter.now_ns))
+            self.both(lambda limiter: (limiter.free_rate_bytes, limiter.free_burst_bytes))
             assert self.kernel.copy().to_bytes() == self.twin.to_bytes()
 
     def teardown(self):
@@ -139,7 +139,7 @@ def worst_excess(grants, rate):
 def test_no_window_gets_more_than_rate_times_length_plus_burst(seed, lend, churn):
     rng = np.random.default_rng(seed)
     limiter = RemoteIOLimiter(1000, 900, lend=lend)
-    limits = {limiter.add_job(int(r), 200, now=0): int(r) for r in (500, 300, 0)}
+    limits = {limiter.add_job(int(r), 200, now_ns=0): int(r) for r in (500, 300, 0)}
     grants = {job: [] for job in limits}
     everything = []
     now = 0
@@ -166,8 +166,8 @@ def test_lending_never_delays_an_owner(seed):
     rng = np.random.default_rng(seed)
     shared = RemoteIOLimiter(1000, 600, lend=True)
     alone = RemoteIOLimiter(1000, 600)
-    owner = [limiter.add_job(200, 150, now=0) for limiter in (shared, alone)]
-    greedy = [shared.add_job(100, 100, now=0) for _ in range(3)]
+    owner = [limiter.add_job(200, 150, now_ns=0) for limiter in (shared, alone)]
+    greedy = [shared.add_job(100, 100, now_ns=0) for _ in range(3)]
     now = 0
     for _ in range(300):
         now += int(rng.integers(0, 3 * 10**8))
@@ -182,8 +182,8 @@ def test_lending_never_delays_an_owner(seed):
 
 def test_lending_uses_the_whole_rate_for_one_busy_job():
     limiter = RemoteIOLimiter(1000, 400, lend=True)
-    busy = limiter.add_job(100, 100, now=0)
-    limiter.add_job(900, 200, now=0)
+    busy = limiter.add_job(100, 100, now_ns=0)
+    limiter.add_job(900, 200, now_ns=0)
     granted = 0
     for now in range(0, 100 * GIGA, GIGA // 100):
         while limiter.take(busy, 10, now) == 0:
@@ -193,7 +193,7 @@ def test_lending_uses_the_whole_rate_for_one_busy_job():
 
 def test_nothing_drifts_over_a_million_requests():
     limiter = RemoteIOLimiter(10**9 + 7, 1000)
-    job = limiter.add_job(333_333_331, 1000, now=0)
+    job = limiter.add_job(333_333_331, 1000, now_ns=0)
     granted = now = 0
     for _ in range(1000):
         waits = limiter.take_many([job] * 1000, [997] * 1000, now)
@@ -209,8 +209,8 @@ def test_nothing_drifts_over_a_million_requests():
 @pytest.mark.parametrize("limiter_class", [RemoteIOLimiter, LimiterTwin])
 def test_time_that_goes_back_stands_still(limiter_class):
     limiter = limiter_class(100, 100)
-    job = limiter.add_job(100, 100, now=5 * GIGA)
-    assert limiter.take(job, 100, now=5 * GIGA) == 0
-    assert limiter.take(job, 10, now=0) == GIGA // 10
-    assert limiter.now == 5 * GIGA
-    assert limiter.take(job, 10, now=5 * GIGA + GIGA // 10) == 0
+    job = limiter.add_job(100, 100, now_ns=5 * GIGA)
+    assert limiter.take(job, 100, now_ns=5 * GIGA) == 0
+    assert limiter.take(job, 10, now_ns=0) == GIGA // 10
+    assert limiter.now_ns == 5 * GIGA
+    assert limiter.take(job, 10, now_ns=5 * GIGA + GIGA // 10) == 0

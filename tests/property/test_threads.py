@@ -181,13 +181,13 @@ def use_replica_cache(cache, rng, mine, new):
 
 def use_limiter(limiter, rng, mine, new):
     if mine and rng.random() < 0.3:
-        limiter.remove_job(mine.pop(), now=new)
+        limiter.remove_job(mine.pop(), now_ns=new)
     elif len(mine) < 3:
-        mine.append(limiter.add_job(1000, 1000, now=new))
+        mine.append(limiter.add_job(1000, 1000, now_ns=new))
     else:
-        limiter.take(mine[0], rng.randint(0, 1000), now=new)
-        limiter.take_many([mine[1]] * 5000, [1] * 5000, now=new)
-        limiter.spare(now=new)
+        limiter.take(mine[0], rng.randint(0, 1000), now_ns=new)
+        limiter.take_many([mine[1]] * 5000, [1] * 5000, now_ns=new)
+        limiter.spare(now_ns=new)
 
 
 def use_matcher(matcher, rng, mine, new):

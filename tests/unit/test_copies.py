@@ -122,8 +122,8 @@ def mapping():
 
 
 def limiter():
-    made = storage.RemoteIOLimiter(rate=100, burst=100)
-    made.add_job(50, 50, now=0)
+    made = storage.RemoteIOLimiter(rate_bytes=100, burst_bytes=100)
+    made.add_job(50, 50, now_ns=0)
     return made
 
 
@@ -203,7 +203,7 @@ ACTING = {
         None,
         lambda it: it.order(3).tolist(),
     ),
-    storage.RemoteIOLimiter: (limiter, lambda it: it.take(0, 30, now=0), saved),
+    storage.RemoteIOLimiter: (limiter, lambda it: it.take(0, 30, now_ns=0), saved),
     replicas.ReplicaAwareCache: (replica_cache, lambda it: it.access(5), saved),
     replicas.ReplicaDirectory: (directory, lambda it: it.report(0, added=[4]), saved),
     gangs.Role: (

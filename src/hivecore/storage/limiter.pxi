@@ -65,56 +65,56 @@ cdef bytes seal_limiter(Limiter* kernel, Guard& guard):
     return seal(b"HCRL", 1, head + rows)
 
 
-cdef int64_t as_now(object now) except -1:
-    return as_bounded(now, "now", 0, 1 << 62)
+cdef int64_t as_now(object now_ns) except -1:
+    return as_bounded(now_ns, "now_ns", 0, 1 << 62)
 
 
 @cython.final
 cdef class RemoteIOLimiter:
-    """RemoteIOLimiter(rate, burst, *, lend=False)\n--\n\nToken buckets that divide the egress of a remote store among jobs, exactly.
+    """RemoteIOLimiter(rate_bytes, burst_bytes, *, lend=False)\n--\n\nToken buckets that divide the egress of a remote store among jobs, exactly.
 
     Every job has a bucket that fills at its rate up to its burst. The jobs' rates and bursts never
     exceed the totals. What full buckets cannot hold, and what no job was promised, goes to a spare
     bucket; with ``lend=True`` a job takes from there what its own bucket lacks. The spare bucket
     has room for the part of the total burst that no job has: leave some, or nothing can be lent.
 
-    :param rate: of all jobs together, bytes per second, 0 to 10**12 (1 MB/s is 1_000_000).
-    :param burst: of all jobs together, bytes, 0 to 10**15; the spare bucket holds what of it no
+    :param rate_bytes: of all jobs together, bytes per second, 0 to 10**12 (1 MB/s is 1_000_000).
+    :param burst_bytes: of all jobs together, 0 to 10**15; the spare bucket holds what of it no
         job has, and starts full.
     :param lend: whether what idle jobs do not use is lent to the others.
     :raises ValueError: an argument is out of range.
     :raises TypeError: an argument has the wrong type.
 
-    For every window of t seconds: all jobs together are granted at most ``rate * t + burst``
+    For every window of t seconds: all jobs together are granted at most rate * t + burst
     bytes, whatever jobs come, go or change; without lending, a job at most its own
-    ``rate * t + burst``. Nobody takes from another's bucket: a request that its job repeats after
+    rate * t + burst. Nobody takes from another's bucket: a request that its job repeats after
     the wait that it was told is granted then, unless the job has taken tokens in between.
 
     Times are nanoseconds since any fixed moment, as of ``time.monotonic_ns()``, integers from 0 to
-    2**62. Time that goes back stands still: an earlier ``now`` counts as the latest one. Integer
+    2**62. Time that goes back stands still: an earlier ``now_ns`` counts as the latest one. Integer
     arithmetic throughout: no drift. Cost: O(log jobs) per call, amortised; mostly O(1). One object
     may be used by several threads: calls take turns. Source: token bucket; lending of overflow only
     is hivecore's own.
 
-    >>> limiter = RemoteIOLimiter(rate=200_000_000, burst=74_000_000, lend=True)
-    >>> a = limiter.add_job(150_000_000, 32_000_000, now=0)
-    >>> b = limiter.add_job(50_000_000, 32_000_000, now=0)
-    >>> limiter.take(b, 32_000_000, now=0)                 # the whole burst
+    >>> limiter = RemoteIOLimiter(rate_bytes=200_000_000, burst_bytes=74_000_000, lend=True)
+    >>> a = limiter.add_job(150_000_000, 32_000_000, now_ns=0)
+    >>> b = limiter.add_job(50_000_000, 32_000_000, now_ns=0)
+    >>> limiter.take(b, 32_000_000, now_ns=0)              # the whole burst
     0
-    >>> limiter.take(b, 10_000_000, now=0)                 # what the spare bucket had
+    >>> limiter.take(b, 10_000_000, now_ns=0)              # what the spare bucket had
     0
-    >>> limiter.take(b, 10_000_000, now=0)                 # nanoseconds to wait
+    >>> limiter.take(b, 10_000_000, now_ns=0)              # nanoseconds to wait
     200000000
-    >>> limiter.take(b, 10_000_000, now=50_000_000)        # earlier: A is idle and lends
+    >>> limiter.take(b, 10_000_000, now_ns=50_000_000)     # earlier: A is idle and lends
     0
     """
 
     cdef Limiter* kernel
     cdef ObjectMutex mutex
 
-    def __cinit__(self, rate, burst, *, lend=False):
-        cdef int64_t most = as_bounded(rate, "rate", 0, LIMITER_MOST_RATE)
-        cdef int64_t room = as_bounded(burst, "burst", 0, LIMITER_MOST_BURST)
+    def __cinit__(self, rate_bytes, burst_bytes, *, lend=False):
+        cdef int64_t most = as_bounded(rate_bytes, "rate_bytes", 0, LIMITER_MOST_RATE)
+        cdef int64_t room = as_bounded(burst_bytes, "burst_bytes", 0, LIMITER_MOST_BURST)
         cdef bint lends = as_flag(lend, "lend")
         self.kernel = new Limiter(most, room, lends)
 
@@ -127,12 +127,12 @@ cdef class RemoteIOLimiter:
         return 0
 
     @property
-    def rate(self):
+    def rate_bytes(self):
         """Bytes per second of all jobs together."""
         return self.kernel.total_rate()
 
     @property
-    def burst(self):
+    def burst_bytes(self):
         """Bytes that all jobs together may be granted at once."""
         return self.kernel.total_burst()
 
@@ -142,21 +142,21 @@ cdef class RemoteIOLimiter:
         return bool(self.kernel.lend())
 
     @property
-    def free_rate(self):
+    def free_rate_bytes(self):
         """Bytes per second that no job was promised."""
         cdef Guard guard
         guard.lock(self.mutex)
         return self.kernel.free_rate()
 
     @property
-    def free_burst(self):
+    def free_burst_bytes(self):
         """Bytes of the burst that no job has: what the spare bucket can hold."""
         cdef Guard guard
         guard.lock(self.mutex)
         return self.kernel.free_burst()
 
     @property
-    def now(self):
+    def now_ns(self):
         """The latest time seen, in nanoseconds."""
         cdef Guard guard
         guard.lock(self.mutex)
@@ -167,44 +167,44 @@ cdef class RemoteIOLimiter:
         guard.lock(self.mutex)
         return self.kernel.size()
 
-    def add_job(self, rate, burst, now):
+    def add_job(self, rate_bytes, burst_bytes, now_ns):
         """Add a job and return its id, the lowest that is free.
 
         Its bucket starts with what the spare bucket has, at most its burst.
 
-        :param rate: bytes per second, at most ``free_rate``.
-        :param burst: bytes, at most ``free_burst``; no single request may be larger.
-        :param now: nanoseconds.
+        :param rate_bytes: bytes per second, at most ``free_rate_bytes``.
+        :param burst_bytes: bytes, at most ``free_burst_bytes``; no single request may be larger.
+        :param now_ns: nanoseconds.
         :raises ValueError: an argument is out of range, or there are 2**20 jobs; nothing has
             changed.
         :raises TypeError: an argument is not an integer.
         """
         cdef Guard guard
-        cdef int64_t speed = as_int64(rate, "rate")
-        cdef int64_t room = as_int64(burst, "burst")
-        cdef int64_t time = as_now(now)
+        cdef int64_t speed = as_int64(rate_bytes, "rate_bytes")
+        cdef int64_t room = as_int64(burst_bytes, "burst_bytes")
+        cdef int64_t time = as_now(now_ns)
         guard.lock(self.mutex)
         if self.kernel.size() >= MOST_JOBS:
             raise ValueError(f"there are {MOST_JOBS} jobs, more are not allowed")
-        as_bounded(speed, "rate", 0, self.kernel.free_rate())
-        as_bounded(room, "burst", 0, self.kernel.free_burst())
+        as_bounded(speed, "rate_bytes", 0, self.kernel.free_rate())
+        as_bounded(room, "burst_bytes", 0, self.kernel.free_burst())
         return self.kernel.add(speed, room, time)
 
-    def remove_job(self, job, now):
+    def remove_job(self, job, now_ns):
         """Remove a job; its tokens go to the spare bucket.
 
         :raises KeyError: no such job.
-        :raises ValueError: ``now`` is out of range.
+        :raises ValueError: ``now_ns`` is out of range.
         """
         cdef Guard guard
         cdef int64_t row = as_int64(job, "job")
-        cdef int64_t time = as_now(now)
+        cdef int64_t time = as_now(now_ns)
         guard.lock(self.mutex)
         self.need_live(row)
         self.kernel.remove(row, time)
 
-    def set_rate(self, job, rate, burst=None, *, now):
-        """Change a job's rate, and its burst unless that is ``None``, from ``now`` on.
+    def set_rate(self, job, rate_bytes, burst_bytes=None, *, now_ns):
+        """Change a job's rate, and its burst unless that is ``None``, from ``now_ns`` on.
 
         Tokens above a smaller burst go to the spare bucket; a larger burst takes room from it,
         with the tokens that have no place there any more.
@@ -215,15 +215,15 @@ cdef class RemoteIOLimiter:
         """
         cdef Guard guard
         cdef int64_t row = as_int64(job, "job")
-        cdef int64_t speed = as_int64(rate, "rate")
-        cdef int64_t room = -1 if burst is None else as_int64(burst, "burst")
-        cdef int64_t time = as_now(now)
+        cdef int64_t speed = as_int64(rate_bytes, "rate_bytes")
+        cdef int64_t room = -1 if burst_bytes is None else as_int64(burst_bytes, "burst_bytes")
+        cdef int64_t time = as_now(now_ns)
         guard.lock(self.mutex)
         self.need_live(row)
-        if burst is None:
+        if burst_bytes is None:
             room = self.kernel.burst(row)
-        as_bounded(speed, "rate", 0, self.kernel.free_rate() + self.kernel.rate(row))
-        as_bounded(room, "burst", 0, self.kernel.free_burst() + self.kernel.burst(row))
+        as_bounded(speed, "rate_bytes", 0, self.kernel.free_rate() + self.kernel.rate(row))
+        as_bounded(room, "burst_bytes", 0, self.kernel.free_burst() + self.kernel.burst(row))
         self.kernel.set(row, speed, room, time)
 
     def job_rate(self, job, /):
@@ -237,32 +237,32 @@ cdef class RemoteIOLimiter:
         self.need_live(row)
         return self.kernel.rate(row), self.kernel.burst(row)
 
-    def take(self, job, bytes, now):
+    def take(self, job, bytes, now_ns):
         """Take bytes: 0 if granted, else nothing is taken and the answer is how long to wait.
 
         The wait is in nanoseconds, until the job's own bucket suffices; lending may serve it
         earlier. It is 2**63 - 1 where that is never (rate 0).
 
         :param bytes: an integer from 0 to the job's burst.
-        :param now: nanoseconds.
+        :param now_ns: nanoseconds.
         :raises KeyError: no such job.
-        :raises ValueError: ``bytes`` or ``now`` is out of range; nothing has changed.
+        :raises ValueError: ``bytes`` or ``now_ns`` is out of range; nothing has changed.
         :raises TypeError: an argument is not an integer.
         """
         cdef Guard guard
         cdef int64_t row = as_int64(job, "job")
         cdef int64_t size = as_int64(bytes, "bytes")
-        cdef int64_t time = as_int64(now, "now")
+        cdef int64_t time = as_int64(now_ns, "now_ns")
         guard.lock(self.mutex)
         self.need_live(row)
         if not 0 <= size <= self.kernel.burst(row):
             raise ValueError(f"bytes={size}: allowed are 0 to the burst, {self.kernel.burst(row)}")
         if not 0 <= time <= 1 << 62:
-            raise ValueError(f"now={time}: allowed are 0 to {1 << 62}")
+            raise ValueError(f"now_ns={time}: allowed are 0 to {1 << 62}")
         return self.kernel.take(row, size, time)
 
-    def take_many(self, jobs, bytes, now):
-        """Take one after the other, all at ``now``: int64 array of waits, as ``take`` gives them.
+    def take_many(self, jobs, bytes, now_ns):
+        """Take one after the other, all at one time: int64 array of waits, as ``take`` gives them.
 
         :param jobs: one-dimensional array of n job ids.
         :param bytes: one-dimensional array of n integers.
@@ -275,7 +275,7 @@ cdef class RemoteIOLimiter:
         sizes = as_int64_array(bytes, "bytes", 0)
         if len(rows) != len(sizes):
             raise ValueError(f"jobs has {len(rows)} elements, bytes has {len(sizes)}")
-        cdef int64_t time = as_now(now)
+        cdef int64_t time = as_now(now_ns)
         cdef Values row_span = as_values(rows)
         cdef Batch size_span = as_batch(sizes)
         guard.lock(self.mutex)
@@ -295,26 +295,26 @@ cdef class RemoteIOLimiter:
             self.kernel.take_many(row_span, size_span, time)
         return sizes
 
-    def tokens(self, job, now):
+    def tokens(self, job, now_ns):
         """The whole bytes in a job's bucket.
 
         :raises KeyError: no such job.
-        :raises ValueError: ``now`` is out of range.
+        :raises ValueError: ``now_ns`` is out of range.
         """
         cdef Guard guard
         cdef int64_t row = as_int64(job, "job")
-        cdef int64_t time = as_now(now)
+        cdef int64_t time = as_now(now_ns)
         guard.lock(self.mutex)
         self.need_live(row)
         return self.kernel.tokens(row, time).bytes
 
-    def spare(self, now):
+    def spare(self, now_ns):
         """The whole bytes in the spare bucket.
 
-        :raises ValueError: ``now`` is out of range.
+        :raises ValueError: ``now_ns`` is out of range.
         """
         cdef Guard guard
-        cdef int64_t time = as_now(now)
+        cdef int64_t time = as_now(now_ns)
         guard.lock(self.mutex)
         return self.kernel.spare(time).bytes
 
@@ -392,4 +392,4 @@ cdef class RemoteIOLimiter:
         return object.__sizeof__(self) + self.kernel.bytes()
 
     def __repr__(self):
-        return f"RemoteIOLimiter({self.rate}, {self.burst}, lend={self.lend})"
+        return f"RemoteIOLimiter({self.rate_bytes}, {self.burst_bytes}, lend={self.lend})"
