@@ -114,7 +114,7 @@ def time_items(smoke: bool) -> dict[str, Any]:
     cluster = StorageCluster(16, 4000.0, 300.0)
     items = 2000 if smoke else 20_000
     seconds = cpu_seconds(partial(schedule_items, work, cluster, items=items))
-    accesses = float((work.total / work.size[work.dataset]).sum()) * items
+    accesses = float((work.total_mb / work.size_mb[work.dataset]).sum()) * items
     print(f"items     {accesses:,.0f} accesses, {accesses / seconds / 1e6:.2f} M per second")
     return {"accesses": accesses, "per_second": accesses / seconds}
 

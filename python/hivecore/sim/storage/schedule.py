@@ -138,10 +138,10 @@ def _amounts(
     work: StorageWorkload, cluster: StorageCluster, rules: Rules, shrink: str, lazy: bool
 ) -> FluidClock:
     """Return empty caches as amounts: one per dataset or per job, or one LRU cache for all."""
-    size, cache_of = work.size, work.dataset
+    size, cache_of = work.size_mb, work.dataset
     if rules.cache.private:
-        size, cache_of = work.size[work.dataset], np.arange(len(work))
-    shared = cache_of, work.total, cluster.cache, cluster.bandwidth_mbps
+        size, cache_of = work.size_mb[work.dataset], np.arange(len(work))
+    shared = cache_of, work.total_mb, cluster.cache_mb, cluster.bandwidth_mbps
     if rules.cache.lru:
         return FluidClock(size, *shared, io_mode=rules.io_mode, policy="lru")
     return FluidClock(

@@ -78,9 +78,11 @@ class Situation:
         count = max(len(present), 1)
         dataset = work.dataset[present]
         time = np.minimum(cluster.gpus / count / work.gpus[present], 1.0)
-        readers = np.bincount(dataset, minlength=len(work.size))
-        miss = 1.0 - np.minimum(readers * (cluster.cache / count) / work.size, 1.0)
-        return reached(work.rate[present] * time, miss[dataset], cluster.bandwidth_mbps / count)
+        readers = np.bincount(dataset, minlength=len(work.size_mb))
+        miss = 1.0 - np.minimum(readers * (cluster.cache_mb / count) / work.size_mb, 1.0)
+        return reached(
+            work.rate_mbps[present] * time, miss[dataset], cluster.bandwidth_mbps / count
+        )
 
 
 @dataclass(frozen=True, slots=True, eq=False)
