@@ -1,7 +1,7 @@
 """Jobs that share storage: promises that hold for every workload, and three independent models.
 
 The fluid model against plain small steps (`storage_by_steps`), against real items in real caches,
-and its two rules of arithmetic against the public functions of `hivecore.caching`.
+and its two rules of arithmetic against the public functions of `hivecore.storage`.
 """
 
 import random
