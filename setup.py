@@ -24,6 +24,9 @@ MODULES: dict[str, list[str]] = {
     "cells": [],
     "matching": [],
     "interleaving": ["matching"],
+    "replicas": [],
+    "sim": ["storage"],
+    "storage": [],
 }
 
 SANITIZE = os.environ.get("HIVECORE_SANITIZE", "0") not in ("", "0")

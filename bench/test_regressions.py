@@ -14,11 +14,12 @@ import pytest
 from bench_cell_cluster import Filled
 from bench_cells import FANOUTS, half_occupied
 
-from hivecore.caching import StorageJobs, UniformCache, allocate_storage, simulate
+from hivecore.caching import UniformCache, simulate
 from hivecore.cells import BuddyAllocator
 from hivecore.sim import Workload
 from hivecore.sim.engine import run
 from hivecore.sim.policies import Cells
+from hivecore.storage import StorageJobs, allocate_storage
 from hivecore.traces import generate
 
 
@@ -81,7 +82,7 @@ def test_a_trace_through_a_lru_cache(benchmark):
 @pytest.mark.parametrize("objective", ["greedy", "max_min"])
 def test_shares_of_cache_and_remote_io(benchmark, objective):
     random = np.random.default_rng(0)
-    jobs = StorageJobs(dataset=np.arange(10_000), rate=random.uniform(10, 100, 10_000))
+    jobs = StorageJobs(dataset=np.arange(10_000), rate_mbps=random.uniform(10, 100, 10_000))
     sizes = random.uniform(100, 1000, 10_000)
     shares = benchmark(allocate_storage, jobs, sizes, sizes.sum() / 2, 1e5, objective)
     assert shares.verify()

@@ -25,7 +25,9 @@ _PARTS = (
     "interop",
     "matching",
     "reference",
+    "replicas",
     "sim",
+    "storage",
     "traces",
 )
 
@@ -38,7 +40,9 @@ if TYPE_CHECKING:
     from hivecore import interop as interop
     from hivecore import matching as matching
     from hivecore import reference as reference
+    from hivecore import replicas as replicas
     from hivecore import sim as sim
+    from hivecore import storage as storage
     from hivecore import traces as traces
 else:
 

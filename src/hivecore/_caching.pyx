@@ -13,7 +13,7 @@ import numpy as np
 
 from hivecore._arguments import as_float, as_mapping
 from hivecore._sealed import seal, unseal
-from hivecore.errors import CorruptStateError, FullReportNeededError, InvariantError
+from hivecore.errors import CorruptStateError, InvariantError
 
 cimport cython
 cimport numpy as cnp
@@ -33,14 +33,10 @@ cnp.import_array()
 
 include "arguments.pxi"
 include "mutex.pxi"
+include "checks.pxi"
 include "caching/arguments.pxi"
-include "caching/storage.pxi"
-include "caching/fluid.pxi"
-include "caching/uniform.pxi"
+include "caching/uniform_cache.pxi"
 include "caching/uniform_mapping.pxi"
-include "caching/policies.pxi"
-include "caching/policies_shuffle.pxi"
-include "caching/policies_clairvoyant.pxi"
-include "caching/replicas.pxi"
-include "caching/replicas_cache.pxi"
-include "caching/limiter.pxi"
+include "caching/policy_cache.pxi"
+include "caching/epoch_shuffle.pxi"
+include "caching/clairvoyant_cache.pxi"

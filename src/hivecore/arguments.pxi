@@ -99,3 +99,9 @@ cdef int check_range(cnp.ndarray array, int64_t low, int64_t high, str name, int
             f"allowed are {low - shift} to {high - shift}"
         )
     return 0
+
+
+cdef inline cnp.ndarray as_ids_below(object values, str name, int64_t count):
+    ids = as_int64_array(values, name, 0)
+    check_range(ids, 0, count - 1, name, 0)
+    return ids

@@ -111,9 +111,9 @@ def test_the_snapshot_of_eight_gpus(storage, cache, total, remote, cached):
     cluster = StorageCluster(gpus=8, cache_gb=cache, bandwidth_mbps=200.0)
     history = schedule_storage(work, cluster, "fifo", storage, record=True).history
     last = int(np.flatnonzero(history.present == 5)[-1])
-    assert history.rate[last] == pytest.approx(total, abs=0.01)
-    assert history.remote[last] == pytest.approx(remote, abs=0.01)
-    assert dict(zip(work.names, history.cached[last], strict=True)) == pytest.approx(cached)
+    assert history.rate_mbps[last] == pytest.approx(total, abs=0.01)
+    assert history.remote_mbps[last] == pytest.approx(remote, abs=0.01)
+    assert dict(zip(work.names, history.cached_gb[last], strict=True)) == pytest.approx(cached)
 
 
 def test_a_warm_up_while_a_job_waits_saves_its_cold_epoch():
@@ -148,7 +148,7 @@ def test_the_fluid_lru_has_the_measured_hit_ratio_for_jobs_on_one_dataset(jobs, 
     rows = [("x", 100.0, 100.0 * 30, 100.0, 1, at) for at in begin]
     cluster = StorageCluster(gpus=jobs, cache_gb=100 * kappa, bandwidth_mbps=1e6)
     outcome = schedule_storage(workload(*rows), cluster, "fifo", "alluxio")
-    assert 1 - outcome.remote / outcome.read == pytest.approx(hits, abs=0.015)
+    assert 1 - outcome.remote_mb / outcome.read_mb == pytest.approx(hits, abs=0.015)
 
 
 def test_reclaimed_bytes_stay_useful_until_another_cache_admits():

@@ -1,7 +1,7 @@
 """Jobs that share storage: promises that hold for every workload, and three independent models.
 
 The fluid model against plain small steps (`storage_by_steps`), against real items in real caches,
-and its two rules of arithmetic against the public functions of `hivecore.caching`.
+and its two rules of arithmetic against the public functions of `hivecore.storage`.
 """
 
 import random
@@ -13,7 +13,6 @@ from hypothesis import strategies as st
 from jobs_on_storage import workload
 from storage_by_steps import Job, by_steps
 
-from hivecore.caching import StorageJobs, allocate_storage, ration_remote_io, reclaim_order
 from hivecore.sim.storage import (
     GPU_POLICIES,
     STORAGE_SYSTEMS,
@@ -26,6 +25,7 @@ from hivecore.sim.storage.caches import Greedy
 from hivecore.sim.storage.orders import Fifo
 from hivecore.sim.storage.remote_io import IO_MODES, grant, reached
 from hivecore.sim.storage.situation import Grants, Situation
+from hivecore.storage import StorageJobs, allocate_storage, ration_remote_io, reclaim_order
 
 SIZES = {"u": 40.0, "v": 100.0, "w": 70.0, "x": 250.0}
 
@@ -71,19 +71,19 @@ options = st.fixed_dictionaries(
 def test_nothing_is_read_twice_or_beyond_what_there_is(work, cluster, asked):
     outcome = schedule_storage(work, cluster, record=True, **asked)
     history = outcome.history
-    assert outcome.read == pytest.approx(work.total.sum())
+    assert outcome.read_mb == pytest.approx(work.total_mb.sum())
     assert (outcome.start >= work.submit).all()
     # No job is faster than without waiting.
-    assert (outcome.end - outcome.start >= (1 - 1e-6) * work.total / work.rate).all()
-    assert outcome.busy == pytest.approx(float(work.gpus @ (work.total / work.rate)))
-    assert (history.remote <= cluster.bandwidth_mbps * (1 + 1e-6)).all()
-    assert (history.cached.sum(axis=1) <= cluster.cache_gb * (1 + 1e-6)).all()
+    assert (outcome.end - outcome.start >= (1 - 1e-6) * work.total_mb / work.rate_mbps).all()
+    assert outcome.busy == pytest.approx(float(work.gpus @ (work.total_mb / work.rate_mbps)))
+    assert (history.remote_mbps <= cluster.bandwidth_mbps * (1 + 1e-6)).all()
+    assert (history.cached_gb.sum(axis=1) <= cluster.cache_gb * (1 + 1e-6)).all()
     if asked["storage"] != "coordl":
-        assert (history.cached <= work.size / 1e3 * (1 + 1e-6)).all()
+        assert (history.cached_gb <= work.size_mb / 1e3 * (1 + 1e-6)).all()
     assert (history.busy <= cluster.gpus * (1 + 1e-6)).all()
-    assert outcome.remote >= -1e-6
+    assert outcome.remote_mb >= -1e-6
     if not asked["warm_up"]:
-        assert outcome.remote <= outcome.read * (1 + 1e-6)
+        assert outcome.remote_mb <= outcome.read_mb * (1 + 1e-6)
 
 
 @given(workloads(), clusters, options)
@@ -91,7 +91,7 @@ def test_nothing_is_read_twice_or_beyond_what_there_is(work, cluster, asked):
 def test_equal_inputs_give_equal_outcomes(work, cluster, asked):
     first, second = (schedule_storage(work, cluster, **asked) for _ in range(2))
     assert first.end.tolist() == second.end.tolist()
-    assert first.remote == second.remote
+    assert first.remote_mb == second.remote_mb
 
 
 @given(
@@ -125,35 +125,35 @@ def test_remote_io_is_shared_out_as_the_library_does_it(jobs, bandwidth, mode):
     full, miss = map(np.array, zip(*jobs, strict=True))
     size = 100.0
     found = ration_remote_io(
-        StorageJobs(dataset=np.arange(len(full)), rate=full, effective=size * (1.0 - miss)),
+        StorageJobs(dataset=np.arange(len(full)), rate_mbps=full, effective_gb=size * (1.0 - miss)),
         np.full(len(full), size),
         np.full(len(full), size),
         bandwidth,
         mode,
-        capacity=200.0,
+        capacity_gb=200.0,
     )
-    reference = found.reference if mode == "maxmin_rate" else None
+    reference = found.reference_mbps if mode == "maxmin_rate" else None
     shares = grant(full, miss, bandwidth, mode, reference)
-    assert shares == pytest.approx(found.remote_io, rel=1e-6, abs=1e-6)
-    assert reached(full, miss, shares) == pytest.approx(found.rates, rel=1e-6, abs=1e-6)
+    assert shares == pytest.approx(found.remote_io_mbps, rel=1e-6, abs=1e-6)
+    assert reached(full, miss, shares) == pytest.approx(found.rates_mbps, rel=1e-6, abs=1e-6)
 
 
 @given(workloads(), clusters)
 def test_equal_shares_are_those_that_the_library_compares_with(work, cluster):
     everyone = np.arange(len(work))
-    nothing = np.zeros(len(work.size))
+    nothing = np.zeros(len(work.size_mb))
     situation = Situation(
-        0.0, work, cluster, everyone, everyone, work.total, 0 * work.total, *[nothing] * 3
+        0.0, work, cluster, everyone, everyone, work.total_mb, 0 * work.total_mb, *[nothing] * 3
     )
     found = allocate_storage(
-        situation.jobs(everyone, work.rate),
-        work.size[situation.live] / 1e3,
+        situation.jobs(everyone, work.rate_mbps),
+        work.size_mb[situation.live] / 1e3,
         cluster.cache_gb,
         cluster.bandwidth_mbps,
         "max_min",
         gpu_capacity=cluster.gpus,
     )
-    assert situation.equal_rates() == pytest.approx(found.reference)
+    assert situation.equal_rates() == pytest.approx(found.reference_mbps)
 
 
 @given(
@@ -165,33 +165,35 @@ def test_equal_shares_are_those_that_the_library_compares_with(work, cluster):
 )
 def test_greedy_quotas_are_those_of_the_library(work, cluster, shares, last_use, running):
     present = np.arange(len(work))[len(work) // 3 :]
-    held = np.array(shares[: len(work.size)]) * work.size
-    held *= min(1.0, cluster.cache / max(held.sum(), 1e-9))
-    used = np.array(last_use[: len(work.size)])
+    held = np.array(shares[: len(work.size_mb)]) * work.size_mb
+    held *= min(1.0, cluster.cache_mb / max(held.sum(), 1e-9))
+    used = np.array(last_use[: len(work.size_mb)])
     jobs = present[:running]
     situation = Situation(
-        9.0, work, cluster, present, jobs, work.total, 0 * work.total, held, 0 * held, used
+        9.0, work, cluster, present, jobs, work.total_mb, 0 * work.total_mb, held, 0 * held, used
     )
     grants = Grants(jobs, np.ones(len(jobs)), None, np.inf)
     quota, reclaim = Greedy().quotas(situation, grants)
     columns = StorageJobs(
-        dataset=work.dataset[present], rate=work.rate[present], running=np.isin(present, jobs)
+        dataset=work.dataset[present],
+        rate_mbps=work.rate_mbps[present],
+        running=np.isin(present, jobs),
     )
-    size = work.size / 1e3
+    size = work.size_mb / 1e3
     found = allocate_storage(
         columns,
         size,
         cluster.cache_gb,
         cluster.bandwidth_mbps,
-        current=held / 1e3,
+        current_gb=held / 1e3,
         last_use=used,
-    ).cache
+    ).cache_gb
     runs = np.isin(np.arange(len(size)), work.dataset[jobs])
     wanted = np.isin(np.arange(len(size)), work.dataset[present])
     assert quota[runs] == pytest.approx(found[runs] * 1e3)
     # What waiting jobs read keeps what it has, and gets what is left over; nobody else gets any.
     assert (quota[wanted] >= found[wanted] * 1e3 * (1 - 1e-9)).all() and not quota[~wanted].any()
-    most = min(cluster.cache, float(work.size[wanted].sum()))
+    most = min(cluster.cache_mb, float(work.size_mb[wanted].sum()))
     assert quota.sum() == pytest.approx(most)
     order = reclaim_order(columns, size, used)
     assert reclaim.tolist() == [code for code in order.tolist() if held[code] > quota[code]]
@@ -369,4 +371,4 @@ def test_amounts_tell_within_one_percent_what_real_items_do(name):
     fluid = schedule_storage(work, cluster, policy, storage, **asked)
     real = schedule_items(work, cluster, policy, storage, items=items, **asked)
     assert fluid.end - work.submit == pytest.approx(real.end - work.submit, rel=1e-2)
-    assert fluid.remote == pytest.approx(real.remote, rel=1.2e-2)
+    assert fluid.remote_mb == pytest.approx(real.remote_mb, rel=1.2e-2)

@@ -20,11 +20,7 @@ from interop.hived_cluster import FLAT, Hived, config, nodes
 from hivecore.caching import (
     ClairvoyantCache,
     EpochShuffle,
-    FluidStorage,
     PolicyCache,
-    RemoteIOLimiter,
-    ReplicaAwareCache,
-    ReplicaDirectory,
     UniformCache,
     UniformMapping,
 )
@@ -43,6 +39,8 @@ from hivecore.errors import (
 from hivecore.interleaving import Grouper
 from hivecore.interop.hived import HivedScheduler
 from hivecore.matching import Matcher
+from hivecore.replicas import ReplicaAwareCache, ReplicaDirectory
+from hivecore.storage import RemoteIOLimiter
 
 THREADS = 4
 
@@ -137,17 +135,6 @@ def use_mapping(mapping, rng, mine, new):
     )()
 
 
-def use_storage(storage, rng, mine, new):
-    if rng.random() < 0.5:
-        for _ in range(100):
-            assert 0 <= storage.jobs.min(initial=0) <= storage.jobs.max(initial=0) < 4000
-            assert 0 <= storage.rates.min(initial=0) <= storage.rates.max(initial=0) <= 50
-        return
-    running = rng.sample(range(4000), rng.choice([1, 2000]))
-    storage.allocate(running, rates=[50.0] * len(running), quota=np.full(10, 20.0))
-    storage.advance(events=rng.choice([1, 50]))
-
-
 def use_policy_cache(cache, rng, mine, new):
     many = rng.choice([1, 10, 20_000])
     ids = np.random.default_rng(new).integers(0, 5_000, many)
@@ -194,13 +181,13 @@ def use_replica_cache(cache, rng, mine, new):
 
 def use_limiter(limiter, rng, mine, new):
     if mine and rng.random() < 0.3:
-        limiter.remove_job(mine.pop(), now=new)
+        limiter.remove_job(mine.pop(), now_ns=new)
     elif len(mine) < 3:
-        mine.append(limiter.add_job(1000, 1000, now=new))
+        mine.append(limiter.add_job(1000, 1000, now_ns=new))
     else:
-        limiter.take(mine[0], rng.randint(0, 1000), now=new)
-        limiter.take_many([mine[1]] * 5000, [1] * 5000, now=new)
-        limiter.spare(now=new)
+        limiter.take(mine[0], rng.randint(0, 1000), now_ns=new)
+        limiter.take_many([mine[1]] * 5000, [1] * 5000, now_ns=new)
+        limiter.spare(now_ns=new)
 
 
 def use_matcher(matcher, rng, mine, new):
@@ -244,10 +231,6 @@ CASES = {
     "HivedScheduler": (hived, use_hived),
     "UniformCache": (uniform_cache, use_uniform_cache),
     "UniformMapping": (lambda: UniformMapping(300, getsizeof=len), use_mapping),
-    "FluidStorage": (
-        lambda: FluidStorage([100.0] * 10, np.arange(4000) % 10, [1e9] * 4000, 150.0, 90.0),
-        use_storage,
-    ),
     "PolicyCache": (lambda: PolicyCache("s3fifo", 5_000, 500), use_policy_cache),
     "ClairvoyantCache": (lambda: ClairvoyantCache(100, [300, 300]), use_clairvoyant_cache),
     "ReplicaDirectory": (lambda: ReplicaDirectory(8, 500), use_directory),

@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 
 import hivecore
-from hivecore import caching, cells, gangs, interleaving, matching, traces
+from hivecore import caching, cells, gangs, interleaving, matching, replicas, storage, traces
 from hivecore.errors import (
     HivecoreError,
     NoPerfectMatchingError,
@@ -122,19 +122,19 @@ def mapping():
 
 
 def limiter():
-    made = caching.RemoteIOLimiter(rate=100, burst=100)
-    made.add_job(50, 50, now=0)
+    made = storage.RemoteIOLimiter(rate_bytes=100, burst_bytes=100)
+    made.add_job(50, 50, now_ns=0)
     return made
 
 
 def replica_cache():
-    made = caching.ReplicaAwareCache(capacity=3, blocks=10)
+    made = replicas.ReplicaAwareCache(capacity=3, blocks=10)
     made.access(2)
     return made
 
 
 def directory():
-    made = caching.ReplicaDirectory(workers=3, blocks=10)
+    made = replicas.ReplicaDirectory(workers=3, blocks=10)
     made.join(0)
     return made
 
@@ -143,12 +143,6 @@ def clairvoyant():
     made = caching.ClairvoyantCache(capacity=5, datasets=[9])
     made.attach(1, 0, shuffle=11, rate=1.0)
     made.access(1, 3)
-    return made
-
-
-def storage():
-    made = caching.FluidStorage([100e3], [0], [300e3], capacity=50e3, bandwidth=40.0)
-    made.allocate([0], rates=[114.0], quota=[50e3])
     return made
 
 
@@ -209,10 +203,9 @@ ACTING = {
         None,
         lambda it: it.order(3).tolist(),
     ),
-    caching.FluidStorage: (storage, lambda it: it.advance(until=50.0), saved),
-    caching.RemoteIOLimiter: (limiter, lambda it: it.take(0, 30, now=0), saved),
-    caching.ReplicaAwareCache: (replica_cache, lambda it: it.access(5), saved),
-    caching.ReplicaDirectory: (directory, lambda it: it.report(0, added=[4]), saved),
+    storage.RemoteIOLimiter: (limiter, lambda it: it.take(0, 30, now_ns=0), saved),
+    replicas.ReplicaAwareCache: (replica_cache, lambda it: it.access(5), saved),
+    replicas.ReplicaDirectory: (directory, lambda it: it.report(0, added=[4]), saved),
     gangs.Role: (
         lambda: gangs.Role("worker", ["a", "b"]),
         lambda it: it.pods.__setitem__(0, "p"),

@@ -1,4 +1,4 @@
-"""A trace-driven simulator of multi-tenant GPU clusters, built on hivecore's public API alone.
+"""A trace-driven simulator of multi-tenant GPU clusters, built on hivecore's public API.
 
 A `Workload` is a trace on the nodes that its tenants own; `replay` runs it through private
 clusters, quotas and cells; `summarize` turns the outcome into figures per tenant.

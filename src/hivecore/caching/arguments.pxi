@@ -1,35 +1,11 @@
 """Checks of arguments that several parts of the caching binding share."""
 
 
-cdef int64_t as_bounded(object value, str name, int64_t low, int64_t high) except? -1:
-    cdef int64_t result = as_int64(value, name)
-    if not low <= result <= high:
-        raise ValueError(f"{name}={result}: allowed are {low} to {high}")
-    return result
-
-
-cdef int as_flag(object value, str name) except -1:
-    if not isinstance(value, (bool, np.bool_)):
-        raise TypeError(f"{name} must be a bool, not {type(value).__name__}")
-    return bool(value)
-
-
-cdef double as_amount_within(object value, str name, double low, double high) except? -1.0:
-    cdef double number = value if type(value) is float else as_float(value, name)
-    if not low <= number <= high:
-        raise ValueError(f"{name}={number}: allowed are {low:g} to {high:g}")
-    return number
-
-
 cdef double as_finite(object value, str name) except? -1.0:
     cdef double number = as_float(value, name)
     if not isfinite(number):
         raise ValueError(f"{name}={number}: must be finite")
     return number
-
-
-cdef cnp.ndarray new_bool_array(cnp.npy_intp length):
-    return cnp.PyArray_SimpleNew(1, &length, cnp.NPY_BOOL)
 
 
 cdef bint is_id_array(cnp.ndarray array) noexcept:
@@ -63,12 +39,6 @@ cdef cnp.ndarray as_ids(object values, str name):
         position = int(array.argmax())
         raise ValueError(f"{name}[{position}]={array[position]}: too large")
     return np.require(array, np.int64, ["C", "A"])
-
-
-cdef cnp.ndarray as_ids_below(object values, str name, int64_t count):
-    ids = as_int64_array(values, name, 0)
-    check_range(ids, 0, count - 1, name, 0)
-    return ids
 
 
 cdef uint8_t* as_mask(object out, Py_ssize_t length) except? NULL:

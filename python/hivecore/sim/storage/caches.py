@@ -4,9 +4,9 @@ from typing import Protocol
 
 import numpy as np
 
-from hivecore.caching import greedy_cache
 from hivecore.sim.storage.situation import Grants, Situation, in_order
 from hivecore.sim.storage.workload import MB, Floats, Indices
+from hivecore.storage import greedy_cache
 
 __all__ = [
     "CachePolicy",
@@ -59,18 +59,18 @@ class Greedy:
         :param grants: who runs.
         """
         work, cluster = situation.work, situation.cluster
-        size, held = work.size / MB, np.minimum(situation.held, work.size)
+        size, held = work.size_mb / MB, np.minimum(situation.held, work.size_mb)
         saved = _efficiency(situation, grants.jobs, grants.share)
         found = greedy_cache(saved, size, cluster.cache_gb, held / MB, self._hysteresis)
-        quota = np.minimum(found * MB, work.size)
-        left = cluster.cache - float(quota.sum())
+        quota = np.minimum(found * MB, work.size_mb)
+        left = cluster.cache_mb - float(quota.sum())
         dataset = work.dataset[situation.present]
         waiting = dataset[saved[dataset] == 0] if left > 0 else dataset[:0]
         if len(waiting):
             kept = np.unique(waiting)[::-1]
             left -= _fill(quota, kept, held[kept], left)
             first = in_order(waiting)
-            _fill(quota, first, work.size[first] - quota[first], left)
+            _fill(quota, first, work.size_mb[first] - quota[first], left)
         return quota, _reclaimed(situation, grants, quota)
 
 
@@ -91,11 +91,11 @@ class WholeDatasets:
         :param grants: who runs.
         """
         work, jobs = situation.work, grants.jobs
-        full = work.rate[jobs] * grants.share
+        full = work.rate_mbps[jobs] * grants.share
         alone = np.minimum(full, situation.cluster.bandwidth_mbps / max(len(jobs), 1))
-        size = work.size
+        size = work.size_mb
         benefit = np.bincount(work.dataset[jobs], full - alone, len(size)) / size
-        quota, left = np.zeros(len(size)), situation.cluster.cache
+        quota, left = np.zeros(len(size)), situation.cluster.cache_mb
         order = np.argsort(-benefit, kind="stable")
         order = order[(benefit[order] > 0) & (size[order] <= left)]
         while len(order):
@@ -121,7 +121,9 @@ class PerGpu:
         work, jobs = situation.work, grants.jobs
         quota = np.zeros(len(work))
         part = work.gpus[jobs] * grants.share / situation.cluster.gpus
-        quota[jobs] = np.minimum(part * situation.cluster.cache, work.size[work.dataset[jobs]])
+        quota[jobs] = np.minimum(
+            part * situation.cluster.cache_mb, work.size_mb[work.dataset[jobs]]
+        )
         return quota, np.flatnonzero(situation.held > quota)
 
 
@@ -136,14 +138,14 @@ class SharedLru:
         :param situation: of this instant.
         :param grants: who runs.
         """
-        return np.zeros(len(situation.work.size)), np.empty(0, dtype=np.int64)
+        return np.zeros(len(situation.work.size_mb)), np.empty(0, dtype=np.int64)
 
 
 def _efficiency(situation: Situation, jobs: Indices, share: Floats | float = 1.0) -> Floats:
     """Return float64[datasets], MB/s of remote IO that each GB saves if these jobs run."""
     work = situation.work
-    rate = np.bincount(work.dataset[jobs], work.rate[jobs] * share, len(work.size))
-    saved: Floats = rate / (work.size / MB)
+    rate = np.bincount(work.dataset[jobs], work.rate_mbps[jobs] * share, len(work.size_mb))
+    saved: Floats = rate / (work.size_mb / MB)
     return saved
 
 
@@ -163,6 +165,6 @@ def _reclaimed(situation: Situation, grants: Grants, quota: Floats) -> Indices:
     if len(over) < 2:
         return over
     work = situation.work
-    wanted = np.bincount(work.dataset[situation.present], minlength=len(work.size))[over] > 0
+    wanted = np.bincount(work.dataset[situation.present], minlength=len(work.size_mb))[over] > 0
     unused_since = np.where(wanted, 0.0, situation.last_use[over])
     return over[np.lexsort((_efficiency(situation, grants.jobs)[over], unused_since, wanted))]

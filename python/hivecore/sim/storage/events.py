@@ -7,7 +7,7 @@ each event remote IO is shared out by what the jobs miss at that moment, not by 
 when their caches are filled, and all rates are constant until the next one.
 
 What happens between two decisions is the business of the contents: amounts in the fluid model
-(`hivecore.caching.FluidStorage`), real items in the item model. The loop is the same for both.
+(`FluidClock`, in native code), real items in the item model. The loop is the same for both.
 """
 
 from dataclasses import dataclass
@@ -35,10 +35,10 @@ class StorageOutcome:
     :param end: float64[jobs], seconds.
     :param events: instants at which rates changed.
     :param decisions: instants at which the scheduler decided.
-    :param read: MB that all jobs read.
-    :param remote: MB that came from remote storage, for jobs and for warm-ups.
+    :param read_mb: MB that all jobs read.
+    :param remote_mb: MB that came from remote storage, for jobs and for warm-ups.
     :param busy: GPU seconds of computing, without waiting for data.
-    :param fair: float64[jobs], MB that each would have read in its time with an equal share of all.
+    :param fair_mb: float64[jobs], MB that each would have read in its time with an equal share.
     :param history: how rates and caches went, if it was recorded.
     """
 
@@ -46,10 +46,10 @@ class StorageOutcome:
     end: Floats
     events: int
     decisions: int
-    read: float
-    remote: float
+    read_mb: float
+    remote_mb: float
     busy: float
-    fair: Floats
+    fair_mb: Floats
     history: StorageHistory | None
 
 
@@ -70,7 +70,7 @@ class Rules:
 
 
 class Contents(Protocol):
-    """What caches hold, and how far jobs are: `FluidStorage`, or the same with real items."""
+    """What caches hold, and how far jobs are: `FluidClock`, or the same with real items."""
 
     @property
     def now(self) -> float:
@@ -162,7 +162,7 @@ class _Run:
         count = len(work)
         self.attained, self.fair = np.zeros(count), np.zeros(count)
         self.start, self.end = np.full(count, inf), np.full(count, inf)
-        self.busy_per_mb = work.gpus / work.rate
+        self.busy_per_mb = work.gpus / work.rate_mbps
         self.quota = np.zeros(len(contents.cached))
         self.present = self.running = np.empty(0, dtype=np.int64)
         self.submitted = self.decisions = 0
@@ -182,16 +182,16 @@ class _Run:
                 self.end[ended] = contents.now
                 self.present = self.present[np.isinf(self.end[self.present])]
                 self.running = self.running[np.isinf(self.end[self.running])]
-        moved = work.total - contents.left
+        moved = work.total_mb - contents.left
         return StorageOutcome(
             start=self.start,
             end=self.end,
             events=contents.events,
             decisions=self.decisions,
-            read=float(moved.sum()),
-            remote=contents.fetched,
+            read_mb=float(moved.sum()),
+            remote_mb=contents.fetched,
             busy=float(self.busy_per_mb @ moved),
-            fair=self.fair,
+            fair_mb=self.fair,
             history=self.recorder.history() if self.recorder else None,
         )
 
@@ -223,7 +223,7 @@ class _Run:
         self.running = jobs = grants.jobs
         self.start[jobs] = np.minimum(self.start[jobs], now)
         wanted = in_order(self.cache_of[self.present]) if self.rules.warm_up else NOBODY.jobs
-        full = work.rate[jobs] * grants.share
+        full = work.rate_mbps[jobs] * grants.share
         contents.allocate(jobs, full, self.quota, reclaim, wanted, reference=grants.reference)
         return grants
 
@@ -247,7 +247,9 @@ class _Run:
             return
         rates = self.contents.rates
         if self.rules.cache.private:
-            cached = np.bincount(self.work.dataset, cached, len(self.work.size)).astype(np.float64)
+            cached = np.bincount(self.work.dataset, cached, len(self.work.size_mb)).astype(
+                np.float64
+            )
         self.recorder.note(
             now,
             float(rates.sum()),

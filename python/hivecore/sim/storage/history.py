@@ -14,19 +14,19 @@ class StorageHistory:
     """What was the case from each of these instants to the next.
 
     :param time: float64[instants], seconds, rising.
-    :param rate: float64[instants], MB/s that all jobs read.
-    :param remote: float64[instants], MB/s of remote IO, warm-ups included.
+    :param rate_mbps: float64[instants], MB/s that all jobs read.
+    :param remote_mbps: float64[instants], MB/s of remote IO, warm-ups included.
     :param busy: float64[instants], GPUs that compute, without those that wait for data.
     :param present: int64[instants], jobs that run or wait.
-    :param cached: float64[instants, datasets], GB of each dataset in the cache.
+    :param cached_gb: float64[instants, datasets], GB of each dataset in the cache.
     """
 
     time: Floats
-    rate: Floats
-    remote: Floats
+    rate_mbps: Floats
+    remote_mbps: Floats
     busy: Floats
     present: Floats
-    cached: Floats
+    cached_gb: Floats
 
 
 class Recorder:

@@ -33,14 +33,14 @@ class _Readers:
     ) -> None:
         self.now = self.fetched = self.warming = 0.0
         self.events = 0
-        self.left = work.total.copy()
-        self._done_at = _DONE * work.total
+        self.left = work.total_mb.copy()
+        self._done_at = _DONE * work.total_mb
         self._bandwidth, self._io_mode, self._warm_up = cluster.bandwidth_mbps, io_mode, False
         self._items = items
         self._dataset = dataset = work.dataset
         #: MB of an item, by job; bytes are whole numbers.
-        self._bytes = np.maximum(np.rint(work.size * _BYTES / items), 1.0).astype(np.int64)
-        self._item = work.size[dataset] / items
+        self._bytes = np.maximum(np.rint(work.size_mb * _BYTES / items), 1.0).astype(np.int64)
+        self._item = work.size_mb[dataset] / items
         self._orders = [EpochShuffle(seed + job, items) for job in range(len(dataset))]
         self._order: list[npt.NDArray[np.int64] | None] = [None] * len(dataset)
         self._epoch = [0] * len(dataset)
@@ -198,7 +198,7 @@ class UniformItems(_Readers):
     ) -> None:
         super().__init__(work, cluster, io_mode, items, seed)
         self._warm_up = warm_up
-        self._cache = UniformCache(max(int(cluster.cache * _BYTES), 1), seed)
+        self._cache = UniformCache(max(int(cluster.cache_mb * _BYTES), 1), seed)
         self._shrink: Any = "lazy" if lazy else shrink
         self._private = private
         self._cache_of = np.arange(len(work)) if private else work.dataset
@@ -310,10 +310,10 @@ class LruItems(_Readers):
     ) -> None:
         super().__init__(work, cluster, io_mode, items, seed)
         sizes = np.repeat(self._bytes, items)
-        self._cache = PolicyCache("lru", len(sizes), max(int(cluster.cache * _BYTES), 1), sizes)
+        self._cache = PolicyCache("lru", len(sizes), max(int(cluster.cache_mb * _BYTES), 1), sizes)
         self._resident = np.zeros(len(sizes), dtype=bool)
         #: Nobody asks an LRU cache for it.
-        self.last_use = np.zeros(len(work.size))
+        self.last_use = np.zeros(len(work.size_mb))
 
     @property
     def cached(self) -> Floats:

@@ -20,7 +20,7 @@ class StorageFigures:
     :param median_completion: of the sorted completion times the one at place floor(jobs / 2).
     :param p99_completion: likewise, at place floor(0.99 jobs), from 0.
     :param makespan: end of the last job, counted from time 0.
-    :param rate: MB/s that all jobs read together, on average until the last one ended.
+    :param rate_mbps: MB/s that all jobs read together, on average until the last one ended.
     :param busy: share of the GPU time until then in which GPUs compute and do not wait for data.
     :param remote_tb: TB of 10^6 MB from remote storage, warm-ups included.
     :param hits: share of what jobs read that did not come from there. Below 0 if warm-ups brought
@@ -36,7 +36,7 @@ class StorageFigures:
     median_completion: float
     p99_completion: float
     makespan: float
-    rate: float
+    rate_mbps: float
     busy: float
     remote_tb: float
     hits: float
@@ -60,16 +60,16 @@ def storage_figures(
     """
     times = np.sort(outcome.end - work.submit)
     makespan = float(outcome.end.max())
-    fairness = work.total / outcome.fair
+    fairness = work.total_mb / outcome.fair_mb
     return StorageFigures(
         mean_completion=float(times.mean()),
         median_completion=float(times[len(times) // 2]),
         p99_completion=float(times[int(0.99 * len(times))]),
         makespan=makespan,
-        rate=outcome.read / makespan,
+        rate_mbps=outcome.read_mb / makespan,
         busy=outcome.busy / (cluster.gpus * makespan),
-        remote_tb=outcome.remote / _MB_PER_TB,
-        hits=1.0 - outcome.remote / outcome.read,
+        remote_tb=outcome.remote_mb / _MB_PER_TB,
+        hits=1.0 - outcome.remote_mb / outcome.read_mb,
         fairness_min=float(fairness.min()),
         fairness_mean=float(fairness.mean()),
         events=outcome.events,

@@ -9,10 +9,10 @@ from typing import Protocol
 
 import numpy as np
 
-from hivecore.caching import allocate_storage
 from hivecore.sim.storage.remote_io import reached
 from hivecore.sim.storage.situation import Grants, Situation
 from hivecore.sim.storage.workload import MB, Floats, Indices
+from hivecore.storage import allocate_storage
 
 __all__ = ["Fifo", "LeastAttained", "MaxMin", "Order", "Shortest"]
 
@@ -72,29 +72,29 @@ class Shortest:
         """Return the rates in MB/s on which the estimates count."""
         work, cluster = situation.work, situation.cluster
         if not self._aware:
-            return work.rate[jobs]
+            return work.rate_mbps[jobs]
         gpus = work.gpus[situation.present]
         # As many jobs as run at once, on average.
         parts = max(1.0, len(gpus) * min(1.0, cluster.gpus / float(gpus.sum())))
         dataset = work.dataset[jobs]
-        miss = np.maximum(1.0 - situation.held[dataset] / work.size[dataset], 0.0)
-        return reached(work.rate[jobs], miss, cluster.bandwidth_mbps / parts)
+        miss = np.maximum(1.0 - situation.held[dataset] / work.size_mb[dataset], 0.0)
+        return reached(work.rate_mbps[jobs], miss, cluster.bandwidth_mbps / parts)
 
     def _start(self, situation: Situation, waiting: Indices, free: int) -> Indices:
         """Return the waiting jobs that start now, none of which stops a running one."""
         work, cluster, running = situation.work, situation.cluster, situation.running
         if not self._aware:
-            return _that_fit(situation, _sorted(situation, waiting, work.rate[waiting]), free)
+            return _that_fit(situation, _sorted(situation, waiting, work.rate_mbps[waiting]), free)
         # Each job counts on an equal share, where those that run have left less.
         parts = min(len(running) + len(waiting), cluster.gpus)
         dataset = work.dataset[running]
-        miss = 1.0 - np.minimum(situation.quota[dataset] / work.size[dataset], 1.0)
-        bandwidth = cluster.bandwidth_mbps - float(work.rate[running] @ miss)
-        cache = cluster.cache - float(situation.quota[np.unique(dataset)].sum())
+        miss = 1.0 - np.minimum(situation.quota[dataset] / work.size_mb[dataset], 1.0)
+        bandwidth = cluster.bandwidth_mbps - float(work.rate_mbps[running] @ miss)
+        cache = cluster.cache_mb - float(situation.quota[np.unique(dataset)].sum())
         found = allocate_storage(
-            situation.jobs(waiting, work.rate[waiting]),
-            work.size[situation.live] / MB,
-            max(cache, cluster.cache / parts) / MB,
+            situation.jobs(waiting, work.rate_mbps[waiting]),
+            work.size_mb[situation.live] / MB,
+            max(cache, cluster.cache_mb / parts) / MB,
             max(bandwidth, cluster.bandwidth_mbps / parts),
             "sjf",
             gpu_capacity=free,
@@ -149,18 +149,18 @@ class MaxMin:
         :param situation: of this instant.
         """
         present, work, cluster = situation.present, situation.work, situation.cluster
-        rate = work.rate[present]
+        rate = work.rate_mbps[present]
         if not self._aware:
             return Grants(present, _equal_time(situation), None, inf)
         found = allocate_storage(
             situation.jobs(present, rate),
-            work.size[situation.live] / MB,
+            work.size_mb[situation.live] / MB,
             cluster.cache_gb,
             cluster.bandwidth_mbps,
             "max_min",
             gpu_capacity=cluster.gpus,
         )
-        return Grants(present, np.minimum(found.rates / rate, 1.0), found.reference, inf)
+        return Grants(present, np.minimum(found.rates_mbps / rate, 1.0), found.reference_mbps, inf)
 
 
 def _whole(jobs: Indices, again: float = inf) -> Grants:

@@ -106,7 +106,7 @@ def _throughput(histories: Mapping[tuple[str, str], StorageHistory]) -> "Figure"
     edges = np.linspace(0.0, end, _INSTANTS // 4 + 1)
     means = {}
     for names, history in histories.items():
-        read = _integral(history.time, history.rate, edges)
+        read = _integral(history.time, history.rate_mbps, edges)
         rate = np.diff(read) / np.diff(edges)
         means[" with ".join(names)] = float(read[-1] / history.time[-1])
         axes.stairs(rate, edges / _HOUR, label=", ".join(names), **_style(names, policies))
@@ -139,7 +139,7 @@ def _cache(
     figure = Figure(figsize=(9, 4.6), layout="constrained")
     axes = figure.subplots()
     at = np.linspace(0.0, float(history.time[-1]), _INSTANTS)
-    cached = history.cached[np.searchsorted(history.time, at, side="right") - 1]
+    cached = history.cached_gb[np.searchsorted(history.time, at, side="right") - 1]
     amount = cached.sum(axis=0)
     largest = [code for code in np.argsort(-amount, kind="stable")[: len(_LAYERS)] if amount[code]]
     rest = np.delete(cached, largest, axis=1).sum(axis=1)

@@ -44,7 +44,7 @@ def storage_table(figures: _Figures) -> "Table":
             system,
             *map(_hours, times),
             f"{one.busy:.1%}",
-            f"{one.rate:,.0f}",
+            f"{one.rate_mbps:,.0f}",
             f"{one.remote_tb:,.1f}" if one.remote_tb < 1000 else f"{one.remote_tb:,.0f}",
             f"{one.hits:.1%}",
             f"{one.fairness_min:.2f}",

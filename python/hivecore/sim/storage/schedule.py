@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from hivecore.caching import FluidStorage
+from hivecore._sim import FluidClock
 from hivecore.sim.storage.caches import (
     CachePolicy,
     Greedy,
@@ -58,7 +58,7 @@ def schedule_storage(
     :raises ValueError: an unknown name, a job that is larger than the cluster, or no job gets
         ahead.
 
-    See `events` and `hivecore.caching.FluidStorage` for the model. Deterministic. Ties: the job
+    See `events` and `hivecore.reference.sim` for the model. Deterministic. Ties: the job
     that came first. Cost: see `events.run`.
 
     A job of three epochs over 100 GB with 50 GB of cache reads at 40 MB/s first, and at 80 MB/s
@@ -136,15 +136,15 @@ def schedule_items(
 
 def _amounts(
     work: StorageWorkload, cluster: StorageCluster, rules: Rules, shrink: str, lazy: bool
-) -> FluidStorage:
+) -> FluidClock:
     """Return empty caches as amounts: one per dataset or per job, or one LRU cache for all."""
-    size, cache_of = work.size, work.dataset
+    size, cache_of = work.size_mb, work.dataset
     if rules.cache.private:
-        size, cache_of = work.size[work.dataset], np.arange(len(work))
-    shared = cache_of, work.total, cluster.cache, cluster.bandwidth_mbps
+        size, cache_of = work.size_mb[work.dataset], np.arange(len(work))
+    shared = cache_of, work.total_mb, cluster.cache_mb, cluster.bandwidth_mbps
     if rules.cache.lru:
-        return FluidStorage(size, *shared, io_mode=rules.io_mode, policy="lru")
-    return FluidStorage(
+        return FluidClock(size, *shared, io_mode=rules.io_mode, policy="lru")
+    return FluidClock(
         size,
         *shared,
         io_mode=rules.io_mode,

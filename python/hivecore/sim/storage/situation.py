@@ -7,9 +7,9 @@ from math import inf
 import numpy as np
 import numpy.typing as npt
 
-from hivecore.caching import StorageJobs
 from hivecore.sim.storage.remote_io import reached
 from hivecore.sim.storage.workload import MB, Floats, Indices, StorageCluster, StorageWorkload
+from hivecore.storage import StorageJobs
 
 __all__ = ["NOBODY", "Grants", "Situation", "in_order"]
 
@@ -56,15 +56,15 @@ class Situation:
         return waits[self.present]
 
     def jobs(self, jobs: Indices, rate: Floats) -> StorageJobs:
-        """Return jobs as `hivecore.caching` takes them, their datasets as indices into `live`.
+        """Return jobs as `hivecore.storage` takes them, their datasets as indices into `live`.
 
         :param jobs: int64[n].
         :param rate: float64[n], MB/s.
         """
         return StorageJobs(
             dataset=np.searchsorted(self.live, self.work.dataset[jobs]),
-            rate=rate,
-            remaining=self.left[jobs] / MB,
+            rate_mbps=rate,
+            remaining_gb=self.left[jobs] / MB,
             gpus=self.work.gpus[jobs].astype(np.float64),
         )
 
@@ -78,9 +78,11 @@ class Situation:
         count = max(len(present), 1)
         dataset = work.dataset[present]
         time = np.minimum(cluster.gpus / count / work.gpus[present], 1.0)
-        readers = np.bincount(dataset, minlength=len(work.size))
-        miss = 1.0 - np.minimum(readers * (cluster.cache / count) / work.size, 1.0)
-        return reached(work.rate[present] * time, miss[dataset], cluster.bandwidth_mbps / count)
+        readers = np.bincount(dataset, minlength=len(work.size_mb))
+        miss = 1.0 - np.minimum(readers * (cluster.cache_mb / count) / work.size_mb, 1.0)
+        return reached(
+            work.rate_mbps[present] * time, miss[dataset], cluster.bandwidth_mbps / count
+        )
 
 
 @dataclass(frozen=True, slots=True, eq=False)

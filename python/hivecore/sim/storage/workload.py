@@ -43,7 +43,7 @@ class StorageCluster:
             )
 
     @property
-    def cache(self) -> float:
+    def cache_mb(self) -> float:
         """The cache in MB."""
         return self.cache_gb * MB
 
@@ -54,19 +54,19 @@ class StorageWorkload:
 
     :param submit: float64[jobs], seconds.
     :param gpus: int64[jobs].
-    :param rate: float64[jobs], MB/s when the job never waits for data.
-    :param total: float64[jobs], MB that the job reads.
-    :param dataset: int64[jobs], index into `size`.
-    :param size: float64[datasets], MB.
+    :param rate_mbps: float64[jobs], MB/s when the job never waits for data.
+    :param total_mb: float64[jobs], MB that the job reads.
+    :param dataset: int64[jobs], index into `size_mb`.
+    :param size_mb: float64[datasets], MB.
     :param names: of the datasets.
     """
 
     submit: Floats
     gpus: Indices
-    rate: Floats
-    total: Floats
+    rate_mbps: Floats
+    total_mb: Floats
     dataset: Indices
-    size: Floats
+    size_mb: Floats
     names: tuple[str, ...]
 
     @classmethod
@@ -79,10 +79,10 @@ class StorageWorkload:
         return cls(
             submit=np.array(trace.submit, dtype=np.float64),
             gpus=np.array(trace.gpus, dtype=np.int64),
-            rate=np.array(trace.rate_mbps, dtype=np.float64),
-            total=trace.total_gb * MB,
+            rate_mbps=np.array(trace.rate_mbps, dtype=np.float64),
+            total_mb=trace.total_gb * MB,
             dataset=codes.astype(np.int64),
-            size=trace.dataset_gb[first] * MB,
+            size_mb=trace.dataset_gb[first] * MB,
             names=tuple(names.tolist()),
         )
 

@@ -1,0 +1,290 @@
+"""A worker's cache that evicts what was not used for long and exists elsewhere.
+
+    score(block) = alpha * clock of its last access - beta * min(copies elsewhere, max_count)
+
+The victim has the least score, ties the lower clock. Source: Alluxio's ReplicaBasedAnnotator (pull
+request 16357), with recency and counts kept apart: a delta never refreshes a block.
+
+Arbitrated, a block is evicted only under a lease of the directory. States of a cached block:
+
+    free       may be proposed
+    asked      proposed; the directory has not answered
+    leased     the directory granted its eviction
+    denied     the directory refused; free again with the next heartbeat
+    releasing  used (or pinned) while leased: the next heartbeat gives the lease back
+
+A block that was evicted under a lease, and comes back before the directory was told, still has
+that lease there: it is *owed*, and releasing after its return. Nothing is proposed whose release is
+still to be sent, so that a release never overtakes a new request.
+"""
+
+import struct
+from collections.abc import Iterable
+from typing import Self
+
+import numpy as np
+import numpy.typing as npt
+
+from hivecore._sealed import seal, unseal
+from hivecore.errors import CorruptStateError, InvariantError
+
+__all__ = ["ReplicaAwareCache"]
+
+_Ints = npt.NDArray[np.int64]
+_Bools = npt.NDArray[np.bool_]
+
+_HEAD = struct.Struct("<qqddq?qqqq")
+_STATES = ["absent", "free", "asked", "leased", "denied", "releasing"]
+
+
+def _as_array(values: Iterable[int]) -> _Ints:
+    return np.array(list(values), dtype=np.int64)
+
+
+class ReplicaAwareCache:
+    """The readable twin of `hivecore.replicas.ReplicaAwareCache`."""
+
+    def __init__(
+        self,
+        capacity: int,
+        blocks: int,
+        *,
+        alpha: float = 1e-5,
+        beta: float = 1000.0,
+        max_count: int = 8,
+        arbitrated: bool = False,
+    ) -> None:
+        self.capacity = capacity
+        self.blocks = blocks
+        self.alpha = float(alpha)
+        self.beta = float(beta)
+        self.max_count = max_count
+        self.arbitrated = arbitrated
+        self.clock = 0
+        self.last_evicted = -1
+        self._sequence = 0
+        self._clocks: dict[int, int] = {}  # of the cached blocks, oldest first
+        self._states: dict[int, str] = {}  # of the cached blocks
+        self._counts: dict[int, int] = {}  # of any block; absent means 0
+        self._pinned: set[int] = set()
+        self._told: set[int] = set()  # what the directory believes to be cached
+        self._owed: set[int] = set()
+
+    # Queries
+
+    def __len__(self) -> int:
+        return len(self._clocks)
+
+    def __contains__(self, block: int) -> bool:
+        return self._block(block) in self._clocks
+
+    @property
+    def leased(self) -> int:
+        return len(self._in_state("leased"))
+
+    def count(self, block: int) -> int:
+        return self._counts.get(self._block(block), 0)
+
+    def is_pinned(self, block: int) -> bool:
+        return self._block(block) in self._pinned
+
+    def cached(self) -> _Ints:
+        return _as_array(sorted(self._clocks))
+
+    def eviction_order(self) -> _Ints:
+        return _as_array(self._by_score(b for b in self._clocks if b not in self._pinned))
+
+    def victim(self) -> int:
+        allowed = self._in_state("leased" if self.arbitrated else "free") - self._pinned
+        return self._by_score(allowed)[0] if allowed else -1
+
+    # Use
+
+    def access(self, block: int, copies: int = 0) -> bool:
+        self._block(block)
+        if copies < 0:
+            raise ValueError(f"copies={copies}: must be at least 0")
+        self.clock += 1
+        self.last_evicted = -1
+        if block in self._clocks:
+            del self._clocks[block]  # to become the last of the dict
+            self._clocks[block] = self.clock
+            if self._states[block] == "leased":
+                self._states[block] = "releasing"
+            return True
+        if len(self) >= self.capacity:
+            victim = self.victim()
+            if victim < 0 or self._score(self.clock, copies) < self._key(victim)[0]:
+                return False
+            self._remove(victim)
+            self.last_evicted = victim
+        self._clocks[block] = self.clock
+        self._states[block] = "releasing" if block in self._owed else "free"
+        self._owed.discard(block)
+        return False
+
+    def access_many(
+        self, blocks: Iterable[int], copies: Iterable[int] | None = None
+    ) -> tuple[_Bools, _Bools, _Ints]:
+        blocks = [self._block(block) for block in blocks]
+        numbers = [0] * len(blocks) if copies is None else list(copies)
+        hits, admitted, evicted = [], [], []
+        for block, number in zip(blocks, numbers, strict=True):
+            hits.append(self.access(block, number))
+            admitted.append(not hits[-1] and block in self)
+            evicted.append(self.last_evicted)
+        return np.array(hits, np.bool_), np.array(admitted, np.bool_), _as_array(evicted)
+
+    def apply(self, blocks: Iterable[int], changes: Iterable[int]) -> None:
+        blocks = [self._block(block) for block in blocks]
+        for block, change in zip(blocks, changes, strict=True):
+            count = self._counts.get(block, 0) + int(change)
+            self._counts[block] = min(max(count, -(2**31)), 2**31 - 1)
+
+    def pin(self, block: int) -> None:
+        self._need_cached(block)
+        if self._states[block] == "leased":
+            self._states[block] = "releasing"
+        self._pinned.add(block)
+
+    def unpin(self, block: int) -> None:
+        self._need_cached(block)
+        self._pinned.discard(block)
+
+    def discard(self, block: int) -> None:
+        self._need_cached(block)
+        if block in self._pinned or self._states[block] == "asked":
+            raise ValueError(f"block={block}: pinned, or proposed and not answered")
+        self._remove(block)
+
+    def grow(self, blocks: int) -> None:
+        self.blocks = blocks
+
+    # Arbitration
+
+    def propose(self, limit: int = 1) -> _Ints:
+        if not self.arbitrated:
+            raise ValueError("arbitrated=False: this cache evicts without leases")
+        asked = self._by_score(self._in_state("free") - self._pinned)[:limit]
+        for block in asked:
+            self._states[block] = "asked"
+        return _as_array(asked)
+
+    def answer(self, blocks: Iterable[int], granted: Iterable[bool]) -> None:
+        if not self.arbitrated:
+            raise ValueError("arbitrated=False: this cache evicts without leases")
+        for block, yes in zip([self._block(b) for b in blocks], granted, strict=True):
+            state = self._states.get(block)
+            if state == "asked":
+                granted_state = "releasing" if block in self._pinned else "leased"
+                self._states[block] = granted_state if yes else "denied"
+            elif yes and state in ("free", "denied"):
+                self._states[block] = "releasing"
+
+    def heartbeat(self) -> tuple[_Ints, _Ints, _Ints, int]:
+        added = self._clocks.keys() - self._told
+        removed = self._told - self._clocks.keys()
+        released = self._in_state("releasing")
+        for block in released | self._in_state("denied"):
+            self._states[block] = "free"
+        self._told = set(self._clocks)
+        self._owed.clear()
+        self._sequence += 1
+        parts = (_as_array(sorted(part)) for part in (added, removed, released))
+        return (*parts, self._sequence)  # type: ignore[return-value]
+
+    def full_report(self) -> tuple[_Ints, int]:
+        self._states = dict.fromkeys(self._clocks, "free")
+        self._told = set(self._clocks)
+        self._owed.clear()
+        self._counts.clear()
+        self._sequence += 1
+        return self.cached(), self._sequence
+
+    # State
+
+    def copy(self) -> Self:
+        return self.from_bytes(self.to_bytes())
+
+    def to_bytes(self) -> bytes:
+        """A row (block, clock, count, flags) for every block of which there is something to say."""
+        rows = []
+        for block in range(self.blocks):
+            flags = _STATES.index(self._states.get(block, "absent"))
+            flags += 8 * (block in self._pinned)
+            flags += 16 * (block in self._told)
+            flags += 32 * (block in self._owed)
+            count = self._counts.get(block, 0)
+            if flags or count:
+                rows.append((block, self._clocks.get(block, 0), count, flags))
+        head = _HEAD.pack(
+            *(self.capacity, self.blocks, self.alpha, self.beta, self.max_count),
+            *(self.arbitrated, self.clock, self._sequence, self.last_evicted, len(rows)),
+        )
+        return seal(b"HCRC", 1, head + np.array(rows, dtype="<i8").tobytes())
+
+    @classmethod
+    def from_bytes(cls, data: bytes) -> Self:
+        payload = unseal(b"HCRC", 1, data)
+        capacity, blocks, alpha, beta, max_count, arbitrated, *rest = _HEAD.unpack_from(payload)
+        cache = cls(
+            *(capacity, blocks),
+            **{"alpha": alpha, "beta": beta, "max_count": max_count, "arbitrated": arbitrated},
+        )
+        cache.clock, cache._sequence, cache.last_evicted, count = rest
+        rows = np.frombuffer(payload, "<i8", 4 * count, _HEAD.size).reshape(-1, 4).tolist()
+        for block, clock, copies, flags in sorted(rows, key=lambda row: row[1]):
+            cache._counts[block] = copies
+            if clock:
+                cache._clocks[block] = clock
+                cache._states[block] = _STATES[flags & 7]
+            for bit, members in ((8, cache._pinned), (16, cache._told), (32, cache._owed)):
+                if flags & bit:
+                    members.add(block)
+        try:
+            cache.check()
+        except InvariantError as error:
+            raise CorruptStateError(f"data: {error}") from None
+        return cache
+
+    def check(self) -> None:
+        clocks = list(self._clocks.values())
+        if len(self) > self.capacity or clocks != sorted(set(clocks)):
+            raise InvariantError("too many blocks, or clocks that are out of order")
+        if clocks and not 1 <= clocks[0] <= clocks[-1] <= self.clock:
+            raise InvariantError("a clock of the future, or of before the beginning")
+        if self._states.keys() != self._clocks.keys() or not self._pinned <= self._clocks.keys():
+            raise InvariantError("a state or pin of a block that is not cached")
+        if self._owed & self._clocks.keys() or self._in_state("leased") & self._pinned:
+            raise InvariantError("a cached block is owed, or a pinned one leased")
+        if not self.arbitrated and (self._owed or set(self._states.values()) - {"free"}):
+            raise InvariantError("leases without arbitration")
+
+    # Parts
+
+    def _score(self, clock: int, count: int) -> float:
+        return self.alpha * clock - self.beta * min(max(count, 0), self.max_count)
+
+    def _key(self, block: int) -> tuple[float, int]:
+        clock = self._clocks[block]
+        return self._score(clock, self._counts.get(block, 0)), clock
+
+    def _by_score(self, blocks: Iterable[int]) -> list[int]:
+        return sorted(blocks, key=self._key)
+
+    def _in_state(self, state: str) -> set[int]:
+        return {block for block, found in self._states.items() if found == state}
+
+    def _remove(self, block: int) -> None:
+        del self._clocks[block]
+        if self._states.pop(block) in ("leased", "releasing"):
+            self._owed.add(block)
+
+    def _block(self, block: int) -> int:
+        if not 0 <= block < self.blocks:
+            raise ValueError(f"block={block}: allowed are 0 to {self.blocks - 1}")
+        return int(block)
+
+    def _need_cached(self, block: int) -> None:
+        if self._block(block) not in self._clocks:
+            raise KeyError(f"block={block}: not cached")

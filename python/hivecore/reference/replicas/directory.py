@@ -1,0 +1,221 @@
+"""Who holds which block, and who may evict: the master's side of replica-aware caching.
+
+The directory knows the set of holders of every block. Each change of a set has to be learnt by the
+workers that count the block's other copies:
+
+    worker w adds x        every other holder: +1; w: + number of other holders
+    worker w removes x     every other holder: -1; w: - number of other holders
+
+so what was sent to a worker for x sums to the number of other holders while it holds x, else to 0.
+
+Leases (hivecore's own): a *keeper* of x is a holder without a lease to evict it. A lease is granted
+while another keeper is left. Workers that evict under leases alone therefore never lose a block.
+Only a sequenced report (or a join) makes a worker a keeper, so late or repeated requests for leases
+can but make the directory more careful.
+"""
+
+import struct
+from collections.abc import Iterable
+from typing import Self
+
+import numpy as np
+import numpy.typing as npt
+
+from hivecore._sealed import seal, unseal
+from hivecore.errors import CorruptStateError, FullReportNeededError, InvariantError
+
+__all__ = ["ReplicaDirectory"]
+
+_Ints = npt.NDArray[np.int64]
+_Deltas = dict[int, tuple[_Ints, _Ints]]
+
+
+def _as_array(values: Iterable[int]) -> _Ints:
+    return np.array(list(values), dtype=np.int64)
+
+
+class ReplicaDirectory:
+    """The readable twin of `hivecore.replicas.ReplicaDirectory`."""
+
+    def __init__(self, workers: int, blocks: int) -> None:
+        self.workers = workers
+        self.blocks = blocks
+        self._holders: dict[int, set[int]] = {}  # block -> workers; no empty sets
+        self._leases: set[tuple[int, int]] = set()  # (block, worker)
+        self._sequence: dict[int, int] = {}  # of the known workers
+
+    # Changes
+
+    def grow(self, blocks: int) -> None:
+        self.blocks = blocks
+
+    def join(self, worker: int, held: Iterable[int] = (), sequence: int = 0) -> _Deltas:
+        wanted = {self._block(block) for block in held}
+        before = set(self.held(worker).tolist())
+        deltas = []
+        for block in sorted(wanted | before):
+            if block not in before:
+                deltas += [(w, block, change) for w, change in self._add(worker, block)]
+            elif block not in wanted:
+                changes = self._remove(worker, block)
+                deltas += [(w, block, change) for w, change in changes if w != worker]
+            else:
+                self._leases.discard((block, worker))
+                if others := self.replicas(block) - 1:
+                    deltas.append((worker, block, others))
+        self._sequence[worker] = sequence
+        return self._by_worker(deltas)
+
+    def report(
+        self,
+        worker: int,
+        added: Iterable[int] = (),
+        removed: Iterable[int] = (),
+        released: Iterable[int] = (),
+        sequence: int | None = None,
+    ) -> _Deltas:
+        added, removed, released = (
+            [self._block(block) for block in blocks] for blocks in (added, removed, released)
+        )
+        self._need_known(worker)
+        if sequence is not None:
+            last = self._sequence[worker]
+            if sequence <= last:
+                return {}
+            if sequence > last + 1:
+                raise FullReportNeededError(f"sequence={sequence}: the last one was {last}")
+            self._sequence[worker] = sequence
+        deltas = []
+        for block in removed:
+            deltas += [(w, block, change) for w, change in self._remove(worker, block)]
+        for block in added:
+            deltas += [(w, block, change) for w, change in self._add(worker, block)]
+        for block in released:
+            self._leases.discard((block, worker))
+        return self._by_worker(deltas)
+
+    def remove_worker(self, worker: int) -> _Deltas:
+        deltas = []
+        for block in self.held(worker).tolist():
+            deltas += [(w, block, c) for w, c in self._remove(worker, block) if w != worker]
+        self._sequence.pop(worker, None)
+        return self._by_worker(deltas)
+
+    def lease(self, worker: int, blocks: Iterable[int]) -> npt.NDArray[np.bool_]:
+        blocks = [self._block(block) for block in blocks]
+        self._need_known(worker)
+        granted = []
+        for block in blocks:
+            holders = self._holders.get(block, set())
+            keepers = {w for w in holders if (block, w) not in self._leases}
+            if worker in keepers and len(keepers) >= 2:
+                self._leases.add((block, worker))
+            granted.append((block, worker) in self._leases)
+        return np.array(granted, dtype=np.bool_)
+
+    # Queries
+
+    def is_known(self, worker: int) -> bool:
+        return worker in self._sequence
+
+    def sequence(self, worker: int) -> int:
+        return self._sequence[worker]
+
+    def replicas(self, block: int) -> int:
+        return len(self._holders.get(self._block(block), ()))
+
+    def holders(self, block: int) -> _Ints:
+        return _as_array(sorted(self._holders.get(self._block(block), ())))
+
+    def held(self, worker: int) -> _Ints:
+        return _as_array(sorted(b for b, holders in self._holders.items() if worker in holders))
+
+    def leases(self, worker: int) -> _Ints:
+        return _as_array(sorted(block for block, w in self._leases if w == worker))
+
+    # State
+
+    def copy(self) -> Self:
+        return self.from_bytes(self.to_bytes())
+
+    def to_bytes(self) -> bytes:
+        """Per worker its sequence number (-1: not known), per block its bitmap, the leases."""
+        known = [self._sequence.get(worker, -1) for worker in range(self.workers)]
+        width = (self.workers + 63) // 64 * 8
+        bitmaps = b"".join(
+            sum(1 << worker for worker in self._holders.get(block, ())).to_bytes(width, "little")
+            for block in range(self.blocks)
+        )
+        leases = [worker + block * self.workers for block, worker in sorted(self._leases)]
+        head = struct.pack("<QQQ", self.workers, self.blocks, len(leases))
+        rows = _as_array(known).tobytes() + bitmaps + _as_array(leases).tobytes()
+        return seal(b"HCRD", 1, head + rows)
+
+    @classmethod
+    def from_bytes(cls, data: bytes) -> Self:
+        payload = unseal(b"HCRD", 1, data)
+        workers, blocks, leases = struct.unpack_from("<QQQ", payload)
+        directory = cls(workers, blocks)
+        known = np.frombuffer(payload, "<i8", workers, 24).tolist()
+        directory._sequence = {w: number for w, number in enumerate(known) if number >= 0}
+        width = (workers + 63) // 64 * 8
+        for block in range(blocks):
+            start = 24 + 8 * workers + block * width
+            bits = int.from_bytes(payload[start : start + width], "little")
+            if bits:
+                directory._holders[block] = {w for w in range(8 * width) if bits >> w & 1}
+        for lease in np.frombuffer(payload, "<i8", leases, len(payload) - 8 * leases).tolist():
+            directory._leases.add(divmod(lease, workers))
+        try:
+            directory.check()
+        except InvariantError as error:
+            raise CorruptStateError(f"data: {error}") from None
+        return directory
+
+    def check(self) -> None:
+        for block, holders in self._holders.items():
+            if not 0 <= block < self.blocks or not holders or holders - self._sequence.keys():
+                raise InvariantError(f"block {block} is held by an unknown worker, or by none")
+        for block, worker in self._leases:
+            if worker not in self._holders.get(block, ()):
+                raise InvariantError(f"worker {worker} has a lease of {block}, which it lacks")
+
+    # Parts
+
+    def _add(self, worker: int, block: int) -> list[tuple[int, int]]:
+        """Who has to add what to its count of this block."""
+        holders = self._holders.setdefault(block, set())
+        if worker in holders:
+            return []
+        others = [(other, 1) for other in sorted(holders)]
+        own = [(worker, len(holders))] if holders else []
+        holders.add(worker)
+        return others + own
+
+    def _remove(self, worker: int, block: int) -> list[tuple[int, int]]:
+        holders = self._holders.get(block, set())
+        if worker not in holders:
+            return []
+        holders.remove(worker)
+        self._leases.discard((block, worker))
+        if not holders:
+            del self._holders[block]
+            return []
+        return [(other, -1) for other in sorted(holders)] + [(worker, -len(holders))]
+
+    @staticmethod
+    def _by_worker(deltas: list[tuple[int, int, int]]) -> _Deltas:
+        result = {}
+        for worker in sorted({worker for worker, _, _ in deltas}):
+            own = [(block, change) for w, block, change in deltas if w == worker]
+            result[worker] = _as_array(b for b, _ in own), _as_array(c for _, c in own)
+        return result
+
+    def _block(self, block: int) -> int:
+        if not 0 <= block < self.blocks:
+            raise ValueError(f"block={block}: allowed are 0 to {self.blocks - 1}")
+        return int(block)
+
+    def _need_known(self, worker: int) -> None:
+        if worker not in self._sequence:
+            raise FullReportNeededError(f"worker={worker}: not known, it has to join")

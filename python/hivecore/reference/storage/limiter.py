@@ -1,0 +1,183 @@
+"""Token buckets that share one total rate, tick by tick.
+
+Every nanosecond each job's bucket gains `rate` nano-bytes, and the spare bucket gains what no job
+was promised. What a full bucket cannot hold goes to the spare bucket, which holds the part of the
+total burst that no job has. With lending, a job takes from the spare bucket what its own lacks.
+
+All tokens together are never more than `burst`, and grow by no more than `rate` per second: hence
+all jobs together are granted at most rate * t + burst bytes in any t seconds.
+
+Amounts are whole nano-bytes here; Python's integers do the rest.
+"""
+
+import struct
+from collections.abc import Iterable
+from typing import Self
+
+import numpy as np
+import numpy.typing as npt
+
+from hivecore._sealed import seal, unseal
+from hivecore.errors import CorruptStateError, InvariantError
+
+__all__ = ["RemoteIOLimiter"]
+
+_GIGA = 10**9
+_NEVER = 2**63 - 1
+
+
+class _Job:
+    def __init__(self, rate: int, burst: int, tokens: int) -> None:
+        self.rate = rate
+        self.burst = burst
+        self.tokens = tokens  # nano-bytes, at most burst * 10**9
+
+
+class RemoteIOLimiter:
+    """The readable twin of `hivecore.storage.RemoteIOLimiter`."""
+
+    def __init__(self, rate_bytes: int, burst_bytes: int, *, lend: bool = False) -> None:
+        self.rate_bytes = rate_bytes
+        self.burst_bytes = burst_bytes
+        self.lend = lend
+        self.now_ns = 0
+        self._jobs: dict[int, _Job] = {}
+        self._spare = burst_bytes * _GIGA
+
+    @property
+    def free_rate_bytes(self) -> int:
+        return self.rate_bytes - sum(job.rate for job in self._jobs.values())
+
+    @property
+    def free_burst_bytes(self) -> int:
+        return self.burst_bytes - sum(job.burst for job in self._jobs.values())
+
+    def __len__(self) -> int:
+        return len(self._jobs)
+
+    def add_job(self, rate_bytes: int, burst_bytes: int, now_ns: int) -> int:
+        if not (
+            0 <= rate_bytes <= self.free_rate_bytes and 0 <= burst_bytes <= self.free_burst_bytes
+        ):
+            raise ValueError(f"rate_bytes={rate_bytes}, burst_bytes={burst_bytes}: too much")
+        self._advance(now_ns)
+        job = next(job for job in range(len(self._jobs) + 1) if job not in self._jobs)
+        tokens = min(burst_bytes * _GIGA, self._spare)
+        self._spare -= tokens
+        self._jobs[job] = _Job(rate_bytes, burst_bytes, tokens)
+        return job
+
+    def remove_job(self, job: int, now_ns: int) -> None:
+        self._need(job)
+        self._advance(now_ns)
+        self._spare += self._jobs.pop(job).tokens
+
+    def set_rate(
+        self, job: int, rate_bytes: int, burst_bytes: int | None = None, *, now_ns: int
+    ) -> None:
+        found = self._need(job)
+        burst_bytes = found.burst if burst_bytes is None else burst_bytes
+        if not 0 <= rate_bytes <= self.free_rate_bytes + found.rate:
+            raise ValueError(f"rate_bytes={rate_bytes}: too much")
+        if not 0 <= burst_bytes <= self.free_burst_bytes + found.burst:
+            raise ValueError(f"burst_bytes={burst_bytes}: too much")
+        self._advance(now_ns)
+        found.rate, found.burst = rate_bytes, burst_bytes
+        both = found.tokens + self._spare
+        found.tokens = min(found.tokens, burst_bytes * _GIGA)
+        self._spare = min(both - found.tokens, self.free_burst_bytes * _GIGA)
+        found.tokens = both - self._spare
+
+    def job_rate(self, job: int) -> tuple[int, int]:
+        return self._need(job).rate, self._jobs[job].burst
+
+    def take(self, job: int, bytes: int, now_ns: int) -> int:
+        found = self._need(job)
+        if not 0 <= bytes <= found.burst:
+            raise ValueError(f"bytes={bytes}: allowed are 0 to the burst, {found.burst}")
+        self._advance(now_ns)
+        wanted = bytes * _GIGA
+        own = min(wanted, found.tokens)
+        borrowed = wanted - own
+        if borrowed == 0 or (self.lend and borrowed <= self._spare):
+            found.tokens -= own
+            self._spare -= borrowed
+            return 0
+        if found.rate == 0 or -(-borrowed // _GIGA) // found.rate >= _NEVER // _GIGA:
+            return _NEVER
+        return -(-borrowed // found.rate)
+
+    def take_many(
+        self, jobs: Iterable[int], bytes: Iterable[int], now_ns: int
+    ) -> npt.NDArray[np.int64]:
+        requests = list(zip(jobs, bytes, strict=True))
+        for job, size in requests:
+            if not 0 <= size <= self._need(job).burst:
+                raise ValueError(f"bytes={size}: allowed are 0 to the burst")
+        return np.array([self.take(job, size, now_ns) for job, size in requests], dtype=np.int64)
+
+    def tokens(self, job: int, now_ns: int) -> int:
+        found = self._need(job)
+        self._advance(now_ns)
+        return found.tokens // _GIGA
+
+    def spare(self, now_ns: int) -> int:
+        self._advance(now_ns)
+        return self._spare // _GIGA
+
+    def copy(self) -> Self:
+        return self.from_bytes(self.to_bytes())
+
+    def to_bytes(self) -> bytes:
+        rows = [
+            (job, found.rate, found.burst, *divmod(found.tokens, _GIGA))
+            for job, found in sorted(self._jobs.items())
+        ]
+        head = (
+            self.rate_bytes,
+            self.burst_bytes,
+            self.lend,
+            self.now_ns,
+            *divmod(self._spare, _GIGA),
+            len(rows),
+        )
+        payload = struct.pack("<qq?qqqq", *head) + np.array(rows, dtype="<i8").tobytes()
+        return seal(b"HCRL", 1, payload)
+
+    @classmethod
+    def from_bytes(cls, data: bytes) -> Self:
+        payload = unseal(b"HCRL", 1, data)
+        rate, burst, lend, now, whole, nano, count = struct.unpack_from("<qq?qqqq", payload)
+        limiter = cls(rate, burst, lend=lend)
+        limiter.now_ns, limiter._spare = now, whole * _GIGA + nano
+        rows = np.frombuffer(payload, "<i8", 5 * count, struct.calcsize("<qq?qqqq"))
+        for job, speed, room, whole, nano in rows.reshape(-1, 5).tolist():
+            limiter._jobs[job] = _Job(speed, room, whole * _GIGA + nano)
+        try:
+            limiter.check()
+        except InvariantError as error:
+            raise CorruptStateError(f"data: {error}") from None
+        return limiter
+
+    def check(self) -> None:
+        if self.free_rate_bytes < 0 or not 0 <= self._spare <= self.free_burst_bytes * _GIGA:
+            raise InvariantError("more is promised than there is, or the spare bucket overflows")
+        for job, found in self._jobs.items():
+            if not 0 <= found.tokens <= found.burst * _GIGA:
+                raise InvariantError(f"job {job}: impossible tokens")
+
+    def _advance(self, now_ns: int) -> None:
+        """Fill all buckets; what has no place in its own goes to the spare one."""
+        passed = max(now_ns - self.now_ns, 0)
+        self.now_ns += passed
+        self._spare += self.free_rate_bytes * passed
+        for job in self._jobs.values():
+            gained = job.tokens + job.rate * passed
+            job.tokens = min(gained, job.burst * _GIGA)
+            self._spare += gained - job.tokens
+        self._spare = min(self._spare, self.free_burst_bytes * _GIGA)
+
+    def _need(self, job: int) -> _Job:
+        if job not in self._jobs:
+            raise KeyError(f"job={job}: no such job")
+        return self._jobs[job]

@@ -1,0 +1,190 @@
+"""The jobs that cache and remote IO are shared out to, as columns."""
+
+from collections.abc import Hashable, Iterable, Mapping
+from dataclasses import dataclass, fields
+from typing import Any
+
+import numpy as np
+
+from hivecore._arguments import as_tuple
+from hivecore.storage._numbers import (
+    BYTE,
+    LARGEST,
+    Bool,
+    Float64,
+    Int64,
+    as_amounts,
+    as_column,
+    as_mask,
+    frozen,
+    refuse,
+)
+
+__all__ = ["StorageJobs", "dataset_ids", "dataset_sizes", "per_dataset"]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class StorageJobs:
+    """Jobs as columns of equal length; rows stand in order of arrival.
+
+    :raises ValueError: columns of different lengths, or a number out of range: all are finite and
+        from 0 to 1e15, weights from 1e-6 to 1e6. Less than 1e-15 counts as 0.
+    :raises TypeError: a column of another type.
+
+    Columns are copied and read-only; lists may be given for arrays.
+
+    >>> jobs = StorageJobs(dataset=["imagenet", "imagenet", "text"], rate_mbps=[114, 69, 8])
+    >>> len(jobs), jobs.rate_mbps
+    (3, array([114.,  69.,   8.]))
+    """
+
+    dataset: Any
+    """Which dataset each job reads: int64[n] ids, or names if the datasets have names."""
+    rate_mbps: Float64
+    """float64[n], MB/s that all GPUs of a job consume when never stalled (f*)."""
+    weight: Float64 | None = None
+    """float64[n], how much a job counts: in cache efficiency, and in max-min fairness, where a job
+    of weight 2 is to be twice as fast, relative to its reference, as one of weight 1. All 1 by
+    default."""
+    remaining_gb: Float64 | None = None
+    """float64[n], GB that a job has yet to read; "sjf" and "finish_time" need it."""
+    gpus: Float64 | None = None
+    """float64[n], GPUs of a job; needed if a ``gpu_capacity`` is given."""
+    running: Bool | None = None
+    """bool[n]; the others are queued: they get nothing, and count in no efficiency and no share.
+    All run by default."""
+    effective_gb: Float64 | None = None
+    """float64[n], GB of the job's dataset that hit in its current epoch, if less than what is
+    allocated: what was cached later is read again only in the next one. Remote IO is shared out by
+    this; the cache is allocated for the time when it is filled."""
+    elapsed: Float64 | None = None
+    """float64[n], seconds since a job arrived; only for "finish_time", 0 by default."""
+    elapsed_alone: Float64 | None = None
+    """float64[n], seconds that its work up to now would have taken with an equal share; only for
+    "finish_time", by default ``elapsed``."""
+    names: tuple[Hashable, ...] | None = None
+    """Names of the jobs, which `StorageAllocation.by_job` uses; by default their rows."""
+
+    def __post_init__(self) -> None:
+        rate = as_amounts(self.rate_mbps, "rate_mbps")
+        if rate.ndim != 1:
+            raise ValueError(f"rate_mbps must have one dimension, not {rate.ndim}")
+        n = len(rate)
+        put = object.__setattr__
+        put(self, "rate_mbps", as_column(rate, "rate_mbps", n))
+        put(self, "dataset", _as_references(self.dataset, n))
+        for name in ("weight", "remaining_gb", "gpus", "effective_gb", "elapsed", "elapsed_alone"):
+            column = getattr(self, name)
+            if column is not None:
+                limits = (1e-6, 1e6) if name == "weight" else (0.0, LARGEST)
+                put(self, name, as_column(column, name, n, *limits))
+        if self.running is not None:
+            put(self, "running", as_mask(self.running, "running", n))
+        if self.names is not None:
+            names = as_tuple(self.names, "names")
+            if len(names) != n:
+                raise ValueError(f"names must be {n}, one per job, not {len(names)}")
+            seen = set()
+            for row, name in enumerate(names):
+                if not isinstance(name, Hashable):
+                    raise TypeError(f"names[{row}]={name!r}: must be hashable")
+                if name in seen:
+                    raise ValueError(f"names[{row}]={name!r}: names must differ")
+                seen.add(name)
+            put(self, "names", names)
+
+    def __len__(self) -> int:
+        return len(self.rate_mbps)
+
+    def replace(self, **columns: Any) -> "StorageJobs":
+        """Return the jobs with other columns in place of these.
+
+        :raises TypeError: no such column.
+
+        >>> jobs = StorageJobs(dataset=[0, 1], rate_mbps=[114, 69])
+        >>> jobs.replace(running=[True, False]).running.tolist()
+        [True, False]
+        """
+        known = {field.name: getattr(self, field.name) for field in fields(self)}
+        for name in columns.keys() - known.keys():
+            raise TypeError(f"{name} is not a column of StorageJobs")
+        return StorageJobs(**{**known, **columns})
+
+
+def dataset_sizes(datasets: Any) -> tuple[Float64, tuple[Hashable, ...] | None]:
+    """The sizes by id, and the names if there are any; ids are the order of the mapping."""
+    names = tuple(datasets) if isinstance(datasets, Mapping) else None
+    values = list(datasets.values()) if isinstance(datasets, Mapping) else datasets
+    sizes = as_amounts(values, "datasets_gb")
+    if sizes.ndim != 1:
+        raise ValueError(f"datasets_gb must have one dimension, not {sizes.ndim}")
+    return as_column(sizes, "datasets_gb", len(sizes), BYTE), names
+
+
+def dataset_ids(jobs: StorageJobs, count: int, names: tuple[Hashable, ...] | None) -> Int64:
+    """int64[n], the id of each job's dataset."""
+    if not isinstance(jobs, StorageJobs):
+        raise TypeError(f"jobs must be StorageJobs, not {type(jobs).__name__}")
+    if names is None:
+        ids = jobs.dataset
+        if not isinstance(ids, np.ndarray):
+            raise TypeError("jobs.dataset holds names, but datasets_gb has none: give a mapping")
+        if len(ids) and not (ids.min() >= 0 and ids.max() < count):
+            refuse(ids, (ids < 0) | (ids >= count), "jobs.dataset", f"from 0 to {count - 1}")
+        return ids
+    index = {name: position for position, name in enumerate(names)}
+    wanted = jobs.dataset.tolist() if isinstance(jobs.dataset, np.ndarray) else jobs.dataset
+    try:
+        return frozen(np.array([index[name] for name in wanted], dtype=np.int64))
+    except (KeyError, TypeError):
+        for row, name in enumerate(wanted):
+            if not isinstance(name, Hashable) or name not in index:
+                raise KeyError(f"jobs.dataset[{row}]={name!r}: not in datasets_gb") from None
+        raise
+
+
+def per_dataset(
+    value: Any, name: str, sizes: Float64, names: tuple[Hashable, ...] | None
+) -> Float64:
+    """float64[datasets] from an array, or from a mapping by name (0 where a name is missing)."""
+    if isinstance(value, Mapping):
+        if names is None:
+            raise TypeError(f"{name} is a mapping, but datasets_gb has no names")
+        for key in value.keys() - set(names):
+            raise KeyError(f"{name}[{key!r}]: not in datasets_gb")
+        value = [value.get(key, 0.0) for key in names]
+    return as_column(value, name, len(sizes))
+
+
+def _as_references(dataset: Any, n: int) -> Int64 | tuple[Hashable, ...]:
+    if isinstance(dataset, np.ndarray) and dataset.ndim != 1:
+        raise ValueError(f"dataset must have one dimension, not {dataset.ndim}")
+    if isinstance(dataset, (str, bytes)) or not isinstance(dataset, (np.ndarray, Iterable)):
+        raise TypeError(f"dataset must be a sequence, not {type(dataset).__name__}")
+    if not isinstance(dataset, np.ndarray):
+        dataset = tuple(dataset)
+    if len(dataset) != n:
+        raise ValueError(f"dataset must be {n} long like rate_mbps, not {len(dataset)}")
+    if isinstance(dataset, tuple):
+        if not all(type(entry) is int or isinstance(entry, np.integer) for entry in dataset):
+            return _without_floats(dataset)
+        try:
+            dataset = np.array(dataset, dtype=np.int64)
+        except OverflowError:
+            raise ValueError("dataset holds an integer that is too large for an id") from None
+    if n == 0:
+        return frozen(np.empty(0, dtype=np.int64))
+    if dataset.dtype.kind == "u" and dataset.max() > np.iinfo(np.int64).max:
+        raise ValueError("dataset holds an integer that is too large for an id")
+    if dataset.dtype.kind in "iu":
+        return frozen(np.array(dataset, dtype=np.int64))
+    return _without_floats(tuple(dataset.tolist()))
+
+
+def _without_floats(names: tuple[Any, ...]) -> tuple[Hashable, ...]:
+    for row, name in enumerate(names):
+        if isinstance(name, (bool, float)) or not isinstance(name, Hashable):
+            raise TypeError(
+                f"dataset[{row}]={name!r}: must be an id or a name, not {type(name).__name__}"
+            )
+    return names

@@ -1,0 +1,245 @@
+"""Locality: nodes for a job near its cached data."""
+
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import groupby
+
+import numpy as np
+import numpy.typing as npt
+
+from hivecore._arguments import as_int
+from hivecore.storage._numbers import BYTE, LEAST, as_amount, as_amounts, as_one_shape
+
+__all__ = [
+    "Bandwidths",
+    "Placement",
+    "epoch_cost",
+    "place_near_data",
+]
+
+_MB = 1000.0  # MB per GB
+_MOST_GPUS = 1024  # of a node
+_PEER_WEIGHT = 1.0
+_REMOTE_WEIGHT = 10.0
+
+
+@dataclass(frozen=True, slots=True)
+class Bandwidths:
+    """What a job reads per second, in MB/s, at least 1e-15; infinite where it is no limit."""
+
+    local_mbps: float
+    """From the disk or memory of its own nodes."""
+    peer_mbps: float
+    """Over the network from the caches of other nodes."""
+    remote_mbps: float
+    """From remote storage: the rate granted to the job."""
+
+    def __post_init__(self) -> None:
+        for name in ("local_mbps", "peer_mbps", "remote_mbps"):
+            as_amount(getattr(self, name), name, LEAST, math.inf)
+
+
+@dataclass(frozen=True, slots=True)
+class Placement:
+    """Nodes for a job, and where its bytes of an epoch come from."""
+
+    nodes: tuple[int, ...]
+    """Ascending."""
+    gpus: tuple[int, ...]
+    """How many GPUs of each of the nodes."""
+    fragmentation: int
+    """GPUs left free on these nodes."""
+    local_gb: float
+    """GB of an epoch read from the reading node's own cache, expected."""
+    peer_gb: float
+    """GB read from caches of other nodes."""
+    remote_gb: float
+    """GB read from remote storage."""
+    cost: float
+    """Expected seconds per epoch, or weight where no bandwidths are known: `epoch_cost`."""
+
+
+def epoch_cost(
+    local_gb: npt.ArrayLike,
+    peer_gb: npt.ArrayLike,
+    remote_gb: npt.ArrayLike,
+    bandwidths: Bandwidths | None = None,
+) -> npt.NDArray[np.float64]:
+    """Seconds to read an epoch, ``local / B_local + peer / B_peer + remote / B_remote``.
+
+    Without bandwidths the weights 0, 1 and 10 per GB stand in for them.
+
+    :param local_gb: GB from the node's own cache, an array that broadcasts with the others.
+    :param peer_gb: GB from caches of other nodes.
+    :param remote_gb: GB from remote storage.
+    :raises ValueError: an amount is negative or not finite, or the shapes do not broadcast.
+    :raises TypeError: an argument does not hold numbers.
+
+    >>> float(epoch_cost(10, 20, 30)), float(epoch_cost(10, 20, 30, Bandwidths(2000, 1000, 100)))
+    (320.0, 325.0)
+    """
+    near, far = as_amounts(local_gb, "local_gb"), as_amounts(peer_gb, "peer_gb")
+    away = as_amounts(remote_gb, "remote_gb")
+    near, far, away = as_one_shape(near, far, away)
+    if bandwidths is None:
+        return np.asarray(0.0 * near + _PEER_WEIGHT * far + _REMOTE_WEIGHT * away)
+    _need_bandwidths(bandwidths)
+    return np.asarray(
+        _MB * near / bandwidths.local_mbps
+        + _MB * far / bandwidths.peer_mbps
+        + _MB * away / bandwidths.remote_mbps
+    )
+
+
+def place_near_data(
+    cached_gb: npt.ArrayLike,
+    free: npt.ArrayLike,
+    gpus: int,
+    dataset_gb: float,
+    *,
+    replicas: float = 1.0,
+    bandwidths: Bandwidths | None = None,
+) -> Placement | None:
+    """The best nodes for a job by local bytes, then fewest nodes, least fragmentation, lowest ids.
+
+    Every item of an epoch is read by one GPU, drawn at random, so the bytes that a node's g GPUs
+    read locally are ``g / gpus`` of what it caches; the sum of that counts as local bytes. The
+    answer is the exact optimum of the four criteria in this order: GPUs go to the nodes that cache
+    most (a fractional knapsack), and only among the nodes that cache equally much as the last one
+    is there a choice. ``None`` if there are not enough free GPUs.
+
+    :param cached_gb: GB of the job's dataset that each of the n nodes caches, shape (n,).
+    :param free: free GPUs of each node, n integers from 0 to 1024.
+    :param gpus: GPUs that the job needs, >= 1.
+    :param dataset_gb: size of the dataset in GB, at least 1e-9; no node caches more.
+    :param replicas: mean number of copies of what is cached, >= 1.
+    :param bandwidths: for ``cost``; without them weights count, see `epoch_cost`.
+    :raises ValueError: lengths differ or a value is out of range.
+    :raises TypeError: an argument has the wrong type.
+
+    Ties break by the lexicographically lowest node ids. Cost: O(n log n + n * g) for g GPUs of a
+    node, with words of g bits. Source: the locality preference of SiloD's scheduler
+    plugin; Fluid does it by affinity to cache nodes.
+
+    >>> place_near_data([0, 60, 0, 60, 0], [4, 4, 8, 2, 4], gpus=6, dataset_gb=120).nodes
+    (1, 3)
+    >>> place_near_data([0, 60, 0, 60, 0], [4, 4, 8, 2, 4], gpus=10, dataset_gb=120).nodes
+    (0, 1, 3)
+    """
+    each = as_amounts(cached_gb, "cached_gb")
+    size = as_amount(dataset_gb, "dataset_gb", BYTE)
+    copies = as_amount(replicas, "replicas", 1.0)
+    needed = as_int(gpus, "gpus", 1, 2**31)
+    room = np.asarray(free)
+    if each.ndim != 1 or room.shape != each.shape:
+        raise ValueError(
+            f"cached_gb and free must have one element per node: {each.shape}, {room.shape}"
+        )
+    if room.size and room.dtype.kind not in "iu":
+        raise TypeError(f"free must hold integers, not {room.dtype}")
+    if ((room < 0) | (room > _MOST_GPUS)).any():
+        node = int(np.argmax((room < 0) | (room > _MOST_GPUS)))
+        raise ValueError(f"free[{node}]={room[node]}: allowed are 0 to {_MOST_GPUS}")
+    if (each > size).any():
+        node = int(np.argmax(each))
+        raise ValueError(f"cached_gb[{node}]={each[node]}: more than the dataset, {size}")
+    if sum(room.tolist()) < needed:
+        return None
+
+    spaces = room.tolist()
+    taken: dict[int, int] = {}
+    order = np.lexsort((np.arange(len(spaces)), -each)).tolist()
+    for _, group in groupby((node for node in order if spaces[node]), each.__getitem__):
+        equals = list(group)
+        if sum(spaces[node] for node in equals) > needed:
+            equals = [equals[i] for i in _tightest([spaces[node] for node in equals], needed)]
+        for node in equals:
+            taken[node] = min(spaces[node], needed)
+            needed -= taken[node]
+        if needed == 0:
+            break
+
+    nodes = tuple(sorted(taken))
+    local = sum(taken[node] * float(each[node]) for node in nodes) / sum(taken.values())
+    distinct = max(min(size, float(each.sum()) / copies), local)
+    return Placement(
+        nodes,
+        tuple(taken[node] for node in nodes),
+        sum(int(room[node]) - taken[node] for node in nodes),
+        local,
+        distinct - local,
+        size - distinct,
+        float(epoch_cost(local, distinct - local, size - distinct, bandwidths)),
+    )
+
+
+def _tightest(spaces: Sequence[int], needed: int) -> list[int]:
+    """Positions of the fewest spaces that sum to at least `needed`, then to the least, then lowest.
+
+    The `fewest` largest spaces sum to `needed + slack`, where slack is less than the smallest of
+    them, the pivot. Any other choice of as many leaves out some that are larger than the pivot, or
+    takes some that are smaller; each does lower the sum by its distance from the pivot, and spaces
+    as large as the pivot fill up the number. So it is a small knapsack: distances that sum to as
+    much as possible within the slack.
+    """
+    largest = sorted(spaces, reverse=True)
+    fewest, total = 0, 0
+    while total < needed:
+        total += largest[fewest]
+        fewest += 1
+    slack, pivot = total - needed, largest[fewest - 1]
+    fillers = fewest - sum(space > pivot for space in spaces)  # if all the larger ones are taken
+
+    # reach[i][d]: bit c is set where, from position i on, distances can sum to c with d more of the
+    # larger ones left out than of the smaller ones taken (from -slack on, as indices of a list do).
+    within = (2 << slack) - 1
+    here = [0] * (2 * slack + 1)
+    here[0] = 1
+    reach, left = [here], [0]  # left: spaces as large as the pivot, from here on
+    for space in reversed(spaces):
+        if space != pivot:
+            distance, step = abs(space - pivot), 1 if space > pivot else -1
+            here = [
+                bits | (here[d - step] << distance & within if -slack <= d - step <= slack else 0)
+                for d, bits in _signed(here)
+            ]
+            here = here[slack:] + here[:slack]
+        reach.append(here)
+        left.append(left[-1] + (space == pivot))
+    reach.reverse()
+    left.reverse()
+
+    def most(position: int, more: int) -> int:
+        """The largest sum of distances from here on, when `more` fillers are still to be taken."""
+        sums = [bits for d, bits in _signed(reach[position]) if 0 <= more + d <= left[position]]
+        return max((bits.bit_length() for bits in sums), default=0) - 1
+
+    def possible(position: int, more: int, distance: int) -> bool:
+        return distance >= 0 and any(
+            bits >> distance & 1 and 0 <= more + d <= left[position]
+            for d, bits in _signed(reach[position])
+        )
+
+    rest = most(0, fillers)
+    chosen: list[int] = []
+    for position, space in enumerate(spaces):
+        # Taking or leaving this one: how many fillers are then missing, and how much distance.
+        larger, smaller = max(space - pivot, 0), max(pivot - space, 0)
+        if possible(position + 1, fillers - (larger == 0), rest - smaller):
+            chosen.append(position)
+            fillers, rest = fillers - (larger == 0), rest - smaller
+        else:
+            fillers, rest = fillers + (larger > 0), rest - larger
+    return chosen
+
+
+def _signed(row: list[int]) -> Iterator[tuple[int, int]]:
+    """The elements of a list of odd length with their indices from -n to n."""
+    half = len(row) // 2
+    return ((d, row[d]) for d in range(-half, half + 1))
+
+
+def _need_bandwidths(value: object) -> None:
+    if not isinstance(value, Bandwidths):
+        raise TypeError(f"bandwidths must be Bandwidths, not {type(value).__name__}")

@@ -1,0 +1,116 @@
+#include "caching/policies/policy.hpp"
+
+#include <algorithm>
+#include <array>
+
+#include "caching/policies/lfu.hpp"
+#include "caching/policies/lru.hpp"
+#include "caching/policies/queues.hpp"
+#include "caching/policies/s3fifo.hpp"
+#include "caching/policies/sieve.hpp"
+
+namespace hivecore::caching::policies {
+
+namespace {
+
+template <bool Sized>
+std::unique_ptr<Policy> make(PolicyKind kind, Room room, std::uint64_t seed) {
+    switch (kind) {
+        case PolicyKind::uniform:
+            return std::make_unique<Uniform<Sized>>(std::move(room));
+        case PolicyKind::lru:
+            return std::make_unique<Lru<Sized>>(std::move(room));
+        case PolicyKind::fifo:
+            return std::make_unique<Fifo<Sized>>(std::move(room));
+        case PolicyKind::random:
+            return std::make_unique<Random<Sized>>(std::move(room), seed);
+        case PolicyKind::lfu:
+            return std::make_unique<Lfu<Sized>>(std::move(room));
+        case PolicyKind::clock:
+            return std::make_unique<Clock<Sized>>(std::move(room));
+        case PolicyKind::sieve:
+            return std::make_unique<Sieve<Sized>>(std::move(room));
+        case PolicyKind::s3fifo:
+            break;
+    }
+    return std::make_unique<S3Fifo<Sized>>(std::move(room));
+}
+
+// A negative id is a huge unsigned one: one comparison finds both kinds of bad ids.
+template <class T>
+std::uint64_t as_unsigned(T id) {
+    return static_cast<std::uint64_t>(static_cast<std::int64_t>(id));
+}
+
+// Calls the function with the ids as a span of their type.
+template <class Function>
+auto with_span(const Ids& ids, Function function) {
+    if (ids.is_64_bit) {
+        return function(std::span(static_cast<const std::int64_t*>(ids.data), ids.size));
+    }
+    if (ids.is_signed) {
+        return function(std::span(static_cast<const std::int32_t*>(ids.data), ids.size));
+    }
+    return function(std::span(static_cast<const std::uint32_t*>(ids.data), ids.size));
+}
+
+template <class T>
+bool take(std::span<const T> ids, std::uint64_t items, std::uint32_t* target) {
+    std::uint64_t most = 0;
+    for (std::size_t i = 0; i < ids.size(); ++i) {
+        const std::uint64_t id = as_unsigned(ids[i]);
+        most = std::max(most, id);
+        target[i] = static_cast<std::uint32_t>(id);
+    }
+    return ids.empty() || most < items;
+}
+
+}  // namespace
+
+std::int64_t largest_id(const Ids& ids, std::uint64_t limit, std::int64_t& bad) {
+    bad = -1;
+    return with_span(ids, [&](auto values) {
+        std::uint64_t most = 0;
+        for (const auto id : values) {
+            most = std::max(most, as_unsigned(id));
+        }
+        if (most >= limit) {
+            const auto outside = [&](auto id) { return as_unsigned(id) >= limit; };
+            const auto found = std::find_if(values.begin(), values.end(), outside);
+            if (found == values.end()) {  // another thread has written to the array meanwhile
+                return std::int64_t{-1};
+            }
+            bad = found - values.begin();
+        }
+        return values.empty() ? std::int64_t{-1} : static_cast<std::int64_t>(most);
+    });
+}
+
+bool take_ids(const Ids& ids, std::uint64_t items, std::uint32_t* target) {
+    return with_span(ids, [&](auto values) { return take(values, items, target); });
+}
+
+std::int64_t access_batch(Policy& policy, const Ids& ids, std::uint8_t* mask) {
+    // In blocks that stay in the first-level cache.
+    std::array<std::uint32_t, 4096> block;
+    return with_span(ids, [&](auto values) {
+        std::uint64_t hits = 0;
+        for (std::size_t start = 0; start < values.size(); start += block.size()) {
+            const std::size_t n = std::min(block.size(), values.size() - start);
+            if (!take(values.subspan(start, n), policy.room().items, block.data())) {
+                return std::int64_t{-1};
+            }
+            hits += policy.access({block.data(), n}, mask == nullptr ? nullptr : mask + start);
+        }
+        return static_cast<std::int64_t>(hits);
+    });
+}
+
+std::unique_ptr<Policy> make_policy(PolicyKind kind, std::uint64_t items, std::int64_t capacity,
+                                    std::span<const std::int64_t> sizes, std::uint64_t seed) {
+    Room room(items, capacity, sizes);
+    return sizes.empty() ? make<false>(kind, std::move(room), seed)
+                         : make<true>(kind, std::move(room), seed);
+}
+
+}  // namespace hivecore::caching::policies

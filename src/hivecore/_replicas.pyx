@@ -1,0 +1,29 @@
+# distutils: language = c++
+"""Bindings of the replicas kernels: arguments are checked here once, all work is done in replicas/*.cpp.
+
+Each kernel has its part of this file below replicas/.
+"""
+
+import operator
+import struct
+
+import numpy as np
+
+from hivecore._sealed import seal, unseal
+from hivecore.errors import CorruptStateError, FullReportNeededError, InvariantError
+
+cimport cython
+cimport numpy as cnp
+from libc.stdint cimport int64_t, uint8_t, uint64_t
+from libc.string cimport memcpy
+from libcpp.span cimport span
+from libcpp.string cimport string
+from libcpp.vector cimport vector
+
+cnp.import_array()
+
+include "arguments.pxi"
+include "mutex.pxi"
+include "checks.pxi"
+include "replicas/directory.pxi"
+include "replicas/cache.pxi"

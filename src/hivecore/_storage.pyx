@@ -1,0 +1,33 @@
+# distutils: language = c++
+"""Bindings of the storage kernels: arguments are checked here once, all work is done in storage/*.cpp.
+
+Each kernel has its part of this file below storage/.
+"""
+
+import operator
+import struct
+
+import numpy as np
+
+from hivecore._arguments import as_float
+from hivecore._sealed import seal, unseal
+from hivecore.errors import CorruptStateError, InvariantError
+
+cimport cython
+cimport numpy as cnp
+from libc.math cimport INFINITY
+from libc.stdint cimport int64_t, uint8_t, uint64_t
+from libc.string cimport memcpy
+from libcpp.span cimport span
+from libcpp.string cimport string
+from libcpp.vector cimport vector
+
+cnp.import_array()
+
+include "arguments.pxi"
+include "mutex.pxi"
+include "checks.pxi"
+include "reals.pxi"
+include "storage/allocation.pxi"
+include "storage/knapsack.pxi"
+include "storage/limiter.pxi"

@@ -1,0 +1,432 @@
+"""Policies over dense ids: a live cache, and a whole trace at once."""
+
+ctypedef span[const uint32_t] Trace
+
+
+cdef extern from "caching/policies/policy.hpp" namespace "hivecore::caching::policies" nogil:
+    cdef enum class PolicyKind:
+        uniform
+        lru
+        fifo
+        random
+        lfu
+        clock
+        sieve
+        s3fifo
+
+    cdef cppclass PolicyRoom "hivecore::caching::policies::Room":
+        uint64_t items
+        int64_t capacity
+        int64_t used
+        vector[int64_t] sizes
+
+    cdef cppclass Policy:
+        bint access_one(uint32_t) noexcept
+        bint contains(uint32_t) noexcept
+        unique_ptr[Policy] copy() except +
+        string save() except +
+        bint restore(string_view) except +
+        string audit() except +
+        uint64_t bytes() noexcept
+        uint64_t count() noexcept
+        const PolicyRoom& room() noexcept
+
+    unique_ptr[Policy] make_policy(PolicyKind, uint64_t, int64_t, Values, uint64_t) except +
+
+    cdef cppclass Ids:
+        const void* data
+        size_t size
+        bint is_64_bit
+        bint is_signed
+
+    int64_t access_batch(Policy&, const Ids&, uint8_t*) noexcept
+    int64_t largest_id(const Ids&, uint64_t, int64_t&) noexcept
+    bint take_ids(const Ids&, uint64_t, uint32_t*) noexcept
+
+
+cdef extern from "caching/policies/min.hpp" namespace "hivecore::caching::policies" nogil:
+    uint64_t simulate_min(Trace, uint64_t, int64_t, Values, uint8_t*) except +
+
+
+cdef enum:
+    # A batch of more accesses than this takes about 20 microseconds: worth giving up the GIL for.
+    LONG_POLICY_BATCH = 2048
+    MOST_POLICY_ITEMS = 0x7FFFFFFF
+
+_POLICIES = ("uniform", "lru", "fifo", "random", "lfu", "clock", "sieve", "s3fifo")
+_MOST_USES = 1 << 53  # in floats, further ones could not be told apart
+
+
+cdef Ids view_of(cnp.ndarray ids) noexcept:
+    cdef Ids view
+    view.data = cnp.PyArray_DATA(ids)
+    view.size = cnp.PyArray_SIZE(ids)
+    view.is_64_bit = cnp.PyArray_ITEMSIZE(ids) == 8
+    view.is_signed = cnp.PyArray_ISSIGNED(ids)
+    return view
+
+
+cdef int64_t check_ids(cnp.ndarray ids, uint64_t limit, str name) except -2:
+    """The largest id, -1 for none, or a ValueError that names the first outside [0, limit)."""
+    cdef int64_t bad = -1
+    cdef int64_t most
+    cdef Ids view = view_of(ids)
+    with nogil:
+        most = largest_id(view, limit, bad)
+    if bad >= 0:
+        raise ValueError(f"{name}[{bad}]={ids[bad]}: allowed are 0 to {limit - 1}")
+    return most
+
+
+cdef object as_sizes(object sizes):
+    """A private copy of the sizes, or None."""
+    if sizes is None:
+        return None
+    array = as_int64_array(sizes, "sizes", 0)
+    check_range(array, 0, 0x7FFFFFFFFFFFFFFF, "sizes", 0)
+    if len(array) > MOST_POLICY_ITEMS:
+        raise ValueError(f"sizes has {len(array)} elements, at most {MOST_POLICY_ITEMS} are allowed")
+    return array
+
+
+cdef PolicyKind policy_kind(str policy) except *:
+    cdef int position = _POLICIES.index(policy)
+    return <PolicyKind> position
+
+
+cdef bytes seal_policy(const Policy& kernel, str policy, bint sized, Guard& guard):
+    cdef string state = kernel.save()
+    kind = _POLICIES.index(policy)
+    head = struct.pack("<BBQq", kind, sized, kernel.room().items, kernel.room().capacity)
+    cdef bytes sizes = b""
+    if sized:
+        sizes = (<const char*> kernel.room().sizes.data())[: 8 * kernel.room().sizes.size()]
+    guard.unlock()
+    return seal(b"HCPC", 1, head + sizes + <bytes> state)
+
+
+cdef PolicyCache new_policy_cache(str policy, uint64_t items, int64_t capacity, sizes, uint64_t seed):
+    """A cache of checked arguments, also of no items."""
+    cdef PolicyCache cache = PolicyCache.__new__(PolicyCache, policy, 1, 1)
+    cdef Values values
+    if sizes is not None and items != 0:
+        values = as_values(sizes)
+    cache.kernel = make_policy(policy_kind(policy), items, capacity, values, seed)
+    cache.sized = not values.empty()
+    return cache
+
+
+@cython.final
+cdef class PolicyCache:
+    """PolicyCache(policy, items, capacity, sizes=None, seed=0)\n--\n\nA cache over the items 0 to ``items`` - 1 that evicts by one of eight policies.
+
+    A hit changes no content. A miss evicts until the item fits, and admits it; an item larger
+    than the whole capacity is bypassed. The policies:
+
+    - ``"uniform"`` admits while there is room and never evicts; what does not fit is bypassed.
+    - ``"lru"`` evicts the least recently used item.
+    - ``"fifo"`` evicts the item that was admitted first.
+    - ``"random"`` evicts a resident drawn uniformly with a seeded generator (splitmix64).
+    - ``"lfu"`` evicts the item with the fewest uses since it was admitted, of several the least
+      recently used.
+    - ``"clock"`` keeps a bit per resident, clear at admission, that a hit sets: the hand clears
+      the bits that it passes and evicts the first item without (FIFO with reinsertion).
+    - ``"sieve"`` keeps such a bit as well: its hand goes from the oldest item to the newest and
+      starts again, and items keep their places (Zhang et al., NSDI'24).
+    - ``"s3fifo"`` has a small queue of a tenth of the capacity (at least 1), a main queue and
+      ghosts of nine tenths (rounded down). It is the variant of libCacheSim: a newcomer goes to
+      small (while nothing was ever evicted and small has its share: to main), a ghost to main;
+      from the end of small, items with two hits go to main and others leave as ghosts; from the
+      end of main, items with hits go round again, one round per hit, at most three. Main gives
+      way while it holds more than its share or small is empty (Yang et al., SOSP'23).
+
+    :param policy: one of these names.
+    :param items: number of items, 1 to 2**31 - 1.
+    :param capacity: number of items that fit, or number of bytes if there are sizes; at least 1.
+    :param sizes: int64 array, the bytes of each item, not negative; none: every item counts 1.
+    :param seed: of ``"random"``, from 0 to 2**63 - 1; the others need none.
+    :raises ValueError: a value is not allowed. :raises TypeError: it is of the wrong type.
+
+    Deterministic. An access is O(1) (``clock``, ``sieve``, ``s3fifo``: amortised). Memory is one
+    bit (uniform, fifo, random), one (clock, sieve) or four bytes per item (five: s3fifo), and 4
+    (fifo, clock, random) to 40 bytes (lfu) per item that fits; sizes take 8 bytes per item, and all
+    items may fit then. One object may be used by several threads: calls take turns.
+
+    >>> cache = PolicyCache("lru", items=4, capacity=2)
+    >>> cache.access([0, 1, 0, 2, 0, 1])      # 2 evicts 1
+    2
+    >>> cache.access(2), cache.access(0)
+    (False, False)
+    >>> cache.residents()
+    array([0, 2])
+    """
+
+    cdef unique_ptr[Policy] kernel
+    cdef str name
+    cdef bint sized
+    cdef ObjectMutex mutex
+
+    def __cinit__(self, policy, items, capacity, sizes=None, seed=0):
+        if not isinstance(policy, str):
+            raise TypeError(f"policy must be a string, not {type(policy).__name__}")
+        if policy not in _POLICIES:
+            hint = "; 'min' knows the future: see simulate" if policy == "min" else ""
+            raise ValueError(f"policy={policy!r}: allowed are {', '.join(_POLICIES)}{hint}")
+        self.name = policy
+        cdef int64_t count = as_int64(items, "items")
+        cdef int64_t allowed = as_bounded(capacity, "capacity", 1, INT64_MAX)
+        cdef int64_t start = as_bounded(seed, "seed", 0, INT64_MAX)
+        if not 1 <= count <= MOST_POLICY_ITEMS:
+            raise ValueError(f"items={count}: allowed are 1 to {MOST_POLICY_ITEMS}")
+        cdef Values values
+        array = as_sizes(sizes)
+        if array is not None:
+            if len(array) != count:
+                raise ValueError(f"sizes has {len(array)} elements, items={count}")
+            values = as_values(array)
+        self.sized = array is not None
+        self.kernel = make_policy(policy_kind(policy), count, allowed, values, start)
+
+    @property
+    def policy(self):
+        """The name of the policy."""
+        return self.name
+
+    @property
+    def items(self):
+        """Number of items, resident or not."""
+        return self.kernel.get().room().items
+
+    @property
+    def capacity(self):
+        """What fits: items, or bytes if items have sizes."""
+        return self.kernel.get().room().capacity
+
+    @property
+    def used(self):
+        """What is taken of the capacity."""
+        cdef Guard guard
+        guard.lock(self.mutex)
+        return self.kernel.get().room().used
+
+    def __len__(self):
+        cdef Guard guard
+        guard.lock(self.mutex)
+        return self.kernel.get().count()
+
+    def __contains__(self, item):
+        cdef Guard guard
+        cdef int64_t identity = as_int64(item, "item")
+        guard.lock(self.mutex)
+        if not 0 <= identity < <int64_t> self.kernel.get().room().items:
+            return False
+        return self.kernel.get().contains(<uint32_t> identity)
+
+    def access(self, ids, /, out=None):
+        """Access one item, or many in their order.
+
+        :param ids: an integer: answers whether it was a hit. Or a one-dimensional array of n
+            integers: answers the number of hits. int64, int32 and uint32 arrays are not copied.
+        :param out: optional bool array of length n, is filled with whether each was a hit.
+        :raises ValueError: an id is not an item, or ``out`` does not fit; nothing has changed.
+        :raises TypeError: the array does not hold integers.
+
+        Long batches run without the GIL; no one may write to ``ids`` meanwhile.
+        """
+        cdef Guard guard
+        cdef int64_t item = small_int(ids)
+        cdef int64_t items = self.kernel.get().room().items
+        if item >= 0 and out is None:
+            if item >= items:
+                raise ValueError(f"ids={item}: allowed are 0 to {items - 1}")
+            guard.lock(self.mutex)
+            return self.kernel.get().access_one(<uint32_t> item)
+        return self.access_many(ids, out)
+
+    cdef object access_many(self, object ids, object out):
+        cdef Guard guard
+        cdef int64_t item
+        if isinstance(ids, (int, np.integer)) and not isinstance(ids, (bool, np.bool_)):
+            if out is not None:
+                raise TypeError("out is for arrays of ids")
+            item = as_int64(ids, "ids")
+            if not 0 <= item < <int64_t> self.kernel.get().room().items:
+                raise ValueError(f"ids={item}: allowed are 0 to {self.items - 1}")
+            guard.lock(self.mutex)
+            return self.kernel.get().access_one(<uint32_t> item)
+        array = as_ids(ids, "ids")
+        check_ids(array, self.kernel.get().room().items, "ids")
+        cdef uint8_t* mask = as_mask_of(out, array, "ids")
+        cdef int64_t hits
+        cdef Ids batch = view_of(array)
+        guard.lock(self.mutex)
+        if batch.size <= LONG_POLICY_BATCH:
+            hits = access_batch(self.kernel.get()[0], batch, mask)
+        else:
+            guard.keep()
+            with nogil:
+                hits = access_batch(self.kernel.get()[0], batch, mask)
+        if hits < 0:
+            raise ValueError("ids: another thread has written to the array meanwhile")
+        return hits
+
+    def residents(self):
+        """The items in the cache: int64 array, ascending. Cost: O(items)."""
+        cdef Guard guard
+        guard.lock(self.mutex)
+        cdef Policy* kernel = self.kernel.get()
+        cdef cnp.ndarray result = new_int64_array(kernel.count())
+        cdef int64_t* target = <int64_t*> cnp.PyArray_DATA(result)
+        cdef uint64_t item
+        cdef uint64_t found = 0
+        for item in range(kernel.room().items):
+            if kernel.contains(<uint32_t> item):
+                target[found] = item
+                found += 1
+        return result
+
+    def copy(self):
+        """An independent cache in the same state. Cost: O(items)."""
+        cdef Guard guard
+        guard.lock(self.mutex)
+        cdef PolicyCache other = PolicyCache.__new__(PolicyCache, self.name, 1, 1)
+        other.sized = self.sized
+        other.kernel = self.kernel.get().copy()
+        return other
+
+    def __copy__(self):
+        return self.copy()
+
+    def __deepcopy__(self, memo):
+        return self.copy()
+
+    def __reduce__(self):
+        return PolicyCache.from_bytes, (self.to_bytes(),)
+
+    def to_bytes(self):
+        """The state as bytes, for ``from_bytes`` of this and later releases."""
+        cdef Guard guard
+        guard.lock(self.mutex)
+        return seal_policy(self.kernel.get()[0], self.name, self.sized, guard)
+
+    @classmethod
+    def from_bytes(cls, data, /):
+        """The cache whose ``to_bytes`` gave these bytes.
+
+        :raises CorruptStateError: they are damaged, or describe no possible state.
+        :raises TypeError: ``data`` is not bytes.
+        """
+        cdef bytes payload = unseal(b"HCPC", 1, data)
+        if len(payload) < 18:
+            raise CorruptStateError("data: no policy")
+        policy, sized, items, capacity = struct.unpack_from("<BBQq", payload)
+        # Every policy has at least a bit per item: no need to make room for more.
+        if policy >= len(_POLICIES) or sized > 1 or not 1 <= items <= 8 * len(payload):
+            raise CorruptStateError(f"data: policy {policy}, sizes {sized}, {items} items")
+        start = 18 + 8 * items * sized
+        if len(payload) < start:
+            raise CorruptStateError("data: the sizes are cut off")
+        sizes = np.frombuffer(payload, "<i8", items, 18).astype(np.int64) if sized else None
+        cdef PolicyCache cache
+        try:
+            cache = PolicyCache(_POLICIES[policy], items, capacity, sizes)
+        except ValueError as error:
+            raise CorruptStateError(f"data: {error}") from None
+        cdef size_t offset = start
+        cdef const char* state = PyBytes_AS_STRING(payload) + offset
+        if not cache.kernel.get().restore(string_view(state, len(payload) - offset)):
+            raise CorruptStateError("data: no state of this policy")
+        return cache
+
+    def check(self):
+        """Audit every invariant of the state.
+
+        :raises InvariantError: one is broken. Cost: O(items).
+        """
+        cdef Guard guard
+        guard.lock(self.mutex)
+        cdef string fault = self.kernel.get().audit()
+        if not fault.empty():
+            raise InvariantError(fault.decode())
+
+    def __sizeof__(self):
+        cdef Guard guard
+        guard.lock(self.mutex)
+        return object.__sizeof__(self) + self.kernel.get().bytes()
+
+    def __repr__(self):
+        sizes = ", sizes=..." if self.sized else ""
+        return f"PolicyCache({self.name!r}, items={self.items}, capacity={self.capacity}{sizes})"
+
+
+def simulate(policy, trace, capacity, sizes=None, seed=0, out=None):
+    """The number of hits of a policy on a trace, from an empty cache on.
+
+    :param policy: a policy of `PolicyCache`, or ``"min"``: Belady's MIN with bypass, where of the
+        residents and the accessed item that one leaves whose next use is farthest away. With
+        items of one size no policy has more hits.
+    :param trace: one-dimensional array of n item ids from 0 to 2**31 - 2 (``"min"``: n below
+        2**32 - 1); int64, int32 and uint32 arrays are not copied (``"min"``: are).
+    :param capacity: number of items that fit, or number of bytes if there are sizes; at least 1.
+    :param sizes: int64 array, the bytes of each item, not negative; none: every item counts 1.
+    :param seed: of ``"random"``, from 0 to 2**63 - 1.
+    :param out: optional bool array of length n, is filled with whether each access was a hit.
+    :raises ValueError: a value is not allowed; ``out`` is as it was.
+    :raises TypeError: an argument is of the wrong type.
+
+    With sizes ``"min"`` is a heuristic (the optimum is NP-hard): residents that are used later
+    than the newcomer leave, farthest next use first, if that makes room, else the newcomer is
+    bypassed. Memory and costs are those of `PolicyCache`; ids need not be dense, as memory that
+    no id needs is never touched. ``"min"`` takes O(log64(n)) per access, and 4 bytes for each
+    access and item. Runs without the GIL; no one may write to ``trace`` meanwhile.
+
+    >>> trace = [0, 1, 2, 0, 1, 2, 0, 1, 2]
+    >>> {name: simulate(name, trace, 2) for name in ("lru", "uniform", "min")}
+    {'lru': 0, 'uniform': 4, 'min': 4}
+    """
+    if not isinstance(policy, str):
+        raise TypeError(f"policy must be a string, not {type(policy).__name__}")
+    if policy not in _POLICIES and policy != "min":
+        raise ValueError(f"policy={policy!r}: allowed are {', '.join(_POLICIES)}, min")
+    cdef cnp.ndarray ids = as_ids(trace, "trace")
+    cdef int64_t allowed = as_bounded(capacity, "capacity", 1, INT64_MAX)
+    cdef int64_t start = as_bounded(seed, "seed", 0, INT64_MAX)
+    array = as_sizes(sizes)
+    cdef uint64_t limit = MOST_POLICY_ITEMS if array is None else len(array)
+    if array is not None and limit == 0 and len(ids):
+        raise ValueError("sizes has 0 elements, but trace is not empty")
+    cdef uint64_t items = check_ids(ids, limit, "trace") + 1 if len(ids) else 0
+    if array is not None:
+        items = limit
+    cdef uint8_t* mask = as_mask_of(out, ids, "trace")
+    cdef int64_t hits
+    if policy == "min":
+        return min_hits(ids, items, allowed, array, mask)
+    cdef PolicyCache cache = new_policy_cache(policy, items, allowed, array, start)
+    cdef Ids view = view_of(ids)
+    with nogil:
+        hits = access_batch(cache.kernel.get()[0], view, mask)
+    if hits < 0:
+        raise ValueError("trace: another thread has written to the array meanwhile")
+    return hits
+
+
+cdef object min_hits(cnp.ndarray ids, uint64_t items, int64_t capacity, object sizes, uint8_t* mask):
+    cdef size_t size = cnp.PyArray_SIZE(ids)
+    if size >= 0xFFFFFFFF:
+        raise ValueError(f"trace has {size} elements: allowed are less than 2**32 - 1")
+    cdef cnp.ndarray copied = np.empty(size, dtype=np.uint32)
+    cdef uint32_t* trace = <uint32_t*> cnp.PyArray_DATA(copied)
+    cdef Ids view = view_of(ids)
+    cdef bint sound
+    cdef uint64_t hits = 0
+    cdef Values values
+    if sizes is not None:
+        values = as_values(sizes)
+    with nogil:
+        sound = take_ids(view, items, trace)
+        if sound:
+            hits = simulate_min(Trace(trace, size), items, capacity, values, mask)
+    if not sound:
+        raise ValueError("trace: another thread has written to the array meanwhile")
+    return hits

@@ -1,0 +1,89 @@
+import numpy as np
+import pytest
+
+from hivecore._sim import FluidClock
+
+GOOD = {
+    "sizes": [100.0, 50.0],
+    "cache_of": [0, 1, 1],
+    "totals": [300.0, 100.0, 50.0],
+    "capacity": 80.0,
+    "bandwidth": 40.0,
+}
+
+
+def clock(**changes):
+    return FluidClock(**{**GOOD, **changes})
+
+
+@pytest.mark.parametrize(
+    ("changes", "error", "says"),
+    [
+        ({"jobs": [0, 3]}, ValueError, r"jobs\[1\]=3: allowed are 0 to 2"),
+        ({"jobs": ["a", "b"]}, TypeError, "jobs must hold integers"),
+        ({"rates": [1.0]}, ValueError, "rates must have 2 elements, not 1"),
+        ({"quota": [1.0]}, ValueError, "quota must have 2 elements, not 1"),
+        ({"reclaim": [2]}, ValueError, r"reclaim\[0\]=2: allowed are 0 to 1"),
+        ({"wanted": [-1]}, ValueError, r"wanted\[0\]=-1: allowed are 0 to 1"),
+        ({"reference": [1.0]}, ValueError, "reference must have 2 elements, not 1"),
+    ],
+)
+def test_a_decision_that_cannot_be_changes_nothing(changes, error, says):
+    one = clock()
+    one.allocate([2, 0], [60.0, 10.0], [30.0, 50.0])
+    one.advance(1.0)
+    before = one.jobs.tolist(), one.rates.tolist(), one.left.tolist(), one.cached.tolist()
+    with pytest.raises(error, match=says):
+        one.allocate(**{"jobs": [0, 1], "rates": [9.0, 9.0], **changes})
+    assert before == (one.jobs.tolist(), one.rates.tolist(), one.left.tolist(), one.cached.tolist())
+    one.check()
+
+
+def test_a_wait_without_end_is_refused_and_time_stands_still():
+    one = clock()
+    one.allocate([0], [0.0])
+    with pytest.raises(ValueError, match="no job gets ahead from 0 s on: 1 run without data"):
+        one.advance()
+    assert one.now == 0.0
+    assert one.advance(7.0).tolist() == [] and one.now == 7.0
+
+
+def test_arrays_of_any_layout_are_taken():
+    one, other = clock(), clock()
+    one.allocate([2, 0], [60.0, 10.0], [30.0, 50.0])
+    quota = np.array([30.0, 0.0, 50.0, 0.0])[::2]
+    frozen = np.array([60, 10], dtype=np.uint8)
+    frozen.flags.writeable = False
+    other.allocate(np.array([2, 9, 0], dtype=np.int32)[::2], frozen, quota)
+    assert one.advance().tolist() == other.advance().tolist() == [2]
+    assert one.left.tolist() == other.left.tolist()
+
+
+def test_nothing_at_all_is_allowed():
+    empty = FluidClock([], [], [], 0.0, 1.0)
+    empty.allocate([], [], [])
+    assert empty.advance(5.0).tolist() == [] and empty.now == 5.0
+    empty.check()
+
+
+def test_what_is_handed_out_is_not_the_state():
+    one = clock()
+    one.allocate([0], [10.0])
+    one.advance(1.0)
+    for name in ("rates", "misses", "cached", "left", "last_use", "jobs"):
+        before = getattr(one, name).tolist()
+        getattr(one, name)[:] = 7
+        assert getattr(one, name).tolist() == before
+
+
+def test_a_stopped_job_goes_on_where_it_was_in_its_epoch():
+    one = clock()
+    one.allocate([0], [100.0], [50.0, 0.0])
+    one.advance(1.0)
+    one.allocate([1], [40.0], [50.0, 0.0])
+    one.advance(2.0)
+    one.allocate([0], [100.0], [50.0, 0.0])
+    assert one.left.tolist() == pytest.approx([260.0, 60.0, 50.0])
+    one.advance(2.5)
+    # Of the 60 MB that are left in the epoch it has cached nothing yet.
+    assert one.misses.tolist() == [1.0]
