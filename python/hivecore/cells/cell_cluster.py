@@ -11,23 +11,23 @@ from hivecore._arguments import as_bool, as_int, as_mapping, as_text, as_tuple
 from hivecore._sealed import corrupt_if_it_fails, seal, unseal
 from hivecore._stateful import Stateful
 from hivecore.cells.affinity_group import AffinityGroup, check_evictions
-from hivecore.cells.changes import GroupStatus, Reconfiguration, Recovery
-from hivecore.cells.cluster_report import (
+from hivecore.cells.books.cluster_report import (
     doomed_cells,
     group_status,
     status,
     unused_cells,
     virtual_trees,
 )
+from hivecore.cells.books.group_books import GroupBooks
+from hivecore.cells.books.group_search import check_possible, find
+from hivecore.cells.books.reconfiguration import rebook_all
+from hivecore.cells.books.saved_cluster import decode, encode
+from hivecore.cells.changes import GroupStatus, Reconfiguration, Recovery
 from hivecore.cells.cluster_spec import ClusterSpec
 from hivecore.cells.cluster_view import IntraVCPolicy, VirtualTree
 from hivecore.cells.explanation import GroupExplanation, explain
-from hivecore.cells.group_books import GroupBooks
 from hivecore.cells.group_decision import GroupDecision
-from hivecore.cells.group_search import check_possible, find
 from hivecore.cells.pod_placement import PodPlacement, as_placement
-from hivecore.cells.reconfiguration import rebook_all
-from hivecore.cells.saved_cluster import decode, encode
 from hivecore.decisions import Outcome
 from hivecore.errors import StaleDecisionError
 

@@ -13,7 +13,7 @@ import numpy.typing as npt
 
 from hivecore._arguments import as_name, as_tuple
 from hivecore.cells.affinity_group import AffinityGroup
-from hivecore.cells.cluster_names import ClusterNames
+from hivecore.cells.books.cluster_names import ClusterNames
 
 __all__ = [
     "ClusterView",

@@ -7,8 +7,8 @@ from typing import Any, Literal
 
 from hivecore._cells import LiveGroup
 from hivecore.cells.affinity_group import AffinityGroup, Member
-from hivecore.cells.group_books import GroupBooks
-from hivecore.cells.group_search import find, pinned_pool, tenant_of
+from hivecore.cells.books.group_books import GroupBooks
+from hivecore.cells.books.group_search import find, pinned_pool, tenant_of
 from hivecore.decisions import Change, Explanation
 from hivecore.errors import StaleDecisionError
 

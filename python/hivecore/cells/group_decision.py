@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple, final
 
 from hivecore import _cells
 from hivecore.cells.affinity_group import AffinityGroup
-from hivecore.cells.cluster_names import ClusterNames
+from hivecore.cells.books.cluster_names import ClusterNames
 from hivecore.cells.pod_placement import PodPlacement
 from hivecore.decisions import Outcome, Refusal
 

@@ -8,8 +8,8 @@ from collections.abc import Iterator
 
 from hivecore._arguments import as_int, as_text
 from hivecore.cells.affinity_group import AffinityGroup, check_evictions
+from hivecore.cells.books.group_books import GroupBooks
 from hivecore.cells.cluster_spec import Chain, ClusterSpec
-from hivecore.cells.group_books import GroupBooks
 from hivecore.cells.pod_placement import PodPlacement, as_placement
 from hivecore.errors import CorruptStateError
 

@@ -4,9 +4,9 @@ from typing import Any
 
 import numpy as np
 
+from hivecore.cells.books.group_books import GroupBooks
 from hivecore.cells.changes import GroupStatus
 from hivecore.cells.cluster_view import VirtualTree
-from hivecore.cells.group_books import GroupBooks
 from hivecore.cells.group_decision import describe_pods
 
 __all__ = ["doomed_cells", "group_status", "status", "unused_cells", "virtual_trees"]

@@ -9,10 +9,10 @@ specification has it again; it is then the group's, if no other group has got it
 from collections import defaultdict
 
 from hivecore._cells import LiveGroup
+from hivecore.cells.books.cluster_names import ClusterNames
+from hivecore.cells.books.group_books import GroupBooks
 from hivecore.cells.changes import Reconfiguration
-from hivecore.cells.cluster_names import ClusterNames
 from hivecore.cells.cluster_spec import ClusterSpec
-from hivecore.cells.group_books import GroupBooks
 
 __all__ = ["rebook_all"]
 
