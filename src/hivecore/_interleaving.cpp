@@ -6,9 +6,9 @@
 #include <vector>
 
 #include "arrays.hpp"
-#include "interleaving/exact.hpp"
-#include "interleaving/grouping.hpp"
-#include "interleaving/rounds.hpp"
+#include "interleaving/exact/exact.hpp"
+#include "interleaving/grouping/grouping.hpp"
+#include "interleaving/rounds/rounds.hpp"
 #include "locked.hpp"
 
 namespace kernel = hivecore::interleaving;

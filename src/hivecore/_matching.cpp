@@ -10,13 +10,13 @@
 
 #include "arrays.hpp"
 #include "locked.hpp"
-#include "matching/dense_input.hpp"
-#include "matching/extent.hpp"
+#include "matching/dense/input.hpp"
 #include "matching/matcher.hpp"
 #include "matching/matching.hpp"
-#include "matching/numbers.hpp"
-#include "matching/rows.hpp"
-#include "matching/scale.hpp"
+#include "matching/numbers/extent.hpp"
+#include "matching/numbers/numbers.hpp"
+#include "matching/numbers/rows.hpp"
+#include "matching/numbers/scale.hpp"
 
 namespace kernel = hivecore::matching;
 

@@ -21,13 +21,13 @@
 #include <functional>
 #include <vector>
 
-#include "matching/adjacency.hpp"
 #include "matching/deadline.hpp"
+#include "matching/dense/matrix.hpp"
+#include "matching/dense/row_kernels.hpp"
 #include "matching/fractional.hpp"
 #include "matching/matching.hpp"
-#include "matching/matrix.hpp"
-#include "matching/row_kernels.hpp"
-#include "matching/sparse_scan.hpp"
+#include "matching/sparse/adjacency.hpp"
+#include "matching/sparse/scan.hpp"
 
 namespace hivecore::matching {
 

@@ -32,7 +32,7 @@
 
 namespace hivecore::matching {
 
-// Scan: where the edges are and which vertex gets tight next (dense_scan.hpp, sparse_scan.hpp).
+// Scan: where the edges are and which vertex gets tight next (dense/scan.hpp, sparse/scan.hpp).
 //     begin(f), end(f)   a search starts, with no labels; it has ended, labels are gone
 //     scan(f, u)         u is +, at(u).y is settled: look at its edges, and say end_by() where the
 //                        search must end

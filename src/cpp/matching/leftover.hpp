@@ -9,9 +9,9 @@
 #include <cstddef>
 #include <vector>
 
-#include "matching/adjacency.hpp"
+#include "matching/dense/matrix.hpp"
 #include "matching/matching.hpp"
-#include "matching/matrix.hpp"
+#include "matching/sparse/adjacency.hpp"
 
 namespace hivecore::matching {
 

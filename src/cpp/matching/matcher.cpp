@@ -14,12 +14,12 @@
 #include <vector>
 
 #include "matching/deadline.hpp"
-#include "matching/dense.hpp"
-#include "matching/dense_start.hpp"
-#include "matching/matrix.hpp"
+#include "matching/dense/dense.hpp"
+#include "matching/dense/matrix.hpp"
+#include "matching/dense/row_kernels.hpp"
+#include "matching/dense/start.hpp"
+#include "matching/numbers/scale.hpp"
 #include "matching/order.hpp"
-#include "matching/row_kernels.hpp"
-#include "matching/scale.hpp"
 
 namespace hivecore::matching {
 namespace {

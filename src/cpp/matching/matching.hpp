@@ -11,7 +11,7 @@
 // which proves that no matching is heavier (Edmonds 1965).
 //
 // A solution takes these steps: weights are scaled to integers (scale.hpp) in a matrix or
-// compressed rows (dense_input.hpp, adjacency.hpp); a half-integral matching is found without
+// compressed rows (dense/input.hpp, adjacency.hpp); a half-integral matching is found without
 // blossoms (fractional.hpp, helped by core.hpp or sample.hpp); a search with blossoms makes it
 // integral (search.hpp on the engine of dense.hpp or sparse.hpp).
 //
@@ -25,8 +25,8 @@
 #include <vector>
 
 #include "matching/deadline.hpp"
-#include "matching/numbers.hpp"
-#include "matching/scale.hpp"
+#include "matching/numbers/numbers.hpp"
+#include "matching/numbers/scale.hpp"
 
 namespace hivecore::matching {
 

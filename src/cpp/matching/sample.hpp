@@ -17,12 +17,12 @@
 #include <vector>
 
 #include "matching/deadline.hpp"
-#include "matching/dense_scan.hpp"
+#include "matching/dense/matrix.hpp"
+#include "matching/dense/row_kernels.hpp"
+#include "matching/dense/scan.hpp"
 #include "matching/fractional.hpp"
 #include "matching/matching.hpp"
-#include "matching/matrix.hpp"
 #include "matching/order.hpp"
-#include "matching/row_kernels.hpp"
 #include "matching/warm.hpp"
 
 namespace hivecore::matching {

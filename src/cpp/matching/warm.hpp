@@ -14,10 +14,10 @@
 #include <utility>
 #include <vector>
 
-#include "matching/adjacency.hpp"
 #include "matching/fractional.hpp"
 #include "matching/matching.hpp"
-#include "matching/sparse_scan.hpp"
+#include "matching/sparse/adjacency.hpp"
+#include "matching/sparse/scan.hpp"
 
 namespace hivecore::matching {
 

@@ -1,0 +1,339 @@
+// The searches, in a portable and in an AVX2 version of one body; both give the same answers.
+
+#include "interleaving/rounds/block.hpp"
+
+#include <limits>
+
+#include "common/cpu.hpp"
+
+namespace hivecore::interleaving {
+namespace {
+
+constexpr double kInfinity = std::numeric_limits<double>::infinity();
+constexpr double kRounding = 1e-14;  // more than sums of 8 stages can be off, relatively
+
+HIVECORE_INLINE double larger(double a, double b) {
+    return a > b ? a : b;
+}
+HIVECORE_INLINE double smaller(double a, double b) {
+    return a < b ? a : b;
+}
+
+// The best order so far of each lane, and what a better one has to fall below (or exceed).
+template <bool kBest>
+class Record {
+  public:
+    HIVECORE_INLINE Record(Block& block, double tie)
+        : block_(block), factor_(kBest ? 1 - tie : 1 + tie) {
+        for (int l = 0; l < kLanes; ++l) {
+            limit_[l] = kBest ? kInfinity : -kInfinity;
+            floor_[l] = 0;
+        }
+    }
+
+    // No order of lane l takes less than this, but for rounding: nothing can beat it.
+    HIVECORE_INLINE void set_floor(int l, double floor) { floor_[l] = floor * (1 - kRounding); }
+
+    HIVECORE_INLINE bool is_hopeless(const double* time) const {
+        bool hope = !kBest;
+        for (int l = 0; l < kLanes; ++l) {
+            hope |= time[l] < limit_[l];
+        }
+        return !hope;
+    }
+
+    HIVECORE_INLINE void offer(const double* time, std::int64_t offsets) {
+        for (int l = 0; l < kLanes; ++l) {
+            const bool better = kBest ? time[l] < limit_[l] : time[l] > limit_[l];
+            block_.time[l] = better ? time[l] : block_.time[l];
+            block_.offsets[l] = better ? offsets : block_.offsets[l];
+            limit_[l] = better ? time[l] * factor_ : limit_[l];
+        }
+        if constexpr (kBest) {
+            for (int l = 0; l < kLanes; ++l) {
+                limit_[l] = floor_[l] >= limit_[l] ? -kInfinity : limit_[l];
+            }
+        }
+    }
+
+  private:
+    Block& block_;
+    double factor_;
+    alignas(64) double limit_[kLanes];
+    alignas(64) double floor_[kLanes];
+};
+
+// --- k slots, a barrier after each ---------------------------------------------------------------
+
+template <int K, bool kBest>
+class BarrierSearch {
+  public:
+    HIVECORE_INLINE explicit BarrierSearch(Block& block) : block_(block), record_(block, kTie) {}
+
+    HIVECORE_INLINE void run() {
+        if (block_.jobs == 1) {
+            offer(&block_.rows[0][0][0], 0);
+            return;
+        }
+        if constexpr (kBest) {
+            set_floors();
+        }
+        place<1>(&block_.rows[0][0][0], 1, 0);
+    }
+
+  private:
+    // The time of a round is that of the longest job, and of the busiest resource, at least.
+    HIVECORE_INLINE void set_floors() {
+        for (int l = 0; l < kLanes; ++l) {
+            double floor = 0;
+            double load[K] = {};
+            for (int j = 0; j < block_.jobs; ++j) {
+                double alone = 0;
+                for (int r = 0; r < K; ++r) {
+                    alone += block_.rows[j][r][l];
+                    load[r] += block_.rows[j][r][l];
+                }
+                floor = larger(floor, alone);
+            }
+            for (int r = 0; r < K; ++r) {
+                floor = larger(floor, load[r]);
+            }
+            record_.set_floor(l, floor);
+        }
+    }
+
+    static HIVECORE_INLINE void sum_slots(const double* longest, double* time) {
+        for (int l = 0; l < kLanes; ++l) {
+            time[l] = longest[l];
+        }
+        for (int s = 1; s < K; ++s) {
+            for (int l = 0; l < kLanes; ++l) {
+                time[l] += longest[s * kLanes + l];
+            }
+        }
+    }
+
+    HIVECORE_INLINE void offer(const double* longest, std::int64_t offsets) {
+        alignas(64) double time[kLanes];
+        sum_slots(longest, time);
+        record_.offer(time, offsets);
+    }
+
+    // Puts job J at every offset that is left; `before` is the longest stage of each slot so far,
+    // and what it adds up to only grows with further jobs.
+    template <int J>
+    HIVECORE_INLINE void place(const double* before, unsigned taken, std::int64_t offsets) {
+        if constexpr (J < K) {
+            for (int o = 1; o < K; ++o) {
+                if (taken >> o & 1) {
+                    continue;
+                }
+                const double* shifted = &block_.rows[J][K - o][0];
+                alignas(64) double longest[K * kLanes];
+                for (int i = 0; i < K * kLanes; ++i) {
+                    longest[i] = larger(before[i], shifted[i]);
+                }
+                const std::int64_t here = offsets | std::int64_t{o} << (4 * J);
+                if (J + 1 == block_.jobs) {
+                    offer(longest, here);
+                    continue;
+                }
+                alignas(64) double time[kLanes];
+                sum_slots(longest, time);
+                if (!record_.is_hopeless(time)) {
+                    place<J + 1>(longest, taken | 1U << o, here);
+                }
+            }
+        }
+    }
+
+    Block& block_;
+    Record<kBest> record_;
+};
+
+// --- three columns in four slots -----------------------------------------------------------------
+
+constexpr int kFour = 4;
+// The orders of four jobs; of three jobs the same without the last, of two every second one.
+constexpr int kOrders[6][kFour] = {{0, 1, 2, 3}, {0, 1, 3, 2}, {0, 2, 1, 3},
+                                   {0, 2, 3, 1}, {0, 3, 1, 2}, {0, 3, 2, 1}};
+enum Column { kData, kGpu, kNet };
+
+using Slots = double[kFour][kLanes];
+
+HIVECORE_INLINE void raise(double* slot, const double* stage) {
+    for (int l = 0; l < kLanes; ++l) {
+        slot[l] = larger(slot[l], stage[l]);
+    }
+}
+
+// The longest of the seven ways around the four slots, in slots of one stage and, for data, of two.
+HIVECORE_INLINE void data2_time(const Block& block, const int* order, double* time) {
+    alignas(64) Slots one = {};
+    alignas(64) Slots two = {};
+    for (int j = 0; j < block.jobs; ++j) {
+        const int o = order[j];
+        raise(one[o], block.rows[j][kNet]);
+        raise(one[(o + 3) % kFour], block.rows[j][kGpu]);
+        raise(two[(o + 2) % kFour], block.rows[j][kData]);
+    }
+    for (int l = 0; l < kLanes; ++l) {
+        double longest = one[0][l] + one[1][l] + one[2][l] + one[3][l];
+        longest = larger(longest, two[0][l] + two[2][l]);
+        longest = larger(longest, two[1][l] + two[3][l]);
+        for (int s = 0; s < kFour; ++s) {
+            const double way = two[s][l] + one[(s + 1) % kFour][l] + one[(s + 2) % kFour][l];
+            longest = larger(longest, way);
+        }
+        time[l] = longest;
+    }
+}
+
+// Muri's simulator: `end` of each slot from a cold start, until two rounds took nearly the same
+// time; places[job] is the place in the order at which the recurrence has this job.
+HIVECORE_INLINE void recurrence(const Block& block, const int* places, double* time) {
+    constexpr double kSteady = 1e-3;
+    int job_at[kFour] = {-1, -1, -1, -1};
+    for (int j = 0; j < block.jobs; ++j) {
+        job_at[places[j]] = j;
+    }
+    alignas(64) double end[2 * kFour + 1][kLanes] = {};
+    alignas(64) std::int64_t steady[kLanes] = {};
+    for (int i = 0; i < 2 * kFour; ++i) {
+        const int net = job_at[(i + 1) % kFour];
+        const int gpu = job_at[(i + 2) % kFour];
+        const int data = job_at[(i + 3) % kFour];
+        for (int l = 0; l < kLanes; ++l) {
+            double latest = 0;
+            if (net >= 0) {
+                latest = larger(latest, end[i][l] + block.rows[net][kNet][l]);
+            }
+            if (gpu >= 0) {
+                latest = larger(latest, end[i][l] + block.rows[gpu][kGpu][l]);
+            }
+            if (data >= 0 && i > 0) {
+                latest = larger(latest, end[i - 1][l] + block.rows[data][kData][l]);
+            }
+            end[i + 1][l] = latest;
+        }
+        for (int l = 0; i >= kFour && l < kLanes; ++l) {
+            const double now = end[i + 1][l] - end[i + 1 - kFour][l];
+            const double before = end[i][l] - end[i - kFour][l];
+            const double change = larger(now - before, before - now);
+            const double scale = larger(larger(now, -now), larger(before, -before));
+            const bool ends = !steady[l] & (now > 0) & (change <= kSteady * scale);
+            time[l] = ends ? now : time[l];
+            steady[l] |= ends ? 1 : 0;
+        }
+    }
+    for (int l = 0; l < kLanes; ++l) {
+        time[l] = steady[l] ? time[l] : end[2 * kFour][l] - end[kFour][l];
+    }
+}
+
+template <bool kBest>
+HIVECORE_INLINE void artifact_time(const Block& block, const int* order, double* time) {
+    const auto& rows = block.rows;
+    if (block.jobs == 2 && order[1] == 2) {
+        for (int l = 0; l < kLanes; ++l) {
+            time[l] = larger(rows[0][kData][l], rows[1][kGpu][l] + rows[1][kNet][l]) +
+                      larger(rows[1][kData][l], rows[0][kGpu][l] + rows[0][kNet][l]);
+        }
+        return;
+    }
+    bool first = true;
+    for (int turn = 0; turn < kFour; ++turn) {
+        int places[kFour];
+        bool fits = true;
+        for (int j = 0; j < block.jobs; ++j) {
+            places[j] = (order[j] + turn) % kFour;
+            fits = fits && places[j] < block.jobs;
+        }
+        if (!fits) {
+            continue;
+        }
+        alignas(64) double found[kLanes] = {};
+        recurrence(block, places, found);
+        for (int l = 0; l < kLanes; ++l) {
+            const double other = kBest ? smaller(time[l], found[l]) : larger(time[l], found[l]);
+            time[l] = first ? found[l] : other;
+        }
+        first = false;
+    }
+}
+
+template <bool kBest, bool kExact>
+HIVECORE_INLINE void search_four_slots(Block& block) {
+    Record<kBest> record(block, kExact ? kTie : 0.0);
+    const int orders = block.jobs == 1 ? 1 : 6;
+    for (int i = 0; i < orders; i += block.jobs == 2 ? 2 : 1) {
+        const int* order = kOrders[i];
+        std::int64_t offsets = 0;
+        for (int j = 0; j < block.jobs; ++j) {
+            offsets |= std::int64_t{order[j]} << (4 * j);
+        }
+        alignas(64) double time[kLanes] = {};
+        if (block.jobs == 1) {
+            for (int l = 0; l < kLanes; ++l) {
+                const auto& row = block.rows[0];
+                time[l] = row[kData][l] + row[kGpu][l] + row[kNet][l];
+            }
+        } else if constexpr (kExact) {
+            data2_time(block, order, time);
+        } else {
+            artifact_time<kBest>(block, order, time);
+        }
+        record.offer(time, offsets);
+    }
+}
+
+// --- which version -------------------------------------------------------------------------------
+
+template <bool kBest>
+HIVECORE_INLINE void search(const Rule& rule, Block& block) {
+    if (rule.model == Model::kData2) {
+        return search_four_slots<kBest, true>(block);
+    }
+    if (rule.model == Model::kArtifact) {
+        return search_four_slots<kBest, false>(block);
+    }
+    switch (rule.columns) {
+        case 2:
+            return BarrierSearch<2, kBest>(block).run();
+        case 3:
+            return BarrierSearch<3, kBest>(block).run();
+        case 4:
+            return BarrierSearch<4, kBest>(block).run();
+        case 5:
+            return BarrierSearch<5, kBest>(block).run();
+        case 6:
+            return BarrierSearch<6, kBest>(block).run();
+        case 7:
+            return BarrierSearch<7, kBest>(block).run();
+        default:
+            return BarrierSearch<8, kBest>(block).run();
+    }
+}
+
+#ifdef HIVECORE_X86
+__attribute__((target("avx2"))) void search_avx2(const Rule& rule, Block& block) {
+    rule.best ? search<true>(rule, block) : search<false>(rule, block);
+}
+#endif
+
+void search_portable(const Rule& rule, Block& block) {
+    rule.best ? search<true>(rule, block) : search<false>(rule, block);
+}
+
+}  // namespace
+
+void find_orders(const Rule& rule, Block& block) {
+#ifdef HIVECORE_X86
+    if (has_avx2()) {
+        return search_avx2(rule, block);
+    }
+#endif
+    search_portable(rule, block);
+}
+
+}  // namespace hivecore::interleaving
