@@ -30,7 +30,7 @@ from bench_cell_cluster import TENANTS, document
 from harness import command_line, save
 
 from hivecore.interop.hived import Extender, HivedScheduler
-from hivecore.interop.hived import server as hived_server
+from hivecore.interop.hived.serving import server as hived_server
 
 FILTER, WATCH = "/v1/extender/filter", "/v1/watch"
 SPEC = "hivedscheduler.microsoft.com/pod-scheduling-spec"

@@ -16,7 +16,7 @@ from time import sleep
 from typing import Any, NoReturn
 
 from hivecore._ctrl_c import held_back
-from hivecore.interop.hived.command import add_hived_commands
+from hivecore.interop.hived.serving.command import add_hived_commands
 from hivecore.sim import (
     LENDING,
     POLICIES,

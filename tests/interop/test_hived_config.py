@@ -603,7 +603,9 @@ def test_a_missing_file_is_an_os_error(tmp_path):
 
 
 def test_a_mapping_that_shares_its_parts_without_end_is_refused(monkeypatch):
-    monkeypatch.setattr("hivecore.interop.hived._physical_cells._MOST_SPELLED", 10_000)
+    monkeypatch.setattr(
+        "hivecore.interop.hived.configuration._physical_cells._MOST_SPELLED", 10_000
+    )
     levels = 12
     types = {f"T{i}": kind(f"T{i + 1}", 4, i == 3) for i in range(levels)}
     cell = {}

@@ -12,7 +12,7 @@ import pytest
 
 from hivecore import cli
 from hivecore.interop.hived import Extender, HivedScheduler
-from hivecore.interop.hived.server import application, serve
+from hivecore.interop.hived.serving.server import application, serve
 
 HIVED = "hivedscheduler.microsoft.com"
 CONFIG = """
@@ -222,7 +222,7 @@ def test_connections_do_not_wait_for_more_to_send(config_file, monkeypatch):
     ports = queue.Queue()
     monkeypatch.setattr(uvicorn, "Server", Server)
     monkeypatch.setattr(
-        "hivecore.interop.hived.server.print",
+        "hivecore.interop.hived.serving.server.print",
         lambda text, flush: ports.put(int(text.rpartition(":")[2])),
         raising=False,
     )

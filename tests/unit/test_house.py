@@ -487,7 +487,12 @@ BROKEN = [
     (sideways_includes, CELLS_CPP, '#include "buddy.hpp"', "includes buddy.hpp"),
     (sideways_includes, CELLS_CPP, '#include "cells/../a.hpp"', "a.hpp"),
     (sideways_includes, STATUS, '#include "cells/buddy.hpp"', "cells/buddy"),
-    (sideways_includes, "src/cpp/interleaving/a.cpp", '#include "matching/dense/dense.hpp"', "dense"),
+    (
+        sideways_includes,
+        "src/cpp/interleaving/a.cpp",
+        '#include "matching/dense/dense.hpp"',
+        "dense",
+    ),
     (binding_reaches, "src/hivecore/_matching.cpp", '#include "cells/buddy.hpp"', "cells/buddy"),
     (binding_reaches, CELLS_PYX, "cdef extern from 'matching/m.hpp':", "includes matching/m.hpp"),
     (binding_reaches, PART, "cdef extern from 'matching/m.hpp':", "includes matching/m.hpp"),

@@ -1,11 +1,11 @@
 """HiveD's configuration, pods and extender protocol, for those who used HiveD."""
 
-from hivecore.interop.hived.config import HivedConfig
-from hivecore.interop.hived.extender import Extender
+from hivecore.interop.hived.configuration.config import HivedConfig
+from hivecore.interop.hived.configuration.problems import ConfigError
 from hivecore.interop.hived.pod_decision import PodDecision
 from hivecore.interop.hived.pods import RequestError
-from hivecore.interop.hived.problems import ConfigError
 from hivecore.interop.hived.scheduler import HivedScheduler
+from hivecore.interop.hived.serving.extender import Extender
 
 __all__ = [
     "ConfigError",

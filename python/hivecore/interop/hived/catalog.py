@@ -5,7 +5,7 @@ from dataclasses import replace
 from typing import Any
 
 from hivecore.cells import ClusterSpec
-from hivecore.interop.hived.config import HivedConfig
+from hivecore.interop.hived.configuration.config import HivedConfig
 from hivecore.interop.hived.pods import PodRequest, RequestError
 
 __all__ = ["Catalog", "read"]

@@ -21,7 +21,7 @@ from hivecore.interop.hived.cell_looks import (
     USED,
     Looks,
 )
-from hivecore.interop.hived.config import HivedConfig
+from hivecore.interop.hived.configuration.config import HivedConfig
 
 __all__ = ["Inspector", "describe"]
 

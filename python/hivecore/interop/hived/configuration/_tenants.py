@@ -10,9 +10,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from hivecore.interop.hived._physical_cells import PhysicalChain, Pin
-from hivecore.interop.hived.addresses import Preassigned
-from hivecore.interop.hived.problems import Place, Problems, show
+from hivecore.interop.hived.configuration._physical_cells import PhysicalChain, Pin
+from hivecore.interop.hived.configuration.addresses import Preassigned
+from hivecore.interop.hived.configuration.problems import Place, Problems, show
 
 _TENANT_KEYS = {"virtualCells", "pinnedCells", "reservedCells"}
 _CELL_KEYS = {"cellType", "cellNumber"}

@@ -5,7 +5,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from hivecore.interop.hived.config import ConfigError, HivedConfig
+from hivecore.interop.hived.configuration.config import ConfigError, HivedConfig
 
 __all__ = ["add_hived_commands"]
 
@@ -120,7 +120,7 @@ def _print(rows: list[tuple[str, ...]]) -> None:
 
 def _serve(arguments: argparse.Namespace) -> int:
     from hivecore.interop.hived.scheduler import HivedScheduler
-    from hivecore.interop.hived.server import serve
+    from hivecore.interop.hived.serving.server import serve
 
     config = _read(arguments.config)
     if config is None:

@@ -10,9 +10,9 @@ from dataclasses import dataclass, field
 from math import prod
 from typing import Any
 
-from hivecore.interop.hived._cell_types import Line
-from hivecore.interop.hived.addresses import ChainAddresses
-from hivecore.interop.hived.problems import Place, Problems, is_blank, show
+from hivecore.interop.hived.configuration._cell_types import Line
+from hivecore.interop.hived.configuration.addresses import ChainAddresses
+from hivecore.interop.hived.configuration.problems import Place, Problems, is_blank, show
 
 _KEYS = {"cellType", "cellAddress", "pinnedCellId", "reservationId", "cellChildren"}
 _MOST_LEAVES = 2**31

@@ -12,13 +12,13 @@ from pathlib import Path
 from typing import Any, Self, TextIO
 
 from hivecore.cells import Chain, ClusterSpec
-from hivecore.interop.hived._cell_types import read_cell_types
-from hivecore.interop.hived._document import write_document
-from hivecore.interop.hived._physical_cells import PhysicalChain, read_physical_cells
-from hivecore.interop.hived._tenants import Tenant, check_fit, read_virtual_clusters
-from hivecore.interop.hived._yaml_text import read_yaml
-from hivecore.interop.hived.addresses import ChainAddresses, TenantAddresses
-from hivecore.interop.hived.problems import ConfigError, Problems, show
+from hivecore.interop.hived.configuration._cell_types import read_cell_types
+from hivecore.interop.hived.configuration._document import write_document
+from hivecore.interop.hived.configuration._physical_cells import PhysicalChain, read_physical_cells
+from hivecore.interop.hived.configuration._tenants import Tenant, check_fit, read_virtual_clusters
+from hivecore.interop.hived.configuration._yaml_text import read_yaml
+from hivecore.interop.hived.configuration.addresses import ChainAddresses, TenantAddresses
+from hivecore.interop.hived.configuration.problems import ConfigError, Problems, show
 
 __all__ = ["ConfigError", "HivedConfig"]
 

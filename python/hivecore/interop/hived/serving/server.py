@@ -9,8 +9,8 @@ import json
 import socket
 from typing import TYPE_CHECKING, Any
 
-from hivecore.interop.hived.extender import Extender
 from hivecore.interop.hived.scheduler import HivedScheduler
+from hivecore.interop.hived.serving.extender import Extender
 
 if TYPE_CHECKING:
     from starlette.applications import Starlette

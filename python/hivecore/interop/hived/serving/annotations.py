@@ -11,9 +11,9 @@ from collections.abc import Mapping
 from functools import lru_cache
 from typing import Any
 
-from hivecore.interop.hived._yaml_text import read_yaml
+from hivecore.interop.hived.configuration._yaml_text import read_yaml
+from hivecore.interop.hived.configuration.problems import ConfigError, Problems
 from hivecore.interop.hived.pods import RequestError
-from hivecore.interop.hived.problems import ConfigError, Problems
 
 __all__ = ["BIND_INFO", "ISOLATION", "SPEC", "binding", "read_bind_info", "read_spec"]
 

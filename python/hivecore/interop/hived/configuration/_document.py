@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from hivecore.cells import Chain, ClusterSpec
-from hivecore.interop.hived.addresses import ChainAddresses, TenantAddresses
+from hivecore.interop.hived.configuration.addresses import ChainAddresses, TenantAddresses
 
 
 def write_document(

@@ -1,0 +1,1 @@
+"""The Kubernetes side: extender, watch, annotations, the server and its command."""
