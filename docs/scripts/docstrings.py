@@ -1,0 +1,117 @@
+"""Docstrings as Markdown, for mkdocstrings.
+
+A docstring here is plain text with fields (``:param x: ...``) and examples without a fence. Fields
+become lists and examples get fences, where they stand. What is native has its signature in a stub
+and its docstring in the module.
+"""
+
+import ast
+import importlib
+import inspect
+import re
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import griffe
+
+PACKAGE = Path(__file__).resolve().parents[2] / "python" / "hivecore"
+
+_FIELD = re.compile(r":(param|raises?|returns?)(?: +([^:]*))?: *(.*)")
+_TITLES = {"param": "Parameters", "raises": "Raises", "returns": "Returns"}
+
+
+def markdown(text: str) -> str:
+    """The docstring with lists for its fields and fences around its examples."""
+    lines: list[str] = []
+    title = ""
+    inside = False  # of an example: it goes from a prompt to the next empty line
+    for line in text.splitlines():
+        field = _FIELD.match(line)
+        if inside:
+            if not line:
+                inside = False
+                lines.append("```")
+            lines.append(line)
+        elif line.startswith(">>> "):
+            inside = True
+            lines += ["", "```pycon", line]
+        elif field:
+            kind, names, said = field.groups()
+            kind = {"raise": "raises", "return": "returns"}.get(kind, kind)
+            if title != kind:
+                title = kind
+                lines += ["", f"**{_TITLES[kind]}**", ""]
+            named = ", ".join(f"`{name.strip()}`" for name in (names or "").split(",") if name)
+            lines.append(f"- {named}: {said}" if named else f"- {said}")
+        else:
+            if line and not line.startswith(" "):
+                title = ""
+            lines.append(line)
+    return "\n".join([*lines, "```"] if inside else lines)
+
+
+class Docstrings(griffe.Extension):
+    """Mends what is shown of classes, functions and properties."""
+
+    def on_object(self, *, obj: griffe.Object, **_: Any) -> None:
+        """Give it the docstring to be shown; a class with `__new__` is made by its arguments."""
+        native = (PACKAGE / f"{obj.path.split('.')[1]}.pyi").exists() if "." in obj.path else False
+        if native:
+            obj.labels -= {"method descriptor", "builtin"}
+        text = obj.docstring.value if obj.docstring else _native(obj.path) if native else None
+        if text is not None:
+            text = text.partition("\n--\n\n")[2] or text
+            obj.docstring = griffe.Docstring(markdown(text), parent=obj)
+        made = obj.members.get("__new__")
+        if obj.is_class and made and not made.is_alias and "__init__" not in obj.members:
+            obj.del_member("__new__")
+            made.name = "__init__"
+            made.docstring = None
+            if native and isinstance(made, griffe.Function):
+                made.parameters = _arguments(*obj.path.split(".")[1:])
+            obj.set_member("__init__", made)
+
+
+def _native(path: str) -> str | None:
+    module, *names = path.removeprefix("hivecore.").split(".")
+    thing: Any = importlib.import_module(f"hivecore.{module}")
+    for name in names:
+        thing = inspect.getattr_static(thing, name, None)
+    return inspect.getdoc(thing) if thing is not None else None
+
+
+@cache
+def _stub(module: str) -> dict[str, ast.ClassDef]:
+    tree = ast.parse((PACKAGE / f"{module}.pyi").read_text("utf-8"))
+    return {node.name: node for node in tree.body if isinstance(node, ast.ClassDef)}
+
+
+def _arguments(module: str, name: str) -> griffe.Parameters:
+    """The parameters of a native class, from its stub; none if it says nothing of them."""
+    written = _stub(module)[name].body if name in _stub(module) else []
+    makers = [
+        node.args
+        for node in written
+        if isinstance(node, ast.FunctionDef) and node.name in ("__new__", "__init__")
+    ]
+    if not makers:
+        return griffe.Parameters()
+    made = makers[0]
+    kinds = griffe.ParameterKind
+    plain = [*made.posonlyargs, *made.args]
+    defaults = [*[None] * (len(plain) - len(made.defaults)), *made.defaults]
+    rows = [(kinds.positional_or_keyword, *row) for row in zip(plain, defaults, strict=True)]
+    named = zip(made.kwonlyargs, made.kw_defaults, strict=True)
+    rows += [(kinds.keyword_only, *row) for row in named]
+    return griffe.Parameters(
+        *(
+            griffe.Parameter(
+                argument.arg,
+                kind=kind,
+                annotation=ast.unparse(argument.annotation) if argument.annotation else None,
+                default=ast.unparse(default) if default else None,
+            )
+            for kind, argument, default in rows
+        )
+    )

@@ -1,0 +1,376 @@
+"""The pictures of the documentation, drawn from what the library itself answers.
+
+`python docs/scripts/pictures.py` writes them to docs/pictures/; a test fails while one differs.
+"""
+
+import math
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import NamedTuple
+
+sys.path.insert(0, str(Path(__file__).parent))
+
+import numpy as np
+from svg import COLOURS, INK, LINE, PALE, Picture
+
+from hivecore.caching import expected_hit_ratio
+from hivecore.cells import AffinityGroup, CellCluster, Chain, ClusterSpec
+from hivecore.gangs import Gangs
+from hivecore.interleaving import interleave
+from hivecore.matching import max_weight_matching
+from hivecore.replicas import ReplicaAwareCache, ReplicaDirectory
+from hivecore.sim import Workload, replay, summarize
+from hivecore.storage import StorageJobs, allocate_storage
+from hivecore.traces import generate
+
+FOLDER = Path(__file__).resolve().parents[1] / "pictures"
+
+
+def _cluster() -> CellCluster:
+    """The cluster of the tutorial."""
+    nodes = Chain(levels=["gpu", "pair", "node"], fanouts=[2, 4], roots=4)
+    owned = {"vision": {"A100": {"node": 2}}, "speech": {"A100": {"node": 1, "pair": 2}}}
+    return CellCluster(ClusterSpec(chains={"A100": nodes}, virtual_clusters=owned))
+
+
+def cells() -> Picture:
+    """What tenants own, and which GPUs their groups got."""
+    cluster = _cluster()
+    names = ["resnet", "asr", "sweep"]
+    for group in (
+        AffinityGroup("resnet", "vision", [(1, 8)]),
+        AffinityGroup("asr", "speech", [(2, 2)]),
+        AffinityGroup("sweep", "speech", [(2, 8)], priority=-1),
+    ):
+        cluster.commit(cluster.schedule(group))
+    picture = Picture(720, 300, "Virtual cells of two tenants, and the physical cells behind them")
+    picture.text(20, 32, "what tenants own", at="start")
+    x = 170.0
+    for tenant, chains in cluster.spec.virtual_clusters.items():
+        first = x
+        for level, count in chains["A100"].items():
+            for _ in range(count):
+                width = 118 if level == "node" else 58
+                picture.box(x, 28, width, 34, "white")
+                picture.text(x + width / 2, 50, level)
+                x += width + 6
+        picture.text((first + x) / 2 - 3, 20, tenant)
+        x += 20
+    picture.text(20, 140, "nodes of 8 GPUs", at="start")
+    users, _ = cluster.leaf_groups("A100")
+    for node in range(4):
+        left = 170 + 136 * node
+        picture.box(left, 100, 126, 82, "white")
+        picture.text(left + 63, 200, f"A100/{node}", size=12)
+        for gpu in range(8):
+            user = users[8 * node + gpu]
+            fill = PALE if user is None else COLOURS[names.index(user)]
+            pair, half = divmod(gpu, 2)
+            picture.box(left + 8 + 29 * pair + 12 * half, 112, 11, 58, fill)
+    picture.legend(170, 222, ["resnet: a node that vision owns", "asr: the pairs of speech"])
+    picture.box(430, 222, 14, 14, COLOURS[2], COLOURS[2])
+    picture.text(452, 234, "sweep: opportunistic, on idle GPUs", at="start")
+    picture.box(430, 244, 14, 14, PALE)
+    picture.text(452, 256, "idle: kept together for whoever owns it", at="start")
+    return picture
+
+
+class _Asked(NamedTuple):
+    gang: str
+    role: str
+    roles: tuple[tuple[str, int], ...] = (("leader", 1), ("worker", 3))
+
+
+def gangs() -> Picture:
+    """Roles with slots, and the pods in them."""
+    cluster = _cluster()
+    cluster.commit(cluster.schedule(AffinityGroup("asr", "speech", [(2, 2)])))
+    gang = Gangs(cluster, slot=lambda place: f"{place.node}  GPUs {place.leaf_indices}")
+    request = AffinityGroup("whisper", "speech", [(1, 2), (3, 2)])
+    for pod, role in (("leader-0", "leader"), ("worker-0", "worker"), ("worker-1", "worker")):
+        asked = _Asked("whisper", role)
+        if gang.find(pod, asked) is None:
+            gang.take_up(pod, asked, request, cluster.schedule(request), reserve=False)
+        gang.allocate(pod)
+    gang.delete("worker-0")
+    picture = Picture(720, 230, "The slots of a gang and the pods in them")
+    picture.text(110, 30, "pods")
+    picture.text(430, 30, "slots of the gang `whisper`: fixed while it lives")
+    y = 50.0
+    for role in gang.live["whisper"].roles.values():
+        for slot, pod in zip(role.slots, role.pods, strict=True):
+            picture.box(300, y, 300, 32, PALE)
+            picture.text(450, y + 21, slot)
+            picture.text(690, y + 21, role.name, at="end")
+            if pod is None:
+                picture.text(110, y + 21, "empty: the next worker gets it", fill="#607d8b")
+            else:
+                picture.box(50, y, 120, 32, COLOURS[0], COLOURS[0])
+                picture.text(110, y + 21, pod, fill="white")
+                picture.arrow(175, y + 16, 295, y + 16)
+            y += 42
+    return picture
+
+
+def matching() -> Picture:
+    """A small graph and its matching of the greatest weight."""
+    weights = [
+        [0, 9, 3, 2, 4, 7],
+        [9, 0, 8, 1, 5, 3],
+        [3, 8, 0, 6, 2, 4],
+        [2, 1, 6, 0, 8, 5],
+        [4, 5, 2, 8, 0, 6],
+        [7, 3, 4, 5, 6, 0],
+    ]
+    found = max_weight_matching(np.array(weights))
+    pairs = {tuple(pair) for pair in found.pairs.tolist()}
+    picture = Picture(720, 330, "A graph and its matching of maximum weight")
+    places = [
+        (240 + 130 * math.cos(i * math.pi / 3), 165 + 130 * math.sin(i * math.pi / 3))
+        for i in range(6)
+    ]
+    for i in range(6):
+        for j in range(i + 1, 6):
+            if (i, j) not in pairs:
+                picture.line([places[i], places[j]], "#cfd8dc", 1 + weights[i][j] / 4)
+    for i, j in sorted(pairs):
+        picture.line([places[i], places[j]], COLOURS[1], 5)
+        x, y = ((a + b) / 2 for a, b in zip(places[i], places[j], strict=True))
+        picture.box(x - 11, y - 12, 22, 22, "white", COLOURS[1])
+        picture.text(x, y + 4, str(weights[i][j]))
+    for i, (x, y) in enumerate(places):
+        picture.box(x - 15, y - 15, 30, 30, COLOURS[0], COLOURS[0])
+        picture.text(x, y + 5, str(i), fill="white")
+    lines = ["15 edges, the heavier the thicker.", f"The matching weighs {found.weight};"]
+    lines += ["the certificate proves that", "no other one weighs more."]
+    for i, words in enumerate(lines):
+        picture.text(430, 130 + 24 * i, words, at="start")
+    return picture
+
+
+def interleaving() -> Picture:
+    """Three jobs that take turns at three resources."""
+    durations = [[6.0, 2.0, 2.0], [2.0, 5.0, 2.0], [1.0, 2.0, 6.0]]
+    turns = interleave(durations)
+    resources = ("storage", "GPU", "network")
+    picture = Picture(720, 250, "Jobs that take turns at storage, GPU and network")
+    scale = 530 / turns.iteration_time
+    x = 150.0
+    for slot in range(3):
+        stages = [(slot - offset) % 3 for offset in turns.offsets]
+        longest = max(row[stage] for row, stage in zip(durations, stages, strict=True))
+        for job, stage in enumerate(stages):
+            width = durations[job][stage] * scale
+            picture.box(x, 30 + 44 * job, width - 3, 34, COLOURS[stage], COLOURS[stage])
+            if width > 60:
+                words = f"{resources[stage]} {durations[job][stage]:.0f} s"
+                picture.text(x + width / 2, 52 + 44 * job, words, fill="white", size=12)
+        x += longest * scale
+        picture.line([(x - 1, 22), (x - 1, 160)], LINE)
+    for job in range(3):
+        picture.text(140, 52 + 44 * job, f"job {job}", at="end")
+    alone = sum(map(sum, durations))
+    picture.text(
+        150,
+        185,
+        f"a round of all three: {turns.iteration_time:.0f} s; one after another: {alone:.0f} s; "
+        f"resources are busy {turns.efficiency:.0%}",
+        at="start",
+    )
+    for i, name in enumerate(resources):
+        picture.box(150 + 120 * i, 205, 14, 14, COLOURS[i], COLOURS[i])
+        picture.text(172 + 120 * i, 217, name, at="start")
+    return picture
+
+
+def caching() -> Picture:
+    """Hit ratios of jobs that read every item once per epoch."""
+    picture = Picture(720, 330, "Hit ratio against the part of the dataset that is cached")
+    left, top, width, height = 70, 25, 420, 250
+    picture.box(left, top, width, height, "white")
+    for i in range(6):
+        picture.text(left + width * i / 5, top + height + 18, f"{20 * i} %", size=11)
+        picture.text(left - 8, top + height * (1 - i / 5) + 4, f"{20 * i} %", size=11, at="end")
+    names = ("uniform", "random", "fifo", "lru")
+    for colour, name in zip(COLOURS, names, strict=False):
+        points = []
+        for i in range(41):
+            ratio = float(expected_hit_ratio(name, i / 40, 1.0))
+            points.append((left + width * i / 40, top + height * (1 - ratio)))
+        picture.line(points, colour, 3)
+    picture.legend(520, 40, ["uniform: keeps what it has", "RANDOM", "FIFO", "LRU"])
+    picture.text(left + width / 2, 318, "part of the dataset that is cached", size=12)
+    picture.text(520, 160, "hits of a job that reads", at="start")
+    picture.text(520, 180, "every item once per epoch", at="start")
+    picture.text(520, 200, "in a new random order", at="start")
+    return picture
+
+
+def storage() -> Picture:
+    """What jobs get under different objectives."""
+    jobs = StorageJobs(dataset=["images", "images", "text"], rate_mbps=[114.0, 69.0, 8.0])
+    sizes = {"images": 660.0, "text": 20_900.0}
+    picture = Picture(720, 310, "Rates of three jobs under different objectives")
+    names = ("images, 114 MB/s at most", "images, 69 MB/s at most", "text, 8 MB/s at most")
+    picture.legend(20, 20, names)
+    picture.text(250, 32, "500 GB of cache and 20 MB/s of remote IO, shared out:", at="start")
+    for row, objective in enumerate(("greedy", "fifo", "max_min", "throughput")):
+        shares = allocate_storage(
+            jobs, sizes, cache_gb=500.0, bandwidth_mbps=20.0, objective=objective
+        )
+        x, y = 250.0, 84 + 54 * row
+        picture.text(240, y + 26, f'"{objective}"', at="end")
+        for job, rate in enumerate(shares.rates_mbps):
+            width = 3.6 * float(rate)
+            picture.box(x, y, max(width, 1), 38, COLOURS[job], "white")
+            if width > 24:
+                picture.text(x + width / 2, y + 24, f"{rate:.0f}", fill="white")
+            x += width
+        picture.text(x + 10, y + 24, f"{shares.throughput_mbps:.0f} MB/s", at="start")
+    return picture
+
+
+def replicas() -> Picture:
+    """Which worker holds which block, and what each evicts first."""
+    held = [[2, 0, 1], [0, 3, 4], [0, 4, 5]]
+    directory = ReplicaDirectory(workers=3, blocks=6)
+    caches = [ReplicaAwareCache(capacity=3, blocks=6) for _ in held]
+    for worker in range(3):
+        directory.join(worker)
+    for worker, blocks in enumerate(held):
+        for block in blocks:
+            caches[worker].access(block)
+        for other, (changed, by) in directory.report(worker, added=blocks).items():
+            caches[other].apply(changed, by)
+    picture = Picture(720, 260, "Blocks on three workers, and what each evicts first")
+    for block in range(6):
+        picture.text(175 + 60 * block, 30, f"block {block}", size=12)
+    for worker, cache in enumerate(caches):
+        y = 46 + 56 * worker
+        picture.text(130, y + 28, f"worker {worker}", at="end")
+        first = cache.eviction_order()[0]
+        for block in range(6):
+            copies = len(directory.holders(block))
+            if block not in held[worker]:
+                picture.box(150 + 60 * block, y, 50, 44, "white", "#cfd8dc")
+                continue
+            colour = COLOURS[4] if copies == 1 else COLOURS[0]
+            picture.box(150 + 60 * block, y, 50, 44, colour, INK if block == first else colour)
+            picture.text(175 + 60 * block, y + 27, f"{copies}", fill="white")
+        picture.text(525, y + 27, f"evicts block {first} first", at="start")
+    picture.box(150, 226, 14, 14, COLOURS[4], COLOURS[4])
+    picture.text(172, 238, "the only copy in the cluster", at="start")
+    picture.box(390, 226, 14, 14, COLOURS[0], COLOURS[0])
+    picture.text(412, 238, "there are others", at="start")
+    return picture
+
+
+def simulator() -> Picture:
+    """Delays of tenants under three policies and lending."""
+    tenants = {"speech": 4, "vision": 4, "ads": 2, "search": 2, "maps": 2}
+    work = Workload.of(generate(tenants, jobs=3000, seed=1), tenants)
+    result = replay(work, ["private", "quota", "cells", "lending"])
+    labels = ["private clusters", "quota", "cells", "cells that lend"]
+    values, texts = [], []
+    for policy in ("private", "quota", "cells", "lending"):
+        everyone = summarize(result, policy)[-1]
+        values.append(everyone.mean_delay / 3600)
+        texts.append(f"{everyone.mean_delay / 3600:.1f} h, {everyone.later} later")
+    picture = Picture(720, 210, "Mean delay of jobs under policies of sharing")
+    picture.text(
+        20, 24, "Mean delay, and jobs that start later than in private clusters", at="start"
+    )
+    picture.bars(labels, values, texts, left=140)
+    return picture
+
+
+def traces() -> Picture:
+    """Jobs and GPU time by size, of a generated trace."""
+    trace = generate({"speech": 8, "vision": 8}, jobs=5000, seed=0)
+    sizes = sorted(set(trace.gpus.tolist()))
+    time = trace.gpus * trace.duration
+    picture = Picture(720, 70 + 34 * len(sizes), "Jobs and GPU time by the size of the job")
+    picture.text(20, 24, "Most jobs are small, most GPU time is that of large ones", at="start")
+    labels = [f"{size} GPU{'s' * (size > 1)}" for size in sizes]
+    jobs = [float((trace.gpus == size).mean()) for size in sizes]
+    work = [float(time[trace.gpus == size].sum() / time.sum()) for size in sizes]
+    for i, label in enumerate(labels):
+        y = 40 + 34 * i
+        picture.text(100, y + 16, label, at="end")
+        for row, share in enumerate((jobs[i], work[i])):
+            picture.box(110, y + 12 * row, max(460 * share, 1), 11, COLOURS[row], COLOURS[row])
+            x, at = 116 + 460 * share, y + 10 + 12 * row
+            picture.text(x, at, f"{share:.0%}", size=10, at="start")
+    picture.legend(600, 40, ["jobs", "GPU time"])
+    return picture
+
+
+def hived() -> Picture:
+    """Who talks to whom on Kubernetes."""
+    picture = Picture(720, 190, "kube-scheduler asks hivecore as HiveD's extender")
+    for x, words in (
+        (20, ("pods with HiveD's", "annotations")),
+        (270, ("kube-scheduler,", "extender configured")),
+        (520, ("hivecore serve", "HiveD's YAML")),
+    ):
+        picture.box(x, 60, 170, 64)
+        for i, line in enumerate(words):
+            picture.text(x + 85, 88 + 20 * i, line)
+    picture.arrow(192, 92, 266, 92, "asks")
+    picture.arrow(442, 80, 516, 80, "filter")
+    picture.arrow(516, 108, 442, 108)
+    picture.text(480, 126, "bind, preempt", size=12)
+    picture.text(605, 150, "CellCluster + Gangs", size=12)
+    picture.text(355, 150, "the only one that talks to the cluster", size=12)
+    return picture
+
+
+def floors() -> Picture:
+    """The three floors of the library."""
+    picture = Picture(720, 260, "Three floors: Python, bindings, kernels")
+    for i, (name, words) in enumerate(
+        (
+            ("python/hivecore/", "what users import: names, checks, dataclasses, docstrings"),
+            ("src/hivecore/", "bindings: one extension module per kernel, no logic"),
+            ("src/cpp/", "kernels: plain C++20, no Python header"),
+        )
+    ):
+        y = 20 + 80 * i
+        picture.box(130, y, 420, 56)
+        picture.text(340, y + 24, name, size=14)
+        picture.text(340, y + 44, words, size=12)
+        if i:
+            picture.arrow(340, y - 24, 340, y)
+    picture.text(640, 40, "names", size=12)
+    picture.text(640, 125, "ids and arrays", size=12)
+    picture.text(640, 205, "flat memory", size=12)
+    picture.text(64, 40, "Python users", size=12)
+    picture.text(64, 205, "C++ users", size=12)
+    return picture
+
+
+PICTURES: tuple[Callable[[], Picture], ...] = (
+    caching,
+    cells,
+    floors,
+    gangs,
+    hived,
+    interleaving,
+    matching,
+    replicas,
+    simulator,
+    storage,
+    traces,
+)
+
+
+def drawn() -> dict[str, str]:
+    """Every picture by the name of its file."""
+    return {f"{draw.__name__}.svg": draw().svg() for draw in PICTURES}
+
+
+if __name__ == "__main__":
+    FOLDER.mkdir(exist_ok=True)
+    for name, svg in drawn().items():
+        (FOLDER / name).write_text(svg, "utf-8")

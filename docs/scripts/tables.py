@@ -1,0 +1,646 @@
+"""The tables of figures in README.md and docs/, made from the files in bench/results/.
+
+A table stands between the comments `<!-- table: NAME -->` and `<!-- end -->`. `python
+docs/scripts/tables.py` writes every table anew; a test fails while one is not what its results say.
+"""
+
+import json
+import re
+import sys
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).resolve().parents[2]
+
+Row = tuple[str, ...]
+
+_MARK = re.compile(r"(<!-- table: ([\w-]+) -->\n).*?(<!-- end -->)", re.DOTALL)
+
+
+class Results:
+    """The files of bench/results, each read once."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._read: dict[str, Any] = {}
+
+    def __getitem__(self, name: str) -> Any:
+        """The figures of one file."""
+        if name not in self._read:
+            document = json.loads((self._folder / f"{name}.json").read_text("utf-8"))
+            if document["smoke"]:
+                raise ValueError(
+                    f"bench/results/{name}.json is of a small run, not of `make bench`"
+                )
+            self._read[name] = document["figures"]
+        return self._read[name]
+
+    def titled(self, name: str, title: str) -> dict[str, Any]:
+        """One titled part of the figures of a file."""
+        [part] = [part for part in self[name] if part["title"] == title]
+        return part
+
+
+def _time(seconds: float) -> str:
+    """A duration with two or three digits, in the unit that suits it."""
+    for unit, scale in (("ns", 1e-9), ("us", 1e-6), ("ms", 1e-3), ("s", 1.0)):
+        if seconds < 999.5 * scale or unit == "s":
+            break
+    return f"{_digits(seconds / scale)} {unit}"
+
+
+def _digits(value: float) -> str:
+    return f"{value:,.0f}" if value >= 9.95 else f"{value:.1f}"
+
+
+def _times(factor: float) -> str:
+    """How many times as long: two digits, 1,200x rather than 1,234x."""
+    if factor < 9.95:
+        return f"{factor:.1f}x" if factor >= 0.995 else f"{factor:.2f}x"
+    step = 10 ** max(0, len(str(int(factor))) - 2)
+    return f"{round(factor / step) * step:,}x"
+
+
+def _share(part: float) -> str:
+    return f"{100 * part:.1f} %"
+
+
+def _table(head: Row, rows: Iterable[Row]) -> str:
+    """A table whose first column is text."""
+    lines = [head, ("---", *["---:"] * (len(head) - 1)), *rows]
+    return "\n".join("| " + " | ".join(line) + " |" for line in lines)
+
+
+# --- cells -------------------------------------------------------------------------------------
+
+
+def _buddy(results: Results) -> str:
+    pair = results.titled("cells", "pair at 1,048,576 leaves")
+    many = results.titled("cells", "allocate_many at 1,048,576 leaves")
+    scale = results.titled("cells", "scale")
+    size = results.titled("cells", "size at 1,048,576 leaves")
+    rows = [
+        (
+            f"{what} at 1,048,576 GPUs",
+            _time(run["kernel"] * 1e-9),
+            f"{_time(run['peer'] * 1e-9)} ({_times(run['peer / kernel'])})",
+            f"{_time(run['twin'] * 1e-9)} ({_times(run['twin / kernel'])})",
+        )
+        for what, run in (
+            ("release + allocate, two calls and the loop", pair),
+            ("`allocate_many`, per cell", many),
+        )
+    ]
+    rows += [
+        (f"a long series of pairs at {int(leaves.split()[0]):,} GPUs", _time(ns * 1e-9), "", "")
+        for leaves, ns in scale.items()
+        if leaves.endswith("leaves")
+    ]
+    rows += [
+        (f"{what} at 1,048,576 GPUs", _time(size[key] * 1e-3), "", "")
+        for what, key in (
+            ("build", "build, ms"),
+            ("copy", "copy, ms"),
+            ("save", "to_bytes, ms"),
+            ("load", "from_bytes, ms"),
+        )
+    ]
+    rows.append(("memory per GPU", f"{size['bytes per leaf']:.2f} bytes", "", ""))
+    return _table(("`BuddyAllocator`", "hivecore", "best pure Python", "readable twin"), rows)
+
+
+def _cell_cluster(results: Results) -> str:
+    figures = results["cell_cluster"]
+    curve = {point["gpus"]: point for point in figures["curve"]}
+    sizes = (1024, 65536, 1048576)
+    points = [curve[size] for size in sizes]
+
+    def row(what: str, seconds: Callable[[Any], float]) -> Row:
+        return (what, *(_time(seconds(point)) for point in points))
+
+    rows = [
+        row("release + schedule + commit, 1 to 8 GPUs, median", lambda p: p["group"]["p50"] * 1e-9),
+        row("the same, 99th percentile", lambda p: p["group"]["p99"] * 1e-9),
+        row("the same for a gang of 8 pods of 8 GPUs, median", lambda p: p["gang"]["p50"] * 1e-9),
+        row("a decision that a group has to wait", lambda p: p["wait"]["p50"] * 1e-9),
+        row("a node gets bad or well", lambda p: p["node_event"]["p50"] * 1e-9),
+        row("what-if copy", lambda p: p["copy"]["p50"] * 1e-9),
+        row("start from HiveD's YAML", lambda p: p["start"]["p50"] * 1e-9),
+        row("recovery, per group", lambda p: p["recovery"]["ns"] / p["recovery"]["groups"] * 1e-9),
+        ("memory per GPU", *(f"{point['bytes_per_gpu']:.0f} bytes" for point in points)),
+    ]
+    return _table(("`CellCluster`", *(f"{size:,} GPUs" for size in sizes)), rows)
+
+
+def _evictions(results: Results) -> str:
+    def share(run: dict[str, Any]) -> str:
+        return f"{100 * run['evicting'] / run['guaranteed']:.2f} %"
+
+    churn = results["evictions"]["churn"]
+    rows = []
+    for packing in churn:
+        if packing["evictions"] != "packing":
+            continue
+        [least] = [
+            run
+            for run in churn
+            if run["evictions"] == "least"
+            and (run["load"], run["share"]) == (packing["load"], packing["share"])
+        ]
+        rows.append(
+            (
+                f"{100 * packing['load']:.0f} % in use, {100 * packing['share']:.0f} % of the "
+                "requests opportunistic",
+                share(packing),
+                share(least),
+                share(packing["hived"]),
+            )
+        )
+    head = ("guaranteed groups that evict somebody", "hivecore", '`evictions="least"`', "HiveD's")
+    return _table(head, rows)
+
+
+def _packing(results: Results) -> str:
+    rows = [
+        (
+            f"{run['gpus']:,} GPUs",
+            f"{run['partly_used']:.0f}",
+            f"{run['hived']['partly_used']:.0f}",
+            f"{run['racks_per_gang']:.1f}",
+            f"{run['hived']['racks_per_gang']:.1f}",
+        )
+        for run in results["evictions"]["packing"]
+    ]
+    head = (
+        "two thirds in use",
+        "nodes partly used",
+        "HiveD's",
+        "racks of a gang of 8 nodes",
+        "HiveD's",
+    )
+    return _table(head, rows)
+
+
+def _quota(results: Results) -> str:
+    names = {
+        "private clusters": "private clusters",
+        "first fit": "quota, first fit",
+        "best fit": "quota, best fit",
+        "hivecore": "quota, the most used nodes that serve",
+        "worst fit (spread)": "quota, spread over nodes",
+        "cells": "cells",
+        "cells, lending": "cells that lend",
+    }
+    rows = []
+    for trace, said in (("demo", "`make demo`"), ("itp", "Microsoft ITP")):
+        runs = {
+            run["placement"]: run for run in results["quota_placements"] if run["trace"] == trace
+        }
+        rows += [
+            (
+                f"{said}, {runs[name]['jobs']:,} jobs: {label}",
+                f"{runs[name]['later']:,}",
+                f"{runs[name]['max_hours']:,.1f} h",
+                f"{runs[name]['mean_delay_minutes']:,.0f} min",
+            )
+            for name, label in names.items()
+        ]
+    head = ("trace and policy", "jobs later than in private clusters", "by up to", "mean delay")
+    return _table(head, rows)
+
+
+def _threads(results: Results) -> str:
+    figures = results["threads"]
+    rows = [
+        (what, f"{run['decisions_per_second']:,.0f}", f"{run['of_one_thread']:.2f}")
+        for what, run in (
+            ("one thread", figures["one"]),
+            ("two threads, a cluster each", figures["each"]),
+            ("two threads on one cluster", figures["shared"]),
+            ("the same with a `threading.RLock` around it", figures["RLock"]),
+        )
+    ]
+    return _table(("`CellCluster` and threads", "decisions per second", "of one thread"), rows)
+
+
+# --- matching and interleaving -----------------------------------------------------------------
+
+
+def _matching(results: Results) -> str:
+    wanted = [
+        ("noise", "dense: Muri's job types with 2 % noise", (200, 500, 1000, 2000)),
+        ("ties", "dense: the same without noise, many ties", (200, 500, 1000, 2000)),
+        ("uniform", "dense: uniform weights", (200, 500, 1000, 2000)),
+        ("random", "sparse: random, 5 n edges", (10000, 100000)),
+        ("kNN", "sparse: 10 nearest neighbours", (10000, 100000)),
+        ("sparse delta", "sparse: delta, an adversarial family", (5004, 20004)),
+        ("hard cards", "tiny: hard cards of unit weights", (60,)),
+    ]
+    runs = {(run["family"], run["n"]): run["seconds"] for run in results["matching"]["contests"]}
+    peers = ("LEMON", "Boost", "rustworkx", "networkx")
+    rows = []
+    for family, said, sizes in wanted:
+        for n in sizes:
+            run = runs[family, n]
+            factors = [_times(run[peer] / run["hivecore"]) if peer in run else "" for peer in peers]
+            rows.append((f"{said}, n = {n:,}", _time(run["hivecore"]), *factors))
+    return _table(("the whole call, with its certificate", "hivecore", *peers), rows)
+
+
+def _matcher(results: Results) -> str:
+    rows = [
+        (
+            f"{run['n']:,} noisy jobs",
+            *(
+                f"{_time(run['seconds'][kind])} ({run['seconds'][kind] / run['scratch'][kind]:.2f})"
+                for kind in ("change", "leave", "come")
+            ),
+        )
+        for run in results["matching"]["changes"]
+        if run["family"] == "noise"
+    ]
+    head = ("`Matcher`: time, and part of that from scratch", "one changes", "leaves", "comes")
+    return _table(head, rows)
+
+
+def _backend(results: Results) -> str:
+    rows = [
+        (
+            f"n = {run['n']:,}",
+            _time(run["seconds"]["hivecore"]),
+            _time(run["seconds"]["networkx"]),
+            _times(run["seconds"]["networkx"] / run["seconds"]["hivecore"]),
+        )
+        for run in results["matching"]["backend"]
+    ]
+    return _table(("`nx.max_weight_matching`, noisy jobs", "hivecore", "networkx", "factor"), rows)
+
+
+def _interleaving(results: Results) -> str:
+    figures = results["interleaving"]
+    rows = []
+    for run in figures["pairs"]:
+        seconds = run["seconds"]
+        rows.append(
+            (
+                f"efficiencies of all pairs of {run['jobs']:,} jobs",
+                _time(seconds["hivecore"]),
+                f"NumPy row by row {_times(seconds['NumPy, row by row'] / seconds['hivecore'])}, "
+                f"at once {_times(seconds['NumPy, all pairs'] / seconds['hivecore'])}",
+            )
+        )
+    for run in figures["lists"]:
+        seconds = run["seconds"]
+        rows.append(
+            (
+                f"efficiencies of {run['groups']:,} groups of {run['size']} jobs",
+                _time(seconds["hivecore"]),
+                f"twin {_times(seconds['twin'] / seconds['hivecore'])}",
+            )
+        )
+    for run in figures["grouping"]:
+        seconds = run["seconds"]
+        if run["model"] == "barrier" and "twin" in seconds:
+            rows.append(
+                (
+                    f"Muri's grouping of {run['jobs']:,} jobs of {run['profiles']} profiles",
+                    _time(seconds["hivecore"]),
+                    f"twin {_times(seconds['twin'] / seconds['hivecore'])}",
+                )
+            )
+    for run in figures["methods"]:
+        seconds, values = run["seconds"], run["values"]
+        if "exact" in seconds:
+            peer = f"HiGHS, program given {_times(seconds['HiGHS'] / seconds['exact'])}"
+            what = f"best groups of {run['jobs']:,} jobs of {run['profiles']} profiles, proved"
+            rows.append((what, _time(seconds["exact"]), peer))
+        else:
+            gain = 100 * (1 - values["muri"] / values["auto"])
+            peer = (
+                f"Muri's rounds {_times(seconds['muri'] / seconds['auto'])}, "
+                f"and {gain:.2g} % less progress"
+            )
+            what = f'"auto" of {run["jobs"]:,} jobs of {run["profiles"]:,} profiles'
+            rows.append((what, _time(seconds["auto"]), peer))
+    for run in figures["events"]:
+        what = f"a `Grouper` of {run['jobs']} jobs when one ends and one comes"
+        rows.append((what, _time(run["seconds"]["hivecore"]), ""))
+    return _table(("four resources", "hivecore", "peers in the same run"), rows)
+
+
+# --- data --------------------------------------------------------------------------------------
+
+
+def _uniform(results: Results) -> str:
+    def part(title: str) -> dict[str, Any]:
+        return results.titled("caching_uniform", title)
+
+    batch = part("batches of 1,000,000 ids")
+    single = part("singles of 100,000 ids")
+    lookups = part("lookups of 1,000 keys")
+    memory = part("memory, 100,000 items")
+    rows = [
+        (
+            "1,000,000 shuffled reads of a job in one batch, per read",
+            _time(batch["job"] * 1e-9),
+            f"NumPy bitmap {_times(batch['NumPy bitmap / job'])}",
+        ),
+        (
+            "the same with a mask of the hits",
+            _time(batch["job, mask"] * 1e-9),
+            f"NumPy bitmap {_times(batch['NumPy bitmap / job, mask'])}",
+        ),
+        (
+            "100,000 items, one call per read",
+            _time(single["UniformCache, job"] * 1e-9),
+            f"`lru_cache` {_times(single['functools.lru_cache / UniformCache, job'])}, "
+            f"`cachetools` {_times(single['cachetools.LRUCache / UniformCache, job'])}",
+        ),
+        (
+            "`UniformMapping`, look-up and store",
+            _time(single["UniformMapping"] * 1e-9),
+            f"`lru_cache` {_times(single['functools.lru_cache / UniformMapping'])}",
+        ),
+        (
+            "`UniformMapping`, hits of 1,000 keys",
+            _time(lookups["UniformMapping"] * 1e-9),
+            f"`lru_cache` {_times(lookups['functools.lru_cache / UniformMapping'])}, "
+            f"`cachetools` {_times(lookups['cachetools.LRUCache / UniformMapping'])}",
+        ),
+        (
+            "memory per item, without / with a job's unread items",
+            f"{memory['UniformCache, no job']:.2f} / {memory['UniformCache, job']:.2f} bytes",
+            f"NumPy bitmap {memory['NumPy bitmap']:.0f} byte",
+        ),
+    ]
+    return _table(("`UniformCache`", "hivecore", "peers in the same run"), rows)
+
+
+def _policies(results: Results) -> str:
+    shuffled = results.titled("caching_policies", "simulate, shuffled, 1,000,000 items")
+    zipf = results.titled("caching_policies", "simulate, zipf, 1,000,000 items")
+    names = {
+        "lru": "LRU",
+        "fifo": "FIFO",
+        "random": "RANDOM",
+        "lfu": "LFU",
+        "clock": "CLOCK",
+        "sieve": "SIEVE",
+        "s3fifo": "S3-FIFO",
+        "min": "Belady's MIN",
+    }
+    rows = [
+        (
+            said,
+            f"{shuffled[name]:.0f}",
+            _times(shuffled[f"{name} / libcachesim"]),
+            f"{zipf[name]:.0f}",
+            _times(zipf[name] / zipf[f"{name}, libcachesim"]),
+        )
+        for name, said in names.items()
+    ]
+    head = ("1,000,000 items", "shuffled, M/s", "libCacheSim", "Zipf, M/s", "libCacheSim")
+    return _table(head, rows)
+
+
+def _hit_ratios(results: Results) -> str:
+    figures = results["caching_hit_ratios"]
+    cached = (0.1, 0.25, 0.5, 0.75, 0.9)
+    rows = [
+        (f"one job, {run['policy']}", *(_share(ratio) for ratio in run["simulated"]))
+        for run in figures["one job"]
+    ]
+    return _table(("part of the dataset that is cached", *(f"{c:.0%}" for c in cached)), rows)
+
+
+def _shared_datasets(results: Results) -> str:
+    rows = [
+        (
+            f"{run['jobs']} jobs, {run['cached']:.0%} cached",
+            *(_share(run[name]) for name in ("uniform", "lru", "clairvoyant", "min")),
+        )
+        for run in results["caching_hit_ratios"]["several jobs"]
+    ]
+    head = ("jobs on one dataset", "uniform", "LRU", "`ClairvoyantCache`", "Belady's MIN")
+    return _table(head, rows)
+
+
+def _storage(results: Results) -> str:
+    run = results.titled("storage", "allocate, own: 100,000 jobs, 100,000 datasets")
+    level = results.titled("storage", "max-min, own: 100,000 jobs, 100,000 datasets")
+    limiter = results.titled("storage", "limiter: 1,000 jobs")
+    rows = []
+    for name, said in (
+        ("greedy", "least remote IO"),
+        ("throughput", "total throughput"),
+        ("max_min", "max-min fairness"),
+        ("finish_time", "finish times"),
+        ("fifo", "FIFO"),
+        ("sjf", "SJF"),
+    ):
+        peers = [f"twin {_times(run[f'{name}, twin'] / run[name])}"]
+        if f"{name}, NumPy" in run:
+            peers.insert(0, f"NumPy {_times(run[f'{name}, NumPy'] / run[name])}")
+        if name == "max_min":
+            factor = level["HiGHS, cache given"] / level["kernel"]
+            peers.append(f"its level by HiGHS {_times(factor)}")
+        what = f"100,000 jobs with a dataset each: {said}"
+        rows.append((what, _time(run[name] * 1e-3), ", ".join(peers)))
+    for name, said in (
+        ("take, one by one", "`RemoteIOLimiter.take`, 1,000 jobs"),
+        ("take, batches of 1000", "`take_many`, per request"),
+    ):
+        factor = limiter["take, floats"] / limiter[name]
+        row = (said, _time(limiter[name] * 1e-9), f"bucket of Python floats {_times(factor)}")
+        rows.append(row)
+    return _table(("shares of cache and remote IO", "hivecore", "peers in the same run"), rows)
+
+
+def _replicas(results: Results) -> str:
+    figures = results["replicas"]
+    rows = []
+    for size, run in figures["cache"].items():
+        blocks = f"{int(size.split()[0]):,} blocks"
+        for key, said, peer in (
+            ("access, one by one", "access, one by one", "access, heap"),
+            ("access, batch", "access, in a batch", "access, heap"),
+            ("delta, batch", "change of a count, in a batch", "delta, heap"),
+        ):
+            factor = f"Python heap {_times(run[peer] / run[key])}"
+            rows.append((f"`ReplicaAwareCache`, {blocks}: {said}", _time(run[key] * 1e-9), factor))
+    for size, run in figures["directory"].items():
+        workers = f"{int(size.split()[0]):,} workers"
+        key = "lease per block, kernel"
+        factor = f"twin {_times(run['lease per block, twin'] / run[key])}"
+        row = (f"`ReplicaDirectory`, {workers}: lease, per block", _time(run[key] * 1e-9), factor)
+        rows.append(row)
+    return _table(("replicas", "hivecore", "peers in the same run"), rows)
+
+
+# --- simulator and protocol --------------------------------------------------------------------
+
+
+def _replays(results: Results) -> str:
+    runs = {(run["trace"], run["task"], run.get("nodes")): run["seconds"] for run in results["sim"]}
+    philly, gang = ("philly", None), ("gang", 62500)
+    rows = []
+    for (trace, nodes), task, said in (
+        (philly, "event loop alone", "Philly, 82,229 jobs: the event loop alone"),
+        (philly, "private", "Philly: private clusters"),
+        (philly, "quota", "Philly: quota"),
+        (philly, "cells", "Philly: cells"),
+        (philly, "cells, opportunistic", "Philly: cells that lend"),
+        (philly, "the whole command", "the whole command: start, reading, three replays, pictures"),
+        (gang, "quota", "one gang of 62,500 nodes: quota"),
+        (gang, "cells", "one gang of 62,500 nodes: cells"),
+    ):
+        rows.append((said, _time(runs[trace, task, nodes])))
+    return _table(("replay", "hivecore"), rows)
+
+
+def _storage_systems(results: Results) -> str:
+    figures = results["sim_storage"]
+    systems = ("silod", "quiver", "coordl", "alluxio")
+    names = {"silod": "SiloD", "quiver": "Quiver", "coordl": "CoorDL", "alluxio": "Alluxio"}
+    rows = []
+    for key, said in (("replay", "Muri's trace3"), ("policies", "made-up workload")):
+        groups: dict[tuple[str, float, float], dict[str, list[float]]] = {}
+        for run in figures[key]:
+            case = (run["policy"], run["cache_gb"], run["bandwidth_mbps"])
+            ratios = groups.setdefault(case, {})
+            ratios.setdefault(run["storage"], []).append(run["mean_completion_over_silod"])
+        for (policy, cache, bandwidth), ratios in groups.items():
+            cells = []
+            for system in systems:
+                low, high = min(ratios.get(system, [0])), max(ratios.get(system, [0]))
+                spread = f"{low:.2g} to {high:.2g}" if high - low >= 0.05 else f"{high:.2g}"
+                cells.append(spread if system in ratios else "")
+            case = f"{said}, {policy}, {cache:,.0f} GB, {bandwidth:,.0f} MB/s"
+            rows.append((case, *cells))
+    return _table(("mean completion time over SiloD's", *names.values()), rows)
+
+
+def _server(results: Results) -> str:
+    contenders = results["hived_server"]["contenders"]
+    rows = [
+        (said, f"{run['requests_per_second']:,.0f}", f"{run['filter_ms']:.1f} ms")
+        for said, run in (
+            ("in process, without HTTP", contenders["in process"]),
+            ("`hivecore serve`, 1 connection", contenders["serve, 1 connection"]),
+            ("`hivecore serve`, 16 connections", contenders["serve, 16 connections"]),
+        )
+    ]
+    return _table(("65,536 GPUs, 8,192 node names", "requests per second", "a filter call"), rows)
+
+
+# --- README ------------------------------------------------------------------------------------
+
+
+def _speed(results: Results) -> str:
+    buddy = results.titled("cells", "allocate_many at 1,048,576 leaves")
+    curve = {point["gpus"]: point for point in results["cell_cluster"]["curve"]}
+    twin = results["cell_cluster"]["twin"]["ratio"]
+    runs = {(run["family"], run["n"]): run["seconds"] for run in results["matching"]["contests"]}
+    noise = runs["noise", 1000]
+    pairs = results["interleaving"]["pairs"][-1]["seconds"]
+    lru = results.titled("caching_policies", "simulate, shuffled, 1,000,000 items")
+    greedy = results.titled("storage", "allocate, own: 100,000 jobs, 100,000 datasets")
+    replicas = results["replicas"]["cache"]["100000 blocks"]
+    sim = {(run["trace"], run["task"]): run["seconds"] for run in results["sim"]}
+    replays = sum(sim["philly", policy] for policy in ("private", "quota", "cells"))
+    rows = [
+        (
+            "cells",
+            "a cell of 1,048,576 GPUs, in a batch",
+            _time(buddy["kernel"] * 1e-9),
+            f"pure Python, heaps and sets: {_times(buddy['peer / kernel'])}",
+        ),
+        (
+            "cells",
+            "release + schedule + commit at 65,536 GPUs",
+            _time(curve[65536]["group"]["p50"] * 1e-9),
+            f"readable twin, at 1,024 GPUs: {_times(twin)}",
+        ),
+        (
+            "matching",
+            "1,000 noisy jobs, dense, with a proof",
+            _time(noise["hivecore"]),
+            f"Boost {_times(noise['Boost'] / noise['hivecore'])}, "
+            f"LEMON {_times(noise['LEMON'] / noise['hivecore'])}",
+        ),
+        (
+            "interleaving",
+            "efficiencies of all pairs of 2,000 jobs",
+            _time(pairs["hivecore"]),
+            f"NumPy {_times(pairs['NumPy, row by row'] / pairs['hivecore'])}",
+        ),
+        (
+            "caching",
+            "LRU, shuffled reads of 1,000,000 items, per read",
+            _time(1e-6 / lru["lru"]),
+            f"libCacheSim {_times(lru['lru / libcachesim'])}",
+        ),
+        (
+            "storage",
+            "cache and remote IO for 100,000 jobs",
+            _time(greedy["greedy"] * 1e-3),
+            f"NumPy {_times(greedy['greedy, NumPy'] / greedy['greedy'])}",
+        ),
+        (
+            "replicas",
+            "an access at 100,000 blocks, in a batch",
+            _time(replicas["access, batch"] * 1e-9),
+            f"Python heap {_times(replicas['access, heap'] / replicas['access, batch'])}",
+        ),
+        ("simulator", "Philly's 82,229 jobs under three policies", _time(replays), ""),
+    ]
+    head = "| subject | what | hivecore | a peer takes |\n| --- | --- | ---: | --- |"
+    return "\n".join([head, *("| " + " | ".join(row) + " |" for row in rows)])
+
+
+TABLES: dict[str, Callable[[Results], str]] = {
+    "backend": _backend,
+    "buddy": _buddy,
+    "cell-cluster": _cell_cluster,
+    "evictions": _evictions,
+    "hit-ratios": _hit_ratios,
+    "interleaving": _interleaving,
+    "matcher": _matcher,
+    "matching": _matching,
+    "packing": _packing,
+    "policies": _policies,
+    "quota": _quota,
+    "replays": _replays,
+    "replicas": _replicas,
+    "server": _server,
+    "shared-datasets": _shared_datasets,
+    "speed": _speed,
+    "storage": _storage,
+    "storage-systems": _storage_systems,
+    "threads": _threads,
+    "uniform": _uniform,
+}
+
+
+def pages(root: Path) -> list[Path]:
+    """README and every page below docs/."""
+    return [root / "README.md", *sorted((root / "docs").rglob("*.md"))]
+
+
+def renewed(text: str, results: Results) -> str:
+    """The text of a page with its tables made anew."""
+    return _MARK.sub(lambda mark: f"{mark[1]}{TABLES[mark[2]](results)}\n{mark[3]}", text)
+
+
+def stale(root: Path) -> dict[Path, str]:
+    """The pages that do not say what the results say, with what they should say."""
+    results = Results(root / "bench" / "results")
+    texts = {page: page.read_text("utf-8") for page in pages(root)}
+    return {page: new for page, text in texts.items() if (new := renewed(text, results)) != text}
+
+
+if __name__ == "__main__":
+    for page, text in stale(ROOT).items():
+        page.write_text(text, "utf-8")
+        print(f"wrote {page.relative_to(ROOT)}", file=sys.stderr)
