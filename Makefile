@@ -2,6 +2,7 @@
 #
 #   make demo        build, then simulate and plot a small cluster below demo/
 #   make test        build, then run all tests and the examples of the documentation
+#   make docs        the documentation into build/docs; fails for broken links and examples
 #   make fuzz        matchings of 100,000 graphs against brute force and peers, some minutes
 #   make check       formatting, lint, types, stubs against the native modules
 #   make san         the tests again, with AddressSanitizer and UBSan in the native modules
@@ -16,7 +17,7 @@
 # Needed: a C++20 compiler and CPython >= 3.11 with its headers; all else is installed into .venv.
 # Another interpreter:  make test PYTHON=python3.13
 
-.PHONY: demo test fuzz build modules check san bench bench-smoke bench-save bench-compare figures wheel test-all format clean
+.PHONY: demo test docs fuzz build modules check san bench bench-smoke bench-save bench-compare figures wheel test-all format clean
 
 PYTHON ?= python3
 VENV   ?= .venv
@@ -36,6 +37,15 @@ test: build
 FUZZ ?= 100000
 fuzz: build
 	HIVECORE_FUZZ=$(FUZZ) $(BIN)/python -m pytest -v -s --no-header $(addprefix tests/property/test_matching_,fuzz.py peers.py)
+
+# `make docs MKDOCS=serve` shows the pages and follows edits.
+docs: build $(VENV)/docs
+	$(BIN)/python -m pytest -q docs README.md tests/unit/test_examples.py
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs $(or $(MKDOCS),build)
+
+$(VENV)/docs: pyproject.toml | $(VENV)/tools
+	$(BIN)/python -m pip install -qq --group docs
+	@touch $@
 
 build: $(VENV)/installed
 
@@ -124,6 +134,8 @@ $(VENV)/peers: pyproject.toml | $(VENV)/tools
 BENCHES = $(sort $(wildcard bench/bench_*.py))
 bench: build $(VENV)/peers
 	@set -e; for script in $(BENCHES); do echo "== $$script"; $(BIN)/python $$script --out bench/results; done
+	$(BIN)/python docs/scripts/tables.py
+	$(BIN)/python docs/scripts/pictures.py
 
 bench-smoke: build $(VENV)/peers
 	@set -e; for script in $(BENCHES); do echo "== $$script"; $(BIN)/python $$script --smoke --out build/bench-smoke; done

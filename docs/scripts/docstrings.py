@@ -18,6 +18,7 @@ import griffe
 PACKAGE = Path(__file__).resolve().parents[2] / "python" / "hivecore"
 
 _FIELD = re.compile(r":(param|raises?|returns?)(?: +([^:]*))?: *(.*)")
+_MID_LINE = re.compile(r"(?<=[.`]) +(?=:(?:param|raises?|returns?)\b)")
 _TITLES = {"param": "Parameters", "raises": "Raises", "returns": "Returns"}
 
 
@@ -26,7 +27,7 @@ def markdown(text: str) -> str:
     lines: list[str] = []
     title = ""
     inside = False  # of an example: it goes from a prompt to the next empty line
-    for line in text.splitlines():
+    for line in _MID_LINE.sub("\n", text).splitlines():
         field = _FIELD.match(line)
         if inside:
             if not line:

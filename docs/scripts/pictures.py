@@ -1,8 +1,9 @@
-"""The pictures of the documentation, drawn from what the library itself answers.
+"""The pictures of the documentation, drawn from what the library itself answers, or has measured.
 
 `python docs/scripts/pictures.py` writes them to docs/pictures/; a test fails while one differs.
 """
 
+import json
 import math
 import sys
 from collections.abc import Callable
@@ -80,6 +81,40 @@ class _Asked(NamedTuple):
     gang: str
     role: str
     roles: tuple[tuple[str, int], ...] = (("leader", 1), ("worker", 3))
+
+
+def decisions() -> Picture:
+    """How long a decision takes in clusters of any size, from the result file."""
+    file = FOLDER.parents[1] / "bench" / "results" / "cell_cluster.json"
+    curve = json.loads(file.read_text("utf-8"))["figures"]["curve"]
+    picture = Picture(720, 320, "Time of a decision against the GPUs of the cluster")
+    left, top, width, height = 70, 40, 410, 220
+    picture.box(left, top, width, height, "white")
+    picture.text(left, 24, "microseconds of release + schedule + commit, from Python", at="start")
+    for step in range(6):
+        y = top + height * (1 - step / 5)
+        picture.text(left - 8, y + 4, f"{10 * step}", size=11, at="end")
+        picture.line([(left, y), (left + width, y)], "#eceff1")
+    shown = (
+        ("gang of 8 pods of 8 GPUs, median", "gang", "p50"),
+        ("group of 1 to 8 GPUs, 99th percentile", "group", "p99"),
+        ("group of 1 to 8 GPUs, median", "group", "p50"),
+        ("a node gets bad or well, median", "node_event", "p50"),
+    )
+    for colour, (_, what, quantile) in zip(COLOURS, shown, strict=False):
+        points = []
+        for point in curve:
+            x = left + width * (math.log2(point["gpus"]) - 10) / 10
+            points.append((x, top + height * (1 - point[what][quantile] / 50_000)))
+        picture.line(points, colour, 3)
+    for point in curve:
+        x = left + width * (math.log2(point["gpus"]) - 10) / 10
+        picture.text(x, top + height + 18, f"{point['gpus']:,}", size=11)
+    picture.text(left + width / 2, 300, "GPUs in the cluster", size=12)
+    for i, (name, *_) in enumerate(shown):
+        picture.box(500, 60 + 26 * i, 12, 12, COLOURS[i], COLOURS[i])
+        picture.text(518, 71 + 26 * i, name, size=11, at="start")
+    return picture
 
 
 def gangs() -> Picture:
@@ -353,6 +388,7 @@ def floors() -> Picture:
 PICTURES: tuple[Callable[[], Picture], ...] = (
     caching,
     cells,
+    decisions,
     floors,
     gangs,
     hived,

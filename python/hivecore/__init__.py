@@ -1,10 +1,33 @@
 """The scheduling core that other GPU-cluster schedulers embed.
 
-Its parts are loaded when they are first used:
+Begin with `hivecore.cells.CellCluster`: who may take which GPUs of a shared cluster. A part is
+loaded when it is first used, and each has its own ``help``:
 
->>> import hivecore
->>> hivecore.cells.BuddyAllocator([2, 2], roots=1).levels
-3
+- `cells`: GPUs that sit together, owned by tenants and lent to others (HiveD)
+- `gangs`: pods that start together or not at all
+- `matching`: the best pairs in any graph, with a proof
+- `interleaving`: training jobs that share GPUs in turns (Muri)
+- `caching`: caches for training data
+- `storage`: cache and remote IO shared out among jobs (SiloD)
+- `replicas`: which worker holds which block, and which to evict (Alluxio)
+- `sim`, `traces`: policies on public and made-up traces; also the command ``hivecore``
+- `interop`: HiveD's configuration and protocol, the networkx backend
+- `decisions`, `errors`: the words and the exceptions that all parts share
+- `reference`: every kernel again in readable Python
+
+In a stage, `schedule` says what would be done and changes nothing, `commit` does it, `release` ends
+it and `explain` names the cheapest change that would admit a request:
+
+>>> from hivecore.cells import AffinityGroup, CellCluster, Chain, ClusterSpec
+>>> nodes = Chain(levels=["gpu", "node"], fanouts=[8], roots=2)
+>>> cluster = CellCluster(ClusterSpec({"V100": nodes}, {"vision": {"V100": {"node": 2}}}))
+>>> decision = cluster.schedule(AffinityGroup("train", "vision", [(1, 8)]))
+>>> decision.outcome, decision.placement[0].node
+('bind', 'V100/0')
+>>> cluster.commit(decision)
+
+Not being scheduled is a decision with a reason, not an error. The tutorial in ``docs`` goes on from
+here; ``examples`` has scripts to start from.
 """
 
 from importlib import import_module as _import_module

@@ -15,7 +15,6 @@ import subprocess
 import sys
 import tomllib
 import types
-from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -289,17 +288,46 @@ def versions(root: Path, version: str) -> list[str]:
     return found
 
 
+MADE_TABLE = re.compile(r"<!-- table: ([\w-]+) -->\n.*?<!-- end -->", re.DOTALL)
+CODE = re.compile(r"^```.*?^```|^(?: {4}.*\n)+", re.DOTALL | re.MULTILINE)
+SPEED = re.compile(r"\b\d[\d,.]*(?: (?:ns|us|ms)\b|x\b| times as)")
+
+
 def unfounded_figures(root: Path) -> list[str]:
-    """README's result files exist, and a line above each table of figures names some of them."""
-    readme = (root / "README.md").read_text("utf-8")
-    named = re.findall(r"bench/results/[\w.-]*\w|(?<=`)\w+\.json(?=`)", readme)
-    paths = [name if "/" in name else f"bench/results/{name}" for name in named]
-    found = [f"{path} does not exist" for path in paths if not (root / path).exists()]
-    figures = readme.partition("## How fast")[2].partition("\n## ")[0].split("\n\n")
-    for above, table in pairwise(figures):
-        if table.startswith("|") and "bench/results/" not in above:
-            found.append(f"no result file above {table.partition(chr(10))[0]}")
+    """Figures in README and docs are those of result files of full runs.
+
+    Each file that a page names exists; a table of speeds is made from them (between marks), and
+    what stands above it names one; so does a paragraph that tells of speed.
+    """
+    found = []
+    for file in sorted((root / "bench" / "results").glob("*.json")):
+        if re.search(r'"smoke": true', file.read_text("utf-8")):
+            found.append(f"bench/results/{file.name} is of a smoke run")
+    for page in [root / "README.md", *sorted((root / "docs").rglob("*.md"))]:
+        name = page.relative_to(root)
+        text = page.read_text("utf-8")
+        named = re.findall(r"bench/results/[\w.-]*\w|(?<=`)\w+\.json(?=`)", text)
+        paths = [path if "/" in path else f"bench/results/{path}" for path in named]
+        found += [f"{name}: {path} does not exist" for path in paths if not (root / path).exists()]
+        for table in MADE_TABLE.finditer(text):
+            section = text[: table.start()].rpartition("\n## ")[2]
+            if "bench/results" not in section:
+                found.append(f"{name}: no result file above the table {table[1]}")
+        rest = CODE.sub("", MADE_TABLE.sub("", text))
+        for paragraph in rest.split("\n\n"):
+            if SPEED.search(paragraph) and "bench/results" not in paragraph:
+                found.append(f"{name}: no result file for {SPEED.search(paragraph)[0]}")
     return found
+
+
+def script(name: str) -> types.ModuleType:
+    """A script that makes a part of the documentation."""
+    file = ROOT / "docs" / "scripts" / f"{name}.py"
+    spec = importlib.util.spec_from_file_location(f"docs_{name}", file)
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[spec.name] = module  # dataclasses and typing look there
+    spec.loader.exec_module(module)
+    return module
 
 
 def absent_files(root: Path) -> list[str]:
@@ -310,7 +338,7 @@ def absent_files(root: Path) -> list[str]:
 
     text = (root / "Makefile").read_text("utf-8")
     text = re.sub(r"\$\(addprefix ([^,$]+),([^()]*)\)", whole, text)
-    named = re.findall(r"(?<![\w./)-])(?:tests|bench|src|python)/[\w./*-]+\.py\b", text)
+    named = re.findall(r"(?<![\w./)-])(?:tests|bench|src|python|docs)/[\w./*-]+\.py\b", text)
     return [f"Makefile names {name}" for name in sorted(set(named)) if not any(root.glob(name))]
 
 
@@ -335,26 +363,64 @@ def test_the_source_tree_keeps_the_rule(rule):
 
 
 @in_source_tree
-def test_readme_names_the_results_that_its_figures_come_from():
+def test_figures_of_readme_and_docs_stand_in_result_files():
     assert unfounded_figures(ROOT) == []
 
 
+@in_source_tree
+def test_tables_of_readme_and_docs_are_what_the_results_say():
+    stale = script("tables").stale(ROOT)
+    assert [str(page) for page in stale] == [], "python docs/scripts/tables.py writes them anew"
+
+
+@in_source_tree
+def test_pictures_of_the_docs_are_what_the_library_answers(monkeypatch):
+    monkeypatch.syspath_prepend(str(ROOT / "docs" / "scripts"))
+    drawn = script("pictures").drawn()
+    there = {file.name: file.read_text("utf-8") for file in (ROOT / "docs/pictures").glob("*.svg")}
+    assert there == drawn, "python docs/scripts/pictures.py writes them anew"
+
+
+@in_source_tree
+def test_the_readme_is_short_and_so_are_its_examples():
+    text = (ROOT / "README.md").read_text("utf-8")
+    assert len(text.splitlines()) < 150
+    for block in re.findall(r"^```pycon\n(.*?)^```", text, re.MULTILINE | re.DOTALL):
+        assert block.count(">>> ") + block.count("... ") <= 5
+
+
+MADE = "<!-- table: a -->\n| x |\n| - |\n| 5 ns |\n<!-- end -->\n"
+
+
 @pytest.mark.parametrize(
-    ("readme", "says"),
+    ("page", "says"),
     [
         ("See `bench/results/b.md`, `a.json`.\n\n## How fast\n\nText.\n\n## End\n", ""),
-        ("## How fast\n\nFrom `bench/results/a.json`:\n\n| x |\n| - |\n\nText.\n", ""),
+        (f"## How fast\n\nFrom `bench/results/a.json`:\n\n{MADE}\nText.\n", ""),
+        ("It takes 5 ns (`bench/results/a.json`).\n\n    sleep 5 ms\n\n```\n3x\n```\n", ""),
         ("See `bench/results/none.json`.\n", "bench/results/none.json does not exist"),
         ("From `none.json`.\n", "bench/results/none.json does not exist"),
-        ("## How fast\n\nText.\n\n| x |\n| - |\n", "no result file above | x |"),
+        (f"`bench/results/`\n\n## How fast\n\nText.\n\n{MADE}", "no result file above the table a"),
+        ("| x |\n| - |\n| 5 ns |\n", "no result file for 5 ns"),
+        ("`a.json`\n\nIt is 1,200x as fast.\n", "no result file for 1,200x"),
     ],
 )
-def test_a_figure_without_a_result_file_is_found(readme, says, tmp_path):
-    (tmp_path / "README.md").write_text(readme, "utf-8")
+@pytest.mark.parametrize("name", ["README.md", "docs/subjects/page.md"])
+def test_a_figure_without_a_result_file_is_found(name, page, says, tmp_path):
+    (tmp_path / "docs" / "subjects").mkdir(parents=True)
+    (tmp_path / "README.md").touch()
+    (tmp_path / name).write_text(page, "utf-8")
     (tmp_path / "bench" / "results").mkdir(parents=True)
-    for name in ("a.json", "b.md"):
-        (tmp_path / "bench" / "results" / name).touch()
-    assert unfounded_figures(tmp_path) == [says] * bool(says)
+    for file in ("a.json", "b.md"):
+        (tmp_path / "bench" / "results" / file).touch()
+    assert unfounded_figures(tmp_path) == [f"{name}: {says}"] * bool(says)
+
+
+def test_the_result_file_of_a_smoke_run_is_found(tmp_path):
+    (tmp_path / "README.md").touch()
+    (tmp_path / "bench" / "results").mkdir(parents=True)
+    (tmp_path / "bench" / "results" / "a.json").write_text('{"smoke": true}')
+    assert unfounded_figures(tmp_path) == ["bench/results/a.json is of a smoke run"]
 
 
 @in_source_tree
