@@ -19,6 +19,7 @@ PACKAGE = Path(__file__).resolve().parents[2] / "python" / "hivecore"
 
 _FIELD = re.compile(r":(param|raises?|returns?)(?: +([^:]*))?: *(.*)")
 _MID_LINE = re.compile(r"(?<=[.`]) +(?=:(?:param|raises?|returns?)\b)")
+_POWER = re.compile(r"(\d)\*\*(\d)")
 _TITLES = {"param": "Parameters", "raises": "Raises", "returns": "Returns"}
 
 
@@ -39,6 +40,7 @@ def markdown(text: str) -> str:
             lines += ["", "```pycon", line]
         elif field:
             kind, names, said = field.groups()
+            said = _POWER.sub(r"\1\*\*\2", said)
             kind = {"raise": "raises", "return": "returns"}.get(kind, kind)
             if title != kind:
                 title = kind
@@ -46,6 +48,7 @@ def markdown(text: str) -> str:
             named = ", ".join(f"`{name.strip()}`" for name in (names or "").split(",") if name)
             lines.append(f"- {named}: {said}" if named else f"- {said}")
         else:
+            line = _POWER.sub(r"\1\*\*\2", line)
             if line and not line.startswith(" "):
                 title = ""
             lines.append(line)

@@ -499,6 +499,25 @@ def _replays(results: Results) -> str:
     return _table(("replay", "hivecore"), rows)
 
 
+def _muri(results: Results) -> str:
+    mean = {
+        (run["trace"], run["policy"], run["variant"]): run["measured"]["mean_completion"]
+        for run in results["muri_figures"]
+    }
+    rows = []
+    for trace in dict.fromkeys(trace for trace, _, _ in mean):
+        row = [f"`{trace}`"]
+        for kind in ("s", "l"):
+            matchings = mean[trace, f"muri-{kind}", "autopack"]
+            row.append(f"{matchings:,.0f} s")
+            for variant in ("same candidates", "exact"):
+                best = mean[trace, f"muri-exact-{kind}", variant]
+                row.append(f"{100 * (best / matchings - 1):+.1f} %")
+        rows.append(tuple(row))
+    head = ("mean completion time", "Muri-S", "best of its candidates", "best groups")
+    return _table((*head, "Muri-L", "best of its candidates", "best groups"), rows)
+
+
 def _storage_systems(results: Results) -> str:
     figures = results["sim_storage"]
     systems = ("silod", "quiver", "coordl", "alluxio")
@@ -608,6 +627,7 @@ TABLES: dict[str, Callable[[Results], str]] = {
     "interleaving": _interleaving,
     "matcher": _matcher,
     "matching": _matching,
+    "muri": _muri,
     "packing": _packing,
     "policies": _policies,
     "quota": _quota,
