@@ -64,7 +64,7 @@ class Docstrings(griffe.Extension):
         if native:
             obj.labels -= {"method descriptor", "builtin"}
         text = obj.docstring.value if obj.docstring else _native(obj.path) if native else None
-        if text is not None:
+        if text is not None and not obj.name.startswith("__"):
             text = text.partition("\n--\n\n")[2] or text
             obj.docstring = griffe.Docstring(markdown(text), parent=obj)
         made = obj.members.get("__new__")

@@ -509,7 +509,7 @@ def _muri(results: Results) -> str:
         row = [f"`{trace}`"]
         for kind in ("s", "l"):
             matchings = mean[trace, f"muri-{kind}", "autopack"]
-            row.append(f"{matchings:,.0f} s")
+            row.append(f"{matchings / 3600:,.1f} h")
             for variant in ("same candidates", "exact"):
                 best = mean[trace, f"muri-exact-{kind}", variant]
                 row.append(f"{100 * (best / matchings - 1):+.1f} %")
