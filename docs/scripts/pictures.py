@@ -357,7 +357,6 @@ def hived() -> Picture:
     picture.arrow(516, 108, 442, 108)
     picture.text(480, 126, "bind, preempt", size=12)
     picture.text(605, 150, "CellCluster + Gangs", size=12)
-    picture.text(355, 150, "the only one that talks to the cluster", size=12)
     return picture
 
 
