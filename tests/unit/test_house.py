@@ -382,6 +382,16 @@ def test_pictures_of_the_docs_are_what_the_library_answers(monkeypatch):
 
 
 @in_source_tree
+def test_cpp_of_the_docs_is_that_of_the_example_that_is_built():
+    page = (ROOT / "docs" / "howto" / "cpp.md").read_text("utf-8")
+    example = "".join(file.read_text("utf-8") for file in (ROOT / "examples" / "cpp").iterdir())
+    blocks = re.findall(r"^```(?:cpp|cmake)\n(.*?)^```", page, re.MULTILINE | re.DOTALL)
+    lines = [line.partition("  //")[0].strip() for line in "".join(blocks).splitlines()]
+    assert len(lines) > 10
+    assert [line for line in lines if line not in example] == []
+
+
+@in_source_tree
 def test_the_readme_is_short_and_so_are_its_examples():
     text = (ROOT / "README.md").read_text("utf-8")
     assert len(text.splitlines()) < 150
