@@ -4,6 +4,7 @@ import random
 from collections import Counter
 
 import pytest
+from profiles import seeds
 
 from hivecore.cells import (
     AffinityGroup,
@@ -414,7 +415,7 @@ def test_a_group_that_can_start_needs_no_change():
     assert (found.outcome, found.reason, found.cheapest) == ("bind", "", None)
 
 
-@pytest.mark.parametrize("seed", range(15))
+@pytest.mark.parametrize("seed", seeds(15))
 def test_every_proposed_change_admits_the_group(seed):
     rng = random.Random(seed)
     cluster = racks({"A": {"rack": 1, "node": 1}, "B": {"socket": 2}})
@@ -549,7 +550,7 @@ def test_a_branch_and_a_saved_state_go_on_like_the_original():
     assert cluster.groups() == ("b", "high", "b0", "b1", "b2")
 
 
-@pytest.mark.parametrize("seed", range(5))
+@pytest.mark.parametrize("seed", seeds(5))
 def test_the_surplus_is_never_negative_on_whole_hardware(seed):
     rng = random.Random(seed)
     cluster = CellCluster(

@@ -3,8 +3,9 @@ import threading
 import time
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
+from profiles import examples
 
 from hivecore.errors import StaleDecisionError
 from hivecore.interop.hived import Extender, HivedScheduler
@@ -446,7 +447,7 @@ values = st.recursive(
 PATHS = [FILTER, BIND, PREEMPT, "/v1/watch", GROUPS, f"{GROUPS}x/p", STATUS, "/healthz", "/x"]
 
 
-@settings(max_examples=150)
+@examples(150)
 @given(st.sampled_from(PATHS) | st.text(), values | st.text() | st.binary())
 def test_any_request_is_answered(path, body):
     extender = Extender(HivedScheduler(CONFIG))
@@ -455,7 +456,7 @@ def test_any_request_is_answered(path, body):
     json.dumps(answer)
 
 
-@settings(max_examples=120)
+@examples(120)
 @given(st.data())
 def test_a_request_with_a_part_replaced_is_answered(data):
     extender = Extender(HivedScheduler(CONFIG))

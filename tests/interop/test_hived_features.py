@@ -24,6 +24,7 @@ from interop.hived_cluster import (
     racks,
     walk,
 )
+from profiles import seeds
 
 from hivecore.errors import StaleDecisionError
 from hivecore.interop.hived import HivedScheduler, RequestError
@@ -490,7 +491,7 @@ def test_cells_split_as_little_as_possible_and_merge_in_any_order_of_release():
         assert hived.free() == whole
 
 
-@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.parametrize("seed", seeds(6))
 def test_every_request_within_an_assignment_is_served_whatever_came_before(seed):
     """Theorem 1 of the paper, for tenants that own cells of every level, at full assignment."""
     owned = {

@@ -7,7 +7,6 @@ node, and when all pods are gone the cluster is as it was in the beginning.
 import json
 import random
 
-from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import (
     RuleBasedStateMachine,
@@ -16,6 +15,7 @@ from hypothesis.stateful import (
     precondition,
     rule,
 )
+from profiles import examples
 
 from hivecore.errors import StaleDecisionError
 from hivecore.interop.hived import ConfigError, HivedConfig, HivedScheduler, RequestError
@@ -438,4 +438,4 @@ def walk(cells):
 
 
 TestHived = HivedMachine.TestCase
-TestHived.settings = settings(max_examples=40, stateful_step_count=40, deadline=None)
+TestHived.settings = examples(40, stateful_step_count=40)

@@ -5,6 +5,7 @@ import random
 
 import pytest
 from interop.hived_cluster import FLAT, TREE, Hived, config, flat, node, nodes, rack, rack_of, racks
+from profiles import seeds
 
 # --- 22. Recovery from bind records
 
@@ -23,7 +24,7 @@ def busy():
     return hived, document
 
 
-@pytest.mark.parametrize("seed", range(8))
+@pytest.mark.parametrize("seed", seeds(8))
 def test_a_restart_recovers_everything_in_any_order_of_the_records(seed):
     hived, document = busy()
     order = list(hived.running)

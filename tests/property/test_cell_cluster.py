@@ -5,9 +5,9 @@ from contextlib import suppress
 import numpy as np
 import pytest
 from affinity_groups import schedule_and_reserve
-from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
+from profiles import examples, seeds
 
 from hivecore.cells import AffinityGroup, BuddyAllocator, CellCluster, Chain, ClusterSpec, Member
 from hivecore.errors import InfeasibleAssignmentError, StaleDecisionError
@@ -374,7 +374,7 @@ class Cluster(RuleBasedStateMachine):
         assert self.cluster.unused_cells() == fresh.unused_cells()
 
 
-Cluster.TestCase.settings = settings(max_examples=200, stateful_step_count=30, deadline=None)
+Cluster.TestCase.settings = examples(200, stateful_step_count=30)
 TestCluster = Cluster.TestCase
 
 
@@ -392,7 +392,7 @@ def owned_to_the_last_leaf(rng):
     return ClusterSpec({"c": chain}, owned)
 
 
-@pytest.mark.parametrize("seed", range(10))
+@pytest.mark.parametrize("seed", seeds(10))
 def test_tenants_get_what_they_get_in_a_cluster_of_their_own(seed):
     """Theorem 1 of HiveD, and more: the same of their cells, too."""
     rng = np.random.default_rng(seed)

@@ -16,8 +16,9 @@ from group_schedulers import (
     SEARCH_LIMIT,
     WAIT,
 )
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
+from profiles import examples
 
 from hivecore.reference.cells import leaf_choice
 
@@ -46,7 +47,7 @@ def common_level(widths, leaves):
 
 
 @each_implementation
-@settings(max_examples=150, deadline=None)
+@examples(150)
 @given(node=nodes(), data=st.data())
 def test_leaves_hurt_as_few_as_can_be_and_are_as_close_as_can_be(made, node, data):
     fanouts, kinds = node
@@ -93,7 +94,7 @@ def packable(rooms, sizes):
 
 
 @each_implementation
-@settings(max_examples=200, deadline=None)
+@examples(200)
 @given(
     used=st.lists(st.integers(0, 5), min_size=1, max_size=4),
     sizes=st.lists(st.integers(1, 5), min_size=1, max_size=6),
@@ -158,7 +159,7 @@ def confinable(widths, free, pods, group_within):
 
 
 @each_implementation
-@settings(max_examples=400, deadline=None)
+@examples(400)
 @given(group=confined_groups(), spread=st.booleans(), opportunistic=st.booleans())
 def test_confined_pods_wait_only_if_they_fit_nowhere(made, group, spread, opportunistic):
     fanouts, many, free, pods, group_within = group
@@ -234,7 +235,7 @@ def test_a_search_that_takes_too_long_is_given_up_and_says_so(monkeypatch):
 
 
 @each_implementation
-@settings(max_examples=300, deadline=None)
+@examples(300)
 @given(
     healthy=st.lists(st.booleans() | st.just(True), min_size=16, max_size=16),
     suggested=st.none() | st.sets(st.integers(0, 7), min_size=4),
@@ -260,7 +261,7 @@ def test_a_rack_is_bound_whenever_one_can_host_all_nodes(made, healthy, suggeste
 
 
 @each_implementation
-@settings(max_examples=200, deadline=None)
+@examples(200)
 @given(data=st.data(), seed=st.integers(0, 2**32))
 def test_evictions_come_after_packing_or_before_it(made, data, seed):
     """Nodes without racks, of which two tenants own some: who can be placed without evictions."""

@@ -11,6 +11,7 @@ from itertools import combinations
 import pytest
 from group_schedulers import BIND, IMPLEMENTATIONS, PREEMPT, SEARCH_LIMIT
 from group_ways import CHAINS, Ways, some_pools
+from profiles import seeds
 
 each_implementation = pytest.mark.parametrize(
     "made", IMPLEMENTATIONS, ids=lambda made: made.__module__.split(".")[1]
@@ -153,7 +154,7 @@ def least_harm_of_a_pod(crowd, vc, priority, size):
 
 
 @each_implementation
-@pytest.mark.parametrize("seed", [*range(21), *SIZES_DECIDE])
+@pytest.mark.parametrize("seed", [*seeds(21), *SIZES_DECIDE])
 def test_no_victims_of_a_single_pod_are_harmed_less(made, seed):
     crowd = Crowd(made, seed, [-1, -1, 0, 0, 1])
     for _ in range(8):
@@ -166,7 +167,7 @@ def test_no_victims_of_a_single_pod_are_harmed_less(made, seed):
 
 
 @each_implementation
-@pytest.mark.parametrize("seed", range(14))
+@pytest.mark.parametrize("seed", seeds(14))
 def test_no_victims_of_a_gang_are_harmed_less_unless_it_says_so(made, seed):
     """Where evictions come before packing. Whatever it says, none of its victims can be spared."""
     crowd = Crowd(made, seed, [-1, -1, -1, 0])
@@ -190,7 +191,7 @@ def test_no_victims_of_a_gang_are_harmed_less_unless_it_says_so(made, seed):
 
 
 @each_implementation
-@pytest.mark.parametrize("seed", [*range(8), *OTHERS_FIRST])
+@pytest.mark.parametrize("seed", [*seeds(8), *OTHERS_FIRST])
 def test_whose_victims_have_gone_is_bound(made, seed):
     """With lazy groups, who are downgraded and promoted again."""
     chance = random.Random(seed)
