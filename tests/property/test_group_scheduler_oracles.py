@@ -15,6 +15,8 @@ from group_schedulers import (
     PREEMPT,
     SEARCH_LIMIT,
     WAIT,
+    each_implementation,
+    schedule,
 )
 from hypothesis import given
 from hypothesis import strategies as st
@@ -24,10 +26,6 @@ from hivecore.reference.cells import leaf_choice
 
 UNAVAILABLE, FREE, OPPORTUNISTIC, LOWER = range(4)
 RANK = {FREE: 0, OPPORTUNISTIC: 1, LOWER: 2}
-
-each_implementation = pytest.mark.parametrize(
-    "made", IMPLEMENTATIONS, ids=lambda made: made.__module__.split(".")[1]
-)
 
 
 @st.composite
@@ -72,7 +70,7 @@ def test_leaves_hurt_as_few_as_can_be_and_are_as_close_as_can_be(made, node, dat
         if (level := common_level(widths, some)) <= highest
     )
     wanted = min(ways, default=None)
-    plan = scheduler.schedule(0, 0, -1, 5, [count], [within], -1, False, False, None, None)
+    plan = schedule(scheduler, [count], priority=5, within=[within])
     if wanted is None:
         assert plan.outcome == WAIT
         return
@@ -108,7 +106,7 @@ def test_a_group_waits_only_if_its_pods_cannot_be_packed(made, used, sizes, spre
         leaves = list(range(5 * node, 5 * node + many))
         scheduler.recover(0, 7, False, [leaves], [[0] * many])
     priority = -1 if opportunistic else 7
-    plan = scheduler.schedule(0, 0, -1, priority, sizes, None, -1, spread, False, None, None)
+    plan = schedule(scheduler, sizes, priority=priority, spread=spread)
     fits = packable([5 - many for many in used], sorted(sizes, reverse=True))
     assert plan.outcome == (BIND if fits else WAIT)
 
@@ -173,8 +171,13 @@ def test_confined_pods_wait_only_if_they_fit_nowhere(made, group, spread, opport
         widths.append(widths[-1] * fanout)
     sizes, within = [size for size, _ in pods], [level for _, level in pods]
     priority = -1 if opportunistic else 7
-    plan = scheduler.schedule(
-        0, 0, -1, priority, sizes, within, group_within, spread, False, None, None
+    plan = schedule(
+        scheduler,
+        sizes,
+        priority=priority,
+        within=within,
+        group_within=group_within,
+        spread=spread,
     )
     assert plan.reason != SEARCH_LIMIT
     assert plan.outcome == (BIND if confinable(widths, free, pods, group_within) else WAIT)
@@ -194,16 +197,13 @@ def test_pods_of_2_2_and_3_share_sockets_with_4_and_3_free_leaves(made, priority
     # Two nodes of two pairs of two sockets of four; the first pair of the first node is free.
     scheduler = made([([4, 2, 2], 2, 3)], 1, [(0, 0, 3, 2)], [])
     scheduler.recover(0, -1, False, [[4, *range(8, 32)]], [[-1] * 25])
-    plan = scheduler.schedule(
-        0, 0, -1, -1, [2, 2, 3], [1, 1, 1], group_within, False, False, None, None
-    )
+    confined = {"within": [1, 1, 1], "group_within": group_within}
+    plan = schedule(scheduler, [2, 2, 3], priority=-1, **confined)
     assert plan.pods == [[0, 1], [2, 3], [5, 6, 7]]
     if priority == 0:
         scheduler.set_health(4, 5, False)
         scheduler.set_health(8, 32, False)
-        plan = scheduler.schedule(
-            0, 0, -1, 0, [2, 2, 3], [1, 1, 1], group_within, False, False, None, None
-        )
+        plan = schedule(scheduler, [2, 2, 3], **confined)
         assert (plan.outcome, plan.pods) == (BIND, [[0, 1], [2, 3], [5, 6, 7]])
 
 
@@ -216,8 +216,7 @@ def test_the_pods_of_a_node_are_searched_within_the_same_limit(made, monkeypatch
     for socket in range(10):
         leaves = list(range(64 * socket, 64 * socket + 3 * socket + 1))
         scheduler.recover(0, -1, False, [leaves], [[-1] * len(leaves)])
-    within = [1] * len(sizes)
-    plan = scheduler.schedule(0, 0, -1, -1, sizes, within, -1, False, False, None, None)
+    plan = schedule(scheduler, sizes, priority=-1, within=[1] * len(sizes))
     assert (plan.outcome, plan.reason) == (WAIT, SEARCH_LIMIT)
 
 
@@ -230,7 +229,7 @@ def test_a_search_that_takes_too_long_is_given_up_and_says_so(monkeypatch):
         for node in range(10):
             leaves = list(range(64 * node, 64 * node + 3 * node + 1))
             scheduler.recover(0, -1, False, [leaves], [[-1] * len(leaves)])
-        plan = scheduler.schedule(0, 0, -1, -1, sizes, None, -1, False, False, None, None)
+        plan = schedule(scheduler, sizes, priority=-1)
         assert (plan.outcome, plan.reason) == (WAIT, SEARCH_LIMIT)
 
 
@@ -247,7 +246,7 @@ def test_a_rack_is_bound_whenever_one_can_host_all_nodes(made, healthy, suggeste
     for leaf, good in enumerate(healthy):
         scheduler.set_health(leaf, leaf + 1, good)
     named = None if suggested is None else sorted(suggested)
-    plan = scheduler.schedule(0, 0, -1, 0, sizes, None, -1, False, False, named, None)
+    plan = schedule(scheduler, sizes, suggested=named)
     rooms = [
         sum(healthy[2 * node : 2 * node + 2]) * (suggested is None or node in suggested)
         for node in range(8)
@@ -278,8 +277,8 @@ def test_evictions_come_after_packing_or_before_it(made, data, seed):
         pool = chance.randrange(len(pools))
         priority, pods = chance.choice([-1, -1, 0, 0, 0]), chance.choice([1, 1, 1, 2, 3])
         size, least = chance.randint(1, width), chance.random() < 0.5
-        shape = [size] * pods, None, -1, False, False, None, None, least
-        plan = scheduler.schedule(pools[pool][0], 0, -1, priority, *shape)
+        request = {"vc": pools[pool][0], "priority": priority, "least": least}
+        plan = schedule(scheduler, [size] * pods, **request)
         if priority == 0 and plan.outcome != WAIT:
             groups = {handle: scheduler.group(handle) for handle in live} | {-1: None}
             users = [groups[user] for user in scheduler.leaf_users(0).tolist()]
@@ -301,7 +300,7 @@ def test_evictions_come_after_packing_or_before_it(made, data, seed):
         for victim in plan.victims:
             scheduler.release(victim)
         if plan.victims:
-            plan = scheduler.schedule(pools[pool][0], 0, -1, priority, *shape)
+            plan = schedule(scheduler, [size] * pods, **request)
             assert plan.outcome == BIND  # nobody else has to go
         if plan.outcome == BIND:
             scheduler.commit(plan, False)
@@ -313,5 +312,5 @@ def test_a_gang_beside_bad_nodes_takes_the_cells_of_another_level(made):
     # A leaf and two nodes are owned; the two pods would go to the leaf and to a node that is bad.
     scheduler = made([([3], 3, 1)], 1, [(0, 0, 0, 1), (0, 0, 1, 2)], [])
     scheduler.set_health(0, 6, False)
-    plan = scheduler.schedule(0, 0, -1, 0, [1, 1], None, -1, False, False, None, None)
+    plan = schedule(scheduler, [1, 1])
     assert (plan.outcome, plan.pods) == (BIND, [[6], [7]])

@@ -3,13 +3,9 @@
 import random
 
 import pytest
-from group_schedulers import IMPLEMENTATIONS
+from group_schedulers import each_implementation
 from group_ways import CHAINS, some_pools
 from profiles import seeds
-
-each_implementation = pytest.mark.parametrize(
-    "made", IMPLEMENTATIONS, ids=lambda made: made.__module__.split(".")[1]
-)
 
 
 def some_groups(chance, chain, pools):

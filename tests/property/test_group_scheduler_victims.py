@@ -9,14 +9,9 @@ import random
 from itertools import combinations
 
 import pytest
-from group_schedulers import BIND, IMPLEMENTATIONS, PREEMPT, SEARCH_LIMIT
+from group_schedulers import BIND, PREEMPT, SEARCH_LIMIT, each_implementation, schedule
 from group_ways import CHAINS, Ways, some_pools
 from profiles import seeds
-
-each_implementation = pytest.mark.parametrize(
-    "made", IMPLEMENTATIONS, ids=lambda made: made.__module__.split(".")[1]
-)
-
 
 SIZES_DECIDE = (25, 66, 94)  # seeds for which counting leaves, not whole groups, goes wrong
 OTHERS_FIRST = (64, 147, 351, 370)  # for which the first victims would leave in vain
@@ -45,9 +40,8 @@ class Crowd:
             self.scheduler.set_health(first, first + 1, False)
         self.groups = {h: self.scheduler.group(h) for h in self.scheduler.handles()}
 
-    def ask(self, vc, priority, sizes, least=False, scheduler=None):
-        shape = sizes, None, -1, False, False, None, None, least
-        return (scheduler or self.scheduler).schedule(vc, 0, -1, priority, *shape)
+    def ask(self, vc, priority, sizes, least=False):
+        return schedule(self.scheduler, sizes, vc=vc, priority=priority, least=least)
 
     def harm(self, handles):
         """Guaranteed leaves, leaves and groups."""
@@ -206,12 +200,12 @@ def test_whose_victims_have_gone_is_bound(made, seed):
             continue
         vc, priority = chance.choice(pools)[0], chance.choice([-1, 0, 0, 1, 2])
         sizes = [chance.randint(1, width) for _ in range(chance.choice([1, 1, 2, 3, 4]))]
-        shape = sizes, None, -1, False, False, None, None, chance.random() < 0.3
-        plan = scheduler.schedule(vc, 0, -1, priority, *shape)
+        request = {"vc": vc, "priority": priority, "least": chance.random() < 0.3}
+        plan = schedule(scheduler, sizes, **request)
         for victim in plan.victims:
             scheduler.release(victim)
         if plan.outcome == PREEMPT:
-            plan = scheduler.schedule(vc, 0, -1, priority, *shape)
+            plan = schedule(scheduler, sizes, **request)
             assert plan.outcome == BIND
         if plan.outcome == BIND:
             scheduler.commit(plan, chance.random() < 0.5)
