@@ -15,6 +15,7 @@ from hypothesis.stateful import (
     precondition,
     rule,
 )
+from interop.hived_cluster import spec, walk
 from profiles import examples
 
 from hivecore.errors import StaleDecisionError
@@ -129,14 +130,9 @@ class HivedMachine(RuleBasedStateMachine):
         return sorted({node for chain in spec.chains.values() for node in chain.nodes})
 
     def request(self, group, number):
-        made = dict(self.groups[group])
-        members = made.pop("members")
-        made["affinityGroup"] = {
-            "name": group,
-            "members": [{"podNumber": pods, "leafCellNumber": n} for pods, n in members],
-        }
-        made["leafCellNumber"] = members[number % len(members)][1]
-        return made
+        more = dict(self.groups[group])
+        vc, members = more.pop("virtualCluster"), more.pop("members")
+        return spec(vc, members[number % len(members)][1], group, members, **more)
 
     def some(self, names, pick):
         names = sorted(names)
@@ -429,12 +425,6 @@ class HivedMachine(RuleBasedStateMachine):
         assert self.scheduler.status() == fresh.status()
         assert self.scheduler.affinity_groups() == {"items": []}
         assert self.scheduler.free_cells() == fresh.free_cells()
-
-
-def walk(cells):
-    for cell in cells:
-        yield cell
-        yield from walk(cell.get("cellChildren", ()))
 
 
 TestHived = HivedMachine.TestCase
