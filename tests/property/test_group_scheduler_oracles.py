@@ -44,20 +44,13 @@ def common_level(widths, leaves):
     return next(n for n, width in enumerate(widths) if len({x // width for x in leaves}) == 1)
 
 
-@each_implementation
 @examples(150)
 @given(node=nodes(), data=st.data())
-def test_leaves_hurt_as_few_as_can_be_and_are_as_close_as_can_be(made, node, data):
+def test_leaves_hurt_as_few_as_can_be_and_are_as_close_as_can_be(node, data):
     fanouts, kinds = node
     top = len(fanouts)
     count = data.draw(st.integers(1, len(kinds)), label="count")
     within = data.draw(st.integers(-1, top), label="within")
-    scheduler = made([(fanouts, 1, top)], 1, [(0, 0, top, 1)], [])
-    for leaf, kind in enumerate(kinds):
-        if kind == OPPORTUNISTIC:
-            scheduler.recover(0, -1, False, [[leaf]], [[-1]])
-        elif kind != FREE:
-            scheduler.recover(0, 3 if kind == LOWER else 5, False, [[leaf]], [[0]])
     widths = [1]
     for fanout in fanouts:
         widths.append(widths[-1] * fanout)
@@ -70,15 +63,22 @@ def test_leaves_hurt_as_few_as_can_be_and_are_as_close_as_can_be(made, node, dat
         if (level := common_level(widths, some)) <= highest
     )
     wanted = min(ways, default=None)
-    plan = schedule(scheduler, [count], priority=5, within=[within])
-    if wanted is None:
-        assert plan.outcome == WAIT
-        return
-    (leaves,) = plan.pods
-    hurt = [sum(kinds[leaf] == kind for leaf in leaves) for kind in (LOWER, OPPORTUNISTIC)]
-    assert (*hurt, common_level(widths, leaves)) == wanted
-    assert plan.outcome == (PREEMPT if any(hurt) else BIND)
-    assert len(plan.victims) == sum(hurt)
+    for made in IMPLEMENTATIONS:
+        scheduler = made([(fanouts, 1, top)], 1, [(0, 0, top, 1)], [])
+        for leaf, kind in enumerate(kinds):
+            if kind == OPPORTUNISTIC:
+                scheduler.recover(0, -1, False, [[leaf]], [[-1]])
+            elif kind != FREE:
+                scheduler.recover(0, 3 if kind == LOWER else 5, False, [[leaf]], [[0]])
+        plan = schedule(scheduler, [count], priority=5, within=[within])
+        if wanted is None:
+            assert plan.outcome == WAIT
+            continue
+        (leaves,) = plan.pods
+        hurt = [sum(kinds[leaf] == kind for leaf in leaves) for kind in (LOWER, OPPORTUNISTIC)]
+        assert (*hurt, common_level(widths, leaves)) == wanted
+        assert plan.outcome == (PREEMPT if any(hurt) else BIND)
+        assert len(plan.victims) == sum(hurt)
 
 
 def packable(rooms, sizes):
@@ -91,7 +91,6 @@ def packable(rooms, sizes):
     )
 
 
-@each_implementation
 @examples(200)
 @given(
     used=st.lists(st.integers(0, 5), min_size=1, max_size=4),
@@ -99,16 +98,15 @@ def packable(rooms, sizes):
     spread=st.booleans(),
     opportunistic=st.booleans(),
 )
-def test_a_group_waits_only_if_its_pods_cannot_be_packed(made, used, sizes, spread, opportunistic):
-    pools = [(0, 0, 1, len(used))]
-    scheduler = made([([5], len(used), 1)], 1, pools, [])
-    for node, many in enumerate(used):
-        leaves = list(range(5 * node, 5 * node + many))
-        scheduler.recover(0, 7, False, [leaves], [[0] * many])
-    priority = -1 if opportunistic else 7
-    plan = schedule(scheduler, sizes, priority=priority, spread=spread)
+def test_a_group_waits_only_if_its_pods_cannot_be_packed(used, sizes, spread, opportunistic):
     fits = packable([5 - many for many in used], sorted(sizes, reverse=True))
-    assert plan.outcome == (BIND if fits else WAIT)
+    for made in IMPLEMENTATIONS:
+        scheduler = made([([5], len(used), 1)], 1, [(0, 0, 1, len(used))], [])
+        for node, many in enumerate(used):
+            leaves = list(range(5 * node, 5 * node + many))
+            scheduler.recover(0, 7, False, [leaves], [[0] * many])
+        plan = schedule(scheduler, sizes, priority=-1 if opportunistic else 7, spread=spread)
+        assert plan.outcome == (BIND if fits else WAIT)
 
 
 @st.composite
@@ -156,38 +154,35 @@ def confinable(widths, free, pods, group_within):
     return fits({}, pods, None)
 
 
-@each_implementation
 @examples(400)
 @given(group=confined_groups(), spread=st.booleans(), opportunistic=st.booleans())
-def test_confined_pods_wait_only_if_they_fit_nowhere(made, group, spread, opportunistic):
+def test_confined_pods_wait_only_if_they_fit_nowhere(group, spread, opportunistic):
     fanouts, many, free, pods, group_within = group
-    node = len(fanouts)
-    scheduler = made([(fanouts, many, node)], 1, [(0, 0, node, many)], [])
-    for leaf, is_free in enumerate(free):
-        if not is_free:
-            scheduler.recover(0, 7, False, [[leaf]], [[0]])
-    widths = [1]
+    node, widths = len(fanouts), [1]
     for fanout in fanouts:
         widths.append(widths[-1] * fanout)
-    sizes, within = [size for size, _ in pods], [level for _, level in pods]
-    priority = -1 if opportunistic else 7
-    plan = schedule(
-        scheduler,
-        sizes,
-        priority=priority,
-        within=within,
-        group_within=group_within,
-        spread=spread,
-    )
-    assert plan.reason != SEARCH_LIMIT
-    assert plan.outcome == (BIND if confinable(widths, free, pods, group_within) else WAIT)
-    for (size, level), leaves in zip(pods, plan.pods, strict=plan.outcome == BIND):
-        level = node if level < 0 else level
-        assert len(leaves) == size
-        assert len({leaf // widths[level] for leaf in leaves}) == 1
-        assert all(free[leaf] for leaf in leaves)
-    taken = [leaf for leaves in plan.pods for leaf in leaves]
-    assert len(taken) == len(set(taken))
+    request = {
+        "priority": -1 if opportunistic else 7,
+        "within": [level for _, level in pods],
+        "group_within": group_within,
+        "spread": spread,
+    }
+    fits = confinable(widths, free, pods, group_within)
+    for made in IMPLEMENTATIONS:
+        scheduler = made([(fanouts, many, node)], 1, [(0, 0, node, many)], [])
+        for leaf, is_free in enumerate(free):
+            if not is_free:
+                scheduler.recover(0, 7, False, [[leaf]], [[0]])
+        plan = schedule(scheduler, [size for size, _ in pods], **request)
+        assert plan.reason != SEARCH_LIMIT
+        assert plan.outcome == (BIND if fits else WAIT)
+        for (size, level), leaves in zip(pods, plan.pods, strict=plan.outcome == BIND):
+            level = node if level < 0 else level
+            assert len(leaves) == size
+            assert len({leaf // widths[level] for leaf in leaves}) == 1
+            assert all(free[leaf] for leaf in leaves)
+        taken = [leaf for leaves in plan.pods for leaf in leaves]
+        assert len(taken) == len(set(taken))
 
 
 @each_implementation
@@ -210,7 +205,7 @@ def test_pods_of_2_2_and_3_share_sockets_with_4_and_3_free_leaves(made, priority
 @each_implementation
 def test_the_pods_of_a_node_are_searched_within_the_same_limit(made, monkeypatch):
     # Sockets of 64 leaves less some that are used; the twin is a hundred times slower.
-    monkeypatch.setattr(leaf_choice, "_SEARCH_LIMIT", 1000)
+    monkeypatch.setattr(leaf_choice, "_SEARCH_LIMIT", 100)
     sizes = [25, 31, 30, 24, 27, 31, 29, 32, 31, 23, 31, 22, 29, 26, 30, 25, 25]
     scheduler = made([([64, 10], 1, 2)], 1, [], [])
     for socket in range(10):
@@ -222,7 +217,7 @@ def test_the_pods_of_a_node_are_searched_within_the_same_limit(made, monkeypatch
 
 def test_a_search_that_takes_too_long_is_given_up_and_says_so(monkeypatch):
     # 640 leaves less 145 that are used, pods of 22 to 32 leaves: there are too many ways to try.
-    monkeypatch.setattr(leaf_choice, "_SEARCH_LIMIT", 2000)  # the twin is a hundred times slower
+    monkeypatch.setattr(leaf_choice, "_SEARCH_LIMIT", 100)  # the twin is a hundred times slower
     sizes = [25, 31, 30, 24, 27, 31, 29, 32, 31, 23, 31, 22, 29, 26, 30, 25, 25]
     for made in IMPLEMENTATIONS:
         scheduler = made([([64], 10, 1)], 1, [], [])
@@ -233,30 +228,30 @@ def test_a_search_that_takes_too_long_is_given_up_and_says_so(monkeypatch):
         assert (plan.outcome, plan.reason) == (WAIT, SEARCH_LIMIT)
 
 
-@each_implementation
 @examples(300)
 @given(
     healthy=st.lists(st.booleans() | st.just(True), min_size=16, max_size=16),
     suggested=st.none() | st.sets(st.integers(0, 7), min_size=4),
     sizes=st.lists(st.integers(1, 2), min_size=1, max_size=6),
 )
-def test_a_rack_is_bound_whenever_one_can_host_all_nodes(made, healthy, suggested, sizes):
+def test_a_rack_is_bound_whenever_one_can_host_all_nodes(healthy, suggested, sizes):
     """Two racks of four nodes of two leaves; the tenant owns one rack, and nothing is bound."""
-    scheduler = made([([2, 4], 2, 1)], 1, [(0, 0, 2, 1)], [])
-    for leaf, good in enumerate(healthy):
-        scheduler.set_health(leaf, leaf + 1, good)
-    named = None if suggested is None else sorted(suggested)
-    plan = schedule(scheduler, sizes, suggested=named)
     rooms = [
         sum(healthy[2 * node : 2 * node + 2]) * (suggested is None or node in suggested)
         for node in range(8)
     ]
     pods = sorted(sizes, reverse=True)
     hosts = packable(rooms[:4], pods) or packable(rooms[4:], pods)
-    if not packable([2] * 4, pods):
-        assert plan.reason in (CAPACITY, FRAGMENTED)
-    else:
-        assert (plan.outcome, plan.reason) == ((BIND, FITS) if hosts else (WAIT, MAPPING))
+    for made in IMPLEMENTATIONS:
+        scheduler = made([([2, 4], 2, 1)], 1, [(0, 0, 2, 1)], [])
+        for leaf, good in enumerate(healthy):
+            scheduler.set_health(leaf, leaf + 1, good)
+        named = None if suggested is None else sorted(suggested)
+        plan = schedule(scheduler, sizes, suggested=named)
+        if not packable([2] * 4, pods):
+            assert plan.reason in (CAPACITY, FRAGMENTED)
+        else:
+            assert (plan.outcome, plan.reason) == ((BIND, FITS) if hosts else (WAIT, MAPPING))
 
 
 @each_implementation
