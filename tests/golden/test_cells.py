@@ -1,4 +1,8 @@
-"""Worked examples: HiveD's Algorithm 1 and safety formula."""
+"""Worked examples: HiveD's Algorithm 1 and safety formula, and defects of its Go reference.
+
+D1 and D9 are the names under which the defects of microsoft/hivedscheduler @ 66f26ac are known
+here: found by running it, not to be repeated.
+"""
 
 import pytest
 from affinity_groups import start
@@ -7,6 +11,7 @@ from hivecore.cells import AffinityGroup, BuddyAllocator, CellCluster, Chain, Cl
 from hivecore.errors import InfeasibleAssignmentError, NoFreeCellError
 
 RACKS = Chain(levels=["gpu", "switch", "socket", "node", "rack"], fanouts=[2, 2, 2, 16], roots=4)
+ROWS = Chain(levels=["node", "rack", "row"], fanouts=[2, 2], roots=2)
 
 
 def test_the_chain_of_the_papers_micro_benchmark_has_65536_gpus():
@@ -84,3 +89,44 @@ def test_two_small_jobs_share_one_owned_cell_and_keep_its_topology():
     assert served(cluster, "other", "B", (1, 1)) == [(4,)]
     assert served(cluster, "second", "A", (1, 2)) == [(2, 3)]
     assert cluster.schedule(AffinityGroup("more", "A", [(1, 1)])).outcome == "wait"
+
+
+def mark_bad(cluster, leaf):
+    cluster.set_health(f"c/{leaf}", False, leaf_index=0)
+
+
+def test_d1_a_split_around_a_bad_node_leaves_cells_that_are_owed_alone():
+    owned = {"A": {"c": {"node": 2}}, "B": {"c": {"rack": 3}}}
+    cluster = CellCluster(ClusterSpec({"c": ROWS}, owned))
+    ((first,),) = served(cluster, "first", "A", (1, 1))
+    served(cluster, "rack", "B", (2, 1), within="rack")
+    mark_bad(cluster, first + 1)
+    # Row 1 is free and S(row) = 1, but its racks are owed to B: S(rack) = 0 forbids the split.
+    assert cluster.surplus("c") == {"node": 0, "rack": 0, "row": 1}
+    waits = cluster.schedule(AffinityGroup("second", "A", [(1, 1)]))
+    assert [refusal.code for refusal in waits.refusals] == ["mapping"]
+    for name in ("second rack", "third rack"):
+        served(cluster, name, "B", (2, 1), within="rack")
+    cluster.check()
+
+
+def test_d1_where_nothing_is_owed_the_split_goes_around_the_bad_node():
+    owned = {"A": {"c": {"node": 2}}, "B": {"c": {"rack": 2}}}
+    cluster = CellCluster(ClusterSpec({"c": ROWS}, owned))
+    ((first,),) = served(cluster, "first", "A", (1, 1))
+    served(cluster, "rack", "B", (2, 1), within="rack")
+    mark_bad(cluster, first + 1)
+    assert cluster.surplus("c") == {"node": 2, "rack": 1, "row": 1}
+    assert served(cluster, "second", "A", (1, 1)) == [(4,)]
+    assert served(cluster, "second rack", "B", (2, 1), within="rack") == [(6,), (7,)]
+    cluster.check()
+
+
+def test_d9_a_chain_that_nobody_owns_cells_of_is_no_problem():
+    cluster = CellCluster(ClusterSpec({"used": ROWS, "unused": RACKS}, {"A": {"used": {"row": 1}}}))
+    for node in range(64):
+        cluster.set_health(f"unused/{node}", False)
+    assert cluster.surplus("unused")["gpu"] == 512
+    waits = cluster.schedule(AffinityGroup("there", "A", [(1, 1)], leaf_type="gpu"))
+    assert [refusal.code for refusal in waits.refusals] == ["no cells"]
+    assert served(cluster, "here", "A", (4, 1), within="row") == [(0,), (1,), (2,), (3,)]

@@ -222,6 +222,18 @@ def test_used_units_come_first_unless_the_group_is_to_spread(make):
     assert ask(scheduler, [1, 1, 1, 1], spread=True).pods == [[4], [8], [1], [5]]
 
 
+@pytest.mark.parametrize("priority", [0, -1])
+@pytest.mark.parametrize("fuller", [0, 1])
+def test_a_small_pod_goes_to_the_fuller_unit(make, priority, fuller):
+    scheduler = make([(0, 0, NODE, 3)])
+    used = [run(scheduler, [4], priority=priority) for _ in range(2)]
+    places = [pods(scheduler, handle)[0] for handle in used]
+    for handle, place, size in zip(used, places, (1, 3) if fuller else (3, 1), strict=True):
+        scheduler.release(handle)
+        run(scheduler, [size], priority=priority, suggested=[place[0] // 4])
+    assert ask(scheduler, [1], priority=priority).pods[0][0] in places[fuller]
+
+
 def test_a_group_of_mixed_sizes_is_packed_whenever_that_is_possible(make):
     # Three leaves left in one node and four in the other: 1+3+3 fits only as 3 | 1+3.
     scheduler = make([(0, 0, NODE, 2)])
@@ -891,6 +903,14 @@ def test_healthy_cells_left_over_serve_the_levels_below(make):
     assert scheduler.doomed(0) == [(PAIR, 1, 2)]
     scheduler.set_health(1, 2, True)
     assert scheduler.doomed(0) == [(PAIR, 1, 1)]
+
+
+def test_a_large_cell_is_doomed_only_when_no_whole_one_is_left(make):
+    scheduler = make([(0, 0, RACK, 1), (1, 0, NODE, 2)])
+    scheduler.set_health(0, 4, False)
+    assert scheduler.doomed(0) == [(NODE, 1, 1)]
+    scheduler.set_health(12, 16, False)
+    assert scheduler.doomed(0) == [(RACK, 0, 1)]
 
 
 # --- recovery ------------------------------------------------------------------------------------
