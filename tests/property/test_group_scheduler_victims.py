@@ -186,7 +186,7 @@ def test_no_victims_of_a_gang_are_harmed_less_unless_it_says_so(made, seed):
 
 @each_implementation
 @pytest.mark.parametrize("seed", [*seeds(8), *OTHERS_FIRST])
-def test_whose_victims_have_gone_is_bound(made, seed):
+def test_whose_victims_have_gone_is_bound_unless_it_says_that_it_gave_up(made, seed):
     """With lazy groups, who are downgraded and promoted again."""
     chance = random.Random(seed)
     chain = chance.choice(CHAINS)
@@ -205,7 +205,8 @@ def test_whose_victims_have_gone_is_bound(made, seed):
         for victim in plan.victims:
             scheduler.release(victim)
         if plan.outcome == PREEMPT:
+            gave_up = plan.reason == SEARCH_LIMIT
             plan = schedule(scheduler, sizes, **request)
-            assert plan.outcome == BIND
+            assert gave_up or plan.outcome == BIND
         if plan.outcome == BIND:
             scheduler.commit(plan, chance.random() < 0.5)
