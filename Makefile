@@ -92,7 +92,7 @@ format: $(VENV)/tools
 # What hardly reaches a kernel is left out.
 SAN_TESTS = $(filter-out tests/unit/test_traces% $(patsubst %,tests/unit/test_%.py,cli cpp_users examples house sim_job_plots sim_report sim_sweep),\
             $(wildcard tests/unit/test_*.py tests/property tests/golden $(addprefix tests/interop/test_hived_,random.py property.py defects.py)))
-# Sanitized modules are some times slower, and every line is reached by few examples.
+# Sanitized modules are several times slower, and what they look for shows in few examples.
 SAN_EXAMPLES ?= 0.3
 san: build
 	rm -rf build/san build/sanitize/lib*

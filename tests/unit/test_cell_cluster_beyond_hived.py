@@ -87,6 +87,8 @@ class Emptiest:
     """A policy of a third party: every pod on a node of its own, the emptiest first."""
 
     def choose(self, view, group):
+        assert view.chain == "c"
+        assert [node.leaves for node in view.nodes] == [4, 4]
         nodes = sorted(view.nodes, key=lambda node: -node.free)
         return [node.number for node in nodes[: group.pods]] if group.pods <= len(nodes) else None
 
@@ -120,7 +122,10 @@ def test_a_policys_choice_is_mapped_around_a_bad_node_wherever_that_is_possible(
 
 @pytest.mark.parametrize(
     "answer",
-    [None, [], [0, 0], [0, 1, 0], [7, 8], [-1, 0], [2**70, 0], ["c/0", "c/1"], [0.0, 1.0], 5],
+    [
+        *(None, 5, "ab", [], [0], [0, 0], [0, 1, 0], [7, 8], [0, -1], [-1, 0], [2**70, 0]),
+        *(["c/0", "c/1"], [0, "x"], [0.0, 1.0], [0, 1.0]),
+    ],
 )
 def test_whatever_a_policy_answers_every_guarantee_holds(answer):
     spec = flat({"A": {"node": 2}, "B": {"node": 2}}, 4)
