@@ -34,9 +34,10 @@ PYTEST  = $(BIN)/python -m pytest -n $(WORKERS) --dist worksteal
 test: build
 	$(PYTEST) $(ARGS)
 
-FUZZ ?= 100000
+# So many times the 3,000 graphs that `make test` tries.
+FUZZ ?= 34
 fuzz: build
-	HIVECORE_FUZZ=$(FUZZ) $(BIN)/python -m pytest -v -s --no-header $(addprefix tests/property/test_matching_,fuzz.py peers.py)
+	HIVECORE_EXAMPLES=$(FUZZ) $(BIN)/python -m pytest -v -s --no-header $(addprefix tests/property/test_matching_,fuzz.py peers.py)
 
 # `make docs MKDOCS=serve` shows the pages and follows edits.
 docs: build $(VENV)/docs
@@ -91,10 +92,12 @@ format: $(VENV)/tools
 # What hardly reaches a kernel is left out.
 SAN_TESTS = $(filter-out tests/unit/test_traces% $(patsubst %,tests/unit/test_%.py,cli cpp_users examples house sim_job_plots sim_report sim_sweep),\
             $(wildcard tests/unit/test_*.py tests/property tests/golden $(addprefix tests/interop/test_hived_,random.py property.py defects.py)))
+# Sanitized modules are several times slower, and what they look for shows in few examples.
+SAN_EXAMPLES ?= 0.3
 san: build
 	rm -rf build/san build/sanitize/lib*
 	HIVECORE_SANITIZE=1 $(BIN)/python -m pip install -qq --no-build-isolation --no-deps --target build/san .
-	@set -e; export PYTHONPATH=$(CURDIR)/build/san PYTHONMALLOC=malloc; \
+	@set -e; export PYTHONPATH=$(CURDIR)/build/san PYTHONMALLOC=malloc HIVECORE_EXAMPLES=$(SAN_EXAMPLES); \
 	export LD_PRELOAD="$$($${CXX:-g++} -print-file-name=libasan.so):$$($${CXX:-g++} -print-file-name=libstdc++.so)"; \
 	export ASAN_OPTIONS=detect_leaks=0:log_path=$(CURDIR)/build/san/report; \
 	export UBSAN_OPTIONS=print_stacktrace=1:log_path=$(CURDIR)/build/san/report; \

@@ -3,6 +3,12 @@
 import signal
 
 import pytest
+from hypothesis import settings
+from profiles import times
+
+# What a hypothesis test without `examples` tries.
+for name in ("ci", "default"):
+    settings.register_profile(name, settings.get_profile(name), max_examples=times(100))
 
 
 @pytest.fixture

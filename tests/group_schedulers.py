@@ -1,6 +1,7 @@
 """Group schedulers of all implementations side by side: asked the same, they answer the same."""
 
 import numpy as np
+import pytest
 
 import hivecore._cells as kernel
 from hivecore.errors import StaleDecisionError
@@ -11,6 +12,82 @@ IMPLEMENTATIONS = [Twin, kernel.GroupScheduler]
 BIND, PREEMPT, WAIT = "bind", "preempt", "wait"
 FITS, CAPACITY, FRAGMENTED, MAPPING = "", "capacity", "fragmented", "mapping"
 SEARCH_LIMIT, POLICY = "search limit", "policy"
+
+each_implementation = pytest.mark.parametrize(
+    "made", IMPLEMENTATIONS, ids=lambda made: made.__module__.split(".")[1]
+)
+
+
+def schedule(
+    scheduler,
+    sizes,
+    *,
+    vc=0,
+    chain=0,
+    pool=-1,
+    priority=0,
+    within=None,
+    group_within=-1,
+    spread=False,
+    merge=False,
+    suggested=None,
+    units=None,
+    least=False,
+):
+    """The plan of a group; its options by their names."""
+    shape = sizes, within, group_within, spread, merge, suggested, units, least
+    return scheduler.schedule(vc, chain, pool, priority, *shape)
+
+
+def ask(scheduler, sizes, **request):
+    """Schedule and audit."""
+    plan = schedule(scheduler, sizes, **request)
+    scheduler.check()
+    return plan
+
+
+def run(scheduler, sizes, *, lazy=False, **request):
+    """Schedule and commit; the handle."""
+    plan = ask(scheduler, sizes, **request)
+    assert plan.outcome == BIND, plan.reason
+    handle = scheduler.commit(plan, lazy)
+    scheduler.check()
+    return handle
+
+
+def reserve(scheduler, sizes, *, lazy=False, **request):
+    plan = ask(scheduler, sizes, **request)
+    assert plan.outcome == PREEMPT
+    handle = scheduler.reserve(plan, lazy)
+    scheduler.check()
+    return handle
+
+
+def pods(scheduler, handle):
+    return scheduler.group(handle)[4]
+
+
+def free(scheduler, chain=0, levels=4):
+    """The free list: {level: cells}, empty levels left out."""
+    listed = {level: scheduler.free_cells(chain, level).tolist() for level in range(levels)}
+    return {level: cells for level, cells in listed.items() if cells}
+
+
+def everything(scheduler, chains=1, pools=0):
+    """All that can be seen of a scheduler."""
+    seen = [
+        [
+            scheduler.surplus(chain),
+            free(scheduler, chain, len(scheduler.surplus(chain))),
+            scheduler.leaf_users(chain).tolist(),
+            scheduler.leaf_reservers(chain).tolist(),
+            scheduler.bad_leaves(chain).tolist(),
+            scheduler.doomed(chain),
+        ]
+        for chain in range(chains)
+    ]
+    groups = [(handle, scheduler.group(handle)) for handle in scheduler.handles()]
+    return seen, groups, [scheduler.unbound_roots(pool) for pool in range(pools)]
 
 
 def plain(plan):

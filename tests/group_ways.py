@@ -8,7 +8,7 @@ import random
 from functools import cache
 from typing import Any, NamedTuple
 
-from group_schedulers import BIND, IMPLEMENTATIONS, PREEMPT, WAIT
+from group_schedulers import BIND, IMPLEMENTATIONS, PREEMPT, WAIT, schedule
 
 CHAINS = [  # fan-outs, roots, node level
     ([3, 2], 4, 1),
@@ -184,8 +184,8 @@ def answers_among_bad_nodes(made, seed, steps):
         if chance.random() < 0.3:
             suggested = sorted(chance.sample(range(nodes), chance.randint(1, nodes)))
         least = chance.random() < 0.4
-        asked = vc, 0, -1, priority, sizes, None, -1, False, False, suggested, None, least
-        plan = scheduler.schedule(*asked)
+        asked = {"vc": vc, "priority": priority, "suggested": suggested, "least": least}
+        plan = schedule(scheduler, sizes, **asked)
         waits = evicts = False
         if priority == 0 and plan.outcome == WAIT:
             waits = ways.exist(vc, sizes, suggested, on_idle_leaves=False)
@@ -193,7 +193,7 @@ def answers_among_bad_nodes(made, seed, steps):
             evicts = ways.exist(vc, sizes, suggested, on_idle_leaves=True)
         for victim in plan.victims:
             scheduler.release(victim)
-        again = scheduler.schedule(*asked) if plan.outcome == PREEMPT else plan
+        again = schedule(scheduler, sizes, **asked) if plan.outcome == PREEMPT else plan
         if priority >= 0:
             yield Answer(plan, priority, len(sizes), waits, evicts, again)
         if again.outcome == BIND:

@@ -5,6 +5,7 @@ here: found by running it, not to be repeated.
 """
 
 import pytest
+from affinity_groups import start
 
 from hivecore.cells import AffinityGroup, BuddyAllocator, CellCluster, Chain, ClusterSpec
 from hivecore.errors import InfeasibleAssignmentError, NoFreeCellError
@@ -35,10 +36,7 @@ def test_algorithm_1_splits_down_and_merges_up():
 
 def served(cluster, name, tenant, *members, **options):
     """The leaves of each pod of a group that binds now."""
-    decision = cluster.schedule(AffinityGroup(name, tenant, members, **options))
-    assert decision.outcome == "bind"
-    cluster.commit(decision)
-    return [pod.leaves for pod in decision.placement]
+    return [pod.leaves for pod in start(cluster, name, tenant, members, **options).placement]
 
 
 def test_a_split_lowers_s_by_one_on_the_levels_it_passes_and_nowhere_else():

@@ -1,23 +1,32 @@
-"""Small HiveD clusters for the scenarios: configurations, and pods that come, run and go.
+"""Small HiveD clusters for the tests: configurations, pods that come, run and go, their requests.
 
 A configuration is written as HiveD's own YAML would be, from a few short words. `Hived` drives a
 `HivedScheduler` as a cluster would, and holds every bind against what must always be true: no two
 running pods on one GPU, no new placement on a bad or a forbidden node.
 """
 
+import json
+
 from hivecore.interop.hived import HivedScheduler
 
 __all__ = [
+    "DOMAIN",
     "FLAT",
     "TREE",
     "Hived",
+    "bind",
     "config",
+    "filter_request",
     "flat",
+    "flat_config",
+    "kubernetes_pod",
     "node",
     "nodes",
+    "picture",
     "rack",
     "rack_of",
     "racks",
+    "spec",
     "walk",
 ]
 
@@ -81,6 +90,59 @@ def walk(cells):
         yield from walk(cell.get("cellChildren") or cell.get("children") or ())
 
 
+def flat_config(count=4, tenants=None):
+    """Nodes n0, n1, ... of 4 GPUs; by default A owns two of them and B one."""
+    names = (f"n{i}" for i in range(count))
+    return config(FLAT, nodes(*names), tenants or {"A": {"NODE": 2}, "B": {"NODE": 1}})
+
+
+def spec(vc="A", number=4, group=None, members=None, **more):
+    """A pod scheduling spec; `more` are its other keys as HiveD writes them."""
+    made = {"virtualCluster": vc, "leafCellNumber": number} | more
+    if group is not None:
+        members = members or [(1, number)]
+        made["affinityGroup"] = {
+            "name": group,
+            "members": [{"podNumber": pods, "leafCellNumber": leaves} for pods, leaves in members],
+        }
+    return made
+
+
+def bind(scheduler, pod, request, **more):
+    """Schedule and allocate a pod that must bind; its (node, leaf cells)."""
+    decision = scheduler.schedule(pod, request, **more)
+    assert decision.outcome == "bind", decision
+    scheduler.allocate(pod)
+    scheduler.check()
+    return decision.node, tuple(decision.leaf_cells)
+
+
+def picture(scheduler):
+    """All that can be seen of a scheduler."""
+    return scheduler.status(), scheduler.affinity_groups(), scheduler.free_cells()
+
+
+# --- what kube-scheduler sends
+
+DOMAIN = "hivedscheduler.microsoft.com"
+
+
+def kubernetes_pod(name, text=None, **more):
+    """A pod of the namespace x; its spec is the text, or four GPUs of A with what is said."""
+    text = json.dumps(spec(**more)) if text is None else text
+    annotations = {f"{DOMAIN}/pod-scheduling-spec": text}
+    return {
+        "metadata": {"name": name, "namespace": "x", "uid": f"u-{name}", "annotations": annotations}
+    }
+
+
+def filter_request(name, **more):
+    return {"Pod": kubernetes_pod(name, **more), "NodeNames": ["n1", "n2"]}
+
+
+# --- clusters that run
+
+
 class Hived:
     """A scheduler and its pods; a pod's group is named after the part before the slash."""
 
@@ -92,24 +154,11 @@ class Hived:
 
     @staticmethod
     def spec(pod, vc, leaves, priority=0, *, members=None, lazy=False, ignore=None, **more):
-        """A pod scheduling spec; `more` are its other keys as HiveD writes them."""
-        members = members or [(1, leaves)]
-        spec = {
-            "virtualCluster": vc,
-            "priority": priority,
-            "leafCellNumber": leaves,
-            "lazyPreemptionEnable": lazy,
-            "affinityGroup": {
-                "name": pod.partition("/")[0],
-                "members": [
-                    {"podNumber": number, "leafCellNumber": size} for number, size in members
-                ],
-            },
-            **more,
-        }
+        """The spec of a pod of the group that its name says."""
         if ignore is not None:
-            spec["ignoreK8sSuggestedNodes"] = ignore
-        return spec
+            more["ignoreK8sSuggestedNodes"] = ignore
+        more |= {"priority": priority, "lazyPreemptionEnable": lazy}
+        return spec(vc, leaves, pod.partition("/")[0], members, **more)
 
     def ask(self, pod, vc, leaves, priority=0, *, phase="Filtering", suggested=None, **more):
         """What the scheduler decides about a pod."""
@@ -246,7 +295,7 @@ class Hived:
 
 def flat(count, tenants, **options):
     """Nodes n0, n1, ... of 4 GPUs."""
-    return Hived(config(FLAT, nodes(*(f"n{i}" for i in range(count))), tenants), **options)
+    return Hived(flat_config(count, tenants), **options)
 
 
 def racks(count, tenants, types=TREE):

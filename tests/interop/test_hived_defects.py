@@ -9,6 +9,7 @@ import random
 
 import pytest
 from interop.hived_cluster import FLAT, TREE, Hived, config, flat, node, nodes, rack, rack_of
+from profiles import seeds
 
 from hivecore.interop.hived import HivedScheduler
 
@@ -233,7 +234,7 @@ def test_d6_a_gang_is_placed_whenever_that_is_possible(priority):
     assert {places[1].node, places[2].node} == {"n0", "n1"}
 
 
-@pytest.mark.parametrize("seed", range(12))
+@pytest.mark.parametrize("seed", seeds(12))
 def test_d6_packing_is_complete_on_random_free_counts(seed):
     """Against a search over all assignments of pods to nodes."""
     rng = random.Random(seed)
@@ -536,7 +537,7 @@ class Trace:
         return total
 
 
-@pytest.mark.parametrize("seed", range(20))
+@pytest.mark.parametrize("seed", seeds(20))
 @pytest.mark.parametrize(
     "family",
     [

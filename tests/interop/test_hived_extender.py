@@ -3,44 +3,21 @@ import threading
 import time
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
+from interop.hived_cluster import DOMAIN, config, rack
+from interop.hived_cluster import filter_request as ask
+from interop.hived_cluster import kubernetes_pod as pod
+from profiles import examples
 
 from hivecore.errors import StaleDecisionError
 from hivecore.interop.hived import Extender, HivedScheduler
 
-HIVED = "hivedscheduler.microsoft.com"
-CONFIG = {
-    "physicalCluster": {
-        "cellTypes": {
-            "NODE": {"childCellType": "GPU", "childCellNumber": 4, "isNodeLevel": True},
-            "RACK": {"childCellType": "NODE", "childCellNumber": 2},
-        },
-        "physicalCells": [
-            {"cellType": "RACK", "cellChildren": [{"cellAddress": "n1"}, {"cellAddress": "n2"}]}
-        ],
-    },
-    "virtualClusters": {
-        "A": {"virtualCells": [{"cellType": "RACK.NODE", "cellNumber": 1}]},
-        "B": {"virtualCells": [{"cellType": "RACK.NODE", "cellNumber": 1}]},
-    },
-}
+TREE = {"NODE": (4, "GPU"), "RACK": (2, "NODE")}
+CONFIG = config(TREE, [rack("n1", "n2")], {"A": {"RACK.NODE": 1}, "B": {"RACK.NODE": 1}})
 NODES = ["n1", "n2"]
 FILTER, BIND, PREEMPT = (f"/v1/extender/{verb}" for verb in ("filter", "bind", "preempt"))
 GROUPS, STATUS = "/v1/inspect/affinitygroups/", "/v1/inspect/clusterstatus"
-
-
-def pod(name, text=None, **spec):
-    if text is None:
-        text = json.dumps({"virtualCluster": "A", "leafCellNumber": 4} | spec)
-    annotations = {f"{HIVED}/pod-scheduling-spec": text}
-    return {
-        "metadata": {"name": name, "namespace": "x", "uid": f"u-{name}", "annotations": annotations}
-    }
-
-
-def ask(name, **spec):
-    return {"Pod": pod(name, **spec), "NodeNames": list(NODES)}
 
 
 def binding(name, node):
@@ -85,7 +62,7 @@ def refused(extender, path, body=None, status=400):
 
 
 def test_filter_commits_and_bind_carries_the_annotations(extender):
-    answer = get(extender, FILTER, ask("p", leafCellNumber=2))
+    answer = get(extender, FILTER, ask("p", number=2))
     assert answer == {
         "Nodes": None,
         "NodeNames": ["n1"],
@@ -98,8 +75,8 @@ def test_filter_commits_and_bind_carries_the_annotations(extender):
     assert answer["Error"] == ""
     made = answer["Binding"]
     assert (made["kind"], made["target"]["name"]) == ("Binding", "n1")
-    assert made["metadata"]["annotations"][f"{HIVED}/pod-leaf-cell-isolation"] == "0,1"
-    info = json.loads(made["metadata"]["annotations"][f"{HIVED}/pod-bind-info"])
+    assert made["metadata"]["annotations"][f"{DOMAIN}/pod-leaf-cell-isolation"] == "0,1"
+    info = json.loads(made["metadata"]["annotations"][f"{DOMAIN}/pod-bind-info"])
     assert (info["node"], info["leafCellIsolation"], info["cellChain"]) == ("n1", [0, 1], "RACK")
     assert get(extender, BIND, binding("p", "n1")) == answer
 
@@ -123,7 +100,7 @@ def test_a_pod_that_waits_is_told_why(extender):
 
 
 def test_a_pod_that_is_larger_than_every_node_is_told_so_at_once(extender):
-    asked = ask("p", leafCellNumber=5)
+    asked = ask("p", number=5)
     error = refused(extender, FILTER, asked)
     assert error == "spec: leafCellNumber=5: no node has more than 4 leaf cells"
     assert refused(extender, PREEMPT, {"Pod": asked["Pod"]}) == error
@@ -145,8 +122,7 @@ def test_nodes_may_be_listed_as_objects(extender):
 
 
 def test_preemption_names_victims_node_by_node_until_it_can_bind(extender):
-    low = {"priority": -1, "affinityGroup": {"name": "low", "members": [{"podNumber": 2}]}}
-    low["affinityGroup"]["members"][0]["leafCellNumber"] = 4
+    low = {"priority": -1, "group": "low", "members": [(2, 4)]}
     for name in ("a", "b"):
         get(extender, FILTER, ask(name, **low))
     answer = get(extender, FILTER, ask("high", priority=5))
@@ -285,9 +261,9 @@ BOMB = "a: &a [x]\n" + "".join(
         (FILTER, {"Pod": pod("p", "a: &a [*a]")}, "no finished node has the anchor"),
         (FILTER, {"Pod": pod("p", BOMB)}, "aliases stand for more than 10,000 parts"),
         (FILTER, {"Pod": pod("p", BOMB.ljust(5000))}, "aliases stand for more than 10,000 parts"),
-        (FILTER, {"Pod": pod("p", virtualCluster="C")}, "'C'"),
+        (FILTER, {"Pod": pod("p", vc="C")}, "'C'"),
         (PREEMPT, {"Pod": pod("p"), "NodeNameToVictims": {1: {}}}, "must be a list of strings"),
-        (FILTER, {"Pod": pod("p", leafCellNumber="many")}, "leafCellNumber='many'"),
+        (FILTER, {"Pod": pod("p", number="many")}, "leafCellNumber='many'"),
         (FILTER, {"Pod": pod("p", priority=1001)}, "priority=1001"),
         (FILTER, PERFECT | {"NodeNames": "n1"}, "NodeNames must be a list of strings"),
         (FILTER, PERFECT | {"NodeNames": [1]}, "NodeNames must be a list of strings"),
@@ -333,10 +309,10 @@ def test_nodes_are_healthy_when_ready_and_schedulable(extender):
 def test_a_restart_recovers_from_the_lists_of_nodes_and_pods(extender):
     bound = []
     for name, vc in (("p", "A"), ("q", "B")):
-        get(extender, FILTER, ask(name, virtualCluster=vc, leafCellNumber=3))
+        get(extender, FILTER, ask(name, vc=vc, number=3))
         node = {"p": "n1", "q": "n2"}[name]
         made = get(extender, BIND, binding(name, node))["Binding"]
-        item = pod(name, virtualCluster=vc, leafCellNumber=3) | {"spec": {"nodeName": node}}
+        item = pod(name, vc=vc, number=3) | {"spec": {"nodeName": node}}
         item["metadata"]["annotations"] |= made["metadata"]["annotations"]
         bound.append(item)
     other = Extender(HivedScheduler(CONFIG))
@@ -347,7 +323,7 @@ def test_a_restart_recovers_from_the_lists_of_nodes_and_pods(extender):
     # A watch says again what is known.
     get(other, "/v1/watch", event("MODIFIED", "Pod", bound[0]))
     wrong = json.loads(json.dumps(bound[0]).replace("[0,1,2]", "[0]"))
-    wrong["metadata"]["annotations"][f"{HIVED}/pod-bind-info"] = "{node: n1}"
+    wrong["metadata"]["annotations"][f"{DOMAIN}/pod-bind-info"] = "{node: n1}"
     assert "pod 'p': " in refused(other, "/v1/watch", event("ADDED", "Pod", wrong))
 
 
@@ -398,7 +374,7 @@ def test_a_decision_that_comes_too_late_is_made_again():
     scheduler.turns = 2
     assert get(extender, FILTER, ask("p"))["NodeNames"] == ["n1"]
     scheduler.turns = 9
-    assert "too late" in refused(extender, FILTER, ask("q", virtualCluster="B"))
+    assert "too late" in refused(extender, FILTER, ask("q", vc="B"))
     assert "too late" in refused(extender, BIND, binding("q", "n2"))
 
 
@@ -417,7 +393,7 @@ def test_pods_that_come_at_once_get_cells_of_their_own():
     answers = []
 
     def run(i):
-        spec = {"leafCellNumber": 1, "virtualCluster": "AB"[i % 2]}
+        spec = {"number": 1, "vc": "AB"[i % 2]}
         answers.append(extender.handle(FILTER, ask(f"p{i}", **spec)))
 
     threads = [threading.Thread(target=run, args=(i,)) for i in range(12)]
@@ -431,9 +407,10 @@ def test_pods_that_come_at_once_get_cells_of_their_own():
 
 
 KEYS = ["Pod", "pod", "Nodes", "NodeNames", "metadata", "annotations", "name", "uid", "items"]
-KEYS += [f"{HIVED}/pod-scheduling-spec", f"{HIVED}/pod-bind-info", "kind", "type", "object", "spec"]
+KEYS += [f"{DOMAIN}/pod-scheduling-spec", f"{DOMAIN}/pod-bind-info", "kind", "type", "object"]
 KEYS += ["PodName", "PodNamespace", "Node", "NodeNameToVictims", "NodeNameToMetaVictims", "status"]
 KEYS += ["affinityGroup", "members", "leafCellNumber", "virtualCluster", "nodeName", "phase"]
+KEYS += ["spec"]
 WORDS = ["p", "n1", "A", "Pod", "Node", "PodList", "ADDED", "DELETED", "{virtualCluster: A}", "x"]
 WORDS += ["{virtualCluster: A, leafCellNumber: 1}", "[", "{node: n1, leafCellIsolation: [0]}"]
 values = st.recursive(
@@ -446,7 +423,7 @@ values = st.recursive(
 PATHS = [FILTER, BIND, PREEMPT, "/v1/watch", GROUPS, f"{GROUPS}x/p", STATUS, "/healthz", "/x"]
 
 
-@settings(max_examples=150)
+@examples(150)
 @given(st.sampled_from(PATHS) | st.text(), values | st.text() | st.binary())
 def test_any_request_is_answered(path, body):
     extender = Extender(HivedScheduler(CONFIG))
@@ -455,11 +432,11 @@ def test_any_request_is_answered(path, body):
     json.dumps(answer)
 
 
-@settings(max_examples=120)
+@examples(120)
 @given(st.data())
 def test_a_request_with_a_part_replaced_is_answered(data):
     extender = Extender(HivedScheduler(CONFIG))
-    get(extender, FILTER, ask("q", virtualCluster="B", leafCellNumber=1))
+    get(extender, FILTER, ask("q", vc="B", number=1))
     bound = pod("p") | {"spec": {"nodeName": "n1"}}
     record = {"node": "n1", "leafCellIsolation": [0, 1, 2, 3], "cellChain": "RACK"}
     place = {"physicalNode": "n1", "physicalLeafCellIndices": [0, 1, 2, 3]}
@@ -481,7 +458,7 @@ def test_a_request_with_a_part_replaced_is_answered(data):
         inner[key] = data.draw(values)
         annotations = bound["metadata"]
         if target is record and isinstance(annotations, dict):
-            annotations["annotations"][f"{HIVED}/pod-bind-info"] = json.dumps(record)
+            annotations["annotations"][f"{DOMAIN}/pod-bind-info"] = json.dumps(record)
     status, answer = extender.handle(path, body)
     assert status in (200, 400)
     json.dumps(answer)

@@ -7,7 +7,6 @@ node, and when all pods are gone the cluster is as it was in the beginning.
 import json
 import random
 
-from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import (
     RuleBasedStateMachine,
@@ -16,6 +15,8 @@ from hypothesis.stateful import (
     precondition,
     rule,
 )
+from interop.hived_cluster import spec, walk
+from profiles import examples
 
 from hivecore.errors import StaleDecisionError
 from hivecore.interop.hived import ConfigError, HivedConfig, HivedScheduler, RequestError
@@ -129,14 +130,9 @@ class HivedMachine(RuleBasedStateMachine):
         return sorted({node for chain in spec.chains.values() for node in chain.nodes})
 
     def request(self, group, number):
-        made = dict(self.groups[group])
-        members = made.pop("members")
-        made["affinityGroup"] = {
-            "name": group,
-            "members": [{"podNumber": pods, "leafCellNumber": n} for pods, n in members],
-        }
-        made["leafCellNumber"] = members[number % len(members)][1]
-        return made
+        more = dict(self.groups[group])
+        vc, members = more.pop("virtualCluster"), more.pop("members")
+        return spec(vc, members[number % len(members)][1], group, members, **more)
 
     def some(self, names, pick):
         names = sorted(names)
@@ -431,11 +427,5 @@ class HivedMachine(RuleBasedStateMachine):
         assert self.scheduler.free_cells() == fresh.free_cells()
 
 
-def walk(cells):
-    for cell in cells:
-        yield cell
-        yield from walk(cell.get("cellChildren", ()))
-
-
 TestHived = HivedMachine.TestCase
-TestHived.settings = settings(max_examples=40, stateful_step_count=40, deadline=None)
+TestHived.settings = examples(40, stateful_step_count=40)

@@ -10,6 +10,7 @@ import random
 
 import pytest
 from interop.hived_cluster import Hived, config, walk
+from profiles import seeds
 
 from hivecore.interop.hived import HivedScheduler, RequestError
 
@@ -457,7 +458,7 @@ class Life:
         assert hived.free() == self.whole
 
 
-@pytest.mark.parametrize("seed", range(16))
+@pytest.mark.parametrize("seed", seeds(16))
 @pytest.mark.parametrize("failures", [False, True], ids=["whole", "failing"])
 def test_every_decision_is_what_the_status_says_it_must_be(seed, failures):
     life = Life(seed, failures)
@@ -466,7 +467,7 @@ def test_every_decision_is_what_the_status_says_it_must_be(seed, failures):
     life.settle()
 
 
-@pytest.mark.parametrize("seed", range(10))
+@pytest.mark.parametrize("seed", seeds(10))
 @pytest.mark.parametrize("restarts", [0, 1, 2], ids=["in place", "restarted", "either"])
 def test_every_pod_outlives_any_sequence_of_configurations(seed, restarts):
     life = Life(seed, failures=True)

@@ -1,4 +1,3 @@
-import json
 import queue
 import re
 import signal
@@ -9,12 +8,13 @@ import threading
 
 import httpx
 import pytest
+from interop.hived_cluster import DOMAIN
+from interop.hived_cluster import filter_request as ask
 
 from hivecore import cli
 from hivecore.interop.hived import Extender, HivedScheduler
 from hivecore.interop.hived.serving.server import application, serve
 
-HIVED = "hivedscheduler.microsoft.com"
 CONFIG = """
 physicalCluster:
   cellTypes:
@@ -29,13 +29,6 @@ virtualClusters:
   B: {}
 """
 LIMIT = 20_000
-
-
-def ask(name, **spec):
-    text = json.dumps({"virtualCluster": "A", "leafCellNumber": 4} | spec)
-    annotations = {f"{HIVED}/pod-scheduling-spec": text}
-    meta = {"name": name, "namespace": "x", "uid": f"u-{name}", "annotations": annotations}
-    return {"Pod": {"metadata": meta}, "NodeNames": ["n1", "n2"]}
 
 
 def post(client, path, body, status=200):
@@ -82,7 +75,7 @@ def test_a_pod_is_filtered_bound_inspected_and_deleted(client):
     bind = {"PodName": "p", "PodNamespace": "x", "PodUID": "u-p", "Node": "n1"}
     answer = post(client, "/v1/extender/bind", bind)
     assert (
-        answer["Binding"]["metadata"]["annotations"][f"{HIVED}/pod-leaf-cell-isolation"]
+        answer["Binding"]["metadata"]["annotations"][f"{DOMAIN}/pod-leaf-cell-isolation"]
         == "0,1,2,3"
     )
     group = get(client, "/v1/inspect/affinitygroups/x/p")
@@ -161,7 +154,7 @@ def test_requests_at_once_take_turns(client):
 
     def run(i):
         vc = "A" if i % 2 else "B"
-        spec = {"leafCellNumber": 1, "virtualCluster": vc, "priority": -(1 - i % 2)}
+        spec = {"number": 1, "vc": vc, "priority": -(1 - i % 2)}
         body = ask(f"p{i}", **spec)
         answers.append(httpx.post(client.base_url.join("/v1/extender/filter"), json=body))
 

@@ -1,18 +1,18 @@
 """A cluster under all that can happen to it: groups, failures, restarts, reconfigurations."""
 
+import random
+from collections import Counter
 from contextlib import suppress
 
 import numpy as np
 import pytest
-from affinity_groups import schedule_and_reserve
-from hypothesis import settings
+from affinity_groups import LEVELS, admitted_by, ask, owned, racks, schedule_and_reserve
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
+from profiles import examples, seeds
 
 from hivecore.cells import AffinityGroup, BuddyAllocator, CellCluster, Chain, ClusterSpec, Member
 from hivecore.errors import InfeasibleAssignmentError, StaleDecisionError
-
-LEVELS = ("gpu", "pair", "node", "rack")
 
 
 @st.composite
@@ -133,7 +133,7 @@ class Cluster(RuleBasedStateMachine):
             assert self.cluster.to_bytes() == before
             assert self.never_fits(group)
             return
-        if decision.outcome == "wait" and group.priority < 0:
+        if decision.outcome == "wait":
             assert not self.never_fits(group)
         if suggested is None:
             assert self.cluster.fits(group) == (decision.outcome == "bind")
@@ -182,21 +182,28 @@ class Cluster(RuleBasedStateMachine):
 
     def never_fits(self, group):
         """Whether some pod is larger than a node, or what it must be within, wherever it may be."""
-        for chain in self.cluster.spec.chains.values():
-            per_cell = dict(zip(chain.levels, chain.leaves_per_cell(), strict=True))
-            rooms = [
-                min(
-                    per_cell[level] for level in (m.within, group.within, chain.node_level) if level
-                )
-                if {m.within, group.within} - {None} <= per_cell.keys()
-                else None
-                for m in group.members
-            ]
-            if None not in rooms and all(
-                m.leaves <= room for m, room in zip(group.members, rooms, strict=True)
-            ):
-                return False
-        return True
+        spec, tenant = self.cluster.spec, group.virtual_cluster
+        chains = [
+            name
+            for name in spec.chains
+            if group.priority < 0 or any(spec.virtual_clusters[tenant].get(name, {}).values())
+        ]
+        if group.pinned_cell is not None:
+            chains = [spec.pinned_cells[tenant][group.pinned_cell][0]]
+        fits = [self.fits_somewhere(group, spec.chains[name]) for name in chains]
+        return False in fits and True not in fits
+
+    def fits_somewhere(self, group, chain):
+        """None: the chain lacks a level that the group names."""
+        per_cell = dict(zip(chain.levels, chain.leaves_per_cell(), strict=True))
+        if not {group.within, *(member.within for member in group.members)} - {None} <= {*per_cell}:
+            return None
+        return all(
+            member.leaves <= per_cell[level]
+            for member in group.members
+            for level in (member.within, group.within, chain.node_level)
+            if level
+        )
 
     def is_bad(self, placement):
         bad = set(self.cluster.bad_leaves())
@@ -355,6 +362,8 @@ class Cluster(RuleBasedStateMachine):
             if status.state != "Preempting":
                 taken += [(pod.node, d) for pod in status.placement for d in pod.leaf_indices]
         assert len(taken) == len(set(taken))
+        users = [name for c in self.cluster.spec.chains for name in self.cluster.leaf_groups(c)[0]]
+        assert Counter(users) - Counter([None] * len(users)) == Counter(self.occupied().values())
         for chain in self.cluster.spec.chains:
             assert min(self.cluster.surplus(chain).values()) >= 0
 
@@ -374,7 +383,7 @@ class Cluster(RuleBasedStateMachine):
         assert self.cluster.unused_cells() == fresh.unused_cells()
 
 
-Cluster.TestCase.settings = settings(max_examples=200, stateful_step_count=30, deadline=None)
+Cluster.TestCase.settings = examples(200, stateful_step_count=30)
 TestCluster = Cluster.TestCase
 
 
@@ -392,7 +401,7 @@ def owned_to_the_last_leaf(rng):
     return ClusterSpec({"c": chain}, owned)
 
 
-@pytest.mark.parametrize("seed", range(10))
+@pytest.mark.parametrize("seed", seeds(10))
 def test_tenants_get_what_they_get_in_a_cluster_of_their_own(seed):
     """Theorem 1 of HiveD, and more: the same of their cells, too."""
     rng = np.random.default_rng(seed)
@@ -428,3 +437,31 @@ def test_tenants_get_what_they_get_in_a_cluster_of_their_own(seed):
         if step % 100 == 0:
             shared.check()
     assert served > 50
+
+
+@pytest.mark.parametrize("seed", seeds(15))
+def test_every_proposed_change_admits_the_group_and_the_cheapest_comes_first(seed):
+    rng = random.Random(seed)
+    spec = owned({"A": {"rack": 1, "node": 1}, "B": {"pair": 2}}, racks(2, (4, 2, 2)))
+    cluster = CellCluster(spec)
+    for i in range(12):
+        members = [(rng.randint(1, 2), rng.choice([1, 2, 3, 4, 8]))]
+        decision = ask(cluster, f"g{i}", rng.choice("AAB"), members, priority=rng.randint(-1, 2))
+        if decision.outcome == "bind":
+            cluster.commit(decision)
+    if rng.random() < 0.5:
+        cluster.set_health(f"c/{rng.randrange(4)}", False)
+    before = cluster.to_bytes()
+    for _ in range(6):
+        options = {"within": rng.choice([None, "pair", "rack"]), "priority": rng.randint(-1, 2)}
+        group = AffinityGroup("new", rng.choice("AB"), [(rng.randint(1, 2), 4)], **options)
+        if cluster.schedule(group).outcome == "bind":
+            continue
+        found = cluster.explain(group)
+        assert found.outcome in ("wait", "preempt")
+        assert found.reason
+        assert all(admitted_by(cluster, change) for change in found.changes)
+        costs = [(change.relaxed == ("priority",), change.cost) for change in found.changes]
+        assert costs == sorted(costs)
+        assert found.cheapest == (found.changes[0] if found.changes else None)
+        assert cluster.to_bytes() == before

@@ -4,7 +4,7 @@ import pickle
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.stateful import (
     Bundle,
@@ -15,6 +15,7 @@ from hypothesis.stateful import (
     multiple,
     rule,
 )
+from profiles import examples
 
 from hivecore.cells import BuddyAllocator, CellCluster, Chain, ClusterSpec
 from hivecore.errors import (
@@ -136,7 +137,7 @@ class BuddyMachine(RuleBasedStateMachine):
             self.both(lambda a, level=level: a.free_cells(level))
 
 
-BuddyMachine.TestCase.settings = settings(max_examples=60, stateful_step_count=40, deadline=None)
+BuddyMachine.TestCase.settings = examples(60, stateful_step_count=40)
 test_the_allocator_does_what_its_twin_does = BuddyMachine.TestCase
 
 
@@ -155,7 +156,7 @@ def cluster_specs(draw):
     return ClusterSpec(chains, owned)
 
 
-@settings(max_examples=100, deadline=None)
+@examples(100)
 @given(spec=cluster_specs())
 def test_an_assignment_is_feasible_exactly_when_filling_the_cluster_top_down_succeeds(spec):
     def can_be_placed():
@@ -189,7 +190,7 @@ def random_feasible_spec(rng):
     return ClusterSpec({"c": chain}, owned)
 
 
-@settings(max_examples=60, deadline=None)
+@examples(60)
 @given(data=st.data(), shape=shapes)
 def test_damaged_bytes_of_an_allocator_are_refused_or_mean_another_state(data, shape):
     allocator = BuddyAllocator(*shape)

@@ -2,7 +2,6 @@
 
 import numpy as np
 from group_schedulers import BIND, PREEMPT, WAIT, SideBySide, Twin
-from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import (
     Bundle,
@@ -13,6 +12,7 @@ from hypothesis.stateful import (
     precondition,
     rule,
 )
+from profiles import examples
 
 
 @st.composite
@@ -232,5 +232,5 @@ class Machine(RuleBasedStateMachine):
             self.both.end()
 
 
-Machine.TestCase.settings = settings(max_examples=50, stateful_step_count=30, deadline=None)
+Machine.TestCase.settings = examples(50, stateful_step_count=30)
 test_the_group_scheduler_does_what_its_twin_does = Machine.TestCase

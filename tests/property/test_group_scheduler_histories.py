@@ -8,6 +8,7 @@ import random
 
 import pytest
 from group_schedulers import PREEMPT, WAIT, SideBySide
+from profiles import seeds
 
 # chains (fanouts, roots, node level), tenants, pools, pins
 CLUSTERS = {
@@ -112,7 +113,7 @@ class History:
             both.recover_all()
 
 
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("seed", seeds(3))
 @pytest.mark.parametrize("name", CLUSTERS)
 def test_all_implementations_have_the_same_history(name, seed):
     history = History(CLUSTERS[name], seed)

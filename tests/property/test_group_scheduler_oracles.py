@@ -15,18 +15,17 @@ from group_schedulers import (
     PREEMPT,
     SEARCH_LIMIT,
     WAIT,
+    each_implementation,
+    schedule,
 )
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
+from profiles import examples
 
 from hivecore.reference.cells import leaf_choice
 
 UNAVAILABLE, FREE, OPPORTUNISTIC, LOWER = range(4)
 RANK = {FREE: 0, OPPORTUNISTIC: 1, LOWER: 2}
-
-each_implementation = pytest.mark.parametrize(
-    "made", IMPLEMENTATIONS, ids=lambda made: made.__module__.split(".")[1]
-)
 
 
 @st.composite
@@ -45,20 +44,13 @@ def common_level(widths, leaves):
     return next(n for n, width in enumerate(widths) if len({x // width for x in leaves}) == 1)
 
 
-@each_implementation
-@settings(max_examples=150, deadline=None)
+@examples(150)
 @given(node=nodes(), data=st.data())
-def test_leaves_hurt_as_few_as_can_be_and_are_as_close_as_can_be(made, node, data):
+def test_leaves_hurt_as_few_as_can_be_and_are_as_close_as_can_be(node, data):
     fanouts, kinds = node
     top = len(fanouts)
     count = data.draw(st.integers(1, len(kinds)), label="count")
     within = data.draw(st.integers(-1, top), label="within")
-    scheduler = made([(fanouts, 1, top)], 1, [(0, 0, top, 1)], [])
-    for leaf, kind in enumerate(kinds):
-        if kind == OPPORTUNISTIC:
-            scheduler.recover(0, -1, False, [[leaf]], [[-1]])
-        elif kind != FREE:
-            scheduler.recover(0, 3 if kind == LOWER else 5, False, [[leaf]], [[0]])
     widths = [1]
     for fanout in fanouts:
         widths.append(widths[-1] * fanout)
@@ -71,15 +63,22 @@ def test_leaves_hurt_as_few_as_can_be_and_are_as_close_as_can_be(made, node, dat
         if (level := common_level(widths, some)) <= highest
     )
     wanted = min(ways, default=None)
-    plan = scheduler.schedule(0, 0, -1, 5, [count], [within], -1, False, False, None, None)
-    if wanted is None:
-        assert plan.outcome == WAIT
-        return
-    (leaves,) = plan.pods
-    hurt = [sum(kinds[leaf] == kind for leaf in leaves) for kind in (LOWER, OPPORTUNISTIC)]
-    assert (*hurt, common_level(widths, leaves)) == wanted
-    assert plan.outcome == (PREEMPT if any(hurt) else BIND)
-    assert len(plan.victims) == sum(hurt)
+    for made in IMPLEMENTATIONS:
+        scheduler = made([(fanouts, 1, top)], 1, [(0, 0, top, 1)], [])
+        for leaf, kind in enumerate(kinds):
+            if kind == OPPORTUNISTIC:
+                scheduler.recover(0, -1, False, [[leaf]], [[-1]])
+            elif kind != FREE:
+                scheduler.recover(0, 3 if kind == LOWER else 5, False, [[leaf]], [[0]])
+        plan = schedule(scheduler, [count], priority=5, within=[within])
+        if wanted is None:
+            assert plan.outcome == WAIT
+            continue
+        (leaves,) = plan.pods
+        hurt = [sum(kinds[leaf] == kind for leaf in leaves) for kind in (LOWER, OPPORTUNISTIC)]
+        assert (*hurt, common_level(widths, leaves)) == wanted
+        assert plan.outcome == (PREEMPT if any(hurt) else BIND)
+        assert len(plan.victims) == sum(hurt)
 
 
 def packable(rooms, sizes):
@@ -92,24 +91,22 @@ def packable(rooms, sizes):
     )
 
 
-@each_implementation
-@settings(max_examples=200, deadline=None)
+@examples(200)
 @given(
     used=st.lists(st.integers(0, 5), min_size=1, max_size=4),
     sizes=st.lists(st.integers(1, 5), min_size=1, max_size=6),
     spread=st.booleans(),
     opportunistic=st.booleans(),
 )
-def test_a_group_waits_only_if_its_pods_cannot_be_packed(made, used, sizes, spread, opportunistic):
-    pools = [(0, 0, 1, len(used))]
-    scheduler = made([([5], len(used), 1)], 1, pools, [])
-    for node, many in enumerate(used):
-        leaves = list(range(5 * node, 5 * node + many))
-        scheduler.recover(0, 7, False, [leaves], [[0] * many])
-    priority = -1 if opportunistic else 7
-    plan = scheduler.schedule(0, 0, -1, priority, sizes, None, -1, spread, False, None, None)
+def test_a_group_waits_only_if_its_pods_cannot_be_packed(used, sizes, spread, opportunistic):
     fits = packable([5 - many for many in used], sorted(sizes, reverse=True))
-    assert plan.outcome == (BIND if fits else WAIT)
+    for made in IMPLEMENTATIONS:
+        scheduler = made([([5], len(used), 1)], 1, [(0, 0, 1, len(used))], [])
+        for node, many in enumerate(used):
+            leaves = list(range(5 * node, 5 * node + many))
+            scheduler.recover(0, 7, False, [leaves], [[0] * many])
+        plan = schedule(scheduler, sizes, priority=-1 if opportunistic else 7, spread=spread)
+        assert plan.outcome == (BIND if fits else WAIT)
 
 
 @st.composite
@@ -157,33 +154,35 @@ def confinable(widths, free, pods, group_within):
     return fits({}, pods, None)
 
 
-@each_implementation
-@settings(max_examples=400, deadline=None)
+@examples(400)
 @given(group=confined_groups(), spread=st.booleans(), opportunistic=st.booleans())
-def test_confined_pods_wait_only_if_they_fit_nowhere(made, group, spread, opportunistic):
+def test_confined_pods_wait_only_if_they_fit_nowhere(group, spread, opportunistic):
     fanouts, many, free, pods, group_within = group
-    node = len(fanouts)
-    scheduler = made([(fanouts, many, node)], 1, [(0, 0, node, many)], [])
-    for leaf, is_free in enumerate(free):
-        if not is_free:
-            scheduler.recover(0, 7, False, [[leaf]], [[0]])
-    widths = [1]
+    node, widths = len(fanouts), [1]
     for fanout in fanouts:
         widths.append(widths[-1] * fanout)
-    sizes, within = [size for size, _ in pods], [level for _, level in pods]
-    priority = -1 if opportunistic else 7
-    plan = scheduler.schedule(
-        0, 0, -1, priority, sizes, within, group_within, spread, False, None, None
-    )
-    assert plan.reason != SEARCH_LIMIT
-    assert plan.outcome == (BIND if confinable(widths, free, pods, group_within) else WAIT)
-    for (size, level), leaves in zip(pods, plan.pods, strict=plan.outcome == BIND):
-        level = node if level < 0 else level
-        assert len(leaves) == size
-        assert len({leaf // widths[level] for leaf in leaves}) == 1
-        assert all(free[leaf] for leaf in leaves)
-    taken = [leaf for leaves in plan.pods for leaf in leaves]
-    assert len(taken) == len(set(taken))
+    request = {
+        "priority": -1 if opportunistic else 7,
+        "within": [level for _, level in pods],
+        "group_within": group_within,
+        "spread": spread,
+    }
+    fits = confinable(widths, free, pods, group_within)
+    for made in IMPLEMENTATIONS:
+        scheduler = made([(fanouts, many, node)], 1, [(0, 0, node, many)], [])
+        for leaf, is_free in enumerate(free):
+            if not is_free:
+                scheduler.recover(0, 7, False, [[leaf]], [[0]])
+        plan = schedule(scheduler, [size for size, _ in pods], **request)
+        assert plan.reason != SEARCH_LIMIT
+        assert plan.outcome == (BIND if fits else WAIT)
+        for (size, level), leaves in zip(pods, plan.pods, strict=plan.outcome == BIND):
+            level = node if level < 0 else level
+            assert len(leaves) == size
+            assert len({leaf // widths[level] for leaf in leaves}) == 1
+            assert all(free[leaf] for leaf in leaves)
+        taken = [leaf for leaves in plan.pods for leaf in leaves]
+        assert len(taken) == len(set(taken))
 
 
 @each_implementation
@@ -193,74 +192,70 @@ def test_pods_of_2_2_and_3_share_sockets_with_4_and_3_free_leaves(made, priority
     # Two nodes of two pairs of two sockets of four; the first pair of the first node is free.
     scheduler = made([([4, 2, 2], 2, 3)], 1, [(0, 0, 3, 2)], [])
     scheduler.recover(0, -1, False, [[4, *range(8, 32)]], [[-1] * 25])
-    plan = scheduler.schedule(
-        0, 0, -1, -1, [2, 2, 3], [1, 1, 1], group_within, False, False, None, None
-    )
+    confined = {"within": [1, 1, 1], "group_within": group_within}
+    plan = schedule(scheduler, [2, 2, 3], priority=-1, **confined)
     assert plan.pods == [[0, 1], [2, 3], [5, 6, 7]]
     if priority == 0:
         scheduler.set_health(4, 5, False)
         scheduler.set_health(8, 32, False)
-        plan = scheduler.schedule(
-            0, 0, -1, 0, [2, 2, 3], [1, 1, 1], group_within, False, False, None, None
-        )
+        plan = schedule(scheduler, [2, 2, 3], **confined)
         assert (plan.outcome, plan.pods) == (BIND, [[0, 1], [2, 3], [5, 6, 7]])
 
 
 @each_implementation
 def test_the_pods_of_a_node_are_searched_within_the_same_limit(made, monkeypatch):
     # Sockets of 64 leaves less some that are used; the twin is a hundred times slower.
-    monkeypatch.setattr(leaf_choice, "_SEARCH_LIMIT", 1000)
+    monkeypatch.setattr(leaf_choice, "_SEARCH_LIMIT", 100)
     sizes = [25, 31, 30, 24, 27, 31, 29, 32, 31, 23, 31, 22, 29, 26, 30, 25, 25]
     scheduler = made([([64, 10], 1, 2)], 1, [], [])
     for socket in range(10):
         leaves = list(range(64 * socket, 64 * socket + 3 * socket + 1))
         scheduler.recover(0, -1, False, [leaves], [[-1] * len(leaves)])
-    within = [1] * len(sizes)
-    plan = scheduler.schedule(0, 0, -1, -1, sizes, within, -1, False, False, None, None)
+    plan = schedule(scheduler, sizes, priority=-1, within=[1] * len(sizes))
     assert (plan.outcome, plan.reason) == (WAIT, SEARCH_LIMIT)
 
 
 def test_a_search_that_takes_too_long_is_given_up_and_says_so(monkeypatch):
     # 640 leaves less 145 that are used, pods of 22 to 32 leaves: there are too many ways to try.
-    monkeypatch.setattr(leaf_choice, "_SEARCH_LIMIT", 2000)  # the twin is a hundred times slower
+    monkeypatch.setattr(leaf_choice, "_SEARCH_LIMIT", 100)  # the twin is a hundred times slower
     sizes = [25, 31, 30, 24, 27, 31, 29, 32, 31, 23, 31, 22, 29, 26, 30, 25, 25]
     for made in IMPLEMENTATIONS:
         scheduler = made([([64], 10, 1)], 1, [], [])
         for node in range(10):
             leaves = list(range(64 * node, 64 * node + 3 * node + 1))
             scheduler.recover(0, -1, False, [leaves], [[-1] * len(leaves)])
-        plan = scheduler.schedule(0, 0, -1, -1, sizes, None, -1, False, False, None, None)
+        plan = schedule(scheduler, sizes, priority=-1)
         assert (plan.outcome, plan.reason) == (WAIT, SEARCH_LIMIT)
 
 
-@each_implementation
-@settings(max_examples=300, deadline=None)
+@examples(300)
 @given(
     healthy=st.lists(st.booleans() | st.just(True), min_size=16, max_size=16),
     suggested=st.none() | st.sets(st.integers(0, 7), min_size=4),
     sizes=st.lists(st.integers(1, 2), min_size=1, max_size=6),
 )
-def test_a_rack_is_bound_whenever_one_can_host_all_nodes(made, healthy, suggested, sizes):
+def test_a_rack_is_bound_whenever_one_can_host_all_nodes(healthy, suggested, sizes):
     """Two racks of four nodes of two leaves; the tenant owns one rack, and nothing is bound."""
-    scheduler = made([([2, 4], 2, 1)], 1, [(0, 0, 2, 1)], [])
-    for leaf, good in enumerate(healthy):
-        scheduler.set_health(leaf, leaf + 1, good)
-    named = None if suggested is None else sorted(suggested)
-    plan = scheduler.schedule(0, 0, -1, 0, sizes, None, -1, False, False, named, None)
     rooms = [
         sum(healthy[2 * node : 2 * node + 2]) * (suggested is None or node in suggested)
         for node in range(8)
     ]
     pods = sorted(sizes, reverse=True)
     hosts = packable(rooms[:4], pods) or packable(rooms[4:], pods)
-    if not packable([2] * 4, pods):
-        assert plan.reason in (CAPACITY, FRAGMENTED)
-    else:
-        assert (plan.outcome, plan.reason) == ((BIND, FITS) if hosts else (WAIT, MAPPING))
+    for made in IMPLEMENTATIONS:
+        scheduler = made([([2, 4], 2, 1)], 1, [(0, 0, 2, 1)], [])
+        for leaf, good in enumerate(healthy):
+            scheduler.set_health(leaf, leaf + 1, good)
+        named = None if suggested is None else sorted(suggested)
+        plan = schedule(scheduler, sizes, suggested=named)
+        if not packable([2] * 4, pods):
+            assert plan.reason in (CAPACITY, FRAGMENTED)
+        else:
+            assert (plan.outcome, plan.reason) == ((BIND, FITS) if hosts else (WAIT, MAPPING))
 
 
 @each_implementation
-@settings(max_examples=200, deadline=None)
+@examples(200)
 @given(data=st.data(), seed=st.integers(0, 2**32))
 def test_evictions_come_after_packing_or_before_it(made, data, seed):
     """Nodes without racks, of which two tenants own some: who can be placed without evictions."""
@@ -277,8 +272,8 @@ def test_evictions_come_after_packing_or_before_it(made, data, seed):
         pool = chance.randrange(len(pools))
         priority, pods = chance.choice([-1, -1, 0, 0, 0]), chance.choice([1, 1, 1, 2, 3])
         size, least = chance.randint(1, width), chance.random() < 0.5
-        shape = [size] * pods, None, -1, False, False, None, None, least
-        plan = scheduler.schedule(pools[pool][0], 0, -1, priority, *shape)
+        request = {"vc": pools[pool][0], "priority": priority, "least": least}
+        plan = schedule(scheduler, [size] * pods, **request)
         if priority == 0 and plan.outcome != WAIT:
             groups = {handle: scheduler.group(handle) for handle in live} | {-1: None}
             users = [groups[user] for user in scheduler.leaf_users(0).tolist()]
@@ -300,7 +295,7 @@ def test_evictions_come_after_packing_or_before_it(made, data, seed):
         for victim in plan.victims:
             scheduler.release(victim)
         if plan.victims:
-            plan = scheduler.schedule(pools[pool][0], 0, -1, priority, *shape)
+            plan = schedule(scheduler, [size] * pods, **request)
             assert plan.outcome == BIND  # nobody else has to go
         if plan.outcome == BIND:
             scheduler.commit(plan, False)
@@ -312,5 +307,5 @@ def test_a_gang_beside_bad_nodes_takes_the_cells_of_another_level(made):
     # A leaf and two nodes are owned; the two pods would go to the leaf and to a node that is bad.
     scheduler = made([([3], 3, 1)], 1, [(0, 0, 0, 1), (0, 0, 1, 2)], [])
     scheduler.set_health(0, 6, False)
-    plan = scheduler.schedule(0, 0, -1, 0, [1, 1], None, -1, False, False, None, None)
+    plan = schedule(scheduler, [1, 1])
     assert (plan.outcome, plan.pods) == (BIND, [[6], [7]])

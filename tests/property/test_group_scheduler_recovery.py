@@ -3,12 +3,9 @@
 import random
 
 import pytest
-from group_schedulers import IMPLEMENTATIONS
+from group_schedulers import each_implementation
 from group_ways import CHAINS, some_pools
-
-each_implementation = pytest.mark.parametrize(
-    "made", IMPLEMENTATIONS, ids=lambda made: made.__module__.split(".")[1]
-)
+from profiles import seeds
 
 
 def some_groups(chance, chain, pools):
@@ -36,7 +33,7 @@ def holders(scheduler):
 
 
 @each_implementation
-@pytest.mark.parametrize("seed", range(15))
+@pytest.mark.parametrize("seed", seeds(15))
 def test_recovery_in_any_order_accounts_for_the_same_groups(made, seed):
     chance = random.Random(seed)
     chain = chance.choice(CHAINS)
@@ -62,7 +59,7 @@ def test_recovery_in_any_order_accounts_for_the_same_groups(made, seed):
 
 
 @each_implementation
-@pytest.mark.parametrize("seed", range(15))
+@pytest.mark.parametrize("seed", seeds(15))
 def test_whoever_fits_is_promoted_when_others_leave(made, seed):
     chance = random.Random(seed)
     chain = chance.choice(CHAINS)

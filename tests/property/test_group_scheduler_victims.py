@@ -9,13 +9,9 @@ import random
 from itertools import combinations
 
 import pytest
-from group_schedulers import BIND, IMPLEMENTATIONS, PREEMPT, SEARCH_LIMIT
+from group_schedulers import BIND, PREEMPT, SEARCH_LIMIT, each_implementation, schedule
 from group_ways import CHAINS, Ways, some_pools
-
-each_implementation = pytest.mark.parametrize(
-    "made", IMPLEMENTATIONS, ids=lambda made: made.__module__.split(".")[1]
-)
-
+from profiles import seeds
 
 SIZES_DECIDE = (25, 66, 94)  # seeds for which counting leaves, not whole groups, goes wrong
 OTHERS_FIRST = (64, 147, 351, 370)  # for which the first victims would leave in vain
@@ -44,9 +40,8 @@ class Crowd:
             self.scheduler.set_health(first, first + 1, False)
         self.groups = {h: self.scheduler.group(h) for h in self.scheduler.handles()}
 
-    def ask(self, vc, priority, sizes, least=False, scheduler=None):
-        shape = sizes, None, -1, False, False, None, None, least
-        return (scheduler or self.scheduler).schedule(vc, 0, -1, priority, *shape)
+    def ask(self, vc, priority, sizes, least=False):
+        return schedule(self.scheduler, sizes, vc=vc, priority=priority, least=least)
 
     def harm(self, handles):
         """Guaranteed leaves, leaves and groups."""
@@ -153,7 +148,7 @@ def least_harm_of_a_pod(crowd, vc, priority, size):
 
 
 @each_implementation
-@pytest.mark.parametrize("seed", [*range(21), *SIZES_DECIDE])
+@pytest.mark.parametrize("seed", [*seeds(21), *SIZES_DECIDE])
 def test_no_victims_of_a_single_pod_are_harmed_less(made, seed):
     crowd = Crowd(made, seed, [-1, -1, 0, 0, 1])
     for _ in range(8):
@@ -166,7 +161,7 @@ def test_no_victims_of_a_single_pod_are_harmed_less(made, seed):
 
 
 @each_implementation
-@pytest.mark.parametrize("seed", range(14))
+@pytest.mark.parametrize("seed", seeds(14))
 def test_no_victims_of_a_gang_are_harmed_less_unless_it_says_so(made, seed):
     """Where evictions come before packing. Whatever it says, none of its victims can be spared."""
     crowd = Crowd(made, seed, [-1, -1, -1, 0])
@@ -190,8 +185,8 @@ def test_no_victims_of_a_gang_are_harmed_less_unless_it_says_so(made, seed):
 
 
 @each_implementation
-@pytest.mark.parametrize("seed", [*range(8), *OTHERS_FIRST])
-def test_whose_victims_have_gone_is_bound(made, seed):
+@pytest.mark.parametrize("seed", [*seeds(8), *OTHERS_FIRST])
+def test_whose_victims_have_gone_is_bound_unless_it_says_that_it_gave_up(made, seed):
     """With lazy groups, who are downgraded and promoted again."""
     chance = random.Random(seed)
     chain = chance.choice(CHAINS)
@@ -205,12 +200,13 @@ def test_whose_victims_have_gone_is_bound(made, seed):
             continue
         vc, priority = chance.choice(pools)[0], chance.choice([-1, 0, 0, 1, 2])
         sizes = [chance.randint(1, width) for _ in range(chance.choice([1, 1, 2, 3, 4]))]
-        shape = sizes, None, -1, False, False, None, None, chance.random() < 0.3
-        plan = scheduler.schedule(vc, 0, -1, priority, *shape)
+        request = {"vc": vc, "priority": priority, "least": chance.random() < 0.3}
+        plan = schedule(scheduler, sizes, **request)
         for victim in plan.victims:
             scheduler.release(victim)
         if plan.outcome == PREEMPT:
-            plan = scheduler.schedule(vc, 0, -1, priority, *shape)
-            assert plan.outcome == BIND
+            gave_up = plan.reason == SEARCH_LIMIT
+            plan = schedule(scheduler, sizes, **request)
+            assert gave_up or plan.outcome == BIND
         if plan.outcome == BIND:
             scheduler.commit(plan, chance.random() < 0.5)

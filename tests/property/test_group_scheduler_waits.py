@@ -1,12 +1,13 @@
 """Who waits or evicts, against all ways there are."""
 
 import pytest
-from group_schedulers import BIND, IMPLEMENTATIONS, PREEMPT
+from group_schedulers import BIND, PREEMPT, each_implementation
 from group_ways import answers_among_bad_nodes
+from profiles import seeds
 
 
-@pytest.mark.parametrize("made", IMPLEMENTATIONS, ids=lambda made: made.__module__.split(".")[1])
-@pytest.mark.parametrize("seed", range(16))
+@each_implementation
+@pytest.mark.parametrize("seed", seeds(16))
 def test_who_waits_or_evicts_cannot_do_otherwise(made, seed):
     """Among bad, excluded and half used nodes; and whose victims are gone is not asked for more."""
     for answer in answers_among_bad_nodes(made, seed, 40):

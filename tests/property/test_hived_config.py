@@ -6,8 +6,9 @@ import json
 from collections import Counter
 
 import yaml
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
+from profiles import examples
 
 from hivecore.interop.hived import ConfigError, HivedConfig
 
@@ -142,7 +143,7 @@ def documents(draw):
     }
 
 
-@settings(max_examples=80)
+@examples(80)
 @given(documents())
 def test_a_config_is_what_its_expansion_cell_by_cell_is(document):
     config = HivedConfig.read(document)
@@ -175,7 +176,7 @@ def test_a_config_is_what_its_expansion_cell_by_cell_is(document):
     config.spec.check_feasible()
 
 
-@settings(max_examples=80)
+@examples(80)
 @given(documents())
 def test_virtual_addresses_are_those_of_the_expansion(document):
     config = HivedConfig.read(document)
@@ -204,21 +205,21 @@ def test_virtual_addresses_are_those_of_the_expansion(document):
             assert sorted(made) == sorted(addresses)
 
 
-@settings(max_examples=40)
+@examples(40)
 @given(documents(), st.booleans())
 def test_yaml_text_gives_what_the_mapping_gives(document, flow):
     text = yaml.safe_dump(document, sort_keys=False, default_flow_style=flow)
     assert HivedConfig.read(io.StringIO(text)) == HivedConfig.read(document)
 
 
-@settings(max_examples=60)
+@examples(60)
 @given(documents())
 def test_the_document_of_a_config_reads_as_the_same_config(document):
     config = HivedConfig.read(document)
     assert HivedConfig.read(json.loads(json.dumps(config.document))) == config
 
 
-@settings(max_examples=60)
+@examples(60)
 @given(documents(), st.data())
 def test_one_cell_more_than_fits_is_refused(document, data):
     config = HivedConfig.read(document)
@@ -270,7 +271,7 @@ def fits(document):
     return True
 
 
-@settings(max_examples=100)
+@examples(100)
 @given(documents(), st.data())
 def test_what_is_owned_is_refused_exactly_if_it_cannot_be_handed_out(document, data):
     chains = HivedConfig.read(document).spec.chains
@@ -311,7 +312,7 @@ values = st.recursive(
 )
 
 
-@settings(max_examples=150)
+@examples(150)
 @given(values)
 def test_any_document_gives_a_config_or_its_mistakes(document):
     try:
@@ -320,7 +321,7 @@ def test_any_document_gives_a_config_or_its_mistakes(document):
         assert error.problems
 
 
-@settings(max_examples=100)
+@examples(100)
 @given(documents(), st.data())
 def test_a_config_with_a_part_replaced_gives_a_config_or_its_mistakes(document, data):
     document = copy.deepcopy(document)
@@ -336,7 +337,7 @@ def test_a_config_with_a_part_replaced_gives_a_config_or_its_mistakes(document, 
         assert error.problems
 
 
-@settings(max_examples=150)
+@examples(150)
 @given(st.text(alphabet="abc0:-[]{}&*!?|>'\"#%,~<. \n\t") | st.text())
 def test_any_text_gives_a_config_or_its_mistakes(text):
     try:

@@ -5,6 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from jobs_that_share import grouped, jobs_that_share, rounds, with_proved_matchings
+from profiles import seeds
 
 from hivecore import _interleaving
 from hivecore.interleaving import efficiencies, group_jobs, interleave
@@ -133,7 +134,7 @@ def test_many_profiles_are_grouped_as_by_the_twin():
     assert group_jobs(rows, [1] * 110, method="muri").groups == expected
 
 
-@pytest.mark.parametrize("seed", range(60))
+@pytest.mark.parametrize("seed", seeds(60))
 def test_a_local_search_takes_the_steps_of_the_twin(seed):
     random = np.random.default_rng(seed)
     columns = int(random.choice([3, 4, 4, 5]))

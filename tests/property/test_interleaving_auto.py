@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from jobs_that_share import grouped, jobs_that_share, with_proved_matchings
+from profiles import seeds
 
 from hivecore.interleaving import Grouper, automatic, group_jobs
 from hivecore.interleaving.automatic import count_kinds
@@ -157,7 +158,7 @@ def test_no_jobs_are_an_empty_grouping(method, model):
 
 def test_a_proved_optimum_has_no_gap_at_all():
     # Sums of values and of bounds are rounded apart.
-    for seed in range(20):
+    for seed in seeds(20):
         rng = np.random.default_rng(seed)
         rows = rng.random((12, 4))[rng.integers(0, 12, 60)]
         gpus = rng.choice([1, 2, 4], 60)

@@ -6,9 +6,10 @@ from math import inf
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from jobs_that_share import grouped, jobs_that_share
+from profiles import examples
 
 from hivecore.interleaving import GroupingCache, efficiencies, group_jobs
 from hivecore.reference.interleaving.candidates import Candidates
@@ -107,7 +108,7 @@ def places_of(kinds):
     return [list(range(first, end)) for first, end in pairwise(starts)]
 
 
-@settings(max_examples=25)
+@examples(25)
 @given(st.integers(0, 2**32), st.booleans())
 def test_highs_finds_nothing_better(seed, with_optional):
     rng = np.random.default_rng(seed)
@@ -146,7 +147,7 @@ def test_where_many_branches_are_needed_the_best_is_found():
     assert found.gap == 0.0
 
 
-@settings(max_examples=30)
+@examples(30)
 @given(st.integers(0, 2**32))
 def test_what_is_kept_changes_no_answer(seed):
     rng = np.random.default_rng(seed)

@@ -1,8 +1,8 @@
 """The grouper under any sequence of changes."""
 
-from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
+from profiles import examples
 
 from hivecore.interleaving import Grouper
 
@@ -82,5 +82,5 @@ class Groups(RuleBasedStateMachine):
             self.grouper.copy().check()
 
 
-Groups.TestCase.settings = settings(max_examples=60, stateful_step_count=30)
+Groups.TestCase.settings = examples(60, stateful_step_count=30)
 TestGroups = Groups.TestCase

@@ -2,9 +2,9 @@
 
 import numpy as np
 import pytest
-from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition, rule
+from profiles import examples
 
 from hivecore.matching import Matcher, max_weight_matching
 
@@ -97,7 +97,7 @@ class Changes(RuleBasedStateMachine):
         assert self.matcher.vertices.tolist() == sorted(self.vertices)
 
 
-Changes.TestCase.settings = settings(max_examples=150, stateful_step_count=30, deadline=None)
+Changes.TestCase.settings = examples(150, stateful_step_count=30)
 TestChanges = Changes.TestCase
 
 

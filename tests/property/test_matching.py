@@ -6,8 +6,9 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
-from hypothesis import assume, example, given, settings
+from hypothesis import assume, example, given
 from hypothesis import strategies as st
+from profiles import examples
 
 from hivecore.errors import CertificateError, NoPerfectMatchingError
 from hivecore.matching import max_weight_matching, min_weight_matching
@@ -72,7 +73,7 @@ def dense(graph, best=max):
 
 
 @given(graphs())
-@settings(max_examples=300)
+@examples(300)
 def test_the_twin_is_right(graph):
     found = twin(*graph)
     best = brute_force(*graph)
@@ -82,7 +83,7 @@ def test_the_twin_is_right(graph):
 
 
 @given(graphs())
-@settings(max_examples=300)
+@examples(300)
 @example((2, [(0, 1), (1, 0)], [1, 2]))
 def test_integers_match_brute_force_in_every_sense(graph):
     most = brute_force(*graph)
@@ -99,7 +100,7 @@ def test_integers_match_brute_force_in_every_sense(graph):
 
 
 @given(graphs())
-@settings(max_examples=200)
+@examples(200)
 def test_an_array_gives_what_the_edge_list_gives(graph):
     assert max_weight_matching(dense(graph)).weight == float(max_weight_matching(graph).weight)
     heaviest = max_weight_matching(dense(graph), max_cardinality=True)
@@ -111,7 +112,7 @@ def test_an_array_gives_what_the_edge_list_gives(graph):
 
 
 @given(graphs(), st.data())
-@settings(max_examples=200)
+@examples(200)
 def test_the_order_of_the_vertices_does_not_matter(graph, data):
     n, edges, weights = graph
     new = data.draw(st.permutations(range(n)))
@@ -126,7 +127,7 @@ def test_the_order_of_the_vertices_does_not_matter(graph, data):
 
 
 @given(graphs(FLOATS))
-@settings(max_examples=300)
+@examples(300)
 def test_floats_are_counted_exactly_however_many_bits_they_span(graph):
     n, edges, weights = graph
     fractions = [Fraction(w) for w in weights]
@@ -155,7 +156,7 @@ def test_floats_are_counted_exactly_however_many_bits_they_span(graph):
 
 
 @given(graphs(vertices=12))
-@settings(max_examples=300)
+@examples(300)
 def test_a_perfect_matching_is_found_or_disproved(graph):
     n, edges, _ = graph
     most = brute_force(*graph)
@@ -178,7 +179,7 @@ def test_a_perfect_matching_is_found_or_disproved(graph):
 
 
 @given(graphs(vertices=9), st.data())
-@settings(max_examples=300)
+@examples(300)
 def test_a_certificate_with_one_number_changed_proves_nothing(graph, data):
     found = max_weight_matching(graph)
     proof = found.certificate
@@ -193,7 +194,7 @@ def test_a_certificate_with_one_number_changed_proves_nothing(graph, data):
 
 
 @given(graphs(vertices=9), st.data())
-@settings(max_examples=200)
+@examples(200)
 def test_a_worse_matching_is_not_proven(graph, data):
     found = max_weight_matching(graph)
     assume(found.cardinality)
@@ -219,7 +220,7 @@ def test_a_worse_matching_is_not_proven(graph, data):
 
 
 @given(graphs(vertices=10))
-@settings(max_examples=200)
+@examples(200)
 def test_small_graphs_match_both_peers(graph):
     nx, rx = pytest.importorskip("networkx"), pytest.importorskip("rustworkx")
     n, edges, weights = graph

@@ -4,6 +4,7 @@ from itertools import pairwise
 
 import numpy as np
 import pytest
+from profiles import seeds
 
 from hivecore.matching import max_weight_matching
 from hivecore.reference.matching import max_weight_matching as twin
@@ -39,7 +40,7 @@ def rings_in_rings(rng, depth, leaves):
 @pytest.mark.parametrize("leaves", [1, 3, 9, 27])
 @pytest.mark.parametrize("depth", [1, 2, 3])
 def test_blossoms_in_blossoms_are_made_and_taken_apart(depth, leaves):
-    for seed in range(10):
+    for seed in seeds(10):
         n, edges = rings_in_rings(np.random.default_rng([depth, leaves, seed]), depth, leaves)
         ends, weights = edges[:, :2], edges[:, 2]
         for offset in (0, 10**6):

@@ -6,8 +6,9 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
-from hypothesis import assume, given, settings
+from hypothesis import assume, given
 from hypothesis import strategies as st
+from profiles import examples
 from property.test_matching import FLOATS, INTEGERS, dense, graphs, lightest
 
 from hivecore import _matching
@@ -43,7 +44,7 @@ def true_weight(graph, found, pick=max):
 
 
 @given(graphs(st.one_of(INTEGERS, FLOATS)))
-@settings(max_examples=300)
+@examples(300)
 def test_without_time_the_bound_holds(graph):
     n, edges, weights = graph
     best = max(brute_force(n, edges, [Fraction(w) for w in weights]))
@@ -57,7 +58,7 @@ def test_without_time_the_bound_holds(graph):
 
 
 @given(graphs(st.one_of(INTEGERS, FLOATS)))
-@settings(max_examples=200)
+@examples(200)
 def test_without_time_nothing_is_claimed_of_matchings_of_most_edges(graph):
     n, edges, weights = graph
     exact = n, edges, [Fraction(w) for w in weights]
@@ -78,7 +79,7 @@ def test_without_time_nothing_is_claimed_of_matchings_of_most_edges(graph):
 
 
 @given(graphs())
-@settings(max_examples=100)
+@examples(100)
 def test_time_enough_changes_nothing(graph):
     for form in (graph, dense(graph)):
         assert same(max_weight_matching(form), max_weight_matching(form, time_limit=1000))
@@ -86,7 +87,7 @@ def test_time_enough_changes_nothing(graph):
 
 
 @given(graphs(vertices=12))
-@settings(max_examples=100)
+@examples(100)
 def test_without_time_a_perfect_matching_is_found_or_not(graph):
     for form in (graph, dense(graph)):
         try:
@@ -100,7 +101,7 @@ def test_without_time_a_perfect_matching_is_found_or_not(graph):
 
 
 @given(graphs(vertices=9), st.data())
-@settings(max_examples=300)
+@examples(300)
 def test_a_bound_with_one_number_changed_is_not_proven(graph, data):
     found = max_weight_matching(graph, time_limit=NO_TIME)
     assume(len(found.certificate.duals))
@@ -122,7 +123,7 @@ def test_a_bound_with_one_number_changed_is_not_proven(graph, data):
 
 
 @given(graphs(st.one_of(INTEGERS, FLOATS)), st.data())
-@settings(max_examples=300)
+@examples(300)
 def test_any_earlier_result_will_do(graph, data):
     n, edges, weights = graph
     kind = data.draw(st.sampled_from(["same", "other weights", "other graph"]))
@@ -159,7 +160,7 @@ NUMBERS = st.sampled_from([-(2**63), -1, 0, 1, 7, 2**20, 2**59, 2**60, 2**63 - 1
 
 
 @given(graphs(vertices=8), st.data())
-@settings(max_examples=300)
+@examples(300)
 def test_any_numbers_are_a_beginning(graph, data):
     n, edges, weights = graph
     duals = np.array(data.draw(st.lists(NUMBERS, min_size=n, max_size=n)), dtype=np.int64)

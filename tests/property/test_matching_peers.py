@@ -1,18 +1,18 @@
 """Matchings of graphs too large for brute force == twin, networkx, rustworkx.
 
-On two graphs of each family and size, and one more per 10,000 of HIVECORE_FUZZ (`make fuzz`).
+On two graphs of each family and size; on more by `make fuzz`.
 """
 
-import os
 from itertools import product
 
 import numpy as np
 import pytest
+from profiles import seeds
 
 from hivecore.matching import max_weight_matching, min_weight_matching
 from hivecore.reference.matching import max_weight_matching as twin
 
-SEEDS = range(2 + int(os.environ.get("HIVECORE_FUZZ", "0")) // 10_000)
+SEEDS = seeds(2)
 
 
 def points(rng, n):

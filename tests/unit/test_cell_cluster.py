@@ -9,7 +9,7 @@ import sys
 
 import numpy as np
 import pytest
-from affinity_groups import schedule_and_reserve
+from affinity_groups import LEVELS, admitted_by, nodes_of, owned, racks, schedule_and_reserve, start
 
 from hivecore._sealed import seal, unseal
 from hivecore.cells import (
@@ -29,32 +29,10 @@ from hivecore.errors import (
     StaleDecisionError,
 )
 
-LEVELS = ["gpu", "pair", "node", "rack"]
-
-
-def racks(count=2, **options):
-    """Racks of two nodes of two pairs of two GPUs."""
-    return Chain(LEVELS, [2, 2, 2], count, **options)
-
 
 def two_tenants(**policies):
-    spec = ClusterSpec(
-        {"c": racks(2)},
-        {"A": {"c": {"node": 2}}, "B": {"c": {"rack": 1}}},
-    )
+    spec = owned({"A": {"node": 2}, "B": {"rack": 1}})
     return CellCluster(spec, policies=policies)
-
-
-def start(cluster, name, tenant="A", members=((1, 1),), **options):
-    """Schedule and commit; victims leave."""
-    group = AffinityGroup(name, tenant, members, **options)
-    decision = cluster.schedule(group)
-    for victim in decision.victims:
-        cluster.release(victim)
-    if decision.victims:
-        decision = cluster.schedule(group)
-    cluster.commit(decision)
-    return decision
 
 
 # --- Chain and ClusterSpec
@@ -106,15 +84,15 @@ def test_a_specification_refuses_impossible_pins(pins, error, text):
 
 
 def test_pins_count_as_owned_cells():
-    spec = ClusterSpec({"c": racks(1)}, {"A": {"c": {"node": 2}}}, {"A": {"p": ("c", "gpu", 0)}})
+    spec = owned({"A": {"node": 2}}, racks(1), {"A": {"p": ("c", "gpu", 0)}})
     with pytest.raises(InfeasibleAssignmentError, match="chain 'c', level 'gpu'"):
         CellCluster(spec)
 
 
 def test_pins_that_tear_up_the_cells_of_others_are_refused():
-    spec = ClusterSpec(
-        {"c": racks(1)},
-        {"A": {"c": {"node": 1}}},
+    spec = owned(
+        {"A": {"node": 1}},
+        racks(1),
         {"A": {"p": ("c", "gpu", 0), "q": ("c", "gpu", 4)}},
     )
     spec.check_feasible()
@@ -125,7 +103,7 @@ def test_pins_that_tear_up_the_cells_of_others_are_refused():
 def test_pins_that_overlap_are_refused():
     pins = {"A": {"p": ("c", "node", 0), "q": ("c", "gpu", 0)}}
     with pytest.raises(InfeasibleAssignmentError, match="pinned_cells"):
-        CellCluster(ClusterSpec({"c": racks(1)}, {"A": {}}, pins))
+        CellCluster(owned({"A": {}}, racks(1), pins))
 
 
 def test_more_leaves_than_there_are_numbers_are_refused():
@@ -268,8 +246,8 @@ def test_a_pod_that_is_larger_than_any_cell_it_may_be_in_is_refused(members, opt
 def test_only_chains_that_a_group_may_use_decide_whether_a_pod_is_too_large():
     chains = {"small": Chain(["gpu", "node"], [2], 1), "large": Chain(["gpu", "node"], [8], 1)}
     pins = {"A": {"pin": ("small", "gpu", 1)}}
-    owned = {"A": {"small": {"gpu": 1}}, "B": {"large": {"node": 1}}, "C": {}}
-    cluster = CellCluster(ClusterSpec(chains, owned, pins))
+    cells = {"A": {"small": {"gpu": 1}}, "B": {"large": {"node": 1}}, "C": {}}
+    cluster = CellCluster(ClusterSpec(chains, cells, pins))
     start(cluster, "b", "B", [(1, 8)])
     assert cluster.schedule(AffinityGroup("g", "B", [(1, 8)])).outcome == "wait"
     assert cluster.schedule(AffinityGroup("g", "C", [(1, 8)])).outcome == "wait"  # owns nothing
@@ -470,7 +448,7 @@ def test_a_leaf_that_was_lost_comes_back_with_its_node():
     start(cluster, "a", members=[(2, 4)])
     start(cluster, "o", "B", members=[(1, 4)], priority=-1)
     before = cluster.group("o").placement
-    small = ClusterSpec({"c": racks(1)}, {"A": {"c": {"node": 2}}, "B": {}})
+    small = owned({"A": {"node": 2}, "B": {}}, racks(1))
     assert cluster.reconfigure(small).lost == {"o": tuple((before[0].node, i) for i in range(4))}
     data = cluster.to_bytes()
     cluster = CellCluster.from_bytes(data)
@@ -519,42 +497,7 @@ def test_a_policy_can_follow_an_order_of_nodes():
     assert fifth.placement[0].node == "c/1"
 
 
-class Answers:
-    def __init__(self, answer):
-        self.answer = answer
-
-    def choose(self, view, group):
-        assert view.chain == "c"
-        assert [node.leaves for node in view.nodes] == [4, 4]
-        return self.answer
-
-
-def test_whatever_a_policy_answers_guarantees_hold():
-    for answer, reason in ((None, "policy"), ([0, 0], "policy")):
-        cluster = two_tenants(A=Answers(answer))
-        decision = cluster.schedule(AffinityGroup("g", "A", [(2, 3)]))
-        assert decision.outcome == "wait"
-        assert decision.refusals[0].code == reason
-    for answer in ([0], [0, 5], [0, -1], [0, "x"], [0, 1.0], 7, "ab"):
-        cluster = two_tenants(A=Answers(answer))
-        with pytest.raises((ValueError, TypeError), match="policy's choice"):
-            cluster.schedule(AffinityGroup("g", "A", [(2, 3)]))
-        cluster.check()
-    cluster = two_tenants(A=Answers([1, 0]))
-    start(cluster, "g", members=[(2, 3)])
-    assert start(cluster, "b", "B", members=[(2, 4)]).outcome == "bind"
-    cluster.check()
-
-
 # --- explanations
-
-
-def admitted_by(cluster, change, suggested=None):
-    branch = cluster.copy()
-    for name in change.owners:
-        branch.release(name)
-    nodes = None if "suggested_nodes" in change.relaxed else suggested
-    return branch.schedule(change.request, suggested_nodes=nodes).outcome == "bind"
 
 
 def test_every_change_of_an_explanation_admits_the_group():
@@ -803,20 +746,15 @@ def test_the_lightest_group_to_release_is_named_whoever_owns_it():
 
 def reserved(priority=0, **options):
     """Two nodes of two GPUs, one owned by A; `train` has reserved one of them, and it is free."""
-    chain = Chain(["gpu", "node"], [2], 2)
     pins = {"A": {"pin": ("c", "node", 0)}} if "pinned_cell" in options else {}
-    owned = {"A": {"c": {"node": 0 if pins else 1}}, "B": {}}
-    cluster = CellCluster(ClusterSpec({"c": chain}, owned, pins))
+    cells = {"A": {"node": 0 if pins else 1}, "B": {}}
+    cluster = CellCluster(owned(cells, Chain(["gpu", "node"], [2], 2), pins))
     start(cluster, "spare", "B", [(2, 2)], priority=-1)
     train = AffinityGroup("train", "A", [(1, 2)], priority=priority, **options)
     asked = schedule_and_reserve(cluster, train)
     assert (asked.outcome, asked.placement[0].node) == ("preempt", "c/0")
     cluster.release("spare")
     return cluster, train
-
-
-def nodes_of(decision):
-    return [pod.node for pod in decision.placement]
 
 
 @pytest.mark.parametrize("whole_node", [True, False])
@@ -887,9 +825,7 @@ def test_a_reservation_without_victims_is_only_bound_on_suggested_nodes():
 
 
 def test_victims_are_not_evicted_from_bad_hardware():
-    cluster = CellCluster(
-        ClusterSpec({"c": Chain(["gpu", "node"], [2], 2)}, {"A": {"c": {"node": 2}}})
-    )
+    cluster = CellCluster(owned({"A": {"node": 2}}, Chain(["gpu", "node"], [2], 2)))
     start(cluster, "low", members=[(1, 2)])
     start(cluster, "low2", members=[(1, 2)])
     high = AffinityGroup("high", "A", [(1, 2)], priority=5)
@@ -928,13 +864,10 @@ def test_a_policy_that_fails_for_a_reservation_leaves_other_decisions_valid():
             return PackingPolicy().choose(view, group)
 
     policy = Failing()
-    spec = ClusterSpec(
-        {"c": Chain(["gpu", "node"], fanouts=[2], roots=3)},
-        {"A": {"c": {"node": 2}}, "B": {"c": {"node": 1}}},
-    )
+    spec = owned({"A": {"node": 2}, "B": {"node": 1}}, Chain(["gpu", "node"], [2], 3))
     cluster = CellCluster(spec, policies={"A": policy})
     for name in ("s0", "s1", "s2"):
-        cluster.commit(cluster.schedule(AffinityGroup(name, "B", [(1, 2)], priority=-1)))
+        start(cluster, name, "B", [(1, 2)], priority=-1)
     train = AffinityGroup("train", "A", [(1, 2)])
     reserved = schedule_and_reserve(cluster, train)
     cluster.release("s0")
@@ -954,13 +887,13 @@ def test_a_policy_that_fails_for_a_reservation_leaves_other_decisions_valid():
 # --- Downgraded groups
 
 
-def one_node_each(**owned):
+def nodes_each(**count):
     """Two racks of two nodes; the tenants own so many nodes."""
-    return ClusterSpec({"c": racks(2)}, {name: {"c": {"node": n}} for name, n in owned.items()})
+    return owned({name: {"node": n} for name, n in count.items()})
 
 
 def test_a_group_that_was_preempted_lazily_is_promoted_when_its_preemptor_leaves():
-    cluster = CellCluster(one_node_each(A=1))
+    cluster = CellCluster(nodes_each(A=1))
     start(cluster, "lazy", members=[(1, 4)], lazy_preemption=True)
     placement = cluster.group("lazy").placement
     start(cluster, "high", members=[(1, 4)], priority=1)
@@ -975,13 +908,13 @@ def test_a_group_that_was_preempted_lazily_is_promoted_when_its_preemptor_leaves
 
 
 def test_a_group_that_a_reconfiguration_downgrades_is_promoted_by_the_next():
-    cluster = CellCluster(one_node_each(A=2))
+    cluster = CellCluster(nodes_each(A=2))
     start(cluster, "one", members=[(1, 4)])
     start(cluster, "two", members=[(1, 4)])
-    changed = cluster.reconfigure(one_node_each(A=1, B=3))
+    changed = cluster.reconfigure(nodes_each(A=1, B=3))
     assert (changed.downgraded, changed.promoted) == (("two",), ())
     again = cluster.copy()
-    changed = again.reconfigure(one_node_each(A=2))
+    changed = again.reconfigure(nodes_each(A=2))
     assert (changed.downgraded, changed.promoted) == ((), ("two",))
     assert again.group("two") == CellCluster.from_bytes(again.to_bytes()).group("two")
     cluster.release("one")
@@ -1004,19 +937,19 @@ def test_least_evictions_looks_into_all_chains_before_it_evicts():
 
 
 def test_a_reconfiguration_promotes_the_more_important_first():
-    cluster = CellCluster(one_node_each(A=3))
+    cluster = CellCluster(nodes_each(A=3))
     for name, priority in (("low", 0), ("high", 5), ("top", 9)):
         start(cluster, name, members=[(1, 4)], priority=priority)
-    assert cluster.reconfigure(one_node_each(A=1, B=2)).downgraded == ("low", "high")
-    assert cluster.reconfigure(one_node_each(A=2, B=2)).promoted == ("high",)
+    assert cluster.reconfigure(nodes_each(A=1, B=2)).downgraded == ("low", "high")
+    assert cluster.reconfigure(nodes_each(A=2, B=2)).promoted == ("high",)
 
 
 def test_a_downgraded_group_remembers_its_cells_while_its_tenant_is_gone():
-    cluster = CellCluster(one_node_each(A=1))
+    cluster = CellCluster(nodes_each(A=1))
     start(cluster, "one", members=[(1, 4)])
-    assert cluster.reconfigure(one_node_each(B=1)).downgraded == ("one",)
+    assert cluster.reconfigure(nodes_each(B=1)).downgraded == ("one",)
     cluster = CellCluster.from_bytes(cluster.to_bytes())
-    assert cluster.reconfigure(one_node_each(A=1)).promoted == ("one",)
+    assert cluster.reconfigure(nodes_each(A=1)).promoted == ("one",)
 
 
 def test_least_evictions_takes_the_chain_where_the_least_is_evicted():

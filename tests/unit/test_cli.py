@@ -76,9 +76,13 @@ def test_opportunistic_reports_what_was_borrowed(trace, owners, capsys):
     assert "Opportunistic jobs did" in capsys.readouterr().out
 
 
-def test_demo_shows_the_anomaly_and_writes_pictures(tmp_path, capsys):
+def test_demo_shows_the_anomaly_in_80_columns_and_writes_pictures(tmp_path, monkeypatch, capsys):
+    monkeypatch.setenv("COLUMNS", "80")
     assert cli.main(["demo", "--out", str(tmp_path / "demo")]) == 0
     out = capsys.readouterr().out
+    table = out.partition("Nodes of 8 GPUs: 54, of which ads owns 16, ")[0]
+    assert max(printed_widths(table)) <= 80
+    assert "─" in table and "vision" in table
     assert "(0 violations in 12,000 jobs compared)" in out
     data = json.loads((tmp_path / "demo" / "replay.json").read_text())
     assert data["violations"]["quota"]["later"] > 1000
@@ -341,15 +345,6 @@ def test_tables_fit_80_columns_and_become_lists_on_40(table, rows, figures, monk
         assert ("─" in text) == (columns == "80")
         assert max(printed_widths(text)) <= int(columns)
         assert all(re.search(rf"(?<![\d,.]){figure}(?![\d,.])", text) for figure in figures)
-
-
-def test_the_demo_fits_80_columns(tmp_path, monkeypatch, capsys):
-    monkeypatch.setenv("COLUMNS", "80")
-    monkeypatch.setattr(cli, "save_plots", lambda *_: [])
-    assert cli.main(["demo", "--out", str(tmp_path)]) == 0
-    table = capsys.readouterr().out.partition("Nodes of 8 GPUs: 54, of which ads owns 16, ")[0]
-    assert max(printed_widths(table)) <= 80
-    assert "─" in table and "vision" in table
 
 
 def test_a_table_in_a_pipe_is_never_cut(monkeypatch, capsys):

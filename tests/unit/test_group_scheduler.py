@@ -19,6 +19,12 @@ from group_schedulers import (
     PREEMPT,
     SEARCH_LIMIT,
     WAIT,
+    ask,
+    everything,
+    free,
+    pods,
+    reserve,
+    run,
 )
 
 import hivecore._cells as kernel
@@ -47,72 +53,6 @@ def make_kernel():
         return kernel.GroupScheduler(list(chains), tenants, list(pools), list(pins))
 
     return build
-
-
-def ask(
-    scheduler,
-    sizes,
-    *,
-    vc=0,
-    chain=0,
-    pool=-1,
-    priority=0,
-    within=None,
-    group_within=-1,
-    spread=False,
-    merge=False,
-    suggested=None,
-    units=None,
-    least=False,
-):
-    shape = sizes, within, group_within, spread, merge, suggested, units, least
-    plan = scheduler.schedule(vc, chain, pool, priority, *shape)
-    scheduler.check()
-    return plan
-
-
-def run(scheduler, sizes, *, lazy=False, **request):
-    """Schedule and commit; the handle."""
-    plan = ask(scheduler, sizes, **request)
-    assert plan.outcome == BIND, plan.reason
-    handle = scheduler.commit(plan, lazy)
-    scheduler.check()
-    return handle
-
-
-def reserve(scheduler, sizes, *, lazy=False, **request):
-    plan = ask(scheduler, sizes, **request)
-    assert plan.outcome == PREEMPT
-    handle = scheduler.reserve(plan, lazy)
-    scheduler.check()
-    return handle
-
-
-def pods(scheduler, handle):
-    return scheduler.group(handle)[4]
-
-
-def free(scheduler, chain=0, levels=4):
-    """The free list: {level: cells}, empty levels left out."""
-    listed = {level: scheduler.free_cells(chain, level).tolist() for level in range(levels)}
-    return {level: cells for level, cells in listed.items() if cells}
-
-
-def everything(scheduler, chains=1, pools=0):
-    """All that can be seen of a scheduler."""
-    seen = [
-        [
-            scheduler.surplus(chain),
-            free(scheduler, chain, len(scheduler.surplus(chain))),
-            scheduler.leaf_users(chain).tolist(),
-            scheduler.leaf_reservers(chain).tolist(),
-            scheduler.bad_leaves(chain).tolist(),
-            scheduler.doomed(chain),
-        ]
-        for chain in range(chains)
-    ]
-    groups = [(handle, scheduler.group(handle)) for handle in scheduler.handles()]
-    return seen, groups, [scheduler.unbound_roots(pool) for pool in range(pools)]
 
 
 # --- cells, pools and pins -----------------------------------------------------------------------
@@ -280,6 +220,18 @@ def test_used_units_come_first_unless_the_group_is_to_spread(make):
     assert ask(scheduler, [1, 1]).pods == [[1], [2]]
     assert ask(scheduler, [1, 1], spread=True).pods == [[4], [8]]
     assert ask(scheduler, [1, 1, 1, 1], spread=True).pods == [[4], [8], [1], [5]]
+
+
+@pytest.mark.parametrize("priority", [0, -1])
+@pytest.mark.parametrize("fuller", [0, 1])
+def test_a_small_pod_goes_to_the_fuller_unit(make, priority, fuller):
+    scheduler = make([(0, 0, NODE, 3)])
+    used = [run(scheduler, [4], priority=priority) for _ in range(2)]
+    places = [pods(scheduler, handle)[0] for handle in used]
+    for handle, place, size in zip(used, places, (1, 3) if fuller else (3, 1), strict=True):
+        scheduler.release(handle)
+        run(scheduler, [size], priority=priority, suggested=[place[0] // 4])
+    assert ask(scheduler, [1], priority=priority).pods[0][0] in places[fuller]
 
 
 def test_a_group_of_mixed_sizes_is_packed_whenever_that_is_possible(make):
@@ -889,11 +841,13 @@ def test_a_copy_goes_its_own_way(make):
     before = everything(scheduler)
     other = scheduler.copy()
     assert everything(other) == before
-    run(other, [4])
+    plan = ask(scheduler, [4])
+    other.commit(plan, False)
     other.set_health(0, 16, False)
     other.release(0)
     other.check()
     assert everything(scheduler) == before
+    assert scheduler.commit(plan, False) == 1
     scheduler.check()
 
 
@@ -949,6 +903,14 @@ def test_healthy_cells_left_over_serve_the_levels_below(make):
     assert scheduler.doomed(0) == [(PAIR, 1, 2)]
     scheduler.set_health(1, 2, True)
     assert scheduler.doomed(0) == [(PAIR, 1, 1)]
+
+
+def test_a_large_cell_is_doomed_only_when_no_whole_one_is_left(make):
+    scheduler = make([(0, 0, RACK, 1), (1, 0, NODE, 2)])
+    scheduler.set_health(0, 4, False)
+    assert scheduler.doomed(0) == [(NODE, 1, 1)]
+    scheduler.set_health(12, 16, False)
+    assert scheduler.doomed(0) == [(RACK, 0, 1)]
 
 
 # --- recovery ------------------------------------------------------------------------------------

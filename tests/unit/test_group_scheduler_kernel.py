@@ -5,12 +5,10 @@ import sys
 import threading
 
 import pytest
+from group_schedulers import BIND, CAPACITY, POLICY, WAIT, everything, schedule
 
 from hivecore._cells import GroupScheduler, Plan
 from hivecore.errors import StaleDecisionError
-
-BIND, PREEMPT, WAIT = "bind", "preempt", "wait"
-CAPACITY, POLICY = "capacity", "policy"
 
 GARBAGE = [
     None,
@@ -36,34 +34,21 @@ def make(racks=2):
     return GroupScheduler([([2, 2, 2], racks, 2)], 2, pools, [(1, 0, 2, 0)])
 
 
-def ask(scheduler, sizes, *, vc=0, chain=0, priority=0, units=None, merge=False, spread=False):
-    return scheduler.schedule(vc, chain, -1, priority, sizes, None, -1, spread, merge, None, units)
-
-
-def seen(scheduler):
-    return (
-        [scheduler.group(handle) for handle in scheduler.handles()],
-        scheduler.leaf_users(0).tolist(),
-        scheduler.bad_leaves(0).tolist(),
-        [scheduler.free_cells(0, level).tolist() for level in range(4)],
-    )
-
-
 @pytest.mark.parametrize("priority", [-1, 0, 7])
 @pytest.mark.parametrize("sizes", [[2**40], [1] * 100_000, [2**62] * 9, [3] * 5 + [2**63 - 1]])
 def test_what_no_cluster_could_hold_waits_for_capacity(sizes, priority):
-    plan = ask(make(), sizes, priority=priority, merge=True, spread=True)
+    plan = schedule(make(), sizes, priority=priority, merge=True, spread=True)
     assert (plan.outcome, plan.reason) == (WAIT, CAPACITY)
 
 
 def test_what_no_unit_could_hold_is_not_a_policys_choice():
-    plan = ask(make(), [2**40], units=[0])
+    plan = schedule(make(), [2**40], units=[0])
     assert (plan.outcome, plan.reason) == (WAIT, POLICY)
 
 
 def test_a_gang_of_thousands_of_pods_binds():
     scheduler = GroupScheduler([([2, 2, 2, 8], 64, 3)], 1, [(0, 0, 4, 64)], [])
-    handle = scheduler.commit(ask(scheduler, [1] * 4096), False)
+    handle = scheduler.commit(schedule(scheduler, [1] * 4096), False)
     scheduler.check()
     assert all(user == handle for user in scheduler.leaf_users(0))
 
@@ -97,8 +82,8 @@ CALLS = {
 @pytest.mark.parametrize("name", CALLS)
 def test_garbage_raises_or_answers_and_leaves_a_sound_state(name):
     scheduler = make()
-    scheduler.commit(ask(scheduler, [3]), False)
-    before = seen(scheduler)
+    scheduler.commit(schedule(scheduler, [3]), False)
+    before = everything(scheduler)
     for position in range(len(CALLS[name])):
         for value in GARBAGE:
             arguments = list(CALLS[name])
@@ -106,10 +91,10 @@ def test_garbage_raises_or_answers_and_leaves_a_sound_state(name):
             try:
                 getattr(scheduler, name)(*arguments)
             except (ValueError, TypeError):
-                assert seen(scheduler) == before
+                assert everything(scheduler) == before
             else:
                 scheduler = make()
-                scheduler.commit(ask(scheduler, [3]), False)
+                scheduler.commit(schedule(scheduler, [3]), False)
     scheduler.check()
 
 
@@ -139,7 +124,9 @@ def test_plans_of_another_cluster_never_break_this_one():
             for priority in (-1, 0, 3):
                 for _ in range(20):
                     vc = rng.randrange(tenants)
-                    plan = ask(other, [rng.randint(1, 4)], vc=vc, chain=chain, priority=priority)
+                    plan = schedule(
+                        other, [rng.randint(1, 4)], vc=vc, chain=chain, priority=priority
+                    )
                     if plan.outcome != WAIT:
                         plans.append(plan)
                         if plan.outcome == BIND and rng.randrange(2):
@@ -176,9 +163,9 @@ class Meddler:
 
 def test_a_conversion_that_uses_the_scheduler_does_no_harm():
     scheduler = make()
-    handle = scheduler.commit(ask(scheduler, [2]), False)
+    handle = scheduler.commit(schedule(scheduler, [2]), False)
     inner = []
-    meddler = Meddler(1, lambda: inner.append(ask(scheduler, [1, 1, 1]).outcome))
+    meddler = Meddler(1, lambda: inner.append(schedule(scheduler, [1, 1, 1]).outcome))
     plan = scheduler.schedule(
         0, 0, -1, 0, [meddler, 1], [meddler, -1], -1, False, False, None, None
     )
@@ -196,7 +183,7 @@ def test_threads_take_turns():
     def work(seed):
         rng = random.Random(seed)
         for _ in range(60):
-            plan = ask(scheduler, [1] * rng.choice([1, 8, 200]), vc=seed % 2)
+            plan = schedule(scheduler, [1] * rng.choice([1, 8, 200]), vc=seed % 2)
             if plan.outcome != BIND:
                 continue
             try:
@@ -220,21 +207,6 @@ def test_threads_take_turns():
         sys.setswitchinterval(interval)
     assert failures == []
     assert scheduler.handles() == []
-    scheduler.check()
-
-
-def test_a_copy_goes_its_own_way():
-    scheduler = make()
-    scheduler.commit(ask(scheduler, [3]), False)
-    before = seen(scheduler)
-    copy = scheduler.copy()
-    plan = ask(scheduler, [2])
-    copy.commit(plan, False)
-    copy.release(0)
-    copy.set_health(0, 16, False)
-    assert seen(scheduler) == before
-    assert scheduler.commit(plan, False) == 1
-    copy.check()
     scheduler.check()
 
 

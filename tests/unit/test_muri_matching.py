@@ -1,5 +1,6 @@
 import numpy as np
 import pytest
+from profiles import seeds
 
 from hivecore.matching import max_weight_matching
 from hivecore.reference.matching import brute_force
@@ -20,7 +21,7 @@ def test_among_equal_weights_the_choice_is_that_of_the_search():
     assert muri_matching(np.ones((5, 5)).tolist()) == [1, 0, 3, 2, -1]
 
 
-@pytest.mark.parametrize("seed", range(200))
+@pytest.mark.parametrize("seed", seeds(200))
 def test_small_matchings_are_the_heaviest(seed):
     random = np.random.default_rng(seed)
     n = int(random.integers(2, 11))
@@ -32,7 +33,7 @@ def test_small_matchings_are_the_heaviest(seed):
     assert weight(weights, mate) == max(brute_force(n, edges, [weights[u][v] for u, v in edges]))
 
 
-@pytest.mark.parametrize("seed", range(10))
+@pytest.mark.parametrize("seed", seeds(10))
 def test_efficiencies_of_a_few_kinds_are_matched_as_heavily_as_by_the_kernel(seed):
     random = np.random.default_rng(seed)
     kinds = random.uniform(0.25, 1.0, (8, 8))

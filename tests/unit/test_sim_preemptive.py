@@ -3,6 +3,7 @@ from itertools import combinations_with_replacement, permutations
 
 import numpy as np
 import pytest
+from profiles import seeds
 
 from hivecore.reference import interleaving as twin
 from hivecore.reference.muri_matching import muri_groups
@@ -109,7 +110,7 @@ def merged_one_by_one(times):
     return sorted(built, key=lambda event: event[0])[0]
 
 
-@pytest.mark.parametrize("seed", range(50))
+@pytest.mark.parametrize("seed", seeds(50))
 def test_only_completions_near_the_first_are_looked_at(seed):
     random = np.random.default_rng(seed)
     times = (1e6 + random.integers(0, 40, 30) * random.choice([3e-4, 1e-3, 1.0])).tolist()
