@@ -172,9 +172,19 @@ def test_twins_arbitrate_alike():
     for cluster in (ours, theirs):
         cluster.run(2000)
     assert ours.evictions == theirs.evictions > 0
-    assert ours.directory.to_bytes() == theirs.directory.to_bytes()
-    for cache, twin in zip(ours.caches, theirs.caches, strict=True):
-        assert cache.to_bytes() == twin.to_bytes()
+    for worker, (cache, twin) in enumerate(zip(ours.caches, theirs.caches, strict=True)):
+        for holding in ("held", "leases"):
+            kernel_holds, twin_holds = (
+                getattr(cluster.directory, holding)(worker).tolist() for cluster in (ours, theirs)
+            )
+            assert kernel_holds == twin_holds
+        assert ours.directory.sequence(worker) == theirs.directory.sequence(worker)
+        assert cache.eviction_order().tolist() == twin.eviction_order().tolist()
+        counts = [[side.count(block) for block in range(30)] for side in (cache, twin)]
+        assert counts[0] == counts[1]
+        assert cache.leased == twin.leased
+        beats = [[part.tolist() for part in side.heartbeat()[:3]] for side in (cache, twin)]
+        assert beats[0] == beats[1]
 
 
 def test_naive_evictions_do_lose_last_copies_and_yet_count_right_in_the_end():

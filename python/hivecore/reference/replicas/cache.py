@@ -18,23 +18,17 @@ that lease there: it is *owed*, and releasing after its return. Nothing is propo
 still to be sent, so that a release never overtakes a new request.
 """
 
-import struct
 from collections.abc import Iterable
-from typing import Self
 
 import numpy as np
 import numpy.typing as npt
 
-from hivecore._sealed import seal, unseal
-from hivecore.errors import CorruptStateError, InvariantError
+from hivecore.errors import InvariantError
 
 __all__ = ["ReplicaAwareCache"]
 
 _Ints = npt.NDArray[np.int64]
 _Bools = npt.NDArray[np.bool_]
-
-_HEAD = struct.Struct("<qqddq?qqqq")
-_STATES = ["absent", "free", "asked", "leased", "denied", "releasing"]
 
 
 def _as_array(values: Iterable[int]) -> _Ints:
@@ -76,17 +70,17 @@ class ReplicaAwareCache:
         return len(self._clocks)
 
     def __contains__(self, block: int) -> bool:
-        return self._block(block) in self._clocks
+        return block in self._clocks
 
     @property
     def leased(self) -> int:
         return len(self._in_state("leased"))
 
     def count(self, block: int) -> int:
-        return self._counts.get(self._block(block), 0)
+        return self._counts.get(block, 0)
 
     def is_pinned(self, block: int) -> bool:
-        return self._block(block) in self._pinned
+        return block in self._pinned
 
     def cached(self) -> _Ints:
         return _as_array(sorted(self._clocks))
@@ -101,9 +95,6 @@ class ReplicaAwareCache:
     # Use
 
     def access(self, block: int, copies: int = 0) -> bool:
-        self._block(block)
-        if copies < 0:
-            raise ValueError(f"copies={copies}: must be at least 0")
         self.clock += 1
         self.last_evicted = -1
         if block in self._clocks:
@@ -126,7 +117,7 @@ class ReplicaAwareCache:
     def access_many(
         self, blocks: Iterable[int], copies: Iterable[int] | None = None
     ) -> tuple[_Bools, _Bools, _Ints]:
-        blocks = [self._block(block) for block in blocks]
+        blocks = list(blocks)
         numbers = [0] * len(blocks) if copies is None else list(copies)
         hits, admitted, evicted = [], [], []
         for block, number in zip(blocks, numbers, strict=True):
@@ -136,7 +127,6 @@ class ReplicaAwareCache:
         return np.array(hits, np.bool_), np.array(admitted, np.bool_), _as_array(evicted)
 
     def apply(self, blocks: Iterable[int], changes: Iterable[int]) -> None:
-        blocks = [self._block(block) for block in blocks]
         for block, change in zip(blocks, changes, strict=True):
             count = self._counts.get(block, 0) + int(change)
             self._counts[block] = min(max(count, -(2**31)), 2**31 - 1)
@@ -173,7 +163,7 @@ class ReplicaAwareCache:
     def answer(self, blocks: Iterable[int], granted: Iterable[bool]) -> None:
         if not self.arbitrated:
             raise ValueError("arbitrated=False: this cache evicts without leases")
-        for block, yes in zip([self._block(b) for b in blocks], granted, strict=True):
+        for block, yes in zip(blocks, granted, strict=True):
             state = self._states.get(block)
             if state == "asked":
                 granted_state = "releasing" if block in self._pinned else "leased"
@@ -200,52 +190,6 @@ class ReplicaAwareCache:
         self._counts.clear()
         self._sequence += 1
         return self.cached(), self._sequence
-
-    # State
-
-    def copy(self) -> Self:
-        return self.from_bytes(self.to_bytes())
-
-    def to_bytes(self) -> bytes:
-        """A row (block, clock, count, flags) for every block of which there is something to say."""
-        rows = []
-        for block in range(self.blocks):
-            flags = _STATES.index(self._states.get(block, "absent"))
-            flags += 8 * (block in self._pinned)
-            flags += 16 * (block in self._told)
-            flags += 32 * (block in self._owed)
-            count = self._counts.get(block, 0)
-            if flags or count:
-                rows.append((block, self._clocks.get(block, 0), count, flags))
-        head = _HEAD.pack(
-            *(self.capacity, self.blocks, self.alpha, self.beta, self.max_count),
-            *(self.arbitrated, self.clock, self._sequence, self.last_evicted, len(rows)),
-        )
-        return seal(b"HCRC", 1, head + np.array(rows, dtype="<i8").tobytes())
-
-    @classmethod
-    def from_bytes(cls, data: bytes) -> Self:
-        payload = unseal(b"HCRC", 1, data)
-        capacity, blocks, alpha, beta, max_count, arbitrated, *rest = _HEAD.unpack_from(payload)
-        cache = cls(
-            *(capacity, blocks),
-            **{"alpha": alpha, "beta": beta, "max_count": max_count, "arbitrated": arbitrated},
-        )
-        cache.clock, cache._sequence, cache.last_evicted, count = rest
-        rows = np.frombuffer(payload, "<i8", 4 * count, _HEAD.size).reshape(-1, 4).tolist()
-        for block, clock, copies, flags in sorted(rows, key=lambda row: row[1]):
-            cache._counts[block] = copies
-            if clock:
-                cache._clocks[block] = clock
-                cache._states[block] = _STATES[flags & 7]
-            for bit, members in ((8, cache._pinned), (16, cache._told), (32, cache._owed)):
-                if flags & bit:
-                    members.add(block)
-        try:
-            cache.check()
-        except InvariantError as error:
-            raise CorruptStateError(f"data: {error}") from None
-        return cache
 
     def check(self) -> None:
         clocks = list(self._clocks.values())
@@ -280,11 +224,6 @@ class ReplicaAwareCache:
         if self._states.pop(block) in ("leased", "releasing"):
             self._owed.add(block)
 
-    def _block(self, block: int) -> int:
-        if not 0 <= block < self.blocks:
-            raise ValueError(f"block={block}: allowed are 0 to {self.blocks - 1}")
-        return int(block)
-
     def _need_cached(self, block: int) -> None:
-        if self._block(block) not in self._clocks:
+        if block not in self._clocks:
             raise KeyError(f"block={block}: not cached")

@@ -14,15 +14,12 @@ Only a sequenced report (or a join) makes a worker a keeper, so late or repeated
 can but make the directory more careful.
 """
 
-import struct
 from collections.abc import Iterable
-from typing import Self
 
 import numpy as np
 import numpy.typing as npt
 
-from hivecore._sealed import seal, unseal
-from hivecore.errors import CorruptStateError, FullReportNeededError, InvariantError
+from hivecore.errors import FullReportNeededError, InvariantError
 
 __all__ = ["ReplicaDirectory"]
 
@@ -50,7 +47,7 @@ class ReplicaDirectory:
         self.blocks = blocks
 
     def join(self, worker: int, held: Iterable[int] = (), sequence: int = 0) -> _Deltas:
-        wanted = {self._block(block) for block in held}
+        wanted = set(held)
         before = set(self.held(worker).tolist())
         deltas = []
         for block in sorted(wanted | before):
@@ -74,9 +71,6 @@ class ReplicaDirectory:
         released: Iterable[int] = (),
         sequence: int | None = None,
     ) -> _Deltas:
-        added, removed, released = (
-            [self._block(block) for block in blocks] for blocks in (added, removed, released)
-        )
         self._need_known(worker)
         if sequence is not None:
             last = self._sequence[worker]
@@ -102,7 +96,6 @@ class ReplicaDirectory:
         return self._by_worker(deltas)
 
     def lease(self, worker: int, blocks: Iterable[int]) -> npt.NDArray[np.bool_]:
-        blocks = [self._block(block) for block in blocks]
         self._need_known(worker)
         granted = []
         for block in blocks:
@@ -122,55 +115,16 @@ class ReplicaDirectory:
         return self._sequence[worker]
 
     def replicas(self, block: int) -> int:
-        return len(self._holders.get(self._block(block), ()))
+        return len(self._holders.get(block, ()))
 
     def holders(self, block: int) -> _Ints:
-        return _as_array(sorted(self._holders.get(self._block(block), ())))
+        return _as_array(sorted(self._holders.get(block, ())))
 
     def held(self, worker: int) -> _Ints:
         return _as_array(sorted(b for b, holders in self._holders.items() if worker in holders))
 
     def leases(self, worker: int) -> _Ints:
         return _as_array(sorted(block for block, w in self._leases if w == worker))
-
-    # State
-
-    def copy(self) -> Self:
-        return self.from_bytes(self.to_bytes())
-
-    def to_bytes(self) -> bytes:
-        """Per worker its sequence number (-1: not known), per block its bitmap, the leases."""
-        known = [self._sequence.get(worker, -1) for worker in range(self.workers)]
-        width = (self.workers + 63) // 64 * 8
-        bitmaps = b"".join(
-            sum(1 << worker for worker in self._holders.get(block, ())).to_bytes(width, "little")
-            for block in range(self.blocks)
-        )
-        leases = [worker + block * self.workers for block, worker in sorted(self._leases)]
-        head = struct.pack("<QQQ", self.workers, self.blocks, len(leases))
-        rows = _as_array(known).tobytes() + bitmaps + _as_array(leases).tobytes()
-        return seal(b"HCRD", 1, head + rows)
-
-    @classmethod
-    def from_bytes(cls, data: bytes) -> Self:
-        payload = unseal(b"HCRD", 1, data)
-        workers, blocks, leases = struct.unpack_from("<QQQ", payload)
-        directory = cls(workers, blocks)
-        known = np.frombuffer(payload, "<i8", workers, 24).tolist()
-        directory._sequence = {w: number for w, number in enumerate(known) if number >= 0}
-        width = (workers + 63) // 64 * 8
-        for block in range(blocks):
-            start = 24 + 8 * workers + block * width
-            bits = int.from_bytes(payload[start : start + width], "little")
-            if bits:
-                directory._holders[block] = {w for w in range(8 * width) if bits >> w & 1}
-        for lease in np.frombuffer(payload, "<i8", leases, len(payload) - 8 * leases).tolist():
-            directory._leases.add(divmod(lease, workers))
-        try:
-            directory.check()
-        except InvariantError as error:
-            raise CorruptStateError(f"data: {error}") from None
-        return directory
 
     def check(self) -> None:
         for block, holders in self._holders.items():
@@ -210,11 +164,6 @@ class ReplicaDirectory:
             own = [(block, change) for w, block, change in deltas if w == worker]
             result[worker] = _as_array(b for b, _ in own), _as_array(c for _, c in own)
         return result
-
-    def _block(self, block: int) -> int:
-        if not 0 <= block < self.blocks:
-            raise ValueError(f"block={block}: allowed are 0 to {self.blocks - 1}")
-        return int(block)
 
     def _need_known(self, worker: int) -> None:
         if worker not in self._sequence:
