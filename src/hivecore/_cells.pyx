@@ -365,12 +365,7 @@ cdef class BuddyAllocator(KernelObject):
 
         Holds the shape and one bit per cell; the free lists follow from the allocated cells.
         """
-        cdef Guard guard
-        cdef StateWriter writer
-        guard.lock(self.mutex)
-        self.kernel.save(writer)
-        guard.unlock()
-        return sealed(b"HCBA", 1, writer)
+        return self.saved(b"HCBA", 1)
 
     @classmethod
     def from_bytes(cls, data, /):
@@ -381,17 +376,18 @@ cdef class BuddyAllocator(KernelObject):
 
         Cost: O(cells / 64 + allocated cells * levels).
         """
-        cdef bytes payload = unseal(b"HCBA", 1, data)
-        cdef BuddyAllocator made = BuddyAllocator.__new__(BuddyAllocator, (), 1)
-        cdef StateReader reader = reader_of(payload)
-        del made.kernel
-        made.kernel = NULL
-        try:
-            made.kernel = new Buddy(reader)
-            reader.end()
-        except ValueError as error:
-            raise CorruptStateError(f"data: {error}") from None
-        return made
+        payload = unseal(b"HCBA", 1, data)
+        return restored(BuddyAllocator.__new__(BuddyAllocator, (), 1), payload)
+
+    cdef int write_state(self, StateWriter& writer) except -1:
+        self.kernel.save(writer)
+        return 0
+
+    cdef int read_state(self, StateReader& reader) except -1:
+        del self.kernel
+        self.kernel = NULL
+        self.kernel = new Buddy(reader)
+        return 0
 
     cdef string find_fault(self) except * nogil:
         return self.kernel.audit()

@@ -5,7 +5,6 @@ Each kernel has its part of this file below storage/.
 """
 
 import operator
-import struct
 
 import numpy as np
 
@@ -15,6 +14,7 @@ from hivecore.errors import CorruptStateError, InvariantError
 
 cimport cython
 cimport numpy as cnp
+from cpython.bytes cimport PyBytes_AS_STRING
 from libc.math cimport INFINITY
 from libc.stdint cimport int64_t, uint8_t, uint64_t
 from libc.string cimport memcpy
@@ -26,6 +26,7 @@ cnp.import_array()
 
 include "arguments.pxi"
 include "mutex.pxi"
+include "kernel_object.pxi"
 include "checks.pxi"
 include "reals.pxi"
 include "storage/allocation.pxi"

@@ -25,6 +25,23 @@ cdef class KernelObject:
         """What the kernel takes."""
         return 0
 
+    cdef int write_state(self, StateWriter& writer) except -1:
+        """Write the state. It is this thread's turn."""
+        raise NotImplementedError
+
+    cdef int read_state(self, StateReader& reader) except -1:
+        """Take the state that is read for one's own; nobody else has seen this object yet."""
+        raise NotImplementedError
+
+    cdef bytes saved(self, bytes magic, int version):
+        """The state in its envelope."""
+        cdef Guard guard
+        cdef StateWriter writer
+        guard.lock(self.mutex)
+        self.write_state(writer)
+        guard.unlock()  # a new object may start a collection, whose finalizers may run any code
+        return seal(magic, version, <bytes> writer.take())
+
     def check(self):
         """Audit every invariant of the state.
 
@@ -54,11 +71,12 @@ cdef class KernelObject:
         return object.__sizeof__(self) + self.kernel_bytes()
 
 
-cdef StateReader reader_of(bytes payload):
-    """Of bytes that outlive it."""
-    return StateReader(PyBytes_AS_STRING(payload), <size_t> len(payload))
-
-
-cdef bytes sealed(bytes magic, int version, StateWriter& writer):
-    """What a kernel has written, in its envelope."""
-    return seal(magic, version, <bytes> writer.take())
+cdef object restored(KernelObject made, bytes payload):
+    """The object in the state that a payload describes, or a CorruptStateError."""
+    cdef StateReader reader = StateReader(PyBytes_AS_STRING(payload), <size_t> len(payload))
+    try:
+        made.read_state(reader)
+        reader.end()
+    except ValueError as error:
+        raise CorruptStateError(f"data: {error}") from None
+    return made

@@ -12,6 +12,7 @@
 #include <span>
 #include <stdexcept>
 #include <string>
+#include <string_view>
 #include <type_traits>
 #include <utility>
 #include <vector>
@@ -25,18 +26,23 @@ class StateError : public std::invalid_argument {
     using std::invalid_argument::invalid_argument;
 };
 
+// A number, or a struct of them without gaps between: it is its bytes.
+template <class T>
+inline constexpr bool kIsItsBytes =
+    std::is_arithmetic_v<T> || std::has_unique_object_representations_v<T>;
+
 class StateWriter {
   public:
     template <class T>
     void put(T value) {
-        static_assert(std::is_arithmetic_v<T>);
+        static_assert(kIsItsBytes<T>);
         bytes_.append(reinterpret_cast<const char*>(&value), sizeof(T));
     }
 
     // Without its length, which follows from what was written before.
     template <class T>
     void put_all(std::span<const T> values) {
-        static_assert(std::is_arithmetic_v<T>);
+        static_assert(kIsItsBytes<T>);
         bytes_.append(reinterpret_cast<const char*>(values.data()), values.size_bytes());
     }
 
@@ -45,6 +51,8 @@ class StateWriter {
         put(static_cast<std::uint64_t>(values.size()));
         put_all(values);
     }
+
+    void put_text(std::string_view text) { put_array(std::span<const char>(text)); }
 
     std::string take() { return std::move(bytes_); }
 
@@ -57,8 +65,11 @@ class StateReader {
     StateReader() = default;
     StateReader(const char* bytes, std::size_t length) : rest_(bytes, length) {}
 
+    std::uint64_t left() const { return rest_.size(); }
+
     template <class T>
     T get() {
+        static_assert(kIsItsBytes<T>);
         T value;
         std::memcpy(&value, next(sizeof(T)).data(), sizeof(T));
         return value;
@@ -80,15 +91,27 @@ class StateReader {
             throw StateError("it ends too early");
         }
         std::vector<T> values(count);
-        if (count != 0) {
-            std::memcpy(values.data(), next(count * sizeof(T)).data(), count * sizeof(T));
-        }
+        get_all(std::span<T>(values));
         return values;
+    }
+
+    // As many as there is room for.
+    template <class T>
+    void get_all(std::span<T> values) {
+        static_assert(kIsItsBytes<T>);
+        if (!values.empty()) {
+            std::memcpy(values.data(), next(values.size_bytes()).data(), values.size_bytes());
+        }
     }
 
     template <class T>
     std::vector<T> get_array() {
         return get_all<T>(get<std::uint64_t>());
+    }
+
+    std::string get_text() {
+        const auto text = next(get<std::uint64_t>());
+        return {text.data(), text.size()};
     }
 
     void end() const {

@@ -54,6 +54,11 @@ std::int64_t wait(std::int64_t rate, Tokens have, std::int64_t bytes) {
     return seconds >= Limiter::kNever / kGiga ? Limiter::kNever : seconds * kGiga + nano;
 }
 
+bool is_possible(const Tokens& tokens, std::int64_t burst) {
+    return tokens.bytes >= 0 && tokens.nano >= 0 && tokens.nano < kGiga &&
+           tokens <= Tokens{burst, 0};
+}
+
 }  // namespace
 
 Limiter::Limiter(std::int64_t rate, std::int64_t burst, bool lend)
@@ -274,35 +279,44 @@ Limiter::Tokens Limiter::spare(std::int64_t now) {
     return spare_;
 }
 
-std::vector<Limiter::Saved> Limiter::save() {
+void Limiter::save(StateWriter& writer) {
     std::vector<Saved> saved;
     for (std::int64_t id = 0; id < slots(); ++id) {
         Job& job = jobs_[id];
         if (job.live) {
             pull(job);
             push(id);
-            saved.push_back({id, job.rate, job.burst, job.tokens.bytes, job.tokens.nano});
+            saved.push_back({id, job.rate, job.burst, job.tokens});
         }
     }
-    return saved;
+    writer.put(rate_);
+    writer.put(burst_);
+    writer.put(static_cast<std::uint8_t>(lend_));
+    writer.put(now_);
+    writer.put(spare_);
+    writer.put_array(std::span<const Saved>(saved));
 }
 
-bool Limiter::restore(std::int64_t now, Tokens spare, std::span<const Saved> saved) {
-    now_ = now;
+// The braces: their contents are evaluated from left to right.
+Limiter::Limiter(StateReader& reader)
+    : Limiter{reader.get<std::int64_t>("the rate", 0, kMaxRate),
+              reader.get<std::int64_t>("the burst", 0, kMaxBurst),
+              reader.get<std::uint8_t>("lend", 0, 1) != 0} {
+    now_ = reader.get<std::int64_t>("the time", 0, kMaxTime);
+    const auto spare = reader.get<Tokens>();
+    const auto saved = reader.get_array<Saved>();
     std::int64_t last = -1;
     for (const Saved& one : saved) {
-        if (one.job <= last || one.rate < 0 || one.rate > free_rate_ || one.burst < 0 ||
-            one.burst > free_burst_ || one.bytes < 0 || one.nano < 0 || one.nano >= kGiga ||
-            Tokens{one.bytes, one.nano} > Tokens{one.burst, 0}) {
-            return false;
+        if (one.job <= last || one.job >= kMaxJobs || one.rate < 0 || one.rate > free_rate_ ||
+            one.burst < 0 || one.burst > free_burst_ || !is_possible(one.tokens, one.burst)) {
+            throw StateError("a job is in no possible state");
         }
         last = one.job;
         free_rate_ -= one.rate;
         free_burst_ -= one.burst;
     }
-    if (spare.bytes < 0 || spare.nano < 0 || spare.nano >= kGiga ||
-        spare > Tokens{free_burst_, 0}) {
-        return false;
+    if (!is_possible(spare, free_burst_)) {
+        throw StateError("the spare bucket is in no possible state");
     }
     spare_ = spare;
     jobs_.resize(last + 1);
@@ -313,8 +327,8 @@ bool Limiter::restore(std::int64_t now, Tokens spare, std::span<const Saved> sav
         job.live = true;
         job.rate = one.rate;
         job.burst = one.burst;
-        job.tokens = {one.bytes, one.nano};
-        job.since = now;
+        job.tokens = one.tokens;
+        job.since = now_;
         push(one.job);
     }
     for (std::int64_t id = 0; id < slots(); ++id) {
@@ -322,7 +336,6 @@ bool Limiter::restore(std::int64_t now, Tokens spare, std::span<const Saved> sav
             free_.push_back(static_cast<std::int32_t>(id));  // ascending is a heap
         }
     }
-    return true;
 }
 
 std::string Limiter::audit() const {

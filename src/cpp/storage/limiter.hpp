@@ -32,6 +32,8 @@
 #include <string>
 #include <vector>
 
+#include "common/state.hpp"
+
 namespace hivecore::storage {
 
 class Limiter {
@@ -39,16 +41,14 @@ class Limiter {
     static constexpr std::int64_t kNever = std::numeric_limits<std::int64_t>::max();
     static constexpr std::int64_t kMaxRate = 1'000'000'000'000;       // bytes per second
     static constexpr std::int64_t kMaxBurst = 1'000'000'000'000'000;  // bytes
+    static constexpr std::int64_t kMaxTime = std::int64_t{1} << 62;   // nanoseconds
+    static constexpr std::int64_t kMaxJobs = 1 << 20;
 
     // Never negative; nano < 10^9.
     struct Tokens {
         std::int64_t bytes = 0;
         std::int64_t nano = 0;
         friend auto operator<=>(const Tokens&, const Tokens&) = default;
-    };
-
-    struct Saved {
-        std::int64_t job, rate, burst, bytes, nano;
     };
 
     // 0 <= rate <= kMaxRate, 0 <= burst <= kMaxBurst; the spare bucket starts full.
@@ -85,13 +85,18 @@ class Limiter {
     Tokens tokens(std::int64_t job, std::int64_t now);
     Tokens spare(std::int64_t now);
 
-    std::vector<Saved> save();  // brings all up to date; the answers stay the same
-    bool restore(std::int64_t now, Tokens spare, std::span<const Saved> saved);
+    // Brings all up to date; the answers stay the same.
+    void save(StateWriter& writer);
+    explicit Limiter(StateReader& reader);
 
     std::string audit() const;
     std::uint64_t bytes() const;
 
   private:
+    struct Saved {
+        std::int64_t job, rate, burst;
+        Tokens tokens;
+    };
     struct Job {
         std::int64_t rate = 0;
         std::int64_t burst = 0;

@@ -6,18 +6,10 @@ cdef extern from "storage/limiter.hpp" namespace "hivecore::storage" nogil:
         int64_t bytes
         int64_t nano
 
-    cdef cppclass LimitedJob "hivecore::storage::Limiter::Saved":
-        int64_t job
-        int64_t rate
-        int64_t burst
-        int64_t bytes
-        int64_t nano
-
-    ctypedef span[const LimitedJob] LimitedJobs "std::span<const hivecore::storage::Limiter::Saved>"
-
     cdef cppclass Limiter:
         Limiter(int64_t, int64_t, bint) except +
         Limiter(const Limiter&) except +
+        Limiter(StateReader&) except +
         int64_t total_rate "rate"() noexcept
         int64_t total_burst "burst"() noexcept
         bint lend() noexcept
@@ -38,39 +30,27 @@ cdef extern from "storage/limiter.hpp" namespace "hivecore::storage" nogil:
         int64_t first_bad(Values, Values) noexcept
         LimiterTokens tokens(int64_t, int64_t) noexcept
         LimiterTokens spare(int64_t) noexcept
-        vector[LimitedJob] save() except +
-        bint restore(int64_t, LimiterTokens, LimitedJobs) except +
+        void save(StateWriter&) except +
         string audit() except +
         uint64_t bytes() noexcept
 
     enum:
         LIMITER_MOST_RATE "hivecore::storage::Limiter::kMaxRate"
         LIMITER_MOST_BURST "hivecore::storage::Limiter::kMaxBurst"
+        LIMITER_MOST_TIME "hivecore::storage::Limiter::kMaxTime"
+        LIMITER_MOST_JOBS "hivecore::storage::Limiter::kMaxJobs"
 
 
 cdef enum:
-    MOST_JOBS = 1 << 20
     LONG_BATCH = 1024  # requests, from which on the GIL is released
 
 
-cdef bytes seal_limiter(Limiter* kernel, Guard& guard):
-    cdef vector[LimitedJob] saved = kernel.save()
-    cdef LimiterTokens spare = kernel.spare(kernel.now())
-    head = struct.pack(
-        "<qq?qqqq", kernel.total_rate(), kernel.total_burst(), kernel.lend(), kernel.now(),
-        spare.bytes, spare.nano, saved.size(),
-    )
-    rows = (<char*> saved.data())[: 40 * saved.size()] if saved.size() else b""
-    guard.unlock()
-    return seal(b"HCRL", 1, head + rows)
-
-
 cdef int64_t as_now(object now_ns) except -1:
-    return as_bounded(now_ns, "now_ns", 0, 1 << 62)
+    return as_bounded(now_ns, "now_ns", 0, LIMITER_MOST_TIME)
 
 
 @cython.final
-cdef class RemoteIOLimiter:
+cdef class RemoteIOLimiter(KernelObject):
     """RemoteIOLimiter(rate_bytes, burst_bytes, *, lend=False)\n--\n\nToken buckets that divide the egress of a remote store among jobs, exactly.
 
     Every job has a bucket that fills at its rate up to its burst. The jobs' rates and bursts never
@@ -110,7 +90,6 @@ cdef class RemoteIOLimiter:
     """
 
     cdef Limiter* kernel
-    cdef ObjectMutex mutex
 
     def __cinit__(self, rate_bytes, burst_bytes, *, lend=False):
         cdef int64_t most = as_bounded(rate_bytes, "rate_bytes", 0, LIMITER_MOST_RATE)
@@ -184,8 +163,8 @@ cdef class RemoteIOLimiter:
         cdef int64_t room = as_int64(burst_bytes, "burst_bytes")
         cdef int64_t time = as_now(now_ns)
         guard.lock(self.mutex)
-        if self.kernel.size() >= MOST_JOBS:
-            raise ValueError(f"there are {MOST_JOBS} jobs, more are not allowed")
+        if self.kernel.size() >= LIMITER_MOST_JOBS:
+            raise ValueError(f"there are {LIMITER_MOST_JOBS} jobs, more are not allowed")
         as_bounded(speed, "rate_bytes", 0, self.kernel.free_rate())
         as_bounded(room, "burst_bytes", 0, self.kernel.free_burst())
         return self.kernel.add(speed, room, time)
@@ -257,8 +236,8 @@ cdef class RemoteIOLimiter:
         self.need_live(row)
         if not 0 <= size <= self.kernel.burst(row):
             raise ValueError(f"bytes={size}: allowed are 0 to the burst, {self.kernel.burst(row)}")
-        if not 0 <= time <= 1 << 62:
-            raise ValueError(f"now_ns={time}: allowed are 0 to {1 << 62}")
+        if not 0 <= time <= LIMITER_MOST_TIME:
+            raise ValueError(f"now_ns={time}: allowed are 0 to {<int64_t> LIMITER_MOST_TIME}")
         return self.kernel.take(row, size, time)
 
     def take_many(self, jobs, bytes, now_ns):
@@ -329,20 +308,9 @@ cdef class RemoteIOLimiter:
         other.kernel.reserve()
         return other
 
-    def __copy__(self):
-        return self.copy()
-
-    def __deepcopy__(self, memo):
-        return self.copy()
-
-    def __reduce__(self):
-        return RemoteIOLimiter.from_bytes, (self.to_bytes(),)
-
     def to_bytes(self):
         """The state as bytes, for ``from_bytes`` of this and later releases."""
-        cdef Guard guard
-        guard.lock(self.mutex)
-        return seal_limiter(self.kernel, guard)
+        return self.saved(b"HCRL", 1)
 
     @classmethod
     def from_bytes(cls, data, /):
@@ -352,44 +320,23 @@ cdef class RemoteIOLimiter:
         :raises TypeError: ``data`` is not bytes.
         """
         payload = unseal(b"HCRL", 1, data)
-        head = struct.Struct("<qq?qqqq")
-        if len(payload) < head.size:
-            raise CorruptStateError("data: no head")
-        rate, burst, lend, now, whole, nano, rows = head.unpack_from(payload)
-        if len(payload) != head.size + 40 * rows:
-            raise CorruptStateError("data: not the length that the head demands")
-        cdef RemoteIOLimiter limiter
-        try:
-            limiter = RemoteIOLimiter(rate, burst, lend=lend)
-            as_now(now)
-        except ValueError as error:
-            raise CorruptStateError(f"data: {error}") from None
-        cdef cnp.ndarray table = np.frombuffer(payload, "<i8", 5 * rows, head.size).copy()
-        if rows and table[5 * rows - 5] >= MOST_JOBS:
-            raise CorruptStateError(f"data: job {table[5 * rows - 5]} is impossible")
-        cdef LimiterTokens spare
-        spare.bytes, spare.nano = whole, nano
-        if not limiter.kernel.restore(
-            now, spare, LimitedJobs(<const LimitedJob*> cnp.PyArray_DATA(table), <size_t> rows)
-        ):
-            raise CorruptStateError("data: the buckets are in no possible state")
-        return limiter
+        return restored(RemoteIOLimiter.__new__(RemoteIOLimiter, 0, 0), payload)
 
-    def check(self):
-        """Audit every invariant of the state.
+    cdef int write_state(self, StateWriter& writer) except -1:
+        self.kernel.save(writer)
+        return 0
 
-        :raises InvariantError: one is broken. Cost: O(jobs).
-        """
-        cdef Guard guard
-        guard.lock(self.mutex)
-        cdef string fault = self.kernel.audit()
-        if not fault.empty():
-            raise InvariantError(fault.decode())
+    cdef int read_state(self, StateReader& reader) except -1:
+        del self.kernel
+        self.kernel = NULL
+        self.kernel = new Limiter(reader)
+        return 0
 
-    def __sizeof__(self):
-        cdef Guard guard
-        guard.lock(self.mutex)
-        return object.__sizeof__(self) + self.kernel.bytes()
+    cdef string find_fault(self) except * nogil:
+        return self.kernel.audit()
+
+    cdef uint64_t kernel_bytes(self) noexcept:
+        return self.kernel.bytes()
 
     def __repr__(self):
         return f"RemoteIOLimiter({self.rate_bytes}, {self.burst_bytes}, lend={self.lend})"
