@@ -5,7 +5,6 @@ Each kernel has its part of this file below replicas/.
 """
 
 import operator
-import struct
 
 import numpy as np
 
@@ -14,6 +13,7 @@ from hivecore.errors import CorruptStateError, FullReportNeededError, InvariantE
 
 cimport cython
 cimport numpy as cnp
+from cpython.bytes cimport PyBytes_AS_STRING
 from libc.stdint cimport int64_t, uint8_t, uint64_t
 from libc.string cimport memcpy
 from libcpp.span cimport span
@@ -24,6 +24,7 @@ cnp.import_array()
 
 include "arguments.pxi"
 include "mutex.pxi"
+include "kernel_object.pxi"
 include "checks.pxi"
 include "replicas/directory.pxi"
 include "replicas/cache.pxi"

@@ -1,12 +1,14 @@
 """What replicas refuse, and that refusing changes nothing."""
 
+import struct
 import threading
 
 import numpy as np
 import pytest
 import saved_states
 
-from hivecore.errors import FullReportNeededError
+from hivecore._sealed import seal, unseal
+from hivecore.errors import CorruptStateError, FullReportNeededError
 from hivecore.replicas import ReplicaAwareCache, ReplicaDirectory
 
 NAN, INF = float("nan"), float("inf")
@@ -163,6 +165,15 @@ def test_a_naive_cache_needs_no_leases():
 @pytest.mark.parametrize("audit", saved_states.AUDITS, ids=lambda audit: audit.__name__)
 def test_saved_states_and_copies_are_sound(make, audit):
     audit(make)
+
+
+@pytest.mark.parametrize("weight", [NAN, INF, -1.0, 1e101])
+@pytest.mark.parametrize(("name", "offset"), [("alpha", 16), ("beta", 24)])
+def test_a_saved_weight_is_checked_like_one_that_is_given(weight, name, offset):
+    payload = bytearray(unseal(b"HCRC", 1, cache().to_bytes()))
+    payload[offset : offset + 8] = struct.pack("<d", weight)
+    with pytest.raises(CorruptStateError, match=f"data: {name} is out of range"):
+        ReplicaAwareCache.from_bytes(seal(b"HCRC", 1, bytes(payload)))
 
 
 def test_arrays_of_any_layout_are_read():

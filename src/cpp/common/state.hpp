@@ -79,7 +79,7 @@ class StateReader {
     template <class T>
     T get(const char* name, T low, T high) {
         const T value = get<T>();
-        if (value < low || value > high) {
+        if (!(value >= low && value <= high)) {  // nor is NaN in it
             throw StateError(std::string(name) + " is out of range");
         }
         return value;

@@ -107,9 +107,9 @@ void ReplicaCache::remove(std::int64_t block) {
     touch(block);
 }
 
-bool ReplicaCache::access(std::int64_t block, std::int64_t copies, std::int64_t& evicted) {
+bool ReplicaCache::access(std::int64_t block, std::int64_t copies) {
     ++clock_;
-    evicted = -1;
+    last_evicted_ = -1;
     if (next_ == static_cast<std::int64_t>(block_at_.size())) {
         move_to_front();
     }
@@ -132,7 +132,7 @@ bool ReplicaCache::access(std::int64_t block, std::int64_t copies, std::int64_t&
             return false;
         }
         remove(other);
-        evicted = other;
+        last_evicted_ = other;
     }
     touch(block);
     b.state = std::exchange(b.owed, false) ? kReleasing : kFree;
@@ -145,7 +145,8 @@ void ReplicaCache::access_many(std::span<const std::int64_t> blocks,
                                std::span<const std::int64_t> copies, std::uint8_t* hits,
                                std::uint8_t* admitted, std::int64_t* evicted) {
     for (std::size_t i = 0; i < blocks.size(); ++i) {
-        hits[i] = access(blocks[i], copies.empty() ? 0 : copies[i], evicted[i]);
+        hits[i] = access(blocks[i], copies.empty() ? 0 : copies[i]);
+        evicted[i] = last_evicted_;
         admitted[i] = !hits[i] && contains(blocks[i]);
     }
 }
@@ -292,7 +293,7 @@ std::vector<std::int64_t> ReplicaCache::eviction_order() const {
     return result;
 }
 
-std::vector<ReplicaCache::Saved> ReplicaCache::save() const {
+void ReplicaCache::save(StateWriter& writer) const {
     std::vector<Saved> saved;
     for (std::int64_t block = 0; block < blocks(); ++block) {
         const Block& b = blocks_[block];
@@ -301,17 +302,34 @@ std::vector<ReplicaCache::Saved> ReplicaCache::save() const {
             saved.push_back({block, b.place < 0 ? 0 : clock_at_[b.place], b.count, flags});
         }
     }
-    return saved;
+    writer.put(capacity_);
+    writer.put(blocks());
+    writer.put(alpha_);
+    writer.put(beta_);
+    writer.put(std::int64_t{max_count()});
+    writer.put(static_cast<std::uint8_t>(arbitrated_));
+    writer.put(clock_);
+    writer.put(sequence_);
+    writer.put(last_evicted_);
+    writer.put_array(std::span<const Saved>(saved));
 }
 
-bool ReplicaCache::restore(std::int64_t clock, std::int64_t sequence,
-                           std::span<const Saved> saved) {
+// The braces: their contents are evaluated from left to right.
+ReplicaCache::ReplicaCache(StateReader& reader)
+    : ReplicaCache{reader.get<std::int64_t>("the capacity", 1, kMaxCapacity),
+                   reader.get<std::int64_t>("the number of blocks", 0, kMaxBlocks),
+                   reader.get<double>("alpha", 0, kMaxWeight),
+                   reader.get<double>("beta", 0, kMaxWeight),
+                   static_cast<int>(reader.get<std::int64_t>("max_count", 0, kMaxCount)),
+                   reader.get<std::uint8_t>("arbitrated", 0, 1) != 0} {
     using Limits = std::numeric_limits<std::int32_t>;
-    clock_ = clock;
-    sequence_ = sequence;
+    constexpr std::int64_t most = std::int64_t{1} << 62;
+    clock_ = reader.get<std::int64_t>("the clock", 0, most);
+    sequence_ = reader.get<std::int64_t>("the sequence number", 0, most);
+    last_evicted_ = reader.get<std::int64_t>("the last evicted block", -1, blocks() - 1);
     std::vector<std::pair<std::int64_t, std::int64_t>> order;
     std::int64_t last = -1;
-    for (const Saved& one : saved) {
+    for (const Saved& one : reader.get_array<Saved>()) {
         const std::int64_t state = one.flags & 7;
         const bool pinned = one.flags & 8;
         const bool told = one.flags & 16;
@@ -319,9 +337,9 @@ bool ReplicaCache::restore(std::int64_t clock, std::int64_t sequence,
         const bool here = state != kAbsent;
         if (one.block <= last || one.block >= blocks() || one.flags < 0 || one.flags > 63 ||
             state > kReleasing || one.count < Limits::min() || one.count > Limits::max() ||
-            (here ? one.clock < 1 || one.clock > clock || owed : one.clock != 0 || pinned) ||
+            (here ? one.clock < 1 || one.clock > clock_ || owed : one.clock != 0 || pinned) ||
             (state == kLeased && pinned) || (!arbitrated_ && (state > kFree || owed))) {
-            return false;
+            throw StateError("a block is in no possible state");
         }
         last = one.block;
         Block& b = blocks_[one.block];
@@ -339,14 +357,16 @@ bool ReplicaCache::restore(std::int64_t clock, std::int64_t sequence,
         }
     }
     size_ = static_cast<std::int64_t>(order.size());
+    if (size_ > capacity_) {
+        throw StateError("more blocks are cached than the capacity");
+    }
     std::sort(order.begin(), order.end());
     for (std::size_t i = 0; i < order.size(); ++i) {
-        if (size_ > capacity_ || (i > 0 && order[i].first == order[i - 1].first)) {
-            return false;
+        if (i > 0 && order[i].first == order[i - 1].first) {
+            throw StateError("two blocks were used at the same time");
         }
         put_last(order[i].second, order[i].first);
     }
-    return true;
 }
 
 std::string ReplicaCache::audit() const {

@@ -46,6 +46,7 @@
 #include <vector>
 
 #include "common/index_set.hpp"
+#include "common/state.hpp"
 
 namespace hivecore::replicas {
 
@@ -53,15 +54,12 @@ class ReplicaCache {
   public:
     enum State : std::uint8_t { kAbsent, kFree, kAsked, kLeased, kDenied, kReleasing };
 
-    // What a saved state holds of a block.
-    struct Saved {
-        std::int64_t block;
-        std::int64_t clock;  // 0: not cached
-        std::int64_t count;
-        std::int64_t flags;  // state, then one bit each: 8 pinned, 16 told, 32 owed
-    };
+    static constexpr std::int64_t kMaxCapacity = 1 << 30;
+    static constexpr std::int64_t kMaxBlocks = (std::int64_t{1} << 31) - 1;
+    static constexpr std::int64_t kMaxCount = 63;
+    static constexpr double kMaxWeight = 1e100;  // its product with any clock is finite
 
-    // 1 <= capacity, 0 <= blocks < 2^31, 0 <= max_count < 64, alpha and beta finite and >= 0.
+    // 1 <= capacity and 0 <= all others; all are at most what stands above.
     ReplicaCache(std::int64_t capacity, std::int64_t blocks, double alpha, double beta,
                  int max_count, bool arbitrated);
 
@@ -75,6 +73,7 @@ class ReplicaCache {
     std::int64_t size() const { return size_; }
     std::int64_t leased() const { return leased_; }
     std::int64_t sequence() const { return sequence_; }
+    std::int64_t last_evicted() const { return last_evicted_; }  // by the last access, or -1
     bool contains(std::int64_t block) const { return blocks_[block].place >= 0; }
     bool is_pinned(std::int64_t block) const { return blocks_[block].pinned; }
     State state(std::int64_t block) const { return blocks_[block].state; }
@@ -84,8 +83,7 @@ class ReplicaCache {
 
     // Whether it was cached. If not, it now is, unless there is no room, and no victim or none with
     // a score as low as that of the block itself, `copies` of which are known to be elsewhere.
-    // `evicted` is the block that gave way, or -1.
-    bool access(std::int64_t block, std::int64_t copies, std::int64_t& evicted);
+    bool access(std::int64_t block, std::int64_t copies);
     // `copies` may be empty: none are known of.
     void access_many(std::span<const std::int64_t> blocks, std::span<const std::int64_t> copies,
                      std::uint8_t* hits, std::uint8_t* admitted, std::int64_t* evicted);
@@ -112,14 +110,20 @@ class ReplicaCache {
     std::vector<std::int64_t> cached() const;  // ascending
     std::vector<std::int64_t> eviction_order() const;
 
-    std::vector<Saved> save() const;
-    // On a fresh cache; false, and it is of no use, when no such state is possible.
-    bool restore(std::int64_t clock, std::int64_t sequence, std::span<const Saved> saved);
+    void save(StateWriter& writer) const;
+    explicit ReplicaCache(StateReader& reader);
 
     std::string audit() const;
     std::uint64_t bytes() const;
 
   private:
+    // What a saved state holds of a block.
+    struct Saved {
+        std::int64_t block;
+        std::int64_t clock;  // 0: not cached
+        std::int64_t count;
+        std::int64_t flags;  // state, then one bit each: 8 pinned, 16 told, 32 owed
+    };
     struct Block {
         std::int32_t place = -1;
         std::int32_t count = 0;
@@ -168,6 +172,7 @@ class ReplicaCache {
     bool arbitrated_;
     std::int64_t clock_ = 0;
     std::int64_t sequence_ = 0;
+    std::int64_t last_evicted_ = -1;
     std::int64_t size_ = 0;
     std::int64_t leased_ = 0;
     std::int64_t next_ = 0;       // first place not yet taken

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <utility>
 
 namespace hivecore::replicas {
 
@@ -181,39 +182,58 @@ std::vector<std::int64_t> ReplicaDirectory::leases(std::int64_t worker) const {
     return result;
 }
 
-std::vector<std::int64_t> ReplicaDirectory::all_leases() const {
-    std::vector<std::int64_t> result(leases_.begin(), leases_.end());
-    std::sort(result.begin(), result.end());
-    return result;
+void ReplicaDirectory::save(StateWriter& writer) const {
+    std::vector<std::int64_t> leases(leases_.begin(), leases_.end());
+    std::sort(leases.begin(), leases.end());
+    writer.put(workers());
+    writer.put(blocks());
+    writer.put(static_cast<std::uint64_t>(leases.size()));
+    for (std::int64_t worker = 0; worker < workers(); ++worker) {
+        writer.put(is_known(worker) ? sequence(worker) : std::int64_t{-1});
+    }
+    writer.put_all(std::span<const std::uint64_t>(holders_));
+    writer.put_all(std::span<const std::int64_t>(leases));
 }
 
-bool ReplicaDirectory::restore(std::span<const std::uint64_t> words,
-                               std::span<const std::int64_t> leases) {
-    if (words.size() != holders_.size()) {
-        return false;
-    }
-    std::copy(words.begin(), words.end(), holders_.begin());
-    for (std::int64_t block = 0; block < blocks(); ++block) {
-        bool possible = true;
-        for_each_holder(block, [&](std::int64_t worker) {
-            possible = possible && worker < workers() && known_[worker];
-            ++copies_[block];
-        });
-        if (!possible) {
-            return false;
+ReplicaDirectory ReplicaDirectory::loaded(StateReader& reader) {
+    const auto workers = reader.get<std::int64_t>("the number of workers", 1, kMaxWorkers);
+    const auto blocks = reader.get<std::int64_t>("the number of blocks", 0, kMaxBlocks);
+    const auto leases = reader.get<std::uint64_t>();
+    // Before anything is made of these sizes: the arrays are there.
+    const auto sequences = reader.get_all<std::int64_t>(workers);
+    auto holders = reader.get_all<std::uint64_t>(blocks * ((workers + 63) / 64));
+    const auto leased = reader.get_all<std::int64_t>(leases);
+    ReplicaDirectory directory(workers, 0);
+    for (std::int64_t worker = 0; worker < workers; ++worker) {
+        if (sequences[worker] < -1 || sequences[worker] > kMaxSequence) {
+            throw StateError("a sequence number is out of range");
         }
+        if (sequences[worker] >= 0) {
+            directory.known_[worker] = true;
+            directory.sequence_[worker] = sequences[worker];
+        }
+    }
+    directory.holders_ = std::move(holders);
+    directory.grow(blocks);
+    for (std::int64_t block = 0; block < blocks; ++block) {
+        directory.for_each_holder(block, [&](std::int64_t worker) {
+            if (worker >= workers || !directory.known_[worker]) {
+                throw StateError("a block is held by an unknown worker");
+            }
+            ++directory.copies_[block];
+        });
     }
     std::int64_t last = -1;
-    for (const std::int64_t lease : leases) {
-        if (lease <= last || lease / workers() >= blocks() ||
-            !holds(lease % workers(), lease / workers())) {
-            return false;
+    for (const std::int64_t lease : leased) {
+        if (lease <= last || lease / workers >= blocks ||
+            !directory.holds(lease % workers, lease / workers)) {
+            throw StateError("a lease is not of a holder");
         }
         last = lease;
-        leases_.insert(lease);
-        ++leased_[lease / workers()];
+        directory.leases_.insert(lease);
+        ++directory.leased_[lease / workers];
     }
-    return true;
+    return directory;
 }
 
 std::string ReplicaDirectory::audit() const {

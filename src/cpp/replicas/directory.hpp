@@ -26,6 +26,8 @@
 #include <unordered_set>
 #include <vector>
 
+#include "common/state.hpp"
+
 namespace hivecore::replicas {
 
 class ReplicaDirectory {
@@ -38,7 +40,11 @@ class ReplicaDirectory {
         std::vector<std::int64_t> changes;
     };
 
-    // 1 <= workers <= 2^20, 0 <= blocks < 2^31.
+    static constexpr std::int64_t kMaxWorkers = 1 << 20;
+    static constexpr std::int64_t kMaxBlocks = (std::int64_t{1} << 31) - 1;
+    static constexpr std::int64_t kMaxSequence = std::int64_t{1} << 62;
+
+    // 1 <= workers <= kMaxWorkers, 0 <= blocks <= kMaxBlocks.
     ReplicaDirectory(std::int64_t workers, std::int64_t blocks);
 
     std::int64_t workers() const { return static_cast<std::int64_t>(known_.size()); }
@@ -70,13 +76,10 @@ class ReplicaDirectory {
     std::vector<std::int64_t> held(std::int64_t worker) const;
     std::vector<std::int64_t> leases(std::int64_t worker) const;
 
-    // The bitmaps of holders, block after block.
-    std::span<const std::uint64_t> words() const { return holders_; }
-    // Every lease as worker + block * workers, ascending.
-    std::vector<std::int64_t> all_leases() const;
-    void set_known(std::int64_t worker) { known_[worker] = true; }
-    // On a directory without copies; false, and it is of no use, when no such state is possible.
-    bool restore(std::span<const std::uint64_t> words, std::span<const std::int64_t> leases);
+    // The numbers of workers, blocks and leases; the sequence number of each worker, -1 where it is
+    // not known; the bitmaps of holders, block after block; the leases, ascending.
+    void save(StateWriter& writer) const;
+    explicit ReplicaDirectory(StateReader& reader) : ReplicaDirectory(loaded(reader)) {}
 
     std::string audit() const;
     std::uint64_t bytes() const;
@@ -97,15 +100,16 @@ class ReplicaDirectory {
     void remove(std::int64_t worker, std::int64_t block, std::vector<Delta>& deltas);
     void release(std::int64_t worker, std::int64_t block);
     Deltas by_worker(const std::vector<Delta>& deltas);
+    static ReplicaDirectory loaded(StateReader& reader);
 
     std::int64_t words_;  // per block
     std::vector<bool> known_;
     std::vector<std::int64_t> sequence_;
     std::vector<std::uint64_t> holders_;
     std::vector<std::int32_t> copies_;
-    std::vector<std::int32_t> leased_;  // how many of the copies
-    std::unordered_set<std::int64_t> leases_;
-    std::vector<std::int64_t> scratch_;  // per worker, zero between two calls
+    std::vector<std::int32_t> leased_;         // how many of the copies
+    std::unordered_set<std::int64_t> leases_;  // each as its key()
+    std::vector<std::int64_t> scratch_;        // per worker, zero between two calls
 };
 
 }  // namespace hivecore::replicas

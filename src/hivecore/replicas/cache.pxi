@@ -4,14 +4,6 @@ ctypedef span[const uint8_t] ReplicaFlags
 
 
 cdef extern from "replicas/cache.hpp" namespace "hivecore::replicas" nogil:
-    cdef cppclass CachedBlock "hivecore::replicas::ReplicaCache::Saved":
-        int64_t block
-        int64_t clock
-        int64_t count
-        int64_t flags
-
-    ctypedef span[const CachedBlock] CachedBlocks "std::span<const hivecore::replicas::ReplicaCache::Saved>"
-
     cdef cppclass CacheHeartbeat "hivecore::replicas::ReplicaCache::Heartbeat":
         vector[int64_t] added
         vector[int64_t] removed
@@ -20,6 +12,7 @@ cdef extern from "replicas/cache.hpp" namespace "hivecore::replicas" nogil:
     cdef cppclass ReplicaCache:
         ReplicaCache(int64_t, int64_t, double, double, int, bint) except +
         ReplicaCache(const ReplicaCache&) except +
+        ReplicaCache(StateReader&) except +
         int64_t capacity() noexcept
         int64_t blocks() noexcept
         double alpha() noexcept
@@ -35,7 +28,8 @@ cdef extern from "replicas/cache.hpp" namespace "hivecore::replicas" nogil:
         int state(int64_t) noexcept
         int64_t count(int64_t) noexcept
         void grow(int64_t) except +
-        bint access(int64_t, int64_t, int64_t&) noexcept
+        int64_t last_evicted() noexcept
+        bint access(int64_t, int64_t) noexcept
         void access_many(Values, Values, uint8_t*, uint8_t*, int64_t*) noexcept
         int64_t victim() noexcept
         void apply(Values, Values) noexcept
@@ -48,12 +42,15 @@ cdef extern from "replicas/cache.hpp" namespace "hivecore::replicas" nogil:
         vector[int64_t] full_report() except +
         vector[int64_t] cached() except +
         vector[int64_t] eviction_order() except +
-        vector[CachedBlock] save() except +
-        bint restore(int64_t, int64_t, CachedBlocks) except +
+        void save(StateWriter&) except +
         string audit() except +
         uint64_t bytes() noexcept
 
-    enum: BLOCK_ASKED "hivecore::replicas::ReplicaCache::kAsked"
+    enum:
+        BLOCK_ASKED "hivecore::replicas::ReplicaCache::kAsked"
+        MOST_CAPACITY "hivecore::replicas::ReplicaCache::kMaxCapacity"
+        MOST_COUNT "hivecore::replicas::ReplicaCache::kMaxCount"
+    double MOST_WEIGHT "hivecore::replicas::ReplicaCache::kMaxWeight"
 
 
 cdef cnp.ndarray as_bool_array(object values, str name):
@@ -80,25 +77,13 @@ cdef double as_weight(object value, str name) except -1:
         number = value
     except OverflowError:
         number = float("inf")
-    if not 0 <= number <= 1e100:
+    if not 0 <= number <= MOST_WEIGHT:
         raise ValueError(f"{name}={number}: allowed are 0 to 1e100")
     return number
 
 
-cdef bytes seal_cache(ReplicaCache* kernel, int64_t evicted, Guard& guard):
-    cdef vector[CachedBlock] saved = kernel.save()
-    head = struct.pack(
-        "<qqddq?qqqq",
-        kernel.capacity(), kernel.blocks(), kernel.alpha(), kernel.beta(), kernel.max_count(),
-        kernel.arbitrated(), kernel.clock(), kernel.sequence(), evicted, saved.size(),
-    )
-    rows = (<char*> saved.data())[: 32 * saved.size()] if saved.size() else b""
-    guard.unlock()
-    return seal(b"HCRC", 1, head + rows)
-
-
 @cython.final
-cdef class ReplicaAwareCache:
+cdef class ReplicaAwareCache(KernelObject):
     """ReplicaAwareCache(capacity, blocks, *, alpha=1e-5, beta=1000.0, max_count=8, arbitrated=False)\n--\n\nOne worker's cache of blocks that evicts what was not used for long and exists elsewhere.
 
     The victim has the least ``alpha * clock - beta * min(copies elsewhere, max_count)``; ties are
@@ -139,20 +124,17 @@ cdef class ReplicaAwareCache:
     """
 
     cdef ReplicaCache* kernel
-    cdef int64_t evicted
-    cdef ObjectMutex mutex
 
     def __cinit__(
         self, capacity, blocks, *, alpha=1e-5, beta=1000.0, max_count=8, arbitrated=False
     ):
-        cdef int64_t room = as_bounded(capacity, "capacity", 1, 1 << 30)
-        cdef int64_t size = as_bounded(blocks, "blocks", 0, (1 << 31) - 1)
+        cdef int64_t room = as_bounded(capacity, "capacity", 1, MOST_CAPACITY)
+        cdef int64_t size = as_bounded(blocks, "blocks", 0, MOST_BLOCKS)
         cdef double recency = as_weight(alpha, "alpha")
         cdef double copies = as_weight(beta, "beta")
-        cdef int64_t most = as_bounded(max_count, "max_count", 0, 63)
+        cdef int64_t most = as_bounded(max_count, "max_count", 0, MOST_COUNT)
         cdef bint asks = as_flag(arbitrated, "arbitrated")
         self.kernel = new ReplicaCache(room, size, recency, copies, <int> most, asks)
-        self.evicted = -1
 
     def __dealloc__(self):
         del self.kernel
@@ -218,7 +200,7 @@ cdef class ReplicaAwareCache:
         """The block that the last access evicted, or -1."""
         cdef Guard guard
         guard.lock(self.mutex)
-        return self.evicted
+        return self.kernel.last_evicted()
 
     @property
     def leased(self):
@@ -245,7 +227,7 @@ cdef class ReplicaAwareCache:
         cdef Guard guard
         cdef int64_t size = as_int64(blocks, "blocks")
         guard.lock(self.mutex)
-        as_bounded(size, "blocks", self.kernel.blocks(), (1 << 31) - 1)
+        as_bounded(size, "blocks", self.kernel.blocks(), MOST_BLOCKS)
         self.kernel.grow(size)
 
     def access(self, block, copies=0, /):
@@ -267,7 +249,7 @@ cdef class ReplicaAwareCache:
         cdef int64_t value = self.as_block(block, guard)
         if known < 0:
             raise ValueError(f"copies={known}: must be at least 0")
-        return self.kernel.access(value, known, self.evicted)
+        return self.kernel.access(value, known)
 
     def access_many(self, blocks, copies=None, /):
         """Use blocks one after the other: arrays (hits, admitted, evicted), one element per access.
@@ -303,8 +285,6 @@ cdef class ReplicaAwareCache:
             guard.keep()
             with nogil:
                 self.kernel.access_many(batch, known, hit, taken, gone)
-        if batch.size():
-            self.evicted = gone[batch.size() - 1]
         return hits, admitted, evicted
 
     def apply(self, blocks, changes, /):
@@ -479,24 +459,12 @@ cdef class ReplicaAwareCache:
         del other.kernel
         other.kernel = NULL
         other.kernel = new ReplicaCache(self.kernel[0])
-        other.evicted = self.evicted
         other.kernel.grow(other.kernel.blocks())
         return other
 
-    def __copy__(self):
-        return self.copy()
-
-    def __deepcopy__(self, memo):
-        return self.copy()
-
-    def __reduce__(self):
-        return ReplicaAwareCache.from_bytes, (self.to_bytes(),)
-
     def to_bytes(self):
         """The state as bytes, for ``from_bytes`` of this and later releases."""
-        cdef Guard guard
-        guard.lock(self.mutex)
-        return seal_cache(self.kernel, self.evicted, guard)
+        return self.saved(b"HCRC", 1)
 
     @classmethod
     def from_bytes(cls, data, /):
@@ -505,48 +473,24 @@ cdef class ReplicaAwareCache:
         :raises CorruptStateError: they are damaged, or describe no possible state.
         :raises TypeError: ``data`` is not bytes.
         """
-        cdef bytes payload = unseal(b"HCRC", 1, data)
-        head = struct.Struct("<qqddq?qqqq")
-        if len(payload) < head.size:
-            raise CorruptStateError("data: no head")
-        capacity, blocks, alpha, beta, max_count, arbitrated, clock, sequence, evicted, rows = (
-            head.unpack_from(payload)
-        )
-        if len(payload) != head.size + 32 * rows:
-            raise CorruptStateError("data: not the length that the head demands")
-        cdef ReplicaAwareCache cache
-        try:
-            cache = ReplicaAwareCache(
-                capacity, blocks, alpha=alpha, beta=beta, max_count=max_count, arbitrated=arbitrated
-            )
-        except ValueError as error:
-            raise CorruptStateError(f"data: {error}") from None
-        if not (0 <= clock <= 1 << 62 and 0 <= sequence <= 1 << 62 and -1 <= evicted < blocks):
-            raise CorruptStateError("data: clock, sequence or last evicted block is impossible")
-        cache.evicted = evicted
-        cdef cnp.ndarray table = np.frombuffer(payload, "<i8", 4 * rows, head.size).copy()
-        if not cache.kernel.restore(
-            clock, sequence,
-            CachedBlocks(<const CachedBlock*> cnp.PyArray_DATA(table), <size_t> rows),
-        ):
-            raise CorruptStateError("data: the blocks are in no possible state")
-        return cache
+        payload = unseal(b"HCRC", 1, data)
+        return restored(ReplicaAwareCache.__new__(ReplicaAwareCache, 1, 0), payload)
 
-    def check(self):
-        """Audit every invariant of the state.
+    cdef int write_state(self, StateWriter& writer) except -1:
+        self.kernel.save(writer)
+        return 0
 
-        :raises InvariantError: one is broken. Cost: O(blocks + capacity).
-        """
-        cdef Guard guard
-        guard.lock(self.mutex)
-        cdef string fault = self.kernel.audit()
-        if not fault.empty():
-            raise InvariantError(fault.decode())
+    cdef int read_state(self, StateReader& reader) except -1:
+        del self.kernel
+        self.kernel = NULL
+        self.kernel = new ReplicaCache(reader)
+        return 0
 
-    def __sizeof__(self):
-        cdef Guard guard
-        guard.lock(self.mutex)
-        return object.__sizeof__(self) + self.kernel.bytes()
+    cdef string find_fault(self) except * nogil:
+        return self.kernel.audit()
+
+    cdef uint64_t kernel_bytes(self) noexcept:
+        return self.kernel.bytes()
 
     def __repr__(self):
         return (

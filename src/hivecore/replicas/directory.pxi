@@ -1,7 +1,4 @@
-"""The replica directory, and what the bindings of replicas and limiter share."""
-
-
-ctypedef span[const uint64_t] ReplicaWords
+"""The replica directory, and what the replica-aware cache shares with it."""
 
 # A batch of more elements than this takes about 20 microseconds: worth giving up the GIL for.
 cdef enum:
@@ -18,6 +15,7 @@ cdef extern from "replicas/directory.hpp" namespace "hivecore::replicas" nogil:
     cdef cppclass DirectoryKernel "hivecore::replicas::ReplicaDirectory":
         DirectoryKernel(int64_t, int64_t) except +
         DirectoryKernel(const DirectoryKernel&) except +
+        DirectoryKernel(StateReader&) except +
         int64_t workers() noexcept
         int64_t blocks() noexcept
         bint is_known(int64_t) noexcept
@@ -32,12 +30,14 @@ cdef extern from "replicas/directory.hpp" namespace "hivecore::replicas" nogil:
         vector[int64_t] holders(int64_t) except +
         vector[int64_t] held(int64_t) except +
         vector[int64_t] leases(int64_t) except +
-        ReplicaWords words() noexcept
-        vector[int64_t] all_leases() except +
-        void set_known(int64_t) noexcept
-        bint restore(ReplicaWords, Values) except +
+        void save(StateWriter&) except +
         string audit() except +
         uint64_t bytes() noexcept
+
+    enum:
+        MOST_WORKERS "hivecore::replicas::ReplicaDirectory::kMaxWorkers"
+        MOST_BLOCKS "hivecore::replicas::ReplicaDirectory::kMaxBlocks"
+        MOST_SEQUENCE "hivecore::replicas::ReplicaDirectory::kMaxSequence"
 
 
 cdef cnp.ndarray as_short_array(object values):
@@ -84,22 +84,8 @@ cdef dict deltas_by_worker(WorkerDeltas& deltas):
     return result
 
 
-cdef bytes seal_directory(DirectoryKernel* kernel, Guard& guard):
-    cdef int64_t worker
-    known = []
-    for worker in range(kernel.workers()):
-        known.append(kernel.sequence(worker) if kernel.is_known(worker) else -1)
-    cdef ReplicaWords words = kernel.words()
-    bitmaps = (<char*> words.data())[: 8 * words.size()] if words.size() else b""
-    leases = as_array(kernel.all_leases())
-    head = struct.pack("<QQQ", kernel.workers(), kernel.blocks(), len(leases))
-    payload = head + np.array(known, dtype="<i8").tobytes() + bitmaps + leases.tobytes()
-    guard.unlock()
-    return seal(b"HCRD", 1, payload)
-
-
 @cython.final
-cdef class ReplicaDirectory:
+cdef class ReplicaDirectory(KernelObject):
     """ReplicaDirectory(workers, blocks)\n--\n\nThe master's view of who holds which block: answers reports with the deltas to pass on.
 
     Workers and blocks are numbers from 0. A worker is known from its ``join`` until
@@ -142,11 +128,10 @@ cdef class ReplicaDirectory:
     """
 
     cdef DirectoryKernel* kernel
-    cdef ObjectMutex mutex
 
     def __cinit__(self, workers, blocks):
-        cdef int64_t most = as_bounded(workers, "workers", 1, 1 << 20)
-        cdef int64_t size = as_bounded(blocks, "blocks", 0, (1 << 31) - 1)
+        cdef int64_t most = as_bounded(workers, "workers", 1, MOST_WORKERS)
+        cdef int64_t size = as_bounded(blocks, "blocks", 0, MOST_BLOCKS)
         self.kernel = new DirectoryKernel(most, size)
 
     def __dealloc__(self):
@@ -186,7 +171,7 @@ cdef class ReplicaDirectory:
         cdef Guard guard
         cdef int64_t size = as_int64(blocks, "blocks")
         guard.lock(self.mutex)
-        as_bounded(size, "blocks", self.kernel.blocks(), (1 << 31) - 1)
+        as_bounded(size, "blocks", self.kernel.blocks(), MOST_BLOCKS)
         self.kernel.grow(size)
 
     def join(self, worker, held=(), sequence=0):
@@ -204,7 +189,7 @@ cdef class ReplicaDirectory:
         """
         cdef Guard guard
         cdef int64_t row = self.as_worker(worker)
-        cdef int64_t number = as_bounded(sequence, "sequence", 0, 1 << 62)
+        cdef int64_t number = as_bounded(sequence, "sequence", 0, MOST_SEQUENCE)
         array = as_block_array(held, "held", self.block_count())
         cdef Values blocks = as_values(array)
         cdef WorkerDeltas deltas
@@ -232,7 +217,7 @@ cdef class ReplicaDirectory:
         """
         cdef Guard guard
         cdef int64_t row = self.as_worker(worker)
-        cdef int64_t number = -1 if sequence is None else as_bounded(sequence, "sequence", 0, 1 << 62)
+        cdef int64_t number = -1 if sequence is None else as_bounded(sequence, "sequence", 0, MOST_SEQUENCE)
         cdef int64_t limit = self.block_count()
         more = as_block_array(added, "added", limit)
         less = as_block_array(removed, "removed", limit)
@@ -352,20 +337,9 @@ cdef class ReplicaDirectory:
         other.kernel = new DirectoryKernel(self.kernel[0])
         return other
 
-    def __copy__(self):
-        return self.copy()
-
-    def __deepcopy__(self, memo):
-        return self.copy()
-
-    def __reduce__(self):
-        return ReplicaDirectory.from_bytes, (self.to_bytes(),)
-
     def to_bytes(self):
         """The state as bytes, for ``from_bytes`` of this and later releases."""
-        cdef Guard guard
-        guard.lock(self.mutex)
-        return seal_directory(self.kernel, guard)
+        return self.saved(b"HCRD", 1)
 
     @classmethod
     def from_bytes(cls, data, /):
@@ -375,49 +349,23 @@ cdef class ReplicaDirectory:
         :raises TypeError: ``data`` is not bytes.
         """
         payload = unseal(b"HCRD", 1, data)
-        if len(payload) < 24:
-            raise CorruptStateError("data: no head")
-        workers, blocks, leases = struct.unpack_from("<QQQ", payload)
-        words = blocks * ((workers + 63) // 64)
-        if len(payload) != 24 + 8 * (workers + words + leases):
-            raise CorruptStateError("data: not the length that the head demands")
-        cdef ReplicaDirectory directory
-        try:
-            directory = ReplicaDirectory(workers, blocks)
-        except ValueError as error:
-            raise CorruptStateError(f"data: {error}") from None
-        known = np.frombuffer(payload, "<i8", workers, 24)
-        cdef int64_t row
-        for row in range(directory.kernel.workers()):
-            if not -1 <= known[row] <= 1 << 62:
-                raise CorruptStateError(f"data: worker {row} is at number {known[row]}")
-            if known[row] >= 0:
-                directory.kernel.set_known(row)
-                directory.kernel.set_sequence(row, known[row])
-        bitmaps = np.frombuffer(payload, "<u8", words, 24 + 8 * workers).copy()
-        leased = np.frombuffer(payload, "<i8", leases, 24 + 8 * (workers + words)).copy()
-        if not directory.kernel.restore(
-            ReplicaWords(<const uint64_t*> cnp.PyArray_DATA(bitmaps), <size_t> words),
-            as_values(leased),
-        ):
-            raise CorruptStateError("data: a lease or copy is not of a known worker or holder")
-        return directory
+        return restored(ReplicaDirectory.__new__(ReplicaDirectory, 1, 0), payload)
 
-    def check(self):
-        """Audit every invariant of the state.
+    cdef int write_state(self, StateWriter& writer) except -1:
+        self.kernel.save(writer)
+        return 0
 
-        :raises InvariantError: one is broken. Cost: O(blocks * workers / 64).
-        """
-        cdef Guard guard
-        guard.lock(self.mutex)
-        cdef string fault = self.kernel.audit()
-        if not fault.empty():
-            raise InvariantError(fault.decode())
+    cdef int read_state(self, StateReader& reader) except -1:
+        del self.kernel
+        self.kernel = NULL
+        self.kernel = new DirectoryKernel(reader)
+        return 0
 
-    def __sizeof__(self):
-        cdef Guard guard
-        guard.lock(self.mutex)
-        return object.__sizeof__(self) + self.kernel.bytes()
+    cdef string find_fault(self) except * nogil:
+        return self.kernel.audit()
+
+    cdef uint64_t kernel_bytes(self) noexcept:
+        return self.kernel.bytes()
 
     def __repr__(self):
         return f"ReplicaDirectory(workers={self.workers}, blocks={self.blocks})"
