@@ -26,13 +26,13 @@ from libc.string cimport memcpy
 from libcpp.memory cimport unique_ptr
 from libcpp.span cimport span
 from libcpp.string cimport string
-from libcpp.string_view cimport string_view
 from libcpp.vector cimport vector
 
 cnp.import_array()
 
 include "arguments.pxi"
 include "mutex.pxi"
+include "kernel_object.pxi"
 include "checks.pxi"
 include "caching/arguments.pxi"
 include "caching/uniform_cache.pxi"

@@ -253,9 +253,14 @@ void job_fields(Archive& archive, Job& job) {
 
 }  // namespace
 
-std::string Clairvoyant::save() const {
-    Writer writer;
-    writer.number(static_cast<std::uint64_t>(jobs_.size()));
+void Clairvoyant::save(StateWriter& state) const {
+    state.put(capacity_);
+    state.put(static_cast<std::uint32_t>(datasets()));
+    for (std::uint32_t dataset = 0; dataset < datasets(); ++dataset) {
+        state.put(items(dataset));
+    }
+    state.put(static_cast<std::uint64_t>(jobs_.size()));
+    Writer writer(state);
     for (const Job& job : jobs_) {
         job_fields(writer, job);
     }
@@ -264,19 +269,28 @@ std::string Clairvoyant::save() const {
         resident.set(entry.item);
     }
     writer(resident.words);
-    return std::move(writer.data);
 }
 
-bool Clairvoyant::restore(std::string_view data) {
-    constexpr std::size_t kJobBytes = 8 * 8 + 4;
-    constexpr std::uint64_t kMost = std::uint64_t{1} << 53;
-    Reader reader(data);
-    std::uint64_t jobs = 0;
-    reader.number(jobs);
-    if (jobs > data.size() / kJobBytes) {
-        return false;
+Clairvoyant::Shape Clairvoyant::read_shape(StateReader& state) {
+    Shape shape;
+    shape.capacity = state.get<std::int64_t>("the capacity", 1, INT64_MAX);
+    const auto datasets = state.get_all<std::uint32_t>(state.get<std::uint32_t>());
+    // There is a bit per item: there are no more items than bits.
+    std::uint64_t room = std::min<std::uint64_t>(kMostItems, 8 * state.left());
+    for (const std::uint32_t items : datasets) {
+        if (items == 0 || items > room) {
+            throw StateError("the number of items is out of range");
+        }
+        room -= items;
+        shape.datasets.push_back(items);
     }
-    for (std::uint64_t i = 0; i < jobs; ++i) {
+    return shape;
+}
+
+Clairvoyant::Clairvoyant(StateReader& state) : Clairvoyant(read_shape(state)) {
+    constexpr std::uint64_t kMost = std::uint64_t{1} << 53;
+    Reader reader(state);
+    for (auto left = state.get<std::uint64_t>(); left > 0; --left) {
         Job job{};
         job_fields(reader, job);
         if (job.dataset >= datasets() || find(job.name) != nullptr || !(job.rate > 0) ||
@@ -284,26 +298,22 @@ bool Clairvoyant::restore(std::string_view data) {
             job.uses >= kMost || job.base_use > job.uses ||
             (job.epochs != 0 && (job.epochs >= kMost / items(job.dataset) ||
                                  job.uses > job.epochs * items(job.dataset)))) {
-            return false;
+            throw StateError("a job is in no possible state");
         }
         attach(job);
     }
     Bits resident(slot_.size());
     reader(resident.words);
-    if (!reader.complete()) {
-        return false;
-    }
     for (std::uint32_t global = 0; global < slot_.size(); ++global) {
         if (resident.test(global)) {
             if (heap_.size() == static_cast<std::uint64_t>(capacity_)) {
-                return false;
+                throw StateError("more items are resident than the capacity");
             }
             heap_.push_back({0.0, global});
             slot_[global] = static_cast<std::uint32_t>(heap_.size());
         }
     }
     stale_ = true;
-    return true;
 }
 
 std::string Clairvoyant::audit() const {

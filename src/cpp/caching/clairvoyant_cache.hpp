@@ -28,7 +28,6 @@
 #include <optional>
 #include <span>
 #include <string>
-#include <string_view>
 #include <vector>
 
 #include "caching/epoch_shuffle.hpp"
@@ -83,13 +82,16 @@ class Clairvoyant {
         return next_use_after(nullptr, dataset, item);
     }
 
-    std::string save() const;
-    // To be called on a fresh cache of the same shape, which is of no use after an answer of false.
-    bool restore(std::string_view data);
+    void save(StateWriter& writer) const;
+    explicit Clairvoyant(StateReader& reader);
     std::string audit() const;
     std::uint64_t bytes() const;
 
   private:
+    struct Shape {
+        std::int64_t capacity;
+        std::vector<std::int64_t> datasets;
+    };
     struct Entry {
         double time;
         std::uint32_t item;
@@ -98,6 +100,8 @@ class Clairvoyant {
     static bool farther(const Entry& a, const Entry& b) {
         return a.time > b.time || (a.time == b.time && a.item < b.item);
     }
+    explicit Clairvoyant(const Shape& shape) : Clairvoyant(shape.datasets, shape.capacity) {}
+    static Shape read_shape(StateReader& reader);
     Job& at(std::int64_t name) { return const_cast<Job&>(*find(name)); }
     static double time_of_use(const Job& job, std::uint64_t use);
     static void load_epoch(Job& job, std::uint32_t items);

@@ -15,6 +15,7 @@ cdef extern from "caching/clairvoyant_cache.hpp" namespace "hivecore::caching::p
     cdef cppclass Clairvoyant:
         Clairvoyant(Values, int64_t) except +
         Clairvoyant(const Clairvoyant&) except +
+        Clairvoyant(StateReader&) except +
         size_t datasets() noexcept
         uint32_t items(uint32_t) noexcept
         int64_t capacity() noexcept
@@ -29,22 +30,13 @@ cdef extern from "caching/clairvoyant_cache.hpp" namespace "hivecore::caching::p
         uint64_t left(int64_t) noexcept
         uint64_t access(int64_t, uint64_t, uint8_t*) noexcept
         double next_use(uint32_t, uint32_t) noexcept
-        string save() except +
-        bint restore(string_view) except +
+        void save(StateWriter&) except +
         string audit() except +
         uint64_t bytes() noexcept
 
 
-cdef bytes seal_clairvoyant(Clairvoyant* kernel, Guard& guard):
-    cdef string state = kernel.save()
-    datasets = [kernel.items(dataset) for dataset in range(kernel.datasets())]
-    head = struct.pack(f"<qI{len(datasets)}I", kernel.capacity(), len(datasets), *datasets)
-    guard.unlock()
-    return seal(b"HCCV", 1, head + <bytes> state)
-
-
 @cython.final
-cdef class ClairvoyantCache:
+cdef class ClairvoyantCache(KernelObject):
     """ClairvoyantCache(capacity, datasets)\n--\n\nA cache shared by jobs with known shuffles that keeps the items which are needed soonest.
 
     Each job reads its dataset epoch after epoch in the order of its `EpochShuffle`, at a known
@@ -81,7 +73,6 @@ cdef class ClairvoyantCache:
     """
 
     cdef Clairvoyant* kernel
-    cdef ObjectMutex mutex
 
     def __cinit__(self, capacity, datasets):
         cdef int64_t allowed = as_bounded(capacity, "capacity", 1, INT64_MAX)
@@ -292,20 +283,9 @@ cdef class ClairvoyantCache:
         other.kernel = new Clairvoyant(self.kernel[0])
         return other
 
-    def __copy__(self):
-        return self.copy()
-
-    def __deepcopy__(self, memo):
-        return self.copy()
-
-    def __reduce__(self):
-        return ClairvoyantCache.from_bytes, (self.to_bytes(),)
-
     def to_bytes(self):
         """The state as bytes, for ``from_bytes`` of this and later releases."""
-        cdef Guard guard
-        guard.lock(self.mutex)
-        return seal_clairvoyant(self.kernel, guard)
+        return self.saved(b"HCCV", 1)
 
     @classmethod
     def from_bytes(cls, data, /):
@@ -314,42 +294,24 @@ cdef class ClairvoyantCache:
         :raises CorruptStateError: they are damaged, or describe no possible state.
         :raises TypeError: ``data`` is not bytes.
         """
-        cdef bytes payload = unseal(b"HCCV", 1, data)
-        if len(payload) < 12:
-            raise CorruptStateError("data: no capacity")
-        capacity, count = struct.unpack_from("<qI", payload)
-        if len(payload) < 12 + 4 * count:
-            raise CorruptStateError("data: the datasets are cut off")
-        datasets = struct.unpack_from(f"<{count}I", payload, 12)
-        # There is a bit per item: no need to make room for more.
-        if sum(datasets) > 8 * len(payload):
-            raise CorruptStateError(f"data: {sum(datasets)} items")
-        cdef ClairvoyantCache cache
-        try:
-            cache = ClairvoyantCache(capacity, datasets)
-        except ValueError as error:
-            raise CorruptStateError(f"data: {error}") from None
-        cdef size_t offset = 12 + 4 * count
-        cdef const char* state = PyBytes_AS_STRING(payload) + offset
-        if not cache.kernel.restore(string_view(state, len(payload) - offset)):
-            raise CorruptStateError("data: no state of this cache")
-        return cache
+        payload = unseal(b"HCCV", 1, data)
+        return restored(ClairvoyantCache.__new__(ClairvoyantCache, 1, ()), payload)
 
-    def check(self):
-        """Audit every invariant of the state.
+    cdef int write_state(self, StateWriter& writer) except -1:
+        self.kernel.save(writer)
+        return 0
 
-        :raises InvariantError: one is broken. Cost: O(items + residents * jobs).
-        """
-        cdef Guard guard
-        guard.lock(self.mutex)
-        cdef string fault = self.kernel.audit()
-        if not fault.empty():
-            raise InvariantError(fault.decode())
+    cdef int read_state(self, StateReader& reader) except -1:
+        del self.kernel
+        self.kernel = NULL
+        self.kernel = new Clairvoyant(reader)
+        return 0
 
-    def __sizeof__(self):
-        cdef Guard guard
-        guard.lock(self.mutex)
-        return object.__sizeof__(self) + self.kernel.bytes()
+    cdef string find_fault(self) except * nogil:
+        return self.kernel.audit()
+
+    cdef uint64_t kernel_bytes(self) noexcept:
+        return self.kernel.bytes()
 
     def __repr__(self):
         return f"ClairvoyantCache(capacity={self.capacity}, datasets={list(self.datasets)})"

@@ -24,13 +24,16 @@ cdef extern from "caching/policies/policy.hpp" namespace "hivecore::caching::pol
         bint access_one(uint32_t) noexcept
         bint contains(uint32_t) noexcept
         unique_ptr[Policy] copy() except +
-        string save() except +
-        bint restore(string_view) except +
+        PolicyKind kind() noexcept
+        void save(StateWriter&) except +
         string audit() except +
         uint64_t bytes() noexcept
         uint64_t count() noexcept
         const PolicyRoom& room() noexcept
 
+    unique_ptr[Policy] load_policy "hivecore::caching::policies::Policy::load"(
+        StateReader&
+    ) except +
     unique_ptr[Policy] make_policy(PolicyKind, uint64_t, int64_t, Values, uint64_t) except +
 
     cdef cppclass Ids:
@@ -43,6 +46,8 @@ cdef extern from "caching/policies/policy.hpp" namespace "hivecore::caching::pol
     int64_t largest_id(const Ids&, uint64_t, int64_t&) noexcept
     bint take_ids(const Ids&, uint64_t, uint32_t*) noexcept
 
+    enum: MOST_POLICY_ITEMS "hivecore::caching::policies::kMostItems"
+
 
 cdef extern from "caching/policies/min.hpp" namespace "hivecore::caching::policies" nogil:
     uint64_t simulate_min(Trace, uint64_t, int64_t, Values, uint8_t*) except +
@@ -51,7 +56,6 @@ cdef extern from "caching/policies/min.hpp" namespace "hivecore::caching::polici
 cdef enum:
     # A batch of more accesses than this takes about 20 microseconds: worth giving up the GIL for.
     LONG_POLICY_BATCH = 2048
-    MOST_POLICY_ITEMS = 0x7FFFFFFF
 
 _POLICIES = ("uniform", "lru", "fifo", "random", "lfu", "clock", "sieve", "s3fifo")
 _MOST_USES = 1 << 53  # in floats, further ones could not be told apart
@@ -94,17 +98,6 @@ cdef PolicyKind policy_kind(str policy) except *:
     return <PolicyKind> position
 
 
-cdef bytes seal_policy(const Policy& kernel, str policy, bint sized, Guard& guard):
-    cdef string state = kernel.save()
-    kind = _POLICIES.index(policy)
-    head = struct.pack("<BBQq", kind, sized, kernel.room().items, kernel.room().capacity)
-    cdef bytes sizes = b""
-    if sized:
-        sizes = (<const char*> kernel.room().sizes.data())[: 8 * kernel.room().sizes.size()]
-    guard.unlock()
-    return seal(b"HCPC", 1, head + sizes + <bytes> state)
-
-
 cdef PolicyCache new_policy_cache(str policy, uint64_t items, int64_t capacity, sizes, uint64_t seed):
     """A cache of checked arguments, also of no items."""
     cdef PolicyCache cache = PolicyCache.__new__(PolicyCache, policy, 1, 1)
@@ -112,12 +105,11 @@ cdef PolicyCache new_policy_cache(str policy, uint64_t items, int64_t capacity, 
     if sizes is not None and items != 0:
         values = as_values(sizes)
     cache.kernel = make_policy(policy_kind(policy), items, capacity, values, seed)
-    cache.sized = not values.empty()
     return cache
 
 
 @cython.final
-cdef class PolicyCache:
+cdef class PolicyCache(KernelObject):
     """PolicyCache(policy, items, capacity, sizes=None, seed=0)\n--\n\nA cache over the items 0 to ``items`` - 1 that evicts by one of eight policies.
 
     A hit changes no content. A miss evicts until the item fits, and admits it; an item larger
@@ -162,9 +154,6 @@ cdef class PolicyCache:
     """
 
     cdef unique_ptr[Policy] kernel
-    cdef str name
-    cdef bint sized
-    cdef ObjectMutex mutex
 
     def __cinit__(self, policy, items, capacity, sizes=None, seed=0):
         if not isinstance(policy, str):
@@ -172,7 +161,6 @@ cdef class PolicyCache:
         if policy not in _POLICIES:
             hint = "; 'min' knows the future: see simulate" if policy == "min" else ""
             raise ValueError(f"policy={policy!r}: allowed are {', '.join(_POLICIES)}{hint}")
-        self.name = policy
         cdef int64_t count = as_int64(items, "items")
         cdef int64_t allowed = as_bounded(capacity, "capacity", 1, INT64_MAX)
         cdef int64_t start = as_bounded(seed, "seed", 0, INT64_MAX)
@@ -184,13 +172,12 @@ cdef class PolicyCache:
             if len(array) != count:
                 raise ValueError(f"sizes has {len(array)} elements, items={count}")
             values = as_values(array)
-        self.sized = array is not None
         self.kernel = make_policy(policy_kind(policy), count, allowed, values, start)
 
     @property
     def policy(self):
         """The name of the policy."""
-        return self.name
+        return _POLICIES[<int> self.kernel.get().kind()]
 
     @property
     def items(self):
@@ -288,26 +275,14 @@ cdef class PolicyCache:
     def copy(self):
         """An independent cache in the same state. Cost: O(items)."""
         cdef Guard guard
+        cdef PolicyCache other = PolicyCache.__new__(PolicyCache, "uniform", 1, 1)
         guard.lock(self.mutex)
-        cdef PolicyCache other = PolicyCache.__new__(PolicyCache, self.name, 1, 1)
-        other.sized = self.sized
         other.kernel = self.kernel.get().copy()
         return other
 
-    def __copy__(self):
-        return self.copy()
-
-    def __deepcopy__(self, memo):
-        return self.copy()
-
-    def __reduce__(self):
-        return PolicyCache.from_bytes, (self.to_bytes(),)
-
     def to_bytes(self):
         """The state as bytes, for ``from_bytes`` of this and later releases."""
-        cdef Guard guard
-        guard.lock(self.mutex)
-        return seal_policy(self.kernel.get()[0], self.name, self.sized, guard)
+        return self.saved(b"HCPC", 1)
 
     @classmethod
     def from_bytes(cls, data, /):
@@ -316,47 +291,26 @@ cdef class PolicyCache:
         :raises CorruptStateError: they are damaged, or describe no possible state.
         :raises TypeError: ``data`` is not bytes.
         """
-        cdef bytes payload = unseal(b"HCPC", 1, data)
-        if len(payload) < 18:
-            raise CorruptStateError("data: no policy")
-        policy, sized, items, capacity = struct.unpack_from("<BBQq", payload)
-        # Every policy has at least a bit per item: no need to make room for more.
-        if policy >= len(_POLICIES) or sized > 1 or not 1 <= items <= 8 * len(payload):
-            raise CorruptStateError(f"data: policy {policy}, sizes {sized}, {items} items")
-        start = 18 + 8 * items * sized
-        if len(payload) < start:
-            raise CorruptStateError("data: the sizes are cut off")
-        sizes = np.frombuffer(payload, "<i8", items, 18).astype(np.int64) if sized else None
-        cdef PolicyCache cache
-        try:
-            cache = PolicyCache(_POLICIES[policy], items, capacity, sizes)
-        except ValueError as error:
-            raise CorruptStateError(f"data: {error}") from None
-        cdef size_t offset = start
-        cdef const char* state = PyBytes_AS_STRING(payload) + offset
-        if not cache.kernel.get().restore(string_view(state, len(payload) - offset)):
-            raise CorruptStateError("data: no state of this policy")
-        return cache
+        payload = unseal(b"HCPC", 1, data)
+        return restored(PolicyCache.__new__(PolicyCache, "uniform", 1, 1), payload)
 
-    def check(self):
-        """Audit every invariant of the state.
+    cdef int write_state(self, StateWriter& writer) except -1:
+        self.kernel.get().save(writer)
+        return 0
 
-        :raises InvariantError: one is broken. Cost: O(items).
-        """
-        cdef Guard guard
-        guard.lock(self.mutex)
-        cdef string fault = self.kernel.get().audit()
-        if not fault.empty():
-            raise InvariantError(fault.decode())
+    cdef int read_state(self, StateReader& reader) except -1:
+        self.kernel = load_policy(reader)
+        return 0
 
-    def __sizeof__(self):
-        cdef Guard guard
-        guard.lock(self.mutex)
-        return object.__sizeof__(self) + self.kernel.get().bytes()
+    cdef string find_fault(self) except * nogil:
+        return self.kernel.get().audit()
+
+    cdef uint64_t kernel_bytes(self) noexcept:
+        return self.kernel.get().bytes()
 
     def __repr__(self):
-        sizes = ", sizes=..." if self.sized else ""
-        return f"PolicyCache({self.name!r}, items={self.items}, capacity={self.capacity}{sizes})"
+        sizes = "" if self.kernel.get().room().sizes.empty() else ", sizes=..."
+        return f"PolicyCache({self.policy!r}, items={self.items}, capacity={self.capacity}{sizes})"
 
 
 def simulate(policy, trace, capacity, sizes=None, seed=0, out=None):

@@ -2,7 +2,7 @@
 //
 // `Self` has fetch_far(id) and fetch_near(id), which ask for memory that touch(id) will need, the
 // second one following what the first has brought; touch(id), which accesses the item and answers
-// whether it was a hit; fields(archive, self), which lists the state; audit_state().
+// whether it was a hit; fields(archive, self), which lists the state; audit_state(); kKind.
 #pragma once
 
 #include "caching/policies/policy.hpp"
@@ -23,18 +23,7 @@ class Batched : public Policy {
     bool access_one(std::uint32_t id) final { return self().touch(id); }
     std::unique_ptr<Policy> copy() const final { return std::make_unique<Self>(self()); }
 
-    std::string save() const final {
-        Writer writer;
-        writer.number(room_.used);
-        Self::fields(writer, self());
-        return std::move(writer.data);
-    }
-    bool restore(std::string_view data) final {
-        Reader reader(data);
-        reader.number(room_.used);
-        Self::fields(reader, self());
-        return reader.complete() && audit().empty();
-    }
+    PolicyKind kind() const final { return Self::kKind; }
     std::uint64_t bytes() const final {
         Measure measure;
         Self::fields(measure, self());
@@ -48,6 +37,15 @@ class Batched : public Policy {
     }
 
   protected:
+    void write_fields(StateWriter& state) const final {
+        Writer writer(state);
+        Self::fields(writer, self());
+    }
+    void read_fields(StateReader& state) final {
+        Reader reader(state);
+        Self::fields(reader, self());
+    }
+
     std::int64_t size_of(std::uint32_t id) const { return Sized ? room_.sizes[id] : 1; }
     bool fits(std::int64_t size) const { return size <= room_.capacity - room_.used; }
     bool never_fits(std::int64_t size) const { return Sized && size > room_.capacity; }

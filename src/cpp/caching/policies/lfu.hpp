@@ -13,6 +13,8 @@ namespace hivecore::caching::policies {
 template <bool Sized>
 class Lfu final : public Batched<Lfu<Sized>, Sized> {
   public:
+    static constexpr PolicyKind kKind = PolicyKind::lfu;
+
     explicit Lfu(Room room)
         : Batched<Lfu, Sized>(std::move(room)),
           slots_(this->room_),

@@ -12,6 +12,8 @@ namespace hivecore::caching::policies {
 template <bool Sized>
 class Lru final : public Batched<Lru<Sized>, Sized> {
   public:
+    static constexpr PolicyKind kKind = PolicyKind::lru;
+
     explicit Lru(Room room) : Batched<Lru, Sized>(std::move(room)), slots_(this->room_) {}
 
     void fetch_far(std::uint32_t id) const { prefetch(&slots_.where[id]); }

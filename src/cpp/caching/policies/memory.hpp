@@ -10,14 +10,15 @@
 #include <cstring>
 #include <new>
 #include <span>
-#include <string>
-#include <string_view>
 #include <utility>
 #include <vector>
+
+#include "common/state.hpp"
 
 namespace hivecore::caching::policies {
 
 inline constexpr std::uint32_t kNone = 0xFFFFFFFF;
+inline constexpr std::int64_t kMostItems = 0x7FFFFFFF;
 
 inline void prefetch(const void* address) {
 #if defined(__GNUC__)
@@ -126,44 +127,36 @@ class Measure {
 
 class Writer {
   public:
+    explicit Writer(StateWriter& state) : state_(state) {}
+
     template <class T>
     void operator()(const Zeroed<T>& field) {
-        data.append(reinterpret_cast<const char*>(field.data()), field.bytes());
+        state_.put_all(std::span<const T>(field.data(), field.size()));
     }
     template <class T>
     void number(const T& field) {
-        data.append(reinterpret_cast<const char*>(&field), sizeof field);
+        state_.put(field);
     }
 
-    std::string data;
+  private:
+    StateWriter& state_;
 };
 
 class Reader {
   public:
-    explicit Reader(std::string_view data) : data_(data) {}
+    explicit Reader(StateReader& state) : state_(state) {}
 
     template <class T>
     void operator()(Zeroed<T>& field) {
-        take(field.data(), field.bytes());
+        state_.get_all(std::span<T>(field.data(), field.size()));
     }
     template <class T>
     void number(T& field) {
-        take(&field, sizeof field);
+        field = state_.get<T>();
     }
-    bool complete() const { return !short_ && data_.empty(); }
 
   private:
-    void take(void* target, std::size_t bytes) {
-        if (bytes > data_.size()) {
-            short_ = true;
-            return;
-        }
-        std::memcpy(target, data_.data(), bytes);
-        data_.remove_prefix(bytes);
-    }
-
-    std::string_view data_;
-    bool short_ = false;
+    StateReader& state_;
 };
 
 template <class Archive, class RingOrConst>

@@ -67,6 +67,37 @@ bool take(std::span<const T> ids, std::uint64_t items, std::uint32_t* target) {
 
 }  // namespace
 
+void Policy::save(StateWriter& writer) const {
+    writer.put(static_cast<std::uint8_t>(kind()));
+    writer.put(static_cast<std::uint8_t>(!room_.sizes.empty()));
+    writer.put(room_.items);
+    writer.put(room_.capacity);
+    writer.put_all(std::span<const std::int64_t>(room_.sizes));
+    writer.put(room_.used);
+    write_fields(writer);
+}
+
+std::unique_ptr<Policy> Policy::load(StateReader& reader) {
+    // Every policy has at least a bit per item: there are no more items than bits.
+    const std::uint64_t most = std::min<std::uint64_t>(kMostItems, 8 * reader.left());
+    const auto kind =
+        reader.get<std::uint8_t>("the policy", 0, static_cast<std::uint8_t>(PolicyKind::s3fifo));
+    const bool sized = reader.get<std::uint8_t>("the flag of sizes", 0, 1) != 0;
+    const auto items = reader.get<std::uint64_t>("the number of items", 1, most);
+    const auto capacity = reader.get<std::int64_t>("the capacity", 1, INT64_MAX);
+    const auto sizes = reader.get_all<std::int64_t>(sized ? items : 0);
+    if (std::any_of(sizes.begin(), sizes.end(), [](std::int64_t size) { return size < 0; })) {
+        throw StateError("an item has a negative size");
+    }
+    auto policy = make_policy(static_cast<PolicyKind>(kind), items, capacity, sizes, 0);
+    policy->room_.used = reader.get<std::int64_t>();
+    policy->read_fields(reader);
+    if (const std::string fault = policy->audit(); !fault.empty()) {
+        throw StateError(fault);
+    }
+    return policy;
+}
+
 std::int64_t largest_id(const Ids& ids, std::uint64_t limit, std::int64_t& bad) {
     bad = -1;
     return with_span(ids, [&](auto values) {

@@ -29,7 +29,6 @@
 #include <memory>
 #include <span>
 #include <string>
-#include <string_view>
 
 #include "caching/policies/memory.hpp"
 
@@ -48,9 +47,10 @@ class Policy {
     virtual bool contains(std::uint32_t id) const = 0;
 
     virtual std::unique_ptr<Policy> copy() const = 0;
-    virtual std::string save() const = 0;
-    // To be called on a fresh cache of the same shape, which is of no use after an answer of false.
-    virtual bool restore(std::string_view data) = 0;
+    virtual PolicyKind kind() const = 0;
+    // The kind, whether there are sizes, the room, what is in use, and the fields of the kind.
+    void save(StateWriter& writer) const;
+    static std::unique_ptr<Policy> load(StateReader& reader);
     // Empty when all invariants hold, else what is wrong; safe on any content. O(items).
     virtual std::string audit() const = 0;
     virtual std::uint64_t bytes() const = 0;
@@ -59,6 +59,9 @@ class Policy {
     const Room& room() const { return room_; }
 
   protected:
+    virtual void write_fields(StateWriter& writer) const = 0;
+    virtual void read_fields(StateReader& reader) = 0;
+
     Room room_;
 };
 

@@ -35,6 +35,8 @@ bool lists_residents_once(std::uint64_t items, const Ring& queue, IsResident is_
 template <bool Sized>
 class Uniform final : public Batched<Uniform<Sized>, Sized> {
   public:
+    static constexpr PolicyKind kKind = PolicyKind::uniform;
+
     explicit Uniform(Room room)
         : Batched<Uniform, Sized>(std::move(room)), resident_(this->room_.items) {}
 
@@ -73,6 +75,8 @@ class Uniform final : public Batched<Uniform<Sized>, Sized> {
 template <bool Sized>
 class Fifo final : public Batched<Fifo<Sized>, Sized> {
   public:
+    static constexpr PolicyKind kKind = PolicyKind::fifo;
+
     explicit Fifo(Room room)
         : Batched<Fifo, Sized>(std::move(room)),
           resident_(this->room_.items),
@@ -122,6 +126,8 @@ class Fifo final : public Batched<Fifo<Sized>, Sized> {
 template <bool Sized>
 class Clock final : public Batched<Clock<Sized>, Sized> {
   public:
+    static constexpr PolicyKind kKind = PolicyKind::clock;
+
     explicit Clock(Room room)
         : Batched<Clock, Sized>(std::move(room)),
           state_(this->room_.items),
@@ -186,6 +192,8 @@ class Clock final : public Batched<Clock<Sized>, Sized> {
 template <bool Sized>
 class Random final : public Batched<Random<Sized>, Sized> {
   public:
+    static constexpr PolicyKind kKind = PolicyKind::random;
+
     Random(Room room, std::uint64_t seed)
         : Batched<Random, Sized>(std::move(room)),
           resident_(this->room_.items),

@@ -13,6 +13,8 @@ namespace hivecore::caching::policies {
 template <bool Sized>
 class S3Fifo final : public Batched<S3Fifo<Sized>, Sized> {
   public:
+    static constexpr PolicyKind kKind = PolicyKind::s3fifo;
+
     explicit S3Fifo(Room room)
         : Batched<S3Fifo, Sized>(std::move(room)),
           small_share_(this->room_.capacity < 20 ? 1 : this->room_.capacity / 10),

@@ -13,6 +13,8 @@ namespace hivecore::caching::policies {
 template <bool Sized>
 class Sieve final : public Batched<Sieve<Sized>, Sized> {
   public:
+    static constexpr PolicyKind kKind = PolicyKind::sieve;
+
     explicit Sieve(Room room)
         : Batched<Sieve, Sized>(std::move(room)),
           state_(this->room_.items),
