@@ -6,7 +6,6 @@ Each kernel has its part of this file below caching/.
 
 import json
 import operator
-import struct
 from types import GenericAlias
 
 import numpy as np
@@ -17,7 +16,7 @@ from hivecore.errors import CorruptStateError, InvariantError
 
 cimport cython
 cimport numpy as cnp
-from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize
+from cpython.bytes cimport PyBytes_AS_STRING
 from cpython.dict cimport PyDict_GetItemWithError
 from cpython.object cimport PyObject
 from libc.math cimport INFINITY, isfinite

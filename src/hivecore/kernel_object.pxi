@@ -4,11 +4,13 @@
 cdef extern from "common/state.hpp" namespace "hivecore" nogil:
     cdef cppclass StateWriter:
         StateWriter() except +
+        void put_text(string) except +
         string take() noexcept
 
     cdef cppclass StateReader:
         StateReader() noexcept
         StateReader(const char*, size_t) noexcept
+        string get_text() except +
         void end() except +
 
 

@@ -2,7 +2,6 @@
 
 
 ctypedef span[const int32_t] Values32
-ctypedef span[const uint64_t] UniformWords
 
 
 cdef extern from "caching/uniform/cache.hpp" namespace "hivecore::caching::uniform" nogil:
@@ -55,6 +54,7 @@ cdef extern from "caching/uniform/cache.hpp" namespace "hivecore::caching::unifo
     cdef cppclass UniformKernel "hivecore::caching::uniform::UniformCache":
         UniformKernel(int64_t, uint64_t) except +
         UniformKernel(const UniformKernel&) except +
+        UniformKernel(StateReader&) except +
         int64_t capacity() noexcept
         int64_t used() noexcept
         int64_t quotas() noexcept
@@ -83,9 +83,7 @@ cdef extern from "caching/uniform/cache.hpp" namespace "hivecore::caching::unifo
         void drain_changes(int32_t, vector[int64_t]&, vector[int64_t]&) except +
         vector[int64_t] cached(int32_t) except +
         vector[int64_t] pinned_items(int32_t) except +
-        vector[uint64_t] save() except +
-        @staticmethod
-        unique_ptr[UniformKernel] load(UniformWords) except +
+        void save(StateWriter&) except +
         string audit() except +
         uint64_t bytes() noexcept
 
@@ -117,12 +115,6 @@ cdef str exact_name(object value, str argument):
     return value
 
 
-cdef bytes seal_uniform(dict datasets, dict jobs, const vector[uint64_t]& words):
-    cdef bytes names = json.dumps([datasets, jobs]).encode()
-    cdef bytes state = PyBytes_FromStringAndSize(<char*> words.data(), words.size() * 8)
-    return seal(b"HCUC", 1, struct.pack("<Q", len(names)) + names + state)
-
-
 cdef str bad_item(cnp.ndarray items, int64_t position, int64_t number):
     return f"items[{position}]={items[position]}: allowed are 0 to {number - 1}"
 
@@ -152,7 +144,7 @@ cdef inline Values32 as_values_32(cnp.ndarray array) noexcept:
 
 
 @cython.final
-cdef class UniformCache:
+cdef class UniformCache(KernelObject):
     """UniformCache(capacity, seed=0)\n--\n\nA live cache for training data: datasets with quotas, admission while there is room, and no
     eviction on a miss.
 
@@ -194,7 +186,6 @@ cdef class UniformCache:
     cdef int32_t last_dataset_id
     cdef str last_job
     cdef int32_t last_job_id
-    cdef ObjectMutex mutex
 
     def __cinit__(self, capacity, seed=0):
         try:
@@ -791,31 +782,26 @@ cdef class UniformCache:
         other.job_ids.update(self.job_ids)
         return other
 
-    def __copy__(self):
-        return self.copy()
-
-    def __deepcopy__(self, memo):
-        return self.copy()
-
-    def __reduce__(self):
-        return UniformCache.from_bytes, (self.to_bytes(),)
-
     def to_bytes(self):
         """The whole state as bytes, for ``from_bytes`` of this and later releases.
 
         Includes unread items, holds, counters, reported changes and the random state: the restored
         cache behaves identically. Cost: O(items / 64).
         """
+        # Not as the base has it: the names, which are not the kernel's, stand before its state.
         cdef Guard guard
+        cdef StateWriter names
+        cdef StateWriter state
         # Made before the turn: a new dict may start a collection, whose finalizers may run any code.
         cdef dict datasets = {}
         cdef dict jobs = {}
         guard.lock(self.mutex)
-        cdef vector[uint64_t] words = self.kernel.save()
+        self.kernel.save(state)
         datasets.update(self.dataset_ids)
         jobs.update(self.job_ids)
         guard.unlock()
-        return seal_uniform(datasets, jobs, words)
+        names.put_text(json.dumps([datasets, jobs]).encode())
+        return seal(b"HCUC", 1, <bytes> names.take() + <bytes> state.take())
 
     @classmethod
     def from_bytes(cls, data, /):
@@ -824,61 +810,46 @@ cdef class UniformCache:
         :raises CorruptStateError: they are damaged, or describe no possible state.
         :raises TypeError: ``data`` is not bytes.
         """
-        cdef bytes payload = unseal(b"HCUC", 1, data)
-        cdef UniformCache cache = UniformCache.__new__(UniformCache, 1)
-        if len(payload) < 8:
-            raise CorruptStateError("data: no names")
-        length = 8 + struct.unpack_from("<Q", payload)[0]
-        if length >= len(payload) or (len(payload) - length) % 8:
-            raise CorruptStateError("data: has not the length that its names demand")
-        cdef vector[uint64_t] words
-        cdef size_t begin = length
-        cdef unique_ptr[UniformKernel] kernel
-        words.resize((len(payload) - begin) // 8)
-        memcpy(words.data(), PyBytes_AS_STRING(payload) + begin, 8 * words.size())
+        payload = unseal(b"HCUC", 1, data)
+        return restored(UniformCache.__new__(UniformCache, 1), payload)
+
+    cdef int read_state(self, StateReader& reader) except -1:
+        cdef bytes text = reader.get_text()
+        del self.kernel
+        self.kernel = NULL
+        self.kernel = new UniformKernel(reader)
         try:
-            kernel = UniformKernel.load(UniformWords(words.data(), words.size()))
-            names = json.loads(payload[8:length])
+            names = json.loads(text)
             datasets, jobs = names
             for table in names:
                 distinct = isinstance(table, dict) and len(set(table.values())) == len(table)
                 if not distinct or "" in table:
                     raise ValueError("the names are not names of different things")
-        except (ValueError, TypeError, RecursionError) as error:
-            raise CorruptStateError(f"data: {error}") from None
-        if kernel.get().datasets() != len(datasets) or kernel.get().jobs() != len(jobs):
-            raise CorruptStateError("data: the names are not as many as the datasets and jobs")
+        except (TypeError, RecursionError) as error:
+            raise ValueError(str(error)) from None
+        if self.kernel.datasets() != len(datasets) or self.kernel.jobs() != len(jobs):
+            raise ValueError("the names are not as many as the datasets and jobs")
         for name, identity in datasets.items():
-            if not is_place(identity) or not kernel.get().is_dataset(identity):
-                raise CorruptStateError(f"data: {name!r} is no dataset")
+            if not is_place(identity) or not self.kernel.is_dataset(identity):
+                raise ValueError(f"{name!r} is no dataset")
         for name, identity in jobs.items():
-            if not is_place(identity) or not kernel.get().is_job(identity):
-                raise CorruptStateError(f"data: {name!r} is no job")
-        del cache.kernel
-        cache.kernel = kernel.release()
-        cache.dataset_ids = datasets
-        cache.job_ids = jobs
-        return cache
+            if not is_place(identity) or not self.kernel.is_job(identity):
+                raise ValueError(f"{name!r} is no job")
+        self.dataset_ids = datasets
+        self.job_ids = jobs
+        return 0
 
-    def check(self):
-        """Audit the whole state: every count and sum is computed anew from the bits.
+    cdef string find_fault(self) except * nogil:
+        cdef string fault = self.kernel.audit()
+        if fault.empty():
+            with gil:
+                if (
+                    len(self.dataset_ids) != self.kernel.datasets()
+                    or len(self.job_ids) != self.kernel.jobs()
+                ):
+                    fault = b"there is not one name for every dataset and job"
+        return fault
 
-        :raises InvariantError: it is inconsistent; never the caller's fault.
-
-        Cost: O(items / 64 * jobs), with ``sizes`` O(items * jobs).
-        """
-        cdef Guard guard
-        guard.lock(self.mutex)
-        cdef string wrong = self.kernel.audit()
-        if not wrong.empty():
-            raise InvariantError(wrong.decode())
-        cdef bint named = len(self.dataset_ids) == self.kernel.datasets()
-        if not named or len(self.job_ids) != self.kernel.jobs():
-            raise InvariantError("there is not one name for every dataset and job")
-
-    def __sizeof__(self):
-        """Bytes of memory, the kernel's included."""
-        cdef Guard guard
-        guard.lock(self.mutex)
+    cdef uint64_t kernel_bytes(self) noexcept:
         names = dict.__sizeof__(self.dataset_ids) + dict.__sizeof__(self.job_ids)
-        return object.__sizeof__(self) + names + self.kernel.bytes()
+        return <uint64_t> names + self.kernel.bytes()

@@ -43,6 +43,7 @@
 
 #include "caching/uniform/plane.hpp"
 #include "common/splitmix.hpp"
+#include "common/state.hpp"
 
 namespace hivecore::caching::uniform {
 
@@ -179,10 +180,9 @@ class UniformCache {
     std::vector<std::int64_t> cached(std::int32_t dataset) const;
     std::vector<std::int64_t> pinned_items(std::int32_t dataset) const;
 
-    // The state as words: what follows from it is left out.
-    std::vector<Word> save() const;
-    // Throws std::invalid_argument for words that describe no possible state.
-    static std::unique_ptr<UniformCache> load(std::span<const Word> words);
+    // What follows from the rest of the state is left out.
+    void save(StateWriter& writer) const;
+    explicit UniformCache(StateReader& reader);
     // Empty when all invariants hold, else what is wrong. O(items * jobs / 64 + items).
     std::string audit() const;
     std::uint64_t bytes() const;

@@ -8,7 +8,6 @@
 //
 // A plane has ceil(items / 64) words. All sums of bytes follow from the planes and are left out.
 #include <algorithm>
-#include <stdexcept>
 
 #include "caching/uniform/cache.hpp"
 
@@ -16,63 +15,37 @@ namespace hivecore::caching::uniform {
 
 namespace {
 
-[[noreturn]] void impossible(const std::string& what) {
-    throw std::invalid_argument(what);
+void put(StateWriter& writer, std::int64_t value) {
+    writer.put(value);
 }
 
-class Writer {
-  public:
-    std::vector<Word> words;
+template <typename T>
+void put_all(StateWriter& writer, const std::vector<T>& values) {
+    writer.put_all(std::span<const T>(values));
+}
 
-    template <typename T>
-    void put(T value) {
-        words.push_back(static_cast<Word>(value));
+void put_optional(StateWriter& writer, bool there, const Plane& plane) {
+    put(writer, there);
+    if (there) {
+        put_all(writer, plane);
     }
-    template <typename T>
-    void put_all(const std::vector<T>& values) {
-        words.insert(words.end(), values.begin(), values.end());
-    }
-    void put_optional(bool there, const Plane& plane) {
-        put(there);
-        if (there) {
-            put_all(plane);
-        }
-    }
-};
+}
 
-class Reader {
-  public:
-    explicit Reader(std::span<const Word> words) : rest_(words) {}
+bool read_flag(StateReader& reader) {
+    return reader.get<Word>("a flag", 0, 1) != 0;
+}
 
-    Word next() { return take(1)[0]; }
-    std::int64_t within(std::int64_t low, std::int64_t high, const char* what) {
-        const auto value = static_cast<std::int64_t>(next());
-        if (value < low || value > high) {
-            impossible(std::string(what) + " is " + std::to_string(value));
-        }
-        return value;
+Plane read_plane(StateReader& reader, std::int64_t items) {
+    Plane plane = reader.get_all<Word>(words_for(items));
+    if ((items & 63) && plane.back() >> (items & 63)) {
+        throw StateError("a bit is set past the last item");
     }
-    bool flag() { return within(0, 1, "a flag") != 0; }
-    std::span<const Word> take(std::uint64_t count) {
-        if (count > rest_.size()) {
-            impossible("it ends too early");
-        }
-        const auto taken = rest_.first(count);
-        rest_ = rest_.subspan(count);
-        return taken;
-    }
-    Plane plane(std::int64_t items) {
-        const auto words = take(words_for(items));
-        if ((items & 63) && words.back() >> (items & 63)) {
-            impossible("a bit is set past the last item");
-        }
-        return {words.begin(), words.end()};
-    }
-    std::size_t left() const { return rest_.size(); }
+    return plane;
+}
 
-  private:
-    std::span<const Word> rest_;
-};
+Plane read_optional(StateReader& reader, std::int64_t items) {
+    return read_flag(reader) ? read_plane(reader, items) : Plane{};
+}
 
 std::int64_t bytes_in(const Dataset& set, const Plane& plane) {
     if (set.sizes.empty()) {
@@ -95,20 +68,19 @@ Plane both(const Plane& a, const Plane& b) {
     return common;
 }
 
-void read_sizes(Reader& reader, Dataset& set) {
+void read_sizes(StateReader& reader, Dataset& set) {
     if (set.item_size > 0) {
         if (set.item_size > kMostBytes / set.items) {
-            impossible("a dataset has too many bytes");
+            throw StateError("a dataset has too many bytes");
         }
         set.smallest = set.item_size;
         set.total_bytes = set.items * set.item_size;
         return;
     }
-    const auto words = reader.take(static_cast<std::uint64_t>(set.items));
-    set.sizes.assign(words.begin(), words.end());
+    set.sizes = reader.get_all<std::int64_t>(set.items);
     for (const std::int64_t size : set.sizes) {
         if (size < 1 || size > kMostBytes - set.total_bytes) {
-            impossible("an item has " + std::to_string(size) + " bytes");
+            throw StateError("the size of an item is out of range");
         }
         set.total_bytes += size;
     }
@@ -132,120 +104,107 @@ Plane UniformCache::pinned_plane(const Dataset& set) const {
     return all;
 }
 
-std::vector<Word> UniformCache::save() const {
-    Writer out;
-    out.put(capacity_);
-    out.put(clock_);
-    out.put(random_.state);
-    out.put(datasets_.size());
+void UniformCache::save(StateWriter& writer) const {
+    writer.put(capacity_);
+    writer.put(clock_);
+    writer.put(random_.state);
+    writer.put(static_cast<std::uint64_t>(datasets_.size()));
     for (const auto& set : datasets_) {
-        out.put(set != nullptr);
+        put(writer, set != nullptr);
         if (!set) {
             continue;
         }
-        out.put(set->items);
-        out.put(set->item_size);
-        out.put_all(set->sizes);
-        out.put(set->quota);
-        out.put(set->last_use);
+        writer.put(set->items);
+        writer.put(set->item_size);
+        put_all(writer, set->sizes);
+        writer.put(set->quota);
+        writer.put(set->last_use);
         for (const std::uint64_t* counter : set->counters.all()) {
-            out.put(*counter);
+            writer.put(*counter);
         }
-        out.put_all(set->cached);
-        out.put_optional(!set->pins.empty(), set->pins);
-        out.put_optional(set->reports, set->reported);
-        out.put(set->pool.size());
-        out.put_all(set->pool);
+        put_all(writer, set->cached);
+        put_optional(writer, !set->pins.empty(), set->pins);
+        put_optional(writer, set->reports, set->reported);
+        writer.put_array(std::span<const std::int64_t>(set->pool));
     }
-    out.put(jobs_.size());
+    writer.put(static_cast<std::uint64_t>(jobs_.size()));
     for (const auto& job : jobs_) {
-        out.put(job != nullptr);
+        put(writer, job != nullptr);
         if (!job) {
             continue;
         }
-        out.put(job->dataset);
-        out.put(job->epoch);
-        out.put_all(job->unread);
-        out.put_all(job->effective);
-        out.put_optional(!job->until_read.empty(), job->until_read);
-        out.put_optional(!job->until_end.empty(), job->until_end);
+        put(writer, job->dataset);
+        writer.put(job->epoch);
+        put_all(writer, job->unread);
+        put_all(writer, job->effective);
+        put_optional(writer, !job->until_read.empty(), job->until_read);
+        put_optional(writer, !job->until_end.empty(), job->until_end);
     }
-    return std::move(out.words);
 }
 
-std::unique_ptr<UniformCache> UniformCache::load(std::span<const Word> words) {
-    Reader in(words);
-    const std::int64_t capacity = in.within(1, kMostBytes, "the capacity");
-    auto cache = std::make_unique<UniformCache>(capacity, 0);
-    cache->clock_ = in.next();
-    cache->random_.state = in.next();
-    const auto places = [&] {
-        return in.within(0, static_cast<std::int64_t>(in.left()), "a count");
-    };
-    for (std::int64_t left = places(); left > 0; --left) {
-        cache->datasets_.push_back(in.flag() ? std::make_unique<Dataset>() : nullptr);
-        if (!cache->datasets_.back()) {
+UniformCache::UniformCache(StateReader& reader)
+    : UniformCache(reader.get<std::int64_t>("the capacity", 1, kMostBytes), 0) {
+    clock_ = reader.get<std::uint64_t>();
+    random_.state = reader.get<std::uint64_t>();
+    for (auto left = reader.get<std::uint64_t>(); left > 0; --left) {
+        datasets_.push_back(read_flag(reader) ? std::make_unique<Dataset>() : nullptr);
+        if (!datasets_.back()) {
             continue;
         }
-        Dataset& set = *cache->datasets_.back();
-        set.items = in.within(1, kMostItems, "the number of items");
-        set.item_size = in.within(0, kMostBytes, "the size of an item");
-        read_sizes(in, set);
-        set.quota = in.within(0, capacity - cache->quotas_, "a quota");
-        cache->quotas_ += set.quota;
-        set.last_use = in.next();
+        Dataset& set = *datasets_.back();
+        set.items = reader.get<std::int64_t>("the number of items", 1, kMostItems);
+        set.item_size = reader.get<std::int64_t>("the size of an item", 0, kMostBytes);
+        read_sizes(reader, set);
+        set.quota = reader.get<std::int64_t>("a quota", 0, capacity_ - quotas_);
+        quotas_ += set.quota;
+        set.last_use = reader.get<std::uint64_t>();
         for (std::uint64_t* counter : set.counters.all()) {
-            *counter = in.next();
+            *counter = reader.get<std::uint64_t>();
         }
-        set.cached = in.plane(set.items);
-        set.pins = in.flag() ? in.plane(set.items) : Plane{};
-        set.reports = in.flag();
-        set.reported = set.reports ? in.plane(set.items) : Plane{};
-        const auto pool = in.take(in.next());
-        set.pool.assign(pool.begin(), pool.end());
+        set.cached = read_plane(reader, set.items);
+        set.pins = read_optional(reader, set.items);
+        set.reports = read_flag(reader);
+        set.reported = set.reports ? read_plane(reader, set.items) : Plane{};
+        set.pool = reader.get_array<std::int64_t>();
         set.cached_items = count(set.cached);
         set.used = bytes_in(set, set.cached);
-        if (set.used > capacity - cache->used_) {
-            impossible("more bytes are cached than the capacity");
+        if (set.used > capacity_ - used_) {
+            throw StateError("more bytes are cached than the capacity");
         }
-        cache->used_ += set.used;
+        used_ += set.used;
     }
-    for (std::int64_t left = places(); left > 0; --left) {
-        cache->jobs_.push_back(in.flag() ? std::make_unique<Job>() : nullptr);
-        if (!cache->jobs_.back()) {
+    for (auto left = reader.get<std::uint64_t>(); left > 0; --left) {
+        jobs_.push_back(read_flag(reader) ? std::make_unique<Job>() : nullptr);
+        if (!jobs_.back()) {
             continue;
         }
-        Job& job = *cache->jobs_.back();
-        const auto id = in.within(0, kMostBytes, "a job's dataset");
-        if (!cache->is_dataset(id)) {
-            impossible("a job has no dataset");
+        Job& job = *jobs_.back();
+        const auto id = reader.get<std::int64_t>();
+        if (!is_dataset(id)) {
+            throw StateError("a job has no dataset");
         }
         job.dataset = static_cast<std::int32_t>(id);
-        Dataset& set = *cache->datasets_[id];
-        set.jobs.push_back(static_cast<std::int32_t>(cache->jobs_.size() - 1));
-        job.epoch = in.within(0, kMostBytes, "an epoch");
-        job.unread = in.plane(set.items);
-        job.effective = in.plane(set.items);
-        job.until_read = in.flag() ? in.plane(set.items) : Plane{};
-        job.until_end = in.flag() ? in.plane(set.items) : Plane{};
+        Dataset& set = *datasets_[id];
+        set.jobs.push_back(static_cast<std::int32_t>(jobs_.size() - 1));
+        job.epoch = reader.get<std::int64_t>("an epoch", 0, kMostBytes);
+        job.unread = read_plane(reader, set.items);
+        job.effective = read_plane(reader, set.items);
+        job.until_read = read_optional(reader, set.items);
+        job.until_end = read_optional(reader, set.items);
         job.first_holds = count(job.until_read);
         job.unread_items = count(job.unread);
         job.unread_bytes = bytes_in(set, job.unread);
         job.cached_unread_bytes = bytes_in(set, both(set.cached, job.unread));
         job.effective_bytes = bytes_in(set, job.effective);
     }
-    if (in.left() > 0) {
-        impossible("it goes on after its end");
-    }
-    for (const auto& set : cache->datasets_) {
+    for (const auto& set : datasets_) {
         if (set) {
-            set->pinned = bytes_in(*set, cache->pinned_plane(*set));
+            set->pinned = bytes_in(*set, pinned_plane(*set));
         }
     }
-    if (const std::string wrong = cache->audit(); !wrong.empty()) {
-        impossible(wrong);
+    if (const std::string wrong = audit(); !wrong.empty()) {
+        throw StateError(wrong);
     }
-    return cache;
 }
 
 std::string UniformCache::audit_job(const Job& job, const Dataset& set) const {
