@@ -1,7 +1,6 @@
 """A mapping that keeps what fits and never evicts, written for reading."""
 
 from collections.abc import Callable, Iterator, MutableMapping
-from operator import index
 from typing import Any, TypeVar
 
 from hivecore.errors import InvariantError
@@ -16,8 +15,6 @@ class UniformMapping(MutableMapping[_K, _V]):
     """The readable twin of `hivecore.caching.UniformMapping`."""
 
     def __init__(self, maxsize: int, getsizeof: Callable[[_V], int] | None = None) -> None:
-        if not 1 <= maxsize <= 2**62:
-            raise ValueError(f"maxsize={maxsize}: allowed are 1 to 2**62")
         self.maxsize = maxsize
         self._getsizeof = getsizeof
         self._entries: dict[_K, tuple[_V, int]] = {}
@@ -33,9 +30,7 @@ class UniformMapping(MutableMapping[_K, _V]):
         return self._entries[key][0]
 
     def __setitem__(self, key: _K, value: _V) -> None:
-        size = index(self.getsizeof(value))
-        if size < 0:
-            raise ValueError(f"getsizeof={size}: must not be negative")
+        size = self.getsizeof(value)
         others = self.currsize - self._entries.get(key, (None, 0))[1]
         if others + size <= self.maxsize:
             self._entries[key] = (value, size)
