@@ -24,6 +24,7 @@ cnp.import_array()
 
 include "arguments.pxi"
 include "reals.pxi"
+include "storage/io_mode.pxi"
 
 
 cdef extern from "sim/fluid/contents.hpp" namespace "hivecore::sim" nogil:
@@ -55,15 +56,6 @@ cdef extern from "sim/fluid/uniform.hpp" namespace "hivecore::sim" nogil:
 cdef extern from "sim/fluid/lru.hpp" namespace "hivecore::sim" nogil:
     cdef cppclass FluidLru(FluidContents):
         FluidLru(FluidShape) except +
-
-
-cdef extern from "sim/fluid/clock.hpp" namespace "hivecore::storage" nogil:
-    cdef enum class IoMode:
-        priority
-        throughput
-        maxmin_io
-        maxmin_rate
-        proportional
 
 
 cdef extern from "sim/fluid/clock.hpp" namespace "hivecore::sim" nogil:
@@ -103,15 +95,6 @@ cdef extern from *:
     unique_ptr[FluidContents] move_contents "std::move"(unique_ptr[FluidContents]&) noexcept nogil
 
 
-cdef dict _IO_MODES = {
-    "priority": <int> IoMode.priority,
-    "throughput": <int> IoMode.throughput,
-    "maxmin_io": <int> IoMode.maxmin_io,
-    "maxmin_rate": <int> IoMode.maxmin_rate,
-    "proportional": <int> IoMode.proportional,
-}
-
-
 cdef vector[double] as_vector(object values, str name, cnp.npy_intp length) except *:
     cdef cnp.ndarray array = np.ascontiguousarray(values, np.float64)
     cdef Reals numbers = as_reals(array, name, length)
@@ -132,6 +115,7 @@ cdef cnp.ndarray copy_ids(Values values):
     return as_array(copied)
 
 
+# Not on the base of kernel objects: one thread uses it, and nobody copies or saves it.
 @cython.final
 cdef class FluidClock:
     """FluidClock(sizes, cache_of, totals, capacity, bandwidth, *, io_mode="priority", policy="uniform", shrink="random", lazy=True, private=False, warm_up=False)\n--\n\nJobs that share cache and remote IO, as amounts that flow: from event to event.

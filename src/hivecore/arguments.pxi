@@ -51,6 +51,16 @@ cdef int64_t as_int64_slowly(object value, str name) except? -1:
     return result
 
 
+cdef int check_integers(cnp.ndarray array, str name) except -1:
+    """Raise a TypeError or ValueError if these are not integers that int64 holds."""
+    if array.dtype.kind not in "iu":
+        raise TypeError(f"{name} must hold integers, not {array.dtype}")
+    if array.dtype.kind == "u" and array.dtype.itemsize == 8 and array.max() > 0x7FFFFFFFFFFFFFFF:
+        position = int(array.argmax())
+        raise ValueError(f"{name}[{position}]={array[position]}: too large")
+    return 0
+
+
 cdef cnp.ndarray as_int64_array(object values, str name, int64_t shift):
     """A private int64 copy of a one-dimensional array of integers, each plus `shift`."""
     try:
@@ -61,11 +71,7 @@ cdef cnp.ndarray as_int64_array(object values, str name, int64_t shift):
         raise ValueError(f"{name} must have one dimension, not {array.ndim}")
     if array.size == 0:
         return np.empty(0, dtype=np.int64)
-    if array.dtype.kind not in "iu":
-        raise TypeError(f"{name} must hold integers, not {array.dtype}")
-    if array.dtype == np.uint64 and array.max() > 0x7FFFFFFFFFFFFFFF:
-        position = int(array.argmax())
-        raise ValueError(f"{name}[{position}]={array[position]}: too large")
+    check_integers(array, name)
     return np.add(array, shift, dtype=np.int64, casting="unsafe")
 
 

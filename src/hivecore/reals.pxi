@@ -17,9 +17,12 @@ cdef cnp.ndarray as_typed_array(object values, str name, int kind, cnp.npy_intp 
     return array
 
 
-cdef inline Reals as_reals(object values, str name, cnp.npy_intp length) except *:
-    cdef cnp.ndarray array = as_typed_array(values, name, cnp.NPY_FLOAT64, length)
+cdef inline Reals as_real_span(cnp.ndarray array) noexcept:
     return Reals(<const double*> cnp.PyArray_DATA(array), <size_t> cnp.PyArray_SIZE(array))
+
+
+cdef inline Reals as_reals(object values, str name, cnp.npy_intp length) except *:
+    return as_real_span(as_typed_array(values, name, cnp.NPY_FLOAT64, length))
 
 
 @cython.internal

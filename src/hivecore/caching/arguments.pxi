@@ -8,6 +8,13 @@ cdef double as_finite(object value, str name) except? -1.0:
     return number
 
 
+cdef double as_rate(object value) except? -1.0:
+    cdef double rate = as_finite(value, "rate")
+    if rate <= 0.0:
+        raise ValueError(f"rate={value}: must be above 0")
+    return rate
+
+
 cdef bint is_id_array(cnp.ndarray array) noexcept:
     cdef int kind = cnp.PyArray_TYPE(array)
     return cnp.PyArray_ISCARRAY_RO(array) and (
@@ -33,11 +40,7 @@ cdef cnp.ndarray as_ids(object values, str name):
         return array
     if array.size == 0:
         return np.empty(0, dtype=np.int64)
-    if array.dtype.kind not in "iu":
-        raise TypeError(f"{name} must hold integers, not {array.dtype}")
-    if array.dtype.kind == "u" and array.dtype.itemsize == 8 and array.max() >= 1 << 63:
-        position = int(array.argmax())
-        raise ValueError(f"{name}[{position}]={array[position]}: too large")
+    check_integers(array, name)
     return np.require(array, np.int64, ["C", "A"])
 
 

@@ -102,12 +102,7 @@ cdef class ClairvoyantCache(KernelObject):
         return number
 
     cdef int64_t as_item(self, int64_t dataset, object item) except -1:
-        cdef int64_t number = as_int64(item, "item")
-        if not 0 <= number < self.kernel.items(<uint32_t> dataset):
-            raise ValueError(
-                f"item={number}: allowed are 0 to {self.kernel.items(<uint32_t> dataset) - 1}"
-            )
-        return number
+        return as_bounded(item, "item", 0, <int64_t> self.kernel.items(<uint32_t> dataset) - 1)
 
     @property
     def capacity(self):
@@ -158,9 +153,7 @@ cdef class ClairvoyantCache(KernelObject):
             entry.seed = known.seed
         else:
             entry.seed = as_bounded(shuffle, "shuffle", 0, INT64_MAX)
-        entry.rate = as_finite(rate, "rate")
-        if entry.rate <= 0.0:
-            raise ValueError(f"rate={rate}: must be above 0")
+        entry.rate = as_rate(rate)
         entry.base = as_finite(start, "start")
         cdef int64_t first = as_int64(first_epoch, "first_epoch")
         if not 0 <= first < _MOST_USES:
@@ -194,9 +187,7 @@ cdef class ClairvoyantCache(KernelObject):
         :raises ValueError: a value is out of range. :raises TypeError: it is no number.
         """
         cdef Guard guard
-        cdef double speed = as_finite(rate, "rate")
-        if speed <= 0.0:
-            raise ValueError(f"rate={rate}: must be above 0")
+        cdef double speed = as_rate(rate)
         cdef double time = 0.0
         if now is not None:
             time = as_finite(now, "now")

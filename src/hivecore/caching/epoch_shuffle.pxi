@@ -40,9 +40,7 @@ cdef class EpochShuffle:
 
     def __cinit__(self, seed, items):
         self.seed = as_bounded(seed, "seed", 0, INT64_MAX)
-        self.items = as_int64(items, "items")
-        if not 1 <= self.items <= MOST_POLICY_ITEMS:
-            raise ValueError(f"items={self.items}: allowed are 1 to {MOST_POLICY_ITEMS}")
+        self.items = as_bounded(items, "items", 1, MOST_POLICY_ITEMS)
 
     cdef Permutation permutation(self, object epoch) except *:
         cdef int64_t number = as_int64(epoch, "epoch")
@@ -80,18 +78,14 @@ cdef class EpochShuffle:
 
     cdef object apply(self, object epoch, object values, str name, bint inverse):
         cdef Permutation permutation = self.permutation(epoch)
-        cdef int64_t value = small_int(values)
-        if value >= 0 or np.ndim(values) == 0:
-            if value < 0:
-                value = as_int64(values, name)
-            if not 0 <= value < self.items:
-                raise ValueError(f"{name}={value}: allowed are 0 to {self.items - 1}")
+        cdef int64_t value
+        if small_int(values) >= 0 or np.ndim(values) == 0:
+            value = as_bounded(values, name, 0, self.items - 1)
             return (
                 permutation.position(<uint32_t> value) if inverse
                 else permutation.item(<uint32_t> value)
             )
-        array = as_int64_array(values, name, 0)
-        check_range(array, 0, self.items - 1, name, 0)
+        array = as_ids_below(values, name, self.items)
         cdef Batch batch = as_batch(array)
         cdef size_t i
         with nogil:

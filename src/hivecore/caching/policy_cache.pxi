@@ -161,11 +161,9 @@ cdef class PolicyCache(KernelObject):
         if policy not in _POLICIES:
             hint = "; 'min' knows the future: see simulate" if policy == "min" else ""
             raise ValueError(f"policy={policy!r}: allowed are {', '.join(_POLICIES)}{hint}")
-        cdef int64_t count = as_int64(items, "items")
+        cdef int64_t count = as_bounded(items, "items", 1, MOST_POLICY_ITEMS)
         cdef int64_t allowed = as_bounded(capacity, "capacity", 1, INT64_MAX)
         cdef int64_t start = as_bounded(seed, "seed", 0, INT64_MAX)
-        if not 1 <= count <= MOST_POLICY_ITEMS:
-            raise ValueError(f"items={count}: allowed are 1 to {MOST_POLICY_ITEMS}")
         cdef Values values
         array = as_sizes(sizes)
         if array is not None:

@@ -13,13 +13,6 @@ cdef extern from "storage/allocation.hpp" namespace "hivecore::storage" nogil:
         sjf
         given
 
-    cdef enum class IoMode:
-        priority
-        throughput
-        maxmin_io
-        maxmin_rate
-        proportional
-
     cdef enum class CacheChoice:
         pass
 
@@ -73,13 +66,6 @@ cdef dict _OBJECTIVES = {
     "fifo": <int> Objective.fifo,
     "sjf": <int> Objective.sjf,
     "given": <int> Objective.given,
-}
-cdef dict _IO_MODES = {
-    "priority": <int> IoMode.priority,
-    "throughput": <int> IoMode.throughput,
-    "maxmin_io": <int> IoMode.maxmin_io,
-    "maxmin_rate": <int> IoMode.maxmin_rate,
-    "proportional": <int> IoMode.proportional,
 }
 
 

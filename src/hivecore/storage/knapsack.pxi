@@ -41,10 +41,6 @@ cdef double as_amount_within(object value, str name, double low, double high) ex
     return number
 
 
-cdef inline Reals as_real_span(cnp.ndarray array) noexcept:
-    return Reals(<const double*> cnp.PyArray_DATA(array), <size_t> cnp.PyArray_SIZE(array))
-
-
 cdef int check_quotas(cnp.ndarray quota, const double* most, str name) except -1:
     cdef const double* amount = <const double*> cnp.PyArray_DATA(quota)
     cdef cnp.npy_intp i
