@@ -53,8 +53,6 @@ cdef extern from "common/index_set.hpp" namespace "hivecore" nogil:
 cdef extern from "cells/buddy.hpp" namespace "hivecore::cells" nogil:
     cdef cppclass Buddy:
         Buddy(Fanouts, CellIndex) except +
-        Buddy(const Buddy&) except +
-        Buddy(StateReader&) except +
         const Shape& shape() noexcept
         bint fits(int) noexcept
         bint is_allocated(int, CellIndex) noexcept
@@ -354,10 +352,8 @@ cdef class BuddyAllocator(KernelObject):
         """An independent allocator in the same state. Cost: O(cells / 64)."""
         cdef Guard guard
         cdef BuddyAllocator other = BuddyAllocator.__new__(BuddyAllocator, (), 1)
-        del other.kernel
-        other.kernel = NULL
         guard.lock(self.mutex)
-        other.kernel = new Buddy(self.kernel[0])
+        copy_kernel(other.kernel, self.kernel[0])
         return other
 
     def to_bytes(self):
@@ -384,9 +380,7 @@ cdef class BuddyAllocator(KernelObject):
         return 0
 
     cdef int read_state(self, StateReader& reader) except -1:
-        del self.kernel
-        self.kernel = NULL
-        self.kernel = new Buddy(reader)
+        read_kernel(self.kernel, reader)
         return 0
 
     cdef string find_fault(self) except * nogil:

@@ -14,6 +14,22 @@ cdef extern from "common/state.hpp" namespace "hivecore" nogil:
         void end() except +
 
 
+cdef extern from *:
+    """
+    #include <type_traits>
+
+    // Another kernel, made of a saved state or of its like, in place of the one that is there.
+    template <class Pointer, class Source>
+    void replace_kernel(Pointer& kernel, Source& source) {
+        Pointer made = new std::remove_pointer_t<Pointer>(source);
+        delete kernel;
+        kernel = made;
+    }
+    """
+    void read_kernel "replace_kernel"[P](P&, StateReader&) except +
+    void copy_kernel "replace_kernel"[P, K](P&, K&) except +
+
+
 cdef class KernelObject:
     """Its methods are those of the class that is derived from it."""
 

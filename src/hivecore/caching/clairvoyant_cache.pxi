@@ -14,8 +14,6 @@ cdef extern from "caching/clairvoyant_cache.hpp" namespace "hivecore::caching::p
 
     cdef cppclass Clairvoyant:
         Clairvoyant(Values, int64_t) except +
-        Clairvoyant(const Clairvoyant&) except +
-        Clairvoyant(StateReader&) except +
         size_t datasets() noexcept
         uint32_t items(uint32_t) noexcept
         int64_t capacity() noexcept
@@ -268,10 +266,8 @@ cdef class ClairvoyantCache(KernelObject):
         """An independent cache in the same state. Cost: O(items)."""
         cdef Guard guard
         cdef ClairvoyantCache other = ClairvoyantCache.__new__(ClairvoyantCache, 1, ())
-        del other.kernel
-        other.kernel = NULL
         guard.lock(self.mutex)
-        other.kernel = new Clairvoyant(self.kernel[0])
+        copy_kernel(other.kernel, self.kernel[0])
         return other
 
     def to_bytes(self):
@@ -293,9 +289,7 @@ cdef class ClairvoyantCache(KernelObject):
         return 0
 
     cdef int read_state(self, StateReader& reader) except -1:
-        del self.kernel
-        self.kernel = NULL
-        self.kernel = new Clairvoyant(reader)
+        read_kernel(self.kernel, reader)
         return 0
 
     cdef string find_fault(self) except * nogil:

@@ -53,8 +53,6 @@ cdef extern from "caching/uniform/cache.hpp" namespace "hivecore::caching::unifo
 
     cdef cppclass UniformKernel "hivecore::caching::uniform::UniformCache":
         UniformKernel(int64_t, uint64_t) except +
-        UniformKernel(const UniformKernel&) except +
-        UniformKernel(StateReader&) except +
         int64_t capacity() noexcept
         int64_t used() noexcept
         int64_t quotas() noexcept
@@ -775,9 +773,7 @@ cdef class UniformCache(KernelObject):
         cdef Guard guard
         cdef UniformCache other = UniformCache.__new__(UniformCache, 1)
         guard.lock(self.mutex)
-        cdef UniformKernel* kernel = new UniformKernel(self.kernel[0])
-        del other.kernel
-        other.kernel = kernel
+        copy_kernel(other.kernel, self.kernel[0])
         other.dataset_ids.update(self.dataset_ids)
         other.job_ids.update(self.job_ids)
         return other
@@ -815,9 +811,7 @@ cdef class UniformCache(KernelObject):
 
     cdef int read_state(self, StateReader& reader) except -1:
         cdef bytes text = reader.get_text()
-        del self.kernel
-        self.kernel = NULL
-        self.kernel = new UniformKernel(reader)
+        read_kernel(self.kernel, reader)
         try:
             names = json.loads(text)
             datasets, jobs = names

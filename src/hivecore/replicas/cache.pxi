@@ -11,8 +11,6 @@ cdef extern from "replicas/cache.hpp" namespace "hivecore::replicas" nogil:
 
     cdef cppclass ReplicaCache:
         ReplicaCache(int64_t, int64_t, double, double, int, bint) except +
-        ReplicaCache(const ReplicaCache&) except +
-        ReplicaCache(StateReader&) except +
         int64_t capacity() noexcept
         int64_t blocks() noexcept
         double alpha() noexcept
@@ -456,9 +454,7 @@ cdef class ReplicaAwareCache(KernelObject):
         cdef Guard guard
         cdef ReplicaAwareCache other = ReplicaAwareCache.__new__(ReplicaAwareCache, 1, 0)
         guard.lock(self.mutex)
-        del other.kernel
-        other.kernel = NULL
-        other.kernel = new ReplicaCache(self.kernel[0])
+        copy_kernel(other.kernel, self.kernel[0])
         other.kernel.grow(other.kernel.blocks())
         return other
 
@@ -481,9 +477,7 @@ cdef class ReplicaAwareCache(KernelObject):
         return 0
 
     cdef int read_state(self, StateReader& reader) except -1:
-        del self.kernel
-        self.kernel = NULL
-        self.kernel = new ReplicaCache(reader)
+        read_kernel(self.kernel, reader)
         return 0
 
     cdef string find_fault(self) except * nogil:

@@ -14,8 +14,6 @@ cdef extern from "replicas/directory.hpp" namespace "hivecore::replicas" nogil:
 
     cdef cppclass DirectoryKernel "hivecore::replicas::ReplicaDirectory":
         DirectoryKernel(int64_t, int64_t) except +
-        DirectoryKernel(const DirectoryKernel&) except +
-        DirectoryKernel(StateReader&) except +
         int64_t workers() noexcept
         int64_t blocks() noexcept
         bint is_known(int64_t) noexcept
@@ -332,9 +330,7 @@ cdef class ReplicaDirectory(KernelObject):
         cdef Guard guard
         cdef ReplicaDirectory other = ReplicaDirectory.__new__(ReplicaDirectory, 1, 0)
         guard.lock(self.mutex)
-        del other.kernel
-        other.kernel = NULL
-        other.kernel = new DirectoryKernel(self.kernel[0])
+        copy_kernel(other.kernel, self.kernel[0])
         return other
 
     def to_bytes(self):
@@ -356,9 +352,7 @@ cdef class ReplicaDirectory(KernelObject):
         return 0
 
     cdef int read_state(self, StateReader& reader) except -1:
-        del self.kernel
-        self.kernel = NULL
-        self.kernel = new DirectoryKernel(reader)
+        read_kernel(self.kernel, reader)
         return 0
 
     cdef string find_fault(self) except * nogil:

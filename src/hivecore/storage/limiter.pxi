@@ -8,8 +8,6 @@ cdef extern from "storage/limiter.hpp" namespace "hivecore::storage" nogil:
 
     cdef cppclass Limiter:
         Limiter(int64_t, int64_t, bint) except +
-        Limiter(const Limiter&) except +
-        Limiter(StateReader&) except +
         int64_t total_rate "rate"() noexcept
         int64_t total_burst "burst"() noexcept
         bint lend() noexcept
@@ -302,9 +300,7 @@ cdef class RemoteIOLimiter(KernelObject):
         cdef Guard guard
         cdef RemoteIOLimiter other = RemoteIOLimiter.__new__(RemoteIOLimiter, 0, 0)
         guard.lock(self.mutex)
-        del other.kernel
-        other.kernel = NULL
-        other.kernel = new Limiter(self.kernel[0])
+        copy_kernel(other.kernel, self.kernel[0])
         other.kernel.reserve()
         return other
 
@@ -327,9 +323,7 @@ cdef class RemoteIOLimiter(KernelObject):
         return 0
 
     cdef int read_state(self, StateReader& reader) except -1:
-        del self.kernel
-        self.kernel = NULL
-        self.kernel = new Limiter(reader)
+        read_kernel(self.kernel, reader)
         return 0
 
     cdef string find_fault(self) except * nogil:
