@@ -107,9 +107,9 @@ void ReplicaCache::remove(std::int64_t block) {
     touch(block);
 }
 
-bool ReplicaCache::access(std::int64_t block, std::int64_t copies) {
+bool ReplicaCache::use(std::int64_t block, std::int64_t copies, std::int64_t& evicted) {
     ++clock_;
-    last_evicted_ = -1;
+    evicted = -1;
     if (next_ == static_cast<std::int64_t>(block_at_.size())) {
         move_to_front();
     }
@@ -132,7 +132,7 @@ bool ReplicaCache::access(std::int64_t block, std::int64_t copies) {
             return false;
         }
         remove(other);
-        last_evicted_ = other;
+        evicted = other;
     }
     touch(block);
     b.state = std::exchange(b.owed, false) ? kReleasing : kFree;
@@ -145,9 +145,11 @@ void ReplicaCache::access_many(std::span<const std::int64_t> blocks,
                                std::span<const std::int64_t> copies, std::uint8_t* hits,
                                std::uint8_t* admitted, std::int64_t* evicted) {
     for (std::size_t i = 0; i < blocks.size(); ++i) {
-        hits[i] = access(blocks[i], copies.empty() ? 0 : copies[i]);
-        evicted[i] = last_evicted_;
+        hits[i] = use(blocks[i], copies.empty() ? 0 : copies[i], evicted[i]);
         admitted[i] = !hits[i] && contains(blocks[i]);
+    }
+    if (!blocks.empty()) {
+        last_evicted_ = evicted[blocks.size() - 1];
     }
 }
 

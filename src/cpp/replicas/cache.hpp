@@ -83,8 +83,10 @@ class ReplicaCache {
 
     // Whether it was cached. If not, it now is, unless there is no room, and no victim or none with
     // a score as low as that of the block itself, `copies` of which are known to be elsewhere.
-    bool access(std::int64_t block, std::int64_t copies);
-    // `copies` may be empty: none are known of.
+    bool access(std::int64_t block, std::int64_t copies) {
+        return use(block, copies, last_evicted_);
+    }
+    // `copies` may be empty: none are known of. evicted[i] gave way to the i-th, or is -1.
     void access_many(std::span<const std::int64_t> blocks, std::span<const std::int64_t> copies,
                      std::uint8_t* hits, std::uint8_t* admitted, std::int64_t* evicted);
     // The block that the next miss would evict, or -1.
@@ -157,6 +159,7 @@ class ReplicaCache {
             }
         }
     }
+    bool use(std::int64_t block, std::int64_t copies, std::int64_t& evicted);
     double score(std::int64_t clock, int level) const { return alpha_ * clock - beta_ * level; }
     std::int64_t best(int group) const;  // a place, or -1
     void become(std::int64_t block, State state);

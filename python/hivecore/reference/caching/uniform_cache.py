@@ -17,9 +17,8 @@ A lazy shrink sets the quota and evicts nothing: the bytes over it are reclaimed
 at a time, when an admission elsewhere needs the room.
 """
 
-import copy
 from collections.abc import Iterable, Mapping
-from typing import Any, Self
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -383,11 +382,6 @@ class UniformCache:
         if total == 0:
             return dict.fromkeys(found.jobs, found.used / max(len(found.jobs), 1))
         return {name: found.used * (rates[name] / total) for name in found.jobs}
-
-    # State
-
-    def copy(self) -> Self:
-        return copy.deepcopy(self)
 
     def check(self) -> None:
         """Sums are not kept here, so what is left are the relations between the sets."""
