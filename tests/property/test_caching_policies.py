@@ -8,9 +8,10 @@ from math import comb
 
 import numpy as np
 import pytest
-from hypothesis import assume, given, settings
+from hypothesis import assume, given
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
+from profiles import examples
 
 from hivecore.caching import (
     ClairvoyantCache,
@@ -101,12 +102,12 @@ class CacheMachine(RuleBasedStateMachine):
         assert self.kernel.used == self.twin.used <= self.kernel.capacity
 
 
-CacheMachine.TestCase.settings = settings(max_examples=150, stateful_step_count=25, deadline=None)
+CacheMachine.TestCase.settings = examples(150, stateful_step_count=25)
 TestCache = CacheMachine.TestCase
 
 
 @given(case=traces(), policy=st.sampled_from([*POLICIES, "min"]), dtype=st.sampled_from(DTYPES))
-@settings(max_examples=600, deadline=None)
+@examples(600)
 def test_the_kernel_hits_where_the_twin_hits(case, policy, dtype):
     trace, _, capacity, sizes, seed = case
     out = np.empty(len(trace), dtype=bool)
@@ -117,7 +118,7 @@ def test_the_kernel_hits_where_the_twin_hits(case, policy, dtype):
 
 
 @given(case=traces(), policy=st.sampled_from(POLICIES), cuts=st.lists(st.integers(0, 300)))
-@settings(deadline=None)
+@examples(100)
 def test_results_do_not_depend_on_the_size_of_batches(case, policy, cuts):
     trace, items, capacity, sizes, seed = case
     cache = PolicyCache(policy, items, capacity, sizes, seed)
@@ -128,7 +129,7 @@ def test_results_do_not_depend_on_the_size_of_batches(case, policy, cuts):
 
 
 @given(case=traces())
-@settings(deadline=None)
+@examples(100)
 def test_equal_sizes_are_the_same_as_none(case):
     trace, items, capacity, _, seed = case
     for policy in [*POLICIES, "min"]:
@@ -139,7 +140,7 @@ def test_equal_sizes_are_the_same_as_none(case):
 
 
 @given(case=traces())
-@settings(deadline=None)
+@examples(100)
 def test_no_policy_hits_more_often_than_min(case):
     trace, _, capacity, _, seed = case
     best = simulate("min", trace, capacity)
@@ -162,7 +163,7 @@ def most_hits(trace, capacity):
 
 
 @given(trace=st.lists(st.integers(0, 4), max_size=14), capacity=st.integers(1, 4))
-@settings(deadline=None)
+@examples(100)
 def test_min_is_the_best_of_all_sequences_of_contents(trace, capacity):
     assert simulate("min", trace, capacity) == most_hits(trace, capacity)
 
@@ -170,7 +171,7 @@ def test_min_is_the_best_of_all_sequences_of_contents(trace, capacity):
 @given(
     items=st.integers(1, 60), share=st.floats(0, 1), epochs=st.integers(1, 6), seed=st.integers(0)
 )
-@settings(deadline=None)
+@examples(100)
 def test_one_job_never_hits_more_than_the_capacity_per_epoch(items, share, epochs, seed):
     capacity = max(1, round(share * items))
     shuffle = EpochShuffle(seed % 2**63, items)
@@ -188,7 +189,7 @@ def test_one_job_never_hits_more_than_the_capacity_per_epoch(items, share, epoch
 @given(
     items=st.integers(1, 60), share=st.floats(0, 0.5), epochs=st.integers(1, 6), seed=st.integers(0)
 )
-@settings(deadline=None)
+@examples(100)
 def test_clock_is_lru_access_by_access_when_twice_the_cache_fits(items, share, epochs, seed):
     capacity = max(1, int(share * items))
     assume(2 * capacity <= items)
@@ -218,7 +219,7 @@ def test_in_order_scans_defeat_lru_and_fifo_but_not_uniform(items, data):
     items=st.one_of(st.integers(1, 130), st.integers(1, 3000)),
     epoch=st.integers(0, 2**53),
 )
-@settings(deadline=None)
+@examples(100)
 def test_a_shuffle_is_the_twins_and_can_be_inverted(seed, items, epoch):
     shuffle, twin = EpochShuffle(seed, items), ShuffleTwin(seed, items)
     order = shuffle.order(epoch)
@@ -233,7 +234,7 @@ def test_a_shuffle_is_the_twins_and_can_be_inverted(seed, items, epoch):
 
 
 @given(seed=st.integers(0, 2**63 - 1), items=st.integers(2**16, 2**31 - 1), data=st.data())
-@settings(deadline=None)
+@examples(100)
 def test_large_shuffles_are_the_twins_and_can_be_inverted(seed, items, data):
     epoch = data.draw(st.integers(0, 100))
     positions = data.draw(st.lists(st.integers(0, items - 1), min_size=1, max_size=5))
@@ -373,16 +374,14 @@ class ClairvoyantMachine(RuleBasedStateMachine):
             assert self.kernel.uses(name) == self.twin.uses(name)
 
 
-ClairvoyantMachine.TestCase.settings = settings(
-    max_examples=120, stateful_step_count=20, deadline=None
-)
+ClairvoyantMachine.TestCase.settings = examples(120, stateful_step_count=20)
 TestClairvoyant = ClairvoyantMachine.TestCase
 
 
 @given(
     data=st.data(), items=st.integers(1, 40), jobs=st.integers(1, 4), capacity=st.integers(1, 40)
 )
-@settings(max_examples=40, deadline=None)
+@examples(40)
 def test_next_uses_are_those_of_the_schedule(data, items, jobs, capacity):
     cache, twin = ClairvoyantCache(capacity, [items]), ClairvoyantTwin(capacity, [items])
     for job in range(jobs):
@@ -403,7 +402,7 @@ def test_next_uses_are_those_of_the_schedule(data, items, jobs, capacity):
     capacity=st.integers(1, 60),
     rates=st.lists(st.sampled_from([1.0, 0.5, 0.8, 3.0]), min_size=5, max_size=5),
 )
-@settings(deadline=None)
+@examples(100)
 def test_the_clairvoyant_cache_is_min_on_the_merged_schedule(seeds, items, capacity, rates):
     epochs = 4
     cache = ClairvoyantCache(capacity, [items])
@@ -436,7 +435,7 @@ def lru_exactly(d, c):
 
 
 @given(d=st.integers(1, 22), data=st.data())
-@settings(deadline=None)
+@examples(100)
 def test_the_exact_lru_ratio_is_the_sum_of_hypergeometric_tails(d, data):
     c = data.draw(st.integers(1, d))
     exact = float(lru_exactly(d, c))

@@ -2,9 +2,10 @@
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
+from profiles import examples
 
 from hivecore.caching import UniformCache
 from hivecore.reference.caching import UniformCache as Twin
@@ -212,7 +213,7 @@ class Pair(RuleBasedStateMachine):
                 assert getattr(kernel, question)(job) == getattr(twin, question)(job)
 
 
-Pair.TestCase.settings = settings(max_examples=150, stateful_step_count=40, deadline=None)
+Pair.TestCase.settings = examples(150, stateful_step_count=40)
 test_the_cache_and_its_twin_agree_after_every_step = Pair.TestCase
 
 
@@ -238,7 +239,7 @@ def cache_with(dataset, quota, jobs=("job",), seed=0):
 
 
 @given(datasets(), st.integers(0, 3000), st.integers(0, 99))
-@settings(max_examples=60)
+@examples(60)
 def test_hits_of_an_epoch_are_what_was_cached_at_its_start(dataset, quota, seed):
     cache, rng = cache_with(dataset, quota), np.random.default_rng(seed)
     for epoch in range(4):
@@ -253,7 +254,7 @@ def test_hits_of_an_epoch_are_what_was_cached_at_its_start(dataset, quota, seed)
 
 
 @given(datasets(2000), st.integers(0, 9000), st.lists(st.integers(0, 10**6)), st.data())
-@settings(max_examples=60)
+@examples(60)
 def test_results_do_not_depend_on_how_reads_are_cut(dataset, quota, reads, data):
     reads = np.array(reads, dtype=np.int64) % dataset["items"]
     reads = np.concatenate([np.arange(dataset["items"]), reads, np.arange(dataset["items"])[::-1]])
@@ -272,7 +273,7 @@ def test_results_do_not_depend_on_how_reads_are_cut(dataset, quota, reads, data)
 
 
 @given(datasets(), st.lists(st.integers(0, 3000), min_size=1, max_size=5), st.integers(0, 99))
-@settings(max_examples=60)
+@examples(60)
 def test_the_cached_set_only_grows_while_the_quota_does(dataset, quotas, seed):
     cache, rng = cache_with(dataset, 0), np.random.default_rng(seed)
     before: set[int] = set()
@@ -286,7 +287,7 @@ def test_the_cached_set_only_grows_while_the_quota_does(dataset, quotas, seed):
 
 
 @given(datasets(), st.integers(0, 3000), st.integers(0, 3000), st.integers(0, 99))
-@settings(max_examples=60)
+@examples(60)
 def test_a_shrink_evicts_only_as_much_as_it_must(dataset, first, second, seed):
     cache = cache_with(dataset, first, seed=seed)
     cache.access("d", np.arange(dataset["items"]))
@@ -302,7 +303,7 @@ def test_a_shrink_evicts_only_as_much_as_it_must(dataset, first, second, seed):
 
 
 @given(st.lists(st.integers(1, 40), min_size=2, max_size=5), st.data())
-@settings(max_examples=60)
+@examples(60)
 def test_a_lazy_shrink_gives_way_to_others_and_never_exceeds_the_capacity(sizes, data):
     """One dataset fills the cache, then its quota goes to the others."""
     cache = UniformCache(400, seed=data.draw(st.integers(0, 99)))

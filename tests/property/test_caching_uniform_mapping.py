@@ -5,9 +5,9 @@ import pickle
 from contextlib import suppress
 
 import pytest
-from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
+from profiles import examples
 
 from hivecore.caching import UniformMapping
 from hivecore.reference.caching import UniformMapping as Twin
@@ -90,7 +90,7 @@ class Pair(RuleBasedStateMachine):
         assert self.kernel == self.twin
 
 
-Pair.TestCase.settings = settings(max_examples=80, stateful_step_count=40, deadline=None)
+Pair.TestCase.settings = examples(80, stateful_step_count=40)
 test_the_mapping_and_its_twin_agree_after_every_step = Pair.TestCase
 
 

@@ -5,9 +5,10 @@ import itertools
 import pickle
 
 import numpy as np
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
+from profiles import examples
 
 from hivecore.errors import FullReportNeededError
 from hivecore.reference.replicas import ReplicaAwareCache as CacheTwin
@@ -162,7 +163,7 @@ class CacheMachine(Twins):
             self.both(what_follows)
 
 
-CacheMachine.TestCase.settings = settings(max_examples=60, stateful_step_count=40, deadline=None)
+CacheMachine.TestCase.settings = examples(60, stateful_step_count=40)
 test_the_cache_does_what_its_twin_does = CacheMachine.TestCase
 
 WORKERS = 70  # more than one word of the bitmaps
@@ -226,14 +227,12 @@ class DirectoryMachine(Twins):
                     assert self.told.get((worker, block), 0) == others
 
 
-DirectoryMachine.TestCase.settings = settings(
-    max_examples=40, stateful_step_count=30, deadline=None
-)
+DirectoryMachine.TestCase.settings = examples(40, stateful_step_count=30)
 test_the_directory_does_what_its_twin_does = DirectoryMachine.TestCase
 
 
 @given(batch=st.lists(st.integers(0, 299), max_size=400), capacity=st.integers(1, 200))
-@settings(deadline=None)
+@examples(100)
 def test_without_weight_for_copies_the_cache_is_lru(batch, capacity):
     cache = ReplicaAwareCache(capacity, 300, beta=0.0)
     cache.apply(np.arange(300), np.arange(300) % 7)

@@ -9,6 +9,7 @@ import random
 from collections import deque
 
 import pytest
+from profiles import seeds
 
 from hivecore.errors import FullReportNeededError
 from hivecore.reference.replicas import ReplicaAwareCache as CacheTwin
@@ -142,7 +143,7 @@ NATIVE = (ReplicaDirectory, ReplicaAwareCache)
 TWINS = (DirectoryTwin, CacheTwin)
 
 
-@pytest.mark.parametrize("seed", range(40))
+@pytest.mark.parametrize("seed", seeds(40))
 def test_arbitrated_evictions_never_take_a_last_copy(seed):
     workers = 3 + seed % 9
     cluster = Cluster(seed, workers, 30, 4 + seed % 11, True, NATIVE)

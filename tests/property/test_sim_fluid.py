@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.stateful import (
     RuleBasedStateMachine,
@@ -11,6 +11,7 @@ from hypothesis.stateful import (
     precondition,
     rule,
 )
+from profiles import examples
 
 from hivecore._sim import FluidClock
 from hivecore.reference.sim import FluidClock as Twin
@@ -92,7 +93,7 @@ class FluidTwins(RuleBasedStateMachine):
         self.twin.check()
 
 
-FluidTwins.TestCase.settings = settings(max_examples=150, stateful_step_count=25, deadline=None)
+FluidTwins.TestCase.settings = examples(150, stateful_step_count=25)
 TestFluidTwins = FluidTwins.TestCase
 
 

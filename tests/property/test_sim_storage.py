@@ -8,9 +8,10 @@ import random
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from jobs_on_storage import workload
+from profiles import examples, seeds
 from storage_by_steps import Job, by_steps
 
 from hivecore.sim.storage import (
@@ -67,7 +68,7 @@ options = st.fixed_dictionaries(
 
 
 @given(workloads(), clusters, options)
-@settings(max_examples=60)
+@examples(60)
 def test_nothing_is_read_twice_or_beyond_what_there_is(work, cluster, asked):
     outcome = schedule_storage(work, cluster, record=True, **asked)
     history = outcome.history
@@ -87,7 +88,7 @@ def test_nothing_is_read_twice_or_beyond_what_there_is(work, cluster, asked):
 
 
 @given(workloads(), clusters, options)
-@settings(max_examples=25)
+@examples(25)
 def test_equal_inputs_give_equal_outcomes(work, cluster, asked):
     first, second = (schedule_storage(work, cluster, **asked) for _ in range(2))
     assert first.end.tolist() == second.end.tolist()
@@ -213,7 +214,7 @@ def random_jobs(seed):
     return sorted(jobs, key=lambda job: job[-1]), draw
 
 
-@pytest.mark.parametrize("seed", range(40))
+@pytest.mark.parametrize("seed", seeds(40))
 def test_the_fluid_model_is_what_small_steps_come_to(seed):
     jobs, draw = random_jobs(seed)
     gpus, bandwidth = draw.choice([2, 3, 6]), draw.choice([15.0, 40.0, 90.0])

@@ -10,9 +10,10 @@ from dataclasses import dataclass, fields
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose
+from profiles import examples
 from scipy.optimize import linprog
 
 from hivecore._storage import solve_storage as kernel
@@ -152,7 +153,7 @@ def assert_twins_agree(given, objective, io_mode, eps=0.1):
 @given(
     instances(), st.sampled_from(OBJECTIVES), st.sampled_from(IO_MODES), st.sampled_from([0, 0.5])
 )
-@settings(max_examples=300)
+@examples(300)
 def test_the_kernel_is_its_twin_bit_by_bit(given, objective, io_mode, eps):
     assert_twins_agree(given, objective, io_mode, eps)
 
@@ -183,7 +184,7 @@ def test_the_kernel_is_its_twin_where_orders_are_found_digit_by_digit(objective,
 
 
 @given(instances(), st.sampled_from(OBJECTIVES[:-1]), st.sampled_from(IO_MODES), st.booleans())
-@settings(max_examples=300)
+@examples(300)
 def test_every_allocation_proves_itself(given, objective, io_mode, moved):
     options = {"current_gb": given.current} if moved else {}
     if objective not in ("greedy", "throughput"):
@@ -227,7 +228,7 @@ def most_throughput(given, cache):
 
 
 @given(instances(jobs=5, datasets=3, plain=True))
-@settings(max_examples=40)
+@examples(40)
 def test_the_io_mode_throughput_solves_its_linear_program(given):
     found = given.allocate("fifo", "throughput")
     assert found.throughput_mbps == pytest.approx(
@@ -236,7 +237,7 @@ def test_the_io_mode_throughput_solves_its_linear_program(given):
 
 
 @given(instances(jobs=5, datasets=3, plain=True))
-@settings(max_examples=40)
+@examples(40)
 def test_the_exact_throughput_is_the_best_of_all_vertices(given):
     best = max(most_throughput(given, cache) for cache in given.caches())
     exact, near = (given.allocate("throughput", exact=exact) for exact in (True, False))
@@ -294,7 +295,7 @@ def level_of(budget_holds):
 
 
 @given(instances(plain=True), st.one_of(st.none(), st.floats(0.1, 20)))
-@settings(max_examples=60)
+@examples(60)
 def test_the_level_of_max_min_is_the_best_of_all_caches(given, gpu_capacity):
     found = given.allocate("max_min", gpu_capacity=gpu_capacity)
     slope = given.weight * np.where(found.reference_mbps > 0, found.reference_mbps, given.rate)
@@ -315,7 +316,7 @@ def test_the_level_of_max_min_is_the_best_of_all_caches(given, gpu_capacity):
 
 
 @given(st.integers(0, 10**6))
-@settings(max_examples=100)
+@examples(100)
 def test_max_min_is_the_best_of_all_caches_job_after_job(seed):
     """In ascending order, what jobs have of their references is lexicographically greatest."""
     rng = np.random.default_rng(seed)
@@ -346,7 +347,7 @@ def test_max_min_is_the_best_of_all_caches_job_after_job(seed):
 
 
 @given(instances(plain=True), st.lists(st.floats(0, 5000), min_size=8, max_size=8))
-@settings(max_examples=60)
+@examples(60)
 def test_the_greatest_ratio_of_finish_times_is_the_least_of_all_caches(given, elapsed):
     n = len(given.jobs)
     jobs = given.jobs.replace(elapsed=elapsed[:n], elapsed_alone=elapsed[-n:])
@@ -380,7 +381,7 @@ def test_the_greatest_ratio_of_finish_times_is_the_least_of_all_caches(given, el
 
 
 @given(instances(), st.randoms(use_true_random=False))
-@settings(max_examples=150)
+@examples(150)
 def test_of_all_orders_only_the_shortest_first_is_proved(given, random):
     """An order passes just if a plain walk finds no job, at any step, that would end sooner."""
     jobs = given.jobs
@@ -441,7 +442,7 @@ def test_of_all_orders_only_the_shortest_first_is_proved(given, random):
 
 
 @given(instances())
-@settings(max_examples=100)
+@examples(100)
 def test_sjf_takes_the_shortest_job_of_all_that_are_left(given):
     found = given.allocate("sjf", gpu_capacity=given.gpu_capacity)
     gpus = math.inf if given.gpu_capacity is None else given.gpu_capacity
@@ -476,7 +477,7 @@ def test_sjf_takes_the_shortest_job_of_all_that_are_left(given):
 
 
 @given(instances(), st.sampled_from([0.0, 0.1, 1.0]))
-@settings(max_examples=100)
+@examples(100)
 def test_bytes_move_only_where_that_saves_enough(given, eps):
     found = given.allocate(current_gb=given.current, eps=eps)
     worth = cache_efficiency(given.jobs, given.sizes)

@@ -5,9 +5,10 @@ import pickle
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
+from profiles import examples
 
 from hivecore.reference.storage import RemoteIOLimiter as LimiterTwin
 from hivecore.storage import RemoteIOLimiter
@@ -152,7 +153,7 @@ class LimiterMachine(RuleBasedStateMachine):
             self.both(lambda limiter: limiter.spare(self.now))
 
 
-LimiterMachine.TestCase.settings = settings(max_examples=60, stateful_step_count=40, deadline=None)
+LimiterMachine.TestCase.settings = examples(60, stateful_step_count=40)
 test_the_limiter_does_what_its_twin_does = LimiterMachine.TestCase
 
 
@@ -172,7 +173,7 @@ def worst_excess(grants, rate):
     lend=st.booleans(),
     churn=st.booleans(),
 )
-@settings(max_examples=40, deadline=None)
+@examples(40)
 def test_no_window_gets_more_than_rate_times_length_plus_burst(seed, lend, churn):
     rng = np.random.default_rng(seed)
     limiter = RemoteIOLimiter(1000, 900, lend=lend)
@@ -197,7 +198,7 @@ def test_no_window_gets_more_than_rate_times_length_plus_burst(seed, lend, churn
 
 
 @given(seed=st.integers(0, 2**32 - 1))
-@settings(max_examples=25, deadline=None)
+@examples(25)
 def test_lending_never_delays_an_owner(seed):
     """A job among greedy borrowers is served whenever it would be served with a bucket alone."""
     rng = np.random.default_rng(seed)
