@@ -83,7 +83,7 @@ def test_a_small_shrink_by_what_has_been_read_costs_the_epoch_nothing(kind):
     order = rng.permutation(500)
     seconds(cache, order[:250])
     ratio = cache.hit_ratio("job")
-    read = np.intersect1d(order[:250], cache.cached_items("d"))
+    read = np.intersect1d(order[:250], cache.cached("d"))
     evicted = cache.set_quota("d", 30 * GB, "read_first")
     assert np.isin(evicted, read).all()
     assert cache.hit_ratio("job") == ratio

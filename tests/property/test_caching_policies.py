@@ -97,7 +97,7 @@ class CacheMachine(RuleBasedStateMachine):
     @invariant()
     def same(self):
         self.kernel.check()
-        assert self.kernel.residents().tolist() == self.twin.residents()
+        assert self.kernel.cached().tolist() == self.twin.cached()
         assert len(self.kernel) == len(self.twin)
         assert self.kernel.used == self.twin.used <= self.kernel.capacity
 
@@ -368,7 +368,7 @@ class ClairvoyantMachine(RuleBasedStateMachine):
         assert len(self.kernel) == len(self.twin) <= self.kernel.capacity
         for dataset, items in enumerate(self.twin.datasets):
             for item in range(items):
-                assert self.kernel.contains(dataset, item) == self.twin.contains(dataset, item)
+                assert self.kernel.is_cached(dataset, item) == self.twin.is_cached(dataset, item)
         for name in self.left:
             assert self.kernel.time(name) == self.twin.time(name)
             assert self.kernel.uses(name) == self.twin.uses(name)

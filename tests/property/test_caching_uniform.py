@@ -204,7 +204,7 @@ class Pair(RuleBasedStateMachine):
         for name in twin.datasets():
             assert kernel.jobs(name) == twin.jobs(name)
             assert kernel.statistics(name) == twin.statistics(name)
-            assert kernel.cached_items(name).tolist() == twin.cached_items(name).tolist()
+            assert kernel.cached(name).tolist() == twin.cached(name).tolist()
             assert kernel.pinned_items(name).tolist() == twin.pinned_items(name).tolist()
             rates = {job: 1.0 + len(job) for job in twin.jobs(name)}
             assert kernel.charges(name, rates) == twin.charges(name, rates)
@@ -243,7 +243,7 @@ def cache_with(dataset, quota, jobs=("job",), seed=0):
 def test_hits_of_an_epoch_are_what_was_cached_at_its_start(dataset, quota, seed):
     cache, rng = cache_with(dataset, quota), np.random.default_rng(seed)
     for epoch in range(4):
-        cached, nbytes = len(cache.cached_items("d")), cache.used
+        cached, nbytes = len(cache.cached("d")), cache.used
         assert cache.effective("job") == nbytes
         before = cache.statistics("d")["served_bytes"]
         hits = cache.access("d", rng.permutation(dataset["items"]), "job")
@@ -280,7 +280,7 @@ def test_the_cached_set_only_grows_while_the_quota_does(dataset, quotas, seed):
     for quota in sorted(quotas):
         assert cache.set_quota("d", quota).size == 0
         cache.access("d", rng.integers(0, dataset["items"], 200), "job")
-        after = set(cache.cached_items("d").tolist())
+        after = set(cache.cached("d").tolist())
         assert before <= after
         assert cache.used <= quota
         before = after
@@ -364,7 +364,7 @@ def test_every_item_and_every_pair_is_evicted_equally_often(order, shrink):
         if shrink == "lazy":
             cache.set_quota("e", 50)
             cache.access("e", np.arange(5))
-            evicted = np.setdiff1d(items, cache.cached_items("d"))
+            evicted = np.setdiff1d(items, cache.cached("d"))
         assert evicted.size == 5
         single[evicted] += 1
         pairs[np.ix_(evicted, evicted)] += 1

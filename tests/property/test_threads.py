@@ -119,7 +119,7 @@ def use_uniform_cache(cache, rng, mine, new):
         out = np.empty(many, bool) if rng.random() < 0.5 else None
         ids = np.random.default_rng(new).integers(0, 20_000, many)
         cache.access("data", ids, job=mine[0] if mine else None, out=out)
-    cache.statistics("data"), cache.cached_items("data"), cache.jobs(), cache.jobs("data")
+    cache.statistics("data"), cache.cached("data"), cache.jobs(), cache.jobs("data")
 
 
 def use_mapping(mapping, rng, mine, new):
@@ -139,7 +139,7 @@ def use_policy_cache(cache, rng, mine, new):
     many = rng.choice([1, 10, 20_000])
     ids = np.random.default_rng(new).integers(0, 5_000, many)
     cache.access(ids, out=np.empty(many, bool))
-    cache.residents(), len(cache), 17 in cache
+    cache.cached(), len(cache), 17 in cache
 
 
 def use_clairvoyant_cache(cache, rng, mine, new):

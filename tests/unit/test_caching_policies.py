@@ -195,7 +195,7 @@ def test_an_item_larger_than_the_capacity_is_bypassed(policy):
     cache = PolicyCache(policy, 3, 10, sizes=[4, 11, 6])
     cache.access([0, 2])
     assert cache.access([1, 1, 1]) == 0
-    assert cache.residents().tolist() == [0, 2]
+    assert cache.cached().tolist() == [0, 2]
     assert cache.used == 10
 
 
@@ -203,7 +203,7 @@ def test_an_item_larger_than_the_capacity_is_bypassed(policy):
 def test_a_large_item_evicts_until_it_fits(policy):
     cache = PolicyCache(policy, 4, 10, sizes=[3, 3, 3, 10])
     cache.access([0, 1, 2, 3])
-    assert cache.residents().tolist() == [3]
+    assert cache.cached().tolist() == [3]
     assert cache.used == 10
     cache.check()
 
@@ -230,7 +230,7 @@ def test_variants_are_those_of_the_documentation():
     def content(policy, capacity, ids):
         cache = PolicyCache(policy, 10, capacity)
         cache.access(ids)
-        return cache.residents().tolist()
+        return cache.cached().tolist()
 
     assert content("lfu", 3, [0, 0, 1, 2, 1, 2, 3]) == [1, 2, 3]  # two uses each: 0 was used first
     assert content("lfu", 2, [0, 0, 0, 1, 2, 3]) == [0, 3]
@@ -241,7 +241,7 @@ def test_variants_are_those_of_the_documentation():
     # Capacity 10: 1 small, 9 main. Items 0 to 9 fill both; 0, hit twice, is promoted.
     s3fifo = PolicyCache("s3fifo", 40, 10)
     s3fifo.access([*range(10), 0, 0, 10])
-    assert s3fifo.residents().tolist() == [0, *range(2, 11)]
+    assert s3fifo.cached().tolist() == [0, *range(2, 11)]
     s3fifo.access([11, 12])  # 10 and 11 pass through small, and are ghosts
     assert 10 not in s3fifo
     s3fifo.access([10, 13])  # 10 comes back, to main
@@ -304,9 +304,9 @@ def test_copies_are_independent(cache):
 
 def test_attributes_tell_what_the_cache_is(cache):
     assert (cache.items, cache.capacity) == (10, 20)
-    assert cache.used == sum(item + 1 for item in cache.residents())
-    assert len(cache) == len(cache.residents())
-    assert all(item in cache for item in cache.residents())
+    assert cache.used == sum(item + 1 for item in cache.cached())
+    assert len(cache) == len(cache.cached())
+    assert all(item in cache for item in cache.cached())
     assert 10 not in cache
     assert -1 not in cache
     with pytest.raises(TypeError, match="item must be an integer, not str"):
@@ -457,8 +457,8 @@ def shared():
         (lambda c: c.set_rate(1, 10**400), ValueError, "rate is too large for a float"),
         (lambda c: c.next_use(2, 0), KeyError, "dataset=2: allowed are 0 to 1"),
         (lambda c: c.next_use(1, 4), ValueError, "item=4: allowed are 0 to 3"),
-        (lambda c: c.contains(-1, 0), KeyError, "dataset=-1"),
-        (lambda c: c.contains(0, -1), ValueError, "item=-1"),
+        (lambda c: c.is_cached(-1, 0), KeyError, "dataset=-1"),
+        (lambda c: c.is_cached(0, -1), ValueError, "item=-1"),
         (lambda c: c.attach(1, 0, 5, 1.0), KeyError, "job=1: attached already"),
         (lambda c: c.attach(5, 2, 5, 1.0), KeyError, "dataset=2"),
         (lambda c: c.attach(5, 0, EpochShuffle(1, 9), 1.0), ValueError, "shuffle has 9 items"),
@@ -503,7 +503,7 @@ def test_a_job_that_ends_has_no_further_uses(shared):
     shared.detach(2)
     assert all(shared.next_use(0, item) == math.inf for item in range(10))
     shared.access(3, 12)
-    assert all(shared.contains(1, item) for item in range(4))
+    assert all(shared.is_cached(1, item) for item in range(4))
     shared.check()
 
 
@@ -515,18 +515,18 @@ def test_a_change_of_rate_changes_what_is_kept():
     for _ in range(500):
         cache.access(1)
         cache.access(2)
-    kept = [sum(cache.contains(d, i) for i in range(50)) for d in (0, 1)]
+    kept = [sum(cache.is_cached(d, i) for i in range(50)) for d in (0, 1)]
     assert min(kept) > 10
     cache.set_rate(2, 1e-6)
     assert cache.time(2) == 500.0
     cache.access(1, 100)
-    assert sum(cache.contains(1, item) for item in range(50)) == 1  # the use at 500 is due
+    assert sum(cache.is_cached(1, item) for item in range(50)) == 1  # the use at 500 is due
     cache.set_rate(2, 1.0, now=cache.time(1))
     for _ in range(100):
         cache.access(1)
         cache.access(2)
     cache.check()
-    assert sum(cache.contains(1, item) for item in range(50)) > 10
+    assert sum(cache.is_cached(1, item) for item in range(50)) > 10
 
 
 def test_damaged_bytes_of_a_clairvoyant_cache_are_refused(shared):

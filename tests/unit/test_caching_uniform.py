@@ -30,7 +30,7 @@ def cache():
 
 
 def test_a_miss_is_admitted_while_there_is_room(cache):
-    assert cache.cached_items("d").tolist() == list(range(30, 55))
+    assert cache.cached("d").tolist() == list(range(30, 55))
     assert cache.access("d", 54, "p") is True
     assert cache.access("d", 55, "p") is False
     assert cache.access("d", 55, "p") is False
@@ -39,12 +39,12 @@ def test_a_miss_is_admitted_while_there_is_room(cache):
 
 def test_an_item_that_does_not_fit_is_bypassed_and_a_smaller_one_is_not(cache):
     assert cache.access("e", [0, 1, 2]) == 0
-    assert cache.cached_items("e").tolist() == [0, 1]
+    assert cache.cached("e").tolist() == [0, 1]
     cache.set_quota("e", 40)
     cache.unload("e")
     cache.set_quota("e", 12)
     cache.access("e", [1, 0, 1, 2])
-    assert cache.cached_items("e").tolist() == [0, 2]
+    assert cache.cached("e").tolist() == [0, 2]
 
 
 def test_the_mask_tells_which_reads_hit(cache):
@@ -175,7 +175,7 @@ CALLS = {
     "pin": lambda c, d, j: c.pin(d, [1]),
     "unpin": lambda c, d, j: c.unpin(d, [1]),
     "is_cached": lambda c, d, j: c.is_cached(d, [1]),
-    "cached_items": lambda c, d, j: c.cached_items(d),
+    "cached": lambda c, d, j: c.cached(d),
     "pinned_items": lambda c, d, j: c.pinned_items(d),
     "drain_changes": lambda c, d, j: c.drain_changes(d),
     "statistics": lambda c, d, j: c.statistics(d),
@@ -362,7 +362,7 @@ def test_force_evicts_pinned_items_after_all_others(cache):
     cache.pin("d", [30, 31, 32])
     evicted = cache.set_quota("d", 20, force=True)
     assert evicted.size == 23
-    left = cache.cached_items("d").tolist()
+    left = cache.cached("d").tolist()
     assert len(left) == 2
     assert set(left) < {30, 31, 32}
     assert cache.pinned_items("d").tolist() == left
@@ -371,7 +371,7 @@ def test_force_evicts_pinned_items_after_all_others(cache):
 def test_read_first_spares_what_one_job_has_not_read(cache):
     cache.access("d", np.arange(30, 40), "q")
     assert set(cache.set_quota("d", 170, "read_first").tolist()) < set(range(30, 40))
-    assert set(range(40, 55)) < set(cache.cached_items("d").tolist())
+    assert set(range(40, 55)) < set(cache.cached("d").tolist())
 
 
 def test_lazy_bytes_stay_until_another_dataset_needs_the_room(cache):
@@ -432,7 +432,7 @@ def test_of_datasets_in_use_the_one_most_over_its_quota_gives_way():
 def test_unload_leaves_what_is_pinned_and_force_does_not(cache):
     cache.pin("d", [30, 50])
     assert cache.unload("d").size == 23
-    assert cache.cached_items("d").tolist() == [30, 50]
+    assert cache.cached("d").tolist() == [30, 50]
     assert cache.statistics("d")["quota"] == 20
     assert cache.unload("d", force=True).tolist() == [30, 50]
     counted = cache.statistics("d")
@@ -448,10 +448,10 @@ def test_pinned_items_survive_every_shrink(cache):
     pinned = [30, 31, 54]
     assert cache.pin("d", pinned).size == 0
     cache.set_quota("d", 30)
-    assert cache.cached_items("d").tolist() == pinned
+    assert cache.cached("d").tolist() == pinned
     assert cache.unpin("d", [30, 31, 31, 99]) == 2
     cache.set_quota("d", 10)
-    assert cache.cached_items("d").tolist() == [54]
+    assert cache.cached("d").tolist() == [54]
 
 
 def test_pinning_admits_what_is_not_cached_and_fits(cache):
@@ -489,7 +489,7 @@ def test_a_warm_up_holds_until_the_first_read_or_the_end_of_the_job(cache):
     assert cache.pinned_items("d").tolist() == [6, 7, 8, 9]
     cache.detach("q")
     assert cache.pinned_items("d").size == 0
-    assert cache.cached_items("d").tolist() == list(range(10))
+    assert cache.cached("d").tolist() == list(range(10))
 
 
 def test_a_warm_up_until_the_first_read_does_not_hold_what_has_been_read(cache):
@@ -711,7 +711,7 @@ def test_the_twin_counts_the_same(cache):
     twin.add_dataset("d", 100, 10, quota=250)
     twin.access("d", range(30, 80))
     assert twin.statistics("d")["hits"] == cache.statistics("d")["hits"] == 0
-    assert twin.cached_items("d").tolist() == cache.cached_items("d").tolist()
+    assert twin.cached("d").tolist() == cache.cached("d").tolist()
 
 
 # --- threads and calls from within ---------------------------------------------------------------

@@ -251,7 +251,7 @@ cdef class ClairvoyantCache(KernelObject):
         guard.lock(self.mutex)
         return self.kernel.next_use(<uint32_t> number, <uint32_t> which)
 
-    def contains(self, dataset, item, /):
+    def is_cached(self, dataset, item, /):
         """Whether an item is resident.
 
         :raises KeyError: no such dataset. :raises ValueError: no such item. Cost: O(1).

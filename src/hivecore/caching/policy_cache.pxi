@@ -149,7 +149,7 @@ cdef class PolicyCache(KernelObject):
     2
     >>> cache.access(2), cache.access(0)
     (False, False)
-    >>> cache.residents()
+    >>> cache.cached()
     array([0, 2])
     """
 
@@ -255,7 +255,7 @@ cdef class PolicyCache(KernelObject):
             raise ValueError("ids: another thread has written to the array meanwhile")
         return hits
 
-    def residents(self):
+    def cached(self):
         """The items in the cache: int64 array, ascending. Cost: O(items)."""
         cdef Guard guard
         guard.lock(self.mutex)

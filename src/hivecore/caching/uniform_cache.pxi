@@ -661,7 +661,7 @@ cdef class UniformCache(KernelObject):
         guard.lock(self.mutex)
         return self.kernel.job(self.job_id(key)).unread_items
 
-    def cached_items(self, dataset, /):
+    def cached(self, dataset, /):
         """The cached items: int64 array, ascending. :raises KeyError: no such dataset."""
         cdef Guard guard
         cdef str place = exact_name(dataset, "dataset")

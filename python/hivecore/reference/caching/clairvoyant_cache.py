@@ -89,7 +89,7 @@ class ClairvoyantCache:
         readers = [job for job in self._jobs.values() if job.dataset == dataset]
         return min((job.next_use(item) for job in readers), default=inf)
 
-    def contains(self, dataset: int, item: int) -> bool:
+    def is_cached(self, dataset: int, item: int) -> bool:
         return (dataset, item) in self.cached
 
     def access(self, job: int, count: int = 1) -> list[bool]:

@@ -28,7 +28,7 @@ class _Policy:
         return 1 if self.sizes is None else self.sizes[item]
 
     def access(self, item: int) -> bool:
-        if item in self.residents():
+        if item in self.cached():
             self.touch(item)
             return True
         if self.size(item) <= self.capacity:
@@ -43,7 +43,7 @@ class _Policy:
     def start(self, seed: int) -> None:
         """Prepare what else the policy keeps."""
 
-    def residents(self) -> set[int]:
+    def cached(self) -> set[int]:
         return set(self.queue)
 
     def touch(self, item: int) -> None:
@@ -92,7 +92,7 @@ class _Random(_Policy):
         self.slots: list[int] = []
         self.random = SplitMix64(seed)
 
-    def residents(self) -> set[int]:
+    def cached(self) -> set[int]:
         return set(self.slots)
 
     def evict(self) -> Sequence[int]:
@@ -112,7 +112,7 @@ class _Lfu(_Policy):
         self.ranked: list[tuple[int, int, int]] = []  # (uses, time of the last use, item)
         self.rank: dict[int, tuple[int, int, int]] = {}
 
-    def residents(self) -> set[int]:
+    def cached(self) -> set[int]:
         return set(self.rank)
 
     def touch(self, item: int) -> None:
@@ -140,7 +140,7 @@ class _Sieve(_Policy):
         self.visited: set[int] = set()
         self.hand = 0  # place in the line
 
-    def residents(self) -> set[int]:
+    def cached(self) -> set[int]:
         return set(self.line)
 
     def touch(self, item: int) -> None:
@@ -170,7 +170,7 @@ class _S3Fifo(_Policy):
         self.has_evicted = False
         self.was_ghost = False
 
-    def residents(self) -> set[int]:
+    def cached(self) -> set[int]:
         return set(self.hits)
 
     def total(self, queue: deque[int]) -> int:
@@ -250,13 +250,13 @@ class PolicyCache:
         return self._state.used
 
     def __len__(self) -> int:
-        return len(self._state.residents())
+        return len(self._state.cached())
 
     def __contains__(self, item: int) -> bool:
-        return item in self._state.residents()
+        return item in self._state.cached()
 
-    def residents(self) -> list[int]:
-        return sorted(self._state.residents())
+    def cached(self) -> list[int]:
+        return sorted(self._state.cached())
 
     def access(self, item: int) -> bool:
         return self._state.access(item)

@@ -342,7 +342,7 @@ class UniformCache:
     def unread(self, job: str) -> int:
         return len(self._job(job).unread)
 
-    def cached_items(self, dataset: str) -> _Ids:
+    def cached(self, dataset: str) -> _Ids:
         return _ids(sorted(self._dataset(dataset).cached))
 
     def pinned_items(self, dataset: str) -> _Ids:

@@ -325,7 +325,7 @@ class LruItems(_Readers):
 
     def _look(self) -> None:
         self._resident[:] = False
-        self._resident[self._cache.residents()] = True
+        self._resident[self._cache.cached()] = True
 
     def _miss_ratio(self) -> Floats:
         self._look()
