@@ -1,7 +1,7 @@
 """Checks of arguments: the value in its plain type, or an error that names the argument."""
 
 import operator
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from numbers import Real
 from typing import Any
 
@@ -57,6 +57,14 @@ def as_name(value: Any, name: str) -> str:
     if not text:
         raise ValueError(f"{name} must not be empty")
     return text
+
+
+def as_choice(value: Any, name: str, allowed: Sequence[str]) -> str:
+    """The word in its plain type, or a TypeError or ValueError that says which there are."""
+    word = as_text(value, name)
+    if word not in allowed:
+        raise ValueError(f"{name} must be one of {', '.join(allowed)}, not {word!r}")
+    return word
 
 
 def as_mapping(value: Any, name: str) -> Mapping[Any, Any]:

@@ -131,7 +131,7 @@ def test_wrong_groups_orders_and_models_are_named():
     for call in (interleave, efficiencies, lambda *rows, **how: group_jobs(*rows, [1], **how)):
         with pytest.raises(ValueError, match="model must be one of barrier, data2, not 'artifact'"):
             call([DATA], model="artifact")
-    with pytest.raises(ValueError, match="order must be one of best, worst, not None"):
+    with pytest.raises(TypeError, match="order must be a string, not NoneType"):
         efficiencies(rows, order=None)
     for groups, error, message in [
         ([[0, 1, 2]], ValueError, r"groups\[0\] has 3 jobs: allowed are 1 to 2"),
@@ -297,7 +297,7 @@ def test_solo_times_and_interference_show_in_the_times():
         ({"weight": len, "method": "exact"}, ValueError, "weight must be one of"),
         ({"weight": len, "method": "local"}, ValueError, "weight must be one of"),
         ({"weight": "speed"}, ValueError, "weight must be one of efficiency, gain"),
-        ({"model": []}, ValueError, "model must be one of"),
+        ({"model": []}, TypeError, "model must be a string"),
         ({"interference": [1.0]}, ValueError, "interference must have a factor for each of 1 to 3"),
         ({"interference": [1, 0.5, 1]}, ValueError, "interference must be 1 for one job"),
         ({"interference": [1, NAN, 1]}, ValueError, "interference must be 1 for one job"),

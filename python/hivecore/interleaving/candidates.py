@@ -7,7 +7,7 @@ from typing import Any, Self
 import numpy as np
 
 from hivecore import _interleaving
-from hivecore._arguments import as_float, as_int
+from hivecore._arguments import as_choice, as_float, as_int
 from hivecore.interleaving.durations import (
     MAX_DURATION,
     ORDERS,
@@ -17,7 +17,6 @@ from hivecore.interleaving.durations import (
     Int64,
     KernelModel,
     Order,
-    as_choice,
     as_durations,
     as_groups,
     as_numbers,

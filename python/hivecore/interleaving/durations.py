@@ -20,7 +20,6 @@ __all__ = [
     "KernelModel",
     "Model",
     "Order",
-    "as_choice",
     "as_durations",
     "as_groups",
     "as_numbers",
@@ -60,13 +59,6 @@ class Groups(NamedTuple):
         """Each group as a list."""
         jobs, ends = self.members.tolist(), self.starts.tolist()
         return [jobs[first:end] for first, end in pairwise(ends)]
-
-
-def as_choice(value: Any, name: str, allowed: Sequence[str]) -> str:
-    """The value, or a ValueError that names the argument and what is allowed."""
-    if not isinstance(value, str) or value not in allowed:
-        raise ValueError(f"{name} must be one of {', '.join(allowed)}, not {value!r}")
-    return value
 
 
 def as_numbers(values: Any, name: str) -> Float64:

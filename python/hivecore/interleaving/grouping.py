@@ -5,11 +5,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from hivecore._arguments import as_int
+from hivecore._arguments import as_choice, as_int
 from hivecore.interleaving.automatic import group_automatically
 from hivecore.interleaving.by_function import WeightFunction, group_by_function
 from hivecore.interleaving.candidates import Candidates
-from hivecore.interleaving.durations import MODELS, Float64, Model, as_choice
+from hivecore.interleaving.durations import MODELS, Float64, Model
 from hivecore.interleaving.exact import NODE_LIMIT, GroupingCache, group_exactly
 from hivecore.interleaving.in_rounds import FULL_SEARCH, NO_SEARCH, group_in_rounds
 

@@ -8,6 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from hivecore import _interleaving
+from hivecore._arguments import as_choice
 from hivecore.interleaving.durations import (
     MODELS,
     ORDERS,
@@ -15,7 +16,6 @@ from hivecore.interleaving.durations import (
     KernelModel,
     Model,
     Order,
-    as_choice,
     as_durations,
     as_groups,
     slots_of,

@@ -1,6 +1,5 @@
 """Checks of numbers and arrays of them, before they reach the storage kernel."""
 
-from collections.abc import Sequence
 from typing import Any, TypeVar
 
 import numpy as np
@@ -82,15 +81,6 @@ def as_amount(value: Any, name: str, low: float = 0.0, high: float = LARGEST) ->
         allowed = f"from {low:g} to {high:g}"
         raise ValueError(f"{name}={number}: must be {allowed}")
     return 0.0 if low == 0.0 and number < LEAST else number
-
-
-def as_choice(value: Any, name: str, allowed: Sequence[str]) -> str:
-    """The word, or an error that says which there are."""
-    if not isinstance(value, str):
-        raise TypeError(f"{name} must be a string, not {type(value).__name__}")
-    if value not in allowed:
-        raise ValueError(f"{name}={value!r}: must be one of {', '.join(allowed)}")
-    return allowed[allowed.index(value)]  # a plain string
 
 
 def as_flag(value: Any, name: str) -> bool:

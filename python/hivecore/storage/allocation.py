@@ -7,12 +7,12 @@ from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
+from hivecore._arguments import as_choice
 from hivecore._storage import solve_storage
 from hivecore.storage._numbers import (
     Float64,
     Int64,
     as_amount,
-    as_choice,
     as_flag,
     fill_in_order,
     frozen,

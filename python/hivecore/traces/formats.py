@@ -6,6 +6,7 @@ from pathlib import Path
 
 import numpy as np
 
+from hivecore._arguments import as_choice
 from hivecore.traces import itp, muri, philly, plain, swf
 from hivecore.traces._part import Part, stem
 from hivecore.traces.errors import TraceFormatError
@@ -51,8 +52,7 @@ def load(paths: str | Path | Sequence[str | Path], format: str) -> Trace:
     >>> trace.tenants, trace.jobs, trace.gpus.tolist(), trace.dropped
     (('east',), 1, [8], {'zero duration': 1})
     """
-    if format not in _READERS:
-        raise ValueError(f"format must be one of {', '.join(FORMATS)}, not {format!r}")
+    as_choice(format, "format", FORMATS)
     files = [Path(paths)] if isinstance(paths, str | Path) else [Path(path) for path in paths]
     if not files:
         raise ValueError("paths must name at least one file")

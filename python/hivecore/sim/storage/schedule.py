@@ -2,6 +2,7 @@
 
 import numpy as np
 
+from hivecore._arguments import as_choice
 from hivecore._sim import FluidClock
 from hivecore.sim.storage.caches import (
     CachePolicy,
@@ -71,7 +72,7 @@ def schedule_storage(
     >>> schedule_storage(StorageWorkload.of(trace), cluster).end.tolist()
     [5000.0]
     """
-    _check_shrink(shrink)
+    as_choice(shrink, "shrink", _SHRINKS)
     rules = rules_of(policy, storage, warm_up) if isinstance(policy, str) else policy
     _check_fits(work, cluster)
     contents = _amounts(work, cluster, rules, shrink, lazy)
@@ -120,7 +121,7 @@ def schedule_items(
         raise ValueError(f"items must be at least 1, not {items}")
     if lazy and shrink == "read_first":
         raise ValueError("shrink must be 'random' if lazy is set: the cache does no other")
-    _check_shrink(shrink)
+    as_choice(shrink, "shrink", _SHRINKS)
     rules = rules_of(policy, storage, warm_up) if isinstance(policy, str) else policy
     _check_fits(work, cluster)
     contents: UniformItems | LruItems
@@ -155,11 +156,6 @@ def _amounts(
     )
 
 
-def _check_shrink(shrink: str) -> None:
-    if shrink not in _SHRINKS:
-        raise ValueError(f"shrink must be one of {', '.join(_SHRINKS)}, not {shrink!r}")
-
-
 def _check_fits(work: StorageWorkload, cluster: StorageCluster) -> None:
     largest = int(work.gpus.max(initial=0))
     if largest > cluster.gpus:
@@ -179,9 +175,7 @@ def rules_of(policy: str, storage: str, warm_up: bool = False) -> Rules:
     >>> rules_of("fifo", "alluxio").io_mode
     'maxmin_io'
     """
-    if storage not in _CACHES:
-        names = ", ".join(STORAGE_SYSTEMS)
-        raise ValueError(f"storage must be one of {names}, not {storage!r}")
+    as_choice(storage, "storage", STORAGE_SYSTEMS)
     aware = storage == "silod"
     orders: dict[str, Order] = {
         "fifo": Fifo(),
@@ -190,7 +184,6 @@ def rules_of(policy: str, storage: str, warm_up: bool = False) -> Rules:
         "las": LeastAttained(),
         "max-min": MaxMin(aware),
     }
-    if policy not in orders:
-        raise ValueError(f"policy must be one of {', '.join(GPU_POLICIES)}, not {policy!r}")
+    as_choice(policy, "policy", GPU_POLICIES)
     managed = "maxmin_rate" if policy == "max-min" else "priority"
     return Rules(orders[policy], _CACHES[storage](), managed if aware else "maxmin_io", warm_up)
