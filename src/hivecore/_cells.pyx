@@ -27,6 +27,7 @@ from libcpp.vector cimport vector
 cnp.import_array()
 
 include "arguments.pxi"
+include "checks.pxi"
 include "mutex.pxi"
 include "kernel_object.pxi"
 

@@ -1,4 +1,4 @@
-"""Checks of arguments that the bindings of caching, storage and replicas share."""
+"""Checks of arguments that several bindings share."""
 
 
 cdef int64_t as_bounded(object value, str name, int64_t low, int64_t high) except? -1:

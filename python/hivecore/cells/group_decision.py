@@ -1,6 +1,6 @@
 """What a `CellCluster` answers when it is asked for a group."""
 
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple, final
+from typing import TYPE_CHECKING, Any, NamedTuple, final
 
 from hivecore import _cells
 from hivecore.cells.affinity_group import AffinityGroup
@@ -177,7 +177,7 @@ _set_placement = _Fields.__dict__["_placement"].__set__
 
 def made_decision(
     request: AffinityGroup,
-    outcome: Literal["bind", "preempt", "wait"],
+    outcome: Outcome,
     names: Any,
     plan: Any = None,
     core: Any = None,

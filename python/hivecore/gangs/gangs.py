@@ -7,7 +7,7 @@ from hivecore._stateful import Branching
 from hivecore.decisions import Decision, Outcome
 from hivecore.errors import GangError, NoSlotError, StaleDecisionError
 from hivecore.gangs.gang import Gang, Role
-from hivecore.gangs.seats import Offer, Seats
+from hivecore.gangs.seats import Offer, Seat, Seats
 
 __all__ = ["Answer", "GangRequest", "Gangs", "ReservingStage"]
 
@@ -96,12 +96,9 @@ class Gangs(Branching, Generic[_S]):
         :raises GangError: it is bound or asks in another gang, or its gang has no slot for it.
         """
         seats = self._seats
-        seat = seats.seats.get(pod)
+        seat = self._own_seat(pod, asked)
         if seat is not None:
-            self._same(pod, "bound", seat.gang, asked)
             return Answer("bind", *seat)
-        if pod in seats.asking:
-            self._same(pod, "preempting", seats.asking[pod], asked)
         gang = seats.gangs.get(asked.gang)
         if gang is None:
             return None
@@ -147,12 +144,17 @@ class Gangs(Branching, Generic[_S]):
         seats = self._seats
         self.stage.reserve(decision)
         asked = [] if gang is None else list(gang.preempting or ())
-        for name in dict.fromkeys((*decision.cancels, *([] if gang is None else [gang.name]))):
-            seats.forget(name)
+        self._forget_given_up(decision, gang)
         planned.preempting = {}
         seats.gangs[planned.name] = planned
         for other in [*asked, pod]:
             seats.ask(other, planned)
+
+    def _forget_given_up(self, decision: Any, before: Gang | None) -> None:
+        """Drop whose reservations have ended with a decision, the gang's own before it included."""
+        own = () if before is None else (before.name,)
+        for name in {*decision.cancels, *own}:
+            self._seats.forget(name)
 
     def withdraw(self, pod: str) -> None:
         """Forget what was offered to a pod."""
@@ -182,8 +184,7 @@ class Gangs(Branching, Generic[_S]):
             if decision is None:
                 raise StaleDecisionError(f"gang {gang.name!r} is gone")
             self.stage.commit(decision)
-            for name in {*decision.cancels, *([] if live is None else [live.name])}:
-                seats.forget(name)
+            self._forget_given_up(decision, live)
             seats.gangs[gang.name] = gang
         elif live is not gang:
             if live.placement() != gang.placement():
@@ -226,14 +227,8 @@ class Gangs(Branching, Generic[_S]):
 
         :raises GangError: it is bound, or asks, in another gang.
         """
-        seats = self._seats
-        seat = seats.seats.get(pod)
-        if seat is not None:
-            self._same(pod, "bound", seat.gang, asked)
-            return seat.role.slots[seat.slot]
-        if pod in seats.asking:
-            self._same(pod, "preempting", seats.asking[pod], asked)
-        return None
+        seat = self._own_seat(pod, asked)
+        return None if seat is None else seat.role.slots[seat.slot]
 
     def recover(self, pod: str, gang: Gang, role: Role, slot: int) -> None:
         """Take up a pod that runs, in a gang that its stage has."""
@@ -256,6 +251,16 @@ class Gangs(Branching, Generic[_S]):
             for slot, pod in self._seats.gangs[name].seats()
             if pod is not None
         )
+
+    def _own_seat(self, pod: str, asked: GangRequest) -> Seat | None:
+        """Where the pod is bound; it may be bound and ask only in the gang that it names."""
+        seats = self._seats
+        seat = seats.seats.get(pod)
+        if seat is not None:
+            self._same(pod, "bound", seat.gang, asked)
+        elif pod in seats.asking:
+            self._same(pod, "preempting", seats.asking[pod], asked)
+        return seat
 
     def _same(self, pod: str, state: str, gang: Gang, asked: GangRequest) -> None:
         if gang.name != asked.gang:

@@ -17,13 +17,6 @@ cdef enum:
     MAX_CELLS = 0x7FFFFFFF
 
 
-cdef int64_t as_ranged(object value, str name, int64_t low, int64_t high) except? -2:
-    cdef int64_t number = as_int64(value, name)
-    if not low <= number <= high:
-        raise ValueError(f"{name}={number}: allowed are {low} to {high}")
-    return number
-
-
 @cython.final
 cdef class GroupScheduler(KernelObject):
     """GroupScheduler(chains, tenants, pools, pins)\n--\n\nThe kernel behind `hivecore.cells.CellCluster`, which knows names.
@@ -51,26 +44,26 @@ cdef class GroupScheduler(KernelObject):
             flat.clear()
             widths = [1]
             for fanout in fanouts:
-                flat.push_back(as_ranged(fanout, f"{name} fanouts", 1, MAX_CELLS))
+                flat.push_back(as_bounded(fanout, f"{name} fanouts", 1, MAX_CELLS))
                 widths.append(widths[-1] * flat.back())
-            level = as_ranged(node_level, f"{name} node_level", 0, flat.size())
-            count = as_ranged(roots, f"{name} roots", 1, MAX_CELLS)
+            level = as_bounded(node_level, f"{name} node_level", 0, flat.size())
+            count = as_bounded(roots, f"{name} roots", 1, MAX_CELLS)
             try:
                 add_chain(shapes, Fanouts(flat.data(), flat.size()), count, level)
             except ValueError as error:
                 raise ValueError(f"{name}: {error}") from None
             tops.append(len(widths) - 1)
             sizes.append([count * widths[-1] // width for width in widths])
-        cdef int32_t many = as_ranged(tenants, "tenants", 0, MAX_CELLS)
+        cdef int32_t many = as_bounded(tenants, "tenants", 0, MAX_CELLS)
         if many * len(tops) > MAX_CELLS:
             raise ValueError(f"tenants={many}: too many for {len(tops)} chains")
         before = None
         for number, (vc, chain, level, count) in enumerate(pools):
             name = f"pools[{number}]"
-            one.vc = as_ranged(vc, f"{name} vc", 0, many - 1)
-            one.chain = as_ranged(chain, f"{name} chain", 0, len(tops) - 1)
-            one.level = as_ranged(level, f"{name} level", 0, tops[one.chain])
-            one.count = as_ranged(count, f"{name} count", 1, INT64_MAX)
+            one.vc = as_bounded(vc, f"{name} vc", 0, many - 1)
+            one.chain = as_bounded(chain, f"{name} chain", 0, len(tops) - 1)
+            one.level = as_bounded(level, f"{name} level", 0, tops[one.chain])
+            one.count = as_bounded(count, f"{name} count", 1, INT64_MAX)
             one.pinned_cell = -1
             key = one.vc, one.chain, one.level
             if before is not None and before >= key:
@@ -79,11 +72,11 @@ cdef class GroupScheduler(KernelObject):
             owned.push_back(one)
         for number, (vc, chain, level, cell) in enumerate(pins):
             name = f"pins[{number}]"
-            one.vc = as_ranged(vc, f"{name} vc", 0, many - 1)
-            one.chain = as_ranged(chain, f"{name} chain", 0, len(tops) - 1)
-            one.level = as_ranged(level, f"{name} level", 0, tops[one.chain])
+            one.vc = as_bounded(vc, f"{name} vc", 0, many - 1)
+            one.chain = as_bounded(chain, f"{name} chain", 0, len(tops) - 1)
+            one.level = as_bounded(level, f"{name} level", 0, tops[one.chain])
             one.count = 1
-            one.pinned_cell = as_ranged(cell, f"{name} cell", 0, sizes[one.chain][one.level] - 1)
+            one.pinned_cell = as_bounded(cell, f"{name} cell", 0, sizes[one.chain][one.level] - 1)
             owned.push_back(one)
         self.kernel = new Scheduler(
             ChainSpecs(shapes.data(), shapes.size()),
@@ -95,13 +88,13 @@ cdef class GroupScheduler(KernelObject):
         del self.kernel
 
     cdef int32_t as_chain(self, object chain) except -1:
-        return as_ranged(chain, "chain", 0, self.kernel.virtual_cells().chains() - 1)
+        return as_bounded(chain, "chain", 0, self.kernel.virtual_cells().chains() - 1)
 
     cdef int32_t as_pool(self, object pool) except -1:
-        return as_ranged(pool, "pool", 0, self.kernel.virtual_cells().size() - 1)
+        return as_bounded(pool, "pool", 0, self.kernel.virtual_cells().size() - 1)
 
     cdef int as_level(self, object level, int highest) except -1:
-        return as_ranged(level, "level", 0, highest)
+        return as_bounded(level, "level", 0, highest)
 
     cdef int32_t as_handle(self, object handle, Guard& guard) except -1:
         """The handle of a live group; the turn begins between its conversion and the look at it."""
@@ -144,10 +137,10 @@ cdef class GroupScheduler(KernelObject):
         cdef int32_t instance
         cdef const PhysicalCells* physical
         cdef Plan plan = Plan.__new__(Plan)
-        request.vc = as_ranged(vc, "vc", 0, self.kernel.virtual_cells().tenants() - 1)
-        request.chain = as_ranged(chain, "chain", 0, self.kernel.virtual_cells().chains() - 1)
-        request.pin = as_ranged(pool, "pool", -1, self.kernel.virtual_cells().size() - 1)
-        request.priority = as_ranged(priority, "priority", -1, MAX_PRIORITY)
+        request.vc = as_bounded(vc, "vc", 0, self.kernel.virtual_cells().tenants() - 1)
+        request.chain = as_bounded(chain, "chain", 0, self.kernel.virtual_cells().chains() - 1)
+        request.pin = as_bounded(pool, "pool", -1, self.kernel.virtual_cells().size() - 1)
+        request.priority = as_bounded(priority, "priority", -1, MAX_PRIORITY)
         instance = self.as_instance(request.vc, request.chain, request.pin)
         if request.priority < 0 and request.pin >= 0:
             raise ValueError(f"pool={request.pin}: must be -1 for opportunistic work")
@@ -162,12 +155,12 @@ cdef class GroupScheduler(KernelObject):
             raise ValueError("sizes must name at least one pod")
         if within is not None:
             for level in within:
-                request.within.push_back(as_ranged(level, "within", -1, top))
+                request.within.push_back(as_bounded(level, "within", -1, top))
             if request.within.size() != request.sizes.size():
                 raise ValueError(
                     f"within has {request.within.size()} levels, sizes has {request.sizes.size()}"
                 )
-        request.group_within = as_ranged(group_within, "group_within", -1, top)
+        request.group_within = as_bounded(group_within, "group_within", -1, top)
         request.spread = bool(spread)
         request.merge = bool(merge)
         request.least_evictions = bool(least_evictions)
@@ -175,14 +168,14 @@ cdef class GroupScheduler(KernelObject):
         if suggested is not None:
             number = physical.shape().size[physical.node_level()]
             for node in suggested:
-                request.suggested.push_back(as_ranged(node, "suggested", 0, number - 1))
+                request.suggested.push_back(as_bounded(node, "suggested", 0, number - 1))
         request.has_units = units is not None
         if units is not None:
             if request.priority < 0:
                 raise ValueError("units must be None for opportunistic work: it has none")
             number = self.kernel.unit_count(instance)
             for unit in units:
-                request.units.push_back(as_ranged(unit, "units", 0, number - 1))
+                request.units.push_back(as_bounded(unit, "units", 0, number - 1))
             if request.units.size() != request.sizes.size():
                 raise ValueError(
                     f"units has {request.units.size()} numbers, sizes has {request.sizes.size()}"
@@ -235,8 +228,8 @@ cdef class GroupScheduler(KernelObject):
         cdef GroupAttributes attributes
         cdef Plan plan = Plan.__new__(Plan)
         cdef int32_t live
-        attributes.vc = as_ranged(vc, "vc", 0, self.kernel.virtual_cells().tenants() - 1)
-        attributes.priority = as_ranged(priority, "priority", -1, MAX_PRIORITY)
+        attributes.vc = as_bounded(vc, "vc", 0, self.kernel.virtual_cells().tenants() - 1)
+        attributes.priority = as_bounded(priority, "priority", -1, MAX_PRIORITY)
         if (virtual is None) != (attributes.priority < 0):
             raise ValueError("virtual must be None for opportunistic work, and only for that")
         self.fill(pods, virtual, "virtual", True, plan.plan.leaves, attributes)
@@ -302,17 +295,17 @@ cdef class GroupScheduler(KernelObject):
                 if len(other) != len(pod):
                     raise ValueError(f"{name} must have an entry for each leaf of each pod")
             for position, leaf in enumerate(pod):
-                placed.leaf = as_ranged(leaf, "pods", 0, last)
+                placed.leaf = as_bounded(leaf, "pods", 0, last)
                 placed.pod = attributes.pods
                 placed.held.pool = -1
                 placed.held.leaf = 0
                 if virtual and other is not None:
                     pool, index = other[position]
-                    placed.held.pool = as_ranged(pool, name, 0, pools - 1)
+                    placed.held.pool = as_bounded(pool, name, 0, pools - 1)
                     number = self.kernel.virtual_cells().cells(placed.held.pool, 0)
-                    placed.held.leaf = as_ranged(index, name, 0, number - 1)
+                    placed.held.leaf = as_bounded(index, name, 0, number - 1)
                 elif other is not None:
-                    placed.held.pool = as_ranged(other[position], name, -1, pools - 1)
+                    placed.held.pool = as_bounded(other[position], name, -1, pools - 1)
                 if placed.held.pool >= 0:
                     if self.kernel.virtual_cells().pool(placed.held.pool).vc != attributes.vc:
                         raise ValueError(
@@ -352,8 +345,8 @@ cdef class GroupScheduler(KernelObject):
         cdef int32_t handle
         cdef Placed placed
         cdef bint may_displace = bool(displace)
-        attributes.vc = as_ranged(vc, "vc", 0, self.kernel.virtual_cells().tenants() - 1)
-        attributes.priority = as_ranged(priority, "priority", -1, MAX_PRIORITY)
+        attributes.vc = as_bounded(vc, "vc", 0, self.kernel.virtual_cells().tenants() - 1)
+        attributes.priority = as_bounded(priority, "priority", -1, MAX_PRIORITY)
         attributes.lazy = bool(lazy)
         attributes.preempting = False
         attributes.guaranteed = False
@@ -383,8 +376,8 @@ cdef class GroupScheduler(KernelObject):
         cdef vector[Placed] leaves
         cdef int32_t handle
         cdef Placed placed
-        attributes.vc = as_ranged(vc, "vc", 0, self.kernel.virtual_cells().tenants() - 1)
-        attributes.priority = as_ranged(priority, "priority", -1, MAX_PRIORITY)
+        attributes.vc = as_bounded(vc, "vc", 0, self.kernel.virtual_cells().tenants() - 1)
+        attributes.priority = as_bounded(priority, "priority", -1, MAX_PRIORITY)
         attributes.lazy = bool(lazy)
         attributes.preempting = bool(preempting)
         attributes.guaranteed = virtual is not None
@@ -414,8 +407,8 @@ cdef class GroupScheduler(KernelObject):
         """Mark the leaves from ``first`` up to ``end``; whoever holds them keeps them."""
         cdef Guard guard
         cdef int64_t leaves = self.kernel.groups().leaf_count()
-        cdef int64_t low = as_ranged(first, "first", 0, leaves)
-        cdef int64_t high = as_ranged(end, "end", low, leaves)
+        cdef int64_t low = as_bounded(first, "first", 0, leaves)
+        cdef int64_t high = as_bounded(end, "end", low, leaves)
         cdef bint good = bool(healthy)
         guard.lock(self.mutex)
         self.kernel.groups().set_health(low, high, good)
@@ -448,7 +441,7 @@ cdef class GroupScheduler(KernelObject):
                     nodes = physical.shape().size[physical.node_level()]
                     allowed[chain].resize(nodes)
                     for node in suggested[chain]:
-                        allowed[chain][as_ranged(node, "suggested", 0, nodes - 1)] = 1
+                        allowed[chain][as_bounded(node, "suggested", 0, nodes - 1)] = 1
         cdef int32_t live = self.as_handle(handle, guard)
         return self.kernel.placement_good(
             live, AllowedNodes(allowed.data(), allowed.size())
@@ -517,9 +510,9 @@ cdef class GroupScheduler(KernelObject):
         Policies number the units by their places in this list.
         """
         cdef Guard guard
-        cdef int32_t tenant = as_ranged(vc, "vc", 0, self.kernel.virtual_cells().tenants() - 1)
+        cdef int32_t tenant = as_bounded(vc, "vc", 0, self.kernel.virtual_cells().tenants() - 1)
         cdef int32_t where = self.as_chain(chain)
-        cdef int32_t pin = as_ranged(pool, "pool", -1, self.kernel.virtual_cells().size() - 1)
+        cdef int32_t pin = as_bounded(pool, "pool", -1, self.kernel.virtual_cells().size() - 1)
         cdef int32_t instance = self.as_instance(tenant, where, pin)
         cdef vector[UnitView] views
         guard.lock(self.mutex)

@@ -23,7 +23,6 @@ from hivecore.cells import (
 )
 from hivecore.errors import (
     CorruptStateError,
-    GangError,
     InvariantError,
     NoSlotError,
     StaleDecisionError,
@@ -493,11 +492,7 @@ def _as_request_error(place: str = "") -> Iterator[None]:
         ) from None
     except RequestError:
         raise
-    except GangError as error:
-        raise RequestError(f"{place}: {error}" if place else str(error)) from None
-    except StaleDecisionError:
-        raise
-    except ValueError as error:  # it can never be served
+    except ValueError as error:  # of gangs, or it can never be served
         raise RequestError(f"{place}: {error}" if place else str(error)) from None
 
 

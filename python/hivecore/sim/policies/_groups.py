@@ -4,7 +4,7 @@ import copy
 from collections.abc import Sequence
 
 from hivecore.cells import AffinityGroup, CellCluster, Chain, ClusterSpec, Member
-from hivecore.sim.workload import CHAIN, FANOUTS, GPUS_PER_NODE, LEVELS, Workload
+from hivecore.sim.workload import CHAIN, FANOUTS, GPUS_PER_NODE, LEVELS, NODE, Workload
 
 __all__ = ["JobGroups", "node_cluster"]
 
@@ -29,6 +29,7 @@ class JobGroups:
         self, work: Workload, clusters: Sequence[CellCluster], owners: Sequence[str]
     ) -> None:
         self.clusters = clusters
+        self._distinct = list({id(cluster): cluster for cluster in clusters}.values())
         self._tenant = work.trace.tenant.tolist()
         shapes = zip(work.cells.tolist(), work.level.tolist(), strict=True)
         # A node and a GPU are the cell that they are in any case.
@@ -36,7 +37,7 @@ class JobGroups:
             AffinityGroup(
                 str(job),
                 owners[tenant],
-                [Member(cells, 1 << (level - 1), LEVELS[level - 1] if 1 < level < 4 else None)],
+                [Member(cells, 1 << (level - 1), LEVELS[level - 1] if 1 < level < NODE else None)],
             )
             for job, (tenant, (cells, level)) in enumerate(zip(self._tenant, shapes, strict=True))
         ]
@@ -57,7 +58,7 @@ class JobGroups:
     def free_gpus(self) -> tuple[int, int]:
         """Return the free GPUs of all clusters, and those of them not in wholly free nodes."""
         free = stranded = 0
-        for cluster in {id(cluster): cluster for cluster in self.clusters}.values():
+        for cluster in self._distinct:
             idle = cluster.idle_leaves(CHAIN)
             free += int(idle.sum())
             stranded += int(idle[idle < GPUS_PER_NODE].sum())
