@@ -4,6 +4,7 @@ Begin with `hivecore.cells.CellCluster`: who may take which GPUs of a shared clu
 loaded when it is first used, and each has its own ``help``:
 
 - `cells`: GPUs that sit together, owned by tenants and lent to others (HiveD)
+- `devices`: GPUs and NICs by topology, fabric partitions, shared GPUs (Koordinator, gpushare)
 - `gangs`: pods that start together or not at all
 - `matching`: the best pairs in any graph, with a proof
 - `interleaving`: training jobs that share GPUs in turns (Muri)
@@ -43,6 +44,7 @@ _PARTS = (
     "caching",
     "cells",
     "decisions",
+    "devices",
     "gangs",
     "interleaving",
     "interop",
@@ -58,6 +60,7 @@ if TYPE_CHECKING:
     from hivecore import caching as caching
     from hivecore import cells as cells
     from hivecore import decisions as decisions
+    from hivecore import devices as devices
     from hivecore import gangs as gangs
     from hivecore import interleaving as interleaving
     from hivecore import interop as interop

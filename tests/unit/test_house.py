@@ -27,7 +27,16 @@ in_source_tree = pytest.mark.skipif(
     not (ROOT / "src" / "cpp").is_dir(), reason="only the installed package is here"
 )
 
-SUBJECTS = ("caching", "cells", "gangs", "interleaving", "matching", "replicas", "storage")
+SUBJECTS = (
+    "caching",
+    "cells",
+    "devices",
+    "gangs",
+    "interleaving",
+    "matching",
+    "replicas",
+    "storage",
+)
 # room of the package -> the rooms that it may import; `reference` is for tests and benchmarks
 ARROWS = {
     "errors": (),

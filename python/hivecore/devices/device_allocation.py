@@ -1,0 +1,42 @@
+"""What an owner has of one device."""
+
+from dataclasses import dataclass
+
+from hivecore._arguments import as_choice, as_int
+from hivecore.devices._pairs import Amounts, AmountsLike, as_amounts
+from hivecore.devices.device import AMOUNTS, TYPES, VirtualFunction
+
+__all__ = ["DeviceAllocation"]
+
+
+@dataclass(frozen=True, slots=True, init=False)
+class DeviceAllocation:
+    """A device, and how much of it.
+
+    :param type: "gpu", "rdma", "fpga" or "host".
+    :param minor: the device's number.
+    :param amounts: what it gives, by name, see `Device`.
+    :param function: the virtual function; ``None``: none was asked for.
+    """
+
+    type: str
+    minor: int
+    amounts: Amounts
+    function: VirtualFunction | None
+
+    def __init__(
+        self,
+        type: str,
+        minor: int,
+        amounts: AmountsLike,
+        function: VirtualFunction | None = None,
+    ) -> None:
+        set_field = object.__setattr__
+        set_field(self, "type", as_choice(type, "type", TYPES))
+        set_field(self, "minor", as_int(minor, "minor", 0, 2**31 - 1))
+        set_field(self, "amounts", as_amounts(amounts, "amounts", AMOUNTS[self.type]))
+        given: object = function
+        if given is not None and not isinstance(given, VirtualFunction):
+            kind = given.__class__.__name__
+            raise TypeError(f"function must be a VirtualFunction, not {kind}")
+        set_field(self, "function", given)

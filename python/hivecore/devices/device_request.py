@@ -1,0 +1,266 @@
+"""What a pod asks of a node's devices."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any, Literal, Self
+
+from hivecore._arguments import as_bool, as_choice, as_int, as_name, as_text, as_tuple
+from hivecore.devices._pairs import (
+    Amounts,
+    AmountsLike,
+    Labels,
+    LabelsLike,
+    as_amounts,
+    as_labels,
+)
+from hivecore.devices.device import AMOUNTS, MOST_DEVICES, TYPES
+
+__all__ = ["SCOPES", "DeviceNeed", "DeviceRequest", "Scope"]
+
+Scope = Literal["device", "pcie", "numa", "socket", "node"]
+#: From the tightest to the widest.
+SCOPES: tuple[Scope, ...] = ("device", "pcie", "numa", "socket", "node")
+
+
+@dataclass(frozen=True, slots=True, init=False)
+class DeviceNeed:
+    """Devices of one type.
+
+    :param type: "gpu", "rdma", "fpga" or "host".
+    :param count: how many; each gives the same.
+    :param amounts: what each of them gives, by name, see `Device`; some of it at least. Of a GPU
+        either "memory" or "memory_ratio", not both.
+    :param every: instead of ``count``: all that the selectors let through, at least one.
+    :param selector: labels that the devices must have.
+    :param vf_selector: each gives a virtual function, of a group with these labels; ``None``: none.
+    :param exclusive: "device": of no device that is used in part; "pcie": and none where another
+        device of the type on the same PCIe switch is used. Later owners have to keep off, too.
+    :param scope: the tightest scope around all of them must be this, or tighter.
+    :param preferred_scope: nodes where it can be this, or tighter, come first.
+    """
+
+    type: str
+    count: int
+    amounts: Amounts
+    every: bool
+    selector: Labels
+    vf_selector: Labels | None
+    exclusive: Literal["device", "pcie"] | None
+    scope: Scope | None
+    preferred_scope: Scope | None
+
+    def __init__(
+        self,
+        type: str,
+        count: int = 1,
+        amounts: AmountsLike = (),
+        *,
+        every: bool = False,
+        selector: LabelsLike = (),
+        vf_selector: LabelsLike | None = None,
+        exclusive: Literal["device", "pcie"] | None = None,
+        scope: Scope | None = None,
+        preferred_scope: Scope | None = None,
+    ) -> None:
+        set_field = object.__setattr__
+        set_field(self, "type", as_choice(type, "type", TYPES))
+        set_field(self, "count", as_int(count, "count", 1, MOST_DEVICES))
+        given = as_amounts(amounts, "amounts", AMOUNTS[self.type])
+        if not given:
+            raise ValueError("amounts: a device gives something, or is not needed")
+        if {"memory", "memory_ratio"} <= {name for name, _ in given}:
+            raise ValueError("amounts: either 'memory' or 'memory_ratio', not both")
+        set_field(self, "amounts", given)
+        set_field(self, "every", as_bool(every, "every"))
+        if self.every and self.count != 1:
+            raise ValueError(f"count={count}: not together with every=True")
+        set_field(self, "selector", as_labels(selector, "selector"))
+        functions = None if vf_selector is None else as_labels(vf_selector, "vf_selector")
+        set_field(self, "vf_selector", functions)
+        if exclusive is not None:
+            exclusive = as_choice(exclusive, "exclusive", ("device", "pcie"))  # type: ignore[assignment]
+        set_field(self, "exclusive", exclusive)
+        for name, value in (("scope", scope), ("preferred_scope", preferred_scope)):
+            set_field(self, name, None if value is None else as_choice(value, name, SCOPES))
+
+    @property
+    def shared(self) -> bool:
+        """Whether others may be on these GPUs, too: less than all memory, or bytes, are needed."""
+        return dict(self.amounts).get("memory_ratio", 0) < 100
+
+
+@dataclass(frozen=True, slots=True, init=False)
+class DeviceRequest:
+    """The devices of one pod, all on one node.
+
+    :param name: the owner.
+    :param gpus: number of GPUs; whole ones, unless a share is given.
+    :param core: percent of each GPU's compute.
+    :param memory: bytes of each GPU.
+    :param memory_percent: percent of each GPU's memory.
+    :param nics: number of NICs, or "all".
+    :param nic_percent: of each NIC.
+    :param fpgas: number of FPGAs, or "all".
+    :param fpga_percent: of each FPGA.
+    :param cpu_milli: thousandths of a processor.
+    :param host_memory: bytes of the node's memory.
+    :param gpu_wishes: further arguments of the GPUs' `DeviceNeed`, such as
+        ``{"scope": "pcie"}``; ``nic_wishes`` and ``fpga_wishes`` alike.
+    :param needs: `DeviceNeed` of types that no other argument asks for.
+    :param joint: types to choose together, each near to the first: for every PCIe switch with
+        chosen devices of the first type there is one of the others, the nearest, as far as there
+        are enough, and never less than asked.
+    :param same_pcie: these have to be on the very same switches.
+    :param partition: whole GPUs must be one partition of the fabric: "restricted": of the best
+        score that the machine has for so many; "best-effort": of the best score that is free.
+        ``None``: as the node says.
+    :param bandwidth: of a ring in the partition, at least, in bytes per second.
+    :param isolation_provider: what the node must have where GPUs are shared; "": anything.
+    :param priority: of the owner; who is lower is named first where others would have to go.
+    :raises ValueError: something is out of range, or does not go together.
+    :raises TypeError: an argument is of a wrong type.
+
+    >>> from hivecore.devices import DeviceRequest
+    >>> request = DeviceRequest("train", gpus=4, nics=1, joint=("gpu", "rdma"), same_pcie=True)
+    >>> [(need.type, need.count, need.amounts) for need in request.needs]
+    [('gpu', 4, (('core', 100), ('memory_ratio', 100))), ('rdma', 1, (('share', 100),))]
+    """
+
+    name: str
+    needs: tuple[DeviceNeed, ...]
+    joint: tuple[str, ...]
+    same_pcie: bool
+    partition: Literal["restricted", "best-effort"] | None
+    bandwidth: int | None
+    isolation_provider: str
+    priority: int
+
+    def __init__(
+        self,
+        name: str,
+        gpus: int = 0,
+        *,
+        core: int | None = None,
+        memory: int | None = None,
+        memory_percent: int | None = None,
+        nics: int | Literal["all"] = 0,
+        nic_percent: int = 100,
+        fpgas: int | Literal["all"] = 0,
+        fpga_percent: int = 100,
+        cpu_milli: int = 0,
+        host_memory: int = 0,
+        gpu_wishes: Any = (),
+        nic_wishes: Any = (),
+        fpga_wishes: Any = (),
+        needs: Iterable[DeviceNeed] = (),
+        joint: Iterable[str] = (),
+        same_pcie: bool = False,
+        partition: Literal["restricted", "best-effort"] | None = None,
+        bandwidth: int | None = None,
+        isolation_provider: str = "",
+        priority: int = 0,
+    ) -> None:
+        set_field = object.__setattr__
+        set_field(self, "name", as_name(name, "name"))
+        made = [*as_tuple(needs, "needs")]
+        for need in made:
+            if not isinstance(need, DeviceNeed):
+                raise TypeError(f"needs must hold DeviceNeed, not {type(need).__name__}")
+        if as_int(gpus, "gpus", 0, MOST_DEVICES):
+            amounts = _gpu_amounts(core, memory, memory_percent)
+            made.append(DeviceNeed("gpu", gpus, amounts, **dict(gpu_wishes)))
+        elif core is not None or memory is not None or memory_percent is not None:
+            raise ValueError("gpus=0: a share of a GPU takes at least one")
+        for type_, count, share, wishes in (
+            ("rdma", nics, nic_percent, nic_wishes),
+            ("fpga", fpgas, fpga_percent, fpga_wishes),
+        ):
+            made += _devices(type_, count, share, wishes)
+        host = {"cpu": cpu_milli, "memory": host_memory}
+        if any(host.values()):
+            made.append(DeviceNeed("host", 1, host))
+        set_field(self, "needs", _as_needs(made))
+        set_field(self, "same_pcie", as_bool(same_pcie, "same_pcie"))
+        set_field(self, "joint", self._as_joint(joint))
+        self._set_partition(partition, bandwidth)
+        set_field(self, "isolation_provider", as_text(isolation_provider, "isolation_provider"))
+        set_field(self, "priority", as_int(priority, "priority", -(2**31), 2**31 - 1))
+
+    def need(self, type: str) -> DeviceNeed | None:
+        """What it needs of one type; ``None``: nothing."""
+        for need in self.needs:
+            if need.type == type:
+                return need
+        return None
+
+    def replace(self, **changes: object) -> Self:
+        """The same request with other values of some fields: of those that it has."""
+        fields = {name: getattr(self, name) for name in self.__slots__}
+        unknown = set(changes) - set(fields)
+        if unknown:
+            raise TypeError(f"a DeviceRequest has no field {sorted(unknown)[0]!r}")
+        return self.__class__(**(fields | changes))
+
+    def _as_joint(self, joint: object) -> tuple[str, ...]:
+        """The joint types, without those of which there is nothing to choose."""
+        types = tuple(as_choice(one, "joint", TYPES[:3]) for one in as_tuple(joint, "joint"))
+        if len(set(types)) != len(types):
+            raise ValueError(f"joint={types}: a type stands there twice")
+        chosen = tuple(one for one in types if (need := self.need(one)) and not need.every)
+        if len(chosen) < 2:
+            if self.same_pcie and not types:
+                raise ValueError("same_pcie=True: joint must say for which types")
+            return ()
+        return chosen
+
+    def _set_partition(self, partition: object, bandwidth: object) -> None:
+        set_field = object.__setattr__
+        need = self.need("gpu")
+        if partition is not None:
+            partition = as_choice(partition, "partition", ("restricted", "best-effort"))
+        if bandwidth is not None:
+            bandwidth = as_int(bandwidth, "bandwidth", 0, 2**62)
+        if partition is not None or bandwidth is not None:
+            if need is None or need.shared:
+                raise ValueError("partition, bandwidth: only whole GPUs are in a partition")
+            partition = partition or "best-effort"
+        set_field(self, "partition", partition)
+        set_field(self, "bandwidth", bandwidth)
+
+
+def _gpu_amounts(
+    core: int | None, memory: int | None, memory_percent: int | None
+) -> dict[str, int]:
+    if core is None and memory is None and memory_percent is None:
+        return {"core": 100, "memory_ratio": 100}
+    if memory is None and memory_percent is None:
+        raise ValueError("core: needs memory or memory_percent beside it")
+    found = {}
+    if core is not None:
+        found["core"] = as_int(core, "core", 0, 100)
+    if memory is not None:
+        found["memory"] = memory
+    if memory_percent is not None:
+        found["memory_ratio"] = as_int(memory_percent, "memory_percent", 1, 100)
+    return found
+
+
+def _devices(type: str, count: object, share: int, wishes: Any) -> list[DeviceNeed]:
+    if isinstance(count, str):
+        as_choice(count, {"rdma": "nics", "fpga": "fpgas"}[type], ("all",))
+        return [DeviceNeed(type, 1, {"share": share}, every=True, **dict(wishes))]
+    number = as_int(count, {"rdma": "nics", "fpga": "fpgas"}[type], 0, MOST_DEVICES)
+    if not number:
+        return []
+    return [DeviceNeed(type, number, {"share": share}, **dict(wishes))]
+
+
+def _as_needs(needs: list[DeviceNeed]) -> tuple[DeviceNeed, ...]:
+    """The needs in the order of the types; one of each."""
+    types = [need.type for need in needs]
+    if len(set(types)) != len(types):
+        raise ValueError("needs: a type is asked for twice")
+    for need in needs:
+        if need.type == "host" and (need.count != 1 or need.every):
+            raise ValueError("needs: a node has one host")
+    return tuple(sorted(needs, key=lambda need: TYPES.index(need.type)))

@@ -1,0 +1,104 @@
+"""The inventory of one node: its devices, and what holds for all of them."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Literal
+
+from hivecore._arguments import as_bool, as_choice, as_text, as_tuple
+from hivecore.devices.device import MOST_DEVICES, TYPES, Device
+from hivecore.devices.partition_table import PartitionTable
+
+__all__ = ["NodeDevices"]
+
+
+@dataclass(frozen=True, slots=True)
+class NodeDevices:
+    """All devices of a node.
+
+    :param devices: the devices, in any order; kept by type and minor. At most 256 of each type, and
+        one host.
+    :param partitions: which sets of GPUs the fabric can join; ``None``: no table. A partition of
+        which a GPU is missing here cannot be used.
+    :param partition_policy: "honor": whole GPUs are always one partition; "prefer": if there is a
+        free one.
+    :param secondary_well_planned: see `DeviceCluster`'s mode "koordinator".
+    :param vendor: of the GPUs; "": not known.
+    :param model: of the GPUs; "": not known.
+    :param isolation_provider: what keeps pods apart that share a GPU; "": nothing.
+    :raises ValueError: two devices of a type have the same minor, two GPUs the same module id, two
+        virtual functions the same bus address, one PCIe switch is in two NUMA nodes or sockets, one
+        NUMA node is in two sockets, or there are too many devices.
+    :raises TypeError: an argument is of a wrong type.
+    """
+
+    devices: tuple[Device, ...]
+    partitions: PartitionTable | None = None
+    partition_policy: Literal["honor", "prefer"] = "prefer"
+    secondary_well_planned: bool = False
+    vendor: str = ""
+    model: str = ""
+    isolation_provider: str = ""
+
+    def __post_init__(self) -> None:
+        devices = as_tuple(self.devices, "devices")
+        for device in devices:
+            if not isinstance(device, Device):
+                raise TypeError(f"devices must hold Device, not {type(device).__name__}")
+        devices = tuple(sorted(devices, key=lambda one: (TYPES.index(one.type), one.minor)))
+        _check_numbers(devices)
+        _check_places(devices)
+        table: object = self.partitions
+        if table is not None and not isinstance(table, PartitionTable):
+            raise TypeError(f"partitions must be a PartitionTable, not {type(table).__name__}")
+        set_field = object.__setattr__
+        set_field(self, "devices", devices)
+        policy = as_choice(self.partition_policy, "partition_policy", ("honor", "prefer"))
+        set_field(self, "partition_policy", policy)
+        planned = as_bool(self.secondary_well_planned, "secondary_well_planned")
+        set_field(self, "secondary_well_planned", planned)
+        for name in ("vendor", "model", "isolation_provider"):
+            set_field(self, name, as_text(getattr(self, name), name))
+
+    def of_type(self, type: str) -> tuple[Device, ...]:
+        """The devices of one type, by minor."""
+        return tuple(device for device in self.devices if device.type == type)
+
+
+def _check_numbers(devices: tuple[Device, ...]) -> None:
+    for type in TYPES:
+        minors = [device.minor for device in devices if device.type == type]
+        most = 1 if type == "host" else MOST_DEVICES
+        if len(minors) > most:
+            raise ValueError(f"devices: {len(minors)} of type {type!r}, allowed are {most}")
+        _check_distinct(minors, f"minor of type {type!r}")
+    modules = [one.module_id for one in devices if one.type == "gpu" and one.module_id is not None]
+    _check_distinct(modules, "module_id")
+    functions = [
+        function.bus_id
+        for device in devices
+        for group in device.vf_groups
+        for function in group.functions
+    ]
+    _check_distinct(functions, "bus_id of a virtual function")
+
+
+def _check_distinct(values: Iterable[object], what: str) -> None:
+    seen = set()
+    for value in values:
+        if value in seen:
+            raise ValueError(f"devices: two have the {what} {value!r}")
+        seen.add(value)
+
+
+def _check_places(devices: tuple[Device, ...]) -> None:
+    """Switches are inside of NUMA nodes, and these inside of sockets."""
+    for inner, outer in (("pcie", "numa"), ("pcie", "socket"), ("numa", "socket")):
+        found: dict[object, object] = {}
+        for device in devices:
+            place = getattr(device, inner)
+            if place is not None:
+                around = getattr(device, outer)
+                if found.setdefault(place, around) != around:
+                    raise ValueError(
+                        f"devices: {inner} {place!r} is in {outer} {found[place]!r} and {around!r}"
+                    )
