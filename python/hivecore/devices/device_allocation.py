@@ -1,6 +1,7 @@
 """What an owner has of one device."""
 
 from dataclasses import dataclass
+from typing import Literal
 
 from hivecore._arguments import as_choice, as_int
 from hivecore.devices._pairs import Amounts, AmountsLike, as_amounts
@@ -17,12 +18,15 @@ class DeviceAllocation:
     :param minor: the device's number.
     :param amounts: what it gives, by name, see `Device`.
     :param function: the virtual function; ``None``: none was asked for.
+    :param exclusive: "device": nobody else may use the device; "pcie": nor any other of the type on
+        its PCIe switch.
     """
 
     type: str
     minor: int
     amounts: Amounts
     function: VirtualFunction | None
+    exclusive: Literal["device", "pcie"] | None
 
     def __init__(
         self,
@@ -30,6 +34,7 @@ class DeviceAllocation:
         minor: int,
         amounts: AmountsLike,
         function: VirtualFunction | None = None,
+        exclusive: Literal["device", "pcie"] | None = None,
     ) -> None:
         set_field = object.__setattr__
         set_field(self, "type", as_choice(type, "type", TYPES))
@@ -40,3 +45,6 @@ class DeviceAllocation:
             kind = given.__class__.__name__
             raise TypeError(f"function must be a VirtualFunction, not {kind}")
         set_field(self, "function", given)
+        if exclusive is not None:
+            exclusive = as_choice(exclusive, "exclusive", ("device", "pcie"))  # type: ignore[assignment]
+        set_field(self, "exclusive", exclusive)

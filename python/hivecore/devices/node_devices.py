@@ -6,9 +6,11 @@ from typing import Literal
 
 from hivecore._arguments import as_bool, as_choice, as_text, as_tuple
 from hivecore.devices.device import MOST_DEVICES, TYPES, Device
-from hivecore.devices.partition_table import PartitionTable
+from hivecore.devices.partition_table import Partition, PartitionTable
 
 __all__ = ["NodeDevices"]
+
+_KNOWN_MODELS = ("H100", "H800", "H20")  # Koordinator's list
 
 
 @dataclass(frozen=True, slots=True)
@@ -17,8 +19,9 @@ class NodeDevices:
 
     :param devices: the devices, in any order; kept by type and minor. At most 256 of each type, and
         one host.
-    :param partitions: which sets of GPUs the fabric can join; ``None``: no table. A partition of
-        which a GPU is missing here cannot be used.
+    :param partitions: which sets of GPUs the fabric can join. A partition of which a GPU is missing
+        here cannot be used. ``None``: the table of the model if it is H100, H800 or H20 (in module
+        ids if all GPUs say theirs, else in minors), otherwise there is none.
     :param partition_policy: "honor": whole GPUs are always one partition; "prefer": if there is a
         free one.
     :param secondary_well_planned: see `DeviceCluster`'s mode "koordinator".
@@ -62,6 +65,25 @@ class NodeDevices:
     def of_type(self, type: str) -> tuple[Device, ...]:
         """The devices of one type, by minor."""
         return tuple(device for device in self.devices if device.type == type)
+
+    def partition_rows(self) -> tuple[Partition, ...]:
+        """The partitions whose GPUs are all here, in minors; the order is the table's."""
+        gpus = self.of_type("gpu")
+        table = self.partitions
+        if table is None:
+            if self.vendor not in ("", "nvidia") or self.model not in _KNOWN_MODELS:
+                return ()
+            placed = all(gpu.module_id is not None for gpu in gpus)
+            table = PartitionTable.of_model(self.model, "module" if placed else "minor")
+        by_module = table.numbers == "module"
+        minors = {gpu.module_id if by_module else gpu.minor: gpu.minor for gpu in gpus}
+        return tuple(
+            Partition(
+                tuple(minors[number] for number in row.members), row.score, row.bandwidth, row.link
+            )
+            for row in table.partitions
+            if all(number in minors for number in row.members)
+        )
 
 
 def _check_numbers(devices: tuple[Device, ...]) -> None:

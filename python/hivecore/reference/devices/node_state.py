@@ -22,6 +22,8 @@ class Charge(NamedTuple):
     amounts: dict[str, int]
     function: str | None = None
     """Bus address of its virtual function."""
+    exclusive: str | None = None
+    """"device": nobody else may use it; "pcie": nor any device of the type on its switch."""
 
 
 class NodeState:

@@ -1,0 +1,412 @@
+"""Which devices of a node serve a request: the best of all choices there are (section 8.3).
+
+Devices of a type are chosen for the whole need at once. The best choice is the first in this order:
+
+1. the best tier of partitions, where one is asked for;
+2. the tightest scope: one device, one PCIe switch, one NUMA node, one socket, the machine;
+3. joint types near: over all places of the chosen devices, the fewest whose nearest NIC is across
+   the machine, then across the socket, then across the NUMA node;
+4. the partition that leaves most whole partitions of larger sizes;
+5. bin-pack: the fewest idle devices on the touched switches, then in the touched NUMA nodes, then
+   in the touched sockets (spread: the fewest devices in use);
+6. bin-pack: the least left on the devices themselves (spread: the most);
+7. the lowest minors.
+
+What a choice costs in 1 to 5 follows from the *places* (switches, or devices without one) that it
+touches. So it is enough to look at each set of places, and to fill it: from each place its best
+device, then the best of all the rest. That takes O(2**places), which the kernel avoids.
+
+Joint types follow the first (GPUs, if they are among them). Where the followers are must not harm
+their number: they take one device for each switch that is touched, and never less than was asked.
+"""
+
+from collections.abc import Collection, Iterator
+from itertools import chain, combinations, product
+from typing import Any, NamedTuple
+
+from hivecore.reference.devices.eligible import View, charge_of, left_after
+from hivecore.reference.devices.node_state import Charge, NodeState
+
+__all__ = ["CODES", "Choice", "Failure", "choose"]
+
+#: Why a node cannot serve a request, from what no owner's end can mend to what it can.
+CODES = (
+    "fits",
+    "no devices",
+    "no match",
+    "no functions",
+    "isolation",
+    "capacity",
+    "partition",
+    "scope",
+    "joint",
+)
+SCOPES = ("device", "pcie", "numa", "socket", "node")
+_RESIDUAL_WEIGHTS = {2: 1, 4: 100, 8: 10_000}
+
+
+class Choice(NamedTuple):
+    """What a node would give."""
+
+    charges: tuple[Charge, ...]
+    scopes: dict[str, int]
+    """Type -> index in SCOPES of the tightest scope around its devices."""
+
+
+class Failure(NamedTuple):
+    """Why a node cannot serve a request now."""
+
+    code: str
+    type: str
+    """Of the need that fails; the first one's where it is about several."""
+    resolvable: bool
+    """Whether it could if all its owners left."""
+
+
+def choose(
+    node: NodeState,
+    request: Any,
+    policy: str = "bin-pack",
+    numa: Collection[int] | None = None,
+    without: Collection[str] = (),
+) -> Choice | Failure:
+    """The best choice on a node, or why there is none."""
+    view = View(node, numa, without)
+    found = _chosen(view, request, policy)
+    if isinstance(found, Choice):
+        return found
+    emptied = View(node, numa, tuple(node.owners))
+    code, type = found
+    return Failure(code, type, isinstance(_chosen(emptied, request, policy), Choice))
+
+
+def _chosen(view: View, request: Any, policy: str) -> Choice | tuple[str, str]:
+    lacking = _lacking(view, request)
+    if lacking:
+        return lacking
+    groups = _groups(request)
+    chosen: dict[str, list[Any]] = {}
+    for driver, followers in groups:
+        found = _Search(view, request, policy, driver, followers).best()
+        if isinstance(found, str):
+            return found, driver.type
+        chosen |= found
+    charges = tuple(
+        _charge(view, device, need)
+        for need in request.needs
+        for device in sorted(chosen[need.type], key=lambda one: int(one.minor))
+    )
+    return Choice(charges, {type: scope(devices) for type, devices in chosen.items()})
+
+
+def _charge(view: View, device: Any, need: Any) -> Charge:
+    function = None
+    if need.vf_selector is not None:
+        function = view.functions(device, need.vf_selector)[0]
+    return Charge(device.type, device.minor, charge_of(need, device), function, need.exclusive)
+
+
+def _lacking(view: View, request: Any) -> tuple[str, str] | None:
+    """The first code that follows from counting devices."""
+    for need in request.needs:
+        if not view.node.devices.get(need.type):
+            return "no devices", need.type
+        healthy = view.healthy(need.type)
+        matching = [device for device in healthy if view.matches(device, need)]
+        if len(matching) < need.count:
+            return "no match", need.type
+        if sum(view.has_functions(device, need) for device in matching) < need.count:
+            return "no functions", need.type
+    gpu = next((need for need in request.needs if need.type == "gpu"), None)
+    provider = request.isolation_provider if gpu is not None and gpu.shared else ""
+    if provider not in ("", view.node.inventory.isolation_provider):
+        return "isolation", "gpu"
+    for need in request.needs:
+        fitting = len(view.eligible(need))
+        if fitting < (len(_wanted(view, need)) if need.every else need.count):
+            return "capacity", need.type
+    return None
+
+
+def _wanted(view: View, need: Any) -> list[Any]:
+    """All devices that a need for every device wants."""
+    return [
+        device
+        for device in view.healthy(need.type)
+        if view.matches(device, need) and view.has_functions(device, need)
+    ]
+
+
+def _groups(request: Any) -> list[tuple[Any, list[Any]]]:
+    """Needs that are chosen together: (the driver, its followers), by the order of the types."""
+    joint = [next(need for need in request.needs if need.type == type) for type in request.joint]
+    groups: list[tuple[Any, list[Any]]] = []
+    for need in request.needs:
+        if need not in joint:
+            groups.append((need, []))
+        elif need == _driver(joint):
+            groups.append((need, [other for other in joint if other != need]))
+    return groups
+
+
+def _driver(joint: list[Any]) -> Any:
+    return next((need for need in joint if need.type == "gpu"), joint[0])
+
+
+def scope(devices: list[Any]) -> int:
+    """Index in SCOPES of the tightest scope around the devices."""
+    if len(devices) == 1:
+        return 0
+    for level, place in ((1, "pcie"), (2, "numa"), (3, "socket")):
+        places = {getattr(device, place) for device in devices}
+        if len(places) == 1 and None not in places:
+            return level
+    return 4
+
+
+def distance(one: Any, other: Any) -> int:
+    """0: on the same switch, 1: in the same NUMA node, 2: on the same socket, 3: neither."""
+    for level, place in enumerate(("pcie", "numa", "socket")):
+        if getattr(one, place) is not None and getattr(one, place) == getattr(other, place):
+            return level
+    return 3
+
+
+class _Search:
+    """The best devices for one need and for those that follow it."""
+
+    def __init__(
+        self, view: View, request: Any, policy: str, driver: Any, followers: list[Any]
+    ) -> None:
+        self.view, self.request, self.policy = view, request, policy
+        self.driver, self.followers = driver, followers
+        self.most = len(SCOPES) - 1 if driver.scope is None else SCOPES.index(driver.scope)
+        self.candidates = view.eligible(driver)
+
+    def best(self) -> dict[str, list[Any]] | str:
+        """Type -> devices, or the code of what stands in the way."""
+        found = [self._keyed(self.followers, pools) for pools in self._pools()]
+        keyed = [one for one in found if one is not None]
+        if keyed:
+            chosen: dict[str, list[Any]] = min(keyed, key=lambda one: one[0])[1]
+            return chosen
+        if self._keyed([], {}) is not None:
+            return "joint"
+        if self._is_partitioned() == "must" and self._of_partitions([], {}, 4) is None:
+            return "partition"
+        return "scope"
+
+    def _pools(self) -> Iterator[dict[str, list[Any]]]:
+        """For each follower the devices that it may be chosen from: those of one scope."""
+        kinds = []
+        for need in self.followers:
+            eligible = self.view.eligible(need)
+            if need.scope in (None, "node"):
+                kinds.append([eligible])
+            elif need.scope == "device":
+                kinds.append([[device] for device in eligible])
+            else:
+                places = sorted(
+                    {getattr(device, need.scope) for device in eligible} - {None},
+                    key=lambda place: min(
+                        device.minor for device in eligible if getattr(device, need.scope) == place
+                    ),
+                )
+                kinds.append(
+                    [[one for one in eligible if getattr(one, need.scope) == p] for p in places]
+                )
+        for pools in product(*kinds):
+            yield {need.type: pool for need, pool in zip(self.followers, pools, strict=True)}
+
+    def _keyed(self, followers: list[Any], pools: dict[str, list[Any]]) -> Any:
+        partitioned = self._is_partitioned()
+        if partitioned:
+            found = self._of_partitions(followers, pools, self.most)
+            if found is not None or partitioned == "must":
+                return found
+        return self._of_places(followers, pools)
+
+    # --- free choice
+
+    def _of_places(self, followers: list[Any], pools: dict[str, list[Any]]) -> Any:
+        """The best over all sets of places."""
+        if self.driver.every:
+            return self._weighed(list(self.candidates), followers, pools)
+        by_place: dict[Any, list[Any]] = {}
+        for device in self.candidates:
+            by_place.setdefault(_place(device), []).append(device)
+        best = None
+        for number in range(1, min(len(by_place), self.driver.count) + 1):
+            for touched in combinations(by_place, number):
+                devices = self._filled([by_place[place] for place in touched])
+                found = devices and self._weighed(devices, followers, pools)
+                if found and (best is None or found[0] < best[0]):
+                    best = found
+        return best
+
+    def _filled(self, places: list[list[Any]]) -> list[Any]:
+        """The best devices with one at least from each place; empty: there are too few."""
+        if sum(map(len, places)) < self.driver.count:
+            return []
+        taken = [min(devices, key=self._rank) for devices in places]
+        rest = sorted(
+            (one for one in chain(*places) if one not in taken),
+            key=self._rank,
+        )
+        return taken + rest[: self.driver.count - len(taken)]
+
+    def _rank(self, device: Any) -> tuple[int, int]:
+        left = left_after(self.view, device, self.driver)
+        return (-left if self.policy == "spread" else left), device.minor
+
+    # --- partitions
+
+    def _is_partitioned(self) -> str:
+        """Whether the choice "must" be one partition, "may" be if one is free, or "" is not."""
+        rows = self.view.node.inventory.partition_rows()
+        if self.driver.type != "gpu" or self.driver.shared or self.driver.every:
+            return ""
+        if self.request.partition is not None:
+            return "must"
+        if self.view.node.inventory.partition_policy == "honor":
+            return "must"
+        return "may" if rows else ""
+
+    def _of_partitions(self, followers: list[Any], pools: dict[str, list[Any]], most: int) -> Any:
+        rows = [
+            row
+            for row in self.view.node.inventory.partition_rows()
+            if len(row.members) == self.driver.count
+        ]
+        tier = max((row.score for row in rows), default=0)
+        by_minor = {device.minor: device for device in self.candidates}
+        best = None
+        for row in rows:
+            slow = self.request.bandwidth is not None and (
+                row.bandwidth is None or row.bandwidth < self.request.bandwidth
+            )
+            if slow or (self.request.partition == "restricted" and row.score < tier):
+                continue
+            devices = [by_minor[minor] for minor in row.members if minor in by_minor]
+            if len(devices) < len(row.members) or any(map(self.view.in_use, devices)):
+                continue
+            found = self._weighed(devices, followers, pools, row, most)
+            if found is not None and (best is None or found[0] < best[0]):
+                best = found
+        return best
+
+    def _residual(self, row: Any) -> int:
+        """What would be left of larger or equal partitions, the larger the more."""
+        rows = self.view.node.inventory.partition_rows()
+        usable = {
+            device.minor for device in self.view.healthy("gpu") if not self.view.in_use(device)
+        } - set(row.members)
+        residual = 0
+        for size, weight in _RESIDUAL_WEIGHTS.items():
+            of_size = [other for other in rows if len(other.members) == size]
+            best = max((other.score for other in of_size), default=0)
+            if size >= self.driver.count:
+                residual += sum(
+                    weight * other.score
+                    for other in of_size
+                    if other.score == best and set(other.members) <= usable
+                )
+        return residual
+
+    # --- what a choice is worth
+
+    def _weighed(
+        self,
+        devices: list[Any],
+        followers: list[Any],
+        pools: dict[str, list[Any]],
+        row: Any = None,
+        most: int | None = None,
+    ) -> Any:
+        """(key, type -> devices), or None if the devices cannot be used so."""
+        level = scope(devices)
+        if level > (self.most if most is None else most):
+            return None
+        chosen = {self.driver.type: devices}
+        for need in followers:
+            found = self._following(need, pools[need.type], devices)
+            if found is None:
+                return None
+            chosen[need.type] = found
+        key = (
+            -row.score if row else 0,
+            level,
+            self._distances(devices, followers, pools),
+            -self._residual(row) if row else 0,
+            self._neighbourhood(devices),
+            sum(self._rank(device)[0] for device in devices),
+            sorted(device.minor for device in devices),
+        )
+        return key, chosen
+
+    def _distances(
+        self, devices: list[Any], followers: list[Any], pools: dict[str, list[Any]]
+    ) -> tuple[int, int, int]:
+        """How many places have their nearest follower at distance 3, 2 and 1."""
+        places = {_place(device): device for device in devices}
+        nearest = [
+            min(distance(device, other) for other in pools[need.type])
+            for device in places.values()
+            for need in followers
+        ]
+        return nearest.count(3), nearest.count(2), nearest.count(1)
+
+    def _neighbourhood(self, devices: list[Any]) -> tuple[int, int, int]:
+        """Idle devices (spread: those in use) around: on the switches, NUMA nodes, sockets."""
+        spread = self.policy == "spread"
+        counted = [
+            device
+            for device in self.view.healthy(self.driver.type)
+            if self.view.in_use(device) == spread
+        ]
+        touched = {_place(device) for device in devices}
+        numas = {device.numa for device in devices} - {None}
+        sockets = {device.socket for device in devices} - {None}
+        return (
+            sum(_place(device) in touched for device in counted),
+            sum(device.numa in numas for device in counted),
+            sum(device.socket in sockets for device in counted),
+        )
+
+    def _following(self, need: Any, pool: list[Any], devices: list[Any]) -> list[Any] | None:
+        """The follower's devices, near to those of the driver."""
+        by_minor = sorted(devices, key=lambda one: int(one.minor))
+        switches = {one.pcie: one for one in reversed(by_minor) if one.pcie is not None}
+        wanted = max(need.count, len(switches))
+        if self.request.same_pcie:
+            pool = [device for device in pool if device.pcie in switches]
+            reached = {device.pcie for device in pool}
+            if any(one.pcie not in reached for one in devices):
+                return None
+        else:
+            wanted = min(wanted, len(pool))
+        if need.type == self.request.joint[0]:  # named first: so many and no more
+            if self.request.same_pcie and wanted > need.count:
+                return None
+            wanted = need.count
+        if len(pool) < max(wanted, need.count):
+            return None
+
+        def rank(device: Any) -> tuple[int, int, int]:
+            near = min(distance(device, other) for other in devices)
+            left = left_after(self.view, device, need)
+            return near, -left if self.policy == "spread" else left, device.minor
+
+        taken: list[Any] = []
+        for level in range(4):  # a place's nearest follower is taken, if no other is as near
+            for device in sorted(switches.values(), key=lambda one: int(one.minor)):
+                near = [one for one in pool if distance(one, device) <= level]
+                if near and not set(map(id, near)) & set(map(id, taken)) and len(taken) < wanted:
+                    taken.append(min(near, key=rank))
+        rest = sorted((one for one in pool if one not in taken), key=rank)
+        return taken + rest[: wanted - len(taken)]
+
+
+def _place(device: Any) -> Any:
+    """Its switch, or itself if it is on none."""
+    return ("switch", device.pcie) if device.pcie is not None else ("device", device.minor)

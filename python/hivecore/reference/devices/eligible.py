@@ -1,0 +1,146 @@
+"""What a device would give for a need, and which devices can.
+
+A share of memory in percent is converted once per device, into its bytes, rounded up: a card is
+never promised more than it has, whatever mixture of bytes and percents its owners asked for.
+"""
+
+from collections.abc import Collection
+from typing import Any
+
+from hivecore.reference.devices.node_state import NodeState
+
+__all__ = ["View", "charge_of", "columns", "left_after", "primary"]
+
+
+def columns(device: Any) -> dict[str, int]:
+    """What the device has; memory is counted in bytes if it has bytes, else in percent."""
+    amounts = dict(device.amounts)
+    if "memory" in amounts:
+        amounts.pop("memory_ratio", None)
+    return amounts
+
+
+def charge_of(need: Any, device: Any) -> dict[str, int]:
+    """What one device would be charged for the need."""
+    amounts = dict(need.amounts)
+    total = columns(device).get("memory")
+    if "memory_ratio" in amounts and total is not None:
+        amounts["memory"] = -(-amounts.pop("memory_ratio") * total // 100)
+    return amounts
+
+
+def primary(device: Any) -> str:
+    """The amount by which devices of a type are compared."""
+    have = columns(device)
+    host = device.type == "host"
+    order = ["cpu", "memory"] if host else ["memory", "memory_ratio", "share"]
+    return next((name for name in order if name in have), "core")
+
+
+class View:
+    """A node as one request sees it.
+
+    :param numa: the NUMA nodes to use; None: all.
+    :param without: owners to think away.
+    """
+
+    def __init__(
+        self, node: NodeState, numa: Collection[int] | None = None, without: Collection[str] = ()
+    ) -> None:
+        self.node = node.copy()
+        for name in without:
+            self.node.refund(name)
+        self.numa = numa
+
+    def healthy(self, type: str) -> list[Any]:
+        """The healthy devices of the type, by minor."""
+        devices = self.node.devices.get(type, {})
+        return [devices[minor] for minor in sorted(devices) if devices[minor].healthy]
+
+    def is_visible(self, device: Any) -> bool:
+        """Whether the device is on one of the NUMA nodes; one that knows its place but not its NUMA
+        node is on all of them.
+        """
+        if self.numa is None:
+            return True
+        if device.numa is None:
+            return device.pcie is not None or device.socket is not None
+        return device.numa in self.numa
+
+    def in_use(self, device: Any) -> bool:
+        """Whether anybody has some of it."""
+        return bool(self.node.charges_on(device.type, device.minor))
+
+    def functions(self, device: Any, selector: Any) -> list[str]:
+        """Bus addresses of its free virtual functions in groups with these labels, sorted."""
+        used = self.node.used_functions(device.type, device.minor)
+        return sorted(
+            function.bus_id
+            for group in device.vf_groups
+            if set(selector) <= set(group.labels)
+            for function in group.functions
+            if function.bus_id not in used
+        )
+
+    def matches(self, device: Any, need: Any) -> bool:
+        """Whether the need may have this device at all, were nobody on the node."""
+        if not self.is_visible(device) or not set(need.selector) <= set(device.labels):
+            return False
+        have = columns(device)
+        wanted = charge_of(need, device)
+        return all(name in have and amount <= have[name] for name, amount in wanted.items())
+
+    def has_functions(self, device: Any, need: Any) -> bool:
+        """Whether it has such virtual functions, free or not."""
+        if need.vf_selector is None:
+            return True
+        return any(
+            group.functions and set(need.vf_selector) <= set(group.labels)
+            for group in device.vf_groups
+        )
+
+    def is_closed(self, device: Any) -> bool:
+        """Whether an owner keeps others off it."""
+        for other in self.node.devices[device.type].values():
+            for charge in self.node.charges_on(device.type, other.minor):
+                if charge.exclusive and other.minor == device.minor:
+                    return True
+                near = other.pcie is not None and other.pcie == device.pcie
+                if charge.exclusive == "pcie" and near:
+                    return True
+        return False
+
+    def is_alone(self, device: Any, exclusive: str | None) -> bool:
+        """Whether nobody is where the need wants to be alone."""
+        if exclusive is None:
+            return True
+        near = [device]
+        if exclusive == "pcie" and device.pcie is not None:
+            devices = self.node.devices[device.type].values()
+            near += [other for other in devices if other.pcie == device.pcie]
+        return not any(self.in_use(other) for other in near)
+
+    def fits(self, device: Any, need: Any) -> bool:
+        """Whether the device can serve the need now."""
+        free = self.node.free(device.type, device.minor)
+        wanted = charge_of(need, device)
+        return (
+            self.matches(device, need)
+            and all(free[name] >= amount for name, amount in wanted.items())
+            and not (wanted == columns(device) and self.in_use(device))
+            and self.has_functions(device, need)
+            and (need.vf_selector is None or bool(self.functions(device, need.vf_selector)))
+            and not self.is_closed(device)
+            and self.is_alone(device, need.exclusive)
+        )
+
+    def eligible(self, need: Any) -> list[Any]:
+        """The devices that can serve the need now, by minor."""
+        return [device for device in self.healthy(need.type) if self.fits(device, need)]
+
+
+def left_after(view: View, device: Any, need: Any) -> int:
+    """How much of its primary amount would be free after it had served the need."""
+    name = primary(device)
+    free = view.node.free(device.type, device.minor)
+    return free.get(name, 0) - charge_of(need, device).get(name, 0)
