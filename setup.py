@@ -22,6 +22,7 @@ from setuptools.command.build_ext import build_ext
 MODULES: dict[str, list[str]] = {
     "caching": [],
     "cells": [],
+    "devices": [],
     "matching": [],
     "interleaving": ["matching"],
     "replicas": [],

@@ -1,0 +1,181 @@
+"""Names of a cluster's devices as the kernel's numbers, and back."""
+
+from collections.abc import Iterable
+from typing import Any
+
+from hivecore import _devices
+from hivecore.devices.device import AMOUNTS, TYPES, Device, VirtualFunction
+from hivecore.devices.device_allocation import DeviceAllocation
+from hivecore.devices.device_request import SCOPES, DeviceNeed, DeviceRequest
+from hivecore.devices.node_devices import NodeDevices
+
+__all__ = ["EXCLUSIVE", "Masks", "Numbers", "healthy_masks"]
+
+EXCLUSIVE = (None, "device", "pcie")
+_PARTITION = (None, "best-effort", "restricted")
+_TYPE_NUMBERS = {type: i for i, type in enumerate(TYPES)}
+
+#: For each type the set of some devices by their positions, as bits of an int.
+Masks = tuple[int, ...]
+
+
+class Numbers:
+    """The numbers of labels, bus addresses and isolation providers, in the order of appearance."""
+
+    def __init__(self) -> None:
+        self.labels: dict[tuple[str, str], int] = {}
+        self.providers: dict[str, int] = {"": 0}
+        self.functions: dict[str, int] = {}
+        self.function_names: list[str] = []
+
+    def copy(self) -> "Numbers":
+        """An independent equal."""
+        other = Numbers()
+        other.labels, other.providers = dict(self.labels), dict(self.providers)
+        other.functions = dict(self.functions)
+        other.function_names = list(self.function_names)
+        return other
+
+    def shape(self, inventory: NodeDevices) -> tuple[Any, ...]:
+        """The arguments of ``DeviceKernel.add_shape``, equal for nodes that differ in health and in
+        names that no decision depends on.
+        """
+        places: dict[tuple[str, Any], int] = {}
+        counts = dict.fromkeys(("pcie", "numa", "socket"), 0)
+
+        def number(kind: str, place: Any) -> int:
+            if place is None:
+                return -1
+            if (kind, place) not in places:
+                places[kind, place] = counts[kind]
+                counts[kind] += 1
+            return places[kind, place]
+
+        devices = tuple(
+            (
+                _TYPE_NUMBERS[device.type],
+                device.minor,
+                _in_order(device.amounts, device.type),
+                number("socket", device.socket),
+                number("numa", device.numa),
+                number("pcie", device.pcie),
+                self._labels(device.labels),
+                self._functions(device),
+                tuple(self._labels(group.labels) for group in device.vf_groups),
+            )
+            for device in inventory.devices
+        )
+        position = {gpu.minor: i for i, gpu in enumerate(inventory.of_type("gpu"))}
+        partitions = tuple(
+            (
+                sum(1 << position[minor] for minor in row.members),
+                row.score,
+                -1 if row.bandwidth is None else row.bandwidth,
+            )
+            for row in inventory.partition_rows()
+        )
+        honor = inventory.partition_policy == "honor"
+        provider = self._provider(inventory.isolation_provider)
+        return devices, partitions, honor, provider
+
+    def query(self, request: DeviceRequest) -> Any:
+        """The request in numbers, with room for its answers."""
+        types = [need.type for need in request.needs]
+        return _devices.Query(
+            [self._need(need) for need in request.needs],
+            [types.index(type) for type in request.joint],
+            request.same_pcie,
+            _PARTITION.index(request.partition),
+            -1 if request.bandwidth is None else request.bandwidth,
+            self._provider(request.isolation_provider),
+        )
+
+    def charges(self, allocations: Iterable[DeviceAllocation]) -> list[tuple[Any, ...]]:
+        """What an owner has, in numbers."""
+        return [
+            (
+                _TYPE_NUMBERS[one.type],
+                one.minor,
+                _in_order(one.amounts, one.type),
+                -1 if one.function is None else self._function(one.function.bus_id),
+                EXCLUSIVE.index(one.exclusive),
+            )
+            for one in allocations
+        ]
+
+    def allocations(
+        self, charges: Iterable[tuple[Any, ...]], inventory: NodeDevices | None
+    ) -> tuple[DeviceAllocation, ...]:
+        """What an owner has, in names; the inventory knows the numbers of virtual functions."""
+        found = []
+        for type, minor, amounts, function, exclusive in charges:
+            name = TYPES[type]
+            found.append(
+                DeviceAllocation(
+                    name,
+                    minor,
+                    dict(zip(AMOUNTS[name], amounts, strict=False)),
+                    None if function < 0 else self._named(function, name, minor, inventory),
+                    EXCLUSIVE[exclusive],
+                )
+            )
+        return tuple(found)
+
+    def _named(
+        self, function: int, type: str, minor: int, inventory: NodeDevices | None
+    ) -> VirtualFunction:
+        name = self.function_names[function]
+        for device in () if inventory is None else inventory.of_type(type):
+            if device.minor == minor:
+                for group in device.vf_groups:
+                    for one in group.functions:
+                        if one.bus_id == name:
+                            return one
+        return VirtualFunction(name)
+
+    def _need(self, need: DeviceNeed) -> tuple[Any, ...]:
+        functions = None if need.vf_selector is None else self._labels(need.vf_selector)
+        return (
+            _TYPE_NUMBERS[need.type],
+            need.count,
+            need.every,
+            _in_order(need.amounts, need.type),
+            self._labels(need.selector),
+            functions,
+            EXCLUSIVE.index(need.exclusive),
+            SCOPES.index(need.scope or "node"),
+            -1 if need.preferred_scope is None else SCOPES.index(need.preferred_scope),
+        )
+
+    def _labels(self, labels: tuple[tuple[str, str], ...]) -> tuple[int, ...]:
+        return tuple(sorted(self.labels.setdefault(one, len(self.labels)) for one in labels))
+
+    def _provider(self, name: str) -> int:
+        return self.providers.setdefault(name, len(self.providers))
+
+    def _function(self, bus_id: str) -> int:
+        number = self.functions.get(bus_id)
+        if number is None:
+            number = self.functions[bus_id] = len(self.function_names)
+            self.function_names.append(bus_id)
+        return number
+
+    def _functions(self, device: Device) -> tuple[tuple[int, int], ...]:
+        found = sorted(
+            (one.bus_id, i) for i, group in enumerate(device.vf_groups) for one in group.functions
+        )
+        return tuple((self._function(bus_id), group) for bus_id, group in found)
+
+
+def _in_order(amounts: tuple[tuple[str, int], ...], type: str) -> tuple[int, ...]:
+    given = dict(amounts)
+    return tuple(given.get(name, 0) for name in AMOUNTS[type])
+
+
+def healthy_masks(inventory: NodeDevices) -> Masks:
+    """Which devices of each type are healthy."""
+    masks = []
+    for type in TYPES:
+        healthy = enumerate(device.healthy for device in inventory.of_type(type))
+        masks.append(sum(1 << i for i, is_healthy in healthy if is_healthy))
+    return tuple(masks)

@@ -1,0 +1,149 @@
+// The devices of all nodes of a cluster, and who has how much of them.
+//
+// A node has a state (see states.hpp) and owners. What is used in a state is the sum of what the
+// owners have of the devices that are there; an owner keeps what it has by minor and amount, so it
+// stays charged when the inventory changes under it. A query is a request that may come again: it
+// keeps, for a policy, an answer per state and the nodes in a tournament by how good they are.
+// Every change of a node is written to a log, from which a query learns what it has to look at
+// again.
+//
+// Invariants: a node's state is that of its owners; each query's tree agrees with the answers for
+// the states that the nodes had at its position in the log.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "devices/chooser.hpp"
+#include "devices/states.hpp"
+
+namespace hivecore::devices {
+
+// What an owner has of one device.
+struct Charge {
+    Type type = kGpu;
+    Exclusive exclusive = Exclusive::kNo;
+    std::int32_t minor = 0;
+    std::int32_t function = -1;  // number of its bus address
+    Amounts amounts{};
+};
+
+struct Answer {
+    std::uint32_t born = 0;  // of the state; 0: not worked out
+    std::int32_t score = 0;
+    Code code = Code::kFits;
+    Type type = kGpu;
+    bool resolvable = true;
+    std::int8_t preferred = 0;
+};
+
+// The nodes by how good they are for a query.
+struct Ranking {
+    std::vector<Answer> answers;     // by state
+    std::vector<std::int64_t> tree;  // leaf of node i: tree[leaves + i]
+    std::size_t leaves = 0;
+    std::uint64_t position = 0;  // in the log
+    bool is_built = false;
+};
+
+struct Query {
+    explicit Query(Request asked) : request(std::move(asked)) {}
+
+    Request request;
+    std::vector<std::unique_ptr<Fitted>> fitted;  // by shape
+    std::array<Ranking, 2> rankings;              // by policy
+
+    std::uint64_t bytes() const;
+};
+
+class DeviceCluster {
+  public:
+    static constexpr std::int32_t kMostNodes = 1 << 24;
+
+    DeviceCluster() = default;
+    DeviceCluster(const DeviceCluster&) = default;
+    DeviceCluster& operator=(const DeviceCluster&) = delete;
+
+    std::int32_t add_shape(Shape shape);
+    // What a node has from now on: its shape (-1: nothing) and which devices are healthy. The node
+    // may be new; nodes before it that nobody has spoken of have nothing.
+    void set_node(std::int32_t node, std::int32_t shape, const Visible& healthy);
+    std::int32_t nodes() const { return static_cast<std::int32_t>(nodes_.size()); }
+    std::int32_t shape_of(std::int32_t node) const { return nodes_[node].shape; }
+    const Shape& shape(std::int32_t number) const { return states_.shape(number); }
+    Visible healthy(std::int32_t node) const;
+    std::span<const std::int32_t> owners(std::int32_t node) const { return nodes_[node].owners; }
+
+    // --- owners
+
+    // Whether all of this is free on a node; `idle`: and its GPUs are used by nobody.
+    bool is_free(std::int32_t node, std::span<const Charge> charges, bool idle) const;
+    // An owner's number. What it has may be more than there is.
+    std::int32_t charge(std::int32_t node, std::vector<Charge> charges);
+    void refund(std::int32_t owner);
+    bool is_owner(std::int32_t owner) const {
+        return owner >= 0 && owner < static_cast<std::int32_t>(owners_.size()) &&
+               owners_[owner].node >= 0;
+    }
+    std::int32_t node_of(std::int32_t owner) const { return owners_[owner].node; }
+    const std::vector<Charge>& charges_of(std::int32_t owner) const {
+        return owners_[owner].charges;
+    }
+
+    // --- decisions
+
+    const Answer& answer(Query& query, Policy policy, std::int32_t node);
+    // The best node, the lowest of equals; -1: none serves the request.
+    std::int32_t best(Query& query, Policy policy);
+    std::int32_t best_of(Query& query, Policy policy, std::span<const std::int64_t> nodes);
+    // What a node gives, where it serves the request.
+    std::vector<Charge> choose(Query& query, Policy policy, std::int32_t node, bool& idle);
+    // The same on some NUMA nodes only, and with some owners thought away.
+    Verdict examine(Query& query, Policy policy, std::int32_t node, const Visible* visible,
+                    std::span<const std::int32_t> without, std::vector<Charge>* charges,
+                    bool* idle);
+
+    std::string audit() const;
+    std::uint64_t bytes() const;
+    std::size_t states() const { return states_.live(); }
+    std::int64_t used(std::int32_t node, Type type, int device, int amount) const;
+
+  private:
+    struct Node {
+        std::int32_t shape = -1;
+        StateId state = -1;
+        std::vector<std::int32_t> owners;
+    };
+
+    struct Owner {
+        std::int32_t node = -1;
+        std::int32_t place = 0;  // in the node's list
+        std::vector<Charge> charges;
+    };
+
+    void apply(const Shape& shape, std::vector<std::uint64_t>& words,
+               const std::vector<Charge>& charges) const;
+    std::vector<std::uint64_t> built(std::int32_t node, std::span<const std::int32_t> without,
+                                     const Visible& healthy) const;
+    void move_to(std::int32_t node, const std::vector<std::uint64_t>& words);
+    void note(std::int32_t node);
+    const Fitted& fitted(Query& query, std::int32_t shape) const;
+    const Answer& answer_for(Query& query, Policy policy, StateId state);
+    std::int64_t key(Query& query, Policy policy, std::int32_t node);
+    void bring_up_to_date(Query& query, Policy policy);
+    std::vector<Charge> charges_for(const Query& query, const Fitted& fitted, const Shape& shape,
+                                    const std::uint64_t* words, const Chosen& chosen) const;
+
+    States states_;
+    std::vector<Node> nodes_;
+    std::vector<Owner> owners_;
+    std::vector<std::int32_t> free_owners_;
+    std::vector<std::int32_t> log_;  // nodes that changed
+    std::uint64_t log_begins_ = 0;
+};
+
+}  // namespace hivecore::devices

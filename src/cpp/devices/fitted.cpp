@@ -1,0 +1,148 @@
+#include "devices/fitted.hpp"
+
+#include <algorithm>
+#include <array>
+#include <utility>
+
+namespace hivecore::devices {
+namespace {
+
+constexpr std::array<std::pair<int, std::int64_t>, 3> kResidualWeights{
+    {{2, 1}, {4, 100}, {8, 10'000}}};
+
+bool has_all(const Labels& labels, const Labels& wanted) {
+    return std::ranges::includes(labels, wanted);
+}
+
+// What the device would be charged, in its own unit of memory; false: it lacks something.
+bool charge_of(const Need& need, const DeviceColumn& column, int device, Amounts& charge) {
+    charge = need.amounts;
+    const auto total = [&](int amount) {
+        const int c = column.column_of[amount];
+        return c < 0 ? 0 : column.total[c * column.count + device];
+    };
+    if (need.type == kGpu && charge[kMemoryRatio] > 0 && total(kMemory) > 0 &&
+        total(kMemoryRatio) == 0) {
+        charge[kMemory] = (charge[kMemoryRatio] * total(kMemory) + 99) / 100;
+        charge[kMemoryRatio] = 0;
+    }
+    for (int amount = 0; amount < kAmounts; ++amount) {
+        if (charge[amount] > total(amount)) {
+            return false;
+        }
+    }
+    return true;
+}
+
+FittedNeed fit(const Need& need, const DeviceColumn& column) {
+    FittedNeed fitted;
+    fitted.charge.resize(static_cast<std::size_t>(column.columns) * column.count);
+    fitted.functions.resize(column.function_words);
+    std::array<bool, kAmounts> asked{};
+    for (int device = 0; device < column.count; ++device) {
+        Amounts charge;
+        if (!charge_of(need, column, device, charge) ||
+            !has_all(column.labels[device], need.selector)) {
+            continue;
+        }
+        fitted.matching.add(device);
+        bool all = true;
+        for (int amount = 0; amount < kAmounts; ++amount) {
+            if (const int c = column.column_of[amount]; c >= 0) {
+                const auto at = c * column.count + device;
+                fitted.charge[at] = charge[amount];
+                all &= charge[amount] == column.total[at];
+                asked[c] |= charge[amount] > 0;
+            }
+        }
+        if (all) {
+            fitted.takes_all.add(device);
+        }
+        if (!need.functions) {
+            fitted.with_functions.add(device);
+            continue;
+        }
+        for (int f = column.first_function[device]; f < column.first_function[device + 1]; ++f) {
+            if (has_all(column.function_labels[f], need.function_selector)) {
+                fitted.functions[f / 64] |= std::uint64_t{1} << (f % 64);
+                fitted.with_functions.add(device);
+            }
+        }
+    }
+    for (int c = 0; c < column.columns; ++c) {
+        if (asked[c]) {
+            fitted.columns.push_back(static_cast<std::int8_t>(c));
+        }
+    }
+    return fitted;
+}
+
+std::int64_t best_score(const Shape& shape, int size) {
+    std::int64_t best = 0;
+    for (const auto& row : shape.partitions()) {
+        if (row.size == size) {
+            best = std::max(best, row.score);
+        }
+    }
+    return best;
+}
+
+}  // namespace
+
+Scope scope_of(const DeviceColumn& column, const WideMask& devices) {
+    if (devices.count() == 1) {
+        return kOneDevice;
+    }
+    const int first = devices.first();
+    const int place = column.place[first];
+    if (column.place_switch[place] >= 0 && devices.is_within(column.on_place[place])) {
+        return kSwitch;
+    }
+    if (column.numa[first] >= 0 && devices.is_within(column.on_numa[column.numa[first]])) {
+        return kNuma;
+    }
+    if (column.socket[first] >= 0 && devices.is_within(column.on_socket[column.socket[first]])) {
+        return kSocket;
+    }
+    return kMachine;
+}
+
+Fitted::Fitted(const Request& request, const Shape& shape) {
+    for (const auto& need : request.needs) {
+        needs.push_back(fit(need, shape.of(need.type)));
+        if (need.type != kGpu) {
+            continue;
+        }
+        isolated = !need.is_shared() || request.isolation == 0 ||
+                   request.isolation == shape.isolation();
+        if (need.is_shared() || need.every) {
+            continue;
+        }
+        must_be_row = request.partition != Partition::kAsTheNodeSays || shape.honor();
+        may_be_row = must_be_row || !shape.partitions().empty();
+        for (const auto& row : shape.partitions()) {
+            const bool slow = request.bandwidth > row.bandwidth;
+            const bool worse = request.partition == Partition::kRestricted &&
+                               row.score < best_score(shape, need.count);
+            if (row.size == need.count && !slow && !worse) {
+                rows.push_back({row.members, -row.score, scope_of(shape.of(kGpu), row.members)});
+            }
+        }
+        for (const auto& [size, weight] : kResidualWeights) {
+            if (size < need.count) {
+                continue;
+            }
+            Residual residual{weight * best_score(shape, size), {}};
+            for (const auto& row : shape.partitions()) {
+                if (row.size == size && row.score == best_score(shape, size)) {
+                    residual.rows.push_back(row.members);
+                }
+            }
+            if (!residual.rows.empty()) {
+                residuals.push_back(std::move(residual));
+            }
+        }
+    }
+}
+
+}  // namespace hivecore::devices

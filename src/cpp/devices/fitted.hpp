@@ -1,0 +1,44 @@
+// A request as the nodes of one shape see it: what follows from the two without any state.
+#pragma once
+
+#include <vector>
+
+#include "devices/shape.hpp"
+
+namespace hivecore::devices {
+
+struct FittedNeed {
+    std::vector<std::int64_t> charge;  // [column * count + device]
+    std::vector<std::int8_t> columns;  // those of which something is needed
+    WideMask matching;                 // could serve it if nobody were there
+    WideMask with_functions;           // have virtual functions that will do
+    WideMask takes_all;                // would be taken as a whole
+    std::vector<std::uint64_t> functions;  // virtual functions that will do
+};
+
+// A partition that the request may be.
+struct FittedRow {
+    WideMask members;
+    std::int64_t tier = 0;  // negative score
+    Scope scope = kMachine;
+};
+
+struct Fitted {
+    Fitted(const Request& request, const Shape& shape);
+
+    std::vector<FittedNeed> needs;
+    std::vector<FittedRow> rows;
+    bool must_be_row = false, may_be_row = false;
+    bool isolated = true;  // the node keeps pods apart as they want it
+    // For each size that counts in a residual: its weight and its rows of the best score.
+    struct Residual {
+        std::int64_t weight = 0;
+        std::vector<WideMask> rows;
+    };
+    std::vector<Residual> residuals;
+};
+
+// The tightest scope around devices.
+Scope scope_of(const DeviceColumn& column, const WideMask& devices);
+
+}  // namespace hivecore::devices

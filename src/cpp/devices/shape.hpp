@@ -1,0 +1,109 @@
+// What nodes of equal inventory have in common: everything but health, use and names.
+//
+// The devices of a type are numbered by ascending minor. A *place* of a type is a switch that has
+// devices of it, or a device that is on none. Switches, NUMA nodes and sockets have one numbering
+// for all types, so devices of different types can be compared; -1 stands for one that is not known.
+//
+// A state of such a node is `words` 64-bit words, laid out here: for each type the masks of its
+// healthy, used and closed devices (`mask_words` each), what is used of each amount of each device,
+// column by column, and the virtual functions that are used. Two sums per type, which follow from
+// the rest, are kept with them for scores.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "devices/mask.hpp"
+#include "devices/request.hpp"
+
+namespace hivecore::devices {
+
+// One device as it is told to a shape.
+struct DeviceRecord {
+    Type type = kGpu;
+    std::int32_t minor = 0;
+    Amounts amounts{};
+    std::int32_t socket = -1, numa = -1, switch_ = -1;
+    Labels labels;
+    // By ascending bus address: (number of the address, number of the group on this device).
+    std::vector<std::array<std::int32_t, 2>> functions;
+    std::vector<Labels> groups;
+};
+
+struct PartitionRow {
+    WideMask members;
+    int size = 0;
+    std::int64_t score = 0;
+    std::int64_t bandwidth = -1;  // -1: not known
+};
+
+// The devices of one type.
+struct DeviceColumn {
+    int count = 0;
+    int columns = 0;                               // amounts that some device has
+    std::array<std::int8_t, kAmounts> column_of{};  // amount -> column; -1: none has it
+    std::vector<std::int64_t> total;               // [column * count + device]; 0: it has none
+    std::vector<std::int8_t> primary;              // column that devices are compared by
+    std::vector<std::int32_t> minors;
+    std::vector<std::int32_t> socket, numa, switch_;
+    std::vector<Labels> labels;
+    std::vector<std::int32_t> first_function;  // by device, and one more
+    std::vector<std::int32_t> function_names;  // numbers of bus addresses
+    std::vector<Labels> function_labels;
+
+    std::vector<std::int32_t> place;  // by device
+    std::vector<WideMask> on_place;
+    std::vector<std::int32_t> place_switch, place_numa, place_socket;
+    std::vector<std::int32_t> by_socket;  // the places, those of one NUMA node and socket together
+    std::vector<WideMask> on_numa, on_socket;
+
+    // Where the type's part of a state begins.
+    int healthy = 0, in_use = 0, closed = 0, used = 0, functions = 0, sums = 0;
+    int function_words = 0;
+
+    int places() const { return static_cast<int>(on_place.size()); }
+    int function_count() const { return first_function.back(); }
+};
+
+class Shape {
+  public:
+    // Devices in any order; minors are distinct within a type. `raw`: keep percents of memory
+    // beside bytes.
+    Shape(std::vector<DeviceRecord> devices, std::vector<PartitionRow> partitions, bool honor,
+          std::int32_t isolation, bool raw);
+
+    const DeviceColumn& of(Type type) const { return columns_[type]; }
+    const std::vector<PartitionRow>& partitions() const { return partitions_; }
+    bool honor() const { return honor_; }
+    std::int32_t isolation() const { return isolation_; }
+    int mask_words() const { return mask_words_; }
+    int words() const { return words_; }
+
+    // The device of this minor; -1: there is none.
+    int find(Type type, std::int32_t minor) const;
+
+    // The devices of `other` that are at most so far from a place of `type`: on the same switch
+    // (0), in the same NUMA node (1), on the same socket (2).
+    const WideMask& near(Type type, int place, Type other, int level) const {
+        return near_[type][other][3 * place + level];
+    }
+
+    std::uint64_t bytes() const;
+
+  private:
+    void add_column(Type type, std::vector<DeviceRecord> devices, bool raw);
+    void add_places(DeviceColumn& column);
+    void find_near();
+    void lay_out();
+
+    std::array<DeviceColumn, kTypes> columns_;
+    std::array<std::array<std::vector<WideMask>, kTypes>, kTypes> near_;
+    std::vector<PartitionRow> partitions_;
+    bool honor_;
+    std::int32_t isolation_;
+    int mask_words_ = 1, words_ = 0;
+};
+
+}  // namespace hivecore::devices

@@ -1,0 +1,395 @@
+"""The devices of a cluster and their owners, by numbers."""
+
+ctypedef span[const int32_t] Numbers
+
+
+cdef extern from "devices/cluster.hpp" namespace "hivecore::devices" nogil:
+    cdef cppclass ChargeRecord "hivecore::devices::Charge":
+        DeviceType type
+        ExclusiveNumber exclusive
+        int32_t minor
+        int32_t function
+        int64_t* amounts
+
+    cdef enum CodeNumber "hivecore::devices::Code":
+        pass
+
+    cdef cppclass VisibleDevices "hivecore::devices::Visible":
+        WideMask& operator[](size_t) noexcept
+
+    cdef cppclass VerdictRecord "hivecore::devices::Verdict":
+        CodeNumber code
+        DeviceType type
+
+    cdef cppclass ClusterKernel "hivecore::devices::DeviceCluster":
+        ClusterKernel() except +
+        ClusterKernel(const ClusterKernel&) except +
+        int32_t add_shape(const DeviceShape&) except +
+        void set_node(int32_t, int32_t, const VisibleDevices&) except +
+        int32_t nodes() noexcept
+        int32_t shape_of(int32_t) noexcept
+        int32_t shapes() noexcept
+        VisibleDevices healthy(int32_t) except +
+        Numbers owners(int32_t) noexcept
+        bool_t is_free(int32_t, span[const ChargeRecord], bool_t) except +
+        int32_t charge(int32_t, vector[ChargeRecord]) except +
+        void refund(int32_t) except +
+        bool_t is_owner(int32_t) noexcept
+        int32_t node_of(int32_t) noexcept
+        const vector[ChargeRecord]& charges_of(int32_t) noexcept
+        int32_t best(QueryKernel&, PolicyNumber) except +
+        int32_t best_of(QueryKernel&, PolicyNumber, Values) except +
+        vector[ChargeRecord] choose(QueryKernel&, PolicyNumber, int32_t, bool_t&) except +
+        VerdictRecord examine(
+            QueryKernel&, PolicyNumber, int32_t, const VisibleDevices*, Numbers,
+            vector[ChargeRecord]*, bool_t*
+        ) except +
+        string audit() except +
+        uint64_t bytes() noexcept
+        size_t states() noexcept
+
+    enum:
+        MOST_NODES "hivecore::devices::DeviceCluster::kMostNodes"
+
+
+cdef extern from *:
+    """
+    #include "devices/cluster.hpp"
+
+    // The answers for some nodes, one after the other, in arrays.
+    static void fill_answers(hivecore::devices::DeviceCluster& kernel,
+                             hivecore::devices::Query& query, hivecore::devices::Policy policy,
+                             const int64_t* nodes, int64_t count, int8_t* codes, int8_t* types,
+                             uint8_t* resolvable, int32_t* scores) {
+        for (int64_t i = 0; i < count; ++i) {
+            const auto node = static_cast<int32_t>(nodes == nullptr ? i : nodes[i]);
+            const auto& answer = kernel.answer(query, policy, node);
+            codes[i] = static_cast<int8_t>(answer.code);
+            types[i] = answer.type;
+            resolvable[i] = answer.resolvable;
+            scores[i] = answer.score;
+        }
+    }
+
+    static std::span<const hivecore::devices::Charge> as_span(
+        const std::vector<hivecore::devices::Charge>& charges) {
+        return charges;
+    }
+    """
+    void fill_answers(
+        ClusterKernel&, QueryKernel&, PolicyNumber, const int64_t*, int64_t, int8_t*, int8_t*,
+        uint8_t*, int32_t*
+    ) except + nogil
+    span[const ChargeRecord] as_span(const vector[ChargeRecord]&) noexcept nogil
+
+
+cdef enum:
+    POLICIES = 2
+    LONG_LIST = 256  # nodes; more take longer than 20 microseconds
+
+
+cdef PolicyNumber as_policy(object policy) except *:
+    return <PolicyNumber> <int> within(policy, 0, POLICIES - 1)
+
+
+cdef object describe_charges(const vector[ChargeRecord]& charges):
+    """A (type, minor, amounts, function or -1, exclusive) for each."""
+    cdef size_t i
+    cdef int a
+    found = []
+    for i in range(charges.size()):
+        amounts = tuple([charges[i].amounts[a] for a in range(AMOUNTS)])
+        found.append(
+            (
+                <int> charges[i].type,
+                charges[i].minor,
+                amounts,
+                charges[i].function,
+                <int> charges[i].exclusive,
+            )
+        )
+    return found
+
+
+cdef ChargeRecord as_charge(object value) except *:
+    cdef ChargeRecord charge
+    type_, minor, amounts, function, exclusive = value
+    charge.type = <DeviceType> <int> within(type_, 0, TYPES - 1)
+    charge.minor = <int32_t> within(minor, 0, 2**31 - 1)
+    fill_amounts(&charge.amounts[0], amounts)
+    charge.function = <int32_t> within(function, -1, 2**31 - 1)
+    charge.exclusive = <ExclusiveNumber> <int> within(exclusive, 0, 2)
+    return charge
+
+
+cdef vector[ChargeRecord] as_charges(object values) except *:
+    cdef vector[ChargeRecord] charges
+    for value in values:
+        charges.push_back(as_charge(value))
+    return charges
+
+
+@cython.final
+cdef class Plan:
+    """Plan(node, charges, idle)\n--\n\nWhat an owner would get on a node."""
+
+    cdef readonly int32_t node
+    cdef bool_t is_idle
+    cdef vector[ChargeRecord] charged
+
+    def __cinit__(self, node, charges, idle):
+        self.node = <int32_t> within(node, 0, MOST_NODES - 1)
+        self.charged = as_charges(charges)
+        self.is_idle = as_flag(idle, "idle")
+
+    @property
+    def idle(self):
+        """Whether its devices must be used by nobody."""
+        return bool(self.is_idle)
+
+    @property
+    def charges(self):
+        """A (type, minor, amounts, function or -1, exclusive) for each device."""
+        return describe_charges(self.charged)
+
+
+cdef Plan as_plan(int32_t node, vector[ChargeRecord]& charges, bool_t idle):
+    cdef Plan plan = Plan.__new__(Plan, node, (), bool(idle))
+    plan.charged.swap(charges)
+    return plan
+
+
+@cython.final
+cdef class DeviceKernel(KernelObject):
+    """The devices of numbered nodes, and what numbered owners have of them."""
+
+    cdef ClusterKernel* kernel
+    cdef int32_t shape_count
+
+    def __cinit__(self):
+        self.kernel = new ClusterKernel()
+        self.shape_count = 0
+
+    def __dealloc__(self):
+        del self.kernel
+
+    cdef int32_t as_node(self, object node) except -1:
+        return <int32_t> within(node, 0, self.kernel.nodes() - 1)
+
+    cdef int32_t as_owner(self, object owner) except -1:
+        cdef int32_t number = <int32_t> within(owner, 0, 2**31 - 1)
+        if not self.kernel.is_owner(number):
+            raise KeyError(number)
+        return number
+
+    cdef int use(self, Query query) except -1:
+        """A query's answers are of one kernel."""
+        if query.core is None:
+            query.core = self.mark
+        elif query.core is not self.mark:
+            raise ValueError("query is another kernel's")
+        return 0
+
+    cdef readonly object mark
+
+    def __init__(self):
+        self.mark = object()
+
+    # --- what there is
+
+    def add_shape(self, devices, partitions, honor, isolation, raw):
+        """The number of an inventory that nodes may have."""
+        cdef Guard guard
+        cdef vector[DeviceRecord] records
+        cdef vector[PartitionRow] rows
+        for device in devices:
+            records.push_back(as_record(device))
+            if records.size() > TYPES * MOST_DEVICES:
+                raise ValueError("too many devices")
+        for row in partitions:
+            rows.push_back(as_partition_row(row))
+        cdef bool_t is_honored = as_flag(honor, "honor")
+        cdef bool_t is_raw = as_flag(raw, "raw")
+        cdef int32_t provider = <int32_t> within(isolation, 0, 2**31 - 1)
+        guard.lock(self.mutex)
+        cdef unique_ptr[DeviceShape] shape = make_unique[DeviceShape](
+            records, rows, is_honored, provider, is_raw
+        )
+        cdef int32_t number = self.kernel.add_shape(shape.get()[0])
+        self.shape_count += 1
+        return number
+
+    def set_node(self, node, shape, healthy):
+        """Give a node an inventory (-1: none) and the masks of its healthy devices, by type."""
+        cdef Guard guard
+        cdef VisibleDevices masks
+        cdef int32_t number = <int32_t> within(node, 0, MOST_NODES - 1)
+        cdef int32_t form = <int32_t> within(shape, -1, self.shape_count - 1)
+        cdef int i
+        for i in range(TYPES):
+            (&masks[i])[0] = as_mask(healthy[i])
+        guard.lock(self.mutex)
+        self.kernel.set_node(number, form, masks)
+
+    @property
+    def nodes(self):
+        """One more than the largest number of a node."""
+        return self.kernel.nodes()
+
+    @property
+    def states(self):
+        """How many different states nodes are in, or would be in without their owners."""
+        cdef Guard guard
+        guard.lock(self.mutex)
+        return self.kernel.states()
+
+    # --- owners
+
+    def commit(self, Plan plan not None):
+        """Number of the new owner; -1: the devices are not free any more."""
+        cdef Guard guard
+        guard.lock(self.mutex)
+        if plan.node >= self.kernel.nodes():
+            return -1
+        if not self.kernel.is_free(plan.node, as_span(plan.charged), plan.is_idle):
+            return -1
+        return self.kernel.charge(plan.node, plan.charged)
+
+    def charge(self, node, charges):
+        """Number of a new owner, whether or not there is so much."""
+        cdef Guard guard
+        cdef vector[ChargeRecord] given = as_charges(charges)
+        guard.lock(self.mutex)
+        return self.kernel.charge(self.as_node(node), given)
+
+    def refund(self, owner):
+        """Take back what an owner has."""
+        cdef Guard guard
+        guard.lock(self.mutex)
+        self.kernel.refund(self.as_owner(owner))
+
+    def node_of(self, owner):
+        """The node that an owner is on."""
+        cdef Guard guard
+        guard.lock(self.mutex)
+        return self.kernel.node_of(self.as_owner(owner))
+
+    def charges_of(self, owner):
+        """What an owner has, as `Plan.charges`."""
+        cdef Guard guard
+        guard.lock(self.mutex)
+        return describe_charges(self.kernel.charges_of(self.as_owner(owner)))
+
+    def owners(self, node):
+        """The owners on a node, ascending."""
+        cdef Guard guard
+        cdef Numbers found
+        cdef size_t i
+        guard.lock(self.mutex)
+        found = self.kernel.owners(self.as_node(node))
+        return sorted([found[i] for i in range(found.size())])
+
+    # --- decisions
+
+    def filter(self, Query query not None, policy, nodes=None):
+        """For each node the code, the type that fails, whether owners' ends may help, the score."""
+        cdef Guard guard
+        cdef PolicyNumber number = as_policy(policy)
+        cdef const int64_t* numbers = NULL
+        cdef cnp.npy_intp count
+        cdef cnp.ndarray asked = None
+        if nodes is not None:
+            asked = as_int64_array(nodes, "nodes", 0)
+        guard.lock(self.mutex)
+        self.use(query)
+        count = self.kernel.nodes()
+        if asked is not None:
+            check_range(asked, 0, count - 1, "nodes", 0)
+            numbers = <const int64_t*> cnp.PyArray_DATA(asked)
+            count = cnp.PyArray_SIZE(asked)
+        cdef cnp.ndarray codes = cnp.PyArray_SimpleNew(1, &count, cnp.NPY_INT8)
+        cdef cnp.ndarray types = cnp.PyArray_SimpleNew(1, &count, cnp.NPY_INT8)
+        cdef cnp.ndarray resolvable = new_bool_array(count)
+        cdef cnp.ndarray scores = cnp.PyArray_SimpleNew(1, &count, cnp.NPY_INT32)
+        cdef int8_t* code = <int8_t*> cnp.PyArray_DATA(codes)
+        cdef int8_t* type_ = <int8_t*> cnp.PyArray_DATA(types)
+        cdef uint8_t* mendable = <uint8_t*> cnp.PyArray_DATA(resolvable)
+        cdef int32_t* score = <int32_t*> cnp.PyArray_DATA(scores)
+        guard.keep()
+        with nogil:
+            fill_answers(
+                self.kernel[0], query.kernel[0], number, numbers, count, code, type_, mendable,
+                score
+            )
+        return codes, types, resolvable, scores
+
+    def schedule(self, Query query not None, policy, nodes=None):
+        """The plan for the best node, or None."""
+        cdef Guard guard
+        cdef PolicyNumber number = as_policy(policy)
+        cdef cnp.ndarray asked = None
+        cdef int32_t node
+        cdef bool_t idle = False
+        cdef vector[ChargeRecord] charges
+        if nodes is not None:
+            asked = as_int64_array(nodes, "nodes", 0)
+        guard.lock(self.mutex)
+        self.use(query)
+        if asked is not None:
+            check_range(asked, 0, self.kernel.nodes() - 1, "nodes", 0)
+            node = self.kernel.best_of(query.kernel[0], number, as_values(asked))
+        else:
+            guard.keep()
+            with nogil:
+                node = self.kernel.best(query.kernel[0], number)
+        if node < 0:
+            return None
+        charges = self.kernel.choose(query.kernel[0], number, node, idle)
+        return as_plan(node, charges, idle)
+
+    def examine(self, Query query not None, policy, node, visible=None, without=()):
+        """(code, type, plan or None) for one node, on some NUMA nodes, without some owners.
+
+        :param visible: masks of the devices to use, by type; None: all.
+        """
+        cdef Guard guard
+        cdef PolicyNumber number = as_policy(policy)
+        cdef VisibleDevices masks
+        cdef const VisibleDevices* shown = NULL
+        cdef vector[int32_t] gone
+        cdef vector[ChargeRecord] charges
+        cdef bool_t idle = False
+        cdef VerdictRecord verdict
+        cdef int i
+        if visible is not None:
+            for i in range(TYPES):
+                (&masks[i])[0] = as_mask(visible[i])
+            shown = &masks
+        for owner in without:
+            gone.push_back(<int32_t> within(owner, 0, 2**31 - 1))
+        guard.lock(self.mutex)
+        self.use(query)
+        verdict = self.kernel.examine(
+            query.kernel[0], number, self.as_node(node), shown,
+            Numbers(gone.data(), gone.size()), &charges, &idle
+        )
+        if <int> verdict.code != 0:
+            return <int> verdict.code, <int> verdict.type, None
+        return 0, 0, as_plan(self.as_node(node), charges, idle)
+
+    # --- the state as a whole
+
+    def copy(self):
+        """An independent equal; queries are asked anew."""
+        cdef Guard guard
+        cdef DeviceKernel other = DeviceKernel()
+        guard.lock(self.mutex)
+        copy_kernel(other.kernel, self.kernel[0])
+        other.shape_count = self.shape_count
+        return other
+
+    cdef string find_fault(self) except * nogil:
+        return self.kernel.audit()
+
+    cdef uint64_t kernel_bytes(self) noexcept:
+        return self.kernel.bytes()

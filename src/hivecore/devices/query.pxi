@@ -1,0 +1,87 @@
+"""A request in the numbers of the kernel, with the answers that it has had."""
+
+cdef extern from "devices/cluster.hpp" namespace "hivecore::devices" nogil:
+    cdef enum ScopeNumber "hivecore::devices::Scope":
+        pass
+    cdef enum ExclusiveNumber "hivecore::devices::Exclusive":
+        pass
+    cdef enum PartitionNumber "hivecore::devices::Partition":
+        pass
+    cdef enum PolicyNumber "hivecore::devices::Policy":
+        pass
+
+    cdef cppclass NeedRecord "hivecore::devices::Need":
+        DeviceType type
+        int count
+        bool_t every
+        int64_t* amounts
+        Labels selector
+        bool_t functions
+        Labels function_selector
+        ExclusiveNumber exclusive
+        ScopeNumber scope
+        int preferred
+
+    cdef cppclass RequestRecord "hivecore::devices::Request":
+        vector[NeedRecord] needs
+        vector[int8_t] joint
+        bool_t same_switch
+        PartitionNumber partition
+        int64_t bandwidth
+        int32_t isolation
+
+    cdef cppclass QueryKernel "hivecore::devices::Query":
+        QueryKernel(RequestRecord) except +
+        uint64_t bytes() noexcept
+
+
+cdef NeedRecord as_need(object value) except *:
+    """A (type, count, every, amounts, selector, function selector or None, exclusive, scope,
+    preferred).
+    """
+    cdef NeedRecord need
+    type_, count, every, amounts, selector, functions, exclusive, scope, preferred = value
+    need.type = <DeviceType> <int> within(type_, 0, TYPES - 1)
+    need.count = <int> within(count, 1, MOST_DEVICES)
+    need.every = every
+    fill_amounts(&need.amounts[0], amounts)
+    need.selector = as_label_numbers(selector)
+    need.functions = functions is not None
+    if functions is not None:
+        need.function_selector = as_label_numbers(functions)
+    need.exclusive = <ExclusiveNumber> <int> within(exclusive, 0, 2)
+    need.scope = <ScopeNumber> <int> within(scope, 0, 4)
+    need.preferred = <int> within(preferred, -1, 4)
+    return need
+
+
+@cython.final
+cdef class Query:
+    """Query(needs, joint, same_switch, partition, bandwidth, isolation)\n--\n\nA request for one DeviceKernel; it keeps what it has been answered."""
+
+    cdef QueryKernel* kernel
+    cdef object core  # whose answers they are; None: nobody's yet
+
+    def __cinit__(self, needs, joint, same_switch, partition, bandwidth, isolation):
+        cdef RequestRecord request
+        cdef int64_t before = -1
+        for need in needs:
+            request.needs.push_back(as_need(need))
+            if <int64_t> <int> request.needs.back().type <= before:
+                raise ValueError("needs must be in the order of their types")
+            before = <int64_t> <int> request.needs.back().type
+        for position in joint:
+            request.joint.push_back(<int8_t> within(position, 0, <int64_t> request.needs.size() - 1))
+        if request.joint.size() == 1 or len(set(joint)) != len(joint):
+            raise ValueError("joint must name different needs, two or more")
+        request.same_switch = same_switch
+        request.partition = <PartitionNumber> <int> within(partition, 0, 2)
+        request.bandwidth = within(bandwidth, -1, 2**62)
+        request.isolation = <int32_t> within(isolation, 0, 2**31 - 1)
+        self.kernel = new QueryKernel(request)
+
+    def __dealloc__(self):
+        del self.kernel
+
+    def __sizeof__(self):
+        return object.__sizeof__(self) + self.kernel.bytes()

@@ -1,0 +1,114 @@
+"""What a node has, in the numbers of the kernel, from plain tuples."""
+
+cdef extern from "devices/shape.hpp" namespace "hivecore::devices" nogil:
+    cdef enum DeviceType "hivecore::devices::Type":
+        pass
+
+    ctypedef vector[int32_t] Labels
+
+    cdef cppclass WideMask:
+        void add(int) noexcept
+        bool_t has(int) noexcept
+        int count() noexcept
+
+    cdef cppclass DeviceRecord:
+        DeviceType type
+        int32_t minor
+        int64_t* amounts
+        int32_t socket
+        int32_t numa
+        int32_t switch_
+        Labels labels
+        vector[Labels] groups
+
+    cdef cppclass PartitionRow:
+        WideMask members
+        int size
+        int64_t score
+        int64_t bandwidth
+
+    cdef cppclass DeviceShape "hivecore::devices::Shape":
+        DeviceShape(vector[DeviceRecord], vector[PartitionRow], bool_t, int32_t, bool_t) except +
+
+    enum:
+        TYPES "hivecore::devices::kTypes"
+        AMOUNTS "hivecore::devices::kAmounts"
+        MOST_AMOUNT "hivecore::devices::kMostAmount"
+        MOST_DEVICES "hivecore::devices::kMostDevices"
+
+
+cdef extern from *:
+    """
+    static void add_function(hivecore::devices::DeviceRecord& record, int32_t name, int32_t group) {
+        record.functions.push_back({name, group});
+    }
+    """
+    void add_function(DeviceRecord&, int32_t, int32_t) except +
+
+
+# Whoever is out of range was not checked by the wrapper.
+cdef int64_t within(object value, int64_t low, int64_t high) except? -1:
+    return as_bounded(value, "number", low, high)
+
+
+cdef Labels as_label_numbers(object values) except *:
+    cdef Labels labels
+    for value in values:
+        labels.push_back(<int32_t> within(value, 0, 2**31 - 1))
+    return labels
+
+
+cdef int fill_amounts(int64_t* amounts, object values) except -1:
+    cdef int i = 0
+    if len(values) > AMOUNTS:
+        raise ValueError("too many amounts")
+    for value in values:
+        amounts[i] = within(value, 0, MOST_AMOUNT)
+        i += 1
+    return 0
+
+
+cdef WideMask as_mask(object number) except *:
+    """The set of the bits of an int."""
+    cdef WideMask mask
+    cdef const uint8_t* bytes_
+    cdef int i
+    raw = (<object> number).to_bytes(MOST_DEVICES // 8, "little")
+    bytes_ = <const uint8_t*> PyBytes_AS_STRING(raw)
+    for i in range(MOST_DEVICES):
+        if bytes_[i >> 3] >> (i & 7) & 1:
+            mask.add(i)
+    return mask
+
+
+cdef DeviceRecord as_record(object value) except *:
+    """A (type, minor, amounts, socket, numa, switch, labels, functions, groups)."""
+    cdef DeviceRecord record
+    (type_, minor, amounts, socket, numa, switch, labels, functions, groups) = value
+    record.type = <DeviceType> <int> within(type_, 0, TYPES - 1)
+    record.minor = <int32_t> within(minor, 0, 2**31 - 1)
+    fill_amounts(&record.amounts[0], amounts)
+    record.socket = <int32_t> within(socket, -1, 4 * MOST_DEVICES)
+    record.numa = <int32_t> within(numa, -1, 4 * MOST_DEVICES)
+    record.switch_ = <int32_t> within(switch, -1, 4 * MOST_DEVICES)
+    record.labels = as_label_numbers(labels)
+    for group in groups:
+        record.groups.push_back(as_label_numbers(group))
+    for name, group in functions:
+        add_function(
+            record,
+            <int32_t> within(name, 0, 2**31 - 1),
+            <int32_t> within(group, 0, <int64_t> record.groups.size() - 1),
+        )
+    return record
+
+
+cdef PartitionRow as_partition_row(object value) except *:
+    """A (members, score, bandwidth)."""
+    cdef PartitionRow row
+    members, score, bandwidth = value
+    row.members = as_mask(members)
+    row.size = row.members.count()
+    row.score = within(score, 0, 10**6)
+    row.bandwidth = within(bandwidth, -1, 2**62)
+    return row

@@ -1,0 +1,88 @@
+"""A node of the kernel and its twin, side by side."""
+
+from hivecore import _devices
+from hivecore.devices._numbers import Numbers, healthy_masks
+from hivecore.devices.device import TYPES
+from hivecore.reference.devices.choice import CODES, Choice, choose
+from hivecore.reference.devices.eligible import View
+from hivecore.reference.devices.node_state import Charge, NodeState
+from hivecore.reference.devices.score import node_score
+
+POLICIES = ("bin-pack", "spread")
+
+
+class Pair:
+    """One node in both; what is asked of it must have the same answer."""
+
+    def __init__(self, inventory):
+        self.numbers = Numbers()
+        self.kernel = _devices.DeviceKernel()
+        self.owners = {}
+        self.twin = NodeState(inventory)
+        self.set_inventory(inventory)
+
+    def set_inventory(self, inventory):
+        shape = self.kernel.add_shape(*self.numbers.shape(inventory), False)
+        self.kernel.set_node(0, shape, healthy_masks(inventory))
+        self.twin.set_inventory(inventory)
+
+    def visible(self, numa):
+        if numa is None:
+            return None
+        view = View(self.twin, numa)
+        return [
+            sum(
+                1 << i
+                for i, device in enumerate(self.twin.inventory.of_type(type))
+                if view.is_visible(device)
+            )
+            for type in TYPES
+        ]
+
+    def ask(self, asked, policy, numa=None, without=()):
+        """The kernel's plan or None, after comparing it with the twin's answer."""
+        query = self.numbers.query(asked)
+        number = POLICIES.index(policy)
+        gone = [self.owners[name] for name in without]
+        code, type, plan = self.kernel.examine(query, number, 0, self.visible(numa), gone)
+        ours = choose(self.twin, asked, policy, numa, without)
+        if not isinstance(ours, Choice):
+            assert (CODES[code], TYPES[type]) == (ours.code, ours.type)
+        else:
+            assert CODES[code] == "fits"
+            assert self.named(plan.charges) == ours.charges
+        if numa is None and not without:
+            codes, types, resolvable, scores = self.kernel.filter(query, number)
+            assert (codes[0], types[0]) == (code, type)
+            if isinstance(ours, Choice):
+                assert scores[0] == node_score(View(self.twin), asked, policy)
+                again = self.kernel.schedule(query, number)
+                assert again.charges == plan.charges
+            else:
+                assert resolvable[0] == ours.resolvable
+                assert self.kernel.schedule(query, number) is None
+        return plan
+
+    def named(self, charges):
+        return tuple(
+            Charge(
+                one.type,
+                one.minor,
+                dict(one.amounts),
+                one.function and one.function.bus_id,
+                one.exclusive,
+            )
+            for one in self.numbers.allocations(charges, None)
+        )
+
+    def commit(self, name, plan):
+        self.owners[name] = self.kernel.commit(plan)
+        assert self.owners[name] >= 0
+        self.twin.charge(name, self.named(plan.charges))
+
+    def release(self, name):
+        self.kernel.refund(self.owners.pop(name))
+        self.twin.refund(name)
+
+    def check(self):
+        self.kernel.check()

@@ -1,0 +1,50 @@
+"""The kernel's answers are the twin's, whatever has happened to a node before."""
+
+import random
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from hivecore.devices import NodeDevices
+from tests.devices_cases import machine, request
+from tests.devices_twin import POLICIES, Pair
+from tests.profiles import examples
+
+
+def flapped(rng, inventory):
+    """The inventory with some other healthy devices, or with some that are gone."""
+    devices = [
+        device.replace(healthy=rng.random() < 0.8) if rng.random() < 0.3 else device
+        for device in inventory.devices
+    ]
+    if rng.random() < 0.3 and devices:
+        devices.remove(rng.choice(devices))
+    return NodeDevices(
+        tuple(devices),
+        inventory.partitions,
+        inventory.partition_policy,
+        model=inventory.model,
+        isolation_provider=inventory.isolation_provider,
+    )
+
+
+@examples(400)
+@given(st.integers(0, 2**32))
+def test_every_answer_of_a_node_is_the_twin_s(seed):
+    rng = random.Random(seed)
+    pair = Pair(machine(rng))
+    for step in range(rng.randint(1, 12)):
+        act = rng.random()
+        if act < 0.15 and pair.owners:
+            pair.release(rng.choice(sorted(pair.owners)))
+        elif act < 0.25:
+            pair.set_inventory(flapped(rng, pair.twin.inventory))
+        else:
+            asked = request(rng, pair.twin.inventory)
+            numa = rng.choice((None, None, None, {0}, {0, 1}))
+            gone = [name for name in sorted(pair.owners) if rng.random() < 0.1]
+            policy = rng.choice(POLICIES)
+            plan = pair.ask(asked, policy, numa, gone)
+            if plan is not None and not gone:
+                pair.commit(f"owner{step}", plan)
+        pair.check()
