@@ -4,11 +4,11 @@ import random
 
 from hypothesis import given
 from hypothesis import strategies as st
-
-from hivecore.devices import NodeDevices
 from tests.devices_cases import machine, request
 from tests.devices_twin import POLICIES, Pair
 from tests.profiles import examples
+
+from hivecore.devices import NodeDevices
 
 
 def flapped(rng, inventory):

@@ -12,6 +12,7 @@ import pytest
 
 from hivecore.cells import AffinityGroup, CellCluster, Chain, ClusterSpec
 from hivecore.decisions import Change, Explanation, Refusal, Stage
+from hivecore.devices import DeviceCluster, DeviceRequest, NodeDevices
 from hivecore.errors import CorruptStateError, StaleDecisionError
 
 
@@ -20,7 +21,7 @@ class Case(NamedTuple):
     first: Any
     second: Any
     never: Any
-    """A request that names something unknown."""
+    """A request that names something unknown; None: requests of this stage name nothing."""
 
 
 def cells():
@@ -33,7 +34,16 @@ def cells():
     )
 
 
-CASES = [cells]
+def devices():
+    return Case(
+        DeviceCluster({"n0": NodeDevices.uniform(gpus=4)}),
+        DeviceRequest("first", gpus=3),
+        DeviceRequest("second", gpus=2),
+        None,
+    )
+
+
+CASES = [cells, devices]
 every_stage = pytest.mark.parametrize("make", CASES)
 
 
@@ -110,7 +120,7 @@ def test_a_release_takes_all_back_and_unknown_names_are_key_errors(make):
     for name in (first.name, second.name, "", "nobody"):
         with pytest.raises(KeyError):
             stage.release(name)
-    for call in (stage.schedule, stage.fits, stage.explain):
+    for call in (stage.schedule, stage.fits, stage.explain) if never is not None else ():
         with pytest.raises(KeyError, match="nobody"):
             call(never)
     assert stage.to_bytes() == before
@@ -119,7 +129,8 @@ def test_a_release_takes_all_back_and_unknown_names_are_key_errors(make):
 @every_stage
 def test_every_change_that_is_named_admits_the_request(make):
     stage, first, second, _ = make()
-    assert stage.explain(first) == type(stage.explain(first))("bind", "", (), (), ())
+    served = stage.explain(first)
+    assert (served.outcome, served.reason, served.changes) == ("bind", "", ())
     stage.commit(stage.schedule(first))
     before = stage.to_bytes()
     explanation = stage.explain(second)

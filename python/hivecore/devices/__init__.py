@@ -2,16 +2,25 @@
 
 from hivecore.devices.device import Device, VirtualFunction, VirtualFunctionGroup
 from hivecore.devices.device_allocation import DeviceAllocation
+from hivecore.devices.device_cluster import DeviceCluster
+from hivecore.devices.device_decision import DeviceDecision
 from hivecore.devices.device_request import DeviceNeed, DeviceRequest
+from hivecore.devices.explanation import DeviceExplanation, NodeShortage
+from hivecore.devices.feasibility import Feasibility
 from hivecore.devices.node_devices import NodeDevices
 from hivecore.devices.partition_table import Partition, PartitionTable
 
 __all__ = [
     "Device",
     "DeviceAllocation",
+    "DeviceCluster",
+    "DeviceDecision",
+    "DeviceExplanation",
     "DeviceNeed",
     "DeviceRequest",
+    "Feasibility",
     "NodeDevices",
+    "NodeShortage",
     "Partition",
     "PartitionTable",
     "VirtualFunction",

@@ -1,7 +1,7 @@
 """Names of a cluster's devices as the kernel's numbers, and back."""
 
 from collections.abc import Iterable
-from typing import Any
+from typing import Any, Literal
 
 from hivecore import _devices
 from hivecore.devices.device import AMOUNTS, TYPES, Device, VirtualFunction
@@ -11,7 +11,7 @@ from hivecore.devices.node_devices import NodeDevices
 
 __all__ = ["EXCLUSIVE", "Masks", "Numbers", "healthy_masks"]
 
-EXCLUSIVE = (None, "device", "pcie")
+EXCLUSIVE: tuple[Literal["device", "pcie"] | None, ...] = (None, "device", "pcie")
 _PARTITION = (None, "best-effort", "restricted")
 _TYPE_NUMBERS = {type: i for i, type in enumerate(TYPES)}
 

@@ -1,5 +1,6 @@
 """One device of a node: what it is, what it has, where it sits."""
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Self
 
@@ -57,7 +58,7 @@ class VirtualFunctionGroup:
 
     def __init__(
         self,
-        functions: "tuple[VirtualFunction | str, ...] | list[VirtualFunction | str]",
+        functions: Iterable[VirtualFunction | str],
         labels: LabelsLike = (),
     ) -> None:
         made = tuple(
@@ -123,7 +124,7 @@ class Device:
         uuid: str = "",
         module_id: int | None = None,
         labels: LabelsLike = (),
-        vf_groups: "tuple[VirtualFunctionGroup, ...] | list[VirtualFunctionGroup]" = (),
+        vf_groups: Iterable[VirtualFunctionGroup] = (),
     ) -> None:
         set_field = object.__setattr__
         set_field(self, "type", as_choice(type, "type", TYPES))

@@ -89,8 +89,14 @@ class DeviceNeed:
         return dict(self.amounts).get("memory_ratio", 0) < 100
 
 
+class _Remembering:
+    """What a cluster remembers of a request; it is no part of its value."""
+
+    __slots__ = ("_query",)
+
+
 @dataclass(frozen=True, slots=True, init=False)
-class DeviceRequest:
+class DeviceRequest(_Remembering):
     """The devices of one pod, all on one node.
 
     :param name: the owner.
@@ -192,6 +198,22 @@ class DeviceRequest:
             if need.type == type:
                 return need
         return None
+
+    @property
+    def content(self) -> tuple[object, ...]:
+        """All but whose it is: requests of equal content are served alike."""
+        return (
+            self.needs,
+            self.joint,
+            self.same_pcie,
+            self.partition,
+            self.bandwidth,
+            self.isolation_provider,
+        )
+
+    def remember(self, query: object) -> None:
+        """Keep what a cluster will want to know when it is asked again."""
+        object.__setattr__(self, "_query", query)
 
     def replace(self, **changes: object) -> Self:
         """The same request with other values of some fields: of those that it has."""

@@ -1,11 +1,12 @@
 """The inventory of one node: its devices, and what holds for all of them."""
 
 from collections.abc import Iterable
-from dataclasses import dataclass
-from typing import Literal
+from dataclasses import dataclass, replace
+from typing import Any, Literal
 
-from hivecore._arguments import as_bool, as_choice, as_text, as_tuple
-from hivecore.devices.device import MOST_DEVICES, TYPES, Device
+from hivecore._arguments import as_bool, as_choice, as_int, as_text, as_tuple
+from hivecore.devices.device import MOST_DEVICES, TYPES, Device, VirtualFunctionGroup
+from hivecore.devices.device_allocation import DeviceAllocation
 from hivecore.devices.partition_table import Partition, PartitionTable
 
 __all__ = ["NodeDevices"]
@@ -65,6 +66,77 @@ class NodeDevices:
     def of_type(self, type: str) -> tuple[Device, ...]:
         """The devices of one type, by minor."""
         return tuple(device for device in self.devices if device.type == type)
+
+    @classmethod
+    def uniform(
+        cls,
+        gpus: int = 0,
+        *,
+        gpu_memory: int = 80 << 30,
+        nics: int = 0,
+        functions: int = 0,
+        sockets: int = 1,
+        switches: int = 1,
+        model: str = "",
+    ) -> "NodeDevices":
+        """A machine whose devices are spread evenly over its sockets and PCIe switches.
+
+        :param gpus: number of GPUs, 0 to 256.
+        :param gpu_memory: bytes of each.
+        :param nics: number of NICs, 0 to 256.
+        :param functions: virtual functions of each NIC.
+        :param sockets: number of sockets, each of which is one NUMA node.
+        :param switches: number of PCIe switches, a multiple of the sockets.
+        :param model: of the GPUs.
+        :raises ValueError: a number is out of range, or switches are no multiple of sockets.
+        """
+        gpus = as_int(gpus, "gpus", 0, MOST_DEVICES)
+        nics = as_int(nics, "nics", 0, MOST_DEVICES)
+        functions = as_int(functions, "functions", 0, MOST_DEVICES)
+        sockets = as_int(sockets, "sockets", 1, MOST_DEVICES)
+        switches = as_int(switches, "switches", 1, MOST_DEVICES)
+        switches = max(switches, sockets)
+        if switches % sockets:
+            raise ValueError(f"switches={switches}: must be a multiple of sockets={sockets}")
+
+        def place(i: int, of: int) -> dict[str, Any]:
+            switch = i * switches // of
+            socket = switch * sockets // switches
+            return {"pcie": str(switch), "numa": socket, "socket": socket}
+
+        amounts = {"core": 100, "memory": gpu_memory, "memory_ratio": 100}
+        devices = [Device("gpu", i, amounts, **place(i, gpus)) for i in range(gpus)]
+        for i in range(nics):
+            names = [f"{i:03}:{one:03}" for one in range(functions)]
+            groups = [VirtualFunctionGroup(names)] if names else []
+            devices.append(Device("rdma", i, {"share": 100}, vf_groups=groups, **place(i, nics)))
+        return cls(tuple(devices), model=model)
+
+    def with_health(self, meant: Iterable[Device], healthy: bool) -> "NodeDevices":
+        """The same inventory with some of its devices healthy, or unhealthy."""
+        changed = {(device.type, device.minor) for device in meant}
+        devices = tuple(
+            device.replace(healthy=healthy) if (device.type, device.minor) in changed else device
+            for device in self.devices
+        )
+        return replace(self, devices=devices)
+
+    def in_bytes(self, allocations: Iterable[DeviceAllocation]) -> tuple[DeviceAllocation, ...]:
+        """What is allocated, memory in bytes, rounded up, where devices say how many they have."""
+        memory = {
+            gpu.minor: dict(gpu.amounts)["memory"]
+            for gpu in self.of_type("gpu")
+            if "memory" in dict(gpu.amounts)
+        }
+        found = []
+        for one in allocations:
+            amounts = dict(one.amounts)
+            if one.type == "gpu" and one.minor in memory and "memory_ratio" in amounts:
+                share = -(-amounts.pop("memory_ratio") * memory[one.minor] // 100)
+                amounts.setdefault("memory", share)
+                one = DeviceAllocation("gpu", one.minor, amounts, one.function, one.exclusive)
+            found.append(one)
+        return tuple(found)
 
     def partition_rows(self) -> tuple[Partition, ...]:
         """The partitions whose GPUs are all here, in minors; the order is the table's."""

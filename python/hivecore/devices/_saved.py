@@ -1,0 +1,122 @@
+"""The state of a cluster as bytes: JSON, each inventory once."""
+
+import json
+from typing import Any
+
+from hivecore.devices.device import Device, VirtualFunction, VirtualFunctionGroup
+from hivecore.devices.device_allocation import DeviceAllocation
+from hivecore.devices.node_devices import NodeDevices
+from hivecore.devices.partition_table import Partition, PartitionTable
+
+__all__ = ["Owners", "decode", "encode"]
+
+#: Owner -> its node, what it has, its priority.
+Owners = dict[str, tuple[str, tuple[DeviceAllocation, ...], int]]
+
+
+def encode(
+    policy: str,
+    names: list[str | None],
+    inventories: list[NodeDevices | None],
+    owners: Owners,
+) -> bytes:
+    """The payload of ``DeviceCluster.to_bytes``."""
+    numbers: dict[NodeDevices, int] = {}
+    nodes: list[list[Any] | None] = []
+    for name, inventory in zip(names, inventories, strict=True):
+        if name is None or inventory is None:
+            nodes.append(None)
+        else:
+            nodes.append([name, numbers.setdefault(inventory, len(numbers))])
+    state = {
+        "policy": policy,
+        "inventories": [_inventory(inventory) for inventory in numbers],
+        "nodes": nodes,
+        "owners": [
+            [name, node, priority, [_allocation(one) for one in allocations]]
+            for name, (node, allocations, priority) in owners.items()
+        ],
+    }
+    return json.dumps(state, separators=(",", ":"), ensure_ascii=True).encode()
+
+
+def decode(
+    payload: bytes,
+) -> tuple[str, list[str | None], list[NodeDevices | None], Owners]:
+    """What `encode` was given."""
+    state = json.loads(payload)
+    inventories = [_read_inventory(one) for one in state["inventories"]]
+    names: list[str | None] = []
+    found: list[NodeDevices | None] = []
+    for node in state["nodes"]:
+        names.append(None if node is None else node[0])
+        found.append(None if node is None else inventories[node[1]])
+    owners = {
+        name: (node, tuple(_read_allocation(one) for one in allocations), priority)
+        for name, node, priority, allocations in state["owners"]
+    }
+    return state["policy"], names, found, owners
+
+
+def _inventory(inventory: NodeDevices) -> list[Any]:
+    table = inventory.partitions
+    return [
+        [_device(device) for device in inventory.devices],
+        None
+        if table is None
+        else [
+            table.numbers,
+            [[row.members, row.score, row.bandwidth, row.link] for row in table.partitions],
+        ],
+        inventory.partition_policy,
+        inventory.secondary_well_planned,
+        inventory.vendor,
+        inventory.model,
+        inventory.isolation_provider,
+    ]
+
+
+def _read_inventory(value: list[Any]) -> NodeDevices:
+    devices, table, *rest = value
+    partitions = None
+    if table is not None:
+        numbers, rows = table
+        partitions = PartitionTable(
+            tuple(Partition(tuple(members), *others) for members, *others in rows), numbers
+        )
+    return NodeDevices(tuple(_read_device(one) for one in devices), partitions, *rest)
+
+
+def _device(device: Device) -> list[Any]:
+    groups = [
+        [group.labels, [[one.bus_id, one.minor] for one in group.functions]]
+        for group in device.vf_groups
+    ]
+    fields = [getattr(device, name) for name in Device.__slots__ if name != "vf_groups"]
+    return [*fields, groups]
+
+
+def _read_device(value: list[Any]) -> Device:
+    *fields, groups = value
+    names = [name for name in Device.__slots__ if name != "vf_groups"]
+    given = dict(zip(names, fields, strict=True))
+    given["amounts"] = dict(given["amounts"])
+    given["labels"] = dict(given["labels"])
+    return Device(
+        **given,
+        vf_groups=tuple(
+            VirtualFunctionGroup([VirtualFunction(*one) for one in functions], dict(labels))
+            for labels, functions in groups
+        ),
+    )
+
+
+def _allocation(one: DeviceAllocation) -> list[Any]:
+    function = None if one.function is None else [one.function.bus_id, one.function.minor]
+    return [one.type, one.minor, one.amounts, function, one.exclusive]
+
+
+def _read_allocation(value: list[Any]) -> DeviceAllocation:
+    type, minor, amounts, function, exclusive = value
+    made = None if function is None else VirtualFunction(*function)
+    return DeviceAllocation(type, minor, dict(amounts), made, exclusive)

@@ -1,0 +1,604 @@
+"""The devices of all nodes: which pod may have which, and who has what."""
+
+from collections.abc import Iterable, Mapping
+from heapq import heappop, heappush
+from threading import RLock
+from typing import Any, Literal, Self
+
+from hivecore import _devices
+from hivecore._arguments import as_bool, as_choice, as_int, as_mapping, as_name, as_text, as_tuple
+from hivecore._sealed import corrupt_if_it_fails, seal, unseal
+from hivecore._stateful import Stateful
+from hivecore.devices._numbers import Numbers, healthy_masks
+from hivecore.devices._saved import decode, encode
+from hivecore.devices.device import TYPES
+from hivecore.devices.device_allocation import DeviceAllocation
+from hivecore.devices.device_decision import DeviceDecision, made_decision
+from hivecore.devices.device_request import DeviceRequest
+from hivecore.devices.explanation import DeviceExplanation, explain
+from hivecore.devices.feasibility import Feasibility, count_codes
+from hivecore.devices.node_devices import NodeDevices
+from hivecore.errors import StaleDecisionError
+
+__all__ = ["POLICIES", "DeviceCluster", "Policy"]
+
+Policy = Literal["bin-pack", "spread"]
+POLICIES: tuple[Policy, ...] = ("bin-pack", "spread")
+_MOST_QUERIES = 32
+
+
+class DeviceCluster(Stateful):
+    """Decides which node a pod goes to and which of its GPUs, NICs and other devices it gets.
+
+    :param nodes: name -> inventory of each node.
+    :param policy: "bin-pack": fill used nodes, switches and devices first; "spread": the idle
+        ones. For requests that do not say.
+    :raises TypeError: an argument is of a wrong type.
+    :raises ValueError: a name is empty, or there is no such policy.
+
+    Of the nodes that can serve a request the one is taken where most needs are in their preferred
+    scopes, then the one with the best score, then the one that was added first (a new node takes
+    the place of one that was removed). The score is the share of its devices that would be in use,
+    in ten-thousandths (spread: left), the mean over the types.
+
+    On a node devices are chosen together, and exactly: a request waits only if no choice of devices
+    serves it. The best choice has the best tier of partitions, if it must be one; the tightest
+    scope around the GPUs; the fewest places whose nearest NIC is across the machine, then the
+    socket, then the NUMA node; leaves most whole partitions; is next to the fewest idle devices
+    (spread: used ones), by switches, then NUMA nodes, then sockets; leaves least on its devices
+    (spread: most); and has the lowest minors. Of virtual functions the lowest bus addresses are
+    taken.
+
+    Memory is counted in bytes; a percentage is converted for each device, rounded up, so a card is
+    never promised more than it has.
+
+    ``schedule`` costs O(log(nodes)) for each node that changed since the same was asked last, and
+    some microseconds for the choice; the first time, O(different states of nodes). One object may
+    be used by several threads: calls take turns. Source: Koordinator's device scheduling, with its
+    defects mended, and gpushare.
+
+    >>> from hivecore.devices import DeviceCluster, DeviceRequest, NodeDevices
+    >>> node = NodeDevices.uniform(gpus=8, nics=4, sockets=2, switches=4)
+    >>> cluster = DeviceCluster({"n0": node, "n1": node})
+    >>> request = DeviceRequest("train", gpus=2, nics=1, joint=("gpu", "rdma"), same_pcie=True)
+    >>> decision = cluster.schedule(request)
+    >>> [(one.type, one.minor) for one in decision.placement]
+    [('gpu', 0), ('gpu', 1), ('rdma', 0)]
+    >>> cluster.commit(decision)
+    >>> cluster.release("train")
+    """
+
+    def __init__(
+        self, nodes: Mapping[str, NodeDevices] | None = None, *, policy: Policy = "bin-pack"
+    ) -> None:
+        given = dict(as_mapping({} if nodes is None else nodes, "nodes"))
+        self._start(as_choice(policy, "policy", POLICIES))
+        for name, inventory in given.items():
+            self.add_node(name, inventory)
+
+    def _start(self, policy: str) -> None:
+        self._policy = POLICIES.index(policy)
+        self._lock = RLock()
+        self._core = _devices.DeviceKernel()
+        self._numbers = Numbers()
+        self._shapes: dict[Any, int] = {}
+        self._shape_of_inventory: dict[int, tuple[NodeDevices, int, tuple[int, ...]]] = {}
+        self._nodes: dict[str, int] = {}
+        self._names: list[str | None] = []
+        self._inventories: list[NodeDevices | None] = []
+        self._holes: list[int] = []
+        self._owners: dict[str, int] = {}
+        self._owner_names: dict[int, str] = {}
+        self._priorities: dict[str, int] = {}
+        self._queries: dict[Any, Any] = {}
+
+    # --- nodes
+
+    @property
+    def nodes(self) -> tuple[str, ...]:
+        """Names of the nodes, in their order."""
+        with self._lock:
+            return tuple([name for name in self._names if name is not None])
+
+    def add_node(self, name: str, inventory: NodeDevices) -> None:
+        """Add a node.
+
+        :raises ValueError: there is one of this name, or the name is empty.
+        :raises TypeError: an argument is of a wrong type.
+        """
+        name = as_name(name, "node")
+        _check_inventory(inventory)
+        with self._lock:
+            if name in self._nodes:
+                raise ValueError(f"node={name!r}: is there already")
+            if self._holes:
+                number = heappop(self._holes)
+            else:
+                number = len(self._names)
+                self._names.append(None)
+                self._inventories.append(None)
+            self._nodes[name] = number
+            self._names[number] = name
+            self._equip(number, inventory)
+
+    def remove_node(self, name: str) -> tuple[str, ...]:
+        """Remove a node and all owners on it; returns their names, sorted.
+
+        :raises KeyError: there is no such node.
+        """
+        with self._lock:
+            number = self._number(name)
+            owners = self._owners_on(number)
+            for owner in owners:
+                self.release(owner)
+            self._core.set_node(number, -1, (0,) * len(TYPES))
+            del self._nodes[name]
+            self._names[number] = self._inventories[number] = None
+            heappush(self._holes, number)
+            return owners
+
+    def set_inventory(self, name: str, inventory: NodeDevices) -> None:
+        """Say what a node has now; owners stay charged, for devices that are gone as well.
+
+        :raises KeyError: there is no such node.
+        :raises TypeError: an argument is of a wrong type.
+        """
+        _check_inventory(inventory)
+        with self._lock:
+            self._equip(self._number(name), inventory)
+
+    def set_health(
+        self, name: str, healthy: bool, *, type: str | None = None, minor: int | None = None
+    ) -> None:
+        """Mark devices of a node as unhealthy, or as healthy again; owners stay.
+
+        :param type: only devices of this type; ``None``: all.
+        :param minor: only this one of the type.
+        :raises KeyError: there is no such node, or no such device on it.
+        :raises ValueError: there is no such type, or a minor without a type.
+        :raises TypeError: an argument is of a wrong type.
+        """
+        healthy = as_bool(healthy, "healthy")
+        if type is not None:
+            type = as_choice(type, "type", TYPES)
+        if minor is not None:
+            minor = as_int(minor, "minor", 0, 2**31 - 1)
+            if type is None:
+                raise ValueError(f"minor={minor}: of which type?")
+        with self._lock:
+            number = self._number(name)
+            inventory = self._inventory(number)
+            meant = [
+                device
+                for device in inventory.devices
+                if type in (None, device.type) and minor in (None, device.minor)
+            ]
+            if not meant and type is not None:
+                raise KeyError(f"type={type!r}, minor={minor}: node {name!r} has no such device")
+            self._equip(number, inventory.with_health(meant, healthy))
+
+    def inventory(self, name: str) -> NodeDevices:
+        """What a node has.
+
+        :raises KeyError: there is no such node.
+        """
+        with self._lock:
+            return self._inventory(self._number(name))
+
+    def _equip(self, number: int, inventory: NodeDevices) -> None:
+        known = self._shape_of_inventory.get(id(inventory))
+        if known is None or known[0] is not inventory:
+            key = self._numbers.shape(inventory)
+            shape = self._shapes.get(key)
+            if shape is None:
+                shape = self._shapes[key] = self._add_shape(key)
+            if len(self._shape_of_inventory) >= 1024:
+                self._shape_of_inventory.clear()
+            known = inventory, shape, healthy_masks(inventory)
+            self._shape_of_inventory[id(inventory)] = known
+        self._core.set_node(number, known[1], known[2])
+        self._inventories[number] = inventory
+
+    def _add_shape(self, key: tuple[Any, ...]) -> int:
+        devices, partitions, honor, isolation = key
+        return self._core.add_shape(devices, partitions, honor, isolation, False)
+
+    def _number(self, name: str) -> int:
+        number = self._nodes.get(as_text(name, "node"))
+        if number is None:
+            raise KeyError(f"node={name!r}: there is no such node")
+        return number
+
+    def _inventory(self, number: int) -> NodeDevices:
+        inventory = self._inventories[number]
+        assert inventory is not None
+        return inventory
+
+    # --- decisions
+
+    def filter(
+        self,
+        request: DeviceRequest,
+        *,
+        nodes: Iterable[str] | None = None,
+        policy: Policy | None = None,
+    ) -> Feasibility:
+        """Which nodes can serve a request now, how well, and why the others cannot.
+
+        :param nodes: names of the nodes to look at; ``None``: all.
+        :param policy: what scores say; ``None``: the cluster's.
+        :raises KeyError: there is no such node.
+        :raises ValueError: there is no such policy.
+        :raises TypeError: an argument is of a wrong type.
+        """
+        _check_request(request)
+        number = self._policy_number(policy)
+        names = None if nodes is None else as_tuple(nodes, "nodes")
+        with self._lock:
+            if names is None:
+                if self._holes:
+                    names = self.nodes
+                    asked = [self._nodes[name] for name in names]
+                else:
+                    names, asked = tuple(self._nodes), None
+            else:
+                asked = [self._number(name) for name in names]
+            found = self._core.filter(self._query(request), number, asked)
+        codes, _, resolvable, scores = found
+        return Feasibility(names, codes, resolvable, scores)
+
+    def fits(self, request: DeviceRequest) -> bool:
+        """Whether the request could be served now."""
+        return self.schedule(request).outcome == "bind"
+
+    def schedule(
+        self,
+        request: DeviceRequest,
+        *,
+        nodes: Iterable[str] | None = None,
+        policy: Policy | None = None,
+    ) -> DeviceDecision:
+        """Decide which devices of which node the request would get; nothing changes.
+
+        :param nodes: names of the only nodes to use; ``None``: all.
+        :param policy: "bin-pack" or "spread"; ``None``: the cluster's.
+        :raises KeyError: there is no such node.
+        :raises ValueError: the owner has devices already, or there is no such policy.
+        :raises TypeError: an argument is of a wrong type.
+        """
+        if type(request) is not DeviceRequest:
+            _check_request(request)
+        number = self._policy if policy is None else self._policy_number(policy)
+        names = None if nodes is None else as_tuple(nodes, "nodes")
+        with self._lock:
+            if request.name in self._owners:
+                raise ValueError(f"request: {request.name!r} has devices already")
+            query = getattr(request, "_query", None)
+            if query is None or query[0] is not self._queries:
+                query = self._cached_query(request)
+            asked = None if names is None else [self._number(name) for name in names]
+            plan = self._core.schedule(query[1], number, asked)
+            if plan is not None:
+                name = self._names[plan.node] or ""
+                return made_decision(request, name, (), plan, self, None)
+            return self._refused(request, query[1], number, asked)
+
+    def _refused(
+        self, request: DeviceRequest, query: Any, policy: int, asked: list[int] | None
+    ) -> DeviceDecision:
+        if asked is None:
+            asked = list(self._nodes.values())
+        codes = self._core.filter(query, policy, asked)[0]
+        return made_decision(request, "", count_codes(codes), None, self, ())
+
+    def commit(self, decision: DeviceDecision) -> None:
+        """Carry out a decision to bind: from now on its owner has these devices.
+
+        :raises StaleDecisionError: they are not free any more, or not there, or the owner has
+            devices by now; nothing has changed.
+        :raises ValueError: it is not a decision to bind, or one of another cluster.
+        :raises TypeError: ``decision`` is not a `DeviceDecision`.
+
+        One that was copied or pickled can be committed to any cluster that has its node.
+        """
+        if type(decision) is not DeviceDecision:
+            raise TypeError(f"decision must be a DeviceDecision, not {type(decision).__name__}")
+        plan = decision._plan
+        if plan is None:
+            raise ValueError("decision.outcome must be 'bind', not 'wait'")
+        request = decision.request
+        with self._lock:
+            if decision._cluster is not self:
+                if decision._cluster is not None:
+                    raise ValueError("decision is of another cluster")
+                plan = self._fitted(decision)
+            elif self._names[plan.node] != decision.node:
+                raise StaleDecisionError(f"node {decision.node!r} is gone")
+            if request.name in self._owners:
+                raise StaleDecisionError(f"{request.name!r} has devices by now")
+            owner = self._core.commit(plan)
+            if owner < 0:
+                raise StaleDecisionError(f"devices of node {decision.node!r} are taken by now")
+            self._book(request.name, owner, request.priority)
+
+    def _book(self, name: str, owner: int, priority: int) -> None:
+        self._owners[name] = owner
+        self._owner_names[owner] = name
+        if priority:
+            self._priorities[name] = priority
+
+    def _fitted(self, decision: DeviceDecision) -> Any:
+        number = self._nodes.get(decision.node)
+        if number is None:
+            raise StaleDecisionError(f"node {decision.node!r} is not here")
+        charges = self._numbers.charges(decision.placement)
+        return _devices.Plan(number, charges, decision._plan.idle)
+
+    def schedule_many(
+        self,
+        requests: Iterable[DeviceRequest],
+        *,
+        nodes: Iterable[str] | None = None,
+        policy: Policy | None = None,
+    ) -> tuple[DeviceDecision, ...]:
+        """What would be done for requests one after the other, each as if those before it that can
+        be served had been; nothing changes.
+
+        A gang can start if none of them waits. See ``schedule`` and ``commit_many``.
+
+        :raises ValueError: an owner has devices already, or is named twice.
+        """
+        given = as_tuple(requests, "requests")
+        for request in given:
+            _check_request(request)
+        names = [request.name for request in given]
+        if len(set(names)) != len(names):
+            raise ValueError("requests: an owner is named twice")
+        allowed = None if nodes is None else as_tuple(nodes, "nodes")
+        with self._lock:
+            decisions, owners = [], []
+            try:
+                for request in given:
+                    decision = self.schedule(request, nodes=allowed, policy=policy)
+                    if decision._plan is not None:
+                        owners.append(self._core.commit(decision._plan))
+                    decisions.append(decision)
+            finally:
+                for owner in reversed(owners):
+                    self._core.refund(owner)
+        return tuple(decisions)
+
+    def commit_many(self, decisions: Iterable[DeviceDecision]) -> None:
+        """Carry out decisions, all or none; errors as of ``commit``."""
+        given = as_tuple(decisions, "decisions")
+        with self._lock:
+            done = []
+            try:
+                for decision in given:
+                    self.commit(decision)
+                    done.append(decision.request.name)
+            except BaseException:
+                for name in reversed(done):
+                    self.release(name)
+                raise
+
+    def allocate(
+        self, request: DeviceRequest, node: str, *, policy: Policy | None = None
+    ) -> DeviceDecision:
+        """Decide for one node and carry it out at once, if it is one to bind."""
+        with self._lock:
+            decision = self.schedule(request, nodes=(node,), policy=policy)
+            if decision.outcome == "bind":
+                self.commit(decision)
+            return decision
+
+    def release(self, name: str) -> None:
+        """Take back all devices of an owner.
+
+        :raises KeyError: there is no such owner.
+        """
+        with self._lock:
+            owner = self._owners.pop(name, None)
+            if owner is None:
+                raise KeyError(f"name={name!r}: has no devices")
+            del self._owner_names[owner]
+            self._priorities.pop(name, None)
+            self._core.refund(owner)
+
+    def recover(
+        self,
+        name: str,
+        node: str,
+        allocations: Iterable[DeviceAllocation],
+        *,
+        priority: int = 0,
+    ) -> None:
+        """Charge an owner that has devices already, as its records say, after a restart.
+
+        Owners can be recovered in any order, on devices that are unhealthy or gone by now, and
+        beyond what there is; recovered again with the same, one stays as it is.
+
+        :raises KeyError: there is no such node.
+        :raises ValueError: the owner has other devices, a device is named twice, or the name is
+            empty.
+        :raises TypeError: an argument is of a wrong type.
+        """
+        name = as_name(name, "name")
+        priority = as_int(priority, "priority", -(2**31), 2**31 - 1)
+        given = as_tuple(allocations, "allocations")
+        for one in given:
+            if not isinstance(one, DeviceAllocation):
+                raise TypeError(f"allocations must hold DeviceAllocation, not {type(one).__name__}")
+        if len({(one.type, one.minor) for one in given}) != len(given):
+            raise ValueError("allocations: a device is named twice")
+        with self._lock:
+            number = self._number(node)
+            charges = self._numbers.charges(self._inventory(number).in_bytes(given))
+            if name in self._owners:
+                owner = self._owners[name]
+                same = self._core.node_of(owner) == number
+                if not same or sorted(self._core.charges_of(owner)) != sorted(charges):
+                    raise ValueError(f"name={name!r}: has other devices already")
+                return
+            self._book(name, self._core.charge(number, charges), priority)
+
+    # --- questions
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._owners
+
+    def __len__(self) -> int:
+        return len(self._owners)
+
+    def node_of(self, name: str) -> str:
+        """The node that an owner is on.
+
+        :raises KeyError: there is no such owner.
+        """
+        with self._lock:
+            return self._names[self._core.node_of(self._owner(name))] or ""
+
+    def allocations(self, name: str) -> tuple[DeviceAllocation, ...]:
+        """What an owner has.
+
+        :raises KeyError: there is no such owner.
+        """
+        with self._lock:
+            owner = self._owner(name)
+            inventory = self._inventories[self._core.node_of(owner)]
+            return self._numbers.allocations(self._core.charges_of(owner), inventory)
+
+    def owners(self, node: str) -> tuple[str, ...]:
+        """Names of the owners on a node, sorted.
+
+        :raises KeyError: there is no such node.
+        """
+        with self._lock:
+            return self._owners_on(self._number(node))
+
+    def explain(self, request: DeviceRequest, *, policy: Policy | None = None) -> DeviceExplanation:
+        """Why a request would have to wait, what is missing where it nearly fits, and the cheapest
+        owners to release for it; nothing changes.
+
+        :raises ValueError: the owner has devices already, or there is no such policy.
+        :raises TypeError: an argument is of a wrong type.
+        """
+        with self._lock:
+            return explain(self, request, self._policy_number(policy))
+
+    def _owner(self, name: str) -> int:
+        owner = self._owners.get(name)
+        if owner is None:
+            raise KeyError(f"name={name!r}: has no devices")
+        return owner
+
+    def _owners_on(self, number: int) -> tuple[str, ...]:
+        return tuple(sorted(self._owner_names[owner] for owner in self._core.owners(number)))
+
+    def _placed(self, plan: Any) -> tuple[DeviceAllocation, ...]:
+        with self._lock:
+            inventory = self._inventories[plan.node]
+            return self._numbers.allocations(plan.charges, inventory)
+
+    def _policy_number(self, policy: str | None) -> int:
+        if policy is None:
+            return self._policy
+        return POLICIES.index(as_choice(policy, "policy", POLICIES))
+
+    def _query(self, request: DeviceRequest) -> Any:
+        return self._cached_query(request)[1]
+
+    def _cached_query(self, request: DeviceRequest) -> tuple[Any, Any]:
+        """The request's query, with the dict of this cluster that it stands in."""
+        known = getattr(request, "_query", None)
+        if known is not None and known[0] is self._queries:
+            return known  # type: ignore[no-any-return]
+        query = self._queries.pop(request.content, None)
+        if query is None:
+            query = self._numbers.query(request)
+            if len(self._queries) >= _MOST_QUERIES:
+                # A new dict: requests remember which they belong to.
+                kept = list(self._queries.items())[_MOST_QUERIES // 2 :]
+                self._queries = dict(kept)
+        self._queries[request.content] = query  # the latest last
+        known = self._queries, query
+        request.remember(known)
+        return known
+
+    # --- the state as a whole
+
+    def copy(self) -> Self:
+        """An independent what-if branch."""
+        with self._lock:
+            other = object.__new__(type(self))
+            other._start(POLICIES[self._policy])
+            other._core = self._core.copy()
+            other._numbers = self._numbers.copy()
+            other._shapes = dict(self._shapes)
+            other._nodes = dict(self._nodes)
+            other._names = list(self._names)
+            other._inventories = list(self._inventories)
+            other._holes = list(self._holes)
+            other._owners = dict(self._owners)
+            other._owner_names = dict(self._owner_names)
+            other._priorities = dict(self._priorities)
+            return other
+
+    def to_bytes(self) -> bytes:
+        """The state as versioned, checksummed bytes, for ``from_bytes``."""
+        with self._lock:
+            owners = {
+                name: (self.node_of(name), self.allocations(name), self._priorities.get(name, 0))
+                for name in sorted(self._owners)
+            }
+            payload = encode(POLICIES[self._policy], self._names, self._inventories, owners)
+        return seal(b"HCDC", 1, payload)
+
+    @classmethod
+    def from_bytes(cls, data: bytes) -> Self:
+        """The cluster whose ``to_bytes`` gave these bytes.
+
+        :raises CorruptStateError: they are damaged, or describe no possible state.
+        :raises TypeError: ``data`` is not bytes.
+        """
+        payload = unseal(b"HCDC", 1, data)
+        with corrupt_if_it_fails():
+            policy, names, inventories, owners = decode(payload)
+            cluster = object.__new__(cls)
+            cluster._start(as_choice(policy, "policy", POLICIES))
+            holes: list[int] = []
+            for name, inventory in zip(names, inventories, strict=True):
+                if name is not None and inventory is not None:
+                    cluster.add_node(name, inventory)
+                    continue
+                number = len(cluster._names)
+                cluster._names.append(None)
+                cluster._inventories.append(None)
+                cluster._core.set_node(number, -1, (0,) * len(TYPES))
+                holes.append(number)
+            for number in holes:
+                heappush(cluster._holes, number)
+            for name, (node, allocations, priority) in owners.items():
+                cluster.recover(name, node, allocations, priority=priority)
+        return cluster
+
+    def check(self) -> None:
+        """Audit every invariant.
+
+        :raises InvariantError: one is broken. Cost: O(size).
+        """
+        with self._lock:
+            self._core.check()
+
+    def __sizeof__(self) -> int:
+        return object.__sizeof__(self) + self._core.__sizeof__()
+
+
+def _check_request(request: object) -> None:
+    if not isinstance(request, DeviceRequest):
+        raise TypeError(f"request must be a DeviceRequest, not {type(request).__name__}")
+
+
+def _check_inventory(inventory: object) -> None:
+    if not isinstance(inventory, NodeDevices):
+        raise TypeError(f"inventory must be a NodeDevices, not {type(inventory).__name__}")

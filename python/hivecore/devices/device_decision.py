@@ -1,0 +1,145 @@
+"""What a `DeviceCluster` answers when it is asked for devices."""
+
+from typing import TYPE_CHECKING, Any, NoReturn, final
+
+from hivecore.decisions import Outcome, Refusal
+from hivecore.devices.device_allocation import DeviceAllocation
+from hivecore.devices.device_request import DeviceRequest
+from hivecore.devices.feasibility import CODES, REASONS
+
+__all__ = ["DeviceDecision", "made_decision"]
+
+
+class _Fields:
+    """What a decision holds. It can be filled in; a `DeviceDecision` does not change."""
+
+    __slots__ = {  # noqa: RUF023 - the order in which they are read
+        "request": "The request that was decided on.",
+        "outcome": '"bind": commit it. "wait": no node serves it now.',
+        "node": 'The node that it would be on; "": it waits.',
+        "counts": "How many nodes cannot serve it for which code, the most hopeful code last; "
+        "empty when it binds.",
+        "_plan": None,
+        "_cluster": None,
+        "_placement": None,
+    }
+
+    request: DeviceRequest
+    outcome: Outcome
+    node: str
+    counts: tuple[tuple[str, int], ...]
+    if TYPE_CHECKING:
+        _plan: Any
+        _cluster: Any
+        _placement: tuple[DeviceAllocation, ...] | None
+
+
+@final
+class DeviceDecision(_Fields):
+    """What a pod would get now: a proposal of `DeviceCluster.schedule`, until it is committed.
+
+    >>> from hivecore.devices import DeviceCluster, DeviceRequest, NodeDevices
+    >>> cluster = DeviceCluster({"n0": NodeDevices.uniform(gpus=2)})
+    >>> decision = cluster.schedule(DeviceRequest("train", gpus=1))
+    >>> decision.outcome, decision.node, [one.minor for one in decision.placement]
+    ('bind', 'n0', [0])
+    >>> cluster.schedule(DeviceRequest("big", gpus=3)).reason
+    '1 node: too few devices that match'
+    """
+
+    __slots__ = ()
+
+    def __init__(self) -> None:
+        """Not for callers: `DeviceCluster.schedule` makes decisions."""
+        raise TypeError("a DeviceDecision is made by DeviceCluster.schedule")
+
+    @property
+    def placement(self) -> tuple[DeviceAllocation, ...]:
+        """What of which devices, by type and minor; empty when it waits."""
+        if self._placement is None:
+            made: tuple[DeviceAllocation, ...] = self._cluster._placed(self._plan)
+            _set_placement(self, made)
+            return made
+        return self._placement
+
+    @property
+    def victims(self) -> tuple[str, ...]:
+        """Nobody: devices are not preempted; see `DeviceCluster.explain`."""
+        return ()
+
+    @property
+    def reason(self) -> str:
+        """Why it waits, in one line; empty when it does not."""
+        if self.outcome == "bind":
+            return ""
+        if not self.counts:
+            return "there are no nodes"
+        return "; ".join(
+            f"{nodes} node{'s' * (nodes > 1)}: {REASONS[code]}" for code, nodes in self.counts
+        )
+
+    @property
+    def refusal(self) -> Refusal | None:
+        """Why it waits, by what came nearest; ``None``: it does not."""
+        if self.outcome == "bind":
+            return None
+        code = self.counts[-1][0] if self.counts else CODES[1]
+        return Refusal("devices", code, self.reason)
+
+    def __setattr__(self, name: str, value: object) -> NoReturn:
+        raise AttributeError(f"{name}: a DeviceDecision does not change")
+
+    def __delattr__(self, name: str) -> NoReturn:
+        raise AttributeError(f"{name}: a DeviceDecision does not change")
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """By value, of no cluster: it fits wherever its names mean the same."""
+        idle = self._plan is not None and self._plan.idle
+        return _loose_decision, (self.request, self.node, self.counts, self.placement, idle)
+
+    def __repr__(self) -> str:
+        return f"DeviceDecision({self.outcome!r}, {self.request.name!r}, node={self.node!r})"
+
+
+_set_placement = _Fields.__dict__["_placement"].__set__
+
+
+class LoosePlan:
+    """The plan of a decision of no cluster."""
+
+    __slots__ = ("idle",)
+
+    def __init__(self, idle: bool) -> None:
+        self.idle = idle
+
+
+def _loose_decision(
+    request: DeviceRequest,
+    node: str,
+    counts: tuple[tuple[str, int], ...],
+    placement: tuple[DeviceAllocation, ...],
+    idle: bool,
+) -> DeviceDecision:
+    plan = LoosePlan(idle) if node else None
+    return made_decision(request, node, counts, plan, None, placement)
+
+
+def made_decision(
+    request: DeviceRequest,
+    node: str,
+    counts: tuple[tuple[str, int], ...],
+    plan: Any,
+    cluster: Any,
+    placement: tuple[DeviceAllocation, ...] | None,
+) -> DeviceDecision:
+    """A decision, with what it takes to commit it."""
+    made: Any = _Fields()
+    made.request = request
+    made.outcome = "wait" if plan is None else "bind"
+    made.node = node
+    made.counts = counts
+    made._plan = plan
+    made._cluster = cluster
+    made._placement = placement
+    made.__class__ = DeviceDecision  # from here on it does not change
+    return made  # type: ignore[no-any-return]

@@ -1,0 +1,187 @@
+"""Why a request waits, what is missing where it nearly fits, and who would have to leave.
+
+A node can serve the request if all its owners leave, or never (`Feasibility.resolvable`). On each
+node of the first kind owners are thought away by rising priority until it fits; then, the most
+important first, those are taken back without whom it fits as well. What is left is irreducible:
+each of them is needed. The cheapest such set over all nodes is the one whose most important owner
+has the lowest priority, then the one that holds least.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from hivecore.decisions import Change, Explanation, Refusal
+from hivecore.devices.device import TYPES
+from hivecore.devices.device_allocation import DeviceAllocation
+from hivecore.devices.device_request import DeviceRequest
+from hivecore.devices.feasibility import CODES, REASONS, count_codes
+from hivecore.devices.node_devices import NodeDevices
+
+if TYPE_CHECKING:
+    from hivecore.devices.device_cluster import DeviceCluster
+
+__all__ = ["DeviceExplanation", "NodeShortage", "explain"]
+
+_SHORTAGES = 3  # nodes that are described
+_TRIED = 256  # nodes whose owners are thought away
+
+
+@dataclass(frozen=True, slots=True)
+class NodeShortage:
+    """What a node lacks.
+
+    :param node: its name.
+    :param code: why it cannot serve the request, of `Feasibility`'s codes.
+    :param type: the type of device that it is about.
+    :param detail: what is there, and what is missing, in a line.
+    """
+
+    node: str
+    code: str
+    type: str
+    detail: str
+
+
+@dataclass(frozen=True, slots=True)
+class DeviceExplanation(Explanation):
+    """Why a request would be served now or not.
+
+    :param counts: how many nodes cannot serve it for which code, the most hopeful code last.
+    :param shortages: of the nodes that come nearest, three at most, what they lack.
+
+    ``changes`` names the cheapest owners to release on one node: first, with the lowest priorities,
+    then those that hold least, counted in hundredths of devices. None of them can be left out. For
+    each number of priority levels up to 256 nodes are looked at, those in the order of the nodes.
+    """
+
+    counts: tuple[tuple[str, int], ...]
+    shortages: tuple[NodeShortage, ...]
+
+
+def explain(cluster: "DeviceCluster", request: DeviceRequest, policy: int) -> DeviceExplanation:
+    """What `DeviceCluster.explain` answers; it is the caller's turn."""
+    decision = cluster.schedule(request, policy=("bin-pack", "spread")[policy])
+    if decision.outcome == "bind":
+        return DeviceExplanation("bind", "", (), (), (), ())
+    query = cluster._query(request)
+    numbers = np.array(sorted(cluster._nodes.values()), dtype=np.int64)
+    codes, types, resolvable, _ = cluster._core.filter(query, policy, numbers)
+    order = np.lexsort((numbers, -codes, ~resolvable))
+    shortages = tuple(
+        _shortage(cluster, request, int(numbers[i]), CODES[codes[i]], TYPES[types[i]])
+        for i in order[:_SHORTAGES]
+    )
+    refusals = tuple(
+        Refusal("devices", one.code, f"{REASONS[one.code]}: {one.detail}", one.node)
+        for one in shortages
+    )
+    candidates = [int(numbers[i]) for i in order[:_TRIED] if resolvable[i]]
+    found = list(_to_release(cluster, query, policy, candidates))
+    changes: tuple[Change, ...] = ()
+    if found:
+        _, cost, _, owners = min(found)
+        changes = (Change("release", owners, cost, (), request),)
+    return DeviceExplanation(
+        "wait", decision.reason, refusals, changes, count_codes(codes), shortages
+    )
+
+
+def _to_release(
+    cluster: "DeviceCluster", query: Any, policy: int, nodes: list[int]
+) -> Iterator[tuple[int, int, int, tuple[str, ...]]]:
+    """For each node (highest priority, what they hold, node, owners) of an irreducible set."""
+    core = cluster._core
+    for node in nodes:
+        owners = sorted(
+            (cluster._priorities.get(cluster._owner_names[owner], 0), _held(core, owner), name)
+            for owner, name in ((cluster._owners[n], n) for n in cluster._owners_on(node))
+        )
+
+        def fits_without(names: list[str], node: int = node) -> bool:
+            gone = [cluster._owners[name] for name in names]
+            return bool(core.examine(query, policy, node, None, gone)[0] == 0)
+
+        gone: list[tuple[int, int, str]] = []
+        for one in owners:
+            gone.append(one)
+            if fits_without([name for _, _, name in gone]):
+                break
+        else:
+            continue
+        for one in sorted(gone, key=lambda owner: (-owner[0], -owner[1], owner[2])):
+            rest = [name for _, _, name in gone if name != one[2]]
+            if fits_without(rest):
+                gone.remove(one)
+        cost = sum(held for _, held, _ in gone)
+        yield gone[-1][0], cost, node, tuple(name for _, _, name in gone)
+
+
+def _held(core: Any, owner: int) -> int:
+    """In hundredths of devices; where a percentage is not known, a device counts as whole."""
+    held = 0
+    for type, _, amounts, _, _ in core.charges_of(owner):
+        if TYPES[type] != "host":
+            held += amounts[0] if amounts[0] else 100
+    return held
+
+
+def _shortage(
+    cluster: "DeviceCluster", request: DeviceRequest, node: int, code: str, type: str
+) -> NodeShortage:
+    name = cluster._names[node] or ""
+    inventory = cluster._inventory(node)
+    held = [
+        one
+        for owner in cluster._core.owners(node)
+        for one in cluster._numbers.allocations(cluster._core.charges_of(owner), None)
+    ]
+    detail = _detail(request, inventory, held, code, type)
+    return NodeShortage(name, code, type, detail)
+
+
+def _detail(
+    request: DeviceRequest,
+    inventory: NodeDevices,
+    held: list[DeviceAllocation],
+    code: str,
+    type: str,
+) -> str:
+    need = request.need(type)
+    assert need is not None
+    wanted = f"{'all' if need.every else need.count} {type}"
+    healthy = [device for device in inventory.of_type(type) if device.healthy]
+    used = {one.minor for one in held if one.type == type}
+    idle = [device for device in healthy if device.minor not in used]
+    if code in ("no devices", "no match", "no functions"):
+        return f"{wanted} wanted, {len(healthy)} healthy there"
+    if code == "isolation":
+        return f"{request.isolation_provider!r} wanted, it has {inventory.isolation_provider!r}"
+    if code == "capacity":
+        return f"{wanted} wanted, {len(idle)} of {len(healthy)} idle"
+    if code == "partition":
+        rows = sum(len(row.members) == need.count for row in inventory.partition_rows())
+        return f"one of {rows} partitions of {need.count} wanted, idle are {_minors(idle)}"
+    places = sorted({str(device.pcie) for device in idle})
+    if code == "scope":
+        return f"{wanted} in one {need.scope} wanted, idle are {len(idle)} on switches {places}"
+    others = sorted(
+        {
+            str(device.pcie)
+            for other in request.joint
+            if other != type
+            for device in inventory.of_type(other)
+            if device.healthy
+            and not any(one.type == other and one.minor == device.minor for one in held)
+        }
+    )
+    return (
+        f"{wanted} wanted, {len(idle)} idle on switches {places}; "
+        f"the others are idle on switches {others}"
+    )
+
+
+def _minors(devices: list[Any]) -> list[int]:
+    return [device.minor for device in devices]
