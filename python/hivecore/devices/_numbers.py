@@ -13,6 +13,7 @@ __all__ = ["EXCLUSIVE", "Masks", "Numbers", "healthy_masks"]
 
 EXCLUSIVE: tuple[Literal["device", "pcie"] | None, ...] = (None, "device", "pcie")
 _PARTITION = (None, "best-effort", "restricted")
+_WIDTH = max(map(len, AMOUNTS.values()))  # the kernel has one width for all types
 _TYPE_NUMBERS = {type: i for i, type in enumerate(TYPES)}
 
 #: For each type the set of some devices by their positions, as bits of an int.
@@ -169,7 +170,8 @@ class Numbers:
 
 def _in_order(amounts: tuple[tuple[str, int], ...], type: str) -> tuple[int, ...]:
     given = dict(amounts)
-    return tuple(given.get(name, 0) for name in AMOUNTS[type])
+    found = [given.get(name, 0) for name in AMOUNTS[type]]
+    return tuple(found + [0] * (_WIDTH - len(found)))
 
 
 def healthy_masks(inventory: NodeDevices) -> Masks:

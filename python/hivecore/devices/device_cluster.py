@@ -86,6 +86,7 @@ class DeviceCluster(Stateful):
         self._nodes: dict[str, int] = {}
         self._names: list[str | None] = []
         self._inventories: list[NodeDevices | None] = []
+        self._in_order: tuple[str, ...] | None = None
         self._holes: list[int] = []
         self._owners: dict[str, int] = {}
         self._owner_names: dict[int, str] = {}
@@ -98,7 +99,9 @@ class DeviceCluster(Stateful):
     def nodes(self) -> tuple[str, ...]:
         """Names of the nodes, in their order."""
         with self._lock:
-            return tuple([name for name in self._names if name is not None])
+            if self._in_order is None:
+                self._in_order = tuple([name for name in self._names if name is not None])
+            return self._in_order
 
     def add_node(self, name: str, inventory: NodeDevices) -> None:
         """Add a node.
@@ -119,6 +122,7 @@ class DeviceCluster(Stateful):
                 self._inventories.append(None)
             self._nodes[name] = number
             self._names[number] = name
+            self._in_order = None
             self._equip(number, inventory)
 
     def remove_node(self, name: str) -> tuple[str, ...]:
@@ -133,7 +137,7 @@ class DeviceCluster(Stateful):
                 self.release(owner)
             self._core.set_node(number, -1, (0,) * len(TYPES))
             del self._nodes[name]
-            self._names[number] = self._inventories[number] = None
+            self._names[number] = self._inventories[number] = self._in_order = None
             heappush(self._holes, number)
             return owners
 
@@ -236,11 +240,8 @@ class DeviceCluster(Stateful):
         names = None if nodes is None else as_tuple(nodes, "nodes")
         with self._lock:
             if names is None:
-                if self._holes:
-                    names = self.nodes
-                    asked = [self._nodes[name] for name in names]
-                else:
-                    names, asked = tuple(self._nodes), None
+                names = self.nodes
+                asked = [self._nodes[name] for name in names] if self._holes else None
             else:
                 asked = [self._number(name) for name in names]
             found = self._core.filter(self._query(request), number, asked)

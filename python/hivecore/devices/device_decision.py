@@ -1,11 +1,14 @@
 """What a `DeviceCluster` answers when it is asked for devices."""
 
+from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any, NoReturn, final
 
 from hivecore.decisions import Outcome, Refusal
 from hivecore.devices.device_allocation import DeviceAllocation
 from hivecore.devices.device_request import DeviceRequest
 from hivecore.devices.feasibility import CODES, REASONS
+from hivecore.devices.node_devices import NodeDevices
+from hivecore.devices.proof import check_placement
 
 __all__ = ["DeviceDecision", "made_decision"]
 
@@ -85,6 +88,20 @@ class DeviceDecision(_Fields):
             return None
         code = self.counts[-1][0] if self.counts else CODES[1]
         return Refusal("devices", code, self.reason)
+
+    def verify(self, inventory: NodeDevices, held: Iterable[DeviceAllocation] = ()) -> None:
+        """Check the placement against the rules, from the inventory alone.
+
+        :param inventory: of the node.
+        :param held: what others have on the node.
+        :raises CertificateError: it breaks a rule, which the message names.
+        :raises ValueError: it is not a decision to bind.
+
+        The check is plain Python and shares nothing with what decided. Cost: O(devices * held).
+        """
+        if self.outcome != "bind":
+            raise ValueError("decision.outcome must be 'bind', not 'wait'")
+        check_placement(self.request, self.placement, inventory, held)
 
     def __setattr__(self, name: str, value: object) -> NoReturn:
         raise AttributeError(f"{name}: a DeviceDecision does not change")

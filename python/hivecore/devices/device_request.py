@@ -217,11 +217,22 @@ class DeviceRequest(_Remembering):
 
     def replace(self, **changes: object) -> Self:
         """The same request with other values of some fields: of those that it has."""
+        if changes.keys() == {"name"}:
+            return self._renamed(as_name(changes["name"], "name"))
         fields = {name: getattr(self, name) for name in self.__slots__}
         unknown = set(changes) - set(fields)
         if unknown:
             raise TypeError(f"a DeviceRequest has no field {sorted(unknown)[0]!r}")
         return self.__class__(**(fields | changes))
+
+    def _renamed(self, name: str) -> Self:
+        """The same for another owner; all else has been checked."""
+        other = object.__new__(type(self))
+        for field in (*self.__slots__, "_query"):
+            if hasattr(self, field):
+                object.__setattr__(other, field, getattr(self, field))
+        object.__setattr__(other, "name", name)
+        return other
 
     def _as_joint(self, joint: object) -> tuple[str, ...]:
         """The joint types, without those of which there is nothing to choose."""
@@ -232,6 +243,7 @@ class DeviceRequest(_Remembering):
         if len(chosen) < 2:
             if self.same_pcie and not types:
                 raise ValueError("same_pcie=True: joint must say for which types")
+            object.__setattr__(self, "same_pcie", False)
             return ()
         return chosen
 

@@ -198,7 +198,7 @@ void DeviceCluster::note(std::int32_t node) {
 
 bool DeviceCluster::is_free(std::int32_t node, std::span<const Charge> charges, bool idle) const {
     if (nodes_[node].state < 0) {
-        return charges.empty();
+        return false;
     }
     const auto& shape = states_.shape(nodes_[node].shape);
     const auto* words = states_.words(nodes_[node].state);
@@ -325,9 +325,8 @@ const Answer& DeviceCluster::answer_for(Query& query, Policy policy, StateId sta
 
 const Answer& DeviceCluster::answer(Query& query, Policy policy, std::int32_t node) {
     static const Answer kNothing{1, 0, Code::kNoDevices, kGpu, false, 0};
-    static const Answer kAnything{1, 0, Code::kFits, kGpu, true, 0};
     if (nodes_[node].state < 0) {
-        return query.request.needs.empty() ? kAnything : kNothing;
+        return kNothing;
     }
     return answer_for(query, policy, nodes_[node].state);
 }
@@ -433,10 +432,6 @@ std::vector<Charge> DeviceCluster::charges_for(const Query& query, const Fitted&
 
 std::vector<Charge> DeviceCluster::choose(Query& query, Policy policy, std::int32_t node,
                                           bool& idle) {
-    idle = false;
-    if (nodes_[node].state < 0) {
-        return {};
-    }
     const auto& shape = states_.shape(nodes_[node].shape);
     const auto& fit = fitted(query, nodes_[node].shape);
     const auto* words = states_.words(nodes_[node].state);
@@ -453,7 +448,7 @@ Verdict DeviceCluster::examine(Query& query, Policy policy, std::int32_t node,
                                const Visible* visible, std::span<const std::int32_t> without,
                                std::vector<Charge>* charges, bool* idle) {
     if (nodes_[node].state < 0) {
-        return {query.request.needs.empty() ? Code::kFits : Code::kNoDevices, kGpu};
+        return {Code::kNoDevices, kGpu};
     }
     const auto& shape = states_.shape(nodes_[node].shape);
     const auto& fit = fitted(query, nodes_[node].shape);

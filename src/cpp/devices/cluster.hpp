@@ -69,8 +69,8 @@ class DeviceCluster {
     DeviceCluster& operator=(const DeviceCluster&) = delete;
 
     std::int32_t add_shape(Shape shape);
-    // What a node has from now on: its shape (-1: nothing) and which devices are healthy. The node
-    // may be new; nodes before it that nobody has spoken of have nothing.
+    // What a node has from now on: its shape (-1: it is no node) and which devices are healthy. It
+    // may be new; numbers before it that nobody has spoken of are no nodes.
     void set_node(std::int32_t node, std::int32_t shape, const Visible& healthy);
     std::int32_t nodes() const { return static_cast<std::int32_t>(nodes_.size()); }
     std::int32_t shape_of(std::int32_t node) const { return nodes_[node].shape; }
@@ -100,7 +100,7 @@ class DeviceCluster {
     // The best node, the lowest of equals; -1: none serves the request.
     std::int32_t best(Query& query, Policy policy);
     std::int32_t best_of(Query& query, Policy policy, std::span<const std::int64_t> nodes);
-    // What a node gives, where it serves the request.
+    // What a node gives that serves the request.
     std::vector<Charge> choose(Query& query, Policy policy, std::int32_t node, bool& idle);
     // The same on some NUMA nodes only, and with some owners thought away.
     Verdict examine(Query& query, Policy policy, std::int32_t node, const Visible* visible,

@@ -1,0 +1,166 @@
+"""Whether a decision keeps every rule, checked from the inventory alone: no kernel, no twin."""
+
+from collections.abc import Iterable
+
+from hivecore.devices.device import Device
+from hivecore.devices.device_allocation import DeviceAllocation
+from hivecore.devices.device_request import DeviceNeed, DeviceRequest
+from hivecore.devices.node_devices import NodeDevices
+from hivecore.errors import CertificateError
+
+__all__ = ["check_placement"]
+
+
+def check_placement(
+    request: DeviceRequest,
+    placement: Iterable[DeviceAllocation],
+    inventory: NodeDevices,
+    held: Iterable[DeviceAllocation],
+) -> None:
+    """Raise `CertificateError` with the first rule that a placement breaks.
+
+    :param held: what others have on the node.
+    """
+    given = tuple(placement)
+    others = tuple(held)
+    devices = {(device.type, device.minor): device for device in inventory.devices}
+    _need(len({(one.type, one.minor) for one in given}) == len(given), "a device is given twice")
+    for one in given:
+        device = devices.get((one.type, one.minor))
+        need = request.need(one.type)
+        where = f"{one.type} {one.minor}"
+        if device is None or need is None:
+            raise CertificateError(f"{where}: is not there, or was not asked for")
+        _check_device(where, device, one, need, others)
+        _check_company(where, device, need, others, devices)
+    for need in request.needs:
+        _check_need(request, need, given, devices)
+    _check_partition(request, given, inventory, others)
+    gpu = request.need("gpu")
+    if gpu is not None and gpu.shared and request.isolation_provider:
+        same = inventory.isolation_provider == request.isolation_provider
+        _need(same, "the node has another isolation provider")
+    if request.same_pcie and request.joint:
+        switches = [
+            {devices[one.type, one.minor].pcie for one in given if one.type == type}
+            for type in request.joint
+        ]
+        known = None not in switches[0]
+        same = all(one == switches[0] for one in switches)
+        _need(known and same, "the joint types are not on the same PCIe switches")
+
+
+def _need(holds: bool, rule: str) -> None:
+    if not holds:
+        raise CertificateError(rule)
+
+
+def _check_device(
+    where: str,
+    device: Device,
+    one: DeviceAllocation,
+    need: DeviceNeed,
+    others: tuple[DeviceAllocation, ...],
+) -> None:
+    _need(device.healthy, f"{where}: is unhealthy")
+    labels = dict(device.labels)
+    for key, value in need.selector:
+        _need(labels.get(key) == value, f"{where}: lacks the label {key}={value}")
+    here = [other for other in others if (other.type, other.minor) == (one.type, one.minor)]
+    has = dict(device.amounts)
+    for name, amount in one.amounts:
+        used = sum(dict(other.amounts).get(name, 0) for other in here)
+        _need(used + amount <= has.get(name, 0), f"{where}: has too little {name}")
+    gets = dict(one.amounts)
+    for name, wanted in need.amounts:
+        if name == "memory_ratio" and "memory" in has:
+            enough = gets.get("memory", 0) * 100 >= wanted * has["memory"]
+        else:
+            enough = gets.get(name, 0) >= wanted
+        _need(enough, f"{where}: gives too little {name}")
+    if need.vf_selector is None:
+        _need(one.function is None, f"{where}: gives a virtual function that was not asked for")
+        return
+    fitting = {
+        function.bus_id
+        for group in device.vf_groups
+        for function in group.functions
+        if set(need.vf_selector) <= set(group.labels)
+    }
+    name = one.function.bus_id if one.function is not None else ""
+    _need(name in fitting, f"{where}: gives no virtual function as asked for")
+    taken = {other.function.bus_id for other in here if other.function is not None}
+    _need(name not in taken, f"{where}: its virtual function {name} is taken")
+
+
+def _check_company(
+    where: str,
+    device: Device,
+    need: DeviceNeed,
+    others: tuple[DeviceAllocation, ...],
+    devices: dict[tuple[str, int], Device],
+) -> None:
+    """Who wants to be alone is."""
+    for other in others:
+        if other.type != device.type:
+            continue
+        place = devices.get((other.type, other.minor))
+        same = other.minor == device.minor
+        near = same or (place is not None and None is not place.pcie == device.pcie)
+        _need(not (same and need.exclusive), f"{where}: is used, exclusive was asked for")
+        _need(not (near and need.exclusive == "pcie"), f"{where}: its PCIe switch is used")
+        _need(not (same and other.exclusive), f"{where}: is exclusively somebody else's")
+        _need(not (near and other.exclusive == "pcie"), f"{where}: its PCIe switch is taken")
+
+
+def _check_need(
+    request: DeviceRequest,
+    need: DeviceNeed,
+    given: tuple[DeviceAllocation, ...],
+    devices: dict[tuple[str, int], Device],
+) -> None:
+    got = [devices[one.type, one.minor] for one in given if one.type == need.type]
+    follows = need.type in request.joint[1:] and need.type != "gpu"
+    if follows:
+        first = "gpu" if "gpu" in request.joint else request.joint[0]
+        touched = {devices[one.type, one.minor].pcie for one in given if one.type == first}
+        most = max(need.count, len(touched - {None}))
+        _need(need.count <= len(got) <= most, f"{need.type}: {len(got)} of {need.count} to {most}")
+    elif not need.every:
+        _need(len(got) == need.count, f"{need.type}: {len(got)} instead of {need.count}")
+    else:
+        _need(bool(got), f"{need.type}: none of all")
+    order = ("pcie", "numa", "socket")
+    if need.scope in (None, "node") or len(got) == 1:
+        return
+    allowed = order[: order.index(need.scope) + 1] if need.scope in order else ()
+    together = any(
+        len({getattr(device, place) for device in got}) == 1 and getattr(got[0], place) is not None
+        for place in allowed
+    )
+    _need(together, f"{need.type}: not within one {need.scope}")
+
+
+def _check_partition(
+    request: DeviceRequest,
+    given: tuple[DeviceAllocation, ...],
+    inventory: NodeDevices,
+    others: tuple[DeviceAllocation, ...],
+) -> None:
+    gpu = request.need("gpu")
+    asked = request.partition is not None or inventory.partition_policy == "honor"
+    if gpu is None or gpu.shared or gpu.every or not asked:
+        return
+    mine = tuple(sorted(one.minor for one in given if one.type == "gpu"))
+    rows = {tuple(sorted(row.members)): row for row in inventory.partition_rows()}
+    if mine not in rows:
+        raise CertificateError(f"the GPUs {list(mine)} are no partition of the fabric")
+    row = rows[mine]
+    if request.bandwidth is not None:
+        enough = row.bandwidth is not None and row.bandwidth >= request.bandwidth
+        _need(enough, "the partition has too little bandwidth")
+    if request.partition == "restricted":
+        same = [other.score for members, other in rows.items() if len(members) == len(mine)]
+        _need(row.score == max(same), "the partition is not of the best score")
+    taken = {one.minor for one in others if one.type == "gpu"}
+    _need(not taken & set(mine), "somebody else is in the partition")
