@@ -121,7 +121,7 @@ class DeviceDecision(_Fields):
 _set_placement = _Fields.__dict__["_placement"].__set__
 
 
-class LoosePlan:
+class _LoosePlan:
     """The plan of a decision of no cluster."""
 
     __slots__ = ("idle",)
@@ -137,7 +137,7 @@ def _loose_decision(
     placement: tuple[DeviceAllocation, ...],
     idle: bool,
 ) -> DeviceDecision:
-    plan = LoosePlan(idle) if node else None
+    plan = _LoosePlan(idle) if node else None
     return made_decision(request, node, counts, plan, None, placement)
 
 

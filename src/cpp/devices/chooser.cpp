@@ -34,6 +34,49 @@ Chooser<W>::Chooser(const Request& request, const Fitted& fitted, const Shape& s
 
 // --- what can serve
 
+// Whether one of these virtual functions will do and is free.
+template <int W>
+bool Chooser<W>::has_function(const FittedNeed& fitted, int begin, int end, int at) const {
+    for (int w = begin / 64; 64 * w < end; ++w) {
+        auto free = fitted.functions[w] & ~state_[at + w];
+        if (64 * w < begin) {
+            free &= ~std::uint64_t{0} << (begin % 64);
+        }
+        if (64 * w + 64 > end) {
+            free &= ~std::uint64_t{0} >> (64 * w + 64 - end);
+        }
+        if (free != 0) {
+            return true;
+        }
+    }
+    return false;
+}
+
+// The devices of which enough is free, whoever uses them.
+template <int W>
+typename Chooser<W>::Set Chooser<W>::fitting(int i) const {
+    const auto& of = column(i);
+    Set fits;
+    for (int begin = 0; begin < of.count; begin += 64) {
+        const int devices = std::min(of.count - begin, 64);
+        std::uint64_t bits = ~std::uint64_t{0};
+        for (const int c : fitted_.needs[i].columns) {
+            const auto at = c * of.count + begin;
+            const auto* charge = fitted_.needs[i].charge.data() + at;
+            const auto* total = of.total.data() + at;
+            const auto* used = state_ + of.used + at;
+            std::uint64_t enough = 0;
+            for (int device = 0; device < devices; ++device) {
+                const auto left = total[device] - static_cast<std::int64_t>(used[device]);
+                enough |= static_cast<std::uint64_t>(left >= charge[device]) << device;
+            }
+            bits &= enough;
+        }
+        fits.words[begin / 64] = bits;
+    }
+    return fits;
+}
+
 template <int W>
 void Chooser<W>::find_eligible(int i) {
     const auto& need = request_.needs[i];
@@ -46,27 +89,14 @@ void Chooser<W>::find_eligible(int i) {
     }
     const auto whole = fitted.takes_all.template as<W>();
     able = able & ~(whole & used_ones);
-    auto partly = able & ~whole;
-    for (const int c : fitted.columns) {
-        const auto* charge = fitted.charge.data() + c * of.count;
-        const auto* total = of.total.data() + c * of.count;
-        const int base = c * of.count;
-        partly.each([&](int device) {
-            if (total[device] - used(of, base + device) < charge[device]) {
-                able.remove(device);
-            }
-        });
-        partly = partly & able;
+    if (const auto partly = able & ~whole; partly.any()) {
+        able = able & ~(partly & ~fitting(i));
     }
     if (need.functions) {
         const auto candidates = able;
         candidates.each([&](int device) {
-            bool any = false;
-            for (int f = of.first_function[device]; f < of.first_function[device + 1]; ++f) {
-                const auto free = fitted.functions[f / 64] & ~state_[of.functions + f / 64];
-                any |= free >> (f % 64) & 1;
-            }
-            if (!any) {
+            if (!has_function(fitted, of.first_function[device], of.first_function[device + 1],
+                              of.functions)) {
                 able.remove(device);
             }
         });

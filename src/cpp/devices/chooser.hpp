@@ -97,6 +97,8 @@ class Chooser {
         return static_cast<std::int64_t>(state_[of.used + at]);
     }
 
+    bool has_function(const FittedNeed& fitted, int begin, int end, int at) const;
+    Set fitting(int need) const;
     void find_eligible(int need);
     Verdict lacking();
     std::vector<Group> groups() const;

@@ -161,7 +161,20 @@ cdef Plan as_plan(int32_t node, vector[ChargeRecord]& charges, bool_t idle):
 
 @cython.final
 cdef class DeviceKernel(KernelObject):
-    """The devices of numbered nodes, and what numbered owners have of them."""
+    """The devices of numbered nodes, and what numbered owners have of them.
+
+    `hivecore.devices.DeviceCluster` is this with names. A GPU of one unit, and who takes it:
+
+    >>> kernel = DeviceKernel()
+    >>> gpu = (0, 0, (100,), -1, -1, -1, (), (), ())
+    >>> kernel.set_node(0, kernel.add_shape([gpu], (), False, 0, False), (1, 0, 0, 0))
+    >>> query = Query([(0, 1, False, (60,), (), None, 0, 4, -1)], (), False, 0, -1, 0)
+    >>> plan = kernel.schedule(query, 0)
+    >>> plan.node, plan.charges
+    (0, [(0, 0, (60, 0, 0, 0, 0, 0), -1, 0)])
+    >>> kernel.commit(plan), kernel.schedule(query, 0)
+    (0, None)
+    """
 
     cdef ClusterKernel* kernel
     cdef int32_t shape_count

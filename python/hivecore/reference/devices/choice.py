@@ -27,7 +27,7 @@ from typing import Any, NamedTuple
 from hivecore.reference.devices.eligible import View, charge_of, left_after
 from hivecore.reference.devices.node_state import Charge, NodeState
 
-__all__ = ["CODES", "Choice", "Failure", "choose"]
+__all__ = ["CODES", "Choice", "Failure", "choose", "scope_of"]
 
 #: Why a node cannot serve a request, from what no owner's end can mend to what it can.
 CODES = (
@@ -41,7 +41,7 @@ CODES = (
     "scope",
     "joint",
 )
-SCOPES = ("device", "pcie", "numa", "socket", "node")
+_SCOPES = ("device", "pcie", "numa", "socket", "node")
 _RESIDUAL_WEIGHTS = {2: 1, 4: 100, 8: 10_000}
 
 
@@ -50,7 +50,7 @@ class Choice(NamedTuple):
 
     charges: tuple[Charge, ...]
     scopes: dict[str, int]
-    """Type -> index in SCOPES of the tightest scope around its devices."""
+    """Type -> index in _SCOPES of the tightest scope around its devices."""
 
 
 class Failure(NamedTuple):
@@ -96,7 +96,7 @@ def _chosen(view: View, request: Any, policy: str) -> Choice | tuple[str, str]:
         for need in request.needs
         for device in sorted(chosen[need.type], key=lambda one: int(one.minor))
     )
-    return Choice(charges, {type: scope(devices) for type, devices in chosen.items()})
+    return Choice(charges, {type: scope_of(devices) for type, devices in chosen.items()})
 
 
 def _charge(view: View, device: Any, need: Any) -> Charge:
@@ -153,8 +153,8 @@ def _driver(joint: list[Any]) -> Any:
     return next((need for need in joint if need.type == "gpu"), joint[0])
 
 
-def scope(devices: list[Any]) -> int:
-    """Index in SCOPES of the tightest scope around the devices."""
+def scope_of(devices: list[Any]) -> int:
+    """Index in _SCOPES of the tightest scope around the devices."""
     if len(devices) == 1:
         return 0
     for level, place in ((1, "pcie"), (2, "numa"), (3, "socket")):
@@ -164,7 +164,7 @@ def scope(devices: list[Any]) -> int:
     return 4
 
 
-def distance(one: Any, other: Any) -> int:
+def _distance(one: Any, other: Any) -> int:
     """0: on the same switch, 1: in the same NUMA node, 2: on the same socket, 3: neither."""
     for level, place in enumerate(("pcie", "numa", "socket")):
         if getattr(one, place) is not None and getattr(one, place) == getattr(other, place):
@@ -180,7 +180,7 @@ class _Search:
     ) -> None:
         self.view, self.request, self.policy = view, request, policy
         self.driver, self.followers = driver, followers
-        self.most = len(SCOPES) - 1 if driver.scope is None else SCOPES.index(driver.scope)
+        self.most = len(_SCOPES) - 1 if driver.scope is None else _SCOPES.index(driver.scope)
         self.candidates = view.eligible(driver)
 
     def best(self) -> dict[str, list[Any]] | str:
@@ -324,7 +324,7 @@ class _Search:
         most: int | None = None,
     ) -> Any:
         """(key, type -> devices), or None if the devices cannot be used so."""
-        level = scope(devices)
+        level = scope_of(devices)
         if level > (self.most if most is None else most):
             return None
         chosen = {self.driver.type: devices}
@@ -350,7 +350,7 @@ class _Search:
         """How many places have their nearest follower at distance 3, 2 and 1."""
         places = {_place(device): device for device in devices}
         nearest = [
-            min(distance(device, other) for other in pools[need.type])
+            min(_distance(device, other) for other in pools[need.type])
             for device in places.values()
             for need in followers
         ]
@@ -393,14 +393,14 @@ class _Search:
             return None
 
         def rank(device: Any) -> tuple[int, int, int]:
-            near = min(distance(device, other) for other in devices)
+            near = min(_distance(device, other) for other in devices)
             left = left_after(self.view, device, need)
             return near, -left if self.policy == "spread" else left, device.minor
 
         taken: list[Any] = []
         for level in range(4):  # a place's nearest follower is taken, if no other is as near
             for device in sorted(switches.values(), key=lambda one: int(one.minor)):
-                near = [one for one in pool if distance(one, device) <= level]
+                near = [one for one in pool if _distance(one, device) <= level]
                 if near and not set(map(id, near)) & set(map(id, taken)) and len(taken) < wanted:
                     taken.append(min(near, key=rank))
         rest = sorted((one for one in pool if one not in taken), key=rank)
