@@ -17,6 +17,7 @@ QUIRKS = frozenset(
         "one_instance_scored",  # D4: the node's score sees one device of the request
         "bytes_not_scored",  # D5: ... and of its GPU memory either bytes or percent, not both
         "greedy_joint",  # D9: the first choice of the primary devices is the only one
+        "leaking_hints",  # what reservations hold piles up from one set of NUMA nodes to the next
     }
 )
 
