@@ -9,18 +9,28 @@ from hivecore.devices import (
     PartitionTable,
     VirtualFunctionGroup,
 )
-from hivecore.reference.devices.koordinator import Failure, Restriction
+from hivecore.reference.devices.koordinator import (
+    Failure,
+    Reservation,
+    Reservations,
+    Restriction,
+)
 from hivecore.reference.devices.node_state import Charge, NodeState
 
 
 def state_of(case):
-    """The node of a case, with its owners; `after`, if given, is what became of its devices."""
+    """The node of a case, with its owners, after devices are gone or have turned (un)healthy."""
     devices = [device_of(entry) for entry in case["devices"]]
     state = NodeState(inventory_of(case, devices))
     for name, charges in case.get("owners", {}).items():
-        state.charge(name, tuple(Charge(*charge) for charge in charges))
-    if "after" in case:
-        state.set_inventory(inventory_of(case, [device_of(entry) for entry in case["after"]]))
+        state.charge(name, charges_of(charges))
+    if "gone" in case or "turned" in case:
+        left = [
+            one.replace(healthy=one.healthy != ([one.type, one.minor] in case.get("turned", ())))
+            for one in devices
+            if [one.type, one.minor] not in case.get("gone", ())
+        ]
+        state.set_inventory(inventory_of(case, left))
     return state
 
 
@@ -88,8 +98,46 @@ def sets_of(types):
     return {type_: frozenset(minors) for type_, minors in types.items()}
 
 
+def reservations_of(case):
+    given = case.get("reservations", {})
+    return Reservations(
+        *(
+            tuple(
+                Reservation(owner, tuple(users), policy, by_minor(victims))
+                for owner, users, policy, victims in given.get(name, ())
+            )
+            for name in ("matched", "others")
+        ),
+        victims=by_minor(given.get("victims", {})),
+        must=given.get("must", False),
+        ignored=given.get("ignored", False),
+        taking_over=given.get("taking_over", False),
+    )
+
+
+def charges_of(groups):
+    """The charges of groups of devices of which the same is charged."""
+    return tuple(
+        Charge(type_, minor, amounts, function)
+        for type_, amounts, minors, *functions in groups
+        for minor, function in zip(minors, *(functions or [[None] * len(minors)]), strict=True)
+    )
+
+
 def answer_of(answer):
     """An answer of the twin in the form of the file."""
     if isinstance(answer, Failure):
         return {"failure": [answer.code, answer.resolvable]}
-    return {"charges": [[one.type, one.minor, one.amounts, one.function] for one in answer]}
+    groups = []
+    for charge in answer:
+        key = [charge.type, charge.amounts]
+        if (
+            not groups
+            or groups[-1][:2] != key
+            or (len(groups[-1]) > 3) == (charge.function is None)
+        ):
+            groups.append([*key, [], []] if charge.function is not None else [*key, []])
+        groups[-1][2].append(charge.minor)
+        if charge.function is not None:
+            groups[-1][3].append(charge.function)
+    return {"charges": groups}
