@@ -253,6 +253,9 @@ def test_without_the_same_switches_a_nic_from_elsewhere_will_do():
     state = node(a100(), user=[share(1, 100)])
     assert code(allocate(state, gpus_with_nics(2))) == ("joint_violation", True)
     assert minors(allocate(state, gpus_with_nics(2, same_pcie=False)), "rdma") == [2]
+    state = node(a100(), user=[share(2, 100), share(3, 100), share(4, 100)])
+    assert minors(allocate(state, gpus_with_nics(4, same_pcie=False)), "rdma") == [1]
+    assert code(allocate(state, gpus_with_nics(4))) == ("insufficient", True)
 
 
 def test_gpus_that_are_not_the_primary_type_do_not_heed_its_switches():
@@ -331,6 +334,13 @@ def test_a_share_goes_to_the_switch_in_use_and_there_to_the_best_score():
     assert minors(allocate(state, request)) == [4]
 
 
+def test_a_switch_in_use_counts_more_than_the_score():
+    state = node(a100(), user=half(2) + whole(3))
+    request = DeviceRequest("pod", 1, core=50, memory_percent=50)
+    for strategy in ("least_allocated", "most_allocated"):
+        assert minors(allocate(state, request, strategy=strategy)) == [2]
+
+
 # --- 1.7: partitions ----------------------------------------------------------------------------
 
 
@@ -395,6 +405,19 @@ TIERS = PartitionTable(
         Partition((6, 7), 1, 100),
     )
 )
+
+
+def test_smaller_partitions_than_asked_do_not_count_for_what_is_left():
+    rows = ((4, 5, 6, 7), (0, 1, 2, 3), (4, 5), (6, 7))
+    state = node(h800(partitions=PartitionTable.of_sets(rows)))
+    assert minors(allocate(state, DeviceRequest("pod", 4))) == [4, 5, 6, 7]
+
+
+def test_of_larger_partitions_the_first_tier_counts_for_what_is_left():
+    table = (Partition((2,)), Partition((0,)), Partition((0, 1), 3), Partition((2, 3), 1))
+    state = node(h800(partitions=PartitionTable(table)))
+    kept, repaired = both("lowest_tier_first", state, DeviceRequest("pod", 1))
+    assert (minors(kept), minors(repaired)) == ([0], [2])
 
 
 def test_of_a_bandwidth_that_is_asked_the_partition_has_as_much_or_more():
@@ -618,6 +641,26 @@ def test_a_restricted_reservation_gives_no_more_than_it_has_left():
     assert minors(found, "rdma") == [3]
 
 
+def test_a_type_of_which_a_restricted_reservation_has_nothing_left_is_not_restricted():
+    state = node(a100(), held=[*whole(4), share(3, 100)], user=whole(4))
+    inside = reserved("restricted", "user", must=True)
+    assert minors(allocate_reserved(state, DeviceRequest("pod", 1), inside)) == [5]
+    nics = DeviceRequest("pod", nics=2)
+    assert code(allocate_reserved(state, nics, inside)) == ("no_reservation", True)
+
+
+def test_what_victims_have_of_a_reservation_is_to_be_had_from_it():
+    state = node(a100(), held=whole(4), user=whole(4), rest=whole(0, 1, 2, 3, 5, 6, 7))
+    victims = {"gpu": {4: whole(4)[0].amounts}}
+    request = DeviceRequest("pod", 1)
+    for policy in ("default", "restricted"):
+        kept = reserved(policy, "user")
+        answer = allocate_reserved(state, request, kept)
+        assert code(answer) == ("insufficient_gpus", True)
+        freed = kept._replace(matched=(kept.matched[0]._replace(victims=victims),))
+        assert minors(allocate_reserved(state, request, freed)) == [4]
+
+
 def test_a_reservation_prefers_its_own_devices_where_there_is_no_tree():
     state = node(a100(), held=[share(3, 100)])
     request = DeviceRequest("pod", nics=1)
@@ -641,8 +684,20 @@ def test_a_reservation_that_takes_devices_over_takes_all_of_an_owner():
     taking = reserved("restricted", must=True, taking_over=True)
     both_ = allocate_reserved(state, DeviceRequest("pod", nics=2), taking)
     assert minors(both_, "rdma") == [2, 3]
-    one = allocate_reserved(state, DeviceRequest("pod", nics=1), taking)
-    assert code(one) == ("no_reservation", True)
+    one = DeviceRequest("pod", nics=1)
+    assert code(allocate_reserved(state, one, taking)) == ("no_reservation", True)
+    # Where it need not take over, upstream keeps what it has found last.
+    loose = taking._replace(must=False)
+    assert minors(allocate_reserved(state, one, loose), "rdma") == [2]
+
+
+def test_a_reservation_that_takes_devices_over_may_have_more_of_them():
+    state = node(NodeDevices((nic(0), nic(1))), held=[share(1, 30)])
+    taking = reserved("restricted", must=True, taking_over=True)
+    request = DeviceRequest("pod", nics=1)
+    assert minors(allocate_reserved(state, request, taking), "rdma") == [1]
+    capped = allocate_reserved(state, request, taking._replace(taking_over=False))
+    assert code(capped) == ("no_reservation", True)
 
 
 def test_what_reservations_hold_leaks_from_one_hint_to_the_next():
