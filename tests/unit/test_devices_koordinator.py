@@ -30,7 +30,7 @@ from hivecore.reference.devices.koordinator import (
     numa_hints,
     score_node,
 )
-from hivecore.reference.devices.koordinator.default_order import dealt
+from hivecore.reference.devices.koordinator.choices.default_order import dealt
 from hivecore.reference.devices.koordinator.scores import score
 from hivecore.reference.devices.node_state import Charge, NodeState
 

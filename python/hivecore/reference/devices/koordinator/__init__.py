@@ -1,4 +1,13 @@
-"""The readable twin of Koordinator's device allocation, defects included."""
+"""The readable twin of Koordinator's device allocation, defects included.
+
+To be read in the order in which a request meets them: `demands` (how many of what), `node_view`
+(what of the node it may use), `choices` (which devices), `allocator` (all of it, and the memory
+that is charged), `scores`; then what is built on top: `designated`, `reservations`, `numa_hints`.
+`outcome` names the defects that can be switched off, `amounts` has the arithmetic.
+
+Sets of minors, of switches and of NUMA nodes stand for masks, and amounts by name for one column
+each; where a name that is missing differs from 0, a device has a mask of its names beside them.
+"""
 
 from hivecore.reference.devices.koordinator.allocator import allocate, filter_nodes, score_node
 from hivecore.reference.devices.koordinator.designated import designated

@@ -10,11 +10,11 @@ Source: Koordinator, pkg/scheduler/plugins/deviceshare at commit a7a1b76b.
 from collections.abc import Collection, Iterable
 from typing import Any
 
-from hivecore.reference.devices.koordinator.default_order import in_default_order
+from hivecore.reference.devices.koordinator.choices.default_order import in_default_order
+from hivecore.reference.devices.koordinator.choices.exact_joint import exact_joint_choice
+from hivecore.reference.devices.koordinator.choices.gpus import choose_gpus
+from hivecore.reference.devices.koordinator.choices.joint import joint_choice
 from hivecore.reference.devices.koordinator.demands import demands_of
-from hivecore.reference.devices.koordinator.exact_joint import exact_joint_choice
-from hivecore.reference.devices.koordinator.gpus import choose_gpus
-from hivecore.reference.devices.koordinator.joint import joint_choice
 from hivecore.reference.devices.koordinator.node_view import (
     WHOLE,
     Restriction,

@@ -11,7 +11,7 @@ not the primary type they do not heed the switches (defect D8).
 from collections.abc import Callable, Collection
 from typing import Any
 
-from hivecore.reference.devices.koordinator.default_order import switches_of
+from hivecore.reference.devices.koordinator.choices.default_order import switches_of
 from hivecore.reference.devices.koordinator.demands import Demand
 from hivecore.reference.devices.koordinator.outcome import Failure
 from hivecore.reference.devices.node_state import Charge, NodeState

@@ -6,12 +6,12 @@ partition that is preferred, but not free, so leads to GPUs of no partition, or 
 
 from typing import Any
 
-from hivecore.reference.devices.koordinator.default_order import in_default_order
+from hivecore.reference.devices.koordinator.choices.default_order import in_default_order
+from hivecore.reference.devices.koordinator.choices.partitions import partition_of, table_of
+from hivecore.reference.devices.koordinator.choices.topology_tree import from_tree, tree_of
 from hivecore.reference.devices.koordinator.demands import Demand
 from hivecore.reference.devices.koordinator.node_view import Restriction, TypeView, View
 from hivecore.reference.devices.koordinator.outcome import Failure
-from hivecore.reference.devices.koordinator.partitions import partition_of, table_of
-from hivecore.reference.devices.koordinator.topology_tree import from_tree, tree_of
 from hivecore.reference.devices.node_state import Charge, NodeState
 
 __all__ = ["choose_gpus", "healthy", "honours_partitions", "in_use"]

@@ -10,19 +10,27 @@ from collections.abc import Iterator
 from itertools import combinations
 from typing import Any
 
-from hivecore.reference.devices.koordinator.default_order import charge_of, dealt, switches_of
-from hivecore.reference.devices.koordinator.default_order import ranked as by_rank
-from hivecore.reference.devices.koordinator.demands import Demand
-from hivecore.reference.devices.koordinator.gpus import healthy, honours_partitions, in_use
-from hivecore.reference.devices.koordinator.node_view import Restriction, TypeView, View
-from hivecore.reference.devices.koordinator.outcome import Failure
-from hivecore.reference.devices.koordinator.partitions import feasible_rows, residual, table_of
-from hivecore.reference.devices.koordinator.topology_tree import (
+from hivecore.reference.devices.koordinator.choices.default_order import (
+    charge_of,
+    dealt,
+    switches_of,
+)
+from hivecore.reference.devices.koordinator.choices.default_order import ranked as by_rank
+from hivecore.reference.devices.koordinator.choices.gpus import healthy, honours_partitions, in_use
+from hivecore.reference.devices.koordinator.choices.partitions import (
+    feasible_rows,
+    residual,
+    table_of,
+)
+from hivecore.reference.devices.koordinator.choices.topology_tree import (
     DEVICE,
     level_of,
     serving,
     tree_of,
 )
+from hivecore.reference.devices.koordinator.demands import Demand
+from hivecore.reference.devices.koordinator.node_view import Restriction, TypeView, View
+from hivecore.reference.devices.koordinator.outcome import Failure
 from hivecore.reference.devices.node_state import Charge, NodeState
 
 __all__ = ["exact_joint_choice"]
