@@ -18,6 +18,7 @@ from hivecore.devices import (
 from hivecore.reference.devices.koordinator import (
     QUIRKS,
     Failure,
+    NumaHint,
     Reservation,
     Reservations,
     Restriction,
@@ -26,6 +27,7 @@ from hivecore.reference.devices.koordinator import (
     designated,
     designated_hint,
     filter_nodes,
+    merge_hints,
     normalised,
     numa_hints,
     score_node,
@@ -596,6 +598,57 @@ def test_every_set_of_numa_nodes_that_serves_the_request_is_a_hint():
     assert hints == (((0,), True, 500), ((1,), True, 0), ((0, 1), False, 500))
     assert numa_hints(node(a100()), DeviceRequest("pod", 8)) == (((0, 1), True, 500),)
     assert code(numa_hints(node(a100()), DeviceRequest("pod", 9))) == ("insufficient_numa", False)
+
+
+BOTH, LEFT, RIGHT = (0, 1), (0,), (1,)
+
+
+def hints_of(*numas, preferred=1, score=0):
+    """Hints of one resource, of which those of so many NUMA nodes are preferred."""
+    return [NumaHint(one, len(one) == preferred, score) for one in numas]
+
+
+def test_a_pod_goes_where_all_of_its_resources_prefer():
+    gpus, cores = hints_of(LEFT, RIGHT, BOTH), hints_of(RIGHT, BOTH)
+    for policy in ("best-effort", "restricted", "single-numa-node"):
+        assert merge_hints(BOTH, [gpus, cores], policy) == (RIGHT, True)
+        assert merge_hints(BOTH, [gpus, None], policy) == (LEFT, True)
+
+
+def test_of_equally_narrow_places_a_later_one_with_a_higher_score_wins():
+    gpus = [*hints_of(LEFT), *hints_of(RIGHT, score=500)]
+    assert merge_hints(BOTH, [gpus, hints_of(LEFT, RIGHT)], "restricted") == (RIGHT, True)
+    assert merge_hints(BOTH, [gpus[::-1]], "restricted") == (LEFT, True)
+
+
+def test_policies_differ_where_resources_do_not_agree():
+    apart = [hints_of(LEFT), hints_of(RIGHT)]
+    assert merge_hints(BOTH, apart, "best-effort") == (BOTH, True)
+    assert merge_hints(BOTH, apart, "restricted") == (BOTH, False)
+    assert merge_hints(BOTH, apart, "single-numa-node") == (None, False)
+    wide = [hints_of(BOTH, preferred=2)]
+    assert merge_hints(BOTH, wide, "restricted") == (BOTH, True)
+    assert merge_hints(BOTH, wide, "single-numa-node") == (None, False)
+    # Narrower than what one of them asks is of no use to it.
+    uneven = [hints_of(LEFT), hints_of(BOTH, preferred=2)]
+    assert merge_hints(BOTH, uneven, "best-effort") == (BOTH, True)
+    assert merge_hints(BOTH, uneven, "restricted") == (LEFT, False)
+
+
+def test_a_resource_without_a_way_is_refused_unless_the_policy_is_best_effort():
+    none = [hints_of(LEFT), []]
+    assert merge_hints(BOTH, none, "best-effort") == (BOTH, True)
+    assert merge_hints(BOTH, none, "restricted") == (BOTH, False)
+    assert merge_hints(BOTH, none, "single-numa-node") == (None, False)
+
+
+def test_pods_of_one_numa_node_and_of_several_keep_apart_where_asked():
+    hints = [hints_of(LEFT, RIGHT)]
+    assert merge_hints(BOTH, hints, "restricted", {0: "shared"}) == (RIGHT, True)
+    assert merge_hints(BOTH, hints, "restricted", {0: "single"}) == (LEFT, True)
+    assert merge_hints(BOTH, hints, "restricted", {0: "shared", 1: "shared"}) == (LEFT, False)
+    wide = [hints_of(BOTH, preferred=2)]
+    assert merge_hints(BOTH, wide, "restricted", {1: "single"}) == (BOTH, False)
 
 
 def test_designated_devices_have_one_hint():

@@ -2,7 +2,8 @@
 
 To be read in the order in which a request meets them: `demands` (how many of what), `node_view`
 (what of the node it may use), `choices` (which devices), `allocator` (all of it, and the memory
-that is charged), `scores`; then what is built on top: `designated`, `reservations`, `numa_hints`.
+that is charged), `scores`; then what is built on top: `designated`, `reservations`, `numa_hints`,
+`numa_policies`.
 `outcome` names the defects that can be switched off, `amounts` has the arithmetic.
 
 Sets of minors, of switches and of NUMA nodes stand for masks, and amounts by name for one column
@@ -17,6 +18,7 @@ from hivecore.reference.devices.koordinator.numa_hints import (
     designated_hint,
     numa_hints,
 )
+from hivecore.reference.devices.koordinator.numa_policies import merge_hints
 from hivecore.reference.devices.koordinator.outcome import QUIRKS, Failure
 from hivecore.reference.devices.koordinator.reservations import (
     Reservation,
@@ -39,6 +41,7 @@ __all__ = [
     "designated",
     "designated_hint",
     "filter_nodes",
+    "merge_hints",
     "normalised",
     "numa_hints",
     "score_node",
