@@ -128,9 +128,7 @@ def from_tree(
     if answer is not None:
         return answer.minors
     if level:
-        return Failure("insufficient_scope", True, f"too few GPUs are free in one {_name(demand)}")
+        return Failure(
+            "insufficient_scope", True, f"too few GPUs are free in any {demand.need.scope}"
+        )
     return Failure("insufficient_gpus", True, "too few GPUs are free")
-
-
-def _name(demand: Demand) -> str:
-    return str(demand.need.scope)
