@@ -12,6 +12,13 @@ constexpr int kDigit = 10;
 constexpr int kDistances = 3 * kDigit;
 constexpr std::int64_t kFull = 10'000;
 
+// How many of these are on the place's switch, if it is one.
+template <int W>
+std::int64_t on_switch(const DeviceColumn& of, int place, const Mask<W>& devices) {
+    return of.place_switch[place] < 0 ? 0
+                                      : (devices & of.on_place[place].template as<W>()).count();
+}
+
 }  // namespace
 
 template <int W>
@@ -24,12 +31,14 @@ bool Chooser<W>::Key::comes_before(const Key& other) const {
 
 template <int W>
 Chooser<W>::Chooser(const Request& request, const Fitted& fitted, const Shape& shape,
-                    const std::uint64_t* state, Policy policy, const Visible* visible)
+                    const std::uint64_t* state, Policy policy,
+                    const Circumstances& circumstances, const Visible* visible)
     : request_(request),
       fitted_(fitted),
       shape_(shape),
       state_(state),
       policy_(policy),
+      circumstances_(circumstances),
       visible_(visible) {}
 
 // --- what can serve
@@ -138,6 +147,9 @@ Verdict Chooser<W>::lacking() {
         if ((matching & fitted_.needs[i].with_functions.template as<W>()).count() < need.count) {
             return {Code::kNoFunctions, need.type};
         }
+    }
+    if (!fitted_.has_model) {
+        return {Code::kModel, kGpu};
     }
     if (!fitted_.isolated) {
         return {Code::kIsolation, kGpu};
@@ -440,6 +452,10 @@ bool Chooser<W>::search_rows(const Group& group, const Pools& pools, Found& best
 template <int W>
 void Chooser<W>::search_places(const Group& group, const Pools& pools, Found& best) {
     const auto& need = request_.needs[group.driver];
+    if (is_simple(group)) {
+        consider(group, pools, pick(group.driver), nullptr, best);
+        return;
+    }
     SpreadLimits limits;
     const auto offered = offers(group, pools, limits);
     const auto tightest = need.count == 1 ? kOneDevice : kSwitch;
@@ -498,7 +514,7 @@ std::vector<OfferedPlace> Chooser<W>::offers(const Group& group, const Pools& po
         offer.numa = of.place_numa[place];
         offer.socket = of.place_socket[place];
         offer.price = (distance_price(group, pools, place) << kDistances) +
-                      (within(of.on_place, place) << (2 * kDigit));
+                      (on_switch(of, place, counted) << (2 * kDigit));
         offer.numa_price = within(of.on_numa, offer.numa) << kDigit;
         offer.socket_price = within(of.on_socket, offer.socket);
         here.each([&](int device) { offer.devices.push_back(device); });
@@ -612,7 +628,7 @@ std::int64_t Chooser<W>::distance_price(const Group& group, const Pools& pools, 
 template <int W>
 typename Chooser<W>::Set Chooser<W>::neighbours(int driver) const {
     const auto used_ones = in_use(driver);
-    return healthy(driver) & (policy_ == Policy::kSpread ? used_ones : ~used_ones);
+    return healthy(driver) & (is_spread() ? used_ones : ~used_ones);
 }
 
 // The price of all that these devices touch.
@@ -622,17 +638,19 @@ std::int64_t Chooser<W>::price(const Group& group, const Pools& pools, const Set
     const auto counted = neighbours(group.driver);
     std::int64_t sum = 0;
     const auto pay = [&](const std::vector<WideMask>& domains, int digit) {
-        for (std::size_t d = 0; d < domains.size(); ++d) {
-            const auto domain = domains[d].template as<W>();
+        for (const auto& wide : domains) {
+            const auto domain = wide.template as<W>();
             if ((devices & domain).any()) {
                 sum += static_cast<std::int64_t>((counted & domain).count()) << (kDigit * digit);
-                if (digit == 2) {
-                    sum += distance_price(group, pools, static_cast<int>(d)) << kDistances;
-                }
             }
         }
     };
-    pay(of.on_place, 2);
+    for (int place = 0; place < of.places(); ++place) {
+        if ((devices & of.on_place[place].template as<W>()).any()) {
+            sum += on_switch(of, place, counted) << (2 * kDigit);
+            sum += distance_price(group, pools, place) << kDistances;
+        }
+    }
     pay(of.on_numa, 1);
     pay(of.on_socket, 0);
     return sum;
@@ -659,10 +677,8 @@ std::int64_t Chooser<W>::worth(int i, int device) const {
     if (c < 0) {
         return 0;
     }
-    const auto at = c * of.count + device;
-    const auto free = std::max<std::int64_t>(of.total[at] - used(of, at), 0);
-    const auto left = free - fitted_.needs[i].charge[at];
-    return policy_ == Policy::kSpread ? -left : left;
+    const auto left = free_of(of, device) - fitted_.needs[i].charge[c * of.count + device];
+    return is_spread() ? -left : left;
 }
 
 // The devices of a follower near to those of the driver.

@@ -22,7 +22,18 @@ enum Scope : std::int8_t { kOneDevice, kSwitch, kNuma, kSocket, kMachine };
 
 enum class Exclusive : std::int8_t { kNo, kDevice, kSwitch };
 enum class Partition : std::int8_t { kAsTheNodeSays, kBestEffort, kRestricted };
-enum class Policy : std::int8_t { kBinPack, kSpread };
+enum class Policy : std::int8_t {
+    kBinPack,
+    kSpread,
+    kBestFit,
+    kWorstFit,
+    kDotProduct,
+    kPacking,
+    kClustering,
+    kRandom,
+    kFgd,
+};
+inline constexpr int kPolicies = 9;
 
 using Labels = std::vector<std::int32_t>;  // numbers of (key, value) pairs, ascending
 
@@ -49,6 +60,7 @@ struct Request {
     Partition partition = Partition::kAsTheNodeSays;
     std::int64_t bandwidth = -1;      // -1: any
     std::int32_t isolation = 0;       // number of a provider; 0: any
+    Labels models;                    // numbers of the GPUs that will do; none: all
 
     // Which need is chosen first: the GPUs, else the first that was named.
     int driver() const {

@@ -42,9 +42,15 @@ std::int8_t primary_column(Type type, const std::array<std::int8_t, kAmounts>& c
 
 }  // namespace
 
+bool DeviceColumn::is_flat() const {
+    const auto unknown = [](std::int32_t number) { return number < 0; };
+    return std::ranges::all_of(switch_, unknown) && std::ranges::all_of(numa, unknown) &&
+           std::ranges::all_of(socket, unknown);
+}
+
 Shape::Shape(std::vector<DeviceRecord> devices, std::vector<PartitionRow> partitions, bool honor,
-             std::int32_t isolation, bool raw)
-    : partitions_(std::move(partitions)), honor_(honor), isolation_(isolation) {
+             std::int32_t isolation, std::int32_t model, bool raw)
+    : partitions_(std::move(partitions)), honor_(honor), isolation_(isolation), model_(model) {
     for (int type = 0; type < kTypes; ++type) {
         std::vector<DeviceRecord> same;
         for (auto& device : devices) {

@@ -4,7 +4,8 @@
 // devices of it, or a device that is on none. Switches, NUMA nodes and sockets have one numbering
 // for all types, so devices of different types can be compared; -1 stands for one that is not known.
 //
-// A state of such a node is `words` 64-bit words, laid out here: for each type the masks of its
+// A state of such a node is `words` 64-bit words, laid out here: the kinds of its owners (bit 0:
+// some have shares of GPUs, bit k: some have k whole ones); for each type the masks of its
 // healthy, used and closed devices (`mask_words` each), what is used of each amount of each device,
 // column by column, and the virtual functions that are used. Two sums per type, which follow from
 // the rest, are kept with them for scores.
@@ -63,6 +64,8 @@ struct DeviceColumn {
     int healthy = 0, in_use = 0, closed = 0, used = 0, functions = 0, sums = 0;
     int function_words = 0;
 
+    // Nothing is known of where the devices are.
+    bool is_flat() const;
     int places() const { return static_cast<int>(on_place.size()); }
     int function_count() const { return first_function.back(); }
 };
@@ -72,12 +75,13 @@ class Shape {
     // Devices in any order; minors are distinct within a type. `raw`: keep percents of memory
     // beside bytes.
     Shape(std::vector<DeviceRecord> devices, std::vector<PartitionRow> partitions, bool honor,
-          std::int32_t isolation, bool raw);
+          std::int32_t isolation, std::int32_t model, bool raw);
 
     const DeviceColumn& of(Type type) const { return columns_[type]; }
     const std::vector<PartitionRow>& partitions() const { return partitions_; }
     bool honor() const { return honor_; }
     std::int32_t isolation() const { return isolation_; }
+    std::int32_t model() const { return model_; }
     int mask_words() const { return mask_words_; }
     int words() const { return words_; }
 
@@ -102,8 +106,8 @@ class Shape {
     std::array<std::array<std::vector<WideMask>, kTypes>, kTypes> near_;
     std::vector<PartitionRow> partitions_;
     bool honor_;
-    std::int32_t isolation_;
-    int mask_words_ = 1, words_ = 0;
+    std::int32_t isolation_, model_;
+    int mask_words_ = 1, words_ = 1;
 };
 
 }  // namespace hivecore::devices
