@@ -56,7 +56,10 @@ class TaskMix(Counter[Task]):
 
     def see(self, pod: Any) -> None:
         """Another pod has come: its class weighs one more."""
-        self[Task(pod.share, pod.cards, pod.cpu, pod.models)] += 1
+        if pod.share and pod.cards:
+            self[Task(pod.share, pod.cards, pod.cpu, pod.models)] += 1
+        else:
+            self[Task(0, 0, pod.cpu)] += 1
 
 
 def can_run(task: Task, free: Sequence[int], cpu: int, model: str) -> bool:
