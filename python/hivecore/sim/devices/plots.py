@@ -78,7 +78,7 @@ def _unallocated(groups: dict[str, list[DeviceReplay]], reported: Reported) -> "
     found = {policy: 100 * (1 - median_at(runs, 1.0)) for policy, runs in groups.items()}
     best = min(found, key=lambda policy: found[policy])
     dots = "; points: as reported" if reported else ""
-    set_title(axes, f"When all GPUs are asked for, {best} leaves {found[best]:.1f} % idle{dots}")
+    set_title(axes, f"When all GPUs are asked for, {best} leaves {found[best]:.1f}% idle{dots}")
     figure.legend(loc="outside lower center", ncols=4, frameon=False)
     return figure
 
@@ -95,7 +95,7 @@ def _fragmentation(groups: dict[str, list[DeviceReplay]]) -> "Figure":
         for policy, runs in groups.items()
     }
     best = min(found, key=lambda policy: found[policy])
-    set_title(axes, f"At 80 % load {found[best]:.0%} of the idle GPUs are fragments with {best}")
+    set_title(axes, f"At 80% load {found[best]:.0%} of the idle GPUs are fragments with {best}")
     figure.legend(loc="outside lower center", ncols=4, frameon=False)
     return figure
 
