@@ -3,6 +3,7 @@
 import pytest
 
 from hivecore.reference.devices.fragmentation import Task, TaskMix, fragment, fragmentation
+from hivecore.reference.devices.shared_cluster import SharedCluster
 from hivecore.reference.devices.sharing import Pod, SharedNode, best_fit_card, slots_in_order
 from hivecore.reference.devices.sharing_policies import POLICIES, choose
 
@@ -240,6 +241,26 @@ def test_a_learned_mix_counts_pods_by_shape():
     mix.see(Pod(0, 1, cpu=1000, models=frozenset({"T4"})))
     mix.see(Pod(500, 0, cpu=1000))
     assert mix == {Task(500, 1, 1000): 2, Task(0, 0, 1000): 3}
+
+
+def test_a_cluster_learns_its_mix_from_pods_as_they_come():
+    pods = [Pod(700), Pod(300), Pod(2000), Pod(0, 0)]
+    cluster = SharedCluster([SharedNode([1000, 1000])], pods, "fgd")
+    assert cluster.fragmented_milli() == 0
+    rows = [0, 1, 2, 1, 3]
+    assert [cluster.place(number, row) for number, row in enumerate(rows)] == [0, 0, -1, 0, 0]
+    assert cluster.mix == TaskMix.of(pods[row] for row in rows)
+    # 300 fill up card 0 first; then card 1 gives the other 300.
+    assert cluster.nodes[0].free() == [0, 700]
+    # All of the 700 for 2000 and for none, nothing for 700 and 300.
+    assert cluster.fragmented_milli() == (700 + 700) / 5
+
+
+def test_a_cluster_with_a_given_mix_does_not_learn():
+    mix = TaskMix({Task(700, 1, 0): 1})
+    cluster = SharedCluster([SharedNode([1000])], [Pod(300)], "fgd", mix=mix)
+    assert cluster.place(0, 0) == 0
+    assert cluster.mix == {Task(700, 1, 0): 1}
 
 
 def test_ties_go_to_the_first_node_and_card():

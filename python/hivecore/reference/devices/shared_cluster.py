@@ -19,7 +19,8 @@ class SharedCluster:
     :param pods: the list that rows are in.
     :param policy: one of `POLICIES`.
     :param seed: of "random".
-    :param mix: which pods come; ``None``: each class as often as it is in the list.
+    :param mix: which pods come; ``None``: learned, each class as often as it has come so far, the
+        pod that is placed among them, whether or not they found a place.
     """
 
     def __init__(
@@ -34,11 +35,15 @@ class SharedCluster:
         self.pods = pods
         self.policy = policy
         self.seed = seed
-        self.mix = TaskMix.of(pods) if mix is None else mix
+        self.learns = mix is None
+        self.mix = TaskMix() if mix is None else mix
 
     @classmethod
     def of(cls, nodes: Any, pods: Any, policy: str, seed: int = 0) -> Self:
-        """The cluster of these columns: `hivecore.traces.GpuNodes` and `GpuPods`."""
+        """The cluster of these columns, `hivecore.traces.GpuNodes` and `GpuPods`.
+
+        Its mix is given: each class as often as it is in the list.
+        """
         shapes = zip(
             nodes.gpus.tolist(),
             nodes.cpu_milli.tolist(),
@@ -62,10 +67,12 @@ class SharedCluster:
             Pod(share, cards, cpu, memory * _MIB, models)
             for share, cards, cpu, memory, models in asked
         ]
-        return cls(made, rows, policy, seed)
+        return cls(made, rows, policy, seed, TaskMix.of(rows))
 
     def place(self, number: int, row: int) -> int:
         """Place a pod of the list, the `number`-th to come; returns its node, or -1."""
+        if self.learns:
+            self.mix.see(self.pods[row])
         found = self.find(number, row)
         if found is None:
             return -1
@@ -73,14 +80,14 @@ class SharedCluster:
         return found.node
 
     def find(self, number: int, row: int) -> Place | None:
-        """Where `place` would put it."""
+        """Where the pod would be placed with the mix as it is."""
         return choose(
             self.nodes, self.pods[row], self.policy, mix=self.mix, seed=self.seed, number=number
         )
 
     def fragmented_milli(self) -> float:
-        """The fragmentation of all nodes in the unit of the cards: over the weight of the mix."""
+        """The fragmentation of all nodes, over the weight of the mix, at least 1."""
         sums = (
             fragmentation(node.free(), node.free_cpu, node.model, self.mix) for node in self.nodes
         )
-        return sum(sums) / self.mix.total()
+        return sum(sums) / max(self.mix.total(), 1)
