@@ -9,6 +9,7 @@ from hivecore.devices.explanation import DeviceExplanation, NodeShortage
 from hivecore.devices.feasibility import Feasibility
 from hivecore.devices.node_devices import NodeDevices
 from hivecore.devices.partition_table import Partition, PartitionTable
+from hivecore.devices.task_mix import Task, TaskMix
 
 __all__ = [
     "Device",
@@ -23,6 +24,8 @@ __all__ = [
     "NodeShortage",
     "Partition",
     "PartitionTable",
+    "Task",
+    "TaskMix",
     "VirtualFunction",
     "VirtualFunctionGroup",
 ]

@@ -26,6 +26,7 @@ class Numbers:
     def __init__(self) -> None:
         self.labels: dict[tuple[str, str], int] = {}
         self.providers: dict[str, int] = {"": 0}
+        self.models: dict[str, int] = {}
         self.functions: dict[str, int] = {}
         self.function_names: list[str] = []
 
@@ -33,6 +34,7 @@ class Numbers:
         """An independent equal."""
         other = Numbers()
         other.labels, other.providers = dict(self.labels), dict(self.providers)
+        other.models = dict(self.models)
         other.functions = dict(self.functions)
         other.function_names = list(self.function_names)
         return other
@@ -77,7 +79,7 @@ class Numbers:
         )
         honor = inventory.partition_policy == "honor"
         provider = self._provider(inventory.isolation_provider)
-        return devices, partitions, honor, provider
+        return devices, partitions, honor, provider, self.model(inventory.model)
 
     def query(self, request: DeviceRequest) -> Any:
         """The request in numbers, with room for its answers."""
@@ -89,6 +91,7 @@ class Numbers:
             _PARTITION.index(request.partition),
             -1 if request.bandwidth is None else request.bandwidth,
             self._provider(request.isolation_provider),
+            [self.model(model) for model in request.models],
         )
 
     def charges(self, allocations: Iterable[DeviceAllocation]) -> list[tuple[Any, ...]]:
@@ -153,6 +156,10 @@ class Numbers:
 
     def _provider(self, name: str) -> int:
         return self.providers.setdefault(name, len(self.providers))
+
+    def model(self, name: str) -> int:
+        """The number of a model of GPUs."""
+        return self.models.setdefault(name, len(self.models))
 
     def _function(self, bus_id: str) -> int:
         number = self.functions.get(bus_id)

@@ -1,14 +1,16 @@
 """The devices of all nodes: which pod may have which, and who has what."""
 
 from collections.abc import Iterable, Mapping
+from hashlib import blake2b
 from heapq import heappop, heappush
 from threading import RLock
-from typing import Any, Literal, Self
+from typing import Any, Literal, Self, get_args
 
 from hivecore import _devices
 from hivecore._arguments import as_bool, as_choice, as_int, as_mapping, as_name, as_text, as_tuple
 from hivecore._sealed import corrupt_if_it_fails, seal, unseal
 from hivecore._stateful import Stateful
+from hivecore.devices._learned_mix import LearnedMix
 from hivecore.devices._numbers import Numbers, healthy_masks
 from hivecore.devices._saved import decode, encode
 from hivecore.devices.device import TYPES
@@ -18,28 +20,49 @@ from hivecore.devices.device_request import DeviceRequest
 from hivecore.devices.explanation import DeviceExplanation, explain
 from hivecore.devices.feasibility import Feasibility, count_codes
 from hivecore.devices.node_devices import NodeDevices
+from hivecore.devices.task_mix import TaskMix
 from hivecore.errors import StaleDecisionError
 
 __all__ = ["POLICIES", "DeviceCluster", "Policy"]
 
-Policy = Literal["bin-pack", "spread"]
-POLICIES: tuple[Policy, ...] = ("bin-pack", "spread")
-_MOST_QUERIES = 32
+Policy = Literal[
+    "bin-pack",
+    "spread",
+    "best-fit",
+    "worst-fit",
+    "dot-product",
+    "packing",
+    "clustering",
+    "random",
+    "fgd",
+]
+POLICIES: tuple[Policy, ...] = get_args(Policy)
+_NUMBERS: dict[str, int] = {policy: number for number, policy in enumerate(POLICIES)}
+_RANDOM, _FGD = _NUMBERS["random"], _NUMBERS["fgd"]  # the last ones
+_MOST_QUERIES = 1024
+_MOST_KEPT = 2**22  # answers, over all queries and nodes
 
 
 class DeviceCluster(Stateful):
     """Decides which node a pod goes to and which of its GPUs, NICs and other devices it gets.
 
     :param nodes: name -> inventory of each node.
-    :param policy: "bin-pack": fill used nodes, switches and devices first; "spread": the idle
-        ones. For requests that do not say.
+    :param policy: for requests that do not say; see below.
+    :param mix: which pods come, for "fgd"; ``None``: learned from those that are committed
+        while it is the cluster's policy.
+    :param seed: of "random", 0 to 2**64 - 1.
     :raises TypeError: an argument is of a wrong type.
     :raises ValueError: a name is empty, or there is no such policy.
 
     Of the nodes that can serve a request the one is taken where most needs are in their preferred
     scopes, then the one with the best score, then the one that was added first (a new node takes
-    the place of one that was removed). The score is the share of its devices that would be in use,
-    in ten-thousandths (spread: left), the mean over the types.
+    the place of one that was removed). "bin-pack" and "spread" score a node by the share of its
+    devices that would be in use (spread: left), in ten-thousandths, the mean over the types. The
+    others are for shared GPUs, and score a node by the opposite of a cost, as FGD's authors compare
+    them: "best-fit" and "worst-fit" by what is free of its processors and GPUs; "dot-product" by
+    the product of that with what is asked; "packing" takes GPUs in use before idle ones before idle
+    nodes; "clustering" joins pods that take as many GPUs; "random" draws a node by the seed and the
+    owner's name; "fgd" by how much idle GPU memory becomes useless to the pods that come.
 
     On a node devices are chosen together, and exactly: a request waits only if no choice of devices
     serves it. The best choice has the best tier of partitions, if it must be one; the tightest
@@ -69,15 +92,26 @@ class DeviceCluster(Stateful):
     """
 
     def __init__(
-        self, nodes: Mapping[str, NodeDevices] | None = None, *, policy: Policy = "bin-pack"
+        self,
+        nodes: Mapping[str, NodeDevices] | None = None,
+        *,
+        policy: Policy = "bin-pack",
+        mix: TaskMix | None = None,
+        seed: int = 0,
     ) -> None:
         given = dict(as_mapping({} if nodes is None else nodes, "nodes"))
-        self._start(as_choice(policy, "policy", POLICIES))
+        chosen = as_choice(policy, "policy", POLICIES)
+        wanted: object = mix
+        if wanted is not None and not isinstance(wanted, TaskMix):
+            raise TypeError(f"mix must be a TaskMix, not {type(wanted).__name__}")
+        self._start(chosen, LearnedMix(mix), as_int(seed, "seed", 0, 2**64 - 1))
         for name, inventory in given.items():
             self.add_node(name, inventory)
 
-    def _start(self, policy: str) -> None:
-        self._policy = POLICIES.index(policy)
+    def _start(self, policy: str, mix: LearnedMix, seed: int) -> None:
+        self._policy = _NUMBERS[policy]
+        self._mix = mix
+        self._seed = seed
         self._lock = RLock()
         self._core = _devices.DeviceKernel()
         self._numbers = Numbers()
@@ -204,8 +238,8 @@ class DeviceCluster(Stateful):
         self._inventories[number] = inventory
 
     def _add_shape(self, key: tuple[Any, ...]) -> int:
-        devices, partitions, honor, isolation = key
-        return self._core.add_shape(devices, partitions, honor, isolation, False)
+        devices, partitions, honor, isolation, model = key
+        return self._core.add_shape(devices, partitions, honor, isolation, model, False)
 
     def _number(self, name: str) -> int:
         number = self._nodes.get(as_text(name, "node"))
@@ -244,6 +278,7 @@ class DeviceCluster(Stateful):
                 asked = [self._nodes[name] for name in names] if self._holes else None
             else:
                 asked = [self._number(name) for name in names]
+            self._prepare(number)
             found = self._core.filter(self._query(request), number, asked)
         codes, _, resolvable, scores = found
         return Feasibility(names, codes, resolvable, scores)
@@ -262,7 +297,7 @@ class DeviceCluster(Stateful):
         """Decide which devices of which node the request would get; nothing changes.
 
         :param nodes: names of the only nodes to use; ``None``: all.
-        :param policy: "bin-pack" or "spread"; ``None``: the cluster's.
+        :param policy: how; ``None``: as the cluster says.
         :raises KeyError: there is no such node.
         :raises ValueError: the owner has devices already, or there is no such policy.
         :raises TypeError: an argument is of a wrong type.
@@ -278,11 +313,22 @@ class DeviceCluster(Stateful):
             if query is None or query[0] is not self._queries:
                 query = self._cached_query(request)
             asked = None if names is None else [self._number(name) for name in names]
-            plan = self._core.schedule(query[1], number, asked)
+            if number >= _RANDOM:
+                self._prepare(number)
+                plan = self._core.schedule(
+                    query[1], number, asked, self._seed, _draw_number(request.name)
+                )
+            else:
+                plan = self._core.schedule(query[1], number, asked)
             if plan is not None:
                 name = self._names[plan.node] or ""
                 return made_decision(request, name, (), plan, self, None)
             return self._refused(request, query[1], number, asked)
+
+    def _prepare(self, policy: int) -> None:
+        """What the policy goes by is brought up to date."""
+        if policy == _FGD:
+            self._mix.tell(self._core, self._numbers.model)
 
     def _refused(
         self, request: DeviceRequest, query: Any, policy: int, asked: list[int] | None
@@ -321,6 +367,8 @@ class DeviceCluster(Stateful):
             if owner < 0:
                 raise StaleDecisionError(f"devices of node {decision.node!r} are taken by now")
             self._book(request.name, owner, request.priority)
+            if self._policy == _FGD:
+                self._mix.see(request)
 
     def _book(self, name: str, owner: int, priority: int) -> None:
         self._owners[name] = owner
@@ -358,22 +406,32 @@ class DeviceCluster(Stateful):
         allowed = None if nodes is None else as_tuple(nodes, "nodes")
         with self._lock:
             decisions, owners = [], []
+            seen = self._mix.copy()
             try:
                 for request in given:
                     decision = self.schedule(request, nodes=allowed, policy=policy)
                     if decision._plan is not None:
                         owners.append(self._core.commit(decision._plan))
+                        if self._policy == _FGD:
+                            self._mix.see(request)
                     decisions.append(decision)
             finally:
                 for owner in reversed(owners):
                     self._core.refund(owner)
+                self._forget_seen(seen)
         return tuple(decisions)
+
+    def _forget_seen(self, before: LearnedMix) -> None:
+        if self._mix.told != before.told:
+            before.told = -1  # the kernel was told of what has not come
+        self._mix = before
 
     def commit_many(self, decisions: Iterable[DeviceDecision]) -> None:
         """Carry out decisions, all or none; errors as of ``commit``."""
         given = as_tuple(decisions, "decisions")
         with self._lock:
             done = []
+            seen = self._mix.copy()
             try:
                 for decision in given:
                     self.commit(decision)
@@ -381,6 +439,7 @@ class DeviceCluster(Stateful):
             except BaseException:
                 for name in reversed(done):
                     self.release(name)
+                self._forget_seen(seen)
                 raise
 
     def allocate(
@@ -477,6 +536,21 @@ class DeviceCluster(Stateful):
         with self._lock:
             return self._owners_on(self._number(node))
 
+    def fragmentation(self, *, node: str | None = None) -> float:
+        """How much idle GPU memory is of no use to the pods that come: FGD's measure.
+
+        :param node: of one node; ``None``: of all together.
+        :returns: bytes, the mean over the task mix; 0 if there is none.
+        :raises KeyError: there is no such node.
+
+        Source: FGD (USENIX ATC'23, section 3). Cost: O(GPUs * classes).
+        """
+        with self._lock:
+            numbers = self._nodes.values() if node is None else [self._number(node)]
+            self._prepare(_FGD)
+            found = sum(self._core.fragmentation(number) for number in numbers)
+            return found / max(self._mix.told, 1)
+
     def explain(self, request: DeviceRequest, *, policy: Policy | None = None) -> DeviceExplanation:
         """Why a request would have to wait, what is missing where it nearly fits, and the cheapest
         owners to release for it; nothing changes.
@@ -485,7 +559,7 @@ class DeviceCluster(Stateful):
         :raises TypeError: an argument is of a wrong type.
         """
         with self._lock:
-            return explain(self, request, self._policy_number(policy))
+            return explain(self, request, POLICIES[self._policy_number(policy)])
 
     def _owner(self, name: str) -> int:
         owner = self._owners.get(name)
@@ -504,7 +578,7 @@ class DeviceCluster(Stateful):
     def _policy_number(self, policy: str | None) -> int:
         if policy is None:
             return self._policy
-        return POLICIES.index(as_choice(policy, "policy", POLICIES))
+        return _NUMBERS[as_choice(policy, "policy", POLICIES)]
 
     def _query(self, request: DeviceRequest) -> Any:
         return self._cached_query(request)[1]
@@ -517,10 +591,10 @@ class DeviceCluster(Stateful):
         query = self._queries.pop(request.content, None)
         if query is None:
             query = self._numbers.query(request)
-            if len(self._queries) >= _MOST_QUERIES:
+            most = min(_MOST_QUERIES, max(_MOST_KEPT // (len(self._names) + 1), 32))
+            if len(self._queries) >= most:
                 # A new dict: requests remember which they belong to.
-                kept = list(self._queries.items())[_MOST_QUERIES // 2 :]
-                self._queries = dict(kept)
+                self._queries = dict(list(self._queries.items())[most // 2 :])
         self._queries[request.content] = query  # the latest last
         known = self._queries, query
         request.remember(known)
@@ -532,7 +606,7 @@ class DeviceCluster(Stateful):
         """An independent what-if branch."""
         with self._lock:
             other = object.__new__(type(self))
-            other._start(POLICIES[self._policy])
+            other._start(POLICIES[self._policy], self._mix.copy(), self._seed)
             other._core = self._core.copy()
             other._numbers = self._numbers.copy()
             other._shapes = dict(self._shapes)
@@ -552,7 +626,8 @@ class DeviceCluster(Stateful):
                 name: (self.node_of(name), self.allocations(name), self._priorities.get(name, 0))
                 for name in sorted(self._owners)
             }
-            payload = encode(POLICIES[self._policy], self._names, self._inventories, owners)
+            settings = POLICIES[self._policy], self._seed, self._mix.is_given, self._mix.weights
+            payload = encode(settings, self._names, self._inventories, owners)
         return seal(b"HCDC", 1, payload)
 
     @classmethod
@@ -564,9 +639,13 @@ class DeviceCluster(Stateful):
         """
         payload = unseal(b"HCDC", 1, data)
         with corrupt_if_it_fails():
-            policy, names, inventories, owners = decode(payload)
+            (policy, seed, is_given, weights), names, inventories, owners = decode(payload)
+            mix = LearnedMix(TaskMix(weights))
+            mix.is_given = is_given
             cluster = object.__new__(cls)
-            cluster._start(as_choice(policy, "policy", POLICIES))
+            cluster._start(
+                as_choice(policy, "policy", POLICIES), mix, as_int(seed, "seed", 0, 2**64 - 1)
+            )
             holes: list[int] = []
             for name, inventory in zip(names, inventories, strict=True):
                 if name is not None and inventory is not None:
@@ -593,6 +672,11 @@ class DeviceCluster(Stateful):
 
     def __sizeof__(self) -> int:
         return object.__sizeof__(self) + self._core.__sizeof__()
+
+
+def _draw_number(name: str) -> int:
+    """64 bits of the owner's name."""
+    return int.from_bytes(blake2b(name.encode(), digest_size=8).digest(), "little")
 
 
 def _check_request(request: object) -> None:

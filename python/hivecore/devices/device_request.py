@@ -122,6 +122,7 @@ class DeviceRequest(_Remembering):
         ``None``: as the node says.
     :param bandwidth: of a ring in the partition, at least, in bytes per second.
     :param isolation_provider: what the node must have where GPUs are shared; "": anything.
+    :param models: of GPUs that will do; none: all.
     :param priority: of the owner; who is lower is named first where others would have to go.
     :raises ValueError: something is out of range, or does not go together.
     :raises TypeError: an argument is of a wrong type.
@@ -139,6 +140,7 @@ class DeviceRequest(_Remembering):
     partition: Literal["restricted", "best-effort"] | None
     bandwidth: int | None
     isolation_provider: str
+    models: tuple[str, ...]
     priority: int
 
     def __init__(
@@ -164,6 +166,7 @@ class DeviceRequest(_Remembering):
         partition: Literal["restricted", "best-effort"] | None = None,
         bandwidth: int | None = None,
         isolation_provider: str = "",
+        models: Iterable[str] = (),
         priority: int = 0,
     ) -> None:
         set_field = object.__setattr__
@@ -190,6 +193,8 @@ class DeviceRequest(_Remembering):
         set_field(self, "joint", self._as_joint(joint))
         self._set_partition(partition, bandwidth)
         set_field(self, "isolation_provider", as_text(isolation_provider, "isolation_provider"))
+        names = {as_name(model, "models") for model in as_tuple(models, "models")}
+        set_field(self, "models", tuple(sorted(names)))
         set_field(self, "priority", as_int(priority, "priority", -(2**31), 2**31 - 1))
 
     def need(self, type: str) -> DeviceNeed | None:
@@ -209,6 +214,7 @@ class DeviceRequest(_Remembering):
             self.partition,
             self.bandwidth,
             self.isolation_provider,
+            self.models,
         )
 
     def remember(self, query: object) -> None:

@@ -21,7 +21,7 @@ from hivecore.devices.feasibility import CODES, REASONS, count_codes
 from hivecore.devices.node_devices import NodeDevices
 
 if TYPE_CHECKING:
-    from hivecore.devices.device_cluster import DeviceCluster
+    from hivecore.devices.device_cluster import DeviceCluster, Policy
 
 __all__ = ["DeviceExplanation", "NodeShortage", "explain"]
 
@@ -61,14 +61,16 @@ class DeviceExplanation(Explanation):
     shortages: tuple[NodeShortage, ...]
 
 
-def explain(cluster: "DeviceCluster", request: DeviceRequest, policy: int) -> DeviceExplanation:
+def explain(
+    cluster: "DeviceCluster", request: DeviceRequest, policy: "Policy"
+) -> DeviceExplanation:
     """What `DeviceCluster.explain` answers; it is the caller's turn."""
-    decision = cluster.schedule(request, policy=("bin-pack", "spread")[policy])
+    decision = cluster.schedule(request, policy=policy)
     if decision.outcome == "bind":
         return DeviceExplanation("bind", "", (), (), (), ())
-    query = cluster._query(request)
+    query, number = cluster._query(request), cluster._policy_number(policy)
     numbers = np.array(sorted(cluster._nodes.values()), dtype=np.int64)
-    codes, types, resolvable, _ = cluster._core.filter(query, policy, numbers)
+    codes, types, resolvable, _ = cluster._core.filter(query, number, numbers)
     order = np.lexsort((numbers, -codes, ~resolvable))
     shortages = tuple(
         _shortage(cluster, request, int(numbers[i]), CODES[codes[i]], TYPES[types[i]])
@@ -79,7 +81,7 @@ def explain(cluster: "DeviceCluster", request: DeviceRequest, policy: int) -> De
         for one in shortages
     )
     candidates = [int(numbers[i]) for i in order[:_TRIED] if resolvable[i]]
-    found = list(_to_release(cluster, query, policy, candidates))
+    found = list(_to_release(cluster, query, number, candidates))
     changes: tuple[Change, ...] = ()
     if found:
         _, cost, _, owners = min(found)

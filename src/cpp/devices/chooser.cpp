@@ -15,8 +15,7 @@ constexpr std::int64_t kFull = 10'000;
 // How many of these are on the place's switch, if it is one.
 template <int W>
 std::int64_t on_switch(const DeviceColumn& of, int place, const Mask<W>& devices) {
-    return of.place_switch[place] < 0 ? 0
-                                      : (devices & of.on_place[place].template as<W>()).count();
+    return of.place_switch[place] < 0 ? 0 : (devices & of.on_place[place].template as<W>()).count();
 }
 
 }  // namespace
@@ -31,8 +30,8 @@ bool Chooser<W>::Key::comes_before(const Key& other) const {
 
 template <int W>
 Chooser<W>::Chooser(const Request& request, const Fitted& fitted, const Shape& shape,
-                    const std::uint64_t* state, Policy policy,
-                    const Circumstances& circumstances, const Visible* visible)
+                    const std::uint64_t* state, Policy policy, const Circumstances& circumstances,
+                    const Visible* visible)
     : request_(request),
       fitted_(fitted),
       shape_(shape),
@@ -518,9 +517,8 @@ std::vector<OfferedPlace> Chooser<W>::offers(const Group& group, const Pools& po
         offer.numa_price = within(of.on_numa, offer.numa) << kDigit;
         offer.socket_price = within(of.on_socket, offer.socket);
         here.each([&](int device) { offer.devices.push_back(device); });
-        std::ranges::stable_sort(offer.devices, {}, [&](int device) {
-            return worth(group.driver, device);
-        });
+        std::ranges::stable_sort(offer.devices, {},
+                                 [&](int device) { return worth(group.driver, device); });
         if (static_cast<int>(offer.devices.size()) > need.count) {
             offer.devices.resize(need.count);
         }
@@ -560,8 +558,8 @@ Taken<W> Chooser<W>::spread(const std::vector<OfferedPlace>& offered, const Spre
     };
     const bool alone = scope == kOneDevice || scope == kMachine;
     for (std::size_t i = 0; i < offered.size(); ++i) {
-        const bool begins = i > 0 && (scope == kSwitch ||
-                                      (!alone && key(offered[i]) != key(offered[i - 1])));
+        const bool begins =
+            i > 0 && (scope == kSwitch || (!alone && key(offered[i]) != key(offered[i - 1])));
         if (begins) {
             search();
         }
@@ -575,8 +573,8 @@ Taken<W> Chooser<W>::spread(const std::vector<OfferedPlace>& offered, const Spre
 
 // Completes a choice of the driver's devices and keeps it if it is the best so far.
 template <int W>
-void Chooser<W>::consider(const Group& group, const Pools& pools, Set devices,
-                          const FittedRow* row, Found& best) const {
+void Chooser<W>::consider(const Group& group, const Pools& pools, Set devices, const FittedRow* row,
+                          Found& best) const {
     const auto& of = column(group.driver);
     Found found;
     found.is_valid = true;
@@ -613,11 +611,11 @@ std::int64_t Chooser<W>::distance_price(const Group& group, const Pools& pools, 
     for (int f = 0; f < group.count; ++f) {
         const int i = group.followers[f];
         int level = 0;
-        while (level < 3 &&
-               !(pools[i] & shape_.near(request_.needs[group.driver].type, place,
-                                        request_.needs[i].type, level)
-                                .template as<W>())
-                    .any()) {
+        while (level < 3 && !(pools[i] & shape_
+                                             .near(request_.needs[group.driver].type, place,
+                                                   request_.needs[i].type, level)
+                                             .template as<W>())
+                                 .any()) {
             ++level;
         }
         sum += level == 0 ? 0 : std::int64_t{1} << (kDigit * (level - 1));
@@ -683,8 +681,7 @@ std::int64_t Chooser<W>::worth(int i, int device) const {
 
 // The devices of a follower near to those of the driver.
 template <int W>
-bool Chooser<W>::follow(const Group& group, int i, Set pool, const Set& devices,
-                        Set& taken) const {
+bool Chooser<W>::follow(const Group& group, int i, Set pool, const Set& devices, Set& taken) const {
     const auto& need = request_.needs[i];
     const auto type = request_.needs[group.driver].type;
     const auto& of = column(group.driver);
@@ -704,8 +701,8 @@ bool Chooser<W>::follow(const Group& group, int i, Set pool, const Set& devices,
             on_switches = false;
         }
         for (int level = 0; level < 3; ++level) {
-            around[level] = around[level] |
-                            shape_.near(type, place, need.type, level).template as<W>();
+            around[level] =
+                around[level] | shape_.near(type, place, need.type, level).template as<W>();
         }
     });
     around[3] = ~Set{};

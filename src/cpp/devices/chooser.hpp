@@ -38,12 +38,19 @@ struct Chosen {
     std::array<Scope, kTypes> scopes{};
 };
 
+// What "random" draws by.
+struct Draw {
+    std::uint64_t seed = 0, number = 0;
+};
+
 // What some policies go by beside the state of a node.
 struct Circumstances {
-    const MixTable* mix = nullptr;      // fgd
-    std::int64_t fragmentation = 0;     // of the node as it is
-    std::int64_t cpu = 1, memory = 1;   // the most that a node has of the host and of its GPUs
-    std::uint64_t seed = 0, number = 0, node = 0;  // random
+    const MixTable* mix = nullptr;  // fgd
+    std::int64_t mix_weight = 0;
+    std::int64_t fragmentation = 0;    // of the node as it is
+    std::int64_t cpu = 1, memory = 1;  // the most that a node has of the host and of its GPUs
+    Draw draw;                         // random
+    std::uint64_t node = 0;
 };
 
 // Where requests may go: the devices of each type on some NUMA nodes.
@@ -54,7 +61,8 @@ class Chooser {
   public:
     // `visible`: nullptr: all devices. All arguments outlive the chooser.
     Chooser(const Request& request, const Fitted& fitted, const Shape& shape,
-            const std::uint64_t* state, Policy policy, const Circumstances& circumstances, const Visible* visible = nullptr);
+            const std::uint64_t* state, Policy policy, const Circumstances& circumstances,
+            const Visible* visible = nullptr);
 
     Verdict verdict();
     // After a verdict that it fits.
@@ -62,6 +70,8 @@ class Chooser {
     std::int64_t score() const;
     // How bad the choice of a sharing policy is, as the opposite of a cost.
     std::int64_t score_of(const Chosen& chosen) const;
+    // Of the node as it is.
+    std::int64_t fragmentation() const;
     // How many needs are in their preferred scopes.
     int preferred();
 
@@ -160,6 +170,9 @@ class Chooser {
     const Visible* visible_;
     std::array<Set, kTypes> eligible_;  // by position of the need
 };
+
+// What "random" draws for a node, the least is taken.
+std::uint64_t drawn_for(const Draw& draw, std::uint64_t node);
 
 extern template class Chooser<1>;
 extern template class Chooser<kMostDevices / 64>;

@@ -8,9 +8,8 @@ namespace hivecore::devices {
 
 MixTable::MixTable(const TaskMix& mix, const Shape& shape) {
     const auto& gpus = shape.of(kGpu);
-    const auto size = gpus.count > 0 && gpus.primary[0] >= 0
-                          ? gpus.total[gpus.primary[0] * gpus.count]
-                          : 0;
+    const auto size =
+        gpus.count > 0 && gpus.primary[0] >= 0 ? gpus.total[gpus.primary[0] * gpus.count] : 0;
     std::map<std::pair<std::int64_t, int>, std::vector<const Task*>> by_kind;
     for (const auto& task : mix) {
         const bool usable =

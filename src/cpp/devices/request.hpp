@@ -1,5 +1,5 @@
-// What is asked of a node's devices, in numbers; python/hivecore/devices/device_request.py says what
-// the fields mean.
+// What is asked of a node's devices, in numbers; python/hivecore/devices/device_request.py says
+// what the fields mean.
 #pragma once
 
 #include <array>
@@ -58,9 +58,9 @@ struct Request {
     std::vector<std::int8_t> joint;  // positions in `needs`, as named; none, or two and more
     bool same_switch = false;
     Partition partition = Partition::kAsTheNodeSays;
-    std::int64_t bandwidth = -1;      // -1: any
-    std::int32_t isolation = 0;       // number of a provider; 0: any
-    Labels models;                    // numbers of the GPUs that will do; none: all
+    std::int64_t bandwidth = -1;  // -1: any
+    std::int32_t isolation = 0;   // number of a provider; 0: any
+    Labels models;                // numbers of the GPUs that will do; none: all
 
     // Which need is chosen first: the GPUs, else the first that was named.
     int driver() const {

@@ -76,7 +76,8 @@ void Shape::add_column(Type type, std::vector<DeviceRecord> devices, bool raw) {
     }
     column.column_of.fill(-1);
     for (int amount = 0; amount < kAmounts; ++amount) {
-        if (std::ranges::any_of(devices, [&](const auto& one) { return one.amounts[amount] > 0; })) {
+        if (std::ranges::any_of(devices,
+                                [&](const auto& one) { return one.amounts[amount] > 0; })) {
             column.column_of[amount] = static_cast<std::int8_t>(column.columns++);
             for (const auto& device : devices) {
                 column.total.push_back(device.amounts[amount]);

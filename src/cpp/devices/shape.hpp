@@ -2,7 +2,8 @@
 //
 // The devices of a type are numbered by ascending minor. A *place* of a type is a switch that has
 // devices of it, or a device that is on none. Switches, NUMA nodes and sockets have one numbering
-// for all types, so devices of different types can be compared; -1 stands for one that is not known.
+// for all types, so devices of different types can be compared; -1 stands for one that is not
+// known.
 //
 // A state of such a node is `words` 64-bit words, laid out here: the kinds of its owners (bit 0:
 // some have shares of GPUs, bit k: some have k whole ones); for each type the masks of its
@@ -11,6 +12,7 @@
 // the rest, are kept with them for scores.
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <cstdint>
 #include <string>
@@ -43,10 +45,10 @@ struct PartitionRow {
 // The devices of one type.
 struct DeviceColumn {
     int count = 0;
-    int columns = 0;                               // amounts that some device has
+    int columns = 0;                                // amounts that some device has
     std::array<std::int8_t, kAmounts> column_of{};  // amount -> column; -1: none has it
-    std::vector<std::int64_t> total;               // [column * count + device]; 0: it has none
-    std::vector<std::int8_t> primary;              // column that devices are compared by
+    std::vector<std::int64_t> total;                // [column * count + device]; 0: it has none
+    std::vector<std::int8_t> primary;               // column that devices are compared by
     std::vector<std::int32_t> minors;
     std::vector<std::int32_t> socket, numa, switch_;
     std::vector<Labels> labels;
@@ -64,6 +66,9 @@ struct DeviceColumn {
     int healthy = 0, in_use = 0, closed = 0, used = 0, functions = 0, sums = 0;
     int function_words = 0;
 
+    int amount_of(int c) const {
+        return static_cast<int>(std::ranges::find(column_of, c) - column_of.begin());
+    }
     // Nothing is known of where the devices are.
     bool is_flat() const;
     int places() const { return static_cast<int>(on_place.size()); }

@@ -25,7 +25,7 @@ std::uint64_t draw(std::uint64_t seed, std::initializer_list<std::uint64_t> numb
 
 // As an integer of the same order, where nothing is larger than the bound.
 std::int64_t as_integer(double cost, double bound) {
-    const int shift = std::max(std::ilogb(std::max(bound, 1.0)) - 60, 0);
+    const int shift = std::max(std::ilogb(std::max(bound, 1.0)) - 57, 0);
     return static_cast<std::int64_t>(std::ldexp(cost, -shift));
 }
 
@@ -56,9 +56,9 @@ std::vector<std::int64_t> Chooser<W>::free_memory() const {
 template <int W>
 std::int64_t Chooser<W>::free_cpu() const {
     const auto& of = shape_.of(kHost);
-    return of.count > 0 && of.column_of[0] == of.primary[0] ? static_cast<std::int64_t>(
-                                                                  state_[of.sums + 1])
-                                                            : 0;
+    return of.count > 0 && of.column_of[0] == of.primary[0]
+               ? static_cast<std::int64_t>(state_[of.sums + 1])
+               : 0;
 }
 
 // Whether only the policy decides which GPUs are taken.
@@ -82,8 +82,8 @@ typename Chooser<W>::Set Chooser<W>::random_devices(int driver) const {
     std::vector<std::pair<std::uint64_t, int>> drawn;
     eligible_[driver].each([&](int device) {
         const auto position = static_cast<std::uint64_t>(device);
-        drawn.emplace_back(draw(circumstances_.seed,
-                                {circumstances_.number, circumstances_.node, position}),
+        drawn.emplace_back(draw(circumstances_.draw.seed,
+                                {circumstances_.draw.number, circumstances_.node, position}),
                            device);
     });
     std::ranges::sort(drawn);
@@ -111,9 +111,9 @@ typename Chooser<W>::Set Chooser<W>::least_fragmenting(int driver) const {
                 fitted_.needs[driver].charge[of.primary[device] * of.count + device];
             bool known = false;  // another one with as much free gives the same
             tried.each([&](int other) {
-                known |= free[other] == free[device] &&
-                         charge == fitted_.needs[driver]
-                                       .charge[of.primary[other] * of.count + other];
+                known |=
+                    free[other] == free[device] &&
+                    charge == fitted_.needs[driver].charge[of.primary[other] * of.count + other];
             });
             if (known) {
                 return;
@@ -132,6 +132,11 @@ typename Chooser<W>::Set Chooser<W>::least_fragmenting(int driver) const {
         taken.add(best);
     }
     return taken;
+}
+
+template <int W>
+std::int64_t Chooser<W>::fragmentation() const {
+    return circumstances_.mix->fragmentation(free_memory(), free_cpu());
 }
 
 template <int W>
@@ -160,9 +165,8 @@ std::int64_t Chooser<W>::score_of(const Chosen& chosen) const {
         return fitted_.needs[0].charge[gpus.primary[device] * gpus.count + device];
     };
     if (policy_ == Policy::kBestFit || policy_ == Policy::kWorstFit) {
-        const auto cost = as_integer(
-            cpu * most_memory + memory * most_cpu,
-            2 * static_cast<double>(circumstances.cpu) * most_memory);
+        const auto cost = as_integer(cpu * most_memory + memory * most_cpu,
+                                     2 * static_cast<double>(circumstances.cpu) * most_memory);
         return policy_ == Policy::kBestFit ? -cost : cost;
     }
     if (policy_ == Policy::kDotProduct) {
@@ -203,6 +207,10 @@ std::int64_t Chooser<W>::score_of(const Chosen& chosen) const {
     const auto kind = std::uint64_t{1} << (whole ? std::min(taken.count(), kMostKind) : 0);
     const std::int64_t band = (kinds & kind) ? (kinds == kind ? 0 : 1) : (kinds != 0 ? 3 : 2);
     return -((band << kBand) + free);
+}
+
+std::uint64_t drawn_for(const Draw& given, std::uint64_t node) {
+    return draw(given.seed, {given.number, node});
 }
 
 template class Chooser<1>;

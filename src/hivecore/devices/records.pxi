@@ -28,7 +28,9 @@ cdef extern from "devices/shape.hpp" namespace "hivecore::devices" nogil:
         int64_t bandwidth
 
     cdef cppclass DeviceShape "hivecore::devices::Shape":
-        DeviceShape(vector[DeviceRecord], vector[PartitionRow], bool_t, int32_t, bool_t) except +
+        DeviceShape(
+            vector[DeviceRecord], vector[PartitionRow], bool_t, int32_t, int32_t, bool_t
+        ) except +
 
     enum:
         TYPES "hivecore::devices::kTypes"
