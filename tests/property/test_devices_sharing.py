@@ -1,6 +1,7 @@
 """Shared cards in the twin against restatements that try everything, with fractions."""
 
 from fractions import Fraction
+from math import floor
 from itertools import combinations
 
 from hypothesis import given
@@ -153,6 +154,15 @@ def restated_cost(cluster, pod, policy, mix, index, cards):
     raise KeyError(policy)
 
 
+def in_steps(cluster, mix, index, growth):
+    """How fgd compares nodes: growth in parts of 40 thousandths of a card, then what is idle."""
+    node = cluster[index]
+    size = node.sizes[0] if node.sizes and node.sizes[0] else 1
+    weight = sum(mix.values()) or 1
+    idle = Fraction(1000 * sum(node.free()), size)
+    return floor(Fraction(growth, weight * size) / Fraction(40, 1000)), floor(idle)
+
+
 @examples(400)
 @given(clusters, pods, mixes)
 def test_no_place_is_better_than_the_chosen_one(cluster, pod, mix):
@@ -170,6 +180,11 @@ def test_no_place_is_better_than_the_chosen_one(cluster, pod, mix):
             # Of one node the cards come first, but for fgd, where they are what costs.
             key = (cost, tie) if policy == "fgd" else (tie, cost)
             by_node[index] = min(by_node.get(index, (key, cards)), (key, cards))
+        if policy == "fgd":
+            by_node = {
+                index: ((in_steps(cluster, mix, index, key[0]), key[1]), cards)
+                for index, (key, cards) in by_node.items()
+            }
         costs = {
             index: (key[0] if policy == "fgd" else key[1]) for index, (key, _) in by_node.items()
         }

@@ -231,9 +231,19 @@ def test_fgd_weighs_a_card_by_what_the_cards_before_left():
     assert place([node], Pod(400, cards=2), "fgd", mix=mix) == (0, (0, 2))
 
 
-def test_fgd_without_a_mix_takes_the_first_node_and_card():
-    nodes = [SharedNode([1000, 1000]), SharedNode([1000])]
-    assert place(nodes, Pod(500), "fgd") == (0, (0,))
+def test_fgd_without_a_mix_takes_the_node_with_the_least_idle_cards_and_its_first_card():
+    nodes = [SharedNode([1000, 1000]), SharedNode([1000]), SharedNode([1000])]
+    assert place(nodes, Pod(500), "fgd") == (1, (0,))
+
+
+def test_fgd_takes_growths_within_a_twenty_fifth_of_a_card_for_equal():
+    mix = TaskMix({Task(100, 1, 0): 1})
+    nodes = [SharedNode([1000]) for _ in range(3)]
+    for node, used in zip(nodes, (460, 510, 530), strict=True):
+        node.charge("owner", Pod(used), [0])
+    # 80, 30 and 10 would be left, of no use: two steps, none and none.
+    assert place(nodes, Pod(460), "fgd", mix=mix) == (2, (0,))
+    assert place(nodes[:2], Pod(460), "fgd", mix=mix) == (1, (0,))
 
 
 def test_a_learned_mix_counts_pods_by_shape():

@@ -15,12 +15,20 @@ namespace hivecore::devices {
 namespace {
 
 constexpr int kMostKind = 63;
+// Growths of fragmentation are compared in steps of a twenty-fifth of a GPU.
+constexpr std::int64_t kSteps = 25;
+constexpr int kIdleBits = 20;  // 256 GPUs in thousandths need 18
 
 std::uint64_t draw(std::uint64_t seed, std::initializer_list<std::uint64_t> numbers) {
     for (const auto number : numbers) {
         seed = SplitMix64{seed + number}.next();
     }
     return seed;
+}
+
+// What a device has of its primary amount.
+std::int64_t size_of(const DeviceColumn& of, int device) {
+    return of.primary[device] < 0 ? 0 : of.total[of.primary[device] * of.count + device];
 }
 
 // As an integer of the same order, where nothing is larger than the bound.
@@ -180,8 +188,13 @@ std::int64_t Chooser<W>::score_of(const Chosen& chosen) const {
     if (policy_ == Policy::kFgd) {
         auto after = free_memory();
         taken.each([&](int device) { after[device] -= share(device); });
-        return circumstances.fragmentation -
-               circumstances.mix->fragmentation(after, free_cpu() - wanted_cpu());
+        const auto growth = circumstances.mix->fragmentation(after, free_cpu() - wanted_cpu()) -
+                            circumstances.fragmentation;
+        const auto size = gpus.count > 0 ? std::max<std::int64_t>(size_of(gpus, 0), 1) : 1;
+        const auto unit = std::max<std::int64_t>(circumstances.mix_weight, 1) * size;
+        const auto steps = (kSteps * growth - (growth < 0 ? unit - 1 : 0)) / unit;
+        return -(steps * (std::int64_t{1} << kIdleBits) + free / size * 1000 +
+                 free % size * 1000 / size);
     }
     if (!taken.any()) {
         return 0;
@@ -200,9 +213,7 @@ std::int64_t Chooser<W>::score_of(const Chosen& chosen) const {
         return -left;
     }
     bool whole = true;
-    taken.each([&](int device) {
-        whole &= share(device) >= gpus.total[gpus.primary[device] * gpus.count + device];
-    });
+    taken.each([&](int device) { whole &= share(device) >= size_of(gpus, device); });
     const auto kinds = state_[0];
     const auto kind = std::uint64_t{1} << (whole ? std::min(taken.count(), kMostKind) : 0);
     const std::int64_t band = (kinds & kind) ? (kinds == kind ? 0 : 1) : (kinds != 0 ? 3 : 2);

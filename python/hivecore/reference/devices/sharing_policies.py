@@ -5,11 +5,13 @@ lowest node, equal cards to the lowest card. All costs are exact integers, or tu
 are compared from the left.
 
 The definitions are those of the paper's simulator (hkust-adsl/kubernetes-scheduler-simulator at
-8f3d6417, pkg/simulator/plugin), with one difference: it rounds a cost to a score from 0 to 100, so
-that many nodes are equally good (a growth of fragmentation by less than about 40 thousandths of a
-GPU is none) and the first of them is taken. Here nothing is rounded: what is better by however
-little is taken, whatever the unit of a card is. On the default list of openb the rounding is worth
-about one percent of all GPUs to `fgd` and to dot-product, and nothing to the others. Besides,
+8f3d6417, pkg/simulator/plugin), with one difference: it rounds every cost to a score from 0 to
+100, so that many nodes are equally good, and takes the first of them. Here nothing is rounded but
+the growth of fragmentation, to steps of a twenty-fifth of a card (what the simulator's rounding
+comes to), and of equal ones the node with the least idle cards is taken. Without steps `fgd` would
+follow differences that mean nothing: on the default list of openb at a load of 100 % it allocates
+94.4 % of the GPUs with exact growths, 95.2 % with steps; recorded of the simulator is 95.2 %.
+Rounding is worth about one percent to dot-product, too, and nothing to the others. Besides,
 
 - best-fit and dot-product measure a node against the largest CPU and the most cards of a node of
   this cluster, where the simulator has the constants of its own cluster (128 CPUs, 8 GPUs);
@@ -29,6 +31,7 @@ from hivecore.reference.devices.sharing import Pod, SharedNode
 
 __all__ = ["POLICIES", "Place", "choose"]
 
+_STEPS = 25  # to a card
 _WORD = 2**64
 
 
@@ -207,14 +210,18 @@ def _draw(case: _Case, *numbers: int) -> int:
 
 
 def _fgd(case: _Case, place: Place) -> _Cost:
-    """By how much the node's fragmentation grows."""
+    """By how much the node's fragmentation grows, in steps; then what is free of its cards."""
     node, pod = case.nodes[place.node], case.pod
     before = free = node.free()
     for card in place.cards:
         free = _with_less(free, card, pod.share)
+    after = fragmentation(free, node.free_cpu - pod.cpu, node.model, case.mix)
+    growth = after - fragmentation(before, node.free_cpu, node.model, case.mix)
+    size = max(node.sizes[0], 1) if node.sizes else 1
+    idle = sum(before)
     return (
-        fragmentation(free, node.free_cpu - pod.cpu, node.model, case.mix)
-        - fragmentation(before, node.free_cpu, node.model, case.mix),
+        _STEPS * growth // (max(case.mix.total(), 1) * size),
+        idle // size * 1000 + idle % size * 1000 // size,
     )
 
 
