@@ -3,10 +3,10 @@
 import itertools
 import random
 
+from devices_cases import machine, request
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.devices_cases import machine, request
-from tests.profiles import examples
+from profiles import examples
 
 from hivecore.reference.devices.choice import Choice, choose
 from hivecore.reference.devices.node_state import NodeState

@@ -5,7 +5,7 @@ import random
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.profiles import examples
+from profiles import examples
 
 from hivecore import _devices
 from hivecore.devices import Device, DeviceRequest, NodeDevices, Task

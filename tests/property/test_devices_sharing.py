@@ -1,8 +1,8 @@
 """Shared cards in the twin against restatements that try everything, with fractions."""
 
 from fractions import Fraction
-from math import floor
 from itertools import combinations
+from math import floor
 
 from hypothesis import given
 from hypothesis import strategies as st
