@@ -12,6 +12,23 @@ constexpr int kDigit = 10;
 constexpr int kDistances = 3 * kDigit;
 constexpr std::int64_t kFull = 10'000;
 
+// The part in ten-thousandths, rounded down, at most all; of more than 2^48 in steps. A quotient of
+// floats is one off at most and faster than one of integers.
+std::int64_t share_of(std::int64_t part, std::int64_t total) {
+    if (part >= total) {
+        return kFull;
+    }
+    const int bits = std::bit_width(static_cast<std::uint64_t>(total));
+    const int shift = std::max(bits - 48, 0);
+    part >>= shift;
+    total >>= shift;
+    auto share =
+        static_cast<std::int64_t>(static_cast<double>(part * kFull) / static_cast<double>(total));
+    const auto rest = part * kFull - share * total;
+    share += rest >= total ? 1 : (rest < 0 ? -1 : 0);
+    return share;
+}
+
 // How many of these are on the place's switch, if it is one.
 template <int W>
 std::int64_t on_switch(const DeviceColumn& of, int place, const Mask<W>& devices) {
@@ -170,25 +187,28 @@ Verdict Chooser<W>::lacking() {
     return {};
 }
 
+// Calls `visit` with each group of needs that are chosen together, until it returns false.
 template <int W>
-std::vector<typename Chooser<W>::Group> Chooser<W>::groups() const {
-    std::vector<Group> found;
+template <class Visit>
+void Chooser<W>::each_group(Visit visit) const {
     const auto& joint = request_.joint;
     const int driver = joint.empty() ? -1 : request_.driver();
     for (int i = 0; i < static_cast<int>(request_.needs.size()); ++i) {
-        if (std::ranges::find(joint, i) == joint.end()) {
-            found.push_back({i, {}, 0});
-        } else if (i == driver) {
-            Group group{i, {}, 0};
+        Group group;
+        group.driver = i;
+        if (i == driver) {
             for (const auto other : joint) {
                 if (other != i) {
                     group.followers[group.count++] = other;
                 }
             }
-            found.push_back(group);
+        } else if (std::ranges::find(joint, i) != joint.end()) {
+            continue;
+        }
+        if (!visit(group)) {
+            return;
         }
     }
-    return found;
 }
 
 // --- whether there is a choice
@@ -324,25 +344,18 @@ Code Chooser<W>::reason(const Group& group) {
 
 template <int W>
 Verdict Chooser<W>::verdict() {
-    const auto found = lacking();
-    if (found.code != Code::kFits) {
-        return found;
+    if (const auto missing = lacking(); missing.code != Code::kFits) {
+        return missing;
     }
-    if (request_.joint.empty()) {
-        for (int i = 0; i < static_cast<int>(request_.needs.size()); ++i) {
-            const Group alone{i, {}, 0};
-            if (!is_feasible_alone(alone)) {
-                return {reason(alone), request_.needs[i].type};
-            }
+    Verdict found;
+    each_group([&](const Group& group) {
+        const bool feasible = is_feasible(group);
+        if (!feasible) {
+            found = {reason(group), request_.needs[group.driver].type};
         }
-        return {};
-    }
-    for (const auto& group : groups()) {
-        if (!is_feasible(group)) {
-            return {reason(group), request_.needs[group.driver].type};
-        }
-    }
-    return {};
+        return feasible;
+    });
+    return found;
 }
 
 // --- the best choice
@@ -350,7 +363,7 @@ Verdict Chooser<W>::verdict() {
 template <int W>
 Chosen Chooser<W>::choose() {
     Chosen chosen;
-    for (const auto& group : groups()) {
+    each_group([&](const Group& group) {
         const auto found = best(group);
         const auto take = [&](int i) {
             const auto type = request_.needs[i].type;
@@ -361,7 +374,8 @@ Chosen Chooser<W>::choose() {
         for (int f = 0; f < group.count; ++f) {
             take(group.followers[f]);
         }
-    }
+        return true;
+    });
     return chosen;
 }
 
@@ -774,20 +788,18 @@ std::int64_t Chooser<W>::score() const {
         const int first = eligible_[i].first();
         const int count = need.every ? eligible_[i].count() : need.count;
         const auto wanted = fitted_.needs[i].charge[of.primary[first] * of.count + first];
-        sum += std::min((total - free + count * wanted) * kFull / total, kFull);
+        sum += share_of(total - free + count * wanted, total);
         ++types;
     }
     if (types == 0) {
         return 0;
     }
-    return (policy_ == Policy::kSpread ? kFull * types - sum : sum) / types;
+    sum = is_spread() ? kFull * types - sum : sum;
+    return types == 1 ? sum : sum / types;
 }
 
 template <int W>
 int Chooser<W>::preferred() {
-    if (std::ranges::all_of(request_.needs, [](const auto& need) { return need.preferred < 0; })) {
-        return 0;
-    }
     const auto chosen = choose();
     return static_cast<int>(std::ranges::count_if(request_.needs, [&](const auto& need) {
         return need.preferred >= 0 && chosen.scopes[need.type] <= need.preferred;

@@ -123,7 +123,8 @@ class Chooser {
     Set fitting(int need) const;
     void find_eligible(int need);
     Verdict lacking();
-    std::vector<Group> groups() const;
+    template <class Visit>
+    void each_group(Visit visit) const;
     Scope limit(int need) const { return request_.needs[need].scope; }
 
     bool has_row(int driver, Scope most) const;

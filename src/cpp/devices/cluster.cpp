@@ -16,10 +16,12 @@ auto with_chooser(const Request& request, const Fitted& fitted, const Shape& sha
                   const std::uint64_t* words, Policy policy, const Circumstances& circumstances,
                   const Visible* visible, Visit visit) {
     if (shape.mask_words() == 1) {
-        return visit(Chooser<1>(request, fitted, shape, words, policy, circumstances, visible));
+        Chooser<1> chooser(request, fitted, shape, words, policy, circumstances, visible);
+        return visit(chooser);
     }
-    return visit(
-        Chooser<kMostDevices / 64>(request, fitted, shape, words, policy, circumstances, visible));
+    Chooser<kMostDevices / 64> chooser(request, fitted, shape, words, policy, circumstances,
+                                       visible);
+    return visit(chooser);
 }
 
 // The sum of an amount over all devices of a type, healthy or not.
@@ -365,7 +367,7 @@ Circumstances DeviceCluster::circumstances(Policy policy, std::int32_t shape,
         const Fitted fitted(kNothing, states_.shape(shape));
         given.fragmentation =
             with_chooser(kNothing, fitted, states_.shape(shape), words, policy, given, nullptr,
-                         [](auto chooser) { return chooser.fragmentation(); });
+                         [](auto& chooser) { return chooser.fragmentation(); });
     }
     return given;
 }
@@ -406,38 +408,43 @@ const Answer& DeviceCluster::answer_for(Query& query, Policy policy, StateId sta
     }
     const auto number = states_.shape_of(state);
     const auto* words = states_.words(state);
-    Answer answer;
-    answer.born = states_.born(state);
+    // Not gathered in an Answer: to copy one whose parts have just been written takes longer than
+    // all the rest.
+    Verdict verdict;
+    std::int64_t score = 0;
+    int preferred = 0;
     const auto given = circumstances(policy, number, words);
     with_chooser(query.request, fitted(query, number), states_.shape(number), words, policy, given,
-                 nullptr, [&](auto chooser) {
-                     const auto verdict = chooser.verdict();
-                     answer.code = verdict.code;
-                     answer.type = verdict.type;
-                     if (verdict.code != Code::kFits) {
-                         return;
+                 nullptr, [&](auto& chooser) {
+                     verdict = chooser.verdict();
+                     if (verdict.code == Code::kFits) {
+                         score = is_sharing(policy) ? chooser.score_of(chooser.choose())
+                                                    : chooser.score();
+                         preferred = query.has_preferences ? chooser.preferred() : 0;
                      }
-                     answer.score =
-                         is_sharing(policy) ? chooser.score_of(chooser.choose()) : chooser.score();
-                     answer.preferred = static_cast<std::int8_t>(chooser.preferred());
                  });
-    if (answer.code != Code::kFits) {
+    bool resolvable = true;
+    if (verdict.code != Code::kFits) {
         const auto empty = states_.emptied(state);
-        answer.resolvable = empty != state && answer_for(query, policy, empty).code == Code::kFits;
+        resolvable = empty != state && answer_for(query, policy, empty).code == Code::kFits;
         if (ranking.answers.size() <= static_cast<std::size_t>(state)) {
             ranking.answers.resize(states_.size());
         }
     }
-    return ranking.answers[state] = answer;
+    auto& answer = ranking.answers[state];
+    answer.born = states_.born(state);
+    answer.score = score;
+    answer.code = verdict.code;
+    answer.type = verdict.type;
+    answer.resolvable = resolvable;
+    answer.preferred = static_cast<std::int8_t>(preferred);
+    return answer;
 }
 
 const Answer& DeviceCluster::answer(Query& query, Policy policy, std::int32_t node) {
-    forget_outdated(query, policy);
     static const Answer kNothing{1, 0, Code::kNoDevices, kGpu, false, 0};
-    if (nodes_[node].state < 0) {
-        return kNothing;
-    }
-    return answer_for(query, policy, nodes_[node].state);
+    forget_outdated(query, policy);
+    return nodes_[node].state < 0 ? kNothing : answer_for(query, policy, nodes_[node].state);
 }
 
 // The answers that went by what has changed since.
@@ -589,7 +596,7 @@ std::vector<Charge> DeviceCluster::choose(Query& query, Policy policy, std::int3
     given.draw = draw;
     given.node = static_cast<std::uint64_t>(node);
     const auto chosen =
-        with_chooser(query.request, fit, shape, words, policy, given, nullptr, [](auto chooser) {
+        with_chooser(query.request, fit, shape, words, policy, given, nullptr, [](auto& chooser) {
             chooser.verdict();
             return chooser.choose();
         });
@@ -610,7 +617,7 @@ Verdict DeviceCluster::examine(Query& query, Policy policy, std::int32_t node, D
     given.draw = draw;
     given.node = static_cast<std::uint64_t>(node);
     return with_chooser(
-        query.request, fit, shape, words.data(), policy, given, visible, [&](auto chooser) {
+        query.request, fit, shape, words.data(), policy, given, visible, [&](auto& chooser) {
             const auto verdict = chooser.verdict();
             if (verdict.code == Code::kFits && charges != nullptr) {
                 *charges = charges_for(query, fit, shape, words.data(), chooser.choose());

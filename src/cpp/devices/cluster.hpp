@@ -11,6 +11,7 @@
 // the states that the nodes had at its position in the log.
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <cstdint>
 #include <memory>
@@ -52,9 +53,13 @@ struct Ranking {
 };
 
 struct Query {
-    explicit Query(Request asked) : request(std::move(asked)) {}
+    explicit Query(Request asked)
+        : request(std::move(asked)),
+          has_preferences(std::ranges::any_of(
+              request.needs, [](const auto& need) { return need.preferred >= 0; })) {}
 
     Request request;
+    bool has_preferences;
     std::vector<std::unique_ptr<Fitted>> fitted;  // by shape
     std::array<Ranking, kPolicies> rankings;      // by policy
 
