@@ -23,11 +23,11 @@ from itertools import islice
 from typing import Any, Self, TypeVar
 
 from hivecore.errors import StaleDecisionError
-from hivecore.interop.hived.configuration.problems import is_blank, show
 from hivecore.interop.hived.pods import RequestError
 from hivecore.interop.hived.scheduler import HivedScheduler
 from hivecore.interop.hived.serving.annotations import SPEC, binding, read_spec
 from hivecore.interop.hived.serving.watch import apply_events, field
+from hivecore.interop.kubernetes.messages import is_blank, show
 
 __all__ = ["Extender"]
 

@@ -8,10 +8,10 @@ nodes and pods do as well: bound pods are recovered from their annotations, in a
 from collections.abc import Mapping
 from typing import Any
 
-from hivecore.interop.hived.configuration.problems import show
 from hivecore.interop.hived.pods import RequestError
 from hivecore.interop.hived.scheduler import HivedScheduler
 from hivecore.interop.hived.serving.annotations import BIND_INFO, SPEC, read_bind_info, read_spec
+from hivecore.interop.kubernetes.messages import show
 
 __all__ = ["apply_events", "field"]
 
