@@ -120,11 +120,12 @@ def _print(rows: list[tuple[str, ...]]) -> None:
 
 def _serve(arguments: argparse.Namespace) -> int:
     from hivecore.interop.hived.scheduler import HivedScheduler
-    from hivecore.interop.hived.serving.server import serve
+    from hivecore.interop.hived.serving.extender import Extender
+    from hivecore.interop.kubernetes.server import serve
 
     config = _read(arguments.config)
     if config is None:
         return 1
     scheduler = HivedScheduler(config, evictions=arguments.evictions)
-    serve(scheduler, arguments.host, arguments.port, arguments.max_body)
+    serve(Extender(scheduler), arguments.host, arguments.port, arguments.max_body)
     return 0
