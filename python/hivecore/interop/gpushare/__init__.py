@@ -1,6 +1,7 @@
 """gpushare's nodes, pods and annotations: plain data in, plain data out; and its extender."""
 
 from hivecore.interop.gpushare.agent import ContainerMatch, match_container
+from hivecore.interop.gpushare.extender import Extender
 from hivecore.interop.gpushare.nodes import read_node, read_unhealthy, with_unhealthy
 from hivecore.interop.gpushare.pods import (
     Assignment,
@@ -16,6 +17,7 @@ __all__ = [
     "Assignment",
     "BoundPod",
     "ContainerMatch",
+    "Extender",
     "match_container",
     "read_assignment",
     "read_bound_pod",

@@ -3,7 +3,8 @@ memory it asks for.
 
 Pods wait in the order in which they were given their cards; kubelet starts the containers of a pod
 one after the other in the order of its spec, before those of the next pod. So a pod that has
-started in part comes first, and of every pod the next container counts.
+started in part comes first, and of every pod the next container counts. Pods that kubelet starts in
+another order can be taken for others that ask for as much: it does not say which they are.
 """
 
 from collections.abc import Iterable, Mapping
