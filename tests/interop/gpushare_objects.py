@@ -2,6 +2,8 @@
 
 from types import SimpleNamespace
 
+import numpy as np
+
 from hivecore.decisions import Refusal
 from hivecore.devices import DeviceAllocation
 from hivecore.interop.gpushare import read_node
@@ -58,7 +60,8 @@ class SmallCluster:
 
     def filter(self, request, nodes):
         reasons = {name: self._refusal(request, name) for name in nodes}
-        return SimpleNamespace(reason=reasons.__getitem__)
+        codes = np.array([bool(reason) for reason in reasons.values()], np.int8)
+        return SimpleNamespace(nodes=tuple(reasons), codes=codes, reason=reasons.__getitem__)
 
     def _refusal(self, request, node):
         asked = dict(request.needs[0].amounts)["memory"]

@@ -43,6 +43,7 @@ _PATHS = ("/", _FILTER, _BIND, _WATCH, _INSPECT, f"{_INSPECT}/", "/healthz")
 _TYPES = ("ADDED", "MODIFIED", "DELETED")
 _NO_ANSWER: dict[str, dict[str, Any]] = {_FILTER: NOTHING_FILTERED, _BIND: {}}
 _MOST_REMEMBERED = 100_000
+_POLICY = "best-fit"
 
 
 class Extender:
@@ -142,7 +143,7 @@ class Extender:
                 return self._insist(request.name, holding, nodes, arguments)
             self._books.release(request.name)
             known = [node for node in nodes if self._books.is_known(node)]
-            failed = _failures(self._books.cluster.filter(request, known), known)
+            failed = _failures(self._books.cluster.filter(request, known))
         unknown = {node: f"node {show(node)} is unknown" for node in set(nodes) - set(known)}
         return {
             **filtered([node for node in known if node not in failed], arguments),
@@ -207,7 +208,7 @@ class Extender:
         if not self._books.is_known(node):
             raise BadCall(400, f"node {show(node)} is unknown")
         books = self._books
-        decision = books.cluster.allocate(request, node, policy="best-fit")
+        decision = books.cluster.allocate(request, node, policy=_POLICY)
         if decision.outcome != "bind":
             raise BadCall(400, f"node {show(node)}: {decision.refusal.reason}")
         cards = tuple(decision.placement)
@@ -254,9 +255,16 @@ class Extender:
         self._books.apply(type_, found["kind"].text() or kind, found)
 
 
-def _failures(feasibility: Any, nodes: list[str]) -> dict[str, str]:
-    """Why the request does not fit, of the nodes where it does not."""
-    return {node: reason for node in nodes if (reason := feasibility.reason(node))}
+def _failures(feasibility: Any) -> dict[str, str]:
+    """Why the request does not fit, of the nodes where it does not; one look-up for each reason."""
+    reasons: dict[int, str] = {}
+    failed = {}
+    for node, code in zip(feasibility.nodes, feasibility.codes.tolist(), strict=True):
+        if code:
+            if code not in reasons:
+                reasons[code] = feasibility.reason(node)
+            failed[node] = reasons[code]
+    return failed
 
 
 def _shown(item: Any) -> str:

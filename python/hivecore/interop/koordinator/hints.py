@@ -18,14 +18,14 @@ _POLICIES: dict[str, Literal["restricted", "best-effort"]] = {
 }
 _FASTEST = 2**62
 
-Labels = dict[str, str]
+_Labels = dict[str, str]
 
 
 class Hint(NamedTuple):
     """How the devices of one type are chosen; the fields are those of `DeviceNeed`."""
 
-    selector: Labels
-    vf_selector: Labels | None
+    selector: _Labels
+    vf_selector: _Labels | None
     strategy: Literal["all", "count"] | None
     """"all": every device that the selector lets through; "count": as many as are asked for."""
     exclusive: Literal["device", "pcie"] | None
@@ -88,7 +88,7 @@ def _hint(hint: Field) -> Hint:
     )
 
 
-def _selector(selector: Field) -> Labels:
+def _selector(selector: Field) -> _Labels:
     """The labels that a device must have; of expressions those that come down to labels."""
     labels = selector["matchLabels"].texts()
     for expression in selector["matchExpressions"].entries():
