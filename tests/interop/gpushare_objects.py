@@ -58,7 +58,7 @@ class SmallCluster:
                     left[one.minor] = max(left[one.minor] - dict(one.amounts)["memory"], 0)
         return left
 
-    def filter(self, request, nodes):
+    def filter(self, request, *, nodes):
         reasons = {name: self._refusal(request, name) for name in nodes}
         codes = np.array([bool(reason) for reason in reasons.values()], np.int8)
         return SimpleNamespace(nodes=tuple(reasons), codes=codes, reason=reasons.__getitem__)

@@ -182,6 +182,29 @@ def test_the_binder_may_ask_the_extender_and_the_same_pod_is_sent_once():
     assert inside == ["pod 'default/p' is being bound", ["n"]]
 
 
+def test_a_pod_that_is_being_sent_insists_on_its_node():
+    inside = []
+
+    def binder(binding):
+        inside.append(filter_(extender, pod("p", 4), ["m"])["NodeNames"])
+
+    extender, cluster = made({"n": cards_of(8), "m": cards_of(8)}, binder=binder)
+    place(extender, "p", 4, "n")
+    assert inside == [[]]
+    assert cluster.owners["default/p"][0] == "n"
+
+
+def test_a_pod_that_was_bound_though_the_binder_failed_keeps_its_card():
+    def binder(binding):
+        get(extender, WATCH, event("MODIFIED", bound("p", 4, 0, "n")))
+        raise TimeoutError("no answer")
+
+    extender, cluster = made({"n": cards_of(8)}, binder=binder)
+    filter_(extender, pod("p", 4), ["n"])
+    assert refused(extender, BIND, call("p", "n")) == "binding failed: no answer"
+    assert list(cluster.owners) == ["default/p"]
+
+
 def test_a_pod_that_comes_back_insists_on_its_node_until_that_is_out_of_the_question():
     extender, cluster = made({"n": cards_of(8), "m": cards_of(8)})
     place(extender, "p", 8, "n")

@@ -21,7 +21,7 @@ __all__ = ["Books", "Cluster", "Holding"]
 class Cluster(Protocol):
     """What of `hivecore.devices.DeviceCluster` is used here."""
 
-    def filter(self, request: DeviceRequest, nodes: Any, /) -> Any:
+    def filter(self, request: DeviceRequest, /, *, nodes: Any) -> Any:
         """Whether the request fits on each node."""
 
     def allocate(self, request: DeviceRequest, node: str, /, *, policy: str) -> Any:

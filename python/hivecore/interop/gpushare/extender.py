@@ -139,11 +139,12 @@ class Extender:
             if not request.needs:
                 return filtered(nodes, arguments)
             holding = self._books.known_pod(request.name, uid)
-            if holding is not None and (holding.bound or holding.node in nodes):
+            sending = request.name in self._sending
+            if holding is not None and (holding.bound or sending or holding.node in nodes):
                 return self._insist(request.name, holding, nodes, arguments)
             self._books.release(request.name)
             known = [node for node in nodes if self._books.is_known(node)]
-            failed = _failures(self._books.cluster.filter(request, known))
+            failed = _failures(self._books.cluster.filter(request, nodes=known))
         unknown = {node: f"node {show(node)} is unknown" for node in set(nodes) - set(known)}
         return {
             **filtered([node for node in known if node not in failed], arguments),
@@ -194,7 +195,9 @@ class Extender:
         finally:
             with self._lock:
                 self._sending.discard(owner)
-                if mistake:
+                holding = self._books.held.get(owner)
+                # What got through to Kubernetes all the same is bound.
+                if mistake and holding is not None and not holding.bound:
                     self._books.release(owner)
         return {"Error": mistake, "Binding": made}
 
