@@ -154,6 +154,19 @@ def test_bind_of_a_pod_that_was_not_filtered_is_refused():
     assert "node 'x' is unknown" in refused(extender, BIND, call("p", "x"))
 
 
+def test_a_pod_may_be_bound_by_its_name_alone():
+    extender, _ = made({"n": cards_of(8)})
+    filter_(extender, pod("p", 2), ["n"])
+    answer = get(extender, BIND, {"podName": "p", "podNamespace": "default", "node": "n"})
+    assert answer["Binding"]["metadata"]["annotations"][INDEX] == "0"
+
+
+def test_a_pod_of_before_a_restart_goes_nowhere_else():
+    extender, _ = made({"n": cards_of(8), "m": cards_of(8)})
+    get(extender, WATCH, event("ADDED", bound("p", 2, 0, "n")))
+    assert filter_(extender, pod("p", 2), ["m"])["NodeNames"] == []
+
+
 def test_what_the_binder_cannot_bind_gives_its_card_back():
     sent = []
 

@@ -263,6 +263,16 @@ def test_the_cards_of_a_pod_are_read_as_they_were_written(cards, milli):
     assert made == {"alibabacloud.com/gpu-index": text, "alibabacloud.com/assume-time": "5"}
 
 
+def test_only_cards_are_written_as_cards():
+    for one in (
+        DeviceAllocation("rdma", 0, {"share": 5}),
+        DeviceAllocation("gpu", 0, {"memory": 501}),
+        DeviceAllocation("gpu", 0, {"core": 5}),
+    ):
+        with pytest.raises(ValueError, match="gives no multiple of 500"):
+            open_gpu_share.write_assignment([one], 500, 0)
+
+
 @pytest.mark.parametrize("text", ["1-", "-1", "a", "1--2", "1,2", "1-2-x"])
 def test_a_malformed_list_of_cards_is_an_error(text):
     with pytest.raises(ValueError, match="is no integer"):

@@ -165,6 +165,10 @@ def test_shares_of_several_containers_make_several_gpus():
     assert need(read_pod(both)) == (2, {"memory_ratio": 50})
 
 
+def test_a_pod_without_a_priority_has_0():
+    assert ask("nvidia.com/gpu", 1) == DeviceRequest("default/p", 1, priority=0)
+
+
 def test_half_a_percent_or_a_wrong_unit_is_refused_with_its_path():
     with pytest.raises(
         ValueError, match=r"^spec\.containers\[0\]\.resources\.limits\['koord.*gpu'\]"

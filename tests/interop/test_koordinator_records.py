@@ -107,6 +107,11 @@ def test_a_nic_has_its_labels_place_and_virtual_functions():
     )
 
 
+def test_a_device_that_does_not_say_its_health_is_unhealthy():
+    (one,) = read_device_record(record({"type": "fpga", "minor": 0})).devices
+    assert one == Device("fpga", 0, {}, healthy=False)
+
+
 def test_labels_of_the_node_come_before_those_of_the_record():
     labels = {f"{LABEL}gpu-model": "A100", f"{LABEL}gpu-vendor": "nvidia"}
     planned = {f"{LABEL}secondary-device-well-planned": "true"}
@@ -247,6 +252,22 @@ def test_a_node_whose_known_board_shall_have_no_table_says_so():
     assert read_device_record(made) == inventory
 
 
+def test_rows_of_slots_are_written_as_minors_if_all_their_gpus_are_there():
+    devices = (
+        Device("gpu", 4, {}, module_id=1),
+        Device("gpu", 2, {}, module_id=3),
+        Device("gpu", 0, {}),
+        Device("rdma", 7, {}, module_id=5),
+    )
+    table_of_slots = PartitionTable.of_sets([(1, 3), (1, 5), (3,), (2,)], "module")
+    made = write_device_record(NodeDevices(devices, table_of_slots), {})
+    rows = json.loads(made["metadata"]["annotations"][PARTITIONS])
+    assert {number: [row["minors"] for row in found] for number, found in rows.items()} == {
+        "2": [[2, 4]],
+        "1": [[2]],
+    }
+
+
 def test_the_host_is_in_no_record():
     inventory = NodeDevices([Device("host", 0, {"cpu": 1000})])
     with pytest.raises(ValueError, match="'host' is none of Koordinator's"):
@@ -377,6 +398,26 @@ def test_percents_of_more_than_there_is_are_a_hundred():
         "gpu"
     ]
     assert one["resources"] == {MEMORY: "81Gi", RATIO: "100"}
+
+
+def test_a_card_of_unknown_memory_has_no_percents():
+    node = read_device_record(record(gpu(0, resources={CORE: 100})))
+    held = DeviceAllocation("gpu", 0, {"memory": GI})
+    (one,) = json.loads(write_allocation([held], node))["gpu"]
+    assert one["resources"] == {MEMORY: "1Gi"}
+
+
+def test_percents_beside_bytes_are_kept_only_where_they_are_asked_for():
+    both = {ALLOCATED: json.dumps({"gpu": [{"resources": {MEMORY: "1Gi", RATIO: 7}}]})}
+    bound = pod({}, both, nodeName="n1")
+    for keep, names in ((False, ["memory"]), (True, ["memory", "memory_ratio"])):
+        for found in (
+            read_designated(bound, keep_ratio=keep),
+            read_bound_pod(bound, keep_ratio=keep).allocations,
+        ):
+            assert [name for name, _ in found[0].amounts] == names
+    assert read_designated(bound) == read_designated(bound, keep_ratio=False)
+    assert read_bound_pod(bound) == read_bound_pod(bound, keep_ratio=False)
 
 
 def test_the_example_of_koordinator_is_read():
