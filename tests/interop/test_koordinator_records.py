@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from interop.koordinator_objects import ALLOCATED, PARTITIONS, broken, gpu, pod, record
+from interop.koordinator_objects import ALLOCATED, HINT, PARTITIONS, broken, gpu, pod, record
 from profiles import examples
 
 from hivecore.devices import (
@@ -129,36 +129,28 @@ def test_labels_of_the_node_come_before_those_of_the_record():
     assert found.secondary_well_planned
 
 
-@pytest.mark.parametrize("model", ["H100", "H800", "H20"])
-def test_known_boards_have_their_table_unless_the_record_has_one(model):
-    node = {
-        "metadata": {
-            "labels": {f"{LABEL}gpu-model": model, f"{LABEL}gpu-partition-policy": "Honor"}
-        }
-    }
-    gpus = [gpu(minor) for minor in range(8)]
+def test_the_policy_belongs_to_the_table():
+    labels = {f"{LABEL}gpu-model": "H100", f"{LABEL}gpu-partition-policy": "Honor"}
+    gpus, node = [gpu(minor) for minor in range(8)], {"metadata": {"labels": labels}}
+    # The table of the model goes by the label of the node ...
     found = read_device_record(record(*gpus), node)
-    assert found.partitions == PartitionTable.of_model(model, "minor")
-    assert found.partition_policy == "honor"
-    # The policy belongs to the table: the record's own is preferred as long as it says nothing.
+    assert (found.partitions, found.partition_policy) == (None, "honor")
+    assert len(found.partition_rows()) == 15
+    # ... and that of the record by its own: preferred as long as it says nothing.
     found = read_device_record(record(*gpus, annotations=table(OF_PAIRS)), node)
-    assert [row.members for row in found.partitions.partitions] == [(0, 1), (2, 3)]
+    assert [row.members for row in found.partition_rows()] == [(0, 1), (2, 3)]
     assert found.partition_policy == "prefer"
-    assert (
-        read_device_record(record(*gpus, annotations={PARTITIONS: "{}"}), node).partitions is None
-    )
+    found = read_device_record(record(*gpus, annotations=table({})), node)
+    assert found.partition_rows() == ()
 
 
-def test_slots_decide_where_they_are_known():
+def test_slots_say_which_minors_are_in_a_partition():
     # Koordinator's own fixture of an H800 board has minors 0 to 7 in these slots.
     slots = [6, 8, 7, 5, 1, 3, 4, 2]
-    labels = {f"{LABEL}gpu-model": "H800"}
     gpus = [gpu(minor, moduleID=slot) for minor, slot in enumerate(slots)]
-    found = read_device_record(record(*gpus, labels=labels))
-    assert found.partitions == PartitionTable.of_model("H800", "module")
-    gpus[3] = gpu(3)
-    found = read_device_record(record(*gpus, labels=labels))
-    assert found.partitions == PartitionTable.of_model("H800", "minor")
+    found = read_device_record(record(*gpus, labels={f"{LABEL}gpu-model": "H800"}))
+    pairs = {row.members for row in found.partition_rows() if len(row.members) == 2}
+    assert pairs == {(0, 1), (2, 3), (4, 5), (6, 7)}
 
 
 @pytest.mark.parametrize(
@@ -246,10 +238,11 @@ def test_devices_that_are_gone_leave_and_new_ones_come_last():
 
 def test_a_node_whose_known_board_shall_have_no_table_says_so():
     before = record(*(gpu(i) for i in range(8)), labels={f"{LABEL}gpu-model": "H100"})
-    inventory = replace(read_device_record(before), partitions=None)
+    inventory = replace(read_device_record(before), partitions=PartitionTable(()))
     made = write_device_record(inventory, before)
     assert made["metadata"]["annotations"] == {PARTITIONS: "{}"}
     assert read_device_record(made) == inventory
+    assert write_device_record(read_device_record(before), made)["metadata"]["annotations"] == {}
 
 
 def test_rows_of_slots_are_written_as_minors_if_all_their_gpus_are_there():
@@ -324,7 +317,7 @@ def inventories(draw):
     rows.sort(key=lambda row: len(row.members))
     return NodeDevices(
         tuple(devices),
-        PartitionTable(tuple(rows)) if rows else None,
+        PartitionTable(tuple(rows)) if rows or draw(st.booleans()) else None,
         draw(st.sampled_from(["honor", "prefer"])),
         draw(st.booleans()),
         draw(st.sampled_from(["", "nvidia", "huawei"])),
@@ -405,6 +398,14 @@ def test_a_card_of_unknown_memory_has_no_percents():
     held = DeviceAllocation("gpu", 0, {"memory": GI})
     (one,) = json.loads(write_allocation([held], node))["gpu"]
     assert one["resources"] == {MEMORY: "1Gi"}
+
+
+def test_whether_a_pod_has_its_nic_alone_is_read_from_its_hints():
+    held = {ALLOCATED: '{"rdma": [{"minor": 1}], "gpu": [{"minor": 0}]}'}
+    hints = {HINT: '{"rdma": {"exclusivePolicy": "PCIeLevel"}}'}
+    found = read_designated(pod({}, held | hints))
+    assert [(one.type, one.exclusive) for one in found] == [("gpu", None), ("rdma", "pcie")]
+    assert [one.exclusive for one in read_designated(pod({}, held))] == [None, None]
 
 
 def test_percents_beside_bytes_are_kept_only_where_they_are_asked_for():

@@ -15,8 +15,8 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from hivecore._arguments import as_mapping
-from hivecore.devices import DeviceRequest, NodeDevices
-from hivecore.interop.gpushare.books import Books, Cluster, Holding
+from hivecore.devices import DeviceCluster, DeviceRequest, Feasibility
+from hivecore.interop.gpushare.books import Books, Holding
 from hivecore.interop.gpushare.inspect import draw_node
 from hivecore.interop.gpushare.names import Unit, bytes_of
 from hivecore.interop.gpushare.pods import read_pod, write_assignment
@@ -43,14 +43,12 @@ _PATHS = ("/", _FILTER, _BIND, _WATCH, _INSPECT, f"{_INSPECT}/", "/healthz")
 _TYPES = ("ADDED", "MODIFIED", "DELETED")
 _NO_ANSWER: dict[str, dict[str, Any]] = {_FILTER: NOTHING_FILTERED, _BIND: {}}
 _MOST_REMEMBERED = 100_000
-_POLICY = "best-fit"
 
 
 class Extender:
     """Answers kube-scheduler for a `hivecore.devices.DeviceCluster`, as gpushare's extender does.
 
-    :param cluster: the cluster, without owners; nobody else may change it.
-    :param nodes: the inventories that it was made with, by the names of nodes.
+    :param cluster: the cluster, which may be empty at first; nobody else may change it.
     :param unit: of ``aliyun.com/gpu-mem``, "MiB" or "GiB".
     :param binder: is given the object to bind (``kind: Binding``) and sends it to Kubernetes, which
         copies its annotations to the pod. What it raises is the answer's error. ``None``: nobody
@@ -58,18 +56,37 @@ class Extender:
     :param clock: the time in nanoseconds since 1970.
 
     Calls take turns, but for the binder's.
+
+    >>> from hivecore.devices import DeviceCluster
+    >>> from hivecore.interop.gpushare import Extender
+    >>> extender = Extender(DeviceCluster(), "GiB", clock=lambda: 7)
+    >>> status, _ = extender.handle("/gpushare-scheduler/watch", {"type": "ADDED", "object": {
+    ...     "kind": "Node", "metadata": {"name": "n1"},
+    ...     "status": {"capacity": {"aliyun.com/gpu-mem": 32, "aliyun.com/gpu-count": 2}}}})
+    >>> pod = {"metadata": {"name": "p", "uid": "1"}, "spec": {"containers": [
+    ...     {"resources": {"limits": {"aliyun.com/gpu-mem": 5}}}]}}
+    >>> status, answer = extender.handle(
+    ...     "/gpushare-scheduler/filter", {"Pod": pod, "NodeNames": ["n1"]}
+    ... )
+    >>> answer["NodeNames"]
+    ['n1']
+    >>> status, answer = extender.handle("/gpushare-scheduler/bind", {
+    ...     "PodName": "p", "PodNamespace": "default", "PodUID": "1", "Node": "n1"})
+    >>> answer["Binding"]["metadata"]["annotations"]["ALIYUN_COM_GPU_MEM_IDX"]
+    '0'
     """
 
     def __init__(
         self,
-        cluster: Cluster,
-        nodes: Mapping[str, NodeDevices],
+        cluster: DeviceCluster,
         unit: Unit,
         binder: Callable[[dict[str, Any]], object] | None = None,
         clock: Callable[[], int] = time.time_ns,
     ) -> None:
         bytes_of(unit)
-        self._books = Books(cluster, as_mapping(nodes, "nodes"), unit)
+        if not isinstance(cluster, DeviceCluster):
+            raise TypeError(f"cluster must be a DeviceCluster, not {type(cluster).__name__}")
+        self._books = Books(cluster, unit)
         self._binder = binder
         self._clock = clock
         self._asked: dict[str, tuple[str, DeviceRequest]] = {}
@@ -143,7 +160,7 @@ class Extender:
             if holding is not None and (holding.bound or sending or holding.node in nodes):
                 return self._insist(request.name, holding, nodes, arguments)
             self._books.release(request.name)
-            known = [node for node in nodes if self._books.is_known(node)]
+            known = [node for node in nodes if node in self._books.nodes]
             failed = _failures(self._books.cluster.filter(request, nodes=known))
         unknown = {node: f"node {show(node)} is unknown" for node in set(nodes) - set(known)}
         return {
@@ -208,15 +225,17 @@ class Extender:
             raise BadCall(400, f"pod {show(owner)} is unknown: it has to be filtered first")
         if not request.needs:
             return {}
-        if not self._books.is_known(node):
+        if node not in self._books.nodes:
             raise BadCall(400, f"node {show(node)} is unknown")
         books = self._books
-        decision = books.cluster.allocate(request, node, policy=_POLICY)
+        # Used cards first, of these the fullest that is enough: gpushare's, as its cards are equal.
+        decision = books.cluster.schedule(request, nodes=(node,), policy="bin-pack")
         if decision.outcome != "bind":
-            raise BadCall(400, f"node {show(node)}: {decision.refusal.reason}")
-        cards = tuple(decision.placement)
-        annotations = write_assignment(cards, books.nodes[node], books.unit, self._clock())
-        books.hold(owner, Holding(uid or asked_by, node, cards, annotations, False))
+            raise BadCall(400, f"node {show(node)}: {decision.reason}")
+        inventory = books.cluster.inventory(node)
+        annotations = write_assignment(decision.placement, inventory, books.unit, self._clock())
+        books.cluster.commit(decision)
+        books.held[owner] = Holding(uid or asked_by, node, annotations, False)
         del self._asked[owner]
         return annotations
 
@@ -224,10 +243,11 @@ class Extender:
 
     def _inspect(self, node: str) -> dict[str, Any]:
         with self._lock:
-            if node and node not in self._books.nodes:
+            books = self._books
+            if node and node not in books.nodes:
                 raise BadCall(404, f"node {show(node)} is unknown")
-            names = [node] if node else sorted(self._books.nodes)
-            return {"nodes": [draw_node(self._books, name) for name in names]}
+            names = [node] if node else sorted(books.nodes)
+            return {"nodes": [draw_node(books.cluster, name, books.unit) for name in names]}
 
     def _watch(self, event: Mapping[str, Any]) -> dict[str, Any]:
         kind, type_ = event.get("kind"), event.get("type")
@@ -258,7 +278,7 @@ class Extender:
         self._books.apply(type_, found["kind"].text() or kind, found)
 
 
-def _failures(feasibility: Any) -> dict[str, str]:
+def _failures(feasibility: Feasibility) -> dict[str, str]:
     """Why the request does not fit, of the nodes where it does not; one look-up for each reason."""
     reasons: dict[int, str] = {}
     failed = {}

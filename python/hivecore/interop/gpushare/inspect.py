@@ -2,26 +2,30 @@
 
 from typing import Any
 
-from hivecore.interop.gpushare.books import Books
-from hivecore.interop.gpushare.names import bytes_of
+from hivecore.devices import DeviceCluster
+from hivecore.interop.gpushare.names import Unit, bytes_of
 
 __all__ = ["draw_node"]
 
 
-def draw_node(books: Books, node: str) -> dict[str, Any]:
-    """The cards of a node and the pods on them; the node has to be one of the books.
+def draw_node(cluster: DeviceCluster, node: str, unit: Unit) -> dict[str, Any]:
+    """The cards of a node of the cluster, and the pods on them.
 
     Source: gpushare-scheduler-extender, ``pkg/scheduler/inspect.go``.
+
+    >>> from hivecore.devices import Device, NodeDevices
+    >>> cluster = DeviceCluster({"n": NodeDevices([Device("gpu", 0, {"memory": 8 << 30})])})
+    >>> draw_node(cluster, "n", "GiB")["devs"]
+    [{'id': 0, 'totalGPU': 8, 'usedGPU': 0, 'pods': []}]
     """
-    scale = bytes_of(books.unit)
+    scale = bytes_of(unit)
     pods: dict[int, list[dict[str, Any]]] = {}
-    for owner, holding in sorted(books.held.items()):
-        if holding.node == node:
-            namespace, _, name = owner.partition("/")
-            for one in holding.allocations:
-                used = dict(one.amounts).get("memory", 0) // scale
-                pod = {"name": name, "namespace": namespace, "usedGPU": used}
-                pods.setdefault(one.minor, []).append(pod)
+    for owner in cluster.owners(node):
+        namespace, _, name = owner.partition("/")
+        for one in cluster.allocations(owner):
+            used = dict(one.amounts).get("memory", 0) // scale
+            pod = {"name": name, "namespace": namespace, "usedGPU": used}
+            pods.setdefault(one.minor, []).append(pod)
     cards = [
         {
             "id": card.minor,
@@ -29,7 +33,7 @@ def draw_node(books: Books, node: str) -> dict[str, Any]:
             "usedGPU": sum(pod["usedGPU"] for pod in pods.get(card.minor, [])),
             "pods": pods.get(card.minor, []),
         }
-        for card in books.nodes[node].of_type("gpu")
+        for card in cluster.inventory(node).of_type("gpu")
     ]
     return {
         "name": node,

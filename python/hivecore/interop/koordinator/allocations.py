@@ -11,10 +11,12 @@ of them, rounded up.
 
 import json
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from typing import Any
 
 from hivecore._arguments import as_mapping, as_tuple
 from hivecore.devices import Device, DeviceAllocation, NodeDevices, VirtualFunction
+from hivecore.interop.koordinator.hints import read_hints
 from hivecore.interop.koordinator.names import AMOUNTS, DEVICE_ALLOCATED, MEMORY
 from hivecore.interop.kubernetes.fields import Field
 from hivecore.interop.kubernetes.pods import BoundPod, has_ended, node_of, owner_name
@@ -94,6 +96,7 @@ def write_allocation(allocations: Iterable[DeviceAllocation], inventory: NodeDev
     GPUs have both bytes and percents of memory in it: what is missing is made of the other by the
     memory that the device has, rounded up, percents to 100 at most. Ids are the devices' uuids,
     or else bus addresses. Devices of type "host" are left out: Kubernetes counts them itself.
+    Whether the pod has a device alone is left to its hints.
 
     :param allocations: what the pod has.
     :param inventory: of its node.
@@ -156,17 +159,26 @@ def read_designated(
 ) -> tuple[DeviceAllocation, ...] | None:
     """The devices that a pod has been given already, and must get; ``None``: it has none.
 
+    Whether it has them alone stands in its hints.
+
     :param pod: the object of Kubernetes as plain data.
     :param keep_ratio: as for `read_allocation`.
-    :raises ValueError: the annotation cannot be read.
+    :raises ValueError: its annotations cannot be read.
     :raises TypeError: something is of a wrong type.
 
     >>> from hivecore.interop.koordinator import read_designated
     >>> read_designated({"metadata": {"name": "p"}}) is None
     True
     """
-    annotation = Field(as_mapping(pod, "pod"))["metadata"]["annotations"][DEVICE_ALLOCATED]
-    return None if annotation.absent else _read(annotation.json(), keep_ratio)
+    document = Field(as_mapping(pod, "pod"))
+    annotation = document["metadata"]["annotations"][DEVICE_ALLOCATED]
+    if annotation.absent:
+        return None
+    exclusive = {type_: hint.exclusive for type_, hint in read_hints(document).items()}
+    return tuple(
+        replace(one, exclusive=exclusive.get(one.type))
+        for one in _read(annotation.json(), keep_ratio)
+    )
 
 
 def read_bound_pod(pod: Mapping[str, Any], *, keep_ratio: bool = False) -> BoundPod | None:

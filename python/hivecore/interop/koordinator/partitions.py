@@ -8,16 +8,15 @@ from hivecore.devices import Device, Partition, PartitionTable
 from hivecore.interop.kubernetes.fields import Field
 from hivecore.interop.kubernetes.quantities import write_binary
 
-__all__ = ["built_in_table", "read_table", "write_table"]
+__all__ = ["read_table", "write_table"]
 
 _MOST_MINOR = 2**31 - 1
 _FASTEST = 2**62
 _BEST_SCORE = 10**6
-_BOARDS = ("H100", "H800", "H20")
 
 
-def read_table(annotation: Field) -> PartitionTable | None:
-    """The table in the annotation of a device record; ``None``: one without rows.
+def read_table(annotation: Field) -> PartitionTable:
+    """The table in the annotation of a device record.
 
     :raises ValueError: a row stands under a number that is not that of its GPUs, a set of GPUs
         stands there twice, or something is out of range.
@@ -36,7 +35,7 @@ def read_table(annotation: Field) -> PartitionTable | None:
                 raise entry["minors"].error(f"are {len(row.members)}, but stand under {number!r}")
             rows.append(row)
     with annotation.named():
-        return PartitionTable(tuple(rows)) if rows else None
+        return PartitionTable(tuple(rows))
 
 
 def _row(row: Field) -> Partition:
@@ -51,7 +50,7 @@ def _row(row: Field) -> Partition:
         return Partition(*values)
 
 
-def write_table(table: PartitionTable | None, devices: Iterable[Device]) -> str:
+def write_table(table: PartitionTable, devices: Iterable[Device]) -> str:
     """The annotation of a table, in minors; rows with a GPU that is not there are left out.
 
     >>> table = PartitionTable.of_sets([(1, 3)], "module")
@@ -60,12 +59,11 @@ def write_table(table: PartitionTable | None, devices: Iterable[Device]) -> str:
     '{"2":[{"minors":[4,5],"gpuLinkType":"NVLink","allocationScore":1}]}'
     """
     found: dict[str, list[dict[str, Any]]] = {}
-    if table is not None:
-        minors = _minors(table, devices)
-        for row in table.partitions:
-            if minors is None or minors.keys() >= set(row.members):
-                members = [minors[i] for i in row.members] if minors else list(row.members)
-                found.setdefault(str(len(members)), []).append(_written(row, sorted(members)))
+    minors = _minors(table, devices)
+    for row in table.partitions:
+        if minors is None or minors.keys() >= set(row.members):
+            members = [minors[i] for i in row.members] if minors else list(row.members)
+            found.setdefault(str(len(members)), []).append(_written(row, sorted(members)))
     return json.dumps(found, separators=(",", ":"))
 
 
@@ -89,19 +87,3 @@ def _written(row: Partition, minors: list[int]) -> dict[str, Any]:
     if row.score:
         made["allocationScore"] = row.score
     return made
-
-
-def built_in_table(vendor: str, model: str, devices: Iterable[Device]) -> PartitionTable | None:
-    """The table that Koordinator knows of boards with eight H100, H800 or H20; ``None``: of others.
-
-    Where every GPU says in which slot it is, it is the fabric manager's table of slots, else
-    Koordinator's of minors.
-
-    >>> built_in_table("", "H20", []).numbers
-    'minor'
-    """
-    if vendor not in ("", "nvidia") or model not in _BOARDS:
-        return None
-    slots = [one.module_id for one in devices if one.type == "gpu"]
-    known = bool(slots) and all(slot is not None and 1 <= slot <= 8 for slot in slots)
-    return PartitionTable.of_model(model, "module" if known else "minor")

@@ -24,7 +24,7 @@ from hivecore.interop.koordinator.names import (
     PARTITION_POLICY,
     WELL_PLANNED,
 )
-from hivecore.interop.koordinator.partitions import built_in_table, read_table, write_table
+from hivecore.interop.koordinator.partitions import read_table, write_table
 from hivecore.interop.kubernetes.fields import Field
 from hivecore.interop.kubernetes.quantities import write_binary, write_decimal
 
@@ -39,10 +39,8 @@ def read_device_record(
 ) -> NodeDevices:
     """The inventory of a node.
 
-    A table of partitions on the record comes with the record's policy. Without one, boards of
-    H100, H800 and H20 have theirs and the node's policy: by slots where the GPUs say in which they
-    are, which is what the fabric knows, else by minors as Koordinator always does; bit for bit as
-    there it is with ``dataclasses.replace(inventory, partitions=None)``.
+    A table of partitions on the record comes with the record's policy; the table that
+    `NodeDevices` knows of some models comes with the node's.
 
     :param record: the object of kind Device as plain data. What has no meaning here, such as
         devices of other types, is not looked at.
@@ -72,7 +70,7 @@ def read_device_record(
     model = on_node[GPU_MODEL].text() or labels[GPU_MODEL].text()
     annotation = document["metadata"]["annotations"][GPU_PARTITIONS]
     if annotation.absent:
-        table = built_in_table(vendor, model, devices)
+        table = None
         policy = (labels if node is None else on_node)[PARTITION_POLICY].text()
     else:
         table = read_table(annotation)
@@ -246,17 +244,20 @@ def _metadata(inventory: NodeDevices, before: NodeDevices, metadata: Field) -> d
     labels = {key: value for key, value in wanted.items() if found[key] != value}
     if labels:
         made["labels"] = {**(made.get("labels") or {}), **labels}
-    # What no annotation says depends on the labels and devices, which may be others now.
-    known = built_in_table(inventory.vendor, inventory.model, inventory.devices)
-    says = known if metadata["annotations"][GPU_PARTITIONS].absent else before.partitions
-    text = write_table(inventory.partitions, inventory.devices)
-    if text != write_table(says, inventory.devices):
+    text = _table(inventory)
+    if text != _table(before):
         annotations = dict(made.get("annotations") or {})
         annotations.pop(GPU_PARTITIONS, None)
-        if text != write_table(known, inventory.devices):
+        if text:
             annotations[GPU_PARTITIONS] = text
         made["annotations"] = annotations
     return made
+
+
+def _table(inventory: NodeDevices) -> str:
+    """The annotation; "": the inventory has no table of its own."""
+    table = inventory.partitions
+    return "" if table is None else write_table(table, inventory.devices)
 
 
 def _labels(inventory: NodeDevices) -> dict[str, str]:
