@@ -2,6 +2,9 @@
 
 import asyncio
 import json
+import signal
+import subprocess
+import sys
 import threading
 
 import httpx
@@ -12,8 +15,9 @@ from interop.gpushare_objects import best_card, cards_of, node, pod
 from interop.koordinator_objects import broken
 from profiles import examples
 
+from hivecore import cli
 from hivecore.devices import DeviceCluster
-from hivecore.interop.gpushare import Extender
+from hivecore.interop.gpushare import Extender, read_assignment
 from hivecore.interop.kubernetes.server import application
 
 ROOT = "/gpushare-scheduler"
@@ -489,6 +493,43 @@ def test_the_extender_answers_over_http():
             assert (await client.post(BIND, content=b"x" * 10_001)).status_code == 413
 
     asyncio.run(talk())
+
+
+@pytest.mark.usefixtures("interruptible")
+@pytest.mark.skipif(sys.platform == "win32", reason="has no SIGINT for one process")
+def test_the_command_serves_it():
+    command = [sys.executable, "-m", "hivecore", "serve", "--gpushare", "GiB", "--port", "0"]
+    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
+    with subprocess.Popen(command, **pipes) as process:
+        url = process.stdout.readline().split()[-1]
+        with httpx.Client(base_url=url, timeout=20) as client:
+            client.post(WATCH, json=event("ADDED", node("n", 1, 16)))
+            client.post(FILTER, json={"Pod": pod("p", 5), "NodeNames": ["n"]})
+            made = client.post(BIND, json=call("p", "n")).json()["Binding"]
+            again = json.loads(json.dumps(pod("p", 5, node="n")))
+            again["metadata"]["annotations"] = made["metadata"]["annotations"]
+            assert client.post(WATCH, json=event("MODIFIED", again)).json() == {}
+            process.send_signal(signal.SIGINT)
+            assert process.wait(timeout=20) == 130
+    found = read_assignment(again, "GiB")
+    assert (found.card, found.memory) == (0, 5 << 30)
+    assert 10**18 < found.assumed_at < 10**19
+
+
+@pytest.mark.parametrize(
+    ("options", "says"),
+    [
+        ((), "one of the arguments CONFIG --gpushare is required"),
+        (("--gpushare", "KiB"), "invalid choice: 'KiB'"),
+        (("hived.yaml", "--gpushare", "MiB"), "not allowed with argument"),
+        (("--gpushare", "MiB", "--evictions", "least"), "--evictions has no meaning for gpushare"),
+    ],
+)
+def test_the_command_serves_either_this_or_hived(options, says, capsys):
+    with pytest.raises(SystemExit) as caught:
+        cli.main(["serve", *options])
+    assert caught.value.code == 2
+    assert says in capsys.readouterr().err
 
 
 def test_many_binds_at_once_never_give_a_card_twice():

@@ -126,6 +126,12 @@ def test_written_annotations_are_read_as_the_same_card(sizes, unit, data):
     assert (found.assumed_at, found.assigned) == (now, False)
 
 
+def test_a_time_of_today_is_read():
+    now = 1_790_000_000_123_456_789
+    found = read_assignment(assumed("p", 0, 2, time=now), "GiB")
+    assert found.assumed_at == now
+
+
 @pytest.mark.parametrize(
     ("held", "says"),
     [

@@ -18,7 +18,7 @@ from hivecore.interop.kubernetes.quantities import read_quantity
 __all__ = ["Field"]
 
 _PLAIN_KEY = re.compile(r"[A-Za-z_]\w*")
-_INTEGER = re.compile(r"[-+]?[0-9]{1,18}")
+_INTEGER = re.compile(r"[-+]?[0-9]{1,20}")
 _Meant = TypeVar("_Meant")
 
 
