@@ -182,6 +182,9 @@ def test_a_pod_may_be_bound_by_its_name_alone():
     filter_(extender, pod("p", 2), ["n"])
     answer = get(extender, BIND, {"podName": "p", "podNamespace": "default", "node": "n"})
     assert answer["Binding"]["metadata"]["annotations"][INDEX] == "0"
+    # The uid is that of filter: the end of another pod of this name is none of its business.
+    get(extender, WATCH, event("DELETED", pod("p", 2, uid="earlier")))
+    assert free(extender, "n") == [6]
 
 
 def test_a_pod_of_before_a_restart_goes_nowhere_else():
