@@ -228,8 +228,7 @@ class Extender:
         if node not in self._books.nodes:
             raise BadCall(400, f"node {show(node)} is unknown")
         books = self._books
-        # Used cards first, of these the fullest that is enough: gpushare's, as its cards are equal.
-        decision = books.cluster.schedule(request, nodes=(node,), policy="bin-pack")
+        decision = books.cluster.schedule(request, nodes=(node,), policy="best-fit")
         if decision.outcome != "bind":
             raise BadCall(400, f"node {show(node)}: {decision.reason}")
         inventory = books.cluster.inventory(node)
