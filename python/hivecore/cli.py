@@ -16,7 +16,8 @@ from time import sleep
 from typing import Any, NoReturn
 
 from hivecore._ctrl_c import held_back
-from hivecore.interop.hived.serving.command import add_hived_commands
+from hivecore.interop.hived.serving.command import add_validate_command
+from hivecore.interop.serve_command import add_serve_command
 from hivecore.sim import (
     LENDING,
     POLICIES,
@@ -109,7 +110,7 @@ def _fail(parser: argparse.ArgumentParser, error: Exception) -> NoReturn:
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="hivecore",
-        description="Trace-driven simulation of multi-tenant GPU clusters, and HiveD's scheduler.",
+        description="Trace-driven simulation of multi-tenant GPU clusters, scheduler extenders.",
         epilog="Exit status: 0; 1 if a library is missing or a configuration has mistakes; 2 for "
         "wrong arguments and files that cannot be read or written; 130 after Ctrl-C; 141 if the "
         "reader of the output has gone.",
@@ -184,7 +185,8 @@ def _parser() -> argparse.ArgumentParser:
     )
     many.add_argument("--json", type=Path, metavar="FILE", help="write all points as JSON")
 
-    add_hived_commands(commands)
+    add_validate_command(commands)
+    add_serve_command(commands)
     return parser
 
 
