@@ -8,6 +8,7 @@ from hivecore.devices.device_request import DeviceNeed, DeviceRequest
 from hivecore.devices.explanation import DeviceExplanation, NodeShortage
 from hivecore.devices.feasibility import Feasibility
 from hivecore.devices.node_devices import NodeDevices
+from hivecore.devices.numa_hints import NumaHint
 from hivecore.devices.partition_table import Partition, PartitionTable
 from hivecore.devices.task_mix import Task, TaskMix
 
@@ -22,6 +23,7 @@ __all__ = [
     "Feasibility",
     "NodeDevices",
     "NodeShortage",
+    "NumaHint",
     "Partition",
     "PartitionTable",
     "Task",

@@ -18,10 +18,13 @@ from hivecore.devices.device_allocation import DeviceAllocation
 from hivecore.devices.device_decision import DeviceDecision, made_decision
 from hivecore.devices.device_request import DeviceRequest
 from hivecore.devices.explanation import DeviceExplanation, explain
-from hivecore.devices.feasibility import Feasibility, count_codes
+from hivecore.devices.feasibility import CODES, Feasibility, count_codes
 from hivecore.devices.node_devices import NodeDevices
+from hivecore.devices.numa_hints import NumaHint, numa_hints, visible_masks
+from hivecore.devices.preemption import cheapest_leavers
+from hivecore.devices.proof import check_placement
 from hivecore.devices.task_mix import TaskMix
-from hivecore.errors import StaleDecisionError
+from hivecore.errors import CertificateError, StaleDecisionError
 
 __all__ = ["POLICIES", "DeviceCluster", "Policy"]
 
@@ -293,12 +296,15 @@ class DeviceCluster(Stateful):
         *,
         nodes: Iterable[str] | None = None,
         policy: Policy | None = None,
+        preemptible: Iterable[str] = (),
     ) -> DeviceDecision:
         """Decide which devices of which node the request would get; nothing changes.
 
         :param nodes: names of the only nodes to use; ``None``: all.
         :param policy: how; ``None``: as the cluster says.
-        :raises KeyError: there is no such node.
+        :param preemptible: owners who may have to leave for it, if it does not fit otherwise. Those
+            of low priority leave first, then those that hold least, and nobody who need not.
+        :raises KeyError: there is no such node, or no such owner.
         :raises ValueError: the owner has devices already, or there is no such policy.
         :raises TypeError: an argument is of a wrong type.
         """
@@ -306,6 +312,7 @@ class DeviceCluster(Stateful):
             _check_request(request)
         number = self._policy if policy is None else self._policy_number(policy)
         names = None if nodes is None else as_tuple(nodes, "nodes")
+        may_leave = frozenset(as_tuple(preemptible, "preemptible")) if preemptible else None
         with self._lock:
             if request.name in self._owners:
                 raise ValueError(f"request: {request.name!r} has devices already")
@@ -323,12 +330,34 @@ class DeviceCluster(Stateful):
             if plan is not None:
                 name = self._names[plan.node] or ""
                 return made_decision(request, name, (), plan, self, None)
+            if may_leave:
+                victims = self._preempting(request, query[1], number, asked, may_leave)
+                if victims is not None:
+                    return victims
             return self._refused(request, query[1], number, asked)
 
     def _prepare(self, policy: int) -> None:
         """What the policy goes by is brought up to date."""
         if policy == _FGD:
             self._mix.tell(self._core, self._numbers.model)
+
+    def _preempting(
+        self,
+        request: DeviceRequest,
+        query: Any,
+        policy: int,
+        asked: list[int] | None,
+        may_leave: frozenset[str],
+    ) -> DeviceDecision | None:
+        nodes = {self._core.node_of(self._owner(name)) for name in may_leave}
+        candidates = sorted(nodes if asked is None else nodes & set(asked))
+        found = cheapest_leavers(self, query, policy, candidates, may_leave)
+        if found is None:
+            return None
+        gone = [self._owners[name] for name in found.names]
+        plan = self._core.examine(query, policy, found.node, None, gone)[2]
+        name = self._names[found.node] or ""
+        return made_decision(request, name, (), plan, self, None, found.names)
 
     def _refused(
         self, request: DeviceRequest, query: Any, policy: int, asked: list[int] | None
@@ -351,8 +380,8 @@ class DeviceCluster(Stateful):
         if type(decision) is not DeviceDecision:
             raise TypeError(f"decision must be a DeviceDecision, not {type(decision).__name__}")
         plan = decision._plan
-        if plan is None:
-            raise ValueError("decision.outcome must be 'bind', not 'wait'")
+        if plan is None or decision.victims:
+            raise ValueError(f"decision.outcome must be 'bind', not {decision.outcome!r}")
         request = decision.request
         with self._lock:
             if decision._cluster is not self:
@@ -410,7 +439,7 @@ class DeviceCluster(Stateful):
             try:
                 for request in given:
                     decision = self.schedule(request, nodes=allowed, policy=policy)
-                    if decision._plan is not None:
+                    if decision.outcome == "bind":
                         owners.append(self._core.commit(decision._plan))
                         if self._policy == _FGD:
                             self._mix.see(request)
@@ -443,14 +472,74 @@ class DeviceCluster(Stateful):
                 raise
 
     def allocate(
-        self, request: DeviceRequest, node: str, *, policy: Policy | None = None
+        self,
+        request: DeviceRequest,
+        node: str,
+        *,
+        policy: Policy | None = None,
+        numa: Iterable[int] | None = None,
+        designated: Iterable[DeviceAllocation] | None = None,
     ) -> DeviceDecision:
-        """Decide for one node and carry it out at once, if it is one to bind."""
+        """Decide for one node and carry it out at once, if it is one to bind.
+
+        :param numa: the only NUMA nodes to use, see ``numa_hints``; ``None``: all.
+        :param designated: the very devices, amounts and virtual functions that it is to have;
+            ``None``: the best. It binds if they are free and keep all rules of the request.
+        :raises KeyError: there is no such node.
+        :raises ValueError: the owner has devices already, or ``numa`` and ``designated`` are both
+            given.
+        :raises TypeError: an argument is of a wrong type.
+        """
+        _check_request(request)
+        policy_number = self._policy_number(policy)
         with self._lock:
-            decision = self.schedule(request, nodes=(node,), policy=policy)
+            number = self._number(node)
+            if request.name in self._owners:
+                raise ValueError(f"request: {request.name!r} has devices already")
+            if designated is not None:
+                if numa is not None:
+                    raise ValueError("numa: not together with designated devices")
+                decision = self._designated(request, number, as_tuple(designated, "designated"))
+            elif numa is not None:
+                allowed = {as_int(one, "numa", 0, 2**31 - 1) for one in as_tuple(numa, "numa")}
+                decision = self._on_numa(request, number, policy_number, allowed)
+            else:
+                decision = self.schedule(request, nodes=(node,), policy=policy)
             if decision.outcome == "bind":
                 self.commit(decision)
             return decision
+
+    def _on_numa(
+        self, request: DeviceRequest, number: int, policy: int, allowed: set[int]
+    ) -> DeviceDecision:
+        self._prepare(policy)
+        masks = visible_masks(self._inventory(number), allowed)
+        code, _, plan = self._core.examine(self._query(request), policy, number, masks)
+        return self._for_node(request, number, code, plan)
+
+    def _designated(
+        self, request: DeviceRequest, number: int, given: tuple[DeviceAllocation, ...]
+    ) -> DeviceDecision:
+        inventory = self._inventory(number)
+        held = [
+            one
+            for owner in self._core.owners(number)
+            for one in self._numbers.allocations(self._core.charges_of(owner), inventory)
+        ]
+        given = inventory.in_bytes(_check_allocations(given, "designated"))
+        try:
+            check_placement(request, given, inventory, held)
+        except CertificateError:
+            return self._for_node(request, number, CODES.index("designated"), None)
+        plan = _devices.Plan(number, self._numbers.charges(given), False)
+        return self._for_node(request, number, 0, plan)
+
+    def _for_node(
+        self, request: DeviceRequest, number: int, code: int, plan: Any
+    ) -> DeviceDecision:
+        if plan is None:
+            return made_decision(request, "", ((CODES[code], 1),), None, self, ())
+        return made_decision(request, self._names[number] or "", (), plan, self, None)
 
     def release(self, name: str) -> None:
         """Take back all devices of an owner.
@@ -485,12 +574,7 @@ class DeviceCluster(Stateful):
         """
         name = as_name(name, "name")
         priority = as_int(priority, "priority", -(2**31), 2**31 - 1)
-        given = as_tuple(allocations, "allocations")
-        for one in given:
-            if not isinstance(one, DeviceAllocation):
-                raise TypeError(f"allocations must hold DeviceAllocation, not {type(one).__name__}")
-        if len({(one.type, one.minor) for one in given}) != len(given):
-            raise ValueError("allocations: a device is named twice")
+        given = _check_allocations(as_tuple(allocations, "allocations"), "allocations")
         with self._lock:
             number = self._number(node)
             charges = self._numbers.charges(self._inventory(number).in_bytes(given))
@@ -550,6 +634,29 @@ class DeviceCluster(Stateful):
             self._prepare(_FGD)
             found = sum(self._core.fragmentation(number) for number in numbers)
             return found / max(self._mix.told, 1)
+
+    def numa_hints(
+        self, request: DeviceRequest, node: str, *, policy: Policy | None = None
+    ) -> tuple[NumaHint, ...]:
+        """On which sets of a node's NUMA nodes the request could be served now, small ones first;
+        none if it could not be with all of them.
+
+        A topology manager merges them with those of processors, and passes what it has chosen to
+        ``allocate``.
+
+        :raises KeyError: there is no such node.
+        :raises ValueError: it has more than 12 NUMA nodes, or there is no such policy.
+        :raises TypeError: an argument is of a wrong type.
+
+        Cost: O(2**NUMA nodes) choices, of about a microsecond.
+        """
+        _check_request(request)
+        how = self._policy_number(policy)
+        with self._lock:
+            self._prepare(how)
+            number = self._number(node)
+            inventory = self._inventory(number)
+            return numa_hints(self._core, self._query(request), how, number, inventory)
 
     def explain(self, request: DeviceRequest, *, policy: Policy | None = None) -> DeviceExplanation:
         """Why a request would have to wait, what is missing where it nearly fits, and the cheapest
@@ -682,6 +789,17 @@ def _draw_number(name: str) -> int:
 def _check_request(request: object) -> None:
     if not isinstance(request, DeviceRequest):
         raise TypeError(f"request must be a DeviceRequest, not {type(request).__name__}")
+
+
+def _check_allocations(
+    given: tuple[DeviceAllocation, ...], name: str
+) -> tuple[DeviceAllocation, ...]:
+    for one in given:
+        if not isinstance(one, DeviceAllocation):
+            raise TypeError(f"{name} must hold DeviceAllocation, not {type(one).__name__}")
+    if len({(one.type, one.minor) for one in given}) != len(given):
+        raise ValueError(f"{name}: a device is named twice")
+    return given
 
 
 def _check_inventory(inventory: object) -> None:

@@ -18,8 +18,10 @@ class _Fields:
 
     __slots__ = {  # noqa: RUF023 - the order in which they are read
         "request": "The request that was decided on.",
-        "outcome": '"bind": commit it. "wait": no node serves it now.',
+        "outcome": '"bind": commit it. "preempt": release the victims, then ask again. "wait": no '
+        "node serves it now.",
         "node": 'The node that it would be on; "": it waits.',
+        "victims": "The owners that have to be released first; only where it was said who may be.",
         "counts": "How many nodes cannot serve it for which code, the most hopeful code last; "
         "empty when it binds.",
         "_plan": None,
@@ -30,6 +32,7 @@ class _Fields:
     request: DeviceRequest
     outcome: Outcome
     node: str
+    victims: tuple[str, ...]
     counts: tuple[tuple[str, int], ...]
     if TYPE_CHECKING:
         _plan: Any
@@ -66,15 +69,12 @@ class DeviceDecision(_Fields):
         return self._placement
 
     @property
-    def victims(self) -> tuple[str, ...]:
-        """Nobody: devices are not preempted; see `DeviceCluster.explain`."""
-        return ()
-
-    @property
     def reason(self) -> str:
         """Why it waits, in one line; empty when it does not."""
         if self.outcome == "bind":
             return ""
+        if self.victims:
+            return f"waits for {', '.join(map(repr, self.victims))} to leave node {self.node!r}"
         if not self.counts:
             return "there are no nodes"
         return "; ".join(
@@ -84,7 +84,7 @@ class DeviceDecision(_Fields):
     @property
     def refusal(self) -> Refusal | None:
         """Why it waits, by what came nearest; ``None``: it does not."""
-        if self.outcome == "bind":
+        if self.outcome != "wait":
             return None
         code = self.counts[-1][0] if self.counts else CODES[1]
         return Refusal("devices", code, self.reason)
@@ -100,7 +100,7 @@ class DeviceDecision(_Fields):
         The check is plain Python and shares nothing with what decided. Cost: O(devices * held).
         """
         if self.outcome != "bind":
-            raise ValueError("decision.outcome must be 'bind', not 'wait'")
+            raise ValueError(f"decision.outcome must be 'bind', not {self.outcome!r}")
         check_placement(self.request, self.placement, inventory, held)
 
     def __setattr__(self, name: str, value: object) -> NoReturn:
@@ -112,7 +112,14 @@ class DeviceDecision(_Fields):
     def __reduce__(self) -> tuple[Any, ...]:
         """By value, of no cluster: it fits wherever its names mean the same."""
         idle = self._plan is not None and self._plan.idle
-        return _loose_decision, (self.request, self.node, self.counts, self.placement, idle)
+        return _loose_decision, (
+            self.request,
+            self.node,
+            self.counts,
+            self.placement,
+            idle,
+            self.victims,
+        )
 
     def __repr__(self) -> str:
         return f"DeviceDecision({self.outcome!r}, {self.request.name!r}, node={self.node!r})"
@@ -136,9 +143,10 @@ def _loose_decision(
     counts: tuple[tuple[str, int], ...],
     placement: tuple[DeviceAllocation, ...],
     idle: bool,
+    victims: tuple[str, ...],
 ) -> DeviceDecision:
     plan = _LoosePlan(idle) if node else None
-    return made_decision(request, node, counts, plan, None, placement)
+    return made_decision(request, node, counts, plan, None, placement, victims)
 
 
 def made_decision(
@@ -148,12 +156,14 @@ def made_decision(
     plan: Any,
     cluster: Any,
     placement: tuple[DeviceAllocation, ...] | None,
+    victims: tuple[str, ...] = (),
 ) -> DeviceDecision:
     """A decision, with what it takes to commit it."""
     made: Any = _Fields()
     made.request = request
-    made.outcome = "wait" if plan is None else "bind"
+    made.outcome = "wait" if plan is None else ("preempt" if victims else "bind")
     made.node = node
+    made.victims = victims
     made.counts = counts
     made._plan = plan
     made._cluster = cluster

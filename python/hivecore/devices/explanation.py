@@ -1,13 +1,9 @@
 """Why a request waits, what is missing where it nearly fits, and who would have to leave.
 
-A node can serve the request if all its owners leave, or never (`Feasibility.resolvable`). On each
-node of the first kind owners are thought away by rising priority until it fits; then, the most
-important first, those are taken back without whom it fits as well. What is left is irreducible:
-each of them is needed. The cheapest such set over all nodes is the one whose most important owner
-has the lowest priority, then the one that holds least.
+A node can serve the request if all its owners leave, or never (`Feasibility.resolvable`); who
+would have to, see `hivecore.devices.preemption`.
 """
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -19,6 +15,7 @@ from hivecore.devices.device_allocation import DeviceAllocation
 from hivecore.devices.device_request import DeviceRequest
 from hivecore.devices.feasibility import CODES, REASONS, count_codes
 from hivecore.devices.node_devices import NodeDevices
+from hivecore.devices.preemption import cheapest_leavers
 
 if TYPE_CHECKING:
     from hivecore.devices.device_cluster import DeviceCluster, Policy
@@ -52,9 +49,9 @@ class DeviceExplanation(Explanation):
     :param counts: how many nodes cannot serve it for which code, the most hopeful code last.
     :param shortages: of the nodes that come nearest, three at most, what they lack.
 
-    ``changes`` names the cheapest owners to release on one node: first, with the lowest priorities,
-    then those that hold least, counted in hundredths of devices. None of them can be left out. For
-    each number of priority levels up to 256 nodes are looked at, those in the order of the nodes.
+    ``changes`` names the cheapest owners to release on one node: those with the lowest priorities,
+    then those that hold least, counted in hundredths of devices. Up to 256 nodes are looked at, the
+    nearest first. See `DeviceCluster.schedule` for victims.
     """
 
     counts: tuple[tuple[str, int], ...]
@@ -81,53 +78,13 @@ def explain(
         for one in shortages
     )
     candidates = [int(numbers[i]) for i in order[:_TRIED] if resolvable[i]]
-    found = list(_to_release(cluster, query, number, candidates))
+    found = cheapest_leavers(cluster, query, number, candidates)
     changes: tuple[Change, ...] = ()
-    if found:
-        _, cost, _, owners = min(found)
-        changes = (Change("release", owners, cost, (), request),)
+    if found is not None:
+        changes = (Change("release", found.names, found.held, (), request),)
     return DeviceExplanation(
         "wait", decision.reason, refusals, changes, count_codes(codes), shortages
     )
-
-
-def _to_release(
-    cluster: "DeviceCluster", query: Any, policy: int, nodes: list[int]
-) -> Iterator[tuple[int, int, int, tuple[str, ...]]]:
-    """For each node (highest priority, what they hold, node, owners) of an irreducible set."""
-    core = cluster._core
-    for node in nodes:
-        owners = sorted(
-            (cluster._priorities.get(cluster._owner_names[owner], 0), _held(core, owner), name)
-            for owner, name in ((cluster._owners[n], n) for n in cluster._owners_on(node))
-        )
-
-        def fits_without(names: list[str], node: int = node) -> bool:
-            gone = [cluster._owners[name] for name in names]
-            return bool(core.examine(query, policy, node, None, gone)[0] == 0)
-
-        gone: list[tuple[int, int, str]] = []
-        for one in owners:
-            gone.append(one)
-            if fits_without([name for _, _, name in gone]):
-                break
-        else:
-            continue
-        for one in sorted(gone, key=lambda owner: (-owner[0], -owner[1], owner[2])):
-            rest = [name for _, _, name in gone if name != one[2]]
-            if fits_without(rest):
-                gone.remove(one)
-        cost = sum(held for _, held, _ in gone)
-        yield gone[-1][0], cost, node, tuple(name for _, _, name in gone)
-
-
-def _held(core: Any, owner: int) -> int:
-    """In hundredths of devices; where a percentage is not known, a device counts as whole."""
-    held = 0
-    for type, _, amounts, _, _ in core.charges_of(owner):
-        if TYPES[type] != "host":
-            held += amounts[0] if amounts[0] else 100
-    return held
 
 
 def _shortage(

@@ -19,6 +19,7 @@ REASONS = {
     "partition": "no partition of the fabric is free",
     "scope": "enough devices are free, but not in the scope that they must be in",
     "joint": "enough devices are free, but not together with those of the other types",
+    "designated": "the designated devices cannot serve it",
 }
 CODES = tuple(REASONS)
 
