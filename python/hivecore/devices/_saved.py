@@ -16,11 +16,12 @@ Owners = dict[str, tuple[str, tuple[DeviceAllocation, ...], int]]
 
 def encode(
     policy: str,
+    quirks: list[str] | None,
     names: list[str | None],
     inventories: list[NodeDevices | None],
     owners: Owners,
 ) -> bytes:
-    """The payload of ``DeviceCluster.to_bytes``."""
+    """The payload of ``DeviceCluster.to_bytes``; quirks: `None` in mode "strict"."""
     numbers: dict[NodeDevices, int] = {}
     nodes: list[list[Any] | None] = []
     for name, inventory in zip(names, inventories, strict=True):
@@ -30,6 +31,7 @@ def encode(
             nodes.append([name, numbers.setdefault(inventory, len(numbers))])
     state = {
         "policy": policy,
+        "quirks": quirks,
         "inventories": [_inventory(inventory) for inventory in numbers],
         "nodes": nodes,
         "owners": [
@@ -42,7 +44,7 @@ def encode(
 
 def decode(
     payload: bytes,
-) -> tuple[str, list[str | None], list[NodeDevices | None], Owners]:
+) -> tuple[str, list[str] | None, list[str | None], list[NodeDevices | None], Owners]:
     """What `encode` was given."""
     state = json.loads(payload)
     inventories = [_read_inventory(one) for one in state["inventories"]]
@@ -55,7 +57,7 @@ def decode(
         name: (node, tuple(_read_allocation(one) for one in allocations), priority)
         for name, node, priority, allocations in state["owners"]
     }
-    return state["policy"], names, found, owners
+    return state["policy"], state["quirks"], names, found, owners
 
 
 def _inventory(inventory: NodeDevices) -> list[Any]:

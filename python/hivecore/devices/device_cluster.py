@@ -5,10 +5,13 @@ from heapq import heappop, heappush
 from threading import RLock
 from typing import Any, Literal, Self
 
+import numpy as np
+
 from hivecore import _devices
 from hivecore._arguments import as_bool, as_choice, as_int, as_mapping, as_name, as_text, as_tuple
 from hivecore._sealed import corrupt_if_it_fails, seal, unseal
 from hivecore._stateful import Stateful
+from hivecore.devices._koordinator import as_quirks, named_quirks, raw_query, raw_shape
 from hivecore.devices._numbers import Numbers, healthy_masks
 from hivecore.devices._saved import decode, encode
 from hivecore.devices.device import TYPES
@@ -20,10 +23,11 @@ from hivecore.devices.feasibility import Feasibility, count_codes
 from hivecore.devices.node_devices import NodeDevices
 from hivecore.errors import StaleDecisionError
 
-__all__ = ["POLICIES", "DeviceCluster", "Policy"]
+__all__ = ["POLICIES", "DeviceCluster", "Mode", "Policy"]
 
 Policy = Literal["bin-pack", "spread"]
 POLICIES: tuple[Policy, ...] = ("bin-pack", "spread")
+Mode = Literal["strict", "koordinator"]
 _MOST_QUERIES = 32
 
 
@@ -32,9 +36,14 @@ class DeviceCluster(Stateful):
 
     :param nodes: name -> inventory of each node.
     :param policy: "bin-pack": fill used nodes, switches and devices first; "spread": the idle
-        ones. For requests that do not say.
+        ones. For requests that do not say. ``None``: "bin-pack", in mode "koordinator" "spread".
+    :param mode: "strict": as told here. "koordinator": every answer is Koordinator's, see below.
+    :param quirks: in mode "koordinator", which of its defects are kept: "swapped_device_score",
+        "lowest_tier_first", "exclusivity_ignored", "one_instance_scored", "bytes_not_scored",
+        "greedy_joint"; ``None``: all.
     :raises TypeError: an argument is of a wrong type.
-    :raises ValueError: a name is empty, or there is no such policy.
+    :raises ValueError: a name is empty, there is no such policy, mode or defect, or defects are
+        named in mode "strict".
 
     Of the nodes that can serve a request the one is taken where most needs are in their preferred
     scopes, then the one with the best score, then the one that was added first (a new node takes
@@ -51,6 +60,14 @@ class DeviceCluster(Stateful):
 
     Memory is counted in bytes; a percentage is converted for each device, rounded up, so a card is
     never promised more than it has.
+
+    Mode "koordinator" decides as its device plugin does at commit a7a1b76b: the nodes that pass its
+    filter, and can be reserved after that, are scored ("bin-pack": MostAllocated, "spread":
+    LeastAllocated), and the first with the best score is taken. Of GPU memory bytes and percent are
+    charged side by side, so a card can be promised more than it has; devices are limited by what
+    they report alone; what is exclusive does not keep later owners off. Needs of the host, the
+    scope "socket", preferred scopes and more than 100 percent of a GPU's memory are refused with a
+    ValueError wherever a request is given.
 
     ``schedule`` costs O(log(nodes)) for each node that changed since the same was asked last, and
     some microseconds for the choice; the first time, O(different states of nodes). One object may
@@ -69,17 +86,28 @@ class DeviceCluster(Stateful):
     """
 
     def __init__(
-        self, nodes: Mapping[str, NodeDevices] | None = None, *, policy: Policy = "bin-pack"
+        self,
+        nodes: Mapping[str, NodeDevices] | None = None,
+        *,
+        policy: Policy | None = None,
+        mode: Mode = "strict",
+        quirks: Iterable[str] | None = None,
     ) -> None:
         given = dict(as_mapping({} if nodes is None else nodes, "nodes"))
-        self._start(as_choice(policy, "policy", POLICIES))
+        upstream = as_choice(mode, "mode", ("strict", "koordinator")) == "koordinator"
+        if quirks is not None and not upstream:
+            raise ValueError("quirks: only mode 'koordinator' has any")
+        default = "spread" if upstream else "bin-pack"
+        named = as_choice(default if policy is None else policy, "policy", POLICIES)
+        self._start(named, as_quirks(quirks) if upstream else None)
         for name, inventory in given.items():
             self.add_node(name, inventory)
 
-    def _start(self, policy: str) -> None:
+    def _start(self, policy: str, quirks: int | None) -> None:
         self._policy = POLICIES.index(policy)
+        self._quirks = quirks  # None: mode "strict"
         self._lock = RLock()
-        self._core = _devices.DeviceKernel()
+        self._core = _devices.DeviceKernel(quirks)
         self._numbers = Numbers()
         self._shapes: dict[Any, int] = {}
         self._shape_of_inventory: dict[int, tuple[NodeDevices, int, tuple[int, ...]]] = {}
@@ -192,10 +220,10 @@ class DeviceCluster(Stateful):
     def _equip(self, number: int, inventory: NodeDevices) -> None:
         known = self._shape_of_inventory.get(id(inventory))
         if known is None or known[0] is not inventory:
-            key = self._numbers.shape(inventory)
+            key = self._shape(inventory)
             shape = self._shapes.get(key)
             if shape is None:
-                shape = self._shapes[key] = self._add_shape(key)
+                shape = self._shapes[key] = self._core.add_shape(*key)
             if len(self._shape_of_inventory) >= 1024:
                 self._shape_of_inventory.clear()
             known = inventory, shape, healthy_masks(inventory)
@@ -203,9 +231,10 @@ class DeviceCluster(Stateful):
         self._core.set_node(number, known[1], known[2])
         self._inventories[number] = inventory
 
-    def _add_shape(self, key: tuple[Any, ...]) -> int:
-        devices, partitions, honor, isolation = key
-        return self._core.add_shape(devices, partitions, honor, isolation, False)
+    def _shape(self, inventory: NodeDevices) -> tuple[Any, ...]:
+        if self._quirks is None:
+            return *self._numbers.shape(inventory), None
+        return raw_shape(self._numbers, inventory)
 
     def _number(self, name: str) -> int:
         number = self._nodes.get(as_text(name, "node"))
@@ -246,6 +275,8 @@ class DeviceCluster(Stateful):
                 asked = [self._number(name) for name in names]
             found = self._core.filter(self._query(request), number, asked)
         codes, _, resolvable, scores = found
+        if self._quirks is not None and scores.any():
+            scores = (100 * scores.astype(np.int64) // scores.max()).astype(np.int32)
         return Feasibility(names, codes, resolvable, scores)
 
     def fits(self, request: DeviceRequest) -> bool:
@@ -317,10 +348,14 @@ class DeviceCluster(Stateful):
                 raise StaleDecisionError(f"node {decision.node!r} is gone")
             if request.name in self._owners:
                 raise StaleDecisionError(f"{request.name!r} has devices by now")
-            owner = self._core.commit(plan)
+            owner = self._commit(plan, request)
             if owner < 0:
                 raise StaleDecisionError(f"devices of node {decision.node!r} are taken by now")
             self._book(request.name, owner, request.priority)
+
+    def _commit(self, plan: Any, request: DeviceRequest) -> int:
+        query = None if self._quirks is None else self._query(request)
+        return self._core.commit(plan, query)
 
     def _book(self, name: str, owner: int, priority: int) -> None:
         self._owners[name] = owner
@@ -362,7 +397,7 @@ class DeviceCluster(Stateful):
                 for request in given:
                     decision = self.schedule(request, nodes=allowed, policy=policy)
                     if decision._plan is not None:
-                        owners.append(self._core.commit(decision._plan))
+                        owners.append(self._commit(decision._plan, request))
                     decisions.append(decision)
             finally:
                 for owner in reversed(owners):
@@ -434,7 +469,9 @@ class DeviceCluster(Stateful):
             raise ValueError("allocations: a device is named twice")
         with self._lock:
             number = self._number(node)
-            charges = self._numbers.charges(self._inventory(number).in_bytes(given))
+            if self._quirks is None:
+                given = self._inventory(number).in_bytes(given)
+            charges = self._numbers.charges(given)
             if name in self._owners:
                 owner = self._owners[name]
                 same = self._core.node_of(owner) == number
@@ -516,7 +553,8 @@ class DeviceCluster(Stateful):
             return known  # type: ignore[no-any-return]
         query = self._queries.pop(request.content, None)
         if query is None:
-            query = self._numbers.query(request)
+            strict = self._quirks is None
+            query = self._numbers.query(request) if strict else raw_query(self._numbers, request)
             if len(self._queries) >= _MOST_QUERIES:
                 # A new dict: requests remember which they belong to.
                 kept = list(self._queries.items())[_MOST_QUERIES // 2 :]
@@ -532,7 +570,7 @@ class DeviceCluster(Stateful):
         """An independent what-if branch."""
         with self._lock:
             other = object.__new__(type(self))
-            other._start(POLICIES[self._policy])
+            other._start(POLICIES[self._policy], self._quirks)
             other._core = self._core.copy()
             other._numbers = self._numbers.copy()
             other._shapes = dict(self._shapes)
@@ -552,7 +590,9 @@ class DeviceCluster(Stateful):
                 name: (self.node_of(name), self.allocations(name), self._priorities.get(name, 0))
                 for name in sorted(self._owners)
             }
-            payload = encode(POLICIES[self._policy], self._names, self._inventories, owners)
+            quirks = None if self._quirks is None else list(named_quirks(self._quirks))
+            policy = POLICIES[self._policy]
+            payload = encode(policy, quirks, self._names, self._inventories, owners)
         return seal(b"HCDC", 1, payload)
 
     @classmethod
@@ -564,9 +604,10 @@ class DeviceCluster(Stateful):
         """
         payload = unseal(b"HCDC", 1, data)
         with corrupt_if_it_fails():
-            policy, names, inventories, owners = decode(payload)
+            policy, quirks, names, inventories, owners = decode(payload)
             cluster = object.__new__(cls)
-            cluster._start(as_choice(policy, "policy", POLICIES))
+            kept = None if quirks is None else as_quirks(quirks)
+            cluster._start(as_choice(policy, "policy", POLICIES), kept)
             holes: list[int] = []
             for name, inventory in zip(names, inventories, strict=True):
                 if name is not None and inventory is not None:

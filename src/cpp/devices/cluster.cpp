@@ -4,6 +4,8 @@
 #include <bit>
 #include <limits>
 
+#include "devices/koordinator/state.hpp"
+
 namespace hivecore::devices {
 namespace {
 
@@ -37,6 +39,12 @@ void set_bit(std::vector<std::uint64_t>& words, int at, int bit) {
     words[at + bit / 64] |= std::uint64_t{1} << (bit % 64);
 }
 
+bool has_gone(const Shape& shape, const std::vector<Charge>& charges) {
+    return std::ranges::any_of(charges, [&](const Charge& charge) {
+        return shape.find(charge.type, charge.minor) < 0;
+    });
+}
+
 // How much of its primary amount the healthy devices have, and how much is free.
 void add_up(const Shape& shape, std::vector<std::uint64_t>& words) {
     for (int type = 0; type < kTypes; ++type) {
@@ -54,6 +62,9 @@ void add_up(const Shape& shape, std::vector<std::uint64_t>& words) {
             words[column.sums] = static_cast<std::uint64_t>(total);
             words[column.sums + 1] = static_cast<std::uint64_t>(free);
         }
+    }
+    if (shape.is_raw()) {
+        koordinator::derive(shape, words);
     }
 }
 
@@ -141,6 +152,9 @@ void DeviceCluster::apply(const Shape& shape, std::vector<std::uint64_t>& words,
             }
         }
         set_bit(words, column.in_use, device);
+        if (shape.is_raw()) {
+            koordinator::note_names(shape, words, charge.type, device, charge.amounts);
+        }
         if (charge.exclusive != Exclusive::kNo) {
             set_bit(words, column.closed, device);
         }
@@ -152,6 +166,23 @@ void DeviceCluster::apply(const Shape& shape, std::vector<std::uint64_t>& words,
             set_bit(words, column.functions, f);
         }
     }
+}
+
+// What owners on the node have of devices that are not there.
+std::vector<std::pair<Type, std::int32_t>> DeviceCluster::gone(
+    std::int32_t node, std::span<const std::int32_t> without) const {
+    const auto& shape = states_.shape(nodes_[node].shape);
+    std::vector<std::pair<Type, std::int32_t>> found;
+    for (const auto owner : nodes_[node].owners) {
+        if (std::ranges::find(without, owner) == without.end()) {
+            for (const auto& charge : owners_[owner].charges) {
+                if (shape.find(charge.type, charge.minor) < 0) {
+                    found.emplace_back(charge.type, charge.minor);
+                }
+            }
+        }
+    }
+    return found;
 }
 
 std::vector<std::uint64_t> DeviceCluster::built(std::int32_t node,
@@ -171,6 +202,9 @@ std::vector<std::uint64_t> DeviceCluster::built(std::int32_t node,
         if (std::ranges::find(without, owner) == without.end()) {
             apply(shape, words, owners_[owner].charges);
         }
+    }
+    if (shape.is_raw()) {
+        koordinator::note_gone(shape, words, gone(node, without));
     }
     add_up(shape, words);
     return words;
@@ -254,6 +288,10 @@ std::int32_t DeviceCluster::charge(std::int32_t node, std::vector<Charge> charge
     owners_[owner] = {node, static_cast<std::int32_t>(at.owners.size()) - 1, std::move(charges)};
     if (at.state >= 0) {
         const auto& shape = states_.shape(at.shape);
+        if (shape.is_raw() && has_gone(shape, owners_[owner].charges)) {
+            move_to(node, built(node, {}, healthy(node)));
+            return owner;
+        }
         const auto* now = states_.words(at.state);
         std::vector<std::uint64_t> words(now, now + shape.words());
         apply(shape, words, owners_[owner].charges);
@@ -297,6 +335,9 @@ const Answer& DeviceCluster::answer_for(Query& query, Policy policy, StateId sta
     }
     if (answers[state].born == states_.born(state)) {
         return answers[state];
+    }
+    if (is_koordinator_) {
+        return answers[state] = answer_of_koordinator(query, policy, state);
     }
     const auto number = states_.shape_of(state);
     Answer answer;
@@ -432,6 +473,10 @@ std::vector<Charge> DeviceCluster::charges_for(const Query& query, const Fitted&
 
 std::vector<Charge> DeviceCluster::choose(Query& query, Policy policy, std::int32_t node,
                                           bool& idle) {
+    if (is_koordinator_) {
+        return charges_of_koordinator(query, policy, nodes_[node].shape,
+                                      states_.words(nodes_[node].state), nullptr, idle);
+    }
     const auto& shape = states_.shape(nodes_[node].shape);
     const auto& fit = fitted(query, nodes_[node].shape);
     const auto* words = states_.words(nodes_[node].state);
@@ -450,9 +495,13 @@ Verdict DeviceCluster::examine(Query& query, Policy policy, std::int32_t node,
     if (nodes_[node].state < 0) {
         return {Code::kNoDevices, kGpu};
     }
+    const auto words = built(node, without, healthy(node));
+    if (is_koordinator_) {
+        return examine_as_koordinator(query, policy, nodes_[node].shape, words.data(), visible,
+                                      charges, idle);
+    }
     const auto& shape = states_.shape(nodes_[node].shape);
     const auto& fit = fitted(query, nodes_[node].shape);
-    const auto words = built(node, without, healthy(node));
     return with_chooser(query.request, fit, shape, words.data(), policy, visible,
                         [&](auto chooser) {
                             const auto verdict = chooser.verdict();
