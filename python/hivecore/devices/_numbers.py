@@ -55,16 +55,11 @@ class Numbers:
             return places[kind, place]
 
         devices = tuple(
-            (
-                _TYPE_NUMBERS[device.type],
-                device.minor,
-                _in_order(device.amounts, device.type),
+            self.device(
+                device,
                 number("socket", device.socket),
                 number("numa", device.numa),
                 number("pcie", device.pcie),
-                self._labels(device.labels),
-                self._functions(device),
-                tuple(self._labels(group.labels) for group in device.vf_groups),
             )
             for device in inventory.devices
         )
@@ -78,19 +73,33 @@ class Numbers:
             for row in inventory.partition_rows()
         )
         honor = inventory.partition_policy == "honor"
-        provider = self._provider(inventory.isolation_provider)
+        provider = self.provider(inventory.isolation_provider)
         return devices, partitions, honor, provider, self.model(inventory.model)
 
-    def query(self, request: DeviceRequest) -> Any:
+    def device(self, device: Device, socket: int, numa: int, pcie: int) -> tuple[Any, ...]:
+        """A device in these places."""
+        return (
+            _TYPE_NUMBERS[device.type],
+            device.minor,
+            _in_order(device.amounts, device.type),
+            socket,
+            numa,
+            pcie,
+            self._labels(device.labels),
+            self._functions(device),
+            tuple(self._labels(group.labels) for group in device.vf_groups),
+        )
+
+    def query(self, request: DeviceRequest, *, raw: bool = False) -> Any:
         """The request in numbers, with room for its answers."""
         types = [need.type for need in request.needs]
         return _devices.Query(
-            [self._need(need) for need in request.needs],
+            [self._need(need, raw) for need in request.needs],
             [types.index(type) for type in request.joint],
             request.same_pcie,
             _PARTITION.index(request.partition),
             -1 if request.bandwidth is None else request.bandwidth,
-            self._provider(request.isolation_provider),
+            self.provider(request.isolation_provider),
             [self.model(model) for model in request.models],
         )
 
@@ -137,7 +146,7 @@ class Numbers:
                             return one
         return VirtualFunction(name)
 
-    def _need(self, need: DeviceNeed) -> tuple[Any, ...]:
+    def _need(self, need: DeviceNeed, raw: bool) -> tuple[Any, ...]:
         functions = None if need.vf_selector is None else self._labels(need.vf_selector)
         return (
             _TYPE_NUMBERS[need.type],
@@ -147,14 +156,15 @@ class Numbers:
             self._labels(need.selector),
             functions,
             EXCLUSIVE.index(need.exclusive),
-            SCOPES.index(need.scope or "node"),
+            len(SCOPES) if raw and need.scope is None else SCOPES.index(need.scope or "node"),
             -1 if need.preferred_scope is None else SCOPES.index(need.preferred_scope),
         )
 
     def _labels(self, labels: tuple[tuple[str, str], ...]) -> tuple[int, ...]:
         return tuple(sorted(self.labels.setdefault(one, len(self.labels)) for one in labels))
 
-    def _provider(self, name: str) -> int:
+    def provider(self, name: str) -> int:
+        """The number of an isolation provider."""
         return self.providers.setdefault(name, len(self.providers))
 
     def model(self, name: str) -> int:

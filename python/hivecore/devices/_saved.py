@@ -19,11 +19,12 @@ Settings = tuple[str, int, bool, dict[Task, int]]
 
 def encode(
     settings: Settings,
+    quirks: list[str] | None,
     names: list[str | None],
     inventories: list[NodeDevices | None],
     owners: Owners,
 ) -> bytes:
-    """The payload of ``DeviceCluster.to_bytes``."""
+    """The payload of ``DeviceCluster.to_bytes``; quirks: `None` in mode "strict"."""
     numbers: dict[NodeDevices, int] = {}
     nodes: list[list[Any] | None] = []
     for name, inventory in zip(names, inventories, strict=True):
@@ -40,6 +41,7 @@ def encode(
         "policy": policy,
         "seed": seed,
         "mix": [is_given, tasks],
+        "quirks": quirks,
         "inventories": [_inventory(inventory) for inventory in numbers],
         "nodes": nodes,
         "owners": [
@@ -52,7 +54,7 @@ def encode(
 
 def decode(
     payload: bytes,
-) -> tuple[Settings, list[str | None], list[NodeDevices | None], Owners]:
+) -> tuple[Settings, list[str] | None, list[str | None], list[NodeDevices | None], Owners]:
     """What `encode` was given."""
     state = json.loads(payload)
     inventories = [_read_inventory(one) for one in state["inventories"]]
@@ -70,7 +72,8 @@ def decode(
         Task(share, is_percent, gpus, cpu, tuple(models)): weight
         for share, is_percent, gpus, cpu, models, weight in tasks
     }
-    return (state["policy"], state["seed"], bool(is_given), weights), names, found, owners
+    settings = (state["policy"], state["seed"], bool(is_given), weights)
+    return settings, state["quirks"], names, found, owners
 
 
 def _inventory(inventory: NodeDevices) -> list[Any]:

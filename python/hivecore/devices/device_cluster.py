@@ -6,10 +6,13 @@ from heapq import heappop, heappush
 from threading import RLock
 from typing import Any, Literal, Self, get_args
 
+import numpy as np
+
 from hivecore import _devices
 from hivecore._arguments import as_bool, as_choice, as_int, as_mapping, as_name, as_text, as_tuple
 from hivecore._sealed import corrupt_if_it_fails, seal, unseal
 from hivecore._stateful import Stateful
+from hivecore.devices._koordinator import as_quirks, named_quirks, raw_query, raw_shape
 from hivecore.devices._learned_mix import LearnedMix
 from hivecore.devices._numbers import Numbers, healthy_masks
 from hivecore.devices._saved import decode, encode
@@ -26,7 +29,7 @@ from hivecore.devices.proof import check_placement
 from hivecore.devices.task_mix import TaskMix
 from hivecore.errors import CertificateError, StaleDecisionError
 
-__all__ = ["POLICIES", "DeviceCluster", "Policy"]
+__all__ = ["POLICIES", "DeviceCluster", "Mode", "Policy"]
 
 Policy = Literal[
     "bin-pack",
@@ -40,8 +43,10 @@ Policy = Literal[
     "fgd",
 ]
 POLICIES: tuple[Policy, ...] = get_args(Policy)
+Mode = Literal["strict", "koordinator"]
 _NUMBERS: dict[str, int] = {policy: number for number, policy in enumerate(POLICIES)}
 _RANDOM, _FGD = _NUMBERS["random"], _NUMBERS["fgd"]  # the last ones
+_OF_KOORDINATOR = POLICIES[:2]
 _MOST_QUERIES = 1024
 _MOST_KEPT = 2**22  # answers, over all queries and nodes
 
@@ -50,12 +55,18 @@ class DeviceCluster(Stateful):
     """Decides which node a pod goes to and which of its GPUs, NICs and other devices it gets.
 
     :param nodes: name -> inventory of each node.
-    :param policy: for requests that do not say; see below.
+    :param policy: for requests that do not say; see below. ``None``: "bin-pack", in mode
+        "koordinator" "spread".
     :param mix: which pods come, for "fgd"; ``None``: learned from those that are committed
         while it is the cluster's policy.
     :param seed: of "random", 0 to 2**64 - 1.
+    :param mode: "strict": as told here. "koordinator": every answer is Koordinator's, see below.
+    :param quirks: in mode "koordinator", which of its defects are kept: "swapped_device_score",
+        "lowest_tier_first", "exclusivity_ignored", "one_instance_scored", "bytes_not_scored",
+        "greedy_joint"; ``None``: all.
     :raises TypeError: an argument is of a wrong type.
-    :raises ValueError: a name is empty, or there is no such policy.
+    :raises ValueError: a name is empty, there is no such policy, mode or defect, or defects are
+        named in mode "strict".
 
     Of the nodes that can serve a request the one is taken where most needs are in their preferred
     scopes, then the one with the best score, then the one that was added first (a new node takes
@@ -78,6 +89,14 @@ class DeviceCluster(Stateful):
     Memory is counted in bytes; a percentage is converted for each device, rounded up, so a card is
     never promised more than it has.
 
+    Mode "koordinator" decides as its device plugin does at commit a7a1b76b: the nodes that pass its
+    filter, and can be reserved after that, are scored ("bin-pack": MostAllocated, "spread":
+    LeastAllocated), and the first with the best score is taken. Of GPU memory bytes and percent are
+    charged side by side, so a card can be promised more than it has; devices are limited by what
+    they report alone; what is exclusive does not keep later owners off. Needs of the host, the
+    scope "socket", preferred scopes and more than 100 percent of a GPU's memory are refused with a
+    ValueError wherever a request is given.
+
     ``schedule`` costs O(log(nodes)) for each node that changed since the same was asked last, and
     some microseconds for the choice; the first time, O(different states of nodes). One object may
     be used by several threads: calls take turns. Source: Koordinator's device scheduling, with its
@@ -98,25 +117,34 @@ class DeviceCluster(Stateful):
         self,
         nodes: Mapping[str, NodeDevices] | None = None,
         *,
-        policy: Policy = "bin-pack",
+        policy: Policy | None = None,
         mix: TaskMix | None = None,
         seed: int = 0,
+        mode: Mode = "strict",
+        quirks: Iterable[str] | None = None,
     ) -> None:
         given = dict(as_mapping({} if nodes is None else nodes, "nodes"))
-        chosen = as_choice(policy, "policy", POLICIES)
         wanted: object = mix
         if wanted is not None and not isinstance(wanted, TaskMix):
             raise TypeError(f"mix must be a TaskMix, not {type(wanted).__name__}")
-        self._start(chosen, LearnedMix(mix), as_int(seed, "seed", 0, 2**64 - 1))
+        number = as_int(seed, "seed", 0, 2**64 - 1)
+        upstream = as_choice(mode, "mode", ("strict", "koordinator")) == "koordinator"
+        if quirks is not None and not upstream:
+            raise ValueError("quirks: only mode 'koordinator' has any")
+        default = "spread" if upstream else "bin-pack"
+        allowed = _OF_KOORDINATOR if upstream else POLICIES
+        named = as_choice(default if policy is None else policy, "policy", allowed)
+        self._start(named, LearnedMix(mix), number, as_quirks(quirks) if upstream else None)
         for name, inventory in given.items():
             self.add_node(name, inventory)
 
-    def _start(self, policy: str, mix: LearnedMix, seed: int) -> None:
+    def _start(self, policy: str, mix: LearnedMix, seed: int, quirks: int | None) -> None:
         self._policy = _NUMBERS[policy]
         self._mix = mix
         self._seed = seed
+        self._quirks = quirks  # None: mode "strict"
         self._lock = RLock()
-        self._core = _devices.DeviceKernel()
+        self._core = _devices.DeviceKernel(quirks)
         self._numbers = Numbers()
         self._shapes: dict[Any, int] = {}
         self._shape_of_inventory: dict[int, tuple[NodeDevices, int, tuple[int, ...]]] = {}
@@ -229,10 +257,10 @@ class DeviceCluster(Stateful):
     def _equip(self, number: int, inventory: NodeDevices) -> None:
         known = self._shape_of_inventory.get(id(inventory))
         if known is None or known[0] is not inventory:
-            key = self._numbers.shape(inventory)
+            key = self._shape(inventory)
             shape = self._shapes.get(key)
             if shape is None:
-                shape = self._shapes[key] = self._add_shape(key)
+                shape = self._shapes[key] = self._core.add_shape(*key)
             if len(self._shape_of_inventory) >= 1024:
                 self._shape_of_inventory.clear()
             known = inventory, shape, healthy_masks(inventory)
@@ -240,9 +268,10 @@ class DeviceCluster(Stateful):
         self._core.set_node(number, known[1], known[2])
         self._inventories[number] = inventory
 
-    def _add_shape(self, key: tuple[Any, ...]) -> int:
-        devices, partitions, honor, isolation, model = key
-        return self._core.add_shape(devices, partitions, honor, isolation, model, False)
+    def _shape(self, inventory: NodeDevices) -> tuple[Any, ...]:
+        if self._quirks is None:
+            return *self._numbers.shape(inventory), None
+        return raw_shape(self._numbers, inventory)
 
     def _number(self, name: str) -> int:
         number = self._nodes.get(as_text(name, "node"))
@@ -284,6 +313,8 @@ class DeviceCluster(Stateful):
             self._prepare(number)
             found = self._core.filter(self._query(request), number, asked)
         codes, _, resolvable, scores = found
+        if self._quirks is not None and scores.any():
+            scores = (100 * scores.astype(np.int64) // scores.max()).astype(np.int32)
         return Feasibility(names, codes, resolvable, scores)
 
     def fits(self, request: DeviceRequest) -> bool:
@@ -392,12 +423,16 @@ class DeviceCluster(Stateful):
                 raise StaleDecisionError(f"node {decision.node!r} is gone")
             if request.name in self._owners:
                 raise StaleDecisionError(f"{request.name!r} has devices by now")
-            owner = self._core.commit(plan)
+            owner = self._commit(plan, request)
             if owner < 0:
                 raise StaleDecisionError(f"devices of node {decision.node!r} are taken by now")
             self._book(request.name, owner, request.priority)
             if self._policy == _FGD:
                 self._mix.see(request)
+
+    def _commit(self, plan: Any, request: DeviceRequest) -> int:
+        query = None if self._quirks is None else self._query(request)
+        return self._core.commit(plan, query)
 
     def _book(self, name: str, owner: int, priority: int) -> None:
         self._owners[name] = owner
@@ -440,7 +475,7 @@ class DeviceCluster(Stateful):
                 for request in given:
                     decision = self.schedule(request, nodes=allowed, policy=policy)
                     if decision.outcome == "bind":
-                        owners.append(self._core.commit(decision._plan))
+                        owners.append(self._commit(decision._plan, request))
                         if self._policy == _FGD:
                             self._mix.see(request)
                     decisions.append(decision)
@@ -577,7 +612,9 @@ class DeviceCluster(Stateful):
         given = _check_allocations(as_tuple(allocations, "allocations"), "allocations")
         with self._lock:
             number = self._number(node)
-            charges = self._numbers.charges(self._inventory(number).in_bytes(given))
+            if self._quirks is None:
+                given = self._inventory(number).in_bytes(given)
+            charges = self._numbers.charges(given)
             if name in self._owners:
                 owner = self._owners[name]
                 same = self._core.node_of(owner) == number
@@ -685,7 +722,8 @@ class DeviceCluster(Stateful):
     def _policy_number(self, policy: str | None) -> int:
         if policy is None:
             return self._policy
-        return _NUMBERS[as_choice(policy, "policy", POLICIES)]
+        allowed = POLICIES if self._quirks is None else _OF_KOORDINATOR
+        return _NUMBERS[as_choice(policy, "policy", allowed)]
 
     def _query(self, request: DeviceRequest) -> Any:
         return self._cached_query(request)[1]
@@ -697,7 +735,8 @@ class DeviceCluster(Stateful):
             return known  # type: ignore[no-any-return]
         query = self._queries.pop(request.content, None)
         if query is None:
-            query = self._numbers.query(request)
+            strict = self._quirks is None
+            query = self._numbers.query(request) if strict else raw_query(self._numbers, request)
             most = min(_MOST_QUERIES, max(_MOST_KEPT // (len(self._names) + 1), 32))
             if len(self._queries) >= most:
                 # A new dict: requests remember which they belong to.
@@ -713,7 +752,8 @@ class DeviceCluster(Stateful):
         """An independent what-if branch."""
         with self._lock:
             other = object.__new__(type(self))
-            other._start(POLICIES[self._policy], self._mix.copy(), self._seed)
+            mix = self._mix.copy()
+            other._start(POLICIES[self._policy], mix, self._seed, self._quirks)
             other._core = self._core.copy()
             other._numbers = self._numbers.copy()
             other._shapes = dict(self._shapes)
@@ -733,8 +773,9 @@ class DeviceCluster(Stateful):
                 name: (self.node_of(name), self.allocations(name), self._priorities.get(name, 0))
                 for name in sorted(self._owners)
             }
+            quirks = None if self._quirks is None else list(named_quirks(self._quirks))
             settings = POLICIES[self._policy], self._seed, self._mix.is_given, self._mix.weights
-            payload = encode(settings, self._names, self._inventories, owners)
+            payload = encode(settings, quirks, self._names, self._inventories, owners)
         return seal(b"HCDC", 1, payload)
 
     @classmethod
@@ -746,12 +787,16 @@ class DeviceCluster(Stateful):
         """
         payload = unseal(b"HCDC", 1, data)
         with corrupt_if_it_fails():
-            (policy, seed, is_given, weights), names, inventories, owners = decode(payload)
+            settings, quirks, names, inventories, owners = decode(payload)
+            policy, seed, is_given, weights = settings
             mix = LearnedMix(TaskMix(weights))
             mix.is_given = is_given
             cluster = object.__new__(cls)
             cluster._start(
-                as_choice(policy, "policy", POLICIES), mix, as_int(seed, "seed", 0, 2**64 - 1)
+                as_choice(policy, "policy", POLICIES),
+                mix,
+                as_int(seed, "seed", 0, 2**64 - 1),
+                None if quirks is None else as_quirks(quirks),
             )
             holes: list[int] = []
             for name, inventory in zip(names, inventories, strict=True):

@@ -97,7 +97,8 @@ class DeviceDecision(_Fields):
         :raises CertificateError: it breaks a rule, which the message names.
         :raises ValueError: it is not a decision to bind.
 
-        The check is plain Python and shares nothing with what decided. Cost: O(devices * held).
+        The check is plain Python and shares nothing with what decided. Its rules are those of mode
+        "strict"; a decision of mode "koordinator" may break them. Cost: O(devices * held).
         """
         if self.outcome != "bind":
             raise ValueError(f"decision.outcome must be 'bind', not {self.outcome!r}")

@@ -241,7 +241,10 @@ class DeviceRequest(_Remembering):
         return other
 
     def _as_joint(self, joint: object) -> tuple[str, ...]:
-        """The joint types, without those of which there is nothing to choose."""
+        """The joint types, without those of which there is nothing to choose.
+
+        Of one alone it is still known that others were to follow it.
+        """
         types = tuple(as_choice(one, "joint", TYPES[:3]) for one in as_tuple(joint, "joint"))
         if len(set(types)) != len(types):
             raise ValueError(f"joint={types}: a type stands there twice")
@@ -250,7 +253,6 @@ class DeviceRequest(_Remembering):
             if self.same_pcie and not types:
                 raise ValueError("same_pcie=True: joint must say for which types")
             object.__setattr__(self, "same_pcie", False)
-            return ()
         return chosen
 
     def _set_partition(self, partition: object, bandwidth: object) -> None:

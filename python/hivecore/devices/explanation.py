@@ -87,6 +87,23 @@ def explain(
     )
 
 
+# What is missing is told alike in both modes.
+_STRICT = {
+    "koordinator: no isolation": "isolation",
+    "koordinator: no devices": "no devices",
+    "koordinator: no virtual functions": "no functions",
+    "koordinator: no partition table": "partition",
+    "koordinator: unsupported count": "partition",
+    "koordinator: no topology": "scope",
+    "koordinator: many shared": "scope",
+    "koordinator: insufficient": "capacity",
+    "koordinator: insufficient gpus": "capacity",
+    "koordinator: insufficient partitions": "partition",
+    "koordinator: insufficient scope": "scope",
+    "koordinator: joint violation": "joint",
+}
+
+
 def _shortage(
     cluster: "DeviceCluster", request: DeviceRequest, node: int, code: str, type: str
 ) -> NodeShortage:
@@ -110,6 +127,7 @@ def _detail(
 ) -> str:
     need = request.need(type)
     assert need is not None
+    code = _STRICT.get(code, code)
     wanted = f"{'all' if need.every else need.count} {type}"
     healthy = [device for device in inventory.of_type(type) if device.healthy]
     used = {one.minor for one in held if one.type == type}

@@ -26,6 +26,19 @@ enum class Code : std::int8_t {
     kPartition,
     kScope,
     kJoint,
+    // Koordinator's: those that no owner's end mends, then those that it may.
+    kNoIsolation,
+    kNoSuchDevices,
+    kNoVirtualFunctions,
+    kNoTable,
+    kNoPartitionSize,
+    kNoTopology,
+    kManyShared,
+    kTooFew,
+    kTooFewGpus,
+    kNoFreePartition,
+    kNoScope,
+    kJointViolation,
 };
 
 struct Verdict {

@@ -4,6 +4,8 @@
 #include <bit>
 #include <limits>
 
+#include "devices/koordinator/state.hpp"
+
 namespace hivecore::devices {
 namespace {
 
@@ -56,6 +58,11 @@ void set_bit(std::vector<std::uint64_t>& words, int at, int bit) {
     words[at + bit / 64] |= std::uint64_t{1} << (bit % 64);
 }
 
+bool has_gone(const Shape& shape, const std::vector<Charge>& charges) {
+    return std::ranges::any_of(
+        charges, [&](const Charge& charge) { return shape.find(charge.type, charge.minor) < 0; });
+}
+
 // How much of its primary amount the healthy devices have, and how much is free.
 void add_up(const Shape& shape, std::vector<std::uint64_t>& words) {
     for (int type = 0; type < kTypes; ++type) {
@@ -73,6 +80,9 @@ void add_up(const Shape& shape, std::vector<std::uint64_t>& words) {
             words[column.sums] = static_cast<std::uint64_t>(total);
             words[column.sums + 1] = static_cast<std::uint64_t>(free);
         }
+    }
+    if (shape.is_raw()) {
+        koordinator::derive(shape, words);
     }
 }
 
@@ -180,6 +190,9 @@ void DeviceCluster::apply(const Shape& shape, std::vector<std::uint64_t>& words,
             }
         }
         set_bit(words, column.in_use, device);
+        if (shape.is_raw()) {
+            koordinator::note_names(shape, words, charge.type, device, charge.amounts);
+        }
         if (charge.exclusive != Exclusive::kNo) {
             set_bit(words, column.closed, device);
         }
@@ -194,6 +207,23 @@ void DeviceCluster::apply(const Shape& shape, std::vector<std::uint64_t>& words,
     if (gpus > 0) {
         words[0] |= std::uint64_t{1} << (whole ? std::min(gpus, 63) : 0);
     }
+}
+
+// What owners on the node have of devices that are not there.
+std::vector<std::pair<Type, std::int32_t>> DeviceCluster::gone(
+    std::int32_t node, std::span<const std::int32_t> without) const {
+    const auto& shape = states_.shape(nodes_[node].shape);
+    std::vector<std::pair<Type, std::int32_t>> found;
+    for (const auto owner : nodes_[node].owners) {
+        if (std::ranges::find(without, owner) == without.end()) {
+            for (const auto& charge : owners_[owner].charges) {
+                if (shape.find(charge.type, charge.minor) < 0) {
+                    found.emplace_back(charge.type, charge.minor);
+                }
+            }
+        }
+    }
+    return found;
 }
 
 std::vector<std::uint64_t> DeviceCluster::built(std::int32_t node,
@@ -213,6 +243,9 @@ std::vector<std::uint64_t> DeviceCluster::built(std::int32_t node,
         if (std::ranges::find(without, owner) == without.end()) {
             apply(shape, words, owners_[owner].charges);
         }
+    }
+    if (shape.is_raw()) {
+        koordinator::note_gone(shape, words, gone(node, without));
     }
     add_up(shape, words);
     return words;
@@ -297,6 +330,10 @@ std::int32_t DeviceCluster::charge(std::int32_t node, std::vector<Charge> charge
     owners_[owner] = {node, static_cast<std::int32_t>(at.owners.size()) - 1, std::move(charges)};
     if (at.state >= 0) {
         const auto& shape = states_.shape(at.shape);
+        if (shape.is_raw() && has_gone(shape, owners_[owner].charges)) {
+            move_to(node, built(node, {}, healthy(node)));
+            return owner;
+        }
         const auto* now = states_.words(at.state);
         std::vector<std::uint64_t> words(now, now + shape.words());
         apply(shape, words, owners_[owner].charges);
@@ -405,6 +442,9 @@ const Answer& DeviceCluster::answer_for(Query& query, Policy policy, StateId sta
     }
     if (ranking.answers[state].born == states_.born(state)) {
         return ranking.answers[state];
+    }
+    if (is_koordinator_) {
+        return ranking.answers[state] = answer_of_koordinator(query, policy, state);
     }
     const auto number = states_.shape_of(state);
     const auto* words = states_.words(state);
@@ -589,6 +629,10 @@ std::int32_t DeviceCluster::random(Query& query, Draw draw, std::span<const std:
 
 std::vector<Charge> DeviceCluster::choose(Query& query, Policy policy, std::int32_t node, Draw draw,
                                           bool& idle) {
+    if (is_koordinator_) {
+        return charges_of_koordinator(query, policy, nodes_[node].shape,
+                                      states_.words(nodes_[node].state), nullptr, idle);
+    }
     const auto& shape = states_.shape(nodes_[node].shape);
     const auto& fit = fitted(query, nodes_[node].shape);
     const auto* words = states_.words(nodes_[node].state);
@@ -610,9 +654,13 @@ Verdict DeviceCluster::examine(Query& query, Policy policy, std::int32_t node, D
     if (nodes_[node].state < 0) {
         return {Code::kNoDevices, kGpu};
     }
+    const auto words = built(node, without, healthy(node));
+    if (is_koordinator_) {
+        return examine_as_koordinator(query, policy, nodes_[node].shape, words.data(), visible,
+                                      charges, idle);
+    }
     const auto& shape = states_.shape(nodes_[node].shape);
     const auto& fit = fitted(query, nodes_[node].shape);
-    const auto words = built(node, without, healthy(node));
     auto given = circumstances(policy, nodes_[node].shape, words.data());
     given.draw = draw;
     given.node = static_cast<std::uint64_t>(node);

@@ -20,6 +20,7 @@
 #include <vector>
 
 #include "devices/chooser.hpp"
+#include "devices/koordinator/asked.hpp"
 #include "devices/states.hpp"
 
 namespace hivecore::devices {
@@ -53,15 +54,16 @@ struct Ranking {
 };
 
 struct Query {
-    explicit Query(Request asked)
-        : request(std::move(asked)),
+    explicit Query(Request given)
+        : request(std::move(given)),
           has_preferences(std::ranges::any_of(
               request.needs, [](const auto& need) { return need.preferred >= 0; })) {}
 
     Request request;
     bool has_preferences;
-    std::vector<std::unique_ptr<Fitted>> fitted;  // by shape
-    std::array<Ranking, kPolicies> rankings;      // by policy
+    std::vector<std::unique_ptr<Fitted>> fitted;             // by shape
+    std::vector<std::unique_ptr<koordinator::Asked>> asked;  // the same of raw shapes
+    std::array<Ranking, kPolicies> rankings;                 // by policy
 
     std::uint64_t bytes() const;
 };
@@ -71,6 +73,8 @@ class DeviceCluster {
     static constexpr std::int32_t kMostNodes = 1 << 24;
 
     DeviceCluster() = default;
+    // Decides as Koordinator does, with these of its defects; all shapes are raw.
+    explicit DeviceCluster(koordinator::Quirks quirks) : is_koordinator_(true), quirks_(quirks) {}
     DeviceCluster(const DeviceCluster&) = default;
     DeviceCluster& operator=(const DeviceCluster&) = delete;
 
@@ -88,6 +92,10 @@ class DeviceCluster {
 
     // Whether all of this is free on a node; `idle`: and its GPUs are used by nobody.
     bool is_free(std::int32_t node, std::span<const Charge> charges, bool idle) const;
+    // The same by Koordinator's rules: what was asked is free, of devices used in part.
+    bool is_still_free(const Query& query, std::int32_t node, std::span<const Charge> charges,
+                       bool idle);
+    bool is_koordinator() const { return is_koordinator_; }
     // An owner's number. What it has may be more than there is.
     std::int32_t charge(std::int32_t node, std::vector<Charge> charges);
     void refund(std::int32_t owner);
@@ -148,6 +156,8 @@ class DeviceCluster {
                const std::vector<Charge>& charges) const;
     std::vector<std::uint64_t> built(std::int32_t node, std::span<const std::int32_t> without,
                                      const Visible& healthy) const;
+    std::vector<std::pair<Type, std::int32_t>> gone(std::int32_t node,
+                                                    std::span<const std::int32_t> without) const;
     void move_to(std::int32_t node, const std::vector<std::uint64_t>& words);
     void note(std::int32_t node);
     void measure(std::int32_t node);
@@ -156,6 +166,14 @@ class DeviceCluster {
     Circumstances circumstances(Policy policy, std::int32_t shape, const std::uint64_t* words);
     const Fitted& fitted(Query& query, std::int32_t shape) const;
     const Answer& answer_for(Query& query, Policy policy, StateId state);
+    const koordinator::Asked& asked(Query& query, std::int32_t shape) const;
+    Answer answer_of_koordinator(Query& query, Policy policy, StateId state);
+    Verdict examine_as_koordinator(Query& query, Policy policy, std::int32_t shape,
+                                   const std::uint64_t* words, const Visible* visible,
+                                   std::vector<Charge>* charges, bool* idle);
+    std::vector<Charge> charges_of_koordinator(Query& query, Policy policy, std::int32_t shape,
+                                               const std::uint64_t* words, const Visible* visible,
+                                               bool& idle);
     std::int64_t key(Query& query, Policy policy, std::int32_t node);
     void forget_outdated(Query& query, Policy policy) const;
     void bring_up_to_date(Query& query, Policy policy);
@@ -174,6 +192,8 @@ class DeviceCluster {
     TaskMix mix_;
     std::int64_t mix_weight_ = 0;
     std::vector<std::shared_ptr<const MixTable>> mix_tables_;  // by shape
+    bool is_koordinator_ = false;
+    koordinator::Quirks quirks_ = 0;
 };
 
 }  // namespace hivecore::devices

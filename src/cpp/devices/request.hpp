@@ -18,7 +18,8 @@ inline constexpr std::int64_t kMostAmount = std::int64_t{1} << 48;  // 256 * 100
 using Amounts = std::array<std::int64_t, kAmounts>;
 
 // From the tightest to the widest.
-enum Scope : std::int8_t { kOneDevice, kSwitch, kNuma, kSocket, kMachine };
+// kAnywhere: none was told, which only raw shapes tell from the machine.
+enum Scope : std::int8_t { kOneDevice, kSwitch, kNuma, kSocket, kMachine, kAnywhere };
 
 enum class Exclusive : std::int8_t { kNo, kDevice, kSwitch };
 enum class Partition : std::int8_t { kAsTheNodeSays, kBestEffort, kRestricted };
@@ -55,7 +56,7 @@ struct Need {
 // The needs are in the order of their types, one of each at most.
 struct Request {
     std::vector<Need> needs;
-    std::vector<std::int8_t> joint;  // positions in `needs`, as named; none, or two and more
+    std::vector<std::int8_t> joint;  // positions in `needs`, as named
     bool same_switch = false;
     Partition partition = Partition::kAsTheNodeSays;
     std::int64_t bandwidth = -1;  // -1: any

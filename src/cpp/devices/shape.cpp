@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <map>
 #include <numeric>
+#include <stdexcept>
 #include <tuple>
 #include <utility>
 
@@ -49,8 +50,12 @@ bool DeviceColumn::is_flat() const {
 }
 
 Shape::Shape(std::vector<DeviceRecord> devices, std::vector<PartitionRow> partitions, bool honor,
-             std::int32_t isolation, std::int32_t model, bool raw)
-    : partitions_(std::move(partitions)), honor_(honor), isolation_(isolation), model_(model) {
+             std::int32_t isolation, std::int32_t model, std::optional<RawFacts> raw)
+    : partitions_(std::move(partitions)),
+      honor_(honor),
+      isolation_(isolation),
+      model_(model),
+      raw_(std::move(raw)) {
     for (int type = 0; type < kTypes; ++type) {
         std::vector<DeviceRecord> same;
         for (auto& device : devices) {
@@ -58,19 +63,26 @@ Shape::Shape(std::vector<DeviceRecord> devices, std::vector<PartitionRow> partit
                 same.push_back(std::move(device));
             }
         }
-        add_column(static_cast<Type>(type), std::move(same), raw);
+        add_column(static_cast<Type>(type), std::move(same));
+    }
+    if (raw_) {
+        const auto gpus = columns_[kGpu].count + raw_->absent.size();
+        if (gpus > kMostDevices) {
+            throw std::invalid_argument("partitions name more than 256 GPUs");
+        }
+        mask_words_ = gpus > 64 ? kMostDevices / 64 : mask_words_;
     }
     find_near();
     lay_out();
 }
 
-void Shape::add_column(Type type, std::vector<DeviceRecord> devices, bool raw) {
+void Shape::add_column(Type type, std::vector<DeviceRecord> devices) {
     auto& column = columns_[type];
     std::ranges::sort(devices, {}, &DeviceRecord::minor);
     column.count = static_cast<int>(devices.size());
     mask_words_ = std::max(mask_words_, column.count > 64 ? kMostDevices / 64 : 1);
     for (auto& device : devices) {
-        if (type == kGpu && !raw && device.amounts[kMemory] > 0) {
+        if (type == kGpu && !raw_ && device.amounts[kMemory] > 0) {
             device.amounts[kMemoryRatio] = 0;  // bytes are the truth
         }
     }
@@ -92,6 +104,7 @@ void Shape::add_column(Type type, std::vector<DeviceRecord> devices, bool raw) {
         column.numa.push_back(device.numa);
         column.switch_.push_back(device.switch_);
         column.labels.push_back(std::move(device.labels));
+        column.has_groups |= !device.groups.empty();
         for (const auto& [name, group] : device.functions) {
             column.function_names.push_back(name);
             column.function_labels.push_back(device.groups[group]);
@@ -166,6 +179,14 @@ void Shape::lay_out() {
         column.function_words = (column.function_count() + 63) / 64;
         if (column.count > 0) {
             words_ = column.functions + column.function_words;
+        }
+        if (raw_) {
+            column.raw.partly = column.functions + column.function_words;
+            column.raw.left = column.raw.partly + mask_words_;
+            column.raw.sums = column.raw.left + mask_words_;
+            column.raw.named = column.raw.sums + 4;
+            column.raw.gone = column.raw.named + (column.count + 7) / 8;
+            words_ = column.raw.gone + 1;
         }
     }
 }

@@ -9,12 +9,14 @@
 // some have shares of GPUs, bit k: some have k whole ones); for each type the masks of its
 // healthy, used and closed devices (`mask_words` each), what is used of each amount of each device,
 // column by column, and the virtual functions that are used. Two sums per type, which follow from
-// the rest, are kept with them for scores.
+// the rest, are kept with them for scores. What the states of raw shapes keep beside is told in
+// koordinator/state.hpp.
 #pragma once
 
 #include <algorithm>
 #include <array>
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -40,6 +42,13 @@ struct PartitionRow {
     int size = 0;
     std::int64_t score = 0;
     std::int64_t bandwidth = -1;  // -1: not known
+};
+
+// What Koordinator looks at beside.
+struct RawFacts {
+    std::vector<std::int32_t> absent;  // minors that partitions name and no GPU has, ascending
+    bool has_table = false;            // of partitions
+    bool well_planned = false;         // leaves joint types to the node's agent
 };
 
 // The devices of one type.
@@ -71,6 +80,13 @@ struct DeviceColumn {
     }
     // Nothing is known of where the devices are.
     bool is_flat() const;
+    // The same of what raw shapes have beside: two masks, a byte per device, two pairs of sums, and
+    // one number.
+    struct {
+        int partly = 0, left = 0, named = 0, sums = 0, gone = 0;
+    } raw;
+    bool has_groups = false;  // of virtual functions
+
     int places() const { return static_cast<int>(on_place.size()); }
     int function_count() const { return first_function.back(); }
 };
@@ -78,15 +94,17 @@ struct DeviceColumn {
 class Shape {
   public:
     // Devices in any order; minors are distinct within a type. `raw`: keep percents of memory
-    // beside bytes.
+    // beside bytes; members of partitions that are not there stand behind the GPUs.
     Shape(std::vector<DeviceRecord> devices, std::vector<PartitionRow> partitions, bool honor,
-          std::int32_t isolation, std::int32_t model, bool raw);
+          std::int32_t isolation, std::int32_t model, std::optional<RawFacts> raw);
 
     const DeviceColumn& of(Type type) const { return columns_[type]; }
     const std::vector<PartitionRow>& partitions() const { return partitions_; }
     bool honor() const { return honor_; }
     std::int32_t isolation() const { return isolation_; }
     std::int32_t model() const { return model_; }
+    bool is_raw() const { return raw_.has_value(); }
+    const RawFacts& raw_facts() const { return *raw_; }
     int mask_words() const { return mask_words_; }
     int words() const { return words_; }
 
@@ -102,7 +120,7 @@ class Shape {
     std::uint64_t bytes() const;
 
   private:
-    void add_column(Type type, std::vector<DeviceRecord> devices, bool raw);
+    void add_column(Type type, std::vector<DeviceRecord> devices);
     void add_places(DeviceColumn& column);
     void find_near();
     void lay_out();
@@ -112,6 +130,7 @@ class Shape {
     std::vector<PartitionRow> partitions_;
     bool honor_;
     std::int32_t isolation_, model_;
+    std::optional<RawFacts> raw_;
     int mask_words_ = 1, words_ = 1;
 };
 

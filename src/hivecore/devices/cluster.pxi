@@ -35,6 +35,7 @@ cdef extern from "devices/cluster.hpp" namespace "hivecore::devices" nogil:
 
     cdef cppclass ClusterKernel "hivecore::devices::DeviceCluster":
         ClusterKernel() except +
+        ClusterKernel(uint32_t) except +
         ClusterKernel(const ClusterKernel&) except +
         int32_t add_shape(const DeviceShape&) except +
         void set_node(int32_t, int32_t, const VisibleDevices&) except +
@@ -44,6 +45,10 @@ cdef extern from "devices/cluster.hpp" namespace "hivecore::devices" nogil:
         VisibleDevices healthy(int32_t) except +
         Numbers owners(int32_t) noexcept
         bool_t is_free(int32_t, span[const ChargeRecord], bool_t) except +
+        bool_t is_still_free(
+            const QueryKernel&, int32_t, span[const ChargeRecord], bool_t
+        ) except +
+        bool_t is_koordinator() noexcept
         int32_t charge(int32_t, vector[ChargeRecord]) except +
         void refund(int32_t) except +
         bool_t is_owner(int32_t) noexcept
@@ -67,6 +72,7 @@ cdef extern from "devices/cluster.hpp" namespace "hivecore::devices" nogil:
         size_t states() noexcept
 
     enum:
+        EVERY_QUIRK "hivecore::devices::koordinator::kEveryQuirk"
         MOST_NODES "hivecore::devices::DeviceCluster::kMostNodes"
 
 
@@ -200,13 +206,15 @@ cdef Plan as_plan(int32_t node, vector[ChargeRecord]& charges, bool_t idle):
 
 @cython.final
 cdef class DeviceKernel(KernelObject):
-    """The devices of numbered nodes, and what numbered owners have of them.
+    """DeviceKernel(quirks=None)\n--\n\nThe devices of numbered nodes, and what numbered owners have of them.
+
+    :param quirks: decide as Koordinator does, with these of its defects, as bits; None: strictly.
 
     `hivecore.devices.DeviceCluster` is this with names. A GPU of one unit, and who takes it:
 
     >>> kernel = DeviceKernel()
     >>> gpu = (0, 0, (100,), -1, -1, -1, (), (), ())
-    >>> kernel.set_node(0, kernel.add_shape([gpu], (), False, 0, 0, False), (1, 0, 0, 0))
+    >>> kernel.set_node(0, kernel.add_shape([gpu], (), False, 0, 0, None), (1, 0, 0, 0))
     >>> query = Query([(0, 1, False, (60,), (), None, 0, 4, -1)], (), False, 0, -1, 0, ())
     >>> plan = kernel.schedule(query, 0)
     >>> plan.node, plan.charges
@@ -218,8 +226,11 @@ cdef class DeviceKernel(KernelObject):
     cdef ClusterKernel* kernel
     cdef int32_t shape_count
 
-    def __cinit__(self):
-        self.kernel = new ClusterKernel()
+    def __cinit__(self, quirks=None):
+        if quirks is None:
+            self.kernel = new ClusterKernel()
+        else:
+            self.kernel = new ClusterKernel(<uint32_t> within(quirks, 0, EVERY_QUIRK))
         self.shape_count = 0
 
     def __dealloc__(self):
@@ -244,13 +255,16 @@ cdef class DeviceKernel(KernelObject):
 
     cdef readonly object mark
 
-    def __init__(self):
+    def __init__(self, quirks=None):
         self.mark = object()
 
     # --- what there is
 
     def add_shape(self, devices, partitions, honor, isolation, model, raw):
-        """The number of an inventory that nodes may have."""
+        """The number of an inventory that nodes may have.
+
+        :param raw: what Koordinator looks at beside, see `as_raw_facts`; None: it is strict.
+        """
         cdef Guard guard
         cdef vector[DeviceRecord] records
         cdef vector[PartitionRow] rows
@@ -261,12 +275,14 @@ cdef class DeviceKernel(KernelObject):
         for row in partitions:
             rows.push_back(as_partition_row(row))
         cdef bool_t is_honored = as_flag(honor, "honor")
-        cdef bool_t is_raw = as_flag(raw, "raw")
+        cdef optional[RawFacts] facts = as_raw_facts(raw)
+        if facts.has_value() != self.kernel.is_koordinator():
+            raise ValueError("raw does not go with the kernel's mode")
         cdef int32_t provider = <int32_t> within(isolation, 0, 2**31 - 1)
         cdef int32_t kind = <int32_t> within(model, 0, 2**31 - 1)
         guard.lock(self.mutex)
         cdef unique_ptr[DeviceShape] shape = make_unique[DeviceShape](
-            records, rows, is_honored, provider, kind, is_raw
+            records, rows, is_honored, provider, kind, facts
         )
         cdef int32_t number = self.kernel.add_shape(shape.get()[0])
         self.shape_count += 1
@@ -298,13 +314,25 @@ cdef class DeviceKernel(KernelObject):
 
     # --- owners
 
-    def commit(self, Plan plan not None):
-        """Number of the new owner; -1: the devices are not free any more."""
+    def commit(self, Plan plan not None, Query query=None):
+        """Number of the new owner; -1: the devices are not free any more.
+
+        :param query: what was asked; a strict kernel need not know.
+        """
         cdef Guard guard
+        cdef bool_t is_free
+        if self.kernel.is_koordinator() and query is None:
+            raise TypeError("query is missing")
         guard.lock(self.mutex)
         if plan.node >= self.kernel.nodes():
             return -1
-        if not self.kernel.is_free(plan.node, as_span(plan.charged), plan.is_idle):
+        if self.kernel.is_koordinator():
+            is_free = self.kernel.is_still_free(
+                query.kernel[0], plan.node, as_span(plan.charged), plan.is_idle
+            )
+        else:
+            is_free = self.kernel.is_free(plan.node, as_span(plan.charged), plan.is_idle)
+        if not is_free:
             return -1
         return self.kernel.charge(plan.node, plan.charged)
 

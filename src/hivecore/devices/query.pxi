@@ -51,7 +51,7 @@ cdef NeedRecord as_need(object value) except *:
     if functions is not None:
         need.function_selector = as_label_numbers(functions)
     need.exclusive = <ExclusiveNumber> <int> within(exclusive, 0, 2)
-    need.scope = <ScopeNumber> <int> within(scope, 0, 4)
+    need.scope = <ScopeNumber> <int> within(scope, 0, 5)
     need.preferred = <int> within(preferred, -1, 4)
     return need
 
@@ -73,8 +73,8 @@ cdef class Query:
             before = <int64_t> <int> request.needs.back().type
         for position in joint:
             request.joint.push_back(<int8_t> within(position, 0, <int64_t> request.needs.size() - 1))
-        if request.joint.size() == 1 or len(set(joint)) != len(joint):
-            raise ValueError("joint must name different needs, two or more")
+        if len(set(joint)) != len(joint):
+            raise ValueError("joint must name different needs")
         request.same_switch = same_switch
         request.partition = <PartitionNumber> <int> within(partition, 0, 2)
         request.bandwidth = within(bandwidth, -1, 2**62)

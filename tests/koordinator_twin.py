@@ -1,0 +1,230 @@
+"""Random nodes and requests for mode "koordinator", and a node of its kernel beside its twin."""
+
+from dataclasses import replace
+
+from tests.devices_cases import machine, request
+
+from hivecore import _devices
+from hivecore.devices import DeviceNeed, DeviceRequest, Partition, PartitionTable
+from hivecore.devices._koordinator import as_quirks, raw_query, raw_shape
+from hivecore.devices._numbers import Numbers, healthy_masks
+from hivecore.devices.device import TYPES
+from hivecore.devices.feasibility import CODES
+from hivecore.reference.devices.koordinator import Failure, Restriction, allocate, score_node
+from hivecore.reference.devices.koordinator.node_view import has_place
+from hivecore.reference.devices.node_state import Charge, NodeState
+
+POLICIES = {"bin-pack": "most_allocated", "spread": "least_allocated"}
+COMPUTED = Restriction(preemptible={})  # the view of filters, though nothing is taken back
+
+
+def odd_machine(random):
+    """A node as of `machine`, with more of what Koordinator looks at and odder devices."""
+    found = machine(random)
+    devices = list(found.devices)
+    for i, device in enumerate(devices):
+        if random.random() < 0.1:
+            names = random.sample([name for name, _ in device.amounts], len(device.amounts) // 2)
+            amounts = {name: amount for name, amount in device.amounts if name not in names}
+            devices[i] = device = device.replace(amounts=amounts)
+        if random.random() < 0.05:
+            odd = random.choice(({"pcie": None}, {"pcie": None, "numa": None}))
+            devices[i] = device.replace(**odd)
+    partitions = found.partitions
+    if random.random() < 0.3:
+        minors = [gpu.minor for gpu in found.of_type("gpu")] + [3, 7, 90]
+        rows = {
+            frozenset(random.sample(sorted(set(minors)), random.choice((1, 2, 2, 3))))
+            for _ in range(6)
+        }
+        partitions = PartitionTable(
+            tuple(
+                Partition(tuple(row), random.randint(0, 2), random.choice((None, 100, 200)))
+                for row in sorted(rows, key=sorted)
+            )
+        )
+    return replace(
+        found,
+        devices=tuple(devices),
+        partitions=partitions,
+        secondary_well_planned=random.random() < 0.2,
+        vendor=random.choice(("", "", "nvidia", "other")),
+    )
+
+
+def koordinator_request(random, inventory, name="new"):
+    """A request that Koordinator knows; of few devices, so that others fit beside it."""
+    asked = request(random, inventory, name)
+    needs = []
+    for need in asked.needs:
+        if need.type == "host":
+            continue
+        amounts = dict(need.amounts)
+        if need.type == "gpu" and random.random() < 0.1:
+            amounts = random.choice(({"core": 50}, {"npu_core": 1, "memory_ratio": 50}))
+        scope = None if need.scope == "socket" or random.random() < 0.3 else need.scope
+        functions = need.vf_selector
+        if need.type == "gpu":
+            functions = None if random.random() < 0.97 else {}
+        needs.append(
+            DeviceNeed(
+                need.type,
+                need.count,
+                amounts,
+                every=need.every,
+                selector=need.selector,
+                vf_selector=functions,
+                exclusive=need.exclusive,
+                scope=scope,
+            )
+        )
+    there = {need.type for need in needs}
+    joint = tuple(type for type in asked.joint if type in there)
+    gpus = next((need for need in needs if need.type == "gpu"), None)
+    whole = gpus is not None and not gpus.shared
+    return DeviceRequest(
+        name,
+        needs=needs,
+        joint=joint,
+        same_pcie=bool(joint) and random.random() < 0.6,
+        partition=asked.partition if whole else None,
+        bandwidth=asked.bandwidth if whole else None,
+        isolation_provider=asked.isolation_provider,
+    )
+
+
+def flapped(random, inventory):
+    """The inventory with some other healthy devices, or with some that are gone."""
+    devices = [
+        device.replace(healthy=random.random() < 0.8) if random.random() < 0.3 else device
+        for device in inventory.devices
+    ]
+    while random.random() < 0.4 and devices:
+        devices.remove(random.choice(devices))
+    return replace(inventory, devices=tuple(devices))
+
+
+def answer(state, asked, policy, quirks, numa=None):
+    """The twin's: of the filter, and of the reservation that follows it."""
+    computed = COMPUTED._replace(numa=None if numa is None else frozenset(numa))
+    filtered = allocate(state, asked, computed, None, quirks)
+    if isinstance(filtered, Failure):
+        return filtered
+    reserving = computed._replace(reserving=True)
+    return allocate(state, asked, reserving, POLICIES[policy], quirks)
+
+
+def points(state, asked, policy, quirks):
+    """The twin's score of a node."""
+    return score_node(state, asked, POLICIES[policy], COMPUTED, quirks)
+
+
+def code_of(failure):
+    """The code of the kernel for a failure of the twin."""
+    return "koordinator: " + failure.code.replace("_", " ")
+
+
+def in_order(charges):
+    """Charges as they are compared: by type and minor, names of 0 left out."""
+    return sorted(
+        (
+            TYPES.index(one.type),
+            one.minor,
+            sorted(pair for pair in one.amounts.items() if pair[1]),
+            one.function,
+        )
+        for one in charges
+    )
+
+
+class KoordinatorPair:
+    """One node in both; what is asked of it must have the same answer."""
+
+    def __init__(self, inventory, quirks):
+        self.quirks = frozenset(quirks)
+        self.numbers = Numbers()
+        self.kernel = _devices.DeviceKernel(as_quirks(self.quirks))
+        self.owners = {}
+        self.twin = NodeState(inventory)
+        self.set_inventory(inventory)
+
+    def set_inventory(self, inventory):
+        shape = self.kernel.add_shape(*raw_shape(self.numbers, inventory))
+        self.kernel.set_node(0, shape, healthy_masks(inventory))
+        self.twin.set_inventory(inventory)
+
+    def visible(self, numa):
+        if numa is None:
+            return None
+        return [
+            sum(
+                1 << i
+                for i, one in enumerate(self.twin.inventory.of_type(type))
+                if has_place(one) and (one.numa is None or one.numa in numa)
+            )
+            for type in TYPES
+        ]
+
+    def ask(self, asked, policy, numa=None, without=()):
+        """The twin's answer, after comparing it with the kernel's."""
+        state = self.twin.copy()
+        for name in without:
+            state.refund(name)
+        expected = answer(state, asked, policy, self.quirks, numa)
+        query = raw_query(self.numbers, asked)
+        number = list(POLICIES).index(policy)
+        gone = [self.owners[name] for name in without]
+        code, type, plan = self.kernel.examine(query, number, 0, self.visible(numa), gone)
+        if isinstance(expected, Failure):
+            assert CODES[code] == code_of(expected)
+        else:
+            assert CODES[code] == "fits"
+            assert in_order(self.named(plan.charges)) == in_order(expected)
+        if numa is None and not without:
+            codes, types, resolvable, scores = self.kernel.filter(query, number)
+            assert (codes[0], types[0]) == (code, type)
+            if isinstance(expected, Failure):
+                assert resolvable[0] == expected.resolvable
+                assert self.kernel.schedule(query, number) is None
+            else:
+                assert scores[0] == points(state, asked, policy, self.quirks)
+                assert self.kernel.schedule(query, number).charges == plan.charges
+        return expected, plan, query
+
+    def named(self, charges):
+        return [
+            Charge(one.type, one.minor, dict(one.amounts), one.function and one.function.bus_id)
+            for one in self.numbers.allocations(charges, None)
+        ]
+
+    def commit(self, name, expected, plan, query):
+        self.owners[name] = self.kernel.commit(plan, query)
+        assert self.owners[name] >= 0
+        self.twin.charge(name, expected)
+
+    def charge(self, name, charges):
+        """An owner that the records tell of, whatever there is."""
+        amounts = [
+            (TYPES.index(one.type), one.minor, self.amounts(one), self.function(one), 0)
+            for one in charges
+        ]
+        self.owners[name] = self.kernel.charge(0, amounts)
+        self.twin.charge(name, charges)
+
+    def amounts(self, charge):
+        order = ("core", "memory", "memory_ratio", "npu_core", "npu_cpu", "npu_dvpp")
+        names = order if charge.type == "gpu" else ("share",)
+        return [charge.amounts.get(name, 0) for name in names]
+
+    def function(self, charge):
+        if charge.function is None:
+            return -1
+        numbers = self.numbers.functions
+        return numbers.setdefault(charge.function, len(numbers))
+
+    def release(self, name):
+        self.kernel.refund(self.owners.pop(name))
+        self.twin.refund(name)
+
+    def check(self):
+        self.kernel.check()

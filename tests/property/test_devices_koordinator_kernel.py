@@ -1,0 +1,56 @@
+"""The kernel of mode "koordinator" answers as its twin, whatever has happened to a node before."""
+
+import random
+
+from hypothesis import given
+from hypothesis import strategies as st
+from tests.koordinator_twin import (
+    POLICIES,
+    KoordinatorPair,
+    flapped,
+    koordinator_request,
+    odd_machine,
+)
+from tests.profiles import examples
+
+from hivecore.devices._koordinator import QUIRKS
+from hivecore.reference.devices.koordinator import Failure
+
+
+def history(seed, quirks):
+    rng = random.Random(seed)
+    pair = KoordinatorPair(odd_machine(rng), quirks)
+    for step in range(rng.randint(1, 12)):
+        act = rng.random()
+        if act < 0.15 and pair.owners:
+            pair.release(rng.choice(sorted(pair.owners)))
+        elif act < 0.25:
+            pair.set_inventory(flapped(rng, pair.twin.inventory))
+        elif act < 0.3:
+            pair.set_inventory(odd_machine(rng))
+        else:
+            asked = koordinator_request(rng, pair.twin.inventory)
+            numa = rng.choice((None, None, None, {0}, {0, 1}))
+            gone = [name for name in sorted(pair.owners) if rng.random() < 0.1]
+            expected, plan, query = pair.ask(asked, rng.choice(list(POLICIES)), numa, gone)
+            if not isinstance(expected, Failure) and not gone:
+                pair.commit(f"owner{step}", expected, plan, query)
+        pair.check()
+
+
+@examples(400)
+@given(st.integers(0, 2**32))
+def test_with_all_defects_every_answer_of_a_node_is_the_twin_s(seed):
+    history(seed, QUIRKS)
+
+
+@examples(400)
+@given(st.integers(0, 2**32), st.sets(st.sampled_from(QUIRKS)))
+def test_with_some_defects_every_answer_of_a_node_is_the_twin_s(seed, quirks):
+    history(seed, quirks)
+
+
+@examples(200)
+@given(st.integers(0, 2**32))
+def test_without_defects_every_answer_of_a_node_is_the_twin_s(seed):
+    history(seed, ())
