@@ -2,10 +2,17 @@
 
 from dataclasses import replace
 
-from tests.devices_cases import machine, request
+from devices_cases import LABELS, MEMORY, machine
 
 from hivecore import _devices
-from hivecore.devices import DeviceNeed, DeviceRequest, Partition, PartitionTable
+from hivecore.devices import (
+    Device,
+    DeviceNeed,
+    DeviceRequest,
+    Partition,
+    PartitionTable,
+    VirtualFunctionGroup,
+)
 from hivecore.devices._koordinator import as_quirks, raw_query, raw_shape
 from hivecore.devices._numbers import Numbers, healthy_masks
 from hivecore.devices.device import TYPES
@@ -20,16 +27,17 @@ COMPUTED = Restriction(preemptible={})  # the view of filters, though nothing is
 
 def odd_machine(random):
     """A node as of `machine`, with more of what Koordinator looks at and odder devices."""
-    found = machine(random)
-    devices = list(found.devices)
+    found = machine(random, gpus=random.choice((0, 1, 2, 4, 6, 8, 8, 8)))
+    devices = [*found.devices, *_more(random, found)]
+    odd = random.random() < 0.3
     for i, device in enumerate(devices):
-        if random.random() < 0.1:
+        if odd and random.random() < 0.3:
             names = random.sample([name for name, _ in device.amounts], len(device.amounts) // 2)
             amounts = {name: amount for name, amount in device.amounts if name not in names}
             devices[i] = device = device.replace(amounts=amounts)
-        if random.random() < 0.05:
-            odd = random.choice(({"pcie": None}, {"pcie": None, "numa": None}))
-            devices[i] = device.replace(**odd)
+        if odd and random.random() < 0.1:
+            lost = random.choice(({"pcie": None}, {"pcie": None, "numa": None}))
+            devices[i] = device.replace(**lost)
     partitions = found.partitions
     if random.random() < 0.3:
         minors = [gpu.minor for gpu in found.of_type("gpu")] + [3, 7, 90]
@@ -47,50 +55,105 @@ def odd_machine(random):
         found,
         devices=tuple(devices),
         partitions=partitions,
+        partition_policy=random.choice(
+            ("honor", "prefer") if partitions else ("prefer",) * 9 + ("honor",)
+        ),
         secondary_well_planned=random.random() < 0.2,
         vendor=random.choice(("", "", "nvidia", "other")),
     )
 
 
-def koordinator_request(random, inventory, name="new"):
-    """A request that Koordinator knows; of few devices, so that others fit beside it."""
-    asked = request(random, inventory, name)
-    needs = []
-    for need in asked.needs:
-        if need.type == "host":
-            continue
-        amounts = dict(need.amounts)
-        if need.type == "gpu" and random.random() < 0.1:
-            amounts = random.choice(({"core": 50}, {"npu_core": 1, "memory_ratio": 50}))
-        scope = None if need.scope == "socket" or random.random() < 0.3 else need.scope
-        functions = need.vf_selector
-        if need.type == "gpu":
-            functions = None if random.random() < 0.97 else {}
-        needs.append(
-            DeviceNeed(
-                need.type,
-                need.count,
-                amounts,
-                every=need.every,
-                selector=need.selector,
-                vf_selector=functions,
-                exclusive=need.exclusive,
-                scope=scope,
+def _more(random, found):
+    """FPGAs and further NICs, where other devices are."""
+    places = [device for device in found.devices if device.pcie is not None]
+    for type in ("rdma", "fpga"):
+        first = len(found.of_type(type))
+        for minor in range(first, first + random.choice((0, 0, 2, 4)) * bool(places)):
+            near = random.choice(places)
+            names = [f"{type}{minor}.{i}" for i in range(random.choice((0, 0, 2)))]
+            yield Device(
+                type,
+                minor,
+                {"share": 100},
+                socket=near.socket,
+                numa=near.numa,
+                pcie=near.pcie,
+                labels=random.choice(LABELS),
+                vf_groups=[VirtualFunctionGroup(names, random.choice(LABELS))] if names else [],
             )
+
+
+def koordinator_request(random, inventory, name="new"):
+    """A request that Koordinator knows; mostly of what there is, and often of types together."""
+    there = {type: len(inventory.of_type(type)) for type in ("gpu", "rdma", "fpga")}
+    if random.random() < 0.03:
+        there = dict.fromkeys(there, 1)
+    needs = []
+    if there["gpu"] and random.random() < 0.85:
+        shares = (
+            {"core": 100, "memory_ratio": 100},
+            {"core": 100, "memory_ratio": 100},
+            {"core": random.randint(1, 100), "memory_ratio": random.randint(1, 99)},
+            {"core": random.randint(1, 100), "memory": random.randint(1, MEMORY)},
+            {"memory": random.randint(1, 60)},
+            {"memory_ratio": random.randint(1, 100)},
+            {"core": 50},
+            {"npu_core": 1, "memory_ratio": 50},
         )
-    there = {need.type for need in needs}
-    joint = tuple(type for type in asked.joint if type in there)
-    gpus = next((need for need in needs if need.type == "gpu"), None)
-    whole = gpus is not None and not gpus.shared
+        count = min(random.choice((1, 1, 1, 2, 2, 3, 4, 4, 8)), there["gpu"])
+        needs.append(
+            _need(random, "gpu", count, random.choices(shares, (9, 9, 6, 6, 3, 3, 1, 1))[0])
+        )
+    for type, wanted in (("rdma", 0.6), ("fpga", 0.4)):
+        if there[type] and random.random() < wanted:
+            share = {"share": random.choice((1, 1, 50, 100))}
+            count = min(random.choice((1, 1, 1, 2, 3)), there[type])
+            needs.append(_need(random, type, count, share))
+    if not needs and any(there.values()) and random.random() < 0.95:
+        return koordinator_request(random, inventory, name)
+    types = [need.type for need in needs]
+    joint = random.sample(types, len(types)) if random.random() < 0.7 else []
+    joint.sort(key=lambda type: random.random() < 0.7 and type != "gpu")
+    whole = any(need.type == "gpu" and not need.shared for need in needs)
     return DeviceRequest(
         name,
         needs=needs,
         joint=joint,
-        same_pcie=bool(joint) and random.random() < 0.6,
-        partition=asked.partition if whole else None,
-        bandwidth=asked.bandwidth if whole else None,
-        isolation_provider=asked.isolation_provider,
+        same_pcie=bool(joint) and random.random() < 0.7,
+        partition=random.choice((None,) * 6 + ("restricted", "best-effort")) if whole else None,
+        bandwidth=random.choice((None,) * 8 + (150,)) if whole else None,
+        isolation_provider=random.choice(("",) * 20 + ("HAMi-core",)),
     )
+
+
+def _need(random, type, count, amounts):
+    every = type != "gpu" and random.random() < 0.1
+    return DeviceNeed(
+        type,
+        1 if every else count,
+        amounts,
+        every=every,
+        selector=random.choice(({},) * 12 + (LABELS[1], LABELS[2])),
+        vf_selector=random.choice((None,) * 4 + ({}, LABELS[1])) if type == "rdma" else None,
+        exclusive=random.choice((None,) * 6 + ("device", "pcie")),
+        scope=random.choice((None,) * 8 + ("device", "pcie", "pcie", "numa", "numa", "node")),
+    )
+
+
+def early_owners(random, inventory):
+    """What some owners have before: shares of devices, or of some that are not there."""
+    for i, device in enumerate(inventory.devices):
+        if device.type == "host" or random.random() < 0.6:
+            continue
+        minor = device.minor if random.random() < 0.95 else random.choice((3, 7, 90))
+        percent = random.choice((1, 30, 50, 100, 100))
+        amounts = {"share": percent}
+        if device.type == "gpu":
+            memory = percent * dict(device.amounts).get("memory", 0) // 100
+            amounts = {"core": percent, "memory": memory, "memory_ratio": percent}
+        names = [one.bus_id for group in device.vf_groups for one in group.functions]
+        function = random.choice(names) if names and random.random() < 0.5 else None
+        yield f"early{i}", (Charge(device.type, minor, amounts, function),)
 
 
 def flapped(random, inventory):

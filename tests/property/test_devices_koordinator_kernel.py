@@ -4,14 +4,15 @@ import random
 
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.koordinator_twin import (
+from koordinator_twin import (
     POLICIES,
     KoordinatorPair,
+    early_owners,
     flapped,
     koordinator_request,
     odd_machine,
 )
-from tests.profiles import examples
+from profiles import examples
 
 from hivecore.devices._koordinator import QUIRKS
 from hivecore.reference.devices.koordinator import Failure
@@ -20,6 +21,9 @@ from hivecore.reference.devices.koordinator import Failure
 def history(seed, quirks):
     rng = random.Random(seed)
     pair = KoordinatorPair(odd_machine(rng), quirks)
+    for name, charges in early_owners(rng, pair.twin.inventory):
+        pair.charge(name, charges)
+        pair.check()
     for step in range(rng.randint(1, 12)):
         act = rng.random()
         if act < 0.15 and pair.owners:
