@@ -13,7 +13,7 @@ _MIB = 1 << 20
 
 
 class SharedCluster:
-    """What `hivecore.sim.devices.replay_devices` replays on.
+    """The twin of what `hivecore.sim.devices.replay_devices` replays on.
 
     :param nodes: in the order that breaks ties.
     :param pods: the list that rows are in.
@@ -84,6 +84,15 @@ class SharedCluster:
         return choose(
             self.nodes, self.pods[row], self.policy, mix=self.mix, seed=self.seed, number=number
         )
+
+    def take(self, number: int, row: int, node: int) -> None:
+        """Place a pod on a node that somebody else chose, where it fits, on the policy's cards."""
+        pod = self.pods[row]
+        place = choose(
+            self.nodes, pod, self.policy, mix=self.mix, seed=self.seed, number=number, only=(node,)
+        )
+        assert place is not None
+        self.nodes[node].charge(str(number), pod, place.cards)
 
     def fragmented_milli(self) -> float:
         """The fragmentation of all nodes, over the weight of the mix, at least 1."""
