@@ -1,7 +1,5 @@
 """The twin beside a replay of pods that share GPUs."""
 
-from hashlib import blake2b
-
 import numpy as np
 
 from hivecore.reference.devices.shared_cluster import SharedCluster
@@ -19,14 +17,11 @@ def follow(found, nodes, pods, every=1):
     places = np.where(found.node >= 0, position[found.node], -1)
     fragmented = {}
     for arrival, (row, place) in enumerate(zip(found.rows.tolist(), places.tolist(), strict=True)):
-        # Its owner's name is what a pod draws by.
-        digest = blake2b(str(arrival).encode(), digest_size=8).digest()
-        number = int.from_bytes(digest, "little")
         if arrival % every == 0:
-            assert twin.place(number, row) == place
+            assert twin.place(arrival, row) == place
             fragmented[arrival] = twin.fragmented_milli()
         elif place >= 0:
-            twin.take(number, row, place)
+            twin.take(arrival, row, place)
         else:
             assert not any(node.fits(twin.pods[row]) for node in twin.nodes)
     return fragmented
