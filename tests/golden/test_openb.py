@@ -1,22 +1,38 @@
-"""The openb trace: its counts as published, and what FGD's authors recorded of it.
+"""The openb trace: its counts as published, what FGD's authors recorded of it, whole replays.
+
+openb.json has replays of seed 0: how many pods were placed, how much they take together, and the
+first 16 digits of the SHA-256 of the nodes' rows with blanks between (-1: turned away). Those below
+"independent" come from a program in C++ that shares nothing with this library but the order of
+nodes and pods; those below "recorded" are this library's own, for other platforms and versions.
 
 The trace is looked for in the folder that HIVECORE_TRACES names, else in `shared/traces` beside the
 checkout.
 """
 
+import json
 import os
+from hashlib import sha256
 from pathlib import Path
 
 import pytest
+from device_replays import follow
 from openb_reported import ALLOCATED, ALLOCATED_AT_100, EXAMPLE, FRAGMENTED, FRAGMENTED_OF_IDLE
 
 from hivecore.reference.devices.fragmentation import TaskMix
 from hivecore.reference.devices.shared_cluster import SharedCluster
-from hivecore.sim.devices import arrivals, inventories, replay_devices
+from hivecore.sim.devices import arrivals, inventories, median_at, replay_devices
 from hivecore.traces import load_openb_nodes, load_openb_pods
 
 FOLDER = Path(os.environ.get("HIVECORE_TRACES") or Path(__file__).parents[3] / "shared" / "traces")
 OPENB = FOLDER / "openb"
+
+REPLAYS = json.loads(Path(__file__).with_name("openb.json").read_text())
+CASES = [
+    (source, name, policy)
+    for source, lists in REPLAYS.items()
+    for name, policies in lists.items()
+    for policy in policies
+]
 
 with_trace = pytest.mark.skipif(
     not OPENB.is_dir(), reason="the public trace is not here; HIVECORE_TRACES names its folder"
@@ -75,12 +91,47 @@ def test_an_idle_cluster_is_as_fragmented_as_recorded(nodes, pods):
 
 
 @with_trace
-@pytest.mark.slow
-def test_all_of_the_first_pods_find_a_place(nodes, pods):
-    # So they did in each of the recorded runs: 20 % allocated at 20 % load.
-    found = replay_devices(nodes, pods, "best-fit", 42, build=SharedCluster.of, load=0.03)
+@pytest.mark.parametrize("policy", ALLOCATED["default"])
+def test_all_pods_of_the_first_half_find_a_place(nodes, pods, policy):
+    # So they did in each of the recorded runs: 50 % allocated at 50 % load.
+    found = replay_devices(nodes, pods, policy, 42, load=0.5)
     assert (found.node >= 0).all()
-    assert 0.0285 < found.allocation[-1] <= 0.03
+    assert 0.498 < found.allocation[-1] <= 0.5
+
+
+@with_trace
+@pytest.mark.parametrize(("source", "name", "policy"), CASES)
+def test_whole_replays_are_those_of_the_file(nodes, source, name, policy):
+    pods = load_openb_pods(OPENB / f"openb_pod_list_{name}.csv")
+    found = replay_devices(nodes, pods, policy, 0)
+    assert {
+        "placed": int((found.node >= 0).sum()),
+        "allocated_milli": int(found.allocated[-1]),
+        "nodes": sha256(" ".join(map(str, found.node.tolist())).encode()).hexdigest()[:16],
+    } == REPLAYS[source][name][policy]
+
+
+@with_trace
+@pytest.mark.slow
+def test_fgd_does_as_its_twin_throughout_a_whole_replay(nodes, pods):
+    found = replay_devices(nodes, pods, "fgd", 0)
+    last = len(found.rows) - 1
+    every = next(step for step in range(500, last + 1) if last % step == 0)
+    fragmented = follow(found, nodes, pods, every)
+    assert fragmented[last] == found.fragmented[-1]
+
+
+@with_trace
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ALLOCATED)
+def test_fgd_allocates_what_was_recorded_and_more_than_all_others(nodes, name):
+    pods = load_openb_pods(OPENB / f"openb_pod_list_{name}.csv")
+    found = {}
+    for policy in ALLOCATED[name]:
+        runs = [replay_devices(nodes, pods, policy, seed) for seed in range(3)]
+        found[policy] = 100 * median_at(runs, 1.0)
+    assert max(found, key=found.get) == "fgd"
+    assert abs(found["fgd"] - ALLOCATED[name]["fgd"][100]) < 0.5
 
 
 @with_trace

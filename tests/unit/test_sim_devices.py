@@ -2,17 +2,19 @@
 
 import numpy as np
 import pytest
+from device_replays import follow
 from profiles import seeds
 
 from hivecore.devices import DeviceRequest
-from hivecore.reference.devices.shared_cluster import SharedCluster
 from hivecore.sim.devices import (
+    SHARING_POLICIES,
     DeviceReplay,
     arrivals,
     inventories,
     median_at,
     replay_devices,
     replay_table,
+    replays_to_json,
     request_of,
     save_device_plots,
 )
@@ -37,7 +39,7 @@ def pods_of(*milli):
 
 
 def replay(policy, seed=0, **options):
-    return replay_devices(NODES, PODS, policy, seed, build=SharedCluster.of, **options)
+    return replay_devices(NODES, PODS, policy, seed, **options)
 
 
 # --- arrivals ------------------------------------------------------------------------------------
@@ -111,29 +113,30 @@ def test_equal_seeds_give_equal_replays():
     assert one.rows.tolist() != other.rows.tolist()
 
 
-def test_places_are_told_in_the_order_of_the_given_nodes():
-    class Last:
-        """Places all pods on the last node that it was given."""
+@pytest.mark.parametrize("policy", SHARING_POLICIES)
+@pytest.mark.parametrize("seed", seeds(2))
+def test_every_pod_goes_where_the_twin_places_it(policy, seed):
+    pods = generate_openb_pods(80, seed=seed, constrained=0.3)
+    nodes = generate_openb_nodes(12, seed=seed)
+    found = replay_devices(nodes, pods, policy, seed)
+    fragmented = follow(found, nodes, pods)
+    assert found.fragmented.tolist() == [fragmented[at] for at in found.sampled.tolist()]
 
-        def __init__(self, nodes):
-            self.nodes = nodes
 
-        def place(self, number, row):
-            return len(self.nodes) - 1
+def test_a_replay_that_is_not_the_twins_is_noticed():
+    found = replay("best-fit")
+    other = DeviceReplay(
+        "worst-fit", 0, found.capacity_milli, found.order, found.rows, found.node, found.arrived,
+        found.allocated, found.sampled, found.fragmented,
+    )  # fmt: skip
+    with pytest.raises(AssertionError):
+        follow(other, NODES, PODS)
 
-        def fragmented_milli(self):
-            return 7.0
 
-    given = []
-
-    def build(nodes, pods, policy, seed):
-        given.append(nodes)
-        return Last(nodes)
-
-    found = replay_devices(NODES, PODS, "any", 4, build=build)
-    assert sorted(given[0].name.tolist()) == sorted(NODES.name.tolist()) != given[0].name.tolist()
-    assert set(NODES.name[found.node].tolist()) == {given[0].name[-1]}
-    assert set(found.fragmented.tolist()) == {7.0}
+def test_the_nodes_are_shuffled_by_the_seed():
+    orders = [replay("best-fit", seed).order.tolist() for seed in (0, 1)]
+    assert sorted(orders[0]) == sorted(orders[1]) == list(range(len(NODES)))
+    assert orders[0] != orders[1]
 
 
 def test_fragmentation_is_measured_within_every_percent_of_the_load():
@@ -148,8 +151,8 @@ def test_fragmentation_is_measured_within_every_percent_of_the_load():
 def test_the_figures_at_a_load_are_those_of_the_last_pod_before_it():
     numbers = np.array([0, 1, 2])
     run = DeviceReplay(
-        "p", 0, 1000, numbers, numbers, np.array([500, 900, 1200]), np.array([500, 800, 850]),
-        numbers, np.array([100.0, 50.0, 15.0]),
+        "p", 0, 1000, numbers, numbers, numbers, np.array([500, 900, 1200]),
+        np.array([500, 800, 850]), numbers, np.array([100.0, 50.0, 15.0]),
     )  # fmt: skip
     assert [run.at(load) for load in (0.1, 0.5, 0.95, 1.2, 9.0)] == [0, 0, 1, 2, 2]
     assert run.fragmentation.tolist() == [0.2, 0.25, 0.1]
@@ -160,12 +163,22 @@ def test_nodes_without_gpus_are_refused():
     bare = NODES.select(np.array([0]))
     bare = type(bare)(bare.name, bare.cpu_milli, bare.memory_mib, bare.gpus * 0, bare.model)
     with pytest.raises(ValueError, match="nodes: none of them has a GPU"):
-        replay_devices(bare, PODS, "fgd", 0, build=SharedCluster.of)
+        replay_devices(bare, PODS, "fgd", 0)
+
+
+def test_a_load_at_which_no_pod_comes_is_refused():
+    with pytest.raises(ValueError, match="load=1e-06: the first pod asks for more already"):
+        replay("fgd", load=1e-6)
+
+
+def test_an_unknown_policy_is_refused():
+    with pytest.raises(ValueError, match=r"policy must be one of .* not 'fifo'"):
+        replay("fifo")
 
 
 def test_pods_run_on_the_models_that_they_name_only():
     pods = generate_openb_pods(80, seed=1, constrained=0.5)
-    found = replay_devices(NODES, pods, "fgd", 0, build=SharedCluster.of)
+    found = replay_devices(NODES, pods, "fgd", 0)
     for row, node in zip(found.rows.tolist(), found.node.tolist(), strict=True):
         assert node < 0 or not pods.models[row] or NODES.model[node] in pods.models[row]
     assert any(pods.models[row] for row in found.rows[found.node >= 0].tolist())
@@ -190,6 +203,21 @@ def test_pictures_are_drawn_of_all_policies(tmp_path):
     assert all(path.stat().st_size > 10_000 for path in paths)
     with pytest.raises(ValueError, match="replays must hold one at least"):
         save_device_plots([], tmp_path)
+
+
+@pytest.mark.parametrize("load", [0.02, 0.5, 1.0, 2.5])
+def test_pictures_are_drawn_of_any_load(load, tmp_path):
+    assert len(save_device_plots([replay("fgd", load=load)], tmp_path, {"fgd": {100: 95.2}})) == 2
+
+
+def test_as_json_every_replay_stands_by_itself():
+    runs = [replay("fgd"), replay("fgd", 1), replay("random")]
+    data = replays_to_json(runs, {"load": 1.3}, {"fgd": 0.5}, loads=[50, 100])
+    assert (data["loads"], data["configuration"]) == ([50, 100], {"load": 1.3})
+    assert [one["seed"] for one in data["policies"]["fgd"]] == [0, 1]
+    assert data["policies"]["random"][0]["allocated"][1] == median_at(runs[2:], 1.0)
+    fragmented = data["policies"]["fgd"][1]["fragmented"]
+    assert fragmented[0] == runs[1].fragmentation[runs[1].at(0.5)]
 
 
 # --- as devices ----------------------------------------------------------------------------------
@@ -230,3 +258,4 @@ def test_a_request_asks_for_what_the_pod_does():
         amounts = dict(host.amounts)
         assert amounts["cpu"] == PODS.cpu_milli[row]
         assert amounts.get("memory", 0) == int(PODS.memory_mib[row]) << 20
+        assert set(request.models) == PODS.models[row]

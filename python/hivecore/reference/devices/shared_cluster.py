@@ -1,5 +1,7 @@
 """Nodes whose cards are shared, and a policy: places the pods of a list one after the other."""
 
+from collections.abc import Iterable
+from hashlib import blake2b
 from typing import Any, Self
 
 from hivecore.reference.devices.fragmentation import TaskMix, fragmentation
@@ -13,7 +15,7 @@ _MIB = 1 << 20
 
 
 class SharedCluster:
-    """What `hivecore.sim.devices.replay_devices` replays on.
+    """The twin of what `hivecore.sim.devices.replay_devices` replays on.
 
     :param nodes: in the order that breaks ties.
     :param pods: the list that rows are in.
@@ -79,11 +81,23 @@ class SharedCluster:
         self.nodes[found.node].charge(str(number), self.pods[row], found.cards)
         return found.node
 
-    def find(self, number: int, row: int) -> Place | None:
-        """Where the pod would be placed with the mix as it is."""
+    def find(self, number: int, row: int, only: Iterable[int] | None = None) -> Place | None:
+        """Where the pod would be placed with the mix as it is; `only`: of these nodes."""
         return choose(
-            self.nodes, self.pods[row], self.policy, mix=self.mix, seed=self.seed, number=number
+            self.nodes,
+            self.pods[row],
+            self.policy,
+            mix=self.mix,
+            seed=self.seed,
+            number=_drawn_by(str(number)),
+            only=only,
         )
+
+    def take(self, number: int, row: int, node: int) -> None:
+        """Place a pod on a node that somebody else chose, where it fits, on the policy's cards."""
+        place = self.find(number, row, only=(node,))
+        assert place is not None
+        self.nodes[node].charge(str(number), self.pods[row], place.cards)
 
     def fragmented_milli(self) -> float:
         """The fragmentation of all nodes, over the weight of the mix, at least 1."""
@@ -91,3 +105,8 @@ class SharedCluster:
             fragmentation(node.free(), node.free_cpu, node.model, self.mix) for node in self.nodes
         )
         return sum(sums) / max(self.mix.total(), 1)
+
+
+def _drawn_by(name: str) -> int:
+    """64 bits of the owner's name, by which "random" draws."""
+    return int.from_bytes(blake2b(name.encode(), digest_size=8).digest(), "little")

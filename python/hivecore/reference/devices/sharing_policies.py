@@ -22,7 +22,7 @@ Rounding is worth about one percent to dot-product, too, and nothing to the othe
 - clustering calls a share what takes a part of its cards only.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import NamedTuple
 
 from hivecore.reference.caching._splitmix import SplitMix64
@@ -64,12 +64,14 @@ def choose(
     mix: TaskMix | None = None,
     seed: int = 0,
     number: int = 0,
+    only: Iterable[int] | None = None,
 ) -> Place | None:
     """Return where the policy puts the pod, or None if it fits nowhere; nothing changes.
 
     :param policy: one of `POLICIES`.
     :param mix: which pods come, for "fgd".
     :param seed: of "random"; with `number`, the pod's, it decides what is drawn.
+    :param only: numbers of the only nodes to use; ``None``: all.
     """
     largest_cpu = max((node.cpu for node in nodes), default=0)
     largest_cards = max((sum(node.sizes) for node in nodes), default=0)
@@ -77,8 +79,8 @@ def choose(
     case = _Case(nodes, pod, mix or TaskMix(), seed, number, scale)
     pick_cards, cost_of = POLICIES[policy]
     best: tuple[_Cost, Place] | None = None
-    for index, node in enumerate(nodes):
-        if node.fits(pod):
+    for index in range(len(nodes)) if only is None else only:
+        if nodes[index].fits(pod):
             cards = pick_cards(case, index) if pod.needs_cards else ()
             place = Place(index, tuple(sorted(cards)))
             found = (cost_of(case, place), place)

@@ -7,21 +7,20 @@ GPUs were allocated and how fragmented the idle ones were at each load. `replay_
 
 from hivecore.sim.devices.arrivals import arrivals
 from hivecore.sim.devices.inventories import inventories, request_of
-from hivecore.sim.devices.placer import Build, Placer
 from hivecore.sim.devices.plots import save_device_plots
-from hivecore.sim.devices.replay import DeviceReplay, replay_devices
-from hivecore.sim.devices.report import Reported, median_at, replay_table
+from hivecore.sim.devices.replay import SHARING_POLICIES, DeviceReplay, replay_devices
+from hivecore.sim.devices.report import Reported, median_at, replay_table, replays_to_json
 
 __all__ = [
-    "Build",
+    "SHARING_POLICIES",
     "DeviceReplay",
-    "Placer",
     "Reported",
     "arrivals",
     "inventories",
     "median_at",
     "replay_devices",
     "replay_table",
+    "replays_to_json",
     "request_of",
     "save_device_plots",
 ]

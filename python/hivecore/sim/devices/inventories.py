@@ -26,7 +26,7 @@ def inventories(nodes: GpuNodes, gpus_per_nic: int = 0) -> list[NodeDevices]:
         figure that depends on it is one of a trace.
     :raises ValueError: a negative number.
 
-    Cost: O(devices).
+    Equal nodes have one inventory together. Cost: O(nodes).
 
     >>> from hivecore.traces import generate_openb_nodes
     >>> found = inventories(generate_openb_nodes(50, seed=0), gpus_per_nic=2)
@@ -42,10 +42,14 @@ def inventories(nodes: GpuNodes, gpus_per_nic: int = 0) -> list[NodeDevices]:
         nodes.model.tolist(),
         strict=True,
     )
-    return [
-        NodeDevices((_host(cpu, memory), *_cards(gpus, each)), model=model)
-        for gpus, cpu, memory, model in shapes
-    ]
+    known: dict[object, NodeDevices] = {}
+    found = []
+    for shape in shapes:
+        if shape not in known:
+            gpus, cpu, memory, model = shape
+            known[shape] = NodeDevices((_host(cpu, memory), *_cards(gpus, each)), model=model)
+        found.append(known[shape])
+    return found
 
 
 def request_of(pods: GpuPods, row: int, name: str) -> DeviceRequest:
@@ -56,8 +60,7 @@ def request_of(pods: GpuPods, row: int, name: str) -> DeviceRequest:
     :param name: of the owner that it will be.
     :raises ValueError: the name is empty.
 
-    The models that it can run on are not in it: a request has no choice among models, so they are
-    to be asked as nodes. Cost: O(1).
+    Cost: O(1).
 
     >>> from hivecore.traces import generate_openb_pods
     >>> pods = generate_openb_pods(1, seed=0)
@@ -72,6 +75,7 @@ def request_of(pods: GpuPods, row: int, name: str) -> DeviceRequest:
         memory=int(pods.gpu_milli[row]) if gpus else None,
         cpu_milli=int(pods.cpu_milli[row]),
         host_memory=int(pods.memory_mib[row]) * _MIB,
+        models=pods.models[row],
     )
 
 

@@ -44,7 +44,7 @@ def save_device_plots(
 
     >>> import tempfile
     >>> one = np.arange(1, 1301)
-    >>> run = DeviceReplay("fgd", 0, 1000, one, one, one, one, one - 1, one * 0.0)
+    >>> run = DeviceReplay("fgd", 0, 1000, one, one, one, one, one, one - 1, one * 0.0)
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     [path.name for path in save_device_plots([run], folder)]
     ['unallocated.png', 'fragmentation.png']
@@ -63,22 +63,25 @@ def save_device_plots(
 
 
 def _unallocated(groups: dict[str, list[DeviceReplay]], reported: Reported) -> "Figure":
-    """The part of the GPUs that is not allocated, while the load passes the capacity."""
+    """The part of the GPUs that is not allocated, while the load nears and passes the capacity."""
     figure, axes = _empty()
     loads = _draw(axes, groups, lambda run: 100 - 100 * run.allocation)
+    end = min(float(loads[-1]), 100.0)
+    begin = 0.75 * end
     for policy, figures in reported.items():
         if policy in groups:
-            points = [(load, 100 - share) for load, share in figures.items() if load >= 75]
+            points = [(load, 100 - share) for load, share in figures.items() if load >= begin]
             if points:
                 axes.plot(*zip(*points, strict=True), "o", color=_COLORS.get(policy, _OTHER))
     axes.plot([0, 100], [100, 0], ":", color="black", linewidth=1, label="all that come")
-    axes.set_xlim(75, max(float(loads[-1]), 100))
-    axes.set_ylim(0, 25)
+    axes.set_xlim(begin, float(loads[-1]))
+    axes.set_ylim(100 - end, 100 - begin)
     axes.set_ylabel("GPUs not allocated (%)")
-    found = {policy: 100 * (1 - median_at(runs, 1.0)) for policy, runs in groups.items()}
+    found = {policy: 100 * (1 - median_at(runs, end / 100)) for policy, runs in groups.items()}
     best = min(found, key=lambda policy: found[policy])
     dots = "; points: as reported" if reported else ""
-    set_title(axes, f"When all GPUs are asked for, {best} leaves {found[best]:.1f}% idle{dots}")
+    asked = "all GPUs" if end == 100 else f"{end:.0f}% of the GPUs"
+    set_title(axes, f"When {asked} are asked for, {best} leaves {found[best]:.1f}% idle{dots}")
     figure.legend(loc="outside lower center", ncols=4, frameon=False)
     return figure
 
@@ -87,15 +90,18 @@ def _fragmentation(groups: dict[str, list[DeviceReplay]]) -> "Figure":
     """The fragmented part of the idle GPUs."""
     figure, axes = _empty()
     loads = _draw(axes, groups, lambda run: 100 * run.fragmentation)
-    axes.set_xlim(0, max(float(loads[-1]), 1))
+    axes.set_xlim(0, float(loads[-1]))
     axes.set_ylim(0, 103)
     axes.set_ylabel("idle GPUs that are\nof no use to pods that come (%)")
+    at = 0.8 * min(float(loads[-1]), 100.0)
     found = {
-        policy: float(np.median([run.fragmentation[run.at(0.8)] for run in runs]))
+        policy: float(np.median([run.fragmentation[run.at(at / 100)] for run in runs]))
         for policy, runs in groups.items()
     }
     best = min(found, key=lambda policy: found[policy])
-    set_title(axes, f"At 80% load {found[best]:.0%} of the idle GPUs are fragments with {best}")
+    set_title(
+        axes, f"At {at:.0f}% load {found[best]:.0%} of the idle GPUs are fragments with {best}"
+    )
     figure.legend(loc="outside lower center", ncols=4, frameon=False)
     return figure
 
@@ -117,7 +123,7 @@ def _draw(
 ) -> _Floats:
     """A line per policy: the median at every percent of the load that all replays reach."""
     reached = min(float(run.load[-1]) for runs in groups.values() for run in runs)
-    loads = np.arange(1, int(100 * reached) + 1, dtype=np.float64)
+    loads = np.arange(1, max(int(100 * reached), 1) + 1, dtype=np.float64)
     for policy, runs in groups.items():
         curves = [values(run)[[run.at(load / 100) for load in loads.tolist()]] for run in runs]
         color = _COLORS.get(policy, _OTHER)

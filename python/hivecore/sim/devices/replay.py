@@ -6,11 +6,24 @@ import numpy as np
 import numpy.typing as npt
 
 from hivecore._arguments import as_int
+from hivecore.devices import DeviceCluster, DeviceRequest, TaskMix
+from hivecore.devices.device_cluster import Policy
 from hivecore.sim.devices.arrivals import arrivals
-from hivecore.sim.devices.placer import Build
+from hivecore.sim.devices.inventories import inventories, request_of
 from hivecore.traces import GpuNodes, GpuPods
 
-__all__ = ["DeviceReplay", "replay_devices"]
+__all__ = ["SHARING_POLICIES", "DeviceReplay", "replay_devices"]
+
+#: The policies of `DeviceCluster` that are for shared GPUs, with FGD, which was compared with them.
+SHARING_POLICIES: tuple[Policy, ...] = (
+    "random",
+    "worst-fit",
+    "dot-product",
+    "clustering",
+    "packing",
+    "best-fit",
+    "fgd",
+)
 
 _Integers = npt.NDArray[np.int64]
 _Floats = npt.NDArray[np.float64]
@@ -23,18 +36,21 @@ class DeviceReplay:
     :param policy: its name.
     :param seed: of the order of nodes and pods.
     :param capacity_milli: thousandths of a GPU in the cluster.
+    :param order: int64[nodes], the rows of the nodes in the order that breaks ties.
     :param rows: int64[arrivals], which pod of the list came.
     :param node: int64[arrivals], where it was placed, as a row of the nodes; -1: turned away.
     :param arrived: int64[arrivals], thousandths of a GPU that all asked for who had come by then.
     :param allocated: int64[arrivals], thousandths of a GPU that were allocated then.
     :param sampled: int64[samples], the arrivals after which fragmentation was measured: the last
         one within each percent of the load.
-    :param fragmented: float64[samples], thousandths of a GPU, see `Placer.fragmented_milli`.
+    :param fragmented: float64[samples], thousandths of a GPU that were idle and of no use to the
+        pods of the list: `DeviceCluster.fragmentation`.
     """
 
     policy: str
     seed: int
     capacity_milli: int
+    order: _Integers
     rows: _Integers
     node: _Integers
     arrived: _Integers
@@ -69,29 +85,26 @@ class DeviceReplay:
 def replay_devices(
     nodes: GpuNodes,
     pods: GpuPods,
-    policy: str,
+    policy: Policy,
     seed: int,
     *,
-    build: Build,
     load: float = 1.3,
 ) -> DeviceReplay:
-    """Return how many GPUs a policy allocates while more and more pods come.
+    """Return how many GPUs a policy of `DeviceCluster` allocates while more and more pods come.
 
     :param nodes: the cluster; their order, which breaks ties, is shuffled by the seed.
-    :param pods: the list that `arrivals` draws from.
-    :param policy: a name that `build` knows.
-    :param seed: equal seeds give equal replays.
-    :param build: makes what places the pods.
+    :param pods: the list that `arrivals` draws from, and the task mix of "fgd".
+    :param policy: see `DeviceCluster`.
+    :param seed: equal seeds give equal replays; "random" draws by it and the arrival's number.
     :param load: see `arrivals`.
-    :raises ValueError: an argument out of range, or the nodes have no GPU.
+    :raises ValueError: an argument out of range, no such policy, no GPU, or no pod that comes.
 
     A pod that is turned away does not come again. Cost: O(arrivals) times what a placement costs.
     Source: the simulator of FGD (USENIX ATC'23) does the same, and shuffles the nodes, too.
 
-    >>> from hivecore.reference.devices.shared_cluster import SharedCluster
     >>> from hivecore.traces import generate_openb_nodes, generate_openb_pods
     >>> nodes, pods = generate_openb_nodes(5, seed=0), generate_openb_pods(30, seed=0)
-    >>> found = replay_devices(nodes, pods, "best-fit", 0, build=SharedCluster.of)
+    >>> found = replay_devices(nodes, pods, "best-fit", 0)
     >>> bool((found.allocated <= found.arrived).all()), int(found.node.min())
     (True, -1)
     """
@@ -100,24 +113,38 @@ def replay_devices(
     if not capacity:
         raise ValueError("nodes: none of them has a GPU")
     rows = arrivals(pods, capacity, load, number)
+    if not len(rows):
+        raise ValueError(f"load={load}: the first pod asks for more already")
     order = np.random.default_rng((number, 1)).permutation(len(nodes))
-    placer = build(nodes.select(order), pods, policy, number)
-
+    requests, kinds = _requests(pods)
+    cluster = DeviceCluster(
+        {str(place): one for place, one in enumerate(inventories(nodes.select(order)))},
+        policy=policy,
+        mix=TaskMix.of(requests[kind] for kind in kinds),
+        seed=number,
+    )
     arrived = np.cumsum(pods.total_milli[rows])
     percents = arrived * 100 // capacity
     sampled = np.flatnonzero(np.diff(percents, append=percents[-1] + 1))
     sampling = set(sampled.tolist())
-    places = np.empty(len(rows), dtype=np.int64)
+    places = np.full(len(rows), -1)
     fragmented = []
     for arrival, row in enumerate(rows.tolist()):
-        places[arrival] = placer.place(arrival, row)
+        kind = kinds[row]
+        # The last one of a kind is the next one's model: the cluster knows it already.
+        request = requests[kind] = requests[kind].replace(name=str(arrival))
+        decision = cluster.schedule(request)
+        if decision.outcome == "bind":
+            cluster.commit(decision)
+            places[arrival] = int(decision.node)
         if arrival in sampling:
-            fragmented.append(placer.fragmented_milli())
+            fragmented.append(cluster.fragmentation())
     placed = places >= 0
     return DeviceReplay(
         policy=policy,
         seed=number,
         capacity_milli=capacity,
+        order=order,
         rows=rows,
         node=np.where(placed, order[places], -1),
         arrived=arrived,
@@ -125,3 +152,18 @@ def replay_devices(
         sampled=sampled,
         fragmented=np.array(fragmented),
     )
+
+
+def _requests(pods: GpuPods) -> tuple[list[DeviceRequest], list[int]]:
+    """A request of each kind of pods, and the kind of each pod: there are far fewer kinds."""
+    columns = (pods.gpus, pods.gpu_milli, pods.cpu_milli, pods.memory_mib)
+    contents = zip(*(column.tolist() for column in columns), pods.models, strict=True)
+    known: dict[object, int] = {}
+    requests: list[DeviceRequest] = []
+    kinds = []
+    for row, content in enumerate(contents):
+        if content not in known:
+            known[content] = len(requests)
+            requests.append(request_of(pods, row, "pod"))
+        kinds.append(known[content])
+    return requests, kinds

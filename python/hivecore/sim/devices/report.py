@@ -1,8 +1,11 @@
-"""Policies beside each other at several loads: as a table, with what others reported if given."""
+"""Policies beside each other at several loads, as a table for people and as JSON for programs.
+
+The table has what others reported beside it, if that is given.
+"""
 
 from collections.abc import Iterable, Mapping
 from statistics import median
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from hivecore.sim.devices.replay import DeviceReplay
 from hivecore.sim.tables import empty_table
@@ -10,7 +13,9 @@ from hivecore.sim.tables import empty_table
 if TYPE_CHECKING:
     from rich.table import Table
 
-__all__ = ["Reported", "median_at", "replay_table"]
+__all__ = ["Reported", "median_at", "replay_table", "replays_to_json"]
+
+_SCHEMA = "hivecore.devices/1"
 
 #: By policy and load in percent of the capacity: the allocated GPUs in percent of it.
 Reported = Mapping[str, Mapping[int, float]]
@@ -49,7 +54,7 @@ def replay_table(
 
     >>> import numpy as np
     >>> one = np.array([900, 1000])
-    >>> run = DeviceReplay("fgd", 0, 1000, one, one, one, one, np.array([0, 1]), one * 0.0)
+    >>> run = DeviceReplay("fgd", 0, 1000, one, one, one, one, one, np.array([0, 1]), one * 0.0)
     >>> table = replay_table([run], {"fgd": {100: 95.2}}, loads=[90, 100])
     >>> [list(column.cells) for column in table.columns]
     [['fgd', 'fgd, reported'], ['90.0', ''], ['100.0', '95.2']]
@@ -71,3 +76,42 @@ def replay_table(
             cells = (f"{theirs[load]:.1f}" if load in theirs else "" for load in shown)
             grid.add_row(f"{policy}, reported", *cells)
     return grid
+
+
+def replays_to_json(
+    replays: Iterable[DeviceReplay],
+    configuration: Mapping[str, Any],
+    runtime_seconds: Mapping[str, float],
+    loads: Iterable[int] = _LOADS,
+) -> dict[str, Any]:
+    """Return what every replay came to at some loads, as plain data for `json.dump`.
+
+    :param replays: any number per policy.
+    :param configuration: how they were asked for, stored as it is.
+    :param runtime_seconds: how long the steps took; all else is equal for equal inputs.
+    :param loads: in percent of the capacity. "allocated" is over the capacity at each of them,
+        "fragmented" over what is idle.
+
+    >>> import numpy as np
+    >>> one = np.array([900, 1000])
+    >>> run = DeviceReplay("fgd", 0, 1000, one, one, one, one, one, np.array([0, 1]), one * 0.0)
+    >>> replays_to_json([run], {}, {}, loads=[90])["policies"]
+    {'fgd': [{'seed': 0, 'allocated': [0.9], 'fragmented': [0.0]}]}
+    """
+    shown = list(loads)
+    policies: dict[str, list[dict[str, Any]]] = {}
+    for one in replays:
+        samples = [one.at(load / 100) for load in shown]
+        figures = {
+            "seed": one.seed,
+            "allocated": one.allocation[samples].tolist(),
+            "fragmented": one.fragmentation[samples].tolist(),
+        }
+        policies.setdefault(one.policy, []).append(figures)
+    return {
+        "schema": _SCHEMA,
+        "configuration": dict(configuration),
+        "loads": shown,
+        "policies": policies,
+        "runtime_seconds": dict(runtime_seconds),
+    }
