@@ -4,7 +4,9 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Self
 
-from hivecore._arguments import as_int, as_mapping
+from hivecore._arguments import as_bool, as_int, as_mapping, as_name, as_tuple
+from hivecore.devices._pairs import MOST
+from hivecore.devices.device import MOST_DEVICES
 from hivecore.devices.device_request import DeviceRequest
 
 __all__ = ["MOST_WEIGHT", "Task", "TaskMix"]
@@ -21,6 +23,8 @@ class Task:
     :param gpus: how many.
     :param cpu_milli: thousandths of a processor.
     :param models: of GPUs that will do; none: all.
+    :raises ValueError: something is out of range.
+    :raises TypeError: an argument is of a wrong type.
     """
 
     share: int
@@ -28,6 +32,16 @@ class Task:
     gpus: int
     cpu_milli: int
     models: tuple[str, ...]
+
+    def __post_init__(self) -> None:
+        set_field = object.__setattr__
+        set_field(self, "is_percent", as_bool(self.is_percent, "is_percent"))
+        most = 100 if self.is_percent else MOST
+        set_field(self, "share", as_int(self.share, "share", 0, most))
+        set_field(self, "gpus", as_int(self.gpus, "gpus", 0, MOST_DEVICES))
+        set_field(self, "cpu_milli", as_int(self.cpu_milli, "cpu_milli", 0, MOST))
+        names = {as_name(model, "models") for model in as_tuple(self.models, "models")}
+        set_field(self, "models", tuple(sorted(names)))
 
     @classmethod
     def of(cls, request: DeviceRequest) -> Self:
@@ -71,7 +85,10 @@ class TaskMix:
     def of(cls, requests: Iterable[DeviceRequest]) -> Self:
         """Each class as often as these requests are of it."""
         weights: dict[Task, int] = {}
-        for request in requests:
+        for request in as_tuple(requests, "requests"):
+            if not isinstance(request, DeviceRequest):
+                kind = type(request).__name__
+                raise TypeError(f"requests must hold DeviceRequest, not {kind}")
             task = Task.of(request)
             weights[task] = weights.get(task, 0) + 1
         return cls(weights)
