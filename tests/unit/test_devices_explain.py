@@ -15,6 +15,7 @@ from hivecore.devices import (
     DeviceCluster,
     DeviceRequest,
     NodeDevices,
+    preemption,
 )
 
 EIGHT = NodeDevices.uniform(gpus=8, nics=4, sockets=2, switches=4)
