@@ -77,6 +77,9 @@ class Chooser {
             const std::uint64_t* state, Policy policy, const Circumstances& circumstances,
             const Visible* visible = nullptr);
 
+    // Another node of the shape.
+    void look_at(const std::uint64_t* state) { state_ = state; }
+
     Verdict verdict();
     // After a verdict that it fits.
     Chosen choose();

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <bit>
 #include <limits>
+#include <optional>
 
 #include "devices/koordinator/state.hpp"
 
@@ -435,56 +436,123 @@ std::uint64_t DeviceCluster::version_of(Policy policy) const {
     }
 }
 
-const Answer& DeviceCluster::answer_for(Query& query, Policy policy, StateId state) {
-    auto& ranking = query.rankings[static_cast<int>(policy)];
-    if (ranking.answers.size() <= static_cast<std::size_t>(state)) {
-        ranking.answers.resize(states_.size());
+// Answers for one state after another; what follows from their shape alone is kept between them.
+class DeviceCluster::Answering {
+  public:
+    Answering(DeviceCluster& cluster, Query& query, Policy policy)
+        : cluster_(cluster),
+          query_(query),
+          policy_(policy),
+          ranking_(query.rankings[static_cast<int>(policy)]) {
+        cluster.forget_outdated(query, policy);
     }
-    if (ranking.answers[state].born == states_.born(state)) {
-        return ranking.answers[state];
+
+    const Answer& of_node(std::int32_t node) {
+        static const Answer kNothing{1, 0, Code::kNoDevices, kGpu, false, 0};
+        const auto state = cluster_.nodes_[node].state;
+        return state < 0 ? kNothing : of_state(state);
     }
-    if (is_koordinator_) {
-        return ranking.answers[state] = answer_of_koordinator(query, policy, state);
+
+    // How good the node is, in one number.
+    std::int64_t key(std::int32_t node) {
+        const auto& found = of_node(node);
+        if (found.code != Code::kFits) {
+            return kNever;
+        }
+        // A score is less than 2^59 either way, and a request has four needs at most.
+        return (static_cast<std::int64_t>(found.preferred) << 60) + found.score;
     }
-    const auto number = states_.shape_of(state);
-    const auto* words = states_.words(state);
-    // Not gathered in an Answer: to copy one whose parts have just been written takes longer than
-    // all the rest.
-    Verdict verdict;
-    std::int64_t score = 0;
-    int preferred = 0;
-    const auto given = circumstances(policy, number, words);
-    with_chooser(query.request, fitted(query, number), states_.shape(number), words, policy, given,
-                 nullptr, [&](auto& chooser) {
-                     verdict = chooser.verdict();
-                     if (verdict.code == Code::kFits) {
-                         score = is_sharing(policy) ? chooser.score_of(chooser.choose())
-                                                    : chooser.score();
-                         preferred = query.has_preferences ? chooser.preferred() : 0;
-                     }
-                 });
-    bool resolvable = true;
-    if (verdict.code != Code::kFits) {
-        const auto empty = states_.emptied(state);
-        resolvable = empty != state && answer_for(query, policy, empty).code == Code::kFits;
-        if (ranking.answers.size() <= static_cast<std::size_t>(state)) {
-            ranking.answers.resize(states_.size());
+
+  private:
+    const Answer& of_state(StateId state) {
+        auto& answer = kept(state);
+        const auto born = cluster_.states_.born(state);
+        if (answer.born == born) {
+            return answer;
+        }
+        if (cluster_.is_koordinator_) {
+            const auto found = cluster_.answer_of_koordinator(query_, policy_, state);
+            return kept(state) = found;
+        }
+        begin(cluster_.states_.shape_of(state), cluster_.states_.words(state));
+        return narrow_ ? work_out(*narrow_, state, born) : work_out(*wide_, state, born);
+    }
+
+    Answer& kept(StateId state) {
+        if (ranking_.answers.size() <= static_cast<std::size_t>(state)) {
+            ranking_.answers.resize(cluster_.states_.size());
+        }
+        return ranking_.answers[state];
+    }
+
+    void begin(std::int32_t number, const std::uint64_t* words) {
+        if (number != number_ || policy_ == Policy::kFgd) {
+            given_ = cluster_.circumstances(policy_, number, words);
+        }
+        if (number != number_) {
+            number_ = number;
+            narrow_.reset();
+            wide_.reset();
+            const auto& shape = cluster_.states_.shape(number);
+            const auto& fitted = cluster_.fitted(query_, number);
+            if (shape.mask_words() == 1) {
+                narrow_.emplace(query_.request, fitted, shape, words, policy_, given_);
+            } else {
+                wide_.emplace(query_.request, fitted, shape, words, policy_, given_);
+            }
+        } else if (narrow_) {
+            narrow_->look_at(words);
+        } else {
+            wide_->look_at(words);
         }
     }
-    auto& answer = ranking.answers[state];
-    answer.born = states_.born(state);
-    answer.score = score;
-    answer.code = verdict.code;
-    answer.type = verdict.type;
-    answer.resolvable = resolvable;
-    answer.preferred = static_cast<std::int8_t>(preferred);
-    return answer;
-}
 
-const Answer& DeviceCluster::answer(Query& query, Policy policy, std::int32_t node) {
-    static const Answer kNothing{1, 0, Code::kNoDevices, kGpu, false, 0};
-    forget_outdated(query, policy);
-    return nodes_[node].state < 0 ? kNothing : answer_for(query, policy, nodes_[node].state);
+    // Not gathered in an Answer: to copy one whose parts have just been written takes longer than
+    // all the rest.
+    template <int W>
+    const Answer& work_out(Chooser<W>& chooser, StateId state, std::uint32_t born) {
+        const auto verdict = chooser.verdict();
+        std::int64_t score = 0;
+        int preferred = 0;
+        bool resolvable = true;
+        if (verdict.code == Code::kFits) {
+            score = is_sharing(policy_) ? chooser.score_of(chooser.choose()) : chooser.score();
+            preferred = query_.has_preferences ? chooser.preferred() : 0;
+        } else {
+            const auto empty = cluster_.states_.emptied(state);
+            resolvable = empty != state && of_state(empty).code == Code::kFits;
+        }
+        auto& answer = kept(state);
+        answer.born = born;
+        answer.score = score;
+        answer.code = verdict.code;
+        answer.type = verdict.type;
+        answer.resolvable = resolvable;
+        answer.preferred = static_cast<std::int8_t>(preferred);
+        return answer;
+    }
+
+    DeviceCluster& cluster_;
+    Query& query_;
+    Policy policy_;
+    Ranking& ranking_;
+    std::int32_t number_ = -1;  // of the shape
+    Circumstances given_;
+    std::optional<Chooser<1>> narrow_;
+    std::optional<Chooser<kMostDevices / 64>> wide_;
+};
+
+void DeviceCluster::answer(Query& query, Policy policy, const std::int64_t* nodes,
+                           std::int64_t count, const AnswerColumns& columns) {
+    Answering answering(*this, query, policy);
+    for (std::int64_t i = 0; i < count; ++i) {
+        const auto node = static_cast<std::int32_t>(nodes == nullptr ? i : nodes[i]);
+        const auto& answer = answering.of_node(node);
+        columns.codes[i] = static_cast<std::int8_t>(answer.code);
+        columns.types[i] = answer.type;
+        columns.resolvable[i] = answer.resolvable;
+        columns.scores[i] = answer.score;
+    }
 }
 
 // The answers that went by what has changed since.
@@ -497,17 +565,8 @@ void DeviceCluster::forget_outdated(Query& query, Policy policy) const {
     }
 }
 
-std::int64_t DeviceCluster::key(Query& query, Policy policy, std::int32_t node) {
-    const auto& found = answer(query, policy, node);
-    if (found.code != Code::kFits) {
-        return kNever;
-    }
-    // A score is less than 2^59 either way, and a request has four needs at most.
-    return (static_cast<std::int64_t>(found.preferred) << 60) + found.score;
-}
-
 void DeviceCluster::bring_up_to_date(Query& query, Policy policy) {
-    forget_outdated(query, policy);
+    Answering answering(*this, query, policy);
     auto& ranking = query.rankings[static_cast<int>(policy)];
     const auto now = log_begins_ + log_.size();
     const auto leaves = std::bit_ceil(nodes_.size());
@@ -517,7 +576,7 @@ void DeviceCluster::bring_up_to_date(Query& query, Policy policy) {
         ranking.leaves = leaves;
         ranking.tree.assign(2 * leaves, kNever);
         for (std::int32_t node = 0; node < nodes(); ++node) {
-            ranking.tree[leaves + node] = key(query, policy, node);
+            ranking.tree[leaves + node] = answering.key(node);
         }
         for (auto at = leaves - 1; at > 0; --at) {
             ranking.tree[at] = std::max(ranking.tree[2 * at], ranking.tree[2 * at + 1]);
@@ -527,7 +586,7 @@ void DeviceCluster::bring_up_to_date(Query& query, Policy policy) {
         for (auto at = ranking.position; at < now; ++at) {
             const auto node = log_[at - log_begins_];
             auto i = leaves + node;
-            ranking.tree[i] = key(query, policy, node);
+            ranking.tree[i] = answering.key(node);
             for (i /= 2; i > 0; i /= 2) {
                 const auto best = std::max(ranking.tree[2 * i], ranking.tree[2 * i + 1]);
                 if (ranking.tree[i] == best) {
@@ -560,9 +619,10 @@ std::int32_t DeviceCluster::best_of(Query& query, Policy policy,
                                     std::span<const std::int64_t> nodes) {
     std::int32_t best = -1;
     auto most = kNever;
+    Answering answering(*this, query, policy);
     for (const auto one : nodes) {
         const auto node = static_cast<std::int32_t>(one);
-        const auto found = key(query, policy, node);
+        const auto found = answering.key(node);
         if (found > most || (found == most && found != kNever && node < best)) {
             most = found;
             best = node;
@@ -603,8 +663,9 @@ std::int32_t DeviceCluster::random(Query& query, Draw draw, std::span<const std:
     std::int32_t best = -1;
     std::int8_t preferred = 0;
     std::uint64_t least = 0;
+    Answering answering(*this, query, Policy::kRandom);
     const auto consider = [&](std::int32_t node) {
-        const auto& found = answer(query, Policy::kRandom, node);
+        const auto& found = answering.of_node(node);
         if (found.code != Code::kFits || (best >= 0 && found.preferred < preferred)) {
             return;
         }

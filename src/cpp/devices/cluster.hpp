@@ -53,6 +53,14 @@ struct Ranking {
     bool is_built = false;
 };
 
+// The answers for several nodes, an array for each part.
+struct AnswerColumns {
+    std::int8_t* codes = nullptr;
+    std::int8_t* types = nullptr;
+    std::uint8_t* resolvable = nullptr;
+    std::int64_t* scores = nullptr;
+};
+
 struct Query {
     explicit Query(Request given)
         : request(std::move(given)),
@@ -120,7 +128,9 @@ class DeviceCluster {
 
     // --- decisions
 
-    const Answer& answer(Query& query, Policy policy, std::int32_t node);
+    // The answers for these nodes; nullptr: for the first so many.
+    void answer(Query& query, Policy policy, const std::int64_t* nodes, std::int64_t count,
+                const AnswerColumns& columns);
     // The best node, the lowest of equals; -1: none serves the request.
     std::int32_t best(Query& query, Policy policy);
     std::int32_t best_of(Query& query, Policy policy, std::span<const std::int64_t> nodes);
@@ -165,7 +175,7 @@ class DeviceCluster {
     const MixTable& mix_table(std::int32_t shape);
     Circumstances circumstances(Policy policy, std::int32_t shape, const std::uint64_t* words);
     const Fitted& fitted(Query& query, std::int32_t shape) const;
-    const Answer& answer_for(Query& query, Policy policy, StateId state);
+    class Answering;
     const koordinator::Asked& asked(Query& query, std::int32_t shape) const;
     Answer answer_of_koordinator(Query& query, Policy policy, StateId state);
     Verdict examine_as_koordinator(Query& query, Policy policy, std::int32_t shape,
@@ -174,7 +184,6 @@ class DeviceCluster {
     std::vector<Charge> charges_of_koordinator(Query& query, Policy policy, std::int32_t shape,
                                                const std::uint64_t* words, const Visible* visible,
                                                bool& idle);
-    std::int64_t key(Query& query, Policy policy, std::int32_t node);
     void forget_outdated(Query& query, Policy policy) const;
     void bring_up_to_date(Query& query, Policy policy);
     std::vector<Charge> charges_for(const Query& query, const Fitted& fitted, const Shape& shape,

@@ -17,6 +17,12 @@ cdef extern from "devices/cluster.hpp" namespace "hivecore::devices" nogil:
     cdef cppclass VisibleDevices "hivecore::devices::Visible":
         WideMask& operator[](size_t) noexcept
 
+    cdef cppclass AnswerColumns:
+        int8_t* codes
+        int8_t* types
+        uint8_t* resolvable
+        int64_t* scores
+
     cdef cppclass DrawRecord "hivecore::devices::Draw":
         uint64_t seed
         uint64_t number
@@ -54,6 +60,9 @@ cdef extern from "devices/cluster.hpp" namespace "hivecore::devices" nogil:
         bool_t is_owner(int32_t) noexcept
         int32_t node_of(int32_t) noexcept
         const vector[ChargeRecord]& charges_of(int32_t) noexcept
+        void answer(
+            QueryKernel&, PolicyNumber, const int64_t*, int64_t, const AnswerColumns&
+        ) except +
         int32_t best(QueryKernel&, PolicyNumber) except +
         int32_t best_of(QueryKernel&, PolicyNumber, Values) except +
         int32_t random(QueryKernel&, DrawRecord, Values) except +
@@ -80,30 +89,11 @@ cdef extern from *:
     """
     #include "devices/cluster.hpp"
 
-    // The answers for some nodes, one after the other, in arrays.
-    static void fill_answers(hivecore::devices::DeviceCluster& kernel,
-                             hivecore::devices::Query& query, hivecore::devices::Policy policy,
-                             const int64_t* nodes, int64_t count, int8_t* codes, int8_t* types,
-                             uint8_t* resolvable, int64_t* scores) {
-        for (int64_t i = 0; i < count; ++i) {
-            const auto node = static_cast<int32_t>(nodes == nullptr ? i : nodes[i]);
-            const auto& answer = kernel.answer(query, policy, node);
-            codes[i] = static_cast<int8_t>(answer.code);
-            types[i] = answer.type;
-            resolvable[i] = answer.resolvable;
-            scores[i] = answer.score;
-        }
-    }
-
     static std::span<const hivecore::devices::Charge> as_span(
         const std::vector<hivecore::devices::Charge>& charges) {
         return charges;
     }
     """
-    void fill_answers(
-        ClusterKernel&, QueryKernel&, PolicyNumber, const int64_t*, int64_t, int8_t*, int8_t*,
-        uint8_t*, int64_t*
-    ) except + nogil
     span[const ChargeRecord] as_span(const vector[ChargeRecord]&) noexcept nogil
 
 
@@ -416,16 +406,14 @@ cdef class DeviceKernel(KernelObject):
         cdef cnp.ndarray types = cnp.PyArray_SimpleNew(1, &count, cnp.NPY_INT8)
         cdef cnp.ndarray resolvable = new_bool_array(count)
         cdef cnp.ndarray scores = cnp.PyArray_SimpleNew(1, &count, cnp.NPY_INT64)
-        cdef int8_t* code = <int8_t*> cnp.PyArray_DATA(codes)
-        cdef int8_t* type_ = <int8_t*> cnp.PyArray_DATA(types)
-        cdef uint8_t* mendable = <uint8_t*> cnp.PyArray_DATA(resolvable)
-        cdef int64_t* score = <int64_t*> cnp.PyArray_DATA(scores)
+        cdef AnswerColumns columns
+        columns.codes = <int8_t*> cnp.PyArray_DATA(codes)
+        columns.types = <int8_t*> cnp.PyArray_DATA(types)
+        columns.resolvable = <uint8_t*> cnp.PyArray_DATA(resolvable)
+        columns.scores = <int64_t*> cnp.PyArray_DATA(scores)
         guard.keep()
         with nogil:
-            fill_answers(
-                self.kernel[0], query.kernel[0], number, numbers, count, code, type_, mendable,
-                score
-            )
+            self.kernel.answer(query.kernel[0], number, numbers, count, columns)
         return codes, types, resolvable, scores
 
     def schedule(self, Query query not None, policy, nodes=None, seed=0, number=0):
