@@ -4,8 +4,8 @@
 
 Replays: three lists of pods, each policy, ten orders of nodes and pods: the GPUs that are allocated
 while more and more is asked for, and the fragmented part of the idle ones, as medians, beside the
-medians that FGD's authors recorded of their simulator (openb_reported.py says which). Pictures are
-of the first list.
+medians that FGD's authors recorded of their simulator (openb_reported.py says which). Curves and
+pictures are of the first list.
 
 Time: CPU time of whole replays, all included but reading the files: making the cluster, placing
 every pod through Python, measuring fragmentation 130 times. "replay" is the least of five with seed
@@ -49,6 +49,7 @@ from hivecore.traces import (
 OPENB = TRACES / "openb"
 LISTS = ("default", "gpushare100", "multigpu50")
 LOADS = (50, 80, 90, 95, 100, 110, 120, 130)
+CURVE = range(75, 131)
 
 
 def inputs(smoke: bool) -> tuple[GpuNodes, dict[str, GpuPods]]:
@@ -129,6 +130,7 @@ def main() -> int:
     nodes, lists = inputs(smoke)
     seeds, rounds, asked = (2, 1, 5) if smoke else (10, 5, 30)
     times, rows = [], []
+    curves: dict[str, list[float]] = {}
     drawn: list[DeviceReplay] = []
     for name, pods in lists.items():
         for policy in SHARING_POLICIES:
@@ -136,6 +138,7 @@ def main() -> int:
             rows.append(figures_of(name, policy, runs))
             if name == next(iter(lists)):
                 drawn += runs
+                curves[policy] = [round(100 * median_at(runs, load / 100), 3) for load in CURVE]
                 replay = partial(replay_devices, nodes, pods, policy, 0)
                 once = take_turns({"": partial(cpu_seconds, replay)}, rounds)[""]
                 pods_come = len(runs[0].rows)
@@ -164,6 +167,7 @@ def main() -> int:
         "seeds": seeds,
         "time": times,
         "replays": rows,
+        "curves": {"loads": list(CURVE), "allocated": curves},
     }
     save(arguments, "devices_openb", figures)
     draw(drawn, ALLOCATED.get(next(iter(lists))), arguments.out)
