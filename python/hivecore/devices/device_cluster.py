@@ -20,8 +20,9 @@ from hivecore.devices.device_request import DeviceRequest
 from hivecore.devices.explanation import DeviceExplanation, explain
 from hivecore.devices.feasibility import Feasibility, count_codes
 from hivecore.devices.node_devices import NodeDevices
+from hivecore.devices.proof import check_placement
 from hivecore.devices.task_mix import TaskMix
-from hivecore.errors import StaleDecisionError
+from hivecore.errors import CertificateError, StaleDecisionError
 
 __all__ = ["POLICIES", "DeviceCluster", "Policy"]
 
@@ -322,7 +323,9 @@ class DeviceCluster(Stateful):
                 plan = self._core.schedule(query[1], number, asked)
             if plan is not None:
                 name = self._names[plan.node] or ""
-                return made_decision(request, name, (), plan, self, None)
+                return made_decision(
+                    request, name, (), plan, self, self._inventories[plan.node], None
+                )
             return self._refused(request, query[1], number, asked)
 
     def _prepare(self, policy: int) -> None:
@@ -336,13 +339,14 @@ class DeviceCluster(Stateful):
         if asked is None:
             asked = list(self._nodes.values())
         codes = self._core.filter(query, policy, asked)[0]
-        return made_decision(request, "", count_codes(codes), None, self, ())
+        return made_decision(request, "", count_codes(codes), None, self, None, ())
 
     def commit(self, decision: DeviceDecision) -> None:
         """Carry out a decision to bind: from now on its owner has these devices.
 
-        :raises StaleDecisionError: they are not free any more, or not there, or the owner has
-            devices by now; nothing has changed.
+        :raises StaleDecisionError: they are not free any more, or not there, or another inventory
+            of the node has made them other than asked, or the owner has devices by now; nothing
+            has changed.
         :raises ValueError: it is not a decision to bind, or one of another cluster.
         :raises TypeError: ``decision`` is not a `DeviceDecision`.
 
@@ -363,12 +367,26 @@ class DeviceCluster(Stateful):
                 raise StaleDecisionError(f"node {decision.node!r} is gone")
             if request.name in self._owners:
                 raise StaleDecisionError(f"{request.name!r} has devices by now")
+            if decision._inventory is not self._inventories[plan.node]:
+                self._check_again(decision, plan.node)
             owner = self._core.commit(plan)
             if owner < 0:
                 raise StaleDecisionError(f"devices of node {decision.node!r} are taken by now")
             self._book(request.name, owner, request.priority)
             if self._policy == _FGD:
                 self._mix.see(request)
+
+    def _check_again(self, decision: DeviceDecision, number: int) -> None:
+        """The kernel looks at amounts alone; labels, places and the like may have changed, too."""
+        held = [
+            one
+            for owner in self._core.owners(number)
+            for one in self._numbers.allocations(self._core.charges_of(owner), None)
+        ]
+        try:
+            check_placement(decision.request, decision.placement, self._inventory(number), held)
+        except CertificateError as error:
+            raise StaleDecisionError(f"node {decision.node!r} is another by now: {error}") from None
 
     def _book(self, name: str, owner: int, priority: int) -> None:
         self._owners[name] = owner
@@ -493,11 +511,11 @@ class DeviceCluster(Stateful):
             raise ValueError("allocations: a device is named twice")
         with self._lock:
             number = self._number(node)
-            charges = self._numbers.charges(self._inventory(number).in_bytes(given))
+            charges = sorted(self._numbers.charges(self._inventory(number).in_bytes(given)))
             if name in self._owners:
                 owner = self._owners[name]
                 same = self._core.node_of(owner) == number
-                if not same or sorted(self._core.charges_of(owner)) != sorted(charges):
+                if not same or sorted(self._core.charges_of(owner)) != charges:
                     raise ValueError(f"name={name!r}: has other devices already")
                 return
             self._book(name, self._core.charge(number, charges), priority)
@@ -676,7 +694,8 @@ class DeviceCluster(Stateful):
 
 def _draw_number(name: str) -> int:
     """64 bits of the owner's name."""
-    return int.from_bytes(blake2b(name.encode(), digest_size=8).digest(), "little")
+    bits = name.encode(errors="surrogatepass")
+    return int.from_bytes(blake2b(bits, digest_size=8).digest(), "little")
 
 
 def _check_request(request: object) -> None:

@@ -24,6 +24,7 @@ class _Fields:
         "empty when it binds.",
         "_plan": None,
         "_cluster": None,
+        "_inventory": None,
         "_placement": None,
     }
 
@@ -34,6 +35,7 @@ class _Fields:
     if TYPE_CHECKING:
         _plan: Any
         _cluster: Any
+        _inventory: NodeDevices | None
         _placement: tuple[DeviceAllocation, ...] | None
 
 
@@ -138,7 +140,7 @@ def _loose_decision(
     idle: bool,
 ) -> DeviceDecision:
     plan = _LoosePlan(idle) if node else None
-    return made_decision(request, node, counts, plan, None, placement)
+    return made_decision(request, node, counts, plan, None, None, placement)
 
 
 def made_decision(
@@ -147,9 +149,10 @@ def made_decision(
     counts: tuple[tuple[str, int], ...],
     plan: Any,
     cluster: Any,
+    inventory: NodeDevices | None,
     placement: tuple[DeviceAllocation, ...] | None,
 ) -> DeviceDecision:
-    """A decision, with what it takes to commit it."""
+    """A decision, with what it takes to commit it, and the inventory that it was made for."""
     made: Any = _Fields()
     made.request = request
     made.outcome = "wait" if plan is None else "bind"
@@ -157,6 +160,7 @@ def made_decision(
     made.counts = counts
     made._plan = plan
     made._cluster = cluster
+    made._inventory = inventory
     made._placement = placement
     made.__class__ = DeviceDecision  # from here on it does not change
     return made  # type: ignore[no-any-return]
