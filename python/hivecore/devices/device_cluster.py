@@ -360,7 +360,8 @@ class DeviceCluster(Stateful):
                 plan = self._core.schedule(query[1], number, asked)
             if plan is not None:
                 name = self._names[plan.node] or ""
-                return made_decision(request, name, (), plan, self, None)
+                inventory = self._inventories[plan.node]
+                return made_decision(request, name, (), plan, self, inventory, None)
             if may_leave:
                 victims = self._preempting(request, query[1], number, asked, may_leave)
                 if victims is not None:
@@ -388,7 +389,8 @@ class DeviceCluster(Stateful):
         gone = [self._owners[name] for name in found.names]
         plan = self._core.examine(query, policy, found.node, None, gone)[2]
         name = self._names[found.node] or ""
-        return made_decision(request, name, (), plan, self, None, found.names)
+        inventory = self._inventories[found.node]
+        return made_decision(request, name, (), plan, self, inventory, None, found.names)
 
     def _refused(
         self, request: DeviceRequest, query: Any, policy: int, asked: list[int] | None
@@ -396,13 +398,14 @@ class DeviceCluster(Stateful):
         if asked is None:
             asked = list(self._nodes.values())
         codes = self._core.filter(query, policy, asked)[0]
-        return made_decision(request, "", count_codes(codes), None, self, ())
+        return made_decision(request, "", count_codes(codes), None, self, None, ())
 
     def commit(self, decision: DeviceDecision) -> None:
         """Carry out a decision to bind: from now on its owner has these devices.
 
-        :raises StaleDecisionError: they are not free any more, or not there, or the owner has
-            devices by now; nothing has changed.
+        :raises StaleDecisionError: they are not free any more, or not there, or another inventory
+            of the node has made them other than asked, or the owner has devices by now; nothing
+            has changed.
         :raises ValueError: it is not a decision to bind, or one of another cluster.
         :raises TypeError: ``decision`` is not a `DeviceDecision`.
 
@@ -423,6 +426,8 @@ class DeviceCluster(Stateful):
                 raise StaleDecisionError(f"node {decision.node!r} is gone")
             if request.name in self._owners:
                 raise StaleDecisionError(f"{request.name!r} has devices by now")
+            if decision._inventory is not self._inventories[plan.node] and self._quirks is None:
+                self._check_again(decision, plan.node)
             owner = self._commit(plan, request)
             if owner < 0:
                 raise StaleDecisionError(f"devices of node {decision.node!r} are taken by now")
@@ -433,6 +438,22 @@ class DeviceCluster(Stateful):
     def _commit(self, plan: Any, request: DeviceRequest) -> int:
         query = None if self._quirks is None else self._query(request)
         return self._core.commit(plan, query)
+
+    def _check_again(self, decision: DeviceDecision, number: int) -> None:
+        """The kernel looks at amounts alone; labels, places and the like may have changed, too."""
+        held = self._held_on(number)
+        try:
+            check_placement(decision.request, decision.placement, self._inventory(number), held)
+        except CertificateError as error:
+            raise StaleDecisionError(f"node {decision.node!r} is another by now: {error}") from None
+
+    def _held_on(self, number: int) -> list[DeviceAllocation]:
+        """What the owners on a node have."""
+        return [
+            one
+            for owner in self._core.owners(number)
+            for one in self._numbers.allocations(self._core.charges_of(owner), None)
+        ]
 
     def _book(self, name: str, owner: int, priority: int) -> None:
         self._owners[name] = owner
@@ -556,11 +577,7 @@ class DeviceCluster(Stateful):
         self, request: DeviceRequest, number: int, given: tuple[DeviceAllocation, ...]
     ) -> DeviceDecision:
         inventory = self._inventory(number)
-        held = [
-            one
-            for owner in self._core.owners(number)
-            for one in self._numbers.allocations(self._core.charges_of(owner), inventory)
-        ]
+        held = self._held_on(number)
         given = inventory.in_bytes(_check_allocations(given, "designated"))
         try:
             check_placement(request, given, inventory, held)
@@ -573,8 +590,9 @@ class DeviceCluster(Stateful):
         self, request: DeviceRequest, number: int, code: int, plan: Any
     ) -> DeviceDecision:
         if plan is None:
-            return made_decision(request, "", ((CODES[code], 1),), None, self, ())
-        return made_decision(request, self._names[number] or "", (), plan, self, None)
+            return made_decision(request, "", ((CODES[code], 1),), None, self, None, ())
+        inventory = self._inventories[number]
+        return made_decision(request, self._names[number] or "", (), plan, self, inventory, None)
 
     def release(self, name: str) -> None:
         """Take back all devices of an owner.
@@ -614,11 +632,11 @@ class DeviceCluster(Stateful):
             number = self._number(node)
             if self._quirks is None:
                 given = self._inventory(number).in_bytes(given)
-            charges = self._numbers.charges(given)
+            charges = sorted(self._numbers.charges(given))
             if name in self._owners:
                 owner = self._owners[name]
                 same = self._core.node_of(owner) == number
-                if not same or sorted(self._core.charges_of(owner)) != sorted(charges):
+                if not same or sorted(self._core.charges_of(owner)) != charges:
                     raise ValueError(f"name={name!r}: has other devices already")
                 return
             self._book(name, self._core.charge(number, charges), priority)
@@ -828,7 +846,8 @@ class DeviceCluster(Stateful):
 
 def _draw_number(name: str) -> int:
     """64 bits of the owner's name."""
-    return int.from_bytes(blake2b(name.encode(), digest_size=8).digest(), "little")
+    bits = name.encode(errors="surrogatepass")
+    return int.from_bytes(blake2b(bits, digest_size=8).digest(), "little")
 
 
 def _check_request(request: object) -> None:

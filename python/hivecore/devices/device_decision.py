@@ -26,6 +26,7 @@ class _Fields:
         "empty when it binds.",
         "_plan": None,
         "_cluster": None,
+        "_inventory": None,
         "_placement": None,
     }
 
@@ -37,6 +38,7 @@ class _Fields:
     if TYPE_CHECKING:
         _plan: Any
         _cluster: Any
+        _inventory: NodeDevices | None
         _placement: tuple[DeviceAllocation, ...] | None
 
 
@@ -147,7 +149,7 @@ def _loose_decision(
     victims: tuple[str, ...],
 ) -> DeviceDecision:
     plan = _LoosePlan(idle) if node else None
-    return made_decision(request, node, counts, plan, None, placement, victims)
+    return made_decision(request, node, counts, plan, None, None, placement, victims)
 
 
 def made_decision(
@@ -156,10 +158,11 @@ def made_decision(
     counts: tuple[tuple[str, int], ...],
     plan: Any,
     cluster: Any,
+    inventory: NodeDevices | None,
     placement: tuple[DeviceAllocation, ...] | None,
     victims: tuple[str, ...] = (),
 ) -> DeviceDecision:
-    """A decision, with what it takes to commit it."""
+    """A decision, with what it takes to commit it, and the inventory that it was made for."""
     made: Any = _Fields()
     made.request = request
     made.outcome = "wait" if plan is None else ("preempt" if victims else "bind")
@@ -168,6 +171,7 @@ def made_decision(
     made.counts = counts
     made._plan = plan
     made._cluster = cluster
+    made._inventory = inventory
     made._placement = placement
     made.__class__ = DeviceDecision  # from here on it does not change
     return made  # type: ignore[no-any-return]

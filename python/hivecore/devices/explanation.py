@@ -111,11 +111,7 @@ def _shortage(
 ) -> NodeShortage:
     name = cluster._names[node] or ""
     inventory = cluster._inventory(node)
-    held = [
-        one
-        for owner in cluster._core.owners(node)
-        for one in cluster._numbers.allocations(cluster._core.charges_of(owner), None)
-    ]
+    held = cluster._held_on(node)
     detail = _detail(request, inventory, held, code, type)
     return NodeShortage(name, code, type, detail)
 
