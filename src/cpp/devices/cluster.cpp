@@ -40,9 +40,8 @@ void set_bit(std::vector<std::uint64_t>& words, int at, int bit) {
 }
 
 bool has_gone(const Shape& shape, const std::vector<Charge>& charges) {
-    return std::ranges::any_of(charges, [&](const Charge& charge) {
-        return shape.find(charge.type, charge.minor) < 0;
-    });
+    return std::ranges::any_of(
+        charges, [&](const Charge& charge) { return shape.find(charge.type, charge.minor) < 0; });
 }
 
 // How much of its primary amount the healthy devices have, and how much is free.

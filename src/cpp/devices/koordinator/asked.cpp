@@ -68,8 +68,7 @@ Asked::Asked(const Request& request, const Shape& shape, Quirks quirks) : board(
         }
         gpus = static_cast<int>(needs.size()) - 1;
         shared = need.is_shared();
-        isolated =
-            !shared || request.isolation == 0 || request.isolation == shape.isolation();
+        isolated = !shared || request.isolation == 0 || request.isolation == shape.isolation();
         const bool lowest = (quirks & kLowestTierFirst) != 0;
         const auto first = first_tier(shape, need.count, lowest);
         has_table = shape.raw_facts().has_table;
@@ -77,8 +76,7 @@ Asked::Asked(const Request& request, const Shape& shape, Quirks quirks) : board(
         must_be_row = shape.honor() || request.partition != Partition::kAsTheNodeSays;
         for (const auto& row : shape.partitions()) {
             const bool slow = request.bandwidth > row.bandwidth;
-            const bool later =
-                request.partition == Partition::kRestricted && row.score != first;
+            const bool later = request.partition == Partition::kRestricted && row.score != first;
             if (row.size == need.count && !slow && !later) {
                 rows.push_back({row.members, lowest ? row.score : -row.score, 0});
             }

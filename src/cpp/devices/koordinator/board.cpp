@@ -39,9 +39,8 @@ Board::Board(const Shape& shape) {
             }
         }
         if (type == kGpu) {
-            has_tree = column.count > 0 && std::ranges::all_of(column.switch_, [](auto number) {
-                           return number >= 0;
-                       });
+            has_tree = column.count > 0 &&
+                       std::ranges::all_of(column.switch_, [](auto number) { return number >= 0; });
             const std::int32_t* before = nullptr;
             for (const auto& [where, devices] : scopes) {
                 if (before == nullptr || *before != where.first) {

@@ -34,8 +34,7 @@ const koordinator::Asked& DeviceCluster::asked(Query& query, std::int32_t shape)
     }
     auto& found = query.asked[shape];
     if (!found) {
-        found =
-            std::make_unique<koordinator::Asked>(query.request, states_.shape(shape), quirks_);
+        found = std::make_unique<koordinator::Asked>(query.request, states_.shape(shape), quirks_);
     }
     return *found;
 }
@@ -44,8 +43,8 @@ Answer DeviceCluster::answer_of_koordinator(Query& query, Policy policy, StateId
     const auto number = states_.shape_of(state);
     Answer answer;
     answer.born = states_.born(state);
-    with_allocator(query.request, asked(query, number), states_.shape(number),
-                   states_.words(state), quirks_, nullptr, [&](auto& allocator) {
+    with_allocator(query.request, asked(query, number), states_.shape(number), states_.words(state),
+                   quirks_, nullptr, [&](auto& allocator) {
                        const auto verdict = allocator.verdict(policy);
                        answer.code = verdict.code;
                        answer.type = verdict.type;
@@ -126,8 +125,8 @@ bool DeviceCluster::is_still_free(const Query& query, std::int32_t node,
             const auto at = c * column.count + device;
             const auto total = c < 0 ? 0 : column.total[at];
             const auto used = c < 0 ? 0 : static_cast<std::int64_t>(words[column.used + at]);
-            const bool is_short = total > 0 ? need->amounts[amount] > total - used
-                                            : (spent >> amount & 1) != 0;
+            const bool is_short =
+                total > 0 ? need->amounts[amount] > total - used : (spent >> amount & 1) != 0;
             if (need->amounts[amount] > 0 && is_short) {
                 return false;
             }

@@ -19,9 +19,8 @@ struct Order {
 template <int W>
 Order<W> ranked(const Node<W>& node, int i, const Mask<W>& devices, Strategy strategy) {
     Order<W> order;
-    devices.each([&](int device) {
-        order.devices[order.count++] = static_cast<std::int16_t>(device);
-    });
+    devices.each(
+        [&](int device) { order.devices[order.count++] = static_cast<std::int16_t>(device); });
     if (strategy) {
         std::array<std::int64_t, 64 * W> points;
         devices.each([&](int device) { points[device] = node.points(i, device, *strategy); });

@@ -1,8 +1,9 @@
 // Devices of several types on the very same switches, if there are any.
 //
-// The primary devices are the first set, in the order in which they would be chosen alone, for which
-// the other types have devices on exactly its switches: one on each, and as many as asked. GPUs are
-// tried as partitions, the best in front, then by scopes: each switch, each NUMA node, the machine.
+// The primary devices are the first set, in the order in which they would be chosen alone, for
+// which the other types have devices on exactly its switches: one on each, and as many as asked.
+// GPUs are tried as partitions, the best in front, then by scopes: each switch, each NUMA node, the
+// machine.
 #pragma once
 
 #include <utility>
@@ -138,13 +139,16 @@ class ExactJoint {
     }
 
     // How many of these devices are on each switch.
-    Company company(int i, const Set& devices) const {
-        Company found{node_.counts[i], 0, std::vector<int>(64 * kKinds * W)};
+    void add_company(int i, const Set& devices, Wish<W>& wish) const {
+        auto& found = wish.company[wish.companies++];
+        found = {node_.counts[i], 0, {}};
         devices.each([&](int device) {
-            const int on = node_.switch_of(i, device);
-            ++(on < 0 ? found.anywhere : found.on[on]);
+            if (const int on = node_.switch_of(i, device); on < 0) {
+                ++found.anywhere;
+            } else {
+                ++found.on[on];
+            }
         });
-        return found;
     }
 
     // What the switches of the primary devices must be for the other types.
@@ -162,7 +166,7 @@ class ExactJoint {
                 continue;
             }
             common.within = common.within & node_.switches_of(i, node_.views[i].taking);
-            common.company.push_back(company(i, node_.views[i].taking));
+            add_company(i, node_.views[i].taking, common);
         }
         if (gpus < 0) {
             return {common};
@@ -180,7 +184,7 @@ class ExactJoint {
             auto wish = common;
             wish.within = wish.within & node_.switches_of(gpus, pool);
             wish.most = node_.counts[gpus];
-            wish.company.push_back(company(gpus, pool));
+            add_company(gpus, pool, wish);
             found.push_back(wish);
         }
         return found;

@@ -58,7 +58,8 @@ void derive(const Shape& shape, std::vector<std::uint64_t>& words) {
             }
             for (int c = 0; c < column.columns; ++c) {
                 const auto total = column.total[c * column.count + i];
-                const auto used = static_cast<std::int64_t>(words[column.used + c * column.count + i]);
+                const auto used =
+                    static_cast<std::int64_t>(words[column.used + c * column.count + i]);
                 if (total > 0 && used > 0) {
                     words[column.raw.partly + i / 64] |= bit;
                 }

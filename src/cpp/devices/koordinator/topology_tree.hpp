@@ -38,13 +38,13 @@ class TreeSearch {
                 best = better(best, in_numa(numa, level, touches(machine)));
             }
             if (!best.is_valid && level <= 1) {
-                best = pick_in(machine, 1, touches(machine));
+                best = found_in(machine, 1, touches(machine));
             }
         }
         if (!best.is_valid) {
             return {level > 0 ? Code::kNoScope : Code::kTooFewGpus, kGpu};
         }
-        pick = {best.devices, false};
+        pick = {taken_of(best), false};
         return {};
     }
 
@@ -55,7 +55,7 @@ class TreeSearch {
         bool is_valid = false;
         int depth = 0, occupied = 0;
         std::int64_t points = 0;
-        Set devices;
+        Set fitting;
     };
 
     int touches(const Set& scope) const { return (view_.in_use & scope).any(); }
@@ -77,31 +77,33 @@ class TreeSearch {
         if (level <= 3) {
             for (const auto& wide : numa.switches) {
                 const auto scope = wide.template as<W>();
-                best = better(best, pick_in(scope, 3, occupied + touches(scope)));
+                best = better(best, found_in(scope, 3, occupied + touches(scope)));
             }
         }
-        return best.is_valid || level > 2 ? best : pick_in(gpus, 2, occupied);
+        return best.is_valid || level > 2 ? best : found_in(gpus, 2, occupied);
     }
 
-    Found pick_in(const Set& scope, int depth, int occupied) const {
-        Found found{false, depth, occupied, 0, {}};
-        const auto fitting = scope & view_.serving;
-        if (fitting.count() < need_.count) {
-            return found;
+    Found found_in(const Set& scope, int depth, int occupied) const {
+        Found found{false, depth, occupied, 0, scope & view_.serving};
+        found.is_valid = found.fitting.count() >= need_.count;
+        if (found.is_valid && need_.is_shared() && strategy_) {
+            found.fitting.each(
+                [&](int device) { found.points = std::max(found.points, points(device)); });
         }
-        int taken = 0;
-        fitting.each([&](int device) {
-            if (!need_.is_shared()) {
-                if (taken++ < need_.count) {
-                    found.devices.add(device);
-                }
-            } else if (const auto one = points(device); !found.is_valid || one > found.points) {
-                found = {true, depth, occupied, one, {}};
-                found.devices.add(device);
+        return found;
+    }
+
+    Set taken_of(const Found& found) const {
+        Set taken;
+        int missing = need_.count;
+        found.fitting.each([&](int device) {
+            const bool is_best = !need_.is_shared() || points(device) == found.points;
+            if (missing > 0 && is_best) {
+                taken.add(device);
+                --missing;
             }
         });
-        found.is_valid = true;
-        return found;
+        return taken;
     }
 
     std::int64_t points(int device) const {

@@ -30,8 +30,8 @@ struct TypeView {
 };
 
 // Whether an amount is asked of which a device has nothing left, for it was charged unreported.
-inline bool is_spent(const AskedNeed& asked, const DeviceColumn& column,
-                     const std::uint64_t* state, int device) {
+inline bool is_spent(const AskedNeed& asked, const DeviceColumn& column, const std::uint64_t* state,
+                     int device) {
     return (named(column, state, device) & asked.names) != 0;
 }
 
@@ -122,11 +122,9 @@ TypeView<W> view_of(const Need& need, const AskedNeed& asked, const Board& board
         view.visible = {};
     }
     if (need.exclusive == Exclusive::kSwitch && (quirks & kExclusivityIgnored) == 0) {
-        view.visible =
-            view.visible & on_untouched_switches<W>(board, need.type, column, state);
+        view.visible = view.visible & on_untouched_switches<W>(board, need.type, column, state);
     }
-    view.in_use =
-        (partly & view.visible) | (mask_at<W>(state, column.in_use) & ~view.visible);
+    view.in_use = (partly & view.visible) | (mask_at<W>(state, column.in_use) & ~view.visible);
     view.healthy = view.visible & mask_at<W>(state, column.healthy) &
                    board.reporting[need.type].template as<W>();
     view.serving = view.healthy & with_enough<W>(asked, column, state);
