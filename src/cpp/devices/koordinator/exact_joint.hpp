@@ -127,6 +127,9 @@ class ExactJoint {
         }
         const bool with_functions = !has_scopes(i) && node_.need(i).functions;
         for (const auto& pool : pools(i)) {
+            if (pool.count() < node_.counts[i]) {
+                continue;
+            }
             const auto order = ranked(node_, i, pool, is_gpu(i) ? Strategy{} : strategy_);
             const Combinations<W> combinations(
                 node_, i, {order.devices.begin(), order.devices.begin() + order.count}, wishes);
