@@ -9,6 +9,7 @@ from hivecore.devices import (
     Device,
     DeviceNeed,
     DeviceRequest,
+    NodeDevices,
     Partition,
     PartitionTable,
     VirtualFunctionGroup,
@@ -81,6 +82,23 @@ def _more(random, found):
                 labels=random.choice(LABELS),
                 vf_groups=[VirtualFunctionGroup(names, random.choice(LABELS))] if names else [],
             )
+
+
+def wide_machine(random):
+    """A node of so many devices that their sets take several words."""
+    found = NodeDevices.uniform(
+        random.choice((60, 65, 130)),
+        gpu_memory=MEMORY,
+        nics=random.choice((16, 70)),
+        functions=1,
+        sockets=2,
+        switches=random.choice((2, 16)),
+    )
+    rows = {frozenset(random.sample(range(140), random.choice((1, 2, 4)))) for _ in range(60)}
+    table = PartitionTable(
+        tuple(Partition(tuple(row), random.randint(0, 2)) for row in sorted(rows, key=sorted))
+    )
+    return replace(found, partitions=random.choice((None, table)))
 
 
 def koordinator_request(random, inventory, name="new"):

@@ -11,6 +11,7 @@ from tests.koordinator_twin import (
     flapped,
     koordinator_request,
     odd_machine,
+    wide_machine,
 )
 from tests.profiles import examples
 
@@ -18,9 +19,9 @@ from hivecore.devices._koordinator import QUIRKS
 from hivecore.reference.devices.koordinator import Failure
 
 
-def history(seed, quirks):
+def history(seed, quirks, machine=odd_machine):
     rng = random.Random(seed)
-    pair = KoordinatorPair(odd_machine(rng), quirks)
+    pair = KoordinatorPair(machine(rng), quirks)
     for name, charges in early_owners(rng, pair.twin.inventory):
         pair.charge(name, charges)
         pair.check()
@@ -31,7 +32,7 @@ def history(seed, quirks):
         elif act < 0.25:
             pair.set_inventory(flapped(rng, pair.twin.inventory))
         elif act < 0.3:
-            pair.set_inventory(odd_machine(rng))
+            pair.set_inventory(machine(rng))
         else:
             asked = koordinator_request(rng, pair.twin.inventory)
             numa = rng.choice((None, None, None, {0}, {0, 1}))
@@ -58,3 +59,10 @@ def test_with_some_defects_every_answer_of_a_node_is_the_twin_s(seed, quirks):
 @given(st.integers(0, 2**32))
 def test_without_defects_every_answer_of_a_node_is_the_twin_s(seed):
     history(seed, ())
+
+
+@examples(30)
+@given(st.integers(0, 2**32), st.sets(st.sampled_from(QUIRKS)))
+def test_every_answer_of_a_node_of_many_devices_is_the_twin_s(seed, quirks):
+    # The twin would try all sets of devices.
+    history(seed, quirks | {"greedy_joint"}, wide_machine)
