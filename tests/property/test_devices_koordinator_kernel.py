@@ -11,6 +11,8 @@ from tests.koordinator_twin import (
     flapped,
     koordinator_request,
     odd_machine,
+    silent_machine,
+    silent_request,
     wide_machine,
 )
 from tests.profiles import examples
@@ -19,7 +21,7 @@ from hivecore.devices._koordinator import QUIRKS
 from hivecore.reference.devices.koordinator import Failure
 
 
-def history(seed, quirks, machine=odd_machine):
+def history(seed, quirks, machine=odd_machine, request=koordinator_request):
     rng = random.Random(seed)
     pair = KoordinatorPair(machine(rng), quirks)
     for name, charges in early_owners(rng, pair.twin.inventory):
@@ -34,7 +36,7 @@ def history(seed, quirks, machine=odd_machine):
         elif act < 0.3:
             pair.set_inventory(machine(rng))
         else:
-            asked = koordinator_request(rng, pair.twin.inventory)
+            asked = request(rng, pair.twin.inventory)
             numa = rng.choice((None, None, None, {0}, {0, 1}))
             gone = [name for name in sorted(pair.owners) if rng.random() < 0.1]
             expected, plan, query = pair.ask(asked, rng.choice(list(POLICIES)), numa, gone)
@@ -59,6 +61,12 @@ def test_with_some_defects_every_answer_of_a_node_is_the_twin_s(seed, quirks):
 @given(st.integers(0, 2**32))
 def test_without_defects_every_answer_of_a_node_is_the_twin_s(seed):
     history(seed, ())
+
+
+@examples(600)
+@given(st.integers(0, 2**32), st.sets(st.sampled_from(QUIRKS)))
+def test_what_devices_do_not_report_is_no_limit_until_it_is_charged_as_in_the_twin(seed, quirks):
+    history(seed, quirks, silent_machine, silent_request)
 
 
 @examples(30)
