@@ -9,6 +9,7 @@ from hivecore.devices import (
     Device,
     DeviceNeed,
     DeviceRequest,
+    NodeDevices,
     Partition,
     PartitionTable,
     VirtualFunctionGroup,
@@ -39,7 +40,12 @@ def odd_machine(random):
             lost = random.choice(({"pcie": None}, {"pcie": None, "numa": None}))
             devices[i] = device.replace(**lost)
     partitions = found.partitions
-    if random.random() < 0.3:
+    if random.random() < 0.15:
+        octet = PartitionTable.of_model("H100", "minor")
+        partitions = PartitionTable(
+            tuple(replace(row, score=random.choice((1, 1, 1, 2))) for row in octet.partitions)
+        )
+    elif random.random() < 0.3:
         minors = [gpu.minor for gpu in found.of_type("gpu")] + [3, 7, 90]
         rows = {
             frozenset(random.sample(sorted(set(minors)), random.choice((1, 2, 2, 3))))
@@ -81,6 +87,60 @@ def _more(random, found):
                 labels=random.choice(LABELS),
                 vf_groups=[VirtualFunctionGroup(names, random.choice(LABELS))] if names else [],
             )
+
+
+def silent_machine(random):
+    """A node whose GPUs report only some of what they have, and leave others without a limit."""
+    names = ("core", "memory", "memory_ratio", "npu_core")
+    of_all = random.sample(names, random.randint(1, 3))
+    devices = []
+    for minor in range(random.randint(1, 4)):
+        reported = of_all if random.random() < 0.7 else random.sample(names, random.randint(0, 3))
+        amounts = {name: MEMORY if name == "memory" else 100 for name in reported}
+        place = {"numa": minor // 2, "pcie": str(minor // 2)} if random.random() < 0.9 else {}
+        healthy = random.random() < 0.9
+        devices.append(Device("gpu", minor, amounts, healthy=healthy, **place))
+    return NodeDevices(tuple(devices))
+
+
+def silent_request(random, inventory, name="new"):
+    """A request of one or two amounts of GPUs, whether or not they are reported."""
+    shares = (
+        {"core": random.choice((1, 50, 100))},
+        {"memory": random.choice((1, 5, 500, MEMORY))},
+        {"memory_ratio": random.choice((1, 50, 100))},
+        {"npu_core": random.choice((1, 50, 100))},
+        {"core": 100, "memory_ratio": 100},
+        {"core": 50, "memory": 5},
+    )
+    exclusive = random.choice((None, None, "pcie"))
+    selector = random.choice(({}, {}, {}, LABELS[1]))
+    need = DeviceNeed(
+        "gpu",
+        random.choice((1, 1, 2)),
+        random.choice(shares),
+        exclusive=exclusive,
+        selector=selector,
+        scope=random.choice((None, None, "pcie")),
+    )
+    return DeviceRequest(name, needs=[need])
+
+
+def wide_machine(random):
+    """A node of so many devices that their sets take several words."""
+    found = NodeDevices.uniform(
+        random.choice((60, 65, 130)),
+        gpu_memory=MEMORY,
+        nics=random.choice((16, 70)),
+        functions=1,
+        sockets=2,
+        switches=random.choice((2, 16)),
+    )
+    rows = {frozenset(random.sample(range(140), random.choice((1, 2, 4)))) for _ in range(60)}
+    table = PartitionTable(
+        tuple(Partition(tuple(row), random.randint(0, 2)) for row in sorted(rows, key=sorted))
+    )
+    return replace(found, partitions=random.choice((None, table)))
 
 
 def koordinator_request(random, inventory, name="new"):

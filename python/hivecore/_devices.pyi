@@ -41,7 +41,9 @@ class Plan:
 
 @final
 class DeviceKernel(KernelObject):
-    def __new__(cls, quirks: int | None = None) -> Self: ...
+    def __init__(self, quirks: int | None = None) -> None: ...
+    @property
+    def mark(self) -> object: ...
     def add_shape(
         self,
         devices: Iterable[tuple[Any, ...]],

@@ -11,6 +11,9 @@ from koordinator_twin import (
     flapped,
     koordinator_request,
     odd_machine,
+    silent_machine,
+    silent_request,
+    wide_machine,
 )
 from profiles import examples
 
@@ -18,9 +21,9 @@ from hivecore.devices._koordinator import QUIRKS
 from hivecore.reference.devices.koordinator import Failure
 
 
-def history(seed, quirks):
+def history(seed, quirks, machine=odd_machine, request=koordinator_request):
     rng = random.Random(seed)
-    pair = KoordinatorPair(odd_machine(rng), quirks)
+    pair = KoordinatorPair(machine(rng), quirks)
     for name, charges in early_owners(rng, pair.twin.inventory):
         pair.charge(name, charges)
         pair.check()
@@ -31,9 +34,9 @@ def history(seed, quirks):
         elif act < 0.25:
             pair.set_inventory(flapped(rng, pair.twin.inventory))
         elif act < 0.3:
-            pair.set_inventory(odd_machine(rng))
+            pair.set_inventory(machine(rng))
         else:
-            asked = koordinator_request(rng, pair.twin.inventory)
+            asked = request(rng, pair.twin.inventory)
             numa = rng.choice((None, None, None, {0}, {0, 1}))
             gone = [name for name in sorted(pair.owners) if rng.random() < 0.1]
             expected, plan, query = pair.ask(asked, rng.choice(list(POLICIES)), numa, gone)
@@ -58,3 +61,16 @@ def test_with_some_defects_every_answer_of_a_node_is_the_twin_s(seed, quirks):
 @given(st.integers(0, 2**32))
 def test_without_defects_every_answer_of_a_node_is_the_twin_s(seed):
     history(seed, ())
+
+
+@examples(600)
+@given(st.integers(0, 2**32), st.sets(st.sampled_from(QUIRKS)))
+def test_what_devices_do_not_report_is_no_limit_until_it_is_charged_as_in_the_twin(seed, quirks):
+    history(seed, quirks, silent_machine, silent_request)
+
+
+@examples(30)
+@given(st.integers(0, 2**32), st.sets(st.sampled_from(QUIRKS)))
+def test_every_answer_of_a_node_of_many_devices_is_the_twin_s(seed, quirks):
+    # The twin would try all sets of devices.
+    history(seed, quirks | {"greedy_joint"}, wide_machine)

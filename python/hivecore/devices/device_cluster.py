@@ -179,6 +179,7 @@ class DeviceCluster(Stateful):
         with self._lock:
             if name in self._nodes:
                 raise ValueError(f"node={name!r}: is there already")
+            self._known(inventory)  # or it is refused here
             if self._holes:
                 number = heappop(self._holes)
             else:
@@ -255,6 +256,11 @@ class DeviceCluster(Stateful):
             return self._inventory(self._number(name))
 
     def _equip(self, number: int, inventory: NodeDevices) -> None:
+        _, shape, healthy = self._known(inventory)
+        self._core.set_node(number, shape, healthy)
+        self._inventories[number] = inventory
+
+    def _known(self, inventory: NodeDevices) -> tuple[NodeDevices, int, tuple[int, ...]]:
         known = self._shape_of_inventory.get(id(inventory))
         if known is None or known[0] is not inventory:
             key = self._shape(inventory)
@@ -265,8 +271,7 @@ class DeviceCluster(Stateful):
                 self._shape_of_inventory.clear()
             known = inventory, shape, healthy_masks(inventory)
             self._shape_of_inventory[id(inventory)] = known
-        self._core.set_node(number, known[1], known[2])
-        self._inventories[number] = inventory
+        return known
 
     def _shape(self, inventory: NodeDevices) -> tuple[Any, ...]:
         if self._quirks is None:

@@ -99,6 +99,9 @@ std::uint64_t Query::bytes() const {
             sum += sizeof(FittedNeed) + 8 * one->needs[i].charge.capacity();
         }
     }
+    for (const auto& one : asked) {
+        sum += sizeof one + (one ? one->bytes() : 0);
+    }
     return sum;
 }
 

@@ -32,8 +32,8 @@ Allocator<W>::Allocator(const Request& request, const Asked& asked, const Shape&
                         const std::uint64_t* state, Quirks quirks, const Visible* visible)
     : node_{request, asked, shape, state, quirks} {
     for (int i = 0; i < needs(); ++i) {
-        node_.views[i] = view_of<W>(node_.need(i), asked.needs[i], asked.board, node_.column(i),
-                                    state, quirks, visible);
+        look(node_.need(i), asked.needs[i], asked.board, node_.column(i), state, quirks, visible,
+             node_.views[i]);
     }
 }
 

@@ -93,4 +93,15 @@ Asked::Asked(const Request& request, const Shape& shape, Quirks quirks) : board(
     }
 }
 
+std::uint64_t Asked::bytes() const {
+    std::uint64_t sum = sizeof *this + sizeof(AskedRow) * (rows.capacity() + residual.capacity());
+    for (const auto& need : needs) {
+        sum += sizeof need + 8 * (need.least.capacity() + need.functions.capacity());
+    }
+    for (const auto& numa : board.numas) {
+        sum += sizeof numa + sizeof(WideMask) * numa.switches.capacity();
+    }
+    return sum;
+}
+
 }  // namespace hivecore::devices::koordinator

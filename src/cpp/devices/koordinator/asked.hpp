@@ -26,6 +26,8 @@ struct AskedRow {
 struct Asked {
     Asked(const Request& request, const Shape& shape, Quirks quirks);
 
+    std::uint64_t bytes() const;
+
     Board board;
     std::vector<AskedNeed> needs;
     std::vector<AskedRow> rows;  // of so many GPUs, the first tier in front

@@ -13,18 +13,24 @@
 
 namespace hivecore::devices::koordinator {
 
+// How many devices are on each switch.
+template <int W>
+using PerSwitch = std::array<std::int16_t, 64 * kKinds * W>;
+
 // Devices of another type: so many must be on the switches, or on none.
+template <int W>
 struct Company {
     int least = 0;
-    int anywhere = 0;     // without a place
-    std::vector<int> on;  // by switch; empty: none anywhere
+    int anywhere = 0;  // without a place
+    PerSwitch<W> on{};
 };
 
 template <int W>
 struct Wish {
     Switches<W> within, including;
     int most = std::numeric_limits<int>::max();
-    std::vector<Company> company;
+    std::array<Company<W>, kKinds - 1> company;
+    int companies = 0;
 };
 
 template <int W>
@@ -62,12 +68,18 @@ class Combinations {
     }
 
   private:
+    using Counts = std::array<int, kKinds - 1>;  // by company
+
     bool can_complete(std::size_t from, int missing, const Switches<W>& switches) const {
-        std::vector<int> after(64 * kKinds * W);
+        PerSwitch<W> after{};
         int unplaced = 0;
         for (std::size_t at = from; at < order_.size(); ++at) {
             const int on = node_.switch_of(i_, order_[at]);
-            ++(on < 0 ? unplaced : after[on]);
+            if (on < 0) {
+                ++unplaced;
+            } else {
+                ++after[on];
+            }
         }
         return std::ranges::any_of(wishes_, [&](const auto& wish) {
             return can_come_true(wish, missing, switches, after, unplaced);
@@ -75,18 +87,18 @@ class Combinations {
     }
 
     bool can_come_true(const Wish<W>& wish, int missing, const Switches<W>& switches,
-                       const std::vector<int>& after, int devices) const {
+                       const PerSwitch<W>& after, int devices) const {
         if (!switches.is_within(wish.within) || switches.count() > wish.most) {
             return false;
         }
         const int most = std::min(missing, wish.most - switches.count());
-        std::vector<int> have;
-        for (const auto& one : wish.company) {
-            have.push_back(one.anywhere);
+        Counts have{};
+        for (int c = 0; c < wish.companies; ++c) {
+            have[c] = wish.company[c].anywhere;
         }
         const auto add = [&](int on) {
             devices += after[on];
-            for (std::size_t c = 0; c < have.size(); ++c) {
+            for (int c = 0; c < wish.companies; ++c) {
                 have[c] += wish.company[c].on[on];
             }
         };
@@ -112,7 +124,7 @@ class Combinations {
             return false;
         }
         bool is_enough = true;
-        for (std::size_t c = 0; c < have.size(); ++c) {
+        for (int c = 0; c < wish.companies; ++c) {
             is_enough &= have[c] >= wish.company[c].least;
         }
         if (is_enough && (devices >= missing || most == missing)) {
@@ -122,15 +134,16 @@ class Combinations {
     }
 
     // Whether so many more of the open switches bring enough devices and enough company.
-    bool can_add(const Wish<W>& wish, const std::vector<int>& open, const std::vector<int>& after,
-                 int most, int devices, const std::vector<int>& have) const {
-        std::vector<int> lack{1};  // strides of what is missing of each company
-        std::vector<int> least;
-        for (std::size_t c = 0; c < have.size(); ++c) {
-            least.push_back(std::max(wish.company[c].least - have[c], 0));
-            lack.push_back(lack.back() * (least.back() + 1));
+    bool can_add(const Wish<W>& wish, const std::vector<int>& open, const PerSwitch<W>& after,
+                 int most, int devices, const Counts& have) const {
+        // What is missing of each company, and its stride.
+        Counts least{}, strides{};
+        int states = 1;
+        for (int c = 0; c < wish.companies; ++c) {
+            least[c] = std::max(wish.company[c].least - have[c], 0);
+            strides[c] = states;
+            states *= least[c] + 1;
         }
-        const int states = lack.back();
         // By the number of switches and what has come of each company: the most devices.
         std::vector<int> best(static_cast<std::size_t>(most + 1) * states, -1);
         best[0] = 0;
@@ -142,10 +155,10 @@ class Combinations {
                         continue;
                     }
                     int to = state;
-                    for (std::size_t c = 0; c < least.size(); ++c) {
-                        const int had = state / lack[c] % (least[c] + 1);
+                    for (int c = 0; c < wish.companies; ++c) {
+                        const int had = state / strides[c] % (least[c] + 1);
                         const int has = std::min(had + wish.company[c].on[on], least[c]);
-                        to += (has - had) * lack[c];
+                        to += (has - had) * strides[c];
                     }
                     auto& reached = best[(used + 1) * states + to];
                     reached = std::max(reached, before + after[on]);

@@ -127,6 +127,9 @@ class ExactJoint {
         }
         const bool with_functions = !has_scopes(i) && node_.need(i).functions;
         for (const auto& pool : pools(i)) {
+            if (pool.count() < node_.counts[i]) {
+                continue;
+            }
             const auto order = ranked(node_, i, pool, is_gpu(i) ? Strategy{} : strategy_);
             const Combinations<W> combinations(
                 node_, i, {order.devices.begin(), order.devices.begin() + order.count}, wishes);
@@ -139,13 +142,16 @@ class ExactJoint {
     }
 
     // How many of these devices are on each switch.
-    Company company(int i, const Set& devices) const {
-        Company found{node_.counts[i], 0, std::vector<int>(64 * kKinds * W)};
+    void add_company(int i, const Set& devices, Wish<W>& wish) const {
+        auto& found = wish.company[wish.companies++];
+        found = {node_.counts[i], 0, {}};
         devices.each([&](int device) {
-            const int on = node_.switch_of(i, device);
-            ++(on < 0 ? found.anywhere : found.on[on]);
+            if (const int on = node_.switch_of(i, device); on < 0) {
+                ++found.anywhere;
+            } else {
+                ++found.on[on];
+            }
         });
-        return found;
     }
 
     // What the switches of the primary devices must be for the other types.
@@ -163,7 +169,7 @@ class ExactJoint {
                 continue;
             }
             common.within = common.within & node_.switches_of(i, node_.views[i].taking);
-            common.company.push_back(company(i, node_.views[i].taking));
+            add_company(i, node_.views[i].taking, common);
         }
         if (gpus < 0) {
             return {common};
@@ -181,7 +187,7 @@ class ExactJoint {
             auto wish = common;
             wish.within = wish.within & node_.switches_of(gpus, pool);
             wish.most = node_.counts[gpus];
-            wish.company.push_back(company(gpus, pool));
+            add_company(gpus, pool, wish);
             found.push_back(wish);
         }
         return found;

@@ -13,6 +13,16 @@ struct Weighed {
     std::array<std::int64_t, kWeighed> asked{}, total{}, free{};
 };
 
+// 100 * part / whole, cut off; of 0 to 2**56, part at most whole.
+inline std::int64_t percent(std::int64_t part, std::int64_t whole) {
+    // A division of integers takes several times as long; this is off by one at most.
+    auto found =
+        static_cast<std::int64_t>(100.0 * static_cast<double>(part) / static_cast<double>(whole));
+    found -= found * whole > 100 * part;
+    found += (found + 1) * whole <= 100 * part;
+    return found;
+}
+
 inline std::int64_t score(Policy policy, const Weighed& of) {
     std::int64_t points = 0, weights = 0;
     for (int i = 0; i < kWeighed; ++i) {
@@ -24,10 +34,10 @@ inline std::int64_t score(Policy policy, const Weighed& of) {
         const auto counted = policy == Policy::kBinPack
                                  ? std::min(used, capacity)
                                  : std::max<std::int64_t>(capacity - used, 0);
-        points += counted * 100 / capacity;
+        points += percent(counted, capacity);
         ++weights;
     }
-    return weights == 0 ? 0 : points / weights;
+    return weights == kWeighed ? points / kWeighed : points;
 }
 
 inline Weighed asked_of(const Need& need) {

@@ -4,8 +4,6 @@
 // In a scope whole GPUs are taken by ascending minor; of shared ones that with the best score.
 #pragma once
 
-#include <tuple>
-
 #include "devices/koordinator/node.hpp"
 
 namespace hivecore::devices::koordinator {
@@ -32,76 +30,81 @@ class TreeSearch {
         }
         const int level = level_of(need_);
         const auto machine = board.gpus.template as<W>();
-        Found best;
-        if (view_.serving.count() >= need_.count) {
+        if (is_enough(view_.serving)) {
+            const int occupied = touches(machine);
             for (const auto& numa : board.numas) {
-                best = better(best, in_numa(numa, level, touches(machine)));
+                visit(numa, level, occupied);
             }
-            if (!best.is_valid && level <= 1) {
-                best = pick_in(machine, 1, touches(machine));
+            if (best_ < 0 && level <= 1) {
+                offer(machine, 1, occupied);
             }
         }
-        if (!best.is_valid) {
+        if (best_ < 0) {
             return {level > 0 ? Code::kNoScope : Code::kTooFewGpus, kGpu};
         }
-        pick = {best.devices, false};
+        take(pick.devices);
+        pick.with_functions = false;
         return {};
     }
 
   private:
     using Set = Mask<W>;
 
-    struct Found {
-        bool is_valid = false;
-        int depth = 0, occupied = 0;
-        std::int64_t points = 0;
-        Set devices;
-    };
-
+    bool is_enough(const Set& devices) const {
+        return need_.count == 1 ? devices.any() : devices.count() >= need_.count;
+    }
     int touches(const Set& scope) const { return (view_.in_use & scope).any(); }
 
-    static const Found& better(const Found& one, const Found& other) {
-        const auto key = [](const Found& found) {
-            return std::tuple(found.is_valid, found.depth, found.occupied, found.points);
-        };
-        return key(other) > key(one) ? other : one;
-    }
-
-    Found in_numa(const NumaScope& numa, int level, int occupied) const {
+    void visit(const NumaScope& numa, int level, int occupied) {
         const auto gpus = numa.gpus.template as<W>();
-        Found best;
-        if ((gpus & view_.serving).count() < need_.count) {
-            return best;
+        if (!is_enough(gpus & view_.serving)) {
+            return;
         }
         occupied += touches(gpus);
-        if (level <= 3) {
-            for (const auto& wide : numa.switches) {
-                const auto scope = wide.template as<W>();
-                best = better(best, pick_in(scope, 3, occupied + touches(scope)));
-            }
+        bool is_below = false;
+        for (std::size_t i = 0; level <= 3 && i < numa.switches.size(); ++i) {
+            const auto scope = numa.switches[i].template as<W>();
+            is_below |= offer(scope, 3, occupied + touches(scope));
         }
-        return best.is_valid || level > 2 ? best : pick_in(gpus, 2, occupied);
+        if (!is_below && level <= 2) {
+            offer(gpus, 2, occupied);
+        }
     }
 
-    Found pick_in(const Set& scope, int depth, int occupied) const {
-        Found found{false, depth, occupied, 0, {}};
+    // Keeps the scope if it is the best so far; whether it serves the need.
+    bool offer(const Set& scope, int depth, int occupied) {
         const auto fitting = scope & view_.serving;
-        if (fitting.count() < need_.count) {
-            return found;
+        if (!is_enough(fitting)) {
+            return false;
         }
-        int taken = 0;
-        fitting.each([&](int device) {
-            if (!need_.is_shared()) {
-                if (taken++ < need_.count) {
-                    found.devices.add(device);
+        std::int64_t most = 0;
+        if (need_.is_shared() && strategy_) {
+            fitting.each([&](int device) { most = std::max(most, points(device)); });
+        }
+        const auto rank = (depth * 4 + occupied) * 128 + most;
+        if (rank > best_) {
+            best_ = rank;
+            fitting_ = fitting;
+        }
+        return true;
+    }
+
+    void take(Set& taken) const {
+        if (need_.is_shared()) {
+            int best = -1;
+            fitting_.each([&](int device) {
+                if (best < 0 && points(device) == best_ % 128) {
+                    best = device;
                 }
-            } else if (const auto one = points(device); !found.is_valid || one > found.points) {
-                found = {true, depth, occupied, one, {}};
-                found.devices.add(device);
-            }
-        });
-        found.is_valid = true;
-        return found;
+            });
+            taken = {};
+            taken.add(best);
+            return;
+        }
+        taken = fitting_;
+        for (int extra = taken.count() - need_.count; extra > 0; --extra) {
+            taken.remove(taken.last());
+        }
     }
 
     std::int64_t points(int device) const {
@@ -120,6 +123,8 @@ class TreeSearch {
     const Need& need_;
     const TypeView<W>& view_;
     Strategy strategy_;
+    std::int64_t best_ = -1;  // by depth, scopes in use, points
+    Set fitting_;
 };
 
 }  // namespace hivecore::devices::koordinator

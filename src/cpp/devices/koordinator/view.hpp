@@ -108,42 +108,43 @@ Mask<W> on_untouched_switches(const Board& board, Type type, const DeviceColumn&
 }
 
 template <int W>
-TypeView<W> view_of(const Need& need, const AskedNeed& asked, const Board& board,
-                    const DeviceColumn& column, const std::uint64_t* state, Quirks quirks,
-                    const Visible* shown) {
-    TypeView<W> view;
+void look(const Need& need, const AskedNeed& asked, const Board& board, const DeviceColumn& column,
+          const std::uint64_t* state, Quirks quirks, const Visible* shown, TypeView<W>& view) {
     const auto left = mask_at<W>(state, column.raw.left);
     const auto partly = mask_at<W>(state, column.raw.partly);
-    view.visible = asked.matching.template as<W>();
+    auto visible = asked.matching.template as<W>();
     if (shown != nullptr) {
-        view.visible = view.visible & (*shown)[need.type].template as<W>();
+        visible = visible & (*shown)[need.type].template as<W>();
     }
     if (!left.any()) {
-        view.visible = {};
+        visible = {};
     }
     if (need.exclusive == Exclusive::kSwitch && (quirks & kExclusivityIgnored) == 0) {
-        view.visible = view.visible & on_untouched_switches<W>(board, need.type, column, state);
+        visible = visible & on_untouched_switches<W>(board, need.type, column, state);
     }
-    view.in_use = (partly & view.visible) | (mask_at<W>(state, column.in_use) & ~view.visible);
-    view.healthy = view.visible & mask_at<W>(state, column.healthy) &
-                   board.reporting[need.type].template as<W>();
-    view.serving = view.healthy & with_enough<W>(asked, column, state);
-    const auto used = view.serving & partly;
+    const auto healthy =
+        visible & mask_at<W>(state, column.healthy) & board.reporting[need.type].template as<W>();
+    auto serving = healthy & with_enough<W>(asked, column, state);
+    const auto used = serving & partly;
     used.each([&](int device) {
         if (is_spent(asked, column, state, device)) {
-            view.serving.remove(device);
+            serving.remove(device);
         }
     });
-    view.taking = view.serving & left;
+    auto taking = serving & left;
     if (need.functions) {
-        const auto candidates = view.taking;
+        const auto candidates = taking;
         candidates.each([&](int device) {
             if (free_function(asked, column, state, device) < 0) {
-                view.taking.remove(device);
+                taking.remove(device);
             }
         });
     }
-    return view;
+    view.visible = visible;
+    view.in_use = (partly & visible) | (mask_at<W>(state, column.in_use) & ~visible);
+    view.healthy = healthy;
+    view.serving = serving;
+    view.taking = taking;
 }
 
 }  // namespace hivecore::devices::koordinator
