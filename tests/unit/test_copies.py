@@ -15,13 +15,24 @@ import numpy as np
 import pytest
 
 import hivecore
-from hivecore import caching, cells, gangs, interleaving, matching, replicas, storage, traces
+from hivecore import (
+    caching,
+    cells,
+    devices,
+    gangs,
+    interleaving,
+    matching,
+    replicas,
+    storage,
+    traces,
+)
 from hivecore.errors import (
     HivecoreError,
     NoPerfectMatchingError,
     NoSlotError,
     StaleDecisionError,
 )
+from hivecore.interop import gpushare
 from hivecore.interop.hived import ConfigError, Extender, HivedScheduler
 from hivecore.sim import Workload, policies
 
@@ -52,6 +63,17 @@ def public_classes():
 
 
 PUBLIC = public_classes()
+
+ASKED = devices.DeviceRequest("asked", gpus=1, memory=1 << 20)
+
+
+def shared_gpus(*owners):
+    """A node of two GPUs, and its owners."""
+    made = devices.DeviceCluster({"n": devices.NodeDevices.uniform(gpus=2)})
+    for name in owners:
+        made.allocate(ASKED.replace(name=name), "n")
+    return made
+
 
 # --- objects that change: how one is made, how it is changed, and what is to be seen of it
 
@@ -226,6 +248,22 @@ ACTING = {
         lambda: Extender(hived()),
         lambda it: it._scheduler.delete("default/train"),
         inspected,
+    ),
+    devices.DeviceCluster: (
+        lambda: shared_gpus("first"),
+        lambda it: it.release("first"),
+        lambda it: (it.to_bytes(), it.schedule(ASKED).placement),
+    ),
+    devices.DeviceDecision: (
+        lambda: shared_gpus().schedule(ASKED),
+        None,
+        lambda it: (it.request, it.outcome, it.node, it.placement, it.victims, repr(it)),
+    ),
+    devices.TaskMix: (lambda: devices.TaskMix.of([ASKED]), None, repr),
+    gpushare.Extender: (
+        lambda: gpushare.Extender(shared_gpus("first"), "MiB"),
+        lambda it: it._books.release("first"),
+        lambda it: it.handle("/gpushare-scheduler/inspect"),
     ),
     policies.Cells: (
         lambda: policy(policies.Cells),

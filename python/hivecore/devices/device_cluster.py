@@ -45,7 +45,7 @@ Policy = Literal[
 POLICIES: tuple[Policy, ...] = get_args(Policy)
 Mode = Literal["strict", "koordinator"]
 _NUMBERS: dict[str, int] = {policy: number for number, policy in enumerate(POLICIES)}
-_RANDOM, _FGD = _NUMBERS["random"], _NUMBERS["fgd"]  # the last ones
+_RANDOM, _FGD = _NUMBERS["random"], _NUMBERS["fgd"]
 _OF_KOORDINATOR = POLICIES[:2]
 _MOST_QUERIES = 1024
 _MOST_KEPT = 2**22  # answers, over all queries and nodes
@@ -356,11 +356,10 @@ class DeviceCluster(Stateful):
             if query is None or query[0] is not self._queries:
                 query = self._cached_query(request)
             asked = None if names is None else [self._number(name) for name in names]
-            if number >= _RANDOM:
-                self._prepare(number)
-                plan = self._core.schedule(
-                    query[1], number, asked, self._seed, _draw_number(request.name)
-                )
+            self._prepare(number)
+            if number == _RANDOM:
+                draw = _draw_number(request.name)
+                plan = self._core.schedule(query[1], number, asked, self._seed, draw)
             else:
                 plan = self._core.schedule(query[1], number, asked)
             if plan is not None:
@@ -400,7 +399,7 @@ class DeviceCluster(Stateful):
     def _refused(
         self, request: DeviceRequest, query: Any, policy: int, asked: list[int] | None
     ) -> DeviceDecision:
-        if asked is None:
+        if asked is None and self._holes:
             asked = list(self._nodes.values())
         codes = self._core.filter(query, policy, asked)[0]
         return made_decision(request, "", count_codes(codes), None, self, None, ())

@@ -9,10 +9,11 @@ bind names a pod only, so what it asks for is remembered from filter. kube-sched
 of status 200 alone: both answer all mistakes with it and the message in ``Error``.
 """
 
+import copy
 import threading
 import time
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import Any, Self
 
 from hivecore._arguments import as_mapping
 from hivecore.devices import DeviceCluster, DeviceRequest, Feasibility
@@ -92,6 +93,28 @@ class Extender:
         self._asked: dict[str, tuple[str, DeviceRequest]] = {}
         self._sending: set[str] = set()
         self._lock = threading.Lock()
+
+    def __getstate__(self) -> dict[str, Any]:
+        """All but whose turn it is; a copy stands alone."""
+        with self._lock:
+            state = {name: value for name, value in vars(self).items() if name != "_lock"}
+            return state | {
+                "_books": copy.deepcopy(self._books),
+                "_asked": dict(self._asked),
+                "_sending": set(self._sending),
+            }
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        vars(self).update(state)
+        self._lock = threading.Lock()
+
+    def __copy__(self) -> Self:
+        other = object.__new__(type(self))
+        other.__setstate__(self.__getstate__())
+        return other
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Self:
+        return self.__copy__()
 
     @staticmethod
     def method(path: str) -> str | None:
