@@ -191,6 +191,30 @@ class Chooser {
 // What "random" draws for a node, the least is taken.
 std::uint64_t drawn_for(const Draw& draw, std::uint64_t node);
 
+// Calls `visit` with each group of needs that are chosen together, until it returns false.
+template <int W>
+template <class Visit>
+void Chooser<W>::each_group(Visit visit) const {
+    const auto& joint = request_.joint;
+    const int driver = joint.empty() ? -1 : request_.driver();
+    for (int i = 0; i < static_cast<int>(request_.needs.size()); ++i) {
+        Group group;
+        group.driver = i;
+        if (i == driver) {
+            for (const auto other : joint) {
+                if (other != i) {
+                    group.followers[group.count++] = other;
+                }
+            }
+        } else if (std::ranges::find(joint, i) != joint.end()) {
+            continue;
+        }
+        if (!visit(group)) {
+            return;
+        }
+    }
+}
+
 extern template class Chooser<1>;
 extern template class Chooser<kMostDevices / 64>;
 
