@@ -436,13 +436,8 @@ class DeviceCluster(Stateful):
             finally:
                 for owner in reversed(owners):
                     self._core.refund(owner)
-                self._forget_seen(seen)
+                self._mix = self._mix.went_back(seen)
         return tuple(decisions)
-
-    def _forget_seen(self, before: LearnedMix) -> None:
-        if self._mix.told != before.told:
-            before.told = -1  # the kernel was told of what has not come
-        self._mix = before
 
     def commit_many(self, decisions: Iterable[DeviceDecision]) -> None:
         """Carry out decisions, all or none; errors as of ``commit``."""
@@ -457,7 +452,7 @@ class DeviceCluster(Stateful):
             except BaseException:
                 for name in reversed(done):
                     self.release(name)
-                self._forget_seen(seen)
+                self._mix = self._mix.went_back(seen)
                 raise
 
     def allocate(
@@ -567,7 +562,7 @@ class DeviceCluster(Stateful):
             numbers = self._nodes.values() if node is None else [self._number(node)]
             self._prepare(_FGD)
             found = sum(self._core.fragmentation(number) for number in numbers)
-            return found / max(self._mix.told, 1)
+            return found / max(self._mix.total, 1)
 
     def explain(self, request: DeviceRequest, *, policy: Policy | None = None) -> DeviceExplanation:
         """Why a request would have to wait, what is missing where it nearly fits, and the cheapest
@@ -644,7 +639,9 @@ class DeviceCluster(Stateful):
                 name: (self.node_of(name), self.allocations(name), self._priorities.get(name, 0))
                 for name in sorted(self._owners)
             }
-            settings = POLICIES[self._policy], self._seed, self._mix.is_given, self._mix.weights
+            mix = self._mix
+            counted = mix.counts, mix.weights
+            settings = POLICIES[self._policy], self._seed, mix.is_given, counted
             payload = encode(settings, self._names, self._inventories, owners)
         return seal(b"HCDC", 1, payload)
 
@@ -657,9 +654,9 @@ class DeviceCluster(Stateful):
         """
         payload = unseal(b"HCDC", 1, data)
         with corrupt_if_it_fails():
-            (policy, seed, is_given, weights), names, inventories, owners = decode(payload)
-            mix = LearnedMix(TaskMix(weights))
-            mix.is_given = is_given
+            (policy, seed, is_given, counted), names, inventories, owners = decode(payload)
+            counts, weights = map(TaskMix, counted)
+            mix = LearnedMix(counts) if is_given else LearnedMix.learned(counts, weights)
             cluster = object.__new__(cls)
             cluster._start(
                 as_choice(policy, "policy", POLICIES), mix, as_int(seed, "seed", 0, 2**64 - 1)
