@@ -924,6 +924,21 @@ def test_questions_and_saving_leave_what_was_learned_as_it_was():
     assert one.fragmentation() == silent.fragmentation() == curious.fragmentation() > 0
 
 
+def test_of_ever_new_classes_the_common_ones_are_remembered():
+    cluster = one_node(NodeDevices.uniform(gpus=8, gpu_memory=10**6), policy="fgd")
+    for i in range(3000):
+        for asked in (
+            DeviceRequest("common", 1, memory=5 * 10**5),
+            DeviceRequest("rare", 1, memory=10**5 + i),
+        ):
+            cluster.commit(cluster.schedule(asked, policy="bin-pack"))
+            cluster.release(asked.name)
+    # A card with less free than the common class needs is of no use to at least half of the pods.
+    cluster.recover("o", "n", [DeviceAllocation("gpu", 0, {"memory": 6 * 10**5})])
+    assert cluster.fragmentation() > 4 * 10**5 * 0.5
+    assert len(cluster.to_bytes()) < 1200 * 2 * 50
+
+
 def test_a_mix_that_is_too_heavy_for_the_memory_of_a_node_is_refused():
     mix = TaskMix({Task(1, False, 1, 0, ()): 2**31 - 1})
     cluster = DeviceCluster({"n": NodeDevices.uniform(gpus=1, gpu_memory=2**40)}, mix=mix)

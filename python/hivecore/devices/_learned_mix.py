@@ -3,7 +3,9 @@
 A learned mix counts every owner's class. Every answer that the kernel keeps goes by the mix, so it
 follows the counts in steps: when they have grown by a sixteenth since the last step. Steps come
 with commits alone, never with questions, so that a question changes nothing. When the weights are
-too large to be multiplied by a node's memory, all are halved.
+too large to be multiplied by a node's memory, all are halved. What an answer costs grows with the
+classes; where pods ask for bytes at will there is no end of them, so when there are too many the
+rarer half is forgotten.
 """
 
 from collections.abc import Mapping
@@ -13,6 +15,8 @@ from hivecore.devices.device_request import DeviceRequest
 from hivecore.devices.task_mix import Task, TaskMix
 
 __all__ = ["LearnedMix"]
+
+_MOST_CLASSES = 1024
 
 
 class LearnedMix:
@@ -48,8 +52,19 @@ class LearnedMix:
         task = Task.of(request)
         self.counts[task] = self.counts.get(task, 0) + 1
         self.count += 1
-        if 16 * self.count > 17 * self.total:
+        is_full = len(self.counts) > _MOST_CLASSES
+        if is_full:
+            self._forget_rare()
+        if is_full or 16 * self.count > 17 * self.total:
             self.weights, self.total, self.is_told = dict(self.counts), self.count, False
+
+    def _forget_rare(self) -> None:
+        """Of equals those go that came first."""
+        newest_first = list(self.counts)[::-1]
+        common = sorted(newest_first, key=self.counts.__getitem__, reverse=True)
+        kept = set(common[: _MOST_CLASSES // 2])
+        self.counts = {task: count for task, count in self.counts.items() if task in kept}
+        self.count = sum(self.counts.values())
 
     def went_back(self, before: "LearnedMix") -> "LearnedMix":
         """What it was before, when what was seen since has not come after all."""
