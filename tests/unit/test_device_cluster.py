@@ -904,6 +904,41 @@ def test_to_decide_for_a_gang_teaches_nothing():
     assert (cluster.to_bytes(), cluster.fragmentation()) == before
 
 
+def test_questions_and_saving_leave_what_was_learned_as_it_was():
+    node = NodeDevices.uniform(gpus=8, gpu_memory=1000)
+    asked = [DeviceRequest(f"x{i}", 1, memory=10 + 7 * i) for i in range(60)]
+    one = DeviceCluster({"a": node, "b": node}, policy="fgd")
+    decisions = []
+    for request in asked:
+        decisions.append(pickle.loads(pickle.dumps(one.schedule(request))))
+        one.commit(decisions[-1])
+    silent = DeviceCluster({"a": node, "b": node}, policy="fgd")
+    silent.commit_many(decisions)
+    curious = DeviceCluster({"a": node, "b": node}, policy="fgd")
+    for decision in decisions:
+        curious.schedule_many([DeviceRequest(f"y{i}", 1, memory=999) for i in range(5)])
+        curious.fragmentation()
+        curious.commit(decision)
+        curious = DeviceCluster.from_bytes(curious.to_bytes())
+    assert one.to_bytes() == silent.to_bytes() == curious.to_bytes()
+    assert one.fragmentation() == silent.fragmentation() == curious.fragmentation() > 0
+
+
+def test_of_ever_new_classes_the_common_ones_are_remembered():
+    cluster = one_node(NodeDevices.uniform(gpus=8, gpu_memory=10**6), policy="fgd")
+    for i in range(3000):
+        for asked in (
+            DeviceRequest("common", 1, memory=5 * 10**5),
+            DeviceRequest("rare", 1, memory=10**5 + i),
+        ):
+            cluster.commit(cluster.schedule(asked, policy="bin-pack"))
+            cluster.release(asked.name)
+    # A card with less free than the common class needs is of no use to at least half of the pods.
+    cluster.recover("o", "n", [DeviceAllocation("gpu", 0, {"memory": 6 * 10**5})])
+    assert cluster.fragmentation() > 4 * 10**5 * 0.5
+    assert len(cluster.to_bytes()) < 1200 * 2 * 50
+
+
 def test_a_mix_that_is_too_heavy_for_the_memory_of_a_node_is_refused():
     mix = TaskMix({Task(1, False, 1, 0, ()): 2**31 - 1})
     cluster = DeviceCluster({"n": NodeDevices.uniform(gpus=1, gpu_memory=2**40)}, mix=mix)

@@ -1,10 +1,14 @@
 """What the policy "fgd" goes by: a mix that is given, or one that is learned from commits.
 
-A learned mix counts every owner's class. The kernel is told when the counts have grown by a
-sixteenth since it was told last, as every answer that it keeps goes by them; when they are too
-large to be multiplied by a node's memory, all are halved.
+A learned mix counts every owner's class. Every answer that the kernel keeps goes by the mix, so it
+follows the counts in steps: when they have grown by a sixteenth since the last step. Steps come
+with commits alone, never with questions, so that a question changes nothing. When the weights are
+too large to be multiplied by a node's memory, all are halved. What an answer costs grows with the
+classes; where pods ask for bytes at will there is no end of them, so when there are too many the
+rarer half is forgotten.
 """
 
+from collections.abc import Mapping
 from typing import Any
 
 from hivecore.devices.device_request import DeviceRequest
@@ -12,40 +16,73 @@ from hivecore.devices.task_mix import Task, TaskMix
 
 __all__ = ["LearnedMix"]
 
+_MOST_CLASSES = 1024
+
 
 class LearnedMix:
     """The mix of one cluster."""
 
     def __init__(self, given: TaskMix | None) -> None:
         self.is_given = given is not None
-        self.weights = {} if given is None else dict(given.weights)
-        self.total = sum(self.weights.values())
-        self.told = -1
+        self.counts = {} if given is None else dict(given.weights)
+        self.weights: Mapping[Task, int] = dict(self.counts)  # of the last step
+        self.count = self.total = sum(self.counts.values())
+        self.is_told = False  # whether the kernel goes by these weights
+
+    @classmethod
+    def learned(cls, counts: TaskMix, weights: TaskMix) -> "LearnedMix":
+        """One that has come so far."""
+        mix = cls(None)
+        mix.counts, mix.count = dict(counts.weights), counts.total
+        mix.weights, mix.total = dict(weights.weights), weights.total
+        return mix
 
     def copy(self) -> "LearnedMix":
         """An independent equal."""
         other = LearnedMix(None)
-        other.is_given, other.told, other.total = self.is_given, self.told, self.total
-        other.weights = dict(self.weights)
+        other.is_given, other.is_told = self.is_given, self.is_told
+        other.counts, other.count = dict(self.counts), self.count
+        other.weights, other.total = self.weights, self.total
         return other
 
     def see(self, request: DeviceRequest) -> None:
         """One more of its class has come."""
-        if not self.is_given:
-            task = Task.of(request)
-            self.weights[task] = self.weights.get(task, 0) + 1
-            self.total += 1
+        if self.is_given:
+            return
+        task = Task.of(request)
+        self.counts[task] = self.counts.get(task, 0) + 1
+        self.count += 1
+        is_full = len(self.counts) > _MOST_CLASSES
+        if is_full:
+            self._forget_rare()
+        if is_full or 16 * self.count > 17 * self.total:
+            self.weights, self.total, self.is_told = dict(self.counts), self.count, False
+
+    def _forget_rare(self) -> None:
+        """Of equals those go that came first."""
+        newest_first = list(self.counts)[::-1]
+        common = sorted(newest_first, key=self.counts.__getitem__, reverse=True)
+        kept = set(common[: _MOST_CLASSES // 2])
+        self.counts = {task: count for task, count in self.counts.items() if task in kept}
+        self.count = sum(self.counts.values())
+
+    def went_back(self, before: "LearnedMix") -> "LearnedMix":
+        """What it was before, when what was seen since has not come after all."""
+        before.is_told &= self.is_told and self.weights is before.weights
+        return before
 
     def tell(self, core: Any, model_number: Any) -> None:
-        """Bring the kernel's mix up to date, as far as need be; ValueError: too large a mix."""
-        if self.told >= 0 and (self.is_given or 16 * self.total <= 17 * self.told):
-            return
-        while not core.set_mix([self._numbers(task, model_number) for task in self.weights]):
+        """Let the kernel go by the weights; ValueError: they are too large."""
+        while not self.is_told:
+            tasks = [self._numbers(task, model_number) for task in self.weights]
+            self.is_told = core.set_mix(tasks)
+            if self.is_told:
+                return
             if self.is_given:
                 raise ValueError("mix: the weights are too large for so much memory on a node")
+            self.counts = {task: -(-count // 2) for task, count in self.counts.items()}
             self.weights = {task: -(-weight // 2) for task, weight in self.weights.items()}
-            self.total = sum(self.weights.values())
-        self.told = self.total
+            self.count, self.total = sum(self.counts.values()), sum(self.weights.values())
 
     def _numbers(self, task: Task, model_number: Any) -> tuple[Any, ...]:
         models = [model_number(model) for model in task.models]

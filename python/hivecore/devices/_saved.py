@@ -1,6 +1,7 @@
 """The state of a cluster as bytes: JSON, each inventory once."""
 
 import json
+from collections.abc import Mapping
 from typing import Any
 
 from hivecore.devices.device import Device, VirtualFunction, VirtualFunctionGroup
@@ -13,8 +14,8 @@ __all__ = ["Owners", "Settings", "decode", "encode"]
 
 #: Owner -> its node, what it has, its priority.
 Owners = dict[str, tuple[str, tuple[DeviceAllocation, ...], int]]
-#: Policy, seed, whether the mix is given, the mix.
-Settings = tuple[str, int, bool, dict[Task, int]]
+#: Policy, seed, whether the mix is given, what was counted for it and what it is.
+Settings = tuple[str, int, bool, tuple[Mapping[Task, int], Mapping[Task, int]]]
 
 
 def encode(
@@ -32,15 +33,11 @@ def encode(
             nodes.append(None)
         else:
             nodes.append([name, numbers.setdefault(inventory, len(numbers))])
-    policy, seed, is_given, weights = settings
-    tasks = [
-        [one.share, one.is_percent, one.gpus, one.cpu_milli, one.models, weight]
-        for one, weight in weights.items()
-    ]
+    policy, seed, is_given, (counts, weights) = settings
     state = {
         "policy": policy,
         "seed": seed,
-        "mix": [is_given, tasks],
+        "mix": [is_given, _mix(counts), _mix(weights)],
         "quirks": quirks,
         "inventories": [_inventory(inventory) for inventory in numbers],
         "nodes": nodes,
@@ -67,13 +64,24 @@ def decode(
         name: (node, tuple(_read_allocation(one) for one in allocations), priority)
         for name, node, priority, allocations in state["owners"]
     }
-    is_given, tasks = state["mix"]
-    weights = {
-        Task(share, is_percent, gpus, cpu, tuple(models)): weight
-        for share, is_percent, gpus, cpu, models, weight in tasks
-    }
-    settings = (state["policy"], state["seed"], bool(is_given), weights)
+    is_given, counts, weights = state["mix"]
+    counted = _read_mix(counts), _read_mix(weights)
+    settings = state["policy"], state["seed"], bool(is_given), counted
     return settings, state["quirks"], names, found, owners
+
+
+def _mix(weights: Mapping[Task, int]) -> list[Any]:
+    return [
+        [one.share, one.is_percent, one.gpus, one.cpu_milli, one.models, weight]
+        for one, weight in weights.items()
+    ]
+
+
+def _read_mix(value: list[Any]) -> dict[Task, int]:
+    return {
+        Task(share, is_percent, gpus, cpu, tuple(models)): weight
+        for share, is_percent, gpus, cpu, models, weight in value
+    }
 
 
 def _inventory(inventory: NodeDevices) -> list[Any]:

@@ -507,13 +507,8 @@ class DeviceCluster(Stateful):
             finally:
                 for owner in reversed(owners):
                     self._core.refund(owner)
-                self._forget_seen(seen)
+                self._mix = self._mix.went_back(seen)
         return tuple(decisions)
-
-    def _forget_seen(self, before: LearnedMix) -> None:
-        if self._mix.told != before.told:
-            before.told = -1  # the kernel was told of what has not come
-        self._mix = before
 
     def commit_many(self, decisions: Iterable[DeviceDecision]) -> None:
         """Carry out decisions, all or none; errors as of ``commit``."""
@@ -528,7 +523,7 @@ class DeviceCluster(Stateful):
             except BaseException:
                 for name in reversed(done):
                     self.release(name)
-                self._forget_seen(seen)
+                self._mix = self._mix.went_back(seen)
                 raise
 
     def allocate(
@@ -692,7 +687,7 @@ class DeviceCluster(Stateful):
             numbers = self._nodes.values() if node is None else [self._number(node)]
             self._prepare(_FGD)
             found = sum(self._core.fragmentation(number) for number in numbers)
-            return found / max(self._mix.told, 1)
+            return found / max(self._mix.total, 1)
 
     def numa_hints(
         self, request: DeviceRequest, node: str, *, policy: Policy | None = None
@@ -796,7 +791,8 @@ class DeviceCluster(Stateful):
                 for name in sorted(self._owners)
             }
             quirks = None if self._quirks is None else list(named_quirks(self._quirks))
-            settings = POLICIES[self._policy], self._seed, self._mix.is_given, self._mix.weights
+            mix = self._mix
+            settings = POLICIES[self._policy], self._seed, mix.is_given, (mix.counts, mix.weights)
             payload = encode(settings, quirks, self._names, self._inventories, owners)
         return seal(b"HCDC", 1, payload)
 
@@ -810,9 +806,9 @@ class DeviceCluster(Stateful):
         payload = unseal(b"HCDC", 1, data)
         with corrupt_if_it_fails():
             settings, quirks, names, inventories, owners = decode(payload)
-            policy, seed, is_given, weights = settings
-            mix = LearnedMix(TaskMix(weights))
-            mix.is_given = is_given
+            policy, seed, is_given, counted = settings
+            counts, weights = map(TaskMix, counted)
+            mix = LearnedMix(counts) if is_given else LearnedMix.learned(counts, weights)
             cluster = object.__new__(cls)
             cluster._start(
                 as_choice(policy, "policy", POLICIES),

@@ -135,7 +135,7 @@ def _written(allocation: DeviceAllocation, device: Device) -> dict[str, Any]:
     total = dict(device.amounts).get("memory", 0)
     if allocation.type == "gpu" and total:
         if "memory" in amounts and "memory_ratio" not in amounts:
-            amounts["memory_ratio"] = min(-(-amounts["memory"] * 100 // total), 100)
+            amounts["memory_ratio"] = min((amounts["memory"] - 1) * 100 // total + 1, 100)
         elif "memory_ratio" in amounts and "memory" not in amounts:
             amounts["memory"] = -(-amounts["memory_ratio"] * total // 100)
     resources = {}
