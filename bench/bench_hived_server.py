@@ -30,7 +30,7 @@ from bench_cell_cluster import TENANTS, document
 from harness import command_line, save
 
 from hivecore.interop.hived import Extender, HivedScheduler
-from hivecore.interop.hived.serving import server as hived_server
+from hivecore.interop.kubernetes import server as http_server
 
 FILTER, WATCH = "/v1/extender/filter", "/v1/watch"
 SPEC = "hivedscheduler.microsoft.com/pod-scheduling-spec"
@@ -55,8 +55,8 @@ def filled(racks: int) -> HivedScheduler:
 def serve_plainly(scheduler: HivedScheduler, port: int, nodelay: bool) -> None:
     """Serve on a given port, for a process of its own."""
     if not nodelay:
-        hived_server._listener = lambda host, port: socket.create_server((host, port))
-    hived_server.serve(scheduler, "127.0.0.1", port, 64 * 2**20)
+        http_server._listener = lambda host, port: socket.create_server((host, port))
+    http_server.serve(Extender(scheduler), "127.0.0.1", port, 64 * 2**20)
 
 
 class Bodies:

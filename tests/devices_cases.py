@@ -151,5 +151,6 @@ def request(random, inventory, name="new"):
         partition=random.choice((None, None, "restricted", "best-effort")) if whole else None,
         bandwidth=random.choice((None, None, 150)) if whole else None,
         isolation_provider=random.choice(("", "", "", "HAMi-core")),
+        models=random.choice(((),) * 12 + (("V100", "H100"),)),
         priority=random.randint(0, 3),
     )

@@ -2,7 +2,7 @@
 
 from dataclasses import replace
 
-from tests.devices_cases import LABELS, MEMORY, machine
+from devices_cases import LABELS, MEMORY, machine
 
 from hivecore import _devices
 from hivecore.devices import (

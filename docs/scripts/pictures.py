@@ -360,6 +360,45 @@ def hived() -> Picture:
     return picture
 
 
+def openb() -> Picture:
+    """What stays unallocated on openb, and what FGD's authors recorded."""
+    file = FOLDER.parents[1] / "bench" / "results" / "devices_openb.json"
+    figures = json.loads(file.read_text("utf-8"))["figures"]
+    loads = figures["curves"]["loads"]
+    name = figures["replays"][0]["list"]
+    runs = [run for run in figures["replays"] if run["list"] == name and run["reported"]]
+    runs.reverse()  # as they stand above each other at the right
+    picture = Picture(720, 330, "GPUs that stay idle while more and more are asked for")
+    left, top, width, height, most = 70, 25, 420, 250, 25
+    picture.box(left, top, width, height, "white")
+
+    def point(load: float, allocated: float) -> tuple[float, float]:
+        x = left + width * (load - loads[0]) / (loads[-1] - loads[0])
+        return x, top + height * (1 - (100 - allocated) / most)
+
+    for share in range(0, most + 1, 5):
+        picture.text(left - 8, point(0, 100 - share)[1] + 4, f"{share} %", size=11, at="end")
+    for load in (80, 90, 100, 110, 120, 130):
+        picture.text(point(load, 0)[0], top + height + 18, f"{load} %", size=11)
+    picture.line([point(loads[0], loads[0]), point(100, 100)])
+    names = []
+    for colour, run in zip(COLOURS, runs, strict=False):
+        curve = zip(loads, figures["curves"]["allocated"][run["policy"]], strict=True)
+        picture.line([point(*one) for one in curve if one[1] >= 100 - most], colour, 2.5)
+        for load, share in run["reported"]["allocated"].items():
+            if int(load) >= loads[0]:
+                x, y = point(int(load), share)
+                picture.box(x - 3, y - 3, 6, 6, colour, "white")
+        names.append(f"{run['policy']}: {100 - run['allocated']['100']:.1f} %")
+    picture.text(left + width / 2, 318, "GPUs that pods have asked for, of all", size=12)
+    picture.text(510, 38, "idle when all are asked for:", at="start")
+    picture.legend(510, 52, names)
+    picture.text(510, 220, "lines: medians of ten orders", at="start")
+    picture.text(510, 240, "dots: recorded by its authors", at="start")
+    picture.text(510, 260, "grey: nobody turned away", at="start")
+    return picture
+
+
 def floors() -> Picture:
     """The three floors of the library."""
     picture = Picture(720, 260, "Three floors: Python, bindings, kernels")
@@ -393,6 +432,7 @@ PICTURES: tuple[Callable[[], Picture], ...] = (
     hived,
     interleaving,
     matching,
+    openb,
     replicas,
     simulator,
     storage,

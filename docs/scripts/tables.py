@@ -540,6 +540,37 @@ def _storage_systems(results: Results) -> str:
     return _table(("mean completion time over SiloD's", *names.values()), rows)
 
 
+def _openb(results: Results) -> str:
+    found: dict[str, list[str]] = {}
+    for run in results["devices_openb"]["replays"]:
+        recorded = run["reported"]
+        share = f"{run['allocated']['100']:.1f} %"
+        cells = found.setdefault(run["policy"], [run["policy"]])
+        cells += [share, f"{recorded['allocated']['100']:.1f} %" if recorded else ""]
+    head = ["GPUs allocated"]
+    for run in results["devices_openb"]["replays"]:
+        if run["list"] not in head:
+            head += [run["list"], "recorded"]
+    return _table(tuple(head), (tuple(cells) for cells in found.values()))
+
+
+def _openb_times(results: Results) -> str:
+    figures = results["devices_openb"]
+    rows = [
+        (
+            run["policy"],
+            _time(run["replay"]),
+            _time(run["per pod"]),
+            f"{_time(run['twin'])}, {_times(run['twin'] / run['per pod'])}",
+            _time(run["orders"]),
+        )
+        for run in figures["time"]
+    ]
+    whole = _time(sum(run["orders"] for run in figures["time"]))
+    head = ("policy", "a replay", "a pod", "its twin", f"{figures['seeds']} orders")
+    return _table(head, [*rows, ("all of them", "", "", "", whole)])
+
+
 def _server(results: Results) -> str:
     contenders = results["hived_server"]["contenders"]
     rows = [
@@ -628,6 +659,8 @@ TABLES: dict[str, Callable[[Results], str]] = {
     "matcher": _matcher,
     "matching": _matching,
     "muri": _muri,
+    "openb": _openb,
+    "openb-times": _openb_times,
     "packing": _packing,
     "policies": _policies,
     "quota": _quota,

@@ -25,6 +25,7 @@ class Query:
         partition: int,
         bandwidth: int,
         isolation: int,
+        models: Iterable[int],
     ) -> Self: ...
     def __sizeof__(self) -> int: ...
 
@@ -49,6 +50,7 @@ class DeviceKernel(KernelObject):
         partitions: Iterable[tuple[int, int, int]],
         honor: bool,
         isolation: int,
+        model: int,
         raw: tuple[Sequence[int], bool, bool] | None,
     ) -> int: ...
     def set_node(self, node: int, shape: int, healthy: Sequence[int]) -> None: ...
@@ -62,13 +64,22 @@ class DeviceKernel(KernelObject):
     def node_of(self, owner: int) -> int: ...
     def charges_of(self, owner: int) -> list[_Charge]: ...
     def owners(self, node: int) -> list[int]: ...
+    def set_mix(self, tasks: Iterable[tuple[Any, ...]]) -> bool: ...
+    def fragmentation(self, node: int) -> int: ...
+    @property
+    def most_memory(self) -> int: ...
     def filter(
         self, query: Query, policy: int, nodes: npt.ArrayLike | None = None
     ) -> tuple[
-        npt.NDArray[np.int8], npt.NDArray[np.int8], npt.NDArray[np.bool_], npt.NDArray[np.int32]
+        npt.NDArray[np.int8], npt.NDArray[np.int8], npt.NDArray[np.bool_], npt.NDArray[np.int64]
     ]: ...
     def schedule(
-        self, query: Query, policy: int, nodes: npt.ArrayLike | None = None
+        self,
+        query: Query,
+        policy: int,
+        nodes: npt.ArrayLike | None = None,
+        seed: int = 0,
+        number: int = 0,
     ) -> Plan | None: ...
     def examine(
         self,
@@ -77,5 +88,7 @@ class DeviceKernel(KernelObject):
         node: int,
         visible: Sequence[int] | None = None,
         without: Iterable[int] = (),
+        seed: int = 0,
+        number: int = 0,
     ) -> tuple[int, int, Plan | None]: ...
     def copy(self) -> DeviceKernel: ...

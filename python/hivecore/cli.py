@@ -16,7 +16,8 @@ from time import sleep
 from typing import Any, NoReturn
 
 from hivecore._ctrl_c import held_back
-from hivecore.interop.hived.serving.command import add_hived_commands
+from hivecore.interop.hived.serving.command import add_validate_command
+from hivecore.interop.serve_command import add_serve_command
 from hivecore.sim import (
     LENDING,
     POLICIES,
@@ -39,6 +40,13 @@ from hivecore.sim.console import (
     say_written,
     try_outputs,
     write_json,
+)
+from hivecore.sim.devices import SHARING_POLICIES
+from hivecore.sim.devices.command import (
+    DEVICE_OPTIONS,
+    OPENB_FORMAT,
+    add_device_options,
+    replay_openb,
 )
 from hivecore.sim.plots import save_plots
 from hivecore.sim.preemptive import (
@@ -109,7 +117,7 @@ def _fail(parser: argparse.ArgumentParser, error: Exception) -> NoReturn:
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="hivecore",
-        description="Trace-driven simulation of multi-tenant GPU clusters, and HiveD's scheduler.",
+        description="Trace-driven simulation of multi-tenant GPU clusters, scheduler extenders.",
         epilog="Exit status: 0; 1 if a library is missing or a configuration has mistakes; 2 for "
         "wrong arguments and files that cannot be read or written; 130 after Ctrl-C; 141 if the "
         "reader of the output has gone.",
@@ -123,31 +131,45 @@ def _parser() -> argparse.ArgumentParser:
         "and reports queueing delay and excess over the private cluster per tenant; or, with job "
         "policies, runs the training jobs of a trace in Muri's format under policies that stop and "
         "restart jobs, or let several share GPUs, and reports completion times; or, with --storage,"
-        " lets jobs share GPUs, cache and remote IO.",
+        f" lets jobs share GPUs, cache and remote IO; or, with --format {OPENB_FORMAT}, lets pods "
+        "that share GPUs come to a cluster until they ask for more than it has, and reports what "
+        "is allocated.",
     )
     one.set_defaults(run=_replay, **_NEEDS)
-    one.add_argument("traces", nargs="+", metavar="TRACE", help="trace file, .gz is unpacked")
+    one.add_argument(
+        "traces",
+        nargs="+",
+        metavar="TRACE",
+        help=f"trace file, .gz is unpacked; with --format {OPENB_FORMAT} two: NODES PODS",
+    )
     one.add_argument(
         "--policy",
-        choices=tuple(dict.fromkeys((*POLICIES, LENDING, *JOB_POLICIES, *GPU_POLICIES))),
+        choices=tuple(
+            dict.fromkeys((*POLICIES, LENDING, *JOB_POLICIES, *GPU_POLICIES, *SHARING_POLICIES))
+        ),
         nargs="+",
         metavar="NAME",
         help=f"of tenants: {', '.join(POLICIES)} (default: these three), "
         f"{LENDING}: cells on which waiting jobs may run while they are idle; of training jobs, "
-        f"with --format muri: {', '.join(JOB_POLICIES)}; with --storage: {', '.join(GPU_POLICIES)}",
+        f"with --format muri: {', '.join(JOB_POLICIES)}; with --storage: "
+        f"{', '.join(GPU_POLICIES)}; with --format {OPENB_FORMAT}: "
+        f"{', '.join(SHARING_POLICIES)} (default: all of these)",
     )
-    _add_trace_options(one, required=True, formats=(*FORMATS, STORAGE_FORMAT))
+    _add_trace_options(one, required=True, formats=(*FORMATS, STORAGE_FORMAT, OPENB_FORMAT))
     one.add_argument(
         "--load",
         type=positive,
         metavar="X",
-        help="divide the times between submissions by X; nodes are owned as without it",
+        help="divide the times between submissions by X; nodes are owned as without it; "
+        f"with --format {OPENB_FORMAT}: pods come until they ask for X times the GPUs "
+        "(default 1.3)",
     )
     _add_opportunistic(one)
     one.add_argument("--json", type=Path, metavar="FILE", help="write all figures as JSON")
     one.add_argument("--plots", type=Path, metavar="DIR", help="write plots as PNG files")
     _add_job_options(one.add_argument_group("options of job policies"))
     add_storage_options(one.add_argument_group("options of jobs that share storage"))
+    add_device_options(one.add_argument_group("options of pods that share GPUs"))
 
     demo = commands.add_parser(
         "demo",
@@ -184,7 +206,8 @@ def _parser() -> argparse.ArgumentParser:
     )
     many.add_argument("--json", type=Path, metavar="FILE", help="write all points as JSON")
 
-    add_hived_commands(commands)
+    add_validate_command(commands)
+    add_serve_command(commands)
     return parser
 
 
@@ -260,6 +283,12 @@ def _given(value: Any, default: Any) -> Any:
 
 def _replay(arguments: argparse.Namespace) -> None:
     try_outputs(arguments.json, arguments.plots)
+    if arguments.format == OPENB_FORMAT:
+        unused = [option for option in (*_TENANT_OPTIONS, *_JOB_OPTIONS) if option != "load"]
+        _refuse(arguments, ("storage", *unused, *STORAGE_OPTIONS), "pods that share GPUs")
+        replay_openb(arguments)
+        return
+    _refuse(arguments, DEVICE_OPTIONS, f"jobs: it needs --format {OPENB_FORMAT}")
     if arguments.storage:
         # --seed is for the datasets of jobs that have none.
         unused = [option for option in (*_TENANT_OPTIONS, *_JOB_OPTIONS) if option != "seed"]
@@ -267,6 +296,9 @@ def _replay(arguments: argparse.Namespace) -> None:
         replay_storage(arguments)
         return
     policies = _given(arguments.policy, POLICIES)
+    of_pods = [policy for policy in policies if policy in SHARING_POLICIES]
+    if of_pods and not arguments.storage:
+        raise ValueError(f"--policy {of_pods[0]} needs --format {OPENB_FORMAT}")
     of_jobs = [policy for policy in policies if policy in JOB_POLICIES]
     if of_jobs and len(of_jobs) < len(policies):
         raise ValueError(

@@ -13,7 +13,7 @@ from interop.hived_cluster import filter_request as ask
 
 from hivecore import cli
 from hivecore.interop.hived import Extender, HivedScheduler
-from hivecore.interop.hived.serving.server import application, serve
+from hivecore.interop.kubernetes.server import application, serve
 
 CONFIG = """
 physicalCluster:
@@ -215,12 +215,12 @@ def test_connections_do_not_wait_for_more_to_send(config_file, monkeypatch):
     ports = queue.Queue()
     monkeypatch.setattr(uvicorn, "Server", Server)
     monkeypatch.setattr(
-        "hivecore.interop.hived.serving.server.print",
+        "hivecore.interop.kubernetes.server.print",
         lambda text, flush: ports.put(int(text.rpartition(":")[2])),
         raising=False,
     )
     scheduler = HivedScheduler(config_file)
-    thread = threading.Thread(target=serve, args=(scheduler, "127.0.0.1", 0, LIMIT))
+    thread = threading.Thread(target=serve, args=(Extender(scheduler), "127.0.0.1", 0, LIMIT))
     thread.start()
     with socket.create_connection(("127.0.0.1", ports.get(timeout=20))):
         thread.join(timeout=20)

@@ -4,10 +4,10 @@ import pickle
 import random
 
 import pytest
+from devices_cases import machine, request
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
-from tests.devices_cases import machine, request
-from tests.profiles import examples
+from profiles import examples
 
 from hivecore.devices import DeviceCluster
 from hivecore.errors import StaleDecisionError

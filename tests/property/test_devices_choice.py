@@ -3,10 +3,10 @@
 import itertools
 import random
 
+from devices_cases import machine, request
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.devices_cases import machine, request
-from tests.profiles import examples
+from profiles import examples
 
 from hivecore.reference.devices.choice import Choice, choose
 from hivecore.reference.devices.node_state import NodeState
@@ -208,7 +208,7 @@ class Key:
         return (
             ["device", "pcie", "numa", "socket", "node"].index(self.oracle.around(chosen)),
             (far.count(3), far.count(2), far.count(1)),
-            len([one for one in neighbours if (one.pcie or one.minor) in places]),
+            len([one for one in neighbours if one.pcie in places - {None}]),
             len([one for one in neighbours if one.numa in {c.numa for c in chosen} - {None}]),
             len([one for one in neighbours if one.socket in {c.socket for c in chosen} - {None}]),
             sign * sum(self.left(need, one) for one in chosen),

@@ -2,11 +2,11 @@
 
 import random
 
+from devices_cases import machine, request
+from devices_twin import POLICIES, Pair
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.devices_cases import machine, request
-from tests.devices_twin import POLICIES, Pair
-from tests.profiles import examples
+from profiles import examples
 
 from hivecore.devices import NodeDevices
 

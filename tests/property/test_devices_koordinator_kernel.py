@@ -4,7 +4,7 @@ import random
 
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.koordinator_twin import (
+from koordinator_twin import (
     POLICIES,
     KoordinatorPair,
     early_owners,
@@ -15,7 +15,7 @@ from tests.koordinator_twin import (
     silent_request,
     wide_machine,
 )
-from tests.profiles import examples
+from profiles import examples
 
 from hivecore.devices._koordinator import QUIRKS
 from hivecore.reference.devices.koordinator import Failure

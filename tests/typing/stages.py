@@ -2,7 +2,12 @@
 
 from hivecore.cells import AffinityGroup, CellCluster, GroupDecision
 from hivecore.decisions import Stage
+from hivecore.devices import DeviceCluster, DeviceDecision, DeviceRequest
 
 
 def cells(cluster: CellCluster) -> Stage[AffinityGroup, GroupDecision]:
+    return cluster
+
+
+def devices(cluster: DeviceCluster) -> Stage[DeviceRequest, DeviceDecision]:
     return cluster

@@ -12,12 +12,21 @@ import pytest
 from hivecore import cli
 from hivecore._ctrl_c import held_back
 from hivecore.sim.console import print_table, try_outputs
+from hivecore.sim.devices import SHARING_POLICIES, replay_devices
 from hivecore.sim.preemptive import Jobs, MuriOptions, job_figures, schedule
 from hivecore.sim.preemptive.metrics import JobFigures
 from hivecore.sim.preemptive.report import jobs_table
 from hivecore.sim.storage.metrics import StorageFigures
 from hivecore.sim.storage.report import storage_table
-from hivecore.traces import generate, generate_training, save_csv
+from hivecore.traces import (
+    generate,
+    generate_openb_nodes,
+    generate_openb_pods,
+    generate_training,
+    load_openb_nodes,
+    load_openb_pods,
+    save_csv,
+)
 
 NODES = {"speech": 8, "vision": 8}
 
@@ -306,6 +315,108 @@ def test_job_policies_run_one_trace(training, capsys):
         replay = ["replay", str(training), str(training), "--format", "muri"]
         cli.main([*replay, "--policy", "srsf"])
     assert "one TRACE at a time" in capsys.readouterr().err
+
+
+@pytest.fixture(scope="module")
+def shared(tmp_path_factory):
+    """Files of nodes and pods in openb's format."""
+    folder = tmp_path_factory.mktemp("openb")
+    nodes, pods = folder / "nodes.csv", folder / "pods.csv"
+    made = generate_openb_nodes(12, seed=0)
+    columns = (made.name, made.cpu_milli, made.memory_mib, made.gpus, made.model)
+    rows = (",".join(map(str, row)) for row in zip(*columns, strict=True))
+    nodes.write_text("\n".join(["sn,cpu_milli,memory_mib,gpu,model", *rows]))
+    asked = generate_openb_pods(60, seed=0)
+    columns = (asked.name, asked.cpu_milli, asked.memory_mib, asked.gpus, asked.gpu_milli)
+    rows = (",".join(map(str, row)) for row in zip(*columns, strict=True))
+    pods.write_text("\n".join(["name,cpu_milli,memory_mib,num_gpu,gpu_milli", *rows]))
+    return nodes, pods
+
+
+def replay_pods(files, *arguments):
+    return cli.main([str(one) for one in ("replay", *files, "--format", "openb", *arguments)])
+
+
+def test_replay_of_pods_that_share_gpus_reports_what_is_allocated(shared, tmp_path, capsys):
+    out, plots = tmp_path / "out.json", tmp_path / "plots"
+    outputs = ["--json", out, "--plots", plots]
+    assert replay_pods(shared, "--policy", "fgd", "best-fit", "--seeds", 2, *outputs) == 0
+    printed = capsys.readouterr().out
+    assert "median of 2 orders" in " ".join(printed.split()) and "packing" not in printed
+    assert [f"{load} %" in printed for load in (80, 90, 100, 130)] == [True] * 4
+    data = json.loads(out.read_text())
+    assert data["configuration"] == {
+        "traces": ["nodes.csv", "pods.csv"],
+        "format": "openb",
+        "load": 1.3,
+        "seeds": 2,
+    }
+    assert data["loads"] == [80, 90, 100, 130]
+    assert {path.name for path in plots.iterdir()} == {"unallocated.png", "fragmentation.png"}
+    nodes, pods = load_openb_nodes(shared[0]), load_openb_pods(shared[1])
+    for policy in ("fgd", "best-fit"):
+        for seed, one in enumerate(data["policies"][policy]):
+            found = replay_devices(nodes, pods, policy, seed)
+            assert one["seed"] == seed
+            assert one["allocated"][2] == found.allocation[found.at(1.0)]
+            assert one["fragmented"][3] == found.fragmentation[-1]
+
+
+def test_replay_of_pods_takes_all_policies_and_ends_at_a_load(shared, tmp_path):
+    out = tmp_path / "out.json"
+    assert replay_pods(shared, "--load", "0.85", "--json", out) == 0
+    data = json.loads(out.read_text())
+    assert list(data["policies"]) == list(SHARING_POLICIES)
+    assert {len(runs) for runs in data["policies"].values()} == {3}
+    assert data["loads"] == [80, 85]
+
+
+@pytest.mark.parametrize(
+    ("files", "arguments", "says"),
+    [
+        ("nodes", "", "--format openb needs two files, NODES and PODS"),
+        ("nodes pods pods", "", "--format openb needs two files, NODES and PODS"),
+        ("pods nodes", "", "pods.csv:1: no column 'sn'"),
+        ("nodes nodes", "", "nodes.csv:1: no column"),
+        ("nodes missing", "", "No such file"),
+        ("nodes pods", "--policy fgd cells", "--policy cells is none of random, worst-fit"),
+        ("nodes pods", "--policy lifo", "invalid choice: 'lifo'"),
+        ("nodes pods", "--load 0", "finite and positive number, not '0'"),
+        ("nodes pods", "--load 0.00001", "load=1e-05: the first pod asks for more already"),
+        ("nodes pods", "--seeds 0", "at least 1, not '0'"),
+        ("nodes pods", "--seed 1", "--seed has no meaning for pods that share GPUs"),
+        ("nodes pods", "--nodes 8", "--nodes has no meaning for pods that share GPUs"),
+        ("nodes pods", "--opportunistic", "--opportunistic has no meaning for pods"),
+        ("nodes pods", "--virtual-clusters x", "--virtual-clusters has no meaning for pods"),
+        ("nodes pods", "--oversubscribe 2", "--oversubscribe has no meaning for pods"),
+        ("nodes pods", "--storage silod", "--storage has no meaning for pods that share GPUs"),
+        ("nodes pods", "--gpus 8", "--gpus has no meaning for pods that share GPUs"),
+        ("nodes pods", "--json nowhere/out.json", "No such file or directory: 'nowhere/out.json'"),
+    ],
+)
+def test_mistakes_with_pods_that_share_gpus_are_named(files, arguments, says, shared, capsys):
+    known = {"nodes": shared[0], "pods": shared[1], "missing": "missing.csv"}
+    with pytest.raises(SystemExit) as caught:
+        replay_pods([known[name] for name in files.split()], *arguments.split())
+    assert caught.value.code == 2
+    assert says in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        ("--policy fgd", "--policy fgd needs --format openb"),
+        ("--policy cells random", "--policy random needs --format openb"),
+        ("--seeds 2", "--seeds has no meaning for jobs: it needs --format openb"),
+        ("--storage silod --policy fgd", "--policy fgd is none of fifo, sjf"),
+        ("--storage silod --seeds 2", "--seeds has no meaning for jobs: it needs --format openb"),
+    ],
+)
+def test_what_is_for_pods_is_refused_for_jobs(arguments, says, trace, capsys):
+    with pytest.raises(SystemExit) as caught:
+        cli.main(["replay", str(trace), "--format", "csv", *arguments.split()])
+    assert caught.value.code == 2
+    assert says in capsys.readouterr().err
 
 
 # Sums of some real traces, in seconds: the widest that fit.

@@ -8,7 +8,9 @@ from hivecore.devices.device_request import DeviceNeed, DeviceRequest
 from hivecore.devices.explanation import DeviceExplanation, NodeShortage
 from hivecore.devices.feasibility import Feasibility
 from hivecore.devices.node_devices import NodeDevices
+from hivecore.devices.numa_hints import NumaHint
 from hivecore.devices.partition_table import Partition, PartitionTable
+from hivecore.devices.task_mix import Task, TaskMix
 
 __all__ = [
     "Device",
@@ -21,8 +23,11 @@ __all__ = [
     "Feasibility",
     "NodeDevices",
     "NodeShortage",
+    "NumaHint",
     "Partition",
     "PartitionTable",
+    "Task",
+    "TaskMix",
     "VirtualFunction",
     "VirtualFunctionGroup",
 ]

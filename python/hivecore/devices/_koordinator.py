@@ -78,7 +78,7 @@ def raw_shape(numbers: Numbers, inventory: NodeDevices) -> tuple[Any, ...]:
     honor = inventory.partition_policy == "honor"
     provider = numbers.provider(inventory.isolation_provider)
     facts = tuple(absent), rows is not None, inventory.secondary_well_planned
-    return devices, partitions, honor, provider, facts
+    return devices, partitions, honor, provider, numbers.model(inventory.model), facts
 
 
 def _rows(inventory: NodeDevices) -> list[Partition] | None:
@@ -100,6 +100,8 @@ def _rows(inventory: NodeDevices) -> list[Partition] | None:
 
 def raw_query(numbers: Numbers, request: DeviceRequest) -> Any:
     """The request in numbers, if Koordinator knows such ones."""
+    if request.models:
+        raise ValueError("request: models are named, which mode 'koordinator' does not look at")
     for need in request.needs:
         what = f"request: {need.type!r} is needed"
         if need.type not in TYPES[:3]:

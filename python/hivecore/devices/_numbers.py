@@ -26,6 +26,7 @@ class Numbers:
     def __init__(self) -> None:
         self.labels: dict[tuple[str, str], int] = {}
         self.providers: dict[str, int] = {"": 0}
+        self.models: dict[str, int] = {}
         self.functions: dict[str, int] = {}
         self.function_names: list[str] = []
 
@@ -33,6 +34,7 @@ class Numbers:
         """An independent equal."""
         other = Numbers()
         other.labels, other.providers = dict(self.labels), dict(self.providers)
+        other.models = dict(self.models)
         other.functions = dict(self.functions)
         other.function_names = list(self.function_names)
         return other
@@ -72,7 +74,7 @@ class Numbers:
         )
         honor = inventory.partition_policy == "honor"
         provider = self.provider(inventory.isolation_provider)
-        return devices, partitions, honor, provider
+        return devices, partitions, honor, provider, self.model(inventory.model)
 
     def device(self, device: Device, socket: int, numa: int, pcie: int) -> tuple[Any, ...]:
         """A device in these places."""
@@ -98,6 +100,7 @@ class Numbers:
             _PARTITION.index(request.partition),
             -1 if request.bandwidth is None else request.bandwidth,
             self.provider(request.isolation_provider),
+            [self.model(model) for model in request.models],
         )
 
     def charges(self, allocations: Iterable[DeviceAllocation]) -> list[tuple[Any, ...]]:
@@ -163,6 +166,10 @@ class Numbers:
     def provider(self, name: str) -> int:
         """The number of an isolation provider."""
         return self.providers.setdefault(name, len(self.providers))
+
+    def model(self, name: str) -> int:
+        """The number of a model of GPUs."""
+        return self.models.setdefault(name, len(self.models))
 
     def _function(self, bus_id: str) -> int:
         number = self.functions.get(bus_id)

@@ -7,15 +7,18 @@ from hivecore.devices.device import Device, VirtualFunction, VirtualFunctionGrou
 from hivecore.devices.device_allocation import DeviceAllocation
 from hivecore.devices.node_devices import NodeDevices
 from hivecore.devices.partition_table import Partition, PartitionTable
+from hivecore.devices.task_mix import Task
 
-__all__ = ["Owners", "decode", "encode"]
+__all__ = ["Owners", "Settings", "decode", "encode"]
 
 #: Owner -> its node, what it has, its priority.
 Owners = dict[str, tuple[str, tuple[DeviceAllocation, ...], int]]
+#: Policy, seed, whether the mix is given, the mix.
+Settings = tuple[str, int, bool, dict[Task, int]]
 
 
 def encode(
-    policy: str,
+    settings: Settings,
     quirks: list[str] | None,
     names: list[str | None],
     inventories: list[NodeDevices | None],
@@ -29,8 +32,15 @@ def encode(
             nodes.append(None)
         else:
             nodes.append([name, numbers.setdefault(inventory, len(numbers))])
+    policy, seed, is_given, weights = settings
+    tasks = [
+        [one.share, one.is_percent, one.gpus, one.cpu_milli, one.models, weight]
+        for one, weight in weights.items()
+    ]
     state = {
         "policy": policy,
+        "seed": seed,
+        "mix": [is_given, tasks],
         "quirks": quirks,
         "inventories": [_inventory(inventory) for inventory in numbers],
         "nodes": nodes,
@@ -44,7 +54,7 @@ def encode(
 
 def decode(
     payload: bytes,
-) -> tuple[str, list[str] | None, list[str | None], list[NodeDevices | None], Owners]:
+) -> tuple[Settings, list[str] | None, list[str | None], list[NodeDevices | None], Owners]:
     """What `encode` was given."""
     state = json.loads(payload)
     inventories = [_read_inventory(one) for one in state["inventories"]]
@@ -57,7 +67,13 @@ def decode(
         name: (node, tuple(_read_allocation(one) for one in allocations), priority)
         for name, node, priority, allocations in state["owners"]
     }
-    return state["policy"], state["quirks"], names, found, owners
+    is_given, tasks = state["mix"]
+    weights = {
+        Task(share, is_percent, gpus, cpu, tuple(models)): weight
+        for share, is_percent, gpus, cpu, models, weight in tasks
+    }
+    settings = (state["policy"], state["seed"], bool(is_given), weights)
+    return settings, state["quirks"], names, found, owners
 
 
 def _inventory(inventory: NodeDevices) -> list[Any]:

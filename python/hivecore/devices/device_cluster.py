@@ -1,9 +1,10 @@
 """The devices of all nodes: which pod may have which, and who has what."""
 
 from collections.abc import Iterable, Mapping
+from hashlib import blake2b
 from heapq import heappop, heappush
 from threading import RLock
-from typing import Any, Literal, Self
+from typing import Any, Literal, Self, get_args
 
 import numpy as np
 
@@ -12,6 +13,7 @@ from hivecore._arguments import as_bool, as_choice, as_int, as_mapping, as_name,
 from hivecore._sealed import corrupt_if_it_fails, seal, unseal
 from hivecore._stateful import Stateful
 from hivecore.devices._koordinator import as_quirks, named_quirks, raw_query, raw_shape
+from hivecore.devices._learned_mix import LearnedMix
 from hivecore.devices._numbers import Numbers, healthy_masks
 from hivecore.devices._saved import decode, encode
 from hivecore.devices.device import TYPES
@@ -19,24 +21,45 @@ from hivecore.devices.device_allocation import DeviceAllocation
 from hivecore.devices.device_decision import DeviceDecision, made_decision
 from hivecore.devices.device_request import DeviceRequest
 from hivecore.devices.explanation import DeviceExplanation, explain
-from hivecore.devices.feasibility import Feasibility, count_codes
+from hivecore.devices.feasibility import CODES, Feasibility, count_codes
 from hivecore.devices.node_devices import NodeDevices
-from hivecore.errors import StaleDecisionError
+from hivecore.devices.numa_hints import NumaHint, numa_hints, visible_masks
+from hivecore.devices.preemption import cheapest_leavers
+from hivecore.devices.proof import check_placement
+from hivecore.devices.task_mix import TaskMix
+from hivecore.errors import CertificateError, StaleDecisionError
 
 __all__ = ["POLICIES", "DeviceCluster", "Mode", "Policy"]
 
-Policy = Literal["bin-pack", "spread"]
-POLICIES: tuple[Policy, ...] = ("bin-pack", "spread")
+Policy = Literal[
+    "bin-pack",
+    "spread",
+    "best-fit",
+    "worst-fit",
+    "dot-product",
+    "packing",
+    "clustering",
+    "random",
+    "fgd",
+]
+POLICIES: tuple[Policy, ...] = get_args(Policy)
 Mode = Literal["strict", "koordinator"]
-_MOST_QUERIES = 32
+_NUMBERS: dict[str, int] = {policy: number for number, policy in enumerate(POLICIES)}
+_RANDOM, _FGD = _NUMBERS["random"], _NUMBERS["fgd"]  # the last ones
+_OF_KOORDINATOR = POLICIES[:2]
+_MOST_QUERIES = 1024
+_MOST_KEPT = 2**22  # answers, over all queries and nodes
 
 
 class DeviceCluster(Stateful):
     """Decides which node a pod goes to and which of its GPUs, NICs and other devices it gets.
 
     :param nodes: name -> inventory of each node.
-    :param policy: "bin-pack": fill used nodes, switches and devices first; "spread": the idle
-        ones. For requests that do not say. ``None``: "bin-pack", in mode "koordinator" "spread".
+    :param policy: for requests that do not say; see below. ``None``: "bin-pack", in mode
+        "koordinator" "spread".
+    :param mix: which pods come, for "fgd"; ``None``: learned from those that are committed
+        while it is the cluster's policy.
+    :param seed: of "random", 0 to 2**64 - 1.
     :param mode: "strict": as told here. "koordinator": every answer is Koordinator's, see below.
     :param quirks: in mode "koordinator", which of its defects are kept: "swapped_device_score",
         "lowest_tier_first", "exclusivity_ignored", "one_instance_scored", "bytes_not_scored",
@@ -47,8 +70,13 @@ class DeviceCluster(Stateful):
 
     Of the nodes that can serve a request the one is taken where most needs are in their preferred
     scopes, then the one with the best score, then the one that was added first (a new node takes
-    the place of one that was removed). The score is the share of its devices that would be in use,
-    in ten-thousandths (spread: left), the mean over the types.
+    the place of one that was removed). "bin-pack" and "spread" score a node by the share of its
+    devices that would be in use (spread: left), in ten-thousandths, the mean over the types. The
+    others are for shared GPUs, and score a node by the opposite of a cost, as FGD's authors compare
+    them: "best-fit" and "worst-fit" by what is free of its processors and GPUs; "dot-product" by
+    the product of that with what is asked; "packing" takes GPUs in use before idle ones before idle
+    nodes; "clustering" joins pods that take as many GPUs; "random" draws a node by the seed and the
+    owner's name; "fgd" by how much idle GPU memory becomes useless to the pods that come.
 
     On a node devices are chosen together, and exactly: a request waits only if no choice of devices
     serves it. The best choice has the best tier of partitions, if it must be one; the tightest
@@ -90,21 +118,30 @@ class DeviceCluster(Stateful):
         nodes: Mapping[str, NodeDevices] | None = None,
         *,
         policy: Policy | None = None,
+        mix: TaskMix | None = None,
+        seed: int = 0,
         mode: Mode = "strict",
         quirks: Iterable[str] | None = None,
     ) -> None:
         given = dict(as_mapping({} if nodes is None else nodes, "nodes"))
+        wanted: object = mix
+        if wanted is not None and not isinstance(wanted, TaskMix):
+            raise TypeError(f"mix must be a TaskMix, not {type(wanted).__name__}")
+        number = as_int(seed, "seed", 0, 2**64 - 1)
         upstream = as_choice(mode, "mode", ("strict", "koordinator")) == "koordinator"
         if quirks is not None and not upstream:
             raise ValueError("quirks: only mode 'koordinator' has any")
         default = "spread" if upstream else "bin-pack"
-        named = as_choice(default if policy is None else policy, "policy", POLICIES)
-        self._start(named, as_quirks(quirks) if upstream else None)
+        allowed = _OF_KOORDINATOR if upstream else POLICIES
+        named = as_choice(default if policy is None else policy, "policy", allowed)
+        self._start(named, LearnedMix(mix), number, as_quirks(quirks) if upstream else None)
         for name, inventory in given.items():
             self.add_node(name, inventory)
 
-    def _start(self, policy: str, quirks: int | None) -> None:
-        self._policy = POLICIES.index(policy)
+    def _start(self, policy: str, mix: LearnedMix, seed: int, quirks: int | None) -> None:
+        self._policy = _NUMBERS[policy]
+        self._mix = mix
+        self._seed = seed
         self._quirks = quirks  # None: mode "strict"
         self._lock = RLock()
         self._core = _devices.DeviceKernel(quirks)
@@ -278,6 +315,7 @@ class DeviceCluster(Stateful):
                 asked = [self._nodes[name] for name in names] if self._holes else None
             else:
                 asked = [self._number(name) for name in names]
+            self._prepare(number)
             found = self._core.filter(self._query(request), number, asked)
         codes, _, resolvable, scores = found
         if self._quirks is not None and scores.any():
@@ -294,12 +332,15 @@ class DeviceCluster(Stateful):
         *,
         nodes: Iterable[str] | None = None,
         policy: Policy | None = None,
+        preemptible: Iterable[str] = (),
     ) -> DeviceDecision:
         """Decide which devices of which node the request would get; nothing changes.
 
         :param nodes: names of the only nodes to use; ``None``: all.
-        :param policy: "bin-pack" or "spread"; ``None``: the cluster's.
-        :raises KeyError: there is no such node.
+        :param policy: how; ``None``: as the cluster says.
+        :param preemptible: owners who may have to leave for it, if it does not fit otherwise. Those
+            of low priority leave first, then those that hold least, and nobody who need not.
+        :raises KeyError: there is no such node, or no such owner.
         :raises ValueError: the owner has devices already, or there is no such policy.
         :raises TypeError: an argument is of a wrong type.
         """
@@ -307,6 +348,7 @@ class DeviceCluster(Stateful):
             _check_request(request)
         number = self._policy if policy is None else self._policy_number(policy)
         names = None if nodes is None else as_tuple(nodes, "nodes")
+        may_leave = frozenset(as_tuple(preemptible, "preemptible")) if preemptible else None
         with self._lock:
             if request.name in self._owners:
                 raise ValueError(f"request: {request.name!r} has devices already")
@@ -314,11 +356,46 @@ class DeviceCluster(Stateful):
             if query is None or query[0] is not self._queries:
                 query = self._cached_query(request)
             asked = None if names is None else [self._number(name) for name in names]
-            plan = self._core.schedule(query[1], number, asked)
+            if number >= _RANDOM:
+                self._prepare(number)
+                plan = self._core.schedule(
+                    query[1], number, asked, self._seed, _draw_number(request.name)
+                )
+            else:
+                plan = self._core.schedule(query[1], number, asked)
             if plan is not None:
                 name = self._names[plan.node] or ""
-                return made_decision(request, name, (), plan, self, None)
+                inventory = self._inventories[plan.node]
+                return made_decision(request, name, (), plan, self, inventory, None)
+            if may_leave:
+                victims = self._preempting(request, query[1], number, asked, may_leave)
+                if victims is not None:
+                    return victims
             return self._refused(request, query[1], number, asked)
+
+    def _prepare(self, policy: int) -> None:
+        """What the policy goes by is brought up to date."""
+        if policy == _FGD:
+            self._mix.tell(self._core, self._numbers.model)
+
+    def _preempting(
+        self,
+        request: DeviceRequest,
+        query: Any,
+        policy: int,
+        asked: list[int] | None,
+        may_leave: frozenset[str],
+    ) -> DeviceDecision | None:
+        nodes = {self._core.node_of(self._owner(name)) for name in may_leave}
+        candidates = sorted(nodes if asked is None else nodes & set(asked))
+        found = cheapest_leavers(self, query, policy, candidates, may_leave)
+        if found is None:
+            return None
+        gone = [self._owners[name] for name in found.names]
+        plan = self._core.examine(query, policy, found.node, None, gone)[2]
+        name = self._names[found.node] or ""
+        inventory = self._inventories[found.node]
+        return made_decision(request, name, (), plan, self, inventory, None, found.names)
 
     def _refused(
         self, request: DeviceRequest, query: Any, policy: int, asked: list[int] | None
@@ -326,13 +403,14 @@ class DeviceCluster(Stateful):
         if asked is None:
             asked = list(self._nodes.values())
         codes = self._core.filter(query, policy, asked)[0]
-        return made_decision(request, "", count_codes(codes), None, self, ())
+        return made_decision(request, "", count_codes(codes), None, self, None, ())
 
     def commit(self, decision: DeviceDecision) -> None:
         """Carry out a decision to bind: from now on its owner has these devices.
 
-        :raises StaleDecisionError: they are not free any more, or not there, or the owner has
-            devices by now; nothing has changed.
+        :raises StaleDecisionError: they are not free any more, or not there, or another inventory
+            of the node has made them other than asked, or the owner has devices by now; nothing
+            has changed.
         :raises ValueError: it is not a decision to bind, or one of another cluster.
         :raises TypeError: ``decision`` is not a `DeviceDecision`.
 
@@ -341,8 +419,8 @@ class DeviceCluster(Stateful):
         if type(decision) is not DeviceDecision:
             raise TypeError(f"decision must be a DeviceDecision, not {type(decision).__name__}")
         plan = decision._plan
-        if plan is None:
-            raise ValueError("decision.outcome must be 'bind', not 'wait'")
+        if plan is None or decision.victims:
+            raise ValueError(f"decision.outcome must be 'bind', not {decision.outcome!r}")
         request = decision.request
         with self._lock:
             if decision._cluster is not self:
@@ -353,14 +431,34 @@ class DeviceCluster(Stateful):
                 raise StaleDecisionError(f"node {decision.node!r} is gone")
             if request.name in self._owners:
                 raise StaleDecisionError(f"{request.name!r} has devices by now")
+            if decision._inventory is not self._inventories[plan.node] and self._quirks is None:
+                self._check_again(decision, plan.node)
             owner = self._commit(plan, request)
             if owner < 0:
                 raise StaleDecisionError(f"devices of node {decision.node!r} are taken by now")
             self._book(request.name, owner, request.priority)
+            if self._policy == _FGD:
+                self._mix.see(request)
 
     def _commit(self, plan: Any, request: DeviceRequest) -> int:
         query = None if self._quirks is None else self._query(request)
         return self._core.commit(plan, query)
+
+    def _check_again(self, decision: DeviceDecision, number: int) -> None:
+        """The kernel looks at amounts alone; labels, places and the like may have changed, too."""
+        held = self._held_on(number)
+        try:
+            check_placement(decision.request, decision.placement, self._inventory(number), held)
+        except CertificateError as error:
+            raise StaleDecisionError(f"node {decision.node!r} is another by now: {error}") from None
+
+    def _held_on(self, number: int) -> list[DeviceAllocation]:
+        """What the owners on a node have."""
+        return [
+            one
+            for owner in self._core.owners(number)
+            for one in self._numbers.allocations(self._core.charges_of(owner), None)
+        ]
 
     def _book(self, name: str, owner: int, priority: int) -> None:
         self._owners[name] = owner
@@ -398,22 +496,32 @@ class DeviceCluster(Stateful):
         allowed = None if nodes is None else as_tuple(nodes, "nodes")
         with self._lock:
             decisions, owners = [], []
+            seen = self._mix.copy()
             try:
                 for request in given:
                     decision = self.schedule(request, nodes=allowed, policy=policy)
-                    if decision._plan is not None:
+                    if decision.outcome == "bind":
                         owners.append(self._commit(decision._plan, request))
+                        if self._policy == _FGD:
+                            self._mix.see(request)
                     decisions.append(decision)
             finally:
                 for owner in reversed(owners):
                     self._core.refund(owner)
+                self._forget_seen(seen)
         return tuple(decisions)
+
+    def _forget_seen(self, before: LearnedMix) -> None:
+        if self._mix.told != before.told:
+            before.told = -1  # the kernel was told of what has not come
+        self._mix = before
 
     def commit_many(self, decisions: Iterable[DeviceDecision]) -> None:
         """Carry out decisions, all or none; errors as of ``commit``."""
         given = as_tuple(decisions, "decisions")
         with self._lock:
             done = []
+            seen = self._mix.copy()
             try:
                 for decision in given:
                     self.commit(decision)
@@ -421,17 +529,75 @@ class DeviceCluster(Stateful):
             except BaseException:
                 for name in reversed(done):
                     self.release(name)
+                self._forget_seen(seen)
                 raise
 
     def allocate(
-        self, request: DeviceRequest, node: str, *, policy: Policy | None = None
+        self,
+        request: DeviceRequest,
+        node: str,
+        *,
+        policy: Policy | None = None,
+        numa: Iterable[int] | None = None,
+        designated: Iterable[DeviceAllocation] | None = None,
     ) -> DeviceDecision:
-        """Decide for one node and carry it out at once, if it is one to bind."""
+        """Decide for one node and carry it out at once, if it is one to bind.
+
+        :param numa: the only NUMA nodes to use, see ``numa_hints``; ``None``: all.
+        :param designated: the very devices, amounts and virtual functions that it is to have;
+            ``None``: the best. It binds if they are free and keep all rules of the request.
+        :raises KeyError: there is no such node.
+        :raises ValueError: the owner has devices already, or ``numa`` and ``designated`` are both
+            given.
+        :raises TypeError: an argument is of a wrong type.
+        """
+        _check_request(request)
+        policy_number = self._policy_number(policy)
         with self._lock:
-            decision = self.schedule(request, nodes=(node,), policy=policy)
+            number = self._number(node)
+            if request.name in self._owners:
+                raise ValueError(f"request: {request.name!r} has devices already")
+            if designated is not None:
+                if numa is not None:
+                    raise ValueError("numa: not together with designated devices")
+                decision = self._designated(request, number, as_tuple(designated, "designated"))
+            elif numa is not None:
+                allowed = {as_int(one, "numa", 0, 2**31 - 1) for one in as_tuple(numa, "numa")}
+                decision = self._on_numa(request, number, policy_number, allowed)
+            else:
+                decision = self.schedule(request, nodes=(node,), policy=policy)
             if decision.outcome == "bind":
                 self.commit(decision)
             return decision
+
+    def _on_numa(
+        self, request: DeviceRequest, number: int, policy: int, allowed: set[int]
+    ) -> DeviceDecision:
+        self._prepare(policy)
+        masks = visible_masks(self._inventory(number), allowed)
+        code, _, plan = self._core.examine(self._query(request), policy, number, masks)
+        return self._for_node(request, number, code, plan)
+
+    def _designated(
+        self, request: DeviceRequest, number: int, given: tuple[DeviceAllocation, ...]
+    ) -> DeviceDecision:
+        inventory = self._inventory(number)
+        held = self._held_on(number)
+        given = inventory.in_bytes(_check_allocations(given, "designated"))
+        try:
+            check_placement(request, given, inventory, held)
+        except CertificateError:
+            return self._for_node(request, number, CODES.index("designated"), None)
+        plan = _devices.Plan(number, self._numbers.charges(given), False)
+        return self._for_node(request, number, 0, plan)
+
+    def _for_node(
+        self, request: DeviceRequest, number: int, code: int, plan: Any
+    ) -> DeviceDecision:
+        if plan is None:
+            return made_decision(request, "", ((CODES[code], 1),), None, self, None, ())
+        inventory = self._inventories[number]
+        return made_decision(request, self._names[number] or "", (), plan, self, inventory, None)
 
     def release(self, name: str) -> None:
         """Take back all devices of an owner.
@@ -466,21 +632,16 @@ class DeviceCluster(Stateful):
         """
         name = as_name(name, "name")
         priority = as_int(priority, "priority", -(2**31), 2**31 - 1)
-        given = as_tuple(allocations, "allocations")
-        for one in given:
-            if not isinstance(one, DeviceAllocation):
-                raise TypeError(f"allocations must hold DeviceAllocation, not {type(one).__name__}")
-        if len({(one.type, one.minor) for one in given}) != len(given):
-            raise ValueError("allocations: a device is named twice")
+        given = _check_allocations(as_tuple(allocations, "allocations"), "allocations")
         with self._lock:
             number = self._number(node)
             if self._quirks is None:
                 given = self._inventory(number).in_bytes(given)
-            charges = self._numbers.charges(given)
+            charges = sorted(self._numbers.charges(given))
             if name in self._owners:
                 owner = self._owners[name]
                 same = self._core.node_of(owner) == number
-                if not same or sorted(self._core.charges_of(owner)) != sorted(charges):
+                if not same or sorted(self._core.charges_of(owner)) != charges:
                     raise ValueError(f"name={name!r}: has other devices already")
                 return
             self._book(name, self._core.charge(number, charges), priority)
@@ -519,6 +680,44 @@ class DeviceCluster(Stateful):
         with self._lock:
             return self._owners_on(self._number(node))
 
+    def fragmentation(self, *, node: str | None = None) -> float:
+        """How much idle GPU memory is of no use to the pods that come: FGD's measure.
+
+        :param node: of one node; ``None``: of all together.
+        :returns: bytes, the mean over the task mix; 0 if there is none.
+        :raises KeyError: there is no such node.
+
+        Source: FGD (USENIX ATC'23, section 3). Cost: O(GPUs * classes).
+        """
+        with self._lock:
+            numbers = self._nodes.values() if node is None else [self._number(node)]
+            self._prepare(_FGD)
+            found = sum(self._core.fragmentation(number) for number in numbers)
+            return found / max(self._mix.told, 1)
+
+    def numa_hints(
+        self, request: DeviceRequest, node: str, *, policy: Policy | None = None
+    ) -> tuple[NumaHint, ...]:
+        """On which sets of a node's NUMA nodes the request could be served now, small ones first;
+        none if it could not be with all of them.
+
+        A topology manager merges them with those of processors, and passes what it has chosen to
+        ``allocate``.
+
+        :raises KeyError: there is no such node.
+        :raises ValueError: it has more than 12 NUMA nodes, or there is no such policy.
+        :raises TypeError: an argument is of a wrong type.
+
+        Cost: O(2**NUMA nodes) choices, of about a microsecond.
+        """
+        _check_request(request)
+        how = self._policy_number(policy)
+        with self._lock:
+            self._prepare(how)
+            number = self._number(node)
+            inventory = self._inventory(number)
+            return numa_hints(self._core, self._query(request), how, number, inventory)
+
     def explain(self, request: DeviceRequest, *, policy: Policy | None = None) -> DeviceExplanation:
         """Why a request would have to wait, what is missing where it nearly fits, and the cheapest
         owners to release for it; nothing changes.
@@ -527,7 +726,7 @@ class DeviceCluster(Stateful):
         :raises TypeError: an argument is of a wrong type.
         """
         with self._lock:
-            return explain(self, request, self._policy_number(policy))
+            return explain(self, request, POLICIES[self._policy_number(policy)])
 
     def _owner(self, name: str) -> int:
         owner = self._owners.get(name)
@@ -546,7 +745,8 @@ class DeviceCluster(Stateful):
     def _policy_number(self, policy: str | None) -> int:
         if policy is None:
             return self._policy
-        return POLICIES.index(as_choice(policy, "policy", POLICIES))
+        allowed = POLICIES if self._quirks is None else _OF_KOORDINATOR
+        return _NUMBERS[as_choice(policy, "policy", allowed)]
 
     def _query(self, request: DeviceRequest) -> Any:
         return self._cached_query(request)[1]
@@ -560,10 +760,10 @@ class DeviceCluster(Stateful):
         if query is None:
             strict = self._quirks is None
             query = self._numbers.query(request) if strict else raw_query(self._numbers, request)
-            if len(self._queries) >= _MOST_QUERIES:
+            most = min(_MOST_QUERIES, max(_MOST_KEPT // (len(self._names) + 1), 32))
+            if len(self._queries) >= most:
                 # A new dict: requests remember which they belong to.
-                kept = list(self._queries.items())[_MOST_QUERIES // 2 :]
-                self._queries = dict(kept)
+                self._queries = dict(list(self._queries.items())[most // 2 :])
         self._queries[request.content] = query  # the latest last
         known = self._queries, query
         request.remember(known)
@@ -575,7 +775,8 @@ class DeviceCluster(Stateful):
         """An independent what-if branch."""
         with self._lock:
             other = object.__new__(type(self))
-            other._start(POLICIES[self._policy], self._quirks)
+            mix = self._mix.copy()
+            other._start(POLICIES[self._policy], mix, self._seed, self._quirks)
             other._core = self._core.copy()
             other._numbers = self._numbers.copy()
             other._shapes = dict(self._shapes)
@@ -596,8 +797,8 @@ class DeviceCluster(Stateful):
                 for name in sorted(self._owners)
             }
             quirks = None if self._quirks is None else list(named_quirks(self._quirks))
-            policy = POLICIES[self._policy]
-            payload = encode(policy, quirks, self._names, self._inventories, owners)
+            settings = POLICIES[self._policy], self._seed, self._mix.is_given, self._mix.weights
+            payload = encode(settings, quirks, self._names, self._inventories, owners)
         return seal(b"HCDC", 1, payload)
 
     @classmethod
@@ -609,10 +810,17 @@ class DeviceCluster(Stateful):
         """
         payload = unseal(b"HCDC", 1, data)
         with corrupt_if_it_fails():
-            policy, quirks, names, inventories, owners = decode(payload)
+            settings, quirks, names, inventories, owners = decode(payload)
+            policy, seed, is_given, weights = settings
+            mix = LearnedMix(TaskMix(weights))
+            mix.is_given = is_given
             cluster = object.__new__(cls)
-            kept = None if quirks is None else as_quirks(quirks)
-            cluster._start(as_choice(policy, "policy", POLICIES), kept)
+            cluster._start(
+                as_choice(policy, "policy", POLICIES),
+                mix,
+                as_int(seed, "seed", 0, 2**64 - 1),
+                None if quirks is None else as_quirks(quirks),
+            )
             holes: list[int] = []
             for name, inventory in zip(names, inventories, strict=True):
                 if name is not None and inventory is not None:
@@ -641,9 +849,26 @@ class DeviceCluster(Stateful):
         return object.__sizeof__(self) + self._core.__sizeof__()
 
 
+def _draw_number(name: str) -> int:
+    """64 bits of the owner's name."""
+    bits = name.encode(errors="surrogatepass")
+    return int.from_bytes(blake2b(bits, digest_size=8).digest(), "little")
+
+
 def _check_request(request: object) -> None:
     if not isinstance(request, DeviceRequest):
         raise TypeError(f"request must be a DeviceRequest, not {type(request).__name__}")
+
+
+def _check_allocations(
+    given: tuple[DeviceAllocation, ...], name: str
+) -> tuple[DeviceAllocation, ...]:
+    for one in given:
+        if not isinstance(one, DeviceAllocation):
+            raise TypeError(f"{name} must hold DeviceAllocation, not {type(one).__name__}")
+    if len({(one.type, one.minor) for one in given}) != len(given):
+        raise ValueError(f"{name}: a device is named twice")
+    return given
 
 
 def _check_inventory(inventory: object) -> None:

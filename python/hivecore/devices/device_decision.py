@@ -18,22 +18,27 @@ class _Fields:
 
     __slots__ = {  # noqa: RUF023 - the order in which they are read
         "request": "The request that was decided on.",
-        "outcome": '"bind": commit it. "wait": no node serves it now.',
+        "outcome": '"bind": commit it. "preempt": release the victims, then ask again. "wait": no '
+        "node serves it now.",
         "node": 'The node that it would be on; "": it waits.',
+        "victims": "The owners that have to be released first; only where it was said who may be.",
         "counts": "How many nodes cannot serve it for which code, the most hopeful code last; "
         "empty when it binds.",
         "_plan": None,
         "_cluster": None,
+        "_inventory": None,
         "_placement": None,
     }
 
     request: DeviceRequest
     outcome: Outcome
     node: str
+    victims: tuple[str, ...]
     counts: tuple[tuple[str, int], ...]
     if TYPE_CHECKING:
         _plan: Any
         _cluster: Any
+        _inventory: NodeDevices | None
         _placement: tuple[DeviceAllocation, ...] | None
 
 
@@ -66,15 +71,12 @@ class DeviceDecision(_Fields):
         return self._placement
 
     @property
-    def victims(self) -> tuple[str, ...]:
-        """Nobody: devices are not preempted; see `DeviceCluster.explain`."""
-        return ()
-
-    @property
     def reason(self) -> str:
         """Why it waits, in one line; empty when it does not."""
         if self.outcome == "bind":
             return ""
+        if self.victims:
+            return f"waits for {', '.join(map(repr, self.victims))} to leave node {self.node!r}"
         if not self.counts:
             return "there are no nodes"
         return "; ".join(
@@ -84,7 +86,7 @@ class DeviceDecision(_Fields):
     @property
     def refusal(self) -> Refusal | None:
         """Why it waits, by what came nearest; ``None``: it does not."""
-        if self.outcome == "bind":
+        if self.outcome != "wait":
             return None
         code = self.counts[-1][0] if self.counts else CODES[1]
         return Refusal("devices", code, self.reason)
@@ -101,7 +103,7 @@ class DeviceDecision(_Fields):
         "strict"; a decision of mode "koordinator" may break them. Cost: O(devices * held).
         """
         if self.outcome != "bind":
-            raise ValueError("decision.outcome must be 'bind', not 'wait'")
+            raise ValueError(f"decision.outcome must be 'bind', not {self.outcome!r}")
         check_placement(self.request, self.placement, inventory, held)
 
     def __setattr__(self, name: str, value: object) -> NoReturn:
@@ -113,7 +115,14 @@ class DeviceDecision(_Fields):
     def __reduce__(self) -> tuple[Any, ...]:
         """By value, of no cluster: it fits wherever its names mean the same."""
         idle = self._plan is not None and self._plan.idle
-        return _loose_decision, (self.request, self.node, self.counts, self.placement, idle)
+        return _loose_decision, (
+            self.request,
+            self.node,
+            self.counts,
+            self.placement,
+            idle,
+            self.victims,
+        )
 
     def __repr__(self) -> str:
         return f"DeviceDecision({self.outcome!r}, {self.request.name!r}, node={self.node!r})"
@@ -137,9 +146,10 @@ def _loose_decision(
     counts: tuple[tuple[str, int], ...],
     placement: tuple[DeviceAllocation, ...],
     idle: bool,
+    victims: tuple[str, ...],
 ) -> DeviceDecision:
     plan = _LoosePlan(idle) if node else None
-    return made_decision(request, node, counts, plan, None, placement)
+    return made_decision(request, node, counts, plan, None, None, placement, victims)
 
 
 def made_decision(
@@ -148,16 +158,20 @@ def made_decision(
     counts: tuple[tuple[str, int], ...],
     plan: Any,
     cluster: Any,
+    inventory: NodeDevices | None,
     placement: tuple[DeviceAllocation, ...] | None,
+    victims: tuple[str, ...] = (),
 ) -> DeviceDecision:
-    """A decision, with what it takes to commit it."""
+    """A decision, with what it takes to commit it, and the inventory that it was made for."""
     made: Any = _Fields()
     made.request = request
-    made.outcome = "wait" if plan is None else "bind"
+    made.outcome = "wait" if plan is None else ("preempt" if victims else "bind")
     made.node = node
+    made.victims = victims
     made.counts = counts
     made._plan = plan
     made._cluster = cluster
+    made._inventory = inventory
     made._placement = placement
     made.__class__ = DeviceDecision  # from here on it does not change
     return made  # type: ignore[no-any-return]

@@ -4,8 +4,17 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any, Literal, Self
 
-from hivecore._arguments import as_bool, as_choice, as_int, as_name, as_text, as_tuple
+from hivecore._arguments import (
+    as_bool,
+    as_choice,
+    as_int,
+    as_mapping,
+    as_name,
+    as_text,
+    as_tuple,
+)
 from hivecore.devices._pairs import (
+    MOST,
     Amounts,
     AmountsLike,
     Labels,
@@ -29,7 +38,7 @@ class DeviceNeed:
     :param type: "gpu", "rdma", "fpga" or "host".
     :param count: how many; each gives the same.
     :param amounts: what each of them gives, by name, see `Device`; some of it at least. Of a GPU
-        either "memory" or "memory_ratio", not both.
+        either "memory" or "memory_ratio", 100 at most, not both.
     :param every: instead of ``count``: all that the selectors let through, at least one.
     :param selector: labels that the devices must have.
     :param vf_selector: each gives a virtual function, of a group with these labels; ``None``: none.
@@ -68,7 +77,9 @@ class DeviceNeed:
         given = as_amounts(amounts, "amounts", AMOUNTS[self.type])
         if not given:
             raise ValueError("amounts: a device gives something, or is not needed")
-        if {"memory", "memory_ratio"} <= {name for name, _ in given}:
+        share = dict(given).get("memory_ratio", 0)
+        as_int(share, "amounts['memory_ratio']", 0, 100)
+        if share and "memory" in dict(given):
             raise ValueError("amounts: either 'memory' or 'memory_ratio', not both")
         set_field(self, "amounts", given)
         set_field(self, "every", as_bool(every, "every"))
@@ -87,6 +98,9 @@ class DeviceNeed:
     def shared(self) -> bool:
         """Whether others may be on these GPUs, too: less than all memory, or bytes, are needed."""
         return dict(self.amounts).get("memory_ratio", 0) < 100
+
+
+_WISHES = ("selector", "vf_selector", "exclusive", "scope", "preferred_scope", "every")
 
 
 class _Remembering:
@@ -122,6 +136,7 @@ class DeviceRequest(_Remembering):
         ``None``: as the node says.
     :param bandwidth: of a ring in the partition, at least, in bytes per second.
     :param isolation_provider: what the node must have where GPUs are shared; "": anything.
+    :param models: of GPUs that will do; none: all.
     :param priority: of the owner; who is lower is named first where others would have to go.
     :raises ValueError: something is out of range, or does not go together.
     :raises TypeError: an argument is of a wrong type.
@@ -139,6 +154,7 @@ class DeviceRequest(_Remembering):
     partition: Literal["restricted", "best-effort"] | None
     bandwidth: int | None
     isolation_provider: str
+    models: tuple[str, ...]
     priority: int
 
     def __init__(
@@ -164,6 +180,7 @@ class DeviceRequest(_Remembering):
         partition: Literal["restricted", "best-effort"] | None = None,
         bandwidth: int | None = None,
         isolation_provider: str = "",
+        models: Iterable[str] = (),
         priority: int = 0,
     ) -> None:
         set_field = object.__setattr__
@@ -174,15 +191,16 @@ class DeviceRequest(_Remembering):
                 raise TypeError(f"needs must hold DeviceNeed, not {type(need).__name__}")
         if as_int(gpus, "gpus", 0, MOST_DEVICES):
             amounts = _gpu_amounts(core, memory, memory_percent)
-            made.append(DeviceNeed("gpu", gpus, amounts, **dict(gpu_wishes)))
+            wishes = _as_wishes(gpu_wishes, "gpu_wishes")
+            made.append(DeviceNeed("gpu", gpus, amounts, **wishes))
         elif core is not None or memory is not None or memory_percent is not None:
             raise ValueError("gpus=0: a share of a GPU takes at least one")
-        for type_, count, share, wishes in (
-            ("rdma", nics, nic_percent, nic_wishes),
-            ("fpga", fpgas, fpga_percent, fpga_wishes),
-        ):
-            made += _devices(type_, count, share, wishes)
-        host = {"cpu": cpu_milli, "memory": host_memory}
+        made += _devices("rdma", "nic", nics, nic_percent, nic_wishes)
+        made += _devices("fpga", "fpga", fpgas, fpga_percent, fpga_wishes)
+        host = {
+            "cpu": as_int(cpu_milli, "cpu_milli", 0, MOST),
+            "memory": as_int(host_memory, "host_memory", 0, MOST),
+        }
         if any(host.values()):
             made.append(DeviceNeed("host", 1, host))
         set_field(self, "needs", _as_needs(made))
@@ -190,6 +208,8 @@ class DeviceRequest(_Remembering):
         set_field(self, "joint", self._as_joint(joint))
         self._set_partition(partition, bandwidth)
         set_field(self, "isolation_provider", as_text(isolation_provider, "isolation_provider"))
+        names = {as_name(model, "models") for model in as_tuple(models, "models")}
+        set_field(self, "models", tuple(sorted(names)))
         set_field(self, "priority", as_int(priority, "priority", -(2**31), 2**31 - 1))
 
     def need(self, type: str) -> DeviceNeed | None:
@@ -209,6 +229,7 @@ class DeviceRequest(_Remembering):
             self.partition,
             self.bandwidth,
             self.isolation_provider,
+            self.models,
         )
 
     def remember(self, query: object) -> None:
@@ -275,20 +296,27 @@ def _gpu_amounts(
     if core is not None:
         found["core"] = as_int(core, "core", 0, 100)
     if memory is not None:
-        found["memory"] = memory
+        found["memory"] = as_int(memory, "memory", 0, MOST)
     if memory_percent is not None:
         found["memory_ratio"] = as_int(memory_percent, "memory_percent", 1, 100)
     return found
 
 
-def _devices(type: str, count: object, share: int, wishes: Any) -> list[DeviceNeed]:
-    if isinstance(count, str):
-        as_choice(count, {"rdma": "nics", "fpga": "fpgas"}[type], ("all",))
-        return [DeviceNeed(type, 1, {"share": share}, every=True, **dict(wishes))]
-    number = as_int(count, {"rdma": "nics", "fpga": "fpgas"}[type], 0, MOST_DEVICES)
+def _as_wishes(wishes: Any, name: str) -> dict[str, Any]:
+    found = dict(as_mapping(dict(wishes) if type(wishes) is tuple else wishes, name))
+    for wish in found:
+        as_choice(wish, name, _WISHES)
+    return found
+
+
+def _devices(type: str, name: str, count: object, share: int, wishes: Any) -> list[DeviceNeed]:
+    every = isinstance(count, str) and bool(as_choice(count, f"{name}s", ("all",)))
+    number = 1 if every else as_int(count, f"{name}s", 0, MOST_DEVICES)
     if not number:
         return []
-    return [DeviceNeed(type, number, {"share": share}, **dict(wishes))]
+    amounts = {"share": as_int(share, f"{name}_percent", 1, MOST)}
+    wished = {"every": every} | _as_wishes(wishes, f"{name}_wishes")
+    return [DeviceNeed(type, number, amounts, **wished)]
 
 
 def _as_needs(needs: list[DeviceNeed]) -> tuple[DeviceNeed, ...]:

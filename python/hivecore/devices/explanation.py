@@ -1,27 +1,24 @@
 """Why a request waits, what is missing where it nearly fits, and who would have to leave.
 
-A node can serve the request if all its owners leave, or never (`Feasibility.resolvable`). On each
-node of the first kind owners are thought away by rising priority until it fits; then, the most
-important first, those are taken back without whom it fits as well. What is left is irreducible:
-each of them is needed. The cheapest such set over all nodes is the one whose most important owner
-has the lowest priority, then the one that holds least.
+A node can serve the request if all its owners leave, or never (`Feasibility.resolvable`); who
+would have to, see `hivecore.devices.preemption`.
 """
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from hivecore.decisions import Change, Explanation, Refusal
-from hivecore.devices.device import TYPES
+from hivecore.devices.device import TYPES, Device
 from hivecore.devices.device_allocation import DeviceAllocation
-from hivecore.devices.device_request import DeviceRequest
+from hivecore.devices.device_request import DeviceNeed, DeviceRequest
 from hivecore.devices.feasibility import CODES, REASONS, count_codes
 from hivecore.devices.node_devices import NodeDevices
+from hivecore.devices.preemption import cheapest_leavers
 
 if TYPE_CHECKING:
-    from hivecore.devices.device_cluster import DeviceCluster
+    from hivecore.devices.device_cluster import DeviceCluster, Policy
 
 __all__ = ["DeviceExplanation", "NodeShortage", "explain"]
 
@@ -52,23 +49,27 @@ class DeviceExplanation(Explanation):
     :param counts: how many nodes cannot serve it for which code, the most hopeful code last.
     :param shortages: of the nodes that come nearest, three at most, what they lack.
 
-    ``changes`` names the cheapest owners to release on one node: first, with the lowest priorities,
-    then those that hold least, counted in hundredths of devices. None of them can be left out. For
-    each number of priority levels up to 256 nodes are looked at, those in the order of the nodes.
+    ``changes`` names the cheapest owners to release on one node: those whose highest priority is
+    the lowest, then those that hold least, counted in hundredths of devices; of equals those on the
+    node that was added first. None of them can be left out. Up to 256 nodes are looked at, those
+    that come nearest first; where a search of 10,000 steps does not settle who holds least, the
+    least that was found is named.
     """
 
     counts: tuple[tuple[str, int], ...]
     shortages: tuple[NodeShortage, ...]
 
 
-def explain(cluster: "DeviceCluster", request: DeviceRequest, policy: int) -> DeviceExplanation:
+def explain(
+    cluster: "DeviceCluster", request: DeviceRequest, policy: "Policy"
+) -> DeviceExplanation:
     """What `DeviceCluster.explain` answers; it is the caller's turn."""
-    decision = cluster.schedule(request, policy=("bin-pack", "spread")[policy])
+    decision = cluster.schedule(request, policy=policy)
     if decision.outcome == "bind":
         return DeviceExplanation("bind", "", (), (), (), ())
-    query = cluster._query(request)
+    query, number = cluster._query(request), cluster._policy_number(policy)
     numbers = np.array(sorted(cluster._nodes.values()), dtype=np.int64)
-    codes, types, resolvable, _ = cluster._core.filter(query, policy, numbers)
+    codes, types, resolvable, _ = cluster._core.filter(query, number, numbers)
     order = np.lexsort((numbers, -codes, ~resolvable))
     shortages = tuple(
         _shortage(cluster, request, int(numbers[i]), CODES[codes[i]], TYPES[types[i]])
@@ -79,53 +80,13 @@ def explain(cluster: "DeviceCluster", request: DeviceRequest, policy: int) -> De
         for one in shortages
     )
     candidates = [int(numbers[i]) for i in order[:_TRIED] if resolvable[i]]
-    found = list(_to_release(cluster, query, policy, candidates))
+    found = cheapest_leavers(cluster, query, number, candidates)
     changes: tuple[Change, ...] = ()
-    if found:
-        _, cost, _, owners = min(found)
-        changes = (Change("release", owners, cost, (), request),)
+    if found is not None:
+        changes = (Change("release", found.names, found.held, (), request),)
     return DeviceExplanation(
         "wait", decision.reason, refusals, changes, count_codes(codes), shortages
     )
-
-
-def _to_release(
-    cluster: "DeviceCluster", query: Any, policy: int, nodes: list[int]
-) -> Iterator[tuple[int, int, int, tuple[str, ...]]]:
-    """For each node (highest priority, what they hold, node, owners) of an irreducible set."""
-    core = cluster._core
-    for node in nodes:
-        owners = sorted(
-            (cluster._priorities.get(cluster._owner_names[owner], 0), _held(core, owner), name)
-            for owner, name in ((cluster._owners[n], n) for n in cluster._owners_on(node))
-        )
-
-        def fits_without(names: list[str], node: int = node) -> bool:
-            gone = [cluster._owners[name] for name in names]
-            return bool(core.examine(query, policy, node, None, gone)[0] == 0)
-
-        gone: list[tuple[int, int, str]] = []
-        for one in owners:
-            gone.append(one)
-            if fits_without([name for _, _, name in gone]):
-                break
-        else:
-            continue
-        for one in sorted(gone, key=lambda owner: (-owner[0], -owner[1], owner[2])):
-            rest = [name for _, _, name in gone if name != one[2]]
-            if fits_without(rest):
-                gone.remove(one)
-        cost = sum(held for _, held, _ in gone)
-        yield gone[-1][0], cost, node, tuple(name for _, _, name in gone)
-
-
-def _held(core: Any, owner: int) -> int:
-    """In hundredths of devices; where a percentage is not known, a device counts as whole."""
-    held = 0
-    for type, _, amounts, _, _ in core.charges_of(owner):
-        if TYPES[type] != "host":
-            held += amounts[0] if amounts[0] else 100
-    return held
 
 
 # What is missing is told alike in both modes.
@@ -150,11 +111,7 @@ def _shortage(
 ) -> NodeShortage:
     name = cluster._names[node] or ""
     inventory = cluster._inventory(node)
-    held = [
-        one
-        for owner in cluster._core.owners(node)
-        for one in cluster._numbers.allocations(cluster._core.charges_of(owner), None)
-    ]
+    held = cluster._held_on(node)
     detail = _detail(request, inventory, held, code, type)
     return NodeShortage(name, code, type, detail)
 
@@ -175,8 +132,14 @@ def _detail(
     idle = [device for device in healthy if device.minor not in used]
     if code in ("no devices", "no match", "no functions"):
         return f"{wanted} wanted, {len(healthy)} healthy there"
+    if code == "model":
+        return f"one of {', '.join(request.models)} wanted, it has {inventory.model!r}"
     if code == "isolation":
         return f"{request.isolation_provider!r} wanted, it has {inventory.isolation_provider!r}"
+    if code == "capacity" and type == "gpu" and need.shared:
+        amounts = ", ".join(f"{name} {amount}" for name, amount in need.amounts)
+        roomy = [device for device in healthy if _has_free(device, held, need)]
+        return f"{wanted} with {amounts} wanted, {len(roomy)} of {len(healthy)} have it free"
     if code == "capacity":
         return f"{wanted} wanted, {len(idle)} of {len(healthy)} idle"
     if code == "partition":
@@ -199,6 +162,22 @@ def _detail(
         f"{wanted} wanted, {len(idle)} idle on switches {places}; "
         f"the others are idle on switches {others}"
     )
+
+
+def _has_free(device: Device, held: list[DeviceAllocation], need: DeviceNeed) -> bool:
+    """Whether the amounts are free, and nobody on the device is, or would be, alone there."""
+    here = [one for one in held if (one.type, one.minor) == (device.type, device.minor)]
+    has = dict(device.amounts)
+    if here and (need.exclusive or any(one.exclusive for one in here)):
+        return False
+    for name, wanted in need.amounts:
+        unit = 1
+        if name == "memory_ratio" and "memory" in has:
+            name, wanted, unit = "memory", wanted * has["memory"], 100
+        used = sum(dict(one.amounts).get(name, 0) for one in here)
+        if wanted > unit * (has.get(name, 0) - used):
+            return False
+    return True
 
 
 def _minors(devices: list[Any]) -> list[int]:

@@ -13,6 +13,7 @@ REASONS = {
     "no devices": "no devices of a type",
     "no match": "too few devices that match",
     "no functions": "too few devices with virtual functions that match",
+    "model": "another model of GPUs",
     "isolation": "another isolation provider",
     "capacity": "too few devices are free",
     "partition": "no partition of the fabric is free",
@@ -31,6 +32,8 @@ REASONS = {
     "koordinator: insufficient partitions": "no partition is free",
     "koordinator: insufficient scope": "too few GPUs are free in any scope",
     "koordinator: joint violation": "the joint types are not on the same PCIe switches",
+    # where devices are designated
+    "designated": "the designated devices cannot serve it",
 }
 CODES = tuple(REASONS)
 
@@ -42,14 +45,14 @@ class Feasibility:
     :param nodes: the names of the nodes that were looked at.
     :param codes: int8, for each node the place of its code in `CODES`: 0 fits.
     :param resolvable: bool, whether it fits, or would if owners left the node.
-    :param scores: int32, how good the node is by the policy, more is better; 0 where it does not
+    :param scores: int64, how good the node is by the policy, more is better; 0 where it does not
         fit. In mode "koordinator" the best of these nodes has 100.
     """
 
     nodes: tuple[str, ...]
     codes: npt.NDArray[np.int8]
     resolvable: npt.NDArray[np.bool_]
-    scores: npt.NDArray[np.int32]
+    scores: npt.NDArray[np.int64]
 
     @property
     def fits(self) -> npt.NDArray[np.bool_]:

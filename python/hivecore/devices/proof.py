@@ -22,7 +22,7 @@ def check_placement(
     :param held: what others have on the node.
     """
     given = tuple(placement)
-    others = tuple(held)
+    others = inventory.in_bytes(held)
     devices = {(device.type, device.minor): device for device in inventory.devices}
     _need(len({(one.type, one.minor) for one in given}) == len(given), "a device is given twice")
     for one in given:
@@ -35,8 +35,12 @@ def check_placement(
         _check_company(where, device, need, others, devices)
     for need in request.needs:
         _check_need(request, need, given, devices)
+        if need.every:
+            _check_every(need, given, inventory)
     _check_partition(request, given, inventory, others)
     gpu = request.need("gpu")
+    if gpu is not None and request.models:
+        _need(inventory.model in request.models, "the node has another model of GPUs")
     if gpu is not None and gpu.shared and request.isolation_provider:
         same = inventory.isolation_provider == request.isolation_provider
         _need(same, "the node has another isolation provider")
@@ -63,21 +67,19 @@ def _check_device(
     others: tuple[DeviceAllocation, ...],
 ) -> None:
     _need(device.healthy, f"{where}: is unhealthy")
-    labels = dict(device.labels)
-    for key, value in need.selector:
-        _need(labels.get(key) == value, f"{where}: lacks the label {key}={value}")
+    for key, value in set(need.selector) - set(device.labels):
+        raise CertificateError(f"{where}: lacks the label {key}={value}")
+    _need(one.exclusive == need.exclusive, f"{where}: is exclusive as nobody asked for")
     here = [other for other in others if (other.type, other.minor) == (one.type, one.minor)]
     has = dict(device.amounts)
     for name, amount in one.amounts:
         used = sum(dict(other.amounts).get(name, 0) for other in here)
         _need(used + amount <= has.get(name, 0), f"{where}: has too little {name}")
-    gets = dict(one.amounts)
-    for name, wanted in need.amounts:
-        if name == "memory_ratio" and "memory" in has:
-            enough = gets.get("memory", 0) * 100 >= wanted * has["memory"]
-        else:
-            enough = gets.get(name, 0) >= wanted
-        _need(enough, f"{where}: gives too little {name}")
+    gets, asked = dict(one.amounts), _amounts_of(device, need)
+    for name in gets | asked:
+        missing = asked.get(name, 0) - gets.get(name, 0)
+        _need(missing <= 0, f"{where}: gives too little {name}")
+        _need(missing >= 0, f"{where}: gives too much {name}")
     if need.vf_selector is None:
         _need(one.function is None, f"{where}: gives a virtual function that was not asked for")
         return
@@ -89,8 +91,16 @@ def _check_device(
     }
     name = one.function.bus_id if one.function is not None else ""
     _need(name in fitting, f"{where}: gives no virtual function as asked for")
-    taken = {other.function.bus_id for other in here if other.function is not None}
+    taken = {other.function.bus_id for other in others if other.function is not None}
     _need(name not in taken, f"{where}: its virtual function {name} is taken")
+
+
+def _amounts_of(device: Device, need: DeviceNeed) -> dict[str, int]:
+    """What it has to give: a percentage of its memory is rounded up to bytes, if it has bytes."""
+    asked, has = dict(need.amounts), dict(device.amounts)
+    if "memory_ratio" in asked and "memory" in has:
+        asked["memory"] = -(-asked.pop("memory_ratio") * has["memory"] // 100)
+    return asked
 
 
 def _check_company(
@@ -128,8 +138,6 @@ def _check_need(
         _need(need.count <= len(got) <= most, f"{need.type}: {len(got)} of {need.count} to {most}")
     elif not need.every:
         _need(len(got) == need.count, f"{need.type}: {len(got)} instead of {need.count}")
-    else:
-        _need(bool(got), f"{need.type}: none of all")
     order = ("pcie", "numa", "socket")
     if need.scope in (None, "node") or len(got) == 1:
         return
@@ -139,6 +147,24 @@ def _check_need(
         for place in allowed
     )
     _need(together, f"{need.type}: not within one {need.scope}")
+
+
+def _check_every(
+    need: DeviceNeed, given: tuple[DeviceAllocation, ...], inventory: NodeDevices
+) -> None:
+    """All that the selectors let through and that have enough, were nobody on them."""
+    meant = set()
+    for device in inventory.of_type(need.type):
+        has, asked = dict(device.amounts), _amounts_of(device, need)
+        able = device.healthy and all(has.get(name, 0) >= asked[name] for name in asked)
+        groups = [group for group in device.vf_groups if group.functions]
+        functions = need.vf_selector is None or any(
+            set(need.vf_selector) <= set(group.labels) for group in groups
+        )
+        if able and functions and set(need.selector) <= set(device.labels):
+            meant.add(device.minor)
+    got = {one.minor for one in given if one.type == need.type}
+    _need(bool(meant) and got == meant, f"{need.type}: {sorted(got)} instead of {sorted(meant)}")
 
 
 def _check_partition(

@@ -4,14 +4,18 @@
 arrays of job id, tenant, submission time, duration and GPU count. `generate` makes one up.
 `load_training` and `generate_training` do the same for jobs that are a number of iterations,
 `load_storage` and `generate_storage` for jobs that read a dataset again and again; `with_datasets`
-gives datasets to the jobs of any other trace.
+gives datasets to the jobs of any other trace. `load_openb_nodes` and `load_openb_pods` read nodes
+and pods that share GPUs, and `generate_openb_nodes` and `generate_openb_pods` make some up.
 """
 
 from hivecore.traces.errors import TraceFormatError
 from hivecore.traces.formats import FORMATS, load
+from hivecore.traces.openb import load_openb_nodes, load_openb_pods
 from hivecore.traces.plain import save_csv
+from hivecore.traces.shared_gpus import GpuNodes, GpuPods
 from hivecore.traces.storage import StorageTrace, load_storage, save_storage
 from hivecore.traces.synthetic import generate
+from hivecore.traces.synthetic_openb import generate_openb_nodes, generate_openb_pods
 from hivecore.traces.synthetic_storage import generate_storage, with_datasets
 from hivecore.traces.synthetic_training import generate_training
 from hivecore.traces.trace import Trace
@@ -20,14 +24,20 @@ from hivecore.traces.virtual_clusters import load_virtual_clusters
 
 __all__ = [
     "FORMATS",
+    "GpuNodes",
+    "GpuPods",
     "StorageTrace",
     "Trace",
     "TraceFormatError",
     "TrainingTrace",
     "generate",
+    "generate_openb_nodes",
+    "generate_openb_pods",
     "generate_storage",
     "generate_training",
     "load",
+    "load_openb_nodes",
+    "load_openb_pods",
     "load_storage",
     "load_training",
     "load_virtual_clusters",

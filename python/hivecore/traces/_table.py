@@ -19,7 +19,16 @@ import numpy.typing as npt
 
 from hivecore.traces.errors import TraceFormatError
 
-__all__ = ["COUNT", "NAME", "SECONDS", "TIMESTAMP", "Kind", "read_columns", "read_text"]
+__all__ = [
+    "COUNT",
+    "NAME",
+    "SECONDS",
+    "TIMESTAMP",
+    "Kind",
+    "line_of",
+    "read_columns",
+    "read_text",
+]
 
 Column = npt.NDArray[Any]
 
@@ -113,10 +122,10 @@ def read_columns(path: Path, kinds: Mapping[str, Kind]) -> dict[str, Column]:
     if faults:
         row, name = min(faults, key=lambda fault: fault[0])
         problem = f"{rows[row][header.index(name)]!r} is not {kinds[name].expected}"
-        raise TraceFormatError(problem, path, _line_of(text, row), name)
+        raise TraceFormatError(problem, path, line_of(text, row), name)
     if whole < len(rows):
         problem = f"{widths[whole]} fields, the header has {len(header)}"
-        raise TraceFormatError(problem, path, _line_of(text, whole))
+        raise TraceFormatError(problem, path, line_of(text, whole))
     return columns
 
 
@@ -134,7 +143,7 @@ def _first_fault(cells: list[str], kind: Kind) -> int:
     return sound
 
 
-def _line_of(text: str, row: int) -> int:
+def line_of(text: str, row: int) -> int:
     """Return the line on which data row `row` ends: its only line, unless a break is quoted."""
     reader = csv.reader(io.StringIO(text, newline=""))
     seen = -2

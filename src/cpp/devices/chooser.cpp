@@ -12,6 +12,29 @@ constexpr int kDigit = 10;
 constexpr int kDistances = 3 * kDigit;
 constexpr std::int64_t kFull = 10'000;
 
+// The part in ten-thousandths, rounded down, at most all; of more than 2^48 in steps. A quotient of
+// floats is one off at most and faster than one of integers.
+std::int64_t share_of(std::int64_t part, std::int64_t total) {
+    if (part >= total) {
+        return kFull;
+    }
+    const int bits = std::bit_width(static_cast<std::uint64_t>(total));
+    const int shift = std::max(bits - 48, 0);
+    part >>= shift;
+    total >>= shift;
+    auto share =
+        static_cast<std::int64_t>(static_cast<double>(part * kFull) / static_cast<double>(total));
+    const auto rest = part * kFull - share * total;
+    share += rest >= total ? 1 : (rest < 0 ? -1 : 0);
+    return share;
+}
+
+// How many of these are on the place's switch, if it is one.
+template <int W>
+std::int64_t on_switch(const DeviceColumn& of, int place, const Mask<W>& devices) {
+    return of.place_switch[place] < 0 ? 0 : (devices & of.on_place[place].template as<W>()).count();
+}
+
 }  // namespace
 
 template <int W>
@@ -24,12 +47,14 @@ bool Chooser<W>::Key::comes_before(const Key& other) const {
 
 template <int W>
 Chooser<W>::Chooser(const Request& request, const Fitted& fitted, const Shape& shape,
-                    const std::uint64_t* state, Policy policy, const Visible* visible)
+                    const std::uint64_t* state, Policy policy, const Circumstances& circumstances,
+                    const Visible* visible)
     : request_(request),
       fitted_(fitted),
       shape_(shape),
       state_(state),
       policy_(policy),
+      circumstances_(circumstances),
       visible_(visible) {}
 
 // --- what can serve
@@ -139,6 +164,9 @@ Verdict Chooser<W>::lacking() {
             return {Code::kNoFunctions, need.type};
         }
     }
+    if (!fitted_.has_model) {
+        return {Code::kModel, kGpu};
+    }
     if (!fitted_.isolated) {
         return {Code::kIsolation, kGpu};
     }
@@ -159,25 +187,28 @@ Verdict Chooser<W>::lacking() {
     return {};
 }
 
+// Calls `visit` with each group of needs that are chosen together, until it returns false.
 template <int W>
-std::vector<typename Chooser<W>::Group> Chooser<W>::groups() const {
-    std::vector<Group> found;
+template <class Visit>
+void Chooser<W>::each_group(Visit visit) const {
     const auto& joint = request_.joint;
     const int driver = joint.empty() ? -1 : request_.driver();
     for (int i = 0; i < static_cast<int>(request_.needs.size()); ++i) {
-        if (std::ranges::find(joint, i) == joint.end()) {
-            found.push_back({i, {}, 0});
-        } else if (i == driver) {
-            Group group{i, {}, 0};
+        Group group;
+        group.driver = i;
+        if (i == driver) {
             for (const auto other : joint) {
                 if (other != i) {
                     group.followers[group.count++] = other;
                 }
             }
-            found.push_back(group);
+        } else if (std::ranges::find(joint, i) != joint.end()) {
+            continue;
+        }
+        if (!visit(group)) {
+            return;
         }
     }
-    return found;
 }
 
 // --- whether there is a choice
@@ -313,25 +344,18 @@ Code Chooser<W>::reason(const Group& group) {
 
 template <int W>
 Verdict Chooser<W>::verdict() {
-    const auto found = lacking();
-    if (found.code != Code::kFits) {
-        return found;
+    if (const auto missing = lacking(); missing.code != Code::kFits) {
+        return missing;
     }
-    if (request_.joint.empty()) {
-        for (int i = 0; i < static_cast<int>(request_.needs.size()); ++i) {
-            const Group alone{i, {}, 0};
-            if (!is_feasible_alone(alone)) {
-                return {reason(alone), request_.needs[i].type};
-            }
+    Verdict found;
+    each_group([&](const Group& group) {
+        const bool feasible = is_feasible(group);
+        if (!feasible) {
+            found = {reason(group), request_.needs[group.driver].type};
         }
-        return {};
-    }
-    for (const auto& group : groups()) {
-        if (!is_feasible(group)) {
-            return {reason(group), request_.needs[group.driver].type};
-        }
-    }
-    return {};
+        return feasible;
+    });
+    return found;
 }
 
 // --- the best choice
@@ -339,7 +363,7 @@ Verdict Chooser<W>::verdict() {
 template <int W>
 Chosen Chooser<W>::choose() {
     Chosen chosen;
-    for (const auto& group : groups()) {
+    each_group([&](const Group& group) {
         const auto found = best(group);
         const auto take = [&](int i) {
             const auto type = request_.needs[i].type;
@@ -350,7 +374,8 @@ Chosen Chooser<W>::choose() {
         for (int f = 0; f < group.count; ++f) {
             take(group.followers[f]);
         }
-    }
+        return true;
+    });
     return chosen;
 }
 
@@ -440,6 +465,10 @@ bool Chooser<W>::search_rows(const Group& group, const Pools& pools, Found& best
 template <int W>
 void Chooser<W>::search_places(const Group& group, const Pools& pools, Found& best) {
     const auto& need = request_.needs[group.driver];
+    if (is_simple(group)) {
+        consider(group, pools, pick(group.driver), nullptr, best);
+        return;
+    }
     SpreadLimits limits;
     const auto offered = offers(group, pools, limits);
     const auto tightest = need.count == 1 ? kOneDevice : kSwitch;
@@ -498,13 +527,12 @@ std::vector<OfferedPlace> Chooser<W>::offers(const Group& group, const Pools& po
         offer.numa = of.place_numa[place];
         offer.socket = of.place_socket[place];
         offer.price = (distance_price(group, pools, place) << kDistances) +
-                      (within(of.on_place, place) << (2 * kDigit));
+                      (on_switch(of, place, counted) << (2 * kDigit));
         offer.numa_price = within(of.on_numa, offer.numa) << kDigit;
         offer.socket_price = within(of.on_socket, offer.socket);
         here.each([&](int device) { offer.devices.push_back(device); });
-        std::ranges::stable_sort(offer.devices, {}, [&](int device) {
-            return worth(group.driver, device);
-        });
+        std::ranges::stable_sort(offer.devices, {},
+                                 [&](int device) { return worth(group.driver, device); });
         if (static_cast<int>(offer.devices.size()) > need.count) {
             offer.devices.resize(need.count);
         }
@@ -544,8 +572,8 @@ Taken<W> Chooser<W>::spread(const std::vector<OfferedPlace>& offered, const Spre
     };
     const bool alone = scope == kOneDevice || scope == kMachine;
     for (std::size_t i = 0; i < offered.size(); ++i) {
-        const bool begins = i > 0 && (scope == kSwitch ||
-                                      (!alone && key(offered[i]) != key(offered[i - 1])));
+        const bool begins =
+            i > 0 && (scope == kSwitch || (!alone && key(offered[i]) != key(offered[i - 1])));
         if (begins) {
             search();
         }
@@ -559,8 +587,8 @@ Taken<W> Chooser<W>::spread(const std::vector<OfferedPlace>& offered, const Spre
 
 // Completes a choice of the driver's devices and keeps it if it is the best so far.
 template <int W>
-void Chooser<W>::consider(const Group& group, const Pools& pools, Set devices,
-                          const FittedRow* row, Found& best) const {
+void Chooser<W>::consider(const Group& group, const Pools& pools, Set devices, const FittedRow* row,
+                          Found& best) const {
     const auto& of = column(group.driver);
     Found found;
     found.is_valid = true;
@@ -597,11 +625,11 @@ std::int64_t Chooser<W>::distance_price(const Group& group, const Pools& pools, 
     for (int f = 0; f < group.count; ++f) {
         const int i = group.followers[f];
         int level = 0;
-        while (level < 3 &&
-               !(pools[i] & shape_.near(request_.needs[group.driver].type, place,
-                                        request_.needs[i].type, level)
-                                .template as<W>())
-                    .any()) {
+        while (level < 3 && !(pools[i] & shape_
+                                             .near(request_.needs[group.driver].type, place,
+                                                   request_.needs[i].type, level)
+                                             .template as<W>())
+                                 .any()) {
             ++level;
         }
         sum += level == 0 ? 0 : std::int64_t{1} << (kDigit * (level - 1));
@@ -612,7 +640,7 @@ std::int64_t Chooser<W>::distance_price(const Group& group, const Pools& pools, 
 template <int W>
 typename Chooser<W>::Set Chooser<W>::neighbours(int driver) const {
     const auto used_ones = in_use(driver);
-    return healthy(driver) & (policy_ == Policy::kSpread ? used_ones : ~used_ones);
+    return healthy(driver) & (is_spread() ? used_ones : ~used_ones);
 }
 
 // The price of all that these devices touch.
@@ -622,17 +650,19 @@ std::int64_t Chooser<W>::price(const Group& group, const Pools& pools, const Set
     const auto counted = neighbours(group.driver);
     std::int64_t sum = 0;
     const auto pay = [&](const std::vector<WideMask>& domains, int digit) {
-        for (std::size_t d = 0; d < domains.size(); ++d) {
-            const auto domain = domains[d].template as<W>();
+        for (const auto& wide : domains) {
+            const auto domain = wide.template as<W>();
             if ((devices & domain).any()) {
                 sum += static_cast<std::int64_t>((counted & domain).count()) << (kDigit * digit);
-                if (digit == 2) {
-                    sum += distance_price(group, pools, static_cast<int>(d)) << kDistances;
-                }
             }
         }
     };
-    pay(of.on_place, 2);
+    for (int place = 0; place < of.places(); ++place) {
+        if ((devices & of.on_place[place].template as<W>()).any()) {
+            sum += on_switch(of, place, counted) << (2 * kDigit);
+            sum += distance_price(group, pools, place) << kDistances;
+        }
+    }
     pay(of.on_numa, 1);
     pay(of.on_socket, 0);
     return sum;
@@ -659,16 +689,13 @@ std::int64_t Chooser<W>::worth(int i, int device) const {
     if (c < 0) {
         return 0;
     }
-    const auto at = c * of.count + device;
-    const auto free = std::max<std::int64_t>(of.total[at] - used(of, at), 0);
-    const auto left = free - fitted_.needs[i].charge[at];
-    return policy_ == Policy::kSpread ? -left : left;
+    const auto left = free_of(of, device) - fitted_.needs[i].charge[c * of.count + device];
+    return is_spread() ? -left : left;
 }
 
 // The devices of a follower near to those of the driver.
 template <int W>
-bool Chooser<W>::follow(const Group& group, int i, Set pool, const Set& devices,
-                        Set& taken) const {
+bool Chooser<W>::follow(const Group& group, int i, Set pool, const Set& devices, Set& taken) const {
     const auto& need = request_.needs[i];
     const auto type = request_.needs[group.driver].type;
     const auto& of = column(group.driver);
@@ -688,8 +715,8 @@ bool Chooser<W>::follow(const Group& group, int i, Set pool, const Set& devices,
             on_switches = false;
         }
         for (int level = 0; level < 3; ++level) {
-            around[level] = around[level] |
-                            shape_.near(type, place, need.type, level).template as<W>();
+            around[level] =
+                around[level] | shape_.near(type, place, need.type, level).template as<W>();
         }
     });
     around[3] = ~Set{};
@@ -761,20 +788,18 @@ std::int64_t Chooser<W>::score() const {
         const int first = eligible_[i].first();
         const int count = need.every ? eligible_[i].count() : need.count;
         const auto wanted = fitted_.needs[i].charge[of.primary[first] * of.count + first];
-        sum += std::min((total - free + count * wanted) * kFull / total, kFull);
+        sum += share_of(total - free + count * wanted, total);
         ++types;
     }
     if (types == 0) {
         return 0;
     }
-    return (policy_ == Policy::kSpread ? kFull * types - sum : sum) / types;
+    sum = is_spread() ? kFull * types - sum : sum;
+    return types == 1 ? sum : sum / types;
 }
 
 template <int W>
 int Chooser<W>::preferred() {
-    if (std::ranges::all_of(request_.needs, [](const auto& need) { return need.preferred < 0; })) {
-        return 0;
-    }
     const auto chosen = choose();
     return static_cast<int>(std::ranges::count_if(request_.needs, [&](const auto& need) {
         return need.preferred >= 0 && chosen.scopes[need.type] <= need.preferred;

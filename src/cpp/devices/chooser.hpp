@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "devices/fitted.hpp"
+#include "devices/fragmentation.hpp"
 #include "devices/places.hpp"
 
 namespace hivecore::devices {
@@ -19,6 +20,7 @@ enum class Code : std::int8_t {
     kNoDevices,
     kNoMatch,
     kNoFunctions,
+    kModel,
     kIsolation,
     kCapacity,
     kPartition,
@@ -49,6 +51,21 @@ struct Chosen {
     std::array<Scope, kTypes> scopes{};
 };
 
+// What "random" draws by.
+struct Draw {
+    std::uint64_t seed = 0, number = 0;
+};
+
+// What some policies go by beside the state of a node.
+struct Circumstances {
+    const MixTable* mix = nullptr;  // fgd
+    std::int64_t mix_weight = 0;
+    std::int64_t fragmentation = 0;    // of the node as it is
+    std::int64_t cpu = 1, memory = 1;  // the most that a node has of the host and of its GPUs
+    Draw draw;                         // random
+    std::uint64_t node = 0;
+};
+
 // Where requests may go: the devices of each type on some NUMA nodes.
 using Visible = std::array<WideMask, kTypes>;
 
@@ -57,12 +74,20 @@ class Chooser {
   public:
     // `visible`: nullptr: all devices. All arguments outlive the chooser.
     Chooser(const Request& request, const Fitted& fitted, const Shape& shape,
-            const std::uint64_t* state, Policy policy, const Visible* visible = nullptr);
+            const std::uint64_t* state, Policy policy, const Circumstances& circumstances,
+            const Visible* visible = nullptr);
+
+    // Another node of the shape.
+    void look_at(const std::uint64_t* state) { state_ = state; }
 
     Verdict verdict();
     // After a verdict that it fits.
     Chosen choose();
     std::int64_t score() const;
+    // How bad the choice of a sharing policy is, as the opposite of a cost.
+    std::int64_t score_of(const Chosen& chosen) const;
+    // Of the node as it is.
+    std::int64_t fragmentation() const;
     // How many needs are in their preferred scopes.
     int preferred();
 
@@ -114,7 +139,8 @@ class Chooser {
     Set fitting(int need) const;
     void find_eligible(int need);
     Verdict lacking();
-    std::vector<Group> groups() const;
+    template <class Visit>
+    void each_group(Visit visit) const;
     Scope limit(int need) const { return request_.needs[need].scope; }
 
     bool has_row(int driver, Scope most) const;
@@ -141,6 +167,15 @@ class Chooser {
     std::int64_t residual(const Set& devices) const;
     std::int64_t worth(int need, int device) const;
     bool follow(const Group& group, int follower, Set pool, const Set& devices, Set& taken) const;
+    bool is_spread() const { return policy_ == Policy::kSpread || policy_ == Policy::kWorstFit; }
+    bool is_simple(const Group& group) const;
+    Set pick(int driver) const;
+    Set random_devices(int driver) const;
+    Set least_fragmenting(int driver) const;
+    std::vector<std::int64_t> free_memory() const;
+    std::int64_t free_of(const DeviceColumn& of, int device) const;
+    std::int64_t free_cpu() const;
+    std::int64_t wanted_cpu() const;
     bool is_fixed(int need) const { return need == request_.joint.front(); }
 
     const Request& request_;
@@ -148,9 +183,13 @@ class Chooser {
     const Shape& shape_;
     const std::uint64_t* state_;
     Policy policy_;
+    const Circumstances& circumstances_;
     const Visible* visible_;
     std::array<Set, kTypes> eligible_;  // by position of the need
 };
+
+// What "random" draws for a node, the least is taken.
+std::uint64_t drawn_for(const Draw& draw, std::uint64_t node);
 
 extern template class Chooser<1>;
 extern template class Chooser<kMostDevices / 64>;

@@ -3,23 +3,43 @@
 #include <algorithm>
 #include <bit>
 #include <limits>
+#include <optional>
 
 #include "devices/koordinator/state.hpp"
 
 namespace hivecore::devices {
 namespace {
 
+constexpr std::int64_t kMostWork = std::int64_t{1} << 57;
 constexpr std::int64_t kNever = std::numeric_limits<std::int64_t>::min();
 
 // Calls `visit` with a chooser of the width that the shape's masks have.
 template <class Visit>
 auto with_chooser(const Request& request, const Fitted& fitted, const Shape& shape,
-                  const std::uint64_t* words, Policy policy, const Visible* visible, Visit visit) {
+                  const std::uint64_t* words, Policy policy, const Circumstances& circumstances,
+                  const Visible* visible, Visit visit) {
     if (shape.mask_words() == 1) {
-        return visit(Chooser<1>(request, fitted, shape, words, policy, visible));
+        Chooser<1> chooser(request, fitted, shape, words, policy, circumstances, visible);
+        return visit(chooser);
     }
-    return visit(
-        Chooser<kMostDevices / 64>(request, fitted, shape, words, policy, visible));
+    Chooser<kMostDevices / 64> chooser(request, fitted, shape, words, policy, circumstances,
+                                       visible);
+    return visit(chooser);
+}
+
+// The sum of an amount over all devices of a type, healthy or not.
+std::int64_t total_of(const DeviceColumn& column, bool primary) {
+    std::int64_t sum = 0;
+    for (int i = 0; i < column.count; ++i) {
+        const int c = primary ? column.primary[i] : column.column_of[0];
+        sum += c < 0 ? 0 : column.total[c * column.count + i];
+    }
+    return sum;
+}
+
+// Whether the policy puts a cost on what it would choose on a node.
+bool is_sharing(Policy policy) {
+    return policy != Policy::kBinPack && policy != Policy::kSpread && policy != Policy::kRandom;
 }
 
 int find_function(const DeviceColumn& column, int device, std::int32_t name) {
@@ -107,9 +127,22 @@ void DeviceCluster::set_node(std::int32_t node, std::int32_t shape, const Visibl
     const auto before = changed.state;
     changed.shape = shape;
     changed.state = -1;
+    measure(node);
     move_to(node, built(node, {}, healthy));
     if (before >= 0) {
         states_.forget(before);
+    }
+}
+
+// Costs measure nodes against the largest one.
+void DeviceCluster::measure(std::int32_t node) {
+    const auto& shape = states_.shape(nodes_[node].shape);
+    const auto cpu = total_of(shape.of(kHost), false);
+    const auto memory = total_of(shape.of(kGpu), true);
+    if (cpu > most_cpu_ || memory > most_memory_) {
+        most_cpu_ = std::max(most_cpu_, cpu);
+        most_memory_ = std::max(most_memory_, memory);
+        ++scale_version_;
     }
 }
 
@@ -141,12 +174,19 @@ std::int64_t DeviceCluster::used(std::int32_t node, Type type, int device, int a
 // Adds what an owner has to a state; the sums are not brought up to date.
 void DeviceCluster::apply(const Shape& shape, std::vector<std::uint64_t>& words,
                           const std::vector<Charge>& charges) const {
+    int gpus = 0;
+    bool whole = true;
     for (const auto& charge : charges) {
         const int device = shape.find(charge.type, charge.minor);
         if (device < 0) {
             continue;
         }
         const auto& column = shape.of(charge.type);
+        if (charge.type == kGpu && column.primary[device] >= 0) {
+            const int c = column.primary[device];
+            ++gpus;
+            whole &= charge.amounts[column.amount_of(c)] >= column.total[c * column.count + device];
+        }
         for (int amount = 0; amount < kAmounts; ++amount) {
             if (const int c = column.column_of[amount]; c >= 0) {
                 words[column.used + c * column.count + device] +=
@@ -167,6 +207,9 @@ void DeviceCluster::apply(const Shape& shape, std::vector<std::uint64_t>& words,
         if (const int f = find_function(column, device, charge.function); f >= 0) {
             set_bit(words, column.functions, f);
         }
+    }
+    if (gpus > 0) {
+        words[0] |= std::uint64_t{1} << (whole ? std::min(gpus, 63) : 0);
     }
 }
 
@@ -256,7 +299,8 @@ bool DeviceCluster::is_free(std::int32_t node, std::span<const Charge> charges, 
             }
             whole &= charge.amounts[amount] == total;
         }
-        const bool alone = (idle && charge.type == kGpu) || whole || charge.exclusive != Exclusive::kNo;
+        const bool alone =
+            (idle && charge.type == kGpu) || whole || charge.exclusive != Exclusive::kNo;
         if (alone && has_bit(words, column.in_use, device)) {
             return false;
         }
@@ -317,6 +361,58 @@ void DeviceCluster::refund(std::int32_t owner) {
     }
 }
 
+// --- what policies go by
+
+bool DeviceCluster::set_mix(TaskMix mix) {
+    std::int64_t weight = 0;
+    for (const auto& task : mix) {
+        weight += task.weight;
+    }
+    if (weight > kMostWork / std::max<std::int64_t>(most_memory_, 1)) {
+        return false;
+    }
+    mix_ = std::move(mix);
+    mix_weight_ = weight;
+    mix_tables_.clear();
+    ++mix_version_;
+    return true;
+}
+
+const MixTable& DeviceCluster::mix_table(std::int32_t shape) {
+    if (mix_tables_.size() <= static_cast<std::size_t>(shape)) {
+        mix_tables_.resize(states_.shapes());
+    }
+    if (!mix_tables_[shape]) {
+        mix_tables_[shape] = std::make_shared<const MixTable>(mix_, states_.shape(shape));
+    }
+    return *mix_tables_[shape];
+}
+
+std::int64_t DeviceCluster::fragmentation(std::int32_t node) {
+    if (nodes_[node].state < 0) {
+        return 0;
+    }
+    const auto* words = states_.words(nodes_[node].state);
+    return circumstances(Policy::kFgd, nodes_[node].shape, words).fragmentation;
+}
+
+Circumstances DeviceCluster::circumstances(Policy policy, std::int32_t shape,
+                                           const std::uint64_t* words) {
+    Circumstances given;
+    given.cpu = std::max<std::int64_t>(most_cpu_, 1);
+    given.memory = std::max<std::int64_t>(most_memory_, 1);
+    if (policy == Policy::kFgd) {
+        given.mix = &mix_table(shape);
+        given.mix_weight = mix_weight_;
+        static const Request kNothing;
+        const Fitted fitted(kNothing, states_.shape(shape));
+        given.fragmentation =
+            with_chooser(kNothing, fitted, states_.shape(shape), words, policy, given, nullptr,
+                         [](auto& chooser) { return chooser.fragmentation(); });
+    }
+    return given;
+}
+
 // --- decisions
 
 const Fitted& DeviceCluster::fitted(Query& query, std::int32_t shape) const {
@@ -330,68 +426,160 @@ const Fitted& DeviceCluster::fitted(Query& query, std::int32_t shape) const {
     return *found;
 }
 
-const Answer& DeviceCluster::answer_for(Query& query, Policy policy, StateId state) {
-    auto& answers = query.rankings[static_cast<int>(policy)].answers;
-    if (answers.size() <= static_cast<std::size_t>(state)) {
-        answers.resize(states_.size());
+std::uint64_t DeviceCluster::version_of(Policy policy) const {
+    switch (policy) {
+        case Policy::kBestFit:
+        case Policy::kWorstFit:
+        case Policy::kDotProduct:
+            return scale_version_;
+        case Policy::kFgd:
+            return mix_version_;
+        default:
+            return 1;
     }
-    if (answers[state].born == states_.born(state)) {
-        return answers[state];
-    }
-    if (is_koordinator_) {
-        return answers[state] = answer_of_koordinator(query, policy, state);
-    }
-    const auto number = states_.shape_of(state);
-    Answer answer;
-    answer.born = states_.born(state);
-    with_chooser(query.request, fitted(query, number), states_.shape(number), states_.words(state),
-                 policy, nullptr, [&](auto chooser) {
-                     const auto verdict = chooser.verdict();
-                     answer.code = verdict.code;
-                     answer.type = verdict.type;
-                     if (verdict.code == Code::kFits) {
-                         answer.score = static_cast<std::int32_t>(chooser.score());
-                         answer.preferred = static_cast<std::int8_t>(chooser.preferred());
-                     }
-                 });
-    if (answer.code != Code::kFits) {
-        const auto empty = states_.emptied(state);
-        answer.resolvable =
-            empty != state && answer_for(query, policy, empty).code == Code::kFits;
-    }
-    auto& kept = query.rankings[static_cast<int>(policy)].answers;
-    if (kept.size() <= static_cast<std::size_t>(state)) {
-        kept.resize(states_.size());
-    }
-    return kept[state] = answer;
 }
 
-const Answer& DeviceCluster::answer(Query& query, Policy policy, std::int32_t node) {
-    static const Answer kNothing{1, 0, Code::kNoDevices, kGpu, false, 0};
-    if (nodes_[node].state < 0) {
-        return kNothing;
+// Answers for one state after another; what follows from their shape alone is kept between them.
+class DeviceCluster::Answering {
+  public:
+    Answering(DeviceCluster& cluster, Query& query, Policy policy)
+        : cluster_(cluster),
+          query_(query),
+          policy_(policy),
+          ranking_(query.rankings[static_cast<int>(policy)]) {
+        cluster.forget_outdated(query, policy);
     }
-    return answer_for(query, policy, nodes_[node].state);
+
+    const Answer& of_node(std::int32_t node) {
+        static const Answer kNothing{1, 0, Code::kNoDevices, kGpu, false, 0};
+        const auto state = cluster_.nodes_[node].state;
+        return state < 0 ? kNothing : of_state(state);
+    }
+
+    // How good the node is, in one number.
+    std::int64_t key(std::int32_t node) {
+        const auto& found = of_node(node);
+        if (found.code != Code::kFits) {
+            return kNever;
+        }
+        // A score is less than 2^59 either way, and a request has four needs at most.
+        return (static_cast<std::int64_t>(found.preferred) << 60) + found.score;
+    }
+
+  private:
+    const Answer& of_state(StateId state) {
+        auto& answer = kept(state);
+        const auto born = cluster_.states_.born(state);
+        if (answer.born == born) {
+            return answer;
+        }
+        if (cluster_.is_koordinator_) {
+            const auto found = cluster_.answer_of_koordinator(query_, policy_, state);
+            return kept(state) = found;
+        }
+        begin(cluster_.states_.shape_of(state), cluster_.states_.words(state));
+        return narrow_ ? work_out(*narrow_, state, born) : work_out(*wide_, state, born);
+    }
+
+    Answer& kept(StateId state) {
+        if (ranking_.answers.size() <= static_cast<std::size_t>(state)) {
+            ranking_.answers.resize(cluster_.states_.size());
+        }
+        return ranking_.answers[state];
+    }
+
+    void begin(std::int32_t number, const std::uint64_t* words) {
+        if (number != number_ || policy_ == Policy::kFgd) {
+            given_ = cluster_.circumstances(policy_, number, words);
+        }
+        if (number != number_) {
+            number_ = number;
+            narrow_.reset();
+            wide_.reset();
+            const auto& shape = cluster_.states_.shape(number);
+            const auto& fitted = cluster_.fitted(query_, number);
+            if (shape.mask_words() == 1) {
+                narrow_.emplace(query_.request, fitted, shape, words, policy_, given_);
+            } else {
+                wide_.emplace(query_.request, fitted, shape, words, policy_, given_);
+            }
+        } else if (narrow_) {
+            narrow_->look_at(words);
+        } else {
+            wide_->look_at(words);
+        }
+    }
+
+    // Not gathered in an Answer: to copy one whose parts have just been written takes longer than
+    // all the rest.
+    template <int W>
+    const Answer& work_out(Chooser<W>& chooser, StateId state, std::uint32_t born) {
+        const auto verdict = chooser.verdict();
+        std::int64_t score = 0;
+        int preferred = 0;
+        bool resolvable = true;
+        if (verdict.code == Code::kFits) {
+            score = is_sharing(policy_) ? chooser.score_of(chooser.choose()) : chooser.score();
+            preferred = query_.has_preferences ? chooser.preferred() : 0;
+        } else {
+            const auto empty = cluster_.states_.emptied(state);
+            resolvable = empty != state && of_state(empty).code == Code::kFits;
+        }
+        auto& answer = kept(state);
+        answer.born = born;
+        answer.score = score;
+        answer.code = verdict.code;
+        answer.type = verdict.type;
+        answer.resolvable = resolvable;
+        answer.preferred = static_cast<std::int8_t>(preferred);
+        return answer;
+    }
+
+    DeviceCluster& cluster_;
+    Query& query_;
+    Policy policy_;
+    Ranking& ranking_;
+    std::int32_t number_ = -1;  // of the shape
+    Circumstances given_;
+    std::optional<Chooser<1>> narrow_;
+    std::optional<Chooser<kMostDevices / 64>> wide_;
+};
+
+void DeviceCluster::answer(Query& query, Policy policy, const std::int64_t* nodes,
+                           std::int64_t count, const AnswerColumns& columns) {
+    Answering answering(*this, query, policy);
+    for (std::int64_t i = 0; i < count; ++i) {
+        const auto node = static_cast<std::int32_t>(nodes == nullptr ? i : nodes[i]);
+        const auto& answer = answering.of_node(node);
+        columns.codes[i] = static_cast<std::int8_t>(answer.code);
+        columns.types[i] = answer.type;
+        columns.resolvable[i] = answer.resolvable;
+        columns.scores[i] = answer.score;
+    }
 }
 
-std::int64_t DeviceCluster::key(Query& query, Policy policy, std::int32_t node) {
-    const auto& found = answer(query, policy, node);
-    if (found.code != Code::kFits) {
-        return kNever;
+// The answers that went by what has changed since.
+void DeviceCluster::forget_outdated(Query& query, Policy policy) const {
+    auto& ranking = query.rankings[static_cast<int>(policy)];
+    if (ranking.version != version_of(policy)) {
+        ranking.version = version_of(policy);
+        ranking.answers.clear();
+        ranking.is_built = false;
     }
-    return (static_cast<std::int64_t>(found.preferred) << 32) + found.score;
 }
 
 void DeviceCluster::bring_up_to_date(Query& query, Policy policy) {
+    Answering answering(*this, query, policy);
     auto& ranking = query.rankings[static_cast<int>(policy)];
     const auto now = log_begins_ + log_.size();
     const auto leaves = std::bit_ceil(nodes_.size());
-    const bool missed = ranking.position < log_begins_ || now - ranking.position > nodes_.size() / 4;
+    const bool missed =
+        ranking.position < log_begins_ || now - ranking.position > nodes_.size() / 4;
     if (!ranking.is_built || ranking.leaves != leaves || (missed && now != ranking.position)) {
         ranking.leaves = leaves;
         ranking.tree.assign(2 * leaves, kNever);
         for (std::int32_t node = 0; node < nodes(); ++node) {
-            ranking.tree[leaves + node] = key(query, policy, node);
+            ranking.tree[leaves + node] = answering.key(node);
         }
         for (auto at = leaves - 1; at > 0; --at) {
             ranking.tree[at] = std::max(ranking.tree[2 * at], ranking.tree[2 * at + 1]);
@@ -401,7 +589,7 @@ void DeviceCluster::bring_up_to_date(Query& query, Policy policy) {
         for (auto at = ranking.position; at < now; ++at) {
             const auto node = log_[at - log_begins_];
             auto i = leaves + node;
-            ranking.tree[i] = key(query, policy, node);
+            ranking.tree[i] = answering.key(node);
             for (i /= 2; i > 0; i /= 2) {
                 const auto best = std::max(ranking.tree[2 * i], ranking.tree[2 * i + 1]);
                 if (ranking.tree[i] == best) {
@@ -434,9 +622,10 @@ std::int32_t DeviceCluster::best_of(Query& query, Policy policy,
                                     std::span<const std::int64_t> nodes) {
     std::int32_t best = -1;
     auto most = kNever;
+    Answering answering(*this, query, policy);
     for (const auto one : nodes) {
         const auto node = static_cast<std::int32_t>(one);
-        const auto found = key(query, policy, node);
+        const auto found = answering.key(node);
         if (found > most || (found == most && found != kNever && node < best)) {
             most = found;
             best = node;
@@ -473,7 +662,36 @@ std::vector<Charge> DeviceCluster::charges_for(const Query& query, const Fitted&
     return charges;
 }
 
-std::vector<Charge> DeviceCluster::choose(Query& query, Policy policy, std::int32_t node,
+std::int32_t DeviceCluster::random(Query& query, Draw draw, std::span<const std::int64_t> nodes) {
+    std::int32_t best = -1;
+    std::int8_t preferred = 0;
+    std::uint64_t least = 0;
+    Answering answering(*this, query, Policy::kRandom);
+    const auto consider = [&](std::int32_t node) {
+        const auto& found = answering.of_node(node);
+        if (found.code != Code::kFits || (best >= 0 && found.preferred < preferred)) {
+            return;
+        }
+        const auto drawn = drawn_for(draw, static_cast<std::uint64_t>(node));
+        if (best < 0 || found.preferred > preferred || drawn < least ||
+            (drawn == least && node < best)) {
+            best = node;
+            preferred = found.preferred;
+            least = drawn;
+        }
+    };
+    if (nodes.empty()) {
+        for (std::int32_t node = 0; node < this->nodes(); ++node) {
+            consider(node);
+        }
+    }
+    for (const auto node : nodes) {
+        consider(static_cast<std::int32_t>(node));
+    }
+    return best;
+}
+
+std::vector<Charge> DeviceCluster::choose(Query& query, Policy policy, std::int32_t node, Draw draw,
                                           bool& idle) {
     if (is_koordinator_) {
         return charges_of_koordinator(query, policy, nodes_[node].shape,
@@ -482,8 +700,11 @@ std::vector<Charge> DeviceCluster::choose(Query& query, Policy policy, std::int3
     const auto& shape = states_.shape(nodes_[node].shape);
     const auto& fit = fitted(query, nodes_[node].shape);
     const auto* words = states_.words(nodes_[node].state);
+    auto given = circumstances(policy, nodes_[node].shape, words);
+    given.draw = draw;
+    given.node = static_cast<std::uint64_t>(node);
     const auto chosen =
-        with_chooser(query.request, fit, shape, words, policy, nullptr, [](auto chooser) {
+        with_chooser(query.request, fit, shape, words, policy, given, nullptr, [](auto& chooser) {
             chooser.verdict();
             return chooser.choose();
         });
@@ -491,7 +712,7 @@ std::vector<Charge> DeviceCluster::choose(Query& query, Policy policy, std::int3
     return charges_for(query, fit, shape, words, chosen);
 }
 
-Verdict DeviceCluster::examine(Query& query, Policy policy, std::int32_t node,
+Verdict DeviceCluster::examine(Query& query, Policy policy, std::int32_t node, Draw draw,
                                const Visible* visible, std::span<const std::int32_t> without,
                                std::vector<Charge>* charges, bool* idle) {
     if (nodes_[node].state < 0) {
@@ -504,16 +725,18 @@ Verdict DeviceCluster::examine(Query& query, Policy policy, std::int32_t node,
     }
     const auto& shape = states_.shape(nodes_[node].shape);
     const auto& fit = fitted(query, nodes_[node].shape);
-    return with_chooser(query.request, fit, shape, words.data(), policy, visible,
-                        [&](auto chooser) {
-                            const auto verdict = chooser.verdict();
-                            if (verdict.code == Code::kFits && charges != nullptr) {
-                                *charges = charges_for(query, fit, shape, words.data(),
-                                                       chooser.choose());
-                                *idle = fit.must_be_row;
-                            }
-                            return verdict;
-                        });
+    auto given = circumstances(policy, nodes_[node].shape, words.data());
+    given.draw = draw;
+    given.node = static_cast<std::uint64_t>(node);
+    return with_chooser(
+        query.request, fit, shape, words.data(), policy, given, visible, [&](auto& chooser) {
+            const auto verdict = chooser.verdict();
+            if (verdict.code == Code::kFits && charges != nullptr) {
+                *charges = charges_for(query, fit, shape, words.data(), chooser.choose());
+                *idle = fit.must_be_row;
+            }
+            return verdict;
+        });
 }
 
 // --- audit

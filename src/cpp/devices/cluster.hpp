@@ -11,6 +11,7 @@
 // the states that the nodes had at its position in the log.
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <cstdint>
 #include <memory>
@@ -35,7 +36,7 @@ struct Charge {
 
 struct Answer {
     std::uint32_t born = 0;  // of the state; 0: not worked out
-    std::int32_t score = 0;
+    std::int64_t score = 0;
     Code code = Code::kFits;
     Type type = kGpu;
     bool resolvable = true;
@@ -44,6 +45,7 @@ struct Answer {
 
 // The nodes by how good they are for a query.
 struct Ranking {
+    std::uint64_t version = 0;       // of what the policy goes by beside states
     std::vector<Answer> answers;     // by state
     std::vector<std::int64_t> tree;  // leaf of node i: tree[leaves + i]
     std::size_t leaves = 0;
@@ -51,13 +53,25 @@ struct Ranking {
     bool is_built = false;
 };
 
+// The answers for several nodes, an array for each part.
+struct AnswerColumns {
+    std::int8_t* codes = nullptr;
+    std::int8_t* types = nullptr;
+    std::uint8_t* resolvable = nullptr;
+    std::int64_t* scores = nullptr;
+};
+
 struct Query {
-    explicit Query(Request given) : request(std::move(given)) {}
+    explicit Query(Request given)
+        : request(std::move(given)),
+          has_preferences(std::ranges::any_of(
+              request.needs, [](const auto& need) { return need.preferred >= 0; })) {}
 
     Request request;
-    std::vector<std::unique_ptr<Fitted>> fitted;  // by shape
+    bool has_preferences;
+    std::vector<std::unique_ptr<Fitted>> fitted;             // by shape
     std::vector<std::unique_ptr<koordinator::Asked>> asked;  // the same of raw shapes
-    std::array<Ranking, 2> rankings;              // by policy
+    std::array<Ranking, kPolicies> rankings;                 // by policy
 
     std::uint64_t bytes() const;
 };
@@ -102,18 +116,33 @@ class DeviceCluster {
         return owners_[owner].charges;
     }
 
+    // --- what policies go by
+
+    // Which pods come, for fgd. The sum of the weights times what is on a node must be below 2^57;
+    // false: it is not, and nothing has changed.
+    bool set_mix(TaskMix mix);
+    // Sum over the nodes, in units of memory times weight.
+    std::int64_t fragmentation(std::int32_t node);
+    // The most that a node's GPUs have together.
+    std::int64_t most_memory() const { return most_memory_; }
+
     // --- decisions
 
-    const Answer& answer(Query& query, Policy policy, std::int32_t node);
+    // The answers for these nodes; nullptr: for the first so many.
+    void answer(Query& query, Policy policy, const std::int64_t* nodes, std::int64_t count,
+                const AnswerColumns& columns);
     // The best node, the lowest of equals; -1: none serves the request.
     std::int32_t best(Query& query, Policy policy);
     std::int32_t best_of(Query& query, Policy policy, std::span<const std::int64_t> nodes);
+    // Any node that serves it, drawn by a seed and the request's number; empty: of all nodes.
+    std::int32_t random(Query& query, Draw draw, std::span<const std::int64_t> nodes);
     // What a node gives that serves the request.
-    std::vector<Charge> choose(Query& query, Policy policy, std::int32_t node, bool& idle);
+    std::vector<Charge> choose(Query& query, Policy policy, std::int32_t node, Draw draw,
+                               bool& idle);
     // The same on some NUMA nodes only, and with some owners thought away.
-    Verdict examine(Query& query, Policy policy, std::int32_t node, const Visible* visible,
-                    std::span<const std::int32_t> without, std::vector<Charge>* charges,
-                    bool* idle);
+    Verdict examine(Query& query, Policy policy, std::int32_t node, Draw draw,
+                    const Visible* visible, std::span<const std::int32_t> without,
+                    std::vector<Charge>* charges, bool* idle);
 
     std::string audit() const;
     std::uint64_t bytes() const;
@@ -141,8 +170,12 @@ class DeviceCluster {
                                                     std::span<const std::int32_t> without) const;
     void move_to(std::int32_t node, const std::vector<std::uint64_t>& words);
     void note(std::int32_t node);
+    void measure(std::int32_t node);
+    std::uint64_t version_of(Policy policy) const;
+    const MixTable& mix_table(std::int32_t shape);
+    Circumstances circumstances(Policy policy, std::int32_t shape, const std::uint64_t* words);
     const Fitted& fitted(Query& query, std::int32_t shape) const;
-    const Answer& answer_for(Query& query, Policy policy, StateId state);
+    class Answering;
     const koordinator::Asked& asked(Query& query, std::int32_t shape) const;
     Answer answer_of_koordinator(Query& query, Policy policy, StateId state);
     Verdict examine_as_koordinator(Query& query, Policy policy, std::int32_t shape,
@@ -151,7 +184,7 @@ class DeviceCluster {
     std::vector<Charge> charges_of_koordinator(Query& query, Policy policy, std::int32_t shape,
                                                const std::uint64_t* words, const Visible* visible,
                                                bool& idle);
-    std::int64_t key(Query& query, Policy policy, std::int32_t node);
+    void forget_outdated(Query& query, Policy policy) const;
     void bring_up_to_date(Query& query, Policy policy);
     std::vector<Charge> charges_for(const Query& query, const Fitted& fitted, const Shape& shape,
                                     const std::uint64_t* words, const Chosen& chosen) const;
@@ -162,6 +195,12 @@ class DeviceCluster {
     std::vector<std::int32_t> free_owners_;
     std::vector<std::int32_t> log_;  // nodes that changed
     std::uint64_t log_begins_ = 0;
+
+    std::int64_t most_cpu_ = 0, most_memory_ = 0;  // that a node had at any time
+    std::uint64_t scale_version_ = 1, mix_version_ = 1;
+    TaskMix mix_;
+    std::int64_t mix_weight_ = 0;
+    std::vector<std::shared_ptr<const MixTable>> mix_tables_;  // by shape
     bool is_koordinator_ = false;
     koordinator::Quirks quirks_ = 0;
 };

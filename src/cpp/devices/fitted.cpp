@@ -113,8 +113,10 @@ Fitted::Fitted(const Request& request, const Shape& shape) {
         if (need.type != kGpu) {
             continue;
         }
-        isolated = !need.is_shared() || request.isolation == 0 ||
-                   request.isolation == shape.isolation();
+        has_model =
+            request.models.empty() || std::ranges::binary_search(request.models, shape.model());
+        isolated =
+            !need.is_shared() || request.isolation == 0 || request.isolation == shape.isolation();
         if (need.is_shared() || need.every) {
             continue;
         }

@@ -8,11 +8,11 @@
 namespace hivecore::devices {
 
 struct FittedNeed {
-    std::vector<std::int64_t> charge;  // [column * count + device]
-    std::vector<std::int8_t> columns;  // those of which something is needed
-    WideMask matching;                 // could serve it if nobody were there
-    WideMask with_functions;           // have virtual functions that will do
-    WideMask takes_all;                // would be taken as a whole
+    std::vector<std::int64_t> charge;      // [column * count + device]
+    std::vector<std::int8_t> columns;      // those of which something is needed
+    WideMask matching;                     // could serve it if nobody were there
+    WideMask with_functions;               // have virtual functions that will do
+    WideMask takes_all;                    // would be taken as a whole
     std::vector<std::uint64_t> functions;  // virtual functions that will do
 };
 
@@ -29,7 +29,8 @@ struct Fitted {
     std::vector<FittedNeed> needs;
     std::vector<FittedRow> rows;
     bool must_be_row = false, may_be_row = false;
-    bool isolated = true;  // the node keeps pods apart as they want it
+    bool isolated = true;   // the node keeps pods apart as they want it
+    bool has_model = true;  // its GPUs are of a model that will do
     // For each size that counts in a residual: its weight and its rows of the best score.
     struct Residual {
         std::int64_t weight = 0;

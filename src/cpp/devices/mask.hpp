@@ -9,6 +9,14 @@ namespace hivecore::devices {
 
 inline constexpr int kMostDevices = 256;  // of one type on one node
 
+// In line; where the processor is not known std::popcount calls a function.
+inline int count_bits(std::uint64_t word) {
+    word -= word >> 1 & 0x5555555555555555u;
+    word = (word & 0x3333333333333333u) + (word >> 2 & 0x3333333333333333u);
+    word = (word + (word >> 4)) & 0x0F0F0F0F0F0F0F0Fu;
+    return static_cast<int>(word * 0x0101010101010101u >> 56);
+}
+
 template <int W>
 struct Mask {
     std::array<std::uint64_t, W> words{};
@@ -24,7 +32,7 @@ struct Mask {
     int count() const {
         int sum = 0;
         for (const auto word : words) {
-            sum += std::popcount(word);
+            sum += count_bits(word);
         }
         return sum;
     }

@@ -1,11 +1,11 @@
 // The best devices of one type over all ways to spread them over the places of a domain.
 //
 // What a choice costs beside the devices themselves follows from what it touches: each place, NUMA
-// node and socket has a price, paid once. So the places are passed one after the other, NUMA node by
-// NUMA node, and for each number of devices taken so far the best choice is kept (a knapsack). Of a
-// place only its best devices count, as many as are taken. What the joint types need of the places
-// is counted on the way: how many places are touched, and how many of each follower's devices are
-// on them, both as far as it matters.
+// node and socket has a price, paid once. So the places are passed one after the other, NUMA node
+// by NUMA node, and for each number of devices taken so far the best choice is kept (a knapsack).
+// Of a place only its best devices count, as many as are taken. What the joint types need of the
+// places is counted on the way: how many places are touched, and how many of each follower's
+// devices are on them, both as far as it matters.
 //
 // A choice is better if it costs less, then if its devices are better, then if their minors come
 // first. To add the same devices to two choices changes none of these comparisons, which is why the
@@ -109,7 +109,8 @@ Taken<W> best_spread(const std::vector<const OfferedPlace*>& places, const Sprea
             auto made = best[from];
             made.price += place->price + (bits & 1 ? 0 : place->numa_price) +
                           (bits & 2 ? 0 : place->socket_price);
-            const int most = std::min(static_cast<int>(place->devices.size()), limits.count - taken);
+            const int most =
+                std::min(static_cast<int>(place->devices.size()), limits.count - taken);
             for (int i = 0; i < most; ++i) {
                 made.worth += place->worth[i];
                 made.devices.add(place->devices[i]);

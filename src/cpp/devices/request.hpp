@@ -1,5 +1,5 @@
-// What is asked of a node's devices, in numbers; python/hivecore/devices/device_request.py says what
-// the fields mean.
+// What is asked of a node's devices, in numbers; python/hivecore/devices/device_request.py says
+// what the fields mean.
 #pragma once
 
 #include <array>
@@ -23,7 +23,18 @@ enum Scope : std::int8_t { kOneDevice, kSwitch, kNuma, kSocket, kMachine, kAnywh
 
 enum class Exclusive : std::int8_t { kNo, kDevice, kSwitch };
 enum class Partition : std::int8_t { kAsTheNodeSays, kBestEffort, kRestricted };
-enum class Policy : std::int8_t { kBinPack, kSpread };
+enum class Policy : std::int8_t {
+    kBinPack,
+    kSpread,
+    kBestFit,
+    kWorstFit,
+    kDotProduct,
+    kPacking,
+    kClustering,
+    kRandom,
+    kFgd,
+};
+inline constexpr int kPolicies = 9;
 
 using Labels = std::vector<std::int32_t>;  // numbers of (key, value) pairs, ascending
 
@@ -48,8 +59,9 @@ struct Request {
     std::vector<std::int8_t> joint;  // positions in `needs`, as named
     bool same_switch = false;
     Partition partition = Partition::kAsTheNodeSays;
-    std::int64_t bandwidth = -1;      // -1: any
-    std::int32_t isolation = 0;       // number of a provider; 0: any
+    std::int64_t bandwidth = -1;  // -1: any
+    std::int32_t isolation = 0;   // number of a provider; 0: any
+    Labels models;                // numbers of the GPUs that will do; none: all
 
     // Which need is chosen first: the GPUs, else the first that was named.
     int driver() const {

@@ -43,11 +43,18 @@ std::int8_t primary_column(Type type, const std::array<std::int8_t, kAmounts>& c
 
 }  // namespace
 
+bool DeviceColumn::is_flat() const {
+    const auto unknown = [](std::int32_t number) { return number < 0; };
+    return std::ranges::all_of(switch_, unknown) && std::ranges::all_of(numa, unknown) &&
+           std::ranges::all_of(socket, unknown);
+}
+
 Shape::Shape(std::vector<DeviceRecord> devices, std::vector<PartitionRow> partitions, bool honor,
-             std::int32_t isolation, std::optional<RawFacts> raw)
+             std::int32_t isolation, std::int32_t model, std::optional<RawFacts> raw)
     : partitions_(std::move(partitions)),
       honor_(honor),
       isolation_(isolation),
+      model_(model),
       raw_(std::move(raw)) {
     for (int type = 0; type < kTypes; ++type) {
         std::vector<DeviceRecord> same;
@@ -81,7 +88,8 @@ void Shape::add_column(Type type, std::vector<DeviceRecord> devices) {
     }
     column.column_of.fill(-1);
     for (int amount = 0; amount < kAmounts; ++amount) {
-        if (std::ranges::any_of(devices, [&](const auto& one) { return one.amounts[amount] > 0; })) {
+        if (std::ranges::any_of(devices,
+                                [&](const auto& one) { return one.amounts[amount] > 0; })) {
             column.column_of[amount] = static_cast<std::int8_t>(column.columns++);
             for (const auto& device : devices) {
                 column.total.push_back(device.amounts[amount]);

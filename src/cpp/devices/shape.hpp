@@ -2,15 +2,18 @@
 //
 // The devices of a type are numbered by ascending minor. A *place* of a type is a switch that has
 // devices of it, or a device that is on none. Switches, NUMA nodes and sockets have one numbering
-// for all types, so devices of different types can be compared; -1 stands for one that is not known.
+// for all types, so devices of different types can be compared; -1 stands for one that is not
+// known.
 //
-// A state of such a node is `words` 64-bit words, laid out here: for each type the masks of its
+// A state of such a node is `words` 64-bit words, laid out here: the kinds of its owners (bit 0:
+// some have shares of GPUs, bit k: some have k whole ones); for each type the masks of its
 // healthy, used and closed devices (`mask_words` each), what is used of each amount of each device,
 // column by column, and the virtual functions that are used. Two sums per type, which follow from
 // the rest, are kept with them for scores. What the states of raw shapes keep beside is told in
 // koordinator/state.hpp.
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <cstdint>
 #include <optional>
@@ -51,10 +54,10 @@ struct RawFacts {
 // The devices of one type.
 struct DeviceColumn {
     int count = 0;
-    int columns = 0;                               // amounts that some device has
+    int columns = 0;                                // amounts that some device has
     std::array<std::int8_t, kAmounts> column_of{};  // amount -> column; -1: none has it
-    std::vector<std::int64_t> total;               // [column * count + device]; 0: it has none
-    std::vector<std::int8_t> primary;              // column that devices are compared by
+    std::vector<std::int64_t> total;                // [column * count + device]; 0: it has none
+    std::vector<std::int8_t> primary;               // column that devices are compared by
     std::vector<std::int32_t> minors;
     std::vector<std::int32_t> socket, numa, switch_;
     std::vector<Labels> labels;
@@ -72,6 +75,11 @@ struct DeviceColumn {
     int healthy = 0, in_use = 0, closed = 0, used = 0, functions = 0, sums = 0;
     int function_words = 0;
 
+    int amount_of(int c) const {
+        return static_cast<int>(std::ranges::find(column_of, c) - column_of.begin());
+    }
+    // Nothing is known of where the devices are.
+    bool is_flat() const;
     // The same of what raw shapes have beside: two masks, a byte per device, two pairs of sums, and
     // one number.
     struct {
@@ -88,12 +96,13 @@ class Shape {
     // Devices in any order; minors are distinct within a type. `raw`: keep percents of memory
     // beside bytes; members of partitions that are not there stand behind the GPUs.
     Shape(std::vector<DeviceRecord> devices, std::vector<PartitionRow> partitions, bool honor,
-          std::int32_t isolation, std::optional<RawFacts> raw);
+          std::int32_t isolation, std::int32_t model, std::optional<RawFacts> raw);
 
     const DeviceColumn& of(Type type) const { return columns_[type]; }
     const std::vector<PartitionRow>& partitions() const { return partitions_; }
     bool honor() const { return honor_; }
     std::int32_t isolation() const { return isolation_; }
+    std::int32_t model() const { return model_; }
     bool is_raw() const { return raw_.has_value(); }
     const RawFacts& raw_facts() const { return *raw_; }
     int mask_words() const { return mask_words_; }
@@ -120,9 +129,9 @@ class Shape {
     std::array<std::array<std::vector<WideMask>, kTypes>, kTypes> near_;
     std::vector<PartitionRow> partitions_;
     bool honor_;
-    std::int32_t isolation_;
+    std::int32_t isolation_, model_;
     std::optional<RawFacts> raw_;
-    int mask_words_ = 1, words_ = 0;
+    int mask_words_ = 1, words_ = 1;
 };
 
 }  // namespace hivecore::devices

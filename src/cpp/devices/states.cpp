@@ -107,6 +107,7 @@ StateId States::emptied(StateId id) {
     const auto& shape = this->shape(shape_of(id));
     const auto* words = this->words(id);
     std::vector<std::uint64_t> empty(words, words + shape.words());
+    empty[0] = 0;
     for (int type = 0; type < kTypes; ++type) {
         const auto& column = shape.of(static_cast<Type>(type));
         if (column.count > 0) {

@@ -3,8 +3,8 @@
 //
 // A state has a number while somebody refers to it. Numbers are used again, so whoever remembers
 // something of a state also remembers when the state was born. The words of a state never change;
-// they lie in blocks that never move, one list of blocks per shape. States are found again by a hash
-// table with chains through `next`.
+// they lie in blocks that never move, one list of blocks per shape. States are found again by a
+// hash table with chains through `next`.
 #pragma once
 
 #include <cstdint>

@@ -17,6 +17,24 @@ cdef extern from "devices/cluster.hpp" namespace "hivecore::devices" nogil:
     cdef cppclass VisibleDevices "hivecore::devices::Visible":
         WideMask& operator[](size_t) noexcept
 
+    cdef cppclass AnswerColumns:
+        int8_t* codes
+        int8_t* types
+        uint8_t* resolvable
+        int64_t* scores
+
+    cdef cppclass DrawRecord "hivecore::devices::Draw":
+        uint64_t seed
+        uint64_t number
+
+    cdef cppclass TaskRecord "hivecore::devices::Task":
+        int64_t share
+        bool_t is_percent
+        int count
+        int64_t cpu
+        Labels models
+        int64_t weight
+
     cdef cppclass VerdictRecord "hivecore::devices::Verdict":
         CodeNumber code
         DeviceType type
@@ -42,11 +60,20 @@ cdef extern from "devices/cluster.hpp" namespace "hivecore::devices" nogil:
         bool_t is_owner(int32_t) noexcept
         int32_t node_of(int32_t) noexcept
         const vector[ChargeRecord]& charges_of(int32_t) noexcept
+        void answer(
+            QueryKernel&, PolicyNumber, const int64_t*, int64_t, const AnswerColumns&
+        ) except +
         int32_t best(QueryKernel&, PolicyNumber) except +
         int32_t best_of(QueryKernel&, PolicyNumber, Values) except +
-        vector[ChargeRecord] choose(QueryKernel&, PolicyNumber, int32_t, bool_t&) except +
+        int32_t random(QueryKernel&, DrawRecord, Values) except +
+        vector[ChargeRecord] choose(
+            QueryKernel&, PolicyNumber, int32_t, DrawRecord, bool_t&
+        ) except +
+        bool_t set_mix(vector[TaskRecord]) except +
+        int64_t fragmentation(int32_t) except +
+        int64_t most_memory() noexcept
         VerdictRecord examine(
-            QueryKernel&, PolicyNumber, int32_t, const VisibleDevices*, Numbers,
+            QueryKernel&, PolicyNumber, int32_t, DrawRecord, const VisibleDevices*, Numbers,
             vector[ChargeRecord]*, bool_t*
         ) except +
         string audit() except +
@@ -62,36 +89,38 @@ cdef extern from *:
     """
     #include "devices/cluster.hpp"
 
-    // The answers for some nodes, one after the other, in arrays.
-    static void fill_answers(hivecore::devices::DeviceCluster& kernel,
-                             hivecore::devices::Query& query, hivecore::devices::Policy policy,
-                             const int64_t* nodes, int64_t count, int8_t* codes, int8_t* types,
-                             uint8_t* resolvable, int32_t* scores) {
-        for (int64_t i = 0; i < count; ++i) {
-            const auto node = static_cast<int32_t>(nodes == nullptr ? i : nodes[i]);
-            const auto& answer = kernel.answer(query, policy, node);
-            codes[i] = static_cast<int8_t>(answer.code);
-            types[i] = answer.type;
-            resolvable[i] = answer.resolvable;
-            scores[i] = answer.score;
-        }
-    }
-
     static std::span<const hivecore::devices::Charge> as_span(
         const std::vector<hivecore::devices::Charge>& charges) {
         return charges;
     }
     """
-    void fill_answers(
-        ClusterKernel&, QueryKernel&, PolicyNumber, const int64_t*, int64_t, int8_t*, int8_t*,
-        uint8_t*, int32_t*
-    ) except + nogil
     span[const ChargeRecord] as_span(const vector[ChargeRecord]&) noexcept nogil
 
 
 cdef enum:
-    POLICIES = 2
+    POLICIES = 9
+    RANDOM = 7
+    FGD = 8
     LONG_LIST = 256  # nodes; more take longer than 20 microseconds
+
+
+cdef DrawRecord as_draw(object seed, object number) except *:
+    cdef DrawRecord draw
+    draw.seed = <uint64_t> seed
+    draw.number = <uint64_t> number
+    return draw
+
+
+cdef TaskRecord as_task(object value) except *:
+    cdef TaskRecord task
+    share, is_percent, count, cpu, models, weight = value
+    task.share = within(share, 0, MOST_AMOUNT)
+    task.is_percent = is_percent
+    task.count = <int> within(count, 0, MOST_DEVICES)
+    task.cpu = within(cpu, 0, MOST_AMOUNT)
+    task.models = as_label_numbers(sorted(models))
+    task.weight = within(weight, 0, 2**31 - 1)
+    return task
 
 
 cdef PolicyNumber as_policy(object policy) except *:
@@ -175,8 +204,8 @@ cdef class DeviceKernel(KernelObject):
 
     >>> kernel = DeviceKernel()
     >>> gpu = (0, 0, (100,), -1, -1, -1, (), (), ())
-    >>> kernel.set_node(0, kernel.add_shape([gpu], (), False, 0, None), (1, 0, 0, 0))
-    >>> query = Query([(0, 1, False, (60,), (), None, 0, 4, -1)], (), False, 0, -1, 0)
+    >>> kernel.set_node(0, kernel.add_shape([gpu], (), False, 0, 0, None), (1, 0, 0, 0))
+    >>> query = Query([(0, 1, False, (60,), (), None, 0, 4, -1)], (), False, 0, -1, 0, ())
     >>> plan = kernel.schedule(query, 0)
     >>> plan.node, plan.charges
     (0, [(0, 0, (60, 0, 0, 0, 0, 0), -1, 0)])
@@ -221,7 +250,7 @@ cdef class DeviceKernel(KernelObject):
 
     # --- what there is
 
-    def add_shape(self, devices, partitions, honor, isolation, raw):
+    def add_shape(self, devices, partitions, honor, isolation, model, raw):
         """The number of an inventory that nodes may have.
 
         :param raw: what Koordinator looks at beside, see `as_raw_facts`; None: it is strict.
@@ -240,9 +269,10 @@ cdef class DeviceKernel(KernelObject):
         if facts.has_value() != self.kernel.is_koordinator():
             raise ValueError("raw does not go with the kernel's mode")
         cdef int32_t provider = <int32_t> within(isolation, 0, 2**31 - 1)
+        cdef int32_t kind = <int32_t> within(model, 0, 2**31 - 1)
         guard.lock(self.mutex)
         cdef unique_ptr[DeviceShape] shape = make_unique[DeviceShape](
-            records, rows, is_honored, provider, facts
+            records, rows, is_honored, provider, kind, facts
         )
         cdef int32_t number = self.kernel.add_shape(shape.get()[0])
         self.shape_count += 1
@@ -330,6 +360,30 @@ cdef class DeviceKernel(KernelObject):
         found = self.kernel.owners(self.as_node(node))
         return sorted([found[i] for i in range(found.size())])
 
+    # --- what policies go by
+
+    def set_mix(self, tasks):
+        """Which pods come, for fgd: (share, is percent, GPUs, CPU, models, weight) of each class."""
+        cdef Guard guard
+        cdef vector[TaskRecord] mix
+        for task in tasks:
+            mix.push_back(as_task(task))
+        guard.lock(self.mutex)
+        return bool(self.kernel.set_mix(mix))
+
+    def fragmentation(self, node):
+        """Of a node, in units of memory times weight."""
+        cdef Guard guard
+        guard.lock(self.mutex)
+        return self.kernel.fragmentation(self.as_node(node))
+
+    @property
+    def most_memory(self):
+        """The most that a node's GPUs have had together."""
+        cdef Guard guard
+        guard.lock(self.mutex)
+        return self.kernel.most_memory()
+
     # --- decisions
 
     def filter(self, Query query not None, policy, nodes=None):
@@ -351,24 +405,26 @@ cdef class DeviceKernel(KernelObject):
         cdef cnp.ndarray codes = cnp.PyArray_SimpleNew(1, &count, cnp.NPY_INT8)
         cdef cnp.ndarray types = cnp.PyArray_SimpleNew(1, &count, cnp.NPY_INT8)
         cdef cnp.ndarray resolvable = new_bool_array(count)
-        cdef cnp.ndarray scores = cnp.PyArray_SimpleNew(1, &count, cnp.NPY_INT32)
-        cdef int8_t* code = <int8_t*> cnp.PyArray_DATA(codes)
-        cdef int8_t* type_ = <int8_t*> cnp.PyArray_DATA(types)
-        cdef uint8_t* mendable = <uint8_t*> cnp.PyArray_DATA(resolvable)
-        cdef int32_t* score = <int32_t*> cnp.PyArray_DATA(scores)
+        cdef cnp.ndarray scores = cnp.PyArray_SimpleNew(1, &count, cnp.NPY_INT64)
+        cdef AnswerColumns columns
+        columns.codes = <int8_t*> cnp.PyArray_DATA(codes)
+        columns.types = <int8_t*> cnp.PyArray_DATA(types)
+        columns.resolvable = <uint8_t*> cnp.PyArray_DATA(resolvable)
+        columns.scores = <int64_t*> cnp.PyArray_DATA(scores)
         guard.keep()
         with nogil:
-            fill_answers(
-                self.kernel[0], query.kernel[0], number, numbers, count, code, type_, mendable,
-                score
-            )
+            self.kernel.answer(query.kernel[0], number, numbers, count, columns)
         return codes, types, resolvable, scores
 
-    def schedule(self, Query query not None, policy, nodes=None):
-        """The plan for the best node, or None."""
+    def schedule(self, Query query not None, policy, nodes=None, seed=0, number=0):
+        """The plan for the best node, or None.
+
+        :param seed: of "random", as the number of the request.
+        """
         cdef Guard guard
-        cdef PolicyNumber number = as_policy(policy)
+        cdef PolicyNumber how = as_policy(policy)
         cdef cnp.ndarray asked = None
+        cdef DrawRecord draw = as_draw(seed, number)
         cdef int32_t node
         cdef bool_t idle = False
         cdef vector[ChargeRecord] charges
@@ -378,23 +434,28 @@ cdef class DeviceKernel(KernelObject):
         self.use(query)
         if asked is not None:
             check_range(asked, 0, self.kernel.nodes() - 1, "nodes", 0)
-            node = self.kernel.best_of(query.kernel[0], number, as_values(asked))
+            if cnp.PyArray_SIZE(asked) == 0:
+                return None
+        if <int> how == RANDOM:
+            node = self.kernel.random(query.kernel[0], draw, Values() if asked is None else as_values(asked))
+        elif asked is not None:
+            node = self.kernel.best_of(query.kernel[0], how, as_values(asked))
         else:
             guard.keep()
             with nogil:
-                node = self.kernel.best(query.kernel[0], number)
+                node = self.kernel.best(query.kernel[0], how)
         if node < 0:
             return None
-        charges = self.kernel.choose(query.kernel[0], number, node, idle)
+        charges = self.kernel.choose(query.kernel[0], how, node, draw, idle)
         return as_plan(node, charges, idle)
 
-    def examine(self, Query query not None, policy, node, visible=None, without=()):
+    def examine(self, Query query not None, policy, node, visible=None, without=(), seed=0, number=0):
         """(code, type, plan or None) for one node, on some NUMA nodes, without some owners.
 
         :param visible: masks of the devices to use, by type; None: all.
         """
         cdef Guard guard
-        cdef PolicyNumber number = as_policy(policy)
+        cdef PolicyNumber how = as_policy(policy)
         cdef VisibleDevices masks
         cdef const VisibleDevices* shown = NULL
         cdef vector[int32_t] gone
@@ -411,7 +472,7 @@ cdef class DeviceKernel(KernelObject):
         guard.lock(self.mutex)
         self.use(query)
         verdict = self.kernel.examine(
-            query.kernel[0], number, self.as_node(node), shown,
+            query.kernel[0], how, self.as_node(node), as_draw(seed, number), shown,
             Numbers(gone.data(), gone.size()), &charges, &idle
         )
         if <int> verdict.code != 0:

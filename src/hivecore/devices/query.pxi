@@ -29,6 +29,7 @@ cdef extern from "devices/cluster.hpp" namespace "hivecore::devices" nogil:
         PartitionNumber partition
         int64_t bandwidth
         int32_t isolation
+        Labels models
 
     cdef cppclass QueryKernel "hivecore::devices::Query":
         QueryKernel(RequestRecord) except +
@@ -57,12 +58,12 @@ cdef NeedRecord as_need(object value) except *:
 
 @cython.final
 cdef class Query:
-    """Query(needs, joint, same_switch, partition, bandwidth, isolation)\n--\n\nA request for one DeviceKernel; it keeps what it has been answered."""
+    """Query(needs, joint, same_switch, partition, bandwidth, isolation, models)\n--\n\nA request for one DeviceKernel; it keeps what it has been answered."""
 
     cdef QueryKernel* kernel
     cdef object core  # whose answers they are; None: nobody's yet
 
-    def __cinit__(self, needs, joint, same_switch, partition, bandwidth, isolation):
+    def __cinit__(self, needs, joint, same_switch, partition, bandwidth, isolation, models):
         cdef RequestRecord request
         cdef int64_t before = -1
         for need in needs:
@@ -78,6 +79,7 @@ cdef class Query:
         request.partition = <PartitionNumber> <int> within(partition, 0, 2)
         request.bandwidth = within(bandwidth, -1, 2**62)
         request.isolation = <int32_t> within(isolation, 0, 2**31 - 1)
+        request.models = as_label_numbers(sorted(models))
         self.kernel = new QueryKernel(request)
 
     def __dealloc__(self):

@@ -34,7 +34,8 @@ cdef extern from "devices/shape.hpp" namespace "hivecore::devices" nogil:
 
     cdef cppclass DeviceShape "hivecore::devices::Shape":
         DeviceShape(
-            vector[DeviceRecord], vector[PartitionRow], bool_t, int32_t, optional[RawFacts]
+            vector[DeviceRecord], vector[PartitionRow], bool_t, int32_t, int32_t,
+            optional[RawFacts]
         ) except +
 
     enum:

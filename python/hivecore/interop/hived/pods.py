@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 from hivecore._arguments import as_text
 from hivecore.cells import AffinityGroup
 from hivecore.errors import HivecoreError
-from hivecore.interop.hived.configuration.problems import show
+from hivecore.interop.kubernetes.messages import show
 
 __all__ = ["PodRequest", "RequestError", "identify"]
 

@@ -30,10 +30,10 @@ from hivecore.errors import (
 from hivecore.gangs import Answer, Gang, Gangs
 from hivecore.interop.hived import bind_info, catalog, saved
 from hivecore.interop.hived.configuration.config import HivedConfig
-from hivecore.interop.hived.configuration.problems import show
 from hivecore.interop.hived.inspect import Inspector, describe
 from hivecore.interop.hived.pod_decision import PodDecision
 from hivecore.interop.hived.pods import PodRequest, RequestError, identify
+from hivecore.interop.kubernetes.messages import show
 
 __all__ = ["HivedScheduler"]
 

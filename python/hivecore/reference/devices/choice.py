@@ -35,6 +35,7 @@ CODES = (
     "no devices",
     "no match",
     "no functions",
+    "model",
     "isolation",
     "capacity",
     "partition",
@@ -118,6 +119,8 @@ def _lacking(view: View, request: Any) -> tuple[str, str] | None:
         if sum(view.has_functions(device, need) for device in matching) < need.count:
             return "no functions", need.type
     gpu = next((need for need in request.needs if need.type == "gpu"), None)
+    if gpu is not None and request.models and view.node.inventory.model not in request.models:
+        return "model", "gpu"
     provider = request.isolation_provider if gpu is not None and gpu.shared else ""
     if provider not in ("", view.node.inventory.isolation_provider):
         return "isolation", "gpu"
@@ -364,11 +367,11 @@ class _Search:
             for device in self.view.healthy(self.driver.type)
             if self.view.in_use(device) == spread
         ]
-        touched = {_place(device) for device in devices}
+        switches = {device.pcie for device in devices} - {None}
         numas = {device.numa for device in devices} - {None}
         sockets = {device.socket for device in devices} - {None}
         return (
-            sum(_place(device) in touched for device in counted),
+            sum(device.pcie in switches for device in counted),
             sum(device.numa in numas for device in counted),
             sum(device.socket in sockets for device in counted),
         )

@@ -29,4 +29,6 @@ def _used_with(view: View, need: Any) -> int:
     first = eligible[0]
     wanted = charge_of(need, first).get(primary(first), 0)
     count = len(eligible) if need.every else need.count
-    return min((total - free + count * wanted) * FULL // total, FULL)
+    shift = max(total.bit_length() - 48, 0)  # amounts that large are taken in steps
+    part = total - free + count * wanted
+    return FULL if part >= total else (part >> shift) * FULL // (total >> shift)

@@ -7,7 +7,8 @@ built has at most 16 levels and exactly one of them is the node level.
 from dataclasses import dataclass
 from typing import Any
 
-from hivecore.interop.hived.configuration.problems import Place, Problems, show
+from hivecore.interop.hived.configuration.problems import Place, Problems
+from hivecore.interop.kubernetes.messages import show
 
 _KEYS = {"childCellType", "childCellNumber", "isNodeLevel"}
 _LEVELS = 16

@@ -12,7 +12,8 @@ from typing import Any
 
 from hivecore.interop.hived.configuration._cell_types import Line
 from hivecore.interop.hived.configuration.addresses import ChainAddresses
-from hivecore.interop.hived.configuration.problems import Place, Problems, is_blank, show
+from hivecore.interop.hived.configuration.problems import Place, Problems
+from hivecore.interop.kubernetes.messages import is_blank, show
 
 _KEYS = {"cellType", "cellAddress", "pinnedCellId", "reservationId", "cellChildren"}
 _MOST_LEAVES = 2**31

@@ -12,7 +12,8 @@ from typing import Any
 
 from hivecore.interop.hived.configuration._physical_cells import PhysicalChain, Pin
 from hivecore.interop.hived.configuration.addresses import Preassigned
-from hivecore.interop.hived.configuration.problems import Place, Problems, show
+from hivecore.interop.hived.configuration.problems import Place, Problems
+from hivecore.interop.kubernetes.messages import show
 
 _TENANT_KEYS = {"virtualCells", "pinnedCells", "reservedCells"}
 _CELL_KEYS = {"cellType", "cellNumber"}

@@ -11,7 +11,8 @@ hands. Aliases share their object; what they would stand for written out is coun
 from collections.abc import Iterator
 from typing import Any
 
-from hivecore.interop.hived.configuration.problems import Place, Problems, show
+from hivecore.interop.hived.configuration.problems import Place, Problems
+from hivecore.interop.kubernetes.messages import show
 
 _DEPTH = 100
 _WRITTEN_OUT = 1_000_000

@@ -18,7 +18,8 @@ from hivecore.interop.hived.configuration._physical_cells import PhysicalChain, 
 from hivecore.interop.hived.configuration._tenants import Tenant, check_fit, read_virtual_clusters
 from hivecore.interop.hived.configuration._yaml_text import read_yaml
 from hivecore.interop.hived.configuration.addresses import ChainAddresses, TenantAddresses
-from hivecore.interop.hived.configuration.problems import ConfigError, Problems, show
+from hivecore.interop.hived.configuration.problems import ConfigError, Problems
+from hivecore.interop.kubernetes.messages import show
 
 __all__ = ["ConfigError", "HivedConfig"]
 

@@ -15,7 +15,6 @@ Nothing is kept here but how often a pod has come back. Names of fields are writ
 kube-scheduler's types (``NodeNames``) and read in any case.
 """
 
-import json
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -23,11 +22,22 @@ from itertools import islice
 from typing import Any, Self, TypeVar
 
 from hivecore.errors import StaleDecisionError
-from hivecore.interop.hived.configuration.problems import is_blank, show
 from hivecore.interop.hived.pods import RequestError
 from hivecore.interop.hived.scheduler import HivedScheduler
 from hivecore.interop.hived.serving.annotations import SPEC, binding, read_spec
-from hivecore.interop.hived.serving.watch import apply_events, field
+from hivecore.interop.hived.serving.watch import apply_events
+from hivecore.interop.kubernetes.calls import (
+    NOTHING_FILTERED,
+    BadCall,
+    as_text,
+    field,
+    filtered,
+    listed_nodes,
+    names_of,
+    object_of,
+    parsed,
+)
+from hivecore.interop.kubernetes.messages import show
 
 __all__ = ["Extender"]
 
@@ -42,14 +52,6 @@ _PATHS = (
 )
 _MOST_REMEMBERED = 100_000
 _ATTEMPTS = 3
-
-
-class _Refusal(Exception):
-    """An answer of status 4xx, but to kube-scheduler."""
-
-    def __init__(self, status: int, message: str) -> None:
-        super().__init__(message)
-        self.status = status
 
 
 _Made = TypeVar("_Made", bound="Extender")
@@ -150,23 +152,23 @@ class Extender:
             raise TypeError(f"path must be a string, not {type(path).__name__}")
         try:
             return 200, self._answer(path, body)
-        except (_Refusal, RequestError, StaleDecisionError) as error:
+        except (BadCall, RequestError, StaleDecisionError) as error:
             if path in _SAYING_NOTHING:
                 return 200, {**_SAYING_NOTHING[path], "Error": str(error)}
-            status = error.status if isinstance(error, _Refusal) else 400
+            status = error.status if isinstance(error, BadCall) else 400
             return status, {"Error": str(error)}
 
     def _answer(self, path: str, body: Any) -> Any:
         method = self.method(path)
         if method is None:
-            raise _Refusal(404, f"nothing is at {show(path)}")
+            raise BadCall(404, f"nothing is at {show(path)}")
         if method == "POST":
-            body = _parsed(body)
+            body = parsed(body)
             if path == _WATCH:
                 return self._watch(body)
             verb = path.removeprefix(_EXTENDER)
             answers = {"filter": self._filter, "bind": self._bind, "preempt": self._preempt}
-            return answers[verb](_object(body, "the body"))
+            return answers[verb](object_of(body, "the body"))
         if path == "/":
             return {"paths": list(_PATHS)}
         if path == "/healthz":
@@ -178,9 +180,7 @@ class Extender:
 
     def _filter(self, arguments: Mapping[str, Any]) -> dict[str, Any]:
         pod, spec = _pod(arguments)
-        nodes = field(arguments, "Nodes")
-        listed = field(arguments, "NodeNames")
-        suggested = _names(listed, "NodeNames") if nodes is None else _node_names(nodes)
+        suggested = listed_nodes(arguments)
         info = None
         with self._lock:
             decision = self._decide(pod, spec, suggested)
@@ -194,7 +194,7 @@ class Extender:
         if info is not None:
             self._send(binding(pod["name"], pod["namespace"], pod["uid"], info))
         if decision.outcome == "bind":
-            return _filtered(decision.node, nodes)
+            return filtered([decision.node], arguments)
         if decision.outcome == "preempt":
             failed = {
                 node: f"node({node}) is waiting for victim Pod(s) to be preempted: "
@@ -204,7 +204,7 @@ class Extender:
         else:
             waits = "Pod is waiting for preemptible or free resource to appear"
             failed = {"hivedscheduler": f"{waits}: {decision.reason}"}
-        return {**_NOTHING, "FailedNodes": failed}
+        return {**NOTHING_FILTERED, "FailedNodes": failed}
 
     def _decide(self, pod: Mapping[str, Any], spec: Mapping[str, Any], suggested: list[str]) -> Any:
         """Schedule and commit; others may use the scheduler as well, and be in between."""
@@ -234,17 +234,15 @@ class Extender:
 
     def _bind(self, arguments: Mapping[str, Any]) -> dict[str, Any]:
         name, namespace, node = (
-            _text(field(arguments, key), key) for key in ("PodName", "PodNamespace", "Node")
+            as_text(field(arguments, key), key) for key in ("PodName", "PodNamespace", "Node")
         )
-        uid = _text(field(arguments, "PodUID"), "PodUID", required=False)
+        uid = as_text(field(arguments, "PodUID"), "PodUID", required=False)
         pod = {"name": name, "namespace": namespace, "uid": uid}
         with self._lock:
             info = self._scheduler.bind_info(pod)
             if info["node"] != node:
                 expected = info["node"]
-                raise _Refusal(
-                    400, f"Node={show(node)}: the pod is to be bound to {show(expected)}"
-                )
+                raise BadCall(400, f"Node={show(node)}: the pod is to be bound to {show(expected)}")
             self._scheduler.allocate(pod)
         made = binding(name, namespace, uid, info)
         return {"Error": self._send(made), "Binding": made}
@@ -265,7 +263,7 @@ class Extender:
         for key in ("NodeNameToVictims", "NodeNameToMetaVictims"):
             victims = field(arguments, key)
             if victims is not None:
-                suggested.update(dict.fromkeys(_names(list(_object(victims, key)), key)))
+                suggested.update(dict.fromkeys(names_of(list(object_of(victims, key)), key)))
         with self._lock:
             decision = self._scheduler.schedule(pod, spec, "Preempting", list(suggested))
         # Kubernetes evicts the pods of one node at a time.
@@ -287,7 +285,7 @@ class Extender:
                 return scheduler.affinity_groups()
             group = scheduler.affinity_group_status(name)
             if group is None:
-                raise _Refusal(404, f"no affinity group {show(name)} is allocated or preempting")
+                raise BadCall(404, f"no affinity group {show(name)} is allocated or preempting")
             return group
         part, _, name = path.removeprefix(_STATUS).removeprefix("/").partition("/")
         if part == "virtualclusters":
@@ -295,98 +293,36 @@ class Extender:
                 return scheduler.virtual_clusters()
             if name not in scheduler.config.spec.virtual_clusters:
                 known = sorted(scheduler.config.spec.virtual_clusters)
-                raise _Refusal(404, f"no virtual cluster {show(name)}, known are {known}")
+                raise BadCall(404, f"no virtual cluster {show(name)}, known are {known}")
             return scheduler.virtual_cluster(name)
         if name or part not in ("", "physicalcluster"):
-            raise _Refusal(404, f"nothing is at {show(path)}")
+            raise BadCall(404, f"nothing is at {show(path)}")
         return scheduler.physical_cluster() if part else scheduler.status()
 
     def _watch(self, events: Any) -> dict[str, Any]:
         with self._lock:
             mistakes = apply_events(self._scheduler, events)
         if mistakes:
-            raise _Refusal(400, "\n".join(mistakes))
+            raise BadCall(400, "\n".join(mistakes))
         return {}
 
 
-_NOTHING: dict[str, Any] = {
-    "Nodes": None,
-    "NodeNames": None,
-    "FailedNodes": None,
-    "FailedAndUnresolvableNodes": None,
-    "Error": "",
-}
-
-
 _SAYING_NOTHING: dict[str, dict[str, Any]] = {
-    f"{_EXTENDER}filter": _NOTHING,
+    f"{_EXTENDER}filter": NOTHING_FILTERED,
     f"{_EXTENDER}bind": {},
     f"{_EXTENDER}preempt": {"NodeNameToMetaVictims": {}},
 }
 
 
-def _filtered(node: str, nodes: Any) -> dict[str, Any]:
-    """The node in the form in which nodes were listed."""
-    if nodes is None:
-        return {**_NOTHING, "NodeNames": [node]}
-    listed = [entry for entry in field(nodes, "items") or () if _name_of(entry) == node]
-    return {**_NOTHING, "Nodes": {"items": listed or [{"metadata": {"name": node}}]}}
-
-
-def _parsed(body: Any) -> Any:
-    if isinstance(body, (str, bytes, bytearray)):
-        try:
-            return json.loads(body)
-        except (ValueError, RecursionError) as error:
-            raise _Refusal(400, f"the body is no JSON: {error}") from None
-    return body
-
-
-def _object(value: Any, what: str) -> Mapping[str, Any]:
-    if not isinstance(value, Mapping):
-        raise _Refusal(400, f"{what} must be an object, not {show(value)}")
-    return value
-
-
-def _text(value: Any, what: str, required: bool = True) -> str:
-    if is_blank(value):
-        if required:
-            raise _Refusal(400, f"{what} is missing")
-        return ""
-    if not isinstance(value, str):
-        raise _Refusal(400, f"{what} must be a string, not {show(value)}")
-    return value
-
-
-def _names(value: Any, what: str) -> list[str]:
-    if value is None:
-        return []
-    if not isinstance(value, (list, tuple)) or not {str}.issuperset(map(type, value)):
-        raise _Refusal(400, f"{what} must be a list of strings")
-    return list(value)
-
-
-def _node_names(nodes: Any) -> list[str]:
-    items = field(_object(nodes, "Nodes"), "items")
-    if items is not None and not isinstance(items, (list, tuple)):
-        raise _Refusal(400, f"Nodes.items must be a list, not {show(items)}")
-    return _names([_name_of(entry) for entry in items or ()], "names of Nodes.items")
-
-
-def _name_of(node: Any) -> Any:
-    meta = field(node, "metadata") if isinstance(node, Mapping) else None
-    return field(meta, "name") if isinstance(meta, Mapping) else None
-
-
 def _pod(arguments: Mapping[str, Any]) -> tuple[dict[str, str], Mapping[str, Any]]:
     """The pod's names, and its scheduling spec."""
-    meta = _object(field(_object(field(arguments, "Pod"), "Pod"), "metadata"), "Pod.metadata")
-    name = _text(field(meta, "name"), "Pod.metadata.name")
-    namespace = _text(field(meta, "namespace"), "Pod.metadata.namespace", required=False)
-    uid = _text(field(meta, "uid"), "Pod.metadata.uid", required=False)
+    meta = object_of(field(object_of(field(arguments, "Pod"), "Pod"), "metadata"), "Pod.metadata")
+    name = as_text(field(meta, "name"), "Pod.metadata.name")
+    namespace = as_text(field(meta, "namespace"), "Pod.metadata.namespace", required=False)
+    uid = as_text(field(meta, "uid"), "Pod.metadata.uid", required=False)
     annotations = field(meta, "annotations")
-    found = {} if annotations is None else _object(annotations, "Pod.metadata.annotations")
-    spec = read_spec(_text(found.get(SPEC), f"Pod.metadata.annotations[{SPEC!r}]"))
+    found = {} if annotations is None else object_of(annotations, "Pod.metadata.annotations")
+    spec = read_spec(as_text(found.get(SPEC), f"Pod.metadata.annotations[{SPEC!r}]"))
     return {"name": name, "namespace": namespace or "default", "uid": uid}, spec
 
 

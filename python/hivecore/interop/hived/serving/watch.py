@@ -8,29 +8,14 @@ nodes and pods do as well: bound pods are recovered from their annotations, in a
 from collections.abc import Mapping
 from typing import Any
 
-from hivecore.interop.hived.configuration.problems import show
 from hivecore.interop.hived.pods import RequestError
 from hivecore.interop.hived.scheduler import HivedScheduler
 from hivecore.interop.hived.serving.annotations import BIND_INFO, SPEC, read_bind_info, read_spec
+from hivecore.interop.kubernetes.messages import show
 
-__all__ = ["apply_events", "field"]
+__all__ = ["apply_events"]
 
 _TYPES = ("ADDED", "MODIFIED", "DELETED")
-
-
-def field(value: Mapping[str, Any], name: str) -> Any:
-    """The field of this name in any case; None: there is none.
-
-    >>> field({"nodeNames": ["a"]}, "NodeNames")
-    ['a']
-    """
-    if name in value:
-        return value[name]
-    low = name.lower()
-    for key, found in value.items():
-        if str(key).lower() == low:
-            return found
-    return None
 
 
 def apply_events(scheduler: HivedScheduler, events: Any) -> list[str]:

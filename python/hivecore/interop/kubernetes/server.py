@@ -1,4 +1,4 @@
-"""`Extender` behind HTTP: methods, sizes and JSON; what is asked is answered there.
+"""An extender behind HTTP: methods, sizes and JSON; what is asked is answered there.
 
 Requests are read by one thread and answered by others, one after the other. Nothing is kept of a
 request beyond the size limit. Up to twice the limit it is read to its end before it is refused, as
@@ -7,17 +7,24 @@ a client that is still writing may not read the answer; a larger one is cut off.
 
 import json
 import socket
-from typing import TYPE_CHECKING, Any
-
-from hivecore.interop.hived.scheduler import HivedScheduler
-from hivecore.interop.hived.serving.extender import Extender
+from typing import TYPE_CHECKING, Any, Protocol
 
 if TYPE_CHECKING:
     from starlette.applications import Starlette
     from starlette.requests import Request
     from starlette.responses import Response
 
-__all__ = ["application", "serve"]
+__all__ = ["Extender", "application", "serve"]
+
+
+class Extender(Protocol):
+    """What answers requests, without HTTP."""
+
+    def method(self, path: str, /) -> str | None:
+        """The HTTP method, "POST" or "GET"; None: there is no such path."""
+
+    def handle(self, path: str, body: Any = None, /) -> tuple[int, Any]:
+        """The status, and plain data for JSON; ``/healthz`` is answered at once."""
 
 
 def application(extender: Extender, max_body: int) -> "Starlette":
@@ -25,7 +32,7 @@ def application(extender: Extender, max_body: int) -> "Starlette":
 
     :param max_body: size in bytes of the largest request that is read; a larger one gets 413.
 
-    Every answer is JSON. Besides what `Extender.handle` answers: 405 for a wrong method, 413.
+    Every answer is JSON. Besides what ``extender.handle`` answers: 405 for a wrong method, 413.
     """
     from starlette.applications import Starlette
     from starlette.concurrency import run_in_threadpool
@@ -53,9 +60,10 @@ def application(extender: Extender, max_body: int) -> "Starlette":
     return Starlette(routes=[Route("/{path:path}", answer, methods=methods)])
 
 
-def serve(scheduler: HivedScheduler, host: str, port: int, max_body: int) -> None:
+def serve(extender: Extender, host: str, port: int, max_body: int) -> None:
     """Serve until the process is told to end (SIGINT, SIGTERM); needs Starlette and uvicorn.
 
+    :param extender: what answers.
     :param host: address to listen on.
     :param port: 0: any free one. What it is gets printed.
     :param max_body: as for `application`.
@@ -66,7 +74,7 @@ def serve(scheduler: HivedScheduler, host: str, port: int, max_body: int) -> Non
     with _listener(host, port) as listener:
         shown = f"[{host}]" if ":" in host else host
         print(f"hivecore listens on http://{shown}:{listener.getsockname()[1]}", flush=True)
-        app = application(Extender(scheduler), max_body)
+        app = application(extender, max_body)
         config = uvicorn.Config(app, log_level="warning", access_log=False, lifespan="off")
         uvicorn.Server(config).run(sockets=[listener])
 

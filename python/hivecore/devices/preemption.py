@@ -1,0 +1,155 @@
+"""Whose end would let a request start on a node, as unimportant and as few as can be.
+
+On each node owners are thought away by rising priority until the request fits; then, the most
+important first, those are taken back without whom it fits as well. What is left is irreducible:
+each of them is needed. The most important of them has the lowest priority that will do, but they
+need not hold the least: four pods with a GPU each may be named where one with two would do. So on
+the nodes that got by with the lowest priority all sets are searched for one that holds less, by
+branch and bound: as nobody's leaving is in the way of the request, what does not fit without an
+owner and all who are undecided never will. The search ends after so many questions to the kernel;
+the best set that was found until then is named.
+"""
+
+from collections.abc import Collection, Iterable
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from hivecore.devices.device import TYPES
+
+if TYPE_CHECKING:
+    from hivecore.devices.device_cluster import DeviceCluster
+
+__all__ = ["Leavers", "cheapest_leavers"]
+
+_QUESTIONS = 10_000
+
+#: (priority, what it holds, name) of an owner.
+_Owner = tuple[int, int, str]
+
+
+class Leavers(NamedTuple):
+    """Owners on one node whose end would let a request start there."""
+
+    node: int
+    held: int
+    """In hundredths of devices."""
+    names: tuple[str, ...]
+    """Those of low priority first."""
+
+
+def cheapest_leavers(
+    cluster: "DeviceCluster",
+    query: Any,
+    policy: int,
+    nodes: Iterable[int],
+    allowed: Collection[str] | None = None,
+) -> Leavers | None:
+    """Those whose highest priority is the lowest, then who hold least, then on the first node;
+    ``None``: nobody's end would do.
+
+    :param allowed: the only owners who may have to leave; ``None``: all.
+
+    It is the caller's turn.
+    """
+    node, owners = _Search(cluster, query, policy, allowed).cheapest(nodes)
+    if not owners:
+        return None
+    return Leavers(node, _cost(owners), tuple(name for _, _, name in owners))
+
+
+class _Search:
+    """For the cheapest owners without whom one of some nodes serves a request."""
+
+    def __init__(
+        self,
+        cluster: "DeviceCluster",
+        query: Any,
+        policy: int,
+        allowed: Collection[str] | None,
+    ) -> None:
+        self.cluster, self.query, self.policy = cluster, query, policy
+        self.allowed = allowed
+        self.left = _QUESTIONS
+
+    def cheapest(self, nodes: Iterable[int]) -> tuple[int, list[_Owner]]:
+        """A node and the owners by rising priority; none: nobody's end would do."""
+        found = []
+        for node in nodes:
+            owners = self._owners(node)
+            gone = self._first_to_fit(node, owners)
+            if gone:
+                found.append((gone[-1][0], _cost(gone), node, gone, owners))
+        if not found:
+            return -1, []
+        priority, cost, at, best, _ = min(found)
+        for own_priority, _, node, _, owners in sorted(found):
+            if own_priority == priority:
+                able = [owner for owner in owners if owner[0] <= priority]
+                # Of equal costs the first node counts.
+                cheaper = self._cheaper(node, able, cost + (node < at))
+                if cheaper:
+                    best, cost, at = self._needed(node, cheaper), _cost(cheaper), node
+        return at, best
+
+    def _owners(self, node: int) -> list[_Owner]:
+        cluster = self.cluster
+        return sorted(
+            (cluster._priorities.get(name, 0), _held(cluster._core, cluster._owners[name]), name)
+            for name in cluster._owners_on(node)
+            if self.allowed is None or name in self.allowed
+        )
+
+    def _fits_without(self, node: int, gone: list[_Owner]) -> bool:
+        owners = [self.cluster._owners[name] for _, _, name in gone]
+        core = self.cluster._core
+        return bool(core.examine(self.query, self.policy, node, None, owners)[0] == 0)
+
+    def _first_to_fit(self, node: int, owners: list[_Owner]) -> list[_Owner]:
+        for number in range(1, len(owners) + 1):
+            if self._fits_without(node, owners[:number]):
+                return self._needed(node, owners[:number])
+        return []
+
+    def _needed(self, node: int, gone: list[_Owner]) -> list[_Owner]:
+        """Those who are left when as many as can stay, the most important first."""
+        left = list(gone)
+        for one in sorted(gone, key=lambda owner: (-owner[0], -owner[1], owner[2])):
+            rest = [owner for owner in left if owner != one]
+            if self._fits_without(node, rest):
+                left = rest
+        return sorted(left)
+
+    def _cheaper(self, node: int, owners: list[_Owner], limit: int) -> list[_Owner]:
+        """The owners without whom it fits that hold least, if that is below the limit."""
+        best: list[_Owner] = []
+        large_first = sorted(owners, key=lambda owner: (-owner[1], owner[0], owner[2]))
+        # (gone, undecided, whether the last decision was that somebody leaves)
+        open_: list[tuple[list[_Owner], list[_Owner], bool]] = [([], large_first, False)]
+        while open_ and self.left > 0:
+            gone, undecided, has_left = open_.pop()
+            if _cost(gone) >= limit:
+                continue
+            self.left -= 1
+            if has_left:
+                if self._fits_without(node, gone):
+                    best, limit = gone, _cost(gone)
+                    continue
+            elif not self._fits_without(node, gone + undecided):
+                continue
+            if undecided:
+                first, *rest = undecided
+                open_.append((gone, rest, False))
+                open_.append(([*gone, first], rest, True))
+        return best
+
+
+def _cost(owners: list[_Owner]) -> int:
+    return sum(held for _, held, _ in owners)
+
+
+def _held(core: Any, owner: int) -> int:
+    """In hundredths of devices; where a percentage is not known, a device counts as whole."""
+    held = 0
+    for type, _, amounts, _, _ in core.charges_of(owner):
+        if TYPES[type] != "host":
+            held += amounts[0] if amounts[0] else 100
+    return held

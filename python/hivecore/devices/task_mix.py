@@ -1,0 +1,114 @@
+"""Which pods come: classes of equal requests with weights, for the policy "fgd"."""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Self
+
+from hivecore._arguments import as_bool, as_int, as_mapping, as_name, as_tuple
+from hivecore.devices._pairs import MOST
+from hivecore.devices.device import MOST_DEVICES
+from hivecore.devices.device_request import DeviceRequest
+
+__all__ = ["MOST_WEIGHT", "Task", "TaskMix"]
+
+MOST_WEIGHT = 2**31 - 1  # of a class
+
+
+@dataclass(frozen=True, slots=True)
+class Task:
+    """A class of equal pods, as far as shared GPUs are concerned.
+
+    :param share: of each GPU's memory, in bytes or percent; 0: it needs no GPU.
+    :param is_percent: the share is in percent.
+    :param gpus: how many.
+    :param cpu_milli: thousandths of a processor.
+    :param models: of GPUs that will do; none: all.
+    :raises ValueError: something is out of range.
+    :raises TypeError: an argument is of a wrong type.
+    """
+
+    share: int
+    is_percent: bool
+    gpus: int
+    cpu_milli: int
+    models: tuple[str, ...]
+
+    def __post_init__(self) -> None:
+        set_field = object.__setattr__
+        set_field(self, "is_percent", as_bool(self.is_percent, "is_percent"))
+        most = 100 if self.is_percent else MOST
+        set_field(self, "share", as_int(self.share, "share", 0, most))
+        set_field(self, "gpus", as_int(self.gpus, "gpus", 0, MOST_DEVICES))
+        set_field(self, "cpu_milli", as_int(self.cpu_milli, "cpu_milli", 0, MOST))
+        names = {as_name(model, "models") for model in as_tuple(self.models, "models")}
+        set_field(self, "models", tuple(sorted(names)))
+
+    @classmethod
+    def of(cls, request: DeviceRequest) -> Self:
+        """The class of a request."""
+        host, gpu = request.need("host"), request.need("gpu")
+        cpu = 0 if host is None else dict(host.amounts).get("cpu", 0)
+        if gpu is None:
+            return cls(0, False, 0, cpu, ())
+        amounts = dict(gpu.amounts)
+        if "memory" in amounts:
+            return cls(amounts["memory"], False, gpu.count, cpu, request.models)
+        return cls(amounts.get("memory_ratio", 100), True, gpu.count, cpu, request.models)
+
+
+class TaskMix:
+    """Classes and their weights; it does not change.
+
+    :param weights: class -> weight, an integer from 1 to 2**31 - 1.
+    :raises ValueError: a weight is out of range.
+    :raises TypeError: an argument is of a wrong type.
+
+    >>> from hivecore.devices import DeviceRequest, TaskMix
+    >>> mix = TaskMix.of([DeviceRequest("a", gpus=1), DeviceRequest("b", gpus=1)])
+    >>> [(task.gpus, weight) for task, weight in mix.weights]
+    [(1, 2)]
+    """
+
+    __slots__ = ("weights",)
+
+    weights: tuple[tuple[Task, int], ...]
+
+    def __init__(self, weights: Mapping[Task, int]) -> None:
+        found = []
+        for task, weight in as_mapping(weights, "weights").items():
+            if not isinstance(task, Task):
+                raise TypeError(f"weights must be of Task, not of {type(task).__name__}")
+            found.append((task, as_int(weight, f"weights[{task}]", 1, MOST_WEIGHT)))
+        object.__setattr__(self, "weights", tuple(found))
+
+    @classmethod
+    def of(cls, requests: Iterable[DeviceRequest]) -> Self:
+        """Each class as often as these requests are of it."""
+        weights: dict[Task, int] = {}
+        for request in as_tuple(requests, "requests"):
+            if not isinstance(request, DeviceRequest):
+                kind = type(request).__name__
+                raise TypeError(f"requests must hold DeviceRequest, not {kind}")
+            task = Task.of(request)
+            weights[task] = weights.get(task, 0) + 1
+        return cls(weights)
+
+    @property
+    def total(self) -> int:
+        """The sum of the weights."""
+        return sum(weight for _, weight in self.weights)
+
+    def __setattr__(self, name: str, value: object) -> None:
+        raise AttributeError(f"{name}: a TaskMix does not change")
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, TaskMix) and dict(self.weights) == dict(other.weights)
+
+    def __hash__(self) -> int:
+        return hash(frozenset(self.weights))
+
+    def __reduce__(self) -> tuple[type, tuple[dict[Task, int]]]:
+        return type(self), (dict(self.weights),)
+
+    def __repr__(self) -> str:
+        return f"TaskMix({dict(self.weights)!r})"

@@ -1,0 +1,154 @@
+"""What the extender knows of nodes and pods, kept in step with the cluster that decides.
+
+A node that is deleted while pods still have cards of it keeps them, unhealthy, until the last pod
+is gone: it may come back, and a card must not be given twice. A pod whose node is not known yet
+waits for it. A pod is known by its name; one of the same name and another uid is another pod.
+"""
+
+from typing import NamedTuple
+
+from hivecore.devices import DeviceCluster
+from hivecore.interop.gpushare.names import Unit
+from hivecore.interop.gpushare.nodes import CONFIG_MAP, read_node, read_unhealthy, with_unhealthy
+from hivecore.interop.gpushare.pods import read_bound_pod
+from hivecore.interop.kubernetes.fields import Field
+from hivecore.interop.kubernetes.pods import BoundPod, has_ended, owner_name
+
+__all__ = ["Books", "Holding"]
+
+
+class Holding(NamedTuple):
+    """A pod that has a card."""
+
+    uid: str
+    node: str
+    annotations: dict[str, str]
+    """As they were written; none for pods of before a restart."""
+    bound: bool
+    """Whether Kubernetes has said that it is bound."""
+
+
+class Books:
+    """The nodes and pods of one cluster.
+
+    :param cluster: decides; nobody else may change it.
+    :param unit: of ``aliyun.com/gpu-mem``.
+    """
+
+    def __init__(self, cluster: DeviceCluster, unit: Unit) -> None:
+        self.cluster = cluster
+        self.unit = unit
+        self.nodes = set(cluster.nodes)
+        """Where pods can go."""
+        self.held = {
+            owner: Holding("", node, {}, True)
+            for node in cluster.nodes
+            for owner in cluster.owners(node)
+        }
+        self._gone: set[str] = set()
+        """Deleted nodes whose cards pods still have."""
+        self._sick: dict[str, tuple[int, ...]] = {}
+        self._waiting: dict[str, tuple[str, BoundPod]] = {}
+        """Owner -> uid and cards; it is bound to a node that is not known yet."""
+
+    def known_pod(self, name: str, uid: str) -> Holding | None:
+        """What the pod has already; another one of this name is over, and leaves."""
+        known = self.held.get(name)
+        if known is not None and uid and known.uid and uid != known.uid:
+            self.release(name)
+            return None
+        return known
+
+    def release(self, name: str) -> None:
+        """The end of a pod; an unknown one changes nothing."""
+        self._waiting.pop(name, None)
+        holding = self.held.pop(name, None)
+        if holding is None:
+            return
+        self.cluster.release(name)
+        if holding.node in self._gone and not self.cluster.owners(holding.node):
+            self._gone.discard(holding.node)
+            self.cluster.remove_node(holding.node)
+
+    def apply(self, type_: str, kind: str, item: Field) -> None:
+        """One event of a watch; what it says wrongly is a ValueError or TypeError.
+
+        :param type_: "ADDED", "MODIFIED" or "DELETED".
+        :param kind: of the object; only Node, Pod and ConfigMap have an effect.
+        """
+        deleted = type_ == "DELETED"
+        if kind == "Node":
+            self._apply_node(item, deleted)
+        elif kind == "Pod":
+            self._apply_pod(item, deleted)
+        elif kind == "ConfigMap":
+            self._apply_config_map(item, deleted)
+
+    def _apply_node(self, item: Field, deleted: bool) -> None:
+        name = item["metadata"]["name"].name()
+        if deleted:
+            self._remove(name)
+            return
+        inventory = read_node(item.value, self.unit, unhealthy=self._sick.get(name, ()))
+        if name not in self.nodes and name not in self._gone:
+            self.cluster.add_node(name, inventory)
+        elif self.cluster.inventory(name) != inventory:
+            self.cluster.set_inventory(name, inventory)
+        self._gone.discard(name)
+        self.nodes.add(name)
+        for uid, pod in list(self._waiting.values()):
+            if pod.node == name:
+                del self._waiting[pod.name]
+                self._recover(uid, pod)
+
+    def _remove(self, name: str) -> None:
+        if name not in self.nodes:
+            return
+        self.nodes.discard(name)
+        if self.cluster.owners(name):
+            self.cluster.set_health(name, False)
+            self._gone.add(name)
+        else:
+            self.cluster.remove_node(name)
+
+    def _apply_pod(self, item: Field, deleted: bool) -> None:
+        owner = owner_name(item)
+        uid = item["metadata"]["uid"].text()
+        over = deleted or has_ended(item)
+        known = self.held.get(owner)
+        if known is not None and uid and known.uid and uid != known.uid:
+            if over:
+                return  # the end of an earlier pod of this name
+            self.release(owner)
+            known = None
+        if over:
+            self.release(owner)
+            return
+        found = read_bound_pod(item.value, self.unit)
+        if found is None:
+            return
+        if known is not None:
+            self.held[owner] = known._replace(uid=known.uid or uid, bound=True)
+        elif found.node in self.nodes or found.node in self._gone:
+            self._recover(uid, found)
+        else:
+            self._waiting[owner] = uid, found
+
+    def _recover(self, uid: str, pod: BoundPod) -> None:
+        self.cluster.recover(*pod)
+        self.held[pod.name] = Holding(uid, pod.node, {}, True)
+
+    def _apply_config_map(self, item: Field, deleted: bool) -> None:
+        name = item["metadata"]["name"].name()
+        namespace = item["metadata"]["namespace"].text()
+        if not name.startswith(CONFIG_MAP) or namespace not in ("", "kube-system"):
+            return
+        node = name.removeprefix(CONFIG_MAP)
+        sick = () if deleted else read_unhealthy(item.value)
+        self._sick.pop(node, None)
+        if sick:
+            self._sick[node] = sick
+        if node in self.nodes:
+            inventory = with_unhealthy(self.cluster.inventory(node), sick)
+            if inventory != self.cluster.inventory(node):
+                self.cluster.set_inventory(node, inventory)

@@ -1,0 +1,31 @@
+"""Koordinator's device records, pods and annotations: plain data in, plain data out."""
+
+from hivecore.interop.koordinator.admission import with_default_shared
+from hivecore.interop.koordinator.allocations import (
+    read_allocation,
+    read_bound_pod,
+    read_designated,
+    write_allocation,
+)
+from hivecore.interop.koordinator.combinations import COMBINATIONS
+from hivecore.interop.koordinator.pods import read_pod
+from hivecore.interop.koordinator.records import (
+    read_device_record,
+    write_device_record,
+    write_node_labels,
+)
+from hivecore.interop.kubernetes.pods import BoundPod
+
+__all__ = [
+    "COMBINATIONS",
+    "BoundPod",
+    "read_allocation",
+    "read_bound_pod",
+    "read_designated",
+    "read_device_record",
+    "read_pod",
+    "with_default_shared",
+    "write_allocation",
+    "write_device_record",
+    "write_node_labels",
+]

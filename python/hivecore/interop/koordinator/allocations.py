@@ -1,0 +1,207 @@
+"""What a pod has of a node's devices, in the annotation that is Koordinator's only record of it.
+
+    {"gpu": [{"minor": 0, "id": "GPU-fd97", "resources": {"koordinator.sh/gpu-core": "50",
+      "koordinator.sh/gpu-memory": "40Gi", "koordinator.sh/gpu-memory-ratio": "50"}}],
+     "rdma": [{"minor": 1, "id": "0000:09:00.0", "resources": {"koordinator.sh/rdma": "1"},
+      "extension": {"vfs": [{"minor": 3, "busID": "0000:09:00.3"}]}}]}
+
+It says twice how much of a GPU's memory there is. Bytes are what counts here; the percents are made
+of them, rounded up.
+"""
+
+import json
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+from typing import Any
+
+from hivecore._arguments import as_mapping, as_tuple
+from hivecore.devices import Device, DeviceAllocation, NodeDevices, VirtualFunction
+from hivecore.interop.koordinator.hints import read_hints
+from hivecore.interop.koordinator.names import AMOUNTS, DEVICE_ALLOCATED, MEMORY
+from hivecore.interop.kubernetes.fields import Field
+from hivecore.interop.kubernetes.pods import BoundPod, has_ended, node_of, owner_name
+from hivecore.interop.kubernetes.quantities import write_binary, write_decimal
+
+__all__ = ["read_allocation", "read_bound_pod", "read_designated", "write_allocation"]
+
+_MOST_ID = 2**31 - 1
+_MOST = 2**48
+
+
+def read_allocation(
+    annotation: str | Mapping[str, Any], *, keep_ratio: bool = False
+) -> tuple[DeviceAllocation, ...]:
+    """The devices and amounts in the annotation ``scheduling.koordinator.sh/device-allocated``.
+
+    :param annotation: its text, or the mapping in it.
+    :param keep_ratio: also the percents of memory that stand beside bytes, which a cluster in the
+        mode "koordinator" charges as well.
+    :returns: by type and minor.
+    :raises ValueError: a device stands there twice or has several virtual functions, or something
+        is out of range. The message has the path.
+    :raises TypeError: something is of a wrong type.
+
+    >>> from hivecore.interop.koordinator import read_allocation
+    >>> one, = read_allocation('{"gpu": [{"minor": 3, "resources": '
+    ...     '{"koordinator.sh/gpu-memory": "1Gi", "koordinator.sh/gpu-memory-ratio": "7"}}]}')
+    >>> one.minor, one.amounts
+    (3, (('memory', 1073741824),))
+    """
+    field = Field(annotation, DEVICE_ALLOCATED)
+    return _read(field.json() if isinstance(annotation, str) else field, keep_ratio)
+
+
+def _read(found: Field, keep_ratio: bool) -> tuple[DeviceAllocation, ...]:
+    made: dict[tuple[str, int], DeviceAllocation] = {}
+    for type_, entries in found.items():
+        if type_ not in AMOUNTS:
+            continue
+        for entry in entries.entries():
+            minor = entry["minor"]
+            number = 0 if minor.value is None else minor.integer(0, _MOST_ID)
+            if (type_, number) in made:
+                raise entry.error(f"{type_} {number} stands there twice")
+            made[type_, number] = DeviceAllocation(
+                type_, number, _amounts(type_, entry["resources"], keep_ratio), _function(entry)
+            )
+    order = list(AMOUNTS)
+    return tuple(made[key] for key in sorted(made, key=lambda key: (order.index(key[0]), key[1])))
+
+
+def _amounts(type_: str, resources: Field, keep_ratio: bool) -> dict[str, int]:
+    amounts = {
+        name: resources[there].quantity(0, _MOST)
+        for name, there in AMOUNTS[type_].items()
+        if there in resources
+    }
+    if amounts.get("memory") and not keep_ratio:
+        amounts.pop("memory_ratio", None)
+    return amounts
+
+
+def _function(entry: Field) -> VirtualFunction | None:
+    functions = entry["extension"]["vfs"].entries()
+    if not functions:
+        return None
+    if len(functions) > 1:
+        raise entry["extension"]["vfs"].error("a device gives one virtual function at most")
+    minor = functions[0]["minor"]
+    number = 0 if minor.value is None else minor.integer(-_MOST_ID, _MOST_ID)
+    return VirtualFunction(functions[0]["busID"].name(), number)
+
+
+def write_allocation(allocations: Iterable[DeviceAllocation], inventory: NodeDevices) -> str:
+    """The annotation ``scheduling.koordinator.sh/device-allocated``; `read_allocation` reads it.
+
+    GPUs have both bytes and percents of memory in it: what is missing is made of the other by the
+    memory that the device has, rounded up, percents to 100 at most. Ids are the devices' uuids,
+    or else bus addresses. Devices of type "host" are left out: Kubernetes counts them itself.
+    Whether the pod has a device alone is left to its hints.
+
+    :param allocations: what the pod has.
+    :param inventory: of its node.
+    :raises ValueError: the node has no such device, or a device stands there twice.
+    :raises TypeError: an argument is of a wrong type.
+
+    >>> from hivecore.devices import Device, DeviceAllocation, NodeDevices
+    >>> from hivecore.interop.koordinator import write_allocation
+    >>> node = NodeDevices([Device("gpu", 0, {"core": 100, "memory": 3 << 30}, uuid="GPU-fd97")])
+    >>> print(write_allocation([DeviceAllocation("gpu", 0, {"memory": 1 << 30})], node))
+    {"gpu":[{"minor":0,"resources":{"koordinator.sh/gpu-memory":"1Gi","koordinator.sh/gpu-memory-ratio":"34"},"id":"GPU-fd97"}]}
+    """
+    if not isinstance(inventory, NodeDevices):
+        raise TypeError(f"inventory must be NodeDevices, not {type(inventory).__name__}")
+    devices = {(one.type, one.minor): one for one in inventory.devices}
+    found: dict[str, list[dict[str, Any]]] = {}
+    seen = set()
+    for allocation in as_tuple(allocations, "allocations"):
+        if not isinstance(allocation, DeviceAllocation):
+            kind = type(allocation).__name__
+            raise TypeError(f"allocations must hold DeviceAllocation, not {kind}")
+        if allocation.type not in AMOUNTS:
+            continue
+        key = allocation.type, allocation.minor
+        if key not in devices:
+            raise ValueError(f"allocations: the node has no {allocation.type} {allocation.minor}")
+        if key in seen:
+            raise ValueError(f"allocations: {allocation.type} {allocation.minor} is there twice")
+        seen.add(key)
+        found.setdefault(allocation.type, []).append(_written(allocation, devices[key]))
+    return json.dumps(dict(sorted(found.items())), separators=(",", ":"))
+
+
+def _written(allocation: DeviceAllocation, device: Device) -> dict[str, Any]:
+    amounts = dict(allocation.amounts)
+    total = dict(device.amounts).get("memory", 0)
+    if allocation.type == "gpu" and total:
+        if "memory" in amounts and "memory_ratio" not in amounts:
+            amounts["memory_ratio"] = min(-(-amounts["memory"] * 100 // total), 100)
+        elif "memory_ratio" in amounts and "memory" not in amounts:
+            amounts["memory"] = -(-amounts["memory_ratio"] * total // 100)
+    resources = {}
+    for name, there in sorted(AMOUNTS[allocation.type].items(), key=lambda pair: pair[1]):
+        if name in amounts:
+            write = write_binary if there == MEMORY else write_decimal
+            resources[there] = write(amounts[name])
+    made: dict[str, Any] = {"minor": allocation.minor, "resources": resources}
+    if device.uuid or device.bus_id:
+        made["id"] = device.uuid or device.bus_id
+    if allocation.function is not None:
+        function: dict[str, Any] = {"busID": allocation.function.bus_id}
+        if allocation.function.minor:
+            function = {"minor": allocation.function.minor, **function}
+        made["extension"] = {"vfs": [function]}
+    return made
+
+
+def read_designated(
+    pod: Mapping[str, Any], *, keep_ratio: bool = False
+) -> tuple[DeviceAllocation, ...] | None:
+    """The devices that a pod has been given already, and must get; ``None``: it has none.
+
+    Whether it has them alone stands in its hints.
+
+    :param pod: the object of Kubernetes as plain data.
+    :param keep_ratio: as for `read_allocation`.
+    :raises ValueError: its annotations cannot be read.
+    :raises TypeError: something is of a wrong type.
+
+    >>> from hivecore.interop.koordinator import read_designated
+    >>> read_designated({"metadata": {"name": "p"}}) is None
+    True
+    """
+    document = Field(as_mapping(pod, "pod"))
+    annotation = document["metadata"]["annotations"][DEVICE_ALLOCATED]
+    if annotation.absent:
+        return None
+    exclusive = {type_: hint.exclusive for type_, hint in read_hints(document).items()}
+    return tuple(
+        replace(one, exclusive=exclusive.get(one.type))
+        for one in _read(annotation.json(), keep_ratio)
+    )
+
+
+def read_bound_pod(pod: Mapping[str, Any], *, keep_ratio: bool = False) -> BoundPod | None:
+    """What a restart has to recover of this pod; ``None``: nothing.
+
+    A pod counts while it is bound to a node and has not ended, also while it is being deleted.
+
+    :param pod: the object of Kubernetes as plain data.
+    :param keep_ratio: as for `read_allocation`.
+    :raises ValueError: the annotation cannot be read.
+    :raises TypeError: something is of a wrong type.
+
+    >>> from hivecore.interop.koordinator import read_bound_pod
+    >>> pod = {"metadata": {"name": "p", "annotations": {
+    ...            "scheduling.koordinator.sh/device-allocated": '{"gpu": [{"minor": 3}]}'}},
+    ...        "spec": {"nodeName": "n1"}}
+    >>> bound = read_bound_pod(pod)
+    >>> bound.name, bound.node, bound.allocations[0].minor
+    ('default/p', 'n1', 3)
+    """
+    document = Field(as_mapping(pod, "pod"))
+    node = node_of(document)
+    if not node or has_ended(document):
+        return None
+    allocations = read_designated(pod, keep_ratio=keep_ratio)
+    return BoundPod(owner_name(document), node, allocations) if allocations else None

@@ -1,0 +1,141 @@
+"""How a pod wants its devices to be chosen: the annotations with hints, joint types, partitions."""
+
+from typing import Literal, NamedTuple
+
+from hivecore.devices.device_request import Scope
+from hivecore.interop.koordinator.names import DEVICE_HINT, JOINT_ALLOCATE, PARTITION_SPEC
+from hivecore.interop.kubernetes.fields import Field
+
+__all__ = ["NO_HINT", "Hint", "Joint", "PartitionWish", "read_hints", "read_joint", "read_wish"]
+
+_TYPES = ("gpu", "rdma", "fpga")
+_STRATEGIES: dict[str, Literal["all", "count"]] = {"ApplyForAll": "all", "RequestsAsCount": "count"}
+_EXCLUSIVE: dict[str, Literal["device", "pcie"]] = {"DeviceLevel": "device", "PCIeLevel": "pcie"}
+_SCOPES: dict[str, Scope] = {"Device": "device", "PCIe": "pcie", "NUMANode": "numa", "Node": "node"}
+_POLICIES: dict[str, Literal["restricted", "best-effort"]] = {
+    "Restricted": "restricted",
+    "BestEffort": "best-effort",
+}
+_FASTEST = 2**62
+
+_Labels = dict[str, str]
+
+
+class Hint(NamedTuple):
+    """How the devices of one type are chosen; the fields are those of `DeviceNeed`."""
+
+    selector: _Labels
+    vf_selector: _Labels | None
+    strategy: Literal["all", "count"] | None
+    """"all": every device that the selector lets through; "count": as many as are asked for."""
+    exclusive: Literal["device", "pcie"] | None
+    scope: Scope | None
+
+    @property
+    def wishes(self) -> dict[str, object]:
+        """The further arguments of the `DeviceNeed`."""
+        wishes = self._asdict()
+        del wishes["strategy"]
+        return wishes
+
+
+NO_HINT = Hint({}, None, None, None, None)
+
+
+class Joint(NamedTuple):
+    """Which types are chosen together, the one that the others are near to first."""
+
+    types: tuple[str, ...]
+    same_pcie: bool
+
+
+class PartitionWish(NamedTuple):
+    """Which partition of the fabric will do."""
+
+    policy: Literal["restricted", "best-effort"]
+    bandwidth: int | None
+
+
+def read_hints(pod: Field) -> dict[str, Hint]:
+    """The hints of a pod by the types of devices; types of no meaning here are left out.
+
+    :raises ValueError: an unknown word, or a selector that is more than labels.
+
+    >>> pod = {"metadata": {"annotations": {
+    ...     "scheduling.koordinator.sh/device-allocate-hint":
+    ...         '{"rdma": {"vfSelector": {}, "allocateStrategy": "RequestsAsCount"}}'}}}
+    >>> read_hints(Field(pod))["rdma"].strategy
+    'count'
+    """
+    found = pod["metadata"]["annotations"][DEVICE_HINT]
+    if found.absent:
+        return {}
+    return {
+        type_: _hint(hint)
+        for type_, hint in found.json().items()
+        if type_ in _TYPES and hint.value is not None
+    }
+
+
+def _hint(hint: Field) -> Hint:
+    functions = hint["vfSelector"]
+    return Hint(
+        _selector(hint["selector"]),
+        None if functions.value is None else _selector(functions),
+        hint["allocateStrategy"].choice(_STRATEGIES),
+        hint["exclusivePolicy"].choice(_EXCLUSIVE),
+        hint["requiredTopologyScope"].choice(_SCOPES),
+    )
+
+
+def _selector(selector: Field) -> _Labels:
+    """The labels that a device must have; of expressions those that come down to labels."""
+    labels = selector["matchLabels"].texts()
+    for expression in selector["matchExpressions"].entries():
+        key, values = expression["key"].name(), expression["values"].entries()
+        if expression["operator"].name() != "In" or len(values) != 1:
+            raise expression.error("only operator In with one value can be met")
+        value = values[0].text()
+        if labels.setdefault(key, value) != value:
+            raise expression.error(f"{key!r} cannot be {labels[key]!r} and {value!r}")
+    return labels
+
+
+def read_joint(pod: Field) -> Joint:
+    """The types that a pod wants chosen together; none: it does not.
+
+    >>> pod = {"metadata": {"annotations": {"scheduling.koordinator.sh/device-joint-allocate":
+    ...     '{"deviceTypes": ["gpu", "rdma"], "requiredScope": "SamePCIe"}'}}}
+    >>> read_joint(Field(pod))
+    Joint(types=('gpu', 'rdma'), same_pcie=True)
+    """
+    found = pod["metadata"]["annotations"][JOINT_ALLOCATE]
+    if found.absent:
+        return Joint((), False)
+    joint = found.json()
+    types = []
+    for entry in joint["deviceTypes"].entries():
+        if entry.name() in types:
+            raise entry.error(f"{entry.name()!r} stands there twice")
+        types.append(entry.name())
+    scope = joint["requiredScope"].choice({"SamePCIe": True})
+    return Joint(tuple(type_ for type_ in types if type_ in _TYPES), scope is not None)
+
+
+def read_wish(pod: Field) -> PartitionWish | None:
+    """The partition that a pod wants; ``None``: as the node says.
+
+    >>> pod = {"metadata": {"annotations": {
+    ...     "scheduling.koordinator.sh/gpu-partition-spec": '{"ringBusBandwidth": "200Gi"}'}}}
+    >>> read_wish(Field(pod))
+    PartitionWish(policy='best-effort', bandwidth=214748364800)
+    """
+    found = pod["metadata"]["annotations"][PARTITION_SPEC]
+    if found.absent:
+        return None
+    spec = found.json()
+    bandwidth = spec["ringBusBandwidth"]
+    return PartitionWish(
+        spec["allocatePolicy"].choice(_POLICIES) or "best-effort",
+        None if bandwidth.value is None else bandwidth.quantity(0, _FASTEST),
+    )

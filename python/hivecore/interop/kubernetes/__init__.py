@@ -1,0 +1,1 @@
+"""What the formats of several schedulers of Kubernetes have in common: fields, amounts, pods."""

@@ -1,0 +1,99 @@
+"""Amounts as Kubernetes writes them: "80Gi" is 80 * 2**30, "1.5k" is 1500."""
+
+import re
+from fractions import Fraction
+from typing import Any
+
+from hivecore._arguments import as_int
+from hivecore.interop.kubernetes.messages import show
+
+__all__ = ["read_quantity", "write_binary", "write_decimal"]
+
+_FORM = re.compile(r"([-+]?(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+))([A-Za-z]*|[eE][-+]?[0-9]{1,2})")
+_LONGEST = 64
+_DECIMAL = ("k", "M", "G", "T", "P", "E")
+_BINARY = ("Ki", "Mi", "Gi", "Ti", "Pi", "Ei")
+_SCALES = {
+    "": Fraction(1),
+    "n": Fraction(1, 10**9),
+    "u": Fraction(1, 10**6),
+    "m": Fraction(1, 1000),
+    **{suffix: Fraction(1000**i) for i, suffix in enumerate(_DECIMAL, 1)},
+    **{suffix: Fraction(1024**i) for i, suffix in enumerate(_BINARY, 1)},
+}
+
+
+def read_quantity(value: Any, name: str) -> int:
+    """The whole number that a quantity stands for.
+
+    :param value: a quantity as a string, or a number.
+    :param name: what messages call it.
+    :raises TypeError: it is neither.
+    :raises ValueError: it is no quantity, or no whole number.
+
+    Source: Kubernetes, ``resource.Quantity``.
+
+    >>> from hivecore.interop.kubernetes.quantities import read_quantity
+    >>> read_quantity("80Gi", "memory") == 80 << 30, read_quantity("1.5k", "n")
+    (True, 1500)
+    """
+    if isinstance(value, str):
+        number = _number(value)
+        if number is None:
+            raise ValueError(f"{name}: {show(value)} is no quantity, such as 100 or '80Gi'")
+    elif isinstance(value, float):
+        if not abs(value) < 2**1000:
+            raise ValueError(f"{name}: {value} is no quantity, such as 100 or '80Gi'")
+        number = Fraction(value)
+    else:
+        try:
+            if isinstance(value, bool):
+                raise TypeError
+            return as_int(value, name, -(2**63), 2**63 - 1)
+        except TypeError:
+            message = f"{name} must be a quantity, such as 100 or '80Gi', not {show(value)}"
+            raise TypeError(message) from None
+    if number.denominator != 1:
+        raise ValueError(f"{name}: {show(value)} is no whole number")
+    return number.numerator
+
+
+def _number(text: str) -> Fraction | None:
+    found = _FORM.fullmatch(text) if len(text) <= _LONGEST else None
+    if found is None:
+        return None
+    digits, suffix = found.groups()
+    if suffix in _SCALES:
+        return Fraction(digits) * _SCALES[suffix]
+    # "1E" is a suffix, "1E3" an exponent.
+    if suffix[1:].lstrip("+-").isdecimal():
+        return Fraction(digits) * Fraction(10) ** int(suffix[1:])
+    return None
+
+
+def write_binary(number: int) -> str:
+    """The number in the largest power of 1024 in which it is whole.
+
+    >>> from hivecore.interop.kubernetes.quantities import write_binary
+    >>> write_binary(80 << 30), write_binary(1000)
+    ('80Gi', '1000')
+    """
+    return _write(number, 1024, _BINARY)
+
+
+def write_decimal(number: int) -> str:
+    """The number in the largest power of 1000 in which it is whole.
+
+    >>> from hivecore.interop.kubernetes.quantities import write_decimal
+    >>> write_decimal(100), write_decimal(2000)
+    ('100', '2k')
+    """
+    return _write(number, 1000, _DECIMAL)
+
+
+def _write(number: int, base: int, suffixes: tuple[str, ...]) -> str:
+    power = 0
+    while number and number % base == 0 and power < len(suffixes):
+        number //= base
+        power += 1
+    return f"{number}{suffixes[power - 1]}" if power else str(number)

@@ -1,0 +1,53 @@
+"""In which order pods come, and how many, so that they ask for more GPUs than there are.
+
+As in the simulator of FGD (USENIX ATC'23, section 6.1): all pods of the list in random order; after
+them pods drawn from the list again and again, until all that came ask for so many times the GPUs of
+the cluster. Nobody goes. A list that asks for more than that by itself is cut off.
+"""
+
+import numpy as np
+import numpy.typing as npt
+
+from hivecore._arguments import as_float, as_int
+from hivecore.traces import GpuPods
+
+__all__ = ["arrivals"]
+
+
+def arrivals(pods: GpuPods, capacity_milli: int, load: float, seed: int) -> npt.NDArray[np.int64]:
+    """Return which pods come one after the other, as rows of the list.
+
+    :param pods: the list.
+    :param capacity_milli: thousandths of a GPU in the cluster, at least 1.
+    :param load: positive; what the arrived pods ask for is at most so many times the capacity. The
+        first drawn pod that would be too much ends it.
+    :param seed: equal seeds give equal arrivals.
+    :raises ValueError: an argument out of range, or no pod of the list needs a GPU.
+
+    The simulator ends as soon as one GPU of the next pod would be too much, so it may come a few
+    GPUs over the load. Cost: O(pods that come).
+
+    >>> from hivecore.traces import generate_openb_pods
+    >>> pods = generate_openb_pods(100, seed=0)
+    >>> rows = arrivals(pods, 100_000, load=1.3, seed=0)
+    >>> sorted(rows[:100].tolist()) == list(range(100))
+    True
+    >>> int(pods.total_milli[rows].sum()) <= 130_000
+    True
+    """
+    capacity = as_int(capacity_milli, "capacity_milli", 1, 2**62)
+    wanted = as_float(load, "load")
+    if not (np.isfinite(wanted) and wanted > 0):
+        raise ValueError(f"load must be finite and positive, not {load}")
+    milli = pods.total_milli
+    if not milli.any():
+        raise ValueError("pods: none of them needs a GPU")
+    most = int(wanted * capacity)
+    rng = np.random.default_rng(as_int(seed, "seed", 0, 2**63 - 1))
+    rows = rng.permutation(len(pods))
+    arrived = np.cumsum(milli[rows])
+    while arrived[-1] <= most:
+        drawn = rng.integers(len(pods), size=len(pods))
+        rows = np.concatenate([rows, drawn])
+        arrived = np.concatenate([arrived, arrived[-1] + np.cumsum(milli[drawn])])
+    return rows[: int(np.searchsorted(arrived, most, side="right"))]

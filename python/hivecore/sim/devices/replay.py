@@ -1,0 +1,169 @@
+"""The replay: pods come one after the other, each is placed or turned away, and nobody goes."""
+
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from hivecore._arguments import as_int
+from hivecore.devices import DeviceCluster, DeviceRequest, TaskMix
+from hivecore.devices.device_cluster import Policy
+from hivecore.sim.devices.arrivals import arrivals
+from hivecore.sim.devices.inventories import inventories, request_of
+from hivecore.traces import GpuNodes, GpuPods
+
+__all__ = ["SHARING_POLICIES", "DeviceReplay", "replay_devices"]
+
+#: The policies of `DeviceCluster` that are for shared GPUs, with FGD, which was compared with them.
+SHARING_POLICIES: tuple[Policy, ...] = (
+    "random",
+    "worst-fit",
+    "dot-product",
+    "clustering",
+    "packing",
+    "best-fit",
+    "fgd",
+)
+
+_Integers = npt.NDArray[np.int64]
+_Floats = npt.NDArray[np.float64]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class DeviceReplay:
+    """What came of one replay.
+
+    :param policy: its name.
+    :param seed: of the order of nodes and pods.
+    :param capacity_milli: thousandths of a GPU in the cluster.
+    :param order: int64[nodes], the rows of the nodes in the order that breaks ties.
+    :param rows: int64[arrivals], which pod of the list came.
+    :param node: int64[arrivals], where it was placed, as a row of the nodes; -1: turned away.
+    :param arrived: int64[arrivals], thousandths of a GPU that all asked for who had come by then.
+    :param allocated: int64[arrivals], thousandths of a GPU that were allocated then.
+    :param sampled: int64[samples], the arrivals after which fragmentation was measured: the last
+        one within each percent of the load.
+    :param fragmented: float64[samples], thousandths of a GPU that were idle and of no use to the
+        pods of the list: `DeviceCluster.fragmentation`.
+    """
+
+    policy: str
+    seed: int
+    capacity_milli: int
+    order: _Integers
+    rows: _Integers
+    node: _Integers
+    arrived: _Integers
+    allocated: _Integers
+    sampled: _Integers
+    fragmented: _Floats
+
+    @property
+    def load(self) -> _Floats:
+        """float64[samples], what had come over the capacity."""
+        return self.arrived[self.sampled] / self.capacity_milli
+
+    @property
+    def allocation(self) -> _Floats:
+        """float64[samples], what was allocated over the capacity."""
+        return self.allocated[self.sampled] / self.capacity_milli
+
+    @property
+    def fragmentation(self) -> _Floats:
+        """float64[samples], the fragmented part of what was idle; 0 where nothing was."""
+        idle = self.capacity_milli - self.allocated[self.sampled]
+        return self.fragmented / np.maximum(idle, 1)
+
+    def at(self, load: float) -> int:
+        """Return the last sample at which no more had come than this load, or the first.
+
+        :param load: over the capacity.
+        """
+        return max(int(np.searchsorted(self.load, load, side="right")) - 1, 0)
+
+
+def replay_devices(
+    nodes: GpuNodes,
+    pods: GpuPods,
+    policy: Policy,
+    seed: int,
+    *,
+    load: float = 1.3,
+) -> DeviceReplay:
+    """Return how many GPUs a policy of `DeviceCluster` allocates while more and more pods come.
+
+    :param nodes: the cluster; their order, which breaks ties, is shuffled by the seed.
+    :param pods: the list that `arrivals` draws from, and the task mix of "fgd".
+    :param policy: see `DeviceCluster`.
+    :param seed: equal seeds give equal replays; "random" draws by it and the arrival's number.
+    :param load: see `arrivals`.
+    :raises ValueError: an argument out of range, no such policy, no GPU, or no pod that comes.
+
+    A pod that is turned away does not come again. Cost: O(arrivals) times what a placement costs.
+    Source: the simulator of FGD (USENIX ATC'23) does the same, and shuffles the nodes, too.
+
+    >>> from hivecore.traces import generate_openb_nodes, generate_openb_pods
+    >>> nodes, pods = generate_openb_nodes(5, seed=0), generate_openb_pods(30, seed=0)
+    >>> found = replay_devices(nodes, pods, "best-fit", 0)
+    >>> bool((found.allocated <= found.arrived).all()), int(found.node.min())
+    (True, -1)
+    """
+    number = as_int(seed, "seed", 0, 2**63 - 1)
+    capacity = nodes.gpu_milli
+    if not capacity:
+        raise ValueError("nodes: none of them has a GPU")
+    rows = arrivals(pods, capacity, load, number)
+    if not len(rows):
+        raise ValueError(f"load={load}: the first pod asks for more already")
+    order = np.random.default_rng((number, 1)).permutation(len(nodes))
+    requests, kinds = _requests(pods)
+    cluster = DeviceCluster(
+        {str(place): one for place, one in enumerate(inventories(nodes.select(order)))},
+        policy=policy,
+        mix=TaskMix.of(requests[kind] for kind in kinds),
+        seed=number,
+    )
+    arrived = np.cumsum(pods.total_milli[rows])
+    percents = arrived * 100 // capacity
+    sampled = np.flatnonzero(np.diff(percents, append=percents[-1] + 1))
+    sampling = set(sampled.tolist())
+    places = np.full(len(rows), -1)
+    fragmented = []
+    for arrival, row in enumerate(rows.tolist()):
+        kind = kinds[row]
+        # The last one of a kind is the next one's model: the cluster knows it already.
+        request = requests[kind] = requests[kind].replace(name=str(arrival))
+        decision = cluster.schedule(request)
+        if decision.outcome == "bind":
+            cluster.commit(decision)
+            places[arrival] = int(decision.node)
+        if arrival in sampling:
+            fragmented.append(cluster.fragmentation())
+    placed = places >= 0
+    return DeviceReplay(
+        policy=policy,
+        seed=number,
+        capacity_milli=capacity,
+        order=order,
+        rows=rows,
+        node=np.where(placed, order[places], -1),
+        arrived=arrived,
+        allocated=np.cumsum(np.where(placed, pods.total_milli[rows], 0)),
+        sampled=sampled,
+        fragmented=np.array(fragmented),
+    )
+
+
+def _requests(pods: GpuPods) -> tuple[list[DeviceRequest], list[int]]:
+    """A request of each kind of pods, and the kind of each pod: there are far fewer kinds."""
+    columns = (pods.gpus, pods.gpu_milli, pods.cpu_milli, pods.memory_mib)
+    contents = zip(*(column.tolist() for column in columns), pods.models, strict=True)
+    known: dict[object, int] = {}
+    requests: list[DeviceRequest] = []
+    kinds = []
+    for row, content in enumerate(contents):
+        if content not in known:
+            known[content] = len(requests)
+            requests.append(request_of(pods, row, "pod"))
+        kinds.append(known[content])
+    return requests, kinds

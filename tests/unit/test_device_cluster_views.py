@@ -1,0 +1,171 @@
+"""Decisions with some owners thought away, on some NUMA nodes, or on designated devices."""
+
+import pytest
+
+from hivecore.devices import (
+    Device,
+    DeviceAllocation,
+    DeviceCluster,
+    DeviceRequest,
+    NodeDevices,
+    NumaHint,
+)
+
+GIB = 1 << 30
+
+
+def two_sockets():
+    return NodeDevices.uniform(8, nics=4, functions=2, sockets=2, switches=4)
+
+
+def start(cluster, name, gpus, priority=0, node=None, **options):
+    request = DeviceRequest(name, gpus=gpus, priority=priority, **options)
+    nodes = None if node is None else (node,)
+    decision = cluster.schedule(request, nodes=nodes)
+    cluster.commit(decision)
+    return decision
+
+
+# --- preemption
+
+
+def test_the_unimportant_leave_before_those_who_hold_little():
+    cluster = DeviceCluster({"n": NodeDevices.uniform(4)})
+    start(cluster, "low", 2, priority=-1)
+    start(cluster, "high", 1, priority=5)
+    start(cluster, "mid", 1, priority=1)
+    new = DeviceRequest("new", gpus=1)
+    decision = cluster.schedule(new, preemptible=["low", "mid", "high"])
+    assert (decision.outcome, decision.node, decision.victims) == ("preempt", "n", ("low",))
+    assert decision.placement[0].minor in {0, 1}
+    assert decision.reason == "waits for 'low' to leave node 'n'"
+    assert decision.refusal is None
+    with pytest.raises(ValueError, match="preempt"):
+        cluster.commit(decision)
+    cluster.release("low")
+    cluster.commit(cluster.schedule(new))
+
+
+def test_nobody_leaves_who_need_not():
+    cluster = DeviceCluster({"n": NodeDevices.uniform(4)})
+    for name in ("a", "b", "c", "d"):
+        start(cluster, name, 1)
+    decision = cluster.schedule(DeviceRequest("new", gpus=2), preemptible=[*"dcba"])
+    assert decision.victims == ("a", "b")
+    assert cluster.schedule(DeviceRequest("new", gpus=2), preemptible=["d"]).outcome == "wait"
+
+
+def test_what_fits_preempts_nobody_and_who_is_unknown_is_a_key_error():
+    cluster = DeviceCluster({"n": NodeDevices.uniform(4)})
+    start(cluster, "a", 1)
+    assert cluster.schedule(DeviceRequest("new", gpus=3), preemptible=["a"]).outcome == "bind"
+    with pytest.raises(KeyError, match="nobody"):
+        cluster.schedule(DeviceRequest("new", gpus=4), preemptible=["nobody"])
+
+
+def test_victims_are_on_one_of_the_nodes_that_may_be_used():
+    cluster = DeviceCluster({"n": NodeDevices.uniform(1), "m": NodeDevices.uniform(1)})
+    start(cluster, "a", 1, node="n")
+    start(cluster, "b", 1, node="m", priority=3)
+    new = DeviceRequest("new", gpus=1)
+    assert cluster.schedule(new, preemptible=["a", "b"]).victims == ("a",)
+    assert cluster.schedule(new, preemptible=["a", "b"], nodes=["m"]).victims == ("b",)
+
+
+def test_victims_leave_the_gpus_that_scope_and_nics_ask_for():
+    cluster = DeviceCluster({"n": two_sockets()})
+    start(cluster, "spread", 1, nics=1)
+    for i in range(6):
+        start(cluster, f"one{i}", 1)
+    new = DeviceRequest("new", gpus=2, gpu_wishes={"scope": "pcie"})
+    decision = cluster.schedule(new, preemptible=[f"one{i}" for i in range(6)])
+    branch = cluster.copy()
+    for name in decision.victims:
+        branch.release(name)
+    found = branch.schedule(new)
+    assert found.outcome == "bind"
+    assert decision.victims == ("one5",)
+    assert found.placement == decision.placement
+
+
+# --- NUMA nodes
+
+
+def test_hints_name_every_set_of_numa_nodes_that_would_do():
+    cluster = DeviceCluster({"n": two_sockets()})
+    four = DeviceRequest("new", gpus=4)
+    assert cluster.numa_hints(four, "n") == (
+        NumaHint((0,), True, 0),
+        NumaHint((1,), True, 0),
+        NumaHint((0, 1), False, 500),
+    )
+    start(cluster, "a", 1)
+    assert [hint.nodes for hint in cluster.numa_hints(four, "n")] == [(1,), (0, 1)]
+    five = DeviceRequest("new", gpus=5)
+    assert cluster.numa_hints(five, "n") == (NumaHint((0, 1), True, 500),)
+    assert cluster.numa_hints(DeviceRequest("new", gpus=8), "n") == ()
+
+
+def test_what_is_allocated_on_a_numa_node_is_there():
+    cluster = DeviceCluster({"n": two_sockets()})
+    request = DeviceRequest("new", gpus=2, nics=1, joint=("gpu", "rdma"), same_pcie=True)
+    decision = cluster.allocate(request, "n", numa=[1])
+    assert {one.minor for one in decision.placement if one.type == "gpu"} == {4, 5}
+    refused = cluster.allocate(DeviceRequest("more", gpus=3), "n", numa=[1])
+    assert (refused.outcome, refused.counts) == ("wait", (("capacity", 1),))
+    assert "more" not in cluster
+
+
+def test_a_node_of_too_many_numa_nodes_has_no_hints():
+    devices = tuple(Device("gpu", i, {"core": 100, "memory": GIB}, numa=i) for i in range(13))
+    cluster = DeviceCluster({"n": NodeDevices(devices)})
+    with pytest.raises(ValueError, match="13 NUMA nodes"):
+        cluster.numa_hints(DeviceRequest("new", gpus=1), "n")
+
+
+# --- designated devices
+
+
+def test_designated_devices_are_given_as_they_are():
+    cluster = DeviceCluster({"n": two_sockets()})
+    first = cluster.schedule(
+        DeviceRequest("a", gpus=1, nics=1, nic_percent=1, nic_wishes={"vf_selector": {}})
+    )
+    wish = [
+        DeviceAllocation(one.type, one.minor + 1, one.amounts, one.function)
+        for one in first.placement
+        if one.type == "gpu"
+    ] + [one for one in first.placement if one.type == "rdma"]
+    request = first.request.replace(name="b")
+    decision = cluster.allocate(request, "n", designated=wish)
+    assert decision.outcome == "bind"
+    assert cluster.allocations("b") == tuple(wish)
+    again = cluster.allocate(request.replace(name="c"), "n", designated=wish)
+    assert (again.outcome, again.counts) == ("wait", (("designated", 1),))
+
+
+@pytest.mark.parametrize(
+    ("minors", "gpus"), [((0,), 2), ((0, 1, 2), 2), ((0, 9), 2), ((0, 2), 2), ((3, 4), 2)]
+)
+def test_designated_devices_that_break_a_rule_are_refused(minors, gpus):
+    cluster = DeviceCluster({"n": two_sockets()})
+    request = DeviceRequest("new", gpus=gpus, gpu_wishes={"scope": "pcie"})
+    whole = {"core": 100, "memory": 80 * GIB}
+    wish = [DeviceAllocation("gpu", minor, whole) for minor in minors]
+    before = cluster.to_bytes()
+    assert cluster.allocate(request, "n", designated=wish).outcome == "wait"
+    assert cluster.to_bytes() == before
+
+
+def test_designated_devices_are_checked_as_arguments():
+    cluster = DeviceCluster({"n": two_sockets()})
+    request = DeviceRequest("new", gpus=1)
+    one = DeviceAllocation("gpu", 0, {"core": 100, "memory": 80 * GIB})
+    with pytest.raises(ValueError, match="twice"):
+        cluster.allocate(request, "n", designated=[one, one])
+    with pytest.raises(TypeError, match="designated"):
+        cluster.allocate(request, "n", designated=[3])
+    with pytest.raises(ValueError, match="numa"):
+        cluster.allocate(request, "n", designated=[one], numa=[0])
+    with pytest.raises(KeyError, match="nowhere"):
+        cluster.allocate(request, "nowhere", designated=[one])

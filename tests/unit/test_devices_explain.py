@@ -1,0 +1,320 @@
+"""What a cluster says of a request that waits: counts, what is missing, who would have to go."""
+
+import itertools
+import random
+
+import pytest
+from devices_cases import machine, request
+from hypothesis import given
+from hypothesis import strategies as st
+from profiles import examples
+
+from hivecore.devices import (
+    Device,
+    DeviceAllocation,
+    DeviceCluster,
+    DeviceRequest,
+    NodeDevices,
+    preemption,
+)
+
+EIGHT = NodeDevices.uniform(gpus=8, nics=4, sockets=2, switches=4)
+SEEDS = st.integers(0, 2**32)
+
+
+def occupied(cluster, node, owners):
+    """Owners by name: (minors of their GPUs, percent of each, priority)."""
+    for name, (minors, percent, priority) in owners.items():
+        amounts = {"core": percent, "memory_ratio": percent}
+        held = [DeviceAllocation("gpu", minor, amounts) for minor in minors]
+        cluster.recover(name, node, held, priority=priority)
+
+
+# --- what is said
+
+
+def test_what_binds_needs_no_explanation():
+    found = DeviceCluster({"n": EIGHT}).explain(DeviceRequest("x", gpus=8))
+    assert found.outcome == "bind"
+    assert found.reason == ""
+    assert found.cheapest is None
+    assert (found.counts, found.shortages, found.refusals) == ((), (), ())
+
+
+def test_without_nodes_there_is_nothing_to_explain_but_that():
+    found = DeviceCluster().explain(DeviceRequest("x", gpus=8))
+    assert (found.outcome, found.reason) == ("wait", "there are no nodes")
+    assert (found.counts, found.shortages, found.changes) == ((), (), ())
+
+
+def test_nodes_are_counted_by_reason_and_those_that_come_nearest_are_described():
+    cluster = DeviceCluster(
+        {
+            "cpu": NodeDevices(()),
+            "small": NodeDevices.uniform(gpus=1),
+            "full": EIGHT,
+            "other": NodeDevices(()),
+            "torn": EIGHT,
+        }
+    )
+    occupied(cluster, "full", {"a": (range(8), 100, 0)})
+    occupied(cluster, "torn", {"b": ((0, 2, 4, 6), 100, 0)})
+    found = cluster.explain(DeviceRequest("x", gpus=2, gpu_wishes={"scope": "pcie"}))
+    assert found.counts == (("no devices", 2), ("no match", 1), ("capacity", 1), ("scope", 1))
+    assert found.reason == cluster.schedule(found.cheapest.request).reason
+    assert [(one.node, one.code, one.type) for one in found.shortages] == [
+        ("torn", "scope", "gpu"),
+        ("full", "capacity", "gpu"),
+        ("small", "no match", "gpu"),
+    ]
+    assert [one.part for one in found.refusals] == ["torn", "full", "small"]
+    assert all(one.stage == "devices" for one in found.refusals)
+
+
+NO_CORE = Device("gpu", 0, {"memory": 1000})
+SLICED = {"scope": "numa"}
+
+
+@pytest.mark.parametrize(
+    ("inventory", "owners", "arguments", "code", "detail"),
+    [
+        (NodeDevices(()), {}, {"gpus": 1}, "no devices", "1 gpu wanted, 0 healthy there"),
+        (EIGHT, {}, {"gpus": 9}, "no match", "9 gpu wanted, 8 healthy there"),
+        (
+            EIGHT,
+            {},
+            {"nics": "all", "nic_wishes": {"vf_selector": {}}},
+            "no functions",
+            "all rdma wanted, 4 healthy there",
+        ),
+        (
+            NodeDevices.uniform(gpus=1, model="T4"),
+            {},
+            {"gpus": 1, "models": ["H100", "A100"]},
+            "model",
+            "one of A100, H100 wanted, it has 'T4'",
+        ),
+        (
+            EIGHT,
+            {},
+            {"gpus": 1, "memory": 1, "isolation_provider": "HAMi-core"},
+            "isolation",
+            "'HAMi-core' wanted, it has ''",
+        ),
+        (
+            EIGHT,
+            {"a": (range(7), 100, 0)},
+            {"gpus": 2},
+            "capacity",
+            "2 gpu wanted, 1 of 8 idle",
+        ),
+        (
+            EIGHT,
+            {"a": (range(7), 70, 0)},
+            {"gpus": 2, "memory_percent": 40},
+            "capacity",
+            "2 gpu with memory_ratio 40 wanted, 1 of 8 have it free",
+        ),
+        (
+            EIGHT,
+            {"a": (range(8), 20, 0)},
+            {"gpus": 1, "memory": 1 << 30, "gpu_wishes": {"exclusive": "device"}},
+            "capacity",
+            "1 gpu with memory 1073741824 wanted, 0 of 8 have it free",
+        ),
+        (
+            NodeDevices.uniform(gpus=8, model="H100"),
+            {"a": ((0, 5), 100, 0)},
+            {"gpus": 4, "partition": "restricted"},
+            "partition",
+            "one of 2 partitions of 4 wanted, idle are [1, 2, 3, 4, 6, 7]",
+        ),
+        (
+            EIGHT,
+            {"a": ((0, 1, 4, 5), 100, 0)},
+            {"gpus": 4, "gpu_wishes": SLICED},
+            "scope",
+            "4 gpu in one numa wanted, idle are 4 on switches ['1', '3']",
+        ),
+    ],
+)
+def test_a_node_says_what_it_lacks(inventory, owners, arguments, code, detail):
+    cluster = DeviceCluster({"n": inventory})
+    occupied(cluster, "n", owners)
+    found = cluster.explain(DeviceRequest("x", **arguments))
+    assert [(one.code, one.detail) for one in found.shortages] == [(code, detail)]
+    assert found.refusals[0].reason.endswith(detail)
+
+
+def test_devices_that_are_not_together_are_described_by_their_switches():
+    cluster = DeviceCluster({"n": EIGHT})
+    occupied(cluster, "n", {"a": (range(6), 100, 0)})
+    cluster.recover("b", "n", [DeviceAllocation("rdma", 3, {"share": 100})])
+    asked = DeviceRequest("x", gpus=2, nics=1, joint=("gpu", "rdma"), same_pcie=True)
+    found = cluster.explain(asked)
+    assert found.shortages[0].code == "joint"
+    assert found.shortages[0].detail == (
+        "2 gpu wanted, 2 idle on switches ['3']; the others are idle on switches ['0', '1', '2']"
+    )
+    assert found.cheapest.owners == ("b",)
+
+
+def test_who_has_devices_already_is_refused_and_nothing_changes():
+    cluster = DeviceCluster({"n": EIGHT})
+    cluster.allocate(DeviceRequest("x", gpus=1), "n")
+    before = cluster.to_bytes()
+    with pytest.raises(ValueError, match="'x' has devices already"):
+        cluster.explain(DeviceRequest("x", gpus=8))
+    with pytest.raises(ValueError, match="policy"):
+        cluster.explain(DeviceRequest("y", gpus=8), policy="tight")
+    with pytest.raises(TypeError, match="request"):
+        cluster.explain("y")
+    cluster.explain(DeviceRequest("y", gpus=8))
+    assert cluster.to_bytes() == before
+
+
+# --- who would have to go
+
+
+def test_nobody_is_named_where_nobodys_end_would_help():
+    cluster = DeviceCluster({"n": EIGHT})
+    occupied(cluster, "n", {"a": (range(8), 100, 0)})
+    assert cluster.explain(DeviceRequest("x", gpus=9)).changes == ()
+    cluster.set_health("n", False, type="gpu", minor=0)
+    assert cluster.explain(DeviceRequest("x", gpus=8)).changes == ()
+    assert cluster.explain(DeviceRequest("x", gpus=7)).cheapest.owners == ("a",)
+
+
+def test_low_priorities_go_first_even_if_they_hold_more():
+    cluster = DeviceCluster({"n": EIGHT})
+    occupied(cluster, "n", {"low": (range(6), 100, -1), "high": ((6, 7), 100, 5)})
+    change = cluster.explain(DeviceRequest("x", gpus=2)).cheapest
+    assert (change.kind, change.owners, change.cost) == ("release", ("low",), 600)
+
+
+def test_of_equal_priorities_those_go_that_hold_least():
+    cluster = DeviceCluster({"n": EIGHT})
+    owners = {f"one{i}": ((i,), 100, 0) for i in range(4)} | {"three": ((4, 5, 6), 100, 0)}
+    occupied(cluster, "n", owners | {"last": ((7,), 100, 9)})
+    change = cluster.explain(DeviceRequest("x", gpus=3)).cheapest
+    assert (len(change.owners), change.cost) == (3, 300)
+    change = cluster.explain(DeviceRequest("x", gpus=4)).cheapest
+    assert change.cost == 400
+    change = cluster.explain(DeviceRequest("x", gpus=4, gpu_wishes={"scope": "numa"})).cheapest
+    assert sorted(change.owners) == ["one0", "one1", "one2", "one3"]
+
+
+def test_one_owner_is_named_where_adding_up_small_ones_would_take_more():
+    cluster = DeviceCluster({"n": NodeDevices.uniform(gpus=3, gpu_memory=100)})
+    occupied(cluster, "n", {"a": ((0,), 30, 0), "b": ((0,), 35, 0), "c": ((1,), 60, 0)})
+    cluster.recover("rest", "n", [DeviceAllocation("gpu", 2, {"core": 100})], priority=9)
+    change = cluster.explain(DeviceRequest("x", gpus=1)).cheapest
+    assert (change.owners, change.cost) == (("c",), 60)
+
+
+def test_of_equal_sets_that_on_the_first_node_is_named():
+    node = NodeDevices.uniform(gpus=1)
+    cluster = DeviceCluster({"n0": node, "n1": node})
+    occupied(cluster, "n1", {"a": ((0,), 100, 0)})
+    occupied(cluster, "n0", {"b": ((0,), 100, 0)})
+    assert cluster.explain(DeviceRequest("x", gpus=1)).cheapest.owners == ("b",)
+    cluster.release("b")
+    occupied(cluster, "n0", {"b": ((0,), 100, 1)})
+    assert cluster.explain(DeviceRequest("x", gpus=1)).cheapest.owners == ("a",)
+
+
+def test_a_search_that_is_cut_short_names_owners_that_will_do(monkeypatch):
+    cluster = DeviceCluster({"n": NodeDevices.uniform(gpus=2, gpu_memory=100)})
+    occupied(cluster, "n", {"a": ((0,), 30, 0), "b": ((0,), 35, 0), "c": ((1,), 60, 0)})
+    asked = DeviceRequest("x", gpus=1)
+    monkeypatch.setattr(preemption, "_QUESTIONS", 0)
+    assert cluster.explain(asked).cheapest.owners == ("a", "b")
+    monkeypatch.setattr(preemption, "_QUESTIONS", 100)
+    assert cluster.explain(asked).cheapest.owners == ("c",)
+
+
+def crowded(rng):
+    """A cluster of one or two nodes with a dozen owners, and a request."""
+    uniform = rng.random() < 0.7
+    model = rng.choice(("", "", "H100"))
+    kinds = [
+        NodeDevices.uniform(gpus=8, nics=4, sockets=2, switches=4, model=model)
+        if uniform
+        else machine(rng)
+        for _ in range(rng.choice((1, 1, 2)))
+    ]
+    cluster = DeviceCluster({f"n{i}": kind for i, kind in enumerate(kinds)})
+    for i in range(rng.randint(1, 12)):
+        node = rng.choice(cluster.nodes)
+        policy = rng.choice(("bin-pack", "spread"))
+        inventory = cluster.inventory(node)
+        share = {"memory_percent": rng.randint(10, 60)} if rng.random() < 0.4 else {}
+        owner = rng.choice(
+            (
+                lambda i=i, share=share: DeviceRequest(f"o{i}", gpus=rng.randint(1, 3), **share),
+                lambda i=i: DeviceRequest(f"o{i}", nics=1, nic_percent=rng.choice((50, 100))),
+                lambda i=i, inventory=inventory: request(rng, inventory, f"o{i}"),
+            )
+        )()
+        cluster.allocate(owner.replace(priority=rng.randint(0, 2)), node, policy=policy)
+    wishes = {"scope": rng.choice((None, "pcie", "numa"))}
+    gpus = rng.randint(1, 6)
+    asked = rng.choice(
+        (
+            lambda: DeviceRequest("x", gpus=gpus, gpu_wishes=wishes),
+            lambda: DeviceRequest("x", gpus=gpus, memory_percent=rng.randint(30, 90)),
+            lambda: DeviceRequest("x", gpus=gpus, nics=1, joint=("gpu", "rdma"), same_pcie=True),
+            lambda: DeviceRequest("x", gpus=rng.choice((1, 2, 4)), partition="best-effort"),
+            lambda: request(rng, kinds[0], "x"),
+        )
+    )()
+    return cluster, asked
+
+
+def held_by(cluster, owner):
+    """In hundredths of devices: the core of a GPU if it is known, the share of a NIC, or all."""
+    return sum(
+        dict(one.amounts).get("core", 0) or dict(one.amounts).get("share", 0) or 100
+        for one in cluster.allocations(owner)
+        if one.type != "host"
+    )
+
+
+def fits_without(cluster, asked, gone):
+    branch = cluster.copy()
+    for owner in gone:
+        branch.release(owner)
+    return branch.fits(asked)
+
+
+@examples(300)
+@given(SEEDS)
+def test_the_named_owners_are_the_cheapest_that_will_do_and_none_can_stay(seed):
+    cluster, asked = crowded(random.Random(seed))
+    found = cluster.explain(asked)
+    if found.outcome == "bind":
+        return
+    priorities = dict(cluster._priorities)
+    best = None
+    for node in cluster.nodes:
+        owners = cluster.owners(node)
+        if not fits_without(cluster, asked, owners):
+            continue
+        for size in range(1, len(owners) + 1):
+            for gone in itertools.combinations(owners, size):
+                cost = (
+                    max(priorities.get(owner, 0) for owner in gone),
+                    sum(held_by(cluster, owner) for owner in gone),
+                )
+                if (best is None or cost < best) and fits_without(cluster, asked, gone):
+                    best = cost
+    change = found.cheapest
+    if change is None:
+        assert best is None
+        return
+    assert change.request == asked
+    assert fits_without(cluster, asked, change.owners)
+    for owner in change.owners:
+        assert not fits_without(cluster, asked, set(change.owners) - {owner})
+    assert change.cost == sum(held_by(cluster, owner) for owner in change.owners)
+    assert (max(priorities.get(owner, 0) for owner in change.owners), change.cost) == best

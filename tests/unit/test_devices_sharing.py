@@ -1,0 +1,342 @@
+"""Shared cards in the twin: gpushare's filter and bind, open-gpu-share's slots, the policies."""
+
+import pytest
+
+from hivecore.reference.devices.fragmentation import Task, TaskMix, fragment, fragmentation
+from hivecore.reference.devices.shared_cluster import SharedCluster
+from hivecore.reference.devices.sharing import Pod, SharedNode, best_fit_card, slots_in_order
+from hivecore.reference.devices.sharing_policies import POLICIES, choose
+
+CARD = 16276  # MiB, as in gpushare's article
+
+
+def node_with_free(*free, size=CARD, **options):
+    node = SharedNode([size] * len(free), **options)
+    for card, left in enumerate(free):
+        node.charge(f"before-{card}", Pod(size - left), [card])
+    return node
+
+
+def place(nodes, pod, policy, **options):
+    found = choose(nodes, pod, policy, **options)
+    return None if found is None else tuple(found)
+
+
+# --- gpushare ------------------------------------------------------------------------------------
+
+
+def test_cards_do_not_add_up():
+    # The article's filter: 8138 MiB are asked for, and n2 has them on two cards together only.
+    nodes = [node_with_free(0, 4069), node_with_free(4069, 4069), node_with_free(8138, 0)]
+    assert [node.fits(Pod(8138)) for node in nodes] == [False, False, True]
+
+
+def test_the_tightest_card_is_bound():
+    # The article's bind.
+    assert best_fit_card([12207, 8138, 4069, 16276], 8138) == 1
+    assert best_fit_card([9000, 8138, 8138], 8138) == 1
+    assert best_fit_card([9000, 8137], 9001) is None
+
+
+@pytest.mark.parametrize("policy", POLICIES)
+def test_a_request_for_nothing_fits_anywhere_and_holds_no_card(policy):
+    for pod in (Pod(0), Pod(500, cards=0), Pod(0, models=frozenset({"T4"}))):
+        for node in (SharedNode([]), node_with_free(0, 0), SharedNode([1000], unhealthy=[0])):
+            assert place([node], pod, policy) == (0, ())
+            before = node.free()
+            node.charge("pod", pod, ())
+            assert node.free() == before
+
+
+def test_what_is_over_committed_counts_as_nothing_free():
+    node = SharedNode([1000, 1000])
+    node.charge("a", Pod(700), [0])
+    node.charge("b", Pod(700), [0])
+    assert node.free() == [0, 1000]
+    node.refund("a")
+    assert node.free() == [300, 1000]
+
+
+def test_a_card_that_grows_has_room_at_once_and_one_that_shrinks_keeps_its_owners():
+    node = node_with_free(0, size=1000)
+    node.set_sizes([1500])
+    assert node.free() == [500]
+    node.set_sizes([800])
+    assert node.free() == [0]
+    assert not node.fits(Pod(1))
+
+
+def test_containers_of_a_pod_add_up_on_one_card():
+    pod = Pod.of_containers([3000, 0, 5138])
+    assert (pod.share, pod.cards) == (8138, 1)
+    assert not node_with_free(5138, 3000).fits(pod)
+
+
+def test_cards_of_a_node_may_differ_in_size():
+    node = SharedNode([8000, 16000, 24000])
+    assert [node.fits(Pod(share)) for share in (8000, 16000, 24000, 24001)] == [True] * 3 + [False]
+    assert place([node], Pod(9000), "best-fit") == (0, (1,))
+    assert place([node], Pod(9000), "worst-fit") == (0, (2,))
+
+
+def test_an_unhealthy_card_keeps_its_owners_and_takes_no_new_ones():
+    node = SharedNode([1000, 1000], unhealthy=[0])
+    node.charge("before", Pod(400), [0])
+    assert node.free() == [0, 1000]
+    assert not node.fits(Pod(500, cards=2))
+    node.unhealthy.clear()
+    assert node.free() == [600, 1000]
+
+
+def test_charging_twice_and_refunding_an_unknown_owner_change_nothing():
+    node = SharedNode([1000], cpu=8000, memory=100)
+    node.charge("a", Pod(300, cpu=2000, memory=10), [0])
+    node.charge("a", Pod(900, cpu=1000, memory=90), [0])
+    node.refund("b")
+    assert (node.free(), node.free_cpu, node.free_memory) == ([700], 6000, 90)
+
+
+def test_host_and_model_decide_too():
+    node = SharedNode([1000], cpu=8000, memory=100, model="T4")
+    assert not node.fits(Pod(100, cpu=8001))
+    assert not node.fits(Pod(100, memory=101))
+    assert not node.fits(Pod(100, models=frozenset({"P100", "A10"})))
+    assert node.fits(Pod(1000, cpu=8000, memory=100, models=frozenset({"P100", "T4"})))
+
+
+# --- several cards -------------------------------------------------------------------------------
+
+
+def test_slots_are_taken_from_the_first_card_on_until_it_is_full():
+    assert slots_in_order([1000, 1000], 500, 3) == (0, 0, 1)
+    assert slots_in_order([400, 1000], 500, 2) == (1, 1)
+    assert slots_in_order([1000, 400], 500, 3) is None
+
+
+@pytest.mark.parametrize("policy", POLICIES)
+def test_a_pod_with_several_cards_gets_distinct_ones(policy):
+    assert place([SharedNode([1000, 1000])], Pod(500, cards=3), policy) is None
+    assert place([SharedNode([1000, 1000])], Pod(500, cards=2), policy) == (0, (0, 1))
+
+
+# --- policies ------------------------------------------------------------------------------------
+
+
+def test_best_fit_takes_the_fullest_node_and_worst_fit_the_emptiest():
+    nodes = [SharedNode([1000] * count, cpu=8000) for count in (4, 2, 8)]
+    assert place(nodes, Pod(300), "best-fit") == (1, (0,))
+    assert place(nodes, Pod(300), "worst-fit") == (2, (0,))
+
+
+def test_best_fit_weighs_cpu_and_cards_as_parts_of_the_largest_node():
+    # 8 of 64 CPUs and all of 4 cards are less than 48 of 64 CPUs and half of 4 cards.
+    nodes = [SharedNode([1000] * 4, cpu=64000), SharedNode([1000] * 4, cpu=64000)]
+    nodes[0].charge("a", Pod(cards=0, cpu=56000), [])
+    nodes[1].charge("b", Pod(1000, cards=2, cpu=16000), [0, 1])
+    assert place(nodes, Pod(100, cpu=1000), "best-fit")[0] == 0
+
+
+def test_dot_product_avoids_what_there_is_much_of():
+    # Each has twice as much of one thing; the pod asks for CPU only, then for cards only.
+    nodes = [SharedNode([1000] * 4, cpu=64000), SharedNode([1000] * 8, cpu=32000)]
+    assert place(nodes, Pod(cards=0, cpu=1000), "dot-product")[0] == 1
+    assert place(nodes, Pod(500), "dot-product")[0] == 0
+
+
+def test_packing_prefers_used_cards_then_used_nodes_then_small_nodes():
+    # The four cases of the simulator's gpu_packing_score_test.go, whose scores are 93, 48, 29, 25.
+    used = node_with_free(200, 1000, 1000, 500, size=1000)
+    four, eight = SharedNode([1000] * 4), SharedNode([1000] * 8)
+    assert place([eight, four, used], Pod(200, cards=2), "packing") == (2, (0, 3))
+    assert place([eight, four, used], Pod(1000, cards=2), "packing") == (2, (1, 2))
+    assert place([eight, four], Pod(1000, cards=2), "packing") == (1, (0, 1))
+
+
+def test_packing_opens_as_few_idle_cards_as_it_can():
+    two, one = node_with_free(100, 1000, 1000, size=1000), node_with_free(500, 1000, size=1000)
+    assert place([two, one], Pod(300, cards=2), "packing") == (1, (0, 1))
+
+
+def test_packing_takes_the_used_cards_that_have_the_least_free():
+    loose, tight = node_with_free(900, size=1000), node_with_free(300, size=1000)
+    assert place([loose, tight], Pod(300), "packing") == (1, (0,))
+
+
+def test_clustering_prefers_nodes_of_the_same_kind_only():
+    def node(*pods):
+        made = SharedNode([1000] * 8)
+        cards = iter(range(8))
+        for number, pod in enumerate(pods):
+            made.charge(str(number), pod, [next(cards) for _ in range(pod.cards)])
+        return made
+
+    share, one, two = Pod(300), Pod(1000), Pod(1000, cards=2)
+    others, nobody, among, only = node(two), node(), node(share, two), node(share)
+    nodes = [others, nobody, among, only]
+    order = []
+    while nodes:
+        found, _ = place(nodes, share, "clustering")
+        order.append(nodes.pop(found))
+    assert order == [only, among, nobody, others]
+    assert place([node(two), node(one)], one, "clustering")[0] == 1
+    assert place([node(share), node(share, share)], share, "clustering")[0] == 1
+
+
+def test_random_is_the_same_again_and_other_for_other_seeds_and_pods():
+    nodes = [SharedNode([1000] * 8) for _ in range(40)]
+
+    def draws(seed):
+        return [place(nodes, Pod(1), "random", seed=seed, number=i) for i in range(50)]
+
+    assert draws(1) == draws(1)
+    assert draws(1) != draws(2)
+    assert len({node for node, _ in draws(1)}) > 20
+    assert len({cards for _, cards in draws(1)}) == 8
+
+
+def test_random_takes_every_fitting_node_equally_often():
+    nodes = [SharedNode([1000]), SharedNode([]), SharedNode([1000]), SharedNode([1000])]
+    found = [place(nodes, Pod(1), "random", number=i)[0] for i in range(3000)]
+    assert found.count(1) == 0
+    # Six standard deviations of a binomial distribution.
+    assert all(abs(found.count(node) - 1000) < 6 * (3000 * 2 / 9) ** 0.5 for node in (0, 2, 3))
+
+
+def test_fgd_leaves_the_card_whole_that_other_pods_need():
+    mix = TaskMix({Task(700, 1, 0): 1, Task(300, 1, 0): 1})
+    node = node_with_free(700, 1000, size=1000)
+    # On card 0 nothing is lost for 300; on card 1 neither, but 400 are for 700.
+    assert place([node], Pod(300), "fgd", mix=mix) == (0, (1,))
+    assert place([node], Pod(700), "fgd", mix=mix) == (0, (0,))
+
+
+def test_fgd_leaves_cpu_for_the_cards_that_stay_idle():
+    # With 4 CPUs less, the second card is of no use on the first node, but still is on the second.
+    mix = TaskMix({Task(1000, 1, 8000): 1})
+    nodes = [SharedNode([1000, 1000], cpu=cpu) for cpu in (11000, 12000)]
+    assert place(nodes, Pod(1000, cpu=4000), "fgd", mix=mix) == (1, (0,))
+
+
+def test_fgd_chooses_cards_by_what_is_left_of_the_cpu():
+    # Only what needs little CPU can still come; half a card is enough for it.
+    mix = TaskMix({Task(500, 1, 1000): 1, Task(700, 1, 8000): 5})
+    node = node_with_free(700, 500, size=1000, cpu=8000)
+    assert place([node], Pod(200, cpu=4000), "fgd", mix=mix) == (0, (0,))
+
+
+def test_fgd_weighs_a_card_by_what_the_cards_before_left():
+    # Card 0 is the best one alone, card 1 the next; but both together would leave one for a pair.
+    mix = TaskMix({Task(600, 2, 0): 2, Task(1000, 1, 0): 1})
+    node = node_with_free(600, 700, 1000, size=1000)
+    assert place([node], Pod(400, cards=2), "fgd", mix=mix) == (0, (0, 2))
+
+
+def test_fgd_without_a_mix_takes_the_node_with_the_least_idle_cards_and_its_first_card():
+    nodes = [SharedNode([1000, 1000]), SharedNode([1000]), SharedNode([1000])]
+    assert place(nodes, Pod(500), "fgd") == (1, (0,))
+
+
+def test_fgd_takes_growths_within_a_twenty_fifth_of_a_card_for_equal():
+    mix = TaskMix({Task(100, 1, 0): 1})
+    nodes = [SharedNode([1000]) for _ in range(3)]
+    for node, used in zip(nodes, (460, 510, 530), strict=True):
+        node.charge("owner", Pod(used), [0])
+    # 80, 30 and 10 would be left, of no use: two steps, none and none.
+    assert place(nodes, Pod(460), "fgd", mix=mix) == (2, (0,))
+    assert place(nodes[:2], Pod(460), "fgd", mix=mix) == (1, (0,))
+
+
+def test_a_learned_mix_counts_pods_by_shape():
+    mix = TaskMix.of([Pod(500, cpu=1000), Pod(500, cpu=1000, memory=7), Pod(0, 0, cpu=1000)])
+    mix.see(Pod(0, 1, cpu=1000, models=frozenset({"T4"})))
+    mix.see(Pod(500, 0, cpu=1000))
+    assert mix == {Task(500, 1, 1000): 2, Task(0, 0, 1000): 3}
+
+
+def test_a_cluster_learns_its_mix_from_pods_as_they_come():
+    pods = [Pod(700), Pod(300), Pod(2000), Pod(0, 0)]
+    cluster = SharedCluster([SharedNode([1000, 1000])], pods, "fgd")
+    assert cluster.fragmented_milli() == 0
+    rows = [0, 1, 2, 1, 3]
+    assert [cluster.place(number, row) for number, row in enumerate(rows)] == [0, 0, -1, 0, 0]
+    assert cluster.mix == TaskMix.of(pods[row] for row in rows)
+    # 300 fill up card 0 first; then card 1 gives the other 300.
+    assert cluster.nodes[0].free() == [0, 700]
+    # All of the 700 for 2000 and for none, nothing for 700 and 300.
+    assert cluster.fragmented_milli() == (700 + 700) / 5
+
+
+def test_a_cluster_with_a_given_mix_does_not_learn():
+    mix = TaskMix({Task(700, 1, 0): 1})
+    cluster = SharedCluster([SharedNode([1000])], [Pod(300)], "fgd", mix=mix)
+    assert cluster.place(0, 0) == 0
+    assert cluster.mix == {Task(700, 1, 0): 1}
+
+
+def test_ties_go_to_the_first_node_and_card():
+    nodes = [SharedNode([1000, 1000], cpu=1000) for _ in range(3)]
+    for policy in set(POLICIES) - {"random"}:
+        assert place(nodes, Pod(500), policy, mix=TaskMix.of([Pod(500)])) == (0, (0,))
+
+
+# --- fragmentation: the facts of the simulator's pkg/utils/frag_test.go --------------------------
+
+# cpu, share, cards, model or -, weight in 1/10000; the test's typical pods.
+TYPICAL = """
+6000 465 1 - 933; 8000 440 1 2080 915; 8000 475 1 T4 876; 8000 440 1 P100 872; 2000 465 1 - 868
+12000 900 1 - 865; 4000 900 1 - 843; 16000 678 1 T4 836; 8000 500 1 - 829; 6000 511 1 - 811
+14000 1000 2 2080 54; 4000 1000 1 2080 43; 32000 1000 2 T4 43; 16000 1000 1 V100M16 40
+64000 1000 2 - 40; 10000 1000 2 - 40; 11400 1000 1 T4 36; 16000 1000 1 T4 36; 4000 1000 2 - 36
+14000 1000 2 V100M16 36; 8000 1000 4 - 36; 16000 1000 2 - 32; 2000 1000 1 T4 32
+6000 1000 1 - 32; 4000 1000 1 - 32; 5000 1000 1 - 32; 32000 1000 4 V100M16 32; 32000 1000 2 - 32
+24000 1000 8 2080 32; 40000 1000 4 - 29; 32000 1000 8 - 29; 32000 1000 1 T4 29
+16000 1000 1 - 25; 7000 1000 1 V100M16 25; 24000 1000 1 T4 25
+"""
+WITH_CPU_PODS = """
+15700 1000 1 - 2869; 11900 1000 1 - 1893; 11400 1000 1 - 1227; 1000 0 0 - 736
+18710 1000 1 - 485; 8200 1000 1 - 379; 16400 1000 1 - 331; 9810 1000 1 - 197; 15200 1000 1 - 187
+11200 1000 1 - 181; 14200 1000 1 - 176; 12000 0 0 - 165; 14900 1000 1 - 139; 60200 1000 4 - 123
+64200 1000 8 - 107; 32200 1000 4 - 101; 17400 1000 2 - 91; 30200 1000 2 - 69; 16000 1000 1 - 64
+15000 1000 1 - 59; 64000 1000 8 - 53; 15000 0 0 - 53; 11910 1000 1 - 53; 120200 1000 8 - 48
+11300 1000 1 - 37; 30000 1000 2 - 32; 9800 1000 1 - 32; 8000 1000 1 - 32; 2000 1000 1 - 27
+2000 80 1 - 27; 1000 1000 1 - 27
+"""
+
+
+def mix_of(text):
+    mix = TaskMix()
+    for row in text.replace("\n", ";").split(";"):
+        if row.strip():
+            cpu, share, cards, model, weight = row.split()
+            models = frozenset() if model == "-" else frozenset({model})
+            mix[Task(int(share), int(cards), int(cpu), models)] += int(weight)
+    return mix
+
+
+@pytest.mark.parametrize(
+    ("mix", "free", "cpu", "model", "amount"),
+    [
+        (TYPICAL, [200, 1000, 1000, 500], 1000, "1080", 2566.62),
+        (TYPICAL, [1000] * 4, 1000, "1080", 3802.40),
+        (TYPICAL, [1000] * 8, 1000, "1080", 7604.80),
+        ("6000 465 1 - 933", [200, 1000, 1000, 500], 1000, "1080", 251.91),
+        (WITH_CPU_PODS, [1000] * 8, 64000, "P100", 887.20),
+        (WITH_CPU_PODS, [1000] * 4 + [0] * 4, 32000, "P100", 554.4),
+        (WITH_CPU_PODS, [1000] * 4 + [0] * 4, 0, "P100", 4000.0),
+    ],
+)
+def test_nodes_of_the_simulators_tests_are_as_fragmented_as_there(mix, free, cpu, model, amount):
+    assert abs(fragmentation(free, cpu, model, mix_of(mix)) / 10000 - amount) <= 0.01
+
+
+@pytest.mark.parametrize(
+    ("free", "share", "cards", "amount"),
+    [
+        ([200, 1000, 1000, 500], 1000, 2, 700),
+        ([1000] * 4, 1000, 2, 0),
+        ([1000] * 8, 1000, 2, 0),
+        ([200, 1000, 1000, 500], 200, 2, 0),
+    ],
+)
+def test_cards_with_too_little_for_a_share_are_fragments(free, share, cards, amount):
+    assert fragment(Task(share, cards, 100, frozenset({"1080"})), free, 1000, "1080") == amount
