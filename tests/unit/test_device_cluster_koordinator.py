@@ -6,7 +6,6 @@ import pytest
 
 from hivecore.devices import (
     DeviceCluster,
-    DeviceNeed,
     DeviceRequest,
     NodeDevices,
     PartitionTable,
@@ -70,10 +69,6 @@ def test_a_defect_can_be_mended():
         (DeviceRequest("a", 1, cpu_milli=1), "'host' is needed"),
         (DeviceRequest("a", 1, gpu_wishes={"scope": "socket"}), "one socket"),
         (DeviceRequest("a", 1, gpu_wishes={"preferred_scope": "pcie"}), "preferred scope"),
-        (
-            DeviceRequest("a", needs=[DeviceNeed("gpu", 1, {"memory_ratio": 101})]),
-            "more than 100 percent",
-        ),
     ],
 )
 def test_what_koordinator_does_not_know_is_refused_wherever_it_is_asked(request_, message):
@@ -83,6 +78,16 @@ def test_what_koordinator_does_not_know_is_refused_wherever_it_is_asked(request_
             ask(request_)
     with pytest.raises(ValueError, match=message):
         nodes.allocate(request_, "n0")
+
+
+def test_what_only_mode_strict_does_is_refused():
+    nodes = cluster()
+    request = DeviceRequest("a", 1)
+    placement = nodes.schedule(request).placement
+    with pytest.raises(ValueError, match="designated: mode 'koordinator'"):
+        nodes.allocate(request, "n0", designated=placement)
+    with pytest.raises(ValueError, match="numa_hints: mode 'koordinator'"):
+        nodes.numa_hints(request, "n0")
 
 
 def test_modes_policies_and_defects_are_checked():

@@ -110,6 +110,4 @@ def raw_query(numbers: Numbers, request: DeviceRequest) -> Any:
             raise ValueError(f"{what} on one socket, which mode 'koordinator' does not know")
         if need.preferred_scope is not None:
             raise ValueError(f"{what} in a preferred scope, which mode 'koordinator' does not know")
-        if dict(need.amounts).get("memory_ratio", 0) > 100:
-            raise ValueError(f"{what} with more than 100 percent of its memory")
     return numbers.query(request, raw=True)
