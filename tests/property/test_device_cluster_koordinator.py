@@ -140,6 +140,22 @@ class ClusterAndTwins(RuleBasedStateMachine):
             else:
                 assert found.fits[i]
 
+    @rule(seed=SEEDS, policy=ASKED, numa=st.sets(st.integers(0, 3)))
+    def allocate_on_numa_nodes(self, seed, policy, numa):
+        rng = random.Random(seed)
+        if not self.cluster.nodes:
+            return
+        asked = self.a_request(rng, self.name())
+        node = rng.choice(self.cluster.nodes)
+        named = policy or self.policy or "spread"
+        expected = answer(self.twins[node], asked, named, self.quirks, numa)
+        decision = self.cluster.allocate(asked, node, policy=policy, numa=numa)
+        if isinstance(expected, Failure):
+            assert decision.counts == ((code_of(expected), 1),)
+        else:
+            assert in_order(as_charges(decision.placement)) == in_order(expected)
+            self.twins[node].charge(asked.name, expected)
+
     @rule(seed=SEEDS)
     def release(self, seed):
         rng = random.Random(seed)

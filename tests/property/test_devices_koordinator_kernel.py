@@ -7,6 +7,8 @@ from hypothesis import strategies as st
 from koordinator_twin import (
     POLICIES,
     KoordinatorPair,
+    crowded_machine,
+    crowded_request,
     early_owners,
     flapped,
     koordinator_request,
@@ -67,6 +69,12 @@ def test_without_defects_every_answer_of_a_node_is_the_twin_s(seed):
 @given(st.integers(0, 2**32), st.sets(st.sampled_from(QUIRKS)))
 def test_what_devices_do_not_report_is_no_limit_until_it_is_charged_as_in_the_twin(seed, quirks):
     history(seed, quirks, silent_machine, silent_request)
+
+
+@examples(600)
+@given(st.integers(0, 2**32), st.sets(st.sampled_from(QUIRKS)))
+def test_devices_on_the_same_switches_are_the_twin_s_which_tries_all_of_them(seed, quirks):
+    history(seed, quirks - {"greedy_joint"}, crowded_machine, crowded_request)
 
 
 @examples(30)

@@ -80,6 +80,16 @@ def test_what_koordinator_does_not_know_is_refused_wherever_it_is_asked(request_
         nodes.allocate(request_, "n0")
 
 
+def test_what_only_mode_strict_does_is_refused():
+    nodes = cluster()
+    request = DeviceRequest("a", 1)
+    placement = nodes.schedule(request).placement
+    with pytest.raises(ValueError, match="designated: mode 'koordinator'"):
+        nodes.allocate(request, "n0", designated=placement)
+    with pytest.raises(ValueError, match="numa_hints: mode 'koordinator'"):
+        nodes.numa_hints(request, "n0")
+
+
 def test_modes_policies_and_defects_are_checked():
     with pytest.raises(ValueError, match="mode"):
         DeviceCluster(mode="loose")

@@ -93,9 +93,8 @@ class DeviceCluster(Stateful):
     filter, and can be reserved after that, are scored ("bin-pack": MostAllocated, "spread":
     LeastAllocated), and the first with the best score is taken. Of GPU memory bytes and percent are
     charged side by side, so a card can be promised more than it has; devices are limited by what
-    they report alone; what is exclusive does not keep later owners off. Needs of the host, the
-    scope "socket", preferred scopes and more than 100 percent of a GPU's memory are refused with a
-    ValueError wherever a request is given.
+    they report alone; what is exclusive does not keep later owners off. Needs of the host, models,
+    the scope "socket" and preferred scopes are refused with a ValueError wherever they are asked.
 
     ``schedule`` costs O(log(nodes)) for each node that changed since the same was asked last, and
     some microseconds for the choice; the first time, O(different states of nodes). One object may
@@ -541,8 +540,8 @@ class DeviceCluster(Stateful):
         :param designated: the very devices, amounts and virtual functions that it is to have;
             ``None``: the best. It binds if they are free and keep all rules of the request.
         :raises KeyError: there is no such node.
-        :raises ValueError: the owner has devices already, or ``numa`` and ``designated`` are both
-            given.
+        :raises ValueError: the owner has devices already, ``numa`` and ``designated`` are both
+            given, or the latter is in mode "koordinator".
         :raises TypeError: an argument is of a wrong type.
         """
         _check_request(request)
@@ -552,6 +551,8 @@ class DeviceCluster(Stateful):
             if request.name in self._owners:
                 raise ValueError(f"request: {request.name!r} has devices already")
             if designated is not None:
+                if self._quirks is not None:
+                    raise ValueError("designated: mode 'koordinator' cannot be told devices")
                 if numa is not None:
                     raise ValueError("numa: not together with designated devices")
                 decision = self._designated(request, number, as_tuple(designated, "designated"))
@@ -699,13 +700,16 @@ class DeviceCluster(Stateful):
         ``allocate``.
 
         :raises KeyError: there is no such node.
-        :raises ValueError: it has more than 12 NUMA nodes, or there is no such policy.
+        :raises ValueError: it has more than 12 NUMA nodes, there is no such policy, or the mode is
+            "koordinator".
         :raises TypeError: an argument is of a wrong type.
 
         Cost: O(2**NUMA nodes) choices, of about a microsecond.
         """
         _check_request(request)
         how = self._policy_number(policy)
+        if self._quirks is not None:
+            raise ValueError("numa_hints: mode 'koordinator' does not give any")
         with self._lock:
             self._prepare(how)
             number = self._number(node)

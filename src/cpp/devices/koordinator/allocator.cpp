@@ -40,13 +40,34 @@ Allocator<W>::Allocator(const Request& request, const Asked& asked, const Shape&
 template <int W>
 Verdict Allocator<W>::verdict(Policy policy) {
     const auto filtered = allocate({}, false);
-    const auto& request = node_.request;
-    const bool may_differ = node_.shape.raw_facts().well_planned ||
-                            (request.same_switch && (node_.quirks & kGreedyJoint) != 0);
-    if (filtered.code != Code::kFits || !may_differ) {
+    if (filtered.code != Code::kFits || !can_fail_reserved()) {
         return filtered;
     }
     return allocate(policy, true);
+}
+
+// Whether a node that has passed the filter might not be reserved. The order of devices decides on
+// that only if it decides which switches are touched, or if a device that does not fit takes the
+// place of one that does in a round.
+template <int W>
+bool Allocator<W>::can_fail_reserved() const {
+    const auto& request = node_.request;
+    if (node_.shape.raw_facts().well_planned) {
+        return true;
+    }
+    if (!request.same_switch || (node_.quirks & kGreedyJoint) == 0) {
+        return false;
+    }
+    const int primary = request.joint.front();
+    const auto switches = node_.switches_of(primary, picks_[primary].devices);
+    return std::ranges::any_of(request.joint, [&](int i) {
+        if (node_.need(i).type == kGpu) {
+            return node_.asked.shared || !node_.asked.board.has_tree;
+        }
+        const auto& view = node_.views[i];
+        const auto passed_over = node_.switches_of(i, view.visible & ~view.taking);
+        return i == primary || (passed_over & switches).any();
+    });
 }
 
 template <int W>

@@ -46,6 +46,7 @@ class Allocator {
   private:
     int needs() const { return static_cast<int>(node_.request.needs.size()); }
     Verdict allocate(Strategy strategy, bool reserving);
+    bool can_fail_reserved() const;
     Verdict count_demands(bool reserving);
     Verdict choose(int i, int count, const Switches<W>& switches, Strategy strategy);
     Verdict choose_gpus(int i, int count, int most, Strategy strategy);

@@ -88,7 +88,7 @@ class Combinations {
 
     bool can_come_true(const Wish<W>& wish, int missing, const Switches<W>& switches,
                        const PerSwitch<W>& after, int devices) const {
-        if (!switches.is_within(wish.within) || switches.count() > wish.most) {
+        if (!switches.is_within(wish.within)) {
             return false;
         }
         const int most = std::min(missing, wish.most - switches.count());
