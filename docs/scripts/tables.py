@@ -360,7 +360,7 @@ def _devices_life(results: Results) -> str:
         ("schedule, a kind of pod seen before, median", _time(life["schedule p50"])),
         ("schedule + commit, median", _time(life["schedule and commit p50"])),
         ("the same, 99th percentile", _time(life["schedule and commit p99"])),
-        ("the same at 100,000 nodes", _time(largest["schedule and commit"])),
+        ("schedule + commit at 100,000 nodes, mean", _time(largest["schedule and commit"])),
         ("a gang of 32 pods of 8 GPUs and 8 NICs, decided", _time(gang["decide"])),
         ("the same, decided and committed", _time(gang["decide and commit"])),
         ("100,000 nodes filtered, first time", _time(largest["filter"])),
