@@ -173,6 +173,13 @@ def test_devices_with_large_minors_are_in_partitions():
     assert ours(inventory, gpus(*range(127)), request) is None
 
 
+def test_of_partitions_of_equal_worth_the_lowest_minors_are_taken():
+    rows = [(2 * i, 2 * i + 1) for i in reversed(range(16))]
+    machine = NodeDevices.uniform(gpus=32, sockets=2, switches=16)
+    inventory = NodeDevices(machine.devices, PartitionTable.of_sets(rows), "honor")
+    assert ours(inventory, [], DeviceRequest("p", gpus=2)) == ["gpu 0", "gpu 1"]
+
+
 def test_a_pod_of_the_same_name_is_refused_while_the_first_is_there():
     state, cluster = NodeState(MACHINE), DeviceCluster({"n": MACHINE})
     for minor in (0, 5):
