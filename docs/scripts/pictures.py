@@ -17,9 +17,12 @@ from svg import COLOURS, INK, LINE, PALE, Picture
 
 from hivecore.caching import expected_hit_ratio
 from hivecore.cells import AffinityGroup, CellCluster, Chain, ClusterSpec
+from hivecore.devices import DeviceAllocation, DeviceCluster, DeviceRequest, NodeDevices
 from hivecore.gangs import Gangs
 from hivecore.interleaving import interleave
 from hivecore.matching import max_weight_matching
+from hivecore.reference.devices.koordinator import Failure, allocate
+from hivecore.reference.devices.node_state import Charge, NodeState
 from hivecore.replicas import ReplicaAwareCache, ReplicaDirectory
 from hivecore.sim import Workload, replay, summarize
 from hivecore.storage import StorageJobs, allocate_storage
@@ -114,6 +117,98 @@ def decisions() -> Picture:
     for i, (name, *_) in enumerate(shown):
         picture.box(500, 60 + 26 * i, 12, 12, COLOURS[i], COLOURS[i])
         picture.text(518, 71 + 26 * i, name, size=11, at="start")
+    return picture
+
+
+_MACHINE = NodeDevices.uniform(gpus=8, nics=4, sockets=2, switches=4)
+_IN_USE = (
+    *(DeviceAllocation("gpu", minor, {"core": 100, "memory": 80 << 30}) for minor in (2, 6, 7)),
+    DeviceAllocation("rdma", 0, {"share": 100}),
+)
+
+
+def _gpus_first(request: DeviceRequest) -> tuple[list[int], bool]:
+    """The GPUs that Koordinator's order takes, and whether it finds NICs to go with them."""
+    state = NodeState(_MACHINE)
+    state.charge("others", tuple(Charge(a.type, a.minor, dict(a.amounts)) for a in _IN_USE))
+    alone = allocate(state, DeviceRequest("alone", gpus=2))
+    assert not isinstance(alone, Failure)
+    return [charge.minor for charge in alone], not isinstance(allocate(state, request), Failure)
+
+
+def devices() -> Picture:
+    """One machine, and where two GPUs with a NIC on their switch go."""
+    cluster = DeviceCluster({"n0": _MACHINE})
+    cluster.recover("others", "n0", _IN_USE)
+    request = DeviceRequest("train", gpus=2, nics=1, joint=("gpu", "rdma"), same_pcie=True)
+    chosen = {(one.type, one.minor) for one in cluster.schedule(request).placement}
+    greedy, served = _gpus_first(request)
+    assert not served and chosen == {("gpu", 4), ("gpu", 5), ("rdma", 2)}
+    used = {(one.type, one.minor) for one in _IN_USE}
+    picture = Picture(720, 300, "Two GPUs and a NIC on one PCIe switch of a machine")
+    for socket in range(2):
+        picture.box(20 + 345 * socket, 20, 335, 176, "white")
+        picture.text(187 + 345 * socket, 40, f"socket {socket}", size=12)
+    places = {"gpu": (0, 2), "rdma": (2, 1)}  # of a type on its switch: first column, how many
+    for device in _MACHINE.devices:
+        switch = int(device.pcie or 0)
+        left = 30 + 164 * switch + 17 * (switch // 2)
+        first, count = places[device.type]
+        if device.minor % count == 0 and device.type == "gpu":
+            picture.box(left, 52, 156, 134, "#fafafa")
+            picture.text(left + 78, 176, f"PCIe switch {device.pcie}", size=12)
+        x = left + 8 + 48 * (first + device.minor % count)
+        key = device.type, device.minor
+        fill = COLOURS[2] if key in chosen else LINE if key in used else "white"
+        first_try = device.type == "gpu" and device.minor in greedy
+        picture.box(x, 66, 44, 88, fill, COLOURS[1] if first_try else LINE)
+        if first_try:
+            picture.box(x + 3, 69, 38, 82, fill, COLOURS[1])
+        name = "NIC" if device.type == "rdma" else "GPU"
+        ink = "white" if key in chosen else INK
+        picture.text(x + 22, 106, name, size=12, fill=ink)
+        picture.text(x + 22, 124, str(device.minor), size=12, fill=ink)
+    for i, (fill, edge, words) in enumerate(
+        (
+            (COLOURS[2], COLOURS[2], "train: two GPUs and a NIC on one switch, chosen together"),
+            (
+                "white",
+                COLOURS[1],
+                "what one takes who chooses GPUs first: the NIC there is in use, so the pod waits",
+            ),
+            (LINE, LINE, "in use"),
+        )
+    ):
+        picture.box(30, 212 + 26 * i, 14, 14, fill, edge)
+        picture.text(52, 224 + 26 * i, words, at="start")
+    return picture
+
+
+def devices_curve() -> Picture:
+    """How long a decision and a filter take in clusters of any size, from the result file."""
+    file = FOLDER.parents[1] / "bench" / "results" / "devices.json"
+    curve = json.loads(file.read_text("utf-8"))["figures"]["curve"]
+    picture = Picture(720, 300, "Time of a filter and of a decision against the nodes")
+    left, top, width, height = 80, 30, 380, 210
+    picture.box(left, top, width, height, "white")
+
+    def place(nodes: float, seconds: float) -> tuple[float, float]:
+        return (
+            left + width * (math.log10(nodes) - 2) / 3,
+            top + height * (1 - (math.log10(seconds) + 6) / 5),
+        )
+
+    for power, words in enumerate(("1 us", "10 us", "100 us", "1 ms", "10 ms", "100 ms")):
+        _, y = place(100, 10.0 ** (power - 6))
+        picture.text(left - 8, y + 4, words, size=11, at="end")
+        picture.line([(left, y), (left + width, y)], "#eceff1")
+    for colour, what in zip(COLOURS, ("filter", "schedule and commit"), strict=False):
+        picture.line([place(point["nodes"], point[what]) for point in curve], colour, 3)
+    for point in curve:
+        x, _ = place(point["nodes"], 1.0)
+        picture.text(x, top + height + 18, f"{point['nodes']:,}", size=11)
+    picture.text(left + width / 2, 285, "nodes of 8 GPUs and 4 NICs in random states", size=12)
+    picture.legend(480, 60, ["all nodes filtered, first time", "schedule + commit, seen before"])
     return picture
 
 
@@ -427,6 +522,8 @@ PICTURES: tuple[Callable[[], Picture], ...] = (
     caching,
     cells,
     decisions,
+    devices,
+    devices_curve,
     floors,
     gangs,
     hived,

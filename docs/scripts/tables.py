@@ -329,6 +329,83 @@ def _interleaving(results: Results) -> str:
     return _table(("four resources", "hivecore", "peers in the same run"), rows)
 
 
+# --- devices -----------------------------------------------------------------------------------
+
+
+def _devices_filter(results: Results) -> str:
+    runs = results["devices"]["filter"]
+    rows = []
+    for request in ("4 GPUs", "half a GPU", "a partition of 4"):
+        rows.append(_filtered(request, runs[request]["seconds"]))
+    joint = "2 GPUs, a NIC and VF on each switch"
+    said = "2 GPUs, with a NIC and a virtual function of it on each switch"
+    rows.append(_filtered(said, runs[joint]["seconds"]))
+    head = ("10,000 nodes filtered and scored for", "first time", "asked again", "NumPy", "twin")
+    return _table(head, rows)
+
+
+def _filtered(said: str, seconds: Any) -> Row:
+    first = seconds["kernel"]
+    peers = (_times(seconds[peer] / first) for peer in ("numpy", "twin"))
+    return (said, _time(first), _time(seconds["again"]), *peers)
+
+
+def _devices_life(results: Results) -> str:
+    figures = results["devices"]
+    life, gang, sharing = figures["life"], figures["gang"], figures["sharing"]
+    curve = {point["nodes"]: point for point in figures["curve"]}
+    memory = figures["memory"]
+    largest = curve[100_000]
+    rows = [
+        ("schedule, a kind of pod seen before, median", _time(life["schedule p50"])),
+        ("schedule + commit, median", _time(life["schedule and commit p50"])),
+        ("the same, 99th percentile", _time(life["schedule and commit p99"])),
+        ("schedule + commit at 100,000 nodes, mean", _time(largest["schedule and commit"])),
+        ("a gang of 32 pods of 8 GPUs and 8 NICs, decided", _time(gang["decide"])),
+        ("the same, decided and committed", _time(gang["decide and commit"])),
+        ("100,000 nodes filtered, first time", _time(largest["filter"])),
+        ("gpushare: filter + bind, 8 cards a node, median", _time(sharing["filter and bind p50"])),
+        ("the same, 99th percentile", _time(sharing["filter and bind p99"])),
+        ("memory of a node of 8 GPUs and 8 NICs, idle", f"{memory['idle']:,.0f} bytes"),
+        ("the same with four owners", f"{memory['four owners']:,.0f} bytes"),
+    ]
+    return _table(("through Python, 10,000 nodes", "hivecore"), rows)
+
+
+def _devices_koordinator(results: Results) -> str:
+    ours = results["devices"]["filter"]
+    rows = []
+    for run in results["devices_koordinator"]:
+        choice, score = (
+            f"{low} us" if low == high else f"{low} to {high} us"
+            for low, high in (run["choice us"], run["score us"])
+        )
+        low, high = (
+            10_000 * 1e-6 * sum(run[part][end] for part in ("choice us", "score us"))
+            for end in (0, 1)
+        )
+        like = run.get("like", "4 GPUs")
+        taken = _time(ours[like]["seconds"]["kernel"])
+        whole = f"{low:.1f} to {high:.1f} s"
+        rows.append((f"{run['node']}: {run['request']}", choice, score, whole, taken))
+    head = ("Koordinator's Go code, one node", "choice", "score", "10,000 nodes")
+    return _table((*head, "hivecore, most like it"), rows)
+
+
+def _devices_joint(results: Results) -> str:
+    groups: dict[tuple[str, float], dict[int, Any]] = {}
+    for run in results["devices"]["joint"]:
+        groups.setdefault((run["machine"], run["NICs busy"]), {})[run["GPUs"]] = run
+    rows = []
+    for (machine, busy), by_gpus in groups.items():
+        runs = [by_gpus[gpus] for gpus in (1, 2, 4)]
+        missed = sum(run["missed"] for run in runs)
+        greedy = (f"{100 * run['missed by greedy'] / run['possible']:.0f} %" for run in runs)
+        rows.append((machine, f"{100 * busy:.0f} %", f"{missed}", *greedy))
+    head = ("machine", "NICs in use", "hivecore misses", "GPUs first, 1 GPU", "2 GPUs", "4 GPUs")
+    return _table(head, rows)
+
+
 # --- data --------------------------------------------------------------------------------------
 
 
@@ -597,6 +674,10 @@ def _speed(results: Results) -> str:
     lru = results.titled("caching_policies", "simulate, shuffled, 1,000,000 items")
     greedy = results.titled("storage", "allocate, own: 100,000 jobs, 100,000 datasets")
     replicas = results["replicas"]["cache"]["100000 blocks"]
+    devices = results["devices"]
+    [nodes_10000] = [point for point in devices["curve"] if point["nodes"] == 10_000]
+    pod = nodes_10000["schedule and commit"]
+    numpy = devices["filter"]["4 GPUs"]["seconds"]["numpy"]
     sim = {(run["trace"], run["task"]): run["seconds"] for run in results["sim"]}
     replays = sum(sim["philly", policy] for policy in ("private", "quota", "cells"))
     rows = [
@@ -611,6 +692,12 @@ def _speed(results: Results) -> str:
             "release + schedule + commit at 65,536 GPUs",
             _time(curve[65536]["group"]["p50"] * 1e-9),
             f"readable twin, at 1,024 GPUs: {_times(twin)}",
+        ),
+        (
+            "devices",
+            "schedule + commit among 10,000 nodes of 8 GPUs",
+            _time(pod),
+            f"NumPy, to find nodes for 4 GPUs alone: {_times(numpy / pod)}",
         ),
         (
             "matching",
@@ -653,6 +740,10 @@ TABLES: dict[str, Callable[[Results], str]] = {
     "backend": _backend,
     "buddy": _buddy,
     "cell-cluster": _cell_cluster,
+    "devices-filter": _devices_filter,
+    "devices-joint": _devices_joint,
+    "devices-koordinator": _devices_koordinator,
+    "devices-life": _devices_life,
     "evictions": _evictions,
     "hit-ratios": _hit_ratios,
     "interleaving": _interleaving,

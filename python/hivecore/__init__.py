@@ -12,7 +12,7 @@ loaded when it is first used, and each has its own ``help``:
 - `storage`: cache and remote IO shared out among jobs (SiloD)
 - `replicas`: which worker holds which block, and which to evict (Alluxio)
 - `sim`, `traces`: policies on public and made-up traces; also the command ``hivecore``
-- `interop`: HiveD's configuration and protocol, the networkx backend
+- `interop`: HiveD, Koordinator, gpushare, networkx: their formats and protocols
 - `decisions`, `errors`: the words and the exceptions that all parts share
 - `reference`: every kernel again in readable Python
 

@@ -43,7 +43,7 @@ class Partition:
 class PartitionTable:
     """The partitions of one machine. What is allocated on it is exactly one of them.
 
-    :param partitions: the rows; ties are broken by their order.
+    :param partitions: the rows.
     :param numbers: what GPUs are called in them: "minor", or "module" for physical slots.
     :raises ValueError: a set of GPUs stands there twice.
 
