@@ -353,7 +353,7 @@ def test_an_allocation_has_bytes_and_the_percents_are_made_of_them():
             {
                 "minor": 1,
                 "id": "GPU-1",
-                "resources": {CORE: "30", MEMORY: str(80 * GI * 29 // 100 + 1), RATIO: "30"},
+                "resources": {CORE: "30", MEMORY: str(80 * GI * 29 // 100 + 1), RATIO: "29"},
             }
         ],
         "rdma": [
@@ -367,6 +367,19 @@ def test_an_allocation_has_bytes_and_the_percents_are_made_of_them():
     }
     assert read_allocation(text) == held
     assert read_allocation(json.loads(text)) == held
+
+
+@pytest.mark.parametrize("total", [80 * GI, 16276, 100, 7])
+def test_percents_that_became_bytes_are_themselves_again(total):
+    node = NodeDevices((Device("gpu", 0, {"memory": total}),))
+    for percent in range(1, 101):
+        held = -(-percent * total // 100)
+        text = write_allocation([DeviceAllocation("gpu", 0, {"memory": held})], node)
+        [one] = json.loads(text)["gpu"]
+        found = int(one["resources"]["koordinator.sh/gpu-memory-ratio"])
+        assert found <= percent
+        assert -(-found * total // 100) == held
+        assert total < 100 or found == percent
 
 
 @pytest.mark.parametrize("percent", [1, 28, 29, 57, 58, 99, 100])

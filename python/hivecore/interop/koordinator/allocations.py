@@ -94,7 +94,8 @@ def write_allocation(allocations: Iterable[DeviceAllocation], inventory: NodeDev
     """The annotation ``scheduling.koordinator.sh/device-allocated``; `read_allocation` reads it.
 
     GPUs have both bytes and percents of memory in it: what is missing is made of the other by the
-    memory that the device has, rounded up, percents to 100 at most. Ids are the devices' uuids,
+    memory that the device has, bytes rounded up, percents the fewest that come to so many bytes,
+    so that percents which became bytes are themselves again. Ids are the devices' uuids,
     or else bus addresses. Devices of type "host" are left out: Kubernetes counts them itself.
     Whether the pod has a device alone is left to its hints.
 
