@@ -245,8 +245,9 @@ def _need(random, type, count, amounts):
 
 def early_owners(random, inventory):
     """What some owners have before: shares of devices, or of some that are not there."""
+    busy = random.choice((0, 0.1, 0.4, 0.4))
     for i, device in enumerate(inventory.devices):
-        if device.type == "host" or random.random() < 0.6:
+        if device.type == "host" or random.random() >= busy:
             continue
         minor = device.minor if random.random() < 0.95 else random.choice((3, 7, 90))
         percent = random.choice((1, 30, 50, 100, 100))
