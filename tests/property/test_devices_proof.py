@@ -18,6 +18,7 @@ from hivecore.devices import (
     PartitionTable,
     VirtualFunction,
 )
+from hivecore.devices.device_cluster import POLICIES
 from hivecore.devices.proof import check_placement
 from hivecore.errors import CertificateError
 from hivecore.reference.devices.choice import scope_of
@@ -356,6 +357,30 @@ def test_a_decision_to_wait_is_nothing_to_check():
     case = Case(random.Random(0), DeviceRequest("x", gpus=9), NodeDevices.uniform(gpus=1))
     with pytest.raises(ValueError, match="'bind', not 'wait'"):
         case.decision.verify(case.inventory)
+
+
+# --- every policy
+
+
+@pytest.mark.parametrize("policy", POLICIES)
+@examples(150)
+@given(seed=SEEDS)
+def test_every_policy_keeps_the_rules_and_serves_what_any_other_does(policy, seed):
+    rng = random.Random(seed)
+    kinds = [machine(rng) for _ in range(2)]
+    cluster = DeviceCluster({f"n{i}": rng.choice(kinds) for i in range(3)}, seed=seed)
+    for i in range(8):
+        asked = request(rng, rng.choice(kinds), f"o{i}")
+        decision = cluster.schedule(asked, policy=policy)
+        found = cluster.filter(asked)
+        assert cluster.filter(asked, policy=policy).codes.tolist() == found.codes.tolist()
+        assert (decision.outcome == "bind") == found.fits.any()
+        if decision.outcome == "bind":
+            owners = cluster.owners(decision.node)
+            held = [one for owner in owners for one in cluster.allocations(owner)]
+            decision.verify(cluster.inventory(decision.node), held)
+            cluster.commit(decision)
+            cluster.check()
 
 
 # --- any placement at all

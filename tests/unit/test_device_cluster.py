@@ -26,7 +26,7 @@ from hivecore.devices import (
     VirtualFunctionGroup,
 )
 from hivecore.devices.device_cluster import POLICIES
-from hivecore.errors import CorruptStateError, StaleDecisionError
+from hivecore.errors import CertificateError, CorruptStateError, StaleDecisionError
 
 GIB = 1 << 30
 EIGHT = NodeDevices.uniform(gpus=8, nics=4, sockets=2, switches=4)
@@ -658,7 +658,41 @@ def test_who_is_recovered_elsewhere_or_with_other_devices_is_refused():
     assert cluster.to_bytes() == before
 
 
+def test_a_virtual_function_is_known_by_its_address_when_its_nic_has_gone():
+    cluster = one_node(nics([VirtualFunctionGroup([VirtualFunction("a", 4)])]))
+    bound(cluster, "x", **NIC_WITH_VF)
+    assert cluster.allocations("x")[0].function == VirtualFunction("a", 4)
+    cluster.set_inventory("n", NodeDevices(()))
+    assert cluster.allocations("x")[0].function == VirtualFunction("a")
+    other = DeviceCluster.from_bytes(cluster.to_bytes())
+    other.set_inventory("n", nics([VirtualFunctionGroup(["a"])]))
+    assert code(other, **NIC_WITH_VF) == "capacity"
+
+
+def test_there_may_be_any_number_of_inventories():
+    cluster = DeviceCluster()
+    for i in range(1100):
+        cluster.add_node(f"n{i}", NodeDevices.uniform(gpus=1, gpu_memory=1 + i % 3))
+    assert cluster.schedule(DeviceRequest("x", 1, memory=3)).node == "n2"
+    cluster.check()
+
+
 # --- commits
+
+
+def test_a_decision_says_what_it_is_and_does_not_change():
+    cluster = one_node(EIGHT)
+    decision = cluster.schedule(DeviceRequest("x", 2))
+    assert repr(decision) == "DeviceDecision('bind', 'x', node='n')"
+    assert (decision.reason, decision.refusal, decision.victims) == ("", None, ())
+    for change in (lambda: setattr(decision, "node", "m"), lambda: delattr(decision, "node")):
+        with pytest.raises(AttributeError, match="node"):
+            change()
+    with pytest.raises(TypeError, match=r"DeviceCluster\.schedule"):
+        type(decision)()
+    decision.verify(EIGHT)
+    with pytest.raises(CertificateError, match="too little"):
+        decision.verify(EIGHT, decision.placement)
 
 
 def test_a_decision_is_committed_once():
@@ -902,6 +936,15 @@ def test_to_decide_for_a_gang_teaches_nothing():
     with pytest.raises(StaleDecisionError):
         cluster.commit_many([*decisions, decisions[0]])
     assert (cluster.to_bytes(), cluster.fragmentation()) == before
+
+
+def test_a_learned_mix_that_grows_too_heavy_is_halved():
+    node = NodeDevices.uniform(gpus=256, gpu_memory=2**48)  # 2**56 together; 2**57 is too much
+    cluster = one_node(node, policy="fgd")
+    for i in range(40):
+        bound(cluster, f"x{i}", 1, memory=2**48 - i)
+        assert cluster.fragmentation() >= 0
+    assert DeviceCluster.from_bytes(cluster.to_bytes()).fragmentation() == cluster.fragmentation()
 
 
 def test_questions_and_saving_leave_what_was_learned_as_it_was():

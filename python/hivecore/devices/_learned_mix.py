@@ -80,9 +80,15 @@ class LearnedMix:
                 return
             if self.is_given:
                 raise ValueError("mix: the weights are too large for so much memory on a node")
-            self.counts = {task: -(-count // 2) for task, count in self.counts.items()}
-            self.weights = {task: -(-weight // 2) for task, weight in self.weights.items()}
-            self.count, self.total = sum(self.counts.values()), sum(self.weights.values())
+            self._halve()
+
+    def _halve(self) -> None:
+        """Classes that came once are forgotten; where there are no others, the first half is."""
+        halves = {task: count // 2 for task, count in self.counts.items() if count > 1}
+        newest = list(self.counts.items())[-(len(self.counts) // 2) :]
+        self.counts = halves or dict(newest)
+        self.count = self.total = sum(self.counts.values())
+        self.weights = dict(self.counts)
 
     def _numbers(self, task: Task, model_number: Any) -> tuple[Any, ...]:
         models = [model_number(model) for model in task.models]
