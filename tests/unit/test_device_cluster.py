@@ -3,6 +3,7 @@
 import copy
 import pickle
 import random
+import sys
 import threading
 
 import pytest
@@ -1197,3 +1198,47 @@ def test_threads_never_give_a_device_twice():
     assert not failures
     cluster.check()
     assert cluster.to_bytes() == before
+
+
+# --- at the limits
+
+
+def test_what_was_removed_does_not_count_after_a_restart_either():
+    def node(cpu, memory):
+        host = Device("host", 0, {"cpu": cpu, "memory": 1})
+        return NodeDevices((host, *NodeDevices.uniform(gpus=1, gpu_memory=memory).devices))
+
+    cluster = DeviceCluster(
+        {"big": node(10**6, 100), "a": node(4000, 50), "b": node(1000, 100)}, policy="best-fit"
+    )
+    cluster.remove_node("big")
+    asked = DeviceRequest("x", 1, memory=10, cpu_milli=10)
+    assert (
+        cluster.schedule(asked).node
+        == DeviceCluster.from_bytes(cluster.to_bytes()).schedule(asked).node
+    )
+
+
+def test_what_is_over_committed_beyond_an_int64_is_not_free():
+    cluster = DeviceCluster({"n": NodeDevices.uniform(gpus=1, gpu_memory=2**40)})
+    for i in range(2**15 + 1):
+        cluster.recover(f"o{i}", "n", [DeviceAllocation("gpu", 0, {"memory": 2**48})])
+    assert not cluster.fits(DeviceRequest("x", 1, memory=1))
+
+
+def test_a_virtual_function_that_is_on_another_nic_now_stays_its_owner_s():
+    group = VirtualFunctionGroup(["v"])
+    one, other = (Device("rdma", i, {"share": 100}) for i in range(2))
+    cluster = DeviceCluster({"n": NodeDevices((one.replace(vf_groups=(group,)), other))})
+    asked = DeviceRequest("x", nics=1, nic_percent=1, nic_wishes={"vf_selector": {}})
+    cluster.commit(cluster.schedule(asked))
+    cluster.set_inventory("n", NodeDevices((one, other.replace(vf_groups=(group,)))))
+    assert not cluster.fits(asked.replace(name="y"))
+
+
+def test_inventories_that_are_gone_take_no_memory():
+    cluster = DeviceCluster({"n": NodeDevices.uniform(gpus=8)})
+    before = sys.getsizeof(cluster)
+    for i in range(1000):
+        cluster.set_inventory("n", NodeDevices.uniform(gpus=8, gpu_memory=10**6 + i))
+    assert sys.getsizeof(cluster) < 20 * before

@@ -48,6 +48,7 @@ _NUMBERS: dict[str, int] = {policy: number for number, policy in enumerate(POLIC
 _RANDOM, _FGD = _NUMBERS["random"], _NUMBERS["fgd"]
 _OF_KOORDINATOR = POLICIES[:2]
 _MOST_QUERIES = 1024
+_SPARE_SHAPES = 64  # inventories that are remembered though no node has them
 _MOST_KEPT = 2**22  # answers, over all queries and nodes
 
 
@@ -256,7 +257,10 @@ class DeviceCluster(Stateful):
 
     def _equip(self, number: int, inventory: NodeDevices) -> None:
         _, shape, healthy = self._known(inventory)
+        before = self._core.most_memory
         self._core.set_node(number, shape, healthy)
+        if self._core.most_memory > before:
+            self._mix.is_told = False  # it may be too heavy now
         self._inventories[number] = inventory
 
     def _known(self, inventory: NodeDevices) -> tuple[NodeDevices, int, tuple[int, ...]]:
@@ -265,12 +269,21 @@ class DeviceCluster(Stateful):
             key = self._shape(inventory)
             shape = self._shapes.get(key)
             if shape is None:
+                if len(self._shapes) > 2 * len(self._nodes) + _SPARE_SHAPES:
+                    self._forget_shapes()
                 shape = self._shapes[key] = self._core.add_shape(*key)
             if len(self._shape_of_inventory) >= 1024:
                 self._shape_of_inventory.clear()
             known = inventory, shape, healthy_masks(inventory)
             self._shape_of_inventory[id(inventory)] = known
         return known
+
+    def _forget_shapes(self) -> None:
+        """Those that no node has any more."""
+        dropped = set(self._core.drop_unused_shapes())
+        self._shapes = {key: shape for key, shape in self._shapes.items() if shape not in dropped}
+        self._shape_of_inventory.clear()
+        self._queries = {}
 
     def _shape(self, inventory: NodeDevices) -> tuple[Any, ...]:
         if self._quirks is None:

@@ -10,6 +10,7 @@
 namespace hivecore::devices {
 namespace {
 
+constexpr std::uint64_t kMostUsed = std::uint64_t{1} << 62;  // more makes no difference
 constexpr std::int64_t kMostWork = std::int64_t{1} << 57;
 constexpr std::int64_t kNever = std::numeric_limits<std::int64_t>::min();
 
@@ -111,11 +112,28 @@ std::int32_t DeviceCluster::add_shape(Shape shape) {
     return states_.add_shape(std::make_shared<const Shape>(std::move(shape)));
 }
 
+std::vector<std::int32_t> DeviceCluster::drop_unused_shapes() {
+    std::vector<std::int32_t> dropped;
+    of_shape_.resize(std::max<std::size_t>(of_shape_.size(), states_.shapes()));
+    for (std::int32_t number = 0; number < states_.shapes(); ++number) {
+        if (states_.has_shape(number) && of_shape_[number].nodes == 0) {
+            states_.drop_shape(number);
+            if (static_cast<std::size_t>(number) < mix_tables_.size()) {
+                mix_tables_[number].reset();
+            }
+            dropped.push_back(number);
+        }
+    }
+    return dropped;
+}
+
 void DeviceCluster::set_node(std::int32_t node, std::int32_t shape, const Visible& healthy) {
     if (node >= nodes()) {
         nodes_.resize(node + 1);
     }
     auto& changed = nodes_[node];
+    count_node(shape, 1);
+    count_node(changed.shape, -1);
     if (shape < 0) {
         if (changed.state >= 0) {
             states_.forget(changed.state);
@@ -127,22 +145,40 @@ void DeviceCluster::set_node(std::int32_t node, std::int32_t shape, const Visibl
     const auto before = changed.state;
     changed.shape = shape;
     changed.state = -1;
-    measure(node);
     move_to(node, built(node, {}, healthy));
     if (before >= 0) {
         states_.forget(before);
     }
 }
 
-// Costs measure nodes against the largest one.
-void DeviceCluster::measure(std::int32_t node) {
-    const auto& shape = states_.shape(nodes_[node].shape);
-    const auto cpu = total_of(shape.of(kHost), false);
-    const auto memory = total_of(shape.of(kGpu), true);
-    if (cpu > most_cpu_ || memory > most_memory_) {
-        most_cpu_ = std::max(most_cpu_, cpu);
-        most_memory_ = std::max(most_memory_, memory);
+// Costs measure nodes against the largest one: it may be another with one more or one less of a
+// shape.
+void DeviceCluster::count_node(std::int32_t shape, int change) {
+    if (shape < 0) {
+        return;
+    }
+    of_shape_.resize(std::max<std::size_t>(of_shape_.size(), states_.shapes()));
+    auto& counted = of_shape_[shape];
+    if (counted.nodes == 0) {
+        counted.cpu = total_of(states_.shape(shape).of(kHost), false);
+        counted.memory = total_of(states_.shape(shape).of(kGpu), true);
+    }
+    counted.nodes += change;
+    if (counted.nodes > 1 || (counted.nodes == 1 && change < 0)) {
+        return;
+    }
+    std::int64_t cpu = 0, memory = 0;
+    for (const auto& one : of_shape_) {
+        cpu = std::max(cpu, one.nodes > 0 ? one.cpu : 0);
+        memory = std::max(memory, one.nodes > 0 ? one.memory : 0);
+    }
+    if (cpu != most_cpu_ || memory != most_memory_) {
+        most_cpu_ = cpu;
+        most_memory_ = memory;
         ++scale_version_;
+    }
+    if (mix_weight_ > kMostWork / std::max<std::int64_t>(most_memory_, 1)) {
+        set_mix({});  // until another one is told, which has to be lighter
     }
 }
 
@@ -177,11 +213,19 @@ void DeviceCluster::apply(const Shape& shape, std::vector<std::uint64_t>& words,
     int gpus = 0;
     bool whole = true;
     for (const auto& charge : charges) {
+        const auto& column = shape.of(charge.type);
         const int device = shape.find(charge.type, charge.minor);
+        if (charge.function >= 0 && !shape.is_raw()) {
+            // By its address, on whichever device it is by now.
+            const auto& names = column.function_names;
+            if (const auto found = std::ranges::find(names, charge.function);
+                found != names.end()) {
+                set_bit(words, column.functions, static_cast<int>(found - names.begin()));
+            }
+        }
         if (device < 0) {
             continue;
         }
-        const auto& column = shape.of(charge.type);
         if (charge.type == kGpu && column.primary[device] >= 0) {
             const int c = column.primary[device];
             ++gpus;
@@ -189,8 +233,9 @@ void DeviceCluster::apply(const Shape& shape, std::vector<std::uint64_t>& words,
         }
         for (int amount = 0; amount < kAmounts; ++amount) {
             if (const int c = column.column_of[amount]; c >= 0) {
-                words[column.used + c * column.count + device] +=
-                    static_cast<std::uint64_t>(charge.amounts[amount]);
+                auto& used = words[column.used + c * column.count + device];
+                used =
+                    std::min(used + static_cast<std::uint64_t>(charge.amounts[amount]), kMostUsed);
             }
         }
         set_bit(words, column.in_use, device);

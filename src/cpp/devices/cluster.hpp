@@ -87,12 +87,16 @@ class DeviceCluster {
     DeviceCluster& operator=(const DeviceCluster&) = delete;
 
     std::int32_t add_shape(Shape shape);
+    // Forgets the shapes that no node has, and returns their numbers. No query that was asked
+    // before may be asked again.
+    std::vector<std::int32_t> drop_unused_shapes();
     // What a node has from now on: its shape (-1: it is no node) and which devices are healthy. It
     // may be new; numbers before it that nobody has spoken of are no nodes.
     void set_node(std::int32_t node, std::int32_t shape, const Visible& healthy);
     std::int32_t nodes() const { return static_cast<std::int32_t>(nodes_.size()); }
     std::int32_t shape_of(std::int32_t node) const { return nodes_[node].shape; }
     const Shape& shape(std::int32_t number) const { return states_.shape(number); }
+    bool has_shape(std::int32_t number) const { return states_.has_shape(number); }
     Visible healthy(std::int32_t node) const;
     std::span<const std::int32_t> owners(std::int32_t node) const { return nodes_[node].owners; }
 
@@ -170,7 +174,7 @@ class DeviceCluster {
                                                     std::span<const std::int32_t> without) const;
     void move_to(std::int32_t node, const std::vector<std::uint64_t>& words);
     void note(std::int32_t node);
-    void measure(std::int32_t node);
+    void count_node(std::int32_t shape, int change);
     std::uint64_t version_of(Policy policy) const;
     const MixTable& mix_table(std::int32_t shape);
     Circumstances circumstances(Policy policy, std::int32_t shape, const std::uint64_t* words);
@@ -196,7 +200,12 @@ class DeviceCluster {
     std::vector<std::int32_t> log_;  // nodes that changed
     std::uint64_t log_begins_ = 0;
 
-    std::int64_t most_cpu_ = 0, most_memory_ = 0;  // that a node had at any time
+    // By shape: its nodes, and what each of them has.
+    struct Counted {
+        std::int64_t nodes = 0, cpu = 0, memory = 0;
+    };
+    std::vector<Counted> of_shape_;
+    std::int64_t most_cpu_ = 0, most_memory_ = 0;  // that a node has
     std::uint64_t scale_version_ = 1, mix_version_ = 1;
     TaskMix mix_;
     std::int64_t mix_weight_ = 0;

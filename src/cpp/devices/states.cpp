@@ -22,9 +22,14 @@ States::States(const States& other)
       free_(other.free_),
       buckets_(other.buckets_),
       live_(other.live_),
-      births_(other.births_) {
+      births_(other.births_),
+      free_pools_(other.free_pools_) {
     for (const auto& pool : other.pools_) {
         Pool copy{pool.shape, {}, pool.free, pool.slots};
+        if (!pool.shape) {
+            pools_.push_back(std::move(copy));
+            continue;
+        }
         const auto size = static_cast<std::size_t>(kBlock) * pool.shape->words();
         for (const auto& block : pool.blocks) {
             copy.blocks.push_back(std::make_unique_for_overwrite<std::uint64_t[]>(size));
@@ -48,8 +53,19 @@ std::int32_t States::Pool::take() {
 }
 
 std::int32_t States::add_shape(std::shared_ptr<const Shape> shape) {
-    pools_.push_back({std::move(shape), {}, {}, 0});
-    return shapes() - 1;
+    if (free_pools_.empty()) {
+        free_pools_.push_back(shapes());
+        pools_.emplace_back();
+    }
+    const auto number = free_pools_.back();
+    free_pools_.pop_back();
+    pools_[number].shape = std::move(shape);
+    return number;
+}
+
+void States::drop_shape(std::int32_t number) {
+    pools_[number] = {};
+    free_pools_.push_back(number);
 }
 
 StateId States::intern(std::int32_t shape, const std::uint64_t* words) {
@@ -141,6 +157,9 @@ std::uint64_t States::bytes() const {
     std::uint64_t sum = sizeof *this + sizeof(State) * states_.capacity() +
                         4 * (free_.capacity() + buckets_.capacity());
     for (const auto& pool : pools_) {
+        if (!pool.shape) {
+            continue;
+        }
         sum += sizeof pool + pool.shape->bytes() + 4 * pool.free.capacity() +
                pool.blocks.size() * kBlock * 8 * static_cast<std::uint64_t>(pool.shape->words());
     }

@@ -26,6 +26,9 @@ class States {
 
     // Number of a shape that is told.
     std::int32_t add_shape(std::shared_ptr<const Shape> shape);
+    // Forget a shape of which there are no states; its number may be given again.
+    void drop_shape(std::int32_t number);
+    bool has_shape(std::int32_t number) const { return pools_[number].shape != nullptr; }
     const Shape& shape(std::int32_t number) const { return *pools_[number].shape; }
     std::int32_t shapes() const { return static_cast<std::int32_t>(pools_.size()); }
 
@@ -81,6 +84,7 @@ class States {
     std::vector<StateId> buckets_ = std::vector<StateId>(64, kNone);
     std::size_t live_ = 0;
     std::uint32_t births_ = 0;
+    std::vector<std::int32_t> free_pools_;
 };
 
 }  // namespace hivecore::devices

@@ -44,6 +44,8 @@ cdef extern from "devices/cluster.hpp" namespace "hivecore::devices" nogil:
         ClusterKernel(uint32_t) except +
         ClusterKernel(const ClusterKernel&) except +
         int32_t add_shape(const DeviceShape&) except +
+        vector[int32_t] drop_unused_shapes() except +
+        bool_t has_shape(int32_t) noexcept
         void set_node(int32_t, int32_t, const VisibleDevices&) except +
         int32_t nodes() noexcept
         int32_t shape_of(int32_t) noexcept
@@ -275,8 +277,19 @@ cdef class DeviceKernel(KernelObject):
             records, rows, is_honored, provider, kind, facts
         )
         cdef int32_t number = self.kernel.add_shape(shape.get()[0])
-        self.shape_count += 1
+        self.shape_count = max(self.shape_count, number + 1)
         return number
+
+    def drop_unused_shapes(self):
+        """Forget the shapes that no node has; returns their numbers. Queries are to be made anew."""
+        cdef Guard guard
+        cdef vector[int32_t] dropped
+        cdef size_t i
+        mark = object()
+        guard.lock(self.mutex)
+        dropped = self.kernel.drop_unused_shapes()
+        self.mark = mark
+        return [dropped[i] for i in range(dropped.size())]
 
     def set_node(self, node, shape, healthy):
         """Give a node an inventory (-1: none) and the masks of its healthy devices, by type."""
@@ -288,6 +301,8 @@ cdef class DeviceKernel(KernelObject):
         for i in range(TYPES):
             (&masks[i])[0] = as_mask(healthy[i])
         guard.lock(self.mutex)
+        if form >= 0 and not self.kernel.has_shape(form):
+            raise ValueError(f"shape={form}: was dropped")
         self.kernel.set_node(number, form, masks)
 
     @property

@@ -73,7 +73,10 @@ class View:
 
     def functions(self, device: Any, selector: Any) -> list[str]:
         """Bus addresses of its free virtual functions in groups with these labels, sorted."""
-        used = self.node.used_functions(device.type, device.minor)
+        taken = (
+            self.node.used_functions(device.type, one) for one in self.node.minors(device.type)
+        )
+        used = set().union(*taken)  # by its address, wherever it was when it was given
         return sorted(
             function.bus_id
             for group in device.vf_groups

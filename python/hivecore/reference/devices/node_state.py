@@ -67,6 +67,16 @@ class NodeState:
         charges = self.charges_on(type, minor)
         return {charge.function for charge in charges if charge.function is not None}
 
+    def minors(self, type: str) -> set[int]:
+        """Of the devices of the type that are there or have owners."""
+        charged = {
+            charge.minor
+            for charges in self.owners.values()
+            for charge in charges
+            if charge.type == type
+        }
+        return charged | set(self.devices.get(type, {}))
+
     def charges_on(self, type: str, minor: int) -> list[Charge]:
         """All charges of one device."""
         return [
