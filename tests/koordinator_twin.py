@@ -127,44 +127,43 @@ def silent_request(random, inventory, name="new"):
 
 
 def crowded_machine(random):
-    """A small node of which many devices are taken, so that few go together."""
+    """A small node of which some devices are ill or taken, so that few go together."""
     devices = []
-    for type, most in (("gpu", 6), ("rdma", 5), ("fpga", 4)):
+    switches = random.choice((2, 3, 4))
+    for type, most in (("gpu", 6), ("rdma", 6), ("fpga", 5)):
         amounts = {"core": 100, "memory": MEMORY, "memory_ratio": 100}
         unplaced = random.choice((0, 0, 0, 0, 0.3))
+        healthy = random.choice((1, 0.9, 0.6))
         for minor in range(random.randint(2, most)):
-            switch = random.randrange(4)
+            switch = random.randrange(switches)
             place = {"numa": switch // 2, "pcie": str(switch)}
             devices.append(
                 Device(
                     type,
                     minor,
                     amounts if type == "gpu" else {"share": 100},
-                    healthy=random.random() < (0.9 if type == "gpu" else 0.7),
+                    healthy=random.random() < healthy,
                     **({} if random.random() < unplaced else place),
                 )
             )
-    rows = {frozenset(random.sample(range(6), random.choice((1, 2, 2, 3)))) for _ in range(9)}
+    rows = {frozenset(random.sample(range(6), random.choice((1, 2, 2, 3)))) for _ in range(12)}
     table = PartitionTable(
         tuple(Partition(tuple(row), random.choice((1, 1, 2))) for row in sorted(rows, key=sorted))
     )
-    return NodeDevices(
-        tuple(devices),
-        random.choice((None, None, table)),
-        random.choice(("prefer", "prefer", "honor")),
-    )
+    partitions = random.choice((None, None, table))
+    policy = "prefer" if partitions is None else random.choice(("prefer", "honor"))
+    return NodeDevices(tuple(devices), partitions, policy)
 
 
 def crowded_request(random, inventory, name="new"):
     """A request of devices on the very same switches."""
     shares = {"core": 100, "memory_ratio": 100}, {"core": 40, "memory_ratio": 40}
-    scope = random.choice((None, None, None, "pcie", "numa", "node"))
-    counts = (1, 1, 1, 2, 2, 3)
-    gpus = DeviceNeed("gpu", random.choice(counts), random.choice(shares), scope=scope)
-    share = {"share": random.choice((1, 1, 40, 100))}
-    needs = [gpus, DeviceNeed("rdma", random.choice(counts), share)]
+    scope = random.choice((None, None, None, None, "pcie", "numa", "node"))
+    gpus = DeviceNeed("gpu", random.choice((1, 1, 2, 3)), random.choice(shares), scope=scope)
+    share = {"share": random.choice((1, 1, 1, 40))}
+    needs = [gpus, DeviceNeed("rdma", random.choice((1, 1, 2, 3, 4)), share)]
     if random.random() < 0.4:
-        needs.append(DeviceNeed("fpga", random.choice(counts), share))
+        needs.append(DeviceNeed("fpga", random.choice((1, 2, 3)), share))
     types = random.sample([need.type for need in needs], len(needs))
     return DeviceRequest(name, needs=needs, joint=types, same_pcie=True)
 
