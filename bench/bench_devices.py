@@ -237,12 +237,12 @@ def curve_figures(sizes: list[int], rounds: int) -> list[dict[str, Any]]:
             cluster.schedule(request)
 
             def run() -> None:
-                for i in range(20):
+                for i in range(200):
                     one = request.replace(name=f"pod{i}")
                     cluster.commit(cluster.schedule(one))
 
-            seconds = cpu_seconds(run) / 20
-            for i in range(20):
+            seconds = cpu_seconds(run) / 200
+            for i in range(200):
                 cluster.release(f"pod{i}")
             return seconds
 

@@ -496,7 +496,7 @@ class DeviceCluster::Answering {
     }
 
     const Answer& of_node(std::int32_t node) {
-        static const Answer kNothing{1, 0, Code::kNoDevices, kGpu, false, 0};
+        static const Answer kNothing{1, Code::kNoDevices, kGpu, false, 0, 0};
         const auto state = cluster_.nodes_[node].state;
         return state < 0 ? kNothing : of_state(state);
     }

@@ -36,11 +36,11 @@ struct Charge {
 
 struct Answer {
     std::uint32_t born = 0;  // of the state; 0: not worked out
-    std::int64_t score = 0;
     Code code = Code::kFits;
     Type type = kGpu;
     bool resolvable = true;
     std::int8_t preferred = 0;
+    std::int64_t score = 0;
 };
 
 // The nodes by how good they are for a query.
