@@ -11,6 +11,20 @@ from hivecore.reference.devices.score import node_score
 POLICIES = ("bin-pack", "spread")
 
 
+def as_charges(allocations):
+    """What an owner has, in the twin's terms."""
+    return tuple(
+        Charge(
+            one.type,
+            one.minor,
+            dict(one.amounts),
+            one.function and one.function.bus_id,
+            one.exclusive,
+        )
+        for one in allocations
+    )
+
+
 class Pair:
     """One node in both; what is asked of it must have the same answer."""
 
@@ -64,16 +78,7 @@ class Pair:
         return plan
 
     def named(self, charges):
-        return tuple(
-            Charge(
-                one.type,
-                one.minor,
-                dict(one.amounts),
-                one.function and one.function.bus_id,
-                one.exclusive,
-            )
-            for one in self.numbers.allocations(charges, None)
-        )
+        return as_charges(self.numbers.allocations(charges, None))
 
     def commit(self, name, plan):
         self.owners[name] = self.kernel.commit(plan)

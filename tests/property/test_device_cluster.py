@@ -4,33 +4,21 @@ import pickle
 import random
 
 import pytest
+from device_clusters import SEEDS, LivingCluster
 from devices_cases import machine, request
+from devices_twin import as_charges
 from hypothesis import strategies as st
-from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
+from hypothesis.stateful import initialize, rule
 from profiles import examples
 
 from hivecore.devices import DeviceCluster
 from hivecore.errors import StaleDecisionError
 from hivecore.reference.devices.choice import CODES, Choice, choose
 from hivecore.reference.devices.eligible import View
-from hivecore.reference.devices.node_state import Charge, NodeState
+from hivecore.reference.devices.node_state import NodeState
 from hivecore.reference.devices.score import node_score
 
-SEEDS = st.integers(0, 2**32)
 POLICIES = st.sampled_from(("bin-pack", "spread"))
-
-
-def as_charges(placement):
-    return tuple(
-        Charge(
-            one.type,
-            one.minor,
-            dict(one.amounts),
-            one.function and one.function.bus_id,
-            one.exclusive,
-        )
-        for one in placement
-    )
 
 
 def preferred(found, asked):
@@ -42,7 +30,7 @@ def preferred(found, asked):
     )
 
 
-class ClusterAndTwins(RuleBasedStateMachine):
+class ClusterAndTwins(LivingCluster):
     """What is done to the cluster is done to a twin of each of its nodes."""
 
     @initialize(seed=SEEDS, nodes=st.integers(0, 4))
@@ -133,16 +121,6 @@ class ClusterAndTwins(RuleBasedStateMachine):
                 assert found.resolvable[i] == choice.resolvable
 
     @rule(seed=SEEDS)
-    def release(self, seed):
-        rng = random.Random(seed)
-        names = [name for twin in self.twins.values() for name in sorted(twin.owners)]
-        if names:
-            name = rng.choice(names)
-            self.cluster.release(name)
-            for twin in self.twins.values():
-                twin.refund(name)
-
-    @rule(seed=SEEDS)
     def flap(self, seed):
         rng = random.Random(seed)
         names = [name for name in self.order if name and self.twins[name].inventory.devices]
@@ -169,25 +147,6 @@ class ClusterAndTwins(RuleBasedStateMachine):
             self.order[self.order.index(None)] = name
         else:
             self.order.append(name)
-
-    @rule(seed=SEEDS)
-    def restart(self, seed):
-        rng = random.Random(seed)
-        restored = DeviceCluster.from_bytes(self.cluster.to_bytes())
-        assert restored.to_bytes() == self.cluster.to_bytes()
-        owners = [(n, o) for n in self.cluster.nodes for o in self.cluster.owners(n)]
-        rng.shuffle(owners)
-        for node, owner in owners:  # its records say what it has, in any order, and twice
-            for _ in range(2):
-                restored.recover(owner, node, self.cluster.allocations(owner))
-        self.cluster = restored
-
-    @invariant()
-    def the_state_is_sound(self):
-        if hasattr(self, "cluster"):
-            self.cluster.check()
-            for name, twin in self.twins.items():
-                assert set(self.cluster.owners(name)) == set(twin.owners)
 
 
 ClusterAndTwins.TestCase.settings = examples(60, stateful_step_count=25)

@@ -4,9 +4,11 @@ import pickle
 import random
 
 import pytest
+from device_clusters import SEEDS, LivingCluster
+from devices_twin import as_charges
 from hypothesis import strategies as st
-from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
-from tests.koordinator_twin import (
+from hypothesis.stateful import initialize, rule
+from koordinator_twin import (
     POLICIES,
     answer,
     code_of,
@@ -17,24 +19,16 @@ from tests.koordinator_twin import (
     odd_machine,
     points,
 )
-from tests.profiles import examples
+from profiles import examples
 
 from hivecore.devices import DeviceAllocation, DeviceCluster, VirtualFunction
 from hivecore.devices._koordinator import QUIRKS
 from hivecore.devices.feasibility import CODES
 from hivecore.errors import StaleDecisionError
 from hivecore.reference.devices.koordinator import Failure, normalised
-from hivecore.reference.devices.node_state import Charge, NodeState
+from hivecore.reference.devices.node_state import NodeState
 
-SEEDS = st.integers(0, 2**32)
 ASKED = st.sampled_from((*POLICIES, None))
-
-
-def as_charges(placement):
-    return tuple(
-        Charge(one.type, one.minor, dict(one.amounts), one.function and one.function.bus_id)
-        for one in placement
-    )
 
 
 def as_allocations(charges):
@@ -49,7 +43,7 @@ def as_allocations(charges):
     ]
 
 
-class ClusterAndTwins(RuleBasedStateMachine):
+class ClusterAndTwins(LivingCluster):
     """What is done to the cluster is done to a twin of each of its nodes."""
 
     @initialize(seed=SEEDS, nodes=st.integers(0, 4), quirks=st.sets(st.sampled_from(QUIRKS)))
@@ -157,16 +151,6 @@ class ClusterAndTwins(RuleBasedStateMachine):
             self.twins[node].charge(asked.name, expected)
 
     @rule(seed=SEEDS)
-    def release(self, seed):
-        rng = random.Random(seed)
-        names = [name for twin in self.twins.values() for name in sorted(twin.owners)]
-        if names:
-            name = rng.choice(names)
-            self.cluster.release(name)
-            for twin in self.twins.values():
-                twin.refund(name)
-
-    @rule(seed=SEEDS)
     def change_an_inventory(self, seed):
         rng = random.Random(seed)
         if self.cluster.nodes:
@@ -188,18 +172,6 @@ class ClusterAndTwins(RuleBasedStateMachine):
         self.twins[name] = NodeState(inventory)
 
     @rule(seed=SEEDS)
-    def restart(self, seed):
-        rng = random.Random(seed)
-        restored = DeviceCluster.from_bytes(self.cluster.to_bytes())
-        assert restored.to_bytes() == self.cluster.to_bytes()
-        owners = [(n, o) for n in self.cluster.nodes for o in self.cluster.owners(n)]
-        rng.shuffle(owners)
-        for node, owner in owners:  # its records say what it has, in any order, and twice
-            for _ in range(2):
-                restored.recover(owner, node, self.cluster.allocations(owner))
-        self.cluster = restored
-
-    @rule(seed=SEEDS)
     def explain(self, seed):
         asked = self.a_request(random.Random(seed), "new")
         found = self.cluster.explain(asked)
@@ -209,13 +181,6 @@ class ClusterAndTwins(RuleBasedStateMachine):
             for owner in change.owners:
                 branch.release(owner)
             assert branch.fits(asked)
-
-    @invariant()
-    def the_state_is_sound(self):
-        if hasattr(self, "cluster"):
-            self.cluster.check()
-            for name, twin in self.twins.items():
-                assert set(self.cluster.owners(name)) == set(twin.owners)
 
 
 ClusterAndTwins.TestCase.settings = examples(60, stateful_step_count=25)

@@ -21,6 +21,7 @@ from hivecore.interop.gpushare.books import Books, Holding
 from hivecore.interop.gpushare.inspect import draw_node
 from hivecore.interop.gpushare.names import Unit, bytes_of
 from hivecore.interop.gpushare.pods import read_pod, write_assignment
+from hivecore.interop.kubernetes.bindings import binding_of
 from hivecore.interop.kubernetes.calls import (
     NOTHING_FILTERED,
     BadCall,
@@ -223,7 +224,7 @@ class Extender:
             if known is not None and known.node != node:
                 raise BadCall(400, f"pod {show(owner)} has a card of node {show(known.node)}")
             annotations = self._take(owner, uid, node) if known is None else known.annotations
-            made = _binding(name, namespace, uid, node, annotations)
+            made = binding_of(name, namespace, uid, node, annotations)
             if self._binder is None or known is not None:
                 return {"Error": "", "Binding": made}
             self._sending.add(owner)
@@ -315,19 +316,3 @@ def _failures(feasibility: Feasibility) -> dict[str, str]:
 def _shown(item: Any) -> str:
     metadata = item.get("metadata") if isinstance(item, Mapping) else None
     return show(metadata.get("name") if isinstance(metadata, Mapping) else item)
-
-
-def _binding(
-    name: str, namespace: str, uid: str, node: str, annotations: Mapping[str, str]
-) -> dict[str, Any]:
-    return {
-        "apiVersion": "v1",
-        "kind": "Binding",
-        "metadata": {
-            "name": name,
-            "namespace": namespace,
-            "uid": uid,
-            "annotations": dict(annotations),
-        },
-        "target": {"apiVersion": "v1", "kind": "Node", "name": node},
-    }

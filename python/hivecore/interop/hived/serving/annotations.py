@@ -14,6 +14,7 @@ from typing import Any
 from hivecore.interop.hived.configuration._yaml_text import read_yaml
 from hivecore.interop.hived.configuration.problems import ConfigError, Problems
 from hivecore.interop.hived.pods import RequestError
+from hivecore.interop.kubernetes.bindings import binding_of
 
 __all__ = ["BIND_INFO", "ISOLATION", "SPEC", "binding", "read_bind_info", "read_spec"]
 
@@ -106,17 +107,8 @@ def binding(name: str, namespace: str, uid: str, info: Mapping[str, Any]) -> dic
     >>> binding("p", "default", "1", record)["metadata"]["annotations"][ISOLATION]
     '4,5'
     """
-    return {
-        "apiVersion": "v1",
-        "kind": "Binding",
-        "metadata": {
-            "name": name,
-            "namespace": namespace,
-            "uid": uid,
-            "annotations": {
-                ISOLATION: ",".join(map(str, info["leafCellIsolation"])),
-                BIND_INFO: json.dumps(info, separators=(",", ":")),
-            },
-        },
-        "target": {"apiVersion": "v1", "kind": "Node", "name": info["node"]},
+    annotations = {
+        ISOLATION: ",".join(map(str, info["leafCellIsolation"])),
+        BIND_INFO: json.dumps(info, separators=(",", ":")),
     }
+    return binding_of(name, namespace, uid, info["node"], annotations)
