@@ -89,7 +89,6 @@ class DeviceKernel(KernelObject):
         node: int,
         visible: Sequence[int] | None = None,
         without: Iterable[int] = (),
-        seed: int = 0,
-        number: int = 0,
+        plan: bool = True,
     ) -> tuple[int, int, Plan | None]: ...
     def copy(self) -> DeviceKernel: ...

@@ -6,8 +6,6 @@ from heapq import heappop, heappush
 from threading import RLock
 from typing import Any, Literal, Self, get_args
 
-import numpy as np
-
 from hivecore import _devices
 from hivecore._arguments import as_bool, as_choice, as_int, as_mapping, as_name, as_text, as_tuple
 from hivecore._sealed import corrupt_if_it_fails, seal, unseal
@@ -331,7 +329,7 @@ class DeviceCluster(Stateful):
             found = self._core.filter(self._query(request), number, asked)
         codes, _, resolvable, scores = found
         if self._quirks is not None and scores.any():
-            scores = (100 * scores.astype(np.int64) // scores.max()).astype(np.int32)
+            scores = 100 * scores // scores.max()
         return Feasibility(names, codes, resolvable, scores)
 
     def fits(self, request: DeviceRequest) -> bool:
@@ -356,33 +354,30 @@ class DeviceCluster(Stateful):
         :raises ValueError: the owner has devices already, or there is no such policy.
         :raises TypeError: an argument is of a wrong type.
         """
-        if type(request) is not DeviceRequest:
-            _check_request(request)
-        number = self._policy if policy is None else self._policy_number(policy)
+        _check_request(request)
+        number = self._policy_number(policy)
         names = None if nodes is None else as_tuple(nodes, "nodes")
         may_leave = frozenset(as_tuple(preemptible, "preemptible")) if preemptible else None
         with self._lock:
             if request.name in self._owners:
                 raise ValueError(f"request: {request.name!r} has devices already")
-            query = getattr(request, "_query", None)
-            if query is None or query[0] is not self._queries:
-                query = self._cached_query(request)
+            query = self._query(request)
             asked = None if names is None else [self._number(name) for name in names]
             self._prepare(number)
             if number == _RANDOM:
                 draw = _draw_number(request.name)
-                plan = self._core.schedule(query[1], number, asked, self._seed, draw)
+                plan = self._core.schedule(query, number, asked, self._seed, draw)
             else:
-                plan = self._core.schedule(query[1], number, asked)
+                plan = self._core.schedule(query, number, asked)
             if plan is not None:
                 name = self._names[plan.node] or ""
                 inventory = self._inventories[plan.node]
                 return made_decision(request, name, (), plan, self, inventory, None)
             if may_leave:
-                victims = self._preempting(request, query[1], number, asked, may_leave)
+                victims = self._preempting(request, query, number, asked, may_leave)
                 if victims is not None:
                     return victims
-            return self._refused(request, query[1], number, asked)
+            return self._refused(request, query, number, asked)
 
     def _prepare(self, policy: int) -> None:
         """What the policy goes by is brought up to date."""
@@ -448,12 +443,14 @@ class DeviceCluster(Stateful):
             if owner < 0:
                 raise StaleDecisionError(f"devices of node {decision.node!r} are taken by now")
             self._book(request.name, owner, request.priority)
-            if self._policy == _FGD:
-                self._mix.see(request)
 
     def _commit(self, plan: Any, request: DeviceRequest) -> int:
+        """The owner's number; -1: it cannot be."""
         query = None if self._quirks is None else self._query(request)
-        return self._core.commit(plan, query)
+        owner = self._core.commit(plan, query)
+        if owner >= 0 and self._policy == _FGD:
+            self._mix.see(request)
+        return owner
 
     def _check_again(self, decision: DeviceDecision, number: int) -> None:
         """The kernel looks at amounts alone; labels, places and the like may have changed, too."""
@@ -513,8 +510,6 @@ class DeviceCluster(Stateful):
                     decision = self.schedule(request, nodes=allowed, policy=policy)
                     if decision.outcome == "bind":
                         owners.append(self._commit(decision._plan, request))
-                        if self._policy == _FGD:
-                            self._mix.see(request)
                     decisions.append(decision)
             finally:
                 for owner in reversed(owners):
@@ -760,25 +755,21 @@ class DeviceCluster(Stateful):
         return _NUMBERS[as_choice(policy, "policy", allowed)]
 
     def _query(self, request: DeviceRequest) -> Any:
-        return self._cached_query(request)[1]
-
-    def _cached_query(self, request: DeviceRequest) -> tuple[Any, Any]:
-        """The request's query, with the dict of this cluster that it stands in."""
+        """The request in numbers; requests remember theirs, with the dict that it stands in."""
         known = getattr(request, "_query", None)
         if known is not None and known[0] is self._queries:
-            return known  # type: ignore[no-any-return]
+            return known[1]
         query = self._queries.pop(request.content, None)
         if query is None:
             strict = self._quirks is None
             query = self._numbers.query(request) if strict else raw_query(self._numbers, request)
             most = min(_MOST_QUERIES, max(_MOST_KEPT // (len(self._names) + 1), 32))
             if len(self._queries) >= most:
-                # A new dict: requests remember which they belong to.
+                # A new dict, so that nobody remembers what is forgotten here.
                 self._queries = dict(list(self._queries.items())[most // 2 :])
         self._queries[request.content] = query  # the latest last
-        known = self._queries, query
-        request.remember(known)
-        return known
+        request.remember((self._queries, query))
+        return query
 
     # --- the state as a whole
 
@@ -833,7 +824,7 @@ class DeviceCluster(Stateful):
                 as_int(seed, "seed", 0, 2**64 - 1),
                 None if quirks is None else as_quirks(quirks),
             )
-            holes: list[int] = []
+            holes = []
             for name, inventory in zip(names, inventories, strict=True):
                 if name is not None and inventory is not None:
                     cluster.add_node(name, inventory)
@@ -843,8 +834,7 @@ class DeviceCluster(Stateful):
                 cluster._inventories.append(None)
                 cluster._core.set_node(number, -1, (0,) * len(TYPES))
                 holes.append(number)
-            for number in holes:
-                heappush(cluster._holes, number)
+            cluster._holes = holes  # ascending, so a heap; while there are any, new nodes fill them
             for name, (node, allocations, priority) in owners.items():
                 cluster.recover(name, node, allocations, priority=priority)
         return cluster

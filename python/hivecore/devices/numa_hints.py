@@ -40,7 +40,7 @@ def numa_hints(
 
     def would_do(chosen: "Collection[int]") -> bool:
         masks = visible_masks(inventory, chosen)
-        return bool(core.examine(query, policy, node, masks)[0] == 0)
+        return bool(core.examine(query, policy, node, masks, (), False)[0] == 0)
 
     if not numbers or not would_do(numbers):
         return ()

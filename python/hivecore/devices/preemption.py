@@ -101,7 +101,7 @@ class _Search:
     def _fits_without(self, node: int, gone: list[_Owner]) -> bool:
         owners = [self.cluster._owners[name] for _, _, name in gone]
         core = self.cluster._core
-        return bool(core.examine(self.query, self.policy, node, None, owners)[0] == 0)
+        return bool(core.examine(self.query, self.policy, node, None, owners, False)[0] == 0)
 
     def _first_to_fit(self, node: int, owners: list[_Owner]) -> list[_Owner]:
         for number in range(1, len(owners) + 1):

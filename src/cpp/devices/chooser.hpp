@@ -60,7 +60,6 @@ struct Draw {
 struct Circumstances {
     const MixTable* mix = nullptr;  // fgd
     std::int64_t mix_weight = 0;
-    std::int64_t fragmentation = 0;    // of the node as it is
     std::int64_t cpu = 1, memory = 1;  // the most that a node has of the host and of its GPUs
     Draw draw;                         // random
     std::uint64_t node = 0;

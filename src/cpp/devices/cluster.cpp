@@ -152,7 +152,7 @@ void DeviceCluster::set_node(std::int32_t node, std::int32_t shape, const Visibl
 }
 
 // Costs measure nodes against the largest one: it may be another with one more or one less of a
-// shape.
+// shape. All shapes are looked at only where the last of the largest nodes has gone.
 void DeviceCluster::count_node(std::int32_t shape, int change) {
     if (shape < 0) {
         return;
@@ -164,13 +164,14 @@ void DeviceCluster::count_node(std::int32_t shape, int change) {
         counted.memory = total_of(states_.shape(shape).of(kGpu), true);
     }
     counted.nodes += change;
-    if (counted.nodes > 1 || (counted.nodes == 1 && change < 0)) {
-        return;
-    }
-    std::int64_t cpu = 0, memory = 0;
-    for (const auto& one : of_shape_) {
-        cpu = std::max(cpu, one.nodes > 0 ? one.cpu : 0);
-        memory = std::max(memory, one.nodes > 0 ? one.memory : 0);
+    auto cpu = std::max(most_cpu_, counted.cpu);
+    auto memory = std::max(most_memory_, counted.memory);
+    if (counted.nodes == 0 && (counted.cpu == cpu || counted.memory == memory)) {
+        cpu = memory = 0;  // perhaps the last one of that size
+        for (const auto& one : of_shape_) {
+            cpu = std::max(cpu, one.nodes > 0 ? one.cpu : 0);
+            memory = std::max(memory, one.nodes > 0 ? one.memory : 0);
+        }
     }
     if (cpu != most_cpu_ || memory != most_memory_) {
         most_cpu_ = cpu;
@@ -195,16 +196,6 @@ Visible DeviceCluster::healthy(std::int32_t node) const {
         }
     }
     return healthy;
-}
-
-std::int64_t DeviceCluster::used(std::int32_t node, Type type, int device, int amount) const {
-    const auto& column = states_.shape(nodes_[node].shape).of(type);
-    const int c = column.column_of[amount];
-    if (c < 0) {
-        return 0;
-    }
-    const auto* words = states_.words(nodes_[node].state);
-    return static_cast<std::int64_t>(words[column.used + c * column.count + device]);
 }
 
 // Adds what an owner has to a state; the sums are not brought up to date.
@@ -239,9 +230,6 @@ void DeviceCluster::apply(const Shape& shape, std::vector<std::uint64_t>& words,
             }
         }
         set_bit(words, column.in_use, device);
-        if (shape.is_raw()) {
-            koordinator::note_names(shape, words, charge.type, device, charge.amounts);
-        }
         if (charge.exclusive != Exclusive::kNo) {
             set_bit(words, column.closed, device);
         }
@@ -249,8 +237,12 @@ void DeviceCluster::apply(const Shape& shape, std::vector<std::uint64_t>& words,
             column.on_place[column.place[device]].each(
                 [&](int other) { set_bit(words, column.closed, other); });
         }
-        if (const int f = find_function(column, device, charge.function); f >= 0) {
-            set_bit(words, column.functions, f);
+        if (shape.is_raw()) {
+            // Koordinator looks for a virtual function where it was given alone.
+            koordinator::note_names(shape, words, charge.type, device, charge.amounts);
+            if (const int f = find_function(column, device, charge.function); f >= 0) {
+                set_bit(words, column.functions, f);
+            }
         }
     }
     if (gpus > 0) {
@@ -437,23 +429,22 @@ std::int64_t DeviceCluster::fragmentation(std::int32_t node) {
     if (nodes_[node].state < 0) {
         return 0;
     }
-    const auto* words = states_.words(nodes_[node].state);
-    return circumstances(Policy::kFgd, nodes_[node].shape, words).fragmentation;
+    const auto number = nodes_[node].shape;
+    const auto& shape = states_.shape(number);
+    const Request nothing;
+    const Fitted fitted(nothing, shape);
+    return with_chooser(nothing, fitted, shape, states_.words(nodes_[node].state), Policy::kFgd,
+                        circumstances(Policy::kFgd, number), nullptr,
+                        [](auto& chooser) { return chooser.fragmentation(); });
 }
 
-Circumstances DeviceCluster::circumstances(Policy policy, std::int32_t shape,
-                                           const std::uint64_t* words) {
+Circumstances DeviceCluster::circumstances(Policy policy, std::int32_t shape) {
     Circumstances given;
     given.cpu = std::max<std::int64_t>(most_cpu_, 1);
     given.memory = std::max<std::int64_t>(most_memory_, 1);
     if (policy == Policy::kFgd) {
         given.mix = &mix_table(shape);
         given.mix_weight = mix_weight_;
-        static const Request kNothing;
-        const Fitted fitted(kNothing, states_.shape(shape));
-        given.fragmentation =
-            with_chooser(kNothing, fitted, states_.shape(shape), words, policy, given, nullptr,
-                         [](auto& chooser) { return chooser.fragmentation(); });
     }
     return given;
 }
@@ -534,11 +525,9 @@ class DeviceCluster::Answering {
     }
 
     void begin(std::int32_t number, const std::uint64_t* words) {
-        if (number != number_ || policy_ == Policy::kFgd) {
-            given_ = cluster_.circumstances(policy_, number, words);
-        }
         if (number != number_) {
             number_ = number;
+            given_ = cluster_.circumstances(policy_, number);
             narrow_.reset();
             wide_.reset();
             const auto& shape = cluster_.states_.shape(number);
@@ -742,22 +731,12 @@ std::vector<Charge> DeviceCluster::choose(Query& query, Policy policy, std::int3
         return charges_of_koordinator(query, policy, nodes_[node].shape,
                                       states_.words(nodes_[node].state), nullptr, idle);
     }
-    const auto& shape = states_.shape(nodes_[node].shape);
-    const auto& fit = fitted(query, nodes_[node].shape);
-    const auto* words = states_.words(nodes_[node].state);
-    auto given = circumstances(policy, nodes_[node].shape, words);
-    given.draw = draw;
-    given.node = static_cast<std::uint64_t>(node);
-    const auto chosen =
-        with_chooser(query.request, fit, shape, words, policy, given, nullptr, [](auto& chooser) {
-            chooser.verdict();
-            return chooser.choose();
-        });
-    idle = fit.must_be_row;
-    return charges_for(query, fit, shape, words, chosen);
+    std::vector<Charge> charges;
+    decide(query, policy, node, draw, states_.words(nodes_[node].state), nullptr, &charges, &idle);
+    return charges;
 }
 
-Verdict DeviceCluster::examine(Query& query, Policy policy, std::int32_t node, Draw draw,
+Verdict DeviceCluster::examine(Query& query, Policy policy, std::int32_t node,
                                const Visible* visible, std::span<const std::int32_t> without,
                                std::vector<Charge>* charges, bool* idle) {
     if (nodes_[node].state < 0) {
@@ -768,20 +747,27 @@ Verdict DeviceCluster::examine(Query& query, Policy policy, std::int32_t node, D
         return examine_as_koordinator(query, policy, nodes_[node].shape, words.data(), visible,
                                       charges, idle);
     }
-    const auto& shape = states_.shape(nodes_[node].shape);
-    const auto& fit = fitted(query, nodes_[node].shape);
-    auto given = circumstances(policy, nodes_[node].shape, words.data());
+    return decide(query, policy, node, {}, words.data(), visible, charges, idle);
+}
+
+Verdict DeviceCluster::decide(Query& query, Policy policy, std::int32_t node, Draw draw,
+                              const std::uint64_t* words, const Visible* visible,
+                              std::vector<Charge>* charges, bool* idle) {
+    const auto number = nodes_[node].shape;
+    const auto& shape = states_.shape(number);
+    const auto& fit = fitted(query, number);
+    auto given = circumstances(policy, number);
     given.draw = draw;
     given.node = static_cast<std::uint64_t>(node);
-    return with_chooser(
-        query.request, fit, shape, words.data(), policy, given, visible, [&](auto& chooser) {
-            const auto verdict = chooser.verdict();
-            if (verdict.code == Code::kFits && charges != nullptr) {
-                *charges = charges_for(query, fit, shape, words.data(), chooser.choose());
-                *idle = fit.must_be_row;
-            }
-            return verdict;
-        });
+    return with_chooser(query.request, fit, shape, words, policy, given, visible,
+                        [&](auto& chooser) {
+                            const auto verdict = chooser.verdict();
+                            if (verdict.code == Code::kFits && charges != nullptr) {
+                                *charges = charges_for(query, fit, shape, words, chooser.choose());
+                                *idle = fit.must_be_row;
+                            }
+                            return verdict;
+                        });
 }
 
 // --- audit

@@ -94,8 +94,6 @@ class DeviceCluster {
     // may be new; numbers before it that nobody has spoken of are no nodes.
     void set_node(std::int32_t node, std::int32_t shape, const Visible& healthy);
     std::int32_t nodes() const { return static_cast<std::int32_t>(nodes_.size()); }
-    std::int32_t shape_of(std::int32_t node) const { return nodes_[node].shape; }
-    const Shape& shape(std::int32_t number) const { return states_.shape(number); }
     bool has_shape(std::int32_t number) const { return states_.has_shape(number); }
     Visible healthy(std::int32_t node) const;
     std::span<const std::int32_t> owners(std::int32_t node) const { return nodes_[node].owners; }
@@ -143,15 +141,15 @@ class DeviceCluster {
     // What a node gives that serves the request.
     std::vector<Charge> choose(Query& query, Policy policy, std::int32_t node, Draw draw,
                                bool& idle);
-    // The same on some NUMA nodes only, and with some owners thought away.
-    Verdict examine(Query& query, Policy policy, std::int32_t node, Draw draw,
-                    const Visible* visible, std::span<const std::int32_t> without,
-                    std::vector<Charge>* charges, bool* idle);
+    // Whether a node serves it on some NUMA nodes only, and with some owners thought away; what it
+    // gives then, unless that is not asked for.
+    Verdict examine(Query& query, Policy policy, std::int32_t node, const Visible* visible,
+                    std::span<const std::int32_t> without, std::vector<Charge>* charges,
+                    bool* idle);
 
     std::string audit() const;
     std::uint64_t bytes() const;
     std::size_t states() const { return states_.live(); }
-    std::int64_t used(std::int32_t node, Type type, int device, int amount) const;
 
   private:
     struct Node {
@@ -177,7 +175,7 @@ class DeviceCluster {
     void count_node(std::int32_t shape, int change);
     std::uint64_t version_of(Policy policy) const;
     const MixTable& mix_table(std::int32_t shape);
-    Circumstances circumstances(Policy policy, std::int32_t shape, const std::uint64_t* words);
+    Circumstances circumstances(Policy policy, std::int32_t shape);
     const Fitted& fitted(Query& query, std::int32_t shape) const;
     class Answering;
     const koordinator::Asked& asked(Query& query, std::int32_t shape) const;
@@ -188,6 +186,9 @@ class DeviceCluster {
     std::vector<Charge> charges_of_koordinator(Query& query, Policy policy, std::int32_t shape,
                                                const std::uint64_t* words, const Visible* visible,
                                                bool& idle);
+    Verdict decide(Query& query, Policy policy, std::int32_t node, Draw draw,
+                   const std::uint64_t* words, const Visible* visible, std::vector<Charge>* charges,
+                   bool* idle);
     void forget_outdated(Query& query, Policy policy) const;
     void bring_up_to_date(Query& query, Policy policy);
     std::vector<Charge> charges_for(const Query& query, const Fitted& fitted, const Shape& shape,

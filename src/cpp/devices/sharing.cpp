@@ -188,8 +188,8 @@ std::int64_t Chooser<W>::score_of(const Chosen& chosen) const {
     if (policy_ == Policy::kFgd) {
         auto after = free_memory();
         taken.each([&](int device) { after[device] -= share(device); });
-        const auto growth = circumstances.mix->fragmentation(after, free_cpu() - wanted_cpu()) -
-                            circumstances.fragmentation;
+        const auto growth =
+            circumstances.mix->fragmentation(after, free_cpu() - wanted_cpu()) - fragmentation();
         const auto size = gpus.count > 0 ? std::max<std::int64_t>(size_of(gpus, 0), 1) : 1;
         const auto unit = std::max<std::int64_t>(circumstances.mix_weight, 1) * size;
         const auto steps = (kSteps * growth - (growth < 0 ? unit - 1 : 0)) / unit;

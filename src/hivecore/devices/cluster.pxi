@@ -48,8 +48,6 @@ cdef extern from "devices/cluster.hpp" namespace "hivecore::devices" nogil:
         bool_t has_shape(int32_t) noexcept
         void set_node(int32_t, int32_t, const VisibleDevices&) except +
         int32_t nodes() noexcept
-        int32_t shape_of(int32_t) noexcept
-        int32_t shapes() noexcept
         VisibleDevices healthy(int32_t) except +
         Numbers owners(int32_t) noexcept
         bool_t is_free(int32_t, span[const ChargeRecord], bool_t) except +
@@ -75,7 +73,7 @@ cdef extern from "devices/cluster.hpp" namespace "hivecore::devices" nogil:
         int64_t fragmentation(int32_t) except +
         int64_t most_memory() noexcept
         VerdictRecord examine(
-            QueryKernel&, PolicyNumber, int32_t, DrawRecord, const VisibleDevices*, Numbers,
+            QueryKernel&, PolicyNumber, int32_t, const VisibleDevices*, Numbers,
             vector[ChargeRecord]*, bool_t*
         ) except +
         string audit() except +
@@ -464,10 +462,11 @@ cdef class DeviceKernel(KernelObject):
         charges = self.kernel.choose(query.kernel[0], how, node, draw, idle)
         return as_plan(node, charges, idle)
 
-    def examine(self, Query query not None, policy, node, visible=None, without=(), seed=0, number=0):
+    def examine(self, Query query not None, policy, node, visible=None, without=(), plan=True):
         """(code, type, plan or None) for one node, on some NUMA nodes, without some owners.
 
         :param visible: masks of the devices to use, by type; None: all.
+        :param plan: whether to make one if it fits; to choose takes longer than to look.
         """
         cdef Guard guard
         cdef PolicyNumber how = as_policy(policy)
@@ -475,6 +474,7 @@ cdef class DeviceKernel(KernelObject):
         cdef const VisibleDevices* shown = NULL
         cdef vector[int32_t] gone
         cdef vector[ChargeRecord] charges
+        cdef vector[ChargeRecord]* made = NULL
         cdef bool_t idle = False
         cdef VerdictRecord verdict
         cdef int i
@@ -482,15 +482,17 @@ cdef class DeviceKernel(KernelObject):
             for i in range(TYPES):
                 (&masks[i])[0] = as_mask(visible[i])
             shown = &masks
+        if as_flag(plan, "plan"):
+            made = &charges
         for owner in without:
             gone.push_back(<int32_t> within(owner, 0, 2**31 - 1))
         guard.lock(self.mutex)
         self.use(query)
         verdict = self.kernel.examine(
-            query.kernel[0], how, self.as_node(node), as_draw(seed, number), shown,
-            Numbers(gone.data(), gone.size()), &charges, &idle
+            query.kernel[0], how, self.as_node(node), shown, Numbers(gone.data(), gone.size()),
+            made, &idle
         )
-        if <int> verdict.code != 0:
+        if <int> verdict.code != 0 or made == NULL:
             return <int> verdict.code, <int> verdict.type, None
         return 0, 0, as_plan(self.as_node(node), charges, idle)
 
