@@ -129,7 +129,7 @@ def filter_figures(nodes: int, sampled: int, rounds: int) -> dict[str, Any]:
         answers: dict[str, Any] = {}
 
         def fresh(request: DeviceRequest = request, answers: Any = answers) -> float:
-            cluster.ours._queries = {}  # nothing is known of any request
+            cluster.ours._nodes.queries.forget()  # nothing is known of any request
             return cpu_seconds(lambda: answers.update(ours=cluster.ours.filter(request)))
 
         def again(request: DeviceRequest = request) -> float:
@@ -230,7 +230,7 @@ def curve_figures(sizes: list[int], rounds: int) -> list[dict[str, Any]]:
         cluster = Cluster(nodes).ours
 
         def fresh(cluster: DeviceCluster = cluster) -> float:
-            cluster._queries = {}
+            cluster._nodes.queries.forget()
             return cpu_seconds(lambda: cluster.filter(request))
 
         def repeated(cluster: DeviceCluster = cluster) -> float:

@@ -294,7 +294,7 @@ def test_the_named_owners_are_the_cheapest_that_will_do_and_none_can_stay(seed):
     found = cluster.explain(asked)
     if found.outcome == "bind":
         return
-    priorities = dict(cluster._priorities)
+    priorities = dict(cluster._owners.priorities)
     best = None
     for node in cluster.nodes:
         owners = cluster.owners(node)

@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, NamedTuple
 
 from hivecore.devices.device import Device, VirtualFunction, VirtualFunctionGroup
 from hivecore.devices.device_allocation import DeviceAllocation
@@ -10,10 +10,23 @@ from hivecore.devices.node_devices import NodeDevices
 from hivecore.devices.partition_table import Partition, PartitionTable
 from hivecore.devices.task_mix import Task
 
-__all__ = ["Owners", "Settings", "decode", "encode"]
+__all__ = ["OwnerRecord", "Settings", "decode", "encode"]
 
-#: Owner -> its node, what it has, its priority.
-Owners = dict[str, tuple[str, tuple[DeviceAllocation, ...], int]]
+
+class OwnerRecord(NamedTuple):
+    """An owner as it is saved."""
+
+    node: str
+    allocations: tuple[DeviceAllocation, ...]
+    """Of a reservation all that it holds, its users' part included."""
+    priority: int
+    reservation: str
+    """The one that it uses; "": none."""
+    restricted: bool | None
+    """Whether it is a reservation for its devices alone; `None`: it is none at all."""
+
+
+Owners = dict[str, OwnerRecord]
 #: Policy, seed, whether the mix is given, what was counted for it and what it is.
 Settings = tuple[str, int, bool, tuple[Mapping[Task, int], Mapping[Task, int]]]
 
@@ -42,8 +55,8 @@ def encode(
         "inventories": [_inventory(inventory) for inventory in numbers],
         "nodes": nodes,
         "owners": [
-            [name, node, priority, [_allocation(one) for one in allocations]]
-            for name, (node, allocations, priority) in owners.items()
+            [name, node, [_allocation(one) for one in allocations], *rest]
+            for name, (node, allocations, *rest) in owners.items()
         ],
     }
     return json.dumps(state, separators=(",", ":"), ensure_ascii=True).encode()
@@ -61,8 +74,8 @@ def decode(
         names.append(None if node is None else node[0])
         found.append(None if node is None else inventories[node[1]])
     owners = {
-        name: (node, tuple(_read_allocation(one) for one in allocations), priority)
-        for name, node, priority, allocations in state["owners"]
+        name: OwnerRecord(node, tuple(_read_allocation(one) for one in allocations), *rest)
+        for name, node, allocations, *rest in state["owners"]
     }
     is_given, counts, weights = state["mix"]
     counted = _read_mix(counts), _read_mix(weights)

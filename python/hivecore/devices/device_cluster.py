@@ -2,7 +2,6 @@
 
 from collections.abc import Iterable, Mapping
 from hashlib import blake2b
-from heapq import heappop, heappush
 from threading import RLock
 from typing import Any, Literal, Self, get_args
 
@@ -10,10 +9,11 @@ from hivecore import _devices
 from hivecore._arguments import as_bool, as_choice, as_int, as_mapping, as_name, as_text, as_tuple
 from hivecore._sealed import corrupt_if_it_fails, seal, unseal
 from hivecore._stateful import Stateful
-from hivecore.devices._koordinator import as_quirks, named_quirks, raw_query, raw_shape
+from hivecore.devices._koordinator import as_quirks, named_quirks
 from hivecore.devices._learned_mix import LearnedMix
-from hivecore.devices._numbers import Numbers, healthy_masks
-from hivecore.devices._saved import decode, encode
+from hivecore.devices._nodes import Nodes
+from hivecore.devices._owners import Charges, Held, Owners, left_of
+from hivecore.devices._saved import OwnerRecord, decode, encode
 from hivecore.devices.device import TYPES
 from hivecore.devices.device_allocation import DeviceAllocation
 from hivecore.devices.device_decision import DeviceDecision, made_decision
@@ -24,6 +24,14 @@ from hivecore.devices.node_devices import NodeDevices
 from hivecore.devices.numa_hints import NumaHint, numa_hints, visible_masks
 from hivecore.devices.preemption import cheapest_leavers
 from hivecore.devices.proof import check_placement
+from hivecore.devices.reservation import (
+    DeviceReservation,
+    Reserved,
+    Wish,
+    best_through,
+    filtered,
+    is_within,
+)
 from hivecore.devices.task_mix import TaskMix
 from hivecore.errors import CertificateError, StaleDecisionError
 
@@ -45,9 +53,7 @@ Mode = Literal["strict", "koordinator"]
 _NUMBERS: dict[str, int] = {policy: number for number, policy in enumerate(POLICIES)}
 _RANDOM, _FGD = _NUMBERS["random"], _NUMBERS["fgd"]
 _OF_KOORDINATOR = POLICIES[:2]
-_MOST_QUERIES = 1024
-_SPARE_SHAPES = 64  # inventories that are remembered though no node has them
-_MOST_KEPT = 2**22  # answers, over all queries and nodes
+_NO_WISH = Wish((), "first")
 
 
 class DeviceCluster(Stateful):
@@ -132,29 +138,22 @@ class DeviceCluster(Stateful):
         default = "spread" if upstream else "bin-pack"
         allowed = _OF_KOORDINATOR if upstream else POLICIES
         named = as_choice(default if policy is None else policy, "policy", allowed)
-        self._start(named, LearnedMix(mix), number, as_quirks(quirks) if upstream else None)
+        self._start(named, LearnedMix(mix), number, Nodes(as_quirks(quirks) if upstream else None))
         for name, inventory in given.items():
             self.add_node(name, inventory)
 
-    def _start(self, policy: str, mix: LearnedMix, seed: int, quirks: int | None) -> None:
+    def _start(self, policy: str, mix: LearnedMix, seed: int, nodes: Nodes) -> None:
         self._policy = _NUMBERS[policy]
         self._mix = mix
         self._seed = seed
-        self._quirks = quirks  # None: mode "strict"
         self._lock = RLock()
-        self._core = _devices.DeviceKernel(quirks)
-        self._numbers = Numbers()
-        self._shapes: dict[Any, int] = {}
-        self._shape_of_inventory: dict[int, tuple[NodeDevices, int, tuple[int, ...]]] = {}
-        self._nodes: dict[str, int] = {}
-        self._names: list[str | None] = []
-        self._inventories: list[NodeDevices | None] = []
-        self._in_order: tuple[str, ...] | None = None
-        self._holes: list[int] = []
-        self._owners: dict[str, int] = {}
-        self._owner_names: dict[int, str] = {}
-        self._priorities: dict[str, int] = {}
-        self._queries: dict[Any, Any] = {}
+        self._nodes = nodes
+        self._core = nodes.core
+        self._owners = Owners(nodes.core)
+
+    @property
+    def _is_strict(self) -> bool:
+        return self._nodes.quirks is None
 
     # --- nodes
 
@@ -162,9 +161,7 @@ class DeviceCluster(Stateful):
     def nodes(self) -> tuple[str, ...]:
         """Names of the nodes, in their order."""
         with self._lock:
-            if self._in_order is None:
-                self._in_order = tuple([name for name in self._names if name is not None])
-            return self._in_order
+            return self._nodes.in_order
 
     def add_node(self, name: str, inventory: NodeDevices) -> None:
         """Add a node.
@@ -175,19 +172,7 @@ class DeviceCluster(Stateful):
         name = as_name(name, "node")
         _check_inventory(inventory)
         with self._lock:
-            if name in self._nodes:
-                raise ValueError(f"node={name!r}: is there already")
-            self._known(inventory)  # or it is refused here
-            if self._holes:
-                number = heappop(self._holes)
-            else:
-                number = len(self._names)
-                self._names.append(None)
-                self._inventories.append(None)
-            self._nodes[name] = number
-            self._names[number] = name
-            self._in_order = None
-            self._equip(number, inventory)
+            self._equip(self._nodes.add(name, inventory), inventory)
 
     def remove_node(self, name: str) -> tuple[str, ...]:
         """Remove a node and all owners on it; returns their names, sorted.
@@ -195,14 +180,11 @@ class DeviceCluster(Stateful):
         :raises KeyError: there is no such node.
         """
         with self._lock:
-            number = self._number(name)
-            owners = self._owners_on(number)
+            number = self._nodes.number(name)
+            owners = self._owners.on(number)
             for owner in owners:
-                self.release(owner)
-            self._core.set_node(number, -1, (0,) * len(TYPES))
-            del self._nodes[name]
-            self._names[number] = self._inventories[number] = self._in_order = None
-            heappush(self._holes, number)
+                self._owners.release(owner)
+            self._nodes.remove(number)
             return owners
 
     def set_inventory(self, name: str, inventory: NodeDevices) -> None:
@@ -213,7 +195,7 @@ class DeviceCluster(Stateful):
         """
         _check_inventory(inventory)
         with self._lock:
-            self._equip(self._number(name), inventory)
+            self._equip(self._nodes.number(name), inventory)
 
     def set_health(
         self, name: str, healthy: bool, *, type: str | None = None, minor: int | None = None
@@ -234,8 +216,8 @@ class DeviceCluster(Stateful):
             if type is None:
                 raise ValueError(f"minor={minor}: of which type?")
         with self._lock:
-            number = self._number(name)
-            inventory = self._inventory(number)
+            number = self._nodes.number(name)
+            inventory = self._nodes.inventory(number)
             meant = [
                 device
                 for device in inventory.devices
@@ -251,53 +233,11 @@ class DeviceCluster(Stateful):
         :raises KeyError: there is no such node.
         """
         with self._lock:
-            return self._inventory(self._number(name))
+            return self._nodes.inventory(self._nodes.number(name))
 
     def _equip(self, number: int, inventory: NodeDevices) -> None:
-        _, shape, healthy = self._known(inventory)
-        before = self._core.most_memory
-        self._core.set_node(number, shape, healthy)
-        if self._core.most_memory > before:
+        if self._nodes.equip(number, inventory):
             self._mix.is_told = False  # it may be too heavy now
-        self._inventories[number] = inventory
-
-    def _known(self, inventory: NodeDevices) -> tuple[NodeDevices, int, tuple[int, ...]]:
-        known = self._shape_of_inventory.get(id(inventory))
-        if known is None or known[0] is not inventory:
-            key = self._shape(inventory)
-            shape = self._shapes.get(key)
-            if shape is None:
-                if len(self._shapes) > 2 * len(self._nodes) + _SPARE_SHAPES:
-                    self._forget_shapes()
-                shape = self._shapes[key] = self._core.add_shape(*key)
-            if len(self._shape_of_inventory) >= 1024:
-                self._shape_of_inventory.clear()
-            known = inventory, shape, healthy_masks(inventory)
-            self._shape_of_inventory[id(inventory)] = known
-        return known
-
-    def _forget_shapes(self) -> None:
-        """Those that no node has any more."""
-        dropped = set(self._core.drop_unused_shapes())
-        self._shapes = {key: shape for key, shape in self._shapes.items() if shape not in dropped}
-        self._shape_of_inventory.clear()
-        self._queries = {}
-
-    def _shape(self, inventory: NodeDevices) -> tuple[Any, ...]:
-        if self._quirks is None:
-            return *self._numbers.shape(inventory), None
-        return raw_shape(self._numbers, inventory)
-
-    def _number(self, name: str) -> int:
-        number = self._nodes.get(as_text(name, "node"))
-        if number is None:
-            raise KeyError(f"node={name!r}: there is no such node")
-        return number
-
-    def _inventory(self, number: int) -> NodeDevices:
-        inventory = self._inventories[number]
-        assert inventory is not None
-        return inventory
 
     # --- decisions
 
@@ -307,28 +247,40 @@ class DeviceCluster(Stateful):
         *,
         nodes: Iterable[str] | None = None,
         policy: Policy | None = None,
+        reservations: Iterable[str] = (),
+        reserved: Reserved = "first",
     ) -> Feasibility:
         """Which nodes can serve a request now, how well, and why the others cannot.
 
         :param nodes: names of the nodes to look at; ``None``: all.
         :param policy: what scores say; ``None``: the cluster's.
-        :raises KeyError: there is no such node.
-        :raises ValueError: there is no such policy.
+        :param reservations: those that it may use; of a restricted one the score is that of what it
+            holds.
+        :param reserved: see ``schedule``.
+        :raises KeyError: there is no such node, or no such reservation.
+        :raises ValueError: there is no such policy, or no such use of reservations.
         :raises TypeError: an argument is of a wrong type.
         """
         _check_request(request)
         number = self._policy_number(policy)
         names = None if nodes is None else as_tuple(nodes, "nodes")
+        wish = Wish.of(reservations, reserved)
         with self._lock:
             if names is None:
-                names = self.nodes
-                asked = [self._nodes[name] for name in names] if self._holes else None
+                names = self._nodes.in_order
+                asked = list(self._nodes.by_name.values()) if self._nodes.holes else None
+                asked = None if asked is None else sorted(asked)
             else:
-                asked = [self._number(name) for name in names]
+                asked = [self._nodes.number(name) for name in names]
             self._prepare(number)
-            found = self._core.filter(self._query(request), number, asked)
-        codes, _, resolvable, scores = found
-        if self._quirks is not None and scores.any():
+            query = self._nodes.query(request)
+            codes, _, resolvable, scores = self._core.filter(query, number, asked)
+            if wish.names or wish.when == "only":
+                looked_at = range(len(names)) if asked is None else asked
+                answers = codes, resolvable, scores
+                found = filtered(self, query, number, looked_at, wish, answers)
+                codes, resolvable, scores = found
+        if not self._is_strict and scores.any():
             scores = 100 * scores // scores.max()
         return Feasibility(names, codes, resolvable, scores)
 
@@ -343,46 +295,73 @@ class DeviceCluster(Stateful):
         nodes: Iterable[str] | None = None,
         policy: Policy | None = None,
         preemptible: Iterable[str] = (),
+        reservations: Iterable[str] = (),
+        reserved: Reserved = "first",
     ) -> DeviceDecision:
         """Decide which devices of which node the request would get; nothing changes.
 
         :param nodes: names of the only nodes to use; ``None``: all.
         :param policy: how; ``None``: as the cluster says.
         :param preemptible: owners who may have to leave for it, if it does not fit otherwise. Those
-            of low priority leave first, then those that hold least, and nobody who need not.
-        :raises KeyError: there is no such node, or no such owner.
-        :raises ValueError: the owner has devices already, or there is no such policy.
+            of low priority leave first, then those that hold least, and nobody who need not. Users
+            of reservations stay: what they have goes back there.
+        :param reservations: those that it may use. The one is used where most needs are in their
+            preferred scopes, then the one with the best score, then the one that was named first.
+        :param reserved: "first": one of them if any serves it, else what is free elsewhere; "only":
+            one of them; "last": only if nothing else serves it.
+        :raises KeyError: there is no such node, owner or reservation.
+        :raises ValueError: the owner has devices already, there is no such policy or use of
+            reservations, or owners may have to leave where only reservations will do.
         :raises TypeError: an argument is of a wrong type.
         """
         _check_request(request)
         number = self._policy_number(policy)
         names = None if nodes is None else as_tuple(nodes, "nodes")
         may_leave = frozenset(as_tuple(preemptible, "preemptible")) if preemptible else None
+        wish = _NO_WISH
+        if reservations or reserved != "first":
+            wish = Wish.of(reservations, reserved)
+            if may_leave and reserved == "only":
+                raise ValueError("preemptible: not together with reserved='only'")
         with self._lock:
-            if request.name in self._owners:
+            if request.name in self._owners.numbers:
                 raise ValueError(f"request: {request.name!r} has devices already")
-            query = self._query(request)
-            asked = None if names is None else [self._number(name) for name in names]
+            query = self._nodes.query(request)
+            asked = None if names is None else [self._nodes.number(name) for name in names]
             self._prepare(number)
-            if number == _RANDOM:
-                draw = _draw_number(request.name)
-                plan = self._core.schedule(query, number, asked, self._seed, draw)
-            else:
-                plan = self._core.schedule(query, number, asked)
+            draw = (self._seed, _draw_number(request.name)) if number == _RANDOM else (0, 0)
+            if wish.names and wish.when != "last":
+                found = best_through(self, query, number, asked, wish.names, draw)
+                if found is not None:
+                    return self._bound(request, found.plan, found.name)
+            if wish.when == "only":
+                count = len(self._nodes.by_name if asked is None else asked)
+                counts = (("reservation", count),) if count else ()
+                return made_decision(request, "", counts, None, self, None, ())
+            plan = self._core.schedule(query, number, asked, *draw)
             if plan is not None:
-                name = self._names[plan.node] or ""
-                inventory = self._inventories[plan.node]
-                return made_decision(request, name, (), plan, self, inventory, None)
+                return self._bound(request, plan)
+            if wish.names:
+                found = best_through(self, query, number, asked, wish.names, draw)
+                if found is not None:
+                    return self._bound(request, found.plan, found.name)
             if may_leave:
                 victims = self._preempting(request, query, number, asked, may_leave)
                 if victims is not None:
                     return victims
             return self._refused(request, query, number, asked)
 
+    def _bound(self, request: DeviceRequest, plan: Any, reservation: str = "") -> DeviceDecision:
+        name = self._nodes.names[plan.node] or ""
+        inventory = self._nodes.inventories[plan.node]
+        return made_decision(
+            request, name, (), plan, self, inventory, None, reservation=reservation
+        )
+
     def _prepare(self, policy: int) -> None:
         """What the policy goes by is brought up to date."""
         if policy == _FGD:
-            self._mix.tell(self._core, self._numbers.model)
+            self._mix.tell(self._core, self._nodes.numbers.model)
 
     def _preempting(
         self,
@@ -392,22 +371,22 @@ class DeviceCluster(Stateful):
         asked: list[int] | None,
         may_leave: frozenset[str],
     ) -> DeviceDecision | None:
-        nodes = {self._core.node_of(self._owner(name)) for name in may_leave}
+        nodes = {self._owners.node(name) for name in may_leave}
         candidates = sorted(nodes if asked is None else nodes & set(asked))
         found = cheapest_leavers(self, query, policy, candidates, may_leave)
         if found is None:
             return None
-        gone = [self._owners[name] for name in found.names]
+        gone = [self._owners.number(name) for name in found.names]
         plan = self._core.examine(query, policy, found.node, None, gone)[2]
-        name = self._names[found.node] or ""
-        inventory = self._inventories[found.node]
+        name = self._nodes.names[found.node] or ""
+        inventory = self._nodes.inventories[found.node]
         return made_decision(request, name, (), plan, self, inventory, None, found.names)
 
     def _refused(
         self, request: DeviceRequest, query: Any, policy: int, asked: list[int] | None
     ) -> DeviceDecision:
-        if asked is None and self._holes:
-            asked = list(self._nodes.values())
+        if asked is None and self._nodes.holes:
+            asked = list(self._nodes.by_name.values())
         codes = self._core.filter(query, policy, asked)[0]
         return made_decision(request, "", count_codes(codes), None, self, None, ())
 
@@ -415,48 +394,65 @@ class DeviceCluster(Stateful):
         """Carry out a decision to bind: from now on its owner has these devices.
 
         :raises StaleDecisionError: they are not free any more, or not there, or another inventory
-            of the node has made them other than asked, or the owner has devices by now; nothing
-            has changed.
+            of the node has made them other than asked, or their reservation is gone or has not
+            enough left, or the owner has devices by now; nothing has changed.
         :raises ValueError: it is not a decision to bind, or one of another cluster.
         :raises TypeError: ``decision`` is not a `DeviceDecision`.
 
         One that was copied or pickled can be committed to any cluster that has its node.
         """
+        with self._lock:
+            self._carry_out(decision)
+
+    def _carry_out(self, decision: DeviceDecision) -> None:
         if type(decision) is not DeviceDecision:
             raise TypeError(f"decision must be a DeviceDecision, not {type(decision).__name__}")
         plan = decision._plan
         if plan is None or decision.victims:
             raise ValueError(f"decision.outcome must be 'bind', not {decision.outcome!r}")
-        request = decision.request
-        with self._lock:
-            if decision._cluster is not self:
-                if decision._cluster is not None:
-                    raise ValueError("decision is of another cluster")
-                plan = self._fitted(decision)
-            elif self._names[plan.node] != decision.node:
-                raise StaleDecisionError(f"node {decision.node!r} is gone")
-            if request.name in self._owners:
-                raise StaleDecisionError(f"{request.name!r} has devices by now")
-            if decision._inventory is not self._inventories[plan.node] and self._quirks is None:
+        request, reservation = decision.request, decision.reservation
+        if decision._cluster is not self:
+            if decision._cluster is not None:
+                raise ValueError("decision is of another cluster")
+            plan = self._fitted(decision)
+        elif self._nodes.names[plan.node] != decision.node:
+            raise StaleDecisionError(f"node {decision.node!r} is gone")
+        if request.name in self._owners.numbers:
+            raise StaleDecisionError(f"{request.name!r} has devices by now")
+        if reservation:
+            self._open(reservation, plan)
+        try:
+            if decision._inventory is not self._nodes.inventories[plan.node] and self._is_strict:
                 self._check_again(decision, plan.node)
-            owner = self._commit(plan, request)
+            query = None if self._is_strict else self._nodes.query(request)
+            owner = self._core.commit(plan, query)
             if owner < 0:
                 raise StaleDecisionError(f"devices of node {decision.node!r} are taken by now")
-            self._book(request.name, owner, request.priority)
-
-    def _commit(self, plan: Any, request: DeviceRequest) -> int:
-        """The owner's number; -1: it cannot be."""
-        query = None if self._quirks is None else self._query(request)
-        owner = self._core.commit(plan, query)
-        if owner >= 0 and self._policy == _FGD:
+            self._owners.book(request.name, owner, request.priority)
+            if reservation:
+                self._owners.enter(request.name, reservation)
+        finally:
+            if reservation:
+                self._owners.settle(reservation)
+        if self._policy == _FGD:
             self._mix.see(request)
-        return owner
+
+    def _open(self, reservation: str, plan: Any) -> None:
+        """All that a reservation has left is free, until it is settled."""
+        held = self._owners.reservations.get(reservation)
+        if held is None or self._owners.node(reservation) != plan.node:
+            raise StaleDecisionError(f"reservation {reservation!r} is gone")
+        left = self._owners.charges(reservation)
+        if held.restricted and not is_within(plan.charges, left, held.types):
+            raise StaleDecisionError(f"reservation {reservation!r} has not enough left")
+        self._core.recharge(self._owners.number(reservation), ())
 
     def _check_again(self, decision: DeviceDecision, number: int) -> None:
         """The kernel looks at amounts alone; labels, places and the like may have changed, too."""
         held = self._held_on(number)
+        inventory = self._nodes.inventory(number)
         try:
-            check_placement(decision.request, decision.placement, self._inventory(number), held)
+            check_placement(decision.request, decision.placement, inventory, held)
         except CertificateError as error:
             raise StaleDecisionError(f"node {decision.node!r} is another by now: {error}") from None
 
@@ -465,20 +461,14 @@ class DeviceCluster(Stateful):
         return [
             one
             for owner in self._core.owners(number)
-            for one in self._numbers.allocations(self._core.charges_of(owner), None)
+            for one in self._nodes.numbers.allocations(self._core.charges_of(owner), None)
         ]
 
-    def _book(self, name: str, owner: int, priority: int) -> None:
-        self._owners[name] = owner
-        self._owner_names[owner] = name
-        if priority:
-            self._priorities[name] = priority
-
     def _fitted(self, decision: DeviceDecision) -> Any:
-        number = self._nodes.get(decision.node)
+        number = self._nodes.by_name.get(decision.node)
         if number is None:
             raise StaleDecisionError(f"node {decision.node!r} is not here")
-        charges = self._numbers.charges(decision.placement)
+        charges = self._nodes.numbers.charges(decision.placement)
         return _devices.Plan(number, charges, decision._plan.idle)
 
     def schedule_many(
@@ -487,6 +477,8 @@ class DeviceCluster(Stateful):
         *,
         nodes: Iterable[str] | None = None,
         policy: Policy | None = None,
+        reservations: Iterable[str] = (),
+        reserved: Reserved = "first",
     ) -> tuple[DeviceDecision, ...]:
         """What would be done for requests one after the other, each as if those before it that can
         be served had been; nothing changes.
@@ -502,18 +494,26 @@ class DeviceCluster(Stateful):
         if len(set(names)) != len(names):
             raise ValueError("requests: an owner is named twice")
         allowed = None if nodes is None else as_tuple(nodes, "nodes")
+        usable = as_tuple(reservations, "reservations")
         with self._lock:
-            decisions, owners = [], []
+            decisions: list[DeviceDecision] = []
             seen = self._mix.copy()
             try:
                 for request in given:
-                    decision = self.schedule(request, nodes=allowed, policy=policy)
-                    if decision.outcome == "bind":
-                        owners.append(self._commit(decision._plan, request))
+                    decision = self.schedule(
+                        request,
+                        nodes=allowed,
+                        policy=policy,
+                        reservations=usable,
+                        reserved=reserved,
+                    )
                     decisions.append(decision)
+                    if decision.outcome == "bind":
+                        self._carry_out(decision)
             finally:
-                for owner in reversed(owners):
-                    self._core.refund(owner)
+                for decision in reversed(decisions):
+                    if decision.request.name in self._owners.numbers:
+                        self._owners.release(decision.request.name)
                 self._mix = self._mix.went_back(seen)
         return tuple(decisions)
 
@@ -525,11 +525,11 @@ class DeviceCluster(Stateful):
             seen = self._mix.copy()
             try:
                 for decision in given:
-                    self.commit(decision)
+                    self._carry_out(decision)
                     done.append(decision.request.name)
             except BaseException:
                 for name in reversed(done):
-                    self.release(name)
+                    self._owners.release(name)
                 self._mix = self._mix.went_back(seen)
                 raise
 
@@ -555,11 +555,11 @@ class DeviceCluster(Stateful):
         _check_request(request)
         policy_number = self._policy_number(policy)
         with self._lock:
-            number = self._number(node)
-            if request.name in self._owners:
+            number = self._nodes.number(node)
+            if request.name in self._owners.numbers:
                 raise ValueError(f"request: {request.name!r} has devices already")
             if designated is not None:
-                if self._quirks is not None:
+                if not self._is_strict:
                     raise ValueError("designated: mode 'koordinator' cannot be told devices")
                 if numa is not None:
                     raise ValueError("numa: not together with designated devices")
@@ -577,43 +577,151 @@ class DeviceCluster(Stateful):
         self, request: DeviceRequest, number: int, policy: int, allowed: set[int]
     ) -> DeviceDecision:
         self._prepare(policy)
-        masks = visible_masks(self._inventory(number), allowed)
-        code, _, plan = self._core.examine(self._query(request), policy, number, masks)
-        return self._for_node(request, number, code, plan)
+        masks = visible_masks(self._nodes.inventory(number), allowed)
+        code, _, plan = self._core.examine(self._nodes.query(request), policy, number, masks)
+        return self._for_node(request, code, plan)
 
     def _designated(
         self, request: DeviceRequest, number: int, given: tuple[DeviceAllocation, ...]
     ) -> DeviceDecision:
-        inventory = self._inventory(number)
+        inventory = self._nodes.inventory(number)
         held = self._held_on(number)
         given = inventory.in_bytes(_check_allocations(given, "designated"))
         try:
             check_placement(request, given, inventory, held)
         except CertificateError:
-            return self._for_node(request, number, CODES.index("designated"), None)
-        plan = _devices.Plan(number, self._numbers.charges(given), False)
-        return self._for_node(request, number, 0, plan)
+            return self._for_node(request, CODES.index("designated"), None)
+        plan = _devices.Plan(number, self._nodes.numbers.charges(given), False)
+        return self._for_node(request, 0, plan)
 
-    def _for_node(
-        self, request: DeviceRequest, number: int, code: int, plan: Any
-    ) -> DeviceDecision:
+    def _for_node(self, request: DeviceRequest, code: int, plan: Any) -> DeviceDecision:
         if plan is None:
             return made_decision(request, "", ((CODES[code], 1),), None, self, None, ())
-        inventory = self._inventories[number]
-        return made_decision(request, self._names[number] or "", (), plan, self, inventory, None)
+        return self._bound(request, plan)
 
     def release(self, name: str) -> None:
-        """Take back all devices of an owner.
+        """Take back all devices of an owner. What a reservation has left is free then, its users
+        stay; what a user of one has goes back there.
 
         :raises KeyError: there is no such owner.
         """
         with self._lock:
-            owner = self._owners.pop(name, None)
-            if owner is None:
-                raise KeyError(f"name={name!r}: has no devices")
-            del self._owner_names[owner]
-            self._priorities.pop(name, None)
-            self._core.refund(owner)
+            self._owners.release(name)
+
+    # --- reservations
+
+    def reserve(self, decision: DeviceDecision, *, restricted: bool = False) -> None:
+        """Carry out a decision to bind for a reservation: its devices are held for those whose
+        requests are scheduled with its name among the ``reservations``.
+
+        :param restricted: its users get its devices alone, and no more of them than it has left, as
+            far as it has any of the type. Otherwise they get its devices first, and others of the
+            node if these do not do.
+        :raises StaleDecisionError: as of ``commit``.
+        :raises ValueError: as of ``commit``, it is through another reservation, or the mode is
+            "koordinator".
+        :raises TypeError: an argument is of a wrong type.
+
+        A reservation is an owner, with the name of the request. It is charged for what its users
+        have left of it; ``release`` is its end. Source: Koordinator's reservations.
+        """
+        restricted = as_bool(restricted, "restricted")
+        with self._lock:
+            self._check_reserving()
+            reservation = getattr(decision, "reservation", "")
+            if reservation:
+                raise ValueError(f"decision: is through reservation {reservation!r}")
+            self._carry_out(decision)
+            name = decision.request.name
+            self._owners.reserve(name, Held(self._owners.charges(name), restricted))
+
+    def reserve_after(
+        self,
+        request: DeviceRequest,
+        owner: str,
+        *,
+        policy: Policy | None = None,
+        restricted: bool = False,
+    ) -> DeviceDecision:
+        """Reserve what an owner has, for the time after its end, at once if it can be.
+
+        The reservation holds all devices of the owner, and others of the node if the request is for
+        more; the owner stays, as its first user.
+
+        :param restricted: see ``reserve``.
+        :raises KeyError: there is no such owner.
+        :raises ValueError: the request's owner has devices already, the other one is a reservation
+            or uses one, there is no such policy, or the mode is "koordinator".
+        :raises TypeError: an argument is of a wrong type.
+        """
+        _check_request(request)
+        restricted = as_bool(restricted, "restricted")
+        number = self._policy_number(policy)
+        with self._lock:
+            self._check_reserving()
+            if request.name in self._owners.numbers:
+                raise ValueError(f"request: {request.name!r} has devices already")
+            user = self._owners.number(owner)
+            if owner in self._owners.reservations or owner in self._owners.through:
+                raise ValueError(f"owner={owner!r}: is a reservation, or uses one")
+            self._prepare(number)
+            draw = (self._seed, _draw_number(request.name)) if number == _RANDOM else (0, 0)
+            query = self._nodes.query(request)
+            code, plan, _, _ = self._core.through(query, number, user, 0, *draw)
+            if plan is None:
+                return self._for_node(request, code, None)
+            mine = {charge[:2] for charge in plan.charges}
+            if not all(charge[:2] in mine for charge in self._owners.charges(owner)):
+                return self._for_node(request, CODES.index("successor"), None)
+            made = self._bound(request, plan)
+            self._hold(request.name, plan.node, plan.charges, request.priority, restricted, [owner])
+            return made
+
+    def reservation(self, name: str) -> DeviceReservation:
+        """What a reservation holds, and who uses it.
+
+        :raises KeyError: there is no such reservation.
+        """
+        with self._lock:
+            held = self._owners.reservations.get(name)
+            if held is None:
+                raise KeyError(f"name={name!r}: is no reservation")
+            number = self._owners.node(name)
+            return DeviceReservation(
+                name,
+                self._nodes.names[number] or "",
+                held.restricted,
+                self._named(number, held.charges),
+                self._named(number, self._owners.charges(name)),
+                tuple(sorted(held.users)),
+            )
+
+    @property
+    def reservations(self) -> tuple[str, ...]:
+        """Names of the owners that are reservations, sorted."""
+        with self._lock:
+            return tuple(sorted(self._owners.reservations))
+
+    def _check_reserving(self) -> None:
+        if not self._is_strict:
+            raise ValueError("mode 'koordinator' has no reservations")
+
+    def _hold(
+        self,
+        name: str,
+        number: int,
+        charges: Charges,
+        priority: int,
+        restricted: bool,
+        users: list[str],
+    ) -> None:
+        """A new reservation with these users, whether or not there is so much."""
+        left = left_of(charges, [self._owners.charges(user) for user in users])
+        self._owners.book(name, self._core.charge(number, left), priority)
+        self._owners.reservations[name] = Held(charges, restricted, users)
+        self._owners.through.update(dict.fromkeys(users, name))
+
+    # --- restart
 
     def recover(
         self,
@@ -622,40 +730,99 @@ class DeviceCluster(Stateful):
         allocations: Iterable[DeviceAllocation],
         *,
         priority: int = 0,
+        reservation: str = "",
     ) -> None:
         """Charge an owner that has devices already, as its records say, after a restart.
 
         Owners can be recovered in any order, on devices that are unhealthy or gone by now, and
         beyond what there is; recovered again with the same, one stays as it is.
 
+        :param reservation: the one that it uses, which may be recovered later; "": none.
         :raises KeyError: there is no such node.
-        :raises ValueError: the owner has other devices, a device is named twice, or the name is
-            empty.
+        :raises ValueError: the owner has other devices or another reservation, which is on another
+            node, a device is named twice, or the name is empty.
         :raises TypeError: an argument is of a wrong type.
         """
+        reservation = as_text(reservation, "reservation")
+        with self._lock:
+            if reservation:
+                self._check_reserving()
+            owners = self._owners
+            name, number, charges, priority = self._recorded(name, node, allocations, priority)
+            if name in owners.numbers:
+                same = owners.through.get(name, "") == reservation
+                if not same or name in owners.reservations:
+                    raise ValueError(f"name={name!r}: is there already, otherwise")
+                self._check_same(name, number, charges, owners.charges(name))
+                return
+            if reservation in owners.numbers and (
+                reservation not in owners.reservations or owners.node(reservation) != number
+            ):
+                raise ValueError(f"reservation={reservation!r}: is none on node {node!r}")
+            owners.book(name, self._core.charge(number, charges), priority)
+            if reservation:
+                owners.enter(name, reservation)
+                if reservation in owners.reservations:
+                    owners.settle(reservation)
+
+    def recover_reservation(
+        self,
+        name: str,
+        node: str,
+        allocations: Iterable[DeviceAllocation],
+        *,
+        priority: int = 0,
+        restricted: bool = False,
+    ) -> None:
+        """Charge a reservation as its records say, after a restart: before or after its users.
+
+        :param allocations: all that it holds, its users' part included.
+        :param restricted: see ``reserve``.
+        :raises KeyError: there is no such node.
+        :raises ValueError: as of ``recover``, or a user of it is on another node, or the mode is
+            "koordinator".
+        :raises TypeError: an argument is of a wrong type.
+        """
+        restricted = as_bool(restricted, "restricted")
+        with self._lock:
+            self._check_reserving()
+            owners = self._owners
+            name, number, charges, priority = self._recorded(name, node, allocations, priority)
+            if name in owners.numbers:
+                held = owners.reservations.get(name)
+                if held is None or held.restricted != restricted:
+                    raise ValueError(f"name={name!r}: is there already, otherwise")
+                self._check_same(name, number, charges, held.charges)
+                return
+            users = [user for user, through in owners.through.items() if through == name]
+            for user in users:
+                if owners.node(user) != number:
+                    raise ValueError(f"node={node!r}: {user!r} uses {name!r} on another one")
+            self._hold(name, number, charges, priority, restricted, users)
+
+    def _recorded(
+        self, name: str, node: str, allocations: Iterable[DeviceAllocation], priority: int
+    ) -> tuple[str, int, Charges, int]:
+        """The checked facts of an owner's record, in numbers."""
         name = as_name(name, "name")
         priority = as_int(priority, "priority", -(2**31), 2**31 - 1)
         given = _check_allocations(as_tuple(allocations, "allocations"), "allocations")
-        with self._lock:
-            number = self._number(node)
-            if self._quirks is None:
-                given = self._inventory(number).in_bytes(given)
-            charges = sorted(self._numbers.charges(given))
-            if name in self._owners:
-                owner = self._owners[name]
-                same = self._core.node_of(owner) == number
-                if not same or sorted(self._core.charges_of(owner)) != charges:
-                    raise ValueError(f"name={name!r}: has other devices already")
-                return
-            self._book(name, self._core.charge(number, charges), priority)
+        number = self._nodes.number(node)
+        if self._is_strict:
+            given = self._nodes.inventory(number).in_bytes(given)
+        return name, number, sorted(self._nodes.numbers.charges(given)), priority
+
+    def _check_same(self, name: str, number: int, charges: Charges, others: Charges) -> None:
+        if self._owners.node(name) != number or charges != sorted(others):
+            raise ValueError(f"name={name!r}: has other devices already")
 
     # --- questions
 
     def __contains__(self, name: object) -> bool:
-        return name in self._owners
+        return name in self._owners.numbers
 
     def __len__(self) -> int:
-        return len(self._owners)
+        return len(self._owners.numbers)
 
     def node_of(self, name: str) -> str:
         """The node that an owner is on.
@@ -663,17 +830,18 @@ class DeviceCluster(Stateful):
         :raises KeyError: there is no such owner.
         """
         with self._lock:
-            return self._names[self._core.node_of(self._owner(name))] or ""
+            return self._nodes.names[self._owners.node(name)] or ""
 
     def allocations(self, name: str) -> tuple[DeviceAllocation, ...]:
-        """What an owner has.
+        """What an owner has; a reservation: what its users have left of it.
 
         :raises KeyError: there is no such owner.
         """
         with self._lock:
-            owner = self._owner(name)
-            inventory = self._inventories[self._core.node_of(owner)]
-            return self._numbers.allocations(self._core.charges_of(owner), inventory)
+            return self._named(self._owners.node(name), self._owners.charges(name))
+
+    def _named(self, number: int, charges: Charges) -> tuple[DeviceAllocation, ...]:
+        return self._nodes.numbers.allocations(charges, self._nodes.inventories[number])
 
     def owners(self, node: str) -> tuple[str, ...]:
         """Names of the owners on a node, sorted.
@@ -681,7 +849,7 @@ class DeviceCluster(Stateful):
         :raises KeyError: there is no such node.
         """
         with self._lock:
-            return self._owners_on(self._number(node))
+            return self._owners.on(self._nodes.number(node))
 
     def fragmentation(self, *, node: str | None = None) -> float:
         """How much idle GPU memory is of no use to the pods that come: FGD's measure.
@@ -693,7 +861,7 @@ class DeviceCluster(Stateful):
         Source: FGD (USENIX ATC'23, section 3). Cost: O(GPUs * classes).
         """
         with self._lock:
-            numbers = self._nodes.values() if node is None else [self._number(node)]
+            numbers = self._nodes.by_name.values() if node is None else [self._nodes.number(node)]
             self._prepare(_FGD)
             found = sum(self._core.fragmentation(number) for number in numbers)
             return found / max(self._mix.total, 1)
@@ -716,13 +884,13 @@ class DeviceCluster(Stateful):
         """
         _check_request(request)
         how = self._policy_number(policy)
-        if self._quirks is not None:
+        if not self._is_strict:
             raise ValueError("numa_hints: mode 'koordinator' does not give any")
         with self._lock:
             self._prepare(how)
-            number = self._number(node)
-            inventory = self._inventory(number)
-            return numa_hints(self._core, self._query(request), how, number, inventory)
+            number = self._nodes.number(node)
+            inventory = self._nodes.inventory(number)
+            return numa_hints(self._core, self._nodes.query(request), how, number, inventory)
 
     def explain(self, request: DeviceRequest, *, policy: Policy | None = None) -> DeviceExplanation:
         """Why a request would have to wait, what is missing where it nearly fits, and the cheapest
@@ -734,42 +902,15 @@ class DeviceCluster(Stateful):
         with self._lock:
             return explain(self, request, POLICIES[self._policy_number(policy)])
 
-    def _owner(self, name: str) -> int:
-        owner = self._owners.get(name)
-        if owner is None:
-            raise KeyError(f"name={name!r}: has no devices")
-        return owner
-
-    def _owners_on(self, number: int) -> tuple[str, ...]:
-        return tuple(sorted(self._owner_names[owner] for owner in self._core.owners(number)))
-
     def _placed(self, plan: Any) -> tuple[DeviceAllocation, ...]:
         with self._lock:
-            inventory = self._inventories[plan.node]
-            return self._numbers.allocations(plan.charges, inventory)
+            return self._named(plan.node, plan.charges)
 
     def _policy_number(self, policy: str | None) -> int:
         if policy is None:
             return self._policy
-        allowed = POLICIES if self._quirks is None else _OF_KOORDINATOR
+        allowed = POLICIES if self._is_strict else _OF_KOORDINATOR
         return _NUMBERS[as_choice(policy, "policy", allowed)]
-
-    def _query(self, request: DeviceRequest) -> Any:
-        """The request in numbers; requests remember theirs, with the dict that it stands in."""
-        known = getattr(request, "_query", None)
-        if known is not None and known[0] is self._queries:
-            return known[1]
-        query = self._queries.pop(request.content, None)
-        if query is None:
-            strict = self._quirks is None
-            query = self._numbers.query(request) if strict else raw_query(self._numbers, request)
-            most = min(_MOST_QUERIES, max(_MOST_KEPT // (len(self._names) + 1), 32))
-            if len(self._queries) >= most:
-                # A new dict, so that nobody remembers what is forgotten here.
-                self._queries = dict(list(self._queries.items())[most // 2 :])
-        self._queries[request.content] = query  # the latest last
-        request.remember((self._queries, query))
-        return query
 
     # --- the state as a whole
 
@@ -778,31 +919,31 @@ class DeviceCluster(Stateful):
         with self._lock:
             other = object.__new__(type(self))
             mix = self._mix.copy()
-            other._start(POLICIES[self._policy], mix, self._seed, self._quirks)
-            other._core = self._core.copy()
-            other._numbers = self._numbers.copy()
-            other._shapes = dict(self._shapes)
-            other._nodes = dict(self._nodes)
-            other._names = list(self._names)
-            other._inventories = list(self._inventories)
-            other._holes = list(self._holes)
-            other._owners = dict(self._owners)
-            other._owner_names = dict(self._owner_names)
-            other._priorities = dict(self._priorities)
+            other._start(POLICIES[self._policy], mix, self._seed, self._nodes.copy())
+            other._owners = self._owners.copy(other._core)
             return other
 
     def to_bytes(self) -> bytes:
         """The state as versioned, checksummed bytes, for ``from_bytes``."""
         with self._lock:
-            owners = {
-                name: (self.node_of(name), self.allocations(name), self._priorities.get(name, 0))
-                for name in sorted(self._owners)
-            }
-            quirks = None if self._quirks is None else list(named_quirks(self._quirks))
+            nodes, quirks = self._nodes, self._nodes.quirks
+            named = None if quirks is None else list(named_quirks(quirks))
             mix = self._mix
             settings = POLICIES[self._policy], self._seed, mix.is_given, (mix.counts, mix.weights)
-            payload = encode(settings, quirks, self._names, self._inventories, owners)
+            owners = {name: self._record(name) for name in sorted(self._owners.numbers)}
+            payload = encode(settings, named, nodes.names, nodes.inventories, owners)
         return seal(b"HCDC", 1, payload)
+
+    def _record(self, name: str) -> OwnerRecord:
+        owners = self._owners
+        number, held = owners.node(name), owners.reservations.get(name)
+        return OwnerRecord(
+            self._nodes.names[number] or "",
+            self._named(number, owners.charges(name) if held is None else held.charges),
+            owners.priority(name),
+            owners.through.get(name, ""),
+            None if held is None else held.restricted,
+        )
 
     @classmethod
     def from_bytes(cls, data: bytes) -> Self:
@@ -822,21 +963,32 @@ class DeviceCluster(Stateful):
                 as_choice(policy, "policy", POLICIES),
                 mix,
                 as_int(seed, "seed", 0, 2**64 - 1),
-                None if quirks is None else as_quirks(quirks),
+                Nodes(None if quirks is None else as_quirks(quirks)),
             )
-            holes = []
             for name, inventory in zip(names, inventories, strict=True):
-                if name is not None and inventory is not None:
+                if name is None or inventory is None:
+                    cluster._nodes.leave_out()
+                else:
                     cluster.add_node(name, inventory)
-                    continue
-                number = len(cluster._names)
-                cluster._names.append(None)
-                cluster._inventories.append(None)
-                cluster._core.set_node(number, -1, (0,) * len(TYPES))
-                holes.append(number)
-            cluster._holes = holes  # ascending, so a heap; while there are any, new nodes fill them
-            for name, (node, allocations, priority) in owners.items():
-                cluster.recover(name, node, allocations, priority=priority)
+            cluster._nodes.open_holes()
+            for name, one in owners.items():
+                if one.restricted is None:
+                    cluster.recover(
+                        name,
+                        one.node,
+                        one.allocations,
+                        priority=one.priority,
+                        reservation=one.reservation,
+                    )
+            for name, one in owners.items():
+                if one.restricted is not None:
+                    cluster.recover_reservation(
+                        name,
+                        one.node,
+                        one.allocations,
+                        priority=one.priority,
+                        restricted=one.restricted,
+                    )
         return cluster
 
     def check(self) -> None:

@@ -22,6 +22,7 @@ class _Fields:
         "node serves it now.",
         "node": 'The node that it would be on; "": it waits.',
         "victims": "The owners that have to be released first; only where it was said who may be.",
+        "reservation": 'The reservation that it would use; "": none.',
         "counts": "How many nodes cannot serve it for which code, the most hopeful code last; "
         "empty when it binds.",
         "_plan": None,
@@ -34,6 +35,7 @@ class _Fields:
     outcome: Outcome
     node: str
     victims: tuple[str, ...]
+    reservation: str
     counts: tuple[tuple[str, int], ...]
     if TYPE_CHECKING:
         _plan: Any
@@ -122,6 +124,7 @@ class DeviceDecision(_Fields):
             self.placement,
             idle,
             self.victims,
+            self.reservation,
         )
 
     def __repr__(self) -> str:
@@ -147,9 +150,10 @@ def _loose_decision(
     placement: tuple[DeviceAllocation, ...],
     idle: bool,
     victims: tuple[str, ...],
+    reservation: str,
 ) -> DeviceDecision:
     plan = _LoosePlan(idle) if node else None
-    return made_decision(request, node, counts, plan, None, None, placement, victims)
+    return made_decision(request, node, counts, plan, None, None, placement, victims, reservation)
 
 
 def made_decision(
@@ -161,6 +165,7 @@ def made_decision(
     inventory: NodeDevices | None,
     placement: tuple[DeviceAllocation, ...] | None,
     victims: tuple[str, ...] = (),
+    reservation: str = "",
 ) -> DeviceDecision:
     """A decision, with what it takes to commit it, and the inventory that it was made for."""
     made: Any = _Fields()
@@ -168,6 +173,7 @@ def made_decision(
     made.outcome = "wait" if plan is None else ("preempt" if victims else "bind")
     made.node = node
     made.victims = victims
+    made.reservation = reservation
     made.counts = counts
     made._plan = plan
     made._cluster = cluster

@@ -67,8 +67,8 @@ def explain(
     decision = cluster.schedule(request, policy=policy)
     if decision.outcome == "bind":
         return DeviceExplanation("bind", "", (), (), (), ())
-    query, number = cluster._query(request), cluster._policy_number(policy)
-    numbers = np.array(sorted(cluster._nodes.values()), dtype=np.int64)
+    query, number = cluster._nodes.query(request), cluster._policy_number(policy)
+    numbers = np.array(sorted(cluster._nodes.by_name.values()), dtype=np.int64)
     codes, types, resolvable, _ = cluster._core.filter(query, number, numbers)
     order = np.lexsort((numbers, -codes, ~resolvable))
     shortages = tuple(
@@ -109,8 +109,8 @@ _STRICT = {
 def _shortage(
     cluster: "DeviceCluster", request: DeviceRequest, node: int, code: str, type: str
 ) -> NodeShortage:
-    name = cluster._names[node] or ""
-    inventory = cluster._inventory(node)
+    name = cluster._nodes.names[node] or ""
+    inventory = cluster._nodes.inventory(node)
     held = cluster._held_on(node)
     detail = _detail(request, inventory, held, code, type)
     return NodeShortage(name, code, type, detail)

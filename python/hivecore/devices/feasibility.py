@@ -32,8 +32,10 @@ REASONS = {
     "koordinator: insufficient partitions": "no partition is free",
     "koordinator: insufficient scope": "too few GPUs are free in any scope",
     "koordinator: joint violation": "the joint types are not on the same PCIe switches",
-    # where devices are designated
+    # where devices are designated, or reserved
     "designated": "the designated devices cannot serve it",
+    "reservation": "it may only use reservations, and none there serves it",
+    "successor": "it would not have all devices of the owner that it is to follow",
 }
 CODES = tuple(REASONS)
 

@@ -13,6 +13,7 @@ the best set that was found until then is named.
 from collections.abc import Collection, Iterable
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from hivecore.devices._owners import Charges
 from hivecore.devices.device import TYPES
 
 if TYPE_CHECKING:
@@ -91,15 +92,16 @@ class _Search:
         return at, best
 
     def _owners(self, node: int) -> list[_Owner]:
-        cluster = self.cluster
+        """Those who may leave; what a user of a reservation has would go back there."""
+        owners = self.cluster._owners
         return sorted(
-            (cluster._priorities.get(name, 0), _held(cluster._core, cluster._owners[name]), name)
-            for name in cluster._owners_on(node)
-            if self.allowed is None or name in self.allowed
+            (owners.priority(name), _held(owners.charges(name)), name)
+            for name in owners.on(node)
+            if (self.allowed is None or name in self.allowed) and name not in owners.through
         )
 
     def _fits_without(self, node: int, gone: list[_Owner]) -> bool:
-        owners = [self.cluster._owners[name] for _, _, name in gone]
+        owners = [self.cluster._owners.number(name) for _, _, name in gone]
         core = self.cluster._core
         return bool(core.examine(self.query, self.policy, node, None, owners, False)[0] == 0)
 
@@ -146,10 +148,10 @@ def _cost(owners: list[_Owner]) -> int:
     return sum(held for _, held, _ in owners)
 
 
-def _held(core: Any, owner: int) -> int:
+def _held(charges: Charges) -> int:
     """In hundredths of devices; where a percentage is not known, a device counts as whole."""
     held = 0
-    for type, _, amounts, _, _ in core.charges_of(owner):
+    for type, _, amounts, _, _ in charges:
         if TYPES[type] != "host":
             held += amounts[0] if amounts[0] else 100
     return held

@@ -97,7 +97,7 @@ void Chooser<W>::find_eligible(int i) {
     }
     const auto whole = fitted.takes_all.template as<W>();
     able = able & ~(whole & used_ones);
-    if (const auto partly = able & ~whole; partly.any()) {
+    if (const auto partly = circumstances_.is_confined ? able : able & ~whole; partly.any()) {
         able = able & ~(partly & ~fitting(i));
     }
     if (need.functions) {

@@ -56,17 +56,22 @@ struct Draw {
     std::uint64_t seed = 0, number = 0;
 };
 
-// What some policies go by beside the state of a node.
+// Where requests may go: the devices of each type on some NUMA nodes.
+using Visible = std::array<WideMask, kTypes>;
+
+// What a choice goes by beside the state of a node.
 struct Circumstances {
+    // The devices of a reservation, to be taken first; nullptr: there is none. `is_confined`: the
+    // state tells of no others, and for whole devices of amounts that are not to be had.
+    const Visible* reserved = nullptr;
+    bool is_confined = false;
+    // What some policies go by.
     const MixTable* mix = nullptr;  // fgd
     std::int64_t mix_weight = 0;
     std::int64_t cpu = 1, memory = 1;  // the most that a node has of the host and of its GPUs
     Draw draw;                         // random
     std::uint64_t node = 0;
 };
-
-// Where requests may go: the devices of each type on some NUMA nodes.
-using Visible = std::array<WideMask, kTypes>;
 
 template <int W>
 class Chooser {
@@ -94,6 +99,7 @@ class Chooser {
     using Set = Mask<W>;
 
     struct Key {
+        std::int64_t outside = 0;  // of the reservation
         std::int64_t tier = 0;
         std::int64_t scope = 0;
         std::int64_t distances = 0;
@@ -129,6 +135,10 @@ class Chooser {
     }
     const DeviceColumn& column(int need) const { return shape_.of(request_.needs[need].type); }
     Set healthy(int need) const { return mask(column(need).healthy); }
+    Set reserved(int need) const {
+        const auto* of = circumstances_.reserved;
+        return of == nullptr ? Set{} : (*of)[request_.needs[need].type].template as<W>();
+    }
     Set in_use(int need) const { return mask(column(need).in_use); }
     std::int64_t used(const DeviceColumn& of, int at) const {
         return static_cast<std::int64_t>(state_[of.used + at]);

@@ -10,7 +10,6 @@
 namespace hivecore::devices {
 namespace {
 
-constexpr std::uint64_t kMostUsed = std::uint64_t{1} << 62;  // more makes no difference
 constexpr std::int64_t kMostWork = std::int64_t{1} << 57;
 constexpr std::int64_t kNever = std::numeric_limits<std::int64_t>::min();
 
@@ -41,51 +40,6 @@ std::int64_t total_of(const DeviceColumn& column, bool primary) {
 // Whether the policy puts a cost on what it would choose on a node.
 bool is_sharing(Policy policy) {
     return policy != Policy::kBinPack && policy != Policy::kSpread && policy != Policy::kRandom;
-}
-
-int find_function(const DeviceColumn& column, int device, std::int32_t name) {
-    for (int f = column.first_function[device]; f < column.first_function[device + 1]; ++f) {
-        if (column.function_names[f] == name) {
-            return f;
-        }
-    }
-    return -1;
-}
-
-bool has_bit(const std::uint64_t* words, int at, int bit) {
-    return words[at + bit / 64] >> (bit % 64) & 1;
-}
-
-void set_bit(std::vector<std::uint64_t>& words, int at, int bit) {
-    words[at + bit / 64] |= std::uint64_t{1} << (bit % 64);
-}
-
-bool has_gone(const Shape& shape, const std::vector<Charge>& charges) {
-    return std::ranges::any_of(
-        charges, [&](const Charge& charge) { return shape.find(charge.type, charge.minor) < 0; });
-}
-
-// How much of its primary amount the healthy devices have, and how much is free.
-void add_up(const Shape& shape, std::vector<std::uint64_t>& words) {
-    for (int type = 0; type < kTypes; ++type) {
-        const auto& column = shape.of(static_cast<Type>(type));
-        std::int64_t total = 0, free = 0;
-        for (int i = 0; i < column.count; ++i) {
-            if (column.primary[i] >= 0 && has_bit(words.data(), column.healthy, i)) {
-                const auto at = column.primary[i] * column.count + i;
-                total += column.total[at];
-                const auto used = static_cast<std::int64_t>(words[column.used + at]);
-                free += std::max<std::int64_t>(column.total[at] - used, 0);
-            }
-        }
-        if (column.count > 0) {
-            words[column.sums] = static_cast<std::uint64_t>(total);
-            words[column.sums + 1] = static_cast<std::uint64_t>(free);
-        }
-    }
-    if (shape.is_raw()) {
-        koordinator::derive(shape, words);
-    }
 }
 
 }  // namespace
@@ -198,58 +152,6 @@ Visible DeviceCluster::healthy(std::int32_t node) const {
     return healthy;
 }
 
-// Adds what an owner has to a state; the sums are not brought up to date.
-void DeviceCluster::apply(const Shape& shape, std::vector<std::uint64_t>& words,
-                          const std::vector<Charge>& charges) const {
-    int gpus = 0;
-    bool whole = true;
-    for (const auto& charge : charges) {
-        const auto& column = shape.of(charge.type);
-        const int device = shape.find(charge.type, charge.minor);
-        if (charge.function >= 0 && !shape.is_raw()) {
-            // By its address, on whichever device it is by now.
-            const auto& names = column.function_names;
-            if (const auto found = std::ranges::find(names, charge.function);
-                found != names.end()) {
-                set_bit(words, column.functions, static_cast<int>(found - names.begin()));
-            }
-        }
-        if (device < 0) {
-            continue;
-        }
-        if (charge.type == kGpu && column.primary[device] >= 0) {
-            const int c = column.primary[device];
-            ++gpus;
-            whole &= charge.amounts[column.amount_of(c)] >= column.total[c * column.count + device];
-        }
-        for (int amount = 0; amount < kAmounts; ++amount) {
-            if (const int c = column.column_of[amount]; c >= 0) {
-                auto& used = words[column.used + c * column.count + device];
-                used =
-                    std::min(used + static_cast<std::uint64_t>(charge.amounts[amount]), kMostUsed);
-            }
-        }
-        set_bit(words, column.in_use, device);
-        if (charge.exclusive != Exclusive::kNo) {
-            set_bit(words, column.closed, device);
-        }
-        if (charge.exclusive == Exclusive::kSwitch) {
-            column.on_place[column.place[device]].each(
-                [&](int other) { set_bit(words, column.closed, other); });
-        }
-        if (shape.is_raw()) {
-            // Koordinator looks for a virtual function where it was given alone.
-            koordinator::note_names(shape, words, charge.type, device, charge.amounts);
-            if (const int f = find_function(column, device, charge.function); f >= 0) {
-                set_bit(words, column.functions, f);
-            }
-        }
-    }
-    if (gpus > 0) {
-        words[0] |= std::uint64_t{1} << (whole ? std::min(gpus, 63) : 0);
-    }
-}
-
 // What owners on the node have of devices that are not there.
 std::vector<std::pair<Type, std::int32_t>> DeviceCluster::gone(
     std::int32_t node, std::span<const std::int32_t> without) const {
@@ -313,50 +215,9 @@ void DeviceCluster::note(std::int32_t node) {
 // --- owners
 
 bool DeviceCluster::is_free(std::int32_t node, std::span<const Charge> charges, bool idle) const {
-    if (nodes_[node].state < 0) {
-        return false;
-    }
-    const auto& shape = states_.shape(nodes_[node].shape);
-    const auto* words = states_.words(nodes_[node].state);
-    for (const auto& charge : charges) {
-        const int device = shape.find(charge.type, charge.minor);
-        const auto& column = shape.of(charge.type);
-        if (device < 0 || !has_bit(words, column.healthy, device) ||
-            has_bit(words, column.closed, device)) {
-            return false;
-        }
-        bool whole = true;
-        for (int amount = 0; amount < kAmounts; ++amount) {
-            const int c = column.column_of[amount];
-            const auto at = c * column.count + device;
-            const auto total = c < 0 ? 0 : column.total[at];
-            const auto used = c < 0 ? 0 : static_cast<std::int64_t>(words[column.used + at]);
-            if (charge.amounts[amount] > 0 && charge.amounts[amount] > total - used) {
-                return false;
-            }
-            whole &= charge.amounts[amount] == total;
-        }
-        const bool alone =
-            (idle && charge.type == kGpu) || whole || charge.exclusive != Exclusive::kNo;
-        if (alone && has_bit(words, column.in_use, device)) {
-            return false;
-        }
-        if (charge.exclusive == Exclusive::kSwitch) {
-            bool used = false;
-            column.on_place[column.place[device]].each(
-                [&](int other) { used |= has_bit(words, column.in_use, other); });
-            if (used) {
-                return false;
-            }
-        }
-        if (charge.function >= 0) {
-            const int f = find_function(column, device, charge.function);
-            if (f < 0 || has_bit(words, column.functions, f)) {
-                return false;
-            }
-        }
-    }
-    return true;
+    const auto& at = nodes_[node];
+    return at.state >= 0 &&
+           devices::is_free(states_.shape(at.shape), states_.words(at.state), charges, idle);
 }
 
 std::int32_t DeviceCluster::charge(std::int32_t node, std::vector<Charge> charges) {
@@ -393,6 +254,14 @@ void DeviceCluster::refund(std::int32_t owner) {
     list.pop_back();
     owners_[owner] = {};
     free_owners_.push_back(owner);
+    if (nodes_[node].state >= 0) {
+        move_to(node, built(node, {}, healthy(node)));
+    }
+}
+
+void DeviceCluster::recharge(std::int32_t owner, std::vector<Charge> charges) {
+    owners_[owner].charges = std::move(charges);
+    const auto node = owners_[owner].node;
     if (nodes_[node].state >= 0) {
         move_to(node, built(node, {}, healthy(node)));
     }
@@ -668,34 +537,6 @@ std::int32_t DeviceCluster::best_of(Query& query, Policy policy,
     return best;
 }
 
-std::vector<Charge> DeviceCluster::charges_for(const Query& query, const Fitted& fitted,
-                                               const Shape& shape, const std::uint64_t* words,
-                                               const Chosen& chosen) const {
-    std::vector<Charge> charges;
-    for (std::size_t i = 0; i < query.request.needs.size(); ++i) {
-        const auto& need = query.request.needs[i];
-        const auto& column = shape.of(need.type);
-        chosen.devices[need.type].each([&](int device) {
-            Charge charge{need.type, need.exclusive, column.minors[device], -1, {}};
-            for (int amount = 0; amount < kAmounts; ++amount) {
-                if (const int c = column.column_of[amount]; c >= 0) {
-                    charge.amounts[amount] = fitted.needs[i].charge[c * column.count + device];
-                }
-            }
-            for (int f = column.first_function[device];
-                 need.functions && charge.function < 0 && f < column.first_function[device + 1];
-                 ++f) {
-                if (has_bit(fitted.needs[i].functions.data(), 0, f) &&
-                    !has_bit(words, column.functions, f)) {
-                    charge.function = column.function_names[f];
-                }
-            }
-            charges.push_back(charge);
-        });
-    }
-    return charges;
-}
-
 std::int32_t DeviceCluster::random(Query& query, Draw draw, std::span<const std::int64_t> nodes) {
     std::int32_t best = -1;
     std::int8_t preferred = 0;
@@ -759,15 +600,54 @@ Verdict DeviceCluster::decide(Query& query, Policy policy, std::int32_t node, Dr
     auto given = circumstances(policy, number);
     given.draw = draw;
     given.node = static_cast<std::uint64_t>(node);
-    return with_chooser(query.request, fit, shape, words, policy, given, visible,
-                        [&](auto& chooser) {
-                            const auto verdict = chooser.verdict();
-                            if (verdict.code == Code::kFits && charges != nullptr) {
-                                *charges = charges_for(query, fit, shape, words, chooser.choose());
-                                *idle = fit.must_be_row;
-                            }
-                            return verdict;
-                        });
+    return with_chooser(
+        query.request, fit, shape, words, policy, given, visible, [&](auto& chooser) {
+            const auto verdict = chooser.verdict();
+            if (verdict.code == Code::kFits && charges != nullptr) {
+                *charges = charges_for(query.request, fit, shape, words, chooser.choose());
+                *idle = fit.must_be_row;
+            }
+            return verdict;
+        });
+}
+
+Verdict DeviceCluster::through(Query& query, Policy policy, std::int32_t owner,
+                               std::uint32_t confined, Draw draw, std::vector<Charge>& charges,
+                               bool& idle, Worth& worth) {
+    const auto node = owners_[owner].node;
+    if (nodes_[node].state < 0) {
+        return {Code::kNoDevices, kGpu};
+    }
+    const auto number = nodes_[node].shape;
+    const auto& shape = states_.shape(number);
+    const auto& own = owners_[owner].charges;
+    auto words = built(node, std::span(&owner, 1), healthy(node));
+    confine(shape, words, own, confined);
+    add_up(shape, words);
+    Visible reserved;
+    for (const auto& charge : own) {
+        if (const int device = shape.find(charge.type, charge.minor); device >= 0) {
+            reserved[charge.type].add(device);
+        }
+    }
+    const auto& fit = fitted(query, number);
+    auto given = circumstances(policy, number);
+    given.draw = draw;
+    given.node = static_cast<std::uint64_t>(node);
+    given.reserved = &reserved;
+    given.is_confined = confined != 0;
+    return with_chooser(
+        query.request, fit, shape, words.data(), policy, given, nullptr, [&](auto& chooser) {
+            const auto verdict = chooser.verdict();
+            if (verdict.code == Code::kFits) {
+                const auto chosen = chooser.choose();
+                charges = charges_for(query.request, fit, shape, words.data(), chosen, own);
+                idle = fit.must_be_row;
+                worth.preferred = query.has_preferences ? chooser.preferred() : 0;
+                worth.score = is_sharing(policy) ? chooser.score_of(chosen) : chooser.score();
+            }
+            return verdict;
+        });
 }
 
 // --- audit

@@ -19,19 +19,17 @@
 #include <string>
 #include <vector>
 
+#include "devices/charges.hpp"
 #include "devices/chooser.hpp"
 #include "devices/koordinator/asked.hpp"
 #include "devices/states.hpp"
 
 namespace hivecore::devices {
 
-// What an owner has of one device.
-struct Charge {
-    Type type = kGpu;
-    Exclusive exclusive = Exclusive::kNo;
-    std::int32_t minor = 0;
-    std::int32_t function = -1;  // number of its bus address
-    Amounts amounts{};
+// How good a choice is: how many needs are in their preferred scopes, then the node's score.
+struct Worth {
+    int preferred = 0;
+    std::int64_t score = 0;
 };
 
 struct Answer {
@@ -109,6 +107,8 @@ class DeviceCluster {
     // An owner's number. What it has may be more than there is.
     std::int32_t charge(std::int32_t node, std::vector<Charge> charges);
     void refund(std::int32_t owner);
+    // From now on the owner has this instead.
+    void recharge(std::int32_t owner, std::vector<Charge> charges);
     bool is_owner(std::int32_t owner) const {
         return owner >= 0 && owner < static_cast<std::int32_t>(owners_.size()) &&
                owners_[owner].node >= 0;
@@ -141,6 +141,10 @@ class DeviceCluster {
     // What a node gives that serves the request.
     std::vector<Charge> choose(Query& query, Policy policy, std::int32_t node, Draw draw,
                                bool& idle);
+    // Whether an owner's node serves it through what the owner has, as if it had left: its devices
+    // first or, of the confined types (as bits), no others, and no more of them than it has.
+    Verdict through(Query& query, Policy policy, std::int32_t owner, std::uint32_t confined,
+                    Draw draw, std::vector<Charge>& charges, bool& idle, Worth& worth);
     // Whether a node serves it on some NUMA nodes only, and with some owners thought away; what it
     // gives then, unless that is not asked for.
     Verdict examine(Query& query, Policy policy, std::int32_t node, const Visible* visible,
@@ -164,8 +168,6 @@ class DeviceCluster {
         std::vector<Charge> charges;
     };
 
-    void apply(const Shape& shape, std::vector<std::uint64_t>& words,
-               const std::vector<Charge>& charges) const;
     std::vector<std::uint64_t> built(std::int32_t node, std::span<const std::int32_t> without,
                                      const Visible& healthy) const;
     std::vector<std::pair<Type, std::int32_t>> gone(std::int32_t node,
@@ -191,8 +193,6 @@ class DeviceCluster {
                    bool* idle);
     void forget_outdated(Query& query, Policy policy) const;
     void bring_up_to_date(Query& query, Policy policy);
-    std::vector<Charge> charges_for(const Query& query, const Fitted& fitted, const Shape& shape,
-                                    const std::uint64_t* words, const Chosen& chosen) const;
 
     States states_;
     std::vector<Node> nodes_;

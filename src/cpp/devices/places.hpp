@@ -7,9 +7,10 @@
 // places is counted on the way: how many places are touched, and how many of each follower's
 // devices are on them, both as far as it matters.
 //
-// A choice is better if it costs less, then if its devices are better, then if their minors come
-// first. To add the same devices to two choices changes none of these comparisons, which is why the
-// best of each number is enough.
+// A choice is better if fewer of its devices are outside of the reservation, if there is one, then
+// if it costs less, then if its devices are better, then if their minors come first. To add the
+// same devices to two choices changes none of these comparisons, which is why the best of each
+// number is enough.
 #pragma once
 
 #include <cstdint>
@@ -22,6 +23,7 @@ namespace hivecore::devices {
 template <int W>
 struct Taken {
     bool is_valid = false;
+    std::int32_t outside = 0;  // devices that are not reserved
     std::int64_t price = 0;
     std::int64_t worth = 0;  // sum over the devices, less is better
     Mask<W> devices;
@@ -29,6 +31,9 @@ struct Taken {
     bool is_better_than(const Taken& other) const {
         if (!is_valid || !other.is_valid) {
             return is_valid;
+        }
+        if (outside != other.outside) {
+            return outside < other.outside;
         }
         if (price != other.price) {
             return price < other.price;
@@ -43,7 +48,8 @@ struct OfferedPlace {
     std::int64_t price = 0, numa_price = 0, socket_price = 0;
     std::vector<int> devices;         // best first
     std::vector<std::int64_t> worth;  // of each
-    std::vector<int> followers;       // how many devices of each counted follower are there
+    std::vector<std::int32_t> outside;
+    std::vector<int> followers;  // how many devices of each counted follower are there
 };
 
 struct SpreadLimits {
@@ -113,6 +119,7 @@ Taken<W> best_spread(const std::vector<const OfferedPlace*>& places, const Sprea
                 std::min(static_cast<int>(place->devices.size()), limits.count - taken);
             for (int i = 0; i < most; ++i) {
                 made.worth += place->worth[i];
+                made.outside += place->outside[i];
                 made.devices.add(place->devices[i]);
                 ++to;
                 if (made.is_better_than(next[to])) {

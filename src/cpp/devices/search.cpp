@@ -24,9 +24,9 @@ std::int64_t on_switch(const DeviceColumn& of, int place, const Mask<W>& devices
 
 template <int W>
 bool Chooser<W>::Key::comes_before(const Key& other) const {
-    const auto mine = std::tie(tier, scope, distances, residual, neighbourhood, worth);
-    const auto others = std::tie(other.tier, other.scope, other.distances, other.residual,
-                                 other.neighbourhood, other.worth);
+    const auto mine = std::tie(outside, tier, scope, distances, residual, neighbourhood, worth);
+    const auto others = std::tie(other.outside, other.tier, other.scope, other.distances,
+                                 other.residual, other.neighbourhood, other.worth);
     return mine != others ? mine < others : devices.comes_before(other.devices);
 }
 
@@ -148,7 +148,9 @@ void Chooser<W>::search_places(const Group& group, const Pools& pools, Found& be
         const auto found = spread(offered, limits, static_cast<Scope>(scope));
         if (found.is_valid) {
             consider(group, pools, found.devices, nullptr, best);
-            return;
+            if (circumstances_.reserved == nullptr) {
+                return;  // a wider one could only have more of what is reserved
+            }
         }
         if (scope == kOneDevice) {
             return;
@@ -203,13 +205,16 @@ std::vector<OfferedPlace> Chooser<W>::offers(const Group& group, const Pools& po
         offer.numa_price = within(of.on_numa, offer.numa) << kDigit;
         offer.socket_price = within(of.on_socket, offer.socket);
         here.each([&](int device) { offer.devices.push_back(device); });
-        std::ranges::stable_sort(offer.devices, {},
-                                 [&](int device) { return worth(group.driver, device); });
+        const auto inside = reserved(group.driver);
+        std::ranges::stable_sort(offer.devices, {}, [&](int device) {
+            return std::pair(!inside.has(device), worth(group.driver, device));
+        });
         if (static_cast<int>(offer.devices.size()) > need.count) {
             offer.devices.resize(need.count);
         }
         for (const int device : offer.devices) {
             offer.worth.push_back(worth(group.driver, device));
+            offer.outside.push_back(inside.has(device) ? 0 : 1);
         }
         for (const int i : counted_followers) {
             const auto& near = shape_.near(need.type, place, request_.needs[i].type, 0);
@@ -284,6 +289,7 @@ void Chooser<W>::consider(const Group& group, const Pools& pools, Set devices, c
     }
     devices.each([&](int device) { found.key.worth += worth(group.driver, device); });
     found.key.devices = devices;
+    found.key.outside = (devices & ~reserved(group.driver)).count();
     if (!best.is_valid || found.key.comes_before(best.key)) {
         best = found;
     }
@@ -414,10 +420,13 @@ bool Chooser<W>::follow(const Group& group, int i, Set pool, const Set& devices,
         return false;
     }
     taken = Set{};
+    const auto inside = reserved(i);
     const auto take_best = [&](const Set& from) {
         int best = -1;
         for (int level = 0; best < 0; ++level) {
-            (from & around[level]).each([&](int device) {
+            const auto near = from & around[level];
+            const auto first = (near & inside).any() ? near & inside : near;
+            first.each([&](int device) {
                 if (best < 0 || worth(i, device) < worth(i, best)) {
                     best = device;
                 }

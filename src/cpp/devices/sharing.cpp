@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <cmath>
 #include <numeric>
+#include <tuple>
 
 #include "common/splitmix.hpp"
 #include "devices/chooser.hpp"
@@ -87,17 +88,19 @@ typename Chooser<W>::Set Chooser<W>::pick(int driver) const {
 
 template <int W>
 typename Chooser<W>::Set Chooser<W>::random_devices(int driver) const {
-    std::vector<std::pair<std::uint64_t, int>> drawn;
+    const auto inside = reserved(driver);
+    std::vector<std::tuple<bool, std::uint64_t, int>> drawn;
     eligible_[driver].each([&](int device) {
         const auto position = static_cast<std::uint64_t>(device);
-        drawn.emplace_back(draw(circumstances_.draw.seed,
+        drawn.emplace_back(!inside.has(device),
+                           draw(circumstances_.draw.seed,
                                 {circumstances_.draw.number, circumstances_.node, position}),
                            device);
     });
     std::ranges::sort(drawn);
     Set taken;
     for (int i = 0; i < request_.needs[driver].count; ++i) {
-        taken.add(drawn[i].second);
+        taken.add(std::get<int>(drawn[i]));
     }
     return taken;
 }
@@ -114,7 +117,8 @@ typename Chooser<W>::Set Chooser<W>::least_fragmenting(int driver) const {
         int best = -1;
         std::int64_t least = 0;
         Set tried;
-        candidates.each([&](int device) {
+        const auto first = candidates & reserved(driver);
+        (first.any() ? first : candidates).each([&](int device) {
             const auto charge =
                 fitted_.needs[driver].charge[of.primary[device] * of.count + device];
             bool known = false;  // another one with as much free gives the same

@@ -39,6 +39,10 @@ cdef extern from "devices/cluster.hpp" namespace "hivecore::devices" nogil:
         CodeNumber code
         DeviceType type
 
+    cdef cppclass WorthRecord "hivecore::devices::Worth":
+        int preferred
+        int64_t score
+
     cdef cppclass ClusterKernel "hivecore::devices::DeviceCluster":
         ClusterKernel() except +
         ClusterKernel(uint32_t) except +
@@ -57,6 +61,7 @@ cdef extern from "devices/cluster.hpp" namespace "hivecore::devices" nogil:
         bool_t is_koordinator() noexcept
         int32_t charge(int32_t, vector[ChargeRecord]) except +
         void refund(int32_t) except +
+        void recharge(int32_t, vector[ChargeRecord]) except +
         bool_t is_owner(int32_t) noexcept
         int32_t node_of(int32_t) noexcept
         const vector[ChargeRecord]& charges_of(int32_t) noexcept
@@ -75,6 +80,10 @@ cdef extern from "devices/cluster.hpp" namespace "hivecore::devices" nogil:
         VerdictRecord examine(
             QueryKernel&, PolicyNumber, int32_t, const VisibleDevices*, Numbers,
             vector[ChargeRecord]*, bool_t*
+        ) except +
+        VerdictRecord through(
+            QueryKernel&, PolicyNumber, int32_t, uint32_t, DrawRecord, vector[ChargeRecord]&,
+            bool_t&, WorthRecord&
         ) except +
         string audit() except +
         uint64_t bytes() noexcept
@@ -352,6 +361,13 @@ cdef class DeviceKernel(KernelObject):
         guard.lock(self.mutex)
         self.kernel.refund(self.as_owner(owner))
 
+    def recharge(self, owner, charges):
+        """From now on an owner has this instead, whether or not there is so much."""
+        cdef Guard guard
+        cdef vector[ChargeRecord] given = as_charges(charges)
+        guard.lock(self.mutex)
+        self.kernel.recharge(self.as_owner(owner), given)
+
     def node_of(self, owner):
         """The node that an owner is on."""
         cdef Guard guard
@@ -495,6 +511,34 @@ cdef class DeviceKernel(KernelObject):
         if <int> verdict.code != 0 or made == NULL:
             return <int> verdict.code, <int> verdict.type, None
         return 0, 0, as_plan(self.as_node(node), charges, idle)
+
+    def through(self, Query query not None, policy, owner, confined, seed=0, number=0):
+        """(code, plan or None, needs in preferred scopes, score): on an owner's node as if it had
+        left, of what it has first.
+
+        :param confined: the types, as bits, of which nothing else may be had.
+        :param seed: of "random", as the number of the request.
+        """
+        cdef Guard guard
+        cdef PolicyNumber how = as_policy(policy)
+        cdef DrawRecord draw = as_draw(seed, number)
+        cdef uint32_t types = <uint32_t> within(confined, 0, (1 << TYPES) - 1)
+        cdef vector[ChargeRecord] charges
+        cdef bool_t idle = False
+        cdef VerdictRecord verdict
+        cdef WorthRecord worth
+        cdef int32_t holder
+        if self.kernel.is_koordinator():
+            raise ValueError("a kernel that decides as Koordinator does cannot be asked this")
+        guard.lock(self.mutex)
+        self.use(query)
+        holder = self.as_owner(owner)
+        verdict = self.kernel.through(
+            query.kernel[0], how, holder, types, draw, charges, idle, worth
+        )
+        if <int> verdict.code != 0:
+            return <int> verdict.code, None, 0, 0
+        return 0, as_plan(self.kernel.node_of(holder), charges, idle), worth.preferred, worth.score
 
     # --- the state as a whole
 

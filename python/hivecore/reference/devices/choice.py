@@ -2,6 +2,7 @@
 
 Devices of a type are chosen for the whole need at once. The best choice is the first in this order:
 
+0. through a reservation: the fewest devices that are not its own;
 1. the best tier of partitions, where one is asked for;
 2. the tightest scope: one device, one PCIe switch, one NUMA node, one socket, the machine;
 3. joint types near: over all places of the chosen devices, the fewest whose nearest NIC is across
@@ -27,7 +28,7 @@ from typing import Any, NamedTuple
 from hivecore.reference.devices.eligible import View, charge_of, left_after
 from hivecore.reference.devices.node_state import Charge, NodeState
 
-__all__ = ["CODES", "Choice", "Failure", "choose", "scope_of"]
+__all__ = ["CODES", "Choice", "Failure", "choose", "choose_in", "scope_of"]
 
 #: Why a node cannot serve a request, from what no owner's end can mend to what it can.
 CODES = (
@@ -72,11 +73,15 @@ def choose(
     without: Collection[str] = (),
 ) -> Choice | Failure:
     """The best choice on a node, or why there is none."""
-    view = View(node, numa, without)
+    return choose_in(View(node, numa, without), request, policy)
+
+
+def choose_in(view: View, request: Any, policy: str) -> Choice | Failure:
+    """The same, as the request sees the node."""
     found = _chosen(view, request, policy)
     if isinstance(found, Choice):
         return found
-    emptied = View(node, numa, tuple(node.owners))
+    emptied = View(view.node, view.numa, tuple(view.node.owners))
     code, type = found
     return Failure(code, type, isinstance(_chosen(emptied, request, policy), Choice))
 
@@ -103,7 +108,7 @@ def _chosen(view: View, request: Any, policy: str) -> Choice | tuple[str, str]:
 def _charge(view: View, device: Any, need: Any) -> Charge:
     function = None
     if need.vf_selector is not None:
-        function = view.functions(device, need.vf_selector)[0]
+        function = view.function_for(device, need.vf_selector)
     return Charge(device.type, device.minor, charge_of(need, device), function, need.exclusive)
 
 
@@ -258,9 +263,10 @@ class _Search:
         )
         return taken + rest[: self.driver.count - len(taken)]
 
-    def _rank(self, device: Any) -> tuple[int, int]:
+    def _rank(self, device: Any) -> tuple[bool, int, int]:
         left = left_after(self.view, device, self.driver)
-        return (-left if self.policy == "spread" else left), device.minor
+        left = -left if self.policy == "spread" else left
+        return not self.view.is_reserved(device), left, device.minor
 
     # --- partitions
 
@@ -337,12 +343,13 @@ class _Search:
                 return None
             chosen[need.type] = found
         key = (
+            sum(not self.view.is_reserved(device) for device in devices),
             -row.score if row else 0,
             level,
             self._distances(devices, followers, pools),
             -self._residual(row) if row else 0,
             self._neighbourhood(devices),
-            sum(self._rank(device)[0] for device in devices),
+            sum(self._rank(device)[1] for device in devices),
             sorted(device.minor for device in devices),
         )
         return key, chosen
@@ -395,10 +402,11 @@ class _Search:
         if len(pool) < max(wanted, need.count):
             return None
 
-        def rank(device: Any) -> tuple[int, int, int]:
+        def rank(device: Any) -> tuple[int, bool, int, int]:
             near = min(_distance(device, other) for other in devices)
             left = left_after(self.view, device, need)
-            return near, -left if self.policy == "spread" else left, device.minor
+            left = -left if self.policy == "spread" else left
+            return near, not self.view.is_reserved(device), left, device.minor
 
         taken: list[Any] = []
         for level in range(4):  # a place's nearest follower is taken, if no other is as near

@@ -4,10 +4,10 @@ A share of memory in percent is converted once per device, into its bytes, round
 never promised more than it has, whatever mixture of bytes and percents its owners asked for.
 """
 
-from collections.abc import Collection
+from collections.abc import Collection, Iterable
 from typing import Any
 
-from hivecore.reference.devices.node_state import NodeState
+from hivecore.reference.devices.node_state import Charge, NodeState
 
 __all__ = ["View", "charge_of", "columns", "left_after", "primary"]
 
@@ -42,20 +42,46 @@ class View:
 
     :param numa: the NUMA nodes to use; None: all.
     :param without: owners to think away.
+    :param reserved: what one of them has, if the request comes through it.
+    :param confined: the types of which nothing else may be had.
     """
 
     def __init__(
-        self, node: NodeState, numa: Collection[int] | None = None, without: Collection[str] = ()
+        self,
+        node: NodeState,
+        numa: Collection[int] | None = None,
+        without: Collection[str] = (),
+        reserved: Iterable[Charge] = (),
+        confined: Collection[str] = (),
     ) -> None:
         self.node = node.copy()
         for name in without:
             self.node.refund(name)
         self.numa = numa
+        self.reserved = {(charge.type, charge.minor): charge for charge in reserved}
+        self.confined = confined
 
     def healthy(self, type: str) -> list[Any]:
-        """The healthy devices of the type, by minor."""
+        """The healthy devices of the type, by minor; of a confined type the reserved ones."""
         devices = self.node.devices.get(type, {})
-        return [devices[minor] for minor in sorted(devices) if devices[minor].healthy]
+        return [
+            devices[minor]
+            for minor in sorted(devices)
+            if devices[minor].healthy
+            and (type not in self.confined or (type, minor) in self.reserved)
+        ]
+
+    def is_reserved(self, device: Any) -> bool:
+        """Whether it is one of the reserved devices."""
+        return (device.type, device.minor) in self.reserved
+
+    def free(self, device: Any) -> dict[str, int]:
+        """What is left of each amount; of a confined type no more than is reserved."""
+        free = self.node.free(device.type, device.minor)
+        if device.type in self.confined:
+            reserved = self.reserved[device.type, device.minor].amounts
+            free = {name: min(free[name], reserved.get(name, 0)) for name in free}
+        return free
 
     def is_visible(self, device: Any) -> bool:
         """Whether the device is on one of the NUMA nodes; one that knows its place but not its NUMA
@@ -82,8 +108,19 @@ class View:
             for group in device.vf_groups
             if set(selector) <= set(group.labels)
             for function in group.functions
-            if function.bus_id not in used
+            if function.bus_id not in used and self._may_give(device, function.bus_id)
         )
+
+    def _may_give(self, device: Any, function: str) -> bool:
+        if device.type not in self.confined:
+            return True
+        return self.reserved[device.type, device.minor].function == function
+
+    def function_for(self, device: Any, selector: Any) -> str:
+        """The one that a need gets: a reserved one, else that of the lowest address."""
+        free = self.functions(device, selector)
+        own = [charge.function for charge in self.reserved.values()]
+        return next((function for function in free if function in own), free[0])
 
     def matches(self, device: Any, need: Any) -> bool:
         """Whether the need may have this device at all, were nobody on the node."""
@@ -125,7 +162,7 @@ class View:
 
     def fits(self, device: Any, need: Any) -> bool:
         """Whether the device can serve the need now."""
-        free = self.node.free(device.type, device.minor)
+        free = self.free(device)
         wanted = charge_of(need, device)
         return (
             self.matches(device, need)
@@ -145,5 +182,5 @@ class View:
 def left_after(view: View, device: Any, need: Any) -> int:
     """How much of its primary amount would be free after it had served the need."""
     name = primary(device)
-    free = view.node.free(device.type, device.minor)
+    free = view.free(device)
     return free.get(name, 0) - charge_of(need, device).get(name, 0)

@@ -25,7 +25,7 @@ def _used_with(view: View, need: Any) -> int:
     healthy = view.healthy(need.type)
     eligible = view.eligible(need)
     total = sum(columns(device).get(primary(device), 0) for device in healthy)
-    free = sum(view.node.free(need.type, one.minor).get(primary(one), 0) for one in healthy)
+    free = sum(view.free(one).get(primary(one), 0) for one in healthy)
     first = eligible[0]
     wanted = charge_of(need, first).get(primary(first), 0)
     count = len(eligible) if need.every else need.count

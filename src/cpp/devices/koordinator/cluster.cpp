@@ -22,10 +22,6 @@ auto with_allocator(const Request& request, const koordinator::Asked& asked, con
     return visit(allocator);
 }
 
-bool has_bit(const std::uint64_t* words, int at, int bit) {
-    return words[at + bit / 64] >> (bit % 64) & 1;
-}
-
 }  // namespace
 
 const koordinator::Asked& DeviceCluster::asked(Query& query, std::int32_t shape) const {

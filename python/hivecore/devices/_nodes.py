@@ -1,0 +1,149 @@
+"""The nodes of a cluster: their names, numbers and inventories, and the kernel that knows them.
+
+Numbers go to nodes in the order in which they are added; a new node takes the lowest number that
+was given back. Nodes of equal inventory, apart from health, share a shape of the kernel.
+"""
+
+from heapq import heappop, heappush
+from typing import Any
+
+from hivecore import _devices
+from hivecore._arguments import as_text
+from hivecore.devices._koordinator import raw_shape
+from hivecore.devices._numbers import Numbers, healthy_masks
+from hivecore.devices._queries import Queries
+from hivecore.devices.device import TYPES
+from hivecore.devices.device_request import DeviceRequest
+from hivecore.devices.node_devices import NodeDevices
+
+__all__ = ["Nodes"]
+
+_SPARE_SHAPES = 64  # inventories that are remembered though no node has them
+_MOST_INVENTORIES = 1024  # that are known by their identity
+
+
+class Nodes:
+    """Names of nodes to numbers, and what each has.
+
+    :param quirks: of mode "koordinator"; ``None``: the mode is "strict".
+    """
+
+    def __init__(self, quirks: int | None) -> None:
+        self.quirks = quirks
+        self.core = _devices.DeviceKernel(quirks)
+        self.numbers = Numbers()
+        self.queries = Queries(self.numbers, quirks is not None)
+        self.by_name: dict[str, int] = {}
+        self.names: list[str | None] = []
+        self.inventories: list[NodeDevices | None] = []
+        self.holes: list[int] = []
+        self._shapes: dict[Any, int] = {}
+        self._shape_of_inventory: dict[int, tuple[NodeDevices, int, tuple[int, ...]]] = {}
+        self._in_order: tuple[str, ...] | None = None
+
+    @property
+    def in_order(self) -> tuple[str, ...]:
+        """Their names, by number."""
+        if self._in_order is None:
+            self._in_order = tuple([name for name in self.names if name is not None])
+        return self._in_order
+
+    def number(self, name: str) -> int:
+        """The number of a node, which must be there."""
+        number = self.by_name.get(as_text(name, "node"))
+        if number is None:
+            raise KeyError(f"node={name!r}: there is no such node")
+        return number
+
+    def inventory(self, number: int) -> NodeDevices:
+        """What a node has that is there."""
+        inventory = self.inventories[number]
+        assert inventory is not None
+        return inventory
+
+    def query(self, request: DeviceRequest) -> Any:
+        """The request in numbers."""
+        return self.queries.of(request, len(self.names))
+
+    def add(self, name: str, inventory: NodeDevices) -> int:
+        """The number of a node that was not there, and is yet to be equipped."""
+        if name in self.by_name:
+            raise ValueError(f"node={name!r}: is there already")
+        self._known(inventory)  # or it is refused here
+        if self.holes:
+            number = heappop(self.holes)
+        else:
+            number = len(self.names)
+            self.names.append(None)
+            self.inventories.append(None)
+        self.by_name[name] = number
+        self.names[number] = name
+        self._in_order = None
+        return number
+
+    def remove(self, number: int) -> None:
+        """A node that has no owners."""
+        self.core.set_node(number, -1, (0,) * len(TYPES))
+        name = self.names[number]
+        assert name is not None
+        del self.by_name[name]
+        self.names[number] = self.inventories[number] = self._in_order = None
+        heappush(self.holes, number)
+
+    def leave_out(self) -> None:
+        """A number that no node has."""
+        self.core.set_node(len(self.names), -1, (0,) * len(TYPES))
+        self.names.append(None)
+        self.inventories.append(None)
+
+    def open_holes(self) -> None:
+        """From now on new nodes take the numbers that were left out."""
+        self.holes = [number for number, name in enumerate(self.names) if name is None]
+
+    def equip(self, number: int, inventory: NodeDevices) -> bool:
+        """From now on the node has this; whether no node had so much GPU memory before."""
+        _, shape, healthy = self._known(inventory)
+        before = self.core.most_memory
+        self.core.set_node(number, shape, healthy)
+        self.inventories[number] = inventory
+        return bool(self.core.most_memory > before)
+
+    def copy(self) -> "Nodes":
+        """An independent equal; queries are not copied."""
+        other = Nodes(self.quirks)
+        other.core = self.core.copy()
+        other.numbers = self.numbers.copy()
+        other.queries = Queries(other.numbers, self.quirks is not None)
+        other.by_name = dict(self.by_name)
+        other.names = list(self.names)
+        other.inventories = list(self.inventories)
+        other.holes = list(self.holes)
+        other._shapes = dict(self._shapes)
+        return other
+
+    def _known(self, inventory: NodeDevices) -> tuple[NodeDevices, int, tuple[int, ...]]:
+        known = self._shape_of_inventory.get(id(inventory))
+        if known is None or known[0] is not inventory:
+            key = self._shape(inventory)
+            shape = self._shapes.get(key)
+            if shape is None:
+                if len(self._shapes) > 2 * len(self.by_name) + _SPARE_SHAPES:
+                    self._forget_shapes()
+                shape = self._shapes[key] = self.core.add_shape(*key)
+            if len(self._shape_of_inventory) >= _MOST_INVENTORIES:
+                self._shape_of_inventory.clear()
+            known = inventory, shape, healthy_masks(inventory)
+            self._shape_of_inventory[id(inventory)] = known
+        return known
+
+    def _shape(self, inventory: NodeDevices) -> tuple[Any, ...]:
+        if self.quirks is None:
+            return *self.numbers.shape(inventory), None
+        return raw_shape(self.numbers, inventory)
+
+    def _forget_shapes(self) -> None:
+        """Those that no node has any more."""
+        dropped = set(self.core.drop_unused_shapes())
+        self._shapes = {key: shape for key, shape in self._shapes.items() if shape not in dropped}
+        self._shape_of_inventory.clear()
+        self.queries.forget()

@@ -1,0 +1,138 @@
+"""Who has devices: names of owners to the kernel's numbers, and reservations with their users.
+
+A reservation is an owner that holds devices for others. What its users have of them is theirs: the
+reservation is charged for the rest alone, and gets it back when they go. So at any time the charges
+of all owners are what is in use.
+"""
+
+from collections.abc import Iterable
+from typing import Any
+
+__all__ = ["Charges", "Held", "Owners", "left_of"]
+
+#: As the kernel tells them: a (type, minor, amounts, function or -1, exclusive) for each device.
+Charges = list[tuple[int, int, tuple[int, ...], int, int]]
+
+
+class Held:
+    """What a reservation holds, its users' part included."""
+
+    __slots__ = ("charges", "restricted", "users")
+
+    def __init__(self, charges: Charges, restricted: bool, users: Iterable[str] = ()) -> None:
+        self.charges = charges
+        self.restricted = restricted
+        self.users = list(users)
+
+    @property
+    def types(self) -> set[int]:
+        """Of its devices."""
+        return {type for type, *_ in self.charges}
+
+
+class Owners:
+    """The owners of one cluster."""
+
+    def __init__(self, core: Any) -> None:
+        self.core = core
+        self.numbers: dict[str, int] = {}
+        self.names: dict[int, str] = {}
+        self.priorities: dict[str, int] = {}
+        self.reservations: dict[str, Held] = {}
+        self.through: dict[str, str] = {}  # a user -> its reservation, which may be yet to come
+
+    def number(self, name: str) -> int:
+        """The number of an owner, which must be there."""
+        owner = self.numbers.get(name)
+        if owner is None:
+            raise KeyError(f"name={name!r}: has no devices")
+        return owner
+
+    def priority(self, name: str) -> int:
+        """Of an owner."""
+        return self.priorities.get(name, 0)
+
+    def node(self, name: str) -> int:
+        """The number of the node that an owner is on."""
+        return int(self.core.node_of(self.number(name)))
+
+    def on(self, node: int) -> tuple[str, ...]:
+        """Names of the owners on a node, sorted."""
+        return tuple(sorted(self.names[owner] for owner in self.core.owners(node)))
+
+    def charges(self, name: str) -> Charges:
+        """What an owner is charged; of a reservation, what its users have left of it."""
+        found: Charges = self.core.charges_of(self.number(name))
+        return found
+
+    def book(self, name: str, owner: int, priority: int) -> None:
+        """A new owner, which is charged already."""
+        self.numbers[name] = owner
+        self.names[owner] = name
+        if priority:
+            self.priorities[name] = priority
+
+    def reserve(self, name: str, held: Held) -> None:
+        """An owner that has no users yet is a reservation from now on."""
+        self.reservations[name] = held
+
+    def enter(self, name: str, reservation: str) -> None:
+        """An owner uses a reservation from now on, which is to be settled if it is there."""
+        self.through[name] = reservation
+        if reservation in self.reservations:
+            self.reservations[reservation].users.append(name)
+
+    def release(self, name: str) -> None:
+        """The end of an owner, which must be there; users of a reservation stay."""
+        owner = self.number(name)
+        del self.numbers[name], self.names[owner]
+        self.priorities.pop(name, None)
+        self.core.refund(owner)
+        held = self.reservations.pop(name, None)
+        for user in () if held is None else held.users:
+            del self.through[user]
+        reservation = self.through.pop(name, None)
+        if reservation in self.reservations:
+            self.reservations[reservation].users.remove(name)
+            self.settle(reservation)
+
+    def settle(self, reservation: str) -> None:
+        """A reservation is charged for what its users have left of it."""
+        held = self.reservations[reservation]
+        left = left_of(held.charges, [self.charges(user) for user in held.users])
+        self.core.recharge(self.numbers[reservation], left)
+
+    def copy(self, core: Any) -> "Owners":
+        """An independent equal, of a copy of the kernel."""
+        other = Owners(core)
+        other.numbers = dict(self.numbers)
+        other.names = dict(self.names)
+        other.priorities = dict(self.priorities)
+        other.reservations = {
+            name: Held(held.charges, held.restricted, held.users)
+            for name, held in self.reservations.items()
+        }
+        other.through = dict(self.through)
+        return other
+
+
+def left_of(held: Charges, users: Iterable[Charges]) -> Charges:
+    """What is left of held devices: their amounts less the users', and virtual functions that no
+    user has; of a device that users have used up, nothing.
+    """
+    taken: dict[tuple[int, int], list[int]] = {}
+    functions = set()
+    for charges in users:
+        for type, minor, amounts, function, _ in charges:
+            sums = taken.setdefault((type, minor), [0] * len(amounts))
+            taken[type, minor] = [sum + amount for sum, amount in zip(sums, amounts, strict=True)]
+            functions.add(function)
+    left: Charges = []
+    for type, minor, amounts, function, exclusive in held:
+        used = taken.get((type, minor))
+        if used is not None:
+            amounts = tuple(max(has - user, 0) for has, user in zip(amounts, used, strict=True))
+        function = -1 if function in functions else function
+        if used is None or any(amounts) or function >= 0:
+            left.append((type, minor, amounts, function, exclusive))
+    return left

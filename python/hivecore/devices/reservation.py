@@ -1,0 +1,161 @@
+"""Devices that are held for others, and who asks for them."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Self, get_args
+
+import numpy as np
+
+from hivecore._arguments import as_choice, as_tuple
+from hivecore.devices.device_allocation import DeviceAllocation
+from hivecore.devices.feasibility import CODES
+
+if TYPE_CHECKING:
+    from hivecore.devices._owners import Held
+    from hivecore.devices.device_cluster import DeviceCluster
+
+__all__ = ["DeviceReservation", "Reserved", "Wish", "best_through", "filtered", "is_within"]
+
+#: When reservations are used: before anything else, and nothing else, or when nothing else serves.
+Reserved = Literal["first", "only", "last"]
+
+
+@dataclass(frozen=True, slots=True)
+class DeviceReservation:
+    """What a reservation of a `DeviceCluster` holds, and who uses it.
+
+    :param name: of the owner that holds it.
+    :param node: the node that it is on.
+    :param restricted: its users get its devices alone, and no more of them than it has left.
+        Otherwise they may have others of the node beside them.
+    :param held: all that it holds, its users' part included.
+    :param left: what its users have left of it.
+    :param users: the owners who use it, sorted by name.
+    """
+
+    name: str
+    node: str
+    restricted: bool
+    held: tuple[DeviceAllocation, ...]
+    left: tuple[DeviceAllocation, ...]
+    users: tuple[str, ...]
+
+
+class Wish(NamedTuple):
+    """Which reservations a request may use, and when."""
+
+    names: tuple[str, ...]
+    when: Reserved
+
+    @classmethod
+    def of(cls, reservations: Iterable[str], reserved: Reserved) -> Self:
+        """The checked arguments of a question."""
+        when = as_choice(reserved, "reserved", get_args(Reserved))
+        names = as_tuple(reservations, "reservations") if reservations else ()
+        return cls(names, when)  # type: ignore[arg-type]
+
+
+class _Through(NamedTuple):
+    """What would be had through a reservation."""
+
+    plan: Any
+    name: str
+    node: int
+    preferred: int
+    """How many needs are in their preferred scopes."""
+    score: int
+
+
+def _found_through(
+    cluster: "DeviceCluster", query: Any, policy: int, names: Iterable[str], draw: tuple[int, int]
+) -> Iterable[_Through]:
+    owners = cluster._owners
+    for name in names:
+        held = owners.reservations.get(name)
+        if held is None:
+            raise KeyError(f"reservations: {name!r} is none")
+        owner = owners.numbers[name]
+        found = cluster._core.through(query, policy, owner, _confined(held), *draw)
+        _, plan, preferred, score = found
+        if plan is not None:
+            yield _Through(plan, name, plan.node, preferred, score)
+
+
+def _confined(held: "Held") -> int:
+    """The types, as bits, of which it gives its own devices alone."""
+    return sum(1 << type for type in held.types) if held.restricted else 0
+
+
+def best_through(
+    cluster: "DeviceCluster",
+    query: Any,
+    policy: int,
+    nodes: Iterable[int] | None,
+    names: Iterable[str],
+    draw: tuple[int, int],
+) -> _Through | None:
+    """The best way to serve a request through one of these reservations: that with most needs in
+    their preferred scopes, then the best score of the node or, of a restricted one, of what it
+    holds, then the first that was named. ``None``: none serves it.
+
+    It is the caller's turn.
+    """
+    allowed = None if nodes is None else set(nodes)
+    best = None
+    for one in _found_through(cluster, query, policy, names, draw):
+        if allowed is None or one.node in allowed:
+            better = best is None or (one.preferred, one.score) > (best.preferred, best.score)
+            best = one if better else best
+    return best
+
+
+def filtered(
+    cluster: "DeviceCluster",
+    query: Any,
+    policy: int,
+    numbers: Iterable[int],
+    wish: Wish,
+    answers: tuple[Any, Any, Any],
+) -> tuple[Any, Any, Any]:
+    """(codes, resolvable, scores) of nodes, when some reservations may be used.
+
+    :param answers: those without any.
+    """
+    codes, resolvable, scores = (column.copy() for column in answers)
+    if wish.when == "only":
+        codes[:] = CODES.index("reservation")
+        resolvable[:] = False
+        scores[:] = 0
+    rows: dict[int, list[int]] = {}
+    for row, number in enumerate(numbers):
+        rows.setdefault(number, []).append(row)
+    best: dict[int, _Through] = {}
+    for one in _found_through(cluster, query, policy, wish.names, (0, 0)):
+        known = best.get(one.node)
+        if known is None or (one.preferred, one.score) > (known.preferred, known.score):
+            best[one.node] = one
+    for node, found in best.items():
+        at = np.array(rows.get(node, []), dtype=np.intp)
+        if wish.when == "last":
+            at = at[codes[at] != 0]
+        codes[at] = 0
+        resolvable[at] = True
+        scores[at] = found.score
+    for name in wish.names:
+        resolvable[rows.get(cluster._owners.node(name), [])] = (
+            True  # others may leave the reservation
+        )
+    return codes, resolvable, scores
+
+
+def is_within(charges: Iterable[Any], left: Iterable[Any], types: set[int]) -> bool:
+    """Whether charges of these types are no more than is left of a reservation."""
+    rest = {(type, minor): (amounts, function) for type, minor, amounts, function, _ in left}
+    for type, minor, amounts, function, _ in charges:
+        if type not in types:
+            continue
+        have, its_function = rest.get((type, minor), ((0,) * len(amounts), -1))
+        too_much = any(wanted > has for wanted, has in zip(amounts, have, strict=True))
+        if (type, minor) not in rest or too_much or function not in (-1, its_function):
+            return False
+    return True
