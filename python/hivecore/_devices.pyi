@@ -13,7 +13,7 @@ class KernelObject:
     def __reduce__(self) -> tuple[Any, ...]: ...
     def __sizeof__(self) -> int: ...
 
-_Charge: TypeAlias = tuple[int, int, Sequence[int], int, int]
+_Charge: TypeAlias = tuple[int, int, Sequence[int], int, int, int]
 
 @final
 class Query:
@@ -51,6 +51,7 @@ class DeviceKernel(KernelObject):
         honor: bool,
         isolation: int,
         model: int,
+        sharing: tuple[bool, Sequence[int], Sequence[tuple[int, Sequence[int]]]] | None,
         raw: tuple[Sequence[int], bool, bool] | None,
     ) -> int: ...
     def drop_unused_shapes(self) -> list[int]: ...

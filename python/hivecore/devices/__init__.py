@@ -10,6 +10,7 @@ from hivecore.devices.feasibility import Feasibility
 from hivecore.devices.node_devices import NodeDevices
 from hivecore.devices.numa_hints import NumaHint
 from hivecore.devices.partition_table import Partition, PartitionTable
+from hivecore.devices.share_templates import ShareTemplate, ShareTemplates
 from hivecore.devices.task_mix import Task, TaskMix
 
 __all__ = [
@@ -26,6 +27,8 @@ __all__ = [
     "NumaHint",
     "Partition",
     "PartitionTable",
+    "ShareTemplate",
+    "ShareTemplates",
     "Task",
     "TaskMix",
     "VirtualFunction",
