@@ -153,8 +153,10 @@ def _yaml(text: Field) -> Field:
 def _templates(rows: Field) -> tuple[ShareTemplate, ...]:
     found = []
     for name, row in rows.items():
-        given = {key: entry.quantity(0, _MOST) for key, entry in row.items()}
-        if given and all(key in _NAMES and amount for key, amount in given.items()):
-            with row.named():
-                found.append(ShareTemplate(name, {_NAMES[key]: given[key] for key in given}))
+        entries = dict(row.items())
+        if entries.keys() <= _NAMES.keys():
+            amounts = {_NAMES[key]: entries[key].quantity(0, _MOST) for key in entries}
+            if amounts and all(amounts.values()):
+                with row.named():
+                    found.append(ShareTemplate(name, amounts))
     return tuple(found)
