@@ -1,8 +1,9 @@
 """Templates and models that are not shared, with the numbers of Koordinator's own tests.
 
 Source: pkg/scheduler/plugins/deviceshare at commit a7a1b76b, TestAllocateByTemplate,
-Test_gpuSharedResourceTemplatesCache_findMatchedTemplates, TestReserve and TestFilter. Each case is
-asked of the twin and of the kernel of mode "koordinator", and of the strict one.
+Test_gpuSharedResourceTemplatesCache_findMatchedTemplates, Test_Plugin_PreFilter, Test_Plugin_Filter
+and Test_Plugin_Reserve, in our words; the machine of eight NPUs is theirs as well. Each case is
+asked of the twin and of the kernel of mode "koordinator", and of the strict ones.
 """
 
 from dataclasses import replace

@@ -128,6 +128,14 @@ def test_templates_are_saved_copied_and_recovered(mode):
     assert again.to_bytes() == before
 
 
+def test_records_in_percent_keep_their_template_when_they_become_bytes():
+    cluster = DeviceCluster({"n": NODE})
+    one = DeviceAllocation("gpu", 0, {"npu_core": 4, "memory_ratio": 50}, template="old")
+    cluster.recover("p", "n", [one])
+    bytes_ = {"npu_core": 4, "memory": 12 * GIB}
+    assert cluster.allocations("p") == (DeviceAllocation("gpu", 0, bytes_, template="old"),)
+
+
 @MODES
 def test_an_owner_keeps_its_template_when_the_node_s_templates_change(mode):
     cluster = DeviceCluster({"n": NODE}, mode=mode)
