@@ -20,6 +20,7 @@ def as_charges(allocations):
             dict(one.amounts),
             one.function and one.function.bus_id,
             one.exclusive,
+            one.template,
         )
         for one in allocations
     )

@@ -298,6 +298,7 @@ def in_order(charges):
             one.minor,
             sorted(pair for pair in one.amounts.items() if pair[1]),
             one.function,
+            one.template,
         )
         for one in charges
     )
@@ -359,7 +360,13 @@ class KoordinatorPair:
 
     def named(self, charges):
         return [
-            Charge(one.type, one.minor, dict(one.amounts), one.function and one.function.bus_id)
+            Charge(
+                one.type,
+                one.minor,
+                dict(one.amounts),
+                one.function and one.function.bus_id,
+                template=one.template,
+            )
             for one in self.numbers.allocations(charges, None)
         ]
 
@@ -371,7 +378,7 @@ class KoordinatorPair:
     def charge(self, name, charges):
         """An owner that the records tell of, whatever there is."""
         amounts = [
-            (TYPES.index(one.type), one.minor, self.amounts(one), self.function(one), 0)
+            (TYPES.index(one.type), one.minor, self.amounts(one), self.function(one), 0, -1)
             for one in charges
         ]
         self.owners[name] = self.kernel.charge(0, amounts)

@@ -13,8 +13,8 @@ class KernelObject:
     def __reduce__(self) -> tuple[Any, ...]: ...
     def __sizeof__(self) -> int: ...
 
-_Charge: TypeAlias = tuple[int, int, Sequence[int], int, int]
-_Told: TypeAlias = tuple[int, int, tuple[int, ...], int, int]
+_Charge: TypeAlias = tuple[int, int, Sequence[int], int, int, int]
+_Told: TypeAlias = tuple[int, int, tuple[int, ...], int, int, int]
 
 @final
 class Query:
@@ -52,6 +52,7 @@ class DeviceKernel(KernelObject):
         honor: bool,
         isolation: int,
         model: int,
+        sharing: tuple[bool, Sequence[int], Sequence[tuple[int, Sequence[int]]]] | None,
         raw: tuple[Sequence[int], bool, bool] | None,
     ) -> int: ...
     def drop_unused_shapes(self) -> list[int]: ...

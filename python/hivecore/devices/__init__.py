@@ -10,6 +10,8 @@ from hivecore.devices.feasibility import Feasibility
 from hivecore.devices.node_devices import NodeDevices
 from hivecore.devices.numa_hints import NumaHint
 from hivecore.devices.partition_table import Partition, PartitionTable
+from hivecore.devices.reservation import DeviceReservation
+from hivecore.devices.share_templates import ShareTemplate, ShareTemplates
 from hivecore.devices.task_mix import Task, TaskMix
 
 __all__ = [
@@ -20,12 +22,15 @@ __all__ = [
     "DeviceExplanation",
     "DeviceNeed",
     "DeviceRequest",
+    "DeviceReservation",
     "Feasibility",
     "NodeDevices",
     "NodeShortage",
     "NumaHint",
     "Partition",
     "PartitionTable",
+    "ShareTemplate",
+    "ShareTemplates",
     "Task",
     "TaskMix",
     "VirtualFunction",

@@ -78,7 +78,8 @@ def raw_shape(numbers: Numbers, inventory: NodeDevices) -> tuple[Any, ...]:
     honor = inventory.partition_policy == "honor"
     provider = numbers.provider(inventory.isolation_provider)
     facts = tuple(absent), rows is not None, inventory.secondary_well_planned
-    return devices, partitions, honor, provider, numbers.model(inventory.model), facts
+    model, sharing = numbers.model(inventory.model), numbers.sharing(inventory)
+    return devices, partitions, honor, provider, model, sharing, facts
 
 
 def _rows(inventory: NodeDevices) -> list[Partition] | None:

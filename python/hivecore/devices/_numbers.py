@@ -21,7 +21,9 @@ Masks = tuple[int, ...]
 
 
 class Numbers:
-    """The numbers of labels, bus addresses and isolation providers, in the order of appearance."""
+    """The numbers of labels, bus addresses, isolation providers and the like, in the order of
+    appearance.
+    """
 
     def __init__(self) -> None:
         self.labels: dict[tuple[str, str], int] = {}
@@ -29,6 +31,8 @@ class Numbers:
         self.models: dict[str, int] = {}
         self.functions: dict[str, int] = {}
         self.function_names: list[str] = []
+        self.templates: dict[str, int] = {}
+        self.template_names: list[str] = []
 
     def copy(self) -> "Numbers":
         """An independent equal."""
@@ -37,6 +41,8 @@ class Numbers:
         other.models = dict(self.models)
         other.functions = dict(self.functions)
         other.function_names = list(self.function_names)
+        other.templates = dict(self.templates)
+        other.template_names = list(self.template_names)
         return other
 
     def shape(self, inventory: NodeDevices) -> tuple[Any, ...]:
@@ -74,7 +80,19 @@ class Numbers:
         )
         honor = inventory.partition_policy == "honor"
         provider = self.provider(inventory.isolation_provider)
-        return devices, partitions, honor, provider, self.model(inventory.model)
+        model = self.model(inventory.model)
+        return devices, partitions, honor, provider, model, self.sharing(inventory)
+
+    def sharing(self, inventory: NodeDevices) -> tuple[Any, ...] | None:
+        """How its GPUs may be shared; None: in any way."""
+        shares = inventory.templates
+        if shares is None:
+            return None if inventory.shareable else (False, (), ())
+        rows = tuple(
+            (self._template(one.name), _in_order(one.amounts, "gpu")) for one in shares.templates
+        )
+        matched = tuple(AMOUNTS["gpu"].index(name) for name in shares.matched)
+        return inventory.shareable, matched, rows
 
     def device(self, device: Device, socket: int, numa: int, pcie: int) -> tuple[Any, ...]:
         """A device in these places."""
@@ -112,6 +130,7 @@ class Numbers:
                 _in_order(one.amounts, one.type),
                 -1 if one.function is None else self._function(one.function.bus_id),
                 EXCLUSIVE.index(one.exclusive),
+                self._template(one.template) if one.template else -1,
             )
             for one in allocations
         ]
@@ -121,7 +140,7 @@ class Numbers:
     ) -> tuple[DeviceAllocation, ...]:
         """What an owner has, in names; the inventory knows the numbers of virtual functions."""
         found = []
-        for type, minor, amounts, function, exclusive in charges:
+        for type, minor, amounts, function, exclusive, template in charges:
             name = TYPES[type]
             found.append(
                 DeviceAllocation(
@@ -130,6 +149,7 @@ class Numbers:
                     dict(zip(AMOUNTS[name], amounts, strict=False)),
                     None if function < 0 else self._named(function, name, minor, inventory),
                     EXCLUSIVE[exclusive],
+                    "" if template < 0 else self.template_names[template],
                 )
             )
         return tuple(found)
@@ -176,6 +196,13 @@ class Numbers:
         if number is None:
             number = self.functions[bus_id] = len(self.function_names)
             self.function_names.append(bus_id)
+        return number
+
+    def _template(self, name: str) -> int:
+        number = self.templates.get(name)
+        if number is None:
+            number = self.templates[name] = len(self.template_names)
+            self.template_names.append(name)
         return number
 
     def _functions(self, device: Device) -> tuple[tuple[int, int], ...]:

@@ -10,8 +10,9 @@ from typing import Any
 
 __all__ = ["Charges", "Held", "Owners", "left_of"]
 
-#: As the kernel tells them: a (type, minor, amounts, function or -1, exclusive) for each device.
-Charges = list[tuple[int, int, tuple[int, ...], int, int]]
+#: As the kernel tells them: a (type, minor, amounts, function or -1, exclusive, template or -1) for
+#: each device.
+Charges = list[tuple[int, int, tuple[int, ...], int, int, int]]
 
 
 class Held:
@@ -123,16 +124,16 @@ def left_of(held: Charges, users: Iterable[Charges]) -> Charges:
     taken: dict[tuple[int, int], list[int]] = {}
     functions = set()
     for charges in users:
-        for type, minor, amounts, function, _ in charges:
+        for type, minor, amounts, function, *_ in charges:
             sums = taken.setdefault((type, minor), [0] * len(amounts))
             taken[type, minor] = [sum + amount for sum, amount in zip(sums, amounts, strict=True)]
             functions.add(function)
     left: Charges = []
-    for type, minor, amounts, function, exclusive in held:
+    for type, minor, amounts, function, exclusive, template in held:
         used = taken.get((type, minor))
         if used is not None:
             amounts = tuple(max(has - user, 0) for has, user in zip(amounts, used, strict=True))
         function = -1 if function in functions else function
         if used is None or any(amounts) or function >= 0:
-            left.append((type, minor, amounts, function, exclusive))
+            left.append((type, minor, amounts, function, exclusive, template))
     return left

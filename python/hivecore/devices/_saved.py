@@ -8,6 +8,7 @@ from hivecore.devices.device import Device, VirtualFunction, VirtualFunctionGrou
 from hivecore.devices.device_allocation import DeviceAllocation
 from hivecore.devices.node_devices import NodeDevices
 from hivecore.devices.partition_table import Partition, PartitionTable
+from hivecore.devices.share_templates import ShareTemplate, ShareTemplates
 from hivecore.devices.task_mix import Task
 
 __all__ = ["OwnerRecord", "Settings", "decode", "encode"]
@@ -98,7 +99,7 @@ def _read_mix(value: list[Any]) -> dict[Task, int]:
 
 
 def _inventory(inventory: NodeDevices) -> list[Any]:
-    table = inventory.partitions
+    table, shares = inventory.partitions, inventory.templates
     return [
         [_device(device) for device in inventory.devices],
         None
@@ -112,18 +113,38 @@ def _inventory(inventory: NodeDevices) -> list[Any]:
         inventory.vendor,
         inventory.model,
         inventory.isolation_provider,
+        None
+        if shares is None
+        else [[[one.name, one.amounts] for one in shares.templates], shares.matched],
+        inventory.shareable,
     ]
 
 
 def _read_inventory(value: list[Any]) -> NodeDevices:
-    devices, table, *rest = value
+    devices, table, policy, planned, vendor, model, provider, shares, shareable = value
     partitions = None
     if table is not None:
         numbers, rows = table
         partitions = PartitionTable(
             tuple(Partition(tuple(members), *others) for members, *others in rows), numbers
         )
-    return NodeDevices(tuple(_read_device(one) for one in devices), partitions, *rest)
+    templates = None
+    if shares is not None:
+        rows, matched = shares
+        templates = ShareTemplates(
+            tuple(ShareTemplate(name, dict(amounts)) for name, amounts in rows), tuple(matched)
+        )
+    return NodeDevices(
+        tuple(_read_device(one) for one in devices),
+        partitions,
+        policy,
+        planned,
+        vendor,
+        model,
+        provider,
+        templates,
+        shareable,
+    )
 
 
 def _device(device: Device) -> list[Any]:
@@ -152,10 +173,10 @@ def _read_device(value: list[Any]) -> Device:
 
 def _allocation(one: DeviceAllocation) -> list[Any]:
     function = None if one.function is None else [one.function.bus_id, one.function.minor]
-    return [one.type, one.minor, one.amounts, function, one.exclusive]
+    return [one.type, one.minor, one.amounts, function, one.exclusive, one.template]
 
 
 def _read_allocation(value: list[Any]) -> DeviceAllocation:
-    type, minor, amounts, function, exclusive = value
+    type, minor, amounts, function, exclusive, template = value
     made = None if function is None else VirtualFunction(*function)
-    return DeviceAllocation(type, minor, dict(amounts), made, exclusive)
+    return DeviceAllocation(type, minor, dict(amounts), made, exclusive, template)

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import Literal
 
-from hivecore._arguments import as_choice, as_int
+from hivecore._arguments import as_choice, as_int, as_text
 from hivecore.devices._pairs import Amounts, AmountsLike, as_amounts
 from hivecore.devices.device import AMOUNTS, TYPES, VirtualFunction
 
@@ -20,6 +20,7 @@ class DeviceAllocation:
     :param function: the virtual function; ``None``: none was asked for.
     :param exclusive: "device": nobody else may use the device; "pcie": nor any other of the type on
         its PCIe switch.
+    :param template: of a share of a GPU, see `ShareTemplates`; "": it is of none.
     """
 
     type: str
@@ -27,6 +28,7 @@ class DeviceAllocation:
     amounts: Amounts
     function: VirtualFunction | None
     exclusive: Literal["device", "pcie"] | None
+    template: str
 
     def __init__(
         self,
@@ -35,6 +37,7 @@ class DeviceAllocation:
         amounts: AmountsLike,
         function: VirtualFunction | None = None,
         exclusive: Literal["device", "pcie"] | None = None,
+        template: str = "",
     ) -> None:
         set_field = object.__setattr__
         set_field(self, "type", as_choice(type, "type", TYPES))
@@ -48,3 +51,6 @@ class DeviceAllocation:
         if exclusive is not None:
             exclusive = as_choice(exclusive, "exclusive", ("device", "pcie"))  # type: ignore[assignment]
         set_field(self, "exclusive", exclusive)
+        set_field(self, "template", as_text(template, "template"))
+        if self.template and self.type != "gpu":
+            raise ValueError(f"template={self.template!r}: only GPUs have any")

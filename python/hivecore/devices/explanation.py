@@ -92,6 +92,8 @@ def explain(
 # What is missing is told alike in both modes.
 _STRICT = {
     "koordinator: no isolation": "isolation",
+    "koordinator: unshareable": "unshareable",
+    "koordinator: no template": "template",
     "koordinator: no devices": "no devices",
     "koordinator: no virtual functions": "no functions",
     "koordinator: no partition table": "partition",
@@ -136,8 +138,13 @@ def _detail(
         return f"one of {', '.join(request.models)} wanted, it has {inventory.model!r}"
     if code == "isolation":
         return f"{request.isolation_provider!r} wanted, it has {inventory.isolation_provider!r}"
+    amounts = ", ".join(f"{name} {amount}" for name, amount in need.amounts)
+    if code == "unshareable":
+        return f"{wanted} with {amounts} wanted, it gives whole ones"
+    if code == "template":
+        names = [one.name for one in inventory.templates.templates] if inventory.templates else []
+        return f"{wanted} with {amounts} wanted, it has {', '.join(names) or 'no template'}"
     if code == "capacity" and type == "gpu" and need.shared:
-        amounts = ", ".join(f"{name} {amount}" for name, amount in need.amounts)
         roomy = [device for device in healthy if _has_free(device, held, need)]
         return f"{wanted} with {amounts} wanted, {len(roomy)} of {len(healthy)} have it free"
     if code == "capacity":

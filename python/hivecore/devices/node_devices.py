@@ -8,6 +8,7 @@ from hivecore._arguments import as_bool, as_choice, as_int, as_text, as_tuple
 from hivecore.devices.device import MOST_DEVICES, TYPES, Device, VirtualFunctionGroup
 from hivecore.devices.device_allocation import DeviceAllocation
 from hivecore.devices.partition_table import Partition, PartitionTable
+from hivecore.devices.share_templates import ShareTemplates
 
 __all__ = ["NodeDevices"]
 
@@ -29,6 +30,8 @@ class NodeDevices:
     :param vendor: of the GPUs; "": not known.
     :param model: of the GPUs; "": not known.
     :param isolation_provider: what keeps pods apart that share a GPU; "": nothing.
+    :param templates: the shares that its GPUs can be cut into; ``None``: any.
+    :param shareable: whether its GPUs give shares at all; if not, they are given whole.
     :raises ValueError: two devices of a type have the same minor, two GPUs the same module id, two
         virtual functions the same bus address, one PCIe switch is in two NUMA nodes or sockets, one
         NUMA node is in two sockets, or there are too many devices.
@@ -42,6 +45,8 @@ class NodeDevices:
     vendor: str = ""
     model: str = ""
     isolation_provider: str = ""
+    templates: ShareTemplates | None = None
+    shareable: bool = True
 
     def __post_init__(self) -> None:
         devices = as_tuple(self.devices, "devices")
@@ -62,6 +67,10 @@ class NodeDevices:
         set_field(self, "secondary_well_planned", planned)
         for name in ("vendor", "model", "isolation_provider"):
             set_field(self, name, as_text(getattr(self, name), name))
+        shares: object = self.templates
+        if shares is not None and not isinstance(shares, ShareTemplates):
+            raise TypeError(f"templates must be ShareTemplates, not {type(shares).__name__}")
+        set_field(self, "shareable", as_bool(self.shareable, "shareable"))
 
     def of_type(self, type: str) -> tuple[Device, ...]:
         """The devices of one type, by minor."""
@@ -134,7 +143,9 @@ class NodeDevices:
             if one.type == "gpu" and one.minor in memory and "memory_ratio" in amounts:
                 share = -(-amounts.pop("memory_ratio") * memory[one.minor] // 100)
                 amounts.setdefault("memory", share)
-                one = DeviceAllocation("gpu", one.minor, amounts, one.function, one.exclusive)
+                one = DeviceAllocation(
+                    "gpu", one.minor, amounts, one.function, one.exclusive, one.template
+                )
             found.append(one)
         return tuple(found)
 

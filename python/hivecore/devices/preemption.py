@@ -151,7 +151,7 @@ def _cost(owners: list[_Owner]) -> int:
 def _held(charges: Charges) -> int:
     """In hundredths of devices; where a percentage is not known, a device counts as whole."""
     held = 0
-    for type, _, amounts, _, _ in charges:
+    for type, _, amounts, *_ in charges:
         if TYPES[type] != "host":
             held += amounts[0] if amounts[0] else 100
     return held

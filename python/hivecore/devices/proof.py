@@ -44,6 +44,7 @@ def check_placement(
     if gpu is not None and gpu.shared and request.isolation_provider:
         same = inventory.isolation_provider == request.isolation_provider
         _need(same, "the node has another isolation provider")
+    _check_sharing(gpu, given, inventory)
     if request.same_pcie and request.joint:
         switches = [
             {devices[one.type, one.minor].pcie for one in given if one.type == type}
@@ -52,6 +53,23 @@ def check_placement(
         known = None not in switches[0]
         same = all(one == switches[0] for one in switches)
         _need(known and same, "the joint types are not on the same PCIe switches")
+
+
+def _check_sharing(
+    gpu: DeviceNeed | None, given: tuple[DeviceAllocation, ...], inventory: NodeDevices
+) -> None:
+    """Shares are given where they may be, each as the one template that it is."""
+    name = ""
+    if gpu is not None and gpu.shared:
+        _need(inventory.shareable, "the node's GPUs are not shared")
+        asked, shares = dict(gpu.amounts), inventory.templates
+        if shares is not None and not asked.keys().isdisjoint(shares.matched):
+            same = [one.name for one in shares.templates if dict(one.amounts) == asked]
+            _need(bool(same), "the share is of no template")
+            name = same[0] if len(same) == 1 else ""
+    for one in given:
+        wanted = name if one.type == "gpu" else ""
+        _need(one.template == wanted, f"{one.type} {one.minor}: has the template {one.template!r}")
 
 
 def _need(holds: bool, rule: str) -> None:

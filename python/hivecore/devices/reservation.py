@@ -150,8 +150,8 @@ def filtered(
 
 def is_within(charges: Iterable[Any], left: Iterable[Any], types: set[int]) -> bool:
     """Whether charges of these types are no more than is left of a reservation."""
-    rest = {(type, minor): (amounts, function) for type, minor, amounts, function, _ in left}
-    for type, minor, amounts, function, _ in charges:
+    rest = {(type, minor): (amounts, function) for type, minor, amounts, function, *_ in left}
+    for type, minor, amounts, function, *_ in charges:
         if type not in types:
             continue
         have, its_function = rest.get((type, minor), ((0,) * len(amounts), -1))

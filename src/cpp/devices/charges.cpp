@@ -200,7 +200,10 @@ std::vector<Charge> charges_for(const Request& request, const Fitted& fitted, co
         const auto& need = request.needs[i];
         const auto& column = shape.of(need.type);
         chosen.devices[need.type].each([&](int device) {
-            Charge charge{need.type, need.exclusive, column.minors[device], -1, {}};
+            Charge charge{need.type, need.exclusive, column.minors[device]};
+            if (need.type == kGpu) {
+                charge.template_name = *fitted.template_name;
+            }
             for (int amount = 0; amount < kAmounts; ++amount) {
                 if (const int c = column.column_of[amount]; c >= 0) {
                     charge.amounts[amount] = fitted.needs[i].charge[c * column.count + device];

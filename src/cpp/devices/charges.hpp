@@ -14,7 +14,8 @@ struct Charge {
     Type type = kGpu;
     Exclusive exclusive = Exclusive::kNo;
     std::int32_t minor = 0;
-    std::int32_t function = -1;  // number of its bus address
+    std::int32_t function = -1;                // number of its bus address
+    std::int32_t template_name = kNoTemplate;  // of a share of a GPU
     Amounts amounts{};
 };
 

@@ -153,6 +153,12 @@ Verdict Chooser<W>::lacking() {
     if (!fitted_.isolated) {
         return {Code::kIsolation, kGpu};
     }
+    if (!fitted_.admitted) {
+        return {Code::kUnshareable, kGpu};
+    }
+    if (!fitted_.template_name) {
+        return {Code::kTemplate, kGpu};
+    }
     for (int i = 0; i < needs; ++i) {
         const auto& need = request_.needs[i];
         int wanted = need.count;

@@ -117,6 +117,8 @@ Fitted::Fitted(const Request& request, const Shape& shape) {
             request.models.empty() || std::ranges::binary_search(request.models, shape.model());
         isolated =
             !need.is_shared() || request.isolation == 0 || request.isolation == shape.isolation();
+        admitted = shape.sharing().admit(need);
+        template_name = shape.sharing().template_of(need);
         if (need.is_shared() || need.every) {
             continue;
         }

@@ -1,6 +1,7 @@
 // A request as the nodes of one shape see it: what follows from the two without any state.
 #pragma once
 
+#include <optional>
 #include <vector>
 
 #include "devices/shape.hpp"
@@ -31,6 +32,9 @@ struct Fitted {
     bool must_be_row = false, may_be_row = false;
     bool isolated = true;   // the node keeps pods apart as they want it
     bool has_model = true;  // its GPUs are of a model that will do
+    bool admitted = true;   // ... which may be shared, if shares are asked for
+    // The template that each share is; kNoTemplate: of none. Nothing: it must be one and is not.
+    std::optional<std::int32_t> template_name = kNoTemplate;
     // For each size that counts in a residual: its weight and its rows of the best score.
     struct Residual {
         std::int64_t weight = 0;

@@ -14,7 +14,8 @@ MixTable::MixTable(const TaskMix& mix, const Shape& shape) {
     for (const auto& task : mix) {
         const bool usable =
             task.models.empty() || std::ranges::binary_search(task.models, shape.model());
-        if (task.count == 0 || !usable) {
+        const bool whole = task.is_percent && task.share >= 100;
+        if (task.count == 0 || !usable || (!whole && !shape.sharing().shareable)) {
             never_ += task.weight;
             continue;
         }

@@ -50,11 +50,13 @@ bool DeviceColumn::is_flat() const {
 }
 
 Shape::Shape(std::vector<DeviceRecord> devices, std::vector<PartitionRow> partitions, bool honor,
-             std::int32_t isolation, std::int32_t model, std::optional<RawFacts> raw)
+             std::int32_t isolation, std::int32_t model, ShareRules sharing,
+             std::optional<RawFacts> raw)
     : partitions_(std::move(partitions)),
       honor_(honor),
       isolation_(isolation),
       model_(model),
+      sharing_(std::move(sharing)),
       raw_(std::move(raw)) {
     for (int type = 0; type < kTypes; ++type) {
         std::vector<DeviceRecord> same;
@@ -198,7 +200,8 @@ int Shape::find(Type type, std::int32_t minor) const {
 }
 
 std::uint64_t Shape::bytes() const {
-    std::uint64_t sum = sizeof *this + partitions_.capacity() * sizeof(PartitionRow);
+    std::uint64_t sum = sizeof *this + partitions_.capacity() * sizeof(PartitionRow) +
+                        sharing_.templates.capacity() * sizeof(ShareTemplate);
     for (int type = 0; type < kTypes; ++type) {
         const auto& column = columns_[type];
         sum += 8 * column.total.capacity() + 64 * static_cast<std::uint64_t>(column.count) +

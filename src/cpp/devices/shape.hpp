@@ -22,6 +22,7 @@
 
 #include "devices/mask.hpp"
 #include "devices/request.hpp"
+#include "devices/share_rules.hpp"
 
 namespace hivecore::devices {
 
@@ -96,13 +97,15 @@ class Shape {
     // Devices in any order; minors are distinct within a type. `raw`: keep percents of memory
     // beside bytes; members of partitions that are not there stand behind the GPUs.
     Shape(std::vector<DeviceRecord> devices, std::vector<PartitionRow> partitions, bool honor,
-          std::int32_t isolation, std::int32_t model, std::optional<RawFacts> raw);
+          std::int32_t isolation, std::int32_t model, ShareRules sharing,
+          std::optional<RawFacts> raw);
 
     const DeviceColumn& of(Type type) const { return columns_[type]; }
     const std::vector<PartitionRow>& partitions() const { return partitions_; }
     bool honor() const { return honor_; }
     std::int32_t isolation() const { return isolation_; }
     std::int32_t model() const { return model_; }
+    const ShareRules& sharing() const { return sharing_; }
     bool is_raw() const { return raw_.has_value(); }
     const RawFacts& raw_facts() const { return *raw_; }
     int mask_words() const { return mask_words_; }
@@ -130,6 +133,7 @@ class Shape {
     std::vector<PartitionRow> partitions_;
     bool honor_;
     std::int32_t isolation_, model_;
+    ShareRules sharing_;
     std::optional<RawFacts> raw_;
     int mask_words_ = 1, words_ = 1;
 };

@@ -9,6 +9,7 @@ cdef extern from "devices/cluster.hpp" namespace "hivecore::devices" nogil:
         ExclusiveNumber exclusive
         int32_t minor
         int32_t function
+        int32_t template_name
         int64_t* amounts
 
     cdef enum CodeNumber "hivecore::devices::Code":
@@ -137,7 +138,7 @@ cdef PolicyNumber as_policy(object policy) except *:
 
 
 cdef object describe_charges(const vector[ChargeRecord]& charges):
-    """A (type, minor, amounts, function or -1, exclusive) for each."""
+    """A (type, minor, amounts, function or -1, exclusive, template or -1) for each."""
     cdef size_t i
     cdef int a
     found = []
@@ -150,6 +151,7 @@ cdef object describe_charges(const vector[ChargeRecord]& charges):
                 amounts,
                 charges[i].function,
                 <int> charges[i].exclusive,
+                charges[i].template_name,
             )
         )
     return found
@@ -157,12 +159,13 @@ cdef object describe_charges(const vector[ChargeRecord]& charges):
 
 cdef ChargeRecord as_charge(object value) except *:
     cdef ChargeRecord charge
-    type_, minor, amounts, function, exclusive = value
+    type_, minor, amounts, function, exclusive, template = value
     charge.type = <DeviceType> <int> within(type_, 0, TYPES - 1)
     charge.minor = <int32_t> within(minor, 0, 2**31 - 1)
     fill_amounts(&charge.amounts[0], amounts)
     charge.function = <int32_t> within(function, -1, 2**31 - 1)
     charge.exclusive = <ExclusiveNumber> <int> within(exclusive, 0, 2)
+    charge.template_name = <int32_t> within(template, -1, 2**31 - 1)
     return charge
 
 
@@ -193,7 +196,7 @@ cdef class Plan:
 
     @property
     def charges(self):
-        """A (type, minor, amounts, function or -1, exclusive) for each device."""
+        """A (type, minor, amounts, function or -1, exclusive, template or -1) for each device."""
         return describe_charges(self.charged)
 
 
@@ -213,11 +216,11 @@ cdef class DeviceKernel(KernelObject):
 
     >>> kernel = DeviceKernel()
     >>> gpu = (0, 0, (100,), -1, -1, -1, (), (), ())
-    >>> kernel.set_node(0, kernel.add_shape([gpu], (), False, 0, 0, None), (1, 0, 0, 0))
+    >>> kernel.set_node(0, kernel.add_shape([gpu], (), False, 0, 0, None, None), (1, 0, 0, 0))
     >>> query = Query([(0, 1, False, (60,), (), None, 0, 4, -1)], (), False, 0, -1, 0, ())
     >>> plan = kernel.schedule(query, 0)
     >>> plan.node, plan.charges
-    (0, [(0, 0, (60, 0, 0, 0, 0, 0), -1, 0)])
+    (0, [(0, 0, (60, 0, 0, 0, 0, 0), -1, 0, -1)])
     >>> kernel.commit(plan), kernel.schedule(query, 0)
     (0, None)
     """
@@ -259,9 +262,10 @@ cdef class DeviceKernel(KernelObject):
 
     # --- what there is
 
-    def add_shape(self, devices, partitions, honor, isolation, model, raw):
+    def add_shape(self, devices, partitions, honor, isolation, model, sharing, raw):
         """The number of an inventory that nodes may have.
 
+        :param sharing: how its GPUs may be shared, see `as_share_rules`; None: in any way.
         :param raw: what Koordinator looks at beside, see `as_raw_facts`; None: it is strict.
         """
         cdef Guard guard
@@ -277,11 +281,12 @@ cdef class DeviceKernel(KernelObject):
         cdef optional[RawFacts] facts = as_raw_facts(raw)
         if facts.has_value() != self.kernel.is_koordinator():
             raise ValueError("raw does not go with the kernel's mode")
+        cdef ShareRules rules = as_share_rules(sharing)
         cdef int32_t provider = <int32_t> within(isolation, 0, 2**31 - 1)
         cdef int32_t kind = <int32_t> within(model, 0, 2**31 - 1)
         guard.lock(self.mutex)
         cdef unique_ptr[DeviceShape] shape = make_unique[DeviceShape](
-            records, rows, is_honored, provider, kind, facts
+            records, rows, is_honored, provider, kind, rules, facts
         )
         cdef int32_t number = self.kernel.add_shape(shape.get()[0])
         self.shape_count = max(self.shape_count, number + 1)

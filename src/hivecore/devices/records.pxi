@@ -32,9 +32,18 @@ cdef extern from "devices/shape.hpp" namespace "hivecore::devices" nogil:
         bool_t has_table
         bool_t well_planned
 
+    cdef cppclass ShareTemplateRecord "hivecore::devices::ShareTemplate":
+        int32_t name
+        int64_t* amounts
+
+    cdef cppclass ShareRules:
+        bool_t shareable
+        uint8_t matched
+        vector[ShareTemplateRecord] templates
+
     cdef cppclass DeviceShape "hivecore::devices::Shape":
         DeviceShape(
-            vector[DeviceRecord], vector[PartitionRow], bool_t, int32_t, int32_t,
+            vector[DeviceRecord], vector[PartitionRow], bool_t, int32_t, int32_t, ShareRules,
             optional[RawFacts]
         ) except +
 
@@ -124,6 +133,29 @@ cdef optional[RawFacts] as_raw_facts(object value) except *:
     facts.has_table = as_flag(has_table, "has_table")
     facts.well_planned = as_flag(planned, "planned")
     return optional[RawFacts](facts)
+
+
+cdef ShareTemplateRecord as_share_template(object value) except *:
+    """A (name, amounts)."""
+    cdef ShareTemplateRecord row
+    name, amounts = value
+    row.name = <int32_t> within(name, 0, 2**31 - 1)
+    fill_amounts(&row.amounts[0], amounts)
+    return row
+
+
+cdef ShareRules as_share_rules(object value) except *:
+    """None, or a (shareable, matched amounts, (name, amounts) of each template)."""
+    cdef ShareRules rules
+    if value is None:
+        return rules
+    shareable, matched, templates = value
+    rules.shareable = as_flag(shareable, "shareable")
+    for amount in matched:
+        rules.matched |= <uint8_t> (1 << within(amount, 0, AMOUNTS - 1))
+    for template in templates:
+        rules.templates.push_back(as_share_template(template))
+    return rules
 
 
 cdef PartitionRow as_partition_row(object value) except *:

@@ -14,15 +14,18 @@ from hivecore.interop.koordinator.records import (
     write_device_record,
     write_node_labels,
 )
+from hivecore.interop.koordinator.sharing import GpuSharing, read_gpu_sharing
 from hivecore.interop.kubernetes.pods import BoundPod
 
 __all__ = [
     "COMBINATIONS",
     "BoundPod",
+    "GpuSharing",
     "read_allocation",
     "read_bound_pod",
     "read_designated",
     "read_device_record",
+    "read_gpu_sharing",
     "read_pod",
     "with_default_shared",
     "write_allocation",

@@ -5,8 +5,9 @@
      "rdma": [{"minor": 1, "id": "0000:09:00.0", "resources": {"koordinator.sh/rdma": "1"},
       "extension": {"vfs": [{"minor": 3, "busID": "0000:09:00.3"}]}}]}
 
-It says twice how much of a GPU's memory there is. Bytes are what counts here; the percents are made
-of them, rounded up.
+A share that is a template has ``"extension": {"gpuSharedResourceTemplate": "vir02"}``. The
+annotation says twice how much of a GPU's memory there is. Bytes are what counts here; the percents
+are made of them, rounded up.
 """
 
 import json
@@ -24,6 +25,7 @@ from hivecore.interop.kubernetes.quantities import write_binary, write_decimal
 
 __all__ = ["read_allocation", "read_bound_pod", "read_designated", "write_allocation"]
 
+_TEMPLATE = "gpuSharedResourceTemplate"
 _MOST_ID = 2**31 - 1
 _MOST = 2**48
 
@@ -62,7 +64,11 @@ def _read(found: Field, keep_ratio: bool) -> tuple[DeviceAllocation, ...]:
             if (type_, number) in made:
                 raise entry.error(f"{type_} {number} stands there twice")
             made[type_, number] = DeviceAllocation(
-                type_, number, _amounts(type_, entry["resources"], keep_ratio), _function(entry)
+                type_,
+                number,
+                _amounts(type_, entry["resources"], keep_ratio),
+                _function(entry),
+                template=entry["extension"][_TEMPLATE].text() if type_ == "gpu" else "",
             )
     order = list(AMOUNTS)
     return tuple(made[key] for key in sorted(made, key=lambda key: (order.index(key[0]), key[1])))
@@ -152,6 +158,8 @@ def _written(allocation: DeviceAllocation, device: Device) -> dict[str, Any]:
         if allocation.function.minor:
             function = {"minor": allocation.function.minor, **function}
         made["extension"] = {"vfs": [function]}
+    if allocation.template:
+        made["extension"] = {**made.get("extension", {}), _TEMPLATE: allocation.template}
     return made
 
 

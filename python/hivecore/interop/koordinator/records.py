@@ -139,7 +139,8 @@ def write_device_record(inventory: NodeDevices, record: Mapping[str, Any]) -> di
     What reads as the inventory has it stays as it is written, and so does what has no meaning
     here. Devices that the inventory does not have leave, others are added at the end.
 
-    :param inventory: what the record should say; ``isolation_provider`` is a label of the node.
+    :param inventory: what the record should say; ``isolation_provider`` is a label of the node, and
+        how GPUs may be shared stands elsewhere, see `read_gpu_sharing`.
     :param record: a record of before, or for a new one ``{"metadata": {"name": NODE}}``; it is not
         changed.
     :raises ValueError: the record cannot be read, or the inventory has devices of type "host".

@@ -27,6 +27,7 @@ from typing import Any, NamedTuple
 
 from hivecore.reference.devices.eligible import View, charge_of, left_after
 from hivecore.reference.devices.node_state import Charge, NodeState
+from hivecore.reference.devices.templates import template_of
 
 __all__ = ["CODES", "Choice", "Failure", "choose", "choose_in", "scope_of"]
 
@@ -38,6 +39,8 @@ CODES = (
     "no functions",
     "model",
     "isolation",
+    "unshareable",
+    "template",
     "capacity",
     "partition",
     "scope",
@@ -109,7 +112,9 @@ def _charge(view: View, device: Any, need: Any) -> Charge:
     function = None
     if need.vf_selector is not None:
         function = view.function_for(device, need.vf_selector)
-    return Charge(device.type, device.minor, charge_of(need, device), function, need.exclusive)
+    template = template_of(need, view.node.inventory) if need.type == "gpu" else ""
+    amounts = charge_of(need, device)
+    return Charge(device.type, device.minor, amounts, function, need.exclusive, template or "")
 
 
 def _lacking(view: View, request: Any) -> tuple[str, str] | None:
@@ -129,6 +134,10 @@ def _lacking(view: View, request: Any) -> tuple[str, str] | None:
     provider = request.isolation_provider if gpu is not None and gpu.shared else ""
     if provider not in ("", view.node.inventory.isolation_provider):
         return "isolation", "gpu"
+    if gpu is not None and gpu.shared and not view.node.inventory.shareable:
+        return "unshareable", "gpu"
+    if gpu is not None and template_of(gpu, view.node.inventory) is None:
+        return "template", "gpu"
     for need in request.needs:
         fitting = len(view.eligible(need))
         if fitting < (len(_wanted(view, need)) if need.every else need.count):

@@ -24,6 +24,8 @@ class Charge(NamedTuple):
     """Bus address of its virtual function."""
     exclusive: str | None = None
     """"device": nobody else may use it; "pcie": nor any device of the type on its switch."""
+    template: str = ""
+    """Of a share of a GPU; "": it is of none."""
 
 
 class NodeState:

@@ -109,6 +109,9 @@ Verdict Allocator<W>::allocate(Strategy strategy, bool reserving) {
     if (!node_.asked.isolated) {
         return {Code::kNoIsolation, kGpu};
     }
+    if (!node_.asked.admitted) {
+        return {Code::kNoSharing, kGpu};
+    }
     const auto counted = count_demands(reserving);
     if (counted.code != Code::kFits) {
         return counted;
@@ -146,10 +149,14 @@ Verdict Allocator<W>::choose(int i, int count, const Switches<W>& switches, Stra
     return in_default_order(node_, i, count, most, switches, strategy, picks_[i]);
 }
 
-// A partition, else the tightest scope, else the default order, which alone heeds the two numbers.
+// Shares must be of a template, where the node has some. A partition, else the tightest scope, else
+// the default order, which alone heeds the two numbers.
 template <int W>
 Verdict Allocator<W>::choose_gpus(int i, int count, int most, Strategy strategy) {
     auto& pick = picks_[i];
+    if (!node_.asked.template_name) {
+        return {Code::kNoSuchTemplate, kGpu};
+    }
     if (!node_.asked.shared) {
         const auto row = partition_of(node_, i, pick);
         if (row.code == Code::kFits || node_.asked.must_be_row) {

@@ -69,6 +69,8 @@ Asked::Asked(const Request& request, const Shape& shape, Quirks quirks) : board(
         gpus = static_cast<int>(needs.size()) - 1;
         shared = need.is_shared();
         isolated = !shared || request.isolation == 0 || request.isolation == shape.isolation();
+        admitted = shape.sharing().admit(need);
+        template_name = shape.sharing().template_of(need);
         const bool lowest = (quirks & kLowestTierFirst) != 0;
         const auto first = first_tier(shape, need.count, lowest);
         has_table = shape.raw_facts().has_table;

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <vector>
 
 #include "devices/koordinator/board.hpp"
@@ -35,6 +36,9 @@ struct Asked {
     bool has_table = false, has_size = false;
     bool must_be_row = false;
     bool isolated = true;
+    bool admitted = true;  // GPUs may be shared, if shares are asked for
+    // Of each share, as of `Fitted`.
+    std::optional<std::int32_t> template_name = kNoTemplate;
     int gpus = -1;  // position of their need; -1: none
     bool shared = false;
 };

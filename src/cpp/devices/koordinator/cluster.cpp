@@ -67,6 +67,7 @@ std::vector<Charge> DeviceCluster::charges_of_koordinator(Query& query, Policy p
             const auto& column = shape.of(need.type);
             charges.push_back({need.type, Exclusive::kNo, column.minors[device],
                                function < 0 ? -1 : column.function_names[function],
+                               need.type == kGpu ? *known.template_name : kNoTemplate,
                                koordinator::with_all_memory(need, column, device)});
         });
     });
@@ -98,6 +99,9 @@ bool DeviceCluster::is_still_free(const Query& query, std::int32_t node,
         const auto& column = shape.of(charge.type);
         if (device < 0 || need == query.request.needs.end() ||
             !has_bit(words, column.healthy, device)) {
+            return false;
+        }
+        if (charge.type == kGpu && shape.sharing().template_of(*need) != charge.template_name) {
             return false;
         }
         if (charge.function >= 0) {

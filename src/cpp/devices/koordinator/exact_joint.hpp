@@ -6,6 +6,7 @@
 // machine.
 #pragma once
 
+#include <algorithm>
 #include <utility>
 
 #include "devices/koordinator/combinations.hpp"
@@ -23,6 +24,10 @@ class ExactJoint {
     ExactJoint(const Node<W>& node, Strategy strategy) : node_(node), strategy_(strategy) {}
 
     bool choose(Picks& picks) const {
+        const auto is_refused = [&](int i) { return is_gpu(i) && !node_.asked.template_name; };
+        if (std::ranges::any_of(node_.request.joint, is_refused)) {
+            return false;
+        }
         const int primary = node_.request.joint.front();
         if (!first_set(primary, wishes(), picks[primary])) {
             return false;

@@ -24,6 +24,7 @@ from hivecore.reference.devices.koordinator.node_view import (
 from hivecore.reference.devices.koordinator.outcome import QUIRKS, TYPES, Failure
 from hivecore.reference.devices.koordinator.scores import node_score
 from hivecore.reference.devices.node_state import Charge, NodeState
+from hivecore.reference.devices.templates import template_of
 
 __all__ = ["allocate", "filter_nodes", "score_node", "with_all_memory"]
 
@@ -50,6 +51,8 @@ def allocate(
         and provider not in ("", state.inventory.isolation_provider)
     ):
         return Failure("no_isolation", False, f"the node has no isolation by {provider!r}")
+    if gpus is not None and gpus.shared and not state.inventory.shareable:
+        return Failure("unshareable", False, "the node's GPUs are not shared")
     if not any(request.need(type) for type in TYPES):
         return ()
     whole = of_whole_node(state)
@@ -87,8 +90,11 @@ def allocate(
             if isinstance(found, Failure):
                 return found
             chosen[type] = found
+    template = (template_of(gpus, state.inventory) if gpus is not None else "") or ""
     return tuple(
-        with_all_memory(state, charge) for type in TYPES for charge in chosen.get(type, ())
+        with_all_memory(state, charge._replace(template=template if type == "gpu" else ""))
+        for type in TYPES
+        for charge in chosen.get(type, ())
     )
 
 

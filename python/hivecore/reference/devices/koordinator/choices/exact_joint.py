@@ -32,6 +32,7 @@ from hivecore.reference.devices.koordinator.demands import Demand
 from hivecore.reference.devices.koordinator.node_view import Restriction, TypeView, View
 from hivecore.reference.devices.koordinator.outcome import Failure
 from hivecore.reference.devices.node_state import Charge, NodeState
+from hivecore.reference.devices.templates import template_of
 
 __all__ = ["exact_joint_choice"]
 
@@ -81,6 +82,8 @@ def _gpu_sets(
     quirks: frozenset[str],
 ) -> Iterator[tuple[Charge, ...]]:
     found = view.get("gpu", TypeView({}, {}, {}))
+    if template_of(demand.need, state.inventory) is None:
+        return
     if not demand.need.shared:
         table, used = table_of(state, quirks), in_use(whole["gpu"], found)
         tiers = feasible_rows(table, request, demand.count, healthy(found), used)

@@ -1,5 +1,7 @@
 """Which GPUs: a partition, else the tightest scope, else the default order (section 1.6).
 
+Shares must be of a template where the node has templates for such; they are chosen as others are.
+
 Where the node or the pod demands a partition, its failure is final; else it is a preference. A
 partition that is preferred, but not free, so leads to GPUs of no partition, or of parts of several.
 """
@@ -13,6 +15,7 @@ from hivecore.reference.devices.koordinator.demands import Demand
 from hivecore.reference.devices.koordinator.node_view import Restriction, TypeView, View
 from hivecore.reference.devices.koordinator.outcome import Failure
 from hivecore.reference.devices.node_state import Charge, NodeState
+from hivecore.reference.devices.templates import template_of
 
 __all__ = ["choose_gpus", "healthy", "honours_partitions", "in_use"]
 
@@ -35,6 +38,8 @@ def choose_gpus(
     """
     found = view.get("gpu", TypeView({}, {}, {}))
     used = in_use(whole["gpu"], found)
+    if template_of(demand.need, state.inventory) is None:
+        return Failure("no_template", False, "the node's GPUs have no template for such a share")
     if not demand.need.shared:
         table = table_of(state, quirks)
         row = partition_of(table, request, demand.count, healthy(found), used)

@@ -1,0 +1,318 @@
+"""Reservations: devices that an owner holds for others."""
+
+import copy
+import pickle
+
+import pytest
+
+from hivecore.devices import DeviceAllocation, DeviceCluster, DeviceRequest, NodeDevices
+from hivecore.errors import CorruptStateError, StaleDecisionError
+
+NODE = NodeDevices.uniform(gpus=8, nics=4, sockets=2, switches=4)
+
+
+def minors(decision):
+    return [one.minor for one in decision.placement if one.type == "gpu"]
+
+
+def reserved(*, restricted=False, gpus=2, nodes=("a", "b")):
+    """A cluster where "held" holds GPUs of "b"."""
+    cluster = DeviceCluster(dict.fromkeys(nodes, NODE))
+    decision = cluster.schedule(DeviceRequest("held", gpus=gpus), nodes=nodes[-1:])
+    cluster.reserve(decision, restricted=restricted)
+    return cluster
+
+
+def come(cluster, name="pod", *, gpus=1, reserved="first", **wishes):
+    decision = cluster.schedule(
+        DeviceRequest(name, gpus=gpus, **wishes), reservations=["held"], reserved=reserved
+    )
+    if decision.outcome == "bind":
+        cluster.commit(decision)
+    return decision
+
+
+def test_a_user_gets_what_is_held_for_it_and_the_reservation_is_charged_for_the_rest():
+    cluster = reserved()
+    decision = come(cluster)
+    assert (decision.node, decision.reservation, minors(decision)) == ("b", "held", [0])
+    found = cluster.reservation("held")
+    assert (found.node, found.restricted, found.users) == ("b", False, ("pod",))
+    assert [one.minor for one in found.held] == [0, 1]
+    assert [one.minor for one in found.left] == [1]
+    assert cluster.allocations("held") == found.left
+
+
+def test_what_a_user_had_goes_back_to_its_reservation():
+    cluster = reserved()
+    come(cluster)
+    cluster.release("pod")
+    assert [one.minor for one in cluster.allocations("held")] == [0, 1]
+    assert cluster.reservation("held").users == ()
+
+
+def test_users_stay_when_their_reservation_ends():
+    cluster = reserved()
+    come(cluster)
+    cluster.release("held")
+    assert cluster.owners("b") == ("pod",)
+    assert cluster.reservations == ()
+    cluster.release("pod")  # and nothing goes back to anybody
+    assert cluster.owners("b") == ()
+
+
+def test_others_do_not_get_what_is_held():
+    cluster = reserved(gpus=8, nodes=("b",))
+    other = DeviceRequest("other", gpus=1)
+    assert not cluster.fits(other)
+    assert cluster.schedule(other, reservations=["held"]).outcome == "bind"
+
+
+def test_users_get_others_beside_unless_it_is_restricted():
+    cluster = reserved(nodes=("b",))
+    assert sorted(minors(come(cluster, gpus=4, reserved="only"))) == [0, 1, 2, 3]
+    cluster = reserved(nodes=("b",), restricted=True)
+    decision = come(cluster, gpus=4, reserved="only")
+    assert decision.counts == (("reservation", 1),)
+    assert "it may only use reservations" in decision.reason
+
+
+def test_held_devices_come_before_those_that_are_nearer_to_each_other():
+    cluster = DeviceCluster({"b": NODE})
+    held = [DeviceAllocation("gpu", minor, {"core": 100, "memory_ratio": 100}) for minor in (0, 7)]
+    cluster.recover_reservation("held", "b", held)
+    assert minors(come(cluster, gpus=2)) == [0, 7]
+    assert minors(cluster.schedule(DeviceRequest("other", gpus=2))) == [2, 3]
+
+
+def test_a_restricted_reservation_gives_no_more_of_a_device_than_it_has_left():
+    cluster = DeviceCluster({"b": NodeDevices.uniform(gpus=1, gpu_memory=1000)})
+    half = DeviceRequest("held", gpus=1, core=50, memory=500)
+    cluster.reserve(cluster.schedule(half), restricted=True)
+    assert come(cluster, core=50, memory=600, reserved="only").outcome == "wait"
+    assert come(cluster, core=20, memory=400, reserved="only").outcome == "bind"
+    assert dict(cluster.allocations("held")[0].amounts) == {"core": 30, "memory": 100}
+
+
+def test_a_restricted_reservation_restricts_only_the_types_that_it_holds():
+    cluster = reserved(restricted=True, nodes=("b",))
+    decision = come(cluster, gpus=2, nics=1, reserved="only")
+    assert [(one.type, one.minor) for one in decision.placement] == [
+        ("gpu", 0),
+        ("gpu", 1),
+        ("rdma", 0),
+    ]
+
+
+@pytest.mark.parametrize("when", ["first", "only", "last"])
+def test_reservations_are_used_first_or_only_or_last(when):
+    decision = come(reserved(), reserved=when)
+    assert decision.reservation == ("" if when == "last" else "held")
+
+
+def test_reservations_come_last_only_where_nothing_else_serves():
+    cluster = reserved(gpus=4, nodes=("b",))
+    assert minors(come(cluster, gpus=4, reserved="last")) == [4, 5, 6, 7]
+    decision = come(cluster, "late", gpus=4, reserved="last")
+    assert (decision.reservation, minors(decision)) == ("held", [0, 1, 2, 3])
+
+
+def test_of_several_reservations_the_one_is_used_that_it_fills_best():
+    cluster = DeviceCluster({"a": NODE, "b": NODE})
+    for name, node, gpus in (("large", "a", 4), ("small", "b", 2)):
+        decision = cluster.schedule(DeviceRequest(name, gpus=gpus), nodes=[node])
+        cluster.reserve(decision, restricted=True)
+    request = DeviceRequest("pod", gpus=2)
+    found = {
+        policy: cluster.schedule(request, policy=policy, reservations=["large", "small"])
+        for policy in ("bin-pack", "spread")
+    }
+    assert found["bin-pack"].reservation == "small"
+    assert found["spread"].reservation == "large"
+
+
+@pytest.mark.parametrize("policy", ["best-fit", "fgd", "random", "packing", "dot-product"])
+def test_every_policy_takes_held_devices_first(policy):
+    cluster = DeviceCluster({"b": NodeDevices.uniform(gpus=8)}, policy=policy, seed=3)
+    held = [DeviceAllocation("gpu", minor, {"core": 100, "memory_ratio": 100}) for minor in (2, 6)]
+    cluster.recover_reservation("held", "b", held)
+    assert minors(come(cluster, gpus=2)) == [2, 6]
+    cluster.release("pod")
+    assert {2, 6} < set(minors(come(cluster, gpus=3)))
+
+
+def test_filter_knows_what_reservations_would_give():
+    cluster = reserved(gpus=8)
+    cluster.allocate(DeviceRequest("full", gpus=8), "a")
+    request = DeviceRequest("pod", gpus=2)
+    assert cluster.filter(request).fitting == ()
+    found = cluster.filter(request, reservations=["held"])
+    assert found.fitting == ("b",)
+    only = cluster.filter(request, reservations=["held"], reserved="only")
+    assert only.reason("a") == "it may only use reservations, and none there serves it"
+    assert only.resolvable.tolist() == [False, True]
+
+
+def test_gangs_use_reservations_one_after_the_other():
+    cluster = reserved(gpus=8, nodes=("b",))
+    gang = [DeviceRequest(f"worker-{i}", gpus=4) for i in range(3)]
+    before = cluster.to_bytes()
+    decisions = cluster.schedule_many(gang, reservations=["held"])
+    assert cluster.to_bytes() == before
+    assert [one.outcome for one in decisions] == ["bind", "bind", "wait"]
+    cluster.commit_many(decisions[:2])
+    assert cluster.reservation("held").users == ("worker-0", "worker-1")
+    assert cluster.allocations("held") == ()
+
+
+def test_a_reservation_for_the_time_after_an_owner():
+    cluster = DeviceCluster({"a": NODE, "b": NODE})
+    cluster.allocate(DeviceRequest("now", gpus=2), "b")
+    decision = cluster.reserve_after(DeviceRequest("held", gpus=4), "now")
+    assert (decision.node, minors(decision)) == ("b", [0, 1, 2, 3])
+    assert [one.minor for one in cluster.allocations("held")] == [2, 3]
+    cluster.release("now")
+    assert [one.minor for one in cluster.allocations("held")] == [0, 1, 2, 3]
+
+
+def test_who_follows_an_owner_has_to_have_all_of_its_devices():
+    cluster = DeviceCluster({"b": NODE})
+    cluster.allocate(DeviceRequest("now", gpus=2), "b")
+    decision = cluster.reserve_after(DeviceRequest("held", gpus=1), "now")
+    assert decision.counts == (("successor", 1),)
+    assert cluster.reservations == ()
+
+
+def test_users_of_reservations_are_no_victims():
+    cluster = reserved(gpus=8, nodes=("b",))
+    come(cluster, gpus=8)
+    urgent = DeviceRequest("urgent", gpus=8, priority=9)
+    assert cluster.schedule(urgent, preemptible=["pod"]).outcome == "wait"
+    cluster.release("held")
+    assert cluster.schedule(urgent, preemptible=["pod"]).victims == ("pod",)
+
+
+def test_a_decision_is_stale_when_its_reservation_is_gone_or_used():
+    for spoil in (lambda one: one.release("held"), lambda one: come(one, "other", gpus=2)):
+        cluster = reserved(restricted=True, nodes=("b",))
+        request = DeviceRequest("pod", gpus=2)
+        decision = cluster.schedule(request, reservations=["held"], reserved="only")
+        spoil(cluster)
+        before = cluster.to_bytes()
+        with pytest.raises(StaleDecisionError, match="'held'"):
+            cluster.commit(decision)
+        assert cluster.to_bytes() == before
+
+
+def test_a_stale_user_leaves_the_reservation_as_it_was():
+    cluster = reserved(nodes=("b",))
+    decision = cluster.schedule(DeviceRequest("pod", gpus=8), reservations=["held"])
+    cluster.allocate(DeviceRequest("other", gpus=1), "b")
+    before = cluster.to_bytes()
+    with pytest.raises(StaleDecisionError, match="taken by now"):
+        cluster.commit(decision)
+    assert cluster.to_bytes() == before
+
+
+def test_decisions_keep_their_reservation_when_they_are_pickled():
+    cluster = reserved()
+    decision = cluster.schedule(DeviceRequest("pod", gpus=1), reservations=["held"])
+    branch = cluster.copy()
+    branch.commit(pickle.loads(pickle.dumps(decision)))
+    assert branch.reservation("held").users == ("pod",)
+    assert cluster.reservation("held").users == ()
+
+
+def test_states_keep_reservations_and_users():
+    cluster = reserved(restricted=True)
+    come(cluster)
+    for other in (
+        DeviceCluster.from_bytes(cluster.to_bytes()),
+        pickle.loads(pickle.dumps(cluster)),
+        copy.deepcopy(cluster),
+    ):
+        assert other.reservation("held") == cluster.reservation("held")
+        other.release("pod")
+        assert len(other.allocations("held")) == 2
+    assert len(cluster.allocations("held")) == 1
+
+
+def test_unknown_reservations_are_refused():
+    cluster = reserved()
+    request = DeviceRequest("pod", gpus=1)
+    for ask in (cluster.schedule, cluster.filter):
+        with pytest.raises(KeyError, match="reservations: 'else' is none"):
+            ask(request, reservations=["else"])
+        with pytest.raises(ValueError, match="reserved must be"):
+            ask(request, reservations=["held"], reserved="never")
+    with pytest.raises(KeyError, match="is no reservation"):
+        cluster.reservation("pod")
+
+
+def test_wrong_uses_are_refused_and_change_nothing():
+    cluster = reserved()
+    come(cluster)
+    request = DeviceRequest("next", gpus=1)
+    before = cluster.to_bytes()
+    with pytest.raises(ValueError, match="is through reservation 'held'"):
+        cluster.reserve(cluster.schedule(request, reservations=["held"]))
+    with pytest.raises(ValueError, match="preemptible: not together"):
+        cluster.schedule(request, preemptible=["pod"], reservations=["held"], reserved="only")
+    for owner in ("held", "pod"):
+        with pytest.raises(ValueError, match="is a reservation, or uses one"):
+            cluster.reserve_after(request, owner)
+    with pytest.raises(ValueError, match="has devices already"):
+        cluster.reserve_after(DeviceRequest("pod", gpus=1), "held")
+    with pytest.raises(KeyError, match="'else'"):
+        cluster.reserve_after(request, "else")
+    with pytest.raises(TypeError, match="decision must be"):
+        cluster.reserve("held")
+    with pytest.raises(TypeError, match="restricted must be"):
+        cluster.reserve(cluster.schedule(request), restricted="no")
+    assert cluster.to_bytes() == before
+
+
+def test_records_that_contradict_each_other_are_refused():
+    cluster = reserved()
+    come(cluster)
+    held, mine = cluster.reservation("held").held, cluster.allocations("pod")
+    before = cluster.to_bytes()
+    for wrong in (
+        lambda: cluster.recover_reservation("held", "b", held, restricted=True),
+        lambda: cluster.recover_reservation("held", "a", held),
+        lambda: cluster.recover_reservation("pod", "b", mine),
+        lambda: cluster.recover("held", "b", held),
+        lambda: cluster.recover("pod", "b", mine),
+        lambda: cluster.recover("new", "a", mine, reservation="held"),
+        lambda: cluster.recover("new", "b", mine, reservation="pod"),
+    ):
+        with pytest.raises(ValueError, match=r"name=|reservation="):
+            wrong()
+    assert cluster.to_bytes() == before
+    late = DeviceCluster({"a": NODE, "b": NODE})
+    late.recover("pod", "a", mine, reservation="held")
+    with pytest.raises(ValueError, match="'pod' uses 'held' on another one"):
+        late.recover_reservation("held", "b", held)
+    assert late.reservations == ()
+
+
+def test_mode_koordinator_has_no_reservations():
+    cluster = DeviceCluster({"b": NODE}, mode="koordinator")
+    request = DeviceRequest("held", gpus=1)
+    for ask in (
+        lambda: cluster.reserve(cluster.schedule(request)),
+        lambda: cluster.reserve_after(request, "other"),
+        lambda: cluster.recover_reservation("held", "b", []),
+        lambda: cluster.recover("pod", "b", [], reservation="held"),
+    ):
+        with pytest.raises(ValueError, match="mode 'koordinator' has no reservations"):
+            ask()
+
+
+def test_damaged_states_are_refused():
+    cluster = reserved()
+    come(cluster)
+    data = bytearray(cluster.to_bytes())
+    data[len(data) // 2] ^= 1
+    with pytest.raises(CorruptStateError):
+        DeviceCluster.from_bytes(bytes(data))
