@@ -95,7 +95,7 @@ def test_hints_name_every_set_of_numa_nodes_that_would_do():
     cluster = DeviceCluster({"n": two_sockets()})
     four = DeviceRequest("new", gpus=4)
     assert cluster.numa_hints(four, "n") == (
-        NumaHint((0,), True, 0),
+        NumaHint((0,), True, 500),
         NumaHint((1,), True, 0),
         NumaHint((0, 1), False, 500),
     )

@@ -204,3 +204,13 @@ def test_of_several_types_that_are_short_the_hopeless_one_is_told(joint):
         found = cluster.filter(DeviceRequest("p", gpus=1, nics=1, joint=joint))
         assert found.reason("n") == "no devices of a type"
         assert not found.resolvable[0]
+
+
+def test_a_device_that_does_not_say_where_it_is_serves_on_chosen_numa_nodes():
+    inventory = NodeDevices((Device("gpu", 0, WHOLE | {"memory_ratio": 100}),))
+    request = DeviceRequest("p", gpus=1)
+    chosen = Restriction(numa=frozenset({0}))
+    assert isinstance(allocate(NodeState(inventory), request, chosen), Failure)
+    upstream = DeviceCluster({"n": inventory}, mode="koordinator")
+    assert upstream.allocate(request, "n", numa=[0]).outcome == "wait"
+    assert DeviceCluster({"n": inventory}).allocate(request, "n", numa=[0]).outcome == "bind"

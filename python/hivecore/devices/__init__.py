@@ -9,6 +9,7 @@ from hivecore.devices.explanation import DeviceExplanation, NodeShortage
 from hivecore.devices.feasibility import Feasibility
 from hivecore.devices.node_devices import NodeDevices
 from hivecore.devices.numa_hints import NumaHint
+from hivecore.devices.numa_policies import NumaMerge, merge_numa_hints
 from hivecore.devices.partition_table import Partition, PartitionTable
 from hivecore.devices.reservation import DeviceReservation
 from hivecore.devices.share_templates import ShareTemplate, ShareTemplates
@@ -27,6 +28,7 @@ __all__ = [
     "NodeDevices",
     "NodeShortage",
     "NumaHint",
+    "NumaMerge",
     "Partition",
     "PartitionTable",
     "ShareTemplate",
@@ -35,4 +37,5 @@ __all__ = [
     "TaskMix",
     "VirtualFunction",
     "VirtualFunctionGroup",
+    "merge_numa_hints",
 ]

@@ -544,7 +544,8 @@ class DeviceCluster(Stateful):
     ) -> DeviceDecision:
         """Decide for one node and carry it out at once, if it is one to bind.
 
-        :param numa: the only NUMA nodes to use, see ``numa_hints``; ``None``: all.
+        :param numa: the only NUMA nodes to use, see ``numa_hints``; ``None``: all. A device that
+            does not say its NUMA node is on all of them.
         :param designated: the very devices, amounts and virtual functions that it is to have;
             ``None``: the best. It binds if they are free and keep all rules of the request.
         :raises KeyError: there is no such node.
@@ -577,7 +578,8 @@ class DeviceCluster(Stateful):
         self, request: DeviceRequest, number: int, policy: int, allowed: set[int]
     ) -> DeviceDecision:
         self._prepare(policy)
-        masks = visible_masks(self._nodes.inventory(number), allowed)
+        upstream = not self._is_strict
+        masks = visible_masks(self._nodes.inventory(number), allowed, placed_only=upstream)
         code, _, plan = self._core.examine(self._nodes.query(request), policy, number, masks)
         return self._for_node(request, code, plan)
 
@@ -868,12 +870,13 @@ class DeviceCluster(Stateful):
 
     def numa_hints(
         self, request: DeviceRequest, node: str, *, policy: Policy | None = None
-    ) -> tuple[NumaHint, ...]:
+    ) -> tuple[NumaHint, ...] | None:
         """On which sets of a node's NUMA nodes the request could be served now, small ones first;
-        none if it could not be with all of them.
+        none if it could not be with all of them; ``None`` if it could be on any, since no device of
+        the types that it needs says its NUMA node.
 
-        A topology manager merges them with those of processors, and passes what it has chosen to
-        ``allocate``.
+        `merge_numa_hints` merges them with those of processors, and ``allocate`` takes what that
+        has chosen.
 
         :raises KeyError: there is no such node.
         :raises ValueError: it has more than 12 NUMA nodes, there is no such policy, or the mode is
@@ -889,8 +892,8 @@ class DeviceCluster(Stateful):
         with self._lock:
             self._prepare(how)
             number = self._nodes.number(node)
-            inventory = self._nodes.inventory(number)
-            return numa_hints(self._core, self._nodes.query(request), how, number, inventory)
+            query, inventory = self._nodes.query(request), self._nodes.inventory(number)
+            return numa_hints(self._core, request, query, how, number, inventory)
 
     def explain(self, request: DeviceRequest, *, policy: Policy | None = None) -> DeviceExplanation:
         """Why a request would have to wait, what is missing where it nearly fits, and the cheapest

@@ -4,53 +4,79 @@ from dataclasses import dataclass
 from itertools import combinations
 from typing import TYPE_CHECKING, Any
 
+from hivecore._arguments import as_bool, as_int, as_tuple
 from hivecore.devices._numbers import Masks
 from hivecore.devices.device import TYPES
+from hivecore.devices.device_request import DeviceRequest
 from hivecore.devices.node_devices import NodeDevices
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator
 
-__all__ = ["NumaHint", "numa_hints", "visible_masks"]
+__all__ = ["MOST_NUMA_NODES", "NumaHint", "numa_hints", "visible_masks"]
 
-_MOST_NUMA_NODES = 12  # all sets of them are tried
+#: All sets of them are tried.
+MOST_NUMA_NODES = 12
+_BEST_DEVICES = 500  # more than any score of processors, so that devices decide
 
 
 @dataclass(frozen=True, slots=True)
 class NumaHint:
     """A set of NUMA nodes on which a request could be served.
 
-    :param nodes: their numbers, ascending.
+    :param nodes: their numbers, kept ascending; 0 to 2**31 - 1, at least one.
     :param preferred: no smaller set would do.
-    :param score: 500 if all GPUs of the machine are on these NUMA nodes, else 0.
+    :param score: of sets that are as good otherwise the one with the highest score is taken, 0 to
+        2**31 - 1. `DeviceCluster.numa_hints` gives 500 to those that have all devices that the
+        request would get if it could choose among all NUMA nodes, and 0 to others.
+    :raises ValueError: something is out of range.
+    :raises TypeError: an argument is of a wrong type.
     """
 
     nodes: tuple[int, ...]
     preferred: bool
-    score: int
+    score: int = 0
+
+    def __post_init__(self) -> None:
+        nodes = {as_int(one, "nodes", 0, 2**31 - 1) for one in as_tuple(self.nodes, "nodes")}
+        if not nodes:
+            raise ValueError("nodes must not be empty: a hint names a NUMA node")
+        set_field = object.__setattr__
+        set_field(self, "nodes", tuple(sorted(nodes)))
+        set_field(self, "preferred", as_bool(self.preferred, "preferred"))
+        set_field(self, "score", as_int(self.score, "score", 0, 2**31 - 1))
 
 
 def numa_hints(
-    core: Any, query: Any, policy: int, node: int, inventory: NodeDevices
-) -> tuple[NumaHint, ...]:
-    """The sets that would do, small ones first; none if not even all NUMA nodes would."""
-    numbers = sorted({one.numa for one in inventory.devices if one.numa is not None})
-    if len(numbers) > _MOST_NUMA_NODES:
-        raise ValueError(f"node: has {len(numbers)} NUMA nodes, hints are for {_MOST_NUMA_NODES}")
+    core: Any, request: DeviceRequest, query: Any, policy: int, node: int, inventory: NodeDevices
+) -> tuple[NumaHint, ...] | None:
+    """The sets that would do, small ones first; none if not even all NUMA nodes would; `None` if it
+    does not matter: nothing that is needed says its NUMA node.
+    """
+    places = {(one.type, one.minor): one.numa for one in inventory.devices if one.numa is not None}
+    numbers = sorted(set(places.values()))
+    matters = any(request.need(type) for type, _ in places)
+    if matters and len(numbers) > MOST_NUMA_NODES:
+        raise ValueError(f"node: has {len(numbers)} NUMA nodes, hints are for {MOST_NUMA_NODES}")
 
-    def would_do(chosen: "Collection[int]") -> bool:
-        masks = visible_masks(inventory, chosen)
-        return bool(core.examine(query, policy, node, masks, (), False)[0] == 0)
+    def examine(chosen: "Collection[int]", plan: bool) -> tuple[int, int, Any]:
+        found: tuple[int, int, Any] = core.examine(
+            query, policy, node, visible_masks(inventory, chosen), (), plan
+        )
+        return found
 
-    if not numbers or not would_do(numbers):
+    code, _, best = examine(numbers, True)
+    if code != 0:
         return ()
-    found = [chosen for chosen in _subsets(numbers) if would_do(chosen)]
-    gpus = visible_masks(inventory, numbers)[0]
+    if not matters:
+        return None
+    best_devices = {places.get((TYPES[charge[0]], charge[1])) for charge in best.charges} - {None}
+    found = [chosen for chosen in _subsets(numbers) if examine(chosen, False)[0] == 0]
     return tuple(
         NumaHint(
             chosen,
             len(chosen) == len(found[0]),
-            500 if visible_masks(inventory, chosen)[0] == gpus else 0,
+            _BEST_DEVICES if best_devices.issubset(chosen) else 0,
         )
         for chosen in found
     )
@@ -61,16 +87,19 @@ def _subsets(numbers: list[int]) -> "Iterator[tuple[int, ...]]":
         yield from combinations(numbers, size)
 
 
-def visible_masks(inventory: NodeDevices, numa: "Collection[int]") -> Masks:
-    """The devices of each type on these NUMA nodes; one that knows its switch or socket but not its
-    NUMA node is on all of them.
+def visible_masks(
+    inventory: NodeDevices, numa: "Collection[int]", *, placed_only: bool = False
+) -> Masks:
+    """The devices of each type on these NUMA nodes; one whose NUMA node is not known is on all.
+
+    :param placed_only: unless it knows neither its switch nor its socket, as Koordinator has it.
     """
     masks = []
     for type in TYPES:
         mask = 0
         for i, device in enumerate(inventory.of_type(type)):
             placed = device.pcie is not None or device.socket is not None
-            if device.numa in numa or (device.numa is None and placed):
+            if device.numa in numa or (device.numa is None and (placed or not placed_only)):
                 mask |= 1 << i
         masks.append(mask)
     return tuple(masks)

@@ -84,14 +84,10 @@ class View:
         return free
 
     def is_visible(self, device: Any) -> bool:
-        """Whether the device is on one of the NUMA nodes; one that knows its place but not its NUMA
-        node is on all of them.
+        """Whether the device is on one of the NUMA nodes; one whose NUMA node is not known is on
+        all of them.
         """
-        if self.numa is None:
-            return True
-        if device.numa is None:
-            return device.pcie is not None or device.socket is not None
-        return device.numa in self.numa
+        return self.numa is None or device.numa is None or device.numa in self.numa
 
     def in_use(self, device: Any) -> bool:
         """Whether anybody has some of it."""

@@ -1,0 +1,267 @@
+"""On which NUMA nodes a pod goes: hints of devices, and their merging with those of others."""
+
+import pytest
+
+from hivecore.devices import (
+    Device,
+    DeviceCluster,
+    DeviceRequest,
+    NodeDevices,
+    NumaHint,
+    NumaMerge,
+    merge_numa_hints,
+)
+from hivecore.reference.devices.koordinator import NumaHint as TwinHint
+from hivecore.reference.devices.koordinator import merge_hints
+
+GIB = 1 << 30
+POLICIES = ("best-effort", "restricted", "single-numa-node")
+BOTH, LEFT, RIGHT = (0, 1), (0,), (1,)
+ANY, REFUSED = NumaMerge(None, True), NumaMerge(None, False)
+
+
+def hints(*sets, preferred=1, score=0):
+    """Hints of one resource, of which those of so many NUMA nodes are preferred."""
+    return [NumaHint(one, len(one) == preferred, score) for one in sets]
+
+
+def merge(policy, *resources, nodes=BOTH, kinds=None):
+    named = {f"resource {i}": one for i, one in enumerate(resources)}
+    return merge_numa_hints(nodes, named, policy, kinds=kinds)
+
+
+def gpu(minor, **options):
+    return Device("gpu", minor, {"core": 100, "memory": 80 * GIB}, **options)
+
+
+# --- merging
+
+
+@pytest.mark.parametrize("policy", POLICIES)
+def test_a_pod_goes_where_all_of_its_resources_prefer(policy):
+    gpus, cores = hints(LEFT, RIGHT, BOTH), hints(RIGHT, BOTH)
+    assert merge(policy, gpus, cores) == NumaMerge(RIGHT, True)
+    assert merge(policy, gpus, None) == NumaMerge(LEFT, True)
+    assert merge(policy, None, None) == merge(policy) == ANY
+
+
+def test_policies_differ_where_resources_do_not_agree():
+    apart = hints(LEFT), hints(RIGHT)
+    assert merge("best-effort", *apart) == ANY
+    assert merge("restricted", *apart) == merge("single-numa-node", *apart) == REFUSED
+    wide = hints(BOTH, preferred=2)
+    assert merge("best-effort", wide) == merge("restricted", wide) == ANY
+    assert merge("single-numa-node", wide) == REFUSED
+
+
+def test_best_effort_takes_no_fewer_numa_nodes_than_a_resource_asks_for():
+    uneven = hints(LEFT), hints(BOTH, preferred=2)
+    assert merge("best-effort", *uneven) == ANY
+    assert merge("restricted", *uneven) == NumaMerge(LEFT, False)
+
+
+def test_best_effort_takes_what_all_name_though_not_all_prefer_it():
+    reluctant = hints(RIGHT, preferred=2), hints(LEFT, RIGHT)
+    assert merge("best-effort", *reluctant) == NumaMerge(RIGHT, True)
+    assert merge("restricted", *reluctant) == NumaMerge(RIGHT, False)
+    assert merge("single-numa-node", *reluctant) == REFUSED
+
+
+def test_a_resource_without_a_way_is_refused_unless_the_policy_is_best_effort():
+    assert merge("best-effort", hints(LEFT), []) == ANY
+    assert merge("restricted", hints(LEFT), []) == REFUSED
+    assert merge("single-numa-node", hints(LEFT), []) == REFUSED
+
+
+def test_sets_that_no_hint_names_are_what_hints_have_in_common():
+    pairs = hints((0, 1), (2, 3)), hints((1, 2), (0, 3))
+    assert merge("restricted", *pairs, nodes=range(4)) == NumaMerge((0,), False)
+    three = hints((0, 1, 2)), hints((1, 2, 3)), hints((0, 2, 3))
+    assert merge("restricted", *three, nodes=range(4)) == NumaMerge((2,), False)
+
+
+def test_fewer_numa_nodes_come_before_a_score_and_a_score_before_lower_ones():
+    left, right, wide = NumaHint(LEFT, True, 1), NumaHint(RIGHT, True, 2), NumaHint((2, 3), True, 9)
+    assert merge("restricted", [left, right, wide], nodes=range(4)) == NumaMerge(RIGHT, True)
+    assert merge("restricted", [right, left], hints(LEFT, RIGHT, score=3)) == NumaMerge(RIGHT, True)
+    even = hints((0, 3), (1, 2), preferred=2)
+    assert merge("restricted", even, nodes=range(4)) == NumaMerge((1, 2), True)
+
+
+def test_scores_of_a_set_are_added_over_those_that_name_it():
+    first = [NumaHint(LEFT, True, 5), NumaHint(RIGHT, True, 4)]
+    second = [NumaHint(LEFT, True, 0), NumaHint(RIGHT, True, 2)]
+    assert merge("restricted", first, second) == NumaMerge(RIGHT, True)
+    # A hint that is not preferred gives nothing to what others prefer.
+    second = [*hints(LEFT, RIGHT), NumaHint(RIGHT, False, 2)]
+    assert merge("restricted", first, second) == NumaMerge(LEFT, True)
+
+
+@pytest.mark.parametrize("policy", POLICIES)
+def test_the_twin_takes_a_later_set_that_is_lower_before_one_of_a_higher_score(policy):
+    scored = [NumaHint(RIGHT, True, 500), NumaHint(LEFT, True, 0)]
+    told = [TwinHint(one.nodes, one.preferred, one.score) for one in scored]
+    assert merge_hints(BOTH, [told], policy) == (LEFT, True)
+    assert merge_hints(BOTH, [told[::-1]], policy) == (RIGHT, True)
+    assert merge(policy, scored) == merge(policy, scored[::-1]) == NumaMerge(RIGHT, True)
+
+
+def test_the_order_of_resources_decides_in_the_twin():
+    first = [NumaHint((2,), False, 5), NumaHint((0, 1), False)]
+    second = [NumaHint((0,), False), NumaHint((2,), False)]
+    told = [[TwinHint(h.nodes, h.preferred, h.score) for h in one] for one in (first, second)]
+    nodes = (0, 1, 2)
+    assert merge_hints(nodes, told, "best-effort") == (nodes, True)
+    assert merge_hints(nodes, told[::-1], "best-effort") == ((2,), True)
+    for one in ((first, second), (second, first)):
+        assert merge("best-effort", *one, nodes=nodes) == NumaMerge((2,), True)
+
+
+def test_pods_of_one_numa_node_and_of_several_keep_apart_where_asked():
+    either = hints(LEFT, RIGHT)
+    assert merge("restricted", either, kinds={0: "shared"}) == NumaMerge(RIGHT, True)
+    assert merge("restricted", either, kinds={0: "single"}) == NumaMerge(LEFT, True)
+    neither = {0: "shared", 1: "shared"}
+    assert merge("restricted", either, kinds=neither) == NumaMerge(LEFT, False)
+    assert merge("best-effort", either, kinds=neither) == NumaMerge(LEFT, True)
+    wide = hints(BOTH, preferred=2)
+    assert merge("restricted", wide, kinds={1: "single"}) == REFUSED
+    assert merge("restricted", wide, kinds={1: "shared"}) == ANY
+    assert merge("restricted", None, kinds={1: "single"}) == REFUSED
+
+
+def test_a_machine_of_one_numa_node_gives_any():
+    assert merge("single-numa-node", hints((7,)), nodes=[7]) == ANY
+    assert merge("single-numa-node", hints((7,)), nodes=[7], kinds={7: "shared"}) == REFUSED
+
+
+def test_many_resources_of_many_hints_are_merged():
+    sets = [tuple(i for i in range(12) if bits >> i & 1) for bits in range(1, 1 << 12)]
+    resources = [hints(*sets, preferred=0)] * 20
+    assert merge("restricted", *resources, nodes=range(12)) == NumaMerge((0,), False)
+    few = [hints(*([i] for i in range(12) if i != one)) for one in range(11)]
+    assert merge("restricted", *few, nodes=range(12)) == NumaMerge((11,), True)
+
+
+# --- what is wrong
+
+
+def test_a_hint_is_checked():
+    assert NumaHint([3, 1, 3], True).nodes == (1, 3)
+    with pytest.raises(ValueError, match="nodes must not be empty"):
+        NumaHint((), True)
+    with pytest.raises(ValueError, match="nodes=-1: allowed are 0 to 2147483647"):
+        NumaHint((-1,), True)
+    with pytest.raises(ValueError, match="score=-1: allowed are 0 to 2147483647"):
+        NumaHint((0,), True, -1)
+    for wrong, words in (
+        ((0, True), "nodes must be a sequence, not int"),
+        ((("0",), True), "nodes must be an integer, not str"),
+        (((0,), 1), "preferred must be a bool, not int"),
+        (((0,), True, 0.5), "score must be an integer, not float"),
+    ):
+        with pytest.raises(TypeError, match=words):
+            NumaHint(*wrong)
+
+
+@pytest.mark.parametrize(
+    ("change", "error", "words"),
+    [
+        ({"nodes": ()}, ValueError, "nodes: 0 are given, allowed are 1 to 12"),
+        ({"nodes": range(13)}, ValueError, "nodes: 13 are given, allowed are 1 to 12"),
+        ({"nodes": (0, -1)}, ValueError, "nodes=-1: allowed are 0 to 2147483647"),
+        ({"nodes": (0, "1")}, TypeError, "nodes must be an integer, not str"),
+        ({"nodes": 2}, TypeError, "nodes must be a sequence, not int"),
+        ({"resources": [hints(LEFT)]}, TypeError, "resources must be a mapping, not list"),
+        ({"resources": {0: hints(LEFT)}}, TypeError, "resources must be a string, not int"),
+        ({"resources": {"a": 3}}, TypeError, r"resources\['a'\] must be a sequence, not int"),
+        ({"resources": {"a": [LEFT]}}, TypeError, r"resources\['a'\] must hold NumaHint, not tup"),
+        (
+            {"resources": {"a": hints((0, 7))}},
+            ValueError,
+            r"resources\['a'\]: 7 is none of the machine's NUMA nodes, 0, 1",
+        ),
+        ({"policy": "none"}, ValueError, "policy must be one of best-effort, restricted, single-"),
+        ({"policy": None}, TypeError, "policy must be a string, not NoneType"),
+        ({"kinds": ["single"]}, TypeError, "kinds must be a mapping, not list"),
+        ({"kinds": {"0": "single"}}, TypeError, "kinds must be an integer, not str"),
+        ({"kinds": {2: "single"}}, ValueError, "kinds: 2 is none of the machine's NUMA nodes"),
+        ({"kinds": {0: "idle"}}, ValueError, r"kinds\[0\] must be one of single, shared, not"),
+        ({"kinds": {0: 1}}, TypeError, r"kinds\[0\] must be a string, not int"),
+    ],
+)
+def test_arguments_are_checked(change, error, words):
+    given = {"nodes": BOTH, "resources": {"a": hints(LEFT)}, "policy": "restricted"} | change
+    with pytest.raises(error, match=words):
+        merge_numa_hints(**given)
+
+
+# --- hints of devices, and allocations on what was merged
+
+
+def test_a_hint_has_a_score_if_it_has_the_best_devices():
+    cluster = DeviceCluster({"n": NodeDevices.uniform(8, sockets=2, switches=4)})
+    cluster.allocate(DeviceRequest("other", gpus=1), "n", numa=[1])
+    one = DeviceRequest("one", gpus=1)  # best beside the other one
+    assert cluster.numa_hints(one, "n") == (
+        NumaHint((0,), True, 0),
+        NumaHint((1,), True, 500),
+        NumaHint((0, 1), False, 500),
+    )
+    merged = merge("restricted", cluster.numa_hints(one, "n"), hints(LEFT, RIGHT, score=100))
+    assert merged == NumaMerge(RIGHT, True)
+    assert cluster.schedule(one).placement == cluster.allocate(one, "n", numa=RIGHT).placement
+
+
+def test_the_host_is_on_all_numa_nodes():
+    host = Device("host", 0, {"cpu": 64_000, "memory": 512 * GIB})
+    cluster = DeviceCluster({"n": NodeDevices((gpu(0, numa=0), gpu(1, numa=1), host))})
+    request = DeviceRequest("pod", gpus=1, cpu_milli=4000)
+    assert [hint.nodes for hint in cluster.numa_hints(request, "n")] == [LEFT, RIGHT, BOTH]
+    placed = cluster.allocate(request, "n", numa=RIGHT).placement
+    assert [(one.type, one.minor) for one in placed] == [("gpu", 1), ("host", 0)]
+
+
+def test_devices_that_do_not_say_their_numa_node_serve_on_any():
+    mixed = NodeDevices((gpu(0, numa=0), gpu(1, numa=1), gpu(2)))
+    cluster = DeviceCluster({"n": mixed})
+    two = DeviceRequest("pod", gpus=2)
+    assert [hint.nodes for hint in cluster.numa_hints(two, "n")] == [LEFT, RIGHT, BOTH]
+    placed = cluster.allocate(two, "n", numa=RIGHT).placement
+    assert [one.minor for one in placed] == [1, 2]
+
+
+def test_numa_nodes_do_not_matter_where_nothing_that_is_needed_says_its_own():
+    fpga = Device("fpga", 0, {"share": 100})
+    placed = NodeDevices((gpu(0, numa=0), gpu(1, numa=1), fpga))
+    cluster = DeviceCluster({"placed": placed, "unplaced": NodeDevices((gpu(0), fpga))})
+    for node in cluster.nodes:
+        for name, needs in (("with", {"fpgas": 1}), ("without", {})):
+            request = DeviceRequest(f"{node} {name}", **needs)
+            found = cluster.numa_hints(request, node)
+            assert found is None
+            merged = merge("restricted", found, hints(BOTH, preferred=2), nodes=range(3))
+            assert merged == NumaMerge(BOTH, True)
+            assert cluster.allocate(request, node, numa=merged.nodes).outcome == "bind"
+    # That there is no way is another answer.
+    assert cluster.numa_hints(DeviceRequest("more", fpgas=1), "placed") == ()
+    assert cluster.numa_hints(DeviceRequest("many", gpus=2), "unplaced") == ()
+
+
+def test_numa_nodes_have_any_numbers():
+    cluster = DeviceCluster({"n": NodeDevices((gpu(0, numa=5), gpu(1, numa=900)))})
+    found = cluster.numa_hints(DeviceRequest("pod", gpus=1), "n")
+    assert [hint.nodes for hint in found] == [(5,), (900,), (5, 900)]
+    merged = merge("single-numa-node", found, hints((900,)), nodes=[900, 5])
+    assert merged == NumaMerge((900,), True)
+    decision = cluster.allocate(DeviceRequest("pod", gpus=1), "n", numa=merged.nodes)
+    assert [one.minor for one in decision.placement] == [1]
+
+
+def test_too_many_numa_nodes_matter_only_to_those_who_are_on_them():
+    fpga = Device("fpga", 0, {"share": 100})
+    many = NodeDevices((*[gpu(i, numa=i) for i in range(13)], fpga))
+    cluster = DeviceCluster({"n": many})
+    assert cluster.numa_hints(DeviceRequest("pod", fpgas=1), "n") is None
+    with pytest.raises(ValueError, match="node: has 13 NUMA nodes, hints are for 12"):
+        cluster.numa_hints(DeviceRequest("pod", gpus=1), "n")
