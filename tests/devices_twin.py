@@ -26,6 +26,16 @@ def as_charges(allocations):
     )
 
 
+def preferred(found, asked):
+    """How many needs a choice puts in their preferred scopes."""
+    order = ("device", "pcie", "numa", "socket", "node")
+    return sum(
+        need.preferred_scope is not None
+        and found.scopes[need.type] <= order.index(need.preferred_scope)
+        for need in asked.needs
+    )
+
+
 class Pair:
     """One node in both; what is asked of it must have the same answer."""
 

@@ -6,7 +6,7 @@ import random
 import pytest
 from device_clusters import SEEDS, LivingCluster
 from devices_cases import machine, request
-from devices_twin import as_charges
+from devices_twin import as_charges, preferred
 from hypothesis import strategies as st
 from hypothesis.stateful import initialize, rule
 from profiles import examples
@@ -19,15 +19,6 @@ from hivecore.reference.devices.node_state import NodeState
 from hivecore.reference.devices.score import node_score
 
 POLICIES = st.sampled_from(("bin-pack", "spread"))
-
-
-def preferred(found, asked):
-    order = ("device", "pcie", "numa", "socket", "node")
-    return sum(
-        need.preferred_scope is not None
-        and found.scopes[need.type] <= order.index(need.preferred_scope)
-        for need in asked.needs
-    )
 
 
 class ClusterAndTwins(LivingCluster):

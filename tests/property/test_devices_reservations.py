@@ -4,7 +4,7 @@ import random
 
 import pytest
 from devices_cases import machine, request
-from devices_twin import as_charges
+from devices_twin import as_charges, preferred
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 from profiles import examples
@@ -18,15 +18,6 @@ from hivecore.reference.devices.score import node_score
 
 SEEDS = st.integers(0, 2**32)
 POLICIES = st.sampled_from(("bin-pack", "spread"))
-SCOPES = ("device", "pcie", "numa", "socket", "node")
-
-
-def preferred(found, asked):
-    return sum(
-        need.preferred_scope is not None
-        and found.scopes[need.type] <= SCOPES.index(need.preferred_scope)
-        for need in asked.needs
-    )
 
 
 class Reserving(RuleBasedStateMachine):

@@ -296,6 +296,19 @@ def test_records_that_contradict_each_other_are_refused():
     assert late.reservations == ()
 
 
+def test_who_waits_for_a_reservation_of_the_same_name_is_no_user_of_a_new_one():
+    cluster = DeviceCluster({"b": NODE})
+    gpu = DeviceAllocation("gpu", 0, {"core": 100, "memory_ratio": 100})
+    cluster.recover("pod", "b", [gpu], reservation="held")
+    assert cluster.schedule(DeviceRequest("urgent", gpus=8), preemptible=["pod"]).victims == (
+        "pod",
+    )
+    cluster.reserve(cluster.schedule(DeviceRequest("held", gpus=2)))
+    assert cluster.reservation("held").users == ()
+    cluster.release("pod")
+    assert len(cluster.allocations("held")) == 2
+
+
 def test_mode_koordinator_has_no_reservations():
     cluster = DeviceCluster({"b": NODE}, mode="koordinator")
     request = DeviceRequest("held", gpus=1)

@@ -61,6 +61,10 @@ class Owners:
         """Names of the owners on a node, sorted."""
         return tuple(sorted(self.names[owner] for owner in self.core.owners(node)))
 
+    def is_user(self, name: str) -> bool:
+        """Whether an owner uses a reservation that is there."""
+        return self.through.get(name) in self.reservations
+
     def charges(self, name: str) -> Charges:
         """What an owner is charged; of a reservation, what its users have left of it."""
         found: Charges = self.core.charges_of(self.number(name))
@@ -74,7 +78,9 @@ class Owners:
             self.priorities[name] = priority
 
     def reserve(self, name: str, held: Held) -> None:
-        """An owner that has no users yet is a reservation from now on."""
+        """An owner is a reservation from now on; who was to use another of its name does not."""
+        self.through = {user: one for user, one in self.through.items() if one != name}
+        self.through.update(dict.fromkeys(held.users, name))
         self.reservations[name] = held
 
     def enter(self, name: str, reservation: str) -> None:

@@ -12,7 +12,7 @@ from hivecore._stateful import Stateful
 from hivecore.devices._koordinator import as_quirks, named_quirks
 from hivecore.devices._learned_mix import LearnedMix
 from hivecore.devices._nodes import Nodes
-from hivecore.devices._owners import Charges, Held, Owners, left_of
+from hivecore.devices._owners import Charges, Held, Owners
 from hivecore.devices._saved import OwnerRecord, decode, encode
 from hivecore.devices.device import TYPES
 from hivecore.devices.device_allocation import DeviceAllocation
@@ -24,13 +24,16 @@ from hivecore.devices.node_devices import NodeDevices
 from hivecore.devices.numa_hints import NumaHint, numa_hints, visible_masks
 from hivecore.devices.preemption import cheapest_leavers
 from hivecore.devices.proof import check_placement
+from hivecore.devices.recovery import check_allocations, recover_owner, recover_reservation
 from hivecore.devices.reservation import (
     DeviceReservation,
     Reserved,
     Wish,
     best_through,
+    described,
     filtered,
     is_within,
+    reserve_after,
 )
 from hivecore.devices.task_mix import TaskMix
 from hivecore.errors import CertificateError, StaleDecisionError
@@ -329,7 +332,7 @@ class DeviceCluster(Stateful):
             query = self._nodes.query(request)
             asked = None if names is None else [self._nodes.number(name) for name in names]
             self._prepare(number)
-            draw = (self._seed, _draw_number(request.name)) if number == _RANDOM else (0, 0)
+            draw = self._draw(request, number)
             if wish.names and wish.when != "last":
                 found = best_through(self, query, number, asked, wish.names, draw)
                 if found is not None:
@@ -357,6 +360,9 @@ class DeviceCluster(Stateful):
         return made_decision(
             request, name, (), plan, self, inventory, None, reservation=reservation
         )
+
+    def _draw(self, request: DeviceRequest, policy: int) -> tuple[int, int]:
+        return (self._seed, _draw_number(request.name)) if policy == _RANDOM else (0, 0)
 
     def _prepare(self, policy: int) -> None:
         """What the policy goes by is brought up to date."""
@@ -588,7 +594,7 @@ class DeviceCluster(Stateful):
     ) -> DeviceDecision:
         inventory = self._nodes.inventory(number)
         held = self._held_on(number)
-        given = inventory.in_bytes(_check_allocations(given, "designated"))
+        given = inventory.in_bytes(check_allocations(given, "designated"))
         try:
             check_placement(request, given, inventory, held)
         except CertificateError:
@@ -663,21 +669,8 @@ class DeviceCluster(Stateful):
             self._check_reserving()
             if request.name in self._owners.numbers:
                 raise ValueError(f"request: {request.name!r} has devices already")
-            user = self._owners.number(owner)
-            if owner in self._owners.reservations or owner in self._owners.through:
-                raise ValueError(f"owner={owner!r}: is a reservation, or uses one")
             self._prepare(number)
-            draw = (self._seed, _draw_number(request.name)) if number == _RANDOM else (0, 0)
-            query = self._nodes.query(request)
-            code, plan, _, _ = self._core.through(query, number, user, 0, *draw)
-            if plan is None:
-                return self._for_node(request, code, None)
-            mine = {charge[:2] for charge in plan.charges}
-            if not all(charge[:2] in mine for charge in self._owners.charges(owner)):
-                return self._for_node(request, CODES.index("successor"), None)
-            made = self._bound(request, plan)
-            self._hold(request.name, plan.node, plan.charges, request.priority, restricted, [owner])
-            return made
+            return reserve_after(self, request, owner, number, restricted)
 
     def reservation(self, name: str) -> DeviceReservation:
         """What a reservation holds, and who uses it.
@@ -685,18 +678,7 @@ class DeviceCluster(Stateful):
         :raises KeyError: there is no such reservation.
         """
         with self._lock:
-            held = self._owners.reservations.get(name)
-            if held is None:
-                raise KeyError(f"name={name!r}: is no reservation")
-            number = self._owners.node(name)
-            return DeviceReservation(
-                name,
-                self._nodes.names[number] or "",
-                held.restricted,
-                self._named(number, held.charges),
-                self._named(number, self._owners.charges(name)),
-                tuple(sorted(held.users)),
-            )
+            return described(self, name)
 
     @property
     def reservations(self) -> tuple[str, ...]:
@@ -707,21 +689,6 @@ class DeviceCluster(Stateful):
     def _check_reserving(self) -> None:
         if not self._is_strict:
             raise ValueError("mode 'koordinator' has no reservations")
-
-    def _hold(
-        self,
-        name: str,
-        number: int,
-        charges: Charges,
-        priority: int,
-        restricted: bool,
-        users: list[str],
-    ) -> None:
-        """A new reservation with these users, whether or not there is so much."""
-        left = left_of(charges, [self._owners.charges(user) for user in users])
-        self._owners.book(name, self._core.charge(number, left), priority)
-        self._owners.reservations[name] = Held(charges, restricted, users)
-        self._owners.through.update(dict.fromkeys(users, name))
 
     # --- restart
 
@@ -749,23 +716,7 @@ class DeviceCluster(Stateful):
         with self._lock:
             if reservation:
                 self._check_reserving()
-            owners = self._owners
-            name, number, charges, priority = self._recorded(name, node, allocations, priority)
-            if name in owners.numbers:
-                same = owners.through.get(name, "") == reservation
-                if not same or name in owners.reservations:
-                    raise ValueError(f"name={name!r}: is there already, otherwise")
-                self._check_same(name, number, charges, owners.charges(name))
-                return
-            if reservation in owners.numbers and (
-                reservation not in owners.reservations or owners.node(reservation) != number
-            ):
-                raise ValueError(f"reservation={reservation!r}: is none on node {node!r}")
-            owners.book(name, self._core.charge(number, charges), priority)
-            if reservation:
-                owners.enter(name, reservation)
-                if reservation in owners.reservations:
-                    owners.settle(reservation)
+            recover_owner(self, name, node, allocations, priority, reservation)
 
     def recover_reservation(
         self,
@@ -788,35 +739,7 @@ class DeviceCluster(Stateful):
         restricted = as_bool(restricted, "restricted")
         with self._lock:
             self._check_reserving()
-            owners = self._owners
-            name, number, charges, priority = self._recorded(name, node, allocations, priority)
-            if name in owners.numbers:
-                held = owners.reservations.get(name)
-                if held is None or held.restricted != restricted:
-                    raise ValueError(f"name={name!r}: is there already, otherwise")
-                self._check_same(name, number, charges, held.charges)
-                return
-            users = [user for user, through in owners.through.items() if through == name]
-            for user in users:
-                if owners.node(user) != number:
-                    raise ValueError(f"node={node!r}: {user!r} uses {name!r} on another one")
-            self._hold(name, number, charges, priority, restricted, users)
-
-    def _recorded(
-        self, name: str, node: str, allocations: Iterable[DeviceAllocation], priority: int
-    ) -> tuple[str, int, Charges, int]:
-        """The checked facts of an owner's record, in numbers."""
-        name = as_name(name, "name")
-        priority = as_int(priority, "priority", -(2**31), 2**31 - 1)
-        given = _check_allocations(as_tuple(allocations, "allocations"), "allocations")
-        number = self._nodes.number(node)
-        if self._is_strict:
-            given = self._nodes.inventory(number).in_bytes(given)
-        return name, number, sorted(self._nodes.numbers.charges(given)), priority
-
-    def _check_same(self, name: str, number: int, charges: Charges, others: Charges) -> None:
-        if self._owners.node(name) != number or charges != sorted(others):
-            raise ValueError(f"name={name!r}: has other devices already")
+            recover_reservation(self, name, node, allocations, priority, restricted)
 
     # --- questions
 
@@ -1015,17 +938,6 @@ def _draw_number(name: str) -> int:
 def _check_request(request: object) -> None:
     if not isinstance(request, DeviceRequest):
         raise TypeError(f"request must be a DeviceRequest, not {type(request).__name__}")
-
-
-def _check_allocations(
-    given: tuple[DeviceAllocation, ...], name: str
-) -> tuple[DeviceAllocation, ...]:
-    for one in given:
-        if not isinstance(one, DeviceAllocation):
-            raise TypeError(f"{name} must hold DeviceAllocation, not {type(one).__name__}")
-    if len({(one.type, one.minor) for one in given}) != len(given):
-        raise ValueError(f"{name}: a device is named twice")
-    return given
 
 
 def _check_inventory(inventory: object) -> None:

@@ -97,7 +97,7 @@ class _Search:
         return sorted(
             (owners.priority(name), _held(owners.charges(name)), name)
             for name in owners.on(node)
-            if (self.allowed is None or name in self.allowed) and name not in owners.through
+            if (self.allowed is None or name in self.allowed) and not owners.is_user(name)
         )
 
     def _fits_without(self, node: int, gone: list[_Owner]) -> bool:

@@ -7,14 +7,26 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Self, get_args
 import numpy as np
 
 from hivecore._arguments import as_choice, as_tuple
+from hivecore.devices._owners import Held
 from hivecore.devices.device_allocation import DeviceAllocation
+from hivecore.devices.device_request import DeviceRequest
 from hivecore.devices.feasibility import CODES
+from hivecore.devices.recovery import hold
 
 if TYPE_CHECKING:
-    from hivecore.devices._owners import Held
     from hivecore.devices.device_cluster import DeviceCluster
+    from hivecore.devices.device_decision import DeviceDecision
 
-__all__ = ["DeviceReservation", "Reserved", "Wish", "best_through", "filtered", "is_within"]
+__all__ = [
+    "DeviceReservation",
+    "Reserved",
+    "Wish",
+    "best_through",
+    "described",
+    "filtered",
+    "is_within",
+    "reserve_after",
+]
 
 #: When reservations are used: before anything else, and nothing else, or when nothing else serves.
 Reserved = Literal["first", "only", "last"]
@@ -146,6 +158,45 @@ def filtered(
             True  # others may leave the reservation
         )
     return codes, resolvable, scores
+
+
+def reserve_after(
+    cluster: "DeviceCluster", request: DeviceRequest, owner: str, policy: int, restricted: bool
+) -> "DeviceDecision":
+    """What `DeviceCluster.reserve_after` does; it is the caller's turn."""
+    owners = cluster._owners
+    user = owners.number(owner)
+    if owner in owners.reservations or owner in owners.through:
+        raise ValueError(f"owner={owner!r}: is a reservation, or uses one")
+    query = cluster._nodes.query(request)
+    draw = cluster._draw(request, policy)
+    code, plan, _, _ = cluster._core.through(query, policy, user, 0, *draw)
+    if plan is None:
+        return cluster._for_node(request, code, None)
+    mine = {charge[:2] for charge in plan.charges}
+    if not all(charge[:2] in mine for charge in owners.charges(owner)):
+        return cluster._for_node(request, CODES.index("successor"), None)
+    made = cluster._bound(request, plan)
+    held = Held(plan.charges, restricted, [owner])
+    hold(cluster, request.name, plan.node, held, request.priority)
+    return made
+
+
+def described(cluster: "DeviceCluster", name: str) -> DeviceReservation:
+    """What `DeviceCluster.reservation` tells; it is the caller's turn."""
+    owners = cluster._owners
+    held = owners.reservations.get(name)
+    if held is None:
+        raise KeyError(f"name={name!r}: is no reservation")
+    number = owners.node(name)
+    return DeviceReservation(
+        name,
+        cluster._nodes.names[number] or "",
+        held.restricted,
+        cluster._named(number, held.charges),
+        cluster._named(number, owners.charges(name)),
+        tuple(sorted(held.users)),
+    )
 
 
 def is_within(charges: Iterable[Any], left: Iterable[Any], types: set[int]) -> bool:

@@ -1,0 +1,115 @@
+"""Owners and reservations as their records say, after a restart, in any order."""
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING
+
+from hivecore._arguments import as_int, as_name, as_tuple
+from hivecore.devices._owners import Charges, Held, left_of
+from hivecore.devices.device_allocation import DeviceAllocation
+
+if TYPE_CHECKING:
+    from hivecore.devices.device_cluster import DeviceCluster
+
+__all__ = ["check_allocations", "hold", "recover_owner", "recover_reservation"]
+
+
+def recover_owner(
+    cluster: "DeviceCluster",
+    name: str,
+    node: str,
+    allocations: Iterable[DeviceAllocation],
+    priority: int,
+    reservation: str,
+) -> None:
+    """What `DeviceCluster.recover` does; it is the caller's turn."""
+    owners = cluster._owners
+    name, number, charges, priority = _recorded(cluster, name, node, allocations, priority)
+    if name in owners.numbers:
+        _check_same(
+            name,
+            owners.through.get(name, "") == reservation
+            and name not in owners.reservations
+            and owners.node(name) == number
+            and sorted(owners.charges(name)) == charges,
+        )
+        return
+    if reservation in owners.numbers and (
+        reservation not in owners.reservations or owners.node(reservation) != number
+    ):
+        raise ValueError(f"reservation={reservation!r}: is none on node {node!r}")
+    owners.book(name, cluster._core.charge(number, charges), priority)
+    if reservation:
+        owners.enter(name, reservation)
+        if reservation in owners.reservations:
+            owners.settle(reservation)
+
+
+def recover_reservation(
+    cluster: "DeviceCluster",
+    name: str,
+    node: str,
+    allocations: Iterable[DeviceAllocation],
+    priority: int,
+    restricted: bool,
+) -> None:
+    """What `DeviceCluster.recover_reservation` does; it is the caller's turn."""
+    owners = cluster._owners
+    name, number, charges, priority = _recorded(cluster, name, node, allocations, priority)
+    if name in owners.numbers:
+        held = owners.reservations.get(name)
+        _check_same(
+            name,
+            held is not None
+            and held.restricted == restricted
+            and owners.node(name) == number
+            and sorted(held.charges) == charges,
+        )
+        return
+    users = [user for user, through in owners.through.items() if through == name]
+    for user in users:
+        if owners.node(user) != number:
+            raise ValueError(f"node={node!r}: {user!r} uses {name!r} on another one")
+    hold(cluster, name, number, Held(charges, restricted, users), priority)
+
+
+def hold(cluster: "DeviceCluster", name: str, number: int, held: Held, priority: int) -> None:
+    """Charge a new reservation on a node, whether or not there is so much."""
+    owners = cluster._owners
+    left = left_of(held.charges, [owners.charges(user) for user in held.users])
+    owners.book(name, cluster._core.charge(number, left), priority)
+    owners.reserve(name, held)
+
+
+def check_allocations(
+    given: tuple[DeviceAllocation, ...], name: str
+) -> tuple[DeviceAllocation, ...]:
+    """They are what they should be, of each device at most one."""
+    for one in given:
+        if not isinstance(one, DeviceAllocation):
+            raise TypeError(f"{name} must hold DeviceAllocation, not {type(one).__name__}")
+    if len({(one.type, one.minor) for one in given}) != len(given):
+        raise ValueError(f"{name}: a device is named twice")
+    return given
+
+
+def _recorded(
+    cluster: "DeviceCluster",
+    name: str,
+    node: str,
+    allocations: Iterable[DeviceAllocation],
+    priority: int,
+) -> tuple[str, int, Charges, int]:
+    """The checked facts of an owner's record, in numbers."""
+    name = as_name(name, "name")
+    priority = as_int(priority, "priority", -(2**31), 2**31 - 1)
+    given = check_allocations(as_tuple(allocations, "allocations"), "allocations")
+    nodes = cluster._nodes
+    number = nodes.number(node)
+    if nodes.quirks is None:
+        given = nodes.inventory(number).in_bytes(given)
+    return name, number, sorted(nodes.numbers.charges(given)), priority
+
+
+def _check_same(name: str, is_same: bool) -> None:
+    if not is_same:
+        raise ValueError(f"name={name!r}: has other devices already, or another reservation")
