@@ -141,22 +141,20 @@ def filtered(
     rows: dict[int, list[int]] = {}
     for row, number in enumerate(numbers):
         rows.setdefault(number, []).append(row)
+    nodes = {cluster._owners.node(name) for name in wish.names if name in cluster._owners.numbers}
+    resolvable[[row for node in nodes for row in rows.get(node, ())]] = True  # users may leave
     best: dict[int, _Through] = {}
     for one in _found_through(cluster, query, policy, wish.names, (0, 0)):
         known = best.get(one.node)
         if known is None or (one.preferred, one.score) > (known.preferred, known.score):
             best[one.node] = one
-    for node, found in best.items():
-        at = np.array(rows.get(node, []), dtype=np.intp)
-        if wish.when == "last":
-            at = at[codes[at] != 0]
-        codes[at] = 0
-        resolvable[at] = True
-        scores[at] = found.score
-    for name in wish.names:
-        resolvable[rows.get(cluster._owners.node(name), [])] = (
-            True  # others may leave the reservation
-        )
+    served = [(row, one.score) for node, one in best.items() for row in rows.get(node, ())]
+    at, found = np.array(served, dtype=np.int64).reshape(-1, 2).T
+    if wish.when == "last":
+        other = codes[at] != 0
+        at, found = at[other], found[other]
+    codes[at] = 0
+    scores[at] = found
     return codes, resolvable, scores
 
 
