@@ -1,0 +1,186 @@
+"""Long random lives of clusters, of all policies and both modes, without twins: what they promise
+whatever happens. A step is one call that changes or asks something.
+"""
+
+import random
+from collections import Counter
+
+import pytest
+from devices_cases import machine, request
+from profiles import seeds
+
+from hivecore.devices import DeviceAllocation, DeviceCluster, NodeDevices
+from hivecore.devices.device_cluster import POLICIES
+from hivecore.errors import StaleDecisionError
+
+STEPS = 500
+
+
+class Life:
+    """One cluster and what is known of it."""
+
+    def __init__(self, seed, mode):
+        self.rng = rng = random.Random(seed)
+        self.is_strict = mode == "strict"
+        self.policies = POLICIES if self.is_strict else POLICIES[:2]
+        nodes = {f"n{i}": machine(rng) for i in range(rng.randint(1, 6))}
+        self.cluster = DeviceCluster(nodes, mode=mode, policy=rng.choice(self.policies), seed=seed)
+        self.count = 0
+        self.old = []  # decisions
+
+    def names(self):
+        return [owner for node in self.cluster.nodes for owner in self.cluster.owners(node)]
+
+    def asked(self):
+        """A request, mostly for what a node has; the mode may refuse it."""
+        rng, nodes = self.rng, self.cluster.nodes
+        inventory = self.cluster.inventory(rng.choice(nodes)) if nodes else machine(rng)
+        self.count += 1
+        return request(rng, inventory, f"o{self.count}")
+
+    def step(self):
+        rng, cluster = self.rng, self.cluster
+        act = rng.choice(self.acts)
+        try:
+            act(self, rng, cluster)
+        except ValueError as error:
+            if self.is_strict or "koordinator" not in str(error):
+                raise
+
+    def come(self, rng, cluster):
+        one = self.asked()
+        ways = {"policy": rng.choice((None, *self.policies))}
+        if cluster.reservations and rng.random() < 0.7:
+            count = rng.randint(1, len(cluster.reservations))
+            ways["reservations"] = rng.sample(cluster.reservations, count)
+            ways["reserved"] = rng.choice(("first", "only", "last"))
+        decision = cluster.schedule(one, **ways)
+        if decision.outcome == "bind":
+            if rng.random() < 0.1:
+                self.old.append(decision)
+            elif self.is_strict and not decision.reservation and rng.random() < 0.2:
+                cluster.reserve(decision, restricted=rng.random() < 0.5)
+            else:
+                cluster.commit(decision)
+
+    def come_late(self, rng, cluster):
+        if self.old:
+            try:
+                cluster.commit(self.old.pop(rng.randrange(len(self.old))))
+            except StaleDecisionError:
+                cluster.check()
+
+    def follow(self, rng, cluster):
+        names = [
+            name
+            for name in self.names()
+            if name not in cluster._owners.through and name not in cluster.reservations
+        ]
+        if names and self.is_strict:
+            cluster.reserve_after(self.asked(), rng.choice(names), restricted=rng.random() < 0.5)
+
+    def come_together(self, rng, cluster):
+        gang = [self.asked() for _ in range(rng.randint(1, 4))]
+        found = cluster.schedule_many(gang, reservations=cluster.reservations[:2])
+        cluster.commit_many(one for one in found if one.outcome == "bind")
+
+    def preempt(self, rng, cluster):
+        decision = cluster.schedule(self.asked(), preemptible=self.names()[:6])
+        for victim in decision.victims:
+            cluster.release(victim)
+
+    def leave(self, rng, cluster):
+        names = self.names()
+        for name in rng.sample(names, min(len(names), 2)):
+            cluster.release(name)
+
+    def ask(self, rng, cluster):
+        one = self.asked()
+        cluster.filter(one, policy=rng.choice(self.policies), reservations=cluster.reservations)
+        if rng.random() < 0.2:
+            cluster.explain(one)
+        if cluster.nodes and self.is_strict:
+            cluster.numa_hints(one, rng.choice(cluster.nodes))
+        cluster.fragmentation()
+
+    def settle_on(self, rng, cluster):
+        if cluster.nodes:
+            numa = rng.choice((None, [0], [1], [0, 1, 2, 3]))
+            cluster.allocate(self.asked(), rng.choice(cluster.nodes), numa=numa)
+
+    def recover(self, rng, cluster):
+        if not cluster.nodes:
+            return
+        node, self.count = rng.choice(cluster.nodes), self.count + 1
+        minors = rng.sample(range(12), rng.randint(0, 3))
+        most = 2**48 if rng.random() < 0.1 else 1000
+        given = [
+            DeviceAllocation(
+                "gpu",
+                minor,
+                {"core": rng.randint(0, 100), "memory": rng.randint(1, most)},
+                exclusive=rng.choice((None, None, "device", "pcie")),
+            )
+            for minor in minors
+        ]
+        through = rng.choice(("", "", "o1", f"o{self.count + 1}"))
+        named = f"o{self.count}"
+        try:
+            if rng.random() < 0.3:
+                cluster.recover_reservation(named, node, given, restricted=rng.random() < 0.5)
+            else:
+                cluster.recover(named, node, given, reservation=through)
+        except ValueError as error:  # records that contradict each other
+            assert any(word in str(error) for word in ("uses", "is none on", "mode"))
+
+    def change(self, rng, cluster):
+        nodes = cluster.nodes
+        if not nodes or rng.random() < 0.2:
+            self.count += 1
+            empty = rng.random() < 0.1
+            cluster.add_node(f"m{self.count}", NodeDevices(()) if empty else machine(rng))
+        elif rng.random() < 0.3:
+            cluster.set_inventory(rng.choice(nodes), machine(rng))
+        elif rng.random() < 0.3:
+            cluster.remove_node(rng.choice(nodes))
+        else:
+            node = rng.choice(nodes)
+            cluster.set_health(node, rng.random() < 0.6)
+
+    def branch(self, rng, cluster):
+        if rng.random() < 0.5:
+            self.cluster = cluster.copy()
+            self.old.clear()
+        else:
+            self.cluster = DeviceCluster.from_bytes(cluster.to_bytes())
+            self.old.clear()
+
+    acts = (come,) * 6 + (leave,) * 3 + (ask, ask, change, settle_on, come_together, preempt)
+    acts += (come_late, follow, recover, branch)
+
+    def check(self):
+        cluster = self.cluster
+        cluster.check()
+        owners = self.names()
+        assert len(owners) == len(set(owners)) == len(cluster)
+        for name in cluster.reservations:
+            found = cluster.reservation(name)
+            sums = Counter()
+            for owner in (name, *found.users):
+                assert cluster.node_of(owner) == found.node
+                for one in cluster.allocations(owner):
+                    sums.update({(one.type, one.minor, k): v for k, v in one.amounts})
+            for one in found.held:
+                for amount, value in one.amounts:
+                    assert sums[one.type, one.minor, amount] >= value
+
+
+@pytest.mark.parametrize("mode", ["strict", "koordinator"])
+@pytest.mark.parametrize("seed", seeds(4))
+def test_a_cluster_keeps_its_promises_whatever_happens(mode, seed):
+    life = Life(seed, mode)
+    for step in range(STEPS):
+        life.step()
+        if step % 25 == 0:
+            life.check()
+    life.check()
