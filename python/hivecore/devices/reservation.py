@@ -1,6 +1,6 @@
 """Devices that are held for others, and who asks for them."""
 
-from collections.abc import Iterable
+from collections.abc import Container, Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Self, get_args
 
@@ -79,14 +79,22 @@ class _Through(NamedTuple):
 
 
 def _found_through(
-    cluster: "DeviceCluster", query: Any, policy: int, names: Iterable[str], draw: tuple[int, int]
+    cluster: "DeviceCluster",
+    query: Any,
+    policy: int,
+    nodes: Container[int] | None,
+    names: Iterable[str],
+    draw: tuple[int, int],
 ) -> Iterable[_Through]:
+    """What each of these reservations would give, of those on these nodes; ``None``: on any."""
     owners = cluster._owners
     for name in names:
         held = owners.reservations.get(name)
         if held is None:
             raise KeyError(f"reservations: {name!r} is none")
         owner = owners.numbers[name]
+        if nodes is not None and cluster._core.node_of(owner) not in nodes:
+            continue
         found = cluster._core.through(query, policy, owner, _confined(held), *draw)
         _, plan, preferred, score = found
         if plan is not None:
@@ -102,7 +110,7 @@ def best_through(
     cluster: "DeviceCluster",
     query: Any,
     policy: int,
-    nodes: Iterable[int] | None,
+    nodes: Container[int] | None,
     names: Iterable[str],
     draw: tuple[int, int],
 ) -> _Through | None:
@@ -112,12 +120,10 @@ def best_through(
 
     It is the caller's turn.
     """
-    allowed = None if nodes is None else set(nodes)
     best = None
-    for one in _found_through(cluster, query, policy, names, draw):
-        if allowed is None or one.node in allowed:
-            better = best is None or (one.preferred, one.score) > (best.preferred, best.score)
-            best = one if better else best
+    for one in _found_through(cluster, query, policy, nodes, names, draw):
+        if best is None or (one.preferred, one.score) > (best.preferred, best.score):
+            best = one
     return best
 
 
@@ -144,7 +150,7 @@ def filtered(
     nodes = {cluster._owners.node(name) for name in wish.names if name in cluster._owners.numbers}
     resolvable[[row for node in nodes for row in rows.get(node, ())]] = True  # users may leave
     best: dict[int, _Through] = {}
-    for one in _found_through(cluster, query, policy, wish.names, (0, 0)):
+    for one in _found_through(cluster, query, policy, rows, wish.names, (0, 0)):
         known = best.get(one.node)
         if known is None or (one.preferred, one.score) > (known.preferred, known.score):
             best[one.node] = one
