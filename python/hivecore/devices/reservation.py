@@ -110,7 +110,7 @@ def best_through(
     cluster: "DeviceCluster",
     query: Any,
     policy: int,
-    nodes: Container[int] | None,
+    nodes: Iterable[int] | None,
     names: Iterable[str],
     draw: tuple[int, int],
 ) -> _Through | None:
@@ -121,7 +121,8 @@ def best_through(
     It is the caller's turn.
     """
     best = None
-    for one in _found_through(cluster, query, policy, nodes, names, draw):
+    allowed = None if nodes is None else frozenset(nodes)
+    for one in _found_through(cluster, query, policy, allowed, names, draw):
         if best is None or (one.preferred, one.score) > (best.preferred, best.score):
             best = one
     return best
