@@ -54,7 +54,7 @@ std::int64_t Chooser<W>::free_of(const DeviceColumn& of, int device) const {
 template <int W>
 std::vector<std::int64_t> Chooser<W>::free_memory() const {
     const auto& of = shape_.of(kGpu);
-    const auto healthy = mask(of.healthy);
+    const auto healthy = of.count > 0 ? mask(of.healthy) : Set{};  // or it has no place in a state
     std::vector<std::int64_t> free(of.count);
     for (int device = 0; device < of.count; ++device) {
         free[device] = healthy.has(device) ? free_of(of, device) : 0;
