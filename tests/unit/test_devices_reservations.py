@@ -309,6 +309,16 @@ def test_who_waits_for_a_reservation_of_the_same_name_is_no_user_of_a_new_one():
     assert len(cluster.allocations("held")) == 2
 
 
+def test_who_waits_for_a_reservation_waits_no_more_when_an_owner_takes_its_name():
+    cluster = DeviceCluster({"a": NODE, "b": NODE})
+    gpu = DeviceAllocation("gpu", 0, {"core": 100, "memory_ratio": 100})
+    cluster.recover("pod", "b", [gpu], reservation="held")
+    assert DeviceCluster.from_bytes(cluster.to_bytes()).owners("b") == ("pod",)
+    cluster.allocate(DeviceRequest("held", gpus=1), "a")
+    assert DeviceCluster.from_bytes(cluster.to_bytes()).owners("a") == ("held",)
+    cluster.recover("pod", "b", [gpu])  # as its records say now
+
+
 def test_mode_koordinator_has_no_reservations():
     cluster = DeviceCluster({"b": NODE}, mode="koordinator")
     request = DeviceRequest("held", gpus=1)

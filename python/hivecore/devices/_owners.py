@@ -65,6 +65,13 @@ class Owners:
         """Whether an owner uses a reservation that is there."""
         return self.through.get(name) in self.reservations
 
+    def reservation_of(self, name: str) -> str:
+        """The one that an owner uses or, as its records say, is to use once it is there; "": none,
+        or another owner has its name.
+        """
+        one = self.through.get(name, "")
+        return "" if one in self.numbers and one not in self.reservations else one
+
     def charges(self, name: str) -> Charges:
         """What an owner is charged; of a reservation, what its users have left of it."""
         found: Charges = self.core.charges_of(self.number(name))

@@ -867,7 +867,7 @@ class DeviceCluster(Stateful):
             self._nodes.names[number] or "",
             self._named(number, owners.charges(name) if held is None else held.charges),
             owners.priority(name),
-            owners.through.get(name, ""),
+            owners.reservation_of(name),
             None if held is None else held.restricted,
         )
 

@@ -27,7 +27,7 @@ def recover_owner(
     if name in owners.numbers:
         _check_same(
             name,
-            owners.through.get(name, "") == reservation
+            owners.reservation_of(name) == reservation
             and name not in owners.reservations
             and owners.node(name) == number
             and sorted(owners.charges(name)) == charges,

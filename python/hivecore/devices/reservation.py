@@ -171,7 +171,7 @@ def reserve_after(
     """What `DeviceCluster.reserve_after` does; it is the caller's turn."""
     owners = cluster._owners
     user = owners.number(owner)
-    if owner in owners.reservations or owner in owners.through:
+    if owner in owners.reservations or owners.reservation_of(owner):
         raise ValueError(f"owner={owner!r}: is a reservation, or uses one")
     query = cluster._nodes.query(request)
     draw = cluster._draw(request, policy)
