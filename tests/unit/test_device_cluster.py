@@ -1244,3 +1244,12 @@ def test_inventories_that_are_gone_take_no_memory():
     for i in range(1000):
         cluster.set_inventory("n", NodeDevices.uniform(gpus=8, gpu_memory=10**6 + i))
     assert sys.getsizeof(cluster) < 20 * before
+
+
+@pytest.mark.parametrize("policy", ["fgd", "packing", "clustering", "dot-product", "best-fit"])
+def test_every_policy_takes_a_node_that_has_no_gpus(policy):
+    host = Device("host", 0, {"cpu": 1000, "memory": 1000})
+    cluster = DeviceCluster({"bare": NodeDevices(()), "host": NodeDevices((host,))}, policy=policy)
+    asked = DeviceNeed("host", 1, {"cpu": 10, "memory": 10})
+    decision = cluster.schedule(DeviceRequest("p", needs=[asked]))
+    assert (decision.node, cluster.fragmentation()) == ("host", 0)

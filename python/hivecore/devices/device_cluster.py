@@ -29,9 +29,9 @@ from hivecore.devices.reservation import (
     DeviceReservation,
     Reserved,
     Wish,
+    add_reserved,
     best_through,
     described,
-    filtered,
     is_within,
     reserve_after,
 )
@@ -271,8 +271,7 @@ class DeviceCluster(Stateful):
         with self._lock:
             if names is None:
                 names = self._nodes.in_order
-                asked = list(self._nodes.by_name.values()) if self._nodes.holes else None
-                asked = None if asked is None else sorted(asked)
+                asked = sorted(self._nodes.by_name.values()) if self._nodes.holes else None
             else:
                 asked = [self._nodes.number(name) for name in names]
             self._prepare(number)
@@ -280,9 +279,7 @@ class DeviceCluster(Stateful):
             codes, _, resolvable, scores = self._core.filter(query, number, asked)
             if wish.names or wish.when == "only":
                 looked_at = range(len(names)) if asked is None else asked
-                answers = codes, resolvable, scores
-                found = filtered(self, query, number, looked_at, wish, answers)
-                codes, resolvable, scores = found
+                add_reserved(self, query, number, looked_at, wish, codes, resolvable, scores)
         if not self._is_strict and scores.any():
             scores = 100 * scores // scores.max()
         return Feasibility(names, codes, resolvable, scores)
@@ -344,7 +341,7 @@ class DeviceCluster(Stateful):
             plan = self._core.schedule(query, number, asked, *draw)
             if plan is not None:
                 return self._bound(request, plan)
-            if wish.names:
+            if wish.names and wish.when == "last":
                 found = best_through(self, query, number, asked, wish.names, draw)
                 if found is not None:
                     return self._bound(request, found.plan, found.name)
@@ -906,8 +903,7 @@ class DeviceCluster(Stateful):
                         priority=one.priority,
                         reservation=one.reservation,
                     )
-            for name, one in owners.items():
-                if one.restricted is not None:
+                else:
                     cluster.recover_reservation(
                         name,
                         one.node,

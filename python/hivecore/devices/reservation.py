@@ -21,9 +21,9 @@ __all__ = [
     "DeviceReservation",
     "Reserved",
     "Wish",
+    "add_reserved",
     "best_through",
     "described",
-    "filtered",
     "is_within",
     "reserve_after",
 ]
@@ -77,6 +77,11 @@ class _Through(NamedTuple):
     """How many needs are in their preferred scopes."""
     score: int
 
+    @property
+    def worth(self) -> tuple[int, int]:
+        """More is better."""
+        return self.preferred, self.score
+
 
 def _found_through(
     cluster: "DeviceCluster",
@@ -101,7 +106,7 @@ def _found_through(
             yield _Through(plan, name, plan.node, preferred, score)
 
 
-def _confined(held: "Held") -> int:
+def _confined(held: Held) -> int:
     """The types, as bits, of which it gives its own devices alone."""
     return sum(1 << type for type in held.types) if held.restricted else 0
 
@@ -123,24 +128,22 @@ def best_through(
     best = None
     allowed = None if nodes is None else frozenset(nodes)
     for one in _found_through(cluster, query, policy, allowed, names, draw):
-        if best is None or (one.preferred, one.score) > (best.preferred, best.score):
+        if best is None or one.worth > best.worth:
             best = one
     return best
 
 
-def filtered(
+def add_reserved(
     cluster: "DeviceCluster",
     query: Any,
     policy: int,
     numbers: Iterable[int],
     wish: Wish,
-    answers: tuple[Any, Any, Any],
-) -> tuple[Any, Any, Any]:
-    """(codes, resolvable, scores) of nodes, when some reservations may be used.
-
-    :param answers: those without any.
-    """
-    codes, resolvable, scores = (column.copy() for column in answers)
+    codes: Any,
+    resolvable: Any,
+    scores: Any,
+) -> None:
+    """Writes into the answers of nodes what some reservations would give."""
     if wish.when == "only":
         codes[:] = CODES.index("reservation")
         resolvable[:] = False
@@ -153,7 +156,7 @@ def filtered(
     best: dict[int, _Through] = {}
     for one in _found_through(cluster, query, policy, rows, wish.names, (0, 0)):
         known = best.get(one.node)
-        if known is None or (one.preferred, one.score) > (known.preferred, known.score):
+        if known is None or one.worth > known.worth:
             best[one.node] = one
     served = [(row, one.score) for node, one in best.items() for row in rows.get(node, ())]
     at, found = np.array(served, dtype=np.int64).reshape(-1, 2).T
@@ -162,7 +165,6 @@ def filtered(
         at, found = at[other], found[other]
     codes[at] = 0
     scores[at] = found
-    return codes, resolvable, scores
 
 
 def reserve_after(

@@ -12,7 +12,7 @@ it has left.
 from collections.abc import Iterable
 from typing import Any, NamedTuple
 
-from hivecore.reference.devices.choice import Choice, Failure, choose_in
+from hivecore.reference.devices.choice import Choice, choose_in
 from hivecore.reference.devices.eligible import View
 from hivecore.reference.devices.node_state import Charge, NodeState
 
@@ -64,10 +64,6 @@ class ReservedNode(NodeState):
         held = self.reservations[name]
         confined = {charge.type for charge in held.charges} if held.restricted else ()
         return View(self, without=[name], reserved=self.owners[name], confined=confined)
-
-    def choose_through(self, request: Any, name: str, policy: str) -> Choice | Failure:
-        """The best choice through a reservation, or why there is none."""
-        return choose_in(self.through(name), request, policy)
 
     def after(self, request: Any, name: str, policy: str) -> Choice | None:
         """The best choice for a reservation of what an owner has, and of more."""
