@@ -11,6 +11,8 @@ life       schedule, commit and release of one pod of a request that was seen be
 gang       32 pods of 8 GPUs and 8 NICs, on idle machines: decided, then committed, all or none
 curve      filter and repeated schedule from 100 to 100,000 nodes
 sharing    gpushare: filter and bind, best fit over machines of 8 cards
+reserved   pods through reservations of 4 GPUs, of 1,000 that they may use and through one that they
+           name; all nodes filtered with these; beside the same without reservations
 memory     bytes of a node with 8 GPUs and 8 NICs, idle and with four owners
 joint      random states of the machines of Koordinator's measured figures: how many requests for 1,
            2 and 4 whole GPUs with whole NICs on the same switches are refused although a choice
@@ -277,6 +279,57 @@ def sharing_figures(nodes: int, pods: int) -> dict[str, Any]:
     }
 
 
+def reservation_figures(nodes: int, held: int, rounds: int) -> dict[str, Any]:
+    inventory = NodeDevices.uniform(8, nics=4, sockets=2, switches=4)
+    cluster = DeviceCluster({f"n{i}": inventory for i in range(nodes)})
+    rng = Random(5)
+    for node in range(nodes):
+        cluster.allocate(DeviceRequest(f"other{node}", gpus=rng.randint(1, 4)), f"n{node}")
+    names = [f"held{i}" for i in range(held)]
+    for name in names:
+        where = rng.sample(range(nodes), 5)
+        request = DeviceRequest(name, gpus=4)
+        cluster.reserve(cluster.schedule(request, nodes=[f"n{node}" for node in where]))
+    pod = DeviceRequest("pod", gpus=2)
+
+    def decision_among(reservations: list[str]) -> Callable[[], float]:
+        def run() -> None:
+            for _ in range(10):
+                cluster.schedule(pod, reservations=reservations)
+
+        return lambda: cpu_seconds(run) / 10
+
+    def life(reservations: list[str]) -> Callable[[], float]:
+        def run() -> None:
+            for _ in range(100):
+                cluster.commit(cluster.schedule(pod, reservations=reservations))
+                cluster.release("pod")
+
+        return lambda: cpu_seconds(run) / 100
+
+    def filtered(reservations: list[str]) -> Callable[[], float]:
+        def run() -> float:
+            cluster._nodes.queries.forget()
+            return cpu_seconds(lambda: cluster.filter(pod, reservations=reservations))
+
+        return run
+
+    seconds = take_turns(
+        {
+            "decide through one": decision_among(names[:1]),
+            "decide among all": decision_among(names),
+            "life through one": life(names[:1]),
+            "life without": life([]),
+            "filter with all": filtered(names),
+            "filter without": filtered([]),
+        },
+        rounds,
+    )
+    decision = cluster.schedule(pod, reservations=names)
+    assert decision.reservation in names
+    return {"nodes": nodes, "reservations": held, "seconds": seconds}
+
+
 def memory_figures(nodes: int) -> dict[str, float]:
     inventory = NodeDevices.uniform(8, nics=8, sockets=2, switches=4)
     cluster = DeviceCluster({f"n{i}": inventory for i in range(nodes)})
@@ -393,6 +446,7 @@ def main() -> None:
         "gang": gang_figures(nodes, rounds),
         "curve": curve_figures(sizes, 2 if smoke else 5),
         "sharing": sharing_figures(nodes, 100 if smoke else 10_000),
+        "reserved": reservation_figures(nodes, 30 if smoke else 1000, rounds),
         "memory": memory_figures(nodes),
         "joint": joint_figures(20 if smoke else 1000),
     }

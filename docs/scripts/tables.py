@@ -355,6 +355,7 @@ def _devices_life(results: Results) -> str:
     life, gang, sharing = figures["life"], figures["gang"], figures["sharing"]
     curve = {point["nodes"]: point for point in figures["curve"]}
     memory = figures["memory"]
+    reserved = figures["reserved"]["seconds"]
     largest = curve[100_000]
     rows = [
         ("schedule, a kind of pod seen before, median", _time(life["schedule p50"])),
@@ -366,6 +367,11 @@ def _devices_life(results: Results) -> str:
         ("100,000 nodes filtered, first time", _time(largest["filter"])),
         ("gpushare: filter + bind, 8 cards a node, median", _time(sharing["filter and bind p50"])),
         ("the same, 99th percentile", _time(sharing["filter and bind p99"])),
+        ("pod of 2 GPUs through a reservation, decided", _time(reserved["decide through one"])),
+        ("the same, decided, committed and released", _time(reserved["life through one"])),
+        ("the same without reservations", _time(reserved["life without"])),
+        ("the best of 1,000 reservations", _time(reserved["decide among all"])),
+        ("10,000 nodes filtered with 1,000 reservations", _time(reserved["filter with all"])),
         ("memory of a node of 8 GPUs and 8 NICs, idle", f"{memory['idle']:,.0f} bytes"),
         ("the same with four owners", f"{memory['four owners']:,.0f} bytes"),
     ]

@@ -148,17 +148,18 @@ def add_reserved(
         codes[:] = CODES.index("reservation")
         resolvable[:] = False
         scores[:] = 0
+    nodes = {cluster._owners.node(name) for name in wish.names if name in cluster._owners.numbers}
     rows: dict[int, list[int]] = {}
     for row, number in enumerate(numbers):
-        rows.setdefault(number, []).append(row)
-    nodes = {cluster._owners.node(name) for name in wish.names if name in cluster._owners.numbers}
-    resolvable[[row for node in nodes for row in rows.get(node, ())]] = True  # users may leave
+        if number in nodes:
+            rows.setdefault(number, []).append(row)
+    resolvable[[row for found in rows.values() for row in found]] = True  # users may leave
     best: dict[int, _Through] = {}
     for one in _found_through(cluster, query, policy, rows, wish.names, (0, 0)):
         known = best.get(one.node)
         if known is None or one.worth > known.worth:
             best[one.node] = one
-    served = [(row, one.score) for node, one in best.items() for row in rows.get(node, ())]
+    served = [(row, one.score) for node, one in best.items() for row in rows[node]]
     at, found = np.array(served, dtype=np.int64).reshape(-1, 2).T
     if wish.when == "last":
         other = codes[at] != 0

@@ -5,7 +5,7 @@
 #include <span>
 #include <vector>
 
-#include "devices/chooser.hpp"
+#include "devices/choice/chooser.hpp"
 
 namespace hivecore::devices {
 

@@ -20,7 +20,7 @@
 #include <vector>
 
 #include "devices/charges.hpp"
-#include "devices/chooser.hpp"
+#include "devices/choice/chooser.hpp"
 #include "devices/koordinator/asked.hpp"
 #include "devices/states.hpp"
 

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "devices/koordinator/exact_joint.hpp"
+#include "devices/koordinator/choice/exact_joint.hpp"
 
 namespace hivecore::devices::koordinator {
 

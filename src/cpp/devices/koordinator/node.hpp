@@ -4,7 +4,7 @@
 #include <array>
 #include <optional>
 
-#include "devices/koordinator/scores.hpp"
+#include "devices/koordinator/choice/scores.hpp"
 #include "devices/koordinator/view.hpp"
 
 namespace hivecore::devices::koordinator {

@@ -5,7 +5,7 @@
 // device is visible, and by owners where it is not.
 #pragma once
 
-#include "devices/chooser.hpp"
+#include "devices/choice/chooser.hpp"
 #include "devices/koordinator/asked.hpp"
 #include "devices/koordinator/state.hpp"
 

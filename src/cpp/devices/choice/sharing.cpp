@@ -10,7 +10,7 @@
 #include <tuple>
 
 #include "common/splitmix.hpp"
-#include "devices/chooser.hpp"
+#include "devices/choice/chooser.hpp"
 
 namespace hivecore::devices {
 namespace {

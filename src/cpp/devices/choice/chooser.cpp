@@ -1,6 +1,6 @@
 // What can serve a request, whether there is a choice, and how good the node is for it.
 
-#include "devices/chooser.hpp"
+#include "devices/choice/chooser.hpp"
 
 #include <algorithm>
 

@@ -9,10 +9,10 @@
 #include <algorithm>
 #include <utility>
 
-#include "devices/koordinator/combinations.hpp"
-#include "devices/koordinator/default_order.hpp"
-#include "devices/koordinator/partitions.hpp"
-#include "devices/koordinator/topology_tree.hpp"
+#include "devices/koordinator/choice/combinations.hpp"
+#include "devices/koordinator/choice/default_order.hpp"
+#include "devices/koordinator/choice/partitions.hpp"
+#include "devices/koordinator/choice/topology_tree.hpp"
 
 namespace hivecore::devices::koordinator {
 

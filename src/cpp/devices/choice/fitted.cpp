@@ -1,4 +1,4 @@
-#include "devices/fitted.hpp"
+#include "devices/choice/fitted.hpp"
 
 #include <algorithm>
 #include <array>

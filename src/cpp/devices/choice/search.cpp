@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <tuple>
 
-#include "devices/chooser.hpp"
+#include "devices/choice/chooser.hpp"
 
 namespace hivecore::devices {
 namespace {

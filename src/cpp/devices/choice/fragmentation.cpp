@@ -1,4 +1,4 @@
-#include "devices/fragmentation.hpp"
+#include "devices/choice/fragmentation.hpp"
 
 #include <algorithm>
 #include <map>

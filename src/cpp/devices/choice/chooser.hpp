@@ -9,9 +9,9 @@
 #include <cstdint>
 #include <vector>
 
-#include "devices/fitted.hpp"
-#include "devices/fragmentation.hpp"
-#include "devices/places.hpp"
+#include "devices/choice/fitted.hpp"
+#include "devices/choice/fragmentation.hpp"
+#include "devices/choice/places.hpp"
 
 namespace hivecore::devices {
 
