@@ -25,6 +25,7 @@ MODULES: dict[str, list[str]] = {
     "devices": [],
     "matching": [],
     "interleaving": ["matching"],
+    "quotas": [],
     "replicas": [],
     "sim": ["storage"],
     "storage": [],

@@ -81,3 +81,15 @@ def as_tuple(value: Any, name: str) -> tuple[Any, ...]:
     if isinstance(value, (str, bytes)) or not isinstance(value, Iterable):
         raise TypeError(f"{name} must be a sequence, not {type(value).__name__}")
     return tuple(value)
+
+
+def as_dict(value: object, name: str) -> Mapping[Any, Any]:
+    """The mapping, or that of the tuple of pairs with different texts as keys."""
+    if type(value) is not tuple:
+        return as_mapping(value, name)
+    pairs = [as_tuple(pair, name) for pair in value]
+    if any(len(pair) != 2 for pair in pairs):
+        raise ValueError(f"{name} must be a mapping, or pairs")
+    if len({as_text(pair[0], name) for pair in pairs}) != len(pairs):
+        raise ValueError(f"{name} names something twice")
+    return dict(pairs)

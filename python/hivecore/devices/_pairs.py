@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Mapping
 
-from hivecore._arguments import as_int, as_mapping, as_text, as_tuple
+from hivecore._arguments import as_dict, as_int, as_text
 
 __all__ = ["MOST", "Amounts", "AmountsLike", "Labels", "LabelsLike", "as_amounts", "as_labels"]
 
@@ -15,20 +15,9 @@ AmountsLike = Mapping[str, int] | Iterable[tuple[str, int]]
 MOST = 2**48
 
 
-def _as_dict(value: object, name: str) -> Mapping[object, object]:
-    if type(value) is not tuple:
-        return as_mapping(value, name)
-    pairs = [as_tuple(pair, name) for pair in value]
-    if any(len(pair) != 2 for pair in pairs):
-        raise ValueError(f"{name} must be a mapping, or pairs")
-    if len({as_text(pair[0], name) for pair in pairs}) != len(pairs):
-        raise ValueError(f"{name} names something twice")
-    return dict(pairs)
-
-
 def as_labels(value: object, name: str) -> Labels:
     """The labels, sorted by their keys."""
-    pairs = _as_dict(value, name).items()
+    pairs = as_dict(value, name).items()
     return tuple(
         sorted((as_text(key, name), as_text(text, f"{name}[{key!r}]")) for key, text in pairs)
     )
@@ -36,7 +25,7 @@ def as_labels(value: object, name: str) -> Labels:
 
 def as_amounts(value: object, name: str, allowed: tuple[str, ...], low: int = 0) -> Amounts:
     """The amounts by their names, in the order of `allowed`; what is 0 is left out."""
-    given = _as_dict(value, name)
+    given = as_dict(value, name)
     for key in given:
         if as_text(key, name) not in allowed:
             raise ValueError(f"{name}: {key!r} is none of {', '.join(allowed)}")

@@ -17,4 +17,13 @@ inline std::int64_t first_outside(std::span<const std::int64_t> values, std::int
     return -1;
 }
 
+// Whether all are within [0, high]; quicker than to look for the first that is not.
+inline bool are_within(std::span<const std::int64_t> values, std::int64_t high) {
+    std::int64_t signs = 0;
+    for (const auto value : values) {
+        signs |= value | (high - value);  // negative if one of them is
+    }
+    return signs >= 0;
+}
+
 }  // namespace hivecore

@@ -1,0 +1,196 @@
+"""The names of dimensions, trees and quotas, and their numbers in the kernel."""
+
+from bisect import bisect_left, insort
+from collections.abc import Iterable
+from typing import Self
+
+from hivecore._quotas import QuotaKernel
+from hivecore.quotas._amounts import MOST, Amounts
+from hivecore.quotas.quota import Quota
+
+__all__ = ["Names"]
+
+
+class Names:
+    """What of a tree is known by name, and how it is told to the kernel."""
+
+    def __init__(self, core: QuotaKernel) -> None:
+        self.core = core
+        self.dimensions: dict[str, int] = {}
+        self.roots: dict[str, int] = {"": core.add_root()}
+        self.totals: dict[str, tuple[Amounts, bool]] = {}
+        """By tree: what it has, and whether that is taken off the default tree."""
+        self.quotas: dict[str, Quota] = {}
+        self.numbers: dict[str, int] = {}
+        self._children: dict[tuple[str, str, bool], list[str]] = {}
+        """By parent, tree of those at the top, and whether they are outside: sorted by name."""
+
+    def copy(self, core: QuotaKernel) -> Self:
+        """The same names of another kernel."""
+        made = object.__new__(type(self))
+        made.core = core
+        made.dimensions, made.roots = dict(self.dimensions), dict(self.roots)
+        made.totals, made.quotas = dict(self.totals), dict(self.quotas)
+        made.numbers = dict(self.numbers)
+        made._children = {key: list(names) for key, names in self._children.items()}
+        return made
+
+    # --- dimensions
+
+    def row(self, amounts: Amounts, missing: int = 0) -> list[int]:
+        """Amounts by the kernel's dimensions, new ones included."""
+        new = [name for name, _ in amounts if name not in self.dimensions]
+        for name in new:
+            known = [self.dimensions[one] for one, _ in amounts if one in self.dimensions]
+            self._add_dimension(name, known)
+        found = [missing] * self.core.dimensions
+        for name, amount in amounts:
+            found[self.dimensions[name]] = amount
+        return found
+
+    def _add_dimension(self, name: str, kept: Iterable[int]) -> None:
+        number = self.core.add_dimension(kept)
+        if number is None:
+            raise ValueError(f"dimension {name!r}: there are 64 already")
+        for other in [one for one, known in self.dimensions.items() if known == number]:
+            del self.dimensions[other]  # nobody speaks of it any more
+        self.dimensions[name] = number
+
+    def amounts(self, row: Iterable[int], wanted: Iterable[str]) -> dict[str, int]:
+        """The amounts of these dimensions, by name."""
+        values = list(row)
+        return {name: values[self.dimensions[name]] for name in wanted}
+
+    # --- trees
+
+    def root(self, tree: str) -> int:
+        """The number of a tree, of a new one if need be."""
+        if tree not in self.roots:
+            self.roots[tree] = self.core.add_root()
+        return self.roots[tree]
+
+    def set_total(self, tree: str, total: Amounts, carved: bool) -> None:
+        """What a tree has."""
+        row = self.row(total)
+        self.core.set_total(self.root(tree), row, carved)
+        self.totals[tree] = (total, carved)
+
+    def tree_of(self, name: str) -> str:
+        """The tree that a quota is in."""
+        return self.quotas[self.path(name)[-1]].tree
+
+    # --- quotas
+
+    def number(self, name: str) -> int:
+        """The number of a quota, or a KeyError that names it."""
+        try:
+            return self.numbers[name]
+        except (KeyError, TypeError):
+            raise KeyError(f"there is no quota {name!r}") from None
+
+    def path(self, name: str) -> list[str]:
+        """From the quota up to the top."""
+        found = [name]
+        while parent := self.quotas[found[-1]].parent:
+            found.append(parent)
+        return found
+
+    def children(self, name: str, tree: str = "") -> list[str]:
+        """The quotas below, those outside of what is shared out first, each sorted by name."""
+        outside = self._children.get((name, tree, True), [])
+        return outside + self._children.get((name, tree, False), [])
+
+    def in_order(self) -> list[str]:
+        """Parents before their children, tree by tree."""
+        found: list[str] = []
+        for tree in sorted(self.roots):
+            stack = self.children("", tree)[::-1]
+            while stack:
+                name = stack.pop()
+                found.append(name)
+                stack.extend(self.children(name)[::-1])
+        return found
+
+    def set_quota(self, quota: Quota) -> None:
+        """A new quota, or another form of one."""
+        before = self.quotas.get(quota.name)
+        self._check(quota, before)
+        row = self.row(quota.max, -1)
+        weight = quota.max if quota.weight is None else quota.weight
+        limits = row, self.row(quota.min), self.row(weight), quota.lends, quota.scales
+        siblings = self._siblings(quota)
+        if before is None:
+            place = bisect_left(siblings, quota.name)
+            above = self._parent_number(quota)
+            number = self.core.add_quota(above, place, *limits, quota.outside)
+            if number is None:
+                raise _too_much(f"quota {quota.name!r}")
+            self.numbers[quota.name] = number
+        else:
+            number = self.numbers[quota.name]
+            if quota.parent != before.parent:
+                self._move(quota, before)
+            if not self.core.set_limits(number, *limits):
+                if quota.parent != before.parent:
+                    self._move(before, quota)
+                raise _too_much(f"quota {quota.name!r}")
+            self._siblings(before).remove(quota.name)
+        insort(siblings, quota.name)
+        self.quotas[quota.name] = quota
+
+    def remove(self, name: str) -> None:
+        """Forget a quota without children and owners."""
+        number = self.number(name)
+        if below := self.children(name):
+            raise ValueError(f"quota {name!r} has others below it, such as {below[0]!r}")
+        if owners := self.core.owners_in(number):
+            raise ValueError(f"quota {name!r} has {owners} owners")
+        self.core.remove(number)
+        quota = self.quotas.pop(name)
+        del self.numbers[name]
+        self._siblings(quota).remove(name)
+
+    def _siblings(self, quota: Quota) -> list[str]:
+        return self._children.setdefault((quota.parent, quota.tree, quota.outside), [])
+
+    def _parent_number(self, quota: Quota) -> int:
+        return self.numbers[quota.parent] if quota.parent else -1 - self.root(quota.tree)
+
+    def _move(self, quota: Quota, before: Quota) -> None:
+        place = bisect_left(self._siblings(quota), quota.name)
+        if not self.core.move(self.numbers[quota.name], self._parent_number(quota), place):
+            raise _too_much(f"parent {quota.parent!r}")
+
+    def _check(self, quota: Quota, before: Quota | None) -> None:
+        """What goes together with the rest of the tree."""
+        if quota.parent:
+            parent = self.quotas.get(quota.parent)
+            if parent is None:
+                raise KeyError(f"parent: there is no quota {quota.parent!r}")
+            if parent.outside:
+                raise ValueError(f"parent {quota.parent!r} is outside of what is shared out")
+            _check_dimensions(quota, parent)
+            if before is not None and quota.name in self.path(quota.parent):
+                raise ValueError(f"parent {quota.parent!r} is below {quota.name!r} itself")
+        if before is None:
+            return
+        if quota.outside != before.outside:
+            raise ValueError(f"outside: quota {quota.name!r} is not so")
+        tree = self.tree_of(quota.parent) if quota.parent else quota.tree
+        if tree != self.tree_of(quota.name):
+            raise ValueError(f"tree: quota {quota.name!r} is in {self.tree_of(quota.name)!r}")
+        for child in self.children(quota.name):
+            _check_dimensions(self.quotas[child], quota)
+
+
+def _check_dimensions(quota: Quota, parent: Quota) -> None:
+    known = dict(parent.max)
+    for dimension, _ in quota.max:
+        if dimension not in known:
+            raise ValueError(
+                f"max of {quota.name!r}: {dimension!r} is no dimension of {parent.name!r}"
+            )
+
+
+def _too_much(what: str) -> ValueError:
+    return ValueError(f"{what}: a sum would be above {MOST}")

@@ -1,0 +1,79 @@
+"""The state of a tree as text, in an order that its history has no part in."""
+
+import json
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from hivecore.quotas._amounts import Amounts
+from hivecore.quotas.quota import Quota
+from hivecore.quotas.quota_request import QuotaRequest
+
+if TYPE_CHECKING:
+    from hivecore.quotas.quota_tree import QuotaTree
+
+__all__ = ["Saved", "decode", "encode"]
+
+
+class Saved(NamedTuple):
+    """What a tree is made of."""
+
+    settings: tuple[str, bool, bool, bool]
+    totals: list[tuple[str, Amounts, bool]]
+    quotas: list[Quota]
+    owners: list[tuple[QuotaRequest, int, bool]]
+    """With how many members run and whether it may borrow; those that run as they were admitted."""
+
+
+def encode(tree: "QuotaTree") -> bytes:
+    """It is the caller's turn."""
+    names = tree._names
+    owners = []
+    for name, number in tree._owners.items():
+        *_, members, _, _, start, may_borrow = tree._core.owner(number)
+        owners.append((start, name, members, may_borrow))
+    state: dict[str, Any] = {
+        "settings": tree._settings,
+        "totals": [(tree, *names.totals[tree]) for tree in sorted(names.totals)],
+        "quotas": [_fields(names.quotas[name]) for name in names.in_order()],
+        "owners": [
+            (_fields(tree._request(name)), members, may_borrow)
+            for _, name, members, may_borrow in sorted(owners)
+        ],
+    }
+    return json.dumps(state, separators=(",", ":")).encode()
+
+
+def decode(payload: bytes) -> Saved:
+    """What ``encode`` wrote; anything else raises something."""
+    state = json.loads(payload)
+    limit, *flags = state["settings"]
+    if limit not in ("runtime", "max") or any(type(flag) is not bool for flag in flags):
+        raise ValueError("settings are wrong")
+    return Saved(
+        (limit, *flags),
+        [(tree, _pairs(total), carved) for tree, total, carved in state["totals"]],
+        [Quota(**_arguments(fields)) for fields in state["quotas"]],
+        [
+            (QuotaRequest(**_arguments(fields)), members, _flag(may_borrow))
+            for fields, members, may_borrow in state["owners"]
+        ],
+    )
+
+
+def _fields(record: Quota | QuotaRequest) -> dict[str, Any]:
+    return {name: getattr(record, name) for name in record.__slots__}
+
+
+def _arguments(fields: dict[str, Any]) -> dict[str, Any]:
+    return {
+        name: _pairs(value) if isinstance(value, list) else value for name, value in fields.items()
+    }
+
+
+def _pairs(values: list[list[Any]]) -> Amounts:
+    return tuple((name, amount) for name, amount in values)
+
+
+def _flag(value: object) -> bool:
+    if not isinstance(value, bool):
+        raise TypeError("a flag is none")
+    return value

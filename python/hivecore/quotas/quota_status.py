@@ -1,0 +1,28 @@
+"""How a quota stands."""
+
+from dataclasses import dataclass
+
+__all__ = ["QuotaStatus"]
+
+
+@dataclass(frozen=True, slots=True)
+class QuotaStatus:
+    """What is asked for and used in a quota and below it, each by the quota's dimensions.
+
+    :param name: the quota.
+    :param request: of its owners, and of the quotas below it, as far as these may ask; the minimum
+        at least if it does not lend.
+    :param limited_request: of that as much as its maximum lets through to its parent.
+    :param used: of owners that run.
+    :param non_preemptible: of these, of owners that cannot be preempted.
+    :param min: its minimum, scaled down where more is promised than there is.
+    :param runtime: what it may use now.
+    """
+
+    name: str
+    request: dict[str, int]
+    limited_request: dict[str, int]
+    used: dict[str, int]
+    non_preemptible: dict[str, int]
+    min: dict[str, int]
+    runtime: dict[str, int]

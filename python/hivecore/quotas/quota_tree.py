@@ -1,0 +1,731 @@
+"""Elastic quotas: what each may use now, and who is admitted."""
+
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from threading import RLock
+from typing import Any, Literal, Self, get_args
+
+import numpy as np
+import numpy.typing as npt
+
+from hivecore._arguments import as_bool, as_choice, as_int, as_text, as_tuple
+from hivecore._quotas import QuotaKernel
+from hivecore._sealed import corrupt_if_it_fails, seal, unseal
+from hivecore._stateful import Stateful
+from hivecore.errors import StaleDecisionError
+from hivecore.quotas._amounts import MOST, AmountsLike, as_amounts
+from hivecore.quotas._fields import Field
+from hivecore.quotas._names import Names
+from hivecore.quotas._saved import decode, encode
+from hivecore.quotas.quota import Quota
+from hivecore.quotas.quota_decision import QuotaDecision, QuotaGrant
+from hivecore.quotas.quota_request import QuotaRequest
+from hivecore.quotas.quota_status import QuotaStatus
+from hivecore.quotas.refusals import CODES, refused
+
+__all__ = ["Limit", "QuotaTree"]
+
+#: What admission goes by beside the total.
+Limit = Literal["runtime", "max"]
+
+_Asked = QuotaRequest | str | Iterable[QuotaRequest | str]
+
+
+class QuotaTree(Stateful):
+    """Quotas, one below the other, with the owners in them.
+
+    :param quotas: in any order.
+    :param total: what the default tree has, by dimension.
+    :param limit: what a quota may use: its "runtime", or "max": then it may borrow what nobody uses
+        beyond its runtime, until somebody reclaims it.
+    :param check_ancestors: whether the quotas above, and the total, limit what is admitted, too.
+    :param scale_min: whether minimums are scaled down where more is promised than there is.
+    :param guarantee: whether what runs is never taken back: it raises the minimum, nobody lends.
+    :raises KeyError: a parent is missing.
+    :raises ValueError: quotas do not go together, or there is no such limit.
+    :raises TypeError: an argument is of a wrong type.
+
+    A quota's *runtime* is what it may use now: at most what it asks for, at least its minimum if it
+    asks for that much, and a share by weight of what others leave. Everything that is asked for
+    counts, whether it runs or waits. Runtimes are always current: a change marks the quotas on its
+    path, and who reads works out what is stale above him.
+
+    An owner is submitted (``submit``), then admitted as a whole, with ``min_count`` members
+    (``schedule``, ``commit``), may ``grow``, may be evicted (``evict``: it is pending again) and
+    ends with ``release``. If it is refused, though it would be within the runtimes of its path,
+    ``schedule`` names those who have to go: owners of quotas that use more than their runtime.
+    Reclaiming ends: who was evicted may come back within the runtimes at any time, but may borrow
+    only after something else has happened: an owner came or went, or a limit or total changed.
+
+    Amounts are exact integers, up to 2**62 each, sums included. There are at most 64 dimensions at
+    a time. One object may be used by several threads: calls take turns. Cost: a change is O(depth x
+    dimensions); a read works out stale parents above it, O(children) for each dimension. Source:
+    Koordinator's elastic quotas, with their defects mended.
+
+    >>> from hivecore.quotas import Quota, QuotaRequest, QuotaTree
+    >>> tree = QuotaTree(
+    ...     [
+    ...         Quota("vision", max={"gpu": 100}, min={"gpu": 60}),
+    ...         Quota("speech", max={"gpu": 100}, min={"gpu": 40}),
+    ...     ],
+    ...     total={"gpu": 100},
+    ... )
+    >>> tree.submit(QuotaRequest("train", "speech", {"gpu": 8}, count=10))
+    >>> tree.runtime("speech")                      # vision asks for nothing and lends
+    {'gpu': 80}
+    >>> tree.commit(tree.schedule("train"))
+    >>> tree.submit(QuotaRequest("tune", "vision", {"gpu": 30}))
+    >>> tree.runtime("speech"), tree.schedule("tune").victims
+    ({'gpu': 70}, ('train',))
+    """
+
+    def __init__(
+        self,
+        quotas: Iterable[Quota] = (),
+        *,
+        total: AmountsLike | None = None,
+        limit: Limit = "runtime",
+        check_ancestors: bool = True,
+        scale_min: bool = True,
+        guarantee: bool = False,
+    ) -> None:
+        given = as_tuple(quotas, "quotas")
+        self._start(
+            as_choice(limit, "limit", get_args(Limit)),
+            as_bool(check_ancestors, "check_ancestors"),
+            as_bool(scale_min, "scale_min"),
+            as_bool(guarantee, "guarantee"),
+        )
+        if total is not None:
+            self.set_total(total)
+        for quota in _parents_first(given):
+            self.set_quota(quota)
+
+    def _start(self, limit: str, check_ancestors: bool, scale_min: bool, guarantee: bool) -> None:
+        self._lock = RLock()
+        self._settings = limit, check_ancestors, scale_min, guarantee
+        self._core = QuotaKernel(limit == "runtime", check_ancestors, scale_min, guarantee)
+        self._names = Names(self._core)
+        self._owners: dict[str, int] = {}
+        self._requests: list[QuotaRequest | None] = []
+
+    # --- quotas
+
+    @property
+    def quotas(self) -> tuple[str, ...]:
+        """Their names, parents before their children."""
+        with self._lock:
+            return tuple(self._names.in_order())
+
+    def quota(self, name: str) -> Quota:
+        """A quota as it was declared.
+
+        :raises KeyError: there is none of this name.
+        """
+        with self._lock:
+            self._names.number(name)
+            return self._names.quotas[name]
+
+    def set_quota(self, quota: Quota) -> None:
+        """Add a quota, or give one other limits or another parent; what is in it stays.
+
+        :raises KeyError: its parent is missing.
+        :raises ValueError: it is its own ancestor, it or a quota below it has a dimension that the
+            parent has not, it would change its tree, or a sum would be above 2**62.
+        :raises TypeError: ``quota`` is none.
+        """
+        if not isinstance(quota, Quota):
+            raise TypeError(f"quota must be a Quota, not {type(quota).__name__}")
+        with self._lock:
+            self._names.set_quota(quota)
+
+    def move(self, name: str, parent: str) -> None:
+        """Put a quota with all that is below it under another one of its tree.
+
+        :param parent: "": it comes to the top.
+        :raises KeyError: there is no such quota.
+        :raises ValueError: as of ``set_quota``.
+        :raises TypeError: an argument is of a wrong type.
+        """
+        parent = as_text(parent, "parent")
+        with self._lock:
+            self._names.number(name)
+            tree = "" if parent else self._names.tree_of(name)
+            self._names.set_quota(self._names.quotas[name].replace(parent=parent, tree=tree))
+
+    def remove(self, name: str) -> None:
+        """Remove a quota.
+
+        :raises KeyError: there is none of this name.
+        :raises ValueError: it has owners, or quotas below it.
+        """
+        with self._lock:
+            self._names.remove(name)
+
+    def set_total(self, total: AmountsLike, *, tree: str = "", carved: bool = False) -> None:
+        """Say what a tree has; what is not named is 0.
+
+        :param tree: which; a new one if need be.
+        :param carved: it is taken off what the default tree has.
+        :raises ValueError: an amount is out of range, or the default tree would be carved.
+        :raises TypeError: an argument is of a wrong type.
+        """
+        amounts = as_amounts(total, "total")
+        tree, carved = as_text(tree, "tree"), as_bool(carved, "carved")
+        if carved and not tree:
+            raise ValueError("carved: the default tree is what others are carved out of")
+        with self._lock:
+            self._names.set_total(tree, amounts, carved)
+
+    def set_weights(self, weights: Mapping[str, AmountsLike | None]) -> None:
+        """Give quotas other weights, see `Quota`.
+
+        :raises KeyError: there is no such quota; nothing has changed.
+        :raises ValueError: as of `Quota`; nothing has changed.
+        """
+        with self._lock:
+            changed = [self.quota(name).replace(weight=one) for name, one in dict(weights).items()]
+            for quota in changed:
+                self._names.set_quota(quota)
+
+    # --- what quotas may use
+
+    def runtime(self, name: str) -> dict[str, int]:
+        """What a quota may use now, by dimension.
+
+        :raises KeyError: there is no such quota.
+        """
+        with self._lock:
+            row = self._core.amounts(self._names.number(name), Field.RUNTIME)
+            return self._named(name, row)
+
+    def runtimes(self, dimensions: Iterable[str]) -> npt.NDArray[np.int64]:
+        """What each quota may use now.
+
+        :param dimensions: which.
+        :returns: int64[quotas, dimensions], in the order of ``quotas``; 0 where it has no maximum.
+        :raises KeyError: there is no such dimension.
+        """
+        wanted = as_tuple(dimensions, "dimensions")
+        with self._lock:
+            names = self._names
+            numbers = [names.numbers[name] for name in names.in_order()]
+            known = names.dimensions
+            missing = [name for name in wanted if name not in known]
+            if missing:
+                raise KeyError(f"there is no dimension {missing[0]!r}")
+            found = self._core.all_amounts(np.array(numbers, dtype=np.int64), Field.RUNTIME)
+            return found[:, [known[name] for name in wanted]]
+
+    def status(self, name: str) -> QuotaStatus:
+        """What is asked for and used in a quota and below it.
+
+        :raises KeyError: there is no such quota.
+        """
+        with self._lock:
+            number = self._names.number(name)
+            fields = {
+                "request": self._core.request(number),
+                "limited_request": self._core.amounts(number, Field.LIMITED),
+                "used": self._core.amounts(number, Field.USED),
+                "non_preemptible": self._core.amounts(number, Field.FIRM),
+                "min": self._core.amounts(number, Field.SCALED_MIN),
+                "runtime": self._core.amounts(number, Field.RUNTIME),
+            }
+            named = {field: self._named(name, row) for field, row in fields.items()}
+            return QuotaStatus(name, **named)
+
+    def total(self, tree: str = "") -> dict[str, int]:
+        """What there is of a tree for the quotas at its top, by dimension.
+
+        :raises KeyError: there is no such tree.
+        """
+        with self._lock:
+            if tree not in self._names.roots:
+                raise KeyError(f"there is no tree {tree!r}")
+            row = self._core.net_total(self._names.roots[tree])
+            known = self._names.dimensions
+            return {name: row[known[name]] for name in sorted(known) if row[known[name]]}
+
+    def _named(self, name: str, row: Iterable[int]) -> dict[str, int]:
+        return self._names.amounts(row, (one for one, _ in self._names.quotas[name].max))
+
+    # --- owners
+
+    @property
+    def owners(self) -> tuple[str, ...]:
+        """The names of all owners, sorted."""
+        with self._lock:
+            return tuple(sorted(self._owners))
+
+    def request(self, name: str) -> QuotaRequest:
+        """What an owner has asked for.
+
+        :raises KeyError: there is no such owner.
+        """
+        with self._lock:
+            return self._request(name)
+
+    def members(self, name: str) -> int:
+        """How many members of an owner run; 0: it is pending.
+
+        :raises KeyError: there is no such owner.
+        """
+        with self._lock:
+            return self._core.members(self._number(name))
+
+    def submit(self, request: QuotaRequest) -> None:
+        """An owner asks for a part of a quota from now on.
+
+        :raises KeyError: there is no such quota.
+        :raises ValueError: there is an owner of this name, a sum would be above 2**62, or there
+            would be more than 64 dimensions.
+        :raises TypeError: ``request`` is none.
+        """
+        _check_request(request)
+        with self._lock:
+            self._submit(request)
+
+    def submit_many(self, requests: Iterable[QuotaRequest]) -> None:
+        """Submit all of these, or none; errors are those of ``submit``."""
+        given = as_tuple(requests, "requests")
+        for request in given:
+            _check_request(request)
+        with self._lock:
+            done: list[str] = []
+            try:
+                for request in given:
+                    self._submit(request)
+                    done.append(request.name)
+            except (KeyError, ValueError):
+                for name in reversed(done):
+                    self._withdraw(name)
+                raise
+
+    def evict(self, name: str) -> None:
+        """Stop all members of an owner, who is pending then.
+
+        :raises KeyError: there is no such owner.
+        """
+        with self._lock:
+            self._core.evict(self._number(name))
+
+    def release(self, name: str) -> None:
+        """The end of an owner, running or not.
+
+        :raises KeyError: there is no such owner.
+        """
+        with self._lock:
+            number = self._number(name)
+            self._core.release(number)
+            del self._owners[name]
+            self._requests[number] = None
+
+    def recover(self, request: QuotaRequest, members: int) -> None:
+        """Charge an owner for what it has already, whatever the limits say; after a restart.
+
+        :param members: how many run, 0 to ``request.count``. Owners that run count as admitted in
+            the order in which they are recovered.
+        :raises KeyError: there is no such quota.
+        :raises ValueError: as of ``submit``, or ``members`` is out of range.
+        :raises TypeError: an argument is of a wrong type.
+        """
+        _check_request(request)
+        running = as_int(members, "members", 0, request.count)
+        with self._lock:
+            number = self._submit(request)
+            if running and not self._core.admit(number, running):
+                self._withdraw(request.name)
+                raise _too_much(request)
+
+    # --- decisions
+
+    def fits(self, request: _Asked) -> bool:
+        """Whether ``schedule`` would bind; errors are the same."""
+        with self._lock, self._asked(request, None) as (_, asks):
+            return self._core.fits([ask[:2] for ask in asks])
+
+    def schedule(self, request: _Asked, *, members: int | None = None) -> QuotaDecision:
+        """Decide whether owners are admitted, all together; nothing changes.
+
+        :param request: an owner who was submitted, by name, or a request, as if it had been; or
+            several of them, who are admitted together or not at all.
+        :param members: of one owner: how many more of its members; ``None``: ``min_count`` if it is
+            pending, one if it runs.
+        :raises KeyError: there is no such owner or quota.
+        :raises ValueError: an owner has all its members, is named twice, has asked for something
+            else, or ``members`` is out of range or for several; and as of ``submit``.
+        :raises TypeError: an argument is of a wrong type.
+
+        It is refused with code "runtime" or "max" where that would be exceeded, "min" where owners
+        that cannot be preempted would be beyond their quota's minimum, "total" where the tree has
+        no more, "evicted" where it would borrow again before anything has happened. The part is
+        the quota that refuses; if the tree does, "". What the quota itself refuses comes first,
+        then from the top down. The victims of those who are within their runtimes are of the
+        quotas that are most over theirs, as a part of the total (of equals that whose path of names
+        comes first); of one quota those of lower priority, then those admitted last, leave first;
+        who turns out not to be needed stays, the most important first.
+        """
+        with self._lock, self._asked(request, members) as (named, asks):
+            return self._decided(named, asks, self._core.schedule([ask[:2] for ask in asks]))
+
+    def schedule_many(self, requests: Iterable[QuotaRequest | str]) -> tuple[QuotaDecision, ...]:
+        """What would be decided for one after the other, each as if those before it that bind had
+        been committed; nothing changes, and errors are those of ``schedule``.
+        """
+        given = as_tuple(requests, "requests")
+        with self._lock:
+            found: list[QuotaDecision] = []
+            done: list[tuple[int, int, str | None]] = []
+            try:
+                for one in given:
+                    new = self._submitted([one])
+                    done.extend((-1, 0, name) for name in new)
+                    named, asks = self._asks([one], None)
+                    answer = self._core.schedule([ask[:2] for ask in asks])
+                    found.append(self._decided(named[0], asks, answer))
+                    if found[-1].outcome == "bind":
+                        for number, members, _ in asks:
+                            self._core.admit(number, members)
+                            done.append((number, members, None))
+            finally:
+                for number, members, name in reversed(done):
+                    if name is None:
+                        self._core.take_back(number, members)
+                    else:
+                        self._withdraw(name)
+            return tuple(found)
+
+    def preempt_within(
+        self, request: QuotaRequest | str, *, budgets: Iterable[tuple[Iterable[str], int]] = ()
+    ) -> QuotaDecision:
+        """Decide whether an owner is admitted at the cost of owners of lower priority in the same
+        quota; nothing changes.
+
+        :param budgets: how many of some owners may go, as (names, number); who is beyond one leaves
+            only if nobody else will do.
+        :raises KeyError: there is no such owner or quota.
+        :raises ValueError: as of ``schedule``, or a budget is below 0.
+        :raises TypeError: an argument is of a wrong type.
+
+        As few leave as can be: all are thought away, then come back if it still fits, those beyond
+        a budget first, then the most important.
+        """
+        allowed = [
+            (frozenset(as_tuple(names, "budgets")), as_int(left, "budgets", 0, MOST))
+            for names, left in as_tuple(budgets, "budgets")
+        ]
+        if not isinstance(request, str):
+            _check_request(request)
+        with self._lock, self._asked(request, None) as (named, asks):
+            mine = named if isinstance(named, QuotaRequest) else named[0]
+            weaker = [
+                number
+                for number in self._core.running(self._names.number(mine.quota))
+                if (other := self._known(number)).preemptible and other.priority < mine.priority
+            ]
+            beyond = []
+            used = [0] * len(allowed)
+            for number in weaker:
+                name = self._known(number).name
+                within = True
+                for i, (names, left) in enumerate(allowed):
+                    used[i] += name in names
+                    within &= name not in names or used[i] <= left
+                if not within:
+                    beyond.append(number)
+            order = beyond + [number for number in weaker if number not in beyond]
+            answer = self._core.schedule_without([ask[:2] for ask in asks], order)
+            return self._decided(named, asks, answer)
+
+    def commit(self, decision: QuotaDecision) -> None:
+        """Carry out a decision to bind; requests that were not submitted are.
+
+        :raises StaleDecisionError: it does not bind any more, or its owners are not what they were.
+        :raises ValueError: its outcome is not "bind".
+        :raises TypeError: ``decision`` is none.
+        """
+        if not isinstance(decision, QuotaDecision):
+            raise TypeError(f"decision must be a QuotaDecision, not {type(decision).__name__}")
+        if decision.outcome != "bind":
+            raise ValueError(f"decision.outcome must be 'bind', not {decision.outcome!r}")
+        with self._lock:
+            new: list[str] = []
+            try:
+                asks = []
+                for request, members, before in decision._asks:
+                    number = self._owners.get(request.name)
+                    if number is None and before == 0:
+                        number = self._submit(request)
+                        new.append(request.name)
+                    if number is None or self._requests[number] != request:
+                        raise _stale(request)
+                    asks.append((number, members, before))
+                if not self._core.commit(asks):
+                    raise _stale(request)
+            except (KeyError, ValueError, StaleDecisionError) as error:
+                for name in reversed(new):
+                    self._withdraw(name)
+                if isinstance(error, StaleDecisionError):
+                    raise
+                raise _stale(request) from None
+
+    def commit_many(self, decisions: Iterable[QuotaDecision]) -> None:
+        """Carry out decisions one after the other, all of them or none; errors as of ``commit``."""
+        given = as_tuple(decisions, "decisions")
+        with self._lock:
+            saved = self.copy()
+            try:
+                for decision in given:
+                    self.commit(decision)
+            except Exception:
+                self._become(saved)
+                raise
+
+    def grow(self, name: str, members: int = 1) -> QuotaDecision:
+        """Admit so many more members of an owner that runs, if they are admitted.
+
+        :returns: what was decided; if it binds, it is done.
+        :raises KeyError: there is no such owner.
+        :raises ValueError: it does not run, or would have more than ``count``.
+        :raises TypeError: an argument is of a wrong type.
+        """
+        with self._lock:
+            if not self._core.members(self._number(name)):
+                raise ValueError(f"name: {name!r} does not run")
+            decision = self.schedule(name, members=members)
+            if decision.outcome == "bind":
+                self.commit(decision)
+            return decision
+
+    def overusers(self, name: str) -> tuple[str, ...]:
+        """The owners of a quota who have to go so that it uses no more than its runtime.
+
+        Those of lower priority leave first, then those admitted last; who turns out not to be
+        needed stays. The most important first. If the quota is over even without all that can go,
+        all of them.
+
+        :raises KeyError: there is no such quota.
+        """
+        with self._lock:
+            found = self._core.revocable(self._names.number(name))
+            return tuple(self._known(number).name for number in found)
+
+    def overused(self) -> tuple[str, ...]:
+        """The quotas that use more than their runtime in some dimension, in the order of
+        ``quotas``.
+        """
+        with self._lock:
+            found = set(self._core.overused())
+            return tuple(n for n in self._names.in_order() if self._names.numbers[n] in found)
+
+    @contextmanager
+    def _asked(
+        self, request: _Asked, members: int | None
+    ) -> Iterator[tuple[Any, list[tuple[int, int, int]]]]:
+        """What is meant, and (owner, members more, members before) of each, submitted meanwhile."""
+        alone = isinstance(request, (str, QuotaRequest))
+        given = [request] if alone else list(as_tuple(request, "request"))
+        if not alone and members is not None:
+            raise ValueError("members: is for one owner")
+        if not given:
+            raise ValueError("request: is empty")
+        new = self._submitted(given)
+        try:
+            named, asks = self._asks(given, members)
+            yield named[0] if alone else tuple(named), asks
+        finally:
+            for name in reversed(new):
+                self._withdraw(name)
+
+    def _submitted(self, given: Iterable[Any]) -> list[str]:
+        """The names of those that were not yet and have been now; all of them or none."""
+        new: list[str] = []
+        try:
+            for one in given:
+                if not isinstance(one, str):
+                    _check_request(one)
+                    if one.name not in self._owners:
+                        self._submit(one)
+                        new.append(one.name)
+                    elif self._request(one.name) != one:
+                        raise ValueError(f"request: {one.name!r} has asked for something else")
+        except Exception:
+            for name in reversed(new):
+                self._withdraw(name)
+            raise
+        return new
+
+    def _asks(
+        self, given: Iterable[QuotaRequest | str], members: int | None
+    ) -> tuple[list[QuotaRequest], list[tuple[int, int, int]]]:
+        requests, asks = [], []
+        for one in given:
+            name = one if isinstance(one, str) else one.name
+            number = self._number(name)
+            request = self._known(number)
+            before = self._core.members(number)
+            left = request.count - before
+            if left == 0:
+                raise ValueError(f"request: {name!r} has all its members")
+            if number in [ask[0] for ask in asks]:
+                raise ValueError(f"request: {name!r} is named twice")
+            if members is None:
+                more = 1 if before else request.min_count
+            else:
+                more = as_int(members, "members", 1 if before else request.min_count, left)
+            requests.append(request)
+            asks.append((number, more, before))
+        return requests, asks
+
+    def _decided(
+        self, named: Any, asks: list[tuple[int, int, int]], answer: tuple[Any, ...]
+    ) -> QuotaDecision:
+        outcome, code, borrows, part, victims = answer
+        requests = [self._known(number) for number, _, _ in asks]
+        kept = tuple((one, ask[1], ask[2]) for one, ask in zip(requests, asks, strict=True))
+        if outcome == 0:
+            grants = tuple(QuotaGrant(one.name, one.quota, more) for one, more, _ in kept)
+            return QuotaDecision(named, "bind", grants, (), borrows, None, kept)
+        if outcome == 1:
+            names = tuple(self._known(number).name for number in victims)
+            return QuotaDecision(named, "preempt", (), names, False, None, kept)
+        refusal = refused(self, CODES[code], self._part(part), kept)
+        return QuotaDecision(named, "wait", (), (), False, refusal, kept)
+
+    def _part(self, number: int) -> str:
+        """The quota of a number, or "" for a root."""
+        if number < 0:
+            return ""
+        return next(name for name, known in self._names.numbers.items() if known == number)
+
+    # --- owners by number
+
+    def _number(self, name: str) -> int:
+        try:
+            return self._owners[name]
+        except (KeyError, TypeError):
+            raise KeyError(f"there is no owner {name!r}") from None
+
+    def _known(self, number: int) -> QuotaRequest:
+        request = self._requests[number]
+        assert request is not None
+        return request
+
+    def _request(self, name: str) -> QuotaRequest:
+        return self._known(self._number(name))
+
+    def _submit(self, request: QuotaRequest) -> int:
+        if request.name in self._owners:
+            raise ValueError(f"request: there is an owner {request.name!r}")
+        number = self._core.submit(
+            self._names.number(request.quota),
+            self._names.row(request.amounts),
+            request.count,
+            request.min_count,
+            request.priority,
+            request.preemptible,
+        )
+        if number is None:
+            raise _too_much(request)
+        self._owners[request.name] = number
+        if number == len(self._requests):
+            self._requests.append(request)
+        else:
+            self._requests[number] = request
+        return number
+
+    def _withdraw(self, name: str) -> None:
+        """As if it had not been submitted."""
+        number = self._owners.pop(name)
+        self._core.withdraw(number)
+        self._requests[number] = None
+
+    # --- all of it
+
+    def check(self) -> None:
+        """Audit every invariant.
+
+        :raises InvariantError: one is broken. Cost: O(quotas x depth + owners).
+        """
+        with self._lock:
+            self._core.check()
+
+    def copy(self) -> Self:
+        """An independent what-if branch."""
+        with self._lock:
+            made = object.__new__(type(self))
+            made._lock = RLock()
+            made._settings = self._settings
+            made._core = self._core.copy()
+            made._names = self._names.copy(made._core)
+            made._owners = self._owners.copy()
+            made._requests = self._requests.copy()
+            return made
+
+    def _become(self, other: Self) -> None:
+        self._core, self._names = other._core, other._names
+        self._owners, self._requests = other._owners, other._requests
+
+    def to_bytes(self) -> bytes:
+        """The state as versioned, checksummed bytes, for ``from_bytes``."""
+        with self._lock:
+            return seal(b"HCQT", 1, encode(self))
+
+    @classmethod
+    def from_bytes(cls, data: bytes) -> Self:
+        """The tree whose ``to_bytes`` gave these bytes.
+
+        :raises CorruptStateError: they are damaged, or describe no possible state.
+        :raises TypeError: ``data`` is not bytes.
+        """
+        payload = unseal(b"HCQT", 1, data)
+        with corrupt_if_it_fails():
+            saved = decode(payload)
+            tree = object.__new__(cls)
+            tree._start(*saved.settings)
+            for name, total, carved in saved.totals:
+                tree.set_total(total, tree=name, carved=carved)
+            for quota in saved.quotas:
+                tree.set_quota(quota)
+            for request, members, _ in saved.owners:
+                tree.recover(request, members)
+            for request, _, may_borrow in saved.owners:
+                if not may_borrow:
+                    tree._core.forbid_borrowing(tree._number(request.name))
+        return tree
+
+    def __sizeof__(self) -> int:
+        return object.__sizeof__(self) + self._core.__sizeof__()
+
+
+def _check_request(request: object) -> None:
+    if not isinstance(request, QuotaRequest):
+        raise TypeError(f"request must be a QuotaRequest, not {type(request).__name__}")
+
+
+def _too_much(request: QuotaRequest) -> ValueError:
+    return ValueError(f"request: {request.name!r}: a sum would be above {MOST}")
+
+
+def _stale(request: QuotaRequest) -> StaleDecisionError:
+    return StaleDecisionError(f"decision: {request.name!r} would not be admitted so any more")
+
+
+def _parents_first(quotas: Iterable[Any]) -> list[Quota]:
+    """The quotas so that each follows its parent, if that is among them."""
+    named: dict[str, Quota] = {}
+    for quota in quotas:
+        if not isinstance(quota, Quota):
+            raise TypeError(f"quotas must hold Quotas, not {type(quota).__name__}")
+        if quota.name in named:
+            raise ValueError(f"quotas: {quota.name!r} is there twice")
+        named[quota.name] = quota
+    found: dict[str, Quota] = {}
+    for name in sorted(named):
+        path = []
+        while name in named and name not in found and name not in path:
+            path.append(name)
+            name = named[name].parent
+        found.update((one, named[one]) for one in reversed(path))
+    return list(found.values())

@@ -1,0 +1,176 @@
+"""What follows from the quotas and the owners in them (sections 1.4 and 3 of the specification).
+
+Everything is worked out anew: requests and use from the leaves up, minimums and runtimes from the
+roots down. A dimension that a quota has no maximum of is none of its business: what its owners ask
+of it does not count there.
+"""
+
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+from hivecore.reference.quotas.water_fill import Claim, Round, shares, water_fill
+
+__all__ = ["Figures", "Limits", "Owner", "Vector", "figures_of"]
+
+Vector = dict[str, int]
+
+
+class Limits(NamedTuple):
+    """A quota, with its amounts by dimension."""
+
+    name: str
+    parent: str
+    tree: str
+    max: Vector
+    min: Vector
+    weight: Vector
+    lends: bool
+    scales: bool
+    outside: bool
+
+    @classmethod
+    def of(cls, quota: Any) -> "Limits":
+        """Of a `hivecore.quotas.Quota`."""
+        weight = quota.max if quota.weight is None else quota.weight
+        return cls(
+            quota.name,
+            quota.parent,
+            quota.tree,
+            dict(quota.max),
+            dict(quota.min),
+            dict(weight),
+            quota.lends,
+            quota.scales,
+            quota.outside,
+        )
+
+
+class Owner(NamedTuple):
+    """A request with what has become of it."""
+
+    request: Any
+    members: int = 0
+    """How many of them run; 0: it is pending."""
+    start: int = 0
+    """Owners that run were admitted in this order."""
+    may_borrow: bool = True
+
+    def held(self, members: int | None = None) -> Vector:
+        """What so many members take; ``None``: those that run."""
+        count = self.members if members is None else members
+        return {name: amount * count for name, amount in self.request.amounts}
+
+
+class Figures:
+    """Vectors by quota; "" stands for the root of a tree, by the tree's name in ``totals``."""
+
+    def __init__(self) -> None:
+        self.request: dict[str, Vector] = {}
+        self.limited: dict[str, Vector] = {}
+        self.used: dict[str, Vector] = {}
+        self.firm: dict[str, Vector] = {}
+        self.guaranteed: dict[str, Vector] = {}
+        self.minimum: dict[str, Vector] = {}
+        self.runtime: dict[str, Vector] = {}
+        self.totals: dict[str, Vector] = {}
+        self.rounds: dict[tuple[str, str], tuple[int, list[str], list[Claim], list[Round]]] = {}
+
+
+def figures_of(tree: Any) -> Figures:
+    """Of a `reference.quotas.QuotaTree`."""
+    found = Figures()
+    for name in reversed(tree.in_order()):
+        _add_up(tree, name, found)
+    for root in tree.roots():
+        found.totals[root] = _net_total(tree, root, found)
+        _share_out(tree, tree.children("", root), found.totals[root], found, root)
+    return found
+
+
+def _add_up(tree: Any, name: str, found: Figures) -> None:
+    quota = tree.quotas[name]
+    owners = [owner for owner in tree.owners.values() if owner.request.quota == name]
+    below = [child for child in tree.children(name) if not tree.quotas[child].outside]
+    lends = quota.lends and not tree.guarantee
+    vectors: list[Vector] = [{}, {}, {}, {}, {}]
+    request, limited, used, firm, guaranteed = vectors
+    for d, most in quota.max.items():
+        request[d] = sum(owner.held(owner.request.count).get(d, 0) for owner in owners)
+        request[d] += sum(found.limited[child].get(d, 0) for child in below)
+        if not lends:
+            request[d] = max(request[d], quota.min.get(d, 0))
+        limited[d] = min(request[d], most)
+        own = sum(owner.held().get(d, 0) for owner in owners)
+        used[d] = own + sum(found.used[child].get(d, 0) for child in below)
+        firm[d] = sum(owner.held().get(d, 0) for owner in owners if not owner.request.preemptible)
+        firm[d] += sum(found.firm[child].get(d, 0) for child in below)
+        allocated = own + sum(found.guaranteed[child].get(d, 0) for child in below)
+        guaranteed[d] = max(allocated, quota.min.get(d, 0))
+    found.request[name], found.limited[name], found.used[name] = request, limited, used
+    found.firm[name], found.guaranteed[name] = firm, guaranteed
+
+
+def _net_total(tree: Any, root: str, found: Figures) -> Vector:
+    """What is there for the quotas at the top of a tree."""
+    total = dict(tree.totals.get(root, {}))
+    if root == "":
+        for other in tree.carved:
+            for d, amount in tree.totals[other].items():
+                total[d] = total.get(d, 0) - amount
+    for name in tree.children("", root):
+        if tree.quotas[name].outside:
+            for d, amount in found.used[name].items():
+                total[d] = total.get(d, 0) - amount
+    return {d: max(amount, 0) for d, amount in total.items()}
+
+
+def _share_out(tree: Any, children: list[str], amounts: Vector, found: Figures, key: str) -> None:
+    for name in children:
+        found.runtime[name], found.minimum[name] = {}, {}
+        if tree.quotas[name].outside:
+            found.runtime[name] = dict(tree.quotas[name].max)
+            quota = tree.quotas[name]
+            found.minimum[name] = {d: quota.min.get(d, 0) for d in quota.max}
+    inside = [name for name in children if not tree.quotas[name].outside]
+    for d in sorted({d for name in inside for d in tree.quotas[name].max}):
+        _share_out_one(
+            tree,
+            [name for name in inside if d in tree.quotas[name].max],
+            d,
+            amounts.get(d, 0),
+            found,
+            key,
+        )
+    for name in inside:
+        _share_out(tree, tree.children(name), found.runtime[name], found, name)
+
+
+def _share_out_one(
+    tree: Any, names: list[str], d: str, amount: int, found: Figures, key: str
+) -> None:
+    quotas = [tree.quotas[name] for name in names]
+    minimums = {quota.name: quota.min.get(d, 0) for quota in quotas}
+    if tree.scale_min and sum(minimums.values()) > amount:
+        minimums = scaled(minimums, {q.name for q in quotas if q.scales}, amount)
+    claims = []
+    for quota in quotas:
+        found.minimum[quota.name][d] = minimums[quota.name]
+        least = minimums[quota.name]
+        if tree.guarantee:
+            least = max(least, found.guaranteed[quota.name][d])
+        lends = quota.lends and not tree.guarantee
+        claims.append(Claim(found.limited[quota.name][d], least, quota.weight.get(d, 0), lends))
+    runtimes, rounds = water_fill(amount, claims)
+    for quota, runtime in zip(quotas, runtimes, strict=True):
+        found.runtime[quota.name][d] = runtime
+    found.rounds[key, d] = amount, names, claims, rounds
+
+
+def scaled(minimums: Mapping[str, int], scalable: set[str], amount: int) -> Vector:
+    """Minimums that add up to what there is, of those that may be scaled."""
+    fixed = sum(least for name, least in minimums.items() if name not in scalable)
+    names = [name for name in minimums if name in scalable]
+    weights = [minimums[name] for name in names]
+    left = max(amount - fixed, 0)
+    parts = shares(left, weights) if sum(weights) > 0 else weights
+    return {**minimums, **dict(zip(names, parts, strict=True))}

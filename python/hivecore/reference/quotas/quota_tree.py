@@ -1,0 +1,392 @@
+"""Elastic quotas with owners in them, and who is admitted (sections 1, 4, 8 of the specification).
+
+Nothing is kept but the quotas, the owners and the totals; see `figures` for what follows.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from fractions import Fraction
+from typing import Any, NamedTuple
+
+from hivecore.reference.quotas.figures import Figures, Limits, Owner, Vector, figures_of
+
+__all__ = ["Answer", "QuotaTree"]
+
+
+class Answer(NamedTuple):
+    """What becomes of some owners who have to be admitted together."""
+
+    outcome: str
+    victims: tuple[str, ...] = ()
+    code: str = ""
+    part: str = ""
+    """The quota that refuses; "": the root of its tree."""
+    borrows: bool = False
+
+
+class QuotaTree:
+    """The twin of `hivecore.quotas.QuotaTree`; it trusts its caller."""
+
+    def __init__(
+        self,
+        *,
+        limit: str = "runtime",
+        check_ancestors: bool = True,
+        scale_min: bool = True,
+        guarantee: bool = False,
+    ) -> None:
+        self.limit, self.check_ancestors = limit, check_ancestors
+        self.scale_min, self.guarantee = scale_min, guarantee
+        self.quotas: dict[str, Limits] = {}
+        self.owners: dict[str, Owner] = {}
+        self.totals: dict[str, Vector] = {}
+        self.carved: set[str] = set()
+        self.starts = 0
+
+    # --- the tree
+
+    def children(self, name: str, root: str | None = None) -> list[str]:
+        """By name; of "" those at the top of a tree."""
+        return sorted(
+            quota.name
+            for quota in self.quotas.values()
+            if quota.parent == name and (name != "" or quota.tree == root)
+        )
+
+    def roots(self) -> list[str]:
+        """The trees."""
+        return sorted({"", *self.totals, *(self.tree_of(name) for name in self.quotas)})
+
+    def in_order(self) -> list[str]:
+        """Parents before their children, these by name, tree by tree."""
+        found: list[str] = []
+
+        def visit(names: list[str]) -> None:
+            for name in names:
+                found.append(name)
+                visit(self.children(name))
+
+        for root in self.roots():
+            visit(self.children("", root))
+        return found
+
+    def path(self, name: str) -> list[str]:
+        """From the quota up."""
+        found = [name]
+        while self.quotas[found[-1]].parent:
+            found.append(self.quotas[found[-1]].parent)
+        return found
+
+    def tree_of(self, name: str) -> str:
+        tree: str = self.quotas[self.path(name)[-1]].tree
+        return tree
+
+    # --- changes
+
+    def set_quota(self, quota: Any) -> None:
+        """A new quota, or another form of one, wherever it is to be."""
+        self.quotas[quota.name] = Limits.of(quota)
+        self._something_happened()
+
+    def remove(self, name: str) -> None:
+        del self.quotas[name]
+        self._something_happened()
+
+    def set_total(self, total: Mapping[str, int], tree: str = "", carved: bool = False) -> None:
+        self.totals[tree] = dict(total)
+        (self.carved.add if carved else self.carved.discard)(tree)
+        self._something_happened()
+
+    def submit(self, request: Any) -> None:
+        self.owners[request.name] = Owner(request)
+        self._something_happened()
+
+    def admit(self, name: str, members: int) -> None:
+        """So many more members run."""
+        owner = self.owners[name]
+        start = owner.start
+        if owner.members == 0:
+            self.starts += 1
+            start = self.starts
+        self.owners[name] = owner._replace(members=owner.members + members, start=start)
+
+    def evict(self, name: str) -> None:
+        self.owners[name] = Owner(self.owners[name].request, may_borrow=False)
+
+    def release(self, name: str) -> None:
+        del self.owners[name]
+        self._something_happened()
+
+    def _something_happened(self) -> None:
+        for name, owner in self.owners.items():
+            self.owners[name] = owner._replace(may_borrow=True)
+
+    # --- decisions
+
+    def decide(self, asked: Mapping[str, int]) -> Answer:
+        """Whether these owners can have so many members more, all of them or none."""
+        figures = figures_of(self)
+        plain = self._admitted(asked, figures)
+        if plain.outcome == "bind" or self._firm_refusal(asked, figures):
+            return plain
+        victims = self._reclaim(asked, figures)
+        return Answer("preempt", victims) if victims else plain
+
+    def preempt_within(
+        self, asked: Mapping[str, int], budgets: Sequence[tuple[Iterable[str], int]] = ()
+    ) -> Answer:
+        """The same at the cost of those of lower priority in the same quota."""
+        plain = self._admitted(asked, figures_of(self))
+        ((name, _),) = asked.items()
+        mine = self.owners[name].request
+        weaker = [
+            other
+            for other, owner in self.owners.items()
+            if owner.members > 0
+            and owner.request.preemptible
+            and owner.request.quota == mine.quota
+            and owner.request.priority < mine.priority
+        ]
+        weaker.sort(key=self._importance)
+        if plain.outcome == "bind" or not weaker:
+            return plain
+        allowed = [(set(names), left) for names, left in budgets]
+        violating = []
+        for other in weaker:
+            over = False
+            for i, (names, left) in enumerate(allowed):
+                if other in names:
+                    allowed[i] = names, left - 1
+                    over |= left - 1 < 0
+            if over:
+                violating.append(other)
+        order = violating + [other for other in weaker if other not in violating]
+        gone = set(order)
+        if self._without(gone)._admitted(asked).outcome != "bind":
+            return plain
+        for other in order:
+            if self._without(gone - {other})._admitted(asked).outcome == "bind":
+                gone.discard(other)
+        return Answer("preempt", tuple(sorted(gone, key=self._importance)))
+
+    def revocable(self, name: str) -> tuple[str, ...]:
+        """Who has to go so that a quota uses no more than its runtime (section 4.2)."""
+        runtime = figures_of(self).runtime[name]
+
+        def over(gone: set[str]) -> bool:
+            used = self._without(gone).figures().used[name]
+            return any(used[d] > runtime[d] for d in used)
+
+        mine = [
+            other
+            for other, owner in self.owners.items()
+            if owner.members > 0 and owner.request.preemptible and owner.request.quota == name
+        ]
+        mine.sort(key=self._importance)
+        gone: set[str] = set()
+        for other in reversed(mine):
+            if not over(gone):
+                break
+            gone.add(other)
+        if not over(gone):
+            for other in mine:
+                if other in gone and not over(gone - {other}):
+                    gone.discard(other)
+        return tuple(sorted(gone, key=self._importance))
+
+    def figures(self) -> Figures:
+        return figures_of(self)
+
+    def _without(self, gone: set[str]) -> "QuotaTree":
+        """The tree when these are pending."""
+        other = QuotaTree(
+            limit=self.limit,
+            check_ancestors=self.check_ancestors,
+            scale_min=self.scale_min,
+            guarantee=self.guarantee,
+        )
+        other.quotas, other.totals, other.carved = self.quotas, self.totals, self.carved
+        other.owners = {
+            name: owner._replace(members=0) if name in gone else owner
+            for name, owner in self.owners.items()
+        }
+        return other
+
+    def _importance(self, name: str) -> tuple[int, int]:
+        """The most important first."""
+        owner = self.owners[name]
+        return -owner.request.priority, owner.start
+
+    def _asked_at(self, asked: Mapping[str, int]) -> dict[str, Vector]:
+        """By quota, and by "" and the tree's name for its root, what is asked on all paths."""
+        sums: dict[str, Vector] = {}
+        for name, members in asked.items():
+            owner = self.owners[name]
+            managed = self.quotas[owner.request.quota].max
+            for place in self._places(owner.request.quota):
+                for d, amount in owner.held(members).items():
+                    if amount > 0 and d in managed:
+                        sums.setdefault(place, {}).setdefault(d, 0)
+                        sums[place][d] += amount
+        return sums
+
+    def _places(self, name: str) -> list[str]:
+        """Where it counts what owners of a quota use: on its path and, if it takes part in what is
+        shared out, in all of its tree.
+        """
+        path = self.path(name)
+        return path if self.quotas[name].outside else [*path, self._root(name)]
+
+    def _root(self, name: str) -> str:
+        return f"/{self.tree_of(name)}"
+
+    def _used(self, place: str, figures: Figures) -> Vector:
+        """Of a quota, or of all that share a tree's total."""
+        if not place.startswith("/"):
+            return figures.used[place]
+        found: Vector = {}
+        for name in self.children("", place[1:]):
+            if not self.quotas[name].outside:
+                for d, amount in figures.used[name].items():
+                    found[d] = found.get(d, 0) + amount
+        return found
+
+    def _runtime(self, place: str, figures: Figures) -> Vector:
+        return figures.totals[place[1:]] if place.startswith("/") else figures.runtime[place]
+
+    def _admitted(self, asked: Mapping[str, int], figures: Figures | None = None) -> Answer:
+        """Without anybody's leaving."""
+        figures = figures or figures_of(self)
+        sums = self._asked_at(asked)
+
+        def exceeds(place: str, limits: Vector) -> bool:
+            used = self._used(place, figures)
+            return any(
+                used.get(d, 0) + amount > limits.get(d, 0)
+                for d, amount in sums.get(place, {}).items()
+            )
+
+        def refuses(place: str) -> bool:
+            if place.startswith("/"):
+                return exceeds(place, figures.totals[place[1:]])
+            if self.limit == "max":
+                return exceeds(place, self.quotas[place].max)
+            return exceeds(place, figures.runtime[place])
+
+        borrows = any(exceeds(p, figures.runtime[p]) for p in sums if not p.startswith("/"))
+        for name in asked:
+            quota = self.owners[name].request.quota
+            if refuses(quota):
+                return Answer("wait", code=self.limit, part=quota)
+        if firm := self._firm_refusal(asked, figures):
+            return firm
+        if self.check_ancestors:
+            for name in asked:
+                quota = self.owners[name].request.quota
+                if refuses(self._root(quota)):
+                    return Answer("wait", code="total", part="")
+                for place in reversed(self.path(quota)):
+                    if refuses(place):
+                        return Answer("wait", code=self.limit, part=place)
+        if borrows and not all(self.owners[name].may_borrow for name in asked):
+            first = self.owners[next(iter(asked))]
+            return Answer("wait", code="evicted", part=first.request.quota)
+        return Answer("bind", borrows=borrows)
+
+    def _firm_refusal(self, asked: Mapping[str, int], figures: Figures) -> Answer | None:
+        """Those who cannot be preempted have to be within the minimum."""
+        sums: dict[str, Vector] = {}
+        for name, members in asked.items():
+            owner = self.owners[name]
+            if not owner.request.preemptible:
+                mine = sums.setdefault(owner.request.quota, {})
+                for d, amount in owner.held(members).items():
+                    mine[d] = mine.get(d, 0) + amount
+        for quota, vector in sums.items():
+            least = self.quotas[quota].min
+            for d, amount in vector.items():
+                used = figures.firm[quota].get(d)
+                if used is not None and amount > 0 and used + amount > least.get(d, 0):
+                    return Answer("wait", code="min", part=quota)
+        return None
+
+    def _reclaim(self, asked: Mapping[str, int], figures: Figures) -> tuple[str, ...]:
+        """Owners of other quotas that are over their runtime, so many that the asked are within
+        their own (section 8.4); empty: it cannot be done.
+        """
+        sums = self._asked_at(asked)
+        mine = {self.owners[name].request.quota for name in asked}
+        used = {place: dict(self._used(place, figures)) for place in sums}
+        used.update(figures.used)
+
+        def lacking(place: str, gone: Iterable[str] = ()) -> set[str]:
+            """The dimensions in which too much would be used."""
+            freed = [self.owners[name] for name in gone]
+            below = [owner for owner in freed if place in self._places(owner.request.quota)]
+            runtime = self._runtime(place, figures)
+            return {
+                d
+                for d, amount in sums[place].items()
+                if used[place].get(d, 0) + amount - sum(self._counted(one, d) for one in below)
+                > runtime.get(d, 0)
+            }
+
+        def over(name: str, gone: Iterable[str]) -> dict[str, int]:
+            """How much more than its runtime a quota uses, by dimension."""
+            found = {}
+            for d, amount in figures.used[name].items():
+                left = amount - sum(
+                    self._counted(self.owners[one], d)
+                    for one in gone
+                    if name in self.path(self.owners[one].request.quota)
+                )
+                if left > figures.runtime[name].get(d, 0):
+                    found[d] = left - figures.runtime[name].get(d, 0)
+            return found
+
+        gone: list[str] = []
+        while wanted := {place: lacking(place, gone) for place in sums if lacking(place, gone)}:
+            best: tuple[Any, str] | None = None
+            for position, name in enumerate(self.in_order()):
+                if name in mine or self.quotas[name].outside:
+                    continue
+                places = set(self._places(name))
+                excess = over(name, gone)
+                useful = {d for p, dims in wanted.items() if p in places for d in dims} & set(
+                    excess
+                )
+                weakest = self._weakest(name, useful, gone)
+                if weakest is None:
+                    continue
+                total = figures.totals[self.tree_of(name)]
+                dominant = max(
+                    (1, Fraction(0)) if not total.get(d, 0) else (0, Fraction(amount, total[d]))
+                    for d, amount in excess.items()
+                )
+                key = (dominant, -position)
+                if best is None or key > best[0]:
+                    best = key, weakest
+            if best is None:
+                return ()
+            gone.append(best[1])
+        for name in sorted(gone, key=self._importance):
+            rest = [one for one in gone if one != name]
+            if not any(lacking(place, rest) for place in sums):
+                gone = rest
+        return tuple(sorted(gone, key=self._importance))
+
+    def _counted(self, owner: Owner, d: str) -> int:
+        """What an owner's use counts for."""
+        return owner.held().get(d, 0) if d in self.quotas[owner.request.quota].max else 0
+
+    def _weakest(self, name: str, useful: set[str], gone: Iterable[str]) -> str | None:
+        """Who leaves first, of those in a quota who have any of this."""
+        able = [
+            other
+            for other, owner in self.owners.items()
+            if owner.request.quota == name
+            and owner.members > 0
+            and owner.request.preemptible
+            and other not in gone
+            and any(self._counted(owner, d) > 0 for d in useful)
+        ]
+        return max(able, key=self._importance) if able else None

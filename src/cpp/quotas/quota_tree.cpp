@@ -1,0 +1,481 @@
+// The tree and its owners: what is asked for and used, up to date on every path.
+
+#include "quotas/quota_tree.hpp"
+
+#include <algorithm>
+
+namespace hivecore::quotas {
+
+// --- dimensions and roots
+
+int QuotaTree::add_dimension(Dimensions kept) {
+    for (int d = 0; d < stride_; ++d) {
+        if (uses_[d] == 0 && (kept >> d & 1) == 0) {
+            return d;
+        }
+    }
+    if (stride_ == kMostDimensions) {
+        return -1;
+    }
+    const int wider = stride_ + 1;
+    const auto widen = [&](std::vector<std::int64_t>& rows, std::size_t count, std::int64_t value) {
+        std::vector<std::int64_t> made(count * wider, value);
+        for (std::size_t row = 0; row < count; ++row) {
+            std::copy_n(rows.begin() + row * stride_, stride_, made.begin() + row * wider);
+        }
+        rows = std::move(made);
+    };
+    for (int field = 0; field < kFields; ++field) {
+        widen(fields_[field], quotas_.size(), field == kMax ? kUnmanaged : 0);
+    }
+    widen(asked_, owners_.size(), 0);
+    for (auto& root : roots_) {
+        root.total.resize(wider);
+        root.used.resize(wider);
+        root.outside_used.resize(wider);
+    }
+    uses_.push_back(0);
+    return stride_++;
+}
+
+std::int32_t QuotaTree::add_root() {
+    auto& root = roots_.emplace_back();
+    root.total.resize(stride_);
+    root.used.resize(stride_);
+    root.outside_used.resize(stride_);
+    return roots() - 1;
+}
+
+void QuotaTree::set_total(std::int32_t root, std::span<const std::int64_t> total, bool carved) {
+    auto& changed = roots_[root];
+    for (int d = 0; d < stride_; ++d) {
+        uses_[d] += (total[d] > 0 ? 1 : 0) - (changed.total[d] > 0 ? 1 : 0);
+    }
+    changed.total.assign(total.begin(), total.end());
+    changed.is_carved = carved;
+    changed.stale = roots_[0].stale = ~Dimensions{0};
+    something_happened();
+}
+
+std::int64_t QuotaTree::net_total(std::int32_t root, int dimension) const {
+    const auto& one = roots_[root];
+    auto left = std::max<std::int64_t>(one.total[dimension] - one.outside_used[dimension], 0);
+    for (std::size_t other = 1; root == 0 && other < roots_.size(); ++other) {
+        if (roots_[other].is_carved) {
+            left = std::max<std::int64_t>(left - roots_[other].total[dimension], 0);
+        }
+    }
+    return left;
+}
+
+std::vector<std::int64_t> QuotaTree::net_total(std::int32_t root) const {
+    std::vector<std::int64_t> total;
+    for (int d = 0; d < stride_; ++d) {
+        total.push_back(net_total(root, d));
+    }
+    return total;
+}
+
+// --- quotas
+
+std::int32_t QuotaTree::root_of(QuotaId quota) const {
+    std::int32_t where = quota;
+    while (where >= 0) {
+        where = quotas_[where].parent;
+    }
+    return -1 - where;
+}
+
+std::vector<QuotaId>& QuotaTree::siblings(std::int32_t parent, bool outside) {
+    if (parent >= 0) {
+        return quotas_[parent].children;
+    }
+    auto& root = roots_[-1 - parent];
+    return outside ? root.outside : root.children;
+}
+
+std::span<const QuotaId> QuotaTree::children(std::int32_t parent) const {
+    return parent >= 0 ? quotas_[parent].children : roots_[-1 - parent].children;
+}
+
+void QuotaTree::mark(std::int32_t parent, int dimension) {
+    auto& stale = parent >= 0 ? quotas_[parent].stale : roots_[-1 - parent].stale;
+    stale |= Dimensions{1} << dimension;
+}
+
+void QuotaTree::link(QuotaId quota, std::int32_t parent, std::int32_t position) {
+    auto& one = quotas_[quota];
+    one.parent = parent;
+    auto& list = siblings(parent, one.is_outside);
+    list.insert(list.begin() + position, quota);
+    for (std::size_t i = position; i < list.size(); ++i) {
+        quotas_[list[i]].position = static_cast<std::int32_t>(i);
+    }
+}
+
+void QuotaTree::unlink(QuotaId quota) {
+    const auto& one = quotas_[quota];
+    auto& list = siblings(one.parent, one.is_outside);
+    list.erase(list.begin() + one.position);
+    for (std::size_t i = one.position; i < list.size(); ++i) {
+        quotas_[list[i]].position = static_cast<std::int32_t>(i);
+    }
+}
+
+void QuotaTree::write_limits(QuotaId quota, const Limits& limits) {
+    auto& one = quotas_[quota];
+    one.lends = limits.lends;
+    one.scales = limits.scales;
+    for (int d = 0; d < stride_; ++d) {
+        const bool managed = limits.max[d] != kUnmanaged;
+        uses_[d] += (managed ? 1 : 0) - (manages(quota, d) ? 1 : 0);
+        const auto bit = Dimensions{1} << d;
+        one.managed = managed ? one.managed | bit : one.managed & ~bit;
+        amount(kMax, quota, d) = limits.max[d];
+        amount(kMin, quota, d) = managed ? limits.min[d] : 0;
+        amount(kWeight, quota, d) = managed ? limits.weight[d] : 0;
+        if (one.is_outside) {
+            amount(kRuntime, quota, d) = managed ? limits.max[d] : 0;
+            amount(kScaledMin, quota, d) = amount(kMin, quota, d);
+        }
+    }
+}
+
+QuotaId QuotaTree::add_quota(std::int32_t parent, std::int32_t position, const Limits& limits,
+                             bool outside) {
+    QuotaId quota;
+    if (free_quotas_.empty()) {
+        quota = size();
+        quotas_.emplace_back();
+        for (int field = 0; field < kFields; ++field) {
+            fields_[field].resize(fields_[field].size() + stride_, field == kMax ? kUnmanaged : 0);
+        }
+    } else {
+        quota = free_quotas_.back();
+        free_quotas_.pop_back();
+    }
+    quotas_[quota].is_alive = true;
+    quotas_[quota].is_outside = outside;
+    link(quota, parent, position);
+    if (!set_limits(quota, limits)) {
+        unlink(quota);
+        quotas_[quota] = {};
+        free_quotas_.push_back(quota);
+        return -1;
+    }
+    return quota;
+}
+
+bool QuotaTree::set_limits(QuotaId quota, const Limits& limits) {
+    const auto& one = quotas_[quota];
+    for (int d = 0; d < stride_; ++d) {
+        if (limits.max[d] != kUnmanaged && !manages(quota, d) &&
+            !can_use(quota, one.is_outside, d, amount(kOwnUsed, quota, d))) {
+            return false;
+        }
+    }
+    const auto row = [&](Field field) {
+        const auto begin = fields_[field].begin() + at(quota, 0);
+        return std::vector<std::int64_t>(begin, begin + stride_);
+    };
+    const auto max = row(kMax), min = row(kMin), weight = row(kWeight);
+    const Limits before{max, min, weight, one.lends, one.scales};
+    const auto managed = one.managed;
+    write_limits(quota, limits);
+    if (!push_requests(quota)) {
+        write_limits(quota, before);
+        push_requests(quota);
+        return false;
+    }
+    for (int d = 0; d < stride_; ++d) {
+        const int sign = (one.managed >> d & 1) - (managed >> d & 1);
+        if (sign != 0) {
+            push_used(quota, one.is_outside, d, sign * amount(kOwnUsed, quota, d),
+                      sign * amount(kOwnFirm, quota, d));
+        }
+        push_allocated(quota, d);
+        mark(one.parent, d);
+    }
+    something_happened();
+    return true;
+}
+
+bool QuotaTree::move(QuotaId quota, std::int32_t parent, std::int32_t position) {
+    const auto before = quotas_[quota].parent, place = quotas_[quota].position;
+    detach(quota);
+    if (!attach(quota, parent, position)) {
+        attach(quota, before, place);
+        return false;
+    }
+    something_happened();
+    return true;
+}
+
+void QuotaTree::remove(QuotaId quota) {
+    const std::vector<std::int64_t> nothing(stride_), unmanaged(stride_, kUnmanaged);
+    set_limits(quota, {unmanaged, nothing, nothing});
+    detach(quota);
+    quotas_[quota] = {};
+    free_quotas_.push_back(quota);
+    something_happened();
+}
+
+// Takes all that it asks for and uses to the new parent; false: a sum would be too large.
+bool QuotaTree::attach(QuotaId quota, std::int32_t parent, std::int32_t position) {
+    for (int d = 0; d < stride_; ++d) {
+        if (!can_use(parent, false, d, amount(kUsed, quota, d))) {
+            return false;
+        }
+    }
+    link(quota, parent, position);
+    for (int d = 0; d < stride_; ++d) {
+        push_used(parent, false, d, amount(kUsed, quota, d), amount(kFirm, quota, d));
+        push_allocated(parent, d);
+        mark(parent, d);
+    }
+    if (!push_requests(quota)) {
+        detach(quota);
+        return false;
+    }
+    return true;
+}
+
+void QuotaTree::detach(QuotaId quota) {
+    const auto parent = quotas_[quota].parent;
+    unlink(quota);
+    for (int d = 0; d < stride_; ++d) {
+        auto& limited = amount(kLimited, quota, d);
+        if (parent >= 0) {
+            amount(kChildRequest, parent, d) -= limited;
+            push_request(parent, d);
+        }
+        limited = 0;
+        push_used(parent, quotas_[quota].is_outside, d, -amount(kUsed, quota, d),
+                  -amount(kFirm, quota, d));
+        push_allocated(parent, d);
+        mark(parent, d);
+    }
+}
+
+// --- what goes up
+
+std::int64_t QuotaTree::request(QuotaId quota, int dimension) const {
+    if (!manages(quota, dimension)) {
+        return 0;
+    }
+    // Two sums of at most 2^62 each.
+    const auto asked = static_cast<std::uint64_t>(amount(kOwnRequest, quota, dimension)) +
+                       static_cast<std::uint64_t>(amount(kChildRequest, quota, dimension));
+    const auto sum = static_cast<std::int64_t>(std::min<std::uint64_t>(asked, kMost));
+    return lends(quota) ? sum : std::max(sum, amount(kMin, quota, dimension));
+}
+
+// Tells the parents what the quota asks for now; false: a sum would be too large, and what the
+// quota asks for has to be put back and told again.
+bool QuotaTree::push_request(QuotaId quota, int dimension) {
+    while (true) {
+        const auto asked = request(quota, dimension);
+        const auto limited =
+            manages(quota, dimension) ? std::min(asked, amount(kMax, quota, dimension)) : 0;
+        const auto more = limited - amount(kLimited, quota, dimension);
+        if (more == 0) {
+            return true;
+        }
+        const auto parent = quotas_[quota].parent;
+        if (parent >= 0 && amount(kChildRequest, parent, dimension) > kMost - more) {
+            return false;
+        }
+        amount(kLimited, quota, dimension) = limited;
+        mark(parent, dimension);
+        if (parent < 0) {
+            return true;
+        }
+        amount(kChildRequest, parent, dimension) += more;
+        quota = parent;
+    }
+}
+
+bool QuotaTree::push_requests(QuotaId quota) {
+    bool fits = true;
+    for (int d = 0; d < stride_; ++d) {
+        fits &= push_request(quota, d);
+    }
+    return fits;
+}
+
+// Whether so much more can be used at a quota or root and above.
+bool QuotaTree::can_use(std::int32_t where, bool outside, int dimension, std::int64_t more) const {
+    for (; where >= 0; where = quotas_[where].parent) {
+        if (amount(kUsed, where, dimension) > kMost - more) {
+            return false;
+        }
+    }
+    const auto& root = roots_[-1 - where];
+    return (outside ? root.outside_used : root.used)[dimension] <= kMost - more;
+}
+
+void QuotaTree::push_used(std::int32_t where, bool outside, int dimension, std::int64_t more,
+                          std::int64_t firm) {
+    for (; where >= 0; where = quotas_[where].parent) {
+        amount(kUsed, where, dimension) += more;
+        amount(kFirm, where, dimension) += firm;
+    }
+    auto& root = roots_[-1 - where];
+    if (!outside) {
+        root.used[dimension] += more;
+    } else if (more != 0) {
+        root.outside_used[dimension] += more;
+        mark(where, dimension);
+    }
+}
+
+std::int64_t QuotaTree::guaranteed(QuotaId quota, int dimension) const {
+    return std::max(amount(kAllocated, quota, dimension), amount(kMin, quota, dimension));
+}
+
+void QuotaTree::push_allocated(std::int32_t where, int dimension) {
+    if (!options_.guarantee) {
+        return;
+    }
+    for (; where >= 0; where = quotas_[where].parent) {
+        std::int64_t sum = manages(where, dimension) ? amount(kOwnUsed, where, dimension) : 0;
+        for (const auto child : quotas_[where].children) {
+            sum =
+                std::min(sum, kMost - guaranteed(child, dimension)) + guaranteed(child, dimension);
+        }
+        amount(kAllocated, where, dimension) = sum;
+        mark(quotas_[where].parent, dimension);
+    }
+}
+
+// --- owners
+
+// What an owner asks for comes (1) or goes (-1).
+bool QuotaTree::add_request(OwnerId owner, int sign) {
+    const auto& one = owners_[owner];
+    const auto amounts = amounts_of(owner);
+    for (int d = 0; d < stride_; ++d) {
+        if (sign > 0 && amount(kOwnRequest, one.quota, d) > kMost - amounts[d] * one.count) {
+            return false;
+        }
+    }
+    for (int d = 0; d < stride_; ++d) {
+        amount(kOwnRequest, one.quota, d) += sign * amounts[d] * one.count;
+        uses_[d] += amounts[d] > 0 ? sign : 0;
+    }
+    if (push_requests(one.quota)) {
+        return true;
+    }
+    add_request(owner, -1);
+    return false;
+}
+
+bool QuotaTree::add_use(OwnerId owner, std::int64_t members) {
+    const auto& one = owners_[owner];
+    const auto amounts = amounts_of(owner);
+    const bool outside = quotas_[one.quota].is_outside;
+    for (int d = 0; d < stride_; ++d) {
+        if (manages(one.quota, d) && !can_use(one.quota, outside, d, amounts[d] * members)) {
+            return false;
+        }
+    }
+    for (int d = 0; d < stride_; ++d) {
+        const auto more = amounts[d] * members, firm = one.is_preemptible ? 0 : more;
+        if (more == 0) {
+            continue;
+        }
+        amount(kOwnUsed, one.quota, d) += more;
+        amount(kOwnFirm, one.quota, d) += firm;
+        if (manages(one.quota, d)) {
+            push_used(one.quota, outside, d, more, firm);
+            push_allocated(one.quota, d);
+        }
+    }
+    return true;
+}
+
+OwnerId QuotaTree::submit(QuotaId quota, std::span<const std::int64_t> amounts,
+                          const Owner& terms) {
+    OwnerId owner;
+    if (free_owners_.empty()) {
+        owner = owners();
+        asked_.resize(asked_.size() + stride_);
+        owners_.emplace_back();
+    } else {
+        owner = free_owners_.back();
+        free_owners_.pop_back();
+    }
+    owners_[owner] = terms;
+    owners_[owner].quota = quota;
+    std::ranges::copy(amounts, asked_.begin() + static_cast<std::size_t>(owner) * stride_);
+    if (!add_request(owner, 1)) {
+        owners_[owner].quota = -1;
+        free_owners_.push_back(owner);
+        return -1;
+    }
+    ++quotas_[quota].owners;
+    something_happened();
+    return owner;
+}
+
+bool QuotaTree::admit(OwnerId owner, std::int32_t members) {
+    if (!add_use(owner, members)) {
+        return false;
+    }
+    auto& one = owners_[owner];
+    if (one.members == 0) {
+        one.start = next_start_++;
+        auto& running = quotas_[one.quota].running;
+        const auto after = std::ranges::upper_bound(running, owner, [&](auto a, auto b) {
+            return owners_[a].is_more_important(owners_[b]);
+        });
+        running.insert(after, owner);
+    }
+    one.members += members;
+    return true;
+}
+
+// It is not among those that run any more.
+void QuotaTree::stop(OwnerId owner) {
+    auto& running = quotas_[owners_[owner].quota].running;
+    running.erase(std::ranges::lower_bound(
+        running, owner, [&](auto a, auto b) { return owners_[a].is_more_important(owners_[b]); }));
+    owners_[owner].start = 0;
+}
+
+void QuotaTree::evict(OwnerId owner) {
+    auto& one = owners_[owner];
+    if (one.members == 0) {
+        return;
+    }
+    stop(owner);
+    add_use(owner, -std::int64_t{one.members});
+    one.members = 0;
+    one.evicted_at = events_;
+}
+
+void QuotaTree::release(OwnerId owner) {
+    evict(owner);
+    add_request(owner, -1);
+    --quotas_[owners_[owner].quota].owners;
+    owners_[owner].quota = -1;
+    free_owners_.push_back(owner);
+    something_happened();
+}
+
+void QuotaTree::withdraw(OwnerId owner) {
+    release(owner);
+    events_ -= 2;
+}
+
+void QuotaTree::take_back(OwnerId owner, std::int32_t members) {
+    auto& one = owners_[owner];
+    add_use(owner, -std::int64_t{members});
+    one.members -= members;
+    if (one.members == 0) {
+        stop(owner);
+        --next_start_;
+    }
+}
+
+}  // namespace hivecore::quotas

@@ -1,0 +1,279 @@
+// Elastic quotas in trees, and the owners in them.
+//
+// Each quota has amounts of up to 64 dimensions: limits (max, min, weight), what is asked for and
+// used in it, and its runtime, what it may use now. An owner counts in the dimensions that its
+// quota has a maximum of. What a quota asks of its parent is limited by its maximum, and that is
+// what is recorded at the parent, so a change takes off exactly what was added.
+//
+// Requests and use are kept up to date on the path of whatever changes. Runtimes follow from the
+// top down; each quota knows in which dimensions the sharing among its children is stale, and a
+// reader brings up to date what is above it. Where the runtime of a child stays, nothing below is
+// looked at. Roots have numbers of their own: as a parent, root r is -1 - r.
+//
+// Invariants: no sum is above kMost; the running owners of a quota are in order, the most important
+// first; a quota that is not stale has children whose runtimes are those that its own implies.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "quotas/owners.hpp"
+#include "quotas/water_fill.hpp"
+
+namespace hivecore::quotas {
+
+using Dimensions = std::uint64_t;  // a bit for each
+inline constexpr int kMostDimensions = 64;
+inline constexpr std::int64_t kUnmanaged = -1;  // instead of a maximum
+
+enum Field : std::uint8_t {
+    kMax,
+    kMin,
+    kWeight,
+    kOwnRequest,  // of the owners that are here, of all dimensions
+    kChildRequest,
+    kLimited,  // as recorded at the parent
+    kOwnUsed,
+    kUsed,
+    kOwnFirm,  // of those that cannot be preempted
+    kFirm,
+    kAllocated,  // used, by a child its minimum at least
+    kScaledMin,
+    kRuntime,
+    kFields
+};
+
+struct Limits {
+    std::span<const std::int64_t> max, min, weight;  // by dimension
+    bool lends = true, scales = true;
+};
+
+struct Options {
+    bool limited_by_runtime = true;  // or by max
+    bool check_ancestors = true;
+    bool scale_min = true;
+    bool guarantee = false;
+};
+
+enum class Code : std::uint8_t { kNone, kRuntime, kMax, kMin, kTotal, kEvicted };
+enum class Outcome : std::uint8_t { kBind, kPreempt, kWait };
+
+struct Verdict {
+    Outcome outcome = Outcome::kBind;
+    Code code = Code::kNone;
+    bool borrows = false;
+    std::int32_t part = 0;  // the quota that refuses, or its root as a parent
+};
+
+struct Ask {
+    OwnerId owner = -1;
+    std::int32_t members = 0;  // more than run
+};
+
+class QuotaTree {
+  public:
+    explicit QuotaTree(Options options) : options_(options) {}
+    QuotaTree(const QuotaTree&) = default;
+    QuotaTree& operator=(const QuotaTree&) = delete;
+
+    const Options& options() const { return options_; }
+
+    // --- dimensions and roots
+
+    int dimensions() const { return stride_; }
+    // One that nobody uses and is not kept, a new one if need be; -1: there are too many.
+    int add_dimension(Dimensions kept);
+    // How many quotas, owners and totals speak of it.
+    std::int64_t uses(int dimension) const { return uses_[dimension]; }
+
+    std::int32_t add_root();
+    std::int32_t roots() const { return static_cast<std::int32_t>(roots_.size()); }
+    // `carved`: it is taken off what root 0 has.
+    void set_total(std::int32_t root, std::span<const std::int64_t> total, bool carved);
+    // What there is for the quotas at the top.
+    std::vector<std::int64_t> net_total(std::int32_t root) const;
+
+    // --- quotas
+
+    // `position`: among the children of the parent; `outside`: at the top, with its maximum as
+    // runtime, before anything is shared out.
+    QuotaId add_quota(std::int32_t parent, std::int32_t position, const Limits& limits,
+                      bool outside);
+    // The next two change nothing and return false if a sum would be above kMost.
+    bool set_limits(QuotaId quota, const Limits& limits);
+    bool move(QuotaId quota, std::int32_t parent, std::int32_t position);
+    // One without children and owners.
+    void remove(QuotaId quota);
+    bool is_quota(QuotaId quota) const {
+        return quota >= 0 && quota < size() && quotas_[quota].is_alive;
+    }
+    bool is_outside(QuotaId quota) const { return quotas_[quota].is_outside; }
+    std::size_t children_of(std::int32_t parent, bool outside) {
+        return siblings(parent, outside).size();
+    }
+    std::int32_t size() const { return static_cast<std::int32_t>(quotas_.size()); }
+    std::int32_t parent(QuotaId quota) const { return quotas_[quota].parent; }
+    std::int32_t owners_in(QuotaId quota) const { return quotas_[quota].owners; }
+    std::span<const OwnerId> running(QuotaId quota) const { return quotas_[quota].running; }
+    // One field of all dimensions; runtimes are brought up to date.
+    std::span<const std::int64_t> amounts(QuotaId quota, Field field);
+    // What is asked for in all: of owners and children, the minimum at least where it is not lent.
+    std::int64_t request(QuotaId quota, int dimension) const;
+    void refresh_all();
+    // How the amount of a parent in a dimension is shared out among its children.
+    struct Sharing {
+        std::int64_t amount = 0;
+        std::vector<QuotaId> children;
+        std::vector<std::int64_t> request, minimum, weight, runtime;
+        std::vector<std::uint8_t> lends;
+        std::vector<WaterFill::Round> rounds;
+    };
+    Sharing sharing(std::int32_t parent, int dimension);
+
+    // --- owners
+
+    // -1: a sum would be above kMost.
+    OwnerId submit(QuotaId quota, std::span<const std::int64_t> amounts, const Owner& terms);
+    void release(OwnerId owner);
+    // It is pending again, and may borrow only after something else has happened.
+    void evict(OwnerId owner);
+    // So many more of it run, whether that is admitted or not; false: a sum would be above kMost.
+    bool admit(OwnerId owner, std::int32_t members);
+    // As if the last submit or admit had never been, that of the latest owners first.
+    void withdraw(OwnerId owner);
+    void take_back(OwnerId owner, std::int32_t members);
+    bool is_owner(OwnerId owner) const {
+        return owner >= 0 && owner < owners() && owners_[owner].quota >= 0;
+    }
+    OwnerId owners() const { return static_cast<OwnerId>(owners_.size()); }
+    const Owner& owner(OwnerId owner) const { return owners_[owner]; }
+    std::span<const std::int64_t> amounts_of(OwnerId owner) const {
+        return {asked_.data() + static_cast<std::size_t>(owner) * stride_,
+                static_cast<std::size_t>(stride_)};
+    }
+    bool may_borrow(OwnerId owner) const { return owners_[owner].evicted_at != events_; }
+    void forbid_borrowing(OwnerId owner) { owners_[owner].evicted_at = events_; }
+
+    // --- decisions
+
+    // Whether all of these can be had together now.
+    Verdict decide(std::span<const Ask> asks);
+    // The same at the cost of owners who use what other quotas are entitled to.
+    Verdict decide(std::span<const Ask> asks, std::vector<OwnerId>& victims);
+    // The same at the cost of these, as few as can be, the first are kept if possible.
+    Verdict decide_without(std::span<const Ask> asks, std::vector<OwnerId>& victims);
+    // Who has to go so that a quota uses no more than its runtime, the most important first.
+    std::vector<OwnerId> revocable(QuotaId quota);
+    // The quotas that use more than their runtime.
+    std::vector<QuotaId> overused();
+
+    std::string audit() const;
+    std::uint64_t bytes() const;
+
+  private:
+    struct Quota {
+        std::int32_t parent = -1, position = 0, owners = 0;
+        bool is_alive = false, lends = true, scales = true, is_outside = false;
+        Dimensions managed = 0;
+        Dimensions stale = 0;  // the sharing among the children
+        std::vector<QuotaId> children;
+        std::vector<OwnerId> running;
+    };
+
+    struct Root {
+        std::vector<std::int64_t> total, used, outside_used;
+        std::vector<QuotaId> children, outside;
+        Dimensions stale = 0;
+        bool is_carved = false;
+    };
+
+    // What all asks together come to at the quotas and roots that they are below.
+    struct Places {
+        std::vector<std::int32_t> where;
+        std::vector<std::uint64_t> asked;  // [place * stride + dimension]
+
+        std::size_t size() const { return where.size(); }
+    };
+
+    // What takes place for a while and is then forgotten.
+    struct Scratch {
+        Scratch() = default;
+        Scratch(const Scratch&) {}
+        WaterFill fill;
+        std::vector<std::int64_t> request, minimum, weight, runtime, scalable, shares;
+        std::vector<std::uint8_t> lends;
+        std::vector<QuotaId> path;
+    };
+
+    class Freed;
+    class Reclaim;
+
+    std::size_t at(QuotaId quota, int dimension) const {
+        return static_cast<std::size_t>(quota) * stride_ + dimension;
+    }
+    std::int64_t& amount(Field field, QuotaId quota, int dimension) {
+        return fields_[field][at(quota, dimension)];
+    }
+    std::int64_t amount(Field field, QuotaId quota, int dimension) const {
+        return fields_[field][at(quota, dimension)];
+    }
+    bool manages(QuotaId quota, int dimension) const {
+        return quotas_[quota].managed >> dimension & 1;
+    }
+    bool lends(QuotaId quota) const { return quotas_[quota].lends && !options_.guarantee; }
+    std::int32_t root_of(QuotaId quota) const;
+    std::vector<QuotaId>& siblings(std::int32_t parent, bool outside);
+    void mark(std::int32_t parent, int dimension);
+    std::int64_t net_total(std::int32_t root, int dimension) const;
+    void write_limits(QuotaId quota, const Limits& limits);
+    std::int64_t guaranteed(QuotaId quota, int dimension) const;
+
+    bool push_request(QuotaId quota, int dimension);
+    bool push_requests(QuotaId quota);
+    bool can_use(std::int32_t where, bool outside, int dimension, std::int64_t more) const;
+    void push_used(std::int32_t where, bool outside, int dimension, std::int64_t more,
+                   std::int64_t firm);
+    void push_allocated(std::int32_t where, int dimension);
+    bool add_request(OwnerId owner, int sign);
+    bool add_use(OwnerId owner, std::int64_t members);
+    void stop(OwnerId owner);
+    void link(QuotaId quota, std::int32_t parent, std::int32_t position);
+    void unlink(QuotaId quota);
+    bool attach(QuotaId quota, std::int32_t parent, std::int32_t position);
+    void detach(QuotaId quota);
+    void something_happened() { ++events_; }
+
+    void refresh(QuotaId quota);
+    void refresh_children(std::int32_t parent);
+    void gather(std::int32_t parent, int dimension);
+    void scale_minimums(std::int64_t amount, std::span<const QuotaId> children);
+    std::span<const QuotaId> children(std::int32_t parent) const;
+    std::int64_t shared_amount(std::int32_t parent, int dimension) const;
+
+    Places collect(std::span<const Ask> asks);
+    std::int64_t used(std::int32_t where, int dimension) const;
+    std::int64_t runtime(std::int32_t where, int dimension) const;
+    Dimensions lacking(const Places& places, std::size_t place, Field limit) const;
+    bool is_refused(const Places& places, std::int32_t where) const;
+    Verdict firm_refusal(std::span<const Ask> asks) const;
+    Verdict admitted(std::span<const Ask> asks, const Places& places) const;
+    std::int64_t counted(OwnerId owner, int dimension) const;
+
+    Options options_;
+    int stride_ = 0;
+    std::array<std::vector<std::int64_t>, kFields> fields_;  // [quota * stride + dimension]
+    std::vector<Quota> quotas_;
+    std::vector<QuotaId> free_quotas_;
+    std::vector<Root> roots_;
+    std::vector<Owner> owners_;
+    std::vector<std::int64_t> asked_;  // by a member, [owner * stride + dimension]
+    std::vector<OwnerId> free_owners_;
+    std::vector<std::int64_t> uses_;
+    std::uint64_t next_start_ = 1, events_ = 1;
+    Scratch scratch_;
+};
+
+}  // namespace hivecore::quotas

@@ -1,0 +1,38 @@
+"""The tree of quotas: kernel and twin in the same lives."""
+
+from random import Random
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from profiles import examples, seeds
+from quota_lives import Life
+
+SETTINGS = [
+    {},
+    {"limit": "max"},
+    {"scale_min": False},
+    {"guarantee": True},
+    {"limit": "max", "check_ancestors": False},
+    {"check_ancestors": False},
+]
+
+
+@pytest.mark.parametrize("settings", SETTINGS, ids=str)
+@pytest.mark.parametrize("large", [1, 10**9 + 7, 2**56 + 1])
+def test_kernel_and_twin_live_the_same_lives(settings, large):
+    for seed in seeds(6):
+        life = Life(large=large, **settings)
+        rng = Random(f"{seed} {large} {settings}")
+        for _ in range(120):
+            life.step(rng)
+            life.check()
+
+
+@examples(40)
+@given(st.randoms(use_true_random=False), st.sampled_from(SETTINGS))
+def test_any_life_is_the_same_in_kernel_and_twin(rng, settings):
+    life = Life(**settings)
+    for _ in range(40):
+        life.step(rng)
+        life.check()

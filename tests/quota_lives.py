@@ -1,0 +1,255 @@
+"""Lives of trees of quotas, in the kernel and in its twin, compared at every step."""
+
+from hivecore.quotas import Quota, QuotaRequest, QuotaTree
+from hivecore.reference.quotas import QuotaTree as Twin
+
+DIMENSIONS = ("cpu", "gpu", "mem")
+
+
+class Life:
+    """One tree twice; steps that one refuses must be refused by the wrapper before."""
+
+    def __init__(self, *, large=1, **settings):
+        self.tree, self.twin = QuotaTree(**settings), Twin(**settings)
+        self.large = large
+        self.numbers = 0
+
+    # --- what draws decide
+
+    def amounts(self, rng, most, names=DIMENSIONS):
+        return {
+            name: rng.randint(0, most) * self.large if rng.random() < 0.9 else 0
+            for name in names
+            if rng.random() < 0.8
+        }
+
+    def step(self, rng):
+        actions = [
+            (6, self.submit),
+            (8, self.schedule),
+            (2, self.schedule_together),
+            (2, self.grow),
+            (2, self.evict),
+            (3, self.release),
+            (3, self.set_quota),
+            (1, self.move),
+            (1, self.remove),
+            (1, self.set_total),
+            (1, self.within),
+            (1, self.overusers),
+        ]
+        weights = [weight for weight, _ in actions]
+        ((_, action),) = rng.choices(actions, weights)
+        action(rng)
+
+    def set_total(self, rng):
+        tree = rng.choice(("", "", "other"))
+        carved = tree != "" and rng.random() < 0.5
+        total = self.amounts(rng, 30)
+        self.tree.set_total(total, tree=tree, carved=carved)
+        self.twin.set_total(total, tree, carved)
+
+    def set_quota(self, rng):
+        quotas = self.twin.quotas
+        known = sorted(quotas)
+        if known and rng.random() < 0.4:
+            before = quotas[rng.choice(known)]
+            parent, tree, outside = before.parent, before.tree, before.outside
+            name = before.name
+        else:
+            self.numbers += 1
+            name = f"q{self.numbers % 7}{self.numbers}"
+            inside = [one for one in known if not quotas[one].outside]
+            parent = rng.choice([*inside, ""]) if len(known) < 9 else rng.choice(known)
+            if parent and quotas[parent].outside:
+                return
+            tree = "" if parent else rng.choice(("", "", "other"))
+            outside = not parent and rng.random() < 0.15
+        names = list(quotas[parent].max) if parent else DIMENSIONS
+        most = self.amounts(rng, 20, names)
+        for child in self.twin.children(name):
+            for d in quotas[child].max:
+                most.setdefault(d, rng.randint(0, 20) * self.large)
+        quota = Quota(
+            name,
+            max=most,
+            min={d: rng.randint(0, amount) for d, amount in most.items() if rng.random() < 0.7},
+            weight=None if rng.random() < 0.3 else self.amounts(rng, 5, list(most)),
+            parent=parent,
+            lends=rng.random() < 0.8,
+            scales=rng.random() < 0.8,
+            outside=outside,
+            tree=tree,
+        )
+        try:
+            self.tree.set_quota(quota)
+        except ValueError as error:
+            assert "above 4611686018427387904" in str(error)
+        else:
+            self.twin.set_quota(quota)
+
+    def move(self, rng):
+        quotas = self.twin.quotas
+        movable = [name for name in sorted(quotas) if not quotas[name].outside]
+        if not movable:
+            return
+        name = rng.choice(movable)
+        tree = self.twin.tree_of(name)
+        to = [
+            other
+            for other in movable
+            if self.twin.tree_of(other) == tree
+            and name not in self.twin.path(other)
+            and set(quotas[name].max) <= set(quotas[other].max)
+        ]
+        parent = rng.choice([*to, ""])
+        try:
+            self.tree.move(name, parent)
+        except ValueError as error:
+            assert "above 4611686018427387904" in str(error)
+        else:
+            self.twin.set_quota(self.tree.quota(name))
+
+    def remove(self, rng):
+        taken = {owner.request.quota for owner in self.twin.owners.values()}
+        empty = [
+            name
+            for name in sorted(self.twin.quotas)
+            if name not in taken and not self.twin.children(name)
+        ]
+        if empty:
+            name = rng.choice(empty)
+            self.tree.remove(name)
+            self.twin.remove(name)
+
+    def new_request(self, rng):
+        self.numbers += 1
+        count = rng.choice((1, 1, 2, 3))
+        return QuotaRequest(
+            f"o{self.numbers}",
+            rng.choice(sorted(self.twin.quotas)),
+            self.amounts(rng, 4),
+            count=count,
+            min_count=rng.randint(1, count),
+            priority=rng.randint(0, 2),
+            preemptible=rng.random() < 0.8,
+        )
+
+    def submit(self, rng):
+        if self.twin.quotas and len(self.twin.owners) < 14:
+            request = self.new_request(rng)
+            try:
+                self.tree.submit(request)
+            except ValueError as error:
+                assert "above 4611686018427387904" in str(error)
+            else:
+                self.twin.submit(request)
+
+    def pick(self, rng, wanted):
+        found = [name for name, owner in sorted(self.twin.owners.items()) if wanted(owner)]
+        return rng.choice(found) if found else None
+
+    def schedule(self, rng):
+        name = self.pick(rng, lambda owner: owner.members == 0)
+        if name is not None:
+            self.decide(rng, [name], name)
+
+    def schedule_together(self, rng):
+        pending = [name for name, owner in sorted(self.twin.owners.items()) if not owner.members]
+        if len(pending) > 1:
+            names = rng.sample(pending, 2)
+            self.decide(rng, names, names)
+
+    def decide(self, rng, names, request):
+        asked = {name: self.twin.owners[name].request.min_count for name in names}
+        answer = self.twin.decide(asked)
+        decision = self.tree.schedule(request)
+        self.compare(decision, answer)
+        assert self.tree.fits(request) == (answer.outcome == "bind")
+        if answer.outcome == "bind":
+            assert decision.borrows == answer.borrows
+            self.tree.commit(decision)
+            for name, members in asked.items():
+                self.twin.admit(name, members)
+        elif answer.outcome == "preempt" and rng.random() < 0.7:
+            for name in answer.victims:
+                self.tree.evict(name)
+                self.twin.evict(name)
+            assert self.twin.decide(asked).outcome == "bind"
+
+    @staticmethod
+    def compare(decision, answer):
+        assert decision.outcome == answer.outcome
+        assert decision.victims == answer.victims
+        if answer.outcome == "wait":
+            assert (decision.refusal.code, decision.refusal.part) == (answer.code, answer.part)
+
+    def grow(self, rng):
+        name = self.pick(rng, lambda owner: 0 < owner.members < owner.request.count)
+        if name is None:
+            return
+        owner = self.twin.owners[name]
+        members = rng.randint(1, owner.request.count - owner.members)
+        answer = self.twin.decide({name: members})
+        decision = self.tree.grow(name, members)
+        self.compare(decision, answer)
+        if answer.outcome == "bind":
+            self.twin.admit(name, members)
+
+    def evict(self, rng):
+        name = self.pick(rng, lambda owner: owner.members > 0)
+        if name is not None:
+            self.tree.evict(name)
+            self.twin.evict(name)
+
+    def release(self, rng):
+        name = self.pick(rng, lambda owner: True)
+        if name is not None:
+            self.tree.release(name)
+            self.twin.release(name)
+
+    def within(self, rng):
+        name = self.pick(rng, lambda owner: owner.members == 0)
+        if name is None:
+            return
+        budgets = [
+            (rng.sample(sorted(self.twin.owners), rng.randint(0, 3) % len(self.twin.owners)), 1)
+        ]
+        asked = {name: self.twin.owners[name].request.min_count}
+        answer = self.twin.preempt_within(asked, budgets)
+        self.compare(self.tree.preempt_within(name, budgets=budgets), answer)
+
+    def overusers(self, rng):
+        if self.twin.quotas:
+            name = rng.choice(sorted(self.twin.quotas))
+            assert self.tree.overusers(name) == self.twin.revocable(name)
+
+    # --- what has to hold
+
+    def check(self):
+        tree, figures = self.tree, self.twin.figures()
+        tree.check()
+        assert set(tree.quotas) == set(self.twin.quotas)
+        over = set()
+        for name, quota in self.twin.quotas.items():
+            status = tree.status(name)
+            assert status.request == {
+                d: min(amount, 2**62) if not quota.min.get(d, 0) > 2**62 else amount
+                for d, amount in figures.request[name].items()
+            }
+            assert status.limited_request == figures.limited[name]
+            assert status.used == figures.used[name]
+            assert status.non_preemptible == figures.firm[name]
+            assert status.min == figures.minimum[name]
+            assert status.runtime == figures.runtime[name] == tree.runtime(name)
+            if any(status.used[d] > status.runtime[d] for d in status.used):
+                over.add(name)
+        assert set(tree.overused()) == over
+        for root in ("", "other"):
+            if root in self.twin.totals:
+                total = figures.totals[root]
+                assert tree.total(root) == {d: amount for d, amount in total.items() if amount}
+        assert set(tree.owners) == set(self.twin.owners)
+        for name, owner in self.twin.owners.items():
+            assert tree.members(name) == owner.members
+            assert tree.request(name) == owner.request
