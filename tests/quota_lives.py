@@ -12,13 +12,13 @@ class Life:
     def __init__(self, *, large=1, **settings):
         self.tree, self.twin = QuotaTree(**settings), Twin(**settings)
         self.large = large
-        self.numbers = 0
+        self.numbers = self.steps = 0
 
     # --- what draws decide
 
     def amounts(self, rng, most, names=DIMENSIONS):
         return {
-            name: rng.randint(0, most) * self.large if rng.random() < 0.9 else 0
+            name: min(rng.randint(0, most) * self.large, 2**62) if rng.random() < 0.9 else 0
             for name in names
             if rng.random() < 0.8
         }
@@ -38,14 +38,37 @@ class Life:
             (1, self.within),
             (1, self.overusers),
         ]
-        weights = [weight for weight, _ in actions]
+        # In every other stretch the quotas stay as they are, so that they fill up.
+        self.steps += 1
+        calm = self.steps // 30 % 2 == 1
+        changes = (self.set_quota, self.move, self.remove, self.set_total)
+        weights = [0 if calm and action in changes else weight for weight, action in actions]
         ((_, action),) = rng.choices(actions, weights)
         action(rng)
+
+    def crowd(self, rng):
+        """A steady tree of few quotas, on which owners press."""
+        total = {d: min(20 * self.large, 2**62) for d in DIMENSIONS}
+        self.tree.set_total(total)
+        self.twin.set_total(total)
+        for name, parent in (("a", ""), ("b", ""), ("c", "b"), ("d", "b")):
+            least = {d: rng.randint(0, 8) * self.large for d in DIMENSIONS}
+            quota = Quota(
+                name, max=total, min=least, parent=parent, lends=rng.random() < 0.9, weight=least
+            )
+            self.tree.set_quota(quota)
+            self.twin.set_quota(quota)
+
+    def press(self, rng):
+        """A step of owners alone."""
+        actions = (self.submit, self.schedule, self.schedule, self.schedule, self.grow)
+        others = (self.release, self.evict, self.within, self.overusers, self.schedule_together)
+        rng.choice(actions if rng.random() < 0.8 else others)(rng)
 
     def set_total(self, rng):
         tree = rng.choice(("", "", "other"))
         carved = tree != "" and rng.random() < 0.5
-        total = self.amounts(rng, 30)
+        total = {d: min(rng.randint(4, 30) * self.large, 2**62) for d in DIMENSIONS}
         self.tree.set_total(total, tree=tree, carved=carved)
         self.twin.set_total(total, tree, carved)
 
@@ -69,7 +92,7 @@ class Life:
         most = self.amounts(rng, 20, names)
         for child in self.twin.children(name):
             for d in quotas[child].max:
-                most.setdefault(d, rng.randint(0, 20) * self.large)
+                most.setdefault(d, min(rng.randint(0, 20) * self.large, 2**62))
         quota = Quota(
             name,
             max=most,
@@ -128,7 +151,7 @@ class Life:
         return QuotaRequest(
             f"o{self.numbers}",
             rng.choice(sorted(self.twin.quotas)),
-            self.amounts(rng, 4),
+            self.amounts(rng, rng.choice((1, 2, 4))),
             count=count,
             min_count=rng.randint(1, count),
             priority=rng.randint(0, 2),

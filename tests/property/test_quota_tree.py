@@ -29,6 +29,17 @@ def test_kernel_and_twin_live_the_same_lives(settings, large):
             life.check()
 
 
+@pytest.mark.parametrize("settings", SETTINGS, ids=str)
+def test_kernel_and_twin_take_back_the_same_from_the_same(settings):
+    for seed in seeds(12):
+        life = Life(large=1 if seed % 2 else 2**55 - 1, **settings)
+        rng = Random(f"{seed} {settings}")
+        life.crowd(rng)
+        for _ in range(100):
+            life.press(rng)
+            life.check()
+
+
 @examples(40)
 @given(st.randoms(use_true_random=False), st.sampled_from(SETTINGS))
 def test_any_life_is_the_same_in_kernel_and_twin(rng, settings):

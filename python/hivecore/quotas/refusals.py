@@ -3,6 +3,7 @@
 from typing import TYPE_CHECKING
 
 from hivecore.decisions import Refusal
+from hivecore.quotas._amounts import MOST
 from hivecore.quotas.quota_request import QuotaRequest
 
 if TYPE_CHECKING:
@@ -37,6 +38,8 @@ def refused(tree: "QuotaTree", code: str, part: str, asks: Asks) -> Refusal:
         limits = {"runtime": status.runtime, "max": dict(quota.max), "min": dict(quota.min)}[code]
         used = status.non_preemptible if code == "min" else status.used
         what = f"{code} of {part!r}"
+    if any(used.get(dimension, 0) + amount > MOST for dimension, amount in asked.items()):
+        return Refusal("quotas", code, f"a sum would be above {MOST}", part)
     lacking = [
         f"{dimension}: {used.get(dimension, 0)} used + {amount} asked > {limits.get(dimension, 0)}"
         for dimension, amount in sorted(asked.items())

@@ -33,7 +33,7 @@ std::string QuotaTree::audit() const {
             uses[d] += amount > 0 ? 1 : 0;
         }
     }
-    std::vector<std::int64_t> used(roots_.size() * stride_), outside(roots_.size() * stride_);
+    std::vector<std::int64_t> used(roots_.size() * stride_);
     for (QuotaId quota = 0; quota < size(); ++quota) {
         const auto& one = quotas_[quota];
         if (!one.is_alive) {
@@ -78,8 +78,8 @@ std::string QuotaTree::audit() const {
             for (std::int32_t where = quota; managed; where = quotas_[where].parent) {
                 const auto own = sums[kOwnUsed][at(quota, d)];
                 if (where < 0) {
-                    auto& total = one.is_outside ? outside : used;
-                    total[static_cast<std::size_t>(-1 - where) * stride_ + d] += own;
+                    used[static_cast<std::size_t>(-1 - where) * stride_ + d] +=
+                        one.is_outside ? 0 : own;
                     break;
                 }
                 sums[kUsed][at(where, d)] += own;
@@ -103,8 +103,7 @@ std::string QuotaTree::audit() const {
     for (std::size_t root = 0; root < roots_.size(); ++root) {
         for (int d = 0; d < stride_; ++d) {
             uses[d] += roots_[root].total[d] > 0 ? 1 : 0;
-            if (roots_[root].used[d] != used[root * stride_ + d] ||
-                roots_[root].outside_used[d] != outside[root * stride_ + d]) {
+            if (roots_[root].used[d] != used[root * stride_ + d]) {
                 return "what is used of root " + std::to_string(root);
             }
         }

@@ -32,7 +32,6 @@ int QuotaTree::add_dimension(Dimensions kept) {
     for (auto& root : roots_) {
         root.total.resize(wider);
         root.used.resize(wider);
-        root.outside_used.resize(wider);
     }
     uses_.push_back(0);
     return stride_++;
@@ -42,7 +41,6 @@ std::int32_t QuotaTree::add_root() {
     auto& root = roots_.emplace_back();
     root.total.resize(stride_);
     root.used.resize(stride_);
-    root.outside_used.resize(stride_);
     return roots() - 1;
 }
 
@@ -59,7 +57,10 @@ void QuotaTree::set_total(std::int32_t root, std::span<const std::int64_t> total
 
 std::int64_t QuotaTree::net_total(std::int32_t root, int dimension) const {
     const auto& one = roots_[root];
-    auto left = std::max<std::int64_t>(one.total[dimension] - one.outside_used[dimension], 0);
+    auto left = one.total[dimension];
+    for (const auto quota : one.outside) {
+        left = std::max<std::int64_t>(left - amount(kUsed, quota, dimension), 0);
+    }
     for (std::size_t other = 1; root == 0 && other < roots_.size(); ++other) {
         if (roots_[other].is_carved) {
             left = std::max<std::int64_t>(left - roots_[other].total[dimension], 0);
@@ -282,7 +283,7 @@ bool QuotaTree::push_request(QuotaId quota, int dimension) {
             return true;
         }
         const auto parent = quotas_[quota].parent;
-        if (parent >= 0 && amount(kChildRequest, parent, dimension) > kMost - more) {
+        if (parent >= 0 && more > kMost - amount(kChildRequest, parent, dimension)) {
             return false;
         }
         amount(kLimited, quota, dimension) = limited;
@@ -306,12 +307,12 @@ bool QuotaTree::push_requests(QuotaId quota) {
 // Whether so much more can be used at a quota or root and above.
 bool QuotaTree::can_use(std::int32_t where, bool outside, int dimension, std::int64_t more) const {
     for (; where >= 0; where = quotas_[where].parent) {
-        if (amount(kUsed, where, dimension) > kMost - more) {
+        if (more > kMost - amount(kUsed, where, dimension)) {
             return false;
         }
     }
     const auto& root = roots_[-1 - where];
-    return (outside ? root.outside_used : root.used)[dimension] <= kMost - more;
+    return outside || more <= kMost - root.used[dimension];
 }
 
 void QuotaTree::push_used(std::int32_t where, bool outside, int dimension, std::int64_t more,
@@ -324,7 +325,6 @@ void QuotaTree::push_used(std::int32_t where, bool outside, int dimension, std::
     if (!outside) {
         root.used[dimension] += more;
     } else if (more != 0) {
-        root.outside_used[dimension] += more;
         mark(where, dimension);
     }
 }

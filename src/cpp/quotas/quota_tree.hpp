@@ -184,7 +184,7 @@ class QuotaTree {
     };
 
     struct Root {
-        std::vector<std::int64_t> total, used, outside_used;
+        std::vector<std::int64_t> total, used;  // used: of those that are not outside
         std::vector<QuotaId> children, outside;
         Dimensions stale = 0;
         bool is_carved = false;

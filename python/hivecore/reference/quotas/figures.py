@@ -10,9 +10,12 @@ from typing import Any, NamedTuple
 
 from hivecore.reference.quotas.water_fill import Claim, Round, shares, water_fill
 
-__all__ = ["Figures", "Limits", "Owner", "Vector", "figures_of"]
+__all__ = ["MOST", "Figures", "Limits", "Owner", "Vector", "figures_of"]
 
 Vector = dict[str, int]
+
+#: No sum counts for more.
+MOST = 2**62
 
 
 class Limits(NamedTuple):
@@ -105,7 +108,7 @@ def _add_up(tree: Any, name: str, found: Figures) -> None:
         firm[d] = sum(owner.held().get(d, 0) for owner in owners if not owner.request.preemptible)
         firm[d] += sum(found.firm[child].get(d, 0) for child in below)
         allocated = own + sum(found.guaranteed[child].get(d, 0) for child in below)
-        guaranteed[d] = max(allocated, quota.min.get(d, 0))
+        guaranteed[d] = max(min(allocated, MOST), quota.min.get(d, 0))
     found.request[name], found.limited[name], found.used[name] = request, limited, used
     found.firm[name], found.guaranteed[name] = firm, guaranteed
 

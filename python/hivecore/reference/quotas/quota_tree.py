@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from fractions import Fraction
 from typing import Any, NamedTuple
 
-from hivecore.reference.quotas.figures import Figures, Limits, Owner, Vector, figures_of
+from hivecore.reference.quotas.figures import MOST, Figures, Limits, Owner, Vector, figures_of
 
 __all__ = ["Answer", "QuotaTree"]
 
@@ -239,6 +239,9 @@ class QuotaTree:
     def _root(self, name: str) -> str:
         return f"/{self.tree_of(name)}"
 
+    def _part(self, place: str) -> str:
+        return "" if place.startswith("/") else place
+
     def _used(self, place: str, figures: Figures) -> Vector:
         """Of a quota, or of all that share a tree's total."""
         if not place.startswith("/"):
@@ -287,6 +290,10 @@ class QuotaTree:
                 for place in reversed(self.path(quota)):
                     if refuses(place):
                         return Answer("wait", code=self.limit, part=place)
+        for place in sums:
+            used = self._used(place, figures)
+            if any(used.get(d, 0) + amount > MOST for d, amount in sums[place].items()):
+                return Answer("wait", code="total", part=self._part(place))
         if borrows and not all(self.owners[name].may_borrow for name in asked):
             first = self.owners[next(iter(asked))]
             return Answer("wait", code="evicted", part=first.request.quota)
