@@ -18,7 +18,7 @@ from hivecore.quotas._fields import Field
 from hivecore.quotas._names import Names
 from hivecore.quotas._saved import decode, encode
 from hivecore.quotas.quota import Quota
-from hivecore.quotas.quota_decision import QuotaDecision, QuotaGrant
+from hivecore.quotas.quota_decision import QuotaDecision, made_decision
 from hivecore.quotas.quota_request import QuotaRequest
 from hivecore.quotas.quota_status import QuotaStatus
 from hivecore.quotas.refusals import CODES, refused
@@ -115,7 +115,7 @@ class QuotaTree(Stateful):
     def quotas(self) -> tuple[str, ...]:
         """Their names, parents before their children."""
         with self._lock:
-            return tuple(self._names.in_order())
+            return self._names.in_order()
 
     def quota(self, name: str) -> Quota:
         """A quota as it was declared.
@@ -208,13 +208,11 @@ class QuotaTree(Stateful):
         """
         wanted = as_tuple(dimensions, "dimensions")
         with self._lock:
-            names = self._names
-            numbers = [names.numbers[name] for name in names.in_order()]
-            known = names.dimensions
+            known = self._names.dimensions
             missing = [name for name in wanted if name not in known]
             if missing:
                 raise KeyError(f"there is no dimension {missing[0]!r}")
-            found = self._core.all_amounts(np.array(numbers, dtype=np.int64), Field.RUNTIME)
+            found = self._core.all_amounts(self._names.numbers_in_order(), Field.RUNTIME)
             return found[:, [known[name] for name in wanted]]
 
     def status(self, name: str) -> QuotaStatus:
@@ -342,8 +340,11 @@ class QuotaTree(Stateful):
 
     def fits(self, request: _Asked) -> bool:
         """Whether ``schedule`` would bind; errors are the same."""
-        with self._lock, self._asked(request, None) as (_, asks):
-            return self._core.fits([ask[:2] for ask in asks])
+        with self._lock:
+            if (number := self._plain(request)) is not None:
+                return self._core.schedule_one(number, 0)[0] == 0
+            with self._asked(request, None) as (_, asks):
+                return self._core.fits([ask[:2] for ask in asks])
 
     def schedule(self, request: _Asked, *, members: int | None = None) -> QuotaDecision:
         """Decide whether owners are admitted, all together; nothing changes.
@@ -366,8 +367,18 @@ class QuotaTree(Stateful):
         comes first); of one quota those of lower priority, then those admitted last, leave first;
         who turns out not to be needed stays, the most important first.
         """
-        with self._lock, self._asked(request, members) as (named, asks):
-            return self._decided(named, asks, self._core.schedule([ask[:2] for ask in asks]))
+        with self._lock:
+            if members is None and (number := self._plain(request)) is not None:
+                outcome, more, before, borrows, code, part, victims = self._core.schedule_one(
+                    number, 0
+                )
+                mine = self._known(number)
+                if outcome == 0:
+                    return made_decision(mine, ((mine, more, before),), "bind", (), borrows)
+                answer = outcome, code, borrows, part, victims
+                return self._decided(mine, [(number, more, before)], answer)
+            with self._asked(request, members) as (named, asks):
+                return self._decided(named, asks, self._core.schedule([ask[:2] for ask in asks]))
 
     def schedule_many(self, requests: Iterable[QuotaRequest | str]) -> tuple[QuotaDecision, ...]:
         """What would be decided for one after the other, each as if those before it that bind had
@@ -458,7 +469,10 @@ class QuotaTree(Stateful):
                     if number is None and before == 0:
                         number = self._submit(request)
                         new.append(request.name)
-                    if number is None or self._requests[number] != request:
+                    if number is None:
+                        raise _stale(request)
+                    known = self._requests[number]
+                    if known is not request and known != request:
                         raise _stale(request)
                     asks.append((number, members, before))
                 if not self._core.commit(asks):
@@ -518,6 +532,16 @@ class QuotaTree(Stateful):
         with self._lock:
             found = set(self._core.overused())
             return tuple(n for n in self._names.in_order() if self._names.numbers[n] in found)
+
+    def _plain(self, request: _Asked) -> int | None:
+        """The number of one owner who was submitted as meant; ``None``: it is not as simple."""
+        if isinstance(request, str):
+            return self._number(request)
+        if isinstance(request, QuotaRequest):
+            number = self._owners.get(request.name)
+            if number is not None and self._requests[number] is request:
+                return number
+        return None
 
     @contextmanager
     def _asked(
@@ -585,13 +609,12 @@ class QuotaTree(Stateful):
         requests = [self._known(number) for number, _, _ in asks]
         kept = tuple((one, ask[1], ask[2]) for one, ask in zip(requests, asks, strict=True))
         if outcome == 0:
-            grants = tuple(QuotaGrant(one.name, one.quota, more) for one, more, _ in kept)
-            return QuotaDecision(named, "bind", grants, (), borrows, None, kept)
+            return made_decision(named, kept, "bind", (), borrows)
         if outcome == 1:
             names = tuple(self._known(number).name for number in victims)
-            return QuotaDecision(named, "preempt", (), names, False, None, kept)
+            return made_decision(named, kept, "preempt", names)
         refusal = refused(self, CODES[code], self._part(part), kept)
-        return QuotaDecision(named, "wait", (), (), False, refusal, kept)
+        return made_decision(named, kept, "wait", (), False, refusal)
 
     def _part(self, number: int) -> str:
         """The quota of a number, or "" for a root."""
