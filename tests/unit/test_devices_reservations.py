@@ -339,3 +339,19 @@ def test_damaged_states_are_refused():
     data[len(data) // 2] ^= 1
     with pytest.raises(CorruptStateError):
         DeviceCluster.from_bytes(bytes(data))
+
+
+def test_what_is_held_exclusively_stays_so_when_users_have_used_it_up():
+    cluster = DeviceCluster({"b": NodeDevices.uniform(nics=2)})
+    alone = {"exclusive": "pcie"}
+    cluster.reserve(cluster.schedule(DeviceRequest("held", nics=1, nic_wishes=alone)))
+    stranger = DeviceRequest("stranger", nics=1)
+    assert cluster.schedule(stranger).outcome == "wait"
+    cluster.commit(cluster.schedule(DeviceRequest("pod", nics=1), reservations=["held"]))
+    left = cluster.reservation("held").left
+    assert [(one.minor, one.amounts, one.exclusive) for one in left] == [(0, (), "pcie")]
+    assert cluster.schedule(stranger).outcome == "wait"
+    assert cluster.schedule(stranger, reservations=["held"]).placement[0].minor == 1
+    urgent = DeviceRequest("urgent", nics=1, priority=1)
+    assert cluster.schedule(urgent, preemptible=["held"]).victims == ("held",)
+    assert DeviceCluster.from_bytes(cluster.to_bytes()).reservation("held").left == left

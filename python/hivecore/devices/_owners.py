@@ -132,7 +132,7 @@ class Owners:
 
 def left_of(held: Charges, users: Iterable[Charges]) -> Charges:
     """What is left of held devices: their amounts less the users', and virtual functions that no
-    user has; of a device that users have used up, nothing.
+    user has; of a device that users have used up, nothing but that it is exclusive.
     """
     taken: dict[tuple[int, int], list[int]] = {}
     functions = set()
@@ -147,6 +147,6 @@ def left_of(held: Charges, users: Iterable[Charges]) -> Charges:
         if used is not None:
             amounts = tuple(max(has - user, 0) for has, user in zip(amounts, used, strict=True))
         function = -1 if function in functions else function
-        if used is None or any(amounts) or function >= 0:
+        if used is None or any(amounts) or function >= 0 or exclusive:
             left.append((type, minor, amounts, function, exclusive, template))
     return left

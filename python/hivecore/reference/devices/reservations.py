@@ -81,7 +81,9 @@ class ReservedNode(NodeState):
 
 
 def left_of(held: tuple[Charge, ...], users: Iterable[tuple[Charge, ...]]) -> tuple[Charge, ...]:
-    """What users have left of held devices; a device that they have used up is left out."""
+    """What users have left of held devices; one that they have used up is left out, unless it is
+    exclusive, which keeps others off it, or off its switch.
+    """
     charges = [charge for user in users for charge in user]
     left = []
     for one in held:
@@ -93,6 +95,6 @@ def left_of(held: tuple[Charge, ...], users: Iterable[tuple[Charge, ...]]) -> tu
         }
         is_given = any(charge.function == one.function for charge in charges)
         function = None if is_given else one.function
-        if not here or amounts or function is not None:
+        if not here or amounts or function is not None or one.exclusive:
             left.append(one._replace(amounts=amounts, function=function))
     return tuple(left)
