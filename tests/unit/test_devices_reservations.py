@@ -355,3 +355,17 @@ def test_what_is_held_exclusively_stays_so_when_users_have_used_it_up():
     urgent = DeviceRequest("urgent", nics=1, priority=1)
     assert cluster.schedule(urgent, preemptible=["held"]).victims == ("held",)
     assert DeviceCluster.from_bytes(cluster.to_bytes()).reservation("held").left == left
+
+
+@pytest.mark.parametrize("restricted", [False, True])
+def test_every_device_is_every_one_that_the_reservation_lets_see(restricted):
+    cluster = DeviceCluster({"b": NODE})
+    cluster.reserve(cluster.schedule(DeviceRequest("held", nics=2)), restricted=restricted)
+    request = DeviceRequest("pod", nics="all")
+    decision = cluster.schedule(request, reservations=["held"], reserved="only")
+    assert len(decision.placement) == (2 if restricted else 4)
+    for one in (decision, pickle.loads(pickle.dumps(decision))):
+        one.verify(NODE)
+    cluster.set_health("b", False, type="gpu", minor=7)  # which is no matter
+    cluster.commit(decision)
+    assert cluster.reservation("held").users == ("pod",)

@@ -333,7 +333,7 @@ class DeviceCluster(Stateful):
             if wish.names and wish.when != "last":
                 found = best_through(self, query, number, asked, wish.names, draw)
                 if found is not None:
-                    return self._bound(request, found.plan, found.name)
+                    return self._bound(request, found.plan, found.name, found.of_all)
             if wish.when == "only":
                 count = len(self._nodes.by_name if asked is None else asked)
                 counts = (("reservation", count),) if count else ()
@@ -344,18 +344,20 @@ class DeviceCluster(Stateful):
             if wish.names and wish.when == "last":
                 found = best_through(self, query, number, asked, wish.names, draw)
                 if found is not None:
-                    return self._bound(request, found.plan, found.name)
+                    return self._bound(request, found.plan, found.name, found.of_all)
             if may_leave:
                 victims = self._preempting(request, query, number, asked, may_leave)
                 if victims is not None:
                     return victims
             return self._refused(request, query, number, asked)
 
-    def _bound(self, request: DeviceRequest, plan: Any, reservation: str = "") -> DeviceDecision:
+    def _bound(
+        self, request: DeviceRequest, plan: Any, reservation: str = "", of_all: bool = True
+    ) -> DeviceDecision:
         name = self._nodes.names[plan.node] or ""
         inventory = self._nodes.inventories[plan.node]
         return made_decision(
-            request, name, (), plan, self, inventory, None, reservation=reservation
+            request, name, (), plan, self, inventory, None, (), reservation, of_all
         )
 
     def _draw(self, request: DeviceRequest, policy: int) -> tuple[int, int]:
@@ -455,7 +457,9 @@ class DeviceCluster(Stateful):
         held = self._held_on(number)
         inventory = self._nodes.inventory(number)
         try:
-            check_placement(decision.request, decision.placement, inventory, held)
+            check_placement(
+                decision.request, decision.placement, inventory, held, of_all=decision._of_all
+            )
         except CertificateError as error:
             raise StaleDecisionError(f"node {decision.node!r} is another by now: {error}") from None
 
@@ -584,7 +588,7 @@ class DeviceCluster(Stateful):
         upstream = not self._is_strict
         masks = visible_masks(self._nodes.inventory(number), allowed, placed_only=upstream)
         code, _, plan = self._core.examine(self._nodes.query(request), policy, number, masks)
-        return self._for_node(request, code, plan)
+        return self._for_node(request, code, plan, False)
 
     def _designated(
         self, request: DeviceRequest, number: int, given: tuple[DeviceAllocation, ...]
@@ -599,10 +603,12 @@ class DeviceCluster(Stateful):
         plan = _devices.Plan(number, self._nodes.numbers.charges(given), False)
         return self._for_node(request, 0, plan)
 
-    def _for_node(self, request: DeviceRequest, code: int, plan: Any) -> DeviceDecision:
+    def _for_node(
+        self, request: DeviceRequest, code: int, plan: Any, of_all: bool = True
+    ) -> DeviceDecision:
         if plan is None:
             return made_decision(request, "", ((CODES[code], 1),), None, self, None, ())
-        return self._bound(request, plan)
+        return self._bound(request, plan, "", of_all)
 
     def release(self, name: str) -> None:
         """Take back all devices of an owner. What a reservation has left is free then, its users

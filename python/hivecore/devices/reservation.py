@@ -76,6 +76,8 @@ class _Through(NamedTuple):
     preferred: int
     """How many needs are in their preferred scopes."""
     score: int
+    of_all: bool
+    """Whether all devices of the node could be chosen."""
 
     @property
     def worth(self) -> tuple[int, int]:
@@ -103,7 +105,7 @@ def _found_through(
         found = cluster._core.through(query, policy, owner, _confined(held), *draw)
         _, plan, preferred, score = found
         if plan is not None:
-            yield _Through(plan, name, plan.node, preferred, score)
+            yield _Through(plan, name, plan.node, preferred, score, not held.restricted)
 
 
 def _confined(held: Held) -> int:
