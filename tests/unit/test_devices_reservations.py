@@ -341,6 +341,13 @@ def test_damaged_states_are_refused():
         DeviceCluster.from_bytes(bytes(data))
 
 
+@pytest.mark.parametrize("when", ["first", "only", "last"])
+def test_a_reservation_gives_no_hope_to_what_its_node_could_never_serve(when):
+    cluster = reserved()
+    found = cluster.filter(DeviceRequest("pod", gpus=9), reservations=["held"], reserved=when)
+    assert found.resolvable.tolist() == [False, False]
+
+
 def test_what_is_held_exclusively_stays_so_when_users_have_used_it_up():
     cluster = DeviceCluster({"b": NodeDevices.uniform(nics=2)})
     alone = {"exclusive": "pcie"}

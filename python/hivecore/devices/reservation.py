@@ -146,16 +146,18 @@ def add_reserved(
     scores: Any,
 ) -> None:
     """Writes into the answers of nodes what some reservations would give."""
-    if wish.when == "only":
-        codes[:] = CODES.index("reservation")
-        resolvable[:] = False
-        scores[:] = 0
     nodes = {cluster._owners.node(name) for name in wish.names if name in cluster._owners.numbers}
     rows: dict[int, list[int]] = {}
     for row, number in enumerate(numbers):
         if number in nodes:
             rows.setdefault(number, []).append(row)
-    resolvable[[row for found in rows.values() for row in found]] = True  # users may leave
+    if wish.when == "only":
+        codes[:] = CODES.index("reservation")
+        scores[:] = 0
+        # Users may leave, where the node could serve it at all.
+        is_there = np.zeros(len(resolvable), dtype=bool)
+        is_there[[row for found in rows.values() for row in found]] = True
+        resolvable &= is_there
     best: dict[int, _Through] = {}
     for one in _found_through(cluster, query, policy, rows, wish.names, (0, 0)):
         known = best.get(one.node)
@@ -167,6 +169,7 @@ def add_reserved(
         other = codes[at] != 0
         at, found = at[other], found[other]
     codes[at] = 0
+    resolvable[at] = True
     scores[at] = found
 
 
