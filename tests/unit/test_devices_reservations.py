@@ -376,3 +376,17 @@ def test_every_device_is_every_one_that_the_reservation_lets_see(restricted):
     cluster.set_health("b", False, type="gpu", minor=7)  # which is no matter
     cluster.commit(decision)
     assert cluster.reservation("held").users == ("pod",)
+
+
+def test_states_keep_who_waits_for_a_reservation_whose_name_an_owner_has():
+    cluster = DeviceCluster({"a": NODE, "b": NODE})
+    gpu = DeviceAllocation("gpu", 0, {"core": 100, "memory_ratio": 100})
+    cluster.recover("pod", "b", [gpu], reservation="held")
+    cluster.allocate(DeviceRequest("held", gpus=1), "a")
+    restored = DeviceCluster.from_bytes(cluster.to_bytes())
+    assert restored.to_bytes() == cluster.to_bytes()
+    for one in (cluster, restored):
+        one.release("held")
+        one.recover_reservation("held", "b", [gpu])
+        assert one.reservation("held").users == ("pod",)
+        assert one.allocations("held") == ()

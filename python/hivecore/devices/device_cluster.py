@@ -870,7 +870,7 @@ class DeviceCluster(Stateful):
             self._nodes.names[number] or "",
             self._named(number, owners.charges(name) if held is None else held.charges),
             owners.priority(name),
-            owners.reservation_of(name),
+            owners.through.get(name, ""),
             None if held is None else held.restricted,
         )
 
@@ -900,7 +900,8 @@ class DeviceCluster(Stateful):
                 else:
                     cluster.add_node(name, inventory)
             cluster._nodes.open_holes()
-            for name, one in owners.items():
+            # Who is to use a reservation comes before an owner that has its name.
+            for name, one in sorted(owners.items(), key=lambda item: not item[1].reservation):
                 if one.restricted is None:
                     cluster.recover(
                         name,
