@@ -378,6 +378,13 @@ def test_every_device_is_every_one_that_the_reservation_lets_see(restricted):
     assert cluster.reservation("held").users == ("pod",)
 
 
+def test_nobody_uses_himself_as_a_reservation():
+    cluster = DeviceCluster({"b": NODE})
+    with pytest.raises(ValueError, match="reservation='pod': is the owner itself"):
+        cluster.recover("pod", "b", [], reservation="pod")
+    assert len(cluster) == 0
+
+
 def test_states_keep_who_waits_for_a_reservation_whose_name_an_owner_has():
     cluster = DeviceCluster({"a": NODE, "b": NODE})
     gpu = DeviceAllocation("gpu", 0, {"core": 100, "memory_ratio": 100})

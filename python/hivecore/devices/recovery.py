@@ -24,6 +24,8 @@ def recover_owner(
     """What `DeviceCluster.recover` does; it is the caller's turn."""
     owners = cluster._owners
     name, number, charges, priority = _recorded(cluster, name, node, allocations, priority)
+    if reservation == name:
+        raise ValueError(f"reservation={reservation!r}: is the owner itself")
     if name in owners.numbers:
         _check_same(
             name,
