@@ -3,6 +3,7 @@
 import copy
 import pickle
 
+import numpy as np
 import pytest
 
 from hivecore.devices import DeviceAllocation, DeviceCluster, DeviceRequest, NodeDevices
@@ -263,7 +264,7 @@ def test_wrong_uses_are_refused_and_change_nothing():
             cluster.reserve_after(request, owner)
     with pytest.raises(ValueError, match="has devices already"):
         cluster.reserve_after(DeviceRequest("pod", gpus=1), "held")
-    with pytest.raises(KeyError, match="'else'"):
+    with pytest.raises(KeyError, match="owner='else': has no devices"):
         cluster.reserve_after(request, "else")
     with pytest.raises(TypeError, match="decision must be"):
         cluster.reserve("held")
@@ -376,6 +377,47 @@ def test_every_device_is_every_one_that_the_reservation_lets_see(restricted):
     cluster.set_health("b", False, type="gpu", minor=7)  # which is no matter
     cluster.commit(decision)
     assert cluster.reservation("held").users == ("pod",)
+
+
+def test_reservations_that_are_none_are_refused_even_if_they_come_last():
+    cluster = reserved()
+    request = DeviceRequest("pod", gpus=1)
+    with pytest.raises(KeyError, match="reservations: 'else' is none"):
+        cluster.schedule(request, reservations=["else"], reserved="last")
+
+
+@pytest.mark.parametrize("wrong", [None, 0, False, "", "held", b"", [None], [[]], [b"held"]])
+def test_reservations_and_owners_are_named_by_sequences_of_strings(wrong):
+    cluster = reserved()
+    request = DeviceRequest("pod", gpus=1)
+    for argument, ask in (
+        ("reservations", cluster.schedule),
+        ("reservations", cluster.filter),
+        ("preemptible", cluster.schedule),
+    ):
+        with pytest.raises(TypeError, match=f"{argument} must be a"):
+            ask(request, **{argument: wrong})
+    with pytest.raises(TypeError, match="reservations must be a"):
+        cluster.schedule_many([], reservations=wrong)
+
+
+@pytest.mark.parametrize("wrong", [[], {}, set()])
+def test_an_owner_is_named_by_a_string(wrong):
+    cluster = reserved()
+    before = cluster.to_bytes()
+    for ask in (cluster.release, cluster.node_of, cluster.allocations, cluster.reservation):
+        with pytest.raises(TypeError, match="name must be a string"):
+            ask(wrong)
+    with pytest.raises(TypeError, match="owner must be a string"):
+        cluster.reserve_after(DeviceRequest("pod", gpus=1), wrong)
+    assert cluster.to_bytes() == before
+
+
+def test_reservations_may_be_named_by_an_array():
+    cluster = reserved()
+    names = np.array(["held", "held"])
+    found = cluster.schedule(DeviceRequest("pod", gpus=1), reservations=names, reserved="only")
+    assert type(found.reservation) is str
 
 
 def test_nobody_uses_himself_as_a_reservation():

@@ -5,10 +5,12 @@ reservation is charged for the rest alone, and gets it back when they go. So at 
 of all owners are what is in use.
 """
 
-from collections.abc import Iterable
-from typing import Any
+from collections.abc import Iterable, Mapping
+from typing import Any, TypeVar
 
-__all__ = ["Charges", "Held", "Owners", "left_of"]
+__all__ = ["Charges", "Held", "Owners", "entry", "left_of"]
+
+_Entry = TypeVar("_Entry")
 
 #: As the kernel tells them: a (type, minor, amounts, function or -1, exclusive, template or -1) for
 #: each device.
@@ -42,11 +44,11 @@ class Owners:
         self.reservations: dict[str, Held] = {}
         self.through: dict[str, str] = {}  # a user -> its reservation, which may be yet to come
 
-    def number(self, name: str) -> int:
+    def number(self, name: str, argument: str = "name") -> int:
         """The number of an owner, which must be there."""
-        owner = self.numbers.get(name)
+        owner = entry(self.numbers, name, argument)
         if owner is None:
-            raise KeyError(f"name={name!r}: has no devices")
+            raise KeyError(f"{argument}={name!r}: has no devices")
         return owner
 
     def priority(self, name: str) -> int:
@@ -128,6 +130,15 @@ class Owners:
         }
         other.through = dict(self.through)
         return other
+
+
+def entry(of: Mapping[str, _Entry], name: str, argument: str) -> _Entry | None:
+    """That of an owner; a TypeError that names the argument if nobody can have such a name."""
+    try:
+        return of.get(name)
+    except TypeError:
+        kind = type(name).__name__
+        raise TypeError(f"{argument} must be a string, not {kind}") from None
 
 
 def left_of(held: Charges, users: Iterable[Charges]) -> Charges:

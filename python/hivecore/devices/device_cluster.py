@@ -269,6 +269,7 @@ class DeviceCluster(Stateful):
         names = None if nodes is None else as_tuple(nodes, "nodes")
         wish = Wish.of(reservations, reserved)
         with self._lock:
+            wish.check(self)
             if names is None:
                 names = self._nodes.in_order
                 asked = sorted(self._nodes.by_name.values()) if self._nodes.holes else None
@@ -317,13 +318,19 @@ class DeviceCluster(Stateful):
         _check_request(request)
         number = self._policy_number(policy)
         names = None if nodes is None else as_tuple(nodes, "nodes")
-        may_leave = frozenset(as_tuple(preemptible, "preemptible")) if preemptible else None
+        may_leave: frozenset[str] = frozenset()
+        if preemptible is not _NO_WISH.names:
+            leaving = as_tuple(preemptible, "preemptible")
+            may_leave = frozenset([as_text(one, "preemptible") for one in leaving])
         wish = _NO_WISH
-        if reservations or reserved != "first":
+        # Identity is enough to spare the usual case the checks.
+        if reservations is not _NO_WISH.names or reserved is not _NO_WISH.when:
             wish = Wish.of(reservations, reserved)
-            if may_leave and reserved == "only":
+            if may_leave and wish.when == "only":
                 raise ValueError("preemptible: not together with reserved='only'")
         with self._lock:
+            if wish.names:
+                wish.check(self)
             if request.name in self._owners.numbers:
                 raise ValueError(f"request: {request.name!r} has devices already")
             query = self._nodes.query(request)
@@ -376,7 +383,8 @@ class DeviceCluster(Stateful):
         asked: list[int] | None,
         may_leave: frozenset[str],
     ) -> DeviceDecision | None:
-        nodes = {self._owners.node(name) for name in may_leave}
+        numbers = [self._owners.number(name, "preemptible") for name in may_leave]
+        nodes = set(map(self._core.node_of, numbers))
         candidates = sorted(nodes if asked is None else nodes & set(asked))
         found = cheapest_leavers(self, query, policy, candidates, may_leave)
         if found is None:
@@ -501,7 +509,7 @@ class DeviceCluster(Stateful):
         if len(set(names)) != len(names):
             raise ValueError("requests: an owner is named twice")
         allowed = None if nodes is None else as_tuple(nodes, "nodes")
-        usable = as_tuple(reservations, "reservations")
+        wish = Wish.of(reservations, reserved)
         with self._lock:
             decisions: list[DeviceDecision] = []
             seen = self._mix.copy()
@@ -511,8 +519,8 @@ class DeviceCluster(Stateful):
                         request,
                         nodes=allowed,
                         policy=policy,
-                        reservations=usable,
-                        reserved=reserved,
+                        reservations=wish.names,
+                        reserved=wish.when,
                     )
                     decisions.append(decision)
                     if decision.outcome == "bind":

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Self, get_args
 
 import numpy as np
 
-from hivecore._arguments import as_choice, as_tuple
-from hivecore.devices._owners import Held
+from hivecore._arguments import as_choice, as_text, as_tuple
+from hivecore.devices._owners import Held, entry
 from hivecore.devices.device_allocation import DeviceAllocation
 from hivecore.devices.device_request import DeviceRequest
 from hivecore.devices.feasibility import CODES
@@ -30,6 +30,7 @@ __all__ = [
 
 #: When reservations are used: before anything else, and nothing else, or when nothing else serves.
 Reserved = Literal["first", "only", "last"]
+_WHEN = get_args(Reserved)
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,9 +63,17 @@ class Wish(NamedTuple):
     @classmethod
     def of(cls, reservations: Iterable[str], reserved: Reserved) -> Self:
         """The checked arguments of a question."""
-        when = as_choice(reserved, "reserved", get_args(Reserved))
-        names = as_tuple(reservations, "reservations") if reservations else ()
+        when = as_choice(reserved, "reserved", _WHEN)
+        names = as_tuple(reservations, "reservations")
+        names = tuple([as_text(name, "reservations") for name in names])
         return cls(names, when)  # type: ignore[arg-type]
+
+    def check(self, cluster: "DeviceCluster") -> None:
+        """All that are named are there."""
+        there = cluster._owners.reservations
+        for name in self.names:
+            if name not in there:
+                raise KeyError(f"reservations: {name!r} is none")
 
 
 class _Through(NamedTuple):
@@ -96,10 +105,7 @@ def _found_through(
     """What each of these reservations would give, of those on these nodes; ``None``: on any."""
     owners = cluster._owners
     for name in names:
-        held = owners.reservations.get(name)
-        if held is None:
-            raise KeyError(f"reservations: {name!r} is none")
-        owner = owners.numbers[name]
+        held, owner = owners.reservations[name], owners.numbers[name]
         if nodes is not None and cluster._core.node_of(owner) not in nodes:
             continue
         found = cluster._core.through(query, policy, owner, _confined(held), *draw)
@@ -146,7 +152,7 @@ def add_reserved(
     scores: Any,
 ) -> None:
     """Writes into the answers of nodes what some reservations would give."""
-    nodes = {cluster._owners.node(name) for name in wish.names if name in cluster._owners.numbers}
+    nodes = {cluster._owners.node(name) for name in wish.names}
     rows: dict[int, list[int]] = {}
     for row, number in enumerate(numbers):
         if number in nodes:
@@ -178,7 +184,7 @@ def reserve_after(
 ) -> "DeviceDecision":
     """What `DeviceCluster.reserve_after` does; it is the caller's turn."""
     owners = cluster._owners
-    user = owners.number(owner)
+    user = owners.number(owner, "owner")
     if owner in owners.reservations or owners.reservation_of(owner):
         raise ValueError(f"owner={owner!r}: is a reservation, or uses one")
     query = cluster._nodes.query(request)
@@ -198,7 +204,7 @@ def reserve_after(
 def described(cluster: "DeviceCluster", name: str) -> DeviceReservation:
     """What `DeviceCluster.reservation` tells; it is the caller's turn."""
     owners = cluster._owners
-    held = owners.reservations.get(name)
+    held = entry(owners.reservations, name, "name")
     if held is None:
         raise KeyError(f"name={name!r}: is no reservation")
     number = owners.node(name)
