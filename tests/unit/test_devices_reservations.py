@@ -6,7 +6,13 @@ import pickle
 import numpy as np
 import pytest
 
-from hivecore.devices import DeviceAllocation, DeviceCluster, DeviceRequest, NodeDevices
+from hivecore.devices import (
+    Device,
+    DeviceAllocation,
+    DeviceCluster,
+    DeviceRequest,
+    NodeDevices,
+)
 from hivecore.errors import CorruptStateError, StaleDecisionError
 
 NODE = NodeDevices.uniform(gpus=8, nics=4, sockets=2, switches=4)
@@ -439,3 +445,20 @@ def test_states_keep_who_waits_for_a_reservation_whose_name_an_owner_has():
         one.recover_reservation("held", "b", [gpu])
         assert one.reservation("held").users == ("pod",)
         assert one.allocations("held") == ()
+
+
+def test_what_is_held_in_percent_is_counted_in_bytes_as_soon_as_the_card_tells_them():
+    amounts = {"core": 100, "memory_ratio": 100}
+    cluster = DeviceCluster({"b": NodeDevices([Device("gpu", 0, amounts)])})
+    cluster.reserve(cluster.schedule(DeviceRequest("held", gpus=1)), restricted=True)
+    half = DeviceRequest("half", gpus=1, memory_percent=50)
+    cluster.commit(cluster.schedule(half, reservations=["held"]))
+    told = NodeDevices([Device("gpu", 0, amounts | {"memory": 1001})])
+    cluster.set_inventory("b", told)
+    found = cluster.reservation("held")
+    assert dict(found.held[0].amounts) == {"core": 100, "memory": 1001}
+    assert dict(found.left[0].amounts) == {"core": 100, "memory": 500}
+    assert dict(cluster.allocations("half")[0].amounts) == {"memory": 501}
+    assert not cluster.fits(DeviceRequest("stranger", gpus=1, memory=1))
+    assert DeviceCluster.from_bytes(cluster.to_bytes()).reservation("held") == found
+    cluster.check()

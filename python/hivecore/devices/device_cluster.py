@@ -24,7 +24,12 @@ from hivecore.devices.node_devices import NodeDevices
 from hivecore.devices.numa_hints import NumaHint, numa_hints, visible_masks
 from hivecore.devices.preemption import cheapest_leavers
 from hivecore.devices.proof import check_placement
-from hivecore.devices.recovery import check_allocations, recover_owner, recover_reservation
+from hivecore.devices.recovery import (
+    check_allocations,
+    count_in_bytes,
+    recover_owner,
+    recover_reservation,
+)
 from hivecore.devices.reservation import (
     DeviceReservation,
     Reserved,
@@ -191,14 +196,18 @@ class DeviceCluster(Stateful):
             return owners
 
     def set_inventory(self, name: str, inventory: NodeDevices) -> None:
-        """Say what a node has now; owners stay charged, for devices that are gone as well.
+        """Say what a node has now; owners stay charged, for devices that are gone as well. What
+        they have in percent of GPUs that only now tell their bytes is counted in bytes from now on.
 
         :raises KeyError: there is no such node.
         :raises TypeError: an argument is of a wrong type.
         """
         _check_inventory(inventory)
         with self._lock:
-            self._equip(self._nodes.number(name), inventory)
+            number = self._nodes.number(name)
+            self._equip(number, inventory)
+            if self._is_strict:
+                count_in_bytes(self, number)
 
     def set_health(
         self, name: str, healthy: bool, *, type: str | None = None, minor: int | None = None
