@@ -462,3 +462,31 @@ def test_what_is_held_in_percent_is_counted_in_bytes_as_soon_as_the_card_tells_t
     assert not cluster.fits(DeviceRequest("stranger", gpus=1, memory=1))
     assert DeviceCluster.from_bytes(cluster.to_bytes()).reservation("held") == found
     cluster.check()
+
+
+def test_who_waits_for_a_reservation_may_leave_before_it_comes():
+    cluster = DeviceCluster({"b": NODE})
+    gpus = [DeviceAllocation("gpu", i, {"core": 100, "memory_ratio": 100}) for i in range(4)]
+    for i, gpu in enumerate(gpus[:3]):
+        cluster.recover(f"pod-{i}", "b", [gpu], reservation="held")
+    branch = cluster.copy()
+    cluster.release("pod-0")
+    cluster.recover_reservation("held", "b", gpus)
+    branch.recover_reservation("held", "b", gpus)
+    assert cluster.reservation("held").users == ("pod-1", "pod-2")
+    assert [one.minor for one in cluster.allocations("held")] == [0, 3]
+    assert branch.reservation("held").users == ("pod-0", "pod-1", "pod-2")
+    assert [one.minor for one in branch.allocations("held")] == [3]
+
+
+def test_who_waits_for_a_name_that_an_owner_has_may_be_followed():
+    cluster = DeviceCluster({"b": NODE})
+    gpu = DeviceAllocation("gpu", 0, {"core": 100, "memory_ratio": 100})
+    cluster.recover("pod", "b", [gpu], reservation="held")
+    cluster.allocate(DeviceRequest("held", gpus=1), "b")
+    assert cluster.reserve_after(DeviceRequest("next", gpus=1), "pod").outcome == "bind"
+    assert cluster.reservation("next").users == ("pod",)
+    cluster.release("held")
+    cluster.recover_reservation("held", "b", [])
+    assert cluster.reservation("held").users == ()
+    assert DeviceCluster.from_bytes(cluster.to_bytes()).to_bytes() == cluster.to_bytes()

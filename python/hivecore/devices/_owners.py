@@ -43,6 +43,8 @@ class Owners:
         self.priorities: dict[str, int] = {}
         self.reservations: dict[str, Held] = {}
         self.through: dict[str, str] = {}  # a user -> its reservation, which may be yet to come
+        #: A reservation that is yet to come -> its users, in the order in which they came.
+        self.waiting: dict[str, dict[str, None]] = {}
 
     def number(self, name: str, argument: str = "name") -> int:
         """The number of an owner, which must be there."""
@@ -88,7 +90,8 @@ class Owners:
 
     def reserve(self, name: str, held: Held) -> None:
         """An owner is a reservation from now on; who was to use another of its name does not."""
-        self.through = {user: one for user, one in self.through.items() if one != name}
+        for user in [*self.waiting.get(name, ()), *held.users]:
+            self._leave(user)
         self.through.update(dict.fromkeys(held.users, name))
         self.reservations[name] = held
 
@@ -97,6 +100,22 @@ class Owners:
         self.through[name] = reservation
         if reservation in self.reservations:
             self.reservations[reservation].users.append(name)
+        else:
+            self.waiting.setdefault(reservation, {})[name] = None
+
+    def _leave(self, name: str) -> str:
+        """An owner uses no reservation from now on; the one that it has used, which is to be
+        settled; "": none that is there.
+        """
+        reservation = self.through.pop(name, "")
+        if reservation in self.reservations:
+            self.reservations[reservation].users.remove(name)
+            return reservation
+        waiting = self.waiting.get(reservation, {})
+        waiting.pop(name, None)
+        if not waiting:
+            self.waiting.pop(reservation, None)
+        return ""
 
     def release(self, name: str) -> None:
         """The end of an owner, which must be there; users of a reservation stay."""
@@ -107,9 +126,8 @@ class Owners:
         held = self.reservations.pop(name, None)
         for user in () if held is None else held.users:
             del self.through[user]
-        reservation = self.through.pop(name, None)
-        if reservation in self.reservations:
-            self.reservations[reservation].users.remove(name)
+        reservation = self._leave(name)
+        if reservation:
             self.settle(reservation)
 
     def settle(self, reservation: str) -> None:
@@ -129,6 +147,7 @@ class Owners:
             for name, held in self.reservations.items()
         }
         other.through = dict(self.through)
+        other.waiting = {name: dict(users) for name, users in self.waiting.items()}
         return other
 
 

@@ -72,7 +72,7 @@ def recover_reservation(
             and sorted(held.charges) == charges,
         )
         return
-    users = [user for user, through in owners.through.items() if through == name]
+    users = owners.waiting.get(name, {})
     for user in users:
         if owners.node(user) != number:
             raise ValueError(f"node={node!r}: {user!r} uses {name!r} on another one")
