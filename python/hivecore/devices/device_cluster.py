@@ -266,8 +266,8 @@ class DeviceCluster(Stateful):
 
         :param nodes: names of the nodes to look at; ``None``: all.
         :param policy: what scores say; ``None``: the cluster's.
-        :param reservations: those that it may use; of a restricted one the score is that of what it
-            holds.
+        :param reservations: those that it may use; of a restricted one the score is that of the
+            devices that it has left.
         :param reserved: see ``schedule``.
         :raises KeyError: there is no such node, or no such reservation.
         :raises ValueError: there is no such policy, or no such use of reservations.
@@ -316,7 +316,8 @@ class DeviceCluster(Stateful):
             of low priority leave first, then those that hold least, and nobody who need not. Users
             of reservations stay: what they have goes back there.
         :param reservations: those that it may use. The one is used where most needs are in their
-            preferred scopes, then the one with the best score, then the one that was named first.
+            preferred scopes, then the one with the best score, see ``filter``, then the one that
+            was named first.
         :param reserved: "first": one of them if any serves it, else what is free elsewhere; "only":
             one of them; "last": only if nothing else serves it.
         :raises KeyError: there is no such node, owner or reservation.

@@ -128,8 +128,8 @@ def best_through(
     draw: tuple[int, int],
 ) -> _Through | None:
     """The best way to serve a request through one of these reservations: that with most needs in
-    their preferred scopes, then the best score of the node or, of a restricted one, of what it
-    holds, then the first that was named. ``None``: none serves it.
+    their preferred scopes, then the best score of the node or, of a restricted one, of what it has
+    left, then the first that was named. ``None``: none serves it.
 
     It is the caller's turn.
     """
