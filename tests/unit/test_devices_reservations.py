@@ -490,3 +490,24 @@ def test_who_waits_for_a_name_that_an_owner_has_may_be_followed():
     cluster.recover_reservation("held", "b", [])
     assert cluster.reservation("held").users == ()
     assert DeviceCluster.from_bytes(cluster.to_bytes()).to_bytes() == cluster.to_bytes()
+
+
+@pytest.mark.parametrize(
+    ("inventory", "devices", "joint"),
+    [
+        (NodeDevices.uniform(gpus=8, model="H100"), [("gpu", 0), ("gpu", 2)], ()),
+        (NODE, [("gpu", 0), ("rdma", 3)], ("gpu", "rdma")),
+        (NODE, [("gpu", 0), ("gpu", 7), ("rdma", 1)], ("gpu", "rdma")),
+    ],
+)
+def test_who_follows_an_owner_gets_its_devices_before_those_of_a_partition_or_nearby(
+    inventory, devices, joint
+):
+    cluster = DeviceCluster({"b": inventory})
+    whole = {"gpu": {"core": 100, "memory_ratio": 100}, "rdma": {"share": 100}}
+    cluster.recover("now", "b", [DeviceAllocation(*one, whole[one[0]]) for one in devices])
+    count = {type: sum(one == type for one, _ in devices) for type in whole}
+    request = DeviceRequest("next", gpus=count["gpu"], nics=count["rdma"], joint=joint)
+    decision = cluster.reserve_after(request, "now")
+    assert set(devices) <= {(one.type, one.minor) for one in decision.placement}
+    assert cluster.reservation("next").users == ("now",)

@@ -1,5 +1,6 @@
 """Devices that are held for others, and who asks for them."""
 
+from collections import Counter
 from collections.abc import Container, Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Self, get_args
@@ -8,6 +9,7 @@ import numpy as np
 
 from hivecore._arguments import as_choice, as_text, as_tuple
 from hivecore.devices._owners import Held, entry
+from hivecore.devices.device import TYPES
 from hivecore.devices.device_allocation import DeviceAllocation
 from hivecore.devices.device_request import DeviceRequest
 from hivecore.devices.feasibility import CODES
@@ -192,13 +194,27 @@ def reserve_after(
     code, plan, _, _ = cluster._core.through(query, policy, user, 0, *draw)
     if plan is None:
         return cluster._for_node(request, code, None)
-    mine = {charge[:2] for charge in plan.charges}
-    if not all(charge[:2] in mine for charge in owners.charges(owner)):
-        return cluster._for_node(request, CODES.index("successor"), None)
+    theirs = {charge[:2] for charge in owners.charges(owner)}
+    if not theirs <= _devices_of(plan):
+        # A partition, or what is near to other types, may have come before what the owner has.
+        plan = cluster._core.through(query, policy, user, _as_many(request, theirs), *draw)[1]
+        if plan is None or not theirs <= _devices_of(plan):
+            return cluster._for_node(request, CODES.index("successor"), None)
     made = cluster._bound(request, plan)
     held = Held(plan.charges, restricted, [owner])
     hold(cluster, request.name, plan.node, held, request.priority)
     return made
+
+
+def _devices_of(plan: Any) -> set[tuple[int, int]]:
+    return {charge[:2] for charge in plan.charges}
+
+
+def _as_many(request: DeviceRequest, devices: Iterable[tuple[int, int]]) -> int:
+    """The types, as bits, of which a request is for as many devices as these are."""
+    there = Counter(type for type, _ in devices)
+    needs = {TYPES.index(need.type): need for need in request.needs if not need.every}
+    return sum(1 << type for type, need in needs.items() if need.count == there[type])
 
 
 def described(cluster: "DeviceCluster", name: str) -> DeviceReservation:

@@ -9,6 +9,7 @@ first. If it is restricted, he sees no others of the types that it holds, and no
 it has left.
 """
 
+from collections import Counter
 from collections.abc import Iterable
 from typing import Any, NamedTuple
 
@@ -67,13 +68,20 @@ class ReservedNode(NodeState):
 
     def after(self, request: Any, name: str, policy: str) -> Choice | None:
         """The best choice for a reservation of what an owner has, and of more."""
-        view = View(self, without=[name], reserved=self.owners[name])
-        found = choose_in(view, request, policy)
-        if not isinstance(found, Choice):
-            return None
-        mine = {(charge.type, charge.minor) for charge in found.charges}
-        theirs = {(charge.type, charge.minor) for charge in self.owners[name]}
-        return found if theirs <= mine else None
+        own = self.owners[name]
+        theirs = {(charge.type, charge.minor) for charge in own}
+        there = Counter(type for type, _ in theirs)
+        as_many = {
+            need.type for need in request.needs if not need.every and need.count == there[need.type]
+        }
+        for confined in ((), as_many):  # its devices alone, if others would come before them
+            view = View(self, without=[name], reserved=own, confined=confined)
+            found = choose_in(view, request, policy)
+            if not isinstance(found, Choice):
+                return None
+            if theirs <= {(charge.type, charge.minor) for charge in found.charges}:
+                return found
+        return None
 
     def _settle(self, name: str) -> None:
         held = self.reservations[name]
