@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 __all__ = ["check_decision"]
 
-Vector = dict[str, int]
+_Vector = dict[str, int]
 
 
 def check_decision(decision: "QuotaDecision", tree: "QuotaTree") -> None:
@@ -26,8 +26,8 @@ def check_decision(decision: "QuotaDecision", tree: "QuotaTree") -> None:
     if not asked:
         return
     leaving = set(decision.victims)
-    used: dict[str, Vector] = {}
-    firm: dict[str, Vector] = {}
+    used: dict[str, _Vector] = {}
+    firm: dict[str, _Vector] = {}
     for name in {*tree.owners, *asked}:
         request = requests[name] if name in requests else tree.request(name)
         runs = tree.members(name) if name in tree.owners and name not in leaving else 0
@@ -59,7 +59,7 @@ def check_decision(decision: "QuotaDecision", tree: "QuotaTree") -> None:
             _check_total(tree, top.tree, used, wanted)
 
 
-def _check_total(tree: "QuotaTree", root: str, used: dict[str, Vector], wanted: set[str]) -> None:
+def _check_total(tree: "QuotaTree", root: str, used: dict[str, _Vector], wanted: set[str]) -> None:
     there = tree.total(root)
     tops = [name for name in tree.quotas if not tree.quota(name).parent]
     mine = [name for name in tops if tree.quota(name).tree == root and not tree.quota(name).outside]
@@ -78,13 +78,13 @@ def _path(tree: "QuotaTree", quota: str) -> list[str]:
     return found
 
 
-def _add(sums: dict[str, Vector], place: str, dimension: str, amount: int) -> None:
+def _add(sums: dict[str, _Vector], place: str, dimension: str, amount: int) -> None:
     vector = sums.setdefault(place, {})
     vector[dimension] = vector.get(dimension, 0) + amount
 
 
 def _compare(
-    what: str, sums: dict[str, Vector], place: str, limits: Vector, wanted: set[str]
+    what: str, sums: dict[str, _Vector], place: str, limits: _Vector, wanted: set[str]
 ) -> None:
     for dimension, amount in sums.get(place, {}).items():
         if dimension in wanted and amount > limits.get(dimension, 0):
