@@ -208,6 +208,7 @@ void QuotaTree::write_limits(QuotaId quota, const Limits& limits) {
     auto& one = change(quota);
     one.lends = limits.lends;
     one.scales = limits.scales;
+    const bool has_other_min = !std::ranges::equal(row(kMin, quota), limits.min);
     for (int d = 0; d < stride_; ++d) {
         const bool managed = limits.max[d] != kUnmanaged;
         uses_[d] += (managed ? 1 : 0) - (manages(quota, d) ? 1 : 0);
@@ -218,8 +219,10 @@ void QuotaTree::write_limits(QuotaId quota, const Limits& limits) {
         change(kWeight, quota, d) = managed ? limits.weight[d] : 0;
         if (one.is_outside) {
             change(kRuntime, quota, d) = managed ? limits.max[d] : 0;
-            change(kScaledMin, quota, d) = amount(kMin, quota, d);
             compare_to_runtime(quota, d);
+        }
+        if (one.is_outside || has_other_min) {
+            change(kScaledMin, quota, d) = amount(kMin, quota, d);
         }
     }
 }
@@ -264,11 +267,13 @@ bool QuotaTree::set_limits(QuotaId quota, const Limits& limits) {
         return std::vector<std::int64_t>(values.begin(), values.end());
     };
     const auto max = kept(kMax), min = kept(kMin), weight = kept(kWeight);
+    const auto scaled_min = kept(kScaledMin);
     const Limits before{max, min, weight, node(quota).lends, node(quota).scales};
     const auto managed = node(quota).managed;
     write_limits(quota, limits);
     if (!push_requests(quota)) {
         write_limits(quota, before);
+        set_scaled_min(quota, scaled_min);
         push_requests(quota);
         return false;
     }

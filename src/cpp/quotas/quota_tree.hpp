@@ -57,6 +57,7 @@ struct Options {
     bool check_ancestors = true;
     bool scale_min = true;
     bool guarantee = false;
+    bool parity = false;  // minimums are scaled as Koordinator does, on the path of who reads
 };
 
 enum class Code : std::uint8_t { kNone, kRuntime, kMax, kMin, kTotal, kEvicted };
@@ -119,11 +120,13 @@ class QuotaTree {
     std::int32_t parent(QuotaId quota) const { return node(quota).parent; }
     std::int32_t owners_in(QuotaId quota) const { return node(quota).owners; }
     std::span<const OwnerId> running(QuotaId quota) const { return node(quota).running; }
-    // One field of all dimensions; runtimes are brought up to date.
+    // One field of all dimensions; what follows from others is brought up to date.
     std::span<const std::int64_t> amounts(QuotaId quota, Field field);
     // What is asked for in all: of owners and children, the minimum at least where it is not lent.
     std::int64_t request(QuotaId quota, int dimension) const;
     void refresh_all();
+    // Of `parity` only: what a saved state had.
+    void set_scaled_min(QuotaId quota, std::span<const std::int64_t> values);
     // The same of several quotas, row by row, as it is after refresh_all().
     void copy_amounts(std::span<const std::int64_t> quotas, Field field, std::int64_t* to) const;
     // How the amount of a parent in a dimension is shared out among its children.
@@ -276,6 +279,7 @@ class QuotaTree {
 
     void refresh(QuotaId quota);
     void refresh_children(std::int32_t parent);
+    void scale_like_original(QuotaId quota);
     void gather(std::int32_t parent, int dimension);
     void scale_minimums(std::int64_t amount, std::span<const QuotaId> children);
     std::span<const QuotaId> children(std::int32_t parent) const;

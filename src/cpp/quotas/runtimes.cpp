@@ -51,11 +51,11 @@ void QuotaTree::gather(std::int32_t parent, int dimension) {
     scratch_.lends.resize(list.size());
     for (std::size_t i = 0; i < list.size(); ++i) {
         scratch_.request[i] = amount(kLimited, list[i], dimension);
-        scratch_.minimum[i] = amount(kMin, list[i], dimension);
+        scratch_.minimum[i] = amount(options_.parity ? kScaledMin : kMin, list[i], dimension);
         scratch_.weight[i] = amount(kWeight, list[i], dimension);
         scratch_.lends[i] = lends(list[i]);
     }
-    if (options_.scale_min) {
+    if (options_.scale_min && !options_.parity) {
         scale_minimums(shared_amount(parent, dimension), list);
     }
     for (std::size_t i = 0; i < list.size(); ++i) {
@@ -91,6 +91,44 @@ void QuotaTree::refresh_children(std::int32_t parent) {
     unmark(parent);
 }
 
+// The minimum of a quota as the original scales it, in floats, when that quota or one below it is
+// read; its siblings keep what they had.
+void QuotaTree::scale_like_original(QuotaId quota) {
+    const auto parent = node(quota).parent;
+    std::vector<std::int64_t> scaled;
+    bool is_short = false;
+    for (int d = 0; d < stride_; ++d) {
+        const auto there = shared_amount(parent, d);
+        Wide all, scalable, fixed;
+        for (const auto child : children(parent)) {
+            const auto least = static_cast<std::uint64_t>(amount(kMin, child, d));
+            all += least;
+            (node(child).scales ? scalable : fixed) += least;
+        }
+        scaled.push_back(amount(kMin, quota, d));
+        if (all <= Wide(static_cast<std::uint64_t>(there))) {
+            continue;
+        }
+        const bool is_left = fixed < Wide(static_cast<std::uint64_t>(there));
+        scaled[d] =
+            !is_left || scalable == Wide()
+                ? 0
+                : static_cast<std::int64_t>(
+                      static_cast<double>(there - static_cast<std::int64_t>(fixed.low)) *
+                      static_cast<double>(amount(kMin, quota, d)) / scalable.as_signed_double());
+    }
+    set_scaled_min(quota, scaled);
+}
+
+void QuotaTree::set_scaled_min(QuotaId quota, std::span<const std::int64_t> values) {
+    for (int d = 0; d < stride_; ++d) {
+        if (amount(kScaledMin, quota, d) != values[d]) {
+            change(kScaledMin, quota, d) = values[d];
+            mark(node(quota).parent, d);
+        }
+    }
+}
+
 // Makes the runtime of a quota what it is.
 void QuotaTree::refresh(QuotaId quota) {
     auto& path = scratch_.path;
@@ -99,10 +137,13 @@ void QuotaTree::refresh(QuotaId quota) {
     for (; where >= 0; where = node(where).parent) {
         path.push_back(where);
     }
-    if (stale(where) != 0) {
-        refresh_children(where);
-    }
-    for (auto i = path.size(); i-- > 0;) {
+    path.push_back(where);
+    std::ranges::reverse(path);
+    for (std::size_t i = 0; i < path.size(); ++i) {
+        const auto child = i + 1 < path.size() ? path[i + 1] : quota;
+        if (options_.parity && options_.scale_min && node(child).scales) {
+            scale_like_original(child);
+        }
         if (stale(path[i]) != 0) {
             refresh_children(path[i]);
         }
@@ -110,6 +151,19 @@ void QuotaTree::refresh(QuotaId quota) {
 }
 
 void QuotaTree::refresh_all() {
+    if (options_.parity) {
+        std::vector<QuotaId> all;
+        for (QuotaId quota = 0; quota < size(); ++quota) {
+            if (node(quota).is_alive && !node(quota).is_outside) {
+                all.push_back(quota);
+            }
+        }
+        std::ranges::sort(all, {}, [&](auto quota) { return order()[quota]; });
+        for (const auto quota : all) {
+            refresh(quota);
+        }
+        return;
+    }
     for (std::int32_t root = 0; root < roots(); ++root) {
         if (stale(-1 - root) != 0) {
             refresh_children(-1 - root);
@@ -134,7 +188,8 @@ void QuotaTree::refresh_all() {
 }
 
 std::span<const std::int64_t> QuotaTree::amounts(QuotaId quota, Field field) {
-    if ((field == kRuntime || field == kScaledMin) && !node(quota).is_outside) {
+    const bool follows = field == kRuntime || (field == kScaledMin && !options_.parity);
+    if (follows && !node(quota).is_outside) {
         refresh(quota);
     }
     return row(field, quota);
