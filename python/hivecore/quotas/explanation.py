@@ -43,15 +43,11 @@ def explain(tree: "QuotaTree", request: QuotaRequest | str) -> Explanation:
     if decision.outcome == "bind":
         return Explanation("bind", "", (), ())
     refusals = tuple(_refusals(branch, decision))
-    reason = refusals[0].reason if refusals else _reason(decision)
+    reason = refusals[0].reason if refusals else decision.reason
     changes = sorted(_changes(branch, mine, decision), key=lambda one: (one.kind, one.cost))
     order = ("preempt", "release", "limits")
     changes.sort(key=lambda one: order.index(one.kind))
     return Explanation(decision.outcome, reason, refusals, tuple(changes))
-
-
-def _reason(decision: QuotaDecision) -> str:
-    return decision.refusal.reason if decision.refusal else ""
 
 
 def _refusals(tree: "QuotaTree", decision: QuotaDecision) -> Iterator[Refusal]:
