@@ -18,8 +18,7 @@ int QuotaTree::add_dimension(Dimensions kept) {
         return -1;
     }
     const int wider = stride_ + 1;
-    const auto widen = [&](std::vector<std::int64_t>& rows) {
-        const auto count = stride_ > 0 ? rows.size() / stride_ : 0;
+    const auto widen = [&](std::vector<std::int64_t>& rows, std::size_t count) {
         std::vector<std::int64_t> made(count * wider);
         for (std::size_t row = 0; row < count; ++row) {
             std::copy_n(rows.begin() + row * stride_, stride_, made.begin() + row * wider);
@@ -28,13 +27,13 @@ int QuotaTree::add_dimension(Dimensions kept) {
     };
     for (std::size_t i = 0; i < nodes_.size(); ++i) {
         auto& amounts = nodes_.own(i).amounts;
-        widen(amounts);
+        widen(amounts, std::size_t{kFields} * kRows);
         for (int row = 0; row < kRows; ++row) {
             amounts[(static_cast<std::size_t>(kMax) * kRows + row) * wider + stride_] = kUnmanaged;
         }
     }
     for (std::size_t i = 0; i < owner_blocks_.size(); ++i) {
-        widen(owner_blocks_.own(i).amounts);
+        widen(owner_blocks_.own(i).amounts, kRows);
     }
     for (auto& root : roots_) {
         root.total.resize(wider);
