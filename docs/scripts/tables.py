@@ -705,6 +705,14 @@ def _quotas_life(results: Results) -> str:
         ("the same, 99th percentile", _time(figures["life"]["p99"])),
         ("who has to go, of 100,000 owners in 10,000 leaves, median", _time(wide["p50"])),
         ("the same in 100 leaves", _time(narrow["p50"])),
+        *(
+            (f"{said}, 100 leaves, 1,000 owners: the twin", _times(one["twin"] / one["kernel"]))
+            for said, one in (
+                ("runtimes", figures["twin"]["runtimes"]),
+                ("a life", figures["twin"]["life"]),
+                ("who has to go", figures["twin"]["reclaim"]),
+            )
+        ),
         ("copy of 10,000 quotas with 100,000 owners", _time(figures["copy"]["copy"])),
         ("memory of a quota, for each dimension", f"{memory['quota and dimension']:,.0f} bytes"),
         ("memory of an owner beside its name", f"{memory['owner']:,.0f} bytes"),
