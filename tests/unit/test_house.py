@@ -34,6 +34,7 @@ SUBJECTS = (
     "gangs",
     "interleaving",
     "matching",
+    "quotas",
     "replicas",
     "storage",
 )
