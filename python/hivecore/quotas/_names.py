@@ -4,6 +4,9 @@ from bisect import bisect_left, insort
 from collections.abc import Iterable
 from typing import Self
 
+import numpy as np
+import numpy.typing as npt
+
 from hivecore._quotas import QuotaKernel
 from hivecore.quotas._amounts import MOST, Amounts
 from hivecore.quotas.quota import Quota
@@ -17,6 +20,7 @@ class Names:
     def __init__(self, core: QuotaKernel) -> None:
         self.core = core
         self.dimensions: dict[str, int] = {}
+        self.width = 0
         self.roots: dict[str, int] = {"": core.add_root()}
         self.totals: dict[str, tuple[Amounts, bool]] = {}
         """By tree: what it has, and whether that is taken off the default tree."""
@@ -24,28 +28,33 @@ class Names:
         self.numbers: dict[str, int] = {}
         self._children: dict[tuple[str, str, bool], list[str]] = {}
         """By parent, tree of those at the top, and whether they are outside: sorted by name."""
+        self._order: tuple[str, ...] | None = None
+        self._order_numbers = np.empty(0, dtype=np.int64)
 
     def copy(self, core: QuotaKernel) -> Self:
         """The same names of another kernel."""
         made = object.__new__(type(self))
-        made.core = core
+        made.core, made.width = core, self.width
         made.dimensions, made.roots = dict(self.dimensions), dict(self.roots)
         made.totals, made.quotas = dict(self.totals), dict(self.quotas)
         made.numbers = dict(self.numbers)
         made._children = {key: list(names) for key, names in self._children.items()}
+        made._order, made._order_numbers = self._order, self._order_numbers
         return made
 
     # --- dimensions
 
     def row(self, amounts: Amounts, missing: int = 0) -> list[int]:
         """Amounts by the kernel's dimensions, new ones included."""
-        new = [name for name, _ in amounts if name not in self.dimensions]
-        for name in new:
-            known = [self.dimensions[one] for one, _ in amounts if one in self.dimensions]
-            self._add_dimension(name, known)
-        found = [missing] * self.core.dimensions
-        for name, amount in amounts:
-            found[self.dimensions[name]] = amount
+        known = self.dimensions
+        found = [missing] * self.width
+        try:
+            for name, amount in amounts:
+                found[known[name]] = amount
+        except KeyError:
+            for name in [one for one, _ in amounts if one not in known]:
+                self._add_dimension(name, [known[one] for one, _ in amounts if one in known])
+            return self.row(amounts, missing)
         return found
 
     def _add_dimension(self, name: str, kept: Iterable[int]) -> None:
@@ -55,6 +64,7 @@ class Names:
         for other in [one for one, known in self.dimensions.items() if known == number]:
             del self.dimensions[other]  # nobody speaks of it any more
         self.dimensions[name] = number
+        self.width = self.core.dimensions
 
     def amounts(self, row: Iterable[int], wanted: Iterable[str]) -> dict[str, int]:
         """The amounts of these dimensions, by name."""
@@ -100,16 +110,24 @@ class Names:
         outside = self._children.get((name, tree, True), [])
         return outside + self._children.get((name, tree, False), [])
 
-    def in_order(self) -> list[str]:
+    def in_order(self) -> tuple[str, ...]:
         """Parents before their children, tree by tree."""
-        found: list[str] = []
-        for tree in sorted(self.roots):
-            stack = self.children("", tree)[::-1]
-            while stack:
-                name = stack.pop()
-                found.append(name)
-                stack.extend(self.children(name)[::-1])
-        return found
+        if self._order is None:
+            found: list[str] = []
+            for tree in sorted(self.roots):
+                stack = self.children("", tree)[::-1]
+                while stack:
+                    name = stack.pop()
+                    found.append(name)
+                    stack.extend(self.children(name)[::-1])
+            self._order = tuple(found)
+            self._order_numbers = np.array([self.numbers[name] for name in found], dtype=np.int64)
+        return self._order
+
+    def numbers_in_order(self) -> npt.NDArray[np.int64]:
+        """The quotas' numbers, in the same order."""
+        self.in_order()
+        return self._order_numbers
 
     def set_quota(self, quota: Quota) -> None:
         """A new quota, or another form of one."""
@@ -137,6 +155,8 @@ class Names:
             self._siblings(before).remove(quota.name)
         insort(siblings, quota.name)
         self.quotas[quota.name] = quota
+        if before is None or before.parent != quota.parent:
+            self._order = None
 
     def remove(self, name: str) -> None:
         """Forget a quota without children and owners."""
@@ -149,6 +169,7 @@ class Names:
         quota = self.quotas.pop(name)
         del self.numbers[name]
         self._siblings(quota).remove(name)
+        self._order = None
 
     def _siblings(self, quota: Quota) -> list[str]:
         return self._children.setdefault((quota.parent, quota.tree, quota.outside), [])

@@ -1,11 +1,16 @@
 """What a tree of quotas would do for requests."""
 
 from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
 
 from hivecore.decisions import Outcome, Refusal
+from hivecore.quotas.proof import check_decision
 from hivecore.quotas.quota_request import QuotaRequest
 
-__all__ = ["QuotaDecision", "QuotaGrant"]
+if TYPE_CHECKING:
+    from hivecore.quotas.quota_tree import QuotaTree
+
+__all__ = ["QuotaDecision", "QuotaGrant", "made_decision"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,23 +27,98 @@ class QuotaGrant:
     members: int
 
 
-@dataclass(frozen=True, slots=True)
-class QuotaDecision:
-    """What `QuotaTree.schedule` would do; nothing has changed yet.
+class _Fields:
+    """What a decision is made of, as it is filled in."""
 
-    :param request: what was decided on; of several that were asked for together: all of them.
-    :param outcome: "bind": it can be committed. "preempt": the victims have to be evicted first.
-        "wait": neither.
-    :param placement: who gets how many members admitted; empty unless it binds.
-    :param victims: who would have to go, the most important first.
-    :param borrows: something on the path would be used beyond its runtime.
-    :param refusal: why it waits; codes: "runtime", "max", "min", "total", "evicted".
-    """
+    __slots__ = ("_asks", "borrows", "outcome", "refusal", "request", "victims")
 
     request: QuotaRequest | tuple[QuotaRequest, ...]
     outcome: Outcome
-    placement: tuple[QuotaGrant, ...] = ()
-    victims: tuple[str, ...] = ()
-    borrows: bool = False
-    refusal: Refusal | None = None
-    _asks: tuple[tuple[QuotaRequest, int, int], ...] = ()
+    victims: tuple[str, ...]
+    borrows: bool
+    refusal: Refusal | None
+    _asks: tuple[tuple[QuotaRequest, int, int], ...]
+
+
+class QuotaDecision(_Fields):
+    """What `QuotaTree.schedule` would do; nothing has changed yet. It does not change.
+
+    :ivar request: what was decided on; of several that were asked for together: all of them.
+    :ivar outcome: "bind": it can be committed. "preempt": the victims have to be evicted first.
+        "wait": neither.
+    :ivar victims: who would have to go, the most important first.
+    :ivar borrows: something on the path would be used beyond its runtime.
+    :ivar refusal: why it waits; codes: "runtime", "max", "min", "total", "evicted".
+    """
+
+    __slots__ = ()
+
+    def __init__(self) -> None:
+        raise TypeError("a QuotaDecision is made by QuotaTree.schedule")
+
+    def __setattr__(self, name: str, value: object) -> None:
+        raise AttributeError(f"{name!r} cannot be changed")
+
+    def __delattr__(self, name: str) -> None:
+        raise AttributeError(f"{name!r} cannot be deleted")
+
+    @property
+    def placement(self) -> tuple[QuotaGrant, ...]:
+        """Who gets how many members admitted; empty unless it binds."""
+        if self.outcome != "bind":
+            return ()
+        return tuple(QuotaGrant(one.name, one.quota, members) for one, members, _ in self._asks)
+
+    def verify(self, tree: "QuotaTree") -> None:
+        """Check that nothing on the paths would be used beyond its limit, by adding up all owners
+        anew; of one to preempt: when the victims have gone.
+
+        :param tree: as it was when the decision was made.
+        :raises CertificateError: a limit would be exceeded, which the message names.
+        """
+        check_decision(self, tree)
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, QuotaDecision):
+            return NotImplemented
+        return self._values() == other._values()
+
+    def __hash__(self) -> int:
+        return hash(self._values())
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return made_decision, self._values()
+
+    def __repr__(self) -> str:
+        names = ", ".join(repr(one.name) for one, _, _ in self._asks)
+        return f"QuotaDecision({self.outcome!r}, {names})"
+
+    def _values(self) -> tuple[Any, ...]:
+        return (
+            self.request,
+            self._asks,
+            self.outcome,
+            self.victims,
+            self.borrows,
+            self.refusal,
+        )
+
+
+def made_decision(
+    request: QuotaRequest | tuple[QuotaRequest, ...],
+    asks: tuple[tuple[QuotaRequest, int, int], ...],
+    outcome: Outcome,
+    victims: tuple[str, ...] = (),
+    borrows: bool = False,
+    refusal: Refusal | None = None,
+) -> QuotaDecision:
+    """A decision about owners: the request, how many members more, and how many run before."""
+    made: Any = _Fields()
+    made.request = request
+    made.outcome = outcome
+    made.victims = victims
+    made.borrows = borrows
+    made.refusal = refusal
+    made._asks = asks
+    made.__class__ = QuotaDecision  # from here on it does not change
+    return made  # type: ignore[no-any-return]

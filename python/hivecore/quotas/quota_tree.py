@@ -12,16 +12,19 @@ from hivecore._arguments import as_bool, as_choice, as_int, as_text, as_tuple
 from hivecore._quotas import QuotaKernel
 from hivecore._sealed import corrupt_if_it_fails, seal, unseal
 from hivecore._stateful import Stateful
+from hivecore.decisions import Explanation
 from hivecore.errors import StaleDecisionError
 from hivecore.quotas._amounts import MOST, AmountsLike, as_amounts
 from hivecore.quotas._fields import Field
 from hivecore.quotas._names import Names
 from hivecore.quotas._saved import decode, encode
+from hivecore.quotas.explanation import explain
 from hivecore.quotas.quota import Quota
-from hivecore.quotas.quota_decision import QuotaDecision, QuotaGrant
+from hivecore.quotas.quota_decision import QuotaDecision, made_decision
 from hivecore.quotas.quota_request import QuotaRequest
 from hivecore.quotas.quota_status import QuotaStatus
 from hivecore.quotas.refusals import CODES, refused
+from hivecore.quotas.runtime_trace import RuntimeLevel, runtime_trace
 
 __all__ = ["Limit", "QuotaTree"]
 
@@ -115,7 +118,7 @@ class QuotaTree(Stateful):
     def quotas(self) -> tuple[str, ...]:
         """Their names, parents before their children."""
         with self._lock:
-            return tuple(self._names.in_order())
+            return self._names.in_order()
 
     def quota(self, name: str) -> Quota:
         """A quota as it was declared.
@@ -208,13 +211,11 @@ class QuotaTree(Stateful):
         """
         wanted = as_tuple(dimensions, "dimensions")
         with self._lock:
-            names = self._names
-            numbers = [names.numbers[name] for name in names.in_order()]
-            known = names.dimensions
+            known = self._names.dimensions
             missing = [name for name in wanted if name not in known]
             if missing:
                 raise KeyError(f"there is no dimension {missing[0]!r}")
-            found = self._core.all_amounts(np.array(numbers, dtype=np.int64), Field.RUNTIME)
+            found = self._core.all_amounts(self._names.numbers_in_order(), Field.RUNTIME)
             return found[:, [known[name] for name in wanted]]
 
     def status(self, name: str) -> QuotaStatus:
@@ -342,8 +343,11 @@ class QuotaTree(Stateful):
 
     def fits(self, request: _Asked) -> bool:
         """Whether ``schedule`` would bind; errors are the same."""
-        with self._lock, self._asked(request, None) as (_, asks):
-            return self._core.fits([ask[:2] for ask in asks])
+        with self._lock:
+            if (number := self._plain(request)) is not None:
+                return self._core.schedule_one(number, 0)[0] == 0
+            with self._asked(request, None) as (_, asks):
+                return self._core.fits([ask[:2] for ask in asks])
 
     def schedule(self, request: _Asked, *, members: int | None = None) -> QuotaDecision:
         """Decide whether owners are admitted, all together; nothing changes.
@@ -366,8 +370,18 @@ class QuotaTree(Stateful):
         comes first); of one quota those of lower priority, then those admitted last, leave first;
         who turns out not to be needed stays, the most important first.
         """
-        with self._lock, self._asked(request, members) as (named, asks):
-            return self._decided(named, asks, self._core.schedule([ask[:2] for ask in asks]))
+        with self._lock:
+            if members is None and (number := self._plain(request)) is not None:
+                outcome, more, before, borrows, code, part, victims = self._core.schedule_one(
+                    number, 0
+                )
+                mine = self._known(number)
+                if outcome == 0:
+                    return made_decision(mine, ((mine, more, before),), "bind", (), borrows)
+                answer = outcome, code, borrows, part, victims
+                return self._decided(mine, [(number, more, before)], answer)
+            with self._asked(request, members) as (named, asks):
+                return self._decided(named, asks, self._core.schedule([ask[:2] for ask in asks]))
 
     def schedule_many(self, requests: Iterable[QuotaRequest | str]) -> tuple[QuotaDecision, ...]:
         """What would be decided for one after the other, each as if those before it that bind had
@@ -458,7 +472,10 @@ class QuotaTree(Stateful):
                     if number is None and before == 0:
                         number = self._submit(request)
                         new.append(request.name)
-                    if number is None or self._requests[number] != request:
+                    if number is None:
+                        raise _stale(request)
+                    known = self._requests[number]
+                    if known is not request and known != request:
                         raise _stale(request)
                     asks.append((number, members, before))
                 if not self._core.commit(asks):
@@ -519,13 +536,72 @@ class QuotaTree(Stateful):
             found = set(self._core.overused())
             return tuple(n for n in self._names.in_order() if self._names.numbers[n] in found)
 
+    def explain(self, request: QuotaRequest | str) -> Explanation:
+        """Why an owner would have to wait, and what would admit it; nothing changes.
+
+        Refusals are those of all parts of the path, from the top down. Changes are tried on copies:
+        who would be reclaimed or preempted ("preempt"), whose end would do ("release", cost: their
+        members), and which limits would have to be raised ("limits", see `LimitChange`), with the
+        total, or with minimums.
+
+        :raises KeyError: there is no such owner or quota.
+        :raises ValueError: as of ``schedule``.
+        :raises TypeError: an argument is of a wrong type.
+        """
+        if not isinstance(request, str):
+            _check_request(request)
+        with self._lock:
+            return explain(self, request)
+
+    def runtime_trace(self, name: str, dimension: str) -> tuple[RuntimeLevel, ...]:
+        """How a quota came to its runtime, level by level from the top.
+
+        :raises KeyError: there is no such quota, or it has no maximum of the dimension.
+        :raises ValueError: it is outside of what is shared out.
+        """
+        with self._lock:
+            self._names.number(name)
+            quota = self._names.quotas[name]
+            if dimension not in dict(quota.max):
+                raise KeyError(f"quota {name!r} has no dimension {dimension!r}")
+            if quota.outside:
+                raise ValueError(f"quota {name!r} may use its max in any case")
+            return runtime_trace(self, name, dimension)
+
+    def borrowers(self, name: str) -> dict[str, dict[str, int]]:
+        """Which quotas beside this one use more than their minimums, and how much more.
+
+        :returns: by name those with the same parent, by dimension; what is not above is left out.
+        :raises KeyError: there is no such quota.
+        """
+        with self._lock:
+            self._names.number(name)
+            quota = self._names.quotas[name]
+            found = {}
+            for other in self._names.children(quota.parent, quota.tree):
+                status = self.status(other)
+                above = {d: n - status.min[d] for d, n in status.used.items() if n > status.min[d]}
+                if above and other != name and not self._names.quotas[other].outside:
+                    found[other] = above
+            return found
+
+    def _plain(self, request: _Asked) -> int | None:
+        """The number of one owner who was submitted as meant; ``None``: it is not as simple."""
+        if isinstance(request, str):
+            return self._number(request)
+        if isinstance(request, QuotaRequest):
+            number = self._owners.get(request.name)
+            if number is not None and self._requests[number] is request:
+                return number
+        return None
+
     @contextmanager
     def _asked(
         self, request: _Asked, members: int | None
     ) -> Iterator[tuple[Any, list[tuple[int, int, int]]]]:
         """What is meant, and (owner, members more, members before) of each, submitted meanwhile."""
         alone = isinstance(request, (str, QuotaRequest))
-        given = [request] if alone else list(as_tuple(request, "request"))
+        given: list[Any] = [request] if alone else list(as_tuple(request, "request"))
         if not alone and members is not None:
             raise ValueError("members: is for one owner")
         if not given:
@@ -559,7 +635,8 @@ class QuotaTree(Stateful):
     def _asks(
         self, given: Iterable[QuotaRequest | str], members: int | None
     ) -> tuple[list[QuotaRequest], list[tuple[int, int, int]]]:
-        requests, asks = [], []
+        requests: list[QuotaRequest] = []
+        asks: list[tuple[int, int, int]] = []
         for one in given:
             name = one if isinstance(one, str) else one.name
             number = self._number(name)
@@ -585,13 +662,12 @@ class QuotaTree(Stateful):
         requests = [self._known(number) for number, _, _ in asks]
         kept = tuple((one, ask[1], ask[2]) for one, ask in zip(requests, asks, strict=True))
         if outcome == 0:
-            grants = tuple(QuotaGrant(one.name, one.quota, more) for one, more, _ in kept)
-            return QuotaDecision(named, "bind", grants, (), borrows, None, kept)
+            return made_decision(named, kept, "bind", (), borrows)
         if outcome == 1:
             names = tuple(self._known(number).name for number in victims)
-            return QuotaDecision(named, "preempt", (), names, False, None, kept)
+            return made_decision(named, kept, "preempt", names)
         refusal = refused(self, CODES[code], self._part(part), kept)
-        return QuotaDecision(named, "wait", (), (), False, refusal, kept)
+        return made_decision(named, kept, "wait", (), False, refusal)
 
     def _part(self, number: int) -> str:
         """The quota of a number, or "" for a root."""

@@ -123,6 +123,8 @@ class QuotaTree {
     // What is asked for in all: of owners and children, the minimum at least where it is not lent.
     std::int64_t request(QuotaId quota, int dimension) const;
     void refresh_all();
+    // The same of several quotas, row by row, as it is after refresh_all().
+    void copy_amounts(std::span<const std::int64_t> quotas, Field field, std::int64_t* to) const;
     // How the amount of a parent in a dimension is shared out among its children.
     struct Sharing {
         std::int64_t amount = 0;

@@ -9,7 +9,6 @@
 
 #include <algorithm>
 #include <bit>
-#include <queue>
 
 #include "common/wide.hpp"
 #include "quotas/quota_tree.hpp"
@@ -59,7 +58,14 @@ class QuotaTree::Freed {
 class QuotaTree::Reclaim {
   public:
     Reclaim(QuotaTree& tree, std::span<const Ask> asks, const Places& places)
-        : tree_(tree), asks_(asks), places_(places), lacking_(places.size()) {}
+        : tree_(tree), asks_(asks), places_(places), lacking_(places.size()) {
+        for (std::int32_t root = 0; root < tree.roots(); ++root) {
+            for (const auto total : tree.net_total(root)) {
+                totals_.push_back(total);
+                shares_.push_back(total == 0 ? 0x1p100 : 1 / static_cast<double>(total));
+            }
+        }
+    }
 
     // False: it cannot be done.
     bool find(std::vector<OwnerId>& victims) {
@@ -91,6 +97,7 @@ class QuotaTree::Reclaim {
     // total.
     struct Candidate {
         QuotaId quota = -1;
+        std::int32_t root = 0;
         std::size_t weakest = 0;  // of its running owners, those before it may still leave
         double ratio = 0;
         std::int64_t over = 0, total = 1;
@@ -106,6 +113,9 @@ class QuotaTree::Reclaim {
     }
 
     void find_candidates() {
+        for (std::size_t place = 0; place < places_.size(); ++place) {
+            wanted_ |= lacking_[place];
+        }
         // All below a place that lacks something; a root stands for all its tree.
         std::vector<QuotaId> stack;
         for (std::size_t place = 0; place < places_.size(); ++place) {
@@ -114,6 +124,7 @@ class QuotaTree::Reclaim {
             if (lacking_[place] == 0 || !is_highest) {
                 continue;
             }
+            const auto root = where >= 0 ? tree_.root_of(where) : -1 - where;
             if (where >= 0) {
                 stack.push_back(where);
             } else {
@@ -128,9 +139,10 @@ class QuotaTree::Reclaim {
                     tree_.refresh(list.front());
                     stack.insert(stack.end(), list.begin(), list.end());
                 }
-                consider(quota);
+                consider(quota, root);
             }
         }
+        std::ranges::make_heap(candidates_, ComesLater{*this});
     }
 
     bool is_lacking_above(QuotaId quota) const {
@@ -150,40 +162,41 @@ class QuotaTree::Reclaim {
             asks_, [&](const auto& ask) { return tree_.owners_[ask.owner].quota == quota; });
     }
 
-    void consider(QuotaId quota) {
-        if (tree_.quotas_[quota].running.empty() || asks_for(quota)) {
+    void consider(QuotaId quota, std::int32_t root) {
+        const auto running = tree_.quotas_[quota].running.size();
+        if (running == 0 || (over(quota) & wanted_) == 0 || asks_for(quota)) {
             return;
         }
-        Candidate one{quota, tree_.quotas_[quota].running.size()};
-        if (weigh(one)) {
-            candidates_.push(one);
-        }
+        Candidate one{quota, root, running};
+        weigh(one);
+        candidates_.push_back(one);
     }
 
-    // How much it is over; false: it is not.
-    bool weigh(Candidate& one) const {
-        one.ratio = -1;
-        std::int32_t root = one.quota;
-        while (root >= 0) {
-            root = tree_.quotas_[root].parent;
-        }
-        const auto* used = tree_.fields_[kUsed].data() + tree_.at(one.quota, 0);
-        const auto* runtime = tree_.fields_[kRuntime].data() + tree_.at(one.quota, 0);
+    // The dimensions in which a quota uses more than its runtime.
+    Dimensions over(QuotaId quota) const {
+        const auto* used = tree_.fields_[kUsed].data() + tree_.at(quota, 0);
+        const auto* runtime = tree_.fields_[kRuntime].data() + tree_.at(quota, 0);
+        Dimensions found = 0;
         for (int d = 0; d < tree_.stride_; ++d) {
-            if (used[d] <= runtime[d]) {
-                continue;
-            }
+            found |= static_cast<Dimensions>(used[d] > runtime[d]) << d;
+        }
+        return found;
+    }
+
+    // How much a quota is over that is.
+    void weigh(Candidate& one) const {
+        one.ratio = -1;
+        for (auto rest = over(one.quota); rest != 0; rest &= rest - 1) {
+            const int d = std::countr_zero(rest);
             Candidate other = one;
-            other.over = used[d] - runtime[d];
-            other.total = tree_.net_total(-1 - root, d);
-            other.ratio = other.total == 0
-                              ? 0x1p100
-                              : static_cast<double>(other.over) / static_cast<double>(other.total);
+            other.over = tree_.amount(kUsed, one.quota, d) - tree_.amount(kRuntime, one.quota, d);
+            const auto at = static_cast<std::size_t>(one.root) * tree_.stride_ + d;
+            other.total = totals_[at];
+            other.ratio = static_cast<double>(other.over) * shares_[at];
             if (one.ratio < 0 || compare(one, other) < 0) {
                 one = other;
             }
         }
-        return one.ratio >= 0;
     }
 
     // The signs of the difference of two parts.
@@ -201,19 +214,33 @@ class QuotaTree::Reclaim {
         return left < right ? -1 : left > right ? 1 : 0;
     }
 
-    // Whether a quota comes before another one, parents first, children in their order, root by
-    // root.
+    // Whether a quota comes before another one, parents first, children in their order.
     bool precedes(QuotaId a, QuotaId b) const {
-        const auto path = [&](std::int32_t where) {
-            std::vector<std::int32_t> found;
+        const auto depth = [&](std::int32_t where) {
+            int steps = 0;
             for (; where >= 0; where = tree_.quotas_[where].parent) {
-                found.push_back(tree_.quotas_[where].position);
+                ++steps;
             }
-            found.push_back(-1 - where);
-            std::ranges::reverse(found);
-            return found;
+            return steps;
         };
-        return a != b && path(a) < path(b);
+        const int below = depth(a) - depth(b);
+        for (int i = 0; i < below; ++i) {
+            a = tree_.quotas_[a].parent;
+        }
+        for (int i = 0; i < -below; ++i) {
+            b = tree_.quotas_[b].parent;
+        }
+        if (a == b) {
+            return below < 0;
+        }
+        while (tree_.quotas_[a].parent != tree_.quotas_[b].parent) {
+            a = tree_.quotas_[a].parent;
+            b = tree_.quotas_[b].parent;
+            if (a < 0 || b < 0) {
+                return a > b;  // in different trees
+            }
+        }
+        return tree_.quotas_[a].position < tree_.quotas_[b].position;
     }
 
     struct ComesLater {
@@ -236,29 +263,23 @@ class QuotaTree::Reclaim {
                 break;
             }
         }
-        Dimensions over = 0;
-        for (auto rest = wanted; rest != 0; rest &= rest - 1) {
-            const int d = std::countr_zero(rest);
-            if (tree_.amount(kUsed, quota, d) > tree_.amount(kRuntime, quota, d)) {
-                over |= Dimensions{1} << d;
-            }
-        }
-        return over;
+        return wanted & over(quota);
     }
 
     // The weakest owner of the quota that is most over its runtime; -1: there is none. What is over
     // only becomes less, so whoever is at the top with what he has now is the first.
     OwnerId next() {
         while (!candidates_.empty()) {
-            auto one = candidates_.top();
-            candidates_.pop();
-            const auto ratio = one.ratio;
-            const auto over = one.over, total = one.total;
-            if (!weigh(one)) {
+            std::ranges::pop_heap(candidates_, ComesLater{*this});
+            auto& one = candidates_.back();
+            if (over(one.quota) == 0) {
+                candidates_.pop_back();
                 continue;
             }
-            if (one.ratio != ratio || one.over != over || one.total != total) {
-                candidates_.push(one);
+            const auto before = one;
+            weigh(one);
+            if (one.over != before.over || one.total != before.total) {
+                std::ranges::push_heap(candidates_, ComesLater{*this});
                 continue;
             }
             const auto wanted = useful(one.quota);
@@ -270,11 +291,12 @@ class QuotaTree::Reclaim {
                 }
                 for (auto rest = wanted; rest != 0; rest &= rest - 1) {
                     if (tree_.counted(owner, std::countr_zero(rest)) > 0) {
-                        candidates_.push(one);
+                        std::ranges::push_heap(candidates_, ComesLater{*this});
                         return owner;
                     }
                 }
             }
+            candidates_.pop_back();
         }
         return -1;
     }
@@ -284,8 +306,10 @@ class QuotaTree::Reclaim {
     const Places& places_;
     std::vector<Dimensions> lacking_;
     bool is_lacking_ = false;
-    std::priority_queue<Candidate, std::vector<Candidate>, ComesLater> candidates_{
-        ComesLater{*this}};
+    Dimensions wanted_ = 0;  // lacking at first
+    std::vector<std::int64_t> totals_;
+    std::vector<double> shares_;         // 1 / total
+    std::vector<Candidate> candidates_;  // a heap
 };
 
 Verdict QuotaTree::decide(std::span<const Ask> asks, std::vector<OwnerId>& victims) {

@@ -135,6 +135,14 @@ std::span<const std::int64_t> QuotaTree::amounts(QuotaId quota, Field field) {
     return {fields_[field].data() + at(quota, 0), static_cast<std::size_t>(stride_)};
 }
 
+void QuotaTree::copy_amounts(std::span<const std::int64_t> quotas, Field field,
+                             std::int64_t* to) const {
+    for (const auto quota : quotas) {
+        const auto* row = fields_[field].data() + at(static_cast<QuotaId>(quota), 0);
+        to = std::copy_n(row, stride_, to);
+    }
+}
+
 QuotaTree::Sharing QuotaTree::sharing(std::int32_t parent, int dimension) {
     if (parent >= 0) {
         refresh(parent);

@@ -77,6 +77,7 @@ cdef extern from "quotas/quota_tree.hpp" namespace "hivecore::quotas" nogil:
         Values amounts(int32_t, FieldNumber) except +
         int64_t request(int32_t, int) noexcept
         void refresh_all() except +
+        void copy_amounts(Values, FieldNumber, int64_t*) noexcept
         SharingRecord sharing(int32_t, int) except +
         int32_t submit(int32_t, Values, const OwnerRecord&) except +
         void release(int32_t) except +
@@ -343,24 +344,19 @@ cdef class QuotaKernel(KernelObject):
         cdef int64_t wanted = as_bounded(field, "field", 0, FIELDS - 1)
         cdef cnp.ndarray numbers = as_int64_array(quotas, "quotas", 0)
         cdef const int64_t* number = <const int64_t*> cnp.PyArray_DATA(numbers)
-        cdef size_t count = numbers.shape[0], i
-        cdef size_t length
-        cdef Values row
+        cdef Values wanted_quotas = as_values(numbers)
         cdef cnp.ndarray found
-        cdef int64_t* to
+        cdef size_t i
         guard.lock(self.mutex)
-        guard.keep()
-        length = self.kernel.dimensions()
-        found = np.empty((count, length), dtype=np.int64)
-        to = <int64_t*> cnp.PyArray_DATA(found)
-        with nogil:
-            self.kernel.refresh_all()
-        for i in range(count):
+        for i in range(wanted_quotas.size()):
             if not 0 <= number[i] <= MOST_MEMBERS or not self.kernel.is_quota(<int32_t> number[i]):
                 raise KeyError(number[i])
-            row = self.kernel.amounts(<int32_t> number[i], <FieldNumber> <int> wanted)
-            if length:
-                memcpy(to + i * length, row.data(), 8 * length)
+        guard.keep()
+        found = np.empty((wanted_quotas.size(), self.kernel.dimensions()), dtype=np.int64)
+        cdef int64_t* to = <int64_t*> cnp.PyArray_DATA(found)
+        with nogil:
+            self.kernel.refresh_all()
+            self.kernel.copy_amounts(wanted_quotas, <FieldNumber> <int> wanted, to)
         return found
 
     def sharing(self, parent, dimension):
@@ -497,6 +493,34 @@ cdef class QuotaKernel(KernelObject):
             Asks(wanted.data(), wanted.size()), victims
         )
         return described(verdict, victims)
+
+    def schedule_one(self, owner, members):
+        """(outcome, members more, members before, borrows, code, part, victims) for one owner.
+
+        :param members: how many more; 0: the least to start with if it is pending, else one.
+        """
+        cdef Guard guard
+        cdef vector[int32_t] victims
+        cdef Ask ask
+        guard.lock(self.mutex)
+        ask.owner = self.as_owner(owner)
+        cdef const OwnerRecord* one = &self.kernel.owner(ask.owner)
+        cdef int32_t before = one.members
+        if before == one.count:
+            raise ValueError("request: the owner has all its members")
+        ask.members = <int32_t> as_bounded(members, "members", 0, one.count - before)
+        if ask.members == 0:
+            ask.members = 1 if before > 0 else one.min_count
+        cdef VerdictRecord verdict = self.kernel.decide(Asks(&ask, 1), victims)
+        return (
+            <int> verdict.outcome,
+            ask.members,
+            before,
+            bool(verdict.borrows),
+            <int> verdict.code,
+            verdict.part,
+            as_list(victims),
+        )
 
     def schedule_without(self, asks, victims):
         """The same if some of these owners leave; the first stay if they can."""
