@@ -9,6 +9,7 @@ from hivecore.interop.koordinator.allocations import (
 )
 from hivecore.interop.koordinator.combinations import COMBINATIONS
 from hivecore.interop.koordinator.pods import read_pod
+from hivecore.interop.koordinator.quotas.cluster import QuotaCluster, read_quota_cluster
 from hivecore.interop.koordinator.quotas.elastic_quotas import (
     ElasticQuotas,
     TreeTotal,
@@ -30,6 +31,7 @@ __all__ = [
     "BoundPod",
     "ElasticQuotas",
     "GpuSharing",
+    "QuotaCluster",
     "TreeTotal",
     "elastic_quota_status",
     "pod_quota",
@@ -41,6 +43,7 @@ __all__ = [
     "read_elastic_quotas",
     "read_gpu_sharing",
     "read_pod",
+    "read_quota_cluster",
     "with_default_shared",
     "write_allocation",
     "write_device_record",

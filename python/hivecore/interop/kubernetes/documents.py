@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
+from functools import cache
 from typing import Any
 
 from hivecore.interop.kubernetes.fields import Field
@@ -16,7 +17,8 @@ Objects = str | Mapping[str, Any] | Iterable[Mapping[str, Any]]
 def objects_of(given: Objects, name: str) -> list[Field]:
     """The objects one by one, each with its path; lists are taken apart.
 
-    :param given: see `Objects`. Empty documents are left out.
+    :param given: see `Objects`. Empty documents are left out. An entry of a PodList without a kind
+        is a Pod, and so on.
     :param name: what messages call it.
     :raises ValueError: the text is no YAML.
     :raises TypeError: something is no object.
@@ -46,16 +48,22 @@ def _taken_apart(field: Field) -> Iterator[Field]:
         raise TypeError(
             f"{field.path or 'the document'} must be an object, not {show(field.value)}"
         )
-    if "items" in field.value and field["kind"].text().endswith("List"):
-        yield from field["items"].entries()
-    else:
+    kind = field["kind"].text()
+    if "items" not in field.value or not kind.endswith("List"):
         yield field
+        return
+    of_items = kind.removesuffix("List")
+    for item in field["items"].entries():
+        if of_items and isinstance(item.value, Mapping) and not item.value.get("kind"):
+            yield Field({**item.value, "kind": of_items}, item.path)
+        else:
+            yield item
 
 
 def read_yaml(text: Field) -> list[Any]:
     """The documents of a YAML text.
 
-    :raises ValueError: it is no YAML.
+    :raises ValueError: it is no YAML, or a key is there twice.
     :raises ImportError: PyYAML is not there.
     """
     try:
@@ -63,13 +71,42 @@ def read_yaml(text: Field) -> list[Any]:
     except ImportError:
         raise ImportError("reading YAML needs PyYAML: pip install pyyaml") from None
     try:
-        return list(yaml.safe_load_all(text.text()))
+        return list(yaml.load_all(text.text(), Loader=_loader()))
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
         where = f"line {mark.line + 1}, column {mark.column + 1}: " if mark else ""
         raise text.error(f"is no YAML: {where}{error.problem or error.context}") from None
-    except (yaml.YAMLError, ValueError, RecursionError) as error:
+    except yaml.YAMLError as error:
         raise text.error(f"is no YAML: {str(error).splitlines()[0]}") from None
+    except RecursionError:
+        raise text.error("is nested too deeply") from None
+    except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError):
+        # What PyYAML stumbles over, such as `!!bool perhaps`.
+        raise text.error("is no YAML: a value is not what its tag says") from None
+
+
+@cache
+def _loader() -> Any:
+    """PyYAML's safe loader, which does not take one of two equal keys for both.
+
+    The one in C is no choice: text that is nested deeply enough ends the process.
+    """
+    import yaml
+
+    class Loader(yaml.SafeLoader):
+        def construct_mapping(self, node: Any, deep: bool = False) -> dict[Any, Any]:
+            keys = set()
+            for key, _ in node.value if isinstance(node, yaml.MappingNode) else ():
+                if isinstance(key, yaml.ScalarNode) and key.value != "<<":
+                    if (key.tag, key.value) in keys:
+                        message = f"the key {show(key.value)} is there twice"
+                        raise yaml.constructor.ConstructorError(
+                            None, None, message, key.start_mark
+                        )
+                    keys.add((key.tag, key.value))
+            return super().construct_mapping(node, deep)
+
+    return Loader
 
 
 @contextmanager

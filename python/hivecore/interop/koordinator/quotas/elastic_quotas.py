@@ -15,9 +15,10 @@ from hivecore.interop.koordinator.quotas.names import (
     TREE_ID,
 )
 from hivecore.interop.kubernetes.documents import Objects, named_object, objects_of
+from hivecore.interop.kubernetes.fields import Field
 from hivecore.quotas import Quota, QuotaTree
 
-__all__ = ["ElasticQuotas", "TreeTotal", "read_elastic_quotas"]
+__all__ = ["ElasticQuotas", "TreeTotal", "quotas_among", "read_elastic_quotas"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,11 +51,11 @@ class ElasticQuotas:
     totals: tuple[TreeTotal, ...] = ()
     namespaces: Mapping[str, str] = field(default_factory=dict)
     parents: frozenset[str] = frozenset()
-    names: frozenset[str] = field(init=False, repr=False, compare=False)
-    """Of all quotas."""
+    by_name: Mapping[str, Quota] = field(init=False, repr=False, compare=False)
+    """The quotas by their names."""
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "names", frozenset(one.name for one in self.quotas))
+        object.__setattr__(self, "by_name", {one.name: one for one in self.quotas})
 
     def tree(self, total: Mapping[str, int] | None = None, **options: Any) -> QuotaTree:
         """A `QuotaTree` of these quotas.
@@ -81,8 +82,9 @@ def read_elastic_quotas(objects: Objects) -> ElasticQuotas:
     :param objects: of kind ElasticQuota as plain data: one, several, a List, or YAML text. Objects
         of other kinds, those being deleted, and what has no meaning here are not looked at.
     :raises ValueError: something is out of range, or breaks a rule: a name is there twice; a parent
-        is missing, is none by its label, or is in another tree; a namespace has two quotas; a tree
-        has two totals. The message names the object and has the path.
+        is missing, is none by its label, has no max of some resource, or is in another tree; a
+        namespace has two quotas; a tree has two totals. The message names the object and has the
+        path.
     :raises TypeError: something is of a wrong type.
     :raises ImportError: it is text, and PyYAML is not there.
 
@@ -104,8 +106,13 @@ def read_elastic_quotas(objects: Objects) -> ElasticQuotas:
     >>> found.quotas[0].min, found.quotas[1].parent, found.namespaces
     ((('cpu', 2500),), 'lab', {'images': 'vision'})
     """
+    return quotas_among(objects_of(objects, "objects"))
+
+
+def quotas_among(documents: Iterable[Field]) -> ElasticQuotas:
+    """The quotas among objects of any kind; else as `read_elastic_quotas`."""
     named: dict[str, ElasticQuota] = {}
-    for document in objects_of(objects, "objects"):
+    for document in documents:
         with named_object(document, KIND):
             if document["kind"].text() not in ("", KIND):
                 continue
@@ -138,6 +145,10 @@ def _check_parent(one: ElasticQuota, named: Mapping[str, ElasticQuota]) -> None:
         raise labels[PARENT].error(
             f"{one.quota.parent!r} is no parent: its label {IS_PARENT} is not 'true'"
         )
+    known = dict(parent.quota.max)
+    for resource, _ in one.quota.max:
+        if resource not in known:
+            raise one.field["spec"]["max"][resource].error(f"{parent.quota.name!r} has no max of it")
     top, seen = parent, {one.quota.name}
     while top.quota.parent in named and top.quota.name not in seen:
         seen.add(top.quota.name)

@@ -60,9 +60,9 @@ def _quota_of(pod: Field, quotas: ElasticQuotas, pods_in_parents: bool) -> str |
         name = quotas.namespaces.get(metadata["namespace"].text() or "default", "")
     else:
         name = label.text()
-    if name not in quotas.names:
+    if name not in quotas.by_name:
         name = DEFAULT_QUOTA
-    if name not in quotas.names:
+    if name not in quotas.by_name:
         return None
     if name in quotas.parents and not pods_in_parents:
         raise (metadata["namespace"] if label.absent else label).error(
@@ -93,8 +93,8 @@ def quota_request_of(
 
     Containers add up; an init container that needs more than all of them counts for that; the
     overhead of the pod comes on top. Sums are rounded up to whole units, thousandths of a core for
-    ``cpu``. Resources that the quota has no maximum of are in the request as well, and the quota
-    leaves them out. Source: Koordinator, ``PodRequests``, ``IsPodNonPreemptible``.
+    ``cpu``. Resources that the quota has no maximum of are left out. Source: Koordinator,
+    ``PodRequests``, ``IsPodNonPreemptible``.
 
     >>> from hivecore.interop.koordinator import ElasticQuotas, quota_request_of
     >>> from hivecore.quotas import Quota
@@ -142,10 +142,12 @@ def _facts(pod: Field, quotas: ElasticQuotas, pods_in_parents: bool) -> dict[str
     """What pods of one owner have in common, as messages name it."""
     with named_object(pod, "Pod"):
         priority = pod["spec"]["priority"]
-        requests = pod_requests(pod)
+        name = _quota_of(pod, quotas, pods_in_parents)
+        managed = dict(quotas.by_name[name].max) if name is not None else {}
+        requests = {k: in_units(k, one) for k, one in pod_requests(pod).items() if k in managed}
         return {
-            "quota": _quota_of(pod, quotas, pods_in_parents),
-            "request": {one: in_units(one, amount) for one, amount in requests.items()},
+            "quota": name,
+            "request": requests,
             "priority": 0 if priority.value is None else priority.integer(*_PRIORITIES),
             "preemptible label": pod["metadata"]["labels"][PREEMPTIBLE].text() != "false",
         }

@@ -53,7 +53,10 @@ def write_elastic_quota(
     if not isinstance(quota, Quota):
         raise TypeError(f"quota must be a Quota, not {type(quota).__name__}")
     given = {} if record is None else as_mapping(record, "record")
-    before = Field({**given, "metadata": {"name": quota.name, **(given.get("metadata") or {})}})
+    with named_object(Field(given), KIND):
+        named = dict(Field(given)["metadata"].items())
+    values = {key: one.value for key, one in named.items()}
+    before = Field({**given, "metadata": {"name": quota.name, **values}})
     with named_object(before, KIND):
         old = read_one(before)
         _check(quota, old.quota)
