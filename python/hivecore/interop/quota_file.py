@@ -135,9 +135,9 @@ def _quota(name: str, field: Field) -> Quota:
         "weight": None if weight.value is None else read_resources(weight),
         "tree": field["tree"].text(),
     }
-    flags = {key: field[key].flag() for key in _FLAGS if key in field}
+    fields.update((key, field[key].flag()) for key in _FLAGS if key in field)
     with field.named():
-        return Quota(name, **fields, **flags)
+        return Quota(name, **fields)
 
 
 def _owner(name: str, field: Field) -> tuple[QuotaRequest, int]:

@@ -100,9 +100,7 @@ def _loader() -> Any:
                 if isinstance(key, yaml.ScalarNode) and key.value != "<<":
                     if (key.tag, key.value) in keys:
                         message = f"the key {show(key.value)} is there twice"
-                        raise yaml.constructor.ConstructorError(
-                            None, None, message, key.start_mark
-                        )
+                        raise yaml.constructor.ConstructorError(None, None, message, key.start_mark)
                     keys.add((key.tag, key.value))
             return super().construct_mapping(node, deep)
 

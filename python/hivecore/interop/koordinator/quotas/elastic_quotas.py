@@ -148,7 +148,9 @@ def _check_parent(one: ElasticQuota, named: Mapping[str, ElasticQuota]) -> None:
     known = dict(parent.quota.max)
     for resource, _ in one.quota.max:
         if resource not in known:
-            raise one.field["spec"]["max"][resource].error(f"{parent.quota.name!r} has no max of it")
+            raise one.field["spec"]["max"][resource].error(
+                f"{parent.quota.name!r} has no max of it"
+            )
     top, seen = parent, {one.quota.name}
     while top.quota.parent in named and top.quota.name not in seen:
         seen.add(top.quota.name)
