@@ -183,7 +183,11 @@ REFUSED = [
     (elastic_quota("b", {1: 2}), TypeError, "spec.max has the key 1"),
     (elastic_quota("b", {"cpu": 1}, {"cpu": 2}), ValueError, "spec: min.'cpu'.=2000: is above"),
     (elastic_quota("b", {"cpu": 1}, {"x": 2}), ValueError, "spec: min: 'x' has no max"),
-    (elastic_quota("", {"cpu": 1}), ValueError, r"ElasticQuota: objects.1..metadata.name: is missing"),
+    (
+        elastic_quota("", {"cpu": 1}),
+        ValueError,
+        r"ElasticQuota: objects.1..metadata.name: is missing",
+    ),
     (elastic_quota("a", {"cpu": 1}), ValueError, "metadata.name: 'a' is there twice"),
     (elastic_quota("b", {}, parent="c"), ValueError, "parent'.: there is no quota 'c'"),
     (elastic_quota("b", {}, parent="b", labels=PARENT), ValueError, "'b' is above itself"),

@@ -162,7 +162,8 @@ def _legend(figure: "Figure") -> None:
     from matplotlib.patches import Patch
 
     def line(marker: str, color: str, label: str) -> Line2D:
-        return Line2D([], [], linestyle="", marker=marker, color=color, markersize=7, label=label)
+        sizes = {"markersize": 9, "markeredgewidth": 1.8} if marker == "|" else {"markersize": 6}
+        return Line2D([], [], linestyle="", marker=marker, color=color, label=label, **sizes)
 
     figure.legend(
         handles=[
