@@ -250,7 +250,7 @@ def test_a_circle_is_refused_wherever_one_enters_it():
     for names in (("a", "b"), ("a", "b", "c")):
         with pytest.raises(ValueError, match="is above itself"):
             read(*circle(*names))
-        with pytest.raises(ValueError, match="'[abc]' is above itself"):
+        with pytest.raises(ValueError, match=r"'[abc]' is above itself"):
             read(elastic_quota("d", {"cpu": 1}, parent="a"), *circle(*names))
 
 

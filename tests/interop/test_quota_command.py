@@ -40,8 +40,8 @@ def test_it_prints_each_quota_with_its_amounts_and_what_is_wrong(file, capsys):
     assert ["gpu", "12", "4", "8", "6", "8"] in lines
     speech, vision = (next(x for x in out.splitlines() if name in x) for name in ("speech", "vis"))
     assert speech.startswith("    speech ") and vision.startswith("    vision ")
-    assert "gpu 4 2 4 0 8".split() in lines
-    assert "gpu 8 3 4 ! 6 8".split() in lines
+    assert ["gpu", "4", "2", "4", "0", "8"] in lines
+    assert ["gpu", "8", "3", "4", "!", "6", "8"] in lines
     assert "Owners: 1 running, 1 pending." in out
     assert "vision uses 2 gpu more than it may now: 6 of 4." in out
     assert (
@@ -87,8 +87,8 @@ def test_it_reads_objects_as_yaml_and_as_json(tmp_path, capsys):
         printed.append(capsys.readouterr().out)
     assert printed[0] == printed[1] == printed[2]
     lines = [line.split() for line in printed[0].splitlines()]
-    assert "total cpu 3 0 3 1 3.5".split() in lines
-    assert "a cpu 3 0 3 1 4".split() in lines
+    assert ["total", "cpu", "3", "0", "3", "1", "3.5"] in lines
+    assert ["a", "cpu", "3", "0", "3", "1", "4"] in lines
     assert "Owners: 1 running, 1 pending." in printed[0]
     assert printed[0].endswith("other/free belongs to no quota.\n")
 
