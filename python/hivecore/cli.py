@@ -119,7 +119,8 @@ def _fail(parser: argparse.ArgumentParser, error: Exception) -> NoReturn:
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="hivecore",
-        description="Trace-driven simulation of multi-tenant GPU clusters, scheduler extenders.",
+        description="Trace-driven simulation of multi-tenant GPU clusters, elastic quotas, "
+        "scheduler extenders.",
         epilog="Exit status: 0; 1 if a library is missing or a configuration has mistakes; 2 for "
         "wrong arguments and files that cannot be read or written; 130 after Ctrl-C; 141 if the "
         "reader of the output has gone.",

@@ -1,5 +1,7 @@
 """ElasticQuota objects read: amounts, flags, trees, totals, and what is wrong with them."""
 
+import json
+
 import pytest
 import yaml
 from hypothesis import given
@@ -152,6 +154,9 @@ def test_objects_come_one_by_one_in_lists_and_as_text():
         (one for one in (a, b)),
         yaml.safe_dump_all([a, None, b]),
         yaml.safe_dump({"kind": "List", "items": [a, b]}),
+        json.dumps({"kind": "List", "items": [a, b]}),
+        " " + json.dumps([a, b]),
+        f"{json.dumps(a)}\n---\n{json.dumps(b)}",
     ):
         assert read_elastic_quotas(form) == expected
     assert read_elastic_quotas(a) == read(a)
@@ -271,6 +276,8 @@ def test_a_tree_has_one_total_and_a_namespace_one_quota():
         ("a: 1\na: 2", "objects: is no YAML: line 2, column 1: the key 'a' is there twice"),
         ("spec: {max: {cpu: 1, cpu: 2}}", "column 22: the key 'cpu' is there twice"),
         ("[" * 3000, "objects: is nested too deeply"),
+        ('{"spec": {"max": 1, "max": 2}}', "line 1, column 21: the key 'max' is there twice"),
+        ('{"a": 1}}', "line 1, column 9"),
         ("a: !!bool perhaps", "objects: is no YAML: a value is not what its tag says"),
         ("a: !!timestamp x", "objects: is no YAML: a value is not what its tag says"),
         ("a: !thing x", "could not determine a constructor"),
@@ -288,7 +295,7 @@ def test_a_key_may_be_merged_in_and_said_again():
     assert read_elastic_quotas(text).quotas == ()
 
 
-@pytest.mark.parametrize("given_", [3, None, "- 3", ["a"], [None], 1.5])
+@pytest.mark.parametrize("given_", [3, None, "3", "- 3", "- - {}", ["a"], [None], [[]], 1.5])
 def test_what_is_no_object_is_a_type_error(given_):
     with pytest.raises(TypeError, match="object"):
         read_elastic_quotas(given_)

@@ -12,6 +12,7 @@ from profiles import examples
 
 from hivecore.interop.koordinator import (
     elastic_quota_status,
+    elastic_quota_statuses,
     read_elastic_quotas,
     write_elastic_quota,
 )
@@ -209,9 +210,30 @@ def test_the_status_tells_requests_runtimes_and_what_cannot_be_preempted_on_all_
         "used": {"cpu": "3", "gpu": "2"},
     }
 
+    # All at once it is the same.
+    found = elastic_quota_statuses(tree)
+    assert found == {name: elastic_quota_status(tree, name) for name in tree.quotas}
+    assert list(found) == ["p", "a", "b"]
+
+
+def test_a_status_laid_over_the_object_keeps_what_it_says():
+    tree = QuotaTree([Quota("a", max={"cpu": 4000})], total={"cpu": 2000})
+    tree.submit(QuotaRequest("x", "a", {"cpu": 3000}))
+    record = elastic_quota("a", {"cpu": 4}, notes={"namespaces": ["x"]})
+    patch = elastic_quota_status(tree, "a")
+    record["metadata"]["annotations"].update(patch["metadata"]["annotations"])
+    record["status"] = patch["status"]
+    assert record["metadata"]["annotations"][f"{K}/runtime"] == '{"cpu":"2"}'
+    again = read_elastic_quotas(record)
+    assert (again.quotas, again.namespaces) == ((tree.quota("a"),), {"x": "a"})
+    assert write_elastic_quota(tree.quota("a"), record) == record
+
 
 def test_the_status_of_what_is_not_there_is_an_error():
     with pytest.raises(KeyError, match="there is no quota 'a'"):
         elastic_quota_status(QuotaTree(), "a")
     with pytest.raises(TypeError, match="tree must be a QuotaTree, not dict"):
         elastic_quota_status({}, "a")
+    with pytest.raises(TypeError, match="tree must be a QuotaTree, not dict"):
+        elastic_quota_statuses({})
+    assert elastic_quota_statuses(QuotaTree()) == {}

@@ -16,7 +16,10 @@ from hivecore.interop.koordinator.quotas.elastic_quotas import (
     read_elastic_quotas,
 )
 from hivecore.interop.koordinator.quotas.pods import pod_quota, quota_request_of
-from hivecore.interop.koordinator.quotas.status import elastic_quota_status
+from hivecore.interop.koordinator.quotas.status import (
+    elastic_quota_status,
+    elastic_quota_statuses,
+)
 from hivecore.interop.koordinator.quotas.writing import write_elastic_quota
 from hivecore.interop.koordinator.records import (
     read_device_record,
@@ -34,6 +37,7 @@ __all__ = [
     "QuotaCluster",
     "TreeTotal",
     "elastic_quota_status",
+    "elastic_quota_statuses",
     "pod_quota",
     "quota_request_of",
     "read_allocation",

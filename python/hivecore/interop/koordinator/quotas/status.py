@@ -10,9 +10,9 @@ from hivecore.interop.koordinator.quotas.names import (
     REQUEST,
     RUNTIME,
 )
-from hivecore.quotas import QuotaTree
+from hivecore.quotas import QuotaStatus, QuotaTree
 
-__all__ = ["elastic_quota_status"]
+__all__ = ["elastic_quota_status", "elastic_quota_statuses"]
 
 
 def elastic_quota_status(tree: QuotaTree, name: str) -> dict[str, Any]:
@@ -28,7 +28,7 @@ def elastic_quota_status(tree: QuotaTree, name: str) -> dict[str, Any]:
     :raises TypeError: ``tree`` is no QuotaTree.
 
     The annotations ``guaranteed`` and ``allocated``, of an option of Koordinator's, are not
-    written. Cost: O(owners + quotas). Source: Koordinator,
+    written. Cost: as of `elastic_quota_statuses`. Source: Koordinator,
     ``pkg/scheduler/plugins/elasticquota/controller.go``.
 
     >>> from hivecore.interop.koordinator import elastic_quota_status
@@ -41,27 +41,57 @@ def elastic_quota_status(tree: QuotaTree, name: str) -> dict[str, Any]:
     >>> patch["status"]
     {'used': {'cpu': '3'}}
     """
+    _check_tree(tree)
+    status = tree.status(name)
+    own, firm = _sums(tree)
+    return _patch(status, own[name], firm[name])
+
+
+def elastic_quota_statuses(tree: QuotaTree) -> dict[str, dict[str, Any]]:
+    """What `elastic_quota_status` gives, of all quotas by their names.
+
+    :param tree: of any size.
+    :raises TypeError: ``tree`` is no QuotaTree.
+
+    Cost: O(owners + quotas) times the depth.
+
+    >>> from hivecore.interop.koordinator import elastic_quota_statuses
+    >>> from hivecore.quotas import Quota, QuotaTree
+    >>> tree = QuotaTree([Quota("lab", max={"cpu": 8000})], total={"cpu": 6000})
+    >>> elastic_quota_statuses(tree)["lab"]["status"]
+    {'used': {'cpu': '0'}}
+    """
+    _check_tree(tree)
+    own, firm = _sums(tree)
+    return {name: _patch(tree.status(name), own[name], firm[name]) for name in tree.quotas}
+
+
+def _check_tree(tree: object) -> None:
     if not isinstance(tree, QuotaTree):
         raise TypeError(f"tree must be a QuotaTree, not {type(tree).__name__}")
-    status = tree.status(name)
-    dimensions = status.runtime
-    own, firm = dict.fromkeys(dimensions, 0), dict.fromkeys(dimensions, 0)
-    below = {name}
-    for one in tree.quotas:  # parents before their children
-        parent = tree.quota(one).parent
-        if parent in below:
-            below.add(one)
-        if parent == name:
-            _add(own, tree.status(one).limited_request)
+
+
+def _sums(tree: QuotaTree) -> tuple[dict[str, dict[str, int]], dict[str, dict[str, int]]]:
+    """By quota what is asked for without its minimum, and what cannot be preempted of that."""
+    quotas = {name: tree.quota(name) for name in tree.quotas}
+    own = {name: dict.fromkeys(dict(one.max), 0) for name, one in quotas.items()}
+    firm = {name: dict(zeros) for name, zeros in own.items()}
+    for name, quota in quotas.items():
+        if quota.parent:
+            _add(own[quota.parent], tree.status(name).limited_request)
     for owner in tree.owners:
         request = tree.request(owner)
-        if request.quota in below:
-            mine = dict(tree.quota(request.quota).max)
-            amounts = {key: request.count * n for key, n in request.amounts if key in mine}
-            if request.quota == name:
-                _add(own, amounts)
-            if not request.preemptible:
-                _add(firm, amounts)
+        managed = own[request.quota]
+        amounts = {key: request.count * n for key, n in request.amounts if key in managed}
+        _add(managed, amounts)
+        name = "" if request.preemptible else request.quota
+        while name:
+            _add(firm[name], amounts)
+            name = quotas[name].parent
+    return own, firm
+
+
+def _patch(status: QuotaStatus, own: dict[str, int], firm: dict[str, int]) -> dict[str, Any]:
     annotations = {
         RUNTIME: status.runtime,
         REQUEST: status.request,
