@@ -5,6 +5,7 @@ import re
 import pytest
 
 from hivecore.quotas import Quota, QuotaRequest, QuotaTree
+from hivecore.sim.console import print_table
 from hivecore.sim.quotas import QuotaRow, quota_rows, quota_table, save_quota_picture
 from hivecore.sim.quotas.amounts import axis_unit, shown
 
@@ -128,6 +129,30 @@ def test_the_table_has_a_row_per_quota_and_resource_and_marks_what_is_beyond():
         ["! 5", "0", "0"],
         ["8", "1.5", "no limit"],
     ]
+
+
+def test_no_name_is_cut_off_however_long_and_deep(capsys, monkeypatch):
+    monkeypatch.delenv("COLUMNS", raising=False)
+    names = [f"{depth}-{'x' * 50}" for depth in range(1, 6)]
+    print_table(
+        quota_table(
+            [QuotaRow(name, i + 1, {}, {}, {}, {}, {"gpu": 1}) for i, name in enumerate(names)]
+        )
+    )
+    out = capsys.readouterr().out
+    for depth, name in enumerate(names, 1):
+        assert f"\n{'  ' * depth}{name} " in out
+
+
+def test_a_title_names_quotas_only_if_they_have_room(tmp_path):
+    def title(name):
+        row = QuotaRow(name, 1, {}, {}, {}, {"gpu": 1}, {"gpu": 1})
+        text = save_quota_picture([row], tmp_path / "q.svg").read_text("utf-8")
+        return re.search(r">(\d of \d quotas [^<]*)</text>", text)[1]
+
+    fact = "1 of 1 quotas uses more than may be used now"
+    assert title("a") == f"{fact}: a"
+    assert title("a" * 63) == fact
 
 
 def test_the_picture_names_quotas_resources_and_amounts(tmp_path):

@@ -22,6 +22,7 @@ __all__ = ["save_quota_picture"]
 _PALE = "#A6CEE3"
 _HEIGHT = 0.62  # of a frame, in rows
 _NAMED = 3  # quotas in a title
+_INCHES = 0.095  # of a letter in it
 
 
 def save_quota_picture(rows: Sequence[QuotaRow], path: str | Path) -> Path:
@@ -72,8 +73,10 @@ def _figure(rows: Sequence[QuotaRow], resources: Sequence[str]) -> "Figure":
         label.set_fontweight("normal" if row.depth else "bold")
     panels[0].set_ylim(len(rows) - 0.4, -0.6)
     # Labels begin at one line, so that their indents show.
-    panels[0].tick_params(axis="y", pad=5.2 * longest + 6)
-    figure.suptitle(_title(rows), x=0.01, ha="left", fontweight="bold", fontsize=11)
+    panels[0].tick_params(axis="y", pad=5.6 * longest + 8)
+    figure.suptitle(
+        _title(rows, figure.get_figwidth()), x=0.01, ha="left", fontweight="bold", fontsize=11
+    )
     _legend(figure)
     return figure
 
@@ -147,14 +150,17 @@ def _quota(axes: "Axes", row: QuotaRow, resource: str, place: int, limit: int, u
     )
 
 
-def _title(rows: Sequence[QuotaRow]) -> str:
+def _title(rows: Sequence[QuotaRow], width: float) -> str:
+    """What the picture shows; names only if they have room in so many inches."""
     quotas = [row for row in rows if row.depth]
     over = [row.name for row in quotas if row.over()]
     if not over:
         return f"None of {len(quotas)} quotas uses more than it may now"
     names = ", ".join(over[:_NAMED]) + (", ..." if len(over) > _NAMED else "")
     verb = "uses" if len(over) == 1 else "use"
-    return _plain(f"{len(over)} of {len(quotas)} quotas {verb} more than may be used now: {names}")
+    fact = f"{len(over)} of {len(quotas)} quotas {verb} more than may be used now"
+    room = len(fact) + 2 + len(names) <= width / _INCHES
+    return _plain(f"{fact}: {names}" if room else fact)
 
 
 def _legend(figure: "Figure") -> None:

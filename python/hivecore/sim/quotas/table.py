@@ -29,11 +29,14 @@ def quota_table(rows: Iterable[QuotaRow]) -> "Table":
     >>> [str(next(iter(column.cells))) for column in table.columns]
     ['  lab', 'gpu', '9', '2', '8', '8', '8']
     """
+    from rich.cells import cell_len
     from rich.text import Text
 
     table = empty_table("Quotas", _CAPTION, ("quota", "resource", *_COLUMNS))
+    longest = 0
     for row in rows:
         label = "  " * row.depth + row.name
+        longest = max(longest, cell_len(label))
         over = row.over()
         for resource in sorted(row.max):
             cells = [shown(resource, getattr(row, one).get(resource, 0)) for one in _COLUMNS]
@@ -42,4 +45,6 @@ def quota_table(rows: Iterable[QuotaRow]) -> "Table":
             # As text: a name in brackets is no colour.
             table.add_row(Text(label), Text(resource), *cells)
             label = ""
+    # Rich would cut off as much of a name as it is indented.
+    table.columns[0].min_width = longest
     return table
