@@ -8,6 +8,7 @@ from hivecore.quotas import Quota, QuotaRequest, QuotaTree
 from hivecore.sim.console import print_table
 from hivecore.sim.quotas import QuotaRow, quota_rows, quota_table, save_quota_picture
 from hivecore.sim.quotas.amounts import axis_unit, shown
+from hivecore.sim.tables import as_lists
 
 GI = 1 << 30
 
@@ -129,6 +130,14 @@ def test_the_table_has_a_row_per_quota_and_resource_and_marks_what_is_beyond():
         ["! 5", "0", "0"],
         ["8", "1.5", "no limit"],
     ]
+
+
+def test_on_a_narrow_screen_each_row_is_a_list_with_its_quota():
+    rows = [QuotaRow("lab", 2, {}, {}, {"gpu": 2}, {"gpu": 5}, {"gpu": 8, "cpu": 1000})]
+    text = as_lists(quota_table(rows), 30)
+    assert "quota lab, resource cpu\n" in text
+    assert "quota lab, resource gpu\n  request                    0\n" in text
+    assert "  used                     ! 5\n" in text
 
 
 def test_no_name_is_cut_off_however_long_and_deep(capsys, monkeypatch):
