@@ -1,15 +1,16 @@
 """Quotas, pods and nodes of a cluster as a tree."""
 
 import itertools
+import json
 from pathlib import Path
 
 import pytest
 from hypothesis import given
 from interop.koordinator_objects import broken
-from interop.quota_objects import elastic_quota, node, pod
+from interop.quota_objects import K, elastic_quota, node, pod
 from profiles import examples
 
-from hivecore.interop.koordinator import read_quota_cluster
+from hivecore.interop.koordinator import elastic_quota_status, read_quota_cluster
 from hivecore.quotas import quota_rules
 
 GI = 1 << 30
@@ -59,6 +60,55 @@ def test_the_pod_that_started_last_is_the_first_to_go_in_whatever_order_they_are
     for order in itertools.permutations(pods):
         found = read_quota_cluster([LAB, *order], total={"cpu": 5000, "memory": 0})
         assert found.tree.overusers("lab") == ("ns/b",)
+
+
+def amounts(cpu, memory, gpu=None):
+    found = {"cpu": cpu, "memory": memory}
+    return found if gpu is None else {**found, "nvidia.com/gpu": gpu}
+
+
+def starting(*many):
+    return [{"resources": {"requests": one}} for one in many]
+
+
+TWO_FIRST = starting(amounts(2, 1), amounts(2, 3))
+# Koordinator at a7a1b76b, pkg/scheduler/plugins/elasticquota/controller_test.go: quotas called like
+# their namespaces, the containers of pods, those that run before them, and the request in the end.
+CONTROLLER = [
+    (
+        amounts(5, 15, 1),
+        [("a", [amounts(1, 2, 1)], []), ("a", [amounts(1, 2, 0)], [])],
+        {"a": amounts(2, 4, 1)},
+    ),
+    (
+        amounts(5, 15),
+        [("a", [amounts(1, 2)] * 2, []), ("a", [amounts(2, 1), amounts(1, 1)], TWO_FIRST)],
+        {"a": amounts(5, 7)},
+    ),
+    (
+        amounts(5, 15),
+        [
+            ("a", [amounts(2, 1), amounts(1, 1)], TWO_FIRST),
+            ("b", [amounts(3, 1), amounts(1, 1)], TWO_FIRST),
+        ],
+        {"a": amounts(3, 3), "b": amounts(4, 3)},
+    ),
+    (amounts(50, 15), [("c", [amounts(1, 2, 1), amounts(1, 2)], [])], {"a": amounts(0, 0)}),
+]
+
+
+@pytest.mark.parametrize(("most", "pods", "expected"), CONTROLLER)
+def test_requests_are_those_of_koordinators_own_tests(most, pods, expected):
+    quotas = [elastic_quota(name, most, amounts(3, 5), namespace=name) for name in expected]
+    made = [
+        pod(f"p{i}", containers, namespace=namespace, initContainers=first)
+        for i, (namespace, containers, first) in enumerate(pods)
+    ]
+    tree = read_quota_cluster([*quotas, *made]).tree
+    for name, asked in expected.items():
+        text = elastic_quota_status(tree, name)["metadata"]["annotations"][f"{K}/request"]
+        written = json.loads(text)
+        assert {key: int(value) for key, value in written.items()} == asked
 
 
 def test_pods_in_parents_and_options_of_the_tree_are_handed_on():
