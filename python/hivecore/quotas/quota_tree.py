@@ -812,5 +812,7 @@ def _parents_first(quotas: Iterable[Any]) -> list[Quota]:
         while name in named and name not in found and name not in path:
             path.append(name)
             name = named[name].parent
+        if name in path:
+            raise ValueError(f"quotas: {name!r} is its own ancestor")
         found.update((one, named[one]) for one in reversed(path))
     return list(found.values())
