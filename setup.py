@@ -29,6 +29,7 @@ MODULES: dict[str, list[str]] = {
     "replicas": [],
     "sim": ["storage"],
     "storage": [],
+    "topology": [],
 }
 
 SANITIZE = os.environ.get("HIVECORE_SANITIZE", "0") not in ("", "0")

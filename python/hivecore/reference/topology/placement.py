@@ -1,0 +1,166 @@
+"""Where a gang goes in a network, exactly (section 7.1 of the specification).
+
+A domain is a part of the network, of a level: 0 is all of it, then come the layers from wide to
+narrow, the last level are the nodes. What a choice of nodes costs is a list of numbers that are
+compared one after the other, each a sum over the domains that are touched; so the best choice of a
+domain for so many pods is the best one of its children for the parts.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
+
+__all__ = ["Domain", "Wish", "build", "place"]
+
+Cost = tuple[int, ...]
+
+
+class Domain(NamedTuple):
+    """A part of the network; a node has no children."""
+
+    level: int
+    children: tuple["Domain", ...]
+    node: int = -1
+
+    def nodes(self) -> list[int]:
+        """Those below it, in order."""
+        if not self.children:
+            return [self.node]
+        return [node for child in self.children for node in child.nodes()]
+
+
+class Wish(NamedTuple):
+    """What a gang asks for."""
+
+    pods: int
+    widest: int = 0
+    """The level that one domain of which has to hold all pods."""
+    narrowest: int | None = None
+    """The level from which on a domain is looked for, wider and wider; ``None``: the nodes."""
+    multiples: Mapping[int, int] = {}
+    """Of a level: each domain that is touched gets a multiple of so many pods."""
+    existing: Mapping[int, int] = {}
+    """Pods by node that it wants to be near to."""
+    cost: Mapping[int, int] = {}
+    """By node."""
+
+
+class _Best(NamedTuple):
+    """The least cost of so many pods, with the order of equals, and the pods by node."""
+
+    cost: Cost
+    order: tuple[int, ...]
+    pods: tuple[tuple[int, int], ...]
+
+
+def build(labels: Sequence[Sequence[str]]) -> Domain:
+    """The network of nodes with a label for each layer, from wide to narrow."""
+
+    def part(level: int, nodes: list[int]) -> Domain:
+        if level > len(labels[0]):
+            return Domain(level, (), nodes[0])
+        groups: dict[object, list[int]] = {}
+        for node in nodes:
+            name: object = node if level == len(labels[0]) else labels[node][level]
+            groups.setdefault(name, []).append(node)
+        return Domain(level, tuple(part(level + 1, group) for group in groups.values()))
+
+    return part(0, list(range(len(labels))))
+
+
+def place(
+    network: Domain, slots: Sequence[int], wish: Wish
+) -> tuple[int, list[tuple[int, int]]] | None:
+    """The level of the domain that holds all, and (node, pods) in order; ``None``: none can.
+
+    The narrowest level comes first. Then count, each from wide to narrow: the domains that are
+    touched below it, the existing pods in them (most first), the cost of the nodes, the slots left
+    over; then the most pods in the first domain that has a multiple, or on the first node.
+    """
+    deepest = _depth(network)
+    narrowest = deepest if wish.narrowest is None else wish.narrowest
+    for level in range(narrowest, wish.widest - 1, -1):
+        found = []
+        for domain in _of_level(network, level):
+            best = _best(domain, slots, wish, level, deepest).get(wish.pods)
+            if best is not None:
+                cost = _touched(domain, slots, wish, level, deepest)
+                found.append(best._replace(cost=_sum(best.cost, cost)))
+        if found:
+            winner = min(found, key=lambda one: one.cost)  # the first of equals
+            return level, list(winner.pods)
+    return None
+
+
+def _depth(domain: Domain) -> int:
+    while domain.children:
+        domain = domain.children[0]
+    return domain.level
+
+
+def _of_level(domain: Domain, level: int) -> list[Domain]:
+    if domain.level == level:
+        return [domain]
+    return [one for child in domain.children for one in _of_level(child, level)]
+
+
+def _touched(domain: Domain, slots: Sequence[int], wish: Wish, held: int, deepest: int) -> Cost:
+    """What it costs to touch a domain below, or at, the level that holds all."""
+    nodes = domain.nodes()
+    width = deepest - held + 1
+    counts, existing, left = [0] * width, [0] * width, [0] * width
+    place = domain.level - held
+    counts[place] = 1
+    existing[place] = -sum(wish.existing.get(node, 0) for node in nodes)
+    left[place] = sum(slots[node] for node in nodes)
+    cost = wish.cost.get(nodes[0], 0) if not domain.children else 0
+    return (*counts, *existing, cost, *left)
+
+
+def _sum(one: Cost, other: Cost) -> Cost:
+    return tuple(a + b for a, b in zip(one, other, strict=True))
+
+
+def _best(
+    domain: Domain, slots: Sequence[int], wish: Wish, held: int, deepest: int
+) -> dict[int, _Best]:
+    """By number of pods, the best way to have exactly so many inside, touching it left out."""
+    nothing = (0,) * (3 * (deepest - held + 1) + 1)
+    if not domain.children:
+        most = min(slots[domain.node], wish.pods)
+        own = {pods: _Best(nothing, (-pods,), ((domain.node, pods),)) for pods in range(1, most + 1)}
+        return _multiples(own, wish.multiples.get(domain.level, 1))
+    found = {0: _Best(nothing, (), ())}
+    for child in domain.children:
+        touch = _touched(child, slots, wish, held, deepest)
+        inside = _best(child, slots, wish, held, deepest)
+        has_multiple = wish.multiples.get(child.level, 1) > 1 and child.children
+        untouched = _untouched(child, wish)
+        more = {pods: one._replace(order=one.order + untouched) for pods, one in found.items()}
+        for before, one in found.items():
+            for pods, other in inside.items():
+                if before + pods <= wish.pods:
+                    order = (-pods, *other.order) if has_multiple else other.order
+                    both = _Best(
+                        _sum(_sum(one.cost, other.cost), touch),
+                        one.order + order,
+                        one.pods + other.pods,
+                    )
+                    known = more.get(before + pods)
+                    if known is None or both[:2] < known[:2]:
+                        more[before + pods] = both
+        found = more
+    del found[0]
+    return _multiples(found, wish.multiples.get(domain.level, 1))
+
+
+def _untouched(domain: Domain, wish: Wish) -> tuple[int, ...]:
+    """The order of a domain without pods."""
+    has_multiple = wish.multiples.get(domain.level, 1) > 1 and domain.children
+    below = tuple(zero for child in domain.children for zero in _untouched(child, wish))
+    if not domain.children:
+        return (0,)
+    return (0, *below) if has_multiple else below
+
+
+def _multiples(found: dict[int, _Best], multiple: int) -> dict[int, _Best]:
+    return {pods: one for pods, one in found.items() if pods % multiple == 0}

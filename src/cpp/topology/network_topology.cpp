@@ -1,0 +1,487 @@
+#include "topology/network_topology.hpp"
+
+#include <algorithm>
+#include <functional>
+#include <numeric>
+
+namespace hivecore::topology {
+
+NetworkTopology::NetworkTopology(std::shared_ptr<const Network> network)
+    : network_(std::move(network)) {
+    for (int level = 0; level <= network_->deepest(); ++level) {
+        slots_.emplace_back(network_->size(level));
+        largest_.emplace_back(network_->size(level));
+    }
+}
+
+void NetworkTopology::set_slots(std::int32_t node, std::int64_t slots) {
+    const auto more = slots - slots_.back()[node];
+    if (more == 0) {
+        return;
+    }
+    auto domain = node;
+    for (int level = network_->deepest();; --level) {
+        slots_[level][domain] += more;
+        largest_[level].set(domain, slots_[level][domain]);
+        for (auto& kind : kinds_) {
+            if (kind.level == level) {
+                touch(kind, domain);
+            }
+        }
+        if (level == 0) {
+            return;
+        }
+        domain = network_->parent(level, domain);
+    }
+}
+
+// --- what it may cost
+
+std::vector<std::int64_t> NetworkTopology::most_slots() const {
+    std::vector<std::int64_t> found;
+    for (const auto& one : largest_) {
+        found.push_back(one.largest());
+    }
+    return found;
+}
+
+// Of what is touched below the domain that holds all, or of that one as well.
+CostLayout NetworkTopology::layout_of(const Question& question,
+                                      std::span<const std::int64_t> most_slots, bool whole) const {
+    const auto& [wish, held, existing, most_existing] = question;
+    const int deepest = network_->deepest(), first = whole ? held : held + 1;
+    const auto touched = [&](int level) {
+        return static_cast<std::uint64_t>(std::min(wish.pods, network_->most_below(held, level)));
+    };
+    CostLayout layout;
+    for (int level = held + 1; level <= deepest; ++level) {
+        layout.add(touched(level));
+    }
+    for (int level = first; !existing.empty() && level <= deepest; ++level) {
+        layout.add(touched(level) * static_cast<std::uint64_t>(most_existing[level]));
+    }
+    if (!wish.cost.empty()) {
+        layout.add(touched(deepest) *
+                   static_cast<std::uint64_t>(*std::ranges::max_element(wish.cost)));
+    }
+    const auto all = static_cast<std::uint64_t>(most_slots[held]);
+    for (int level = first; level <= deepest; ++level) {
+        const auto most = static_cast<std::uint64_t>(most_slots[level]);
+        layout.add(most > all / touched(level) ? all : touched(level) * most);
+    }
+    return layout;
+}
+
+// How many domains of each level below have to be touched at least, if no more of the levels above
+// are than that.
+//
+// If the smallest of them has s slots, so many domains with all their children give room for s each
+// and for what these have beyond s; so c domains of the level above leave at least the rest,
+// divided by s.
+std::vector<std::int64_t> NetworkTopology::fewest(int held, std::int32_t domain,
+                                                  std::int64_t pods) const {
+    std::vector<std::int64_t> found, sums, beyond;
+    std::vector<std::int32_t> counts;
+    for (int level = held + 1; level <= network_->deepest(); ++level) {
+        const auto [begin, end] = network_->below(held, domain, level);
+        const auto all = std::span(slots_[level]).subspan(begin, end - begin);
+        auto left = pods;
+        std::int64_t touched = 0, smallest = 0;
+        if (const auto most = *std::ranges::max_element(all); most <= 256) {
+            counts.assign(most + 1, 0);
+            for (const auto slots : all) {
+                ++counts[slots];
+            }
+            for (auto slots = most; left > 0; --slots) {
+                const auto used = std::min<std::int64_t>(counts[slots], (left + slots - 1) / slots);
+                touched += used;
+                left -= used * slots;
+                smallest = slots;
+            }
+        } else {
+            sums.assign(all.begin(), all.end());
+            std::ranges::sort(sums, std::greater());
+            for (std::size_t i = 0; left > 0; ++i) {
+                left -= sums[i];
+                smallest = sums[i];
+                ++touched;
+            }
+        }
+        if (level > held + 1) {
+            const auto parents = network_->below(held, domain, level - 1);
+            for (auto s = smallest; s > 0 && s >= smallest - 1; --s) {
+                beyond.clear();
+                auto child = begin;
+                for (auto parent = parents.begin; parent < parents.end; ++parent) {
+                    std::int64_t sum = 0;
+                    for (; child < network_->end_child(level - 1, parent); ++child) {
+                        sum += std::max<std::int64_t>(slots_[level][child] - s, 0);
+                    }
+                    beyond.push_back(sum);
+                }
+                const auto used = found.back();
+                std::ranges::nth_element(beyond, beyond.begin() + used - 1, std::greater());
+                const auto more =
+                    std::accumulate(beyond.begin(), beyond.begin() + used, std::int64_t{0});
+                touched = std::max(touched, (pods - more + s - 1) / s);
+            }
+        }
+        found.push_back(touched);
+    }
+    return found;
+}
+
+// At most what it costs if this domain holds all.
+NetworkTopology::Numbers NetworkTopology::bound(const Question& question,
+                                                std::int32_t domain) const {
+    const auto& [wish, held, existing, most_existing] = question;
+    const int levels = network_->deepest() - held;
+    auto found = fewest(held, domain, wish.pods);
+    if (!existing.empty()) {
+        found.push_back(most_existing[held] - existing[held][domain]);
+        found.resize(found.size() + levels);
+    }
+    if (!wish.cost.empty()) {
+        found.push_back(held == network_->deepest() ? wish.cost[domain] : 0);
+    }
+    found.push_back(slots_[held][domain]);
+    found.resize(found.size() + levels, wish.pods);
+    return found;
+}
+
+template <int kWords>
+NetworkTopology::Numbers NetworkTopology::numbers(const Question& question,
+                                                  const CostLayout& inside, std::int32_t domain,
+                                                  const Cost<kWords>& cost) const {
+    const auto& [wish, held, existing, most_existing] = question;
+    Numbers found;
+    int field = 0;
+    const auto take = [&](int count) {
+        for (int i = 0; i < count; ++i) {
+            found.push_back(inside.get(cost, field++));
+        }
+    };
+    const int levels = network_->deepest() - held;
+    take(levels);
+    if (!existing.empty()) {
+        found.push_back(most_existing[held] - existing[held][domain]);
+        take(levels);
+    }
+    if (!wish.cost.empty()) {
+        take(1);
+        found.back() += levels == 0 ? wish.cost[domain] : 0;
+    }
+    found.push_back(slots_[held][domain]);
+    take(levels);
+    return found;
+}
+
+// The cells of a search.
+std::uint64_t NetworkTopology::cells(int held, std::int32_t domain, std::int64_t pods) const {
+    std::uint64_t domains = 0;
+    for (int level = held + 1; level <= network_->deepest(); ++level) {
+        const auto [begin, end] = network_->below(held, domain, level);
+        domains += end - begin;
+    }
+    return domains * static_cast<std::uint64_t>(pods + 1);
+}
+
+// --- search
+
+// Few domains, the fullest first, the last one the smallest that holds the rest.
+void NetworkTopology::fill(int level, std::int32_t domain, std::int64_t pods,
+                           std::vector<NodePods>& found) const {
+    if (level == network_->deepest()) {
+        found.push_back({domain, pods});
+        return;
+    }
+    std::vector<std::int32_t> children(network_->end_child(level, domain) -
+                                       network_->first_child(level, domain));
+    std::iota(children.begin(), children.end(), network_->first_child(level, domain));
+    const auto& slots = slots_[level + 1];
+    std::ranges::stable_sort(children, std::greater(), [&](auto child) { return slots[child]; });
+    for (auto child = children.begin(); pods > 0; ++child) {
+        auto chosen = child;
+        while (chosen + 1 != children.end() && slots[*(chosen + 1)] >= pods) {
+            ++chosen;
+        }
+        const auto part = std::min(pods, slots[*chosen]);
+        fill(level + 1, *chosen, part, found);
+        pods -= part;
+    }
+}
+
+template <int kWords>
+bool NetworkTopology::search(const Question& question, const CostLayout& layout,
+                             Placement& found) const {
+    const auto& wish = question.wish;
+    using Candidate = std::pair<Numbers, std::int32_t>;
+    std::vector<Candidate> candidates;
+    for (std::int32_t domain = 0; domain < network_->size(question.held); ++domain) {
+        if (slots_[question.held][domain] >= wish.pods) {
+            candidates.emplace_back(bound(question, domain), domain);
+        }
+    }
+    std::ranges::sort(candidates);
+    Search<kWords> search(*network_, slots_, question.existing, wish, question.held, layout,
+                          question.most_existing);
+    std::optional<Candidate> best;
+    std::uint64_t work = 0;
+    for (const auto& one : candidates) {
+        if (best && one > *best) {
+            break;
+        }
+        work += cells(question.held, one.second, wish.pods);
+        if (work > static_cast<std::uint64_t>(wish.work)) {
+            found.is_optimal = false;
+            break;
+        }
+        const auto cost = search.cost(one.second);
+        if (cost.words[0] < kImpossible) {
+            Candidate exact{numbers(question, layout, one.second, cost), one.second};
+            if (!best || exact < *best) {
+                best = std::move(exact);
+            }
+        }
+    }
+    if (best) {
+        found.domain = best->second;
+        found.pods = search.pods(best->second);
+    } else if (!found.is_optimal && wish.multiples.empty()) {
+        found.domain = candidates[0].second;
+        fill(question.held, found.domain, wish.pods, found.pods);
+        std::ranges::sort(found.pods, {}, &NodePods::node);
+    } else {
+        return false;
+    }
+    found.level = question.held;
+    if (!found.is_optimal) {
+        found.fewest = fewest(question.held, candidates[0].second, wish.pods);
+    }
+    return true;
+}
+
+bool NetworkTopology::answer(const Question& question, Placement& found) const {
+    const auto layout = layout_of(question, most_slots(), false);
+    const int words = layout.words();
+    return words == 1    ? search<1>(question, layout, found)
+           : words == 2  ? search<2>(question, layout, found)
+           : words <= 4  ? search<4>(question, layout, found)
+           : words <= 8  ? search<8>(question, layout, found)
+           : words <= 16 ? search<16>(question, layout, found)
+           : words <= 32 ? search<32>(question, layout, found)
+                         : search<128>(question, layout, found);
+}
+
+Placement NetworkTopology::place(const Wish& wish) {
+    Sums existing;
+    std::vector<std::int64_t> most_existing;
+    if (!wish.existing.empty()) {
+        existing.resize(network_->deepest() + 1);
+        existing.back().assign(wish.existing.begin(), wish.existing.end());
+        for (int level = network_->deepest(); level > 0; --level) {
+            existing[level - 1].resize(network_->size(level - 1));
+            for (std::int32_t domain = 0; domain < network_->size(level); ++domain) {
+                existing[level - 1][network_->parent(level, domain)] += existing[level][domain];
+            }
+        }
+        for (const auto& level : existing) {
+            most_existing.push_back(*std::ranges::max_element(level));
+        }
+    }
+    const bool is_plain = existing.empty() && wish.cost.empty() && wish.multiples.empty();
+    Placement found;
+    for (int held = wish.narrowest; held >= wish.widest; --held) {
+        if (largest_[held].largest() < wish.pods) {
+            continue;
+        }
+        const Question question{wish, held, existing, most_existing};
+        auto* kind = is_plain ? kind_of(question) : nullptr;
+        if (kind != nullptr ? answer_again(question, *kind, found) : answer(question, found)) {
+            return found;
+        }
+    }
+    found.level = -1;
+    return found;
+}
+
+// --- what is kept
+
+void NetworkTopology::touch(Kind& kind, std::int32_t domain) {
+    if (kind.changed[domain] == 0) {
+        kind.changed[domain] = 1;
+        kind.dirty.push_back(domain);
+    }
+}
+
+bool NetworkTopology::comes_before(const Kind& kind, std::int32_t a, std::int32_t b) {
+    if (b < 0 || a < 0) {
+        return b < 0 && a >= 0;
+    }
+    if (kind.costs[a] != kind.costs[b]) {
+        return kind.costs[a] < kind.costs[b];
+    }
+    // Who may turn out to be as good comes first.
+    return kind.exact[a] != kind.exact[b] ? kind.exact[a] < kind.exact[b] : a < b;
+}
+
+void NetworkTopology::play(Kind& kind, std::size_t match) {
+    const auto a = kind.winners[2 * match], b = kind.winners[2 * match + 1];
+    kind.winners[match] = comes_before(kind, b, a) ? b : a;
+}
+
+void NetworkTopology::replay(Kind& kind, std::int32_t domain) {
+    for (auto i = (kind.winners.size() / 2 + domain) / 2; i > 0; i /= 2) {
+        play(kind, i);
+    }
+}
+
+// Of what is asked; null: its costs are too large to be kept.
+NetworkTopology::Kind* NetworkTopology::kind_of(const Question& question) {
+    const auto& wish = question.wish;
+    const auto held = question.held;
+    auto most = most_slots();
+    const auto known = std::ranges::find_if(
+        kinds_, [&](const Kind& kind) { return kind.pods == wish.pods && kind.level == held; });
+    if (known != kinds_.end()) {
+        kinds_.splice(kinds_.begin(), kinds_, known);
+        if (std::ranges::equal(most, kinds_.front().most_slots, std::ranges::less_equal())) {
+            return &kinds_.front();
+        }
+        kinds_.pop_front();
+    }
+    for (auto& one : most) {  // so that the layouts do for a while
+        one = static_cast<std::int64_t>(std::bit_ceil(static_cast<std::uint64_t>(one) + 1) - 1);
+    }
+    Kind kind{wish.pods,
+              held,
+              layout_of(question, most, false),
+              layout_of(question, most, true),
+              most,
+              {},
+              {},
+              {},
+              {},
+              {}};
+    if (kind.inside.words() > 1 || kind.whole.words() > 2) {
+        return nullptr;
+    }
+    const auto size = static_cast<std::size_t>(network_->size(held));
+    const auto width = std::bit_ceil(size);
+    kind.costs.resize(size);
+    kind.exact.resize(size);
+    kind.changed.resize(size);
+    kind.winners.assign(2 * width, -1);
+    std::iota(kind.winners.begin() + width, kind.winners.begin() + width + size, 0);
+    for (std::size_t domain = 0; domain < size; ++domain) {
+        touch(kind, static_cast<std::int32_t>(domain));
+    }
+    kinds_.push_front(std::move(kind));
+    if (kinds_.size() > kKinds) {
+        kinds_.pop_back();
+    }
+    return &kinds_.front();
+}
+
+void NetworkTopology::keep(Kind& kind, std::int32_t domain, const Numbers& numbers, bool is_exact) {
+    kind.exact[domain] = is_exact ? 1 : 0;
+    kind.costs[domain] = {};
+    for (std::size_t i = 0; i < numbers.size(); ++i) {
+        kind.whole.put(kind.costs[domain], static_cast<int>(i), numbers[i]);
+    }
+    if (numbers.empty()) {
+        kind.costs[domain].words[0] = kImpossible;
+    }
+}
+
+bool NetworkTopology::answer_again(const Question& question, Kind& kind, Placement& found) {
+    for (const auto domain : kind.dirty) {
+        const bool holds = slots_[kind.level][domain] >= kind.pods;
+        keep(kind, domain, holds ? bound(question, domain) : Numbers(), !holds);
+        kind.changed[domain] = 0;
+    }
+    if (kind.dirty.size() * 8 > kind.costs.size()) {
+        for (auto i = kind.winners.size() / 2; i-- > 1;) {
+            play(kind, i);
+        }
+    } else {
+        for (const auto domain : kind.dirty) {
+            replay(kind, domain);
+        }
+    }
+    kind.dirty.clear();
+    Search<1> search(*network_, slots_, question.existing, question.wish, question.held,
+                     kind.inside, question.most_existing);
+    std::uint64_t work = 0;
+    for (auto first = kind.winners[1]; kind.exact[first] == 0; first = kind.winners[1]) {
+        work += cells(question.held, first, kind.pods);
+        if (work > static_cast<std::uint64_t>(question.wish.work)) {
+            return answer(question, found);
+        }
+        keep(kind, first, numbers(question, kind.inside, first, search.cost(first)), true);
+        replay(kind, first);
+    }
+    found.domain = kind.winners[1];
+    if (kind.costs[found.domain].words[0] >= kImpossible) {
+        return false;
+    }
+    found.pods = search.pods(found.domain);
+    found.level = question.held;
+    return true;
+}
+
+// --- audit
+
+std::string NetworkTopology::audit() const {
+    for (int level = network_->deepest(); level > 0; --level) {
+        std::vector<std::int64_t> sums(network_->size(level - 1));
+        for (std::int32_t domain = 0; domain < network_->size(level); ++domain) {
+            sums[network_->parent(level, domain)] += slots_[level][domain];
+        }
+        if (sums != slots_[level - 1]) {
+            return "the sums of level " + std::to_string(level - 1);
+        }
+    }
+    for (std::size_t level = 0; level < slots_.size(); ++level) {
+        if (largest_[level].largest() != *std::ranges::max_element(slots_[level])) {
+            return "the largest sum of level " + std::to_string(level);
+        }
+    }
+    for (const auto& kind : kinds_) {
+        Wish wish;
+        wish.pods = kind.pods;
+        const Sums none;
+        const Question question{wish, kind.level, none, {}};
+        Search<1> search(*network_, slots_, none, wish, kind.level, kind.inside, {});
+        Kind other = kind;
+        for (std::int32_t domain = 0; domain < network_->size(kind.level); ++domain) {
+            if (kind.changed[domain] != 0) {
+                continue;
+            }
+            const auto cost = search.cost(domain);
+            const bool holds = cost.words[0] < kImpossible;
+            keep(other, domain, holds ? numbers(question, kind.inside, domain, cost) : Numbers(),
+                 true);
+            const auto& kept = kind.costs[domain];
+            if (kind.exact[domain] != 0 ? kept != other.costs[domain]
+                                        : kept > other.costs[domain]) {
+                return "what is kept of domain " + std::to_string(domain);
+            }
+        }
+    }
+    return {};
+}
+
+std::uint64_t NetworkTopology::bytes() const {
+    std::uint64_t sum = sizeof *this;
+    for (const auto& level : slots_) {
+        sum += 8 * level.capacity() + 16 * std::bit_ceil(level.size());
+    }
+    for (const auto& kind : kinds_) {
+        sum += sizeof(Kind) + 18 * kind.costs.capacity() +
+               4 * (kind.dirty.capacity() + kind.winners.capacity());
+    }
+    return sum;
+}
+
+}  // namespace hivecore::topology

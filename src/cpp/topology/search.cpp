@@ -1,0 +1,306 @@
+#include "topology/search.hpp"
+
+#include "common/cpu.hpp"
+
+namespace hivecore::topology {
+namespace {
+
+// What it costs to have room for each number of pods if a node may be used that has so many slots.
+template <int kWords>
+HIVECORE_INLINE void use_node(const Cost<kWords>* __restrict behind, Cost<kWords>* __restrict row,
+                              std::int64_t pods, std::int64_t slots, const Cost<kWords>& touched) {
+    row[0] = behind[0];
+    const auto all = behind[0] + touched;
+    const auto full = std::min(slots, pods);
+    for (std::int64_t c = 1; c <= full; ++c) {
+        row[c] = std::min(behind[c], all);
+    }
+    for (std::int64_t c = full + 1; c <= pods; ++c) {
+        row[c] = std::min(behind[c], behind[c - full] + touched);
+    }
+}
+
+HIVECORE_INLINE void use_node_simply(const std::int64_t* __restrict behind,
+                                     std::int64_t* __restrict row, std::int64_t pods,
+                                     std::int64_t slots, std::int64_t touched) {
+    row[0] = behind[0];
+    const auto all = behind[0] + touched;
+    const auto full = std::min(slots, pods);
+    for (std::int64_t c = 1; c <= full; ++c) {
+        row[c] = behind[c] < all ? behind[c] : all;
+    }
+    for (std::int64_t c = full + 1; c <= pods; ++c) {
+        const auto sum = behind[c - full] + touched;
+        row[c] = behind[c] < sum ? behind[c] : sum;
+    }
+}
+
+HIVECORE_INLINE void use_domain_simply(const std::int64_t* __restrict inside,
+                                       std::int64_t* __restrict row, std::int64_t pods,
+                                       std::int64_t touched) {
+    for (std::int64_t c = 1; c <= pods; ++c) {
+        const auto sum = inside[c] + touched;
+        row[c] = row[c] < sum ? row[c] : sum;
+    }
+}
+
+#ifdef HIVECORE_X86
+__attribute__((target("avx2"))) void use_node_avx2(const std::int64_t* behind, std::int64_t* row,
+                                                   std::int64_t pods, std::int64_t slots,
+                                                   std::int64_t touched) {
+    use_node_simply(behind, row, pods, slots, touched);
+}
+
+__attribute__((target("avx2"))) void use_domain_avx2(const std::int64_t* inside, std::int64_t* row,
+                                                     std::int64_t pods, std::int64_t touched) {
+    use_domain_simply(inside, row, pods, touched);
+}
+#endif
+
+void use_node(const Cost<1>* behind, Cost<1>* row, std::int64_t pods, std::int64_t slots,
+              const Cost<1>& touched) {
+    const auto* from = behind->words.data();
+    auto* to = row->words.data();
+#ifdef HIVECORE_X86
+    if (has_avx2()) {
+        return use_node_avx2(from, to, pods, slots, touched.words[0]);
+    }
+#endif
+    use_node_simply(from, to, pods, slots, touched.words[0]);
+}
+
+template <int kWords>
+void use_domain(const Cost<kWords>* inside, Cost<kWords>* row, std::int64_t pods,
+                const Cost<kWords>& touched) {
+    for (std::int64_t c = 1; c <= pods; ++c) {
+        row[c] = std::min(row[c], inside[c] + touched);
+    }
+}
+
+void use_domain(const Cost<1>* inside, Cost<1>* row, std::int64_t pods, const Cost<1>& touched) {
+    const auto* from = inside->words.data();
+    auto* to = row->words.data();
+#ifdef HIVECORE_X86
+    if (has_avx2()) {
+        return use_domain_avx2(from, to, pods, touched.words[0]);
+    }
+#endif
+    use_domain_simply(from, to, pods, touched.words[0]);
+}
+
+template <int kWords>
+bool is_possible(const Cost<kWords>& cost) {
+    return cost.words[0] < kImpossible;
+}
+
+}  // namespace
+
+template <int kWords>
+Search<kWords>::Search(const Network& network, const Sums& slots, const Sums& existing,
+                       const Wish& wish, int held, const CostLayout& layout,
+                       std::span<const std::int64_t> most_existing)
+    : network_(network),
+      slots_(slots),
+      existing_(existing),
+      wish_(wish),
+      held_(held),
+      layout_(layout),
+      most_existing_(most_existing),
+      inner_(network.deepest() + 2) {}
+
+// What is added when a domain is touched.
+template <int kWords>
+Cost<kWords> Search<kWords>::touch(int level, std::int32_t domain) const {
+    Cost<kWords> cost;
+    const int levels = network_.deepest() - held_, place = level - held_ - 1;
+    int field = 0;
+    layout_.put(cost, place, 1);
+    field += levels;
+    if (!existing_.empty()) {
+        layout_.put(cost, field + place, most_existing_[level] - existing_[level][domain]);
+        field += levels;
+    }
+    if (!wish_.cost.empty()) {
+        if (level == network_.deepest()) {
+            layout_.put(cost, field, wish_.cost[domain]);
+        }
+        ++field;
+    }
+    layout_.put(cost, field + place, slots_[level][domain]);
+    return cost;
+}
+
+template <int kWords>
+Search<kWords>::Row Search<kWords>::empty_row() const {
+    Cost<kWords> impossible;
+    impossible.words[0] = kImpossible;
+    Row row(wish_.pods + 1, impossible);
+    row[0] = {};
+    return row;
+}
+
+template <int kWords>
+void Search<kWords>::sweep(int level, std::int32_t begin, std::int32_t end, Row& row, int depth) {
+    for (auto domain = end; domain-- > begin;) {
+        if (slots_[level][domain] > 0) {
+            sweep_one(level, domain, row, depth);
+        }
+    }
+}
+
+template <int kWords>
+void Search<kWords>::sweep_one(int level, std::int32_t domain, Row& row, int depth) {
+    const auto pods = wish_.pods;
+    const auto touched = touch(level, domain);
+    if (level == network_.deepest()) {
+        const auto slots = slots_[level][domain];
+        if (const auto step = multiple(level); step == 1) {
+            use_node(row.data(), other_.data(), pods, slots, touched);
+        } else {
+            other_ = row;
+            for (std::int64_t c = step; c <= pods; ++c) {
+                for (auto part = step; part <= std::min(slots, c); part += step) {
+                    other_[c] = std::min(other_[c], row[c - part] + touched);
+                }
+            }
+        }
+        row.swap(other_);
+        return;
+    }
+    auto& inside = inner_[depth];
+    if (const auto step = multiple(level); step == 1) {
+        inside = row;
+        sweep(level + 1, network_.first_child(level, domain), network_.end_child(level, domain),
+              inside, depth + 1);
+        use_domain(inside.data(), row.data(), pods, touched);
+    } else {
+        inside_row(level, domain, inside, depth);
+        add_parts(inside, touched, step, row);
+    }
+}
+
+// What it costs to have each number of pods in a domain, beside touching it.
+template <int kWords>
+void Search<kWords>::inside_row(int level, std::int32_t domain, Row& row, int depth) {
+    row = empty_row();
+    other_.resize(row.size());
+    sweep(level + 1, network_.first_child(level, domain), network_.end_child(level, domain), row,
+          depth + 1);
+}
+
+// The domain gets any multiple of the step, those behind it the rest.
+template <int kWords>
+void Search<kWords>::add_parts(const Row& inside, const Cost<kWords>& touched, std::int64_t step,
+                               Row& row) {
+    for (auto c = wish_.pods; c >= step; --c) {
+        for (auto part = step; part <= c; part += step) {
+            if (is_possible(inside[part]) && is_possible(row[c - part])) {
+                row[c] = std::min(row[c], row[c - part] + inside[part] + touched);
+            }
+        }
+    }
+}
+
+template <int kWords>
+Cost<kWords> Search<kWords>::cost(std::int32_t domain) {
+    Cost<kWords> impossible;
+    impossible.words[0] = kImpossible;
+    if (slots_[held_][domain] < wish_.pods || wish_.pods % multiple(held_) != 0) {
+        return impossible;
+    }
+    if (held_ == network_.deepest()) {
+        return {};
+    }
+    auto& row = inner_[0];
+    inside_row(held_, domain, row, 0);
+    return row[wish_.pods];
+}
+
+template <int kWords>
+std::vector<NodePods> Search<kWords>::pods(std::int32_t domain) {
+    std::vector<NodePods> found;
+    if (held_ == network_.deepest()) {
+        found.push_back({domain, wish_.pods});
+    } else {
+        auto pods = wish_.pods;
+        other_.resize(pods + 1);
+        retrace(held_ + 1, network_.first_child(held_, domain), network_.end_child(held_, domain),
+                empty_row(), pods, found);
+    }
+    return found;
+}
+
+// Which of these domains get how many of the pods, some of which may be for those behind them,
+// whose row this is. Half of them are tried, then the others with what is left.
+template <int kWords>
+void Search<kWords>::retrace(int level, std::int32_t begin, std::int32_t end, const Row& behind,
+                             std::int64_t& pods, std::vector<NodePods>& found) {
+    if (pods == 0 || begin == end) {
+        return;
+    }
+    if (end - begin == 1) {
+        return retrace_one(level, begin, behind, pods, found);
+    }
+    const auto middle = begin + (end - begin) / 2;
+    Row row = behind;
+    sweep(level, middle, end, row, 0);
+    retrace(level, begin, middle, row, pods, found);
+    retrace(level, middle, end, behind, pods, found);
+}
+
+template <int kWords>
+void Search<kWords>::retrace_one(int level, std::int32_t domain, const Row& behind,
+                                 std::int64_t& pods, std::vector<NodePods>& found) {
+    const auto slots = slots_[level][domain];
+    const auto step = multiple(level);
+    const bool is_node = level == network_.deepest();
+    if (slots == 0) {
+        return;
+    }
+    const auto first = is_node ? 0 : network_.first_child(level, domain);
+    const auto last = is_node ? 0 : network_.end_child(level, domain);
+    if (!is_node && step == 1) {
+        Row inside = behind;
+        sweep(level + 1, first, last, inside, 0);
+        if (inside[pods] + touch(level, domain) <= behind[pods]) {
+            retrace(level + 1, first, last, behind, pods, found);
+        }
+        return;
+    }
+    Row inside;
+    if (!is_node) {
+        inside_row(level, domain, inside, 0);
+    }
+    auto best = behind[pods];
+    std::int64_t taken = 0;
+    const auto full = std::min(slots, pods) / step * step;
+    for (auto part = full; part > 0; part -= step) {
+        auto sum = behind[pods - part] + touch(level, domain);
+        if (!is_node) {
+            sum = sum + inside[part];
+        }
+        if (sum < best || (sum == best && taken == 0)) {
+            best = sum;
+            taken = part;
+        }
+        if (is_node && step == 1) {
+            break;
+        }
+    }
+    pods -= taken;
+    if (is_node && taken > 0) {
+        found.push_back({domain, taken});
+    } else if (taken > 0) {
+        retrace(level + 1, first, last, empty_row(), taken, found);  // all of them are inside
+    }
+}
+
+template class Search<1>;
+template class Search<2>;
+template class Search<4>;
+template class Search<8>;
+template class Search<16>;
+template class Search<32>;
+template class Search<128>;
+
+}  // namespace hivecore::topology

@@ -1,0 +1,81 @@
+// The best way to have so many pods in a domain: a knapsack over its nodes, from the last to the
+// first, with a row of the least costs of every number of pods. A domain is left out, or is touched
+// and starts with a copy of the row, to which its own cost is added at its end.
+//
+// Nodes are full but for the last one, so a row says what it costs to have room for so many pods.
+// Where a level has a multiple, a domain of it starts with an empty row, and each number of pods
+// that it may get is tried with what is left for those behind it.
+//
+// Going back from the first node on, whoever is touched in one of the best ways is, and of those
+// with a multiple the most pods are taken; so of equals the one with most pods in the first place
+// is found.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "topology/cost.hpp"
+#include "topology/network.hpp"
+
+namespace hivecore::topology {
+
+struct Wish {
+    std::int64_t pods = 1;
+    int widest = 0, narrowest = 0;                 // the levels of which one domain may hold all
+    std::vector<std::int64_t> multiples;           // by level; empty: no domain has one
+    std::span<const std::int64_t> existing, cost;  // by node; empty: there are none
+    std::int64_t work = 0;                         // how many cells may be computed
+};
+
+struct NodePods {
+    std::int32_t node;
+    std::int64_t pods;
+};
+
+// By level and domain.
+using Sums = std::vector<std::vector<std::int64_t>>;
+
+template <int kWords>
+class Search {
+  public:
+    using Row = std::vector<Cost<kWords>>;
+
+    // Of domains of level `held`, which are to hold all. `existing` is empty if there are none. The
+    // layout is of what is touched below: counts, existing pods, cost, and slots, as far as they
+    // matter, each of these level by level.
+    Search(const Network& network, const Sums& slots, const Sums& existing, const Wish& wish,
+           int held, const CostLayout& layout, std::span<const std::int64_t> most_existing);
+
+    // The cost of what is touched if one domain of the level holds all; impossible: it cannot.
+    Cost<kWords> cost(std::int32_t domain);
+    // And where they are.
+    std::vector<NodePods> pods(std::int32_t domain);
+
+  private:
+    Cost<kWords> touch(int level, std::int32_t domain) const;
+    std::int64_t multiple(int level) const {
+        return wish_.multiples.empty() ? 1 : wish_.multiples[level];
+    }
+    Row empty_row() const;
+    void sweep(int level, std::int32_t begin, std::int32_t end, Row& row, int depth);
+    void sweep_one(int level, std::int32_t domain, Row& row, int depth);
+    void add_parts(const Row& inside, const Cost<kWords>& touched, std::int64_t step, Row& row);
+    void inside_row(int level, std::int32_t domain, Row& row, int depth);
+    void retrace(int level, std::int32_t begin, std::int32_t end, const Row& behind,
+                 std::int64_t& pods, std::vector<NodePods>& found);
+    void retrace_one(int level, std::int32_t domain, const Row& behind, std::int64_t& pods,
+                     std::vector<NodePods>& found);
+
+    const Network& network_;
+    const Sums& slots_;
+    const Sums& existing_;
+    const Wish& wish_;
+    const int held_;
+    const CostLayout& layout_;
+    const std::span<const std::int64_t> most_existing_;
+    std::vector<Row> inner_;  // by depth
+    Row other_;
+};
+
+}  // namespace hivecore::topology

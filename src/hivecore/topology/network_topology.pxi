@@ -1,0 +1,189 @@
+"""Numbered domains of a network, the slots of its nodes, and where gangs go."""
+
+
+cdef extern from "topology/network_topology.hpp" namespace "hivecore::topology" nogil:
+    cdef cppclass Network:
+        Network(const vector[vector[int32_t]]&) except +
+        int deepest() noexcept
+        int32_t size(int) noexcept
+
+    cdef cppclass WishRecord "hivecore::topology::Wish":
+        int64_t pods
+        int widest
+        int narrowest
+        vector[int64_t] multiples
+        Values existing
+        Values cost
+        int64_t work
+
+    cdef cppclass NodePods:
+        int32_t node
+        int64_t pods
+
+    cdef cppclass PlacementRecord "hivecore::topology::Placement":
+        int level
+        int32_t domain
+        vector[NodePods] pods
+        bool_t is_optimal
+        vector[int64_t] fewest
+
+    cdef cppclass TopologyState "hivecore::topology::NetworkTopology":
+        TopologyState(shared_ptr[Network]) except +
+        TopologyState(const TopologyState&) except +
+        const Network& network() noexcept
+        void set_slots(int32_t, int64_t) except +
+        Values slots(int) noexcept
+        PlacementRecord place(const WishRecord&) except +
+        string audit() except +
+        uint64_t bytes() noexcept
+
+    enum:
+        MOST_SLOTS "hivecore::topology::kMostSlots"
+
+
+cdef enum:
+    MOST_NODES = 1048576
+    MOST_LEVELS = 63
+
+
+@cython.final
+cdef class TopologyKernel(KernelObject):
+    """TopologyKernel(counts)\n--\n\nSlots of nodes, added up in the domains of a network.
+
+    `counts[l]` are the numbers of children of the domains of level l; level 0 is one domain, the
+    children of the last ones are the nodes. `hivecore.topology.NetworkTopology` is this with names.
+
+    >>> kernel = TopologyKernel([[2], [2, 1]])
+    >>> kernel.set_slots([0, 1, 2], [4, 4, 6])
+    >>> kernel.place(8, 0, 2, [], None, None, 1000)
+    (1, 0, [(0, 4), (1, 4)], True, [])
+    """
+
+    cdef TopologyState* kernel
+
+    def __cinit__(self, counts):
+        cdef vector[vector[int32_t]] levels
+        cdef vector[int32_t] level
+        cdef int64_t expected = 1
+        for row in counts:
+            level.clear()
+            for count in row:
+                level.push_back(<int32_t> as_bounded(count, "counts", 1, MOST_NODES))
+            if level.size() != <size_t> expected or levels.size() == MOST_LEVELS:
+                raise ValueError(f"counts: level {levels.size()} is impossible")
+            expected = sum(row)
+            if expected > MOST_NODES:
+                raise ValueError(f"counts: there are more than {MOST_NODES}")
+            levels.push_back(level)
+        if levels.empty():
+            raise ValueError("counts: is empty")
+        self.kernel = new TopologyState(make_shared[Network](levels))
+
+    def __dealloc__(self):
+        del self.kernel
+
+    def set_slots(self, nodes, slots):
+        """Of each of these nodes; all of them or none."""
+        cdef Guard guard
+        cdef cnp.ndarray numbers = as_int64_array(nodes, "nodes", 0)
+        cdef cnp.ndarray amounts = as_int64_array(slots, "slots", 0)
+        cdef Values which = as_values(numbers)
+        cdef Values what = as_values(amounts)
+        cdef size_t i
+        cdef int deepest
+        if which.size() != what.size():
+            raise ValueError(f"slots must have length {which.size()}, not {what.size()}")
+        guard.lock(self.mutex)
+        deepest = self.kernel.network().deepest()
+        for i in range(which.size()):
+            if not 0 <= which[i] < self.kernel.network().size(deepest):
+                raise KeyError(which[i])
+            if not 0 <= what[i] <= MOST_SLOTS:
+                raise ValueError(f"slots[{i}]={what[i]}: allowed are 0 to {MOST_SLOTS}")
+        guard.keep()
+        with nogil:
+            for i in range(which.size()):
+                self.kernel.set_slots(<int32_t> which[i], what[i])
+
+    def slots(self, level):
+        """Of each domain of a level, int64."""
+        cdef Guard guard
+        cdef Values found
+        cdef cnp.ndarray result
+        guard.lock(self.mutex)
+        found = self.kernel.slots(<int> as_bounded(level, "level", 0, self.kernel.network().deepest()))
+        result = new_int64_array(found.size())
+        if found.size() > 0:
+            memcpy(cnp.PyArray_DATA(result), found.data(), 8 * found.size())
+        return result
+
+    def place(self, pods, widest, narrowest, multiples, existing, cost, work):
+        """(level, domain, (node, pods) in order, whether that is optimal, the fewest domains).
+
+        Level -1: it cannot be placed, or that was not found out.
+        """
+        cdef Guard guard
+        cdef WishRecord wish
+        cdef PlacementRecord found
+        cdef cnp.ndarray near
+        cdef cnp.ndarray costs
+        cdef int deepest = self.kernel.network().deepest()
+        cdef int32_t nodes = self.kernel.network().size(deepest)
+        cdef size_t i
+        wish.pods = as_bounded(pods, "pods", 1, MOST_SLOTS)
+        wish.widest = <int> as_bounded(widest, "widest", 0, deepest)
+        wish.narrowest = <int> as_bounded(narrowest, "narrowest", wish.widest, deepest)
+        wish.work = as_bounded(work, "work", 0, 1 << 62)
+        for multiple in multiples:
+            wish.multiples.push_back(as_bounded(multiple, "multiples", 1, MOST_SLOTS))
+        if not wish.multiples.empty() and wish.multiples.size() != <size_t> deepest + 1:
+            raise ValueError(f"multiples must have length {deepest + 1}")
+        if existing is not None:
+            near = as_amounts_of(existing, "existing", nodes)
+            wish.existing = as_values(near)
+        if cost is not None:
+            costs = as_amounts_of(cost, "cost", nodes)
+            wish.cost = as_values(costs)
+        guard.lock(self.mutex)
+        guard.keep()
+        with nogil:
+            found = self.kernel.place(wish)
+        return (
+            found.level,
+            found.domain,
+            [(found.pods[i].node, found.pods[i].pods) for i in range(found.pods.size())],
+            found.is_optimal,
+            [found.fewest[i] for i in range(found.fewest.size())],
+        )
+
+    def copy(self):
+        """An independent equal."""
+        cdef Guard guard
+        cdef TopologyKernel made = TopologyKernel.__new__(TopologyKernel, [[1]])
+        guard.lock(self.mutex)
+        copy_kernel(made.kernel, self.kernel[0])
+        return made
+
+    cdef string find_fault(self) except * nogil:
+        return self.kernel.audit()
+
+    cdef uint64_t kernel_bytes(self) noexcept:
+        return self.kernel.bytes()
+
+    def __reduce__(self):
+        raise TypeError("a TopologyKernel is saved by the NetworkTopology that it belongs to")
+
+
+cdef cnp.ndarray as_amounts_of(object values, str name, int32_t nodes):
+    """An amount for each node; all together are at most 2^31."""
+    cdef cnp.ndarray array = as_int64_array(values, name, 0)
+    cdef Values amounts = as_values(array)
+    cdef int64_t total = 0
+    cdef size_t i
+    if amounts.size() != <size_t> nodes:
+        raise ValueError(f"{name} must have length {nodes}, not {amounts.size()}")
+    for i in range(amounts.size()):
+        if not 0 <= amounts[i] <= MOST_SLOTS - total:
+            raise ValueError(f"{name}[{i}]={amounts[i]}: allowed are 0 to {MOST_SLOTS} in all")
+        total += amounts[i]
+    return array
