@@ -127,7 +127,9 @@ def _best(
     nothing = (0,) * (3 * (deepest - held + 1) + 1)
     if not domain.children:
         most = min(slots[domain.node], wish.pods)
-        own = {pods: _Best(nothing, (-pods,), ((domain.node, pods),)) for pods in range(1, most + 1)}
+        own = {
+            pods: _Best(nothing, (-pods,), ((domain.node, pods),)) for pods in range(1, most + 1)
+        }
         return _multiples(own, wish.multiples.get(domain.level, 1))
     found = {0: _Best(nothing, (), ())}
     for child in domain.children:

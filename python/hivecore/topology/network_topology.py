@@ -1,0 +1,419 @@
+"""A network of domains: what is free on its nodes, and where gangs go."""
+
+import json
+from collections.abc import Iterable, Mapping
+from threading import RLock
+from typing import Any, Self
+
+import numpy as np
+import numpy.typing as npt
+
+from hivecore._arguments import as_dict, as_int, as_name, as_tuple
+from hivecore._sealed import corrupt_if_it_fails, seal, unseal
+from hivecore._stateful import Stateful
+from hivecore._topology import TopologyKernel
+from hivecore.decisions import Explanation
+from hivecore.errors import InvariantError, StaleDecisionError
+from hivecore.topology._domains import Domains
+from hivecore.topology.explanation import explain
+from hivecore.topology.refusals import refused
+from hivecore.topology.topology_decision import NodePods, TopologyDecision
+from hivecore.topology.topology_request import MOST, Pairs, PairsLike, TopologyRequest
+
+__all__ = ["NetworkTopology"]
+
+_CLASSES = 16
+
+
+class NetworkTopology(Stateful):
+    """Nodes in domains, these in wider ones; gangs are placed as near together as can be.
+
+    :param layers: the layers of the network from wide to narrow, such as "spine", "block", "rack".
+    :param nodes: by name the labels of a node: the name of its domain in each layer. Equal names in
+        different domains are different domains; a node without a label has a domain of its own,
+        with those that share its next narrower one.
+    :raises ValueError: a layer is there twice or unknown, or there is no node.
+    :raises TypeError: an argument is of a wrong type.
+
+    Placements are exact. The best one is, compared in this order: in one domain of the narrowest
+    layer; with the fewest domains of each layer below it, from wide to narrow; with the most
+    existing pods in them; with the least cost; with the fewest slots left over in them; with most
+    pods on the first nodes, in the order of ``nodes``.
+
+    What is free on nodes is told by ``set_slots`` or ``set_free``; who is committed takes of it,
+    who is released gives it back. One object may be used by several threads: calls take turns.
+    Cost: a change is O(layers x log nodes) for each kind of pod that was asked for lately. A
+    placement searches only domains that may be the best; kinds of gangs that were asked for lately
+    search only what has changed. Source: Koordinator's network-topology-aware scheduling, which is
+    greedy.
+
+    >>> from hivecore.topology import NetworkTopology, TopologyRequest
+    >>> labels = {f"n{i}": {"spine": f"s{i // 4}", "rack": f"r{i // 2}"} for i in range(8)}
+    >>> network = NetworkTopology(["spine", "rack"], labels)
+    >>> network.set_slots([2, 1, 2, 2, 2, 2, 0, 2])
+    >>> decision = network.schedule(TopologyRequest("train", 6))
+    >>> decision.layer, decision.domain, [(one.node, one.pods) for one in decision.placement]
+    ('spine', ('s1',), [('n4', 2), ('n5', 2), ('n7', 2)])
+    >>> network.commit(decision)
+    """
+
+    def __init__(self, layers: Iterable[str], nodes: Mapping[str, Mapping[str, str]]) -> None:
+        self._start(Domains(layers, nodes))
+
+    def _start(self, domains: Domains) -> None:
+        self._lock = RLock()
+        self._domains = domains
+        self._free: dict[str, npt.NDArray[np.int64]] = {}
+        self._kernels: dict[Pairs, TopologyKernel] = {}
+        self._owners: dict[str, tuple[Pairs, tuple[tuple[int, int], ...]]] = {}
+
+    # --- the network
+
+    @property
+    def layers(self) -> tuple[str, ...]:
+        """From wide to narrow."""
+        return self._domains.layers
+
+    @property
+    def nodes(self) -> tuple[str, ...]:
+        """Their names, domain by domain."""
+        return self._domains.nodes
+
+    def domain(self, node: str) -> tuple[str, ...]:
+        """The names of the domains that a node is in, from wide to narrow, and its own.
+
+        :raises KeyError: there is no such node.
+        """
+        place = self._domains.number(node)
+        found = []
+        for level in range(len(self.layers) + 1, 0, -1):
+            found.append(self._domains.names[level][place])
+            place = self._domains.parents_of[level][place]
+        return tuple(reversed(found))
+
+    # --- what is free
+
+    def set_slots(self, counts: npt.ArrayLike, nodes: Iterable[str] | None = None) -> None:
+        """Say how many more pods nodes have room for: their resource "slots".
+
+        :param counts: int[nodes], 0 to 2**31 each.
+        :param nodes: which; ``None``: all, in the order of ``nodes``.
+        :raises KeyError: there is no such node.
+        :raises ValueError: a count is out of range, or there are too many or too few.
+        :raises TypeError: an argument is of a wrong type.
+        """
+        numbers = self._numbers(nodes)
+        values = _as_counts(counts, len(numbers))
+        with self._lock:
+            self._set("slots", numbers, values)
+            self._renew(numbers, "slots")
+
+    def set_free(self, node: str, amounts: PairsLike) -> None:
+        """Say what is free on a node, by resource; what is not named is 0.
+
+        :raises KeyError: there is no such node.
+        :raises ValueError: an amount is not from 0 to 2**62.
+        :raises TypeError: an argument is of a wrong type.
+        """
+        number = self._domains.number(node)
+        given = {
+            as_name(key, "amounts"): as_int(one, f"amounts[{key!r}]", 0, 2**62)
+            for key, one in as_dict(amounts, "amounts").items()
+        }
+        with self._lock:
+            for resource in {*self._free, *given}:
+                self._set(resource, [number], np.array([given.get(resource, 0)]))
+            self._renew([number])
+
+    def free(self, node: str) -> dict[str, int]:
+        """What is free on a node, by resource.
+
+        :raises KeyError: there is no such node.
+        """
+        number = self._domains.number(node)
+        with self._lock:
+            return {name: int(all_[number]) for name, all_ in sorted(self._free.items())}
+
+    def slots(self, layer: str = "node", *, amounts: PairsLike = (("slots", 1),)) -> dict[str, int]:
+        """For how many such pods each domain of a layer has room, by name; those of equal names are
+        added up.
+
+        :raises KeyError: there is no such layer.
+        """
+        level = self._domains.level(layer, "layer")
+        wanted = TopologyRequest("anybody", 1, amounts=amounts).amounts
+        with self._lock:
+            sums: dict[str, int] = {}
+            counts = self._kernel(wanted).slots(level).tolist()
+            for name, count in zip(self._domains.names[level], counts, strict=True):
+                sums[name] = sums.get(name, 0) + count
+            return sums
+
+    def _numbers(self, nodes: Iterable[str] | None) -> list[int]:
+        if nodes is None:
+            return list(range(len(self.nodes)))
+        return [self._domains.number(node) for node in as_tuple(nodes, "nodes")]
+
+    def _set(self, resource: str, numbers: list[int], values: npt.NDArray[np.int64]) -> None:
+        if resource not in self._free:
+            self._free[resource] = np.zeros(len(self.nodes), dtype=np.int64)
+        self._free[resource][numbers] = values
+
+    def _renew(self, numbers: list[int], resource: str | None = None) -> None:
+        """Tell the kernels what has changed."""
+        for amounts, kernel in self._kernels.items():
+            if resource is None or any(resource == name for name, _ in amounts):
+                kernel.set_slots(numbers, self._room(amounts, numbers))
+
+    def _room(self, amounts: Pairs, numbers: Any) -> npt.NDArray[np.int64]:
+        """How many such pods fit on nodes."""
+        room = np.full(len(numbers), MOST, dtype=np.int64)
+        for resource, amount in amounts:
+            if resource in self._free:
+                room = np.minimum(room, self._free[resource][numbers] // amount)
+            else:
+                room[:] = 0
+        return room
+
+    def _kernel(self, amounts: Pairs) -> TopologyKernel:
+        """Of pods of this kind."""
+        kernel = self._kernels.pop(amounts, None)
+        if kernel is None:
+            kernel = TopologyKernel(self._domains.counts)
+            everywhere = np.arange(len(self.nodes))
+            kernel.set_slots(everywhere, self._room(amounts, everywhere))
+            if len(self._kernels) == _CLASSES:
+                del self._kernels[next(iter(self._kernels))]
+        self._kernels[amounts] = kernel  # the last one that was asked for
+        return kernel
+
+    # --- owners
+
+    @property
+    def owners(self) -> tuple[str, ...]:
+        """The names of those that are placed, sorted."""
+        with self._lock:
+            return tuple(sorted(self._owners))
+
+    def placement(self, name: str) -> tuple[NodePods, ...]:
+        """Where the pods of an owner are.
+
+        :raises KeyError: there is no such owner.
+        """
+        with self._lock:
+            _, pods = self._owner(name)
+            return tuple(NodePods(self.nodes[node], count) for node, count in pods)
+
+    def _owner(self, name: str) -> tuple[Pairs, tuple[tuple[int, int], ...]]:
+        try:
+            return self._owners[name]
+        except (KeyError, TypeError):
+            raise KeyError(f"there is no owner {name!r}") from None
+
+    # --- decisions
+
+    def fits(self, request: TopologyRequest) -> bool:
+        """Whether ``schedule`` would bind; errors are the same."""
+        return self.schedule(request).outcome == "bind"
+
+    def schedule(self, request: TopologyRequest, *, work: int = 2**28) -> TopologyDecision:
+        """Decide where a gang would go; nothing changes.
+
+        :param work: how much may be tried for each layer: about the domains that are searched times
+            the pods. Beyond it the decision is not optimal, and says so.
+        :raises KeyError: there is no such layer or node.
+        :raises ValueError: there is an owner of this name, or ``prefer`` is wider than ``must``.
+        :raises TypeError: ``request`` is none.
+        """
+        if not isinstance(request, TopologyRequest):
+            raise TypeError(f"request must be a TopologyRequest, not {type(request).__name__}")
+        work = as_int(work, "work", 0, 2**62)
+        domains = self._domains
+        widest = domains.level(request.must, "request.must")
+        narrowest = domains.level(request.prefer or "node", "request.prefer")
+        if narrowest < widest:
+            raise ValueError(
+                f"request.prefer={request.prefer!r}: is wider than must={request.must!r}"
+            )
+        with self._lock:
+            if request.name in self._owners:
+                raise ValueError(f"request: there is an owner {request.name!r}")
+            level, _, pods, optimal, fewest = self._kernel(request.amounts).place(
+                request.pods,
+                widest,
+                narrowest,
+                self._multiples(request.multiple),
+                self._by_node(request.existing, "existing"),
+                self._by_node(request.cost, "cost"),
+                work,
+            )
+            if level < 0:
+                refusal = refused(self, request, optimal)
+                return TopologyDecision(request, "wait", refusal=refusal, optimal=optimal)
+            levels = domains.levels
+            return TopologyDecision(
+                request,
+                "bind",
+                tuple(NodePods(self.nodes[node], count) for node, count in pods),
+                levels[level],
+                self.domain(self.nodes[pods[0][0]])[:level],
+                optimal=optimal,
+                fewest=tuple(zip(levels[level + 1 :], fewest, strict=False)),
+            )
+
+    def commit(self, decision: TopologyDecision) -> None:
+        """Take what a decision to bind needs from the nodes.
+
+        :raises StaleDecisionError: a node has no room for it any more, or there is an owner of its
+            name.
+        :raises ValueError: its outcome is not "bind".
+        :raises KeyError: it names a node that is not here.
+        :raises TypeError: ``decision`` is none.
+        """
+        if not isinstance(decision, TopologyDecision):
+            raise TypeError(f"decision must be a TopologyDecision, not {type(decision).__name__}")
+        if decision.outcome != "bind":
+            raise ValueError(f"decision.outcome must be 'bind', not {decision.outcome!r}")
+        request = decision.request
+        pods = tuple((self._domains.number(one.node), one.pods) for one in decision.placement)
+        numbers = [node for node, _ in pods]
+        counts = np.array([count for _, count in pods], dtype=np.int64)
+        with self._lock:
+            if request.name in self._owners:
+                raise StaleDecisionError(f"decision: there is an owner {request.name!r}")
+            if (self._room(request.amounts, numbers) < counts).any():
+                raise StaleDecisionError("decision: a node has no room for it any more")
+            self._owners[request.name] = request.amounts, pods
+            self._take(request.amounts, pods, 1)
+
+    def release(self, name: str) -> None:
+        """The end of an owner, whose pods give back what they took.
+
+        :raises KeyError: there is no such owner.
+        """
+        with self._lock:
+            amounts, pods = self._owner(name)
+            del self._owners[name]
+            self._take(amounts, pods, -1)
+
+    def _take(self, amounts: Pairs, pods: tuple[tuple[int, int], ...], sign: int) -> None:
+        numbers = [node for node, _ in pods]
+        counts = np.array([count for _, count in pods], dtype=np.int64)
+        for resource, amount in amounts:
+            self._free[resource][numbers] -= sign * amount * counts
+        self._renew(numbers)
+
+    def explain(self, request: TopologyRequest) -> Explanation:
+        """Why a gang cannot be placed, and what would let it; nothing changes.
+
+        Changes are tried on copies: which owners would have to end ("release", cost: their pods),
+        and which wishes would have to be given up ("relax"). Errors are those of ``schedule``.
+        """
+        with self._lock:
+            return explain(self, request)
+
+    def _multiples(self, multiple: Pairs) -> list[int]:
+        if not multiple:
+            return []
+        found = [1] * len(self._domains.levels)
+        for layer, count in multiple:
+            found[self._domains.level(layer, "request.multiple")] = count
+        return found
+
+    def _by_node(self, amounts: Pairs, argument: str) -> npt.NDArray[np.int64] | None:
+        if not amounts:
+            return None
+        found = np.zeros(len(self.nodes), dtype=np.int64)
+        for name, amount in amounts:
+            if name not in self._domains.numbers:
+                raise KeyError(f"request.{argument}: there is no node {name!r}")
+            found[self._domains.numbers[name]] = amount
+        return found
+
+    # --- all of it
+
+    def check(self) -> None:
+        """Audit every invariant.
+
+        :raises InvariantError: one is broken. Cost: O(nodes x layers x kinds of pods), and a search
+            for what is kept of gangs.
+        """
+        with self._lock:
+            everywhere = np.arange(len(self.nodes))
+            for resource, amounts in self._free.items():
+                if (amounts < 0).any():
+                    raise InvariantError(f"less than nothing is free of {resource!r}")
+            for wanted, kernel in self._kernels.items():
+                kernel.check()
+                if (kernel.slots(len(self.layers) + 1) != self._room(wanted, everywhere)).any():
+                    raise InvariantError(f"the slots of pods that take {wanted}")
+
+    def copy(self) -> Self:
+        """An independent what-if branch."""
+        with self._lock:
+            made = object.__new__(type(self))
+            made._start(self._domains)
+            made._free = {name: free.copy() for name, free in self._free.items()}
+            made._kernels = {wanted: kernel.copy() for wanted, kernel in self._kernels.items()}
+            made._owners = dict(self._owners)
+            return made
+
+    def to_bytes(self) -> bytes:
+        """The state as versioned, checksummed bytes, for ``from_bytes``."""
+        with self._lock:
+            state = {
+                "layers": self.layers,
+                "nodes": self._domains.labels,
+                "free": {name: free.tolist() for name, free in sorted(self._free.items())},
+                "owners": {
+                    name: [wanted, [(self.nodes[node], count) for node, count in pods]]
+                    for name, (wanted, pods) in sorted(self._owners.items())
+                },
+            }
+            return seal(b"HCNT", 1, json.dumps(state, separators=(",", ":")).encode())
+
+    @classmethod
+    def from_bytes(cls, data: bytes) -> Self:
+        """The network whose ``to_bytes`` gave these bytes.
+
+        :raises CorruptStateError: they are damaged, or describe no possible state.
+        :raises TypeError: ``data`` is not bytes.
+        """
+        payload = unseal(b"HCNT", 1, data)
+        with corrupt_if_it_fails():
+            state = json.loads(payload)
+            made = cls(state["layers"], state["nodes"])
+            for name, amounts in state["free"].items():
+                values = [as_int(one, "free", 0, 2**62) for one in amounts]
+                if len(values) != len(made.nodes):
+                    raise ValueError("free: is not of all nodes")
+                made._free[as_name(name, "free")] = np.array(values, dtype=np.int64)
+            for name, (wanted, pods) in state["owners"].items():
+                total = sum(count for _, count in pods)
+                request = TopologyRequest(name, total, amounts=dict(wanted))
+                where = tuple(
+                    (made._domains.number(node), as_int(count, "pods", 1, MOST))
+                    for node, count in pods
+                )
+                made._owners[name] = request.amounts, where
+        return made
+
+    def __sizeof__(self) -> int:
+        kernels = sum(kernel.__sizeof__() for kernel in self._kernels.values())
+        return object.__sizeof__(self) + kernels + sum(free.nbytes for free in self._free.values())
+
+
+def _as_counts(counts: npt.ArrayLike, length: int) -> npt.NDArray[np.int64]:
+    try:
+        values = np.asarray(counts)
+    except ValueError:
+        raise ValueError("counts must be an array of integers") from None
+    if values.size == 0 and length == 0:
+        return np.empty(0, dtype=np.int64)
+    if values.dtype.kind not in "iu":
+        raise TypeError(f"counts must hold integers, not {values.dtype}")
+    if values.shape != (length,):
+        raise ValueError(f"counts must have shape {(length,)}, not {values.shape}")
+    if values.size and (int(values.min()) < 0 or int(values.max()) > MOST):
+        raise ValueError(f"counts: allowed are 0 to {MOST}")
+    return values.astype(np.int64)

@@ -1,0 +1,58 @@
+"""A decision is checked by the labels of nodes and by what is free on them, by name."""
+
+from typing import TYPE_CHECKING
+
+from hivecore.errors import CertificateError
+
+if TYPE_CHECKING:
+    from hivecore.topology.network_topology import NetworkTopology
+    from hivecore.topology.topology_decision import TopologyDecision
+
+__all__ = ["check_decision"]
+
+
+def check_decision(decision: "TopologyDecision", network: "NetworkTopology") -> None:
+    """Raise `CertificateError` with the first rule that a decision breaks."""
+    if decision.outcome != "bind":
+        return
+    request = decision.request
+    pods = {one.node: one.pods for one in decision.placement}
+    if len(pods) != len(decision.placement) or sum(pods.values()) != request.pods:
+        raise CertificateError(f"{sum(pods.values())} pods are placed, not {request.pods}")
+    for node, count in pods.items():
+        free = network.free(node)
+        for resource, amount in request.amounts:
+            if count < 1 or count * amount > free.get(resource, 0):
+                raise CertificateError(f"node {node!r} has no room for {count} pods")
+    layers = ["", *network.layers, "node"]
+    held = layers.index(decision.layer)
+    if held < layers.index(request.must):
+        raise CertificateError(f"{decision.layer!r} is wider than {request.must!r}")
+    if len({network.domain(node)[:held] for node in pods}) != 1:
+        raise CertificateError(f"no domain of layer {decision.layer!r} holds all pods")
+    for layer, multiple in request.multiple:
+        for name, count in _sums(network, pods, layers.index(layer)).items():
+            if layers.index(layer) >= held and count % multiple:
+                raise CertificateError(f"{count} pods in {name}, no multiple of {multiple}")
+    narrowest = layers.index(request.prefer or "node")
+    if held > narrowest:
+        raise CertificateError(f"{decision.layer!r} is narrower than {request.prefer!r}")
+    if request.multiple or not decision.optimal:
+        return
+    room = {
+        node: min(network.free(node).get(key, 0) // amount for key, amount in request.amounts)
+        for node in network.nodes
+    }
+    for level in range(held + 1, narrowest + 1):
+        if any(count >= request.pods for count in _sums(network, room, level).values()):
+            raise CertificateError(f"a domain of layer {layers[level]!r} has room for all")
+
+
+def _sums(
+    network: "NetworkTopology", counts: dict[str, int], level: int
+) -> dict[tuple[str, ...], int]:
+    sums: dict[tuple[str, ...], int] = {}
+    for node, count in counts.items():
+        place = network.domain(node)[:level]
+        sums[place] = sums.get(place, 0) + count
+    return sums

@@ -1,0 +1,77 @@
+"""Where a gang would go."""
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from hivecore.decisions import Outcome, Refusal
+from hivecore.topology.proof import check_decision
+from hivecore.topology.topology_request import TopologyRequest
+
+if TYPE_CHECKING:
+    from hivecore.topology.network_topology import NetworkTopology
+
+__all__ = ["NodePods", "TopologyDecision"]
+
+
+@dataclass(frozen=True, slots=True)
+class NodePods:
+    """So many pods of a gang on a node."""
+
+    node: str
+    pods: int
+
+
+@dataclass(frozen=True, slots=True)
+class TopologyDecision:
+    """What `NetworkTopology.schedule` would do; nothing has changed yet.
+
+    :param request: what was decided on.
+    :param outcome: "bind" or "wait".
+    :param placement: nodes in the order of the network, so that neighbours in it are near to each
+        other; empty unless it binds.
+    :param layer: of which one domain holds all; "node", or "" for the whole network.
+    :param domain: the names of that domain and of those around it, from wide to narrow.
+    :param refusal: why it waits; codes: "slots", "layer", "multiple", "work".
+    :param optimal: whether no placement is better; else the search was cut short.
+    :param fewest: if it was, by layer below: how many domains have to be used at least.
+    """
+
+    request: TopologyRequest
+    outcome: Outcome
+    placement: tuple[NodePods, ...] = ()
+    layer: str = ""
+    domain: tuple[str, ...] = ()
+    refusal: Refusal | None = None
+    optimal: bool = True
+    fewest: tuple[tuple[str, int], ...] = ()
+
+    @property
+    def victims(self) -> tuple[str, ...]:
+        """Nobody has to leave."""
+        return ()
+
+    @property
+    def reason(self) -> str:
+        """Why it waits, in a line; empty when it does not."""
+        return self.refusal.reason if self.refusal else ""
+
+    @property
+    def ranks(self) -> tuple[str, ...]:
+        """The node of each pod, so that neighbours in rank are near to each other.
+
+        >>> from hivecore.topology import NetworkTopology, TopologyRequest
+        >>> network = NetworkTopology(["rack"], {"a": {"rack": "r"}, "b": {"rack": "r"}})
+        >>> network.set_slots([2, 2])
+        >>> network.schedule(TopologyRequest("train", 3)).ranks
+        ('a', 'a', 'b')
+        """
+        return tuple(one.node for one in self.placement for _ in range(one.pods))
+
+    def verify(self, network: "NetworkTopology") -> None:
+        """Check in plain Python that the gang fits where it would go, that one domain of the layer
+        holds all, and that none of a narrower one that may be has room for it.
+
+        :param network: as it was when the decision was made.
+        :raises CertificateError: something is not so, which the message says.
+        """
+        check_decision(self, network)

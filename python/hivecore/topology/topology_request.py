@@ -1,0 +1,94 @@
+"""What a gang asks of a network."""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any, Self
+
+from hivecore._arguments import as_dict, as_int, as_name
+
+__all__ = ["TopologyRequest"]
+
+Pairs = tuple[tuple[str, int], ...]
+PairsLike = Mapping[str, int] | Iterable[tuple[str, int]]
+
+#: The largest number of pods, or of slots of a node, and the largest sum of costs.
+MOST = 2**31
+
+
+@dataclass(frozen=True, slots=True, init=False)
+class TopologyRequest:
+    """A gang whose pods are to be near to each other.
+
+    :param name: the owner, unique in the network.
+    :param pods: how many there are, all alike, 1 to 2**31.
+    :param must: the layer of which one domain has to hold all of them; "": the whole network may.
+    :param prefer: the layer of which one domain is to hold all of them; wider layers are tried if
+        none can, narrower ones are not. "": as narrow as can be, a single node first.
+    :param multiple: by layer, "node" for the nodes: each domain that is used gets a multiple of so
+        many pods, so that segments are equal.
+    :param amounts: what a pod takes of a node, by resource; a slot if nothing else is said.
+    :param existing: how many pods that it wants to be near to are on a node, by node.
+    :param cost: of using a node, by node.
+    :raises ValueError: a number is out of range.
+    :raises TypeError: an argument is of a wrong type.
+
+    >>> from hivecore.topology import TopologyRequest
+    >>> TopologyRequest("train", 16, must="spine", multiple={"rack": 4}).amounts
+    (('slots', 1),)
+    """
+
+    name: str
+    pods: int
+    must: str
+    prefer: str
+    multiple: Pairs
+    amounts: Pairs
+    existing: Pairs
+    cost: Pairs
+
+    def __init__(
+        self,
+        name: str,
+        pods: int,
+        *,
+        must: str = "",
+        prefer: str = "",
+        multiple: PairsLike = (),
+        amounts: PairsLike = (("slots", 1),),
+        existing: PairsLike = (),
+        cost: PairsLike = (),
+    ) -> None:
+        set_field = object.__setattr__
+        set_field(self, "name", as_name(name, "name"))
+        set_field(self, "pods", as_int(pods, "pods", 1, MOST))
+        set_field(self, "must", must if must == "" else as_name(must, "must"))
+        set_field(self, "prefer", prefer if prefer == "" else as_name(prefer, "prefer"))
+        set_field(self, "multiple", _pairs(multiple, "multiple", 1, MOST))
+        set_field(self, "amounts", _pairs(amounts, "amounts", 1, 2**62))
+        set_field(self, "existing", _pairs(existing, "existing", 0, MOST))
+        set_field(self, "cost", _pairs(cost, "cost", 0, MOST))
+        if not self.amounts:
+            raise ValueError("amounts: is empty")
+        for field in ("existing", "cost"):
+            total = sum(amount for _, amount in getattr(self, field))
+            if total > MOST:
+                raise ValueError(f"{field}: is {total} in all, allowed are up to {MOST}")
+
+    def replace(self, **changes: Any) -> Self:
+        """The same request with other arguments.
+
+        >>> from hivecore.topology import TopologyRequest
+        >>> TopologyRequest("train", 16, must="rack").replace(must="").must
+        ''
+        """
+        mine = {name: getattr(self, name) for name in self.__slots__}
+        return type(self)(**{**mine, **changes})
+
+
+def _pairs(value: object, name: str, low: int, high: int) -> Pairs:
+    given = as_dict(value, name).items()
+    return tuple(
+        sorted(
+            (as_name(key, name), as_int(one, f"{name}[{key!r}]", low, high)) for key, one in given
+        )
+    )
