@@ -68,18 +68,20 @@ class Change:
     """Something after which a request would be admitted: it was tried on a copy.
 
     :param kind: "preempt": owners that the request may preempt leave. "release": others leave, too.
-        "relax": the request gives up some of its wishes.
+        "relax": the request gives up some of its wishes. "limits": limits are raised.
     :param owners: who has to leave, for "preempt" and "release".
-    :param cost: how much they hold together, in the stage's unit.
+    :param cost: how much they hold together, or by how much limits are raised, in the stage's unit.
     :param relaxed: the arguments that are given up, for "relax".
     :param request: what to schedule after the change.
+    :param limits: what is raised, and to what, for "limits", in the words of the stage.
     """
 
-    kind: Literal["preempt", "release", "relax"]
+    kind: Literal["preempt", "release", "relax", "limits"]
     owners: tuple[str, ...]
     cost: int
     relaxed: tuple[str, ...]
     request: Any
+    limits: tuple[Any, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -630,6 +630,22 @@ def test_percents_are_recovered_as_the_bytes_that_they_were_charged_as():
     cluster.recover("x", "n", [DeviceAllocation("gpu", 0, {"memory": 291})])
 
 
+def test_percents_become_bytes_when_a_card_comes_back_that_has_them():
+    cluster = one_node(NodeDevices(()))
+    records = {"x": {"memory_ratio": 29}, "y": {"memory_ratio": 2**48}}
+    for minor, (name, amounts) in enumerate(records.items()):
+        cluster.recover(name, "n", [DeviceAllocation("gpu", minor, amounts)])
+    cluster.set_inventory("n", NodeDevices.uniform(gpus=2, gpu_memory=1001))
+    assert dict(cluster.allocations("x")[0].amounts) == {"memory": 291}
+    assert dict(cluster.allocations("y")[0].amounts) == {"memory": 2**48}  # as much as can be
+    assert code(cluster, 1, memory=711) == "capacity"
+    assert code(cluster, 1, memory=710) is None
+    before = cluster.to_bytes()
+    cluster.recover("x", "n", [DeviceAllocation("gpu", 0, records["x"])])  # told again
+    assert DeviceCluster.from_bytes(before).to_bytes() == cluster.to_bytes() == before
+    cluster.check()
+
+
 def test_more_than_there_is_can_be_recovered_and_nothing_is_free_then():
     cluster = one_node(NodeDevices.uniform(gpus=1, gpu_memory=100))
     for name in "ab":

@@ -116,6 +116,13 @@ def test_what_is_allocated_on_a_numa_node_is_there():
     assert "more" not in cluster
 
 
+def test_every_device_on_some_numa_nodes_is_every_one_there():
+    cluster = DeviceCluster({"n": two_sockets()})
+    decision = cluster.allocate(DeviceRequest("pod", nics="all"), "n", numa=[1])
+    assert [one.minor for one in decision.placement] == [2, 3]
+    decision.verify(two_sockets())
+
+
 def test_a_node_of_too_many_numa_nodes_has_no_hints():
     devices = tuple(Device("gpu", i, {"core": 100, "memory": GIB}, numa=i) for i in range(13))
     cluster = DeviceCluster({"n": NodeDevices(devices)})

@@ -3,9 +3,16 @@
 import copy
 import pickle
 
+import numpy as np
 import pytest
 
-from hivecore.devices import DeviceAllocation, DeviceCluster, DeviceRequest, NodeDevices
+from hivecore.devices import (
+    Device,
+    DeviceAllocation,
+    DeviceCluster,
+    DeviceRequest,
+    NodeDevices,
+)
 from hivecore.errors import CorruptStateError, StaleDecisionError
 
 NODE = NodeDevices.uniform(gpus=8, nics=4, sockets=2, switches=4)
@@ -263,7 +270,7 @@ def test_wrong_uses_are_refused_and_change_nothing():
             cluster.reserve_after(request, owner)
     with pytest.raises(ValueError, match="has devices already"):
         cluster.reserve_after(DeviceRequest("pod", gpus=1), "held")
-    with pytest.raises(KeyError, match="'else'"):
+    with pytest.raises(KeyError, match="owner='else': has no devices"):
         cluster.reserve_after(request, "else")
     with pytest.raises(TypeError, match="decision must be"):
         cluster.reserve("held")
@@ -339,3 +346,168 @@ def test_damaged_states_are_refused():
     data[len(data) // 2] ^= 1
     with pytest.raises(CorruptStateError):
         DeviceCluster.from_bytes(bytes(data))
+
+
+@pytest.mark.parametrize("when", ["first", "only", "last"])
+def test_a_reservation_gives_no_hope_to_what_its_node_could_never_serve(when):
+    cluster = reserved()
+    found = cluster.filter(DeviceRequest("pod", gpus=9), reservations=["held"], reserved=when)
+    assert found.resolvable.tolist() == [False, False]
+
+
+def test_what_is_held_exclusively_stays_so_when_users_have_used_it_up():
+    cluster = DeviceCluster({"b": NodeDevices.uniform(nics=2)})
+    alone = {"exclusive": "pcie"}
+    cluster.reserve(cluster.schedule(DeviceRequest("held", nics=1, nic_wishes=alone)))
+    stranger = DeviceRequest("stranger", nics=1)
+    assert cluster.schedule(stranger).outcome == "wait"
+    cluster.commit(cluster.schedule(DeviceRequest("pod", nics=1), reservations=["held"]))
+    left = cluster.reservation("held").left
+    assert [(one.minor, one.amounts, one.exclusive) for one in left] == [(0, (), "pcie")]
+    assert cluster.schedule(stranger).outcome == "wait"
+    assert cluster.schedule(stranger, reservations=["held"]).placement[0].minor == 1
+    urgent = DeviceRequest("urgent", nics=1, priority=1)
+    assert cluster.schedule(urgent, preemptible=["held"]).victims == ("held",)
+    assert DeviceCluster.from_bytes(cluster.to_bytes()).reservation("held").left == left
+
+
+@pytest.mark.parametrize("restricted", [False, True])
+def test_every_device_is_every_one_that_the_reservation_lets_see(restricted):
+    cluster = DeviceCluster({"b": NODE})
+    cluster.reserve(cluster.schedule(DeviceRequest("held", nics=2)), restricted=restricted)
+    request = DeviceRequest("pod", nics="all")
+    decision = cluster.schedule(request, reservations=["held"], reserved="only")
+    assert len(decision.placement) == (2 if restricted else 4)
+    for one in (decision, pickle.loads(pickle.dumps(decision))):
+        one.verify(NODE)
+    cluster.set_health("b", False, type="gpu", minor=7)  # which is no matter
+    cluster.commit(decision)
+    assert cluster.reservation("held").users == ("pod",)
+
+
+def test_reservations_that_are_none_are_refused_even_if_they_come_last():
+    cluster = reserved()
+    request = DeviceRequest("pod", gpus=1)
+    with pytest.raises(KeyError, match="reservations: 'else' is none"):
+        cluster.schedule(request, reservations=["else"], reserved="last")
+
+
+@pytest.mark.parametrize("wrong", [None, 0, False, "", "held", b"", [None], [[]], [b"held"]])
+def test_reservations_and_owners_are_named_by_sequences_of_strings(wrong):
+    cluster = reserved()
+    request = DeviceRequest("pod", gpus=1)
+    for argument, ask in (
+        ("reservations", cluster.schedule),
+        ("reservations", cluster.filter),
+        ("preemptible", cluster.schedule),
+    ):
+        with pytest.raises(TypeError, match=f"{argument} must be a"):
+            ask(request, **{argument: wrong})
+    with pytest.raises(TypeError, match="reservations must be a"):
+        cluster.schedule_many([], reservations=wrong)
+
+
+@pytest.mark.parametrize("wrong", [[], {}, set()])
+def test_an_owner_is_named_by_a_string(wrong):
+    cluster = reserved()
+    before = cluster.to_bytes()
+    for ask in (cluster.release, cluster.node_of, cluster.allocations, cluster.reservation):
+        with pytest.raises(TypeError, match="name must be a string"):
+            ask(wrong)
+    with pytest.raises(TypeError, match="owner must be a string"):
+        cluster.reserve_after(DeviceRequest("pod", gpus=1), wrong)
+    assert cluster.to_bytes() == before
+
+
+def test_reservations_may_be_named_by_an_array():
+    cluster = reserved()
+    names = np.array(["held", "held"])
+    found = cluster.schedule(DeviceRequest("pod", gpus=1), reservations=names, reserved="only")
+    assert type(found.reservation) is str
+
+
+def test_nobody_uses_himself_as_a_reservation():
+    cluster = DeviceCluster({"b": NODE})
+    with pytest.raises(ValueError, match="reservation='pod': is the owner itself"):
+        cluster.recover("pod", "b", [], reservation="pod")
+    assert len(cluster) == 0
+
+
+def test_states_keep_who_waits_for_a_reservation_whose_name_an_owner_has():
+    cluster = DeviceCluster({"a": NODE, "b": NODE})
+    gpu = DeviceAllocation("gpu", 0, {"core": 100, "memory_ratio": 100})
+    cluster.recover("pod", "b", [gpu], reservation="held")
+    cluster.allocate(DeviceRequest("held", gpus=1), "a")
+    restored = DeviceCluster.from_bytes(cluster.to_bytes())
+    assert restored.to_bytes() == cluster.to_bytes()
+    for one in (cluster, restored):
+        one.release("held")
+        one.recover_reservation("held", "b", [gpu])
+        assert one.reservation("held").users == ("pod",)
+        assert one.allocations("held") == ()
+
+
+def test_what_is_held_in_percent_is_counted_in_bytes_as_soon_as_the_card_tells_them():
+    amounts = {"core": 100, "memory_ratio": 100}
+    cluster = DeviceCluster({"b": NodeDevices([Device("gpu", 0, amounts)])})
+    cluster.reserve(cluster.schedule(DeviceRequest("held", gpus=1)), restricted=True)
+    half = DeviceRequest("half", gpus=1, memory_percent=50)
+    cluster.commit(cluster.schedule(half, reservations=["held"]))
+    told = NodeDevices([Device("gpu", 0, amounts | {"memory": 1001})])
+    cluster.set_inventory("b", told)
+    found = cluster.reservation("held")
+    assert dict(found.held[0].amounts) == {"core": 100, "memory": 1001}
+    assert dict(found.left[0].amounts) == {"core": 100, "memory": 500}
+    assert dict(cluster.allocations("half")[0].amounts) == {"memory": 501}
+    assert not cluster.fits(DeviceRequest("stranger", gpus=1, memory=1))
+    assert DeviceCluster.from_bytes(cluster.to_bytes()).reservation("held") == found
+    cluster.check()
+
+
+def test_who_waits_for_a_reservation_may_leave_before_it_comes():
+    cluster = DeviceCluster({"b": NODE})
+    gpus = [DeviceAllocation("gpu", i, {"core": 100, "memory_ratio": 100}) for i in range(4)]
+    for i, gpu in enumerate(gpus[:3]):
+        cluster.recover(f"pod-{i}", "b", [gpu], reservation="held")
+    branch = cluster.copy()
+    cluster.release("pod-0")
+    cluster.recover_reservation("held", "b", gpus)
+    branch.recover_reservation("held", "b", gpus)
+    assert cluster.reservation("held").users == ("pod-1", "pod-2")
+    assert [one.minor for one in cluster.allocations("held")] == [0, 3]
+    assert branch.reservation("held").users == ("pod-0", "pod-1", "pod-2")
+    assert [one.minor for one in branch.allocations("held")] == [3]
+
+
+def test_who_waits_for_a_name_that_an_owner_has_may_be_followed():
+    cluster = DeviceCluster({"b": NODE})
+    gpu = DeviceAllocation("gpu", 0, {"core": 100, "memory_ratio": 100})
+    cluster.recover("pod", "b", [gpu], reservation="held")
+    cluster.allocate(DeviceRequest("held", gpus=1), "b")
+    assert cluster.reserve_after(DeviceRequest("next", gpus=1), "pod").outcome == "bind"
+    assert cluster.reservation("next").users == ("pod",)
+    cluster.release("held")
+    cluster.recover_reservation("held", "b", [])
+    assert cluster.reservation("held").users == ()
+    assert DeviceCluster.from_bytes(cluster.to_bytes()).to_bytes() == cluster.to_bytes()
+
+
+@pytest.mark.parametrize(
+    ("inventory", "devices", "joint"),
+    [
+        (NodeDevices.uniform(gpus=8, model="H100"), [("gpu", 0), ("gpu", 2)], ()),
+        (NODE, [("gpu", 0), ("rdma", 3)], ("gpu", "rdma")),
+        (NODE, [("gpu", 0), ("gpu", 7), ("rdma", 1)], ("gpu", "rdma")),
+    ],
+)
+def test_who_follows_an_owner_gets_its_devices_before_those_of_a_partition_or_nearby(
+    inventory, devices, joint
+):
+    cluster = DeviceCluster({"b": inventory})
+    whole = {"gpu": {"core": 100, "memory_ratio": 100}, "rdma": {"share": 100}}
+    cluster.recover("now", "b", [DeviceAllocation(*one, whole[one[0]]) for one in devices])
+    count = {type: sum(one == type for one, _ in devices) for type in whole}
+    request = DeviceRequest("next", gpus=count["gpu"], nics=count["rdma"], joint=joint)
+    decision = cluster.reserve_after(request, "now")
+    assert set(devices) <= {(one.type, one.minor) for one in decision.placement}
+    assert cluster.reservation("next").users == ("now",)

@@ -5,10 +5,12 @@ reservation is charged for the rest alone, and gets it back when they go. So at 
 of all owners are what is in use.
 """
 
-from collections.abc import Iterable
-from typing import Any
+from collections.abc import Iterable, Mapping
+from typing import Any, TypeVar
 
-__all__ = ["Charges", "Held", "Owners", "left_of"]
+__all__ = ["Charges", "Held", "Owners", "entry", "left_of"]
+
+_Entry = TypeVar("_Entry")
 
 #: As the kernel tells them: a (type, minor, amounts, function or -1, exclusive, template or -1) for
 #: each device.
@@ -41,12 +43,14 @@ class Owners:
         self.priorities: dict[str, int] = {}
         self.reservations: dict[str, Held] = {}
         self.through: dict[str, str] = {}  # a user -> its reservation, which may be yet to come
+        #: A reservation that is yet to come -> its users, in the order in which they came.
+        self.waiting: dict[str, dict[str, None]] = {}
 
-    def number(self, name: str) -> int:
+    def number(self, name: str, argument: str = "name") -> int:
         """The number of an owner, which must be there."""
-        owner = self.numbers.get(name)
+        owner = entry(self.numbers, name, argument)
         if owner is None:
-            raise KeyError(f"name={name!r}: has no devices")
+            raise KeyError(f"{argument}={name!r}: has no devices")
         return owner
 
     def priority(self, name: str) -> int:
@@ -86,7 +90,8 @@ class Owners:
 
     def reserve(self, name: str, held: Held) -> None:
         """An owner is a reservation from now on; who was to use another of its name does not."""
-        self.through = {user: one for user, one in self.through.items() if one != name}
+        for user in [*self.waiting.get(name, ()), *held.users]:
+            self._leave(user)
         self.through.update(dict.fromkeys(held.users, name))
         self.reservations[name] = held
 
@@ -95,6 +100,22 @@ class Owners:
         self.through[name] = reservation
         if reservation in self.reservations:
             self.reservations[reservation].users.append(name)
+        else:
+            self.waiting.setdefault(reservation, {})[name] = None
+
+    def _leave(self, name: str) -> str:
+        """An owner uses no reservation from now on; the one that it has used, which is to be
+        settled; "": none that is there.
+        """
+        reservation = self.through.pop(name, "")
+        if reservation in self.reservations:
+            self.reservations[reservation].users.remove(name)
+            return reservation
+        waiting = self.waiting.get(reservation, {})
+        waiting.pop(name, None)
+        if not waiting:
+            self.waiting.pop(reservation, None)
+        return ""
 
     def release(self, name: str) -> None:
         """The end of an owner, which must be there; users of a reservation stay."""
@@ -105,9 +126,8 @@ class Owners:
         held = self.reservations.pop(name, None)
         for user in () if held is None else held.users:
             del self.through[user]
-        reservation = self.through.pop(name, None)
-        if reservation in self.reservations:
-            self.reservations[reservation].users.remove(name)
+        reservation = self._leave(name)
+        if reservation:
             self.settle(reservation)
 
     def settle(self, reservation: str) -> None:
@@ -127,12 +147,22 @@ class Owners:
             for name, held in self.reservations.items()
         }
         other.through = dict(self.through)
+        other.waiting = {name: dict(users) for name, users in self.waiting.items()}
         return other
+
+
+def entry(of: Mapping[str, _Entry], name: str, argument: str) -> _Entry | None:
+    """That of an owner; a TypeError that names the argument if nobody can have such a name."""
+    try:
+        return of.get(name)
+    except TypeError:
+        kind = type(name).__name__
+        raise TypeError(f"{argument} must be a string, not {kind}") from None
 
 
 def left_of(held: Charges, users: Iterable[Charges]) -> Charges:
     """What is left of held devices: their amounts less the users', and virtual functions that no
-    user has; of a device that users have used up, nothing.
+    user has; of a device that users have used up, nothing but that it is exclusive.
     """
     taken: dict[tuple[int, int], list[int]] = {}
     functions = set()
@@ -147,6 +177,6 @@ def left_of(held: Charges, users: Iterable[Charges]) -> Charges:
         if used is not None:
             amounts = tuple(max(has - user, 0) for has, user in zip(amounts, used, strict=True))
         function = -1 if function in functions else function
-        if used is None or any(amounts) or function >= 0:
+        if used is None or any(amounts) or function >= 0 or exclusive:
             left.append((type, minor, amounts, function, exclusive, template))
     return left

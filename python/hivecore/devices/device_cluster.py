@@ -24,7 +24,12 @@ from hivecore.devices.node_devices import NodeDevices
 from hivecore.devices.numa_hints import NumaHint, numa_hints, visible_masks
 from hivecore.devices.preemption import cheapest_leavers
 from hivecore.devices.proof import check_placement
-from hivecore.devices.recovery import check_allocations, recover_owner, recover_reservation
+from hivecore.devices.recovery import (
+    check_allocations,
+    count_in_bytes,
+    recover_owner,
+    recover_reservation,
+)
 from hivecore.devices.reservation import (
     DeviceReservation,
     Reserved,
@@ -191,14 +196,18 @@ class DeviceCluster(Stateful):
             return owners
 
     def set_inventory(self, name: str, inventory: NodeDevices) -> None:
-        """Say what a node has now; owners stay charged, for devices that are gone as well.
+        """Say what a node has now; owners stay charged, for devices that are gone as well. What
+        they have in percent of GPUs that only now tell their bytes is counted in bytes from now on.
 
         :raises KeyError: there is no such node.
         :raises TypeError: an argument is of a wrong type.
         """
         _check_inventory(inventory)
         with self._lock:
-            self._equip(self._nodes.number(name), inventory)
+            number = self._nodes.number(name)
+            self._equip(number, inventory)
+            if self._is_strict:
+                count_in_bytes(self, number)
 
     def set_health(
         self, name: str, healthy: bool, *, type: str | None = None, minor: int | None = None
@@ -257,8 +266,8 @@ class DeviceCluster(Stateful):
 
         :param nodes: names of the nodes to look at; ``None``: all.
         :param policy: what scores say; ``None``: the cluster's.
-        :param reservations: those that it may use; of a restricted one the score is that of what it
-            holds.
+        :param reservations: those that it may use; of a restricted one the score is that of the
+            devices that it has left.
         :param reserved: see ``schedule``.
         :raises KeyError: there is no such node, or no such reservation.
         :raises ValueError: there is no such policy, or no such use of reservations.
@@ -269,6 +278,7 @@ class DeviceCluster(Stateful):
         names = None if nodes is None else as_tuple(nodes, "nodes")
         wish = Wish.of(reservations, reserved)
         with self._lock:
+            wish.check(self)
             if names is None:
                 names = self._nodes.in_order
                 asked = sorted(self._nodes.by_name.values()) if self._nodes.holes else None
@@ -306,7 +316,8 @@ class DeviceCluster(Stateful):
             of low priority leave first, then those that hold least, and nobody who need not. Users
             of reservations stay: what they have goes back there.
         :param reservations: those that it may use. The one is used where most needs are in their
-            preferred scopes, then the one with the best score, then the one that was named first.
+            preferred scopes, then the one with the best score, see ``filter``, then the one that
+            was named first.
         :param reserved: "first": one of them if any serves it, else what is free elsewhere; "only":
             one of them; "last": only if nothing else serves it.
         :raises KeyError: there is no such node, owner or reservation.
@@ -317,13 +328,19 @@ class DeviceCluster(Stateful):
         _check_request(request)
         number = self._policy_number(policy)
         names = None if nodes is None else as_tuple(nodes, "nodes")
-        may_leave = frozenset(as_tuple(preemptible, "preemptible")) if preemptible else None
+        may_leave: frozenset[str] = frozenset()
+        if preemptible is not _NO_WISH.names:
+            leaving = as_tuple(preemptible, "preemptible")
+            may_leave = frozenset([as_text(one, "preemptible") for one in leaving])
         wish = _NO_WISH
-        if reservations or reserved != "first":
+        # Identity is enough to spare the usual case the checks.
+        if reservations is not _NO_WISH.names or reserved is not _NO_WISH.when:
             wish = Wish.of(reservations, reserved)
-            if may_leave and reserved == "only":
+            if may_leave and wish.when == "only":
                 raise ValueError("preemptible: not together with reserved='only'")
         with self._lock:
+            if wish.names:
+                wish.check(self)
             if request.name in self._owners.numbers:
                 raise ValueError(f"request: {request.name!r} has devices already")
             query = self._nodes.query(request)
@@ -333,7 +350,7 @@ class DeviceCluster(Stateful):
             if wish.names and wish.when != "last":
                 found = best_through(self, query, number, asked, wish.names, draw)
                 if found is not None:
-                    return self._bound(request, found.plan, found.name)
+                    return self._bound(request, found.plan, found.name, found.of_all)
             if wish.when == "only":
                 count = len(self._nodes.by_name if asked is None else asked)
                 counts = (("reservation", count),) if count else ()
@@ -344,18 +361,20 @@ class DeviceCluster(Stateful):
             if wish.names and wish.when == "last":
                 found = best_through(self, query, number, asked, wish.names, draw)
                 if found is not None:
-                    return self._bound(request, found.plan, found.name)
+                    return self._bound(request, found.plan, found.name, found.of_all)
             if may_leave:
                 victims = self._preempting(request, query, number, asked, may_leave)
                 if victims is not None:
                     return victims
             return self._refused(request, query, number, asked)
 
-    def _bound(self, request: DeviceRequest, plan: Any, reservation: str = "") -> DeviceDecision:
+    def _bound(
+        self, request: DeviceRequest, plan: Any, reservation: str = "", of_all: bool = True
+    ) -> DeviceDecision:
         name = self._nodes.names[plan.node] or ""
         inventory = self._nodes.inventories[plan.node]
         return made_decision(
-            request, name, (), plan, self, inventory, None, reservation=reservation
+            request, name, (), plan, self, inventory, None, (), reservation, of_all
         )
 
     def _draw(self, request: DeviceRequest, policy: int) -> tuple[int, int]:
@@ -374,7 +393,8 @@ class DeviceCluster(Stateful):
         asked: list[int] | None,
         may_leave: frozenset[str],
     ) -> DeviceDecision | None:
-        nodes = {self._owners.node(name) for name in may_leave}
+        numbers = [self._owners.number(name, "preemptible") for name in may_leave]
+        nodes = set(map(self._core.node_of, numbers))
         candidates = sorted(nodes if asked is None else nodes & set(asked))
         found = cheapest_leavers(self, query, policy, candidates, may_leave)
         if found is None:
@@ -455,7 +475,9 @@ class DeviceCluster(Stateful):
         held = self._held_on(number)
         inventory = self._nodes.inventory(number)
         try:
-            check_placement(decision.request, decision.placement, inventory, held)
+            check_placement(
+                decision.request, decision.placement, inventory, held, of_all=decision._of_all
+            )
         except CertificateError as error:
             raise StaleDecisionError(f"node {decision.node!r} is another by now: {error}") from None
 
@@ -497,7 +519,7 @@ class DeviceCluster(Stateful):
         if len(set(names)) != len(names):
             raise ValueError("requests: an owner is named twice")
         allowed = None if nodes is None else as_tuple(nodes, "nodes")
-        usable = as_tuple(reservations, "reservations")
+        wish = Wish.of(reservations, reserved)
         with self._lock:
             decisions: list[DeviceDecision] = []
             seen = self._mix.copy()
@@ -507,8 +529,8 @@ class DeviceCluster(Stateful):
                         request,
                         nodes=allowed,
                         policy=policy,
-                        reservations=usable,
-                        reserved=reserved,
+                        reservations=wish.names,
+                        reserved=wish.when,
                     )
                     decisions.append(decision)
                     if decision.outcome == "bind":
@@ -584,7 +606,7 @@ class DeviceCluster(Stateful):
         upstream = not self._is_strict
         masks = visible_masks(self._nodes.inventory(number), allowed, placed_only=upstream)
         code, _, plan = self._core.examine(self._nodes.query(request), policy, number, masks)
-        return self._for_node(request, code, plan)
+        return self._for_node(request, code, plan, False)
 
     def _designated(
         self, request: DeviceRequest, number: int, given: tuple[DeviceAllocation, ...]
@@ -599,10 +621,12 @@ class DeviceCluster(Stateful):
         plan = _devices.Plan(number, self._nodes.numbers.charges(given), False)
         return self._for_node(request, 0, plan)
 
-    def _for_node(self, request: DeviceRequest, code: int, plan: Any) -> DeviceDecision:
+    def _for_node(
+        self, request: DeviceRequest, code: int, plan: Any, of_all: bool = True
+    ) -> DeviceDecision:
         if plan is None:
             return made_decision(request, "", ((CODES[code], 1),), None, self, None, ())
-        return self._bound(request, plan)
+        return self._bound(request, plan, "", of_all)
 
     def release(self, name: str) -> None:
         """Take back all devices of an owner. What a reservation has left is free then, its users
@@ -864,7 +888,7 @@ class DeviceCluster(Stateful):
             self._nodes.names[number] or "",
             self._named(number, owners.charges(name) if held is None else held.charges),
             owners.priority(name),
-            owners.reservation_of(name),
+            owners.through.get(name, ""),
             None if held is None else held.restricted,
         )
 
@@ -894,7 +918,8 @@ class DeviceCluster(Stateful):
                 else:
                     cluster.add_node(name, inventory)
             cluster._nodes.open_holes()
-            for name, one in owners.items():
+            # Who is to use a reservation comes before an owner that has its name.
+            for name, one in sorted(owners.items(), key=lambda item: not item[1].reservation):
                 if one.restricted is None:
                     cluster.recover(
                         name,

@@ -28,6 +28,7 @@ class _Fields:
         "_plan": None,
         "_cluster": None,
         "_inventory": None,
+        "_of_all": None,
         "_placement": None,
     }
 
@@ -41,6 +42,7 @@ class _Fields:
         _plan: Any
         _cluster: Any
         _inventory: NodeDevices | None
+        _of_all: bool
         _placement: tuple[DeviceAllocation, ...] | None
 
 
@@ -97,16 +99,18 @@ class DeviceDecision(_Fields):
         """Check the placement against the rules, from the inventory alone.
 
         :param inventory: of the node.
-        :param held: what others have on the node.
+        :param held: what others have on the node; the reservation that it uses is none of them.
         :raises CertificateError: it breaks a rule, which the message names.
         :raises ValueError: it is not a decision to bind.
 
         The check is plain Python and shares nothing with what decided. Its rules are those of mode
-        "strict"; a decision of mode "koordinator" may break them. Cost: O(devices * held).
+        "strict"; a decision of mode "koordinator" may break them. Who asks for every device of a
+        type, on some NUMA nodes only or through a restricted reservation, may have some of the
+        node's. Cost: O(devices * held).
         """
         if self.outcome != "bind":
             raise ValueError(f"decision.outcome must be 'bind', not {self.outcome!r}")
-        check_placement(self.request, self.placement, inventory, held)
+        check_placement(self.request, self.placement, inventory, held, of_all=self._of_all)
 
     def __setattr__(self, name: str, value: object) -> NoReturn:
         raise AttributeError(f"{name}: a DeviceDecision does not change")
@@ -125,6 +129,7 @@ class DeviceDecision(_Fields):
             idle,
             self.victims,
             self.reservation,
+            self._of_all,
         )
 
     def __repr__(self) -> str:
@@ -151,9 +156,12 @@ def _loose_decision(
     idle: bool,
     victims: tuple[str, ...],
     reservation: str,
+    of_all: bool,
 ) -> DeviceDecision:
     plan = _LoosePlan(idle) if node else None
-    return made_decision(request, node, counts, plan, None, None, placement, victims, reservation)
+    return made_decision(
+        request, node, counts, plan, None, None, placement, victims, reservation, of_all
+    )
 
 
 def made_decision(
@@ -166,8 +174,12 @@ def made_decision(
     placement: tuple[DeviceAllocation, ...] | None,
     victims: tuple[str, ...] = (),
     reservation: str = "",
+    of_all: bool = True,
 ) -> DeviceDecision:
-    """A decision, with what it takes to commit it, and the inventory that it was made for."""
+    """A decision, with what it takes to commit it, and the inventory that it was made for.
+
+    :param of_all: see `check_placement`.
+    """
     made: Any = _Fields()
     made.request = request
     made.outcome = "wait" if plan is None else ("preempt" if victims else "bind")
@@ -179,5 +191,6 @@ def made_decision(
     made._cluster = cluster
     made._inventory = inventory
     made._placement = placement
+    made._of_all = of_all
     made.__class__ = DeviceDecision  # from here on it does not change
     return made  # type: ignore[no-any-return]

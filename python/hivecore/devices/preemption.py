@@ -149,9 +149,11 @@ def _cost(owners: list[_Owner]) -> int:
 
 
 def _held(charges: Charges) -> int:
-    """In hundredths of devices; where a percentage is not known, a device counts as whole."""
+    """In hundredths of devices; where a percentage is not known, a device counts as whole, one of
+    which nothing is left as none.
+    """
     held = 0
     for type, _, amounts, *_ in charges:
         if TYPES[type] != "host":
-            held += amounts[0] if amounts[0] else 100
+            held += amounts[0] if amounts[0] or not any(amounts) else 100
     return held

@@ -16,10 +16,14 @@ def check_placement(
     placement: Iterable[DeviceAllocation],
     inventory: NodeDevices,
     held: Iterable[DeviceAllocation],
+    *,
+    of_all: bool = True,
 ) -> None:
     """Raise `CertificateError` with the first rule that a placement breaks.
 
     :param held: what others have on the node.
+    :param of_all: all devices of the node could be chosen; if not, those of a need for every device
+        may be some of them.
     """
     given = tuple(placement)
     others = inventory.in_bytes(held)
@@ -36,7 +40,7 @@ def check_placement(
     for need in request.needs:
         _check_need(request, need, given, devices)
         if need.every:
-            _check_every(need, given, inventory)
+            _check_every(need, given, inventory, of_all)
     _check_partition(request, given, inventory, others)
     gpu = request.need("gpu")
     if gpu is not None and request.models:
@@ -168,7 +172,7 @@ def _check_need(
 
 
 def _check_every(
-    need: DeviceNeed, given: tuple[DeviceAllocation, ...], inventory: NodeDevices
+    need: DeviceNeed, given: tuple[DeviceAllocation, ...], inventory: NodeDevices, of_all: bool
 ) -> None:
     """All that the selectors let through and that have enough, were nobody on them."""
     meant = set()
@@ -182,7 +186,8 @@ def _check_every(
         if able and functions and set(need.selector) <= set(device.labels):
             meant.add(device.minor)
     got = {one.minor for one in given if one.type == need.type}
-    _need(bool(meant) and got == meant, f"{need.type}: {sorted(got)} instead of {sorted(meant)}")
+    holds = got == meant if of_all else got <= meant
+    _need(bool(got) and holds, f"{need.type}: {sorted(got)} instead of {sorted(meant)}")
 
 
 def _check_partition(

@@ -5,12 +5,17 @@ from typing import TYPE_CHECKING
 
 from hivecore._arguments import as_int, as_name, as_tuple
 from hivecore.devices._owners import Charges, Held, left_of
+from hivecore.devices._pairs import MOST
+from hivecore.devices.device import AMOUNTS, TYPES
 from hivecore.devices.device_allocation import DeviceAllocation
 
 if TYPE_CHECKING:
     from hivecore.devices.device_cluster import DeviceCluster
 
-__all__ = ["check_allocations", "hold", "recover_owner", "recover_reservation"]
+__all__ = ["check_allocations", "count_in_bytes", "hold", "recover_owner", "recover_reservation"]
+
+_GPU = TYPES.index("gpu")
+_MEMORY, _RATIO = map(AMOUNTS["gpu"].index, ("memory", "memory_ratio"))
 
 
 def recover_owner(
@@ -24,6 +29,8 @@ def recover_owner(
     """What `DeviceCluster.recover` does; it is the caller's turn."""
     owners = cluster._owners
     name, number, charges, priority = _recorded(cluster, name, node, allocations, priority)
+    if reservation == name:
+        raise ValueError(f"reservation={reservation!r}: is the owner itself")
     if name in owners.numbers:
         _check_same(
             name,
@@ -65,7 +72,7 @@ def recover_reservation(
             and sorted(held.charges) == charges,
         )
         return
-    users = [user for user, through in owners.through.items() if through == name]
+    users = owners.waiting.get(name, {})
     for user in users:
         if owners.node(user) != number:
             raise ValueError(f"node={node!r}: {user!r} uses {name!r} on another one")
@@ -78,6 +85,51 @@ def hold(cluster: "DeviceCluster", name: str, number: int, held: Held, priority:
     left = left_of(held.charges, [owners.charges(user) for user in held.users])
     owners.book(name, cluster._core.charge(number, left), priority)
     owners.reserve(name, held)
+
+
+def count_in_bytes(cluster: "DeviceCluster", number: int) -> None:
+    """What owners have in percent of GPUs of a node that say only now how many bytes they have is
+    counted in bytes from now on.
+    """
+    owners = cluster._owners
+    gpus = cluster._nodes.inventory(number).of_type("gpu")
+    memory = {gpu.minor: dict(gpu.amounts).get("memory", 0) for gpu in gpus}
+
+    def counted(charges: Charges) -> Charges:
+        return [
+            (type, minor, _counted(amounts, memory[minor]), function, exclusive, template)
+            if type == _GPU and minor in memory
+            else (type, minor, amounts, function, exclusive, template)
+            for type, minor, amounts, function, exclusive, template in charges
+        ]
+
+    touched = []
+    for name in owners.on(number):
+        held = owners.reservations.get(name)
+        before = owners.charges(name) if held is None else held.charges
+        after = counted(before)
+        if after == before:
+            continue
+        if held is None:
+            cluster._core.recharge(owners.number(name), after)
+            touched.append(owners.through.get(name, ""))
+        else:
+            held.charges = after
+            touched.append(name)
+    for name in touched:
+        if name in owners.reservations:
+            owners.settle(name)
+
+
+def _counted(amounts: tuple[int, ...], memory: int) -> tuple[int, ...]:
+    """Of a GPU of so many bytes; 0: they are not known."""
+    if not memory or not amounts[_RATIO]:
+        return amounts
+    found = list(amounts)
+    # More than any card has makes no difference.
+    found[_MEMORY] = amounts[_MEMORY] or min(-(-amounts[_RATIO] * memory // 100), MOST)
+    found[_RATIO] = 0
+    return tuple(found)
 
 
 def check_allocations(

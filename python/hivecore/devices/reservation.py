@@ -1,13 +1,15 @@
 """Devices that are held for others, and who asks for them."""
 
+from collections import Counter
 from collections.abc import Container, Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Self, get_args
 
 import numpy as np
 
-from hivecore._arguments import as_choice, as_tuple
-from hivecore.devices._owners import Held
+from hivecore._arguments import as_choice, as_text, as_tuple
+from hivecore.devices._owners import Held, entry
+from hivecore.devices.device import TYPES
 from hivecore.devices.device_allocation import DeviceAllocation
 from hivecore.devices.device_request import DeviceRequest
 from hivecore.devices.feasibility import CODES
@@ -30,6 +32,7 @@ __all__ = [
 
 #: When reservations are used: before anything else, and nothing else, or when nothing else serves.
 Reserved = Literal["first", "only", "last"]
+_WHEN = get_args(Reserved)
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,9 +65,17 @@ class Wish(NamedTuple):
     @classmethod
     def of(cls, reservations: Iterable[str], reserved: Reserved) -> Self:
         """The checked arguments of a question."""
-        when = as_choice(reserved, "reserved", get_args(Reserved))
-        names = as_tuple(reservations, "reservations") if reservations else ()
+        when = as_choice(reserved, "reserved", _WHEN)
+        names = as_tuple(reservations, "reservations")
+        names = tuple([as_text(name, "reservations") for name in names])
         return cls(names, when)  # type: ignore[arg-type]
+
+    def check(self, cluster: "DeviceCluster") -> None:
+        """All that are named are there."""
+        there = cluster._owners.reservations
+        for name in self.names:
+            if name not in there:
+                raise KeyError(f"reservations: {name!r} is none")
 
 
 class _Through(NamedTuple):
@@ -76,6 +87,8 @@ class _Through(NamedTuple):
     preferred: int
     """How many needs are in their preferred scopes."""
     score: int
+    of_all: bool
+    """Whether all devices of the node could be chosen."""
 
     @property
     def worth(self) -> tuple[int, int]:
@@ -94,16 +107,13 @@ def _found_through(
     """What each of these reservations would give, of those on these nodes; ``None``: on any."""
     owners = cluster._owners
     for name in names:
-        held = owners.reservations.get(name)
-        if held is None:
-            raise KeyError(f"reservations: {name!r} is none")
-        owner = owners.numbers[name]
+        held, owner = owners.reservations[name], owners.numbers[name]
         if nodes is not None and cluster._core.node_of(owner) not in nodes:
             continue
         found = cluster._core.through(query, policy, owner, _confined(held), *draw)
         _, plan, preferred, score = found
         if plan is not None:
-            yield _Through(plan, name, plan.node, preferred, score)
+            yield _Through(plan, name, plan.node, preferred, score, not held.restricted)
 
 
 def _confined(held: Held) -> int:
@@ -120,8 +130,8 @@ def best_through(
     draw: tuple[int, int],
 ) -> _Through | None:
     """The best way to serve a request through one of these reservations: that with most needs in
-    their preferred scopes, then the best score of the node or, of a restricted one, of what it
-    holds, then the first that was named. ``None``: none serves it.
+    their preferred scopes, then the best score of the node or, of a restricted one, of what it has
+    left, then the first that was named. ``None``: none serves it.
 
     It is the caller's turn.
     """
@@ -144,16 +154,18 @@ def add_reserved(
     scores: Any,
 ) -> None:
     """Writes into the answers of nodes what some reservations would give."""
-    if wish.when == "only":
-        codes[:] = CODES.index("reservation")
-        resolvable[:] = False
-        scores[:] = 0
-    nodes = {cluster._owners.node(name) for name in wish.names if name in cluster._owners.numbers}
+    nodes = {cluster._owners.node(name) for name in wish.names}
     rows: dict[int, list[int]] = {}
     for row, number in enumerate(numbers):
         if number in nodes:
             rows.setdefault(number, []).append(row)
-    resolvable[[row for found in rows.values() for row in found]] = True  # users may leave
+    if wish.when == "only":
+        codes[:] = CODES.index("reservation")
+        scores[:] = 0
+        # Users may leave, where the node could serve it at all.
+        is_there = np.zeros(len(resolvable), dtype=bool)
+        is_there[[row for found in rows.values() for row in found]] = True
+        resolvable &= is_there
     best: dict[int, _Through] = {}
     for one in _found_through(cluster, query, policy, rows, wish.names, (0, 0)):
         known = best.get(one.node)
@@ -165,6 +177,7 @@ def add_reserved(
         other = codes[at] != 0
         at, found = at[other], found[other]
     codes[at] = 0
+    resolvable[at] = True
     scores[at] = found
 
 
@@ -173,7 +186,7 @@ def reserve_after(
 ) -> "DeviceDecision":
     """What `DeviceCluster.reserve_after` does; it is the caller's turn."""
     owners = cluster._owners
-    user = owners.number(owner)
+    user = owners.number(owner, "owner")
     if owner in owners.reservations or owners.reservation_of(owner):
         raise ValueError(f"owner={owner!r}: is a reservation, or uses one")
     query = cluster._nodes.query(request)
@@ -181,19 +194,33 @@ def reserve_after(
     code, plan, _, _ = cluster._core.through(query, policy, user, 0, *draw)
     if plan is None:
         return cluster._for_node(request, code, None)
-    mine = {charge[:2] for charge in plan.charges}
-    if not all(charge[:2] in mine for charge in owners.charges(owner)):
-        return cluster._for_node(request, CODES.index("successor"), None)
+    theirs = {charge[:2] for charge in owners.charges(owner)}
+    if not theirs <= _devices_of(plan):
+        # A partition, or what is near to other types, may have come before what the owner has.
+        plan = cluster._core.through(query, policy, user, _as_many(request, theirs), *draw)[1]
+        if plan is None or not theirs <= _devices_of(plan):
+            return cluster._for_node(request, CODES.index("successor"), None)
     made = cluster._bound(request, plan)
     held = Held(plan.charges, restricted, [owner])
     hold(cluster, request.name, plan.node, held, request.priority)
     return made
 
 
+def _devices_of(plan: Any) -> set[tuple[int, int]]:
+    return {charge[:2] for charge in plan.charges}
+
+
+def _as_many(request: DeviceRequest, devices: Iterable[tuple[int, int]]) -> int:
+    """The types, as bits, of which a request is for as many devices as these are."""
+    there = Counter(type for type, _ in devices)
+    needs = {TYPES.index(need.type): need for need in request.needs if not need.every}
+    return sum(1 << type for type, need in needs.items() if need.count == there[type])
+
+
 def described(cluster: "DeviceCluster", name: str) -> DeviceReservation:
     """What `DeviceCluster.reservation` tells; it is the caller's turn."""
     owners = cluster._owners
-    held = owners.reservations.get(name)
+    held = entry(owners.reservations, name, "name")
     if held is None:
         raise KeyError(f"name={name!r}: is no reservation")
     number = owners.node(name)

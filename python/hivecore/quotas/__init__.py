@@ -1,20 +1,28 @@
 """Elastic quotas: what each tenant may use now, who is admitted, who has to give back."""
 
+from hivecore.quotas.explanation import LimitChange
+from hivecore.quotas.overuse_monitor import OveruseMonitor
 from hivecore.quotas.quota import Quota
 from hivecore.quotas.quota_decision import QuotaDecision, QuotaGrant
 from hivecore.quotas.quota_request import QuotaRequest
 from hivecore.quotas.quota_status import QuotaStatus
 from hivecore.quotas.quota_tree import Limit, QuotaTree
+from hivecore.quotas.runtime_trace import RuntimeLevel
+from hivecore.quotas.usage_history import UsageHistory
 from hivecore.quotas.water_fill import WaterFillRound, water_fill, water_fill_rounds
 
 __all__ = [
     "Limit",
+    "LimitChange",
+    "OveruseMonitor",
     "Quota",
     "QuotaDecision",
     "QuotaGrant",
     "QuotaRequest",
     "QuotaStatus",
     "QuotaTree",
+    "RuntimeLevel",
+    "UsageHistory",
     "WaterFillRound",
     "water_fill",
     "water_fill_rounds",

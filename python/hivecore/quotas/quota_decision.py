@@ -1,10 +1,14 @@
 """What a tree of quotas would do for requests."""
 
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from hivecore.decisions import Outcome, Refusal
+from hivecore.quotas.proof import check_decision
 from hivecore.quotas.quota_request import QuotaRequest
+
+if TYPE_CHECKING:
+    from hivecore.quotas.quota_tree import QuotaTree
 
 __all__ = ["QuotaDecision", "QuotaGrant", "made_decision"]
 
@@ -64,6 +68,15 @@ class QuotaDecision(_Fields):
         if self.outcome != "bind":
             return ()
         return tuple(QuotaGrant(one.name, one.quota, members) for one, members, _ in self._asks)
+
+    def verify(self, tree: "QuotaTree") -> None:
+        """Check that nothing on the paths would be used beyond its limit, by adding up all owners
+        anew; of one to preempt: when the victims have gone.
+
+        :param tree: as it was when the decision was made.
+        :raises CertificateError: a limit would be exceeded, which the message names.
+        """
+        check_decision(self, tree)
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, QuotaDecision):

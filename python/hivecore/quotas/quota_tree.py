@@ -12,16 +12,19 @@ from hivecore._arguments import as_bool, as_choice, as_int, as_text, as_tuple
 from hivecore._quotas import QuotaKernel
 from hivecore._sealed import corrupt_if_it_fails, seal, unseal
 from hivecore._stateful import Stateful
+from hivecore.decisions import Explanation
 from hivecore.errors import StaleDecisionError
 from hivecore.quotas._amounts import MOST, AmountsLike, as_amounts
 from hivecore.quotas._fields import Field
 from hivecore.quotas._names import Names
 from hivecore.quotas._saved import decode, encode
+from hivecore.quotas.explanation import explain
 from hivecore.quotas.quota import Quota
 from hivecore.quotas.quota_decision import QuotaDecision, made_decision
 from hivecore.quotas.quota_request import QuotaRequest
 from hivecore.quotas.quota_status import QuotaStatus
 from hivecore.quotas.refusals import CODES, refused
+from hivecore.quotas.runtime_trace import RuntimeLevel, runtime_trace
 
 __all__ = ["Limit", "QuotaTree"]
 
@@ -533,6 +536,55 @@ class QuotaTree(Stateful):
             found = set(self._core.overused())
             return tuple(n for n in self._names.in_order() if self._names.numbers[n] in found)
 
+    def explain(self, request: QuotaRequest | str) -> Explanation:
+        """Why an owner would have to wait, and what would admit it; nothing changes.
+
+        Refusals are those of all parts of the path, from the top down. Changes are tried on copies:
+        who would be reclaimed or preempted ("preempt"), whose end would do ("release", cost: their
+        members), and which limits would have to be raised ("limits", see `LimitChange`), with the
+        total, or with minimums.
+
+        :raises KeyError: there is no such owner or quota.
+        :raises ValueError: as of ``schedule``.
+        :raises TypeError: an argument is of a wrong type.
+        """
+        if not isinstance(request, str):
+            _check_request(request)
+        with self._lock:
+            return explain(self, request)
+
+    def runtime_trace(self, name: str, dimension: str) -> tuple[RuntimeLevel, ...]:
+        """How a quota came to its runtime, level by level from the top.
+
+        :raises KeyError: there is no such quota, or it has no maximum of the dimension.
+        :raises ValueError: it is outside of what is shared out.
+        """
+        with self._lock:
+            self._names.number(name)
+            quota = self._names.quotas[name]
+            if dimension not in dict(quota.max):
+                raise KeyError(f"quota {name!r} has no dimension {dimension!r}")
+            if quota.outside:
+                raise ValueError(f"quota {name!r} may use its max in any case")
+            return runtime_trace(self, name, dimension)
+
+    def borrowers(self, name: str) -> dict[str, dict[str, int]]:
+        """Which quotas beside this one use more than their minimums, and how much more.
+
+        :returns: by name those with the same parent, by dimension; what is not above is left out.
+        :raises KeyError: there is no such quota.
+        """
+        with self._lock:
+            self._names.number(name)
+            quota = self._names.quotas[name]
+            found = {}
+            for other in self._names.children(quota.parent, quota.tree):
+                status = self.status(other)
+                above = {d: n - status.min[d] for d, n in status.used.items() if n > status.min[d]}
+                if above and other != name and not self._names.quotas[other].outside:
+                    found[other] = above
+            return found
+
     def _plain(self, request: _Asked) -> int | None:
         """The number of one owner who was submitted as meant; ``None``: it is not as simple."""
         if isinstance(request, str):
@@ -549,7 +601,7 @@ class QuotaTree(Stateful):
     ) -> Iterator[tuple[Any, list[tuple[int, int, int]]]]:
         """What is meant, and (owner, members more, members before) of each, submitted meanwhile."""
         alone = isinstance(request, (str, QuotaRequest))
-        given = [request] if alone else list(as_tuple(request, "request"))
+        given: list[Any] = [request] if alone else list(as_tuple(request, "request"))
         if not alone and members is not None:
             raise ValueError("members: is for one owner")
         if not given:
@@ -583,7 +635,8 @@ class QuotaTree(Stateful):
     def _asks(
         self, given: Iterable[QuotaRequest | str], members: int | None
     ) -> tuple[list[QuotaRequest], list[tuple[int, int, int]]]:
-        requests, asks = [], []
+        requests: list[QuotaRequest] = []
+        asks: list[tuple[int, int, int]] = []
         for one in given:
             name = one if isinstance(one, str) else one.name
             number = self._number(name)

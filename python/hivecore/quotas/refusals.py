@@ -18,7 +18,7 @@ Asks = tuple[tuple[QuotaRequest, int, int], ...]
 
 
 def refused(tree: "QuotaTree", code: str, part: str, asks: Asks) -> Refusal:
-    """What a part of a tree has against owners; it is the caller's turn."""
+    """What a part of a tree has against owners, "" if nothing; it is the caller's turn."""
     if code == "evicted":
         reason = f"was evicted and would borrow in {part!r}: waits until something else happens"
         return Refusal("quotas", code, reason, part)
@@ -45,7 +45,8 @@ def refused(tree: "QuotaTree", code: str, part: str, asks: Asks) -> Refusal:
         for dimension, amount in sorted(asked.items())
         if used.get(dimension, 0) + amount > limits.get(dimension, 0)
     ]
-    return Refusal("quotas", code, f"{what} is exceeded ({', '.join(lacking)})", part)
+    reason = f"{what} is exceeded ({', '.join(lacking)})" if lacking else ""
+    return Refusal("quotas", code, reason, part)
 
 
 def _asked_below(tree: "QuotaTree", part: str, asks: Asks, firm: bool) -> dict[str, int]:

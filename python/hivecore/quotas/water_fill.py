@@ -60,11 +60,13 @@ def water_fill(
         raise ValueError(f"requests must have one or two dimensions, not {wanted.ndim}")
     flat = wanted.ndim == 1
     children = wanted.shape[-1]
-    rows = [_rows(values, flat) for values in (wanted, minimums, weights)]
+    least, by = _rows(minimums, flat), _rows(weights, flat)
     there = np.asarray(amounts)
     if there.ndim != (0 if flat else 1):
         raise ValueError(f"amounts must have {wanted.ndim - 1} dimensions, not {there.ndim}")
-    runtimes: Ints = fill_water(np.atleast_1d(there), *rows, _as_flags(lends, children))
+    runtimes = fill_water(
+        np.atleast_1d(there), _rows(wanted, flat), least, by, _as_flags(lends, children)
+    )
     return runtimes[0] if flat else runtimes
 
 

@@ -9,6 +9,7 @@ first. If it is restricted, he sees no others of the types that it holds, and no
 it has left.
 """
 
+from collections import Counter
 from collections.abc import Iterable
 from typing import Any, NamedTuple
 
@@ -67,13 +68,20 @@ class ReservedNode(NodeState):
 
     def after(self, request: Any, name: str, policy: str) -> Choice | None:
         """The best choice for a reservation of what an owner has, and of more."""
-        view = View(self, without=[name], reserved=self.owners[name])
-        found = choose_in(view, request, policy)
-        if not isinstance(found, Choice):
-            return None
-        mine = {(charge.type, charge.minor) for charge in found.charges}
-        theirs = {(charge.type, charge.minor) for charge in self.owners[name]}
-        return found if theirs <= mine else None
+        own = self.owners[name]
+        theirs = {(charge.type, charge.minor) for charge in own}
+        there = Counter(type for type, _ in theirs)
+        as_many = {
+            need.type for need in request.needs if not need.every and need.count == there[need.type]
+        }
+        for confined in ((), as_many):  # its devices alone, if others would come before them
+            view = View(self, without=[name], reserved=own, confined=confined)
+            found = choose_in(view, request, policy)
+            if not isinstance(found, Choice):
+                return None
+            if theirs <= {(charge.type, charge.minor) for charge in found.charges}:
+                return found
+        return None
 
     def _settle(self, name: str) -> None:
         held = self.reservations[name]
@@ -81,7 +89,9 @@ class ReservedNode(NodeState):
 
 
 def left_of(held: tuple[Charge, ...], users: Iterable[tuple[Charge, ...]]) -> tuple[Charge, ...]:
-    """What users have left of held devices; a device that they have used up is left out."""
+    """What users have left of held devices; one that they have used up is left out, unless it is
+    exclusive, which keeps others off it, or off its switch.
+    """
     charges = [charge for user in users for charge in user]
     left = []
     for one in held:
@@ -93,6 +103,6 @@ def left_of(held: tuple[Charge, ...], users: Iterable[tuple[Charge, ...]]) -> tu
         }
         is_given = any(charge.function == one.function for charge in charges)
         function = None if is_given else one.function
-        if not here or amounts or function is not None:
+        if not here or amounts or function is not None or one.exclusive:
             left.append(one._replace(amounts=amounts, function=function))
     return tuple(left)

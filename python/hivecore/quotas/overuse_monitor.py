@@ -1,0 +1,54 @@
+"""Who has to give back because a quota has used more than its runtime for long."""
+
+from typing import TYPE_CHECKING
+
+from hivecore._arguments import as_int
+
+if TYPE_CHECKING:
+    from hivecore.quotas.quota_tree import QuotaTree
+
+__all__ = ["OveruseMonitor"]
+
+
+class OveruseMonitor:
+    """Watches which quotas use more than their runtime, by the caller's clock.
+
+    :param delay: how long a quota may do so without a break, in the caller's unit of time.
+    :raises ValueError: the delay is below 0.
+    :raises TypeError: it is no integer.
+
+    It may be used by one thread at a time. Source: Koordinator's over-use revoke, which forgets
+    dimensions; here none is.
+
+    >>> from hivecore.quotas import OveruseMonitor, Quota, QuotaRequest, QuotaTree
+    >>> tree = QuotaTree([Quota("a", max={"gpu": 8})], total={"gpu": 8})
+    >>> tree.commit(tree.schedule(QuotaRequest("train", "a", {"gpu": 8})))
+    >>> tree.set_total({"gpu": 4})
+    >>> monitor = OveruseMonitor(delay=120)
+    >>> monitor.observe(tree, 0), monitor.observe(tree, 121)
+    ({}, {'a': ('train',)})
+    """
+
+    def __init__(self, delay: int) -> None:
+        self._delay = as_int(delay, "delay", 0, 2**62)
+        self._since: dict[str, int] = {}
+
+    def observe(self, tree: "QuotaTree", now: int) -> dict[str, tuple[str, ...]]:
+        """Who has to go now, by quota: what ``QuotaTree.overusers`` says of those that have used
+        more than their runtime for longer than the delay, whose clock starts anew. Quotas without
+        owners of their own have nobody to send.
+
+        :param now: not before the last time.
+        :raises ValueError: time goes back.
+        :raises TypeError: ``now`` is no integer.
+        """
+        moment = as_int(now, "now", max(self._since.values(), default=0), 2**62)
+        over = tree.overused()
+        self._since = {name: self._since.get(name, moment) for name in over}
+        found = {}
+        for name in over:
+            if moment - self._since[name] > self._delay:
+                self._since[name] = moment
+                if victims := tree.overusers(name):
+                    found[name] = victims
+        return found

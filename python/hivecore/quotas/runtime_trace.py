@@ -1,0 +1,79 @@
+"""How a quota came to its runtime."""
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from hivecore.quotas.quota_tree import QuotaTree
+
+__all__ = ["RuntimeLevel", "runtime_trace"]
+
+
+@dataclass(frozen=True, slots=True)
+class RuntimeLevel:
+    """How a parent's amount of one dimension was shared out, as one of its children sees it.
+
+    :param quota: the child.
+    :param parent: what is shared out; "": the total of the tree.
+    :param dimension: which.
+    :param amount: what the parent had.
+    :param request: what the child asked for, as far as its maximum lets it.
+    :param minimum: its minimum, scaled down where more was promised than there was.
+    :param base: what it had before the spare was shared out.
+    :param bases: of all children together.
+    :param weight: its weight.
+    :param rounds: (what was left, the weights of all who wanted more, what it got), of the rounds
+        in which it took part. What it got beyond its request went into the next round.
+    :param runtime: what it may use.
+    """
+
+    quota: str
+    parent: str
+    dimension: str
+    amount: int
+    request: int
+    minimum: int
+    base: int
+    bases: int
+    weight: int
+    rounds: tuple[tuple[int, int, int], ...]
+    runtime: int
+
+
+def runtime_trace(tree: "QuotaTree", name: str, dimension: str) -> tuple[RuntimeLevel, ...]:
+    """From the top down to the quota; it is the caller's turn."""
+    names = tree._names
+    numbers = {number: quota for quota, number in names.numbers.items()}
+    found = []
+    for quota in reversed(names.path(name)):
+        parent = names.quotas[quota].parent
+        above = names.numbers[parent] if parent else -1 - names.root(names.quotas[quota].tree)
+        amount, children, requests, minimums, weights, lends, runtimes, rounds = tree._core.sharing(
+            above, names.dimensions[dimension]
+        )
+        place = [numbers[child] for child in children].index(quota)
+        bases = [
+            least if request > least or not lent else request
+            for request, least, lent in zip(requests, minimums, lends, strict=True)
+        ]
+        mine = [
+            (left, sum(weights[child] for child in who), given[who.index(place)])
+            for left, who, given in rounds
+            if place in who
+        ]
+        found.append(
+            RuntimeLevel(
+                quota,
+                parent,
+                dimension,
+                amount,
+                requests[place],
+                minimums[place],
+                bases[place],
+                sum(bases),
+                weights[place],
+                tuple(mine),
+                runtimes[place],
+            )
+        )
+    return tuple(found)

@@ -1,0 +1,113 @@
+"""What quotas have used over time, the longer ago the less it counts."""
+
+from bisect import insort
+from collections.abc import Mapping
+from math import isqrt
+
+from hivecore._arguments import as_int, as_mapping, as_name
+from hivecore.quotas._amounts import MOST
+
+__all__ = ["UsageHistory"]
+
+_STEPS = 1024  # of a half-life
+_ONE = 1 << 62
+
+
+def _powers() -> list[int]:
+    """2^(-j / 1024) in units of 2^-62, rounded down, by square roots of integers alone."""
+    exact = 1 << 256
+    root = exact // 2
+    for _ in range(10):
+        root = isqrt(root * exact)
+    found = [exact]
+    for _ in range(_STEPS):
+        found.append(found[-1] * root // exact)
+    return [value >> 194 for value in found]
+
+
+_POWERS = _powers()
+
+
+class UsageHistory:
+    """Half-life decayed usage of quotas, in one dimension.
+
+    :param half_life: after this time what was used counts half, in the caller's unit of time.
+    :raises ValueError: it is below 1.
+    :raises TypeError: it is no integer.
+
+    What is used is told when it changes; what counts at a time follows from that alone, in
+    integers, whatever was asked in between and in whatever order it was told. Somebody who has
+    always used the same counts with that. Changes of more than 62 half-lives ago count nothing and
+    are forgotten. It may be used by one thread at a time. Source: time-based fair share of KAI and
+    Kueue.
+
+    >>> from hivecore.quotas import UsageHistory
+    >>> history = UsageHistory(half_life=3600)
+    >>> history.record("vision", 0, 64)
+    >>> history.record("vision", 3600, 0)
+    >>> history.usage("vision", 3600), history.usage("vision", 7200)
+    (32, 16)
+    >>> history.weights({"vision": 1, "speech": 1}, 3600)       # who used least gets most
+    {'vision': 0, 'speech': 1000000}
+    """
+
+    def __init__(self, half_life: int) -> None:
+        self._half_life = as_int(half_life, "half_life", 1, 2**40)
+        self._changes: dict[str, list[tuple[int, int]]] = {}
+
+    def record(self, name: str, now: int, used: int) -> None:
+        """From a time on a quota uses so much. Of one time the largest counts.
+
+        :raises ValueError: a number is not from 0 to 2**62.
+        :raises TypeError: an argument is of a wrong type.
+        """
+        name = as_name(name, "name")
+        change = as_int(now, "now", 0, MOST), as_int(used, "used", 0, MOST)
+        changes = self._changes.setdefault(name, [])
+        insort(changes, change)
+        horizon = changes[-1][0] - 62 * self._half_life
+        while len(changes) > 1 and changes[1][0] < horizon:
+            del changes[0]
+
+    def usage(self, name: str, now: int) -> int:
+        """What counts at a time of what a quota has used until then, rounded down; 0: nothing is
+        known of it.
+        """
+        moment = as_int(now, "now", 0, MOST)
+        changes = [change for change in self._changes.get(name, []) if change[0] <= moment]
+        ends = [begin for begin, _ in changes[1:]] + [moment]
+        counted = 0
+        for (begin, used), end in zip(changes, ends, strict=False):
+            counted += used * (self._left(moment - end) - self._left(moment - begin))
+        return counted // _ONE
+
+    def weights(self, weights: Mapping[str, int], now: int, *, k: int = 1) -> dict[str, int]:
+        """Weights of quotas that compete, corrected by what they have used: in millionths,
+        max(0, w + k (w - u)), where w and u are a quota's parts of all weights and of all usage.
+
+        :param weights: of each, 0 to 2**62.
+        :param k: how strongly the past counts, 0 to 1000.
+        :raises ValueError: a number is out of range.
+        :raises TypeError: an argument is of a wrong type.
+        """
+        given = {
+            as_name(name, "weights"): as_int(weight, f"weights[{name!r}]", 0, MOST)
+            for name, weight in as_mapping(weights, "weights").items()
+        }
+        k = as_int(k, "k", 0, 1000)
+        used = {name: self.usage(name, now) for name in given}
+        of_weights, of_use = max(sum(given.values()), 1), max(sum(used.values()), 1)
+        return {
+            name: max(
+                0,
+                10**6
+                * ((1 + k) * weight * of_use - k * used[name] * of_weights)
+                // (of_weights * of_use),
+            )
+            for name, weight in given.items()
+        }
+
+    def _left(self, age: int) -> int:
+        """What is left of 1 after a time, in units of 2^-62; never more for what is older."""
+        halvings, rest = divmod(age, self._half_life)
+        return _POWERS[rest * _STEPS // self._half_life] >> halvings if halvings < 62 else 0
