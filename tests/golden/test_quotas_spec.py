@@ -1,105 +1,13 @@
-"""Elastic quotas by worked numbers: each example of the specification, and each defect of the
-original that it describes, in the kernel and in its twin.
+"""Elastic quotas by worked numbers: each example of the specification, in the kernel and in its
+twin.
 
 Sections are those of the specification, and #2876 is an issue of Koordinator.
 """
 
-from fractions import Fraction
-
 import pytest
+from quota_examples import below_p, both, fills, one, runtimes, siblings
 
-from hivecore.quotas import Quota, QuotaRequest, QuotaTree, water_fill, water_fill_rounds
-from hivecore.reference.quotas import Claim
-from hivecore.reference.quotas import QuotaTree as Twin
-from hivecore.reference.quotas import water_fill as twin_fill
-
-
-class Kernel:
-    """What the examples look at, in the kernel."""
-
-    def __init__(self, **settings):
-        self.tree = QuotaTree(**settings)
-        self.set_quota, self.remove = self.tree.set_quota, self.tree.remove
-        self.move, self.submit = self.tree.move, self.tree.submit
-        self.release, self.revocable = self.tree.release, self.tree.overusers
-        self.runtime, self.net_total = self.tree.runtime, self.tree.total
-
-    def set_total(self, total, tree="", carved=False):
-        self.tree.set_total(total, tree=tree, carved=carved)
-
-    def run(self, request):
-        self.tree.recover(request, request.count)
-
-    def see(self, field, name):
-        return getattr(self.tree.status(name), field)
-
-    def decide(self, name):
-        decision = self.tree.schedule(name)
-        refusal = decision.refusal
-        return decision.outcome, *((refusal.code, refusal.part) if refusal else ())
-
-    def check(self):
-        self.tree.check()
-
-
-class Plain:
-    """The same in the twin."""
-
-    def __init__(self, **settings):
-        self.tree = Twin(**settings)
-        self.set_quota, self.remove = self.tree.set_quota, self.tree.remove
-        self.submit, self.release = self.tree.submit, self.tree.release
-        self.set_total, self.revocable = self.tree.set_total, self.tree.revocable
-
-    def move(self, name, parent):
-        self.tree.quotas[name] = self.tree.quotas[name]._replace(parent=parent)
-
-    def run(self, request):
-        self.tree.submit(request)
-        self.tree.admit(request.name, request.count)
-
-    def runtime(self, name):
-        return self.tree.figures().runtime[name]
-
-    def net_total(self, tree=""):
-        return self.tree.figures().totals[tree]
-
-    def see(self, field, name):
-        field = {"limited_request": "limited", "min": "minimum"}.get(field, field)
-        return getattr(self.tree.figures(), field)[name]
-
-    def decide(self, name):
-        answer = self.tree.decide({name: self.tree.owners[name].request.min_count})
-        return answer.outcome, *((answer.code, answer.part) if answer.outcome == "wait" else ())
-
-    def check(self):
-        pass
-
-
-both = pytest.mark.parametrize("make", [Kernel, Plain])
-
-
-def one(quota, amount, name=None, **options):
-    """An owner of one member that asks for so much of "x"."""
-    return QuotaRequest(name or f"of {quota}", quota, {"x": amount}, **options)
-
-
-def siblings(make, total, quotas, **settings):
-    """(name, min, request, weight, lends) of each, of one dimension."""
-    tree = make(**settings)
-    tree.set_total({"x": total})
-    for name, least, request, weight, lends in quotas:
-        quota = Quota(name, max={"x": 2**62}, min={"x": least}, weight={"x": weight}, lends=lends)
-        tree.set_quota(quota)
-        if request:
-            tree.submit(one(name, request))
-    return tree
-
-
-def runtimes(tree, names):
-    tree.check()
-    return [tree.runtime(name)["x"] for name in names]
-
+from hivecore.quotas import OveruseMonitor, Quota, QuotaRequest, QuotaTree, water_fill_rounds
 
 # --- 1.4: what goes up
 
@@ -169,20 +77,6 @@ def test_what_quotas_outside_use_is_taken_off_the_total(make):
 
 NAMES = "ABCD"
 REQUESTS, MINIMUMS, WEIGHTS = (5, 20, 40, 70), (10, 15, 20, 15), (40, 60, 50, 80)
-
-
-def fills(amount, requests, minimums, weights, lends=None):
-    """The runtimes, which the kernel and the twin agree on."""
-    given = lends or [True] * len(requests)
-    claims = [Claim(*claim) for claim in zip(requests, minimums, weights, given, strict=True)]
-    plain, plain_rounds = twin_fill(amount, claims)
-    found = water_fill(amount, requests, minimums, weights, given).tolist()
-    assert found == plain
-    rounds = water_fill_rounds(amount, requests, minimums, weights, given)
-    assert [(one.amount, dict(zip(one.children, one.shares, strict=True))) for one in rounds] == [
-        (one.amount, one.shares) for one in plain_rounds
-    ]
-    return found
 
 
 def test_two_rounds_share_out_what_the_bases_leave():
@@ -278,17 +172,6 @@ def test_shares_that_are_rounded_up_do_not_give_out_too_much(make):
 
 
 # --- 3.1 and 3.2: from the top down, and scaled minimums
-
-
-def below_p(make, total, **settings):
-    """Section 3.2, in thousandths of a core."""
-    tree = make(**settings)
-    tree.set_total({"x": total})
-    tree.set_quota(Quota("p", max={"x": 600_000}, min={"x": 300_000}))
-    for name in "abc":
-        tree.set_quota(Quota(name, max={"x": 600_000}, min={"x": 100_000}, parent="p"))
-        tree.submit(one(name, 200_000))
-    return tree
 
 
 @both
@@ -415,6 +298,22 @@ def test_who_was_removed_in_vain_comes_back(make):
     assert tree.revocable("q") == ("2", "4")
 
 
+def test_the_same_owners_have_to_go_when_the_delay_is_over():
+    """Section 4.2, by the clock: longer than the delay, then again after as long."""
+    tree = QuotaTree([Quota("q", max={"cpu": 50, "mem": 0})], total={"cpu": 50})
+    for name, priority, amounts in (
+        ("1", 10, {"cpu": 20}),
+        ("2", 9, {"cpu": 10, "mem": 1}),
+        ("3", 8, {"cpu": 20}),
+        ("4", 7, {"cpu": 40}),
+    ):
+        tree.recover(QuotaRequest(name, "q", amounts, priority=priority), 1)
+    monitor = OveruseMonitor(delay=120)
+    seen = {now: monitor.observe(tree, now) for now in (1000, 1120, 1121, 1241, 1242)}
+    due = {"q": ("2", "4")}
+    assert seen == {1000: {}, 1120: {}, 1121: due, 1241: {}, 1242: due}
+
+
 @both
 def test_of_those_who_came_later_the_last_goes_first(make):
     """Section 4.2: lower priority first, then later start."""
@@ -427,157 +326,6 @@ def test_of_those_who_came_later_the_last_goes_first(make):
     assert tree.revocable("q") == ("d", "c")
     tree.set_total({})
     assert tree.revocable("q") == ("b", "a", "d", "c")  # all that can go
-
-
-# --- 5.2: defects of the original
-
-
-def d1(make):
-    tree = make()
-    tree.set_total({"x": 1000})
-    tree.set_quota(Quota("P", max={"x": 100}))
-    tree.set_quota(Quota("A", max={"x": 10}, parent="P"))
-    tree.set_quota(Quota("B", max={"x": 100}, parent="P"))
-    tree.submit(one("A", 50))
-    tree.submit(one("B", 20))
-    assert (tree.see("request", "P"), tree.runtime("B")) == ({"x": 30}, {"x": 20})
-    return tree
-
-
-@both
-def test_a_quota_that_asked_for_more_than_its_maximum_takes_off_what_it_added_when_removed(make):
-    """D1: there P saw 0 then, and B's runtime was 0."""
-    tree = d1(make)
-    tree.release("of A")
-    tree.remove("A")
-    assert (tree.see("request", "P"), tree.runtime("B")) == ({"x": 20}, {"x": 20})
-    tree.check()
-
-
-@both
-def test_a_quota_that_asked_for_more_than_its_maximum_takes_off_what_it_added_when_moved(make):
-    """D1, with a move."""
-    tree = d1(make)
-    tree.set_quota(Quota("O", max={"x": 100}))
-    tree.move("A", "O")
-    assert (tree.see("request", "P"), tree.runtime("B")) == ({"x": 20}, {"x": 20})
-    assert (tree.see("request", "O"), tree.runtime("A")) == ({"x": 10}, {"x": 10})
-    tree.check()
-    tree.move("A", "P")
-    assert (tree.see("request", "P"), tree.see("request", "O")) == ({"x": 30}, {"x": 0})
-    tree.check()
-
-
-@both
-def test_no_dimension_is_forgotten_while_owners_are_removed(make):
-    """D2: A is removed first; the original had no victims though 3 GPUs were too many."""
-    tree = make()
-    tree.set_total({"cpu": 10, "gpu": 1})
-    tree.set_quota(Quota("q", max={"cpu": 10, "gpu": 1}))
-    tree.run(QuotaRequest("A", "q", {"cpu": 5}, priority=1))
-    tree.run(QuotaRequest("B", "q", {"cpu": 1, "gpu": 4}, priority=2))
-    assert tree.revocable("q") == ("B",)
-
-
-@both
-def test_a_dimension_without_a_total_admits_nobody(make):
-    """D3: the original compares no dimension that is missing in the limit."""
-    tree = make()
-    tree.set_total({"cpu": 10})
-    tree.set_quota(Quota("q", max={"cpu": 10, "gpu": 4}))
-    tree.submit(QuotaRequest("o", "q", {"cpu": 1, "gpu": 1}))
-    assert tree.decide("o") == ("wait", "runtime", "q")
-    loose = make(limit="max")
-    loose.set_total({"cpu": 10})
-    loose.set_quota(Quota("q", max={"cpu": 10, "gpu": 4}))
-    loose.submit(QuotaRequest("o", "q", {"cpu": 1, "gpu": 1}))
-    assert loose.decide("o") == ("wait", "total", "")
-
-
-@both
-@pytest.mark.parametrize("limit", ["max", "runtime"])
-def test_children_together_do_not_exceed_their_parent_during_changes(make, limit):
-    """D3: the original's default is not to look at the parents."""
-    answers = []
-    for check in (True, False):
-        tree = make(limit=limit, check_ancestors=check)
-        tree.set_total({"x": 20})
-        tree.set_quota(Quota("p", max={"x": 10}))
-        for name in "ab":
-            tree.set_quota(Quota(name, max={"x": 10}, min={"x": 5}, parent="p"))
-        tree.run(one("a", 10))
-        tree.submit(one("b", 5))
-        answers.append(tree.decide("of b"))
-    # b is entitled to 5, so a has to go where the parent counts.
-    assert answers == [("preempt",), ("bind",)]
-
-
-HUGE = 2**62 - 1
-
-
-@both
-@pytest.mark.parametrize("count", [3, 5])
-def test_weights_without_limits_do_not_overflow(make, count):
-    """D4: weights are as max; in the original 3 siblings had 0 each, 5 had 1000 each."""
-    names = "abcde"[:count]
-    tree = make()
-    tree.set_total({"x": 1000})
-    for name in names:
-        tree.set_quota(Quota(name, max={"x": HUGE}))
-        tree.submit(one(name, 5000))
-    assert runtimes(tree, names) == {3: [334, 333, 333], 5: [200] * 5}[count]
-    assert fills(1000, [5000] * count, [0] * count, [HUGE] * count) == runtimes(tree, names)
-    # The sum of the weights in 64 bits with a sign, as there.
-    wrapped = (HUGE * count + 2**63) % 2**64 - 2**63
-    assert {3: wrapped < 0, 5: 0 < wrapped < HUGE}[count]
-
-
-@both
-def test_whatever_is_read_first_the_minimums_of_all_siblings_are_scaled(make):
-    """D5: in the original those not on the path that is read keep what they had."""
-    reads = []
-    for order in ("abcp", "cbap", "pabc", "bbbb"):
-        tree = below_p(make, 600_000)
-        assert tree.runtime(order[0])
-        tree.set_total({"x": 200_000})
-        for name in order:
-            tree.runtime(name)
-        reads.append([tree.runtime(name)["x"] for name in "pabc"])
-    assert reads == [[200_000, 66_667, 66_667, 66_666]] * 4
-
-
-@both
-def test_bytes_beyond_what_a_float_holds_are_scaled_exactly(make):
-    """D5: minimums of 8 PiB and some; available * minimum is near 2**106."""
-    least = {"a": 2**53 + 1, "b": 2**53 + 3, "c": 2**52 + 5}
-    total = 2**54 + 7
-    tree = make()
-    tree.set_total({"x": total})
-    for name, amount in least.items():
-        tree.set_quota(Quota(name, max={"x": 2**60}, min={"x": amount}, weight={"x": 0}))
-        tree.submit(one(name, 2**60))
-    exact = {n: Fraction(total * m, sum(least.values())) for n, m in least.items()}
-    given = {name: tree.see("min", name)["x"] for name in least}
-    assert sum(given.values()) == total
-    assert all(abs(given[name] - exact[name]) < 1 for name in least)
-    assert [tree.runtime(name)["x"] for name in least] == list(given.values())
-    # In doubles, truncated, units are lost.
-    doubles = {
-        n: int(float(total) * float(m) / float(sum(least.values()))) for n, m in least.items()
-    }
-    assert doubles != {name: int(part) for name, part in exact.items()}
-    tree.check()
-
-
-@both
-def test_nobody_is_named_twice_among_those_who_have_to_go(make):
-    """D6."""
-    tree = make()
-    tree.set_total({"x": 1, "y": 1})
-    tree.set_quota(Quota("q", max={"x": 9, "y": 9}))
-    for i in range(4):
-        tree.run(QuotaRequest(f"o{i}", "q", {"x": 1, "y": 1}, priority=i % 2))
-    assert tree.revocable("q") == ("o3", "o0", "o2")
 
 
 # --- 5.3: what users asked for
