@@ -35,8 +35,11 @@ class LimitChange:
 def explain(tree: "QuotaTree", request: QuotaRequest | str) -> Explanation:
     """It is the caller's turn."""
     branch = tree.copy()
-    if not isinstance(request, str) and request.name not in branch._owners:
-        branch.submit(request)
+    if not isinstance(request, str):
+        if request.name not in branch._owners:
+            branch.submit(request)
+        elif branch.request(request.name) != request:
+            raise ValueError(f"request: {request.name!r} has asked for something else")
     name = request if isinstance(request, str) else request.name
     decision = branch.schedule(name)
     mine = branch.request(name)

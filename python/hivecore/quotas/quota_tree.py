@@ -8,7 +8,7 @@ from typing import Any, Literal, Self, get_args
 import numpy as np
 import numpy.typing as npt
 
-from hivecore._arguments import as_bool, as_choice, as_int, as_text, as_tuple
+from hivecore._arguments import as_bool, as_choice, as_int, as_mapping, as_text, as_tuple
 from hivecore._quotas import QuotaKernel
 from hivecore._sealed import corrupt_if_it_fails, seal, unseal
 from hivecore._stateful import Stateful
@@ -185,9 +185,11 @@ class QuotaTree(Stateful):
 
         :raises KeyError: there is no such quota; nothing has changed.
         :raises ValueError: as of `Quota`; nothing has changed.
+        :raises TypeError: an argument is of a wrong type; nothing has changed.
         """
+        given = as_mapping(weights, "weights")
         with self._lock:
-            changed = [self.quota(name).replace(weight=one) for name, one in dict(weights).items()]
+            changed = [self.quota(name).replace(weight=one) for name, one in given.items()]
             for quota in changed:
                 self._names.set_quota(quota)
 
@@ -209,7 +211,7 @@ class QuotaTree(Stateful):
         :returns: int64[quotas, dimensions], in the order of ``quotas``; 0 where it has no maximum.
         :raises KeyError: there is no such dimension.
         """
-        wanted = as_tuple(dimensions, "dimensions")
+        wanted = [as_text(name, "dimensions") for name in as_tuple(dimensions, "dimensions")]
         with self._lock:
             known = self._names.dimensions
             missing = [name for name in wanted if name not in known]
@@ -241,6 +243,7 @@ class QuotaTree(Stateful):
 
         :raises KeyError: there is no such tree.
         """
+        tree = as_text(tree, "tree")
         with self._lock:
             if tree not in self._names.roots:
                 raise KeyError(f"there is no tree {tree!r}")
@@ -425,9 +428,15 @@ class QuotaTree(Stateful):
         As few leave as can be: all are thought away, then come back if it still fits, those beyond
         a budget first, then the most important.
         """
+        pairs = [as_tuple(pair, "budgets") for pair in as_tuple(budgets, "budgets")]
+        if any(len(pair) != 2 for pair in pairs):
+            raise ValueError("budgets must hold pairs of names and a number")
         allowed = [
-            (frozenset(as_tuple(names, "budgets")), as_int(left, "budgets", 0, MOST))
-            for names, left in as_tuple(budgets, "budgets")
+            (
+                frozenset(as_text(name, "budgets") for name in as_tuple(names, "budgets")),
+                as_int(left, "budgets", 0, MOST),
+            )
+            for names, left in pairs
         ]
         if not isinstance(request, str):
             _check_request(request)
@@ -559,6 +568,7 @@ class QuotaTree(Stateful):
         :raises KeyError: there is no such quota, or it has no maximum of the dimension.
         :raises ValueError: it is outside of what is shared out.
         """
+        dimension = as_text(dimension, "dimension")
         with self._lock:
             self._names.number(name)
             quota = self._names.quotas[name]
