@@ -133,3 +133,26 @@ def below_p(make, total, **settings):
         tree.set_quota(Quota(name, max={"x": 600_000}, min={"x": 100_000}, parent="p"))
         tree.submit(one(name, 200_000))
     return tree
+
+
+def tree_with_owners():
+    """p has a and b below it; q is outside, r is in another tree."""
+    tree = QuotaTree(
+        [
+            Quota("p", max={"x": 20, "y": 20}, min={"x": 10}),
+            Quota("a", max={"x": 20}, min={"x": 5}, parent="p"),
+            Quota("b", max={"x": 20, "y": 9}, min={"x": 5}, parent="p"),
+            Quota("q", max={"x": 9}, outside=True),
+            Quota("r", max={"x": 9}, tree="other"),
+        ],
+        total={"x": 20, "y": 9},
+    )
+    tree.set_total({"x": 5}, tree="other", carved=True)
+    tree.commit(tree.schedule(QuotaRequest("runs", "a", {"x": 1}, count=3, min_count=2)))
+    tree.commit(tree.schedule(QuotaRequest("full", "b", {"x": 2, "y": 1})))
+    tree.submit(QuotaRequest("waits", "b", {"x": 2}, count=3, min_count=2))
+    return tree
+
+
+def request(name="new", quota="a", amounts=(("x", 1),), **options):
+    return QuotaRequest(name, quota, dict(amounts), **options)
