@@ -232,3 +232,16 @@ def test_who_was_not_submitted_is_checked_as_if_he_had_been():
         told = ((request.replace(**changes), 1, 0),)
         assert is_noticed(changed(decision, _asks=told), tree)
     assert tree.to_bytes() == before
+
+
+def test_of_those_admitted_together_each_has_to_fit_into_the_minimum_of_its_own_quota():
+    """What cannot be preempted below a quota is no concern of its own minimum when it comes."""
+    quotas = [
+        Quota("p", max={"x": 9}, min={"x": 2}),
+        Quota("c", max={"x": 9}, min={"x": 2}, parent="p"),
+    ]
+    tree = QuotaTree(quotas, total={"x": 9})
+    firm = {"amounts": {"x": 2}, "preemptible": False}
+    decision = tree.schedule([QuotaRequest("1", "p", **firm), QuotaRequest("2", "c", **firm)])
+    assert decision.outcome == "bind"
+    decision.verify(tree)

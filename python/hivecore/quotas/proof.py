@@ -91,31 +91,32 @@ def _with_new_owners(decision: "QuotaDecision", tree: "QuotaTree") -> "QuotaTree
 def _sums(
     decision: "QuotaDecision", tree: "QuotaTree"
 ) -> tuple[dict[str, _Vector], dict[str, _Vector]]:
-    """What would be used at each quota and below it, and of that by those who cannot go."""
-    requests = {request.name: request for request, _, _ in decision._asks}
-    members = {request.name: more for request, more, _ in decision._asks}
-    for name in tree.owners:
-        requests[name] = tree.request(name)
-        if name not in decision.victims:
-            members[name] = members.get(name, 0) + tree.members(name)
+    """What would be used at each quota and below it, and of that by those who cannot go, of which
+    new ones count in their own quotas alone, as they are admitted.
+    """
     used: dict[str, _Vector] = {}
     firm: dict[str, _Vector] = {}
-    for name, count in members.items():
-        _add(tree, requests[name], count, used)
-        if not requests[name].preemptible:
-            _add(tree, requests[name], count, firm)
+    for name in tree.owners:
+        request = tree.request(name)
+        members = 0 if name in decision.victims else tree.members(name)
+        for place in _path(tree, request.quota):
+            _add(tree, request, members, used.setdefault(place, {}))
+            if not request.preemptible:
+                _add(tree, request, members, firm.setdefault(place, {}))
+    for name, more in {request.name: more for request, more, _ in decision._asks}.items():
+        known = tree.request(name)
+        for place in _path(tree, known.quota):
+            _add(tree, known, more, used.setdefault(place, {}))
+        if not known.preemptible:
+            _add(tree, known, more, firm.setdefault(known.quota, {}))
     return used, firm
 
 
-def _add(
-    tree: "QuotaTree", request: "QuotaRequest", members: int, sums: dict[str, _Vector]
-) -> None:
+def _add(tree: "QuotaTree", request: "QuotaRequest", members: int, to: _Vector) -> None:
     managed = {dimension for dimension, _ in tree.quota(request.quota).max}
-    for place in _path(tree, request.quota):
-        vector = sums.setdefault(place, {})
-        for dimension, amount in request.amounts:
-            if dimension in managed:
-                vector[dimension] = vector.get(dimension, 0) + amount * members
+    for dimension, amount in request.amounts:
+        if dimension in managed:
+            to[dimension] = to.get(dimension, 0) + amount * members
 
 
 def _check_limit(
