@@ -90,6 +90,8 @@ def test_each_change_that_is_named_admits(settings):
             assert tree.to_bytes() == before
             assert explanation.outcome == decision.outcome
             assert (explanation.outcome == "bind") == (not explanation.reason)
+            if decision.refusal is not None:
+                assert decision.refusal in explanation.refusals
             if explanation.outcome == "bind":
                 assert (explanation.refusals, explanation.changes) == ((), ())
                 continue
@@ -177,3 +179,23 @@ def test_who_was_evicted_is_told_what_would_entitle_it():
     assert tree.schedule("o").refusal.code == "evicted"
     raised_ = [change.limits for change in tree.explain("o").changes]
     assert raised_ == [(LimitChange("", "total", "x", 10),), (LimitChange("a", "min", "x", 3),)]
+
+
+def test_who_was_evicted_and_may_reclaim_instead_of_borrowing_is_told_so():
+    """o would borrow in p, which o2 of the other child is over for."""
+    quotas = [
+        Quota("p", max={"x": 9}, min={"x": 2}, weight={}),
+        Quota("a", max={"x": 9}, min={"x": 2}, weight={}, parent="p"),
+        Quota("b", max={"x": 9}, weight={}, parent="p"),
+        Quota("q", max={"x": 9}, min={"x": 7}),
+    ]
+    tree = QuotaTree(quotas, total={"x": 9}, limit="max")
+    tree.submit_many([QuotaRequest("o", "a", {"x": 2}), QuotaRequest("other", "q", {"x": 9})])
+    tree.recover(QuotaRequest("o2", "b", {"x": 2}), 1)
+    tree.commit(tree.schedule("o"))
+    tree.evict("o")
+    assert tree.schedule("o").victims == ("o2",)
+    explanation = tree.explain("o")
+    assert (explanation.outcome, explanation.cheapest.owners) == ("preempt", ("o2",))
+    assert [refusal.code for refusal in explanation.refusals] == ["evicted"]
+    assert "was evicted and would borrow" in explanation.reason

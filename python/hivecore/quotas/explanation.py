@@ -46,15 +46,10 @@ def explain(tree: "QuotaTree", request: QuotaRequest | str) -> Explanation:
     if decision.outcome == "bind":
         return Explanation("bind", "", (), ())
     refusals = tuple(_refusals(branch, decision))
-    reason = refusals[0].reason if refusals else _reason(decision)
     changes = sorted(_changes(branch, mine, decision), key=lambda one: (one.kind, one.cost))
     order = ("preempt", "release", "limits")
     changes.sort(key=lambda one: order.index(one.kind))
-    return Explanation(decision.outcome, reason, refusals, tuple(changes))
-
-
-def _reason(decision: QuotaDecision) -> str:
-    return decision.refusal.reason if decision.refusal else ""
+    return Explanation(decision.outcome, refusals[0].reason, refusals, tuple(changes))
 
 
 def _refusals(tree: "QuotaTree", decision: QuotaDecision) -> Iterator[Refusal]:
@@ -67,12 +62,13 @@ def _refusals(tree: "QuotaTree", decision: QuotaDecision) -> Iterator[Refusal]:
     places = [(limit, place) for place in reversed(path)] if check_ancestors else [(limit, quota)]
     if check_ancestors and not top.outside:
         places.insert(0, ("total", ""))
-    for code, place in [*places, ("min", quota)]:
-        found = refused(tree, code, place, asks)
-        if found.reason:
-            yield found
+    found = [refused(tree, code, place, asks) for code, place in [*places, ("min", quota)]]
+    yield from (one for one in found if one.reason)
     if decision.refusal is not None and decision.refusal.code == "evicted":
         yield decision.refusal
+    elif not any(one.reason for one in found):
+        # It would be admitted if it could borrow, or a sum would be too large.
+        yield decision.refusal or refused(tree, "evicted", quota, asks)
 
 
 def _changes(tree: "QuotaTree", request: QuotaRequest, decision: QuotaDecision) -> Iterator[Change]:
