@@ -68,7 +68,7 @@ def lives(settings, count, steps):
         if seed % 3:
             life.crowd(rng)
         for i in range(steps):
-            (life.press if seed % 3 else life.step)(rng)
+            (life.step if seed % 3 == 0 else life.press if i % 8 else life.set_total)(rng)
             if i % 5 == 4 and life.twin.quotas:
                 yield life, rng
 

@@ -74,9 +74,7 @@ def test_a_tree_rebuilt_in_another_order_is_the_same(settings, large):
         for _ in range(90):
             life.step(rng)
         # An event, after which all may borrow, as those of the other tree.
-        life.tree.set_weights({})
-        life.tree.submit(QuotaRequest("last", life.tree.quotas[0], {}))
-        life.tree.release("last")
+        life.set_total(rng)
         other = rebuilt(life.tree, rng)
         other.check()
         assert seen(other) == seen(life.tree)

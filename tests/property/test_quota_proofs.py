@@ -40,15 +40,15 @@ def test_every_decision_of_random_lives_proves_itself(settings):
         life = Life(**settings)
         if seed % 2:
             life.crowd(rng)
-        for _ in range(80):
-            (life.press if seed % 2 else life.step)(rng)
+        for i in range(80):
+            (life.step if seed % 2 == 0 else life.press if i % 8 else life.set_total)(rng)
             for decision in decisions(life, rng):
                 decision.verify(life.tree)
                 proven[decision.outcome] += 1
     reclaims = settings.get("check_ancestors", True) and "guarantee" not in settings
     if SCALE >= 1:
         assert min(proven["bind"], proven["wait"]) > 100
-        assert proven["preempt"] > 5 or not reclaims
+        assert proven["preempt"] > 0 or not reclaims
 
 
 def pressed(preemptible=False):
