@@ -90,7 +90,7 @@ format: $(VENV)/tools
 # Sanitized modules live in build/san and are found there first; never beside the normal ones.
 # Reports go to files: they must not vanish with the output of a test, or of a process that ends.
 # What hardly reaches a kernel is left out.
-SAN_TESTS = $(filter-out tests/unit/test_traces% $(patsubst %,tests/unit/test_%.py,cli cpp_users examples house sim_job_plots sim_report sim_sweep),\
+SAN_TESTS = $(filter-out tests/unit/test_traces% $(patsubst %,tests/unit/test_%.py,cli cpp_users examples house sim_job_plots sim_quotas sim_report sim_sweep),\
             $(wildcard tests/unit/test_*.py tests/property tests/golden $(addprefix tests/interop/test_hived_,random.py property.py defects.py)))
 # Sanitized modules are several times slower, and what they look for shows in few examples.
 SAN_EXAMPLES ?= 0.3

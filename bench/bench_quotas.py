@@ -12,6 +12,7 @@ life       submit, schedule, commit and release of a gang at the end of a path o
 reclaim    who has to go, among 100,000 running owners, for a gang that is entitled to what others
            have borrowed; in 10,000 leaves and in 100
 memory     bytes of a quota and of an owner beside its name
+twin       runtimes, lives and reclaim again in a small tree, beside the twin, with equal answers
 copy       of a tree with 10,000 quotas and 100,000 owners; and with the first change of the copy
 curve      change and runtimes from 10 to 100,000 quotas
 
@@ -20,6 +21,7 @@ wall-clock. The original's own figures that documents name beside these are of a
 """
 
 import sys
+from collections.abc import Callable
 from random import Random
 from time import perf_counter
 from typing import Any
@@ -30,6 +32,7 @@ from peers.quotas_numpy import water_fill as numpy_fill
 
 from hivecore.quotas import Quota, QuotaRequest, QuotaTree, water_fill
 from hivecore.reference.quotas import Claim
+from hivecore.reference.quotas import QuotaTree as Twin
 from hivecore.reference.quotas import water_fill as twin_fill
 
 DIMENSIONS = ("cpu", "gpu", "memory", "rdma")
@@ -244,6 +247,78 @@ def reclaim_figures(tree: QuotaTree, entitled: list[str], times: int) -> dict[st
     return {"decisions": len(taken), "victims": float(np.mean(victims)), **percentiles(taken)}
 
 
+def twin_figures(groups: int, leaves: int, owners: int, rounds: int) -> dict[str, Any]:
+    """Times of kernel and twin; each answer is that of both."""
+    tree, entitled = crowded(groups, leaves, owners)
+    twin = Twin(limit="max")
+    for name in tree.quotas:
+        twin.set_quota(tree.quota(name))
+    for name in [f"o{number}" for number in range(owners)]:
+        twin.submit(tree.request(name))
+        twin.admit(name, 1)
+    twin.set_total(tree.total())
+    more = {d: 2 * amount for d, amount in tree.total().items()}
+    late = QuotaRequest("late", entitled[0], dict.fromkeys(DIMENSIONS, 8), count=2)
+    free = tree.copy()
+    free.set_total(more)
+    roomy = Twin(limit="max")
+    roomy.__dict__.update(twin.__dict__, owners=dict(twin.owners), totals={"": more})
+
+    def runtimes(answers: dict[str, Any]) -> dict[str, Callable[[], float]]:
+        def kernel() -> float:
+            free.set_total(more)
+            return cpu_seconds(lambda: answers.update(kernel=free.runtimes(DIMENSIONS).tolist()))
+
+        def twins() -> float:
+            return cpu_seconds(lambda: answers.update(twin=roomy.figures().runtime))
+
+        return {"kernel": kernel, "twin": twins}
+
+    def life(answers: dict[str, Any]) -> dict[str, Callable[[], float]]:
+        def kernel() -> float:
+            def run() -> None:
+                free.submit(late)
+                decision = free.schedule(late)
+                free.commit(decision)
+                free.release("late")
+                answers.update(kernel=decision.outcome)
+
+            return cpu_seconds(run)
+
+        def twins() -> float:
+            def run() -> None:
+                roomy.submit(late)
+                answers.update(twin=roomy.decide({"late": 2}).outcome)
+                roomy.admit("late", 2)
+                roomy.release("late")
+
+            return cpu_seconds(run)
+
+        return {"kernel": kernel, "twin": twins}
+
+    def reclaim(answers: dict[str, Any]) -> dict[str, Callable[[], float]]:
+        tree.submit(late)
+        twin.submit(late)
+
+        def kernel() -> float:
+            return cpu_seconds(lambda: answers.update(kernel=tree.schedule("late").victims))
+
+        def twins() -> float:
+            return cpu_seconds(lambda: answers.update(twin=twin.decide({"late": 2}).victims))
+
+        return {"kernel": kernel, "twin": twins}
+
+    found: dict[str, Any] = {"leaves": groups * leaves, "owners": owners}
+    for what in (runtimes, life, reclaim):
+        answers: dict[str, Any] = {}
+        found[what.__name__] = take_turns(what(answers), rounds)
+        ours, others = answers["kernel"], answers["twin"]
+        if what is runtimes:
+            others = [[others[name][d] for d in DIMENSIONS] for name in free.quotas]
+        assert ours == others and ours, what.__name__
+    return found
+
+
 def memory_figures(quotas: int, owners: int) -> dict[str, float]:
     most = dict.fromkeys(DIMENSIONS, 10**9)
     tree = QuotaTree([Quota(f"q{i}", max=most) for i in range(quotas)], total=most)
@@ -314,6 +389,7 @@ def main() -> None:
             "10,000 leaves": reclaim_figures(wide, entitled, times // 4),
             "100 leaves": reclaim_figures(*narrow, times // 4),
         },
+        "twin": twin_figures(2, 3, 40, 1) if smoke else twin_figures(10, 10, 1000, 3),
         "memory": memory_figures(100 if smoke else 10_000, owners),
         "copy": copies,
         "curve": curve_figures([10, 30] if smoke else [10, 100, 1000, 10_000, 100_000], times, 3),

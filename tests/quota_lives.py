@@ -13,6 +13,7 @@ class Life:
         self.tree, self.twin = QuotaTree(**settings), Twin(**settings)
         self.large = large
         self.numbers = self.steps = 0
+        self.left_behind = []
 
     # --- what draws decide
 
@@ -37,6 +38,7 @@ class Life:
             (1, self.set_total),
             (1, self.within),
             (1, self.overusers),
+            (1, self.branch),
         ]
         # In every other stretch the quotas stay as they are, so that they fill up.
         self.steps += 1
@@ -63,7 +65,23 @@ class Life:
         """A step of owners alone."""
         actions = (self.submit, self.schedule, self.schedule, self.schedule, self.grow)
         others = (self.release, self.evict, self.within, self.overusers, self.schedule_together)
+        others = (*others, self.branch)
         rng.choice(actions if rng.random() < 0.8 else others)(rng)
+
+    def branch(self, rng):
+        """A copy goes its own way, another one stays behind, and the tree goes on as a third."""
+        for copied, state in self.left_behind:
+            copied.check()
+            assert copied.to_bytes() == state
+        state = self.tree.to_bytes()
+        wild = self.tree.copy()
+        for name in wild.owners:
+            rng.choice((wild.evict, wild.release))(name)
+        wild.set_total(self.amounts(rng, 30))
+        wild.check()
+        assert self.tree.to_bytes() == state
+        self.left_behind = [(self.tree, state)]
+        self.tree = self.tree.copy()
 
     def set_total(self, rng):
         tree = rng.choice(("", "", "other"))

@@ -23,6 +23,7 @@ from hivecore.interleaving import interleave
 from hivecore.matching import max_weight_matching
 from hivecore.reference.devices.koordinator import Failure, allocate
 from hivecore.reference.devices.node_state import Charge, NodeState
+from hivecore.quotas import water_fill, water_fill_rounds
 from hivecore.replicas import ReplicaAwareCache, ReplicaDirectory
 from hivecore.sim import Workload, replay, summarize
 from hivecore.storage import StorageJobs, allocate_storage
@@ -209,6 +210,84 @@ def devices_curve() -> Picture:
         picture.text(x, top + height + 18, f"{point['nodes']:,}", size=11)
     picture.text(left + width / 2, 285, "nodes of 8 GPUs and 4 NICs in random states", size=12)
     picture.legend(480, 60, ["all nodes filtered, first time", "schedule + commit, seen before"])
+    return picture
+
+
+def quotas() -> Picture:
+    """An amount shared out among four quotas, step by step."""
+    names, amount = "ABCD", 100
+    requests, minimums, weights = [5, 20, 40, 70], [10, 15, 20, 15], [40, 60, 50, 80]
+    has = [min(pair) for pair in zip(requests, minimums, strict=True)]
+    steps = [(f"1. minimums: {sum(has)} of {amount} given", has.copy())]
+    for number, one in enumerate(water_fill_rounds(amount, requests, minimums, weights), 1):
+        for child, share in zip(one.children, one.shares, strict=True):
+            has[child] = min(requests[child], has[child] + share)
+        steps.append((f"{number + 1}. the {one.amount} that are left, by weight", has.copy()))
+    assert has == water_fill(amount, requests, minimums, weights).tolist()
+    picture = Picture(720, 360, "An amount shared out among four quotas, step by step")
+    top, height = 50, 220
+    for panel, (title, reached) in enumerate(steps):
+        left = 20 + 235 * panel
+        picture.text(left + 105, 30, title)
+        for child, name in enumerate(names):
+            x, y = left + 4 + 52 * child, top + height
+            scale = height / max(requests)
+            asked = requests[child] * scale
+            picture.box(x, y - asked, 42, asked, "white")
+            bottom = 0
+            for step in range(panel + 1):
+                level = steps[step][1][child]
+                if level > bottom:
+                    tall = (level - bottom) * scale
+                    picture.box(x, y - level * scale, 42, tall, COLOURS[step], COLOURS[step])
+                bottom = level
+            least = y - minimums[child] * scale
+            picture.line([(x - 3, least), (x + 45, least)], INK, 2)
+            picture.text(x + 21, y + 18, name)
+            picture.text(x + 21, y + 34, str(reached[child]), size=12)
+    picture.box(24, 318, 14, 14, "white")
+    picture.text(46, 330, "asked for", at="start", size=12)
+    picture.line([(124, 325), (144, 325)], INK, 2)
+    picture.text(152, 330, "minimum", at="start", size=12)
+    picture.text(
+        700,
+        330,
+        "weights 40, 60, 50, 80; what B does not need of its share goes into the last step",
+        size=12,
+        at="end",
+    )
+    return picture
+
+
+def quotas_curve() -> Picture:
+    """How long runtimes take in trees of any size, from the result file."""
+    file = FOLDER.parents[1] / "bench" / "results" / "quotas.json"
+    curve = json.loads(file.read_text("utf-8"))["figures"]["curve"]
+    picture = Picture(720, 300, "Time of runtimes against the quotas")
+    left, top, width, height = 80, 30, 380, 210
+    picture.box(left, top, width, height, "white")
+
+    def place(leaves: float, seconds: float) -> tuple[float, float]:
+        return (
+            left + width * (math.log10(leaves) - 0.9) / 4.2,
+            top + height * (1 - (math.log10(seconds) + 6) / 5),
+        )
+
+    for power, words in enumerate(("1 us", "10 us", "100 us", "1 ms", "10 ms", "100 ms")):
+        _, y = place(10, 10.0 ** (power - 6))
+        picture.text(left - 8, y + 4, words, size=11, at="end")
+        picture.line([(left, y), (left + width, y)], "#eceff1")
+    lines = (
+        [place(point["leaves"], point["runtimes"]) for point in curve],
+        [place(point["leaves"], point["change"]["p50"]) for point in curve],
+    )
+    for colour, line in zip(COLOURS, lines, strict=False):
+        picture.line(line, colour, 3)
+    for point in curve:
+        x, _ = place(point["leaves"], 1.0)
+        picture.text(x, top + height + 18, f"{point['leaves']:,}", size=11)
+    picture.text(left + width / 2, 285, "leaves, in as many groups as leaves of a group", size=12)
+    picture.legend(480, 60, ["all runtimes, from scratch", "one request comes, one is read"])
     return picture
 
 
@@ -530,6 +609,8 @@ PICTURES: tuple[Callable[[], Picture], ...] = (
     interleaving,
     matching,
     openb,
+    quotas,
+    quotas_curve,
     replicas,
     simulator,
     storage,

@@ -667,6 +667,59 @@ def _server(results: Results) -> str:
     return _table(("65,536 GPUs, 8,192 node names", "requests per second", "a filter call"), rows)
 
 
+# --- quotas ------------------------------------------------------------------------------------
+
+
+def _quotas_fill(results: Results) -> str:
+    runs = results["quotas"]["fill"]["seconds"]
+    [go] = [run for run in results["quotas_koordinator"] if run["children"] == 10_000]
+    low, high = go["redistribution ms"]
+    rows = [
+        (
+            pattern,
+            _time(seconds["kernel"]),
+            *(_times(seconds[peer] / seconds["kernel"]) for peer in ("numpy", "twin")),
+            f"{low} to {high} ms",
+        )
+        for pattern, seconds in runs.items()
+    ]
+    head = ("10,000 children, requests", "hivecore", "NumPy", "twin", "Koordinator's Go, another run")
+    return _table(head, rows)
+
+
+def _quotas_life(results: Results) -> str:
+    figures = results["quotas"]
+    runtimes, memory = figures["runtimes"]["seconds"], figures["memory"]
+    wide, narrow = figures["reclaim"]["10,000 leaves"], figures["reclaim"]["100 leaves"]
+    largest = figures["curve"][-1]
+    factor = _times(runtimes["numpy"] / runtimes["kernel"])
+    rows = [
+        ("all runtimes of 10,000 leaves in 100 groups", _time(runtimes["kernel"])),
+        ("the same in NumPy, all groups at once", factor),
+        ("a request comes, one runtime is read, there, median", _time(figures["change"]["p50"])),
+        (f"the same among {largest['leaves']:,} leaves", _time(largest["change"]["p50"])),
+        (
+            "submit + schedule + commit + release of a gang, 4 levels deep, median",
+            _time(figures["life"]["p50"]),
+        ),
+        ("the same, 99th percentile", _time(figures["life"]["p99"])),
+        ("who has to go, of 100,000 owners in 10,000 leaves, median", _time(wide["p50"])),
+        ("the same in 100 leaves", _time(narrow["p50"])),
+        *(
+            (f"{said}, 100 leaves, 1,000 owners: the twin", _times(one["twin"] / one["kernel"]))
+            for said, one in (
+                ("runtimes", figures["twin"]["runtimes"]),
+                ("a life", figures["twin"]["life"]),
+                ("who has to go", figures["twin"]["reclaim"]),
+            )
+        ),
+        ("copy of 10,000 quotas with 100,000 owners", _time(figures["copy"]["copy"])),
+        ("memory of a quota, for each dimension", f"{memory['quota and dimension']:,.0f} bytes"),
+        ("memory of an owner beside its name", f"{memory['owner']:,.0f} bytes"),
+    ]
+    return _table(("through Python, 4 dimensions", "hivecore"), rows)
+
+
 # --- README ------------------------------------------------------------------------------------
 
 
@@ -681,6 +734,7 @@ def _speed(results: Results) -> str:
     greedy = results.titled("storage", "allocate, own: 100,000 jobs, 100,000 datasets")
     replicas = results["replicas"]["cache"]["100000 blocks"]
     four = results["devices"]["filter"]["4 GPUs"]["seconds"]
+    shares = results["quotas"]["runtimes"]["seconds"]
     sim = {(run["trace"], run["task"]): run["seconds"] for run in results["sim"]}
     replays = sum(sim["philly", policy] for policy in ("private", "quota", "cells"))
     rows = [
@@ -702,6 +756,12 @@ def _speed(results: Results) -> str:
             _time(four["kernel"]),
             f"NumPy, for this shape of node alone, {_times(four['numpy'] / four['kernel'])}; "
             f"readable twin {_times(four['twin'] / four['kernel'])}",
+        ),
+        (
+            "quotas",
+            "all runtimes of 10,000 quotas, 4 dimensions",
+            _time(shares["kernel"]),
+            f"NumPy, for such a tree alone, {_times(shares['numpy'] / shares['kernel'])}",
         ),
         (
             "matching",
@@ -759,6 +819,8 @@ TABLES: dict[str, Callable[[Results], str]] = {
     "packing": _packing,
     "policies": _policies,
     "quota": _quota,
+    "quotas-fill": _quotas_fill,
+    "quotas-life": _quotas_life,
     "replays": _replays,
     "replicas": _replicas,
     "server": _server,

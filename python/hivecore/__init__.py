@@ -5,6 +5,7 @@ loaded when it is first used, and each has its own ``help``:
 
 - `cells`: GPUs that sit together, owned by tenants and lent to others (HiveD)
 - `devices`: GPUs and NICs by topology, fabric partitions, shared GPUs (Koordinator, gpushare)
+- `quotas`: elastic quota trees: who may use what now, who gives back (Koordinator)
 - `gangs`: pods that start together or not at all
 - `matching`: the best pairs in any graph, with a proof
 - `interleaving`: training jobs that share GPUs in turns (Muri)
@@ -49,6 +50,7 @@ _PARTS = (
     "interleaving",
     "interop",
     "matching",
+    "quotas",
     "reference",
     "replicas",
     "sim",
@@ -65,6 +67,7 @@ if TYPE_CHECKING:
     from hivecore import interleaving as interleaving
     from hivecore import interop as interop
     from hivecore import matching as matching
+    from hivecore import quotas as quotas
     from hivecore import reference as reference
     from hivecore import replicas as replicas
     from hivecore import sim as sim

@@ -1,4 +1,4 @@
-"""The `hivecore` command: `replay`, `sweep` and `demo`, `validate` and `serve`."""
+"""The `hivecore` command: `replay`, `sweep` and `demo`, `quota`, `validate` and `serve`."""
 
 import argparse
 import os
@@ -17,6 +17,7 @@ from typing import Any, NoReturn
 
 from hivecore._ctrl_c import held_back
 from hivecore.interop.hived.serving.command import add_validate_command
+from hivecore.interop.quota_file import read_quota_file
 from hivecore.interop.serve_command import add_serve_command
 from hivecore.sim import (
     LENDING,
@@ -59,6 +60,7 @@ from hivecore.sim.preemptive import (
 )
 from hivecore.sim.preemptive.plots import save_job_plots
 from hivecore.sim.preemptive.report import jobs_table, jobs_to_json
+from hivecore.sim.quotas.command import add_quota_command
 from hivecore.sim.report import notes, sweep_table, sweep_to_json, table, to_json
 from hivecore.sim.storage import GPU_POLICIES
 from hivecore.sim.storage.command import (
@@ -117,7 +119,8 @@ def _fail(parser: argparse.ArgumentParser, error: Exception) -> NoReturn:
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="hivecore",
-        description="Trace-driven simulation of multi-tenant GPU clusters, scheduler extenders.",
+        description="Trace-driven simulation of multi-tenant GPU clusters, elastic quotas, "
+        "scheduler extenders.",
         epilog="Exit status: 0; 1 if a library is missing or a configuration has mistakes; 2 for "
         "wrong arguments and files that cannot be read or written; 130 after Ctrl-C; 141 if the "
         "reader of the output has gone.",
@@ -206,6 +209,7 @@ def _parser() -> argparse.ArgumentParser:
     )
     many.add_argument("--json", type=Path, metavar="FILE", help="write all points as JSON")
 
+    add_quota_command(commands, read_quota_file)
     add_validate_command(commands)
     add_serve_command(commands)
     return parser

@@ -22,6 +22,7 @@ from hivecore import (
     gangs,
     interleaving,
     matching,
+    quotas,
     replicas,
     storage,
     traces,
@@ -161,6 +162,30 @@ def directory():
     return made
 
 
+def quota_tree():
+    made = quotas.QuotaTree([quotas.Quota("a", max={"gpu": 8})], total={"gpu": 8})
+    made.commit(made.schedule(quotas.QuotaRequest("first", "a", {"gpu": 6})))
+    return made
+
+
+def overuse_monitor():
+    made = quotas.OveruseMonitor(delay=5)
+    observed(made, 0)
+    return made
+
+
+def observed(monitor, now):
+    tree = quota_tree()
+    tree.set_total({"gpu": 4})
+    return monitor.observe(tree, now)
+
+
+def usage_history():
+    made = quotas.UsageHistory(half_life=9)
+    made.record("a", 0, 8)
+    return made
+
+
 def clairvoyant():
     made = caching.ClairvoyantCache(capacity=5, datasets=[9])
     made.attach(1, 0, shuffle=11, rate=1.0)
@@ -226,6 +251,22 @@ ACTING = {
         lambda it: it.order(3).tolist(),
     ),
     storage.RemoteIOLimiter: (limiter, lambda it: it.take(0, 30, now_ns=0), saved),
+    quotas.QuotaTree: (quota_tree, lambda it: it.release("first"), saved),
+    quotas.QuotaDecision: (
+        lambda: quota_tree().schedule(quotas.QuotaRequest("second", "a", {"gpu": 4})),
+        None,
+        lambda it: (it.request, it.outcome, it.placement, it.refusal, it.victims, repr(it)),
+    ),
+    quotas.OveruseMonitor: (
+        overuse_monitor,
+        lambda it: it.observe(quotas.QuotaTree([]), 3),
+        lambda it: observed(copy.deepcopy(it), 6),
+    ),
+    quotas.UsageHistory: (
+        usage_history,
+        lambda it: it.record("a", 2, 0),
+        lambda it: it.usage("a", 4),
+    ),
     replicas.ReplicaAwareCache: (replica_cache, lambda it: it.access(5), saved),
     replicas.ReplicaDirectory: (directory, lambda it: it.report(0, added=[4]), saved),
     gangs.Role: (

@@ -34,6 +34,7 @@ SUBJECTS = (
     "gangs",
     "interleaving",
     "matching",
+    "quotas",
     "replicas",
     "storage",
 )
@@ -593,7 +594,7 @@ BROKEN = [
     (missing_siblings, "bench/bench_cells.py", None, "no benchmark"),
     (missing_siblings, "setup.py", 'MODULES: dict = {"cells": []}', "not in MODULES"),
     (missing_siblings, "setup.py", 'MODULES: dict = {"cells": ["matching"]}', "links cells with"),
-    (missing_siblings, "setup.py", 'MODULES: dict = {"quotas": []}', "quotas, which has no kernel"),
+    (missing_siblings, "setup.py", 'MODULES: dict = {"ropes": []}', "ropes, which has no kernel"),
     (imports_of_foreign_bindings, "python/hivecore/cells.py", "from . import _matching", "cells"),
     (imports_of_foreign_bindings, TWIN, "import hivecore._cells", "hivecore.reference.cells"),
     (imports_of_foreign_bindings, "python/hivecore/sim/a.py", "import hivecore._cells", "sim.a"),

@@ -128,8 +128,8 @@ WRONG = {
     ),
     "quotas in a cycle": (
         lambda _: QuotaTree([Quota("a", max={}, parent="b"), Quota("b", max={}, parent="a")]),
-        (KeyError, ValueError),  # which of the two is missing, or that they are in a circle
-        "'a'|'b'",
+        ValueError,
+        "quotas: 'a' is its own ancestor",
     ),
     "limit": (lambda _: QuotaTree(limit="min"), ValueError, "limit must be one of runtime, max"),
     "limit of no word": (lambda _: QuotaTree(limit=None), TypeError, "limit must be a string"),

@@ -7,6 +7,7 @@ from hivecore.quotas.quota_decision import QuotaDecision, QuotaGrant
 from hivecore.quotas.quota_request import QuotaRequest
 from hivecore.quotas.quota_status import QuotaStatus
 from hivecore.quotas.quota_tree import Limit, QuotaTree
+from hivecore.quotas.rules import RuleViolation, quota_rules
 from hivecore.quotas.runtime_trace import RuntimeLevel
 from hivecore.quotas.usage_history import UsageHistory
 from hivecore.quotas.water_fill import WaterFillRound, water_fill, water_fill_rounds
@@ -21,9 +22,11 @@ __all__ = [
     "QuotaRequest",
     "QuotaStatus",
     "QuotaTree",
+    "RuleViolation",
     "RuntimeLevel",
     "UsageHistory",
     "WaterFillRound",
+    "quota_rules",
     "water_fill",
     "water_fill_rounds",
 ]

@@ -4,6 +4,7 @@ import json
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from hivecore.quotas._amounts import Amounts
+from hivecore.quotas._fields import Field
 from hivecore.quotas.quota import Quota
 from hivecore.quotas.quota_request import QuotaRequest
 
@@ -16,9 +17,12 @@ __all__ = ["Saved", "decode", "encode"]
 class Saved(NamedTuple):
     """What a tree is made of."""
 
-    settings: tuple[str, bool, bool, bool]
+    settings: tuple[Any, ...]
+    """As ``QuotaTree`` is made with."""
     totals: list[tuple[str, Amounts, bool]]
     quotas: list[Quota]
+    scaled_mins: list[tuple[str, Amounts]]
+    """By quota, of parity only: elsewhere they follow from all else."""
     owners: list[tuple[QuotaRequest, int, bool]]
     """With how many members run and whether it may borrow; those that run as they were admitted."""
 
@@ -34,6 +38,18 @@ def encode(tree: "QuotaTree") -> bytes:
         "settings": tree._settings,
         "totals": [(tree, *names.totals[tree]) for tree in sorted(names.totals)],
         "quotas": [_fields(names.quotas[name]) for name in names.in_order()],
+        "scaled_mins": [
+            (
+                name,
+                sorted(
+                    tree._named(
+                        name, tree._core.amounts(names.number(name), Field.SCALED_MIN)
+                    ).items()
+                ),
+            )
+            for name in names.in_order()
+            if tree._settings[-1]
+        ],
         "owners": [
             (_fields(tree._request(name)), members, may_borrow)
             for _, name, members, may_borrow in sorted(owners)
@@ -46,12 +62,14 @@ def decode(payload: bytes) -> Saved:
     """What ``encode`` wrote; anything else raises something."""
     state = json.loads(payload)
     limit, *flags = state["settings"]
-    if limit not in ("runtime", "max") or any(type(flag) is not bool for flag in flags):
+    is_known = limit in ("runtime", "max") and len(flags) == 4
+    if not is_known or any(type(flag) is not bool for flag in flags):
         raise ValueError("settings are wrong")
     return Saved(
         (limit, *flags),
         [(tree, _pairs(total), carved) for tree, total, carved in state["totals"]],
         [Quota(**_arguments(fields)) for fields in state["quotas"]],
+        [(name, _pairs(scaled)) for name, scaled in state["scaled_mins"]],
         [
             (QuotaRequest(**_arguments(fields)), members, _flag(may_borrow))
             for fields, members, may_borrow in state["owners"]

@@ -69,6 +69,13 @@ class QuotaDecision(_Fields):
             return ()
         return tuple(QuotaGrant(one.name, one.quota, members) for one, members, _ in self._asks)
 
+    @property
+    def reason(self) -> str:
+        """Why the owner cannot be admitted now, in one line; empty when it can."""
+        if self.outcome == "preempt":
+            return f"waits for {', '.join(map(repr, self.victims))} to leave"
+        return self.refusal.reason if self.refusal else ""
+
     def verify(self, tree: "QuotaTree") -> None:
         """Check that nothing on the paths would be used beyond its limit, by adding up all owners
         anew; of one to preempt: when the victims have gone.

@@ -44,6 +44,11 @@ class QuotaTree(Stateful):
     :param check_ancestors: whether the quotas above, and the total, limit what is admitted, too.
     :param scale_min: whether minimums are scaled down where more is promised than there is.
     :param guarantee: whether what runs is never taken back: it raises the minimum, nobody lends.
+    :param parity: minimums are scaled as Koordinator scales them, for whoever compares: in floats,
+        rounded down each, those on the path of the quota that is read (``runtimes``: of each quota
+        in its order); others keep what they had. So a read changes what the next one finds. A
+        dimension of which nothing is said has a total of 0 here, too, which Koordinator leaves out
+        when it scales.
     :raises KeyError: a parent is missing.
     :raises ValueError: quotas do not go together, or there is no such limit.
     :raises TypeError: an argument is of a wrong type.
@@ -91,6 +96,7 @@ class QuotaTree(Stateful):
         check_ancestors: bool = True,
         scale_min: bool = True,
         guarantee: bool = False,
+        parity: bool = False,
     ) -> None:
         given = as_tuple(quotas, "quotas")
         self._start(
@@ -98,16 +104,17 @@ class QuotaTree(Stateful):
             as_bool(check_ancestors, "check_ancestors"),
             as_bool(scale_min, "scale_min"),
             as_bool(guarantee, "guarantee"),
+            as_bool(parity, "parity"),
         )
         if total is not None:
             self.set_total(total)
         for quota in _parents_first(given):
             self.set_quota(quota)
 
-    def _start(self, limit: str, check_ancestors: bool, scale_min: bool, guarantee: bool) -> None:
+    def _start(self, limit: str, *flags: bool) -> None:
         self._lock = RLock()
-        self._settings = limit, check_ancestors, scale_min, guarantee
-        self._core = QuotaKernel(limit == "runtime", check_ancestors, scale_min, guarantee)
+        self._settings: tuple[Any, ...] = limit, *flags
+        self._core = QuotaKernel(limit == "runtime", *flags)
         self._names = Names(self._core)
         self._owners: dict[str, int] = {}
         self._requests: list[QuotaRequest | None] = []
@@ -228,12 +235,12 @@ class QuotaTree(Stateful):
         with self._lock:
             number = self._names.number(name)
             fields = {
+                "runtime": self._core.amounts(number, Field.RUNTIME),
                 "request": self._core.request(number),
                 "limited_request": self._core.amounts(number, Field.LIMITED),
                 "used": self._core.amounts(number, Field.USED),
                 "non_preemptible": self._core.amounts(number, Field.FIRM),
                 "min": self._core.amounts(number, Field.SCALED_MIN),
-                "runtime": self._core.amounts(number, Field.RUNTIME),
             }
             named = {field: self._named(name, row) for field, row in fields.items()}
             return QuotaStatus(name, **named)
@@ -776,6 +783,8 @@ class QuotaTree(Stateful):
                 tree.set_quota(quota)
             for request, members, _ in saved.owners:
                 tree.recover(request, members)
+            for name, scaled in saved.scaled_mins:
+                tree._core.set_scaled_min(tree._names.number(name), tree._names.row(scaled))
             for request, _, may_borrow in saved.owners:
                 if not may_borrow:
                     tree._core.forbid_borrowing(tree._number(request.name))
@@ -813,5 +822,7 @@ def _parents_first(quotas: Iterable[Any]) -> list[Quota]:
         while name in named and name not in found and name not in path:
             path.append(name)
             name = named[name].parent
+        if name in path:
+            raise ValueError(f"quotas: {name!r} is its own ancestor")
         found.update((one, named[one]) for one in reversed(path))
     return list(found.values())

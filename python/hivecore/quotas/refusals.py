@@ -14,10 +14,10 @@ __all__ = ["CODES", "refused"]
 #: In the order of the kernel.
 CODES = ("", "runtime", "max", "min", "total", "evicted")
 
-Asks = tuple[tuple[QuotaRequest, int, int], ...]
+_Asks = tuple[tuple[QuotaRequest, int, int], ...]
 
 
-def refused(tree: "QuotaTree", code: str, part: str, asks: Asks) -> Refusal:
+def refused(tree: "QuotaTree", code: str, part: str, asks: _Asks) -> Refusal:
     """What a part of a tree has against owners, "" if nothing; it is the caller's turn."""
     if code == "evicted":
         reason = f"was evicted and would borrow in {part!r}: waits until something else happens"
@@ -49,7 +49,7 @@ def refused(tree: "QuotaTree", code: str, part: str, asks: Asks) -> Refusal:
     return Refusal("quotas", code, reason, part)
 
 
-def _asked_below(tree: "QuotaTree", part: str, asks: Asks, firm: bool) -> dict[str, int]:
+def _asked_below(tree: "QuotaTree", part: str, asks: _Asks, firm: bool) -> dict[str, int]:
     """What of the asks counts at a quota, or "" at the root of the first one's tree."""
     found: dict[str, int] = {}
     root = tree._names.tree_of(asks[0][0].quota)

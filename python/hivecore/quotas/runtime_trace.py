@@ -3,6 +3,8 @@
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from hivecore.quotas._fields import Field
+
 if TYPE_CHECKING:
     from hivecore.quotas.quota_tree import QuotaTree
 
@@ -43,6 +45,7 @@ class RuntimeLevel:
 def runtime_trace(tree: "QuotaTree", name: str, dimension: str) -> tuple[RuntimeLevel, ...]:
     """From the top down to the quota; it is the caller's turn."""
     names = tree._names
+    tree._core.amounts(names.number(name), Field.RUNTIME)  # which brings all up to date
     numbers = {number: quota for quota, number in names.numbers.items()}
     found = []
     for quota in reversed(names.path(name)):

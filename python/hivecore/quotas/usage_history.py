@@ -3,8 +3,10 @@
 from bisect import insort
 from collections.abc import Mapping
 from math import isqrt
+from typing import Self
 
 from hivecore._arguments import as_int, as_mapping, as_name
+from hivecore._stateful import Branching
 from hivecore.quotas._amounts import MOST
 
 __all__ = ["UsageHistory"]
@@ -28,7 +30,7 @@ def _powers() -> list[int]:
 _POWERS = _powers()
 
 
-class UsageHistory:
+class UsageHistory(Branching):
     """Half-life decayed usage of quotas, in one dimension.
 
     :param half_life: after this time what was used counts half, in the caller's unit of time.
@@ -54,6 +56,12 @@ class UsageHistory:
     def __init__(self, half_life: int) -> None:
         self._half_life = as_int(half_life, "half_life", 1, 2**40)
         self._changes: dict[str, list[tuple[int, int]]] = {}
+
+    def copy(self) -> Self:
+        """An independent equal."""
+        made = type(self)(self._half_life)
+        made._changes = {name: list(changes) for name, changes in self._changes.items()}
+        return made
 
     def record(self, name: str, now: int, used: int) -> None:
         """From a time on a quota uses so much. Of one time the largest counts.

@@ -11,7 +11,7 @@ from hivecore.quotas._amounts import MOST
 
 __all__ = ["WaterFillRound", "water_fill", "water_fill_rounds"]
 
-Ints = npt.NDArray[np.int64]
+_Ints = npt.NDArray[np.int64]
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,7 +34,7 @@ def water_fill(
     minimums: npt.ArrayLike,
     weights: npt.ArrayLike,
     lends: npt.ArrayLike | None = None,
-) -> Ints:
+) -> _Ints:
     """What each child may use of what its parent has.
 
     :param amounts: int, or int64[dimensions]: what there is.

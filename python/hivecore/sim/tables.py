@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 __all__ = ["as_lists", "empty_table", "minutes"]
 
-_NAMES = ("load", "policy", "storage", "tenant")
+_NAMES = ("load", "policy", "quota", "resource", "storage", "tenant")
 
 
 def empty_table(title: str, caption: str, headings: Iterable[str]) -> "Table":
@@ -66,7 +66,7 @@ def as_lists(table: "Table", width: int) -> str:
         for column, cell in zip(table.columns, row, strict=True):
             heading = str(column.header).replace("-\n", "").replace("\n", " ")
             if heading in _NAMES:
-                names[heading] = str(cell) or names[heading]
+                names[heading] = str(cell).strip() or names[heading]
             elif cell:
                 lines.append(f"  {heading} {cell:>{max(width - len(heading) - 3, 0)}}")
         title = ", ".join(f"{heading} {name}" for heading, name in names.items())

@@ -7,20 +7,20 @@
 namespace hivecore::quotas {
 
 // What an owner's use of a dimension counts for.
-std::int64_t QuotaTree::counted(OwnerId owner, int dimension) const {
-    const auto& one = owners_[owner];
-    return manages(one.quota, dimension) ? amounts_of(owner)[dimension] * one.members : 0;
+std::int64_t QuotaTree::counted(OwnerId id, int dimension) const {
+    const auto& one = owner(id);
+    return manages(one.quota, dimension) ? amounts_of(id)[dimension] * one.members : 0;
 }
 
 // The asks at all quotas and roots where they count; runtimes there are up to date.
 QuotaTree::Places QuotaTree::collect(std::span<const Ask> asks) {
     Places places;
     for (const auto& ask : asks) {
-        const auto quota = owners_[ask.owner].quota;
+        const auto quota = owner(ask.owner).quota;
         refresh(quota);
         for (std::int32_t where = quota;;) {
             const bool is_root = where < 0;
-            if (is_root && quotas_[quota].is_outside) {
+            if (is_root && node(quota).is_outside) {
                 break;
             }
             const auto found = std::ranges::find(places.where, where);
@@ -39,7 +39,7 @@ QuotaTree::Places QuotaTree::collect(std::span<const Ask> asks) {
             if (is_root) {
                 break;
             }
-            where = quotas_[where].parent;
+            where = node(where).parent;
         }
     }
     return places;
@@ -78,14 +78,14 @@ bool QuotaTree::is_refused(const Places& places, std::int32_t where) const {
 // Those who cannot be preempted have to be within the minimum of their quota.
 Verdict QuotaTree::firm_refusal(std::span<const Ask> asks) const {
     for (const auto& ask : asks) {
-        const auto quota = owners_[ask.owner].quota;
-        if (owners_[ask.owner].is_preemptible) {
+        const auto quota = owner(ask.owner).quota;
+        if (owner(ask.owner).is_preemptible) {
             continue;
         }
         for (int d = 0; d < stride_; ++d) {
             std::uint64_t sum = 0;
             for (const auto& other : asks) {
-                const auto& one = owners_[other.owner];
+                const auto& one = owner(other.owner);
                 if (one.quota == quota && !one.is_preemptible) {
                     const auto more = amounts_of(other.owner)[d] * other.members;
                     sum = std::min<std::uint64_t>(sum + more, std::uint64_t{1} << 63);
@@ -104,7 +104,7 @@ Verdict QuotaTree::firm_refusal(std::span<const Ask> asks) const {
 Verdict QuotaTree::admitted(std::span<const Ask> asks, const Places& places) const {
     const auto code = options_.limited_by_runtime ? Code::kRuntime : Code::kMax;
     for (const auto& ask : asks) {
-        if (const auto quota = owners_[ask.owner].quota; is_refused(places, quota)) {
+        if (const auto quota = owner(ask.owner).quota; is_refused(places, quota)) {
             return {Outcome::kWait, code, false, quota};
         }
     }
@@ -112,16 +112,16 @@ Verdict QuotaTree::admitted(std::span<const Ask> asks, const Places& places) con
         return refusal;
     }
     for (std::size_t i = 0; options_.check_ancestors && i < asks.size(); ++i) {
-        const auto quota = owners_[asks[i].owner].quota;
+        const auto quota = owner(asks[i].owner).quota;
         std::int32_t root = quota, highest = 0;
         bool is_lacking = false;
-        for (; root >= 0; root = quotas_[root].parent) {
+        for (; root >= 0; root = node(root).parent) {
             if (is_refused(places, root)) {
                 is_lacking = true;
                 highest = root;
             }
         }
-        if (!quotas_[quota].is_outside && is_refused(places, root)) {
+        if (!node(quota).is_outside && is_refused(places, root)) {
             return {Outcome::kWait, Code::kTotal, false, root};
         }
         if (is_lacking) {
@@ -142,7 +142,7 @@ Verdict QuotaTree::admitted(std::span<const Ask> asks, const Places& places) con
     const bool may_all =
         std::ranges::all_of(asks, [&](const auto& ask) { return may_borrow(ask.owner); });
     if (verdict.borrows && !may_all) {
-        return {Outcome::kWait, Code::kEvicted, false, owners_[asks[0].owner].quota};
+        return {Outcome::kWait, Code::kEvicted, false, owner(asks[0].owner).quota};
     }
     return verdict;
 }

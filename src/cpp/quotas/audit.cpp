@@ -10,14 +10,14 @@ std::string QuotaTree::audit() const {
     const auto of = [](const char* what, QuotaId quota) {
         return std::string(what) + " of quota " + std::to_string(quota);
     };
-    std::array<std::vector<std::int64_t>, kFields> sums;
-    for (auto& field : sums) {
-        field.resize(quotas_.size() * stride_);
-    }
+    std::vector<std::int64_t> sums(static_cast<std::size_t>(kFields) * size() * stride_);
+    const auto sum = [&](Field field, QuotaId quota, int d) -> std::int64_t& {
+        return sums[(static_cast<std::size_t>(field) * size() + quota) * stride_ + d];
+    };
     std::vector<std::int64_t> uses(stride_);
-    std::vector<std::int32_t> counts(quotas_.size());
+    std::vector<std::int32_t> counts(size()), running(size());
     for (OwnerId id = 0; id < owners(); ++id) {
-        const auto& one = owners_[id];
+        const auto& one = owner(id);
         if (one.quota < 0) {
             continue;
         }
@@ -25,17 +25,18 @@ std::string QuotaTree::audit() const {
             return "owner " + std::to_string(id) + " is impossible";
         }
         ++counts[one.quota];
+        running[one.quota] += one.members > 0 ? 1 : 0;
         for (int d = 0; d < stride_; ++d) {
             const auto amount = amounts_of(id)[d];
-            sums[kOwnRequest][at(one.quota, d)] += amount * one.count;
-            sums[kOwnUsed][at(one.quota, d)] += amount * one.members;
-            sums[kOwnFirm][at(one.quota, d)] += one.is_preemptible ? 0 : amount * one.members;
+            sum(kOwnRequest, one.quota, d) += amount * one.count;
+            sum(kOwnUsed, one.quota, d) += amount * one.members;
+            sum(kOwnFirm, one.quota, d) += one.is_preemptible ? 0 : amount * one.members;
             uses[d] += amount > 0 ? 1 : 0;
         }
     }
     std::vector<std::int64_t> used(roots_.size() * stride_);
     for (QuotaId quota = 0; quota < size(); ++quota) {
-        const auto& one = quotas_[quota];
+        const auto& one = node(quota);
         if (!one.is_alive) {
             continue;
         }
@@ -48,17 +49,13 @@ std::string QuotaTree::audit() const {
         if (static_cast<std::size_t>(one.position) >= list.size() || list[one.position] != quota) {
             return of("the position", quota);
         }
-        std::size_t running = 0;
-        for (OwnerId id = 0; id < owners(); ++id) {
-            running += owners_[id].quota == quota && owners_[id].members > 0 ? 1 : 0;
-        }
-        if (running != one.running.size()) {
+        if (static_cast<std::size_t>(running[quota]) != one.running.size()) {
             return of("the running owners", quota);
         }
         for (std::size_t i = 0; i < one.running.size(); ++i) {
-            const auto& owner = owners_[one.running[i]];
-            if (owner.quota != quota || owner.members == 0 ||
-                (i > 0 && !owners_[one.running[i - 1]].is_more_important(owner))) {
+            const auto& last = owner(one.running[i]);
+            if (last.quota != quota || last.members == 0 ||
+                (i > 0 && !owner(one.running[i - 1]).is_more_important(last))) {
                 return of("the order of owners", quota);
             }
         }
@@ -73,17 +70,17 @@ std::string QuotaTree::audit() const {
                 return of("the limited request", quota);
             }
             if (one.parent >= 0) {
-                sums[kChildRequest][at(one.parent, d)] += limited;
+                sum(kChildRequest, one.parent, d) += limited;
             }
-            for (std::int32_t where = quota; managed; where = quotas_[where].parent) {
-                const auto own = sums[kOwnUsed][at(quota, d)];
+            for (std::int32_t where = quota; managed; where = node(where).parent) {
+                const auto own = sum(kOwnUsed, quota, d);
                 if (where < 0) {
                     used[static_cast<std::size_t>(-1 - where) * stride_ + d] +=
                         one.is_outside ? 0 : own;
                     break;
                 }
-                sums[kUsed][at(where, d)] += own;
-                sums[kFirm][at(where, d)] += sums[kOwnFirm][at(quota, d)];
+                sum(kUsed, where, d) += own;
+                sum(kFirm, where, d) += sum(kOwnFirm, quota, d);
             }
         }
     }
@@ -93,8 +90,8 @@ std::string QuotaTree::audit() const {
         {kOwnFirm, "what owners keep"},   {kFirm, "what is kept"}};
     for (const auto& [field, name] : kSums) {
         for (QuotaId quota = 0; quota < size(); ++quota) {
-            for (int d = 0; quotas_[quota].is_alive && d < stride_; ++d) {
-                if (amount(field, quota, d) != sums[field][at(quota, d)]) {
+            for (int d = 0; node(quota).is_alive && d < stride_; ++d) {
+                if (amount(field, quota, d) != sum(field, quota, d)) {
                     return of(name, quota);
                 }
             }
@@ -111,20 +108,33 @@ std::string QuotaTree::audit() const {
     if (uses != uses_) {
         return "the uses of dimensions";
     }
-    QuotaTree other(*this);
-    for (auto& root : other.roots_) {
-        root.stale = ~Dimensions{0};
+    for (QuotaId quota = 0; quota < size(); ++quota) {
+        const auto& block = nodes_[quota / kRows];
+        if ((block.stale >> quota % kRows & 1) != (node(quota).stale != 0) ||
+            (block.over >> quota % kRows & 1) != (node(quota).over != 0)) {
+            return of("the bits in its block", quota);
+        }
     }
-    for (auto& quota : other.quotas_) {
-        quota.stale = ~Dimensions{0};
+    QuotaTree other(*this);
+    for (int d = 0; d < stride_; ++d) {
+        for (std::int32_t root = 0; root < roots(); ++root) {
+            other.mark(-1 - root, d);
+        }
+        for (QuotaId quota = 0; quota < size(); ++quota) {
+            other.mark(quota, d);
+        }
     }
     other.refresh_all();
     QuotaTree known(*this);
     known.refresh_all();
     for (QuotaId quota = 0; quota < size(); ++quota) {
-        for (int d = 0; quotas_[quota].is_alive && d < stride_; ++d) {
-            if (known.amount(kRuntime, quota, d) != other.amount(kRuntime, quota, d)) {
+        for (int d = 0; node(quota).is_alive && d < stride_; ++d) {
+            const auto runtime = known.amount(kRuntime, quota, d);
+            if (runtime != other.amount(kRuntime, quota, d)) {
                 return of("the runtime", quota);
+            }
+            if ((known.node(quota).over >> d & 1) != (amount(kUsed, quota, d) > runtime)) {
+                return of("what is over the runtime", quota);
             }
         }
     }
@@ -132,13 +142,15 @@ std::string QuotaTree::audit() const {
 }
 
 std::uint64_t QuotaTree::bytes() const {
-    std::uint64_t sum = sizeof *this + sizeof(Quota) * quotas_.capacity() +
-                        sizeof(Owner) * owners_.capacity() + 8 * asked_.capacity();
-    for (const auto& field : fields_) {
-        sum += 8 * field.capacity();
+    std::uint64_t sum = sizeof *this;
+    for (std::size_t i = 0; i < nodes_.size(); ++i) {
+        sum += sizeof(NodeBlock) + 8 * nodes_[i].amounts.capacity();
+        for (const auto& one : nodes_[i].nodes) {
+            sum += 4 * (one.children.capacity() + one.running.capacity());
+        }
     }
-    for (const auto& quota : quotas_) {
-        sum += 4 * (quota.children.capacity() + quota.running.capacity());
+    for (std::size_t i = 0; i < owner_blocks_.size(); ++i) {
+        sum += sizeof(OwnerBlock) + 8 * owner_blocks_[i].amounts.capacity();
     }
     return sum;
 }

@@ -18,17 +18,23 @@ int QuotaTree::add_dimension(Dimensions kept) {
         return -1;
     }
     const int wider = stride_ + 1;
-    const auto widen = [&](std::vector<std::int64_t>& rows, std::size_t count, std::int64_t value) {
-        std::vector<std::int64_t> made(count * wider, value);
+    const auto widen = [&](std::vector<std::int64_t>& rows, std::size_t count) {
+        std::vector<std::int64_t> made(count * wider);
         for (std::size_t row = 0; row < count; ++row) {
             std::copy_n(rows.begin() + row * stride_, stride_, made.begin() + row * wider);
         }
         rows = std::move(made);
     };
-    for (int field = 0; field < kFields; ++field) {
-        widen(fields_[field], quotas_.size(), field == kMax ? kUnmanaged : 0);
+    for (std::size_t i = 0; i < nodes_.size(); ++i) {
+        auto& amounts = nodes_.own(i).amounts;
+        widen(amounts, std::size_t{kFields} * kRows);
+        for (int row = 0; row < kRows; ++row) {
+            amounts[(static_cast<std::size_t>(kMax) * kRows + row) * wider + stride_] = kUnmanaged;
+        }
     }
-    widen(asked_, owners_.size(), 0);
+    for (std::size_t i = 0; i < owner_blocks_.size(); ++i) {
+        widen(owner_blocks_.own(i).amounts, kRows);
+    }
     for (auto& root : roots_) {
         root.total.resize(wider);
         root.used.resize(wider);
@@ -82,62 +88,140 @@ std::vector<std::int64_t> QuotaTree::net_total(std::int32_t root) const {
 std::int32_t QuotaTree::root_of(QuotaId quota) const {
     std::int32_t where = quota;
     while (where >= 0) {
-        where = quotas_[where].parent;
+        where = node(where).parent;
     }
     return -1 - where;
 }
 
-std::vector<QuotaId>& QuotaTree::siblings(std::int32_t parent, bool outside) {
+const std::vector<QuotaId>& QuotaTree::siblings(std::int32_t parent, bool outside) const {
     if (parent >= 0) {
-        return quotas_[parent].children;
+        return node(parent).children;
+    }
+    const auto& root = roots_[-1 - parent];
+    return outside ? root.outside : root.children;
+}
+
+std::vector<QuotaId>& QuotaTree::change_siblings(std::int32_t parent, bool outside) {
+    if (parent >= 0) {
+        return change(parent).children;
     }
     auto& root = roots_[-1 - parent];
     return outside ? root.outside : root.children;
 }
 
 std::span<const QuotaId> QuotaTree::children(std::int32_t parent) const {
-    return parent >= 0 ? quotas_[parent].children : roots_[-1 - parent].children;
+    return siblings(parent, false);
+}
+
+Dimensions QuotaTree::stale(std::int32_t parent) const {
+    return parent >= 0 ? node(parent).stale : roots_[-1 - parent].stale;
 }
 
 void QuotaTree::mark(std::int32_t parent, int dimension) {
-    auto& stale = parent >= 0 ? quotas_[parent].stale : roots_[-1 - parent].stale;
-    stale |= Dimensions{1} << dimension;
+    const auto bit = Dimensions{1} << dimension;
+    if (parent < 0) {
+        roots_[-1 - parent].stale |= bit;
+    } else if ((node(parent).stale & bit) == 0) {
+        auto& block = nodes_.own(parent / kRows);
+        block.nodes[parent % kRows].stale |= bit;
+        block.stale |= std::uint64_t{1} << parent % kRows;
+    }
+}
+
+void QuotaTree::unmark(std::int32_t parent) {
+    if (parent < 0) {
+        roots_[-1 - parent].stale = 0;
+    } else {
+        auto& block = nodes_.own(parent / kRows);
+        block.nodes[parent % kRows].stale = 0;
+        block.stale &= ~(std::uint64_t{1} << parent % kRows);
+    }
+}
+
+// Blocks that copies share remain shared where nothing is new.
+void QuotaTree::set_amount(Field field, QuotaId quota, int dimension, std::int64_t value) {
+    if (amount(field, quota, dimension) != value) {
+        change(field, quota, dimension) = value;
+    }
+}
+
+// To be called when the use or the runtime of a quota has changed.
+void QuotaTree::compare_to_runtime(QuotaId quota, int dimension) {
+    const auto is_over =
+        Dimensions{amount(kUsed, quota, dimension) > amount(kRuntime, quota, dimension)};
+    if ((node(quota).over >> dimension & 1) == is_over) {
+        return;
+    }
+    auto& block = nodes_.own(quota / kRows);
+    auto& over = block.nodes[quota % kRows].over;
+    over ^= Dimensions{1} << dimension;
+    const auto bit = std::uint64_t{1} << quota % kRows;
+    block.over = over != 0 ? block.over | bit : block.over & ~bit;
+}
+
+// The place of each quota in the order of all, parents first, children in their order.
+const std::vector<std::int32_t>& QuotaTree::order() {
+    if (!order_.empty()) {
+        return order_;
+    }
+    order_.resize(size_);
+    std::int32_t place = 0;
+    std::vector<QuotaId> rest;
+    for (std::int32_t root = 0; root < roots(); ++root) {
+        for (const bool outside : {true, false}) {
+            const auto& top = siblings(-1 - root, outside);
+            rest.assign(top.rbegin(), top.rend());
+            while (!rest.empty()) {
+                const auto quota = rest.back();
+                rest.pop_back();
+                order_[quota] = place++;
+                const auto list = children(quota);
+                rest.insert(rest.end(), list.rbegin(), list.rend());
+            }
+        }
+    }
+    return order_;
 }
 
 void QuotaTree::link(QuotaId quota, std::int32_t parent, std::int32_t position) {
-    auto& one = quotas_[quota];
-    one.parent = parent;
-    auto& list = siblings(parent, one.is_outside);
+    change(quota).parent = parent;
+    auto& list = change_siblings(parent, node(quota).is_outside);
     list.insert(list.begin() + position, quota);
     for (std::size_t i = position; i < list.size(); ++i) {
-        quotas_[list[i]].position = static_cast<std::int32_t>(i);
+        change(list[i]).position = static_cast<std::int32_t>(i);
     }
+    order_.clear();
 }
 
 void QuotaTree::unlink(QuotaId quota) {
-    const auto& one = quotas_[quota];
-    auto& list = siblings(one.parent, one.is_outside);
-    list.erase(list.begin() + one.position);
-    for (std::size_t i = one.position; i < list.size(); ++i) {
-        quotas_[list[i]].position = static_cast<std::int32_t>(i);
+    const auto position = node(quota).position;
+    auto& list = change_siblings(node(quota).parent, node(quota).is_outside);
+    list.erase(list.begin() + position);
+    for (std::size_t i = position; i < list.size(); ++i) {
+        change(list[i]).position = static_cast<std::int32_t>(i);
     }
+    order_.clear();
 }
 
 void QuotaTree::write_limits(QuotaId quota, const Limits& limits) {
-    auto& one = quotas_[quota];
+    auto& one = change(quota);
     one.lends = limits.lends;
     one.scales = limits.scales;
+    const bool has_other_min = !std::ranges::equal(row(kMin, quota), limits.min);
     for (int d = 0; d < stride_; ++d) {
         const bool managed = limits.max[d] != kUnmanaged;
         uses_[d] += (managed ? 1 : 0) - (manages(quota, d) ? 1 : 0);
         const auto bit = Dimensions{1} << d;
         one.managed = managed ? one.managed | bit : one.managed & ~bit;
-        amount(kMax, quota, d) = limits.max[d];
-        amount(kMin, quota, d) = managed ? limits.min[d] : 0;
-        amount(kWeight, quota, d) = managed ? limits.weight[d] : 0;
+        change(kMax, quota, d) = limits.max[d];
+        change(kMin, quota, d) = managed ? limits.min[d] : 0;
+        change(kWeight, quota, d) = managed ? limits.weight[d] : 0;
         if (one.is_outside) {
-            amount(kRuntime, quota, d) = managed ? limits.max[d] : 0;
-            amount(kScaledMin, quota, d) = amount(kMin, quota, d);
+            change(kRuntime, quota, d) = managed ? limits.max[d] : 0;
+            compare_to_runtime(quota, d);
+        }
+        if (one.is_outside || has_other_min) {
+            change(kScaledMin, quota, d) = amount(kMin, quota, d);
         }
     }
 }
@@ -146,21 +230,23 @@ QuotaId QuotaTree::add_quota(std::int32_t parent, std::int32_t position, const L
                              bool outside) {
     QuotaId quota;
     if (free_quotas_.empty()) {
-        quota = size();
-        quotas_.emplace_back();
-        for (int field = 0; field < kFields; ++field) {
-            fields_[field].resize(fields_[field].size() + stride_, field == kMax ? kUnmanaged : 0);
+        if (size_ % kRows == 0) {
+            NodeBlock block;
+            block.amounts.resize(std::size_t{kFields} * kRows * stride_);
+            std::fill_n(block.amounts.begin() + at(kMax, 0, 0), kRows * stride_, kUnmanaged);
+            nodes_.add(std::move(block));
         }
+        quota = size_++;
     } else {
         quota = free_quotas_.back();
         free_quotas_.pop_back();
     }
-    quotas_[quota].is_alive = true;
-    quotas_[quota].is_outside = outside;
+    change(quota).is_alive = true;
+    change(quota).is_outside = outside;
     link(quota, parent, position);
     if (!set_limits(quota, limits)) {
         unlink(quota);
-        quotas_[quota] = {};
+        change(quota) = {};
         free_quotas_.push_back(quota);
         return -1;
     }
@@ -168,41 +254,43 @@ QuotaId QuotaTree::add_quota(std::int32_t parent, std::int32_t position, const L
 }
 
 bool QuotaTree::set_limits(QuotaId quota, const Limits& limits) {
-    const auto& one = quotas_[quota];
+    const bool outside = node(quota).is_outside;
     for (int d = 0; d < stride_; ++d) {
         if (limits.max[d] != kUnmanaged && !manages(quota, d) &&
-            !can_use(quota, one.is_outside, d, amount(kOwnUsed, quota, d))) {
+            !can_use(quota, outside, d, amount(kOwnUsed, quota, d))) {
             return false;
         }
     }
-    const auto row = [&](Field field) {
-        const auto begin = fields_[field].begin() + at(quota, 0);
-        return std::vector<std::int64_t>(begin, begin + stride_);
+    const auto kept = [&](Field field) {
+        const auto values = row(field, quota);
+        return std::vector<std::int64_t>(values.begin(), values.end());
     };
-    const auto max = row(kMax), min = row(kMin), weight = row(kWeight);
-    const Limits before{max, min, weight, one.lends, one.scales};
-    const auto managed = one.managed;
+    const auto max = kept(kMax), min = kept(kMin), weight = kept(kWeight);
+    const auto scaled_min = kept(kScaledMin);
+    const Limits before{max, min, weight, node(quota).lends, node(quota).scales};
+    const auto managed = node(quota).managed;
     write_limits(quota, limits);
     if (!push_requests(quota)) {
         write_limits(quota, before);
+        set_scaled_min(quota, scaled_min);
         push_requests(quota);
         return false;
     }
     for (int d = 0; d < stride_; ++d) {
-        const int sign = (one.managed >> d & 1) - (managed >> d & 1);
+        const int sign = (manages(quota, d) ? 1 : 0) - (managed >> d & 1);
         if (sign != 0) {
-            push_used(quota, one.is_outside, d, sign * amount(kOwnUsed, quota, d),
+            push_used(quota, outside, d, sign * amount(kOwnUsed, quota, d),
                       sign * amount(kOwnFirm, quota, d));
         }
         push_allocated(quota, d);
-        mark(one.parent, d);
+        mark(node(quota).parent, d);
     }
     something_happened();
     return true;
 }
 
 bool QuotaTree::move(QuotaId quota, std::int32_t parent, std::int32_t position) {
-    const auto before = quotas_[quota].parent, place = quotas_[quota].position;
+    const auto before = node(quota).parent, place = node(quota).position;
     detach(quota);
     if (!attach(quota, parent, position)) {
         attach(quota, before, place);
@@ -216,7 +304,8 @@ void QuotaTree::remove(QuotaId quota) {
     const std::vector<std::int64_t> nothing(stride_), unmanaged(stride_, kUnmanaged);
     set_limits(quota, {unmanaged, nothing, nothing});
     detach(quota);
-    quotas_[quota] = {};
+    unmark(quota);
+    change(quota) = {};
     free_quotas_.push_back(quota);
     something_happened();
 }
@@ -242,16 +331,15 @@ bool QuotaTree::attach(QuotaId quota, std::int32_t parent, std::int32_t position
 }
 
 void QuotaTree::detach(QuotaId quota) {
-    const auto parent = quotas_[quota].parent;
+    const auto parent = node(quota).parent;
     unlink(quota);
     for (int d = 0; d < stride_; ++d) {
-        auto& limited = amount(kLimited, quota, d);
         if (parent >= 0) {
-            amount(kChildRequest, parent, d) -= limited;
+            change(kChildRequest, parent, d) -= amount(kLimited, quota, d);
             push_request(parent, d);
         }
-        limited = 0;
-        push_used(parent, quotas_[quota].is_outside, d, -amount(kUsed, quota, d),
+        change(kLimited, quota, d) = 0;
+        push_used(parent, node(quota).is_outside, d, -amount(kUsed, quota, d),
                   -amount(kFirm, quota, d));
         push_allocated(parent, d);
         mark(parent, d);
@@ -282,16 +370,16 @@ bool QuotaTree::push_request(QuotaId quota, int dimension) {
         if (more == 0) {
             return true;
         }
-        const auto parent = quotas_[quota].parent;
+        const auto parent = node(quota).parent;
         if (parent >= 0 && more > kMost - amount(kChildRequest, parent, dimension)) {
             return false;
         }
-        amount(kLimited, quota, dimension) = limited;
+        change(kLimited, quota, dimension) = limited;
         mark(parent, dimension);
         if (parent < 0) {
             return true;
         }
-        amount(kChildRequest, parent, dimension) += more;
+        change(kChildRequest, parent, dimension) += more;
         quota = parent;
     }
 }
@@ -306,7 +394,7 @@ bool QuotaTree::push_requests(QuotaId quota) {
 
 // Whether so much more can be used at a quota or root and above.
 bool QuotaTree::can_use(std::int32_t where, bool outside, int dimension, std::int64_t more) const {
-    for (; where >= 0; where = quotas_[where].parent) {
+    for (; where >= 0; where = node(where).parent) {
         if (more > kMost - amount(kUsed, where, dimension)) {
             return false;
         }
@@ -317,9 +405,10 @@ bool QuotaTree::can_use(std::int32_t where, bool outside, int dimension, std::in
 
 void QuotaTree::push_used(std::int32_t where, bool outside, int dimension, std::int64_t more,
                           std::int64_t firm) {
-    for (; where >= 0; where = quotas_[where].parent) {
-        amount(kUsed, where, dimension) += more;
-        amount(kFirm, where, dimension) += firm;
+    for (; where >= 0; where = node(where).parent) {
+        change(kUsed, where, dimension) += more;
+        change(kFirm, where, dimension) += firm;
+        compare_to_runtime(where, dimension);
     }
     auto& root = roots_[-1 - where];
     if (!outside) {
@@ -337,14 +426,14 @@ void QuotaTree::push_allocated(std::int32_t where, int dimension) {
     if (!options_.guarantee) {
         return;
     }
-    for (; where >= 0; where = quotas_[where].parent) {
+    for (; where >= 0; where = node(where).parent) {
         std::int64_t sum = manages(where, dimension) ? amount(kOwnUsed, where, dimension) : 0;
-        for (const auto child : quotas_[where].children) {
+        for (const auto child : children(where)) {
             sum =
                 std::min(sum, kMost - guaranteed(child, dimension)) + guaranteed(child, dimension);
         }
-        amount(kAllocated, where, dimension) = sum;
-        mark(quotas_[where].parent, dimension);
+        change(kAllocated, where, dimension) = sum;
+        mark(node(where).parent, dimension);
     }
 }
 
@@ -352,7 +441,7 @@ void QuotaTree::push_allocated(std::int32_t where, int dimension) {
 
 // What an owner asks for comes (1) or goes (-1).
 bool QuotaTree::add_request(OwnerId owner, int sign) {
-    const auto& one = owners_[owner];
+    const auto& one = this->owner(owner);
     const auto amounts = amounts_of(owner);
     for (int d = 0; d < stride_; ++d) {
         if (sign > 0 && amount(kOwnRequest, one.quota, d) > kMost - amounts[d] * one.count) {
@@ -360,7 +449,7 @@ bool QuotaTree::add_request(OwnerId owner, int sign) {
         }
     }
     for (int d = 0; d < stride_; ++d) {
-        amount(kOwnRequest, one.quota, d) += sign * amounts[d] * one.count;
+        change(kOwnRequest, one.quota, d) += sign * amounts[d] * one.count;
         uses_[d] += amounts[d] > 0 ? sign : 0;
     }
     if (push_requests(one.quota)) {
@@ -371,9 +460,9 @@ bool QuotaTree::add_request(OwnerId owner, int sign) {
 }
 
 bool QuotaTree::add_use(OwnerId owner, std::int64_t members) {
-    const auto& one = owners_[owner];
+    const auto& one = this->owner(owner);
     const auto amounts = amounts_of(owner);
-    const bool outside = quotas_[one.quota].is_outside;
+    const bool outside = node(one.quota).is_outside;
     for (int d = 0; d < stride_; ++d) {
         if (manages(one.quota, d) && !can_use(one.quota, outside, d, amounts[d] * members)) {
             return false;
@@ -384,8 +473,8 @@ bool QuotaTree::add_use(OwnerId owner, std::int64_t members) {
         if (more == 0) {
             continue;
         }
-        amount(kOwnUsed, one.quota, d) += more;
-        amount(kOwnFirm, one.quota, d) += firm;
+        change(kOwnUsed, one.quota, d) += more;
+        change(kOwnFirm, one.quota, d) += firm;
         if (manages(one.quota, d)) {
             push_used(one.quota, outside, d, more, firm);
             push_allocated(one.quota, d);
@@ -398,22 +487,26 @@ OwnerId QuotaTree::submit(QuotaId quota, std::span<const std::int64_t> amounts,
                           const Owner& terms) {
     OwnerId owner;
     if (free_owners_.empty()) {
-        owner = owners();
-        asked_.resize(asked_.size() + stride_);
-        owners_.emplace_back();
+        if (owners_ % kRows == 0) {
+            OwnerBlock block;
+            block.amounts.resize(std::size_t{kRows} * stride_);
+            owner_blocks_.add(std::move(block));
+        }
+        owner = owners_++;
     } else {
         owner = free_owners_.back();
         free_owners_.pop_back();
     }
-    owners_[owner] = terms;
-    owners_[owner].quota = quota;
-    std::ranges::copy(amounts, asked_.begin() + static_cast<std::size_t>(owner) * stride_);
+    auto& block = owner_blocks_.own(owner / kRows);
+    block.owners[owner % kRows] = terms;
+    block.owners[owner % kRows].quota = quota;
+    std::ranges::copy(amounts, block.amounts.begin() + owner % kRows * stride_);
     if (!add_request(owner, 1)) {
-        owners_[owner].quota = -1;
+        change_owner(owner).quota = -1;
         free_owners_.push_back(owner);
         return -1;
     }
-    ++quotas_[quota].owners;
+    ++change(quota).owners;
     something_happened();
     return owner;
 }
@@ -422,12 +515,12 @@ bool QuotaTree::admit(OwnerId owner, std::int32_t members) {
     if (!add_use(owner, members)) {
         return false;
     }
-    auto& one = owners_[owner];
+    auto& one = change_owner(owner);
     if (one.members == 0) {
         one.start = next_start_++;
-        auto& running = quotas_[one.quota].running;
+        auto& running = change(one.quota).running;
         const auto after = std::ranges::upper_bound(running, owner, [&](auto a, auto b) {
-            return owners_[a].is_more_important(owners_[b]);
+            return this->owner(a).is_more_important(this->owner(b));
         });
         running.insert(after, owner);
     }
@@ -437,14 +530,15 @@ bool QuotaTree::admit(OwnerId owner, std::int32_t members) {
 
 // It is not among those that run any more.
 void QuotaTree::stop(OwnerId owner) {
-    auto& running = quotas_[owners_[owner].quota].running;
-    running.erase(std::ranges::lower_bound(
-        running, owner, [&](auto a, auto b) { return owners_[a].is_more_important(owners_[b]); }));
-    owners_[owner].start = 0;
+    auto& running = change(this->owner(owner).quota).running;
+    running.erase(std::ranges::lower_bound(running, owner, [&](auto a, auto b) {
+        return this->owner(a).is_more_important(this->owner(b));
+    }));
+    change_owner(owner).start = 0;
 }
 
 void QuotaTree::evict(OwnerId owner) {
-    auto& one = owners_[owner];
+    auto& one = change_owner(owner);
     if (one.members == 0) {
         return;
     }
@@ -457,8 +551,8 @@ void QuotaTree::evict(OwnerId owner) {
 void QuotaTree::release(OwnerId owner) {
     evict(owner);
     add_request(owner, -1);
-    --quotas_[owners_[owner].quota].owners;
-    owners_[owner].quota = -1;
+    --change(this->owner(owner).quota).owners;
+    change_owner(owner).quota = -1;
     free_owners_.push_back(owner);
     something_happened();
 }
@@ -469,7 +563,7 @@ void QuotaTree::withdraw(OwnerId owner) {
 }
 
 void QuotaTree::take_back(OwnerId owner, std::int32_t members) {
-    auto& one = owners_[owner];
+    auto& one = change_owner(owner);
     add_use(owner, -std::int64_t{members});
     one.members -= members;
     if (one.members == 0) {

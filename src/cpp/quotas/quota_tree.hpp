@@ -20,6 +20,7 @@
 #include <string>
 #include <vector>
 
+#include "common/shared_blocks.hpp"
 #include "quotas/owners.hpp"
 #include "quotas/water_fill.hpp"
 
@@ -56,6 +57,7 @@ struct Options {
     bool check_ancestors = true;
     bool scale_min = true;
     bool guarantee = false;
+    bool parity = false;  // minimums are scaled as Koordinator does, on the path of who reads
 };
 
 enum class Code : std::uint8_t { kNone, kRuntime, kMax, kMin, kTotal, kEvicted };
@@ -108,21 +110,23 @@ class QuotaTree {
     // One without children and owners.
     void remove(QuotaId quota);
     bool is_quota(QuotaId quota) const {
-        return quota >= 0 && quota < size() && quotas_[quota].is_alive;
+        return quota >= 0 && quota < size_ && node(quota).is_alive;
     }
-    bool is_outside(QuotaId quota) const { return quotas_[quota].is_outside; }
-    std::size_t children_of(std::int32_t parent, bool outside) {
+    bool is_outside(QuotaId quota) const { return node(quota).is_outside; }
+    std::size_t children_of(std::int32_t parent, bool outside) const {
         return siblings(parent, outside).size();
     }
-    std::int32_t size() const { return static_cast<std::int32_t>(quotas_.size()); }
-    std::int32_t parent(QuotaId quota) const { return quotas_[quota].parent; }
-    std::int32_t owners_in(QuotaId quota) const { return quotas_[quota].owners; }
-    std::span<const OwnerId> running(QuotaId quota) const { return quotas_[quota].running; }
-    // One field of all dimensions; runtimes are brought up to date.
+    std::int32_t size() const { return size_; }
+    std::int32_t parent(QuotaId quota) const { return node(quota).parent; }
+    std::int32_t owners_in(QuotaId quota) const { return node(quota).owners; }
+    std::span<const OwnerId> running(QuotaId quota) const { return node(quota).running; }
+    // One field of all dimensions; what follows from others is brought up to date.
     std::span<const std::int64_t> amounts(QuotaId quota, Field field);
     // What is asked for in all: of owners and children, the minimum at least where it is not lent.
     std::int64_t request(QuotaId quota, int dimension) const;
     void refresh_all();
+    // Of `parity` only: what a saved state had.
+    void set_scaled_min(QuotaId quota, std::span<const std::int64_t> values);
     // The same of several quotas, row by row, as it is after refresh_all().
     void copy_amounts(std::span<const std::int64_t> quotas, Field field, std::int64_t* to) const;
     // How the amount of a parent in a dimension is shared out among its children.
@@ -147,17 +151,16 @@ class QuotaTree {
     // As if the last submit or admit had never been, that of the latest owners first.
     void withdraw(OwnerId owner);
     void take_back(OwnerId owner, std::int32_t members);
-    bool is_owner(OwnerId owner) const {
-        return owner >= 0 && owner < owners() && owners_[owner].quota >= 0;
+    bool is_owner(OwnerId id) const { return id >= 0 && id < owners_ && owner(id).quota >= 0; }
+    OwnerId owners() const { return owners_; }
+    const Owner& owner(OwnerId id) const { return owner_blocks_[id / kRows].owners[id % kRows]; }
+    // What a member takes.
+    std::span<const std::int64_t> amounts_of(OwnerId id) const {
+        const auto width = static_cast<std::size_t>(stride_);
+        return {owner_blocks_[id / kRows].amounts.data() + id % kRows * width, width};
     }
-    OwnerId owners() const { return static_cast<OwnerId>(owners_.size()); }
-    const Owner& owner(OwnerId owner) const { return owners_[owner]; }
-    std::span<const std::int64_t> amounts_of(OwnerId owner) const {
-        return {asked_.data() + static_cast<std::size_t>(owner) * stride_,
-                static_cast<std::size_t>(stride_)};
-    }
-    bool may_borrow(OwnerId owner) const { return owners_[owner].evicted_at != events_; }
-    void forbid_borrowing(OwnerId owner) { owners_[owner].evicted_at = events_; }
+    bool may_borrow(OwnerId id) const { return owner(id).evicted_at != events_; }
+    void forbid_borrowing(OwnerId id) { change_owner(id).evicted_at = events_; }
 
     // --- decisions
 
@@ -176,13 +179,27 @@ class QuotaTree {
     std::uint64_t bytes() const;
 
   private:
-    struct Quota {
+    static constexpr std::int32_t kRows = 64;  // of a block
+
+    struct Node {
         std::int32_t parent = -1, position = 0, owners = 0;
         bool is_alive = false, lends = true, scales = true, is_outside = false;
         Dimensions managed = 0;
         Dimensions stale = 0;  // the sharing among the children
+        Dimensions over = 0;   // more is used than the runtime
         std::vector<QuotaId> children;
         std::vector<OwnerId> running;
+    };
+
+    struct NodeBlock {
+        std::array<Node, kRows> nodes;
+        std::uint64_t stale = 0, over = 0;  // a bit for each that is so in any dimension
+        std::vector<std::int64_t> amounts;  // [(field * kRows + row) * stride + dimension]
+    };
+
+    struct OwnerBlock {
+        std::array<Owner, kRows> owners;
+        std::vector<std::int64_t> amounts;  // [row * stride + dimension]
     };
 
     struct Root {
@@ -213,22 +230,34 @@ class QuotaTree {
     class Freed;
     class Reclaim;
 
-    std::size_t at(QuotaId quota, int dimension) const {
-        return static_cast<std::size_t>(quota) * stride_ + dimension;
-    }
-    std::int64_t& amount(Field field, QuotaId quota, int dimension) {
-        return fields_[field][at(quota, dimension)];
+    const Node& node(QuotaId quota) const { return nodes_[quota / kRows].nodes[quota % kRows]; }
+    Node& change(QuotaId quota) { return nodes_.own(quota / kRows).nodes[quota % kRows]; }
+    Owner& change_owner(OwnerId id) { return owner_blocks_.own(id / kRows).owners[id % kRows]; }
+    std::size_t at(Field field, QuotaId quota, int dimension) const {
+        return (static_cast<std::size_t>(field) * kRows + quota % kRows) * stride_ + dimension;
     }
     std::int64_t amount(Field field, QuotaId quota, int dimension) const {
-        return fields_[field][at(quota, dimension)];
+        return nodes_[quota / kRows].amounts[at(field, quota, dimension)];
+    }
+    std::int64_t& change(Field field, QuotaId quota, int dimension) {
+        return nodes_.own(quota / kRows).amounts[at(field, quota, dimension)];
+    }
+    std::span<const std::int64_t> row(Field field, QuotaId quota) const {
+        return {nodes_[quota / kRows].amounts.data() + at(field, quota, 0),
+                static_cast<std::size_t>(stride_)};
     }
     bool manages(QuotaId quota, int dimension) const {
-        return quotas_[quota].managed >> dimension & 1;
+        return node(quota).managed >> dimension & 1;
     }
-    bool lends(QuotaId quota) const { return quotas_[quota].lends && !options_.guarantee; }
+    bool lends(QuotaId quota) const { return node(quota).lends && !options_.guarantee; }
     std::int32_t root_of(QuotaId quota) const;
-    std::vector<QuotaId>& siblings(std::int32_t parent, bool outside);
+    const std::vector<QuotaId>& siblings(std::int32_t parent, bool outside) const;
+    std::vector<QuotaId>& change_siblings(std::int32_t parent, bool outside);
+    Dimensions stale(std::int32_t parent) const;
     void mark(std::int32_t parent, int dimension);
+    void unmark(std::int32_t parent);
+    void set_amount(Field field, QuotaId quota, int dimension, std::int64_t value);
+    void compare_to_runtime(QuotaId quota, int dimension);
     std::int64_t net_total(std::int32_t root, int dimension) const;
     void write_limits(QuotaId quota, const Limits& limits);
     std::int64_t guaranteed(QuotaId quota, int dimension) const;
@@ -250,6 +279,7 @@ class QuotaTree {
 
     void refresh(QuotaId quota);
     void refresh_children(std::int32_t parent);
+    void scale_like_original(QuotaId quota);
     void gather(std::int32_t parent, int dimension);
     void scale_minimums(std::int64_t amount, std::span<const QuotaId> children);
     std::span<const QuotaId> children(std::int32_t parent) const;
@@ -263,17 +293,19 @@ class QuotaTree {
     Verdict firm_refusal(std::span<const Ask> asks) const;
     Verdict admitted(std::span<const Ask> asks, const Places& places) const;
     std::int64_t counted(OwnerId owner, int dimension) const;
+    const std::vector<std::int32_t>& order();
 
     Options options_;
     int stride_ = 0;
-    std::array<std::vector<std::int64_t>, kFields> fields_;  // [quota * stride + dimension]
-    std::vector<Quota> quotas_;
+    std::int32_t size_ = 0;
+    SharedBlocks<NodeBlock> nodes_;
     std::vector<QuotaId> free_quotas_;
     std::vector<Root> roots_;
-    std::vector<Owner> owners_;
-    std::vector<std::int64_t> asked_;  // by a member, [owner * stride + dimension]
+    OwnerId owners_ = 0;
+    SharedBlocks<OwnerBlock> owner_blocks_;
     std::vector<OwnerId> free_owners_;
     std::vector<std::int64_t> uses_;
+    std::vector<std::int32_t> order_;  // of quotas, parents first; empty: not known
     std::uint64_t next_start_ = 1, events_ = 1;
     Scratch scratch_;
 };

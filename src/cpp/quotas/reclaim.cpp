@@ -41,14 +41,14 @@ class QuotaTree::Freed {
     std::vector<OwnerId> owners() const {
         auto found = owners_;
         std::ranges::sort(found, [&](auto a, auto b) {
-            return tree_.owners_[a].is_more_important(tree_.owners_[b]);
+            return tree_.owner(a).is_more_important(tree_.owner(b));
         });
         return found;
     }
 
   private:
     void count(OwnerId owner, int sign) {
-        tree_.add_use(owner, std::int64_t{sign} * tree_.owners_[owner].members);
+        tree_.add_use(owner, std::int64_t{sign} * tree_.owner(owner).members);
     }
 
     QuotaTree& tree_;
@@ -58,13 +58,14 @@ class QuotaTree::Freed {
 class QuotaTree::Reclaim {
   public:
     Reclaim(QuotaTree& tree, std::span<const Ask> asks, const Places& places)
-        : tree_(tree), asks_(asks), places_(places), lacking_(places.size()) {
+        : tree_(tree), asks_(asks), places_(places), lacking_(places.size()), order_(tree.order()) {
         for (std::int32_t root = 0; root < tree.roots(); ++root) {
             for (const auto total : tree.net_total(root)) {
                 totals_.push_back(total);
                 shares_.push_back(total == 0 ? 0x1p100 : 1 / static_cast<double>(total));
             }
         }
+        tree.refresh_all();
     }
 
     // False: it cannot be done.
@@ -113,80 +114,32 @@ class QuotaTree::Reclaim {
     }
 
     void find_candidates() {
-        for (std::size_t place = 0; place < places_.size(); ++place) {
-            wanted_ |= lacking_[place];
-        }
-        // All below a place that lacks something; a root stands for all its tree.
-        std::vector<QuotaId> stack;
-        for (std::size_t place = 0; place < places_.size(); ++place) {
-            const auto where = places_.where[place];
-            const bool is_highest = where < 0 || !is_lacking_above(where);
-            if (lacking_[place] == 0 || !is_highest) {
-                continue;
-            }
-            const auto root = where >= 0 ? tree_.root_of(where) : -1 - where;
-            if (where >= 0) {
-                stack.push_back(where);
-            } else {
-                const auto list = tree_.children(where);
-                stack.assign(list.begin(), list.end());
-            }
-            while (!stack.empty()) {
-                const auto quota = stack.back();
-                stack.pop_back();
-                const auto list = tree_.children(quota);
-                if (!list.empty()) {
-                    tree_.refresh(list.front());
-                    stack.insert(stack.end(), list.begin(), list.end());
-                }
-                consider(quota, root);
+        for (std::size_t i = 0; i < tree_.nodes_.size(); ++i) {
+            for (auto rest = tree_.nodes_[i].over; rest != 0; rest &= rest - 1) {
+                consider(static_cast<QuotaId>(i) * kRows + std::countr_zero(rest));
             }
         }
         std::ranges::make_heap(candidates_, ComesLater{*this});
     }
 
-    bool is_lacking_above(QuotaId quota) const {
-        std::int32_t where = quota;
-        do {
-            where = tree_.quotas_[where].parent;
-            const auto place = std::ranges::find(places_.where, where) - places_.where.begin();
-            if (static_cast<std::size_t>(place) < places_.size() && lacking_[place] != 0) {
-                return true;
-            }
-        } while (where >= 0);
-        return false;
-    }
-
     bool asks_for(QuotaId quota) const {
         return std::ranges::any_of(
-            asks_, [&](const auto& ask) { return tree_.owners_[ask.owner].quota == quota; });
+            asks_, [&](const auto& ask) { return tree_.owner(ask.owner).quota == quota; });
     }
 
-    void consider(QuotaId quota, std::int32_t root) {
-        const auto running = tree_.quotas_[quota].running.size();
-        if (running == 0 || (over(quota) & wanted_) == 0 || asks_for(quota)) {
-            return;
+    void consider(QuotaId quota) {
+        const auto running = tree_.node(quota).running.size();
+        if (running > 0 && useful(quota) != 0 && !asks_for(quota)) {
+            Candidate one{quota, tree_.root_of(quota), running};
+            weigh(one);
+            candidates_.push_back(one);
         }
-        Candidate one{quota, root, running};
-        weigh(one);
-        candidates_.push_back(one);
-    }
-
-    // The dimensions in which a quota uses more than its runtime.
-    Dimensions over(QuotaId quota) const {
-        const auto* used = tree_.fields_[kUsed].data() + tree_.at(quota, 0);
-        const auto* runtime = tree_.fields_[kRuntime].data() + tree_.at(quota, 0);
-        Dimensions found = 0;
-        for (int d = 0; d < tree_.stride_; ++d) {
-            found |= static_cast<Dimensions>(used[d] > runtime[d]) << d;
-        }
-        return found;
     }
 
     // How much a quota is over that is.
     void weigh(Candidate& one) const {
         one.ratio = -1;
-        for (auto rest = over(one.quota); rest != 0; rest &= rest - 1) {
+        for (auto rest = tree_.node(one.quota).over; rest != 0; rest &= rest - 1) {
             const int d = std::countr_zero(rest);
             Candidate other = one;
             other.over = tree_.amount(kUsed, one.quota, d) - tree_.amount(kRuntime, one.quota, d);
@@ -214,47 +167,19 @@ class QuotaTree::Reclaim {
         return left < right ? -1 : left > right ? 1 : 0;
     }
 
-    // Whether a quota comes before another one, parents first, children in their order.
-    bool precedes(QuotaId a, QuotaId b) const {
-        const auto depth = [&](std::int32_t where) {
-            int steps = 0;
-            for (; where >= 0; where = tree_.quotas_[where].parent) {
-                ++steps;
-            }
-            return steps;
-        };
-        const int below = depth(a) - depth(b);
-        for (int i = 0; i < below; ++i) {
-            a = tree_.quotas_[a].parent;
-        }
-        for (int i = 0; i < -below; ++i) {
-            b = tree_.quotas_[b].parent;
-        }
-        if (a == b) {
-            return below < 0;
-        }
-        while (tree_.quotas_[a].parent != tree_.quotas_[b].parent) {
-            a = tree_.quotas_[a].parent;
-            b = tree_.quotas_[b].parent;
-            if (a < 0 || b < 0) {
-                return a > b;  // in different trees
-            }
-        }
-        return tree_.quotas_[a].position < tree_.quotas_[b].position;
-    }
-
     struct ComesLater {
         const Reclaim& reclaim;
         bool operator()(const Candidate& a, const Candidate& b) const {
             const int sign = compare(a, b);
-            return sign != 0 ? sign < 0 : reclaim.precedes(b.quota, a.quota);
+            return sign != 0 ? sign < 0 : reclaim.order_[b.quota] < reclaim.order_[a.quota];
         }
     };
 
     // In which dimensions a quota stands in the way.
     Dimensions useful(QuotaId quota) const {
+        const auto over = tree_.node(quota).over;
         Dimensions wanted = 0;
-        for (std::int32_t where = quota;; where = tree_.quotas_[where].parent) {
+        for (std::int32_t where = quota; over != 0; where = tree_.node(where).parent) {
             const auto place = std::ranges::find(places_.where, where) - places_.where.begin();
             if (static_cast<std::size_t>(place) < places_.size()) {
                 wanted |= lacking_[place];
@@ -263,7 +188,7 @@ class QuotaTree::Reclaim {
                 break;
             }
         }
-        return wanted & over(quota);
+        return wanted & over;
     }
 
     // The weakest owner of the quota that is most over its runtime; -1: there is none. What is over
@@ -272,7 +197,7 @@ class QuotaTree::Reclaim {
         while (!candidates_.empty()) {
             std::ranges::pop_heap(candidates_, ComesLater{*this});
             auto& one = candidates_.back();
-            if (over(one.quota) == 0) {
+            if (tree_.node(one.quota).over == 0) {
                 candidates_.pop_back();
                 continue;
             }
@@ -283,10 +208,10 @@ class QuotaTree::Reclaim {
                 continue;
             }
             const auto wanted = useful(one.quota);
-            const auto& running = tree_.quotas_[one.quota].running;
+            const auto& running = tree_.node(one.quota).running;
             while (wanted != 0 && one.weakest > 0) {
                 const auto owner = running[--one.weakest];
-                if (!tree_.owners_[owner].is_preemptible) {
+                if (!tree_.owner(owner).is_preemptible) {
                     continue;
                 }
                 for (auto rest = wanted; rest != 0; rest &= rest - 1) {
@@ -306,7 +231,7 @@ class QuotaTree::Reclaim {
     const Places& places_;
     std::vector<Dimensions> lacking_;
     bool is_lacking_ = false;
-    Dimensions wanted_ = 0;  // lacking at first
+    const std::vector<std::int32_t>& order_;
     std::vector<std::int64_t> totals_;
     std::vector<double> shares_;         // 1 / total
     std::vector<Candidate> candidates_;  // a heap
@@ -330,7 +255,7 @@ Verdict QuotaTree::decide_without(std::span<const Ask> asks, std::vector<OwnerId
     }
     const auto is_admitted = [&] {
         for (const auto& ask : asks) {
-            refresh(owners_[ask.owner].quota);
+            refresh(owner(ask.owner).quota);
         }
         return admitted(asks, places).outcome == Outcome::kBind;
     };
@@ -355,17 +280,12 @@ Verdict QuotaTree::decide_without(std::span<const Ask> asks, std::vector<OwnerId
 std::vector<OwnerId> QuotaTree::revocable(QuotaId quota) {
     const auto is_over = [&] {
         refresh(quota);
-        for (int d = 0; d < stride_; ++d) {
-            if (amount(kUsed, quota, d) > amount(kRuntime, quota, d)) {
-                return true;
-            }
-        }
-        return false;
+        return node(quota).over != 0;
     };
     Freed freed(*this);
-    const auto& running = quotas_[quota].running;
+    const auto& running = node(quota).running;
     for (auto i = running.size(); i-- > 0 && is_over();) {
-        if (owners_[running[i]].is_preemptible) {
+        if (owner(running[i]).is_preemptible) {
             freed.free(running[i]);
         }
     }
@@ -383,12 +303,9 @@ std::vector<OwnerId> QuotaTree::revocable(QuotaId quota) {
 std::vector<QuotaId> QuotaTree::overused() {
     refresh_all();
     std::vector<QuotaId> found;
-    for (QuotaId quota = 0; quota < size(); ++quota) {
-        for (int d = 0; quotas_[quota].is_alive && d < stride_; ++d) {
-            if (amount(kUsed, quota, d) > amount(kRuntime, quota, d)) {
-                found.push_back(quota);
-                break;
-            }
+    for (std::size_t i = 0; i < nodes_.size(); ++i) {
+        for (auto rest = nodes_[i].over; rest != 0; rest &= rest - 1) {
+            found.push_back(static_cast<QuotaId>(i) * kRows + std::countr_zero(rest));
         }
     }
     return found;

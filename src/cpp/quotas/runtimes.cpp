@@ -22,7 +22,7 @@ void QuotaTree::scale_minimums(std::int64_t amount, std::span<const QuotaId> chi
     scratch_.scalable.assign(children.size(), 0);
     for (std::size_t i = 0; i < children.size(); ++i) {
         all += static_cast<std::uint64_t>(minimum[i]);
-        if (quotas_[children[i]].scales) {
+        if (node(children[i]).scales) {
             scalable += static_cast<std::uint64_t>(minimum[i]);
             scratch_.scalable[i] = minimum[i];
         } else {
@@ -35,7 +35,7 @@ void QuotaTree::scale_minimums(std::int64_t amount, std::span<const QuotaId> chi
     scratch_.shares.resize(children.size());
     scratch_.fill.share(left, scratch_.scalable, scratch_.shares);
     for (std::size_t i = 0; i < children.size(); ++i) {
-        if (quotas_[children[i]].scales) {
+        if (node(children[i]).scales) {
             minimum[i] = scratch_.shares[i];
         }
     }
@@ -50,17 +50,16 @@ void QuotaTree::gather(std::int32_t parent, int dimension) {
     scratch_.runtime.resize(list.size());
     scratch_.lends.resize(list.size());
     for (std::size_t i = 0; i < list.size(); ++i) {
-        const auto place = at(list[i], dimension);
-        scratch_.request[i] = fields_[kLimited][place];
-        scratch_.minimum[i] = fields_[kMin][place];
-        scratch_.weight[i] = fields_[kWeight][place];
+        scratch_.request[i] = amount(kLimited, list[i], dimension);
+        scratch_.minimum[i] = amount(options_.parity ? kScaledMin : kMin, list[i], dimension);
+        scratch_.weight[i] = amount(kWeight, list[i], dimension);
         scratch_.lends[i] = lends(list[i]);
     }
-    if (options_.scale_min) {
+    if (options_.scale_min && !options_.parity) {
         scale_minimums(shared_amount(parent, dimension), list);
     }
     for (std::size_t i = 0; i < list.size(); ++i) {
-        amount(kScaledMin, list[i], dimension) = scratch_.minimum[i];
+        set_amount(kScaledMin, list[i], dimension, scratch_.minimum[i]);
         if (options_.guarantee) {
             scratch_.minimum[i] = std::max(scratch_.minimum[i], guaranteed(list[i], dimension));
         }
@@ -68,9 +67,8 @@ void QuotaTree::gather(std::int32_t parent, int dimension) {
 }
 
 void QuotaTree::refresh_children(std::int32_t parent) {
-    auto& stale = parent >= 0 ? quotas_[parent].stale : roots_[-1 - parent].stale;
     const auto list = children(parent);
-    for (auto rest = stale; rest != 0; rest &= rest - 1) {
+    for (auto rest = stale(parent); rest != 0; rest &= rest - 1) {
         const int d = std::countr_zero(rest);
         if (d >= stride_) {
             break;
@@ -80,48 +78,109 @@ void QuotaTree::refresh_children(std::int32_t parent) {
                            {scratch_.request, scratch_.minimum, scratch_.weight, scratch_.lends},
                            scratch_.runtime);
         for (std::size_t i = 0; i < list.size(); ++i) {
-            auto& runtime = amount(kRuntime, list[i], d);
-            if (runtime != scratch_.runtime[i]) {
-                runtime = scratch_.runtime[i];
-                quotas_[list[i]].stale |= Dimensions{1} << d;
+            const auto child = list[i];
+            if (amount(kRuntime, child, d) != scratch_.runtime[i]) {
+                change(kRuntime, child, d) = scratch_.runtime[i];
+                compare_to_runtime(child, d);
+                if (!node(child).children.empty()) {
+                    mark(child, d);
+                }
             }
         }
     }
-    stale = 0;
+    unmark(parent);
+}
+
+// The minimum of a quota as the original scales it, in floats, when that quota or one below it is
+// read; its siblings keep what they had.
+void QuotaTree::scale_like_original(QuotaId quota) {
+    const auto parent = node(quota).parent;
+    std::vector<std::int64_t> scaled;
+    bool is_short = false;
+    for (int d = 0; d < stride_; ++d) {
+        const auto there = shared_amount(parent, d);
+        Wide all, scalable, fixed;
+        for (const auto child : children(parent)) {
+            const auto least = static_cast<std::uint64_t>(amount(kMin, child, d));
+            all += least;
+            (node(child).scales ? scalable : fixed) += least;
+        }
+        scaled.push_back(amount(kMin, quota, d));
+        if (all <= Wide(static_cast<std::uint64_t>(there))) {
+            continue;
+        }
+        const bool is_left = fixed < Wide(static_cast<std::uint64_t>(there));
+        scaled[d] =
+            !is_left || scalable == Wide()
+                ? 0
+                : static_cast<std::int64_t>(
+                      static_cast<double>(there - static_cast<std::int64_t>(fixed.low)) *
+                      static_cast<double>(amount(kMin, quota, d)) / scalable.as_signed_double());
+    }
+    set_scaled_min(quota, scaled);
+}
+
+void QuotaTree::set_scaled_min(QuotaId quota, std::span<const std::int64_t> values) {
+    for (int d = 0; d < stride_; ++d) {
+        if (amount(kScaledMin, quota, d) != values[d]) {
+            change(kScaledMin, quota, d) = values[d];
+            mark(node(quota).parent, d);
+        }
+    }
 }
 
 // Makes the runtime of a quota what it is.
 void QuotaTree::refresh(QuotaId quota) {
     auto& path = scratch_.path;
     path.clear();
-    std::int32_t where = quotas_[quota].parent;
-    for (; where >= 0; where = quotas_[where].parent) {
+    std::int32_t where = node(quota).parent;
+    for (; where >= 0; where = node(where).parent) {
         path.push_back(where);
     }
-    if (roots_[-1 - where].stale != 0) {
-        refresh_children(where);
-    }
-    for (auto i = path.size(); i-- > 0;) {
-        if (quotas_[path[i]].stale != 0) {
+    path.push_back(where);
+    std::ranges::reverse(path);
+    for (std::size_t i = 0; i < path.size(); ++i) {
+        const auto child = i + 1 < path.size() ? path[i + 1] : quota;
+        if (options_.parity && options_.scale_min && node(child).scales) {
+            scale_like_original(child);
+        }
+        if (stale(path[i]) != 0) {
             refresh_children(path[i]);
         }
     }
 }
 
 void QuotaTree::refresh_all() {
-    auto& path = scratch_.path;  // those whose children are still to be looked at
-    path.clear();
-    for (std::int32_t root = 0; root < roots(); ++root) {
-        path.push_back(-1 - root);
-        while (!path.empty()) {
-            const auto where = path.back();
-            path.pop_back();
-            if ((where >= 0 ? quotas_[where].stale : roots_[-1 - where].stale) != 0) {
-                refresh_children(where);
+    if (options_.parity) {
+        std::vector<QuotaId> all;
+        for (QuotaId quota = 0; quota < size(); ++quota) {
+            if (node(quota).is_alive && !node(quota).is_outside) {
+                all.push_back(quota);
             }
-            for (const auto child : children(where)) {
-                if (!quotas_[child].children.empty()) {
-                    path.push_back(child);
+        }
+        std::ranges::sort(all, {}, [&](auto quota) { return order()[quota]; });
+        for (const auto quota : all) {
+            refresh(quota);
+        }
+        return;
+    }
+    for (std::int32_t root = 0; root < roots(); ++root) {
+        if (stale(-1 - root) != 0) {
+            refresh_children(-1 - root);
+        }
+    }
+    for (bool is_stale = true; is_stale;) {
+        is_stale = false;
+        for (std::size_t i = 0; i < nodes_.size(); ++i) {
+            while (nodes_[i].stale != 0) {
+                const auto quota =
+                    static_cast<QuotaId>(i) * kRows + std::countr_zero(nodes_[i].stale);
+                const auto list = children(quota);
+                if (list.empty()) {
+                    unmark(quota);
+                } else {
+                    refresh(list.front());
+                    is_stale = true;  // and maybe some before it
                 }
             }
         }
@@ -129,17 +188,17 @@ void QuotaTree::refresh_all() {
 }
 
 std::span<const std::int64_t> QuotaTree::amounts(QuotaId quota, Field field) {
-    if ((field == kRuntime || field == kScaledMin) && !quotas_[quota].is_outside) {
+    const bool follows = field == kRuntime || (field == kScaledMin && !options_.parity);
+    if (follows && !node(quota).is_outside) {
         refresh(quota);
     }
-    return {fields_[field].data() + at(quota, 0), static_cast<std::size_t>(stride_)};
+    return row(field, quota);
 }
 
 void QuotaTree::copy_amounts(std::span<const std::int64_t> quotas, Field field,
                              std::int64_t* to) const {
     for (const auto quota : quotas) {
-        const auto* row = fields_[field].data() + at(static_cast<QuotaId>(quota), 0);
-        to = std::copy_n(row, stride_, to);
+        to = std::ranges::copy(row(field, static_cast<QuotaId>(quota)), to).out;
     }
 }
 

@@ -32,6 +32,7 @@ cdef extern from "quotas/quota_tree.hpp" namespace "hivecore::quotas" nogil:
         bool_t check_ancestors
         bool_t scale_min
         bool_t guarantee
+        bool_t parity
 
     cdef cppclass VerdictRecord "hivecore::quotas::Verdict":
         OutcomeNumber outcome
@@ -77,6 +78,7 @@ cdef extern from "quotas/quota_tree.hpp" namespace "hivecore::quotas" nogil:
         Values amounts(int32_t, FieldNumber) except +
         int64_t request(int32_t, int) noexcept
         void refresh_all() except +
+        void set_scaled_min(int32_t, Values) except +
         void copy_amounts(Values, FieldNumber, int64_t*) noexcept
         SharingRecord sharing(int32_t, int) except +
         int32_t submit(int32_t, Values, const OwnerRecord&) except +
@@ -128,11 +130,11 @@ cdef list as_list(const vector[int32_t]& values):
 
 @cython.final
 cdef class QuotaKernel(KernelObject):
-    """QuotaKernel(limited_by_runtime, check_ancestors, scale_min, guarantee)\n--\n\nNumbered quotas in trees, and numbered owners in them.
+    """QuotaKernel(limited_by_runtime, check_ancestors, scale_min, guarantee, parity)\n--\n\nNumbered quotas in trees, and numbered owners in them.
 
     `hivecore.quotas.QuotaTree` is this with names. As a parent, root r is -1 - r.
 
-    >>> kernel = QuotaKernel(True, True, True, False)
+    >>> kernel = QuotaKernel(True, True, True, False, False)
     >>> kernel.add_dimension(), kernel.add_root()
     (0, 0)
     >>> kernel.set_total(0, [8], False)
@@ -144,12 +146,13 @@ cdef class QuotaKernel(KernelObject):
 
     cdef TreeKernel* kernel
 
-    def __cinit__(self, limited_by_runtime, check_ancestors, scale_min, guarantee):
+    def __cinit__(self, limited_by_runtime, check_ancestors, scale_min, guarantee, parity):
         cdef OptionsRecord options
         options.limited_by_runtime = as_flag(limited_by_runtime, "limited_by_runtime")
         options.check_ancestors = as_flag(check_ancestors, "check_ancestors")
         options.scale_min = as_flag(scale_min, "scale_min")
         options.guarantee = as_flag(guarantee, "guarantee")
+        options.parity = as_flag(parity, "parity")
         self.kernel = new TreeKernel(options)
 
     def __dealloc__(self):
@@ -337,6 +340,16 @@ cdef class QuotaKernel(KernelObject):
         guard.lock(self.mutex)
         cdef int32_t number = self.as_quota(quota)
         return [self.kernel.request(number, d) for d in range(self.kernel.dimensions())]
+
+    def set_scaled_min(self, quota, values):
+        """What a saved state had, one of parity."""
+        cdef Guard guard
+        cdef int32_t number
+        cdef vector[int64_t] row
+        guard.lock(self.mutex)
+        number = self.as_quota(quota)
+        row = as_amounts(values, self.kernel.dimensions(), 0)
+        self.kernel.set_scaled_min(number, Values(row.data(), row.size()))
 
     def all_amounts(self, quotas, field):
         """One field of several quotas, int64[quotas, dimensions]."""
@@ -602,7 +615,7 @@ cdef class QuotaKernel(KernelObject):
     def copy(self):
         """An independent equal."""
         cdef Guard guard
-        cdef QuotaKernel made = QuotaKernel.__new__(QuotaKernel, True, True, True, False)
+        cdef QuotaKernel made = QuotaKernel.__new__(QuotaKernel, True, True, True, False, False)
         guard.lock(self.mutex)
         copy_kernel(made.kernel, self.kernel[0])
         return made

@@ -1,4 +1,4 @@
-"""Koordinator's device records, pods and annotations: plain data in, plain data out."""
+"""Koordinator's device records, elastic quotas, pods and annotations: plain data in and out."""
 
 from hivecore.interop.koordinator.admission import with_default_shared
 from hivecore.interop.koordinator.allocations import (
@@ -9,6 +9,18 @@ from hivecore.interop.koordinator.allocations import (
 )
 from hivecore.interop.koordinator.combinations import COMBINATIONS
 from hivecore.interop.koordinator.pods import read_pod
+from hivecore.interop.koordinator.quotas.cluster import QuotaCluster, read_quota_cluster
+from hivecore.interop.koordinator.quotas.elastic_quotas import (
+    ElasticQuotas,
+    TreeTotal,
+    read_elastic_quotas,
+)
+from hivecore.interop.koordinator.quotas.pods import pod_quota, quota_request_of
+from hivecore.interop.koordinator.quotas.status import (
+    elastic_quota_status,
+    elastic_quota_statuses,
+)
+from hivecore.interop.koordinator.quotas.writing import write_elastic_quota
 from hivecore.interop.koordinator.records import (
     read_device_record,
     write_device_record,
@@ -20,15 +32,25 @@ from hivecore.interop.kubernetes.pods import BoundPod
 __all__ = [
     "COMBINATIONS",
     "BoundPod",
+    "ElasticQuotas",
     "GpuSharing",
+    "QuotaCluster",
+    "TreeTotal",
+    "elastic_quota_status",
+    "elastic_quota_statuses",
+    "pod_quota",
+    "quota_request_of",
     "read_allocation",
     "read_bound_pod",
     "read_designated",
     "read_device_record",
+    "read_elastic_quotas",
     "read_gpu_sharing",
     "read_pod",
+    "read_quota_cluster",
     "with_default_shared",
     "write_allocation",
     "write_device_record",
+    "write_elastic_quota",
     "write_node_labels",
 ]

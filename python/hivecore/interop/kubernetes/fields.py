@@ -9,11 +9,12 @@ import json
 import re
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from fractions import Fraction
 from typing import Any, TypeVar
 
 from hivecore._arguments import as_int, as_text
 from hivecore.interop.kubernetes.messages import is_blank, show
-from hivecore.interop.kubernetes.quantities import read_quantity
+from hivecore.interop.kubernetes.quantities import read_exactly, read_quantity
 
 __all__ = ["Field"]
 
@@ -120,6 +121,15 @@ class Field:
         if self.value is None:
             raise self.error("is missing")
         return as_int(read_quantity(self.value, self._name), self._name, low, high)
+
+    def exactly(self) -> Fraction:
+        """The amount, which need not be whole and must not be negative; it has to be there."""
+        if self.value is None:
+            raise self.error("is missing")
+        amount = read_exactly(self.value, self._name)
+        if amount < 0:
+            raise self.error(f"{show(self.value)} is negative")
+        return amount
 
     def choice(self, words: Mapping[str, _Meant]) -> _Meant | None:
         """What the word here means; ``None``: there is none."""

@@ -1,14 +1,16 @@
 """What every scheduler reads of a pod: its name, its node, whether it has ended, its amounts."""
 
-from collections.abc import Sequence
-from typing import NamedTuple
+from collections.abc import Callable, Mapping, Sequence
+from fractions import Fraction
+from typing import NamedTuple, TypeVar
 
 from hivecore.devices import DeviceAllocation
 from hivecore.interop.kubernetes.fields import Field
 
-__all__ = ["BoundPod", "has_ended", "node_of", "owner_name", "requested"]
+__all__ = ["BoundPod", "has_ended", "node_of", "owner_name", "pod_requests", "requested"]
 
 _MOST = 2**63 - 1
+_Amount = TypeVar("_Amount", int, Fraction)
 
 
 class BoundPod(NamedTuple):
@@ -60,29 +62,69 @@ def requested(pod: Field, names: Sequence[str]) -> dict[str, int]:
     no request is given.
     """
     spec = pod["spec"]
-    running = dict.fromkeys(names, 0)
-    for container in spec["containers"].entries():
-        for name in names:
-            running[name] += _amount(container, name)
-    staying = dict.fromkeys(names, 0)
-    starting = dict.fromkeys(names, 0)
-    for container in spec["initContainers"].entries():
-        stays = container["restartPolicy"].text() == "Always"
-        for name in names:
-            amount = _amount(container, name)
-            starting[name] = max(starting[name], staying[name] + amount)
-            if stays:
-                running[name] += amount
-                staying[name] += amount
+    amounts = _together(spec, lambda one: {name: _amount(one, name) for name in names})
     overhead = spec["overhead"]
     found = {}
     for name in names:
-        amount = max(running[name], starting[name])
+        amount = amounts.get(name, 0)
         if name in overhead:
             amount += overhead[name].quantity(0, _MOST)
         if amount:
             found[name] = amount
     return found
+
+
+def pod_requests(pod: Field) -> dict[str, Fraction]:
+    """What a pod asks for in all, of every resource; see `requested` for how containers add up.
+
+    Requests may differ from limits, and amounts need not be whole. What is asked for the pod as a
+    whole, of CPUs, memory and huge pages, takes the place of what its containers ask for.
+
+    Source: Kubernetes, ``PodRequests`` of ``k8s.io/component-helpers/resource``.
+    """
+    spec = pod["spec"]
+    found = _together(spec, _requests)
+    for name, amount in _requests(spec).items():
+        if name in ("cpu", "memory") or name.startswith("hugepages-"):
+            found[name] = amount
+    for name, entry in spec["overhead"].items():
+        if entry.value is not None:
+            found[name] = found.get(name, Fraction(0)) + entry.exactly()
+    return found
+
+
+def _together(
+    spec: Field, of_container: Callable[[Field], Mapping[str, _Amount]]
+) -> dict[str, _Amount]:
+    running: dict[str, _Amount] = {}
+    for container in spec["containers"].entries():
+        _add(running, of_container(container))
+    staying: dict[str, _Amount] = {}
+    starting: dict[str, _Amount] = {}
+    for container in spec["initContainers"].entries():
+        amounts = of_container(container)
+        for name, amount in amounts.items():
+            beside = staying[name] + amount if name in staying else amount
+            starting[name] = max(starting.get(name, beside), beside)
+        if container["restartPolicy"].text() == "Always":
+            _add(running, amounts)
+            _add(staying, amounts)
+    for name, amount in starting.items():
+        running[name] = max(running.get(name, amount), amount)
+    return running
+
+
+def _add(sums: dict[str, _Amount], amounts: Mapping[str, _Amount]) -> None:
+    for name, amount in amounts.items():
+        sums[name] = sums[name] + amount if name in sums else amount
+
+
+def _requests(container: Field) -> dict[str, Fraction]:
+    """What is requested; where only a limit is given, that."""
+    resources = container["resources"]
+    entries = {**dict(resources["limits"].items())}
+    entries.update((k, one) for k, one in resources["requests"].items() if one.value is not None)
+    return {name: one.exactly() for name, one in entries.items() if one.value is not None}
 
 
 def _amount(container: Field, name: str) -> int:

@@ -7,7 +7,7 @@ from typing import Any
 from hivecore._arguments import as_int
 from hivecore.interop.kubernetes.messages import show
 
-__all__ = ["read_quantity", "write_binary", "write_decimal"]
+__all__ = ["read_exactly", "read_quantity", "write_binary", "write_decimal"]
 
 _FORM = re.compile(r"([-+]?(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+))([A-Za-z]*|[eE][-+]?[0-9]{1,2})")
 _LONGEST = 64
@@ -37,25 +37,36 @@ def read_quantity(value: Any, name: str) -> int:
     >>> read_quantity("80Gi", "memory") == 80 << 30, read_quantity("1.5k", "n")
     (True, 1500)
     """
+    number = read_exactly(value, name)
+    if number.denominator != 1:
+        raise ValueError(f"{name}: {show(value)} is no whole number")
+    return number.numerator
+
+
+def read_exactly(value: Any, name: str) -> Fraction:
+    """The number that a quantity stands for, which need not be whole; else as `read_quantity`.
+
+    >>> from hivecore.interop.kubernetes.quantities import read_exactly
+    >>> read_exactly("1500m", "cpu"), read_exactly(0.1, "cpu")
+    (Fraction(3, 2), Fraction(1, 10))
+    """
     if isinstance(value, str):
         number = _number(value)
         if number is None:
             raise ValueError(f"{name}: {show(value)} is no quantity, such as 100 or '80Gi'")
-    elif isinstance(value, float):
+        return number
+    if isinstance(value, float):
         if not abs(value) < 2**1000:
             raise ValueError(f"{name}: {value} is no quantity, such as 100 or '80Gi'")
-        number = Fraction(value)
-    else:
-        try:
-            if isinstance(value, bool):
-                raise TypeError
-            return as_int(value, name, -(2**63), 2**63 - 1)
-        except TypeError:
-            message = f"{name} must be a quantity, such as 100 or '80Gi', not {show(value)}"
-            raise TypeError(message) from None
-    if number.denominator != 1:
-        raise ValueError(f"{name}: {show(value)} is no whole number")
-    return number.numerator
+        # As it is written: 0.1 is a tenth.
+        return Fraction(float.__repr__(value))
+    try:
+        if isinstance(value, bool):
+            raise TypeError
+        return Fraction(as_int(value, name, -(2**63), 2**63 - 1))
+    except TypeError:
+        message = f"{name} must be a quantity, such as 100 or '80Gi', not {show(value)}"
+        raise TypeError(message) from None
 
 
 def _number(text: str) -> Fraction | None:

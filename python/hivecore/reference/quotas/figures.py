@@ -154,7 +154,7 @@ def _share_out_one(
     quotas = [tree.quotas[name] for name in names]
     minimums = {quota.name: quota.min.get(d, 0) for quota in quotas}
     if tree.scale_min and sum(minimums.values()) > amount:
-        minimums = scaled(minimums, {q.name for q in quotas if q.scales}, amount)
+        minimums = _scaled(minimums, {q.name for q in quotas if q.scales}, amount)
     claims = []
     for quota in quotas:
         found.minimum[quota.name][d] = minimums[quota.name]
@@ -169,7 +169,7 @@ def _share_out_one(
     found.rounds[key, d] = amount, names, claims, rounds
 
 
-def scaled(minimums: Mapping[str, int], scalable: set[str], amount: int) -> Vector:
+def _scaled(minimums: Mapping[str, int], scalable: set[str], amount: int) -> Vector:
     """Minimums that add up to what there is, of those that may be scaled."""
     fixed = sum(least for name, least in minimums.items() if name not in scalable)
     names = [name for name in minimums if name in scalable]

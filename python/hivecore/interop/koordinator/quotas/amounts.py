@@ -1,0 +1,64 @@
+"""Lists of resources, as Kubernetes writes them, and amounts, as quotas count them.
+
+CPUs are counted in thousandths of a core, everything else in whole units, rounded up.
+"""
+
+import json
+from collections.abc import Mapping
+from fractions import Fraction
+from math import ceil
+
+from hivecore.interop.kubernetes.fields import Field
+from hivecore.interop.kubernetes.quantities import write_binary, write_decimal
+
+__all__ = ["MOST", "in_units", "json_resources", "read_resources", "write_amount"]
+
+#: The largest amount. Koordinator's way to say "no limit" is above it, and reads as this.
+MOST = 2**62
+
+_CPU = "cpu"
+_BYTES = ("memory", "storage", "ephemeral-storage")
+
+
+def read_resources(field: Field) -> dict[str, int]:
+    """The amounts by resource; what is above `MOST` is `MOST`.
+
+    :raises ValueError: something is no quantity, or negative.
+    :raises TypeError: something is of a wrong type.
+
+    >>> read_resources(Field({"cpu": "1500m", "memory": "1Gi", "nvidia.com/gpu": 8}))
+    {'cpu': 1500, 'memory': 1073741824, 'nvidia.com/gpu': 8}
+    """
+    return {
+        name: min(in_units(name, entry.exactly()), MOST)
+        for name, entry in field.items()
+        if name and entry.value is not None
+    }
+
+
+def in_units(resource: str, amount: Fraction) -> int:
+    """The amount in whole units of the resource, rounded up."""
+    return ceil(amount * 1000 if resource == _CPU else amount)
+
+
+def write_amount(resource: str, amount: int) -> str:
+    """The quantity that reads as this.
+
+    >>> write_amount("cpu", 2000), write_amount("cpu", 1500), write_amount("memory", 1 << 30)
+    ('2', '1500m', '1Gi')
+    """
+    if resource == _CPU:
+        return f"{amount}m" if amount % 1000 else write_decimal(amount // 1000)
+    if resource in _BYTES or resource.startswith("hugepages-"):
+        return write_binary(amount)
+    return write_decimal(amount)
+
+
+def json_resources(amounts: Mapping[str, int]) -> str:
+    """The amounts as an annotation has them.
+
+    >>> json_resources({"nvidia.com/gpu": 8, "cpu": 1500})
+    '{"cpu":"1500m","nvidia.com/gpu":"8"}'
+    """
+    written = {name: write_amount(name, amounts[name]) for name in sorted(amounts)}
+    return json.dumps(written, separators=(",", ":"))

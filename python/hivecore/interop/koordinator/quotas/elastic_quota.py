@@ -1,0 +1,144 @@
+"""One ElasticQuota, as it stands alone: what it says of itself, its parent and its tree."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from hivecore.interop.koordinator.quotas.amounts import read_resources
+from hivecore.interop.koordinator.quotas.names import (
+    ALLOW_LENT,
+    API_VERSION,
+    DEFAULT_QUOTA,
+    IGNORE_DEFAULT_TREE,
+    IS_PARENT,
+    IS_ROOT,
+    KIND,
+    NAMESPACES,
+    PARENT,
+    ROOT_QUOTA,
+    SHARED_WEIGHT,
+    SYSTEM_QUOTA,
+    TOTAL_RESOURCE,
+    TREE_ID,
+)
+from hivecore.interop.kubernetes.fields import Field
+from hivecore.quotas import Quota
+
+__all__ = ["RESERVED", "ElasticQuota", "parent_of", "read_one", "tree_of", "weight_of"]
+
+#: Quotas outside of what is shared out.
+RESERVED = (SYSTEM_QUOTA, DEFAULT_QUOTA)
+
+
+@dataclass(frozen=True, slots=True)
+class ElasticQuota:
+    """What an object says.
+
+    :param quota: with the tree of its label only if it is at the top.
+    :param namespace: where the object is.
+    :param namespaces: whose pods are its own.
+    :param tree: by its label.
+    :param is_parent: whether it is for other quotas, not for pods.
+    :param total: what its tree has; ``None``: it does not say so.
+    :param carved: whether that is taken off the default tree.
+    :param field: the object.
+    """
+
+    quota: Quota
+    namespace: str
+    namespaces: tuple[str, ...]
+    tree: str
+    is_parent: bool
+    total: Mapping[str, int] | None
+    carved: bool
+    field: Field
+
+
+def read_one(field: Field) -> ElasticQuota:
+    """What an object says, held against nothing else.
+
+    :raises ValueError: something is out of range. The message has the path.
+    :raises TypeError: something is of a wrong type.
+    """
+    version = field["apiVersion"]
+    if not version.absent and version.text() != API_VERSION:
+        raise version.error(f"must be {API_VERSION!r}, not {version.text()!r}")
+    if not field["kind"].absent and field["kind"].text() != KIND:
+        raise field["kind"].error(f"must be {KIND!r}, not {field['kind'].text()!r}")
+    metadata = field["metadata"]
+    name, labels, annotations = metadata["name"].name(), metadata["labels"], metadata["annotations"]
+    tree, parent = tree_of(field), parent_of(field)
+    if name in RESERVED and (parent or tree):
+        label = labels[PARENT if parent else TREE_ID]
+        raise label.error(f"{name!r} is at the top of the default tree")
+    most = read_resources(field["spec"]["max"])
+    with field["spec"].named():
+        quota = Quota(
+            name,
+            max=most,
+            min=read_resources(field["spec"]["min"]),
+            weight=weight_of(annotations[SHARED_WEIGHT], most),
+            parent=parent,
+            lends=labels[ALLOW_LENT].text() != "false",
+            outside=name in RESERVED,
+            tree="" if parent else tree,
+        )
+    total = annotations[TOTAL_RESOURCE]
+    is_root = bool(tree) and labels[IS_ROOT].text() == "true"
+    return ElasticQuota(
+        quota,
+        metadata["namespace"].text(),
+        _namespaces(annotations[NAMESPACES]),
+        tree,
+        labels[IS_PARENT].text() == "true",
+        read_resources(total.json()) if is_root and not total.absent else None,
+        labels[IGNORE_DEFAULT_TREE].text() != "true",
+        field,
+    )
+
+
+def parent_of(field: Field) -> str:
+    """The name of the parent; "": the object is at the top."""
+    parent = field["metadata"]["labels"][PARENT].text()
+    return "" if parent == ROOT_QUOTA else parent
+
+
+def tree_of(field: Field) -> str:
+    """The tree by the object's label."""
+    return field["metadata"]["labels"][TREE_ID].text()
+
+
+def weight_of(annotation: Field, most: Mapping[str, int]) -> dict[str, int] | None:
+    """The weight that an annotation gives a quota with these maximums.
+
+    One that is missing, unreadable or all zero gives none, as Koordinator has it; but a negative
+    one is an error, as its webhook has it. Resources without a maximum have no weight.
+    """
+    if annotation.absent:
+        return None
+    try:
+        values = annotation.json()
+        entries = [entry for _, entry in values.items()]
+    except (TypeError, ValueError):
+        return None
+    if any(_is_negative(entry) for entry in entries):
+        raise annotation.error("a weight is negative")
+    try:
+        weights = read_resources(values)
+    except (TypeError, ValueError):
+        return None
+    if not any(weights.values()):
+        return None
+    return {name: weight for name, weight in weights.items() if name in most}
+
+
+def _is_negative(entry: Field) -> bool:
+    value = entry.value
+    if isinstance(value, str):
+        return value.startswith("-") and value.strip("-0.") != ""
+    return isinstance(value, (int, float)) and value < 0
+
+
+def _namespaces(annotation: Field) -> tuple[str, ...]:
+    if annotation.absent:
+        return ()
+    return tuple(entry.name() for entry in annotation.json().entries())

@@ -1,0 +1,169 @@
+"""Which quota a pod belongs to, and what it asks of it."""
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from hivecore._arguments import as_bool, as_mapping, as_name, as_tuple
+from hivecore.interop.koordinator.quotas.amounts import in_units
+from hivecore.interop.koordinator.quotas.elastic_quotas import ElasticQuotas
+from hivecore.interop.koordinator.quotas.names import (
+    DEFAULT_QUOTA,
+    GANG_NAME,
+    POD_GROUP,
+    PREEMPTIBLE,
+    QUOTA_NAME,
+)
+from hivecore.interop.kubernetes.documents import named_object
+from hivecore.interop.kubernetes.fields import Field
+from hivecore.interop.kubernetes.pods import owner_name, pod_requests
+from hivecore.quotas import QuotaRequest
+
+__all__ = ["pod_quota", "quota_request_of"]
+
+_PRIORITIES = -(2**31), 2**31 - 1
+
+
+def pod_quota(
+    pod: Mapping[str, Any], quotas: ElasticQuotas, *, pods_in_parents: bool = False
+) -> str | None:
+    """The quota that a pod belongs to; ``None``: none, it is free.
+
+    The first that applies: the quota that its label names, ``koordinator-default-quota`` if there
+    is none of that name; the quota called like its namespace and in it; the quota whose annotation
+    has its namespace; ``koordinator-default-quota``, if there is one.
+
+    :param pod: the object of kind Pod as plain data.
+    :param pods_in_parents: whether quotas that are parents may have pods.
+    :raises ValueError: the quota is a parent; the message names the pod.
+    :raises TypeError: something is of a wrong type.
+
+    Source: Koordinator, ``pkg/webhook/elasticquota/pod_check.go``. Nothing but its namespaces makes
+    pods of ``kube-system`` belong to ``koordinator-system-quota``.
+
+    >>> from hivecore.interop.koordinator import ElasticQuotas, pod_quota
+    >>> from hivecore.quotas import Quota
+    >>> quotas = ElasticQuotas((Quota("vision", max={"cpu": 8000}),), namespaces={"img": "vision"})
+    >>> pod_quota({"metadata": {"name": "p", "namespace": "img"}}, quotas)
+    'vision'
+    """
+    _check_quotas(quotas)
+    allowed = as_bool(pods_in_parents, "pods_in_parents")
+    document = Field(as_mapping(pod, "pod"))
+    with named_object(document, "Pod"):
+        return _quota_of(document, quotas, allowed)
+
+
+def _quota_of(pod: Field, quotas: ElasticQuotas, pods_in_parents: bool) -> str | None:
+    metadata = pod["metadata"]
+    label = metadata["labels"][QUOTA_NAME]
+    if label.absent:
+        name = quotas.namespaces.get(metadata["namespace"].text() or "default", "")
+    else:
+        name = label.text()
+    if name not in quotas.by_name:
+        name = DEFAULT_QUOTA
+    if name not in quotas.by_name:
+        return None
+    if name in quotas.parents and not pods_in_parents:
+        raise (metadata["namespace"] if label.absent else label).error(
+            f"quota {name!r} is a parent, and parents have no pods"
+        )
+    return name
+
+
+def quota_request_of(
+    pods: Mapping[str, Any] | Iterable[Mapping[str, Any]],
+    quotas: ElasticQuotas,
+    *,
+    name: str | None = None,
+    min_count: int | None = None,
+    pods_in_parents: bool = False,
+) -> QuotaRequest | None:
+    """What a pod asks of its quota, or several that start together; ``None``: they have no quota.
+
+    :param pods: one object of kind Pod as plain data, or several that are alike: members of one
+        owner.
+    :param name: the owner; ``None``: "namespace/name" of the one pod, or "namespace/gang" of
+        several, as their label or annotation names it.
+    :param min_count: with how many of the pods it can start; ``None``: with all.
+    :param pods_in_parents: as of `pod_quota`.
+    :raises ValueError: pods of one owner differ, or have no name in common; the quota is a parent;
+        something is out of range. The message names the pod and has the path.
+    :raises TypeError: something is of a wrong type.
+
+    Containers add up; an init container that needs more than all of them counts for that; the
+    overhead of the pod comes on top. Sums are rounded up to whole units, thousandths of a core for
+    ``cpu``. Resources that the quota has no maximum of are left out. Source: Koordinator,
+    ``PodRequests``, ``IsPodNonPreemptible``.
+
+    >>> from hivecore.interop.koordinator import ElasticQuotas, quota_request_of
+    >>> from hivecore.quotas import Quota
+    >>> quotas = ElasticQuotas((Quota("vision", max={"cpu": 8000}),))
+    >>> pod = {
+    ...     "metadata": {"name": "p", "labels": {"quota.scheduling.koordinator.sh/name": "vision"}},
+    ...     "spec": {"priority": 5, "containers": [{"resources": {"requests": {"cpu": "500m"}}}]},
+    ... }
+    >>> request = quota_request_of(pod, quotas)
+    >>> request.name, request.quota, request.amounts, request.priority
+    ('default/p', 'vision', (('cpu', 500),), 5)
+    """
+    _check_quotas(quotas)
+    allowed = as_bool(pods_in_parents, "pods_in_parents")
+    alone = isinstance(pods, Mapping)
+    given = (pods,) if isinstance(pods, Mapping) else as_tuple(pods, "pods")
+    if not given:
+        raise ValueError("pods: is empty")
+    documents = [Field(as_mapping(one, "pod")) for one in given]
+    facts = [_facts(one, quotas, allowed) for one in documents]
+    for document, found in zip(documents, facts, strict=True):
+        for what, value in found.items():
+            if value != facts[0][what]:
+                with named_object(document, "Pod"):
+                    raise ValueError(f"its {what} is not that of the first pod")
+    quota = facts[0]["quota"]
+    if name is None:
+        with named_object(documents[0], "Pod"):
+            name = owner_name(documents[0]) if alone else _gang_name(documents)
+    if quota is None:
+        return None
+    with named_object(documents[0], "Pod"):
+        return QuotaRequest(
+            as_name(name, "name"),
+            quota,
+            facts[0]["request"],
+            count=len(given),
+            min_count=min_count,
+            priority=facts[0]["priority"],
+            preemptible=facts[0]["preemptible label"],
+        )
+
+
+def _facts(pod: Field, quotas: ElasticQuotas, pods_in_parents: bool) -> dict[str, Any]:
+    """What pods of one owner have in common, as messages name it."""
+    with named_object(pod, "Pod"):
+        priority = pod["spec"]["priority"]
+        name = _quota_of(pod, quotas, pods_in_parents)
+        managed = dict(quotas.by_name[name].max) if name is not None else {}
+        requests = {k: in_units(k, one) for k, one in pod_requests(pod).items() if k in managed}
+        return {
+            "quota": name,
+            "request": requests,
+            "priority": 0 if priority.value is None else priority.integer(*_PRIORITIES),
+            "preemptible label": pod["metadata"]["labels"][PREEMPTIBLE].text() != "false",
+        }
+
+
+def _gang_name(pods: list[Field]) -> str:
+    names = set()
+    for pod in pods:
+        metadata = pod["metadata"]
+        gang = metadata["annotations"][GANG_NAME].text() or metadata["labels"][POD_GROUP].text()
+        names.add((metadata["namespace"].text() or "default", gang))
+    if len(names) > 1 or not all(gang for _, gang in names):
+        raise ValueError("the pods are of no one gang: give the owner a name")
+    return "/".join(names.pop())
+
+
+def _check_quotas(quotas: object) -> None:
+    if not isinstance(quotas, ElasticQuotas):
+        raise TypeError(f"quotas must be ElasticQuotas, not {type(quotas).__name__}")

@@ -1,0 +1,148 @@
+"""Objects of Kubernetes, however they come: one, several, lists of them, or YAML text."""
+
+import json
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager, suppress
+from functools import cache
+from typing import Any
+
+from hivecore.interop.kubernetes.fields import Field
+from hivecore.interop.kubernetes.messages import show
+
+__all__ = ["Objects", "named_object", "objects_of", "read_yaml"]
+
+#: An object or a list of them as plain data, several of these, or YAML text.
+Objects = str | Mapping[str, Any] | Iterable[Mapping[str, Any]]
+
+
+def objects_of(given: Objects, name: str) -> list[Field]:
+    """The objects one by one, each with its path; lists are taken apart.
+
+    :param given: see `Objects`. Empty documents of a text are left out, and a list there is as good
+        as one document for each. An entry of a PodList without a kind is a Pod, and so on.
+    :param name: what messages call it.
+    :raises ValueError: the text is no YAML.
+    :raises TypeError: something is no object.
+    :raises ImportError: it is text, and PyYAML is not there.
+
+    >>> from hivecore.interop.kubernetes.documents import objects_of
+    >>> pods = {"kind": "List", "items": [{"kind": "Pod"}, {"kind": "Node"}]}
+    >>> [one.path for one in objects_of([pods, {"kind": "Pod"}], "objects")]
+    ['objects[0].items[0]', 'objects[0].items[1]', 'objects[1]']
+    """
+    if isinstance(given, str):
+        documents = read_yaml(Field(given, name))
+        many = len(documents) > 1
+        fields = [Field(one, f"{name}[{i}]" if many else "") for i, one in enumerate(documents)]
+        fields = [
+            one
+            for field in fields
+            for one in (field.entries() if isinstance(field.value, list) else [field])
+            if one.value is not None
+        ]
+    elif isinstance(given, Mapping):
+        fields = [Field(given)]
+    elif isinstance(given, Iterable):
+        fields = [Field(one, f"{name}[{i}]") for i, one in enumerate(given)]
+    else:
+        raise TypeError(f"{name} must be objects of Kubernetes, not {show(given)}")
+    return [one for field in fields for one in _taken_apart(field)]
+
+
+def _taken_apart(field: Field) -> Iterator[Field]:
+    if not isinstance(field.value, Mapping):
+        raise TypeError(
+            f"{field.path or 'the document'} must be an object, not {show(field.value)}"
+        )
+    kind = field["kind"].text()
+    if "items" not in field.value or not kind.endswith("List"):
+        yield field
+        return
+    of_items = kind.removesuffix("List")
+    for item in field["items"].entries():
+        if of_items and isinstance(item.value, Mapping) and not item.value.get("kind"):
+            yield Field({**item.value, "kind": of_items}, item.path)
+        else:
+            yield item
+
+
+def read_yaml(text: Field) -> list[Any]:
+    """The documents of a YAML text. If it is JSON, it is read much faster.
+
+    :raises ValueError: it is no YAML, or a key is there twice.
+    :raises ImportError: PyYAML is not there.
+    """
+    if text.text().lstrip()[:1] in ("{", "["):
+        with suppress(ValueError, RecursionError):  # YAML that begins so, or it says where
+            return [json.loads(text.text(), object_pairs_hook=_mapping)]
+    try:
+        import yaml
+    except ImportError:
+        raise ImportError("reading YAML needs PyYAML: pip install pyyaml") from None
+    try:
+        return list(yaml.load_all(text.text(), Loader=_loader()))
+    except yaml.MarkedYAMLError as error:
+        mark = error.problem_mark or error.context_mark
+        where = f"line {mark.line + 1}, column {mark.column + 1}: " if mark else ""
+        raise text.error(f"is no YAML: {where}{error.problem or error.context}") from None
+    except yaml.YAMLError as error:
+        raise text.error(f"is no YAML: {str(error).splitlines()[0]}") from None
+    except RecursionError:
+        raise text.error("is nested too deeply") from None
+    except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError):
+        # What PyYAML stumbles over, such as `!!bool perhaps`.
+        raise text.error("is no YAML: a value is not what its tag says") from None
+
+
+def _mapping(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        raise ValueError("a key is there twice")
+    return found
+
+
+@cache
+def _loader() -> Any:
+    """PyYAML's safe loader, which does not take one of two equal keys for both.
+
+    The one in C is no choice: text that is nested deeply enough ends the process.
+    """
+    import yaml
+
+    class Loader(yaml.SafeLoader):
+        def construct_mapping(self, node: Any, deep: bool = False) -> dict[Any, Any]:
+            keys = set()
+            for key, _ in node.value if isinstance(node, yaml.MappingNode) else ():
+                if isinstance(key, yaml.ScalarNode) and key.value != "<<":
+                    if (key.tag, key.value) in keys:
+                        message = f"the key {show(key.value)} is there twice"
+                        raise yaml.constructor.ConstructorError(None, None, message, key.start_mark)
+                    keys.add((key.tag, key.value))
+            return super().construct_mapping(node, deep)
+
+    return Loader
+
+
+@contextmanager
+def named_object(field: Field, kind: str) -> Iterator[None]:
+    """Errors of what is read of this object name it.
+
+    >>> from hivecore.interop.kubernetes.documents import named_object
+    >>> team = Field({"metadata": {"name": "team-a"}, "spec": {"max": 3}})
+    >>> with named_object(team, "ElasticQuota"):
+    ...     team["spec"]["max"].items()
+    Traceback (most recent call last):
+    TypeError: ElasticQuota 'team-a': spec.max must be a mapping, not 3
+    """
+    try:
+        yield
+    except (TypeError, ValueError) as error:
+        name = _name(field.value)
+        who = f"{kind} {name}: " if name else f"{kind}: "
+        raise (TypeError if isinstance(error, TypeError) else ValueError)(f"{who}{error}") from None
+
+
+def _name(value: Any) -> str:
+    metadata = value.get("metadata") if isinstance(value, Mapping) else None
+    name = metadata.get("name") if isinstance(metadata, Mapping) else None
+    return show(name) if isinstance(name, str) and name else ""

@@ -1,0 +1,171 @@
+"""Quotas in a YAML file: objects of a cluster, or hivecore's own short form.
+
+The short form, in which amounts are written as in Kubernetes (``cpu: 1.5``, ``memory: 64Gi``)::
+
+    total: {cpu: 64, gpu: 16}
+    quotas:
+      research: {max: {cpu: 64, gpu: 16}, min: {cpu: 32, gpu: 8}}
+      vision: {parent: research, max: {cpu: 64, gpu: 16}, weight: {gpu: 2}, lends: false}
+    owners:
+      train: {quota: vision, amounts: {cpu: 4, gpu: 1}, count: 8, running: 8, priority: 5}
+
+``trees`` may give the totals of other trees: ``pool: {total: {gpu: 8}, carved: true}``.
+"""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from hivecore.interop.koordinator.quotas.amounts import read_resources
+from hivecore.interop.koordinator.quotas.cluster import read_quota_cluster
+from hivecore.interop.kubernetes.documents import read_yaml
+from hivecore.interop.kubernetes.fields import Field
+from hivecore.quotas import Quota, QuotaRequest, QuotaTree, quota_rules
+
+__all__ = ["QuotaFile", "read_quota_file"]
+
+_PARTS = ("total", "trees", "quotas", "owners")
+_OF_TREE = ("total", "carved")
+_FLAGS = ("lends", "scales", "outside")
+_OF_QUOTA = ("parent", "max", "min", "weight", "tree", *_FLAGS)
+_OF_OWNER = ("quota", "amounts", "count", "min_count", "running", "priority", "preemptible")
+_MANY = 2**31 - 1
+
+
+@dataclass(frozen=True, slots=True)
+class QuotaFile:
+    """What a file says.
+
+    :param tree: its quotas with the owners in them.
+    :param remarks: what of the file is not in the tree, a sentence each.
+    """
+
+    tree: QuotaTree
+    remarks: tuple[str, ...] = ()
+
+
+def read_quota_file(text: str, *, total: Mapping[str, Any] | None = None) -> QuotaFile:
+    """The tree in a YAML text.
+
+    :param text: objects of Kubernetes, see `hivecore.interop.koordinator.read_quota_cluster`, or
+        the short form: one document with the key ``quotas``.
+    :param total: quantities by resource, instead of what the nodes or the text say that the default
+        tree has.
+    :raises ValueError: the text is no YAML; something is out of range or missing; quotas do not go
+        together; the default tree has no total. The message has the path.
+    :raises TypeError: something is of a wrong type.
+    :raises ImportError: PyYAML is not there.
+
+    >>> from hivecore.interop.quota_file import read_quota_file
+    >>> found = read_quota_file('''
+    ... total: {cpu: 8}
+    ... quotas:
+    ...   lab: {max: {cpu: 6}, min: {cpu: 1500m}}
+    ... owners:
+    ...   train: {quota: lab, amounts: {cpu: 2}, count: 4, running: 1}
+    ... ''')
+    >>> found.tree.runtime("lab"), found.tree.status("lab").used
+    ({'cpu': 6000}, {'cpu': 2000})
+    """
+    given = None if total is None else read_resources(Field(total, "total"))
+    documents = [one for one in read_yaml(Field(text, "the text")) if one is not None]
+    if len(documents) == 1 and isinstance(documents[0], Mapping) and "quotas" in documents[0]:
+        found = QuotaFile(_short_form(Field(documents[0]), given))
+    else:
+        found = _of_objects(documents, given)
+    _check_total(found.tree, given, "total")
+    return found
+
+
+def _of_objects(documents: list[Any], total: dict[str, int] | None) -> QuotaFile:
+    cluster = read_quota_cluster(documents[0] if len(documents) == 1 else documents, total=total)
+    if not cluster.quotas.quotas:
+        raise ValueError("there is no object of kind ElasticQuota, and no key 'quotas'")
+    default = [one for one in cluster.quotas.quotas if not one.parent and not one.tree]
+    shared = any(not one.outside for one in default)
+    if shared and total is None and not cluster.nodes:
+        raise ValueError("total: is missing, and there are no nodes that would say it")
+    remarks = []
+    if (count := len(cluster.free)) > 0:
+        others = f" and {count - 1} more" if count > 1 else ""
+        verb = "belong" if count > 1 else "belongs"
+        remarks.append(f"{cluster.free[0]}{others} {verb} to no quota.")
+    return QuotaFile(cluster.tree, tuple(remarks))
+
+
+def _short_form(document: Field, total: dict[str, int] | None) -> QuotaTree:
+    _check_keys(document, _PARTS)
+    quotas = [_quota(name, field) for name, field in document["quotas"].items()]
+    if not quotas:
+        raise document["quotas"].error("is empty")
+    for broken in quota_rules(quotas, same_dimensions=False):
+        if broken.rule != "min":
+            raise document["quotas"].error(str(broken))
+    own = document["total"]
+    if total is None and own.value is not None:
+        total = read_resources(own)
+    if total is None and any(not (one.parent or one.tree or one.outside) for one in quotas):
+        raise own.error("is missing")
+    with document["quotas"].named():
+        tree = QuotaTree(quotas, total=total)
+    _check_total(tree, total, "total")
+    for name, field in document["trees"].items():
+        _check_keys(field, _OF_TREE)
+        amounts, carved = read_resources(field["total"]), field["carved"].flag()
+        _check_total(tree, amounts, field["total"].path)
+        with field.named():
+            tree.set_total(amounts, tree=name, carved=carved)
+    names = {one.name for one in quotas}
+    for name, field in document["owners"].items():
+        request, running = _owner(name, field)
+        if request.quota not in names:
+            raise field["quota"].error(f"there is no quota {request.quota!r}")
+        with field.named():
+            tree.recover(request, running)
+    return tree
+
+
+def _quota(name: str, field: Field) -> Quota:
+    _check_keys(field, _OF_QUOTA)
+    weight = field["weight"]
+    fields: dict[str, Any] = {
+        "parent": field["parent"].text(),
+        "max": read_resources(field["max"]),
+        "min": read_resources(field["min"]),
+        "weight": None if weight.value is None else read_resources(weight),
+        "tree": field["tree"].text(),
+    }
+    fields.update((key, field[key].flag()) for key in _FLAGS if key in field)
+    with field.named():
+        return Quota(name, **fields)
+
+
+def _owner(name: str, field: Field) -> tuple[QuotaRequest, int]:
+    """What an owner asks for, and how many of its members run."""
+    _check_keys(field, _OF_OWNER)
+    quota, amounts = field["quota"].name(), read_resources(field["amounts"])
+    count = field["count"].integer(1, _MANY) if "count" in field else 1
+    numbers = {"min_count": (1, count), "priority": (-_MANY - 1, _MANY)}
+    fields: dict[str, Any] = {
+        key: field[key].integer(*limits) for key, limits in numbers.items() if key in field
+    }
+    if "preemptible" in field:
+        fields["preemptible"] = field["preemptible"].flag()
+    running = field["running"].integer(0, count) if "running" in field else 0
+    with field.named():
+        return QuotaRequest(name, quota, amounts, count=count, **fields), running
+
+
+def _check_keys(field: Field, known: Iterable[str]) -> None:
+    for key, entry in field.items():
+        if key not in known:
+            raise entry.error(f"is none of {', '.join(known)}")
+
+
+def _check_total(tree: QuotaTree, total: Mapping[str, int] | None, path: str) -> None:
+    """A resource that no quota has is a slip of the pen."""
+    known = {dimension for name in tree.quotas for dimension, _ in tree.quota(name).max}
+    for resource in total or ():
+        if resource not in known:
+            have = ", ".join(sorted(known)) or "none"
+            raise ValueError(f"{path}: no quota has {resource!r}; resources of quotas: {have}")

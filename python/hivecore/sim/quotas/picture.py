@@ -1,0 +1,193 @@
+"""One picture of how quotas stand: a row per quota, a panel per resource.
+
+The frame is what a quota may have at most, the pale bar what it may use now, the dark bar what it
+uses, in vermilion what it uses beyond that; a tick is its minimum, a diamond what is asked for.
+"""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from hivecore.sim.extras import require
+from hivecore.sim.pictures import BLUE, GREEN, GREY, VERMILION
+from hivecore.sim.quotas.amounts import UNLIMITED, axis_unit, shown
+from hivecore.sim.quotas.rows import QuotaRow
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+__all__ = ["save_quota_picture"]
+
+_PALE = "#A6CEE3"
+_HEIGHT = 0.62  # of a frame, in rows
+_NAMED = 3  # quotas in a title
+_INCHES = 0.095  # of a letter in it
+
+
+def save_quota_picture(rows: Sequence[QuotaRow], path: str | Path) -> Path:
+    """Write the picture, and return its path.
+
+    :param rows: of `quota_rows`.
+    :param path: ends in .svg or .png; a file there is overwritten.
+    :raises ValueError: there is no quota, the path ends otherwise, or there are too many rows for a
+        PNG file.
+    :raises OSError: the file cannot be written.
+
+    >>> import tempfile
+    >>> row = QuotaRow("lab", 1, {"gpu": 9}, {"gpu": 2}, {"gpu": 8}, {"gpu": 5}, {"gpu": 8})
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     save_quota_picture([row], f"{folder}/lab.svg").name
+    'lab.svg'
+    """
+    require("matplotlib")
+    from matplotlib import rc_context
+
+    target = Path(path)
+    suffix = target.suffix.lower()
+    if suffix not in (".svg", ".png"):
+        raise ValueError(f"path must end in .svg or .png, not {str(path)!r}")
+    resources = sorted({resource for row in rows for resource in row.max})
+    if not resources:
+        raise ValueError("rows must hold a quota with a max")
+    # The same rows give the same file.
+    with rc_context({"svg.hashsalt": "quotas", "svg.fonttype": "none"}):
+        figure = _figure(rows, resources)
+        metadata = {"Date": None} if suffix == ".svg" else None
+        figure.savefig(target, format=suffix[1:], dpi=100, metadata=metadata)
+    return target
+
+
+def _figure(rows: Sequence[QuotaRow], resources: Sequence[str]) -> "Figure":
+    from matplotlib.figure import Figure
+
+    longest = max(len(row.name) + 2 * row.depth for row in rows)
+    size = (0.08 * longest + 1.0 + 3.6 * len(resources), 1.7 + 0.34 * len(rows))
+    figure = Figure(figsize=(max(size[0], 7.0), size[1]), layout="constrained")
+    panels = figure.subplots(1, len(resources), sharey=True, squeeze=False)[0]
+    for axes, resource in zip(panels, resources, strict=True):
+        _panel(axes, rows, resource)
+    labels = ["   " * row.depth + _plain(row.name) for row in rows]
+    panels[0].set_yticks(range(len(rows)), labels, ha="left")
+    for label, row in zip(panels[0].get_yticklabels(), rows, strict=True):
+        label.set_fontweight("normal" if row.depth else "bold")
+    panels[0].set_ylim(len(rows) - 0.4, -0.6)
+    # Labels begin at one line, so that their indents show.
+    panels[0].tick_params(axis="y", pad=5.6 * longest + 8)
+    figure.suptitle(
+        _title(rows, figure.get_figwidth()), x=0.01, ha="left", fontweight="bold", fontsize=11
+    )
+    _legend(figure)
+    return figure
+
+
+def _panel(axes: "Axes", rows: Sequence[QuotaRow], resource: str) -> None:
+    from matplotlib.ticker import MaxNLocator
+
+    limit = _limit(rows, resource)
+    name, unit = axis_unit(resource, limit)
+    for place, row in enumerate(rows):
+        if resource in row.max:
+            _quota(axes, row, resource, place, limit, unit)
+    axes.set_xlim(0, 1.04 * limit / unit)
+    axes.xaxis.set_major_locator(MaxNLocator(6, integer=unit == 1))
+    axes.tick_params(axis="y", length=0)
+    axes.set_xlabel(_plain(name))
+    axes.set_title("uses / may use now", loc="right", fontsize=8, color="0.35")
+    axes.grid(axis="x", alpha=0.3)
+    axes.set_axisbelow(True)
+    for side in ("top", "right", "left"):
+        axes.spines[side].set_visible(False)
+
+
+def _limit(rows: Sequence[QuotaRow], resource: str) -> int:
+    """Where the axis ends: at the most that is there, promised, used or handed out.
+
+    A quota may have a maximum far beyond that, and requests: those run out of the picture.
+    """
+    amounts = [1]
+    for row in rows:
+        shares = [row.min, row.runtime, row.used] + ([] if row.depth else [row.max])
+        amounts += [one.get(resource, 0) for one in shares]
+    return max((amount for amount in amounts if amount < UNLIMITED), default=1)
+
+
+def _quota(axes: "Axes", row: QuotaRow, resource: str, place: int, limit: int, unit: int) -> None:
+    most, used = row.max[resource], row.used.get(resource, 0)
+    runtime, asked = row.runtime.get(resource, 0), row.request.get(resource, 0)
+    least, beyond = row.min.get(resource, 0), 1.2 * limit
+    within = min(used, runtime)
+    axes.barh(place, min(runtime, beyond) / unit, _HEIGHT, color=_PALE, linewidth=0)
+    axes.barh(place, within / unit, 0.5 * _HEIGHT, color=BLUE)
+    if used > runtime:
+        axes.barh(place, (used - runtime) / unit, 0.5 * _HEIGHT, runtime / unit, color=VERMILION)
+    axes.barh(place, min(most, beyond) / unit, _HEIGHT, fill=False, edgecolor=GREY, linewidth=1.0)
+    if least:
+        half = 0.5 * _HEIGHT + 0.12
+        axes.vlines(least / unit, place - half, place + half, color="black", linewidth=1.8)
+    if asked:
+        out = asked > limit
+        axes.plot(
+            min(asked, 1.02 * limit) / unit,
+            place,
+            ">" if out else "D",
+            color=GREEN,
+            markersize=6,
+            markeredgecolor="white",
+            markeredgewidth=0.6,
+            clip_on=False,
+        )
+    axes.annotate(
+        f"{shown(resource, used)} / {shown(resource, runtime)}",
+        (1.0, place),
+        xycoords=("axes fraction", "data"),
+        xytext=(4, 0),
+        textcoords="offset points",
+        va="center",
+        fontsize=8,
+        color=VERMILION if used > runtime else "0.25",
+        annotation_clip=False,
+    )
+
+
+def _title(rows: Sequence[QuotaRow], width: float) -> str:
+    """What the picture shows; names only if they have room in so many inches."""
+    quotas = [row for row in rows if row.depth]
+    over = [row.name for row in quotas if row.over()]
+    if not over:
+        return f"None of {len(quotas)} quotas uses more than it may now"
+    names = ", ".join(over[:_NAMED]) + (", ..." if len(over) > _NAMED else "")
+    verb = "uses" if len(over) == 1 else "use"
+    fact = f"{len(over)} of {len(quotas)} quotas {verb} more than may be used now"
+    room = len(fact) + 2 + len(names) <= width / _INCHES
+    return _plain(f"{fact}: {names}" if room else fact)
+
+
+def _legend(figure: "Figure") -> None:
+    from matplotlib.lines import Line2D
+    from matplotlib.patches import Patch
+
+    def line(marker: str, color: str, label: str) -> Line2D:
+        sizes = {"markersize": 9, "markeredgewidth": 1.8} if marker == "|" else {"markersize": 6}
+        return Line2D([], [], linestyle="", marker=marker, color=color, label=label, **sizes)
+
+    figure.legend(
+        handles=[
+            Patch(fill=False, edgecolor=GREY, label="max"),
+            Patch(color=_PALE, label="runtime: may be used now"),
+            Patch(color=BLUE, label="used"),
+            Patch(color=VERMILION, label="used beyond the runtime"),
+            line("|", "black", "min"),
+            line("D", GREEN, "request"),
+            line(">", GREEN, "request beyond the picture"),
+        ],
+        loc="outside lower center",
+        ncols=4,
+        frameon=False,
+        fontsize=8,
+    )
+
+
+def _plain(text: str) -> str:
+    """Text in which a dollar sign begins no formula."""
+    return text.replace("$", r"\$")

@@ -1,0 +1,95 @@
+"""The quotas of a tree from the top down, each with how it stands."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from hivecore.quotas import Quota, QuotaStatus, QuotaTree
+
+__all__ = ["QuotaRow", "quota_rows"]
+
+
+@dataclass(frozen=True, slots=True)
+class QuotaRow:
+    """How a quota stands, or all of a tree.
+
+    :param name: of the quota, or "total", or "total of" a tree.
+    :param depth: 0: all of a tree; 1: a quota at the top, and so on.
+    :param request: what is asked for, by resource.
+    :param min: what it is entitled to, as it is in effect.
+    :param runtime: what it may use now.
+    :param used: what it uses.
+    :param max: the most that it may use; of a tree, what it has for the quotas in it.
+    """
+
+    name: str
+    depth: int
+    request: Mapping[str, int]
+    min: Mapping[str, int]
+    runtime: Mapping[str, int]
+    used: Mapping[str, int]
+    max: Mapping[str, int]
+
+    def over(self) -> dict[str, int]:
+        """How much more is used than may be, by resource; what is not above is left out.
+
+        >>> QuotaRow("a", 1, {}, {}, {"gpu": 2}, {"gpu": 5}, {}).over()
+        {'gpu': 3}
+        """
+        pairs = ((one, amount - self.runtime.get(one, 0)) for one, amount in self.used.items())
+        return {resource: more for resource, more in pairs if more > 0}
+
+
+def quota_rows(tree: QuotaTree) -> list[QuotaRow]:
+    """A row per tree, followed by its quotas, parents before their children.
+
+    :param tree: of any size.
+
+    What a tree has is without what is used by quotas that are outside of what is shared out; these
+    are not in the sums of its row.
+
+    >>> tree = QuotaTree([Quota("lab", max={"gpu": 4})], total={"gpu": 8})
+    >>> [(row.name, row.depth, row.max) for row in quota_rows(tree)]
+    [('total', 0, {'gpu': 8}), ('lab', 1, {'gpu': 4})]
+    """
+    depths: dict[str, int] = {}
+    tops: dict[str, list[QuotaStatus]] = {}
+    places: dict[str, int] = {}
+    rows: list[QuotaRow] = []
+    for name in tree.quotas:
+        quota, status = tree.quota(name), tree.status(name)
+        depths[name] = depths.get(quota.parent, 0) + 1
+        if not quota.parent:
+            if quota.tree not in places:
+                places[quota.tree] = len(rows) + len(places)
+            if not quota.outside:
+                tops.setdefault(quota.tree, []).append(status)
+        rows.append(_row(quota, status, depths[name]))
+    for one, place in places.items():
+        rows.insert(place, _total(one, tree.total(one), tops.get(one, [])))
+    return rows
+
+
+def _row(quota: Quota, status: QuotaStatus, depth: int) -> QuotaRow:
+    most = dict(quota.max)
+    return QuotaRow(
+        quota.name, depth, status.request, status.min, status.runtime, status.used, most
+    )
+
+
+def _total(name: str, has: Mapping[str, int], tops: list[QuotaStatus]) -> QuotaRow:
+    sums: dict[str, dict[str, int]] = {
+        field: {} for field in ("limited_request", "min", "runtime", "used")
+    }
+    for status in tops:
+        for field, found in sums.items():
+            for resource, amount in getattr(status, field).items():
+                found[resource] = found.get(resource, 0) + amount
+    return QuotaRow(
+        f"total of {name}" if name else "total",
+        0,
+        sums["limited_request"],
+        sums["min"],
+        sums["runtime"],
+        sums["used"],
+        {resource: has.get(resource, 0) for resource in sums["used"]},
+    )
