@@ -114,3 +114,38 @@ def test_several_decisions_are_carried_out_together_or_not_at_all():
     tree.commit_many([first, second])
     assert (tree.members("m"), tree.members("n")) == (1, 1)
     tree.check()
+
+
+def test_what_nobody_speaks_of_any_more_is_unknown_as_if_it_had_never_been():
+    tree = QuotaTree([Quota("a", max={"y": 1})])
+    before = tree.to_bytes()
+    tree.set_quota(Quota("n", max={"x": 1}, tree="other"))
+    assert (tree.total("other"), tree.runtimes(["x"]).tolist()) == ({}, [[0], [0]])
+    tree.remove("n")
+    with pytest.raises(ValueError, match="there are 64 already"):
+        tree.set_quota(Quota("n", max={f"d{i}": 1 for i in range(65)}, tree="third"))
+    assert tree.to_bytes() == before
+    for one in (tree, tree.copy(), QuotaTree.from_bytes(before)):
+        assert one.total() == {}
+        for name in ("other", "third"):
+            with pytest.raises(KeyError, match=f"there is no tree '{name}'"):
+                one.total(name)
+        for name in ("x", "d1"):
+            with pytest.raises(KeyError, match=f"there is no dimension '{name}'"):
+                one.runtimes(["y", name])
+        assert one.runtimes(["y"]).tolist() == [[0]]
+
+
+def test_owners_of_several_trees_are_admitted_together_or_refused_by_the_tree_that_has_too_little():
+    quotas = [Quota("a", max={"x": 9}), Quota("r", max={"x": 9}, tree="other")]
+    tree = QuotaTree(quotas, total={"x": 9}, limit="max")
+    tree.set_total({"x": 3}, tree="other")
+    first, second = request("1", "a", {"x": 9}), request("2", "r", {"x": 3})
+    together = tree.schedule([first, second])
+    assert together.outcome == "bind"
+    together.verify(tree)
+    refusal = tree.schedule([first, second.replace(amounts={"x": 4})]).refusal
+    assert (refusal.code, refusal.part) == ("total", "")
+    assert refusal.reason == "the total is exceeded (x: 0 used + 4 asked > 3)"
+    tree.commit(together)
+    assert (tree.members("1"), tree.members("2")) == (1, 1)

@@ -221,7 +221,7 @@ class QuotaTree(Stateful):
         wanted = [as_text(name, "dimensions") for name in as_tuple(dimensions, "dimensions")]
         with self._lock:
             known = self._names.dimensions
-            missing = [name for name in wanted if name not in known]
+            missing = [n for n in wanted if n not in known or not self._core.uses(known[n])]
             if missing:
                 raise KeyError(f"there is no dimension {missing[0]!r}")
             found = self._core.all_amounts(self._names.numbers_in_order(), Field.RUNTIME)
@@ -252,7 +252,7 @@ class QuotaTree(Stateful):
         """
         tree = as_text(tree, "tree")
         with self._lock:
-            if tree not in self._names.roots:
+            if not self._names.is_tree(tree):
                 raise KeyError(f"there is no tree {tree!r}")
             row = self._core.net_total(self._names.roots[tree])
             known = self._names.dimensions
