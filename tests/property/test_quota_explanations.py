@@ -199,3 +199,17 @@ def test_who_was_evicted_and_may_reclaim_instead_of_borrowing_is_told_so():
     assert (explanation.outcome, explanation.cheapest.owners) == ("preempt", ("o2",))
     assert [refusal.code for refusal in explanation.refusals] == ["evicted"]
     assert "was evicted and would borrow" in explanation.reason
+
+
+def test_a_maximum_is_not_raised_for_a_minimum_that_need_not_be():
+    """Without a look at the ancestors the minimum of the quota alone will do."""
+    quotas = [
+        Quota("p", max={"x": 3}, min={"x": 1}, weight={}),
+        Quota("a", max={"x": 5}, min={"x": 2}, scales=False, parent="p"),
+    ]
+    tree = QuotaTree(quotas, check_ancestors=False)
+    tree.submit(QuotaRequest("o", "a", {"x": 4}))
+    changes = tree.explain("o").changes
+    assert [change.limits for change in changes if len(change.limits) == 1] == [
+        (LimitChange("a", "min", "x", 4),)
+    ]

@@ -243,14 +243,18 @@ class _Trial:
         return self.branch.fits(self.request.name)
 
     def least(self, changes: list[LimitChange]) -> list[LimitChange]:
-        """One after the other as little as will do; those that need not be are left out."""
+        """One after the other as little as will do, until all stay; those that need not be raised
+        are left out.
+        """
         now = [_before(self.tree, self.request, one) for one in changes]
-        found = list(changes)
-        for i, one in enumerate(changes):
-            low, high = min(now[i], one.amount), one.amount
-            while low < high:
-                middle = (low + high) // 2
-                found[i] = replace(one, amount=middle)
-                low, high = (low, middle) if self.admits(found) else (middle + 1, high)
-            found[i] = replace(one, amount=high)
+        found, last = list(changes), list[LimitChange]()
+        while found != last:
+            last = list(found)
+            for i, one in enumerate(last):
+                low, high = min(now[i], one.amount), one.amount
+                while low < high:
+                    middle = (low + high) // 2
+                    found[i] = replace(one, amount=middle)
+                    low, high = (low, middle) if self.admits(found) else (middle + 1, high)
+                found[i] = replace(one, amount=high)
         return [one for one, before in zip(found, now, strict=True) if one.amount > before]
