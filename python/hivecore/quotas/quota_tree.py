@@ -355,7 +355,10 @@ class QuotaTree(Stateful):
         """Whether ``schedule`` would bind; errors are the same."""
         with self._lock:
             if (number := self._plain(request)) is not None:
-                return self._core.schedule_one(number, 0)[0] == 0
+                found = self._core.schedule_one(number, 0, False)
+                if found is None:
+                    raise _full(self._known(number))
+                return found[0] == 0
             with self._asked(request, None) as (_, asks):
                 return self._core.fits([ask[:2] for ask in asks])
 
@@ -382,10 +385,11 @@ class QuotaTree(Stateful):
         """
         with self._lock:
             if members is None and (number := self._plain(request)) is not None:
-                outcome, more, before, borrows, code, part, victims = self._core.schedule_one(
-                    number, 0
-                )
+                found = self._core.schedule_one(number, 0, True)
                 mine = self._known(number)
+                if found is None:
+                    raise _full(mine)
+                outcome, more, before, borrows, code, part, victims = found
                 if outcome == 0:
                     return made_decision(mine, ((mine, more, before),), "bind", (), borrows)
                 answer = outcome, code, borrows, part, victims
@@ -661,7 +665,7 @@ class QuotaTree(Stateful):
             before = self._core.members(number)
             left = request.count - before
             if left == 0:
-                raise ValueError(f"request: {name!r} has all its members")
+                raise _full(request)
             if number in [ask[0] for ask in asks]:
                 raise ValueError(f"request: {name!r} is named twice")
             if members is None:
@@ -801,6 +805,10 @@ def _check_request(request: object) -> None:
 
 def _too_much(request: QuotaRequest) -> ValueError:
     return ValueError(f"request: {request.name!r}: a sum would be above {MOST}")
+
+
+def _full(request: QuotaRequest) -> ValueError:
+    return ValueError(f"request: {request.name!r} has all its members")
 
 
 def _stale(request: QuotaRequest) -> StaleDecisionError:
