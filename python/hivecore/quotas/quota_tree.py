@@ -381,7 +381,8 @@ class QuotaTree(Stateful):
         then from the top down. The victims of those who are within their runtimes are of the
         quotas that are most over theirs, as a part of the total (of equals that whose path of names
         comes first); of one quota those of lower priority, then those admitted last, leave first;
-        who turns out not to be needed stays, the most important first.
+        who turns out not to be needed stays, the most important first. A quota that its weakest
+        owners bring within its runtime gives up no stronger one, even where that one would do.
         """
         with self._lock:
             if members is None and (number := self._plain(request)) is not None:
