@@ -55,9 +55,10 @@ cdef int check_integers(cnp.ndarray array, str name) except -1:
     """Raise a TypeError or ValueError if these are not integers that int64 holds."""
     if array.dtype.kind not in "iu":
         raise TypeError(f"{name} must hold integers, not {array.dtype}")
-    if array.dtype.kind == "u" and array.dtype.itemsize == 8 and array.max() > 0x7FFFFFFFFFFFFFFF:
+    if array.dtype.kind == "u" and array.dtype.itemsize == 8 and array.size:
         position = int(array.argmax())
-        raise ValueError(f"{name}[{position}]={array[position]}: too large")
+        if array.flat[position] > 0x7FFFFFFFFFFFFFFF:
+            raise ValueError(f"{name}[{position}]={array.flat[position]}: too large")
     return 0
 
 

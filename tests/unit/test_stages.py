@@ -14,6 +14,7 @@ from hivecore.cells import AffinityGroup, CellCluster, Chain, ClusterSpec
 from hivecore.decisions import Change, Explanation, Refusal, Stage
 from hivecore.devices import DeviceCluster, DeviceRequest, NodeDevices
 from hivecore.errors import CorruptStateError, StaleDecisionError
+from hivecore.quotas import Quota, QuotaRequest, QuotaTree
 
 
 class Case(NamedTuple):
@@ -43,7 +44,27 @@ def devices():
     )
 
 
-CASES = [cells, devices]
+def quotas():
+    entitled = Quota("first", max={"gpu": 4}, min={"gpu": 3}, parent="all")
+    other = Quota("second", max={"gpu": 4}, parent="all")
+    return Case(
+        QuotaTree([Quota("all", max={"gpu": 4}), entitled, other], total={"gpu": 4}),
+        QuotaRequest("first", "first", {"gpu": 3}),
+        QuotaRequest("second", "second", {"gpu": 2}),
+        QuotaRequest("third", "nobody", {"gpu": 1}),
+    )
+
+
+def raise_limit(tree, limit):
+    """On a tree of quotas, which alone has limits."""
+    if limit.limit == "total":
+        tree.set_total({limit.dimension: limit.amount})
+    else:
+        quota = tree.quota(limit.quota)
+        tree.set_quota(quota.replace(**{limit.limit: {limit.dimension: limit.amount}}))
+
+
+CASES = [cells, devices, quotas]
 every_stage = pytest.mark.parametrize("make", CASES)
 
 
@@ -143,6 +164,8 @@ def test_every_change_that_is_named_admits_the_request(make):
         branch = stage.copy()
         for name in change.owners:
             branch.release(name)
+        for limit in change.limits:
+            raise_limit(branch, limit)
         assert branch.fits(change.request)
     assert stage.to_bytes() == before
 

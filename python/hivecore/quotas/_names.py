@@ -79,6 +79,10 @@ class Names:
             self.roots[tree] = self.core.add_root()
         return self.roots[tree]
 
+    def is_tree(self, tree: str) -> bool:
+        """Whether it has a total or quotas, or is the default one."""
+        return tree == "" or tree in self.totals or bool(self.children("", tree))
+
     def set_total(self, tree: str, total: Amounts, carved: bool) -> None:
         """What a tree has."""
         row = self.row(total)

@@ -1,11 +1,11 @@
 """Why owners are not admitted, and what would admit them, each change tried on a copy."""
 
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from hivecore.decisions import Change, Explanation, Refusal
-from hivecore.quotas._amounts import MOST
+from hivecore.quotas._amounts import MOST, Amounts
 from hivecore.quotas.quota_decision import QuotaDecision
 from hivecore.quotas.quota_request import QuotaRequest
 from hivecore.quotas.refusals import refused
@@ -35,19 +35,21 @@ class LimitChange:
 def explain(tree: "QuotaTree", request: QuotaRequest | str) -> Explanation:
     """It is the caller's turn."""
     branch = tree.copy()
-    if not isinstance(request, str) and request.name not in branch._owners:
-        branch.submit(request)
+    if not isinstance(request, str):
+        if request.name not in branch._owners:
+            branch.submit(request)
+        elif branch.request(request.name) != request:
+            raise ValueError(f"request: {request.name!r} has asked for something else")
     name = request if isinstance(request, str) else request.name
     decision = branch.schedule(name)
     mine = branch.request(name)
     if decision.outcome == "bind":
         return Explanation("bind", "", (), ())
     refusals = tuple(_refusals(branch, decision))
-    reason = refusals[0].reason if refusals else decision.reason
     changes = sorted(_changes(branch, mine, decision), key=lambda one: (one.kind, one.cost))
     order = ("preempt", "release", "limits")
     changes.sort(key=lambda one: order.index(one.kind))
-    return Explanation(decision.outcome, reason, refusals, tuple(changes))
+    return Explanation(decision.outcome, refusals[0].reason, refusals, tuple(changes))
 
 
 def _refusals(tree: "QuotaTree", decision: QuotaDecision) -> Iterator[Refusal]:
@@ -60,12 +62,13 @@ def _refusals(tree: "QuotaTree", decision: QuotaDecision) -> Iterator[Refusal]:
     places = [(limit, place) for place in reversed(path)] if check_ancestors else [(limit, quota)]
     if check_ancestors and not top.outside:
         places.insert(0, ("total", ""))
-    for code, place in [*places, ("min", quota)]:
-        found = refused(tree, code, place, asks)
-        if found.reason:
-            yield found
+    found = [refused(tree, code, place, asks) for code, place in [*places, ("min", quota)]]
+    yield from (one for one in found if one.reason)
     if decision.refusal is not None and decision.refusal.code == "evicted":
         yield decision.refusal
+    elif not any(one.reason for one in found):
+        # It would be admitted if it could borrow, or a sum would be too large.
+        yield decision.refusal or refused(tree, "evicted", quota, asks)
 
 
 def _changes(tree: "QuotaTree", request: QuotaRequest, decision: QuotaDecision) -> Iterator[Change]:
@@ -90,7 +93,9 @@ def _release(tree: "QuotaTree", request: QuotaRequest) -> tuple[str, ...] | None
     others = [
         name
         for name in tree.owners
-        if tree.members(name) and tree._names.tree_of(tree.request(name).quota) == root
+        if name != request.name
+        and tree.members(name)
+        and tree._names.tree_of(tree.request(name).quota) == root
     ]
     others.sort(key=lambda name: (-tree.request(name).priority, name))
 
@@ -108,111 +113,148 @@ def _release(tree: "QuotaTree", request: QuotaRequest) -> tuple[str, ...] | None
         middle = (low + high + 1) // 2
         low, high = (middle, high) if admits(others[middle:]) else (low, middle - 1)
     leaving = others[low:]
-    for name in leaving if len(leaving) <= 64 else ():
-        if admits([one for one in leaving if one != name]):
-            leaving = [one for one in leaving if one != name]
+    needed = 0  # the first so many were found to be so since somebody was last left out
+    while needed < len(leaving) <= 64:
+        fewer = [*leaving[1:], leaving[0]]
+        if admits(fewer[:-1]):
+            leaving, needed = fewer[:-1], 0
+        else:
+            leaving, needed = fewer, needed + 1
+    leaving.sort(key=others.index)
     return tuple(leaving)
 
 
 def _raised(tree: "QuotaTree", request: QuotaRequest, decision: QuotaDecision) -> Iterator[Change]:
-    """Limits that admit it when they are raised together: maximums as far as needed, and either the
+    """Limits that admit it when they are raised together, each as little as will do when the others
+    are: maximums and, if it cannot be preempted, the minimum of its quota, or with them either the
     total or the minimums of the path.
     """
-    path = tree._names.path(request.quota)
     members = decision._asks[0][1]
-    asked = {dimension: amount * members for dimension, amount in request.amounts}
-    branch = tree.copy()
-    done: list[LimitChange] = []
-    for place in reversed(path):
-        quota = branch.quota(place)
-        most, used = dict(quota.max), branch.status(place).used
-        for dimension, amount in asked.items():
-            if dimension in most and used[dimension] + amount > most[dimension]:
-                most[dimension] = used[dimension] + amount
-                done.append(LimitChange(place, "max", dimension, most[dimension]))
-        if any(amount > MOST for amount in most.values()):
-            return
-        branch.set_quota(quota.replace(max=most))
+    managed = {dimension for dimension, _ in tree._names.quotas[request.quota].max}
+    asked = {d: amount * members for d, amount in request.amounts if d in managed}
+    needed = list(_needed(tree, request, asked))
+    trial = _Trial(tree, request)
+    ways: list[list[LimitChange]] = [needed]
+    if not trial.admits(needed):
+        ways = [
+            _joined(needed, _more_total(tree, request, asked)),
+            _joined(needed, _more_minimum(tree, request, asked)),
+        ]
+    for changes in ways:
+        if trial.admits(changes):
+            least = trial.least(changes)
+            cost = sum(one.amount - _before(tree, request, one) for one in least)
+            yield Change("limits", (), cost, (), request, tuple(least))
+
+
+def _needed(
+    tree: "QuotaTree", request: QuotaRequest, asked: dict[str, int]
+) -> Iterator[LimitChange]:
+    """Maximums, and the minimum of one who cannot be preempted, that leave room for it."""
+    for place in reversed(tree._names.path(request.quota)):
+        status = tree.status(place)
+        for dimension, most in tree._names.quotas[place].max:
+            use = status.used[dimension] + asked.get(dimension, 0)
+            if dimension in asked and use > most:
+                yield LimitChange(place, "max", dimension, min(use, MOST))
     if not request.preemptible:
-        quota = branch.quota(request.quota)
-        least, firm = dict(quota.min), branch.status(request.quota).non_preemptible
+        firm = tree.status(request.quota).non_preemptible
+        least = dict(tree._names.quotas[request.quota].min)
         for dimension, amount in asked.items():
             if dimension in firm and firm[dimension] + amount > least.get(dimension, 0):
-                least[dimension] = firm[dimension] + amount
-                done.append(LimitChange(request.quota, "min", dimension, least[dimension]))
-        branch.set_quota(quota.replace(min=least))
-    if branch.fits(request.name):
-        yield _limits(tree, request, done)
-        return
-    for way in (_more_total, _more_minimum):
-        changes = way(branch.copy(), request, asked)
-        if changes is not None:
-            yield _limits(tree, request, [*done, *changes])
-
-
-def _limits(tree: "QuotaTree", request: QuotaRequest, changes: list[LimitChange]) -> Change:
-    cost = 0
-    for one in changes:
-        if one.limit == "total":
-            root = tree._names.tree_of(request.quota)
-            before = dict(tree._names.totals.get(root, ((), False))[0])
-        else:
-            before = dict(getattr(tree.quota(one.quota), one.limit))
-        cost += one.amount - before.get(one.dimension, 0)
-    return Change("limits", (), cost, (), request, tuple(changes))
-
-
-def _least(high: int, admits: Callable[[int], bool]) -> int | None:
-    """The least number up to a bound that admits; ``None``: the bound does not."""
-    if not admits(high):
-        return None
-    low = 0
-    while low < high:
-        middle = (low + high) // 2
-        low, high = (low, middle) if admits(middle) else (middle + 1, high)
-    return low
+                use = min(firm[dimension] + amount, MOST)
+                yield LimitChange(request.quota, "min", dimension, use)
 
 
 def _more_total(
-    branch: "QuotaTree", request: QuotaRequest, asked: dict[str, int]
-) -> list[LimitChange] | None:
-    """One dimension after the other, each as little as will do when the others are unlimited."""
-    root = branch._names.tree_of(request.quota)
-    total, carved = branch._names.totals.get(root, ((), False))
-    before = dict(total)
-    managed = [dimension for dimension, _ in branch.quota(request.quota).max]
-    most = {**before, **{d: MOST for d in managed if d in asked}}
-    found = dict(most)
-
-    def admits(totals: dict[str, int]) -> bool:
-        branch.set_total(totals, tree=root, carved=carved)
-        return branch.fits(request.name)
-
-    changes = []
-    for dimension in [one for one in managed if one in asked]:
-        base = before.get(dimension, 0)
-        more = _least(MOST - base, lambda n, d=dimension, b=base: admits({**found, d: b + n}))  # type: ignore[misc]
-        if more is None:
-            return None
-        found[dimension] = base + more
-        if more:
-            changes.append(LimitChange("", "total", dimension, base + more))
-    return changes if admits(found) else None
+    tree: "QuotaTree", request: QuotaRequest, asked: dict[str, int]
+) -> Iterator[LimitChange]:
+    for dimension, _ in tree._names.quotas[request.quota].max:
+        if dimension in asked:
+            yield LimitChange("", "total", dimension, MOST)
 
 
 def _more_minimum(
-    branch: "QuotaTree", request: QuotaRequest, asked: dict[str, int]
-) -> list[LimitChange] | None:
+    tree: "QuotaTree", request: QuotaRequest, asked: dict[str, int]
+) -> Iterator[LimitChange]:
     """The minimums of the path, so that it is within them."""
-    changes = []
-    for place in reversed(branch._names.path(request.quota)):
-        quota = branch.quota(place)
-        if quota.outside:
-            return None
-        least, used = dict(quota.min), branch.status(place).used
+    for place in reversed(tree._names.path(request.quota)):
+        used = tree.status(place).used
+        least = dict(tree._names.quotas[place].min)
         for dimension, amount in asked.items():
             if dimension in used and used[dimension] + amount > least.get(dimension, 0):
-                least[dimension] = used[dimension] + amount
-                changes.append(LimitChange(place, "min", dimension, least[dimension]))
-        branch.set_quota(quota.replace(min=least))
-    return changes if branch.fits(request.name) else None
+                yield LimitChange(place, "min", dimension, min(used[dimension] + amount, MOST))
+
+
+def _joined(first: Iterable[LimitChange], then: Iterable[LimitChange]) -> list[LimitChange]:
+    """Both, the larger amount of a limit that is in both."""
+    found = {(one.quota, one.limit, one.dimension): one for one in first}
+    for one in then:
+        key = one.quota, one.limit, one.dimension
+        if key not in found or found[key].amount < one.amount:
+            found[key] = one
+    return list(found.values())
+
+
+def _before(tree: "QuotaTree", request: QuotaRequest, change: LimitChange) -> int:
+    """What the limit is now."""
+    if change.limit == "total":
+        total, _ = tree._names.totals.get(tree._names.tree_of(request.quota), ((), False))
+        return dict(total).get(change.dimension, 0)
+    limits: Amounts = getattr(tree._names.quotas[change.quota], change.limit)
+    return dict(limits).get(change.dimension, 0)
+
+
+class _Trial:
+    """A copy of a tree on which limits are raised and put back."""
+
+    def __init__(self, tree: "QuotaTree", request: QuotaRequest) -> None:
+        self.tree, self.request = tree, request
+        self.branch = tree.copy()
+        self.owner = tree._number(request.name)
+        *_, self.may_borrow = tree._core.owner(self.owner)
+        self.touched: set[tuple[str, str]] = set()
+
+    def admits(self, changes: Iterable[LimitChange]) -> bool:
+        """Whether it fits with these and all else as it was."""
+        raised: dict[tuple[str, str], dict[str, int]] = {key: {} for key in self.touched}
+        for one in changes:
+            where = one.quota, one.limit
+            raised[where] = {**raised.get(where, {}), one.dimension: one.amount}
+        self.touched.update(raised)
+        names = self.tree._names
+        try:
+            for place in {place for place, _ in raised if place}:
+                quota = names.quotas[place]
+                limits: dict[str, Any] = {
+                    limit: {**dict(getattr(quota, limit)), **raised.get((place, limit), {})}
+                    for limit in ("max", "min")
+                }
+                self.branch.set_quota(quota.replace(**limits))
+            if (more := raised.get(("", "total"))) is not None:
+                root = names.tree_of(self.request.quota)
+                total, carved = names.totals.get(root, ((), False))
+                self.branch.set_total({**dict(total), **more}, tree=root, carved=carved)
+        except ValueError:
+            return False  # a sum would be too large, or a minimum above its maximum
+        if not self.may_borrow:
+            # That limits change is an event, but no reason to raise this one and not any other.
+            self.branch._core.forbid_borrowing(self.owner)
+        return self.branch.fits(self.request.name)
+
+    def least(self, changes: list[LimitChange]) -> list[LimitChange]:
+        """One after the other as little as will do, until all stay; those that need not be raised
+        are left out.
+        """
+        now = [_before(self.tree, self.request, one) for one in changes]
+        found, last = list(changes), list[LimitChange]()
+        while found != last:
+            last = list(found)
+            for i, one in enumerate(last):
+                low, high = min(now[i], one.amount), one.amount
+                while low < high:
+                    middle = (low + high) // 2
+                    found[i] = replace(one, amount=middle)
+                    low, high = (low, middle) if self.admits(found) else (middle + 1, high)
+                found[i] = replace(one, amount=high)
+        return [one for one, before in zip(found, now, strict=True) if one.amount > before]

@@ -1,16 +1,15 @@
 """Who has to give back because a quota has used more than its runtime for long."""
 
-from typing import TYPE_CHECKING
+from typing import Self
 
 from hivecore._arguments import as_int
-
-if TYPE_CHECKING:
-    from hivecore.quotas.quota_tree import QuotaTree
+from hivecore._stateful import Branching
+from hivecore.quotas.quota_tree import QuotaTree
 
 __all__ = ["OveruseMonitor"]
 
 
-class OveruseMonitor:
+class OveruseMonitor(Branching):
     """Watches which quotas use more than their runtime, by the caller's clock.
 
     :param delay: how long a quota may do so without a break, in the caller's unit of time.
@@ -32,18 +31,28 @@ class OveruseMonitor:
     def __init__(self, delay: int) -> None:
         self._delay = as_int(delay, "delay", 0, 2**62)
         self._since: dict[str, int] = {}
+        self._last = 0
 
-    def observe(self, tree: "QuotaTree", now: int) -> dict[str, tuple[str, ...]]:
+    def copy(self) -> Self:
+        """An independent equal."""
+        made = type(self)(self._delay)
+        made._since, made._last = dict(self._since), self._last
+        return made
+
+    def observe(self, tree: QuotaTree, now: int) -> dict[str, tuple[str, ...]]:
         """Who has to go now, by quota: what ``QuotaTree.overusers`` says of those that have used
         more than their runtime for longer than the delay, whose clock starts anew. Quotas without
         owners of their own have nobody to send.
 
-        :param now: not before the last time.
+        :param now: 0 to 2**62, not before the last time.
         :raises ValueError: time goes back.
-        :raises TypeError: ``now`` is no integer.
+        :raises TypeError: ``tree`` is none, or ``now`` is no integer.
         """
-        moment = as_int(now, "now", max(self._since.values(), default=0), 2**62)
+        if not isinstance(tree, QuotaTree):
+            raise TypeError(f"tree must be a QuotaTree, not {type(tree).__name__}")
+        moment = as_int(now, "now", self._last, 2**62)
         over = tree.overused()
+        self._last = moment
         self._since = {name: self._since.get(name, moment) for name in over}
         found = {}
         for name in over:

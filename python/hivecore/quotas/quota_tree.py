@@ -8,7 +8,7 @@ from typing import Any, Literal, Self, get_args
 import numpy as np
 import numpy.typing as npt
 
-from hivecore._arguments import as_bool, as_choice, as_int, as_text, as_tuple
+from hivecore._arguments import as_bool, as_choice, as_int, as_mapping, as_text, as_tuple
 from hivecore._quotas import QuotaKernel
 from hivecore._sealed import corrupt_if_it_fails, seal, unseal
 from hivecore._stateful import Stateful
@@ -192,9 +192,11 @@ class QuotaTree(Stateful):
 
         :raises KeyError: there is no such quota; nothing has changed.
         :raises ValueError: as of `Quota`; nothing has changed.
+        :raises TypeError: an argument is of a wrong type; nothing has changed.
         """
+        given = as_mapping(weights, "weights")
         with self._lock:
-            changed = [self.quota(name).replace(weight=one) for name, one in dict(weights).items()]
+            changed = [self.quota(name).replace(weight=one) for name, one in given.items()]
             for quota in changed:
                 self._names.set_quota(quota)
 
@@ -216,10 +218,10 @@ class QuotaTree(Stateful):
         :returns: int64[quotas, dimensions], in the order of ``quotas``; 0 where it has no maximum.
         :raises KeyError: there is no such dimension.
         """
-        wanted = as_tuple(dimensions, "dimensions")
+        wanted = [as_text(name, "dimensions") for name in as_tuple(dimensions, "dimensions")]
         with self._lock:
             known = self._names.dimensions
-            missing = [name for name in wanted if name not in known]
+            missing = [n for n in wanted if n not in known or not self._core.uses(known[n])]
             if missing:
                 raise KeyError(f"there is no dimension {missing[0]!r}")
             found = self._core.all_amounts(self._names.numbers_in_order(), Field.RUNTIME)
@@ -248,8 +250,9 @@ class QuotaTree(Stateful):
 
         :raises KeyError: there is no such tree.
         """
+        tree = as_text(tree, "tree")
         with self._lock:
-            if tree not in self._names.roots:
+            if not self._names.is_tree(tree):
                 raise KeyError(f"there is no tree {tree!r}")
             row = self._core.net_total(self._names.roots[tree])
             known = self._names.dimensions
@@ -352,7 +355,10 @@ class QuotaTree(Stateful):
         """Whether ``schedule`` would bind; errors are the same."""
         with self._lock:
             if (number := self._plain(request)) is not None:
-                return self._core.schedule_one(number, 0)[0] == 0
+                found = self._core.schedule_one(number, 0, False)
+                if found is None:
+                    raise _full(self._known(number))
+                return found[0] == 0
             with self._asked(request, None) as (_, asks):
                 return self._core.fits([ask[:2] for ask in asks])
 
@@ -375,14 +381,16 @@ class QuotaTree(Stateful):
         then from the top down. The victims of those who are within their runtimes are of the
         quotas that are most over theirs, as a part of the total (of equals that whose path of names
         comes first); of one quota those of lower priority, then those admitted last, leave first;
-        who turns out not to be needed stays, the most important first.
+        who turns out not to be needed stays, the most important first. A quota that its weakest
+        owners bring within its runtime gives up no stronger one, even where that one would do.
         """
         with self._lock:
             if members is None and (number := self._plain(request)) is not None:
-                outcome, more, before, borrows, code, part, victims = self._core.schedule_one(
-                    number, 0
-                )
+                found = self._core.schedule_one(number, 0, True)
                 mine = self._known(number)
+                if found is None:
+                    raise _full(mine)
+                outcome, more, before, borrows, code, part, victims = found
                 if outcome == 0:
                     return made_decision(mine, ((mine, more, before),), "bind", (), borrows)
                 answer = outcome, code, borrows, part, victims
@@ -432,9 +440,15 @@ class QuotaTree(Stateful):
         As few leave as can be: all are thought away, then come back if it still fits, those beyond
         a budget first, then the most important.
         """
+        pairs = [as_tuple(pair, "budgets") for pair in as_tuple(budgets, "budgets")]
+        if any(len(pair) != 2 for pair in pairs):
+            raise ValueError("budgets must hold pairs of names and a number")
         allowed = [
-            (frozenset(as_tuple(names, "budgets")), as_int(left, "budgets", 0, MOST))
-            for names, left in as_tuple(budgets, "budgets")
+            (
+                frozenset(as_text(name, "budgets") for name in as_tuple(names, "budgets")),
+                as_int(left, "budgets", 0, MOST),
+            )
+            for names, left in pairs
         ]
         if not isinstance(request, str):
             _check_request(request)
@@ -566,6 +580,7 @@ class QuotaTree(Stateful):
         :raises KeyError: there is no such quota, or it has no maximum of the dimension.
         :raises ValueError: it is outside of what is shared out.
         """
+        dimension = as_text(dimension, "dimension")
         with self._lock:
             self._names.number(name)
             quota = self._names.quotas[name]
@@ -651,7 +666,7 @@ class QuotaTree(Stateful):
             before = self._core.members(number)
             left = request.count - before
             if left == 0:
-                raise ValueError(f"request: {name!r} has all its members")
+                raise _full(request)
             if number in [ask[0] for ask in asks]:
                 raise ValueError(f"request: {name!r} is named twice")
             if members is None:
@@ -791,6 +806,10 @@ def _check_request(request: object) -> None:
 
 def _too_much(request: QuotaRequest) -> ValueError:
     return ValueError(f"request: {request.name!r}: a sum would be above {MOST}")
+
+
+def _full(request: QuotaRequest) -> ValueError:
+    return ValueError(f"request: {request.name!r} has all its members")
 
 
 def _stale(request: QuotaRequest) -> StaleDecisionError:

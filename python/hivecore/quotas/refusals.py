@@ -45,6 +45,11 @@ def refused(tree: "QuotaTree", code: str, part: str, asks: _Asks) -> Refusal:
         for dimension, amount in sorted(asked.items())
         if used.get(dimension, 0) + amount > limits.get(dimension, 0)
     ]
+    if code == "total" and not lacking:
+        # It may be that of another tree, if they are of several.
+        others = tuple(one for one in asks if tree._names.tree_of(one[0].quota) != root)
+        if others:
+            return refused(tree, code, part, others)
     reason = f"{what} is exceeded ({', '.join(lacking)})" if lacking else ""
     return Refusal("quotas", code, reason, part)
 

@@ -80,8 +80,11 @@ class UsageHistory(Branching):
     def usage(self, name: str, now: int) -> int:
         """What counts at a time of what a quota has used until then, rounded down; 0: nothing is
         known of it.
+
+        :raises ValueError: ``now`` is not from 0 to 2**62.
+        :raises TypeError: an argument is of a wrong type.
         """
-        moment = as_int(now, "now", 0, MOST)
+        name, moment = as_name(name, "name"), as_int(now, "now", 0, MOST)
         changes = [change for change in self._changes.get(name, []) if change[0] <= moment]
         ends = [begin for begin, _ in changes[1:]] + [moment]
         counted = 0

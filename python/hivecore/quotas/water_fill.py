@@ -7,6 +7,7 @@ import numpy as np
 import numpy.typing as npt
 
 from hivecore._quotas import fill_water, water_rounds
+from hivecore.quotas._amounts import MOST
 
 __all__ = ["WaterFillRound", "water_fill", "water_fill_rounds"]
 
@@ -55,13 +56,14 @@ def water_fill(
     >>> water_fill(100, [5, 20, 40, 70], [10, 15, 20, 15], [40, 60, 50, 80])
     array([ 5, 20, 35, 40])
     """
-    wanted = np.asarray(requests)
+    wanted = _integers(requests, "requests")
     if wanted.ndim not in (1, 2):
         raise ValueError(f"requests must have one or two dimensions, not {wanted.ndim}")
     flat = wanted.ndim == 1
     children = wanted.shape[-1]
-    least, by = _rows(minimums, flat), _rows(weights, flat)
-    there = np.asarray(amounts)
+    least = _rows(_integers(minimums, "minimums"), flat)
+    by = _rows(_integers(weights, "weights"), flat)
+    there = _integers(amounts, "amounts")
     if there.ndim != (0 if flat else 1):
         raise ValueError(f"amounts must have {wanted.ndim - 1} dimensions, not {there.ndim}")
     runtimes = fill_water(
@@ -79,28 +81,58 @@ def water_fill_rounds(
 ) -> tuple[WaterFillRound, ...]:
     """The rounds that ``water_fill`` goes through for one dimension, with what each gives.
 
+    :raises ValueError: as of ``water_fill``.
+    :raises TypeError: as of ``water_fill``.
+
     >>> from hivecore.quotas import water_fill_rounds
     >>> for one in water_fill_rounds(100, [5, 20, 40, 70], [10, 15, 20, 15], [40, 60, 50, 80]):
     ...     print(one.amount, one.children, one.shares)
     45 (1, 2, 3) (14, 12, 19)
     9 (2, 3) (3, 6)
     """
-    wanted = np.asarray(requests)
+    wanted = _integers(requests, "requests")
     if wanted.ndim != 1:
         raise ValueError(f"requests must have one dimension, not {wanted.ndim}")
-    rounds = water_rounds(amount, wanted, minimums, weights, _as_flags(lends, len(wanted)))
+    least, by = _integers(minimums, "minimums"), _integers(weights, "weights")
+    rounds = water_rounds(amount, wanted, least, by, _as_flags(lends, len(wanted)))
     return tuple(WaterFillRound(left, tuple(who), tuple(what)) for left, who, what in rounds)
 
 
-def _rows(values: npt.ArrayLike, flat: bool) -> npt.NDArray[Any]:
-    array = np.asarray(values)
+def _integers(values: npt.ArrayLike, name: str) -> npt.NDArray[Any]:
+    """The array; what does not fit into one of int64 is named."""
+    try:
+        array = np.asarray(values)
+    except ValueError:
+        raise ValueError(f"{name} must be an array of integers") from None
+    if array.size == 0:
+        return array.astype(np.int64)
+    if array.dtype.kind in "Of":  # integers that are too large for any type of integers?
+        plain = np.asarray(values, dtype=object).flat
+        too_large = all(isinstance(one, int) and not isinstance(one, bool) for one in plain)
+    else:
+        too_large = array.dtype.kind == "u" and int(array.max()) > MOST
+    if too_large:
+        raise ValueError(f"{name}: allowed are 0 to {MOST}")
+    if array.dtype.kind not in "iu":
+        raise TypeError(f"{name} must hold integers, not {array.dtype}")
+    return array
+
+
+def _rows(array: npt.NDArray[Any], flat: bool) -> npt.NDArray[Any]:
     return array[np.newaxis] if flat else array
 
 
 def _as_flags(lends: npt.ArrayLike | None, children: int) -> npt.NDArray[np.bool_]:
     if lends is None:
         return np.ones(children, dtype=np.bool_)
-    flags = np.asarray(lends)
+    try:
+        flags = np.asarray(lends)
+    except ValueError:
+        raise ValueError("lends must be an array of bools") from None
+    if flags.shape != (children,):
+        raise ValueError(f"lends must have length {children}")
+    if children == 0:
+        return np.ones(0, dtype=np.bool_)
     if flags.dtype != np.bool_:
         raise TypeError(f"lends must hold bools, not {flags.dtype}")
     return flags

@@ -239,6 +239,10 @@ class QuotaTree {
     std::int64_t amount(Field field, QuotaId quota, int dimension) const {
         return nodes_[quota / kRows].amounts[at(field, quota, dimension)];
     }
+    // Of field 0; those of the others follow at equal distances.
+    const std::int64_t* cells(QuotaId quota, int dimension) const {
+        return nodes_[quota / kRows].amounts.data() + at(Field{}, quota, dimension);
+    }
     std::int64_t& change(Field field, QuotaId quota, int dimension) {
         return nodes_.own(quota / kRows).amounts[at(field, quota, dimension)];
     }

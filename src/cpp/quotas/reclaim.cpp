@@ -9,6 +9,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <limits>
 
 #include "common/wide.hpp"
 #include "quotas/quota_tree.hpp"
@@ -62,7 +63,8 @@ class QuotaTree::Reclaim {
         for (std::int32_t root = 0; root < tree.roots(); ++root) {
             for (const auto total : tree.net_total(root)) {
                 totals_.push_back(total);
-                shares_.push_back(total == 0 ? 0x1p100 : 1 / static_cast<double>(total));
+                shares_.push_back(total == 0 ? std::numeric_limits<double>::infinity()
+                                             : 1 / static_cast<double>(total));
             }
         }
         tree.refresh_all();

@@ -49,10 +49,12 @@ void QuotaTree::gather(std::int32_t parent, int dimension) {
     scratch_.weight.resize(list.size());
     scratch_.runtime.resize(list.size());
     scratch_.lends.resize(list.size());
+    const auto plane = static_cast<std::size_t>(kRows) * stride_;  // from field to field
     for (std::size_t i = 0; i < list.size(); ++i) {
-        scratch_.request[i] = amount(kLimited, list[i], dimension);
-        scratch_.minimum[i] = amount(options_.parity ? kScaledMin : kMin, list[i], dimension);
-        scratch_.weight[i] = amount(kWeight, list[i], dimension);
+        const auto* cell = cells(list[i], dimension);
+        scratch_.request[i] = cell[kLimited * plane];
+        scratch_.minimum[i] = cell[(options_.parity ? kScaledMin : kMin) * plane];
+        scratch_.weight[i] = cell[kWeight * plane];
         scratch_.lends[i] = lends(list[i]);
     }
     if (options_.scale_min && !options_.parity) {
@@ -68,6 +70,7 @@ void QuotaTree::gather(std::int32_t parent, int dimension) {
 
 void QuotaTree::refresh_children(std::int32_t parent) {
     const auto list = children(parent);
+    const auto plane = static_cast<std::size_t>(kRows) * stride_;
     for (auto rest = stale(parent); rest != 0; rest &= rest - 1) {
         const int d = std::countr_zero(rest);
         if (d >= stride_) {
@@ -79,7 +82,7 @@ void QuotaTree::refresh_children(std::int32_t parent) {
                            scratch_.runtime);
         for (std::size_t i = 0; i < list.size(); ++i) {
             const auto child = list[i];
-            if (amount(kRuntime, child, d) != scratch_.runtime[i]) {
+            if (cells(child, d)[kRuntime * plane] != scratch_.runtime[i]) {
                 change(kRuntime, child, d) = scratch_.runtime[i];
                 compare_to_runtime(child, d);
                 if (!node(child).children.empty()) {

@@ -507,10 +507,12 @@ cdef class QuotaKernel(KernelObject):
         )
         return described(verdict, victims)
 
-    def schedule_one(self, owner, members):
-        """(outcome, members more, members before, borrows, code, part, victims) for one owner.
+    def schedule_one(self, owner, members, reclaim):
+        """(outcome, members more, members before, borrows, code, part, victims) for one owner; None:
+        it has all its members.
 
         :param members: how many more; 0: the least to start with if it is pending, else one.
+        :param reclaim: whether to look for victims.
         """
         cdef Guard guard
         cdef vector[int32_t] victims
@@ -520,11 +522,15 @@ cdef class QuotaKernel(KernelObject):
         cdef const OwnerRecord* one = &self.kernel.owner(ask.owner)
         cdef int32_t before = one.members
         if before == one.count:
-            raise ValueError("request: the owner has all its members")
+            return None
         ask.members = <int32_t> as_bounded(members, "members", 0, one.count - before)
         if ask.members == 0:
             ask.members = 1 if before > 0 else one.min_count
-        cdef VerdictRecord verdict = self.kernel.decide(Asks(&ask, 1), victims)
+        cdef VerdictRecord verdict
+        if reclaim:
+            verdict = self.kernel.decide(Asks(&ask, 1), victims)
+        else:
+            verdict = self.kernel.decide(Asks(&ask, 1))
         return (
             <int> verdict.outcome,
             ask.members,
