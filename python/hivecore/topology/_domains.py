@@ -1,6 +1,7 @@
 """The domains of a network by name, and their numbers level by level."""
 
 from collections.abc import Mapping
+from itertools import accumulate
 from typing import Any
 
 from hivecore._arguments import as_dict, as_mapping, as_name, as_tuple
@@ -63,6 +64,7 @@ class Domains:
             self.names.append(names)
             groups = below
         self.nodes = tuple(self.names[-1])
+        self.begins = [[0, *accumulate(counts)] for counts in self.counts]
         self.parents_of = [[], *(self._parents(level) for level in range(len(self.counts)))]
         self.numbers = {name: number for number, name in enumerate(self.nodes)}
 
@@ -82,6 +84,10 @@ class Domains:
             return self.numbers[node]  # type: ignore[index]
         except (KeyError, TypeError):
             raise KeyError(f"there is no node {node!r}") from None
+
+    def children(self, level: int, domain: int) -> range:
+        """The numbers of the domains of the next level in this one."""
+        return range(self.begins[level][domain], self.begins[level][domain + 1])
 
     def _parents(self, level: int) -> list[int]:
         """Of each domain of the next level, the one around it."""

@@ -3,12 +3,12 @@
 import json
 from collections.abc import Iterable, Mapping
 from threading import RLock
-from typing import Any, Self
+from typing import Any, Literal, Self, get_args
 
 import numpy as np
 import numpy.typing as npt
 
-from hivecore._arguments import as_dict, as_int, as_name, as_tuple
+from hivecore._arguments import as_choice, as_dict, as_int, as_name, as_tuple
 from hivecore._sealed import corrupt_if_it_fails, seal, unseal
 from hivecore._stateful import Stateful
 from hivecore._topology import TopologyKernel
@@ -16,11 +16,14 @@ from hivecore.decisions import Explanation
 from hivecore.errors import InvariantError, StaleDecisionError
 from hivecore.topology._domains import Domains
 from hivecore.topology.explanation import explain
+from hivecore.topology.koordinator import Wanted, place_greedily
 from hivecore.topology.refusals import refused
 from hivecore.topology.topology_decision import NodePods, TopologyDecision
 from hivecore.topology.topology_request import MOST, Pairs, PairsLike, TopologyRequest
 
-__all__ = ["NetworkTopology"]
+__all__ = ["Method", "NetworkTopology"]
+
+Method = Literal["exact", "koordinator", "koordinator, dear first"]
 
 _CLASSES = 16
 
@@ -216,9 +219,15 @@ class NetworkTopology(Stateful):
         """Whether ``schedule`` would bind; errors are the same."""
         return self.schedule(request).outcome == "bind"
 
-    def schedule(self, request: TopologyRequest, *, work: int = 2**28) -> TopologyDecision:
+    def schedule(
+        self, request: TopologyRequest, *, method: Method = "exact", work: int = 2**28
+    ) -> TopologyDecision:
         """Decide where a gang would go; nothing changes.
 
+        :param method: "exact"; "koordinator": as Koordinator does, greedily, and of the layers from
+            ``must`` on only in the deepest one of which a domain has slots enough; ``prefer`` is
+            not read. "koordinator, dear first": and of equals that cost something the one that
+            costs more, as in its job preemption.
         :param work: how much may be tried for each layer: about the domains that are searched times
             the pods. Beyond it the decision is not optimal, and says so.
         :raises KeyError: there is no such layer or node.
@@ -228,6 +237,7 @@ class NetworkTopology(Stateful):
         if not isinstance(request, TopologyRequest):
             raise TypeError(f"request must be a TopologyRequest, not {type(request).__name__}")
         work = as_int(work, "work", 0, 2**62)
+        as_choice(method, "method", get_args(Method))
         domains = self._domains
         widest = domains.level(request.must, "request.must")
         narrowest = domains.level(request.prefer or "node", "request.prefer")
@@ -238,17 +248,29 @@ class NetworkTopology(Stateful):
         with self._lock:
             if request.name in self._owners:
                 raise ValueError(f"request: there is an owner {request.name!r}")
-            level, _, pods, optimal, fewest = self._kernel(request.amounts).place(
-                request.pods,
-                widest,
-                narrowest,
-                self._multiples(request.multiple),
-                self._by_node(request.existing, "existing"),
-                self._by_node(request.cost, "cost"),
-                work,
-            )
+            multiples = self._multiples(request.multiple)
+            existing = self._by_node(request.existing, "existing")
+            cost = self._by_node(request.cost, "cost")
+            kernel = self._kernel(request.amounts)
+            if method == "exact":
+                level, _, pods, optimal, fewest = kernel.place(
+                    request.pods, widest, narrowest, multiples, existing, cost, work
+                )
+            else:
+                slots = [kernel.slots(one).tolist() for one in range(len(domains.levels))]
+                wanted = Wanted(
+                    request.pods,
+                    widest,
+                    multiples or [1] * len(slots),
+                    slots,
+                    self._sums(existing),
+                    self._sums(cost),
+                    method == "koordinator, dear first",
+                )
+                level, pods = place_greedily(domains, wanted) or (-1, [])
+                optimal, fewest = False, []
             if level < 0:
-                refusal = refused(self, request, optimal)
+                refusal = refused(self, request, optimal or method != "exact")
                 return TopologyDecision(request, "wait", refusal=refusal, optimal=optimal)
             levels = domains.levels
             return TopologyDecision(
@@ -311,6 +333,15 @@ class NetworkTopology(Stateful):
         """
         with self._lock:
             return explain(self, request)
+
+    def _sums(self, values: npt.NDArray[np.int64] | None) -> list[list[int]]:
+        """Of all domains, level by level."""
+        if values is None:
+            return [[0] * len(names) for names in self._domains.names]
+        found = [values]
+        for begins in reversed(self._domains.begins):
+            found.append(np.add.reduceat(found[-1], begins[:-1]))
+        return [sums.tolist() for sums in reversed(found)]
 
     def _multiples(self, multiple: Pairs) -> list[int]:
         if not multiple:

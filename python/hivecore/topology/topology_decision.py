@@ -32,8 +32,8 @@ class TopologyDecision:
     :param layer: of which one domain holds all; "node", or "" for the whole network.
     :param domain: the names of that domain and of those around it, from wide to narrow.
     :param refusal: why it waits; codes: "slots", "layer", "multiple", "work".
-    :param optimal: whether no placement is better; else the search was cut short.
-    :param fewest: if it was, by layer below: how many domains have to be used at least.
+    :param optimal: whether no placement is better; else the search was greedy, or was cut short.
+    :param fewest: if it was cut short, by layer below: how many domains have to be used at least.
     """
 
     request: TopologyRequest

@@ -176,14 +176,18 @@ NetworkTopology::Numbers NetworkTopology::numbers(const Question& question,
     return found;
 }
 
-// The cells of a search.
-std::uint64_t NetworkTopology::cells(int held, std::int32_t domain, std::int64_t pods) const {
+// The cells of a search; rows that are too long are too much work.
+std::uint64_t NetworkTopology::cells(int held, std::int32_t domain, std::int64_t pods,
+                                     int words) const {
+    if (held < network_->deepest() && pods > kMostPods / words) {
+        return std::uint64_t{1} << 63;
+    }
     std::uint64_t domains = 0;
     for (int level = held + 1; level <= network_->deepest(); ++level) {
         const auto [begin, end] = network_->below(held, domain, level);
         domains += end - begin;
     }
-    return domains * static_cast<std::uint64_t>(pods + 1);
+    return domains * static_cast<std::uint64_t>(pods + 1) * words;
 }
 
 // --- search
@@ -231,7 +235,7 @@ bool NetworkTopology::search(const Question& question, const CostLayout& layout,
         if (best && one > *best) {
             break;
         }
-        work += cells(question.held, one.second, wish.pods);
+        work += cells(question.held, one.second, wish.pods, kWords);
         if (work > static_cast<std::uint64_t>(wish.work)) {
             found.is_optimal = false;
             break;
@@ -414,7 +418,7 @@ bool NetworkTopology::answer_again(const Question& question, Kind& kind, Placeme
                      kind.inside, question.most_existing);
     std::uint64_t work = 0;
     for (auto first = kind.winners[1]; kind.exact[first] == 0; first = kind.winners[1]) {
-        work += cells(question.held, first, kind.pods);
+        work += cells(question.held, first, kind.pods, 1);
         if (work > static_cast<std::uint64_t>(question.wish.work)) {
             return answer(question, found);
         }
@@ -455,7 +459,7 @@ std::string NetworkTopology::audit() const {
         Search<1> search(*network_, slots_, none, wish, kind.level, kind.inside, {});
         Kind other = kind;
         for (std::int32_t domain = 0; domain < network_->size(kind.level); ++domain) {
-            if (kind.changed[domain] != 0) {
+            if (kind.changed[domain] != 0 || cells(kind.level, domain, kind.pods, 1) > kAudited) {
                 continue;
             }
             const auto cost = search.cost(domain);

@@ -55,6 +55,8 @@ class NetworkTopology {
 
   private:
     static constexpr std::size_t kKinds = 8;
+    static constexpr std::int64_t kMostPods = 1 << 20;  // that are searched for
+    static constexpr std::uint64_t kAudited = 1 << 24;  // cells of a search that an audit repeats
 
     // Gangs of so many pods, held by a domain of this level.
     struct Kind {
@@ -88,7 +90,7 @@ class NetworkTopology {
     template <int kWords>
     bool search(const Question& question, const CostLayout& layout, Placement& found) const;
     bool answer(const Question& question, Placement& found) const;
-    std::uint64_t cells(int held, std::int32_t domain, std::int64_t pods) const;
+    std::uint64_t cells(int held, std::int32_t domain, std::int64_t pods, int words) const;
     void fill(int level, std::int32_t domain, std::int64_t pods,
               std::vector<NodePods>& found) const;
 

@@ -133,7 +133,7 @@ cdef class TopologyKernel(KernelObject):
         wish.pods = as_bounded(pods, "pods", 1, MOST_SLOTS)
         wish.widest = <int> as_bounded(widest, "widest", 0, deepest)
         wish.narrowest = <int> as_bounded(narrowest, "narrowest", wish.widest, deepest)
-        wish.work = as_bounded(work, "work", 0, 1 << 62)
+        wish.work = as_bounded(work, "work", 0, <int64_t> 1 << 62)
         for multiple in multiples:
             wish.multiples.push_back(as_bounded(multiple, "multiples", 1, MOST_SLOTS))
         if not wish.multiples.empty() and wish.multiples.size() != <size_t> deepest + 1:

@@ -1,0 +1,137 @@
+"""Where gangs go: kernel, twin, all placements, and an integer program."""
+
+from random import Random
+
+import pytest
+from profiles import seeds
+from topology_oracles import Parts, brute_force, integer_program, objective
+
+from hivecore.reference.topology import Wish, build, place
+from hivecore.topology import NetworkTopology, TopologyRequest
+
+
+def random_labels(rng, layers, nodes, names):
+    return sorted([rng.choice(names) for _ in range(layers)] for _ in range(nodes))
+
+
+def random_wish(rng, layers, nodes, pods):
+    wish = Wish(rng.randint(1, pods), rng.randint(0, layers + 1))
+    if rng.random() < 0.4:
+        wish = wish._replace(narrowest=rng.randint(wish.widest, layers + 1))
+    if rng.random() < 0.4:
+        steps = {level: rng.choice([1, 2, 2, 3, 4]) for level in range(1, layers + 2)}
+        wish = wish._replace(
+            multiples={level: step for level, step in steps.items() if rng.random() < 0.4}
+        )
+    if rng.random() < 0.4:
+        wish = wish._replace(existing={node: rng.randint(0, 2) for node in range(nodes)})
+    if rng.random() < 0.4:
+        wish = wish._replace(cost={node: rng.randint(0, 2) for node in range(nodes)})
+    return wish
+
+
+def network_of(labels):
+    layers = [f"l{level}" for level in range(len(labels[0]))]
+    nodes = {f"n{node}": dict(zip(layers, names, strict=True)) for node, names in enumerate(labels)}
+    return NetworkTopology(layers, nodes)
+
+
+def request_of(wish, layers):
+    levels = ["", *layers, "node"]
+    narrowest = len(levels) - 1 if wish.narrowest is None else wish.narrowest
+    return TopologyRequest(
+        "gang",
+        wish.pods,
+        must=levels[wish.widest],
+        prefer=levels[narrowest],
+        multiple={levels[level]: step for level, step in wish.multiples.items()},
+        existing={f"n{node}": count for node, count in wish.existing.items()},
+        cost={f"n{node}": count for node, count in wish.cost.items()},
+    )
+
+
+def answer(network, wish):
+    """What the kernel says, in the twin's words."""
+    if wish.narrowest == 0:  # only the whole network, which has no name of a layer
+        wish = wish._replace(narrowest=None)
+    decision = network.schedule(request_of(wish, network.layers))
+    decision.verify(network)
+    if decision.outcome == "wait":
+        return None
+    levels = ["", *network.layers, "node"]
+    assert decision.optimal
+    pods = [(int(one.node[1:]), one.pods) for one in decision.placement]
+    return levels.index(decision.layer), pods
+
+
+def random_case(rng, layers, nodes, names, most, pods):
+    labels = random_labels(rng, layers, nodes, names)
+    slots = [rng.randint(0, most) for _ in labels]
+    wish = random_wish(rng, layers, nodes, pods)
+    if wish.narrowest == 0:
+        wish = wish._replace(narrowest=None)
+    return labels, slots, wish
+
+
+def test_kernel_twin_and_all_placements_agree():
+    placed = 0
+    for seed in seeds(600):
+        rng = Random(seed)
+        labels, slots, wish = random_case(rng, rng.randint(0, 3), rng.randint(1, 6), "ab", 4, 8)
+        network = network_of(labels)
+        network.set_slots(slots, [f"n{node}" for node in range(len(slots))])
+        best = brute_force(labels, slots, wish)
+        assert place(build(labels), slots, wish) == best, seed
+        assert answer(network, wish) == best, seed
+        network.check()
+        placed += best is not None
+    assert placed > 0
+
+
+def test_kernel_and_twin_agree_in_larger_networks():
+    for seed in seeds(40):
+        rng = Random(seed)
+        layers = rng.randint(1, 4)
+        labels, slots, wish = random_case(rng, layers, rng.randint(10, 40), "abc", 9, 60)
+        network = network_of(labels)
+        network.set_slots(slots, [f"n{node}" for node in range(len(slots))])
+        assert answer(network, wish) == place(build(labels), slots, wish), seed
+
+
+def test_an_integer_program_finds_nothing_better():
+    for seed in seeds(12):
+        rng = Random(seed)
+        labels, slots, wish = random_case(rng, 2, 24, "abcd", 8, 60)
+        network = network_of(labels)
+        network.set_slots(slots, [f"n{node}" for node in range(len(slots))])
+        found, best = answer(network, wish), integer_program(labels, slots, wish)
+        assert (found is None) == (best is None), seed
+        if found is not None:
+            level, pods = found
+            assert level == best[0], seed
+            assert objective(Parts(labels), slots, wish, level, dict(pods)) == best[1], seed
+
+
+@pytest.mark.parametrize("most", [4, 2**31 - 1])
+def test_a_network_that_changes_answers_like_one_that_is_new(most):
+    for seed in seeds(10):
+        rng = Random(seed)
+        labels = random_labels(rng, 2, 20, "abc")
+        names = [f"n{node}" for node in range(20)]
+        network = network_of(labels)
+        slots = [0] * 20
+        wishes = [Wish(rng.randint(1, min(3 * most, 2**31))) for _ in range(4)]
+        for _ in range(60):
+            for node in rng.sample(range(20), rng.randint(1, 4)):
+                slots[node] = rng.randint(0, most)
+                network.set_slots([slots[node]], [names[node]])
+            wish = rng.choice(wishes)
+            fresh = network_of(labels)
+            fresh.set_slots(slots, names)
+            one = network.schedule(request_of(wish, network.layers), work=2**16)
+            other = fresh.schedule(request_of(wish, network.layers), work=2**16)
+            assert one == other
+            one.verify(network)
+            network.check()
+            if most == 4:
+                assert one.outcome == "wait" or one.optimal
