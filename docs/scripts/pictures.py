@@ -21,9 +21,9 @@ from hivecore.devices import DeviceAllocation, DeviceCluster, DeviceRequest, Nod
 from hivecore.gangs import Gangs
 from hivecore.interleaving import interleave
 from hivecore.matching import max_weight_matching
+from hivecore.quotas import water_fill, water_fill_rounds
 from hivecore.reference.devices.koordinator import Failure, allocate
 from hivecore.reference.devices.node_state import Charge, NodeState
-from hivecore.quotas import water_fill, water_fill_rounds
 from hivecore.replicas import ReplicaAwareCache, ReplicaDirectory
 from hivecore.sim import Workload, replay, summarize
 from hivecore.storage import StorageJobs, allocate_storage

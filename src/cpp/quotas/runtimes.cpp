@@ -99,7 +99,6 @@ void QuotaTree::refresh_children(std::int32_t parent) {
 void QuotaTree::scale_like_original(QuotaId quota) {
     const auto parent = node(quota).parent;
     std::vector<std::int64_t> scaled;
-    bool is_short = false;
     for (int d = 0; d < stride_; ++d) {
         const auto there = shared_amount(parent, d);
         Wide all, scalable, fixed;
