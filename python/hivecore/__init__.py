@@ -6,6 +6,7 @@ loaded when it is first used, and each has its own ``help``:
 - `cells`: GPUs that sit together, owned by tenants and lent to others (HiveD)
 - `devices`: GPUs and NICs by topology, fabric partitions, shared GPUs (Koordinator, gpushare)
 - `quotas`: elastic quota trees: who may use what now, who gives back (Koordinator)
+- `topology`: where a gang goes in a network of spines, blocks and racks (Koordinator)
 - `gangs`: pods that start together or not at all
 - `matching`: the best pairs in any graph, with a proof
 - `interleaving`: training jobs that share GPUs in turns (Muri)
@@ -55,6 +56,7 @@ _PARTS = (
     "replicas",
     "sim",
     "storage",
+    "topology",
     "traces",
 )
 
@@ -72,6 +74,7 @@ if TYPE_CHECKING:
     from hivecore import replicas as replicas
     from hivecore import sim as sim
     from hivecore import storage as storage
+    from hivecore import topology as topology
     from hivecore import traces as traces
 else:
 

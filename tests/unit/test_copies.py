@@ -25,6 +25,7 @@ from hivecore import (
     quotas,
     replicas,
     storage,
+    topology,
     traces,
 )
 from hivecore.errors import (
@@ -180,6 +181,13 @@ def observed(monitor, now):
     return monitor.observe(tree, now)
 
 
+def network():
+    made = topology.NetworkTopology(["rack"], {"a": {"rack": "r"}, "b": {"rack": "r"}})
+    made.set_slots([2, 2])
+    made.commit(made.schedule(topology.TopologyRequest("first", 1)))
+    return made
+
+
 def usage_history():
     made = quotas.UsageHistory(half_life=9)
     made.record("a", 0, 8)
@@ -267,6 +275,7 @@ ACTING = {
         lambda it: it.record("a", 2, 0),
         lambda it: it.usage("a", 4),
     ),
+    topology.NetworkTopology: (network, lambda it: it.release("first"), saved),
     replicas.ReplicaAwareCache: (replica_cache, lambda it: it.access(5), saved),
     replicas.ReplicaDirectory: (directory, lambda it: it.report(0, added=[4]), saved),
     gangs.Role: (

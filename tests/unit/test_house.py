@@ -37,6 +37,7 @@ SUBJECTS = (
     "quotas",
     "replicas",
     "storage",
+    "topology",
 )
 # room of the package -> the rooms that it may import; `reference` is for tests and benchmarks
 ARROWS = {

@@ -15,6 +15,7 @@ from hivecore.decisions import Change, Explanation, Refusal, Stage
 from hivecore.devices import DeviceCluster, DeviceRequest, NodeDevices
 from hivecore.errors import CorruptStateError, StaleDecisionError
 from hivecore.quotas import Quota, QuotaRequest, QuotaTree
+from hivecore.topology import NetworkTopology, TopologyRequest
 
 
 class Case(NamedTuple):
@@ -64,7 +65,18 @@ def raise_limit(tree, limit):
         tree.set_quota(quota.replace(**{limit.limit: {limit.dimension: limit.amount}}))
 
 
-CASES = [cells, devices, quotas]
+def topology():
+    network = NetworkTopology(["rack"], {"a": {"rack": "r"}, "b": {"rack": "r"}})
+    network.set_slots([2, 2])
+    return Case(
+        network,
+        TopologyRequest("first", 3),
+        TopologyRequest("second", 2),
+        TopologyRequest("third", 1, must="nobody"),
+    )
+
+
+CASES = [cells, devices, quotas, topology]
 every_stage = pytest.mark.parametrize("make", CASES)
 
 

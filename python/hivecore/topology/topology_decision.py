@@ -33,6 +33,7 @@ class TopologyDecision:
     :param domain: the names of that domain and of those around it, from wide to narrow.
     :param refusal: why it waits; codes: "slots", "layer", "multiple", "work".
     :param optimal: whether no placement is better; else the search was greedy, or was cut short.
+    :param victims: always empty.
     :param fewest: if it was cut short, by layer below: how many domains have to be used at least.
     """
 
@@ -44,11 +45,7 @@ class TopologyDecision:
     refusal: Refusal | None = None
     optimal: bool = True
     fewest: tuple[tuple[str, int], ...] = ()
-
-    @property
-    def victims(self) -> tuple[str, ...]:
-        """Nobody has to leave."""
-        return ()
+    victims: tuple[str, ...] = ()
 
     @property
     def reason(self) -> str:

@@ -1,0 +1,304 @@
+"""Networks of domains: what they tell, what they refuse, how they are copied and saved."""
+
+import threading
+
+import numpy as np
+import pytest
+
+from hivecore.errors import CertificateError, CorruptStateError, StaleDecisionError
+from hivecore.topology import NetworkTopology, NodePods, TopologyDecision, TopologyRequest
+
+
+def small():
+    labels = {f"n{i}": {"spine": f"s{i // 4}", "rack": f"r{i // 2}"} for i in range(8)}
+    made = NetworkTopology(["spine", "rack"], labels)
+    made.set_slots([2, 1, 2, 2, 2, 2, 0, 2])
+    return made
+
+
+def test_equal_names_in_different_domains_are_different_domains():
+    labels = {
+        "a": {"spine": "s0", "rack": "r"},
+        "b": {"spine": "s1", "rack": "r"},
+        "c": {"spine": "s0", "rack": "r"},
+    }
+    made = NetworkTopology(["spine", "rack"], labels)
+    assert made.nodes == ("a", "c", "b")
+    made.set_slots([1, 1, 1])
+    assert made.schedule(TopologyRequest("g", 2)).placement == (NodePods("a", 1), NodePods("c", 1))
+    assert made.slots("rack") == {"r": 3}
+    assert made.slots("") == {"": 3}
+
+
+def test_nodes_without_a_label_have_domains_of_their_own():
+    labels = {
+        "a": {"rack": "r"},
+        "b": {"rack": "r"},
+        "c": {},
+        "d": {"spine": "s"},
+        "e": {"spine": "s"},
+    }
+    made = NetworkTopology(["spine", "rack"], labels)
+    made.set_slots([1] * 5)
+    assert made.domain("a")[:2] == made.domain("b")[:2]
+    assert made.domain("d")[0] == made.domain("e")[0] == "s"
+    assert made.domain("d")[1] != made.domain("e")[1]
+    pair = made.schedule(TopologyRequest("g", 2, must="rack"))
+    assert [one.node for one in pair.placement] == ["a", "b"]
+    assert made.schedule(TopologyRequest("g", 3, must="spine")).reason.startswith(
+        "3 pods need one spine: "
+    )
+
+
+def test_a_network_may_have_no_layers():
+    made = NetworkTopology([], {"a": {}, "b": {}})
+    made.set_slots([3, 4])
+    assert made.schedule(TopologyRequest("g", 5)).layer == ""
+    assert made.schedule(TopologyRequest("g", 4)).layer == "node"
+    assert made.schedule(TopologyRequest("g", 8)).refusal.code == "slots"
+
+
+def test_a_wide_layer_is_preferred_and_a_narrow_one_is_tried_first():
+    made = small()
+    assert made.schedule(TopologyRequest("g", 3)).layer == "rack"
+    wide = made.schedule(TopologyRequest("g", 3, prefer="spine"))
+    assert (wide.layer, wide.domain) == ("spine", ("s1",))  # fewest slots are left over
+    assert made.schedule(TopologyRequest("g", 7, prefer="rack")).layer == "spine"
+    assert made.schedule(TopologyRequest("g", 8)).layer == ""
+    assert made.schedule(TopologyRequest("g", 8, must="spine")).outcome == "wait"
+
+
+def test_pods_near_to_existing_ones_and_on_cheap_nodes():
+    made = small()
+    near = made.schedule(TopologyRequest("g", 2, existing={"n5": 3}))
+    assert near.ranks == ("n5", "n5")
+    cheap = made.schedule(
+        TopologyRequest("g", 2, cost={"n0": 5, "n2": 1, "n3": 1, "n4": 1, "n5": 1})
+    )
+    assert cheap.ranks == ("n7", "n7")
+
+
+def test_what_owners_take_is_given_back():
+    made = small()
+    before = made.to_bytes()
+    decision = made.schedule(TopologyRequest("g", 6))
+    made.commit(decision)
+    made.check()
+    assert made.owners == ("g",)
+    assert made.placement("g") == decision.placement
+    assert made.slots("spine") == {"s0": 7, "s1": 0}
+    made.release("g")
+    assert made.to_bytes() == before
+
+
+def test_resources_limit_pods_together():
+    made = small()
+    made.set_free("n0", {"gpu": 8, "cpu": 12})
+    made.set_free("n1", {"gpu": 2, "cpu": 90})
+    pods = {"gpu": 1, "cpu": 4}
+    assert made.slots(amounts=pods)["n0"] == 3
+    assert made.slots(amounts=pods)["n1"] == 2
+    assert made.slots()["n0"] == 0
+    made.commit(made.schedule(TopologyRequest("g", 5, amounts=pods)))
+    assert made.free("n0") == {"cpu": 0, "gpu": 5, "slots": 0}
+    made.check()
+
+
+def test_a_search_that_is_cut_short_says_so():
+    made = small()
+    request = TopologyRequest("g", 6)
+    short = made.schedule(request, work=0)
+    assert not short.optimal
+    assert short.fewest == (("rack", 2), ("node", 3))
+    short.verify(made)
+    assert made.schedule(request).optimal
+    none = made.schedule(request.replace(multiple={"rack": 3}), work=0)
+    assert (none.outcome, none.refusal.code) == ("wait", "work")
+
+
+def test_a_gang_of_billions_is_placed_without_a_search():
+    made = small()
+    made.set_slots([2**31] * 8)
+    decision = made.schedule(TopologyRequest("g", 2**31))
+    assert decision.ranks[0] == "n0" if decision.request.pods < 9 else decision.layer == "node"
+    made.set_slots([2**30] * 8)
+    decision = made.schedule(TopologyRequest("g", 2**31))
+    assert (decision.layer, decision.optimal) == ("rack", False)
+    decision.verify(made)
+    made.check()
+
+
+def test_thirty_layers():
+    layers = [f"l{i}" for i in range(30)]
+    labels = {
+        f"n{i}": {layer: f"{i >> max(0, 6 - k)}" for k, layer in enumerate(layers)}
+        for i in range(64)
+    }
+    made = NetworkTopology(layers, labels)
+    made.set_slots(np.full(64, 2**31, dtype=np.int64))
+    decision = made.schedule(TopologyRequest("g", 50))
+    assert decision.layer == "node"
+    made.set_slots(np.arange(64) % 3)
+    decision = made.schedule(TopologyRequest("g", 20))
+    decision.verify(made)
+    assert decision.optimal
+    made.check()
+
+
+WRONG = [
+    (lambda t: NetworkTopology("ab", {"a": {}}), TypeError, "layers"),
+    (lambda t: NetworkTopology(["a", "a"], {"n": {}}), ValueError, "layers"),
+    (lambda t: NetworkTopology(["node"], {"n": {}}), ValueError, "layers"),
+    (lambda t: NetworkTopology([1], {"n": {}}), TypeError, "layers"),
+    (lambda t: NetworkTopology([f"l{i}" for i in range(61)], {"n": {}}), ValueError, "60"),
+    (lambda t: NetworkTopology(["a"], {}), ValueError, "nodes"),
+    (lambda t: NetworkTopology(["a"], ["n"]), TypeError, "nodes"),
+    (lambda t: NetworkTopology(["a"], {"": {}}), ValueError, "nodes"),
+    (lambda t: NetworkTopology(["a"], {"n": {"b": "x"}}), ValueError, "'b' is no layer"),
+    (lambda t: NetworkTopology(["a"], {"n": {"a": 3}}), TypeError, r"nodes\['n'\]\['a'\]"),
+    (lambda t: NetworkTopology(["a"], {"n": 3}), TypeError, r"nodes\['n'\]"),
+    (lambda t: t.set_slots([1]), ValueError, "counts must have shape"),
+    (lambda t: t.set_slots([1, 2], ["n0", "n9"]), KeyError, "n9"),
+    (lambda t: t.set_slots([0.5], ["n0"]), TypeError, "counts must hold integers"),
+    (lambda t: t.set_slots([float("nan")], ["n0"]), TypeError, "counts"),
+    (lambda t: t.set_slots([-1], ["n0"]), ValueError, "counts"),
+    (lambda t: t.set_slots([2**31 + 1], ["n0"]), ValueError, "counts"),
+    (lambda t: t.set_slots([2**70], ["n0"]), TypeError, "counts"),
+    (lambda t: t.set_slots([[1], [2, 3]], ["n0", "n1"]), ValueError, "counts"),
+    (lambda t: t.set_free("n9", {}), KeyError, "n9"),
+    (lambda t: t.set_free("n0", {"gpu": -1}), ValueError, r"amounts\['gpu'\]"),
+    (lambda t: t.set_free("n0", {"gpu": 0.5}), TypeError, r"amounts\['gpu'\]"),
+    (lambda t: t.free([]), KeyError, "there is no node"),
+    (lambda t: t.domain("x"), KeyError, "there is no node 'x'"),
+    (lambda t: t.slots("row"), KeyError, "there is no layer 'row'"),
+    (lambda t: t.schedule("g"), TypeError, "request must be a TopologyRequest"),
+    (lambda t: t.schedule(TopologyRequest("g", 1), work=-1), ValueError, "work"),
+    (lambda t: t.schedule(TopologyRequest("g", 1), work=1.5), TypeError, "work"),
+    (lambda t: t.schedule(TopologyRequest("g", 1), method="best"), ValueError, "method"),
+    (lambda t: t.schedule(TopologyRequest("g", 1, must="row")), KeyError, "request.must"),
+    (lambda t: t.schedule(TopologyRequest("g", 1, prefer="row")), KeyError, "request.prefer"),
+    (
+        lambda t: t.schedule(TopologyRequest("g", 1, must="rack", prefer="spine")),
+        ValueError,
+        "wider",
+    ),
+    (lambda t: t.schedule(TopologyRequest("g", 1, multiple={"row": 2})), KeyError, "multiple"),
+    (lambda t: t.schedule(TopologyRequest("g", 1, existing={"x": 2})), KeyError, "existing"),
+    (lambda t: t.schedule(TopologyRequest("g", 1, cost={"x": 2})), KeyError, "cost"),
+    (lambda t: TopologyRequest("", 1), ValueError, "name"),
+    (lambda t: TopologyRequest("g", 0), ValueError, "pods"),
+    (lambda t: TopologyRequest("g", 2**31 + 1), ValueError, "pods"),
+    (lambda t: TopologyRequest("g", 1, must=None), TypeError, "must"),
+    (lambda t: TopologyRequest("g", 1, multiple={"rack": 0}), ValueError, "multiple"),
+    (lambda t: TopologyRequest("g", 1, amounts={}), ValueError, "amounts"),
+    (lambda t: TopologyRequest("g", 1, amounts={"gpu": 0}), ValueError, "amounts"),
+    (lambda t: TopologyRequest("g", 1, cost={"a": 2**31, "b": 1}), ValueError, "cost"),
+    (lambda t: TopologyRequest("g", 1, existing={"a": -1}), ValueError, "existing"),
+    (lambda t: t.commit("g"), TypeError, "decision must be a TopologyDecision"),
+    (lambda t: t.commit(t.schedule(TopologyRequest("g", 99))), ValueError, "decision.outcome"),
+    (lambda t: t.release("g"), KeyError, "there is no owner 'g'"),
+    (lambda t: t.placement([]), KeyError, "there is no owner"),
+    (lambda t: t.explain(3), TypeError, "request"),
+    (lambda t: NetworkTopology.from_bytes(3), TypeError, "data"),
+]
+
+
+@pytest.mark.parametrize(("call", "error", "says"), WRONG)
+def test_wrong_arguments_are_named_and_change_nothing(call, error, says):
+    made = small()
+    before = made.to_bytes()
+    with pytest.raises(error, match=says):
+        call(made)
+    assert made.to_bytes() == before
+    made.check()
+
+
+def test_decisions_of_before_are_stale():
+    made = small()
+    one = made.schedule(TopologyRequest("one", 6))
+    other = made.schedule(TopologyRequest("other", 6))
+    made.commit(one)
+    before = made.to_bytes()
+    for decision in (one, other):
+        with pytest.raises(StaleDecisionError):
+            made.commit(decision)
+    with pytest.raises(ValueError, match="there is an owner 'one'"):
+        made.schedule(TopologyRequest("one", 1))
+    assert made.to_bytes() == before
+
+
+def lie(**changes):
+    made = small()
+    fields = {
+        name: getattr(made.schedule(TopologyRequest("g", 3)), name)
+        for name in (
+            "request",
+            "outcome",
+            "placement",
+            "layer",
+            "domain",
+            "refusal",
+            "optimal",
+            "fewest",
+        )
+    }
+    return TopologyDecision(**{**fields, **changes}), made
+
+
+@pytest.mark.parametrize(
+    ("changes", "says"),
+    [
+        ({"placement": (NodePods("n0", 2),)}, "2 pods are placed, not 3"),
+        ({"placement": (NodePods("n0", 1), NodePods("n0", 2))}, "pods are placed"),
+        ({"placement": (NodePods("n0", 1), NodePods("n1", 2))}, "node 'n1' has no room for 2 pods"),
+        ({"placement": (NodePods("n0", 2), NodePods("n2", 1))}, "no domain of layer 'rack'"),
+        ({"request": TopologyRequest("g", 3, must="node")}, "'rack' is wider than 'node'"),
+        ({"request": TopologyRequest("g", 3, prefer="spine")}, "'rack' is narrower than 'spine'"),
+        ({"request": TopologyRequest("g", 3, multiple={"node": 2})}, "no multiple of 2"),
+        ({"layer": "spine", "domain": ("s0",)}, "a domain of layer 'rack' has room for all"),
+    ],
+)
+def test_the_proof_notices_what_is_wrong(changes, says):
+    decision, made = lie(**changes)
+    with pytest.raises(CertificateError, match=says):
+        decision.verify(made)
+
+
+def test_saved_states_that_are_damaged_are_refused():
+    made = small()
+    made.commit(made.schedule(TopologyRequest("g", 6)))
+    data = made.to_bytes()
+    again = NetworkTopology.from_bytes(data)
+    assert again.to_bytes() == data
+    again.check()
+    for broken in (data[:-1], b"", data[:20], data.replace(b"s0", b"s9"), bytes(len(data))):
+        with pytest.raises(CorruptStateError):
+            NetworkTopology.from_bytes(broken)
+
+
+def test_threads_take_turns():
+    made = small()
+    made.set_slots([50] * 8)
+    errors = []
+
+    def work(number):
+        try:
+            for turn in range(50):
+                name = f"{number}-{turn}"
+                decision = made.schedule(TopologyRequest(name, 3))
+                try:
+                    made.commit(decision)
+                except StaleDecisionError:
+                    continue
+                made.release(name)
+        except Exception as error:
+            errors.append(error)
+
+    threads = [threading.Thread(target=work, args=(number,)) for number in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert errors == []
+    made.check()
+    assert made.slots("") == {"": 400}
