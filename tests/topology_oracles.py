@@ -2,9 +2,6 @@
 
 from itertools import product
 
-import numpy as np
-from scipy.optimize import Bounds, LinearConstraint, milp
-
 
 class Parts:
     """The domains of a network of nodes with a label for each layer, in pre-order."""
@@ -84,88 +81,3 @@ def _order(parts, wish, level, inside, counts):
         if set(nodes) <= set(inside)
         and (at == parts.deepest or (at > level and wish.multiples.get(at, 1) > 1))
     )
-
-
-def integer_program(labels, slots, wish):
-    """(level, objective) by HiGHS, one number after the other; None: there is no placement."""
-    parts = Parts(labels)
-    narrowest = parts.deepest if wish.narrowest is None else wish.narrowest
-    for level in range(narrowest, wish.widest - 1, -1):
-        found = _solve(parts, slots, wish, level)
-        if found is not None:
-            return level, found
-    return None
-
-
-def _solve(parts, slots, wish, level):
-    inside = [(at, nodes) for at, nodes in parts.domains if at >= level]
-    count = len(inside)
-    pods = {
-        nodes[0]: count + i
-        for i, (at, nodes) in enumerate([one for one in inside if one[0] == parts.deepest])
-    }
-    segments = {
-        place: count + len(pods) + i
-        for i, place in enumerate(
-            [p for p, (at, _) in enumerate(inside) if wish.multiples.get(at, 1) > 1]
-        )
-    }
-    size = count + len(pods) + len(segments)
-    upper = np.concatenate(
-        [np.ones(count), [slots[n] for n in pods], np.full(len(segments), wish.pods)]
-    )
-    rows, low, high = [], [], []
-
-    def constrain(terms, least, most):
-        row = np.zeros(size)
-        for place, factor in terms:
-            row[place] += factor
-        rows.append(row)
-        low.append(least)
-        high.append(most)
-
-    constrain([(place, 1) for place in pods.values()], wish.pods, wish.pods)
-    constrain([(p, 1) for p, (at, _) in enumerate(inside) if at == level], 1, 1)
-    for place, (at, nodes) in enumerate(inside):
-        room = sum(min(slots[n], wish.pods) for n in nodes)
-        constrain([(place, room), *((pods[n], -1) for n in nodes)], 0, np.inf)
-        # Whoever is touched has a pod.
-        constrain([(place, -1), *((pods[n], 1) for n in nodes)], 0, np.inf)
-        if place in segments:
-            step = wish.multiples[at]
-            constrain([(segments[place], step), *((pods[n], -1) for n in nodes)], 0, 0)
-    levels = range(level, parts.deepest + 1)
-
-    def of(value):
-        return [
-            [(p, value(nodes)) for p, (at, nodes) in enumerate(inside) if at == one]
-            for one in levels
-        ]
-
-    goals = [
-        *of(lambda nodes: 1),
-        *of(lambda nodes: -sum(wish.existing.get(n, 0) for n in nodes)),
-        [
-            (p, wish.cost.get(nodes[0], 0))
-            for p, (at, nodes) in enumerate(inside)
-            if at == parts.deepest
-        ],
-        *of(lambda nodes: sum(slots[n] for n in nodes)),
-    ]
-    found = []
-    for terms in goals:
-        goal = np.zeros(size)
-        for place, factor in terms:
-            goal[place] += factor
-        answer = milp(
-            goal,
-            integrality=np.ones(size),
-            bounds=Bounds(0, upper),
-            constraints=LinearConstraint(np.array(rows), low, high),
-        )
-        if not answer.success:
-            assert answer.status == 2, answer.message  # infeasible
-            return None
-        found.append(round(answer.fun))
-        constrain(terms, found[-1], found[-1])
-    return tuple(found)

@@ -3,8 +3,9 @@
 from random import Random
 
 import pytest
+from peers.topology_program import integer_program
 from profiles import seeds
-from topology_oracles import Parts, brute_force, integer_program, objective
+from topology_oracles import Parts, brute_force, objective
 
 from hivecore.reference.topology import Wish, build, place
 from hivecore.topology import NetworkTopology, TopologyRequest

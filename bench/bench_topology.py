@@ -1,0 +1,178 @@
+"""Topology: where gangs go in a network of spines, blocks and racks.
+
+    python bench/bench_topology.py [--smoke] [--out DIR]
+
+place      a gang of 256 pods in 10,000 nodes of 8 slots, four levels, loads from 10 to 90 %, each
+           network new; beside Koordinator's greedy way in plain Python
+change     8 nodes change, then a gang of 8 pods is placed, through Python, at 10,000 and 100,000
+           nodes
+greedy     how often Koordinator's way finds nothing where there is a place, one in a wider layer,
+           or one with more domains, by load and by segments
+twin       small networks, beside the readable twin and an integer program; all find the same
+curve      place and change from 100 to 100,000 nodes
+
+Times are wall-clock per call, p50 and p99; of the twin and the program the least of three rounds,
+CPU time. Kueue's figure that documents name beside these is of another run.
+"""
+
+from time import perf_counter
+from typing import Any
+
+import numpy as np
+from harness import command_line, cpu_seconds, save, take_turns
+from peers.topology_program import integer_program
+
+from hivecore.reference.topology import Wish, build, place
+from hivecore.topology import NetworkTopology, TopologyRequest
+
+SLOTS = 8
+LAYERS = ("spine", "block", "rack")
+
+
+def labels_of(nodes: int) -> list[list[str]]:
+    """Racks of 10 nodes, blocks of 10 racks, spines of 10 blocks."""
+    return [[f"s{i // 1000}", f"b{i // 100}", f"r{i // 10}"] for i in range(nodes)]
+
+
+def network_of(labels: list[list[str]]) -> NetworkTopology:
+    nodes = {f"n{i}": dict(zip(LAYERS, names, strict=True)) for i, names in enumerate(labels)}
+    return NetworkTopology(LAYERS, nodes)
+
+
+def percentiles(taken: list[float]) -> dict[str, float]:
+    return {"p50": float(np.percentile(taken, 50)), "p99": float(np.percentile(taken, 99))}
+
+
+def place_figures(nodes: int, pods: int, times: int) -> dict[str, Any]:
+    network, rng = network_of(labels_of(nodes)), np.random.default_rng(1)
+    taken: dict[str, list[float]] = {"exact": [], "koordinator": []}
+    optimal = 0
+    for number in range(times):
+        network.set_slots(rng.binomial(SLOTS, 0.1 + 0.8 * rng.random(), nodes))
+        request = TopologyRequest("gang", pods + number % 2)  # so that nothing is known of it
+        network = network.copy()
+        for method in ("exact", "koordinator"):
+            begin = perf_counter()
+            decision = network.schedule(request, method=method)
+            taken[method].append(perf_counter() - begin)
+            if method == "exact":
+                optimal += decision.optimal
+    return {
+        "nodes": nodes,
+        "pods": pods,
+        "networks": times,
+        "optimal": optimal,
+        **{method: percentiles(seconds) for method, seconds in taken.items()},
+    }
+
+
+def change_figures(nodes: int, times: int) -> dict[str, float]:
+    network, rng = network_of(labels_of(nodes)), np.random.default_rng(2)
+    network.set_slots(rng.integers(0, SLOTS, nodes))
+    request = TopologyRequest("gang", 8)
+    network.schedule(request)
+    names, taken = network.nodes, []
+    for _ in range(times):
+        changed = [names[i] for i in rng.integers(0, nodes, 8)]
+        counts = rng.integers(0, SLOTS, 8)
+        begin = perf_counter()
+        network.set_slots(counts, changed)
+        decision = network.schedule(request)
+        taken.append(perf_counter() - begin)
+        assert decision.optimal
+    return percentiles(taken)
+
+
+def used(network: NetworkTopology, decision: Any) -> list[int]:
+    """How many domains of each layer, and nodes, a placement uses."""
+    paths = [network.domain(one.node) for one in decision.placement]
+    return [len({path[: level + 1] for path in paths}) for level in range(len(LAYERS) + 1)]
+
+
+def greedy_figures(nodes: int, times: int) -> list[dict[str, Any]]:
+    """Of gangs that can be placed: what Koordinator's way makes of them."""
+    network, rng = network_of(labels_of(nodes)), np.random.default_rng(3)
+    levels = ("", *LAYERS, "node")
+    found = []
+    for load in (0.3, 0.6, 0.9):
+        for segment in (1, 4, 16):
+            counts = {"placed": 0, "not found": 0, "wider": 0, "more domains": 0}
+            for _ in range(times):
+                network.set_slots(rng.binomial(SLOTS, 1 - load, nodes))
+                pods = segment * int(rng.integers(1, max(2, 256 // segment)))
+                multiple = {"rack": segment} if segment > 1 else {}
+                request = TopologyRequest("gang", pods, multiple=multiple)
+                exact = network.schedule(request)
+                if exact.outcome == "wait":
+                    continue
+                greedy = network.schedule(request, method="koordinator")
+                counts["placed"] += 1
+                if greedy.outcome == "wait":
+                    counts["not found"] += 1
+                elif levels.index(greedy.layer) < levels.index(exact.layer):
+                    counts["wider"] += 1
+                elif used(network, greedy) > used(network, exact):
+                    counts["more domains"] += 1
+            found.append({"load": load, "segment": segment, **counts})
+    return found
+
+
+def twin_figures(nodes: int, pods: int, rounds: int) -> dict[str, Any]:
+    rng = np.random.default_rng(4)
+    labels = [[f"s{i // 40}", f"b{i // 20}", f"r{i // 5}"] for i in range(nodes)]
+    slots = rng.binomial(SLOTS, 0.4, nodes)
+    network = network_of(labels)
+    tree, wish = build(labels), Wish(pods)
+    request = TopologyRequest("gang", pods)
+    answers: dict[str, Any] = {}
+
+    def kernel() -> float:
+        network.set_slots(0 * slots)
+        network.set_slots(slots)
+        return cpu_seconds(lambda: answers.update(kernel=network.schedule(request)))
+
+    def twin() -> float:
+        return cpu_seconds(lambda: answers.update(twin=place(tree, slots.tolist(), wish)))
+
+    def program() -> float:
+        return cpu_seconds(lambda: answers.update(program=integer_program(labels, slots, wish)))
+
+    seconds = take_turns({"kernel": kernel, "twin": twin, "HiGHS": program}, rounds)
+    decision = answers["kernel"]
+    level, where = answers["twin"]
+    assert [(int(one.node[1:]), one.pods) for one in decision.placement] == where
+    held, numbers = answers["program"]
+    counts = [1, *used(network, decision)][level:]
+    assert held == level and list(numbers[: len(counts)]) == counts
+    return {"nodes": nodes, "pods": pods, "seconds": seconds}
+
+
+def main() -> None:
+    arguments = command_line(__doc__)
+    smoke = arguments.smoke
+    sizes = [100, 1000] if smoke else [100, 1000, 10_000, 100_000]
+    figures = {
+        "place": place_figures(
+            1000 if smoke else 10_000, 40 if smoke else 256, 5 if smoke else 400
+        ),
+        "change": {f"{n:,} nodes": change_figures(n, 20 if smoke else 3000) for n in sizes[-2:]},
+        "greedy": greedy_figures(1000, 5 if smoke else 400),
+        "twin": twin_figures(40 if smoke else 120, 20 if smoke else 60, 1 if smoke else 3),
+        "curve": [
+            {
+                "nodes": n,
+                "place": place_figures(n, max(8, min(256, n)), 5 if smoke else 60)["exact"],
+                "change": change_figures(n, 20 if smoke else 1000),
+            }
+            for n in sizes
+        ],
+    }
+    for name, part in figures.items():
+        print(name)
+        for line in part if isinstance(part, list) else part.items():
+            print("   ", line)
+    save(arguments, "topology", figures)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,107 @@
+"""The best placement of a gang by integer programs (scipy's HiGHS), one number after the other."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from scipy.optimize import Bounds, LinearConstraint, milp
+
+Labels = Sequence[Sequence[str]]
+
+
+def domains_of(labels: Labels) -> list[tuple[int, tuple[int, ...]]]:
+    """(level, nodes) of each domain: level 0 is all, then the layers, the last ones are nodes."""
+    groups: dict[tuple[str, ...], list[int]] = {}
+    for node, names in enumerate(labels):
+        for level in range(len(names) + 1):
+            groups.setdefault(tuple(names[:level]), []).append(node)
+    found = [(len(path), tuple(nodes)) for path, nodes in groups.items()]
+    return found + [(len(labels[0]) + 1, (node,)) for node in range(len(labels))]
+
+
+def integer_program(labels: Labels, slots: Any, wish: Any) -> tuple[int, tuple[int, ...]] | None:
+    """(level, numbers) of the best placement of a `reference.topology.Wish`, if there is one.
+
+    The numbers are those that are compared, level by level each: domains that are touched, existing
+    pods in them (negative), cost, slots of them.
+    """
+    domains = domains_of(labels)
+    deepest = len(labels[0]) + 1
+    narrowest = deepest if wish.narrowest is None else wish.narrowest
+    for level in range(narrowest, wish.widest - 1, -1):
+        found = _solve(domains, deepest, slots, wish, level)
+        if found is not None:
+            return level, found
+    return None
+
+
+def _solve(domains: Any, deepest: int, slots: Any, wish: Any, level: int) -> tuple[int, ...] | None:
+    inside = [(at, nodes) for at, nodes in domains if at >= level]
+    count = len(inside)
+    pods = {
+        nodes[0]: count + i
+        for i, (at, nodes) in enumerate([one for one in inside if one[0] == deepest])
+    }
+    segments = {
+        place: count + len(pods) + i
+        for i, place in enumerate(
+            [p for p, (at, _) in enumerate(inside) if wish.multiples.get(at, 1) > 1]
+        )
+    }
+    size = count + len(pods) + len(segments)
+    upper = np.concatenate(
+        [np.ones(count), [slots[n] for n in pods], np.full(len(segments), wish.pods)]
+    )
+    rows: list[Any] = []
+    low: list[float] = []
+    high: list[float] = []
+
+    def constrain(terms: Any, least: float, most: float) -> None:
+        row = np.zeros(size)
+        for place, factor in terms:
+            row[place] += factor
+        rows.append(row)
+        low.append(least)
+        high.append(most)
+
+    constrain([(place, 1) for place in pods.values()], wish.pods, wish.pods)
+    constrain([(p, 1) for p, (at, _) in enumerate(inside) if at == level], 1, 1)
+    for place, (at, nodes) in enumerate(inside):
+        room = sum(min(slots[n], wish.pods) for n in nodes)
+        constrain([(place, room), *((pods[n], -1) for n in nodes)], 0, np.inf)
+        # Whoever is touched has a pod.
+        constrain([(place, -1), *((pods[n], 1) for n in nodes)], 0, np.inf)
+        if place in segments:
+            step = wish.multiples[at]
+            constrain([(segments[place], step), *((pods[n], -1) for n in nodes)], 0, 0)
+    levels = range(level, deepest + 1)
+
+    def of(value: Any) -> list[Any]:
+        return [
+            [(p, value(nodes)) for p, (at, nodes) in enumerate(inside) if at == one]
+            for one in levels
+        ]
+
+    goals = [
+        *of(lambda nodes: 1),
+        *of(lambda nodes: -sum(wish.existing.get(n, 0) for n in nodes)),
+        [(p, wish.cost.get(nodes[0], 0)) for p, (at, nodes) in enumerate(inside) if at == deepest],
+        *of(lambda nodes: sum(slots[n] for n in nodes)),
+    ]
+    found = []
+    for terms in goals:
+        goal = np.zeros(size)
+        for place, factor in terms:
+            goal[place] += factor
+        answer = milp(
+            goal,
+            integrality=np.ones(size),
+            bounds=Bounds(0, upper),
+            constraints=LinearConstraint(np.array(rows), low, high),
+        )
+        if not answer.success:
+            assert answer.status == 2, answer.message  # infeasible
+            return None
+        found.append(round(answer.fun))
+        constrain(terms, found[-1], found[-1])
+    return tuple(found)
