@@ -27,6 +27,7 @@ from hivecore.reference.devices.node_state import Charge, NodeState
 from hivecore.replicas import ReplicaAwareCache, ReplicaDirectory
 from hivecore.sim import Workload, replay, summarize
 from hivecore.storage import StorageJobs, allocate_storage
+from hivecore.topology import NetworkTopology, TopologyRequest
 from hivecore.traces import generate
 
 FOLDER = Path(__file__).resolve().parents[1] / "pictures"
@@ -288,6 +289,53 @@ def quotas_curve() -> Picture:
         picture.text(x, top + height + 18, f"{point['leaves']:,}", size=11)
     picture.text(left + width / 2, 285, "leaves, in as many groups as leaves of a group", size=12)
     picture.legend(480, 60, ["all runtimes, from scratch", "one request comes, one is read"])
+    return picture
+
+
+def topology() -> Picture:
+    """A gang on a tree of spines, blocks and nodes, and where a greedy one would go."""
+    labels = {f"n{i}": {"spine": f"s{i // 6}", "block": f"b{i // 3}"} for i in range(12)}
+    network = NetworkTopology(["spine", "block"], labels)
+    slots = [1, 0, 2, 0, 3, 0, 6, 1, 1, 4, 4, 1]
+    network.set_slots(slots)
+    request = TopologyRequest("train", 8)
+    chosen = {one.node: one.pods for one in network.schedule(request).placement}
+    greedy = {one.node for one in network.schedule(request, method="koordinator").placement}
+    assert len(chosen) == 2 and len(greedy) == 3
+    picture = Picture(720, 300, "A gang of eight pods on a tree of spines, blocks and nodes")
+    middle = [30 + 57 * i + 26 for i in range(12)]
+    for spine in range(2):
+        x = (middle[6 * spine] + middle[6 * spine + 5]) / 2
+        picture.line([(360, 34), (x, 74)])
+        for block in (2 * spine, 2 * spine + 1):
+            below = (middle[3 * block] + middle[3 * block + 2]) / 2
+            picture.line([(x, 74), (below, 124)])
+            for node in range(3 * block, 3 * block + 3):
+                picture.line([(below, 124), (middle[node], 164)])
+            picture.box(below - 34, 112, 68, 24)
+            picture.text(below, 129, f"block b{block}", size=12)
+        picture.box(x - 34, 62, 68, 24)
+        picture.text(x, 79, f"spine s{spine}", size=12)
+    picture.box(320, 16, 80, 24)
+    picture.text(360, 33, "network", size=12)
+    for node, count in enumerate(slots):
+        name, x = f"n{node}", middle[node]
+        picture.box(x - 24, 164, 48, 50, "white", COLOURS[1] if name in greedy else LINE)
+        if name in greedy:
+            picture.box(x - 21, 167, 42, 44, "white", COLOURS[1])
+        for slot in range(count):
+            used = slot < chosen.get(name, 0)
+            left, top = x - 19 + 13 * (slot % 3), 171 + 13 * (slot // 3)
+            picture.box(left, top, 10, 10, COLOURS[2] if used else "white")
+        picture.text(x, 230, name, size=11)
+    for i, (fill, edge, words) in enumerate(
+        (
+            (COLOURS[2], COLOURS[2], "slots of the eight pods: two nodes of one block"),
+            ("white", COLOURS[1], "nodes that one takes who fills the block with fewest slots"),
+        )
+    ):
+        picture.box(30, 246 + 24 * i, 14, 14, fill, edge)
+        picture.text(52, 258 + 24 * i, words, at="start")
     return picture
 
 
@@ -614,6 +662,7 @@ PICTURES: tuple[Callable[[], Picture], ...] = (
     replicas,
     simulator,
     storage,
+    topology,
     traces,
 )
 

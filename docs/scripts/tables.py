@@ -720,6 +720,53 @@ def _quotas_life(results: Results) -> str:
     return _table(("through Python, 4 dimensions", "hivecore"), rows)
 
 
+# --- topology ----------------------------------------------------------------------------------
+
+
+def _topology(results: Results) -> str:
+    figures = results["topology"]
+    place, twin = figures["place"], figures["twin"]["seconds"]
+    kueue = results["topology_kueue"]
+    near, far = (figures["change"][f"{n} nodes"] for n in ("10,000", "100,000"))
+    rows = [
+        ("256 pods in 10,000 nodes, a new network each time, median", _time(place["exact"]["p50"])),
+        ("the same, 99th percentile", _time(place["exact"]["p99"])),
+        ("the same, Koordinator's way in Python, median", _time(place["koordinator"]["p50"])),
+        ("8 nodes change and 8 pods are placed, 10,000 nodes, median", _time(near["p50"])),
+        ("the same, 100,000 nodes", _time(far["p50"])),
+        (
+            f"{figures['twin']['pods']} pods in {figures['twin']['nodes']} nodes",
+            _time(twin["kernel"]),
+        ),
+        ("the same, readable twin", _times(twin["twin"] / twin["kernel"])),
+        ("the same, integer programs (HiGHS)", _times(twin["HiGHS"] / twin["kernel"])),
+        (
+            f"another run: Kueue's assignment, {kueue['nodes']:,} nodes, as its authors publish it",
+            f"{kueue['assignment ms']} ms",
+        ),
+    ]
+    return _table(("through Python", "hivecore"), rows)
+
+
+def _topology_greedy(results: Results) -> str:
+    rows = []
+    for run in results["topology"]["greedy"]:
+        of = run["placed"]
+        rows.append(
+            (
+                f"{run['load']:.0%}".replace("%", " %"),
+                "none" if run["segment"] == 1 else f"{run['segment']} pods",
+                f"{of:,}",
+                *(
+                    f"{run[what] / of:.0%}".replace("%", " %")
+                    for what in ("not found", "wider", "more domains")
+                ),
+            )
+        )
+    head = ("load", "segments", "gangs", "not placed", "in a wider layer")
+    return _table((*head, "with more domains"), rows)
+
+
 # --- README ------------------------------------------------------------------------------------
 
 
@@ -829,6 +876,8 @@ TABLES: dict[str, Callable[[Results], str]] = {
     "storage": _storage,
     "storage-systems": _storage_systems,
     "threads": _threads,
+    "topology": _topology,
+    "topology-greedy": _topology_greedy,
     "uniform": _uniform,
 }
 

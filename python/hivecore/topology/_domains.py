@@ -23,6 +23,8 @@ class Domains:
             raise ValueError("layers: names must differ from each other and from 'node'")
         if len(self.layers) > 60:
             raise ValueError(f"layers: {len(self.layers)} are more than 60")
+        self.levels = ("", *self.layers, "node")
+        self._level_numbers = {name: number for number, name in enumerate(self.levels)}
         given = as_mapping(nodes, "nodes")
         if not given:
             raise ValueError("nodes: there is none")
@@ -68,16 +70,12 @@ class Domains:
         self.parents_of = [[], *(self._parents(level) for level in range(len(self.counts)))]
         self.numbers = {name: number for number, name in enumerate(self.nodes)}
 
-    @property
-    def levels(self) -> tuple[str, ...]:
-        """Their names: the whole network is ""."""
-        return ("", *self.layers, "node")
-
     def level(self, layer: str, argument: str) -> int:
         """The number of a level; an error that names the argument."""
-        if layer not in self.levels:
-            raise KeyError(f"{argument}: there is no layer {layer!r}")
-        return self.levels.index(layer)
+        try:
+            return self._level_numbers[layer]
+        except (KeyError, TypeError):
+            raise KeyError(f"{argument}: there is no layer {layer!r}") from None
 
     def number(self, node: object) -> int:
         try:

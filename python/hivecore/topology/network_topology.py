@@ -2,8 +2,9 @@
 
 import json
 from collections.abc import Iterable, Mapping
+from functools import reduce
 from threading import RLock
-from typing import Any, Literal, Self, get_args
+from typing import Literal, Self, get_args
 
 import numpy as np
 import numpy.typing as npt
@@ -25,6 +26,7 @@ __all__ = ["Method", "NetworkTopology"]
 
 Method = Literal["exact", "koordinator", "koordinator, dear first"]
 
+_Ints = npt.NDArray[np.int64]
 _CLASSES = 16
 
 
@@ -66,7 +68,7 @@ class NetworkTopology(Stateful):
     def _start(self, domains: Domains) -> None:
         self._lock = RLock()
         self._domains = domains
-        self._free: dict[str, npt.NDArray[np.int64]] = {}
+        self._free: dict[str, _Ints] = {}
         self._kernels: dict[Pairs, TopologyKernel] = {}
         self._owners: dict[str, tuple[Pairs, tuple[tuple[int, int], ...]]] = {}
 
@@ -118,15 +120,15 @@ class NetworkTopology(Stateful):
         :raises ValueError: an amount is not from 0 to 2**62.
         :raises TypeError: an argument is of a wrong type.
         """
-        number = self._domains.number(node)
+        number = np.array([self._domains.number(node)])
         given = {
             as_name(key, "amounts"): as_int(one, f"amounts[{key!r}]", 0, 2**62)
             for key, one in as_dict(amounts, "amounts").items()
         }
         with self._lock:
             for resource in {*self._free, *given}:
-                self._set(resource, [number], np.array([given.get(resource, 0)]))
-            self._renew([number])
+                self._set(resource, number, np.array([given.get(resource, 0)]))
+            self._renew(number)
 
     def free(self, node: str) -> dict[str, int]:
         """What is free on a node, by resource.
@@ -152,31 +154,37 @@ class NetworkTopology(Stateful):
                 sums[name] = sums.get(name, 0) + count
             return sums
 
-    def _numbers(self, nodes: Iterable[str] | None) -> list[int]:
+    def _numbers(self, nodes: Iterable[str] | None) -> _Ints:
         if nodes is None:
-            return list(range(len(self.nodes)))
-        return [self._domains.number(node) for node in as_tuple(nodes, "nodes")]
+            return np.arange(len(self.nodes))
+        given = as_tuple(nodes, "nodes")
+        known = self._domains.numbers
+        try:
+            numbers = [known[node] for node in given]
+        except (KeyError, TypeError):
+            numbers = [self._domains.number(node) for node in given]
+        return np.array(numbers, dtype=np.int64)
 
-    def _set(self, resource: str, numbers: list[int], values: npt.NDArray[np.int64]) -> None:
+    def _set(self, resource: str, numbers: _Ints, values: _Ints) -> None:
         if resource not in self._free:
             self._free[resource] = np.zeros(len(self.nodes), dtype=np.int64)
         self._free[resource][numbers] = values
 
-    def _renew(self, numbers: list[int], resource: str | None = None) -> None:
+    def _renew(self, numbers: _Ints, resource: str | None = None) -> None:
         """Tell the kernels what has changed."""
         for amounts, kernel in self._kernels.items():
             if resource is None or any(resource == name for name, _ in amounts):
                 kernel.set_slots(numbers, self._room(amounts, numbers))
 
-    def _room(self, amounts: Pairs, numbers: Any) -> npt.NDArray[np.int64]:
+    def _room(self, amounts: Pairs, numbers: _Ints) -> _Ints:
         """How many such pods fit on nodes."""
-        room = np.full(len(numbers), MOST, dtype=np.int64)
+        rooms = []
         for resource, amount in amounts:
-            if resource in self._free:
-                room = np.minimum(room, self._free[resource][numbers] // amount)
-            else:
-                room[:] = 0
-        return room
+            if resource not in self._free:
+                return np.zeros(len(numbers), dtype=np.int64)
+            free = self._free[resource][numbers]
+            rooms.append(free if amount == 1 else free // amount)
+        return np.minimum(reduce(np.minimum, rooms), MOST)
 
     def _kernel(self, amounts: Pairs) -> TopologyKernel:
         """Of pods of this kind."""
@@ -298,7 +306,7 @@ class NetworkTopology(Stateful):
             raise ValueError(f"decision.outcome must be 'bind', not {decision.outcome!r}")
         request = decision.request
         pods = tuple((self._domains.number(one.node), one.pods) for one in decision.placement)
-        numbers = [node for node, _ in pods]
+        numbers = np.array([node for node, _ in pods], dtype=np.int64)
         counts = np.array([count for _, count in pods], dtype=np.int64)
         with self._lock:
             if request.name in self._owners:
@@ -319,7 +327,7 @@ class NetworkTopology(Stateful):
             self._take(amounts, pods, -1)
 
     def _take(self, amounts: Pairs, pods: tuple[tuple[int, int], ...], sign: int) -> None:
-        numbers = [node for node, _ in pods]
+        numbers = np.array([node for node, _ in pods], dtype=np.int64)
         counts = np.array([count for _, count in pods], dtype=np.int64)
         for resource, amount in amounts:
             self._free[resource][numbers] -= sign * amount * counts
@@ -334,7 +342,7 @@ class NetworkTopology(Stateful):
         with self._lock:
             return explain(self, request)
 
-    def _sums(self, values: npt.NDArray[np.int64] | None) -> list[list[int]]:
+    def _sums(self, values: _Ints | None) -> list[list[int]]:
         """Of all domains, level by level."""
         if values is None:
             return [[0] * len(names) for names in self._domains.names]
@@ -351,7 +359,7 @@ class NetworkTopology(Stateful):
             found[self._domains.level(layer, "request.multiple")] = count
         return found
 
-    def _by_node(self, amounts: Pairs, argument: str) -> npt.NDArray[np.int64] | None:
+    def _by_node(self, amounts: Pairs, argument: str) -> _Ints | None:
         if not amounts:
             return None
         found = np.zeros(len(self.nodes), dtype=np.int64)
@@ -434,7 +442,7 @@ class NetworkTopology(Stateful):
         return object.__sizeof__(self) + kernels + sum(free.nbytes for free in self._free.values())
 
 
-def _as_counts(counts: npt.ArrayLike, length: int) -> npt.NDArray[np.int64]:
+def _as_counts(counts: npt.ArrayLike, length: int) -> _Ints:
     try:
         values = np.asarray(counts)
     except ValueError:
@@ -445,6 +453,9 @@ def _as_counts(counts: npt.ArrayLike, length: int) -> npt.NDArray[np.int64]:
         raise TypeError(f"counts must hold integers, not {values.dtype}")
     if values.shape != (length,):
         raise ValueError(f"counts must have shape {(length,)}, not {values.shape}")
-    if values.size and (int(values.min()) < 0 or int(values.max()) > MOST):
+    if values.dtype != np.int64 and values.size and int(values.max()) > MOST:
         raise ValueError(f"counts: allowed are 0 to {MOST}")
-    return values.astype(np.int64)
+    checked = values.astype(np.int64)
+    if checked.size and checked.view(np.uint64).max() > MOST:
+        raise ValueError(f"counts: allowed are 0 to {MOST}")
+    return checked

@@ -6,7 +6,7 @@ from typing import Any, Self
 
 from hivecore._arguments import as_dict, as_int, as_name
 
-__all__ = ["TopologyRequest"]
+__all__ = ["MOST", "Pairs", "PairsLike", "TopologyRequest"]
 
 Pairs = tuple[tuple[str, int], ...]
 PairsLike = Mapping[str, int] | Iterable[tuple[str, int]]

@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 __all__ = ["Domain", "Wish", "build", "place"]
 
-Cost = tuple[int, ...]
+_Cost = tuple[int, ...]
 
 
 class Domain(NamedTuple):
@@ -47,7 +47,7 @@ class Wish(NamedTuple):
 class _Best(NamedTuple):
     """The least cost of so many pods, with the order of equals, and the pods by node."""
 
-    cost: Cost
+    cost: _Cost
     order: tuple[int, ...]
     pods: tuple[tuple[int, int], ...]
 
@@ -103,7 +103,7 @@ def _of_level(domain: Domain, level: int) -> list[Domain]:
     return [one for child in domain.children for one in _of_level(child, level)]
 
 
-def _touched(domain: Domain, slots: Sequence[int], wish: Wish, held: int, deepest: int) -> Cost:
+def _touched(domain: Domain, slots: Sequence[int], wish: Wish, held: int, deepest: int) -> _Cost:
     """What it costs to touch a domain below, or at, the level that holds all."""
     nodes = domain.nodes()
     width = deepest - held + 1
@@ -116,7 +116,7 @@ def _touched(domain: Domain, slots: Sequence[int], wish: Wish, held: int, deepes
     return (*counts, *existing, cost, *left)
 
 
-def _sum(one: Cost, other: Cost) -> Cost:
+def _sum(one: _Cost, other: _Cost) -> _Cost:
     return tuple(a + b for a, b in zip(one, other, strict=True))
 
 
