@@ -782,6 +782,8 @@ def _speed(results: Results) -> str:
     replicas = results["replicas"]["cache"]["100000 blocks"]
     four = results["devices"]["filter"]["4 GPUs"]["seconds"]
     shares = results["quotas"]["runtimes"]["seconds"]
+    network = results["topology"]["place"]
+    greedy = network["koordinator"]["p50"] / network["exact"]["p50"]
     sim = {(run["trace"], run["task"]): run["seconds"] for run in results["sim"]}
     replays = sum(sim["philly", policy] for policy in ("private", "quota", "cells"))
     rows = [
@@ -809,6 +811,12 @@ def _speed(results: Results) -> str:
             "all runtimes of 10,000 quotas, 4 dimensions",
             _time(shares["kernel"]),
             f"NumPy, for such a tree alone, {_times(shares['numpy'] / shares['kernel'])}",
+        ),
+        (
+            "topology",
+            "256 pods in 10,000 nodes, the best place, median",
+            _time(network["exact"]["p50"]),
+            f"Koordinator's greedy way, {_times(greedy)}",
         ),
         (
             "matching",
