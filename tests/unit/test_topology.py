@@ -214,6 +214,24 @@ def test_wrong_arguments_are_named_and_change_nothing(call, error, says):
     made.check()
 
 
+def test_gangs_one_after_the_other_or_none_of_them():
+    made = small()
+    before = made.to_bytes()
+    gangs = [TopologyRequest(name, pods) for name, pods in (("a", 6), ("b", 5), ("c", 4), ("d", 2))]
+    decisions = made.schedule_many(gangs)
+    assert [one.outcome for one in decisions] == ["bind", "bind", "wait", "bind"]
+    assert made.to_bytes() == before
+    with pytest.raises(ValueError, match="there is an owner 'a'"):
+        made.schedule_many([gangs[0], gangs[0]])
+    assert made.to_bytes() == before
+    with pytest.raises(ValueError, match="decision.outcome"):
+        made.commit_many(decisions)
+    assert made.to_bytes() == before
+    made.commit_many([one for one in decisions if one.outcome == "bind"])
+    assert made.owners == ("a", "b", "d")
+    made.check()
+
+
 def test_decisions_of_before_are_stale():
     made = small()
     one = made.schedule(TopologyRequest("one", 6))

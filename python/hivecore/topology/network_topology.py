@@ -316,6 +316,40 @@ class NetworkTopology(Stateful):
             self._owners[request.name] = request.amounts, pods
             self._take(request.amounts, pods, 1)
 
+    def schedule_many(
+        self, requests: Iterable[TopologyRequest], *, method: Method = "exact", work: int = 2**28
+    ) -> tuple[TopologyDecision, ...]:
+        """What would be decided for one gang after the other, each as if those before it that bind
+        had been committed; nothing changes, and errors are those of ``schedule``.
+        """
+        given = as_tuple(requests, "requests")
+        with self._lock:
+            found: list[TopologyDecision] = []
+            try:
+                for request in given:
+                    found.append(self.schedule(request, method=method, work=work))
+                    if found[-1].outcome == "bind":
+                        self.commit(found[-1])
+            finally:
+                for decision in found:
+                    if decision.request.name in self._owners and decision.outcome == "bind":
+                        self.release(decision.request.name)
+            return tuple(found)
+
+    def commit_many(self, decisions: Iterable[TopologyDecision]) -> None:
+        """Carry out decisions one after the other, all of them or none; errors as of ``commit``."""
+        given = as_tuple(decisions, "decisions")
+        with self._lock:
+            done: list[str] = []
+            try:
+                for decision in given:
+                    self.commit(decision)
+                    done.append(decision.request.name)
+            except Exception:
+                for name in done:
+                    self.release(name)
+                raise
+
     def release(self, name: str) -> None:
         """The end of an owner, whose pods give back what they took.
 
