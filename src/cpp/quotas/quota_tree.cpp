@@ -138,13 +138,6 @@ void QuotaTree::unmark(std::int32_t parent) {
     }
 }
 
-// Blocks that copies share remain shared where nothing is new.
-void QuotaTree::set_amount(Field field, QuotaId quota, int dimension, std::int64_t value) {
-    if (amount(field, quota, dimension) != value) {
-        change(field, quota, dimension) = value;
-    }
-}
-
 // To be called when the use or the runtime of a quota has changed.
 void QuotaTree::compare_to_runtime(QuotaId quota, int dimension) {
     const auto is_over =

@@ -260,7 +260,6 @@ class QuotaTree {
     Dimensions stale(std::int32_t parent) const;
     void mark(std::int32_t parent, int dimension);
     void unmark(std::int32_t parent);
-    void set_amount(Field field, QuotaId quota, int dimension, std::int64_t value);
     void compare_to_runtime(QuotaId quota, int dimension);
     std::int64_t net_total(std::int32_t root, int dimension) const;
     void write_limits(QuotaId quota, const Limits& limits);

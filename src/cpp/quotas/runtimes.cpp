@@ -18,10 +18,15 @@ std::int64_t QuotaTree::shared_amount(std::int32_t parent, int dimension) const 
 void QuotaTree::scale_minimums(std::int64_t amount, std::span<const QuotaId> children) {
     auto& minimum = scratch_.minimum;
     Wide all, scalable;
+    for (const auto least : minimum) {
+        all += static_cast<std::uint64_t>(least);
+    }
+    if (all <= Wide(static_cast<std::uint64_t>(amount))) {
+        return;
+    }
     auto left = amount;
     scratch_.scalable.assign(children.size(), 0);
     for (std::size_t i = 0; i < children.size(); ++i) {
-        all += static_cast<std::uint64_t>(minimum[i]);
         if (node(children[i]).scales) {
             scalable += static_cast<std::uint64_t>(minimum[i]);
             scratch_.scalable[i] = minimum[i];
@@ -29,7 +34,7 @@ void QuotaTree::scale_minimums(std::int64_t amount, std::span<const QuotaId> chi
             left = std::max<std::int64_t>(left - minimum[i], 0);
         }
     }
-    if (all <= Wide(static_cast<std::uint64_t>(amount)) || scalable == Wide()) {
+    if (scalable == Wide()) {
         return;
     }
     scratch_.shares.resize(children.size());
@@ -61,7 +66,9 @@ void QuotaTree::gather(std::int32_t parent, int dimension) {
         scale_minimums(shared_amount(parent, dimension), list);
     }
     for (std::size_t i = 0; i < list.size(); ++i) {
-        set_amount(kScaledMin, list[i], dimension, scratch_.minimum[i]);
+        if (cells(list[i], dimension)[kScaledMin * plane] != scratch_.minimum[i]) {
+            change(kScaledMin, list[i], dimension) = scratch_.minimum[i];
+        }
         if (options_.guarantee) {
             scratch_.minimum[i] = std::max(scratch_.minimum[i], guaranteed(list[i], dimension));
         }
@@ -80,13 +87,30 @@ void QuotaTree::refresh_children(std::int32_t parent) {
         scratch_.fill.fill(shared_amount(parent, d),
                            {scratch_.request, scratch_.minimum, scratch_.weight, scratch_.lends},
                            scratch_.runtime);
-        for (std::size_t i = 0; i < list.size(); ++i) {
-            const auto child = list[i];
-            if (cells(child, d)[kRuntime * plane] != scratch_.runtime[i]) {
-                change(kRuntime, child, d) = scratch_.runtime[i];
-                compare_to_runtime(child, d);
-                if (!node(child).children.empty()) {
-                    mark(child, d);
+        // Which runtimes change is as good as random, so those of a block are all written if one of
+        // them has changed, which is looked for first.
+        for (std::size_t begin = 0, end = 0; begin < list.size(); begin = end) {
+            const auto place = list[begin] / kRows;
+            bool is_changed = false;
+            for (; end < list.size() && list[end] / kRows == place; ++end) {
+                is_changed |= cells(list[end], d)[kRuntime * plane] != scratch_.runtime[end];
+            }
+            if (!is_changed) {
+                continue;
+            }
+            auto& block = nodes_.own(place);
+            for (auto i = begin; i < end; ++i) {
+                const auto row = list[i] % kRows;
+                auto* cell = block.amounts.data() + at(Field{}, row, d);
+                const bool is_new = cell[kRuntime * plane] != scratch_.runtime[i];
+                cell[kRuntime * plane] = scratch_.runtime[i];
+                const auto is_over = Dimensions{cell[kUsed * plane] > scratch_.runtime[i]};
+                auto& over = block.nodes[row].over;
+                over = (over & ~(Dimensions{1} << d)) | is_over << d;
+                const auto bit = std::uint64_t{1} << row;
+                block.over = (block.over & ~bit) | (over != 0 ? bit : 0);
+                if (!block.nodes[row].children.empty() && is_new) {
+                    mark(list[i], d);
                 }
             }
         }
