@@ -9,6 +9,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <functional>
 #include <limits>
 
 #include "common/wide.hpp"
@@ -76,6 +77,7 @@ class QuotaTree::Reclaim {
         if (!find_lacking()) {
             return false;
         }
+        find_lacking_roots();
         find_candidates();
         while (is_lacking_) {
             const auto victim = next();
@@ -96,14 +98,22 @@ class QuotaTree::Reclaim {
     }
 
   private:
-    // A quota that uses more than its runtime; `dominant`: of that by how large a part of the
-    // total.
-    struct Candidate {
-        QuotaId quota = -1;
-        std::int32_t root = 0;
-        std::size_t weakest = 0;  // of its running owners, those before it may still leave
+    static constexpr std::size_t kFirst = 64;
+
+    // What is used beyond a runtime, as a part of the total.
+    struct Share {
         double ratio = 0;
         std::int64_t over = 0, total = 1;
+    };
+
+    // A quota that uses more than its runtime, with the largest of its parts.
+    struct Candidate : Share {
+        Candidate(QuotaId id, std::int32_t its_root, std::size_t running)
+            : quota(id), root(its_root), weakest(running) {}
+
+        QuotaId quota;
+        std::int32_t root;
+        std::size_t weakest;  // of its running owners, those before it may still leave
     };
 
     bool find_lacking() {
@@ -115,13 +125,41 @@ class QuotaTree::Reclaim {
         return is_lacking_;
     }
 
+    void find_lacking_roots() {
+        lacking_roots_.resize(tree_.roots());
+        for (std::size_t place = 0; place < places_.size(); ++place) {
+            if (const auto where = places_.where[place]; where < 0) {
+                lacking_roots_[-1 - where] = lacking_[place];
+            } else {
+                only_roots_lack_ &= lacking_[place] == 0;
+            }
+        }
+    }
+
     void find_candidates() {
         for (std::size_t i = 0; i < tree_.nodes_.size(); ++i) {
             for (auto rest = tree_.nodes_[i].over; rest != 0; rest &= rest - 1) {
                 consider(static_cast<QuotaId>(i) * kRows + std::countr_zero(rest));
             }
         }
+        // Few of many leave, mostly; the others are put in order when it comes to them.
+        if (candidates_.size() > 4 * kFirst) {
+            std::ranges::nth_element(candidates_, candidates_.begin() + kFirst, std::greater(),
+                                     &Candidate::ratio);
+            others_.assign(candidates_.begin() + kFirst, candidates_.end());
+            candidates_.erase(candidates_.begin() + kFirst, candidates_.end());
+            most_of_others_ = std::ranges::max(others_, {}, &Candidate::ratio).ratio;
+        }
         std::ranges::make_heap(candidates_, ComesLater{*this});
+    }
+
+    void take_others_if_due() {
+        if (!others_.empty() &&
+            (candidates_.empty() || candidates_.front().ratio <= most_of_others_ * (1 + 1e-9))) {
+            candidates_.insert(candidates_.end(), others_.begin(), others_.end());
+            others_.clear();
+            std::ranges::make_heap(candidates_, ComesLater{*this});
+        }
     }
 
     bool asks_for(QuotaId quota) const {
@@ -131,8 +169,14 @@ class QuotaTree::Reclaim {
 
     void consider(QuotaId quota) {
         const auto running = tree_.node(quota).running.size();
-        if (running > 0 && useful(quota) != 0 && !asks_for(quota)) {
-            Candidate one{quota, tree_.root_of(quota), running};
+        if (running == 0) {
+            return;
+        }
+        const auto root = tree_.roots() == 1 ? 0 : tree_.root_of(quota);
+        const auto wanted =
+            only_roots_lack_ ? tree_.node(quota).over & lacking_roots_[root] : useful(quota);
+        if (wanted != 0 && !asks_for(quota)) {
+            Candidate one{quota, root, running};
             weigh(one);
             candidates_.push_back(one);
         }
@@ -140,22 +184,22 @@ class QuotaTree::Reclaim {
 
     // How much a quota is over that is.
     void weigh(Candidate& one) const {
-        one.ratio = -1;
+        const auto used = tree_.row(kUsed, one.quota), runtime = tree_.row(kRuntime, one.quota);
+        Share most{-1, 0, 1};
         for (auto rest = tree_.node(one.quota).over; rest != 0; rest &= rest - 1) {
             const int d = std::countr_zero(rest);
-            Candidate other = one;
-            other.over = tree_.amount(kUsed, one.quota, d) - tree_.amount(kRuntime, one.quota, d);
             const auto at = static_cast<std::size_t>(one.root) * tree_.stride_ + d;
-            other.total = totals_[at];
-            other.ratio = static_cast<double>(other.over) * shares_[at];
-            if (one.ratio < 0 || compare(one, other) < 0) {
-                one = other;
+            const auto over = used[d] - runtime[d];
+            const Share other{static_cast<double>(over) * shares_[at], over, totals_[at]};
+            if (most.ratio < 0 || compare(most, other) < 0) {
+                most = other;
             }
         }
+        static_cast<Share&>(one) = most;
     }
 
     // The signs of the difference of two parts.
-    static int compare(const Candidate& a, const Candidate& b) {
+    static int compare(const Share& a, const Share& b) {
         if (a.ratio < b.ratio * (1 - 1e-9)) {
             return -1;
         }
@@ -196,7 +240,7 @@ class QuotaTree::Reclaim {
     // The weakest owner of the quota that is most over its runtime; -1: there is none. What is over
     // only becomes less, so whoever is at the top with what he has now is the first.
     OwnerId next() {
-        while (!candidates_.empty()) {
+        for (take_others_if_due(); !candidates_.empty(); take_others_if_due()) {
             std::ranges::pop_heap(candidates_, ComesLater{*this});
             auto& one = candidates_.back();
             if (tree_.node(one.quota).over == 0) {
@@ -235,8 +279,12 @@ class QuotaTree::Reclaim {
     bool is_lacking_ = false;
     const std::vector<std::int32_t>& order_;
     std::vector<std::int64_t> totals_;
-    std::vector<double> shares_;         // 1 / total
-    std::vector<Candidate> candidates_;  // a heap
+    std::vector<double> shares_;  // 1 / total
+    bool only_roots_lack_ = true;
+    std::vector<Dimensions> lacking_roots_;  // by root
+    std::vector<Candidate> candidates_;      // a heap
+    std::vector<Candidate> others_;          // those whose part is smaller, in no order
+    double most_of_others_ = 0;
 };
 
 Verdict QuotaTree::decide(std::span<const Ask> asks, std::vector<OwnerId>& victims) {
