@@ -142,15 +142,22 @@ class QuotaTree::Reclaim {
                 consider(static_cast<QuotaId>(i) * kRows + std::countr_zero(rest));
             }
         }
-        // Few of many leave, mostly; the others are put in order when it comes to them.
+        // Few of many leave, mostly; the others are put in order when it comes to them. Equal ones
+        // are all among the first, or all among the others.
         if (candidates_.size() > 4 * kFirst) {
             std::ranges::nth_element(candidates_, candidates_.begin() + kFirst, std::greater(),
                                      &Candidate::ratio);
-            others_.assign(candidates_.begin() + kFirst, candidates_.end());
-            candidates_.erase(candidates_.begin() + kFirst, candidates_.end());
-            most_of_others_ = std::ranges::max(others_, {}, &Candidate::ratio).ratio;
+            most_of_others_ = candidates_[kFirst].ratio;
+            const auto others = std::ranges::partition(
+                candidates_, [&](const auto& one) { return is_above_others(one); });
+            others_.assign(others.begin(), others.end());
+            candidates_.erase(others.begin(), others.end());
         }
         std::ranges::make_heap(candidates_, ComesLater{*this});
+    }
+
+    bool is_above_others(const Share& one) const {
+        return one.ratio > most_of_others_ * (1 + 1e-9);
     }
 
     void take_others_if_due() {
