@@ -48,10 +48,11 @@ std::vector<std::int64_t> NetworkTopology::most_slots() const {
 // Of what is touched below the domain that holds all, or of that one as well.
 CostLayout NetworkTopology::layout_of(const Question& question,
                                       std::span<const std::int64_t> most_slots, bool whole) const {
-    const auto& [wish, held, existing, most_existing] = question;
+    const auto& [wish, held, existing, most_existing, slots, others] = question;
     const int deepest = network_->deepest(), first = whole ? held : held + 1;
     const auto touched = [&](int level) {
-        return static_cast<std::uint64_t>(std::min(wish.pods, network_->most_below(held, level)));
+        return static_cast<std::uint64_t>(
+            std::min(wish.pods + wish.others, network_->most_below(held, level)));
     };
     CostLayout layout;
     for (int level = held + 1; level <= deepest; ++level) {
@@ -78,13 +79,13 @@ CostLayout NetworkTopology::layout_of(const Question& question,
 // If the smallest of them has s slots, so many domains with all their children give room for s each
 // and for what these have beyond s; so c domains of the level above leave at least the rest,
 // divided by s.
-std::vector<std::int64_t> NetworkTopology::fewest(int held, std::int32_t domain,
-                                                  std::int64_t pods) const {
-    std::vector<std::int64_t> found, sums, beyond;
+NetworkTopology::Numbers NetworkTopology::fewest(const Sums& slots_of, int held,
+                                                 std::int32_t domain, std::int64_t pods) const {
+    Numbers found, sums, beyond;
     std::vector<std::int32_t> counts;
     for (int level = held + 1; level <= network_->deepest(); ++level) {
         const auto [begin, end] = network_->below(held, domain, level);
-        const auto all = std::span(slots_[level]).subspan(begin, end - begin);
+        const auto all = std::span(slots_of[level]).subspan(begin, end - begin);
         auto left = pods;
         std::int64_t touched = 0, smallest = 0;
         if (const auto most = *std::ranges::max_element(all); most <= 256) {
@@ -115,7 +116,7 @@ std::vector<std::int64_t> NetworkTopology::fewest(int held, std::int32_t domain,
                 for (auto parent = parents.begin; parent < parents.end; ++parent) {
                     std::int64_t sum = 0;
                     for (; child < network_->end_child(level - 1, parent); ++child) {
-                        sum += std::max<std::int64_t>(slots_[level][child] - s, 0);
+                        sum += std::max<std::int64_t>(slots_of[level][child] - s, 0);
                     }
                     beyond.push_back(sum);
                 }
@@ -131,12 +132,23 @@ std::vector<std::int64_t> NetworkTopology::fewest(int held, std::int32_t domain,
     return found;
 }
 
+// Of both roles: each has to be somewhere.
+NetworkTopology::Numbers NetworkTopology::fewest(const Question& question,
+                                                 std::int32_t domain) const {
+    const auto& wish = question.wish;
+    auto found = fewest(slots_, question.held, domain, wish.pods);
+    if (question.others != nullptr) {
+        found = std::max(found, fewest(*question.others, question.held, domain, wish.others));
+    }
+    return found;
+}
+
 // At most what it costs if this domain holds all.
 NetworkTopology::Numbers NetworkTopology::bound(const Question& question,
                                                 std::int32_t domain) const {
-    const auto& [wish, held, existing, most_existing] = question;
+    const auto& [wish, held, existing, most_existing, slots, others] = question;
     const int levels = network_->deepest() - held;
-    auto found = fewest(held, domain, wish.pods);
+    auto found = fewest(question, domain);
     if (!existing.empty()) {
         found.push_back(most_existing[held] - existing[held][domain]);
         found.resize(found.size() + levels);
@@ -144,7 +156,7 @@ NetworkTopology::Numbers NetworkTopology::bound(const Question& question,
     if (!wish.cost.empty()) {
         found.push_back(held == network_->deepest() ? wish.cost[domain] : 0);
     }
-    found.push_back(slots_[held][domain]);
+    found.push_back(slots[held][domain]);
     found.resize(found.size() + levels, wish.pods);
     return found;
 }
@@ -153,7 +165,7 @@ template <int kWords>
 NetworkTopology::Numbers NetworkTopology::numbers(const Question& question,
                                                   const CostLayout& inside, std::int32_t domain,
                                                   const Cost<kWords>& cost) const {
-    const auto& [wish, held, existing, most_existing] = question;
+    const auto& [wish, held, existing, most_existing, slots, others] = question;
     Numbers found;
     int field = 0;
     const auto take = [&](int count) {
@@ -171,15 +183,15 @@ NetworkTopology::Numbers NetworkTopology::numbers(const Question& question,
         take(1);
         found.back() += levels == 0 ? wish.cost[domain] : 0;
     }
-    found.push_back(slots_[held][domain]);
+    found.push_back(slots[held][domain]);
     take(levels);
     return found;
 }
 
 // The cells of a search; rows that are too long are too much work.
-std::uint64_t NetworkTopology::cells(int held, std::int32_t domain, std::int64_t pods,
+std::uint64_t NetworkTopology::cells(int held, std::int32_t domain, std::int64_t row,
                                      int words) const {
-    if (held < network_->deepest() && pods > kMostPods / words) {
+    if (held < network_->deepest() && row > kMostCells / words) {
         return std::uint64_t{1} << 63;
     }
     std::uint64_t domains = 0;
@@ -187,7 +199,7 @@ std::uint64_t NetworkTopology::cells(int held, std::int32_t domain, std::int64_t
         const auto [begin, end] = network_->below(held, domain, level);
         domains += end - begin;
     }
-    return domains * static_cast<std::uint64_t>(pods + 1) * words;
+    return domains * static_cast<std::uint64_t>(row) * words;
 }
 
 // --- search
@@ -196,7 +208,7 @@ std::uint64_t NetworkTopology::cells(int held, std::int32_t domain, std::int64_t
 void NetworkTopology::fill(int level, std::int32_t domain, std::int64_t pods,
                            std::vector<NodePods>& found) const {
     if (level == network_->deepest()) {
-        found.push_back({domain, pods});
+        found.push_back({domain, pods, 0});
         return;
     }
     std::vector<std::int32_t> children(network_->end_child(level, domain) -
@@ -222,12 +234,14 @@ bool NetworkTopology::search(const Question& question, const CostLayout& layout,
     using Candidate = std::pair<Numbers, std::int32_t>;
     std::vector<Candidate> candidates;
     for (std::int32_t domain = 0; domain < network_->size(question.held); ++domain) {
-        if (slots_[question.held][domain] >= wish.pods) {
+        const bool holds_others =
+            question.others == nullptr || (*question.others)[question.held][domain] >= wish.others;
+        if (slots_[question.held][domain] >= wish.pods && holds_others) {
             candidates.emplace_back(bound(question, domain), domain);
         }
     }
     std::ranges::sort(candidates);
-    Search<kWords> search(*network_, slots_, question.existing, wish, question.held, layout,
+    Search<kWords> search(*network_, question.slots, question.existing, wish, question.held, layout,
                           question.most_existing);
     std::optional<Candidate> best;
     std::uint64_t work = 0;
@@ -235,7 +249,7 @@ bool NetworkTopology::search(const Question& question, const CostLayout& layout,
         if (best && one > *best) {
             break;
         }
-        work += cells(question.held, one.second, wish.pods, kWords);
+        work += cells(question.held, one.second, (wish.pods + 1) * (wish.others + 1), kWords);
         if (work > static_cast<std::uint64_t>(wish.work)) {
             found.is_optimal = false;
             break;
@@ -251,7 +265,7 @@ bool NetworkTopology::search(const Question& question, const CostLayout& layout,
     if (best) {
         found.domain = best->second;
         found.pods = search.pods(best->second);
-    } else if (!found.is_optimal && wish.multiples.empty()) {
+    } else if (!found.is_optimal && wish.multiples.empty() && wish.others == 0) {
         found.domain = candidates[0].second;
         fill(question.held, found.domain, wish.pods, found.pods);
         std::ranges::sort(found.pods, {}, &NodePods::node);
@@ -260,13 +274,17 @@ bool NetworkTopology::search(const Question& question, const CostLayout& layout,
     }
     found.level = question.held;
     if (!found.is_optimal) {
-        found.fewest = fewest(question.held, candidates[0].second, wish.pods);
+        found.fewest = fewest(question, candidates[0].second);
     }
     return true;
 }
 
 bool NetworkTopology::answer(const Question& question, Placement& found) const {
-    const auto layout = layout_of(question, most_slots(), false);
+    std::vector<std::int64_t> most;
+    for (const auto& level : question.slots) {
+        most.push_back(*std::ranges::max_element(level));
+    }
+    const auto layout = layout_of(question, most, false);
     const int words = layout.words();
     return words == 1    ? search<1>(question, layout, found)
            : words == 2  ? search<2>(question, layout, found)
@@ -277,7 +295,7 @@ bool NetworkTopology::answer(const Question& question, Placement& found) const {
                          : search<128>(question, layout, found);
 }
 
-Placement NetworkTopology::place(const Wish& wish) {
+Placement NetworkTopology::place(const Wish& wish, const NetworkTopology* others) {
     Sums existing;
     std::vector<std::int64_t> most_existing;
     if (!wish.existing.empty()) {
@@ -293,13 +311,25 @@ Placement NetworkTopology::place(const Wish& wish) {
             most_existing.push_back(*std::ranges::max_element(level));
         }
     }
-    const bool is_plain = existing.empty() && wish.cost.empty() && wish.multiples.empty();
+    const bool is_plain =
+        existing.empty() && wish.cost.empty() && wish.multiples.empty() && others == nullptr;
+    Sums together;
+    if (others != nullptr) {
+        together = slots_;
+        for (std::size_t level = 0; level < together.size(); ++level) {
+            std::ranges::transform(together[level], others->slots_[level], together[level].begin(),
+                                   std::plus());
+        }
+    }
+    const auto& slots = others != nullptr ? together : slots_;
     Placement found;
     for (int held = wish.narrowest; held >= wish.widest; --held) {
         if (largest_[held].largest() < wish.pods) {
             continue;
         }
-        const Question question{wish, held, existing, most_existing};
+        const Question question{wish,     held,
+                                existing, most_existing,
+                                slots,    others != nullptr ? &others->slots_ : nullptr};
         auto* kind = is_plain ? kind_of(question) : nullptr;
         if (kind != nullptr ? answer_again(question, *kind, found) : answer(question, found)) {
             return found;
@@ -418,7 +448,7 @@ bool NetworkTopology::answer_again(const Question& question, Kind& kind, Placeme
                      kind.inside, question.most_existing);
     std::uint64_t work = 0;
     for (auto first = kind.winners[1]; kind.exact[first] == 0; first = kind.winners[1]) {
-        work += cells(question.held, first, kind.pods, 1);
+        work += cells(question.held, first, kind.pods + 1, 1);
         if (work > static_cast<std::uint64_t>(question.wish.work)) {
             return answer(question, found);
         }
@@ -455,11 +485,12 @@ std::string NetworkTopology::audit() const {
         Wish wish;
         wish.pods = kind.pods;
         const Sums none;
-        const Question question{wish, kind.level, none, {}};
+        const Question question{wish, kind.level, none, {}, slots_, nullptr};
         Search<1> search(*network_, slots_, none, wish, kind.level, kind.inside, {});
         Kind other = kind;
         for (std::int32_t domain = 0; domain < network_->size(kind.level); ++domain) {
-            if (kind.changed[domain] != 0 || cells(kind.level, domain, kind.pods, 1) > kAudited) {
+            if (kind.changed[domain] != 0 ||
+                cells(kind.level, domain, kind.pods + 1, 1) > kAudited) {
                 continue;
             }
             const auto cost = search.cost(domain);

@@ -48,15 +48,16 @@ class NetworkTopology {
     void set_slots(std::int32_t node, std::int64_t slots);
     std::span<const std::int64_t> slots(int level) const { return slots_[level]; }
 
-    Placement place(const Wish& wish);
+    // `others`: the slots of the second role, if there is one; then no level has a multiple.
+    Placement place(const Wish& wish, const NetworkTopology* others = nullptr);
 
     std::string audit() const;
     std::uint64_t bytes() const;
 
   private:
     static constexpr std::size_t kKinds = 8;
-    static constexpr std::int64_t kMostPods = 1 << 20;  // that are searched for
-    static constexpr std::uint64_t kAudited = 1 << 24;  // cells of a search that an audit repeats
+    static constexpr std::int64_t kMostCells = 1 << 20;  // of a row that is searched
+    static constexpr std::uint64_t kAudited = 1 << 24;   // cells of a search that an audit repeats
 
     // Gangs of so many pods, held by a domain of this level.
     struct Kind {
@@ -75,6 +76,8 @@ class NetworkTopology {
         int held;
         const Sums& existing;
         std::span<const std::int64_t> most_existing;
+        const Sums& slots;   // of all roles together
+        const Sums* others;  // of the second role, or null
     };
     // What a domain that holds all costs, one number after the other.
     using Numbers = std::vector<std::int64_t>;
@@ -82,7 +85,8 @@ class NetworkTopology {
     CostLayout layout_of(const Question& question, std::span<const std::int64_t> most_slots,
                          bool whole) const;
     std::vector<std::int64_t> most_slots() const;
-    std::vector<std::int64_t> fewest(int held, std::int32_t domain, std::int64_t pods) const;
+    Numbers fewest(const Sums& slots, int held, std::int32_t domain, std::int64_t pods) const;
+    Numbers fewest(const Question& question, std::int32_t domain) const;
     Numbers bound(const Question& question, std::int32_t domain) const;
     template <int kWords>
     Numbers numbers(const Question& question, const CostLayout& inside, std::int32_t domain,
@@ -90,7 +94,7 @@ class NetworkTopology {
     template <int kWords>
     bool search(const Question& question, const CostLayout& layout, Placement& found) const;
     bool answer(const Question& question, Placement& found) const;
-    std::uint64_t cells(int held, std::int32_t domain, std::int64_t pods, int words) const;
+    std::uint64_t cells(int held, std::int32_t domain, std::int64_t row, int words) const;
     void fill(int level, std::int32_t domain, std::int64_t pods,
               std::vector<NodePods>& found) const;
 

@@ -1,5 +1,7 @@
 #include "topology/search.hpp"
 
+#include <utility>
+
 #include "common/cpu.hpp"
 
 namespace hivecore::topology {
@@ -134,7 +136,7 @@ template <int kWords>
 Search<kWords>::Row Search<kWords>::empty_row() const {
     Cost<kWords> impossible;
     impossible.words[0] = kImpossible;
-    Row row(wish_.pods + 1, impossible);
+    Row row(last_cell() + 1, impossible);
     row[0] = {};
     return row;
 }
@@ -154,6 +156,9 @@ void Search<kWords>::sweep_one(int level, std::int32_t domain, Row& row, int dep
     const auto touched = touch(level, domain);
     if (level == network_.deepest()) {
         const auto slots = slots_[level][domain];
+        if (wish_.others > 0) {
+            return use_options(domain, touched, row);
+        }
         if (const auto step = multiple(level); step == 1) {
             use_node(row.data(), other_.data(), pods, slots, touched);
         } else {
@@ -172,11 +177,30 @@ void Search<kWords>::sweep_one(int level, std::int32_t domain, Row& row, int dep
         inside = row;
         sweep(level + 1, network_.first_child(level, domain), network_.end_child(level, domain),
               inside, depth + 1);
-        use_domain(inside.data(), row.data(), pods, touched);
+        use_domain(inside.data(), row.data(), static_cast<std::int64_t>(last_cell()), touched);
     } else {
         inside_row(level, domain, inside, depth);
         add_parts(inside, touched, step, row);
     }
+}
+
+template <int kWords>
+void Search<kWords>::use_options(std::int32_t node, const Cost<kWords>& touched, Row& row) {
+    other_ = row;
+    const auto width = wish_.pods + 1;
+    for (const auto& option : options(node)) {
+        for (std::int64_t others = 0; others <= wish_.others; ++others) {
+            const auto before = std::max<std::int64_t>(others - option.others, 0);
+            const auto* behind = row.data() + before * width;
+            auto* to = other_.data() + others * width;
+            for (std::int64_t pods = 0; pods < width; ++pods) {
+                const auto left = std::max<std::int64_t>(pods - option.pods, 0);
+                to[pods] = std::min(to[pods], behind[left] + touched);
+            }
+        }
+    }
+    other_[0] = row[0];
+    row.swap(other_);
 }
 
 // What it costs to have each number of pods in a domain, beside touching it.
@@ -205,27 +229,32 @@ template <int kWords>
 Cost<kWords> Search<kWords>::cost(std::int32_t domain) {
     Cost<kWords> impossible;
     impossible.words[0] = kImpossible;
-    if (slots_[held_][domain] < wish_.pods || wish_.pods % multiple(held_) != 0) {
+    if (slots_[held_][domain] < wish_.pods + wish_.others || wish_.pods % multiple(held_) != 0) {
         return impossible;
     }
     if (held_ == network_.deepest()) {
-        return {};
+        const bool serves =
+            wish_.others == 0 || std::ranges::any_of(options(domain), [&](const Option& one) {
+                return one.pods >= wish_.pods && one.others >= wish_.others;
+            });
+        return serves ? Cost<kWords>() : impossible;
     }
     auto& row = inner_[0];
     inside_row(held_, domain, row, 0);
-    return row[wish_.pods];
+    return row.back();
 }
 
 template <int kWords>
 std::vector<NodePods> Search<kWords>::pods(std::int32_t domain) {
     std::vector<NodePods> found;
     if (held_ == network_.deepest()) {
-        found.push_back({domain, wish_.pods});
+        found.push_back({domain, wish_.pods, wish_.others});
     } else {
-        auto pods = wish_.pods;
-        other_.resize(pods + 1);
+        Need need{wish_.pods, wish_.others};
+        const auto behind = empty_row();
+        other_.resize(behind.size());
         retrace(held_ + 1, network_.first_child(held_, domain), network_.end_child(held_, domain),
-                empty_row(), pods, found);
+                behind, need, found);
     }
     return found;
 }
@@ -234,39 +263,43 @@ std::vector<NodePods> Search<kWords>::pods(std::int32_t domain) {
 // whose row this is. Half of them are tried, then the others with what is left.
 template <int kWords>
 void Search<kWords>::retrace(int level, std::int32_t begin, std::int32_t end, const Row& behind,
-                             std::int64_t& pods, std::vector<NodePods>& found) {
-    if (pods == 0 || begin == end) {
+                             Need& need, std::vector<NodePods>& found) {
+    if (cell(need) == 0 || begin == end) {
         return;
     }
     if (end - begin == 1) {
-        return retrace_one(level, begin, behind, pods, found);
+        return retrace_one(level, begin, behind, need, found);
     }
     const auto middle = begin + (end - begin) / 2;
     Row row = behind;
     sweep(level, middle, end, row, 0);
-    retrace(level, begin, middle, row, pods, found);
-    retrace(level, middle, end, behind, pods, found);
+    retrace(level, begin, middle, row, need, found);
+    retrace(level, middle, end, behind, need, found);
 }
 
 template <int kWords>
-void Search<kWords>::retrace_one(int level, std::int32_t domain, const Row& behind,
-                                 std::int64_t& pods, std::vector<NodePods>& found) {
+void Search<kWords>::retrace_one(int level, std::int32_t domain, const Row& behind, Need& need,
+                                 std::vector<NodePods>& found) {
     const auto slots = slots_[level][domain];
     const auto step = multiple(level);
     const bool is_node = level == network_.deepest();
     if (slots == 0) {
         return;
     }
+    if (is_node && wish_.others > 0) {
+        return retrace_options(domain, behind, need, found);
+    }
     const auto first = is_node ? 0 : network_.first_child(level, domain);
     const auto last = is_node ? 0 : network_.end_child(level, domain);
     if (!is_node && step == 1) {
         Row inside = behind;
         sweep(level + 1, first, last, inside, 0);
-        if (inside[pods] + touch(level, domain) <= behind[pods]) {
-            retrace(level + 1, first, last, behind, pods, found);
+        if (inside[cell(need)] + touch(level, domain) <= behind[cell(need)]) {
+            retrace(level + 1, first, last, behind, need, found);
         }
         return;
     }
+    const auto pods = need.pods;  // where multiples are, there are no others
     Row inside;
     if (!is_node) {
         inside_row(level, domain, inside, 0);
@@ -287,11 +320,37 @@ void Search<kWords>::retrace_one(int level, std::int32_t domain, const Row& behi
             break;
         }
     }
-    pods -= taken;
+    need.pods -= taken;
     if (is_node && taken > 0) {
-        found.push_back({domain, taken});
+        found.push_back({domain, taken, 0});
     } else if (taken > 0) {
-        retrace(level + 1, first, last, empty_row(), taken, found);  // all of them are inside
+        Need all{taken, 0};  // of them are inside
+        retrace(level + 1, first, last, empty_row(), all, found);
+    }
+}
+
+// Of the best ways to use a node, or not, that one with most others, then most pods on it.
+template <int kWords>
+void Search<kWords>::retrace_options(std::int32_t node, const Row& behind, Need& need,
+                                     std::vector<NodePods>& found) {
+    auto best = behind[cell(need)];
+    Need taken{0, 0};
+    for (const auto& option : options(node)) {
+        const Need part{std::min(option.pods, need.pods), std::min(option.others, need.others)};
+        if (cell(part) == 0) {
+            continue;
+        }
+        const Need left{need.pods - part.pods, need.others - part.others};
+        const auto sum = behind[cell(left)] + touch(network_.deepest(), node);
+        if (sum < best || (sum == best && std::pair(part.others, part.pods) >
+                                              std::pair(taken.others, taken.pods))) {
+            best = sum;
+            taken = part;
+        }
+    }
+    need = {need.pods - taken.pods, need.others - taken.others};
+    if (cell(taken) != 0) {
+        found.push_back({node, taken.pods, taken.others});
     }
 }
 

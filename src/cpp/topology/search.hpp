@@ -9,6 +9,9 @@
 // Going back from the first node on, whoever is touched in one of the best ways is, and of those
 // with a multiple the most pods are taken; so of equals the one with most pods in the first place
 // is found.
+//
+// A gang may have two roles: pods, and others that take something else. A row then has a cell for
+// every pair of numbers, and a node serves any of some pairs.
 #pragma once
 
 #include <cstdint>
@@ -20,17 +23,26 @@
 
 namespace hivecore::topology {
 
+// How many pods of both roles a node has room for.
+struct Option {
+    std::int64_t pods, others;
+};
+
 struct Wish {
-    std::int64_t pods = 1;
+    std::int64_t pods = 1, others = 0;
     int widest = 0, narrowest = 0;                 // the levels of which one domain may hold all
     std::vector<std::int64_t> multiples;           // by level; empty: no domain has one
     std::span<const std::int64_t> existing, cost;  // by node; empty: there are none
     std::int64_t work = 0;                         // how many cells may be computed
+    // Where there are others: those of node i are from begins[i] to begins[i + 1], none of which is
+    // less than another one.
+    std::span<const std::int64_t> begins;
+    std::span<const Option> options;
 };
 
 struct NodePods {
     std::int32_t node;
-    std::int64_t pods;
+    std::int64_t pods, others;
 };
 
 // By level and domain.
@@ -41,7 +53,8 @@ class Search {
   public:
     using Row = std::vector<Cost<kWords>>;
 
-    // Of domains of level `held`, which are to hold all. `existing` is empty if there are none. The
+    // Of domains of level `held`, which are to hold all; `slots`: of all roles together. `existing`
+    // is empty if there are none. The
     // layout is of what is touched below: counts, existing pods, cost, and slots, as far as they
     // matter, each of these level by level.
     Search(const Network& network, const Sums& slots, const Sums& existing, const Wish& wish,
@@ -57,15 +70,28 @@ class Search {
     std::int64_t multiple(int level) const {
         return wish_.multiples.empty() ? 1 : wish_.multiples[level];
     }
+    struct Need {
+        std::int64_t pods, others;
+    };
+
+    std::size_t cell(const Need& need) const { return need.others * (wish_.pods + 1) + need.pods; }
+    std::size_t last_cell() const { return cell({wish_.pods, wish_.others}); }
+    std::span<const Option> options(std::int32_t node) const {
+        return wish_.options.subspan(wish_.begins[node],
+                                     wish_.begins[node + 1] - wish_.begins[node]);
+    }
+    void use_options(std::int32_t node, const Cost<kWords>& touched, Row& row);
     Row empty_row() const;
     void sweep(int level, std::int32_t begin, std::int32_t end, Row& row, int depth);
     void sweep_one(int level, std::int32_t domain, Row& row, int depth);
     void add_parts(const Row& inside, const Cost<kWords>& touched, std::int64_t step, Row& row);
     void inside_row(int level, std::int32_t domain, Row& row, int depth);
-    void retrace(int level, std::int32_t begin, std::int32_t end, const Row& behind,
-                 std::int64_t& pods, std::vector<NodePods>& found);
-    void retrace_one(int level, std::int32_t domain, const Row& behind, std::int64_t& pods,
+    void retrace(int level, std::int32_t begin, std::int32_t end, const Row& behind, Need& need,
+                 std::vector<NodePods>& found);
+    void retrace_one(int level, std::int32_t domain, const Row& behind, Need& need,
                      std::vector<NodePods>& found);
+    void retrace_options(std::int32_t node, const Row& behind, Need& need,
+                         std::vector<NodePods>& found);
 
     const Network& network_;
     const Sums& slots_;
