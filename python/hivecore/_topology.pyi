@@ -5,6 +5,8 @@ import numpy as np
 import numpy.typing as npt
 from typing_extensions import disjoint_base
 
+_Placement = tuple[int, int, list[tuple[int, int, int]], bool, list[int]]
+
 @disjoint_base
 class KernelObject:
     def check(self) -> None: ...
@@ -26,6 +28,18 @@ class TopologyKernel(KernelObject):
         existing: npt.ArrayLike | None,
         cost: npt.ArrayLike | None,
         work: int,
-    ) -> tuple[int, int, list[tuple[int, int]], bool, list[int]]: ...
+    ) -> _Placement: ...
+    def place_roles(
+        self,
+        pods: int,
+        widest: int,
+        narrowest: int,
+        existing: npt.ArrayLike | None,
+        cost: npt.ArrayLike | None,
+        work: int,
+        other: TopologyKernel,
+        others: int,
+        options: Iterable[Iterable[tuple[int, int]]],
+    ) -> _Placement: ...
     def copy(self) -> Self: ...
     def __reduce__(self) -> NoReturn: ...

@@ -2,6 +2,13 @@
 
 from hivecore.topology.network_topology import Method, NetworkTopology
 from hivecore.topology.topology_decision import NodePods, TopologyDecision
-from hivecore.topology.topology_request import TopologyRequest
+from hivecore.topology.topology_request import TopologyRequest, TopologyRole
 
-__all__ = ["Method", "NetworkTopology", "NodePods", "TopologyDecision", "TopologyRequest"]
+__all__ = [
+    "Method",
+    "NetworkTopology",
+    "NodePods",
+    "TopologyDecision",
+    "TopologyRequest",
+    "TopologyRole",
+]

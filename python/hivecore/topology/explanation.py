@@ -85,4 +85,4 @@ def _few(
 
 
 def _pods(network: "NetworkTopology", name: str) -> int:
-    return sum(one.pods for one in network.placement(name))
+    return sum(one.pods + one.others for one in network.placement(name))

@@ -20,13 +20,23 @@ from hivecore.topology.explanation import explain
 from hivecore.topology.koordinator import Wanted, place_greedily
 from hivecore.topology.refusals import refused
 from hivecore.topology.topology_decision import NodePods, TopologyDecision
-from hivecore.topology.topology_request import MOST, Pairs, PairsLike, TopologyRequest
+from hivecore.topology.topology_request import (
+    MOST,
+    Pairs,
+    PairsLike,
+    TopologyRequest,
+    TopologyRole,
+)
 
 __all__ = ["Method", "NetworkTopology"]
 
 Method = Literal["exact", "koordinator", "koordinator, dear first"]
 
 _Ints = npt.NDArray[np.int64]
+
+#: What pods take, what those of the other role take, and (node, pods, others).
+_Owner = tuple[Pairs, Pairs, tuple[tuple[int, int, int], ...]]
+
 _CLASSES = 16
 
 
@@ -70,7 +80,7 @@ class NetworkTopology(Stateful):
         self._domains = domains
         self._free: dict[str, _Ints] = {}
         self._kernels: dict[Pairs, TopologyKernel] = {}
-        self._owners: dict[str, tuple[Pairs, tuple[tuple[int, int], ...]]] = {}
+        self._owners: dict[str, _Owner] = {}
 
     # --- the network
 
@@ -212,10 +222,10 @@ class NetworkTopology(Stateful):
         :raises KeyError: there is no such owner.
         """
         with self._lock:
-            _, pods = self._owner(name)
-            return tuple(NodePods(self.nodes[node], count) for node, count in pods)
+            *_, pods = self._owner(name)
+            return tuple(NodePods(self.nodes[node], count, more) for node, count, more in pods)
 
-    def _owner(self, name: str) -> tuple[Pairs, tuple[tuple[int, int], ...]]:
+    def _owner(self, name: str) -> _Owner:
         try:
             return self._owners[name]
         except (KeyError, TypeError):
@@ -260,7 +270,21 @@ class NetworkTopology(Stateful):
             existing = self._by_node(request.existing, "existing")
             cost = self._by_node(request.cost, "cost")
             kernel = self._kernel(request.amounts)
-            if method == "exact":
+            if request.role is not None:
+                if method != "exact":
+                    raise ValueError(f"method={method!r}: has no roles")
+                level, _, pods, optimal, fewest = kernel.place_roles(
+                    request.pods,
+                    widest,
+                    narrowest,
+                    existing,
+                    cost,
+                    work,
+                    self._kernel_of_others(request.role.amounts, request.amounts),
+                    request.role.pods,
+                    self._options(request, request.role),
+                )
+            elif method == "exact":
                 level, _, pods, optimal, fewest = kernel.place(
                     request.pods, widest, narrowest, multiples, existing, cost, work
                 )
@@ -275,7 +299,8 @@ class NetworkTopology(Stateful):
                     self._sums(cost),
                     method == "koordinator, dear first",
                 )
-                level, pods = place_greedily(domains, wanted) or (-1, [])
+                level, greedy = place_greedily(domains, wanted) or (-1, [])
+                pods = [(node, count, 0) for node, count in greedy]
                 optimal, fewest = False, []
             if level < 0:
                 refusal = refused(self, request, optimal or method != "exact")
@@ -284,7 +309,7 @@ class NetworkTopology(Stateful):
             return TopologyDecision(
                 request,
                 "bind",
-                tuple(NodePods(self.nodes[node], count) for node, count in pods),
+                tuple(NodePods(self.nodes[node], count, more) for node, count, more in pods),
                 levels[level],
                 self.domain(self.nodes[pods[0][0]])[:level],
                 optimal=optimal,
@@ -305,16 +330,18 @@ class NetworkTopology(Stateful):
         if decision.outcome != "bind":
             raise ValueError(f"decision.outcome must be 'bind', not {decision.outcome!r}")
         request = decision.request
-        pods = tuple((self._domains.number(one.node), one.pods) for one in decision.placement)
-        numbers = np.array([node for node, _ in pods], dtype=np.int64)
-        counts = np.array([count for _, count in pods], dtype=np.int64)
+        more = request.role.amounts if request.role else ()
+        pods = tuple(
+            (self._domains.number(one.node), one.pods, one.others) for one in decision.placement
+        )
         with self._lock:
             if request.name in self._owners:
                 raise StaleDecisionError(f"decision: there is an owner {request.name!r}")
-            if (self._room(request.amounts, numbers) < counts).any():
+            owner = request.amounts, more, pods
+            if not self._has_room(owner):
                 raise StaleDecisionError("decision: a node has no room for it any more")
-            self._owners[request.name] = request.amounts, pods
-            self._take(request.amounts, pods, 1)
+            self._owners[request.name] = owner
+            self._take(owner, 1)
 
     def schedule_many(
         self, requests: Iterable[TopologyRequest], *, method: Method = "exact", work: int = 2**28
@@ -356,15 +383,34 @@ class NetworkTopology(Stateful):
         :raises KeyError: there is no such owner.
         """
         with self._lock:
-            amounts, pods = self._owner(name)
+            owner = self._owner(name)
             del self._owners[name]
-            self._take(amounts, pods, -1)
+            self._take(owner, -1)
 
-    def _take(self, amounts: Pairs, pods: tuple[tuple[int, int], ...], sign: int) -> None:
-        numbers = np.array([node for node, _ in pods], dtype=np.int64)
-        counts = np.array([count for _, count in pods], dtype=np.int64)
-        for resource, amount in amounts:
-            self._free[resource][numbers] -= sign * amount * counts
+    def _has_room(self, owner: _Owner) -> bool:
+        """By resources and nodes; numbers of any size."""
+        amounts, more, pods = owner
+        for node, count, others in pods:
+            taken = {resource: count * amount for resource, amount in amounts}
+            for resource, amount in more:
+                taken[resource] = taken.get(resource, 0) + others * amount
+            for resource, amount in taken.items():
+                free = self._free.get(resource)
+                if amount and (free is None or amount > int(free[node])):
+                    return False
+        return True
+
+    def _take(self, owner: _Owner, sign: int) -> None:
+        """From what is free; or give it back, up to the most that is counted."""
+        amounts, more, pods = owner
+        numbers = np.array([node for node, _, _ in pods], dtype=np.int64)
+        for place, wanted in ((1, amounts), (2, more)):
+            counts = np.array([one[place] for one in pods], dtype=np.int64)
+            for resource, amount in wanted:
+                if counts.any():
+                    free = self._free[resource]
+                    change = np.minimum(-sign * amount * counts, 2**62 - free[numbers])
+                    free[numbers] += change
         self._renew(numbers)
 
     def explain(self, request: TopologyRequest) -> Explanation:
@@ -375,6 +421,31 @@ class NetworkTopology(Stateful):
         """
         with self._lock:
             return explain(self, request)
+
+    def _kernel_of_others(self, amounts: Pairs, of_pods: Pairs) -> TopologyKernel:
+        kernel = self._kernel(amounts)
+        return kernel.copy() if amounts == of_pods else kernel
+
+    def _options(self, request: TopologyRequest, role: TopologyRole) -> list[list[tuple[int, int]]]:
+        """Of each node how many pods it has room for beside others, none less than another one."""
+        options: list[list[tuple[int, int]]] = [[] for _ in self.nodes]
+        best = np.zeros(len(self.nodes), dtype=np.int64) - 1
+        everywhere = np.arange(len(self.nodes))
+        most = min(role.pods, int(self._room(role.amounts, everywhere).max()))
+        for others in range(most, -1, -1):
+            room = np.full(len(self.nodes), request.pods, dtype=np.int64)
+            beside = dict(role.amounts)
+            for resource in {*beside, *(name for name, _ in request.amounts)}:
+                free = self._free.get(resource)
+                left = (0 if free is None else free) - others * beside.get(resource, 0)
+                wanted = dict(request.amounts).get(resource)
+                if wanted is not None:
+                    room = np.minimum(room, left // wanted)
+                room = np.where(np.asarray(left) < 0, -1, room)
+            for node in np.flatnonzero((room > best) & (room + others > 0)).tolist():
+                options[node].append((int(room[node]), others))
+            best = np.maximum(best, room)
+        return options
 
     def _sums(self, values: _Ints | None) -> list[list[int]]:
         """Of all domains, level by level."""
@@ -439,8 +510,8 @@ class NetworkTopology(Stateful):
                 "nodes": self._domains.labels,
                 "free": {name: free.tolist() for name, free in sorted(self._free.items())},
                 "owners": {
-                    name: [wanted, [(self.nodes[node], count) for node, count in pods]]
-                    for name, (wanted, pods) in sorted(self._owners.items())
+                    name: [wanted, more, [(self.nodes[node], *counts) for node, *counts in pods]]
+                    for name, (wanted, more, pods) in sorted(self._owners.items())
                 },
             }
             return seal(b"HCNT", 1, json.dumps(state, separators=(",", ":")).encode())
@@ -461,14 +532,18 @@ class NetworkTopology(Stateful):
                 if len(values) != len(made.nodes):
                     raise ValueError("free: is not of all nodes")
                 made._free[as_name(name, "free")] = np.array(values, dtype=np.int64)
-            for name, (wanted, pods) in state["owners"].items():
-                total = sum(count for _, count in pods)
-                request = TopologyRequest(name, total, amounts=dict(wanted))
+            for name, (wanted, more, pods) in state["owners"].items():
+                request = TopologyRequest(name, 1, amounts=dict(wanted))
+                role = TopologyRole(name, 1, dict(more)).amounts if more else ()
                 where = tuple(
-                    (made._domains.number(node), as_int(count, "pods", 1, MOST))
-                    for node, count in pods
+                    (
+                        made._domains.number(node),
+                        as_int(count, "pods", 0, MOST),
+                        as_int(others, "pods", 0, MOST if more else 0),
+                    )
+                    for node, count, others in pods
                 )
-                made._owners[name] = request.amounts, where
+                made._owners[name] = request.amounts, role, where
         return made
 
     def __sizeof__(self) -> int:

@@ -17,13 +17,21 @@ def check_decision(decision: "TopologyDecision", network: "NetworkTopology") -> 
         return
     request = decision.request
     pods = {one.node: one.pods for one in decision.placement}
+    others = {one.node: one.others for one in decision.placement}
     if len(pods) != len(decision.placement) or sum(pods.values()) != request.pods:
         raise CertificateError(f"{sum(pods.values())} pods are placed, not {request.pods}")
+    wanted = request.role.pods if request.role else 0
+    if sum(others.values()) != wanted:
+        raise CertificateError(f"{sum(others.values())} others are placed, not {wanted}")
     for node, count in pods.items():
         free = network.free(node)
-        for resource, amount in request.amounts:
-            if count < 1 or count * amount > free.get(resource, 0):
-                raise CertificateError(f"node {node!r} has no room for {count} pods")
+        taken = {resource: count * amount for resource, amount in request.amounts}
+        for resource, amount in request.role.amounts if request.role else ():
+            taken[resource] = taken.get(resource, 0) + others[node] * amount
+        if min(count, others[node]) < 0 or count + others[node] == 0:
+            raise CertificateError(f"node {node!r} has {count} and {others[node]} pods")
+        if any(amount > free.get(resource, 0) for resource, amount in taken.items()):
+            raise CertificateError(f"node {node!r} has no room for {count + others[node]} pods")
     layers = ["", *network.layers, "node"]
     held = layers.index(decision.layer)
     if held < layers.index(request.must):
@@ -37,7 +45,7 @@ def check_decision(decision: "TopologyDecision", network: "NetworkTopology") -> 
     narrowest = layers.index(request.prefer or "node")
     if held > narrowest:
         raise CertificateError(f"{decision.layer!r} is narrower than {request.prefer!r}")
-    if request.multiple or not decision.optimal:
+    if request.multiple or request.role or not decision.optimal:
         return
     room = {
         node: min(network.free(node).get(key, 0) // amount for key, amount in request.amounts)

@@ -15,10 +15,11 @@ __all__ = ["NodePods", "TopologyDecision"]
 
 @dataclass(frozen=True, slots=True)
 class NodePods:
-    """So many pods of a gang on a node."""
+    """So many pods of a gang on a node, and so many of its other role."""
 
     node: str
     pods: int
+    others: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +55,8 @@ class TopologyDecision:
 
     @property
     def ranks(self) -> tuple[str, ...]:
-        """The node of each pod, so that neighbours in rank are near to each other.
+        """The node of each pod, so that neighbours in rank are near to each other; those of the
+        other role are left out.
 
         >>> from hivecore.topology import NetworkTopology, TopologyRequest
         >>> network = NetworkTopology(["rack"], {"a": {"rack": "r"}, "b": {"rack": "r"}})

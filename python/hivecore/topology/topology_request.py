@@ -6,13 +6,41 @@ from typing import Any, Self
 
 from hivecore._arguments import as_dict, as_int, as_name
 
-__all__ = ["MOST", "Pairs", "PairsLike", "TopologyRequest"]
+__all__ = ["MOST", "Pairs", "PairsLike", "TopologyRequest", "TopologyRole"]
 
 Pairs = tuple[tuple[str, int], ...]
 PairsLike = Mapping[str, int] | Iterable[tuple[str, int]]
 
 #: The largest number of pods, or of slots of a node, and the largest sum of costs.
 MOST = 2**31
+
+
+@dataclass(frozen=True, slots=True, init=False)
+class TopologyRole:
+    """Pods of a gang that take something else than its others, such as a leader.
+
+    :param name: of the role.
+    :param pods: how many there are, 1 to 2**31.
+    :param amounts: what each takes of a node, by resource.
+    :raises ValueError: a number is out of range.
+    :raises TypeError: an argument is of a wrong type.
+
+    >>> from hivecore.topology import TopologyRole
+    >>> TopologyRole("leader", 1, {"cpu": 32}).pods
+    1
+    """
+
+    name: str
+    pods: int
+    amounts: Pairs
+
+    def __init__(self, name: str, pods: int, amounts: PairsLike) -> None:
+        set_field = object.__setattr__
+        set_field(self, "name", as_name(name, "name"))
+        set_field(self, "pods", as_int(pods, "pods", 1, MOST))
+        set_field(self, "amounts", _pairs(amounts, "amounts", 1, 2**62))
+        if not self.amounts:
+            raise ValueError("amounts: is empty")
 
 
 @dataclass(frozen=True, slots=True, init=False)
@@ -29,7 +57,8 @@ class TopologyRequest:
     :param amounts: what a pod takes of a node, by resource; a slot if nothing else is said.
     :param existing: how many pods that it wants to be near to are on a node, by node.
     :param cost: of using a node, by node.
-    :raises ValueError: a number is out of range.
+    :param role: more pods of the gang, which take something else; not with ``multiple``.
+    :raises ValueError: a number is out of range, or ``role`` and ``multiple`` are both given.
     :raises TypeError: an argument is of a wrong type.
 
     >>> from hivecore.topology import TopologyRequest
@@ -45,6 +74,7 @@ class TopologyRequest:
     amounts: Pairs
     existing: Pairs
     cost: Pairs
+    role: TopologyRole | None
 
     def __init__(
         self,
@@ -57,6 +87,7 @@ class TopologyRequest:
         amounts: PairsLike = (("slots", 1),),
         existing: PairsLike = (),
         cost: PairsLike = (),
+        role: TopologyRole | None = None,
     ) -> None:
         set_field = object.__setattr__
         set_field(self, "name", as_name(name, "name"))
@@ -67,6 +98,11 @@ class TopologyRequest:
         set_field(self, "amounts", _pairs(amounts, "amounts", 1, 2**62))
         set_field(self, "existing", _pairs(existing, "existing", 0, MOST))
         set_field(self, "cost", _pairs(cost, "cost", 0, MOST))
+        if role is not None and not isinstance(role, TopologyRole):
+            raise TypeError(f"role must be a TopologyRole, not {type(role).__name__}")
+        if role is not None and self.multiple:
+            raise ValueError("role: is not with multiple")
+        set_field(self, "role", role)
         if not self.amounts:
             raise ValueError("amounts: is empty")
         for field in ("existing", "cost"):

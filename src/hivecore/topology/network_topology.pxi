@@ -7,18 +7,26 @@ cdef extern from "topology/network_topology.hpp" namespace "hivecore::topology" 
         int deepest() noexcept
         int32_t size(int) noexcept
 
+    cdef cppclass Option:
+        int64_t pods
+        int64_t others
+
     cdef cppclass WishRecord "hivecore::topology::Wish":
         int64_t pods
+        int64_t others
         int widest
         int narrowest
         vector[int64_t] multiples
         Values existing
         Values cost
         int64_t work
+        Values begins
+        span[const Option] options
 
     cdef cppclass NodePods:
         int32_t node
         int64_t pods
+        int64_t others
 
     cdef cppclass PlacementRecord "hivecore::topology::Placement":
         int level
@@ -34,11 +42,15 @@ cdef extern from "topology/network_topology.hpp" namespace "hivecore::topology" 
         void set_slots(int32_t, int64_t) except +
         Values slots(int) noexcept
         PlacementRecord place(const WishRecord&) except +
+        PlacementRecord place(const WishRecord&, const TopologyState*) except +
         string audit() except +
         uint64_t bytes() noexcept
 
     enum:
         MOST_SLOTS "hivecore::topology::kMostSlots"
+
+
+ctypedef span[const Option] Options
 
 
 cdef enum:
@@ -56,7 +68,7 @@ cdef class TopologyKernel(KernelObject):
     >>> kernel = TopologyKernel([[2], [2, 1]])
     >>> kernel.set_slots([0, 1, 2], [4, 4, 6])
     >>> kernel.place(8, 0, 2, [], None, None, 1000)
-    (1, 0, [(0, 4), (1, 4)], True, [])
+    (1, 0, [(0, 4, 0), (1, 4, 0)], True, [])
     """
 
     cdef TopologyState* kernel
@@ -118,7 +130,7 @@ cdef class TopologyKernel(KernelObject):
         return result
 
     def place(self, pods, widest, narrowest, multiples, existing, cost, work):
-        """(level, domain, (node, pods) in order, whether that is optimal, the fewest domains).
+        """(level, domain, (node, pods, 0) in order, whether that is optimal, the fewest domains).
 
         Level -1: it cannot be placed, or that was not found out.
         """
@@ -129,11 +141,7 @@ cdef class TopologyKernel(KernelObject):
         cdef cnp.ndarray costs
         cdef int deepest = self.kernel.network().deepest()
         cdef int32_t nodes = self.kernel.network().size(deepest)
-        cdef size_t i
-        wish.pods = as_bounded(pods, "pods", 1, MOST_SLOTS)
-        wish.widest = <int> as_bounded(widest, "widest", 0, deepest)
-        wish.narrowest = <int> as_bounded(narrowest, "narrowest", wish.widest, deepest)
-        wish.work = as_bounded(work, "work", 0, <int64_t> 1 << 62)
+        self.read_wish(&wish, pods, widest, narrowest, work)
         for multiple in multiples:
             wish.multiples.push_back(as_bounded(multiple, "multiples", 1, MOST_SLOTS))
         if not wish.multiples.empty() and wish.multiples.size() != <size_t> deepest + 1:
@@ -148,13 +156,68 @@ cdef class TopologyKernel(KernelObject):
         guard.keep()
         with nogil:
             found = self.kernel.place(wish)
-        return (
-            found.level,
-            found.domain,
-            [(found.pods[i].node, found.pods[i].pods) for i in range(found.pods.size())],
-            found.is_optimal,
-            [found.fewest[i] for i in range(found.fewest.size())],
-        )
+        return described(found)
+
+    def place_roles(
+        self, pods, widest, narrowest, existing, cost, work, TopologyKernel other, others, options
+    ):
+        """The same of a gang with others of a second role, whose slots another kernel of this
+        network has; nodes with (node, pods, others).
+
+        :param options: of each node the pairs of (pods, others) that it has room for, at most.
+        """
+        cdef Guard guard
+        cdef Guard second
+        cdef WishRecord wish
+        cdef PlacementRecord found
+        cdef cnp.ndarray near
+        cdef cnp.ndarray costs
+        cdef vector[Option] pairs
+        cdef vector[int64_t] begins
+        cdef Option one
+        cdef int deepest = self.kernel.network().deepest()
+        cdef int32_t nodes = self.kernel.network().size(deepest)
+        cdef TopologyState* slots_of_others
+        if other is None or other is self or other.kernel.network().deepest() != deepest:
+            raise ValueError("other: is no other kernel of this network")
+        if other.kernel.network().size(deepest) != nodes:
+            raise ValueError("other: is no other kernel of this network")
+        self.read_wish(&wish, pods, widest, narrowest, work)
+        wish.others = as_bounded(others, "others", 1, MOST_SLOTS)
+        begins.push_back(0)
+        for of_node in options:
+            for first, then in of_node:
+                one.pods = as_bounded(first, "options", 0, MOST_SLOTS)
+                one.others = as_bounded(then, "options", 0, MOST_SLOTS)
+                pairs.push_back(one)
+            begins.push_back(pairs.size())
+        if begins.size() != <size_t> nodes + 1:
+            raise ValueError(f"options must have length {nodes}")
+        wish.begins = Values(begins.data(), begins.size())
+        wish.options = Options(pairs.data(), pairs.size())
+        if existing is not None:
+            near = as_amounts_of(existing, "existing", nodes)
+            wish.existing = as_values(near)
+        if cost is not None:
+            costs = as_amounts_of(cost, "cost", nodes)
+            wish.cost = as_values(costs)
+        slots_of_others = other.kernel
+        guard.lock(self.mutex)
+        second.lock(other.mutex)
+        guard.keep()
+        with nogil:
+            found = self.kernel.place(wish, slots_of_others)
+        return described(found)
+
+    cdef int read_wish(
+        self, WishRecord* wish, object pods, object widest, object narrowest, object work
+    ) except -1:
+        cdef int deepest = self.kernel.network().deepest()
+        wish.pods = as_bounded(pods, "pods", 1, MOST_SLOTS)
+        wish.widest = <int> as_bounded(widest, "widest", 0, deepest)
+        wish.narrowest = <int> as_bounded(narrowest, "narrowest", wish.widest, deepest)
+        wish.work = as_bounded(work, "work", 0, <int64_t> 1 << 62)
+        return 0
 
     def copy(self):
         """An independent equal."""
@@ -172,6 +235,20 @@ cdef class TopologyKernel(KernelObject):
 
     def __reduce__(self):
         raise TypeError("a TopologyKernel is saved by the NetworkTopology that it belongs to")
+
+
+cdef object described(const PlacementRecord& found):
+    cdef size_t i
+    return (
+        found.level,
+        found.domain,
+        [
+            (found.pods[i].node, found.pods[i].pods, found.pods[i].others)
+            for i in range(found.pods.size())
+        ],
+        found.is_optimal,
+        [found.fewest[i] for i in range(found.fewest.size())],
+    )
 
 
 cdef cnp.ndarray as_amounts_of(object values, str name, int32_t nodes):
