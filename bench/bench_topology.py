@@ -6,6 +6,7 @@ place      a gang of 256 pods in 10,000 nodes of 8 slots, four levels, loads fro
            network new; beside Koordinator's greedy way in plain Python
 change     8 nodes change, then a gang of 8 pods is placed, through Python, at 10,000 and 100,000
            nodes
+roles      gangs of pods with a slot and of others with CPUs, in 10,000 nodes; how many are optimal
 greedy     how often Koordinator's way finds nothing where there is a place, one in a wider layer,
            or one with more domains, by load and by segments
 twin       small networks, beside the readable twin and an integer program; all find the same
@@ -23,7 +24,7 @@ from harness import command_line, cpu_seconds, save, take_turns
 from peers.topology_program import integer_program
 
 from hivecore.reference.topology import Wish, build, place
-from hivecore.topology import NetworkTopology, TopologyRequest
+from hivecore.topology import NetworkTopology, TopologyRequest, TopologyRole
 
 SLOTS = 8
 LAYERS = ("spine", "block", "rack")
@@ -83,6 +84,24 @@ def change_figures(nodes: int, times: int) -> dict[str, float]:
     return percentiles(taken)
 
 
+def role_figures(nodes: int, others: int, pods: int, times: int) -> dict[str, Any]:
+    network, rng = network_of(labels_of(nodes)), np.random.default_rng(5)
+    role = TopologyRole("server", others, {"cpu": 24})
+    request = TopologyRequest("gang", pods, amounts={"slots": 1, "cpu": 10}, role=role)
+    for node, cpus in zip(network.nodes, rng.integers(0, 97, nodes).tolist(), strict=True):
+        network.set_free(node, {"cpu": cpus})
+    network.fits(request)  # from now on slots are added up as they change
+    taken, optimal = [], 0
+    for _ in range(times):
+        network.set_slots(rng.binomial(SLOTS, 0.1 + 0.8 * rng.random(), nodes))
+        begin = perf_counter()
+        decision = network.schedule(request)
+        taken.append(perf_counter() - begin)
+        optimal += decision.optimal
+    found = {"others": others, "pods": pods, "networks": times, "optimal": optimal}
+    return {**found, **percentiles(taken)}
+
+
 def used(network: NetworkTopology, decision: Any) -> list[int]:
     """How many domains of each layer, and nodes, a placement uses."""
     paths = [network.domain(one.node) for one in decision.placement]
@@ -140,7 +159,7 @@ def twin_figures(nodes: int, pods: int, rounds: int) -> dict[str, Any]:
     seconds = take_turns({"kernel": kernel, "twin": twin, "HiGHS": program}, rounds)
     decision = answers["kernel"]
     level, where = answers["twin"]
-    assert [(int(one.node[1:]), one.pods) for one in decision.placement] == where
+    assert [(int(one.node[1:]), one.pods, one.others) for one in decision.placement] == where
     held, numbers = answers["program"]
     counts = [1, *used(network, decision)][level:]
     assert held == level and list(numbers[: len(counts)]) == counts
@@ -156,6 +175,11 @@ def main() -> None:
             1000 if smoke else 10_000, 40 if smoke else 256, 5 if smoke else 400
         ),
         "change": {f"{n:,} nodes": change_figures(n, 20 if smoke else 3000) for n in sizes[-2:]},
+        "roles": [
+            role_figures(n, others, (40 if smoke else 256) - others, 5 if smoke else 100)
+            for n in sizes[-2:-1]
+            for others in ((1, 8) if smoke else (1, 8, 64, 128))
+        ],
         "greedy": greedy_figures(1000, 5 if smoke else 400),
         "twin": twin_figures(40 if smoke else 120, 20 if smoke else 60, 1 if smoke else 3),
         "curve": [

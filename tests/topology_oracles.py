@@ -50,7 +50,7 @@ def objective(parts, slots, wish, level, counts):
 
 
 def brute_force(labels, slots, wish):
-    """(level, (node, pods) in order) of the best of all placements; None: there is none."""
+    """(level, (node, pods, others) in order) of the best of all placements; None: there is none."""
     parts = Parts(labels)
     narrowest = parts.deepest if wish.narrowest is None else wish.narrowest
     for level in range(narrowest, wish.widest - 1, -1):
@@ -58,26 +58,38 @@ def brute_force(labels, slots, wish):
         for place, (at, nodes) in enumerate(parts.domains):
             if at != level:
                 continue
-            for counts in product(*(range(min(slots[n], wish.pods) + 1) for n in nodes)):
-                if sum(counts) != wish.pods:
+            rooms = [_rooms(slots, wish, node) for node in nodes]
+            for pairs in product(*rooms):
+                pods, others = (sum(column) for column in zip(*pairs, strict=True))
+                if (pods, others) != (wish.pods, wish.others):
                     continue
-                by_node = dict(zip(nodes, counts, strict=True))
-                cost = objective(parts, slots, wish, level, by_node)
+                counts = {n: sum(pair) for n, pair in zip(nodes, pairs, strict=True)}
+                cost = objective(parts, slots, wish, level, counts)
                 if cost is None:
                     continue
+                by_node = dict(zip(nodes, pairs, strict=True))
                 key = cost, place, _order(parts, wish, level, nodes, by_node)
                 if best is None or key < best[0]:
-                    best = key, [(node, count) for node, count in by_node.items() if count]
+                    best = key, [(node, *pair) for node, pair in by_node.items() if any(pair)]
         if best is not None:
             return level, best[1]
     return None
 
 
-def _order(parts, wish, level, inside, counts):
-    """Of equals: most pods in the first domain that has a multiple, or on the first node."""
-    return tuple(
-        -sum(counts[node] for node in nodes)
-        for at, nodes in parts.domains
-        if set(nodes) <= set(inside)
-        and (at == parts.deepest or (at > level and wish.multiples.get(at, 1) > 1))
-    )
+def _rooms(slots, wish, node):
+    if wish.rooms is not None:
+        return sorted(wish.rooms[node])
+    return [(pods, 0) for pods in range(min(slots[node], wish.pods) + 1)]
+
+
+def _order(parts, wish, level, inside, pairs):
+    """Of equals: most pods in the first domain that has a multiple; on the first node the most
+    others, then the most pods."""
+    found = []
+    for at, nodes in parts.domains:
+        if set(nodes) <= set(inside):
+            if at == parts.deepest:
+                found.append((-pairs[nodes[0]][1], -pairs[nodes[0]][0]))
+            elif at > level and wish.multiples.get(at, 1) > 1:
+                found.append((-sum(pairs[node][0] for node in nodes),))
+    return tuple(found)

@@ -39,7 +39,9 @@ class TopologyKernel(KernelObject):
         work: int,
         other: TopologyKernel,
         others: int,
-        options: Iterable[Iterable[tuple[int, int]]],
+        begins: npt.ArrayLike,
+        option_pods: npt.ArrayLike,
+        option_others: npt.ArrayLike,
     ) -> _Placement: ...
     def copy(self) -> Self: ...
     def __reduce__(self) -> NoReturn: ...

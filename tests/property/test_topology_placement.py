@@ -8,7 +8,7 @@ from profiles import seeds
 from topology_oracles import Parts, brute_force, objective
 
 from hivecore.reference.topology import Wish, build, place
-from hivecore.topology import NetworkTopology, TopologyRequest
+from hivecore.topology import NetworkTopology, TopologyRequest, TopologyRole
 
 
 def random_labels(rng, layers, nodes, names):
@@ -51,17 +51,17 @@ def request_of(wish, layers):
     )
 
 
-def answer(network, wish):
+def answer(network, wish, **asked):
     """What the kernel says, in the twin's words."""
     if wish.narrowest == 0:  # only the whole network, which has no name of a layer
         wish = wish._replace(narrowest=None)
-    decision = network.schedule(request_of(wish, network.layers))
+    decision = network.schedule(request_of(wish, network.layers).replace(**asked))
     decision.verify(network)
     if decision.outcome == "wait":
         return None
     levels = ["", *network.layers, "node"]
     assert decision.optimal
-    pods = [(int(one.node[1:]), one.pods) for one in decision.placement]
+    pods = [(int(one.node[1:]), one.pods, one.others) for one in decision.placement]
     return levels.index(decision.layer), pods
 
 
@@ -99,6 +99,63 @@ def test_kernel_and_twin_agree_in_larger_networks():
         assert answer(network, wish) == place(build(labels), slots, wish), seed
 
 
+def random_roles(rng, layers, nodes, most):
+    """A network, a wish of two roles, and what its request has beside."""
+    labels = random_labels(rng, layers, nodes, "abc")
+    free = [{"gpu": rng.randint(0, most), "cpu": rng.randint(0, 2 * most)} for _ in labels]
+    takes = [
+        {"gpu": rng.randint(1, 2), "cpu": rng.randint(0, 2)},
+        rng.choice([{"cpu": 1}, {"cpu": 3}, {"gpu": 2}, {"gpu": 1, "cpu": 2}]),
+    ]
+    takes[0] = {resource: amount for resource, amount in takes[0].items() if amount}
+
+    def has_room(node, pods, others):
+        return all(
+            pods * takes[0].get(one, 0) + others * takes[1].get(one, 0) <= free[node][one]
+            for one in ("gpu", "cpu")
+        )
+
+    many = range(2 * most + 1)
+    rooms = [
+        [(pods, others) for pods in many for others in many if has_room(node, pods, others)]
+        for node in range(nodes)
+    ]
+    slots = [max(one[0] for one in pairs) + max(one[1] for one in pairs) for pairs in rooms]
+    wish = random_wish(rng, layers, nodes, 2 * most)
+    wish = wish._replace(multiples={}, others=rng.randint(1, most), rooms=rooms)
+    if wish.narrowest == 0:
+        wish = wish._replace(narrowest=None)
+    network = network_of(labels)
+    for node, amounts in enumerate(free):
+        network.set_free(f"n{node}", amounts)
+    asked = {"amounts": takes[0], "role": TopologyRole("leader", wish.others, takes[1])}
+    return labels, slots, wish, network, asked
+
+
+def test_with_two_roles_kernel_twin_and_all_placements_agree():
+    placed = 0
+    for seed in seeds(400):
+        rng = Random(seed)
+        labels, slots, wish, network, asked = random_roles(
+            rng, rng.randint(0, 3), rng.randint(1, 4), 3
+        )
+        best = brute_force(labels, slots, wish)
+        assert place(build(labels), slots, wish) == best, seed
+        assert answer(network, wish, **asked) == best, seed
+        network.check()
+        placed += best is not None
+    assert placed > 0
+
+
+def test_with_two_roles_kernel_and_twin_agree_in_larger_networks():
+    for seed in seeds(30):
+        rng = Random(seed)
+        labels, slots, wish, network, asked = random_roles(
+            rng, rng.randint(1, 4), rng.randint(8, 16), 5
+        )
+        assert answer(network, wish, **asked) == place(build(labels), slots, wish), seed
+
+
 def test_an_integer_program_finds_nothing_better():
     for seed in seeds(12):
         rng = Random(seed)
@@ -110,7 +167,7 @@ def test_an_integer_program_finds_nothing_better():
         if found is not None:
             level, pods = found
             assert level == best[0], seed
-            assert objective(Parts(labels), slots, wish, level, dict(pods)) == best[1], seed
+            assert objective(Parts(labels), slots, wish, level, {n: k for n, k, _ in pods}) == best[1], seed
 
 
 @pytest.mark.parametrize("most", [4, 2**31 - 1])

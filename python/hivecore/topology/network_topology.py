@@ -16,6 +16,7 @@ from hivecore._topology import TopologyKernel
 from hivecore.decisions import Explanation
 from hivecore.errors import InvariantError, StaleDecisionError
 from hivecore.topology._domains import Domains
+from hivecore.topology._roles import pairs_by_node
 from hivecore.topology.explanation import explain
 from hivecore.topology.koordinator import Wanted, place_greedily
 from hivecore.topology.refusals import refused
@@ -159,10 +160,13 @@ class NetworkTopology(Stateful):
         wanted = TopologyRequest("anybody", 1, amounts=amounts).amounts
         with self._lock:
             sums: dict[str, int] = {}
-            counts = self._kernel(wanted).slots(level).tolist()
-            for name, count in zip(self._domains.names[level], counts, strict=True):
+            for name, count in self._slots_of_domains(level, wanted):
                 sums[name] = sums.get(name, 0) + count
             return sums
+
+    def _slots_of_domains(self, level: int, amounts: Pairs) -> list[tuple[str, int]]:
+        counts = self._kernel(amounts).slots(level).tolist()
+        return list(zip(self._domains.names[level], counts, strict=True))
 
     def _numbers(self, nodes: Iterable[str] | None) -> _Ints:
         if nodes is None:
@@ -282,7 +286,7 @@ class NetworkTopology(Stateful):
                     work,
                     self._kernel_of_others(request.role.amounts, request.amounts),
                     request.role.pods,
-                    self._options(request, request.role),
+                    *pairs_by_node(self._free, len(self.nodes), request, request.role),
                 )
             elif method == "exact":
                 level, _, pods, optimal, fewest = kernel.place(
@@ -303,7 +307,11 @@ class NetworkTopology(Stateful):
                 pods = [(node, count, 0) for node, count in greedy]
                 optimal, fewest = False, []
             if level < 0:
-                refusal = refused(self, request, optimal or method != "exact")
+                sums = self._slots_of_domains(widest, request.amounts)
+                more = []
+                if request.role is not None:
+                    more = self._slots_of_domains(widest, request.role.amounts)
+                refusal = refused(request, sums, more, optimal or method != "exact")
                 return TopologyDecision(request, "wait", refusal=refusal, optimal=optimal)
             levels = domains.levels
             return TopologyDecision(
@@ -425,27 +433,6 @@ class NetworkTopology(Stateful):
     def _kernel_of_others(self, amounts: Pairs, of_pods: Pairs) -> TopologyKernel:
         kernel = self._kernel(amounts)
         return kernel.copy() if amounts == of_pods else kernel
-
-    def _options(self, request: TopologyRequest, role: TopologyRole) -> list[list[tuple[int, int]]]:
-        """Of each node how many pods it has room for beside others, none less than another one."""
-        options: list[list[tuple[int, int]]] = [[] for _ in self.nodes]
-        best = np.zeros(len(self.nodes), dtype=np.int64) - 1
-        everywhere = np.arange(len(self.nodes))
-        most = min(role.pods, int(self._room(role.amounts, everywhere).max()))
-        for others in range(most, -1, -1):
-            room = np.full(len(self.nodes), request.pods, dtype=np.int64)
-            beside = dict(role.amounts)
-            for resource in {*beside, *(name for name, _ in request.amounts)}:
-                free = self._free.get(resource)
-                left = (0 if free is None else free) - others * beside.get(resource, 0)
-                wanted = dict(request.amounts).get(resource)
-                if wanted is not None:
-                    room = np.minimum(room, left // wanted)
-                room = np.where(np.asarray(left) < 0, -1, room)
-            for node in np.flatnonzero((room > best) & (room + others > 0)).tolist():
-                options[node].append((int(room[node]), others))
-            best = np.maximum(best, room)
-        return options
 
     def _sums(self, values: _Ints | None) -> list[list[int]]:
         """Of all domains, level by level."""

@@ -1,40 +1,50 @@
 """Why a gang cannot be placed, in words."""
 
-from typing import TYPE_CHECKING
-
 from hivecore.decisions import Refusal
-
-if TYPE_CHECKING:
-    from hivecore.topology.network_topology import NetworkTopology
-    from hivecore.topology.topology_request import TopologyRequest
+from hivecore.topology.topology_request import TopologyRequest
 
 __all__ = ["refused"]
 
 _NAMED = 3  # domains that a reason tells of
 
+#: By domain.
+_Slots = list[tuple[str, int]]
 
-def refused(network: "NetworkTopology", request: "TopologyRequest", searched: bool) -> Refusal:
-    """Of a gang that was not placed; ``searched``: the search came to its end."""
-    layer = request.must
-    sums = network.slots(layer, amounts=request.amounts)
-    most = max(sums.values())
+
+def refused(request: TopologyRequest, slots: _Slots, others: _Slots, searched: bool) -> Refusal:
+    """Of a gang that was not placed.
+
+    :param slots: of the domains one of which must hold all; ``others``: of its other role.
+    :param searched: whether the search came to its end.
+    """
+    layer, role = request.must, request.role
+    if lacks := _lacks(layer, request.pods, "pods", slots):
+        return lacks
+    if role and (lacks := _lacks(layer, role.pods, f"pods of role {role.name!r}", others)):
+        return lacks
     if not searched:
         return _refusal("work", layer, "the search was cut short")
-    if most >= request.pods:
-        wanted = ", ".join(f"{count} in each {name}" for name, count in request.multiple)
-        return _refusal("multiple", layer, f"not in multiples of {wanted}")
+    if role:
+        where = f"no {layer} has" if layer else "the network has not"
+        both = f"{request.pods} pods and {role.pods} of role {role.name!r}"
+        return _refusal("role", layer, f"{where} room for {both} together")
+    wanted = ", ".join(f"{count} in each {name}" for name, count in request.multiple)
+    return _refusal("multiple", layer, f"not in multiples of {wanted}")
+
+
+def _lacks(layer: str, count: int, pods: str, slots: _Slots) -> Refusal | None:
+    """That no domain has slots enough, if so."""
+    best = sorted(slots, key=lambda pair: (-pair[1], pair[0]))
+    most = best[0][1]
+    if most >= count:
+        return None
     if layer == "":
-        have = f"the network has {most} {_slots(most)}"
-        return _refusal("slots", layer, f"{request.pods} pods need as many slots: {have}")
-    best = sorted(sums.items(), key=lambda pair: (-pair[1], pair[0]))
-    have = ", ".join(f"{name} has {count}" for name, count in best[:_NAMED])
+        have = f"the network has {most} {'slot' if most == 1 else 'slots'}"
+        return _refusal("slots", layer, f"{count} {pods} need as many slots: {have}")
+    have = ", ".join(f"{name} has {amount}" for name, amount in best[:_NAMED])
     if len(best) > _NAMED:
         have += f", {len(best) - _NAMED} others have no more"
-    return _refusal("layer", layer, f"{request.pods} pods need one {layer}: {have}")
-
-
-def _slots(count: int) -> str:
-    return "slot" if count == 1 else "slots"
+    return _refusal("layer", layer, f"{count} {pods} need one {layer}: {have}")
 
 
 def _refusal(code: str, part: str, reason: str) -> Refusal:

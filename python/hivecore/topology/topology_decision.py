@@ -32,7 +32,7 @@ class TopologyDecision:
         other; empty unless it binds.
     :param layer: of which one domain holds all; "node", or "" for the whole network.
     :param domain: the names of that domain and of those around it, from wide to narrow.
-    :param refusal: why it waits; codes: "slots", "layer", "multiple", "work".
+    :param refusal: why it waits; codes: "slots", "layer", "multiple", "role", "work".
     :param optimal: whether no placement is better; else the search was greedy, or was cut short.
     :param victims: always empty.
     :param fewest: if it was cut short, by layer below: how many domains have to be used at least.
@@ -68,7 +68,8 @@ class TopologyDecision:
 
     def verify(self, network: "NetworkTopology") -> None:
         """Check in plain Python that the gang fits where it would go, that one domain of the layer
-        holds all, and that none of a narrower one that may be has room for it.
+        holds all, and, without multiples and roles, that none of a narrower one that may be has
+        room for it.
 
         :param network: as it was when the decision was made.
         :raises CertificateError: something is not so, which the message says.

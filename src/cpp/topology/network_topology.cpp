@@ -48,7 +48,7 @@ std::vector<std::int64_t> NetworkTopology::most_slots() const {
 // Of what is touched below the domain that holds all, or of that one as well.
 CostLayout NetworkTopology::layout_of(const Question& question,
                                       std::span<const std::int64_t> most_slots, bool whole) const {
-    const auto& [wish, held, existing, most_existing, slots, others] = question;
+    const auto& [wish, held, existing, most_existing, slots, others, worth] = question;
     const int deepest = network_->deepest(), first = whole ? held : held + 1;
     const auto touched = [&](int level) {
         return static_cast<std::uint64_t>(
@@ -132,7 +132,38 @@ NetworkTopology::Numbers NetworkTopology::fewest(const Sums& slots_of, int held,
     return found;
 }
 
-// Of both roles: each has to be somewhere.
+// Whichever role is scarce is worth more, so that the nodes are worth about as much for either.
+NetworkTopology::Worth NetworkTopology::worth(const Wish& wish, const Sums& others) const {
+    constexpr std::int64_t kMost = 1000;
+    const auto all_pods = slots_[0][0], all_others = others[0][0],
+               most = std::max({all_pods, all_others, std::int64_t{1}});
+    const auto share = [&](std::int64_t all) {
+        return std::max<std::int64_t>(1, kMost * std::min(1.0, static_cast<double>(all) / most));
+    };
+    const std::int64_t of_pod = share(all_others), of_other = share(all_pods);
+    Worth found;
+    found.all = of_pod * wish.pods + of_other * wish.others;
+    found.sums.resize(slots_.size());
+    for (std::size_t level = 0; level < slots_.size(); ++level) {
+        found.sums[level].resize(slots_[level].size());
+    }
+    auto& of_nodes = found.sums.back();
+    for (std::size_t node = 0; node < of_nodes.size(); ++node) {
+        for (auto i = wish.begins[node]; i < wish.begins[node + 1]; ++i) {
+            const auto pods = std::min(wish.options[i].pods, wish.pods);
+            const auto beside = std::min(wish.options[i].others, wish.others);
+            of_nodes[node] = std::max(of_nodes[node], of_pod * pods + of_other * beside);
+        }
+    }
+    for (int level = network_->deepest(); level > 0; --level) {
+        for (std::int32_t domain = 0; domain < network_->size(level); ++domain) {
+            found.sums[level - 1][network_->parent(level, domain)] += found.sums[level][domain];
+        }
+    }
+    return found;
+}
+
+// Of both roles: each has to be somewhere, and both together.
 NetworkTopology::Numbers NetworkTopology::fewest(const Question& question,
                                                  std::int32_t domain) const {
     const auto& wish = question.wish;
@@ -140,13 +171,17 @@ NetworkTopology::Numbers NetworkTopology::fewest(const Question& question,
     if (question.others != nullptr) {
         found = std::max(found, fewest(*question.others, question.held, domain, wish.others));
     }
+    if (question.worth != nullptr) {
+        const auto& [sums, all] = *question.worth;
+        found = std::max(found, fewest(sums, question.held, domain, all));
+    }
     return found;
 }
 
 // At most what it costs if this domain holds all.
 NetworkTopology::Numbers NetworkTopology::bound(const Question& question,
                                                 std::int32_t domain) const {
-    const auto& [wish, held, existing, most_existing, slots, others] = question;
+    const auto& [wish, held, existing, most_existing, slots, others, worth] = question;
     const int levels = network_->deepest() - held;
     auto found = fewest(question, domain);
     if (!existing.empty()) {
@@ -157,7 +192,7 @@ NetworkTopology::Numbers NetworkTopology::bound(const Question& question,
         found.push_back(held == network_->deepest() ? wish.cost[domain] : 0);
     }
     found.push_back(slots[held][domain]);
-    found.resize(found.size() + levels, wish.pods);
+    found.resize(found.size() + levels, wish.pods + wish.others);
     return found;
 }
 
@@ -165,7 +200,7 @@ template <int kWords>
 NetworkTopology::Numbers NetworkTopology::numbers(const Question& question,
                                                   const CostLayout& inside, std::int32_t domain,
                                                   const Cost<kWords>& cost) const {
-    const auto& [wish, held, existing, most_existing, slots, others] = question;
+    const auto& [wish, held, existing, most_existing, slots, others, worth] = question;
     Numbers found;
     int field = 0;
     const auto take = [&](int count) {
@@ -236,7 +271,9 @@ bool NetworkTopology::search(const Question& question, const CostLayout& layout,
     for (std::int32_t domain = 0; domain < network_->size(question.held); ++domain) {
         const bool holds_others =
             question.others == nullptr || (*question.others)[question.held][domain] >= wish.others;
-        if (slots_[question.held][domain] >= wish.pods && holds_others) {
+        const bool holds_both = question.worth == nullptr ||
+                                question.worth->sums[question.held][domain] >= question.worth->all;
+        if (slots_[question.held][domain] >= wish.pods && holds_others && holds_both) {
             candidates.emplace_back(bound(question, domain), domain);
         }
     }
@@ -249,7 +286,14 @@ bool NetworkTopology::search(const Question& question, const CostLayout& layout,
         if (best && one > *best) {
             break;
         }
-        work += cells(question.held, one.second, (wish.pods + 1) * (wish.others + 1), kWords);
+        const auto row = (wish.pods + 1) * (wish.others + 1);
+        work += cells(question.held, one.second, row, kWords);
+        if (question.others != nullptr && row <= kMostCells) {
+            const auto [begin, end] =
+                network_->below(question.held, one.second, network_->deepest());
+            work += static_cast<std::uint64_t>(wish.begins[end] - wish.begins[begin]) * row /
+                    4;  // four cells are one step
+        }
         if (work > static_cast<std::uint64_t>(wish.work)) {
             found.is_optimal = false;
             break;
@@ -322,14 +366,21 @@ Placement NetworkTopology::place(const Wish& wish, const NetworkTopology* others
         }
     }
     const auto& slots = others != nullptr ? together : slots_;
+    // Without a search, its options are not all there are.
+    const bool is_searched = others != nullptr && (wish.pods + 1) * (wish.others + 1) <= kMostCells;
+    const auto both = is_searched ? worth(wish, others->slots_) : Worth();
     Placement found;
     for (int held = wish.narrowest; held >= wish.widest; --held) {
         if (largest_[held].largest() < wish.pods) {
             continue;
         }
-        const Question question{wish,     held,
-                                existing, most_existing,
-                                slots,    others != nullptr ? &others->slots_ : nullptr};
+        const Question question{wish,
+                                held,
+                                existing,
+                                most_existing,
+                                slots,
+                                others != nullptr ? &others->slots_ : nullptr,
+                                is_searched ? &both : nullptr};
         auto* kind = is_plain ? kind_of(question) : nullptr;
         if (kind != nullptr ? answer_again(question, *kind, found) : answer(question, found)) {
             return found;
@@ -485,7 +536,7 @@ std::string NetworkTopology::audit() const {
         Wish wish;
         wish.pods = kind.pods;
         const Sums none;
-        const Question question{wish, kind.level, none, {}, slots_, nullptr};
+        const Question question{wish, kind.level, none, {}, slots_, nullptr, nullptr};
         Search<1> search(*network_, slots_, none, wish, kind.level, kind.inside, {});
         Kind other = kind;
         for (std::int32_t domain = 0; domain < network_->size(kind.level); ++domain) {

@@ -70,6 +70,13 @@ class NetworkTopology {
         std::vector<std::int32_t> dirty, winners;
     };
 
+    // Of two roles: what a domain has of both at once is worth at most so much, where each pod and
+    // each of the others has a worth of its own.
+    struct Worth {
+        Sums sums;
+        std::int64_t all;  // of the gang
+    };
+
     // What a search of one level goes by.
     struct Question {
         const Wish& wish;
@@ -78,6 +85,7 @@ class NetworkTopology {
         std::span<const std::int64_t> most_existing;
         const Sums& slots;   // of all roles together
         const Sums* others;  // of the second role, or null
+        const Worth* worth;  // if there is one
     };
     // What a domain that holds all costs, one number after the other.
     using Numbers = std::vector<std::int64_t>;
@@ -87,6 +95,7 @@ class NetworkTopology {
     std::vector<std::int64_t> most_slots() const;
     Numbers fewest(const Sums& slots, int held, std::int32_t domain, std::int64_t pods) const;
     Numbers fewest(const Question& question, std::int32_t domain) const;
+    Worth worth(const Wish& wish, const Sums& others) const;
     Numbers bound(const Question& question, std::int32_t domain) const;
     template <int kWords>
     Numbers numbers(const Question& question, const CostLayout& inside, std::int32_t domain,

@@ -46,7 +46,27 @@ HIVECORE_INLINE void use_domain_simply(const std::int64_t* __restrict inside,
     }
 }
 
+HIVECORE_INLINE void use_part_simply(const std::int64_t* __restrict behind,
+                                     std::int64_t* __restrict row, std::int64_t pods,
+                                     std::int64_t most, std::int64_t touched) {
+    const auto full = std::min(most, pods);
+    const auto all = behind[0] + touched;
+    for (std::int64_t c = 0; c <= full; ++c) {
+        row[c] = row[c] < all ? row[c] : all;
+    }
+    for (std::int64_t c = full + 1; c <= pods; ++c) {
+        const auto sum = behind[c - full] + touched;
+        row[c] = row[c] < sum ? row[c] : sum;
+    }
+}
+
 #ifdef HIVECORE_X86
+__attribute__((target("avx2"))) void use_part_avx2(const std::int64_t* behind, std::int64_t* row,
+                                                   std::int64_t pods, std::int64_t most,
+                                                   std::int64_t touched) {
+    use_part_simply(behind, row, pods, most, touched);
+}
+
 __attribute__((target("avx2"))) void use_node_avx2(const std::int64_t* behind, std::int64_t* row,
                                                    std::int64_t pods, std::int64_t slots,
                                                    std::int64_t touched) {
@@ -69,6 +89,27 @@ void use_node(const Cost<1>* behind, Cost<1>* row, std::int64_t pods, std::int64
     }
 #endif
     use_node_simply(from, to, pods, slots, touched.words[0]);
+}
+
+// In a row of pods, what it costs if up to `most` of them are on a node that is used.
+template <int kWords>
+void use_part(const Cost<kWords>* behind, Cost<kWords>* row, std::int64_t pods, std::int64_t most,
+              const Cost<kWords>& touched) {
+    for (std::int64_t c = 0; c <= pods; ++c) {
+        row[c] = std::min(row[c], behind[std::max<std::int64_t>(c - most, 0)] + touched);
+    }
+}
+
+void use_part(const Cost<1>* behind, Cost<1>* row, std::int64_t pods, std::int64_t most,
+              const Cost<1>& touched) {
+    const auto* from = behind->words.data();
+    auto* to = row->words.data();
+#ifdef HIVECORE_X86
+    if (has_avx2()) {
+        return use_part_avx2(from, to, pods, most, touched.words[0]);
+    }
+#endif
+    use_part_simply(from, to, pods, most, touched.words[0]);
 }
 
 template <int kWords>
@@ -191,12 +232,8 @@ void Search<kWords>::use_options(std::int32_t node, const Cost<kWords>& touched,
     for (const auto& option : options(node)) {
         for (std::int64_t others = 0; others <= wish_.others; ++others) {
             const auto before = std::max<std::int64_t>(others - option.others, 0);
-            const auto* behind = row.data() + before * width;
-            auto* to = other_.data() + others * width;
-            for (std::int64_t pods = 0; pods < width; ++pods) {
-                const auto left = std::max<std::int64_t>(pods - option.pods, 0);
-                to[pods] = std::min(to[pods], behind[left] + touched);
-            }
+            use_part(row.data() + before * width, other_.data() + others * width, wish_.pods,
+                     option.pods, touched);
         }
     }
     other_[0] = row[0];

@@ -159,12 +159,14 @@ cdef class TopologyKernel(KernelObject):
         return described(found)
 
     def place_roles(
-        self, pods, widest, narrowest, existing, cost, work, TopologyKernel other, others, options
+        self, pods, widest, narrowest, existing, cost, work, TopologyKernel other, others,
+        begins, option_pods, option_others
     ):
         """The same of a gang with others of a second role, whose slots another kernel of this
         network has; nodes with (node, pods, others).
 
-        :param options: of each node the pairs of (pods, others) that it has room for, at most.
+        The pairs of (pods, others) that node i has room for, at most, are those from `begins[i]` to
+        `begins[i + 1]`.
         """
         cdef Guard guard
         cdef Guard second
@@ -172,9 +174,14 @@ cdef class TopologyKernel(KernelObject):
         cdef PlacementRecord found
         cdef cnp.ndarray near
         cdef cnp.ndarray costs
+        cdef cnp.ndarray begin_array = as_int64_array(begins, "begins", 0)
+        cdef cnp.ndarray pods_array = as_int64_array(option_pods, "option_pods", 0)
+        cdef cnp.ndarray others_array = as_int64_array(option_others, "option_others", 0)
+        cdef Values starts = as_values(begin_array)
+        cdef Values of_pods = as_values(pods_array)
+        cdef Values of_others = as_values(others_array)
         cdef vector[Option] pairs
-        cdef vector[int64_t] begins
-        cdef Option one
+        cdef size_t i
         cdef int deepest = self.kernel.network().deepest()
         cdef int32_t nodes = self.kernel.network().size(deepest)
         cdef TopologyState* slots_of_others
@@ -184,16 +191,22 @@ cdef class TopologyKernel(KernelObject):
             raise ValueError("other: is no other kernel of this network")
         self.read_wish(&wish, pods, widest, narrowest, work)
         wish.others = as_bounded(others, "others", 1, MOST_SLOTS)
-        begins.push_back(0)
-        for of_node in options:
-            for first, then in of_node:
-                one.pods = as_bounded(first, "options", 0, MOST_SLOTS)
-                one.others = as_bounded(then, "options", 0, MOST_SLOTS)
-                pairs.push_back(one)
-            begins.push_back(pairs.size())
-        if begins.size() != <size_t> nodes + 1:
-            raise ValueError(f"options must have length {nodes}")
-        wish.begins = Values(begins.data(), begins.size())
+        if of_pods.size() != of_others.size():
+            raise ValueError(f"option_others must have length {of_pods.size()}")
+        pairs.resize(of_pods.size())
+        for i in range(of_pods.size()):
+            if not (0 <= of_pods[i] <= MOST_SLOTS and 0 <= of_others[i] <= MOST_SLOTS):
+                raise ValueError(f"options: allowed are 0 to {MOST_SLOTS}")
+            pairs[i].pods = of_pods[i]
+            pairs[i].others = of_others[i]
+        if starts.size() != <size_t> nodes + 1 or starts[0] != 0:
+            raise ValueError(f"begins must have length {nodes + 1} and begin with 0")
+        for i in range(<size_t> nodes):
+            if starts[i + 1] < starts[i]:
+                raise ValueError("begins: goes down")
+        if starts[nodes] != <int64_t> pairs.size():
+            raise ValueError(f"begins: ends with {starts[nodes]}, not {pairs.size()}")
+        wish.begins = starts
         wish.options = Options(pairs.data(), pairs.size())
         if existing is not None:
             near = as_amounts_of(existing, "existing", nodes)

@@ -4,14 +4,19 @@ A domain is a part of the network, of a level: 0 is all of it, then come the lay
 narrow, the last level are the nodes. What a choice of nodes costs is a list of numbers that are
 compared one after the other, each a sum over the domains that are touched; so the best choice of a
 domain for so many pods is the best one of its children for the parts.
+
+A gang may have others beside its pods that take something else. What a domain gets is then a pair
+of numbers, and so is what a node has room for.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import NamedTuple
 
 __all__ = ["Domain", "Wish", "build", "place"]
 
 _Cost = tuple[int, ...]
+#: Pods, and others.
+_Pair = tuple[int, int]
 
 
 class Domain(NamedTuple):
@@ -42,14 +47,18 @@ class Wish(NamedTuple):
     """Pods by node that it wants to be near to."""
     cost: Mapping[int, int] = {}
     """By node."""
+    others: int = 0
+    """More pods, which take something else."""
+    rooms: Sequence[Collection[_Pair]] | None = None
+    """Of each node the pairs of pods and others that fit together; ``None``: there are no others."""
 
 
 class _Best(NamedTuple):
-    """The least cost of so many pods, with the order of equals, and the pods by node."""
+    """The least cost of so many, with the order of equals, and (node, pods, others)."""
 
     cost: _Cost
     order: tuple[int, ...]
-    pods: tuple[tuple[int, int], ...]
+    pods: tuple[tuple[int, int, int], ...]
 
 
 def build(labels: Sequence[Sequence[str]]) -> Domain:
@@ -69,19 +78,22 @@ def build(labels: Sequence[Sequence[str]]) -> Domain:
 
 def place(
     network: Domain, slots: Sequence[int], wish: Wish
-) -> tuple[int, list[tuple[int, int]]] | None:
-    """The level of the domain that holds all, and (node, pods) in order; ``None``: none can.
+) -> tuple[int, list[tuple[int, int, int]]] | None:
+    """The level of the domain that holds all, and (node, pods, others) in order; ``None``: none can.
 
     The narrowest level comes first. Then count, each from wide to narrow: the domains that are
     touched below it, the existing pods in them (most first), the cost of the nodes, the slots left
-    over; then the most pods in the first domain that has a multiple, or on the first node.
+    over; then the most pods in the first domain that has a multiple, or the most others, then the
+    most pods, on the first node. ``slots`` are by node, of pods and of others together.
     """
     deepest = _depth(network)
     narrowest = deepest if wish.narrowest is None else wish.narrowest
     for level in range(narrowest, wish.widest - 1, -1):
         found = []
         for domain in _of_level(network, level):
-            best = _best(domain, slots, wish, level, deepest).get(wish.pods)
+            best = _best(domain, slots, wish, level, deepest).get(
+                (wish.pods, wish.others)
+            )
             if best is not None:
                 cost = _touched(domain, slots, wish, level, deepest)
                 found.append(best._replace(cost=_sum(best.cost, cost)))
@@ -122,37 +134,50 @@ def _sum(one: _Cost, other: _Cost) -> _Cost:
 
 def _best(
     domain: Domain, slots: Sequence[int], wish: Wish, held: int, deepest: int
-) -> dict[int, _Best]:
-    """By number of pods, the best way to have exactly so many inside, touching it left out."""
+) -> dict[_Pair, _Best]:
+    """By number of pods and others, the best way to have exactly so many inside; that the domain
+    itself is touched does not count.
+    """
     nothing = (0,) * (3 * (deepest - held + 1) + 1)
     if not domain.children:
-        most = min(slots[domain.node], wish.pods)
         own = {
-            pods: _Best(nothing, (-pods,), ((domain.node, pods),)) for pods in range(1, most + 1)
+            (pods, others): _Best(nothing, (-others, -pods), ((domain.node, pods, others),))
+            for pods, others in _rooms(domain.node, slots, wish)
         }
         return _multiples(own, wish.multiples.get(domain.level, 1))
-    found = {0: _Best(nothing, (), ())}
+    found = {(0, 0): _Best(nothing, (), ())}
     for child in domain.children:
         touch = _touched(child, slots, wish, held, deepest)
         inside = _best(child, slots, wish, held, deepest)
         has_multiple = wish.multiples.get(child.level, 1) > 1 and child.children
         untouched = _untouched(child, wish)
-        more = {pods: one._replace(order=one.order + untouched) for pods, one in found.items()}
+        more = {pair: one._replace(order=one.order + untouched) for pair, one in found.items()}
         for before, one in found.items():
-            for pods, other in inside.items():
-                if before + pods <= wish.pods:
-                    order = (-pods, *other.order) if has_multiple else other.order
+            for part, other in inside.items():
+                pair = before[0] + part[0], before[1] + part[1]
+                if pair[0] <= wish.pods and pair[1] <= wish.others:
+                    order = (-part[0], *other.order) if has_multiple else other.order
                     both = _Best(
                         _sum(_sum(one.cost, other.cost), touch),
                         one.order + order,
                         one.pods + other.pods,
                     )
-                    known = more.get(before + pods)
+                    known = more.get(pair)
                     if known is None or both[:2] < known[:2]:
-                        more[before + pods] = both
+                        more[pair] = both
         found = more
-    del found[0]
+    del found[0, 0]
     return _multiples(found, wish.multiples.get(domain.level, 1))
+
+
+def _rooms(node: int, slots: Sequence[int], wish: Wish) -> list[_Pair]:
+    """What a node may get, and not nothing."""
+    rooms = [(pods, 0) for pods in range(slots[node] + 1)]
+    return [
+        (pods, others)
+        for pods, others in (rooms if wish.rooms is None else wish.rooms[node])
+        if pods <= wish.pods and others <= wish.others and pods + others > 0
+    ]
 
 
 def _untouched(domain: Domain, wish: Wish) -> tuple[int, ...]:
@@ -160,9 +185,9 @@ def _untouched(domain: Domain, wish: Wish) -> tuple[int, ...]:
     has_multiple = wish.multiples.get(domain.level, 1) > 1 and domain.children
     below = tuple(zero for child in domain.children for zero in _untouched(child, wish))
     if not domain.children:
-        return (0,)
+        return (0, 0)
     return (0, *below) if has_multiple else below
 
 
-def _multiples(found: dict[int, _Best], multiple: int) -> dict[int, _Best]:
-    return {pods: one for pods, one in found.items() if pods % multiple == 0}
+def _multiples(found: dict[_Pair, _Best], multiple: int) -> dict[_Pair, _Best]:
+    return {pair: one for pair, one in found.items() if pair[0] % multiple == 0}
