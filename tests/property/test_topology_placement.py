@@ -167,7 +167,9 @@ def test_an_integer_program_finds_nothing_better():
         if found is not None:
             level, pods = found
             assert level == best[0], seed
-            assert objective(Parts(labels), slots, wish, level, {n: k for n, k, _ in pods}) == best[1], seed
+            assert (
+                objective(Parts(labels), slots, wish, level, {n: k for n, k, _ in pods}) == best[1]
+            ), seed
 
 
 @pytest.mark.parametrize("most", [4, 2**31 - 1])

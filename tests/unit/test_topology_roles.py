@@ -80,7 +80,11 @@ def test_a_gang_whose_pairs_are_too_many_for_a_search_goes_to_one_node_or_says_s
     ("request_", "code", "says"),
     [
         (led(99), "slots", "99 pods need as many slots: the network has 9 slots"),
-        (led(3, must="node"), "layer", "3 pods need one node: n0 has 2, n2 has 2, n3 has 2, 3 others"),
+        (
+            led(3, must="node"),
+            "layer",
+            "3 pods need one node: n0 has 2, n2 has 2, n3 has 2, 3 others",
+        ),
         (
             led(1, role=TopologyRole("leader", 2, {"cpu": 40}), must="node"),
             "layer",

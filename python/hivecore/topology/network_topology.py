@@ -20,6 +20,7 @@ from hivecore.topology._roles import pairs_by_node
 from hivecore.topology.explanation import explain
 from hivecore.topology.koordinator import Wanted, place_greedily
 from hivecore.topology.refusals import refused
+from hivecore.topology.releases import Gains
 from hivecore.topology.topology_decision import NodePods, TopologyDecision
 from hivecore.topology.topology_request import (
     MOST,
@@ -425,10 +426,38 @@ class NetworkTopology(Stateful):
         """Why a gang cannot be placed, and what would let it; nothing changes.
 
         Changes are tried on copies: which owners would have to end ("release", cost: their pods),
-        and which wishes would have to be given up ("relax"). Errors are those of ``schedule``.
+        and which wishes would have to be given up ("relax"). No cheaper owners would do if a pod
+        takes one of a single resource, or if few owners are in each domain of ``must``; elsewhere
+        they are cheap, but there may be cheaper ones. Errors are those of ``schedule``.
         """
         with self._lock:
-            return explain(self, request)
+            decision = self.schedule(request)
+            if decision.outcome == "bind":
+                return Explanation("bind", "", (), ())
+            level = self._domains.level(request.must, "request.must")
+            slots = self._kernel(request.amounts).slots(level).tolist()
+            return explain(self, decision, slots, self._gains(level, request.amounts))
+
+    def _gains(self, level: int, amounts: Pairs) -> Gains:
+        """By domain and owner, for how many more pods there would be room without the owner."""
+        found: Gains = {}
+        for name, (own, more, pods) in sorted(self._owners.items()):
+            for node, count, others in pods:
+                given = {resource: count * amount for resource, amount in own}
+                for resource, amount in more:
+                    given[resource] = given.get(resource, 0) + others * amount
+                domain = node
+                for one in range(len(self.layers) + 1, level, -1):
+                    domain = self._domains.parents_of[one][domain]
+                free = {
+                    resource: int(self._free[resource][node]) if resource in self._free else 0
+                    for resource, _ in amounts
+                }
+                before = min(free[key] // amount for key, amount in amounts)
+                after = min((free[key] + given.get(key, 0)) // amount for key, amount in amounts)
+                of = found.setdefault(domain, {})
+                of[name] = of.get(name, 0) + after - before
+        return dict(sorted(found.items()))
 
     def _kernel_of_others(self, amounts: Pairs, of_pods: Pairs) -> TopologyKernel:
         kernel = self._kernel(amounts)

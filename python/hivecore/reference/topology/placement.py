@@ -50,7 +50,7 @@ class Wish(NamedTuple):
     others: int = 0
     """More pods, which take something else."""
     rooms: Sequence[Collection[_Pair]] | None = None
-    """Of each node the pairs of pods and others that fit together; ``None``: there are no others."""
+    """Of each node the pairs of pods and others that fit; ``None``: there are no others."""
 
 
 class _Best(NamedTuple):
@@ -79,7 +79,7 @@ def build(labels: Sequence[Sequence[str]]) -> Domain:
 def place(
     network: Domain, slots: Sequence[int], wish: Wish
 ) -> tuple[int, list[tuple[int, int, int]]] | None:
-    """The level of the domain that holds all, and (node, pods, others) in order; ``None``: none can.
+    """The level of the domain that holds all, and (node, pods, others); ``None``: none can.
 
     The narrowest level comes first. Then count, each from wide to narrow: the domains that are
     touched below it, the existing pods in them (most first), the cost of the nodes, the slots left
@@ -91,9 +91,7 @@ def place(
     for level in range(narrowest, wish.widest - 1, -1):
         found = []
         for domain in _of_level(network, level):
-            best = _best(domain, slots, wish, level, deepest).get(
-                (wish.pods, wish.others)
-            )
+            best = _best(domain, slots, wish, level, deepest).get((wish.pods, wish.others))
             if best is not None:
                 cost = _touched(domain, slots, wish, level, deepest)
                 found.append(best._replace(cost=_sum(best.cost, cost)))
