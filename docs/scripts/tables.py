@@ -748,6 +748,19 @@ def _topology(results: Results) -> str:
     return _table(("through Python", "hivecore"), rows)
 
 
+def _topology_roles(results: Results) -> str:
+    rows = [
+        (
+            f"{run['pods']} and {run['others']}",
+            _time(run["p50"]),
+            _time(run["p99"]),
+            f"{run['optimal']} of {run['networks']}",
+        )
+        for run in results["topology"]["roles"]
+    ]
+    return _table(("pods of each role", "median", "99th percentile", "optimal"), rows)
+
+
 def _topology_greedy(results: Results) -> str:
     rows = []
     for run in results["topology"]["greedy"]:
@@ -885,6 +898,7 @@ TABLES: dict[str, Callable[[Results], str]] = {
     "storage-systems": _storage_systems,
     "threads": _threads,
     "topology": _topology,
+    "topology-roles": _topology_roles,
     "topology-greedy": _topology_greedy,
     "uniform": _uniform,
 }
