@@ -1,0 +1,425 @@
+"""The pods of gangs, the gangs, and the groups of gangs that start together.
+
+Gangs that name the same gangs are one group; it has the gangs that name them as its members. A gang
+is *valid* if as many of its pods as needed hold a place, and *collected* if there are as many as
+needed. Each change of a pod moves the counts of its gang; a gang that turns valid or collected, or
+ceases to be, moves ``lacking`` or ``uncollected`` of the groups that name it. So whether a group
+may start, or be tried, is known without a look at its pods.
+
+Invariants: a gang that nobody has defined has pods, and is a group of its own; a group has members;
+``idle`` are its pods that are pending or held up, ``waiting`` those that hold a place, by number.
+"""
+
+from collections import deque
+from collections.abc import Iterable
+
+from hivecore.gangs._timers import Timers
+from hivecore.gangs._wait_graph import WaitGraph
+from hivecore.gangs.action import PodState
+from hivecore.gangs.gang_spec import GangSpec
+
+__all__ = ["ENDED", "IDLE", "Books", "GangBook", "GroupBook", "PodBook"]
+
+IDLE = frozenset({"pending", "held-up"})
+ENDED = frozenset({"succeeded", "failed"})
+_PLACED = frozenset({"waiting", "released"})
+_BOUND = frozenset({"bound", "running"})
+
+
+class PodBook:
+    """A pod; ``time`` is when it loses its place or is tried again, -1: never."""
+
+    __slots__ = (
+        "doomed",
+        "failures",
+        "gang",
+        "holds",
+        "lacks",
+        "name",
+        "number",
+        "queued",
+        "role",
+        "state",
+        "time",
+    )
+
+    def __init__(self, name: str, gang: "GangBook", role: str, number: int) -> None:
+        self.name = name
+        self.gang = gang
+        self.role = role
+        self.number = number
+        self.state: PodState | None = None
+        self.holds: tuple[str, ...] = ()
+        self.lacks: tuple[str, ...] = ()
+        self.time = -1
+        self.failures = 0
+        self.doomed = False  # its group has failed while it was being tried
+        self.queued = False  # it is in the queue of its group
+
+
+class GangBook:
+    """A gang with its counts."""
+
+    __slots__ = (
+        "bound",
+        "collected",
+        "group",
+        "live",
+        "name",
+        "of_role",
+        "placed",
+        "pods",
+        "source",
+        "spec",
+        "valid",
+    )
+
+    group: "GroupBook"
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self.spec: GangSpec | None = None
+        self.source = ""  # "object", "pod", or "": nobody has defined it
+        self.pods: dict[str, PodBook] = {}
+        self.live = self.placed = self.bound = 0
+        self.of_role: dict[str, list[int]] = {}  # the same three by role
+        self.valid = self.collected = False
+
+
+class GroupBook:
+    """Gangs that start together; ``time`` is when it is tried again, -1: not by itself."""
+
+    __slots__ = (
+        "awaited",
+        "failure",
+        "failures",
+        "id",
+        "idle",
+        "lacking",
+        "live",
+        "members",
+        "members_bound",
+        "names",
+        "number",
+        "once",
+        "open",
+        "queue",
+        "short",
+        "time",
+        "trying",
+        "uncollected",
+        "waiting",
+    )
+
+    def __init__(self, names: tuple[str, ...], number: int) -> None:
+        self.names = names
+        self.id = ",".join(names)
+        self.number = number
+        self.members: dict[str, GangBook] = {}
+        self.lacking = self.uncollected = len(names)
+        self.short = 0  # members that are not valid
+        self.awaited = 0  # how many times other groups name its members
+        self.live = 0
+        self.once = False
+        self.members_bound = -1  # at the first release; -1: there was none
+        self.idle: dict[int, PodBook] = {}
+        self.waiting: dict[int, PodBook] = {}
+        self.open = False  # a round of tries is under way
+        self.queue: deque[PodBook] = deque()
+        self.trying: PodBook | None = None
+        self.failure = ""
+        self.failures = 0
+        self.time = -1
+
+    @property
+    def outside(self) -> int:
+        """How many gangs it starts with that are not its members."""
+        return len(self.names) - len(self.members)
+
+
+class Books:
+    """All pods, gangs and groups, and who waits for whom."""
+
+    def __init__(self) -> None:
+        self.pods: dict[str, PodBook] = {}
+        self.gangs: dict[str, GangBook] = {}
+        self.groups: dict[tuple[str, ...], GroupBook] = {}
+        self.naming: dict[str, dict[tuple[str, ...], GroupBook]] = {}
+        self.graph: WaitGraph[GroupBook, PodBook] = WaitGraph(self.others)
+        self.timers = Timers()
+        self.numbered = 0
+        # Groups in which something has changed, to be looked at when the event is booked.
+        self.ready: dict[GroupBook, None] = {}  # every gang that they name is valid
+        self.collected: dict[GroupBook, None] = {}  # the last gang that they name is collected now
+        self.dropped: dict[GroupBook, None] = {}  # a gang that they name is not any more
+        self.suspects: dict[GroupBook, None] = {}  # they may be on a cycle of waits
+
+    def number(self) -> int:
+        """The next number."""
+        self.numbered += 1
+        return self.numbered
+
+    # --- groups
+
+    def join(self, gang: GangBook, names: tuple[str, ...]) -> None:
+        """Put a gang, which is in no group, into the one with these names."""
+        group = self.groups.get(names)
+        if group is None:
+            group = self._new_group(names, self.number())
+        self._enter(gang, group)
+
+    def _new_group(self, names: tuple[str, ...], number: int) -> GroupBook:
+        group = self.groups[names] = GroupBook(names, number)
+        for name in names:
+            self.naming.setdefault(name, {})[names] = group
+            gang = self.gangs.get(name)
+            if gang is not None:
+                group.lacking -= gang.valid
+                group.uncollected -= gang.collected
+                if hasattr(gang, "group"):
+                    gang.group.awaited += 1
+        return group
+
+    def _enter(self, gang: GangBook, group: GroupBook) -> None:
+        gang.group = group
+        group.members[gang.name] = gang
+        group.short += not gang.valid
+        group.live += gang.live
+        named_by = self.naming[gang.name]
+        # Before, it was nobody's, and counted for nobody.
+        group.awaited += len(named_by) - 1
+        for pod in gang.pods.values():
+            self._into(group, pod)
+        self.graph.sort(group)
+        if gang.bound and not group.once:
+            self.satisfy(group, True)
+
+    def leave(self, gang: GangBook) -> None:
+        """Take a gang out of its group, which goes with its last member."""
+        group = gang.group
+        for pod in gang.pods.values():
+            self._out_of(group, pod)
+            pod.queued = False
+        group.awaited -= len(self.naming[gang.name]) - 1
+        group.live -= gang.live
+        group.short -= not gang.valid
+        del group.members[gang.name]
+        del gang.group
+        if group.members:
+            self.graph.sort(group)
+            if not group.live:
+                self.satisfy(group, False)
+            return
+        self.timers.clear(group)
+        for books in (self.ready, self.collected, self.dropped, self.suspects):
+            books.pop(group, None)
+        del self.groups[group.names]
+        for name in group.names:
+            del self.naming[name][group.names]
+            if not self.naming[name]:
+                del self.naming[name]
+            other = self.gangs.get(name)
+            if other is not None and hasattr(other, "group"):
+                other.group.awaited -= 1
+
+    def others(self, group: GroupBook) -> list[GroupBook]:
+        """The groups without which this one does not start, itself left out."""
+        found = {group: None}
+        ahead = [group]
+        while ahead:
+            here = ahead.pop()
+            for name in here.names if here.outside else ():
+                gang = self.gangs.get(name)
+                if gang is not None and gang.group not in found:
+                    found[gang.group] = None
+                    ahead.append(gang.group)
+        del found[group]
+        return list(found)
+
+    def reachable(self, group: GroupBook) -> list[GroupBook] | None:
+        """The groups that start with this one, itself included; ``None``: one may not start."""
+        if group.lacking:
+            return None
+        found = {group: None}
+        ahead = [group]
+        while ahead:
+            here = ahead.pop()
+            if here.outside:
+                for name in here.names:
+                    other = self.gangs[name].group
+                    if other.lacking:
+                        return None
+                    if other not in found:
+                        found[other] = None
+                        ahead.append(other)
+        return list(found)
+
+    def dependents(self, groups: Iterable[GroupBook], ready: bool) -> list[GroupBook]:
+        """These groups and those that start only with one of them; or of these only the ones that
+        name nothing but valid gangs.
+        """
+        found = dict.fromkeys(groups)
+        ahead = list(found)
+        while ahead:
+            here = ahead.pop()
+            if here.awaited:
+                for name in here.members:
+                    for other in self.naming[name].values():
+                        if other not in found and not (ready and other.lacking):
+                            found[other] = None
+                            ahead.append(other)
+        return list(found)
+
+    # --- gangs
+
+    def gang(self, name: str) -> GangBook:
+        """The gang of this name; a new one is not defined."""
+        gang = self.gangs.get(name)
+        if gang is None:
+            gang = self.gangs[name] = GangBook(name)
+            self.join(gang, (name,))
+        return gang
+
+    def define(self, gang: GangBook, spec: GangSpec | None, source: str) -> None:
+        """Give a gang its definition, or take it away."""
+        names = (gang.name,) if spec is None else spec.groups
+        if names != gang.group.names:
+            self.leave(gang)
+            gang.spec, gang.source = spec, source
+            self.join(gang, names)
+        else:
+            gang.spec, gang.source = spec, source
+        self.judge(gang)
+        if spec is None and not gang.pods:
+            self.drop(gang)
+
+    def drop(self, gang: GangBook) -> None:
+        """Forget a gang without pods; nobody counts on it any more."""
+        gang.spec = None
+        self.judge(gang)
+        self.leave(gang)
+        del self.gangs[gang.name]
+
+    def judge(self, gang: GangBook) -> None:
+        """See whether a gang is valid and collected, and tell the groups that name it. O(roles)
+        and, when it changes, O(groups that name it).
+        """
+        spec = gang.spec
+        valid = collected = False
+        if spec is not None:
+            least = spec.min_members
+            policy = spec.match_policy
+            counted, there = gang.placed, gang.live
+            if policy == "waiting-and-running":
+                counted += gang.bound
+            elif policy == "only-waiting":
+                there -= gang.bound
+            valid, collected = counted >= least, there >= least
+            for role, number in spec.roles:
+                live, placed, bound = gang.of_role.get(role, (0, 0, 0))
+                if policy == "waiting-and-running":
+                    placed += bound
+                elif policy == "only-waiting":
+                    live -= bound
+                valid &= placed >= number
+                collected &= live >= number
+            if policy == "once-satisfied" and gang.group.once:
+                valid = True
+        if valid != gang.valid:
+            self._turn(gang, valid)
+        if collected != gang.collected:
+            gang.collected = collected
+            for group in self.naming[gang.name].values():
+                group.uncollected += -1 if collected else 1
+                if not collected:
+                    self.dropped[group] = None
+                elif not group.uncollected:
+                    self.collected[group] = None
+
+    def _turn(self, gang: GangBook, valid: bool) -> None:
+        gang.valid = valid
+        step = -1 if valid else 1
+        gang.group.short += step
+        for group in self.naming[gang.name].values():
+            group.lacking += step
+            if not group.lacking:
+                self.ready[group] = None
+
+    def satisfy(self, group: GroupBook, once: bool) -> None:
+        """Note that a pod of the group is bound, or that it has no pods any more."""
+        if once:
+            group.once = True
+        else:
+            group.once = False
+            group.members_bound = -1
+            group.failures = 0
+            group.failure = ""
+        for gang in group.members.values():
+            self.judge(gang)
+
+    # --- pods
+
+    def add(self, name: str, gang: GangBook, role: str, state: PodState) -> PodBook:
+        """Take up a pod."""
+        pod = self.pods[name] = gang.pods[name] = PodBook(name, gang, role, self.number())
+        self.move(pod, state)
+        return pod
+
+    def remove(self, pod: PodBook) -> None:
+        """Forget a pod; its gang goes with its last pod, unless an object defines it."""
+        gang = pod.gang
+        self.timers.clear(pod)
+        self.move(pod, None)
+        del self.pods[pod.name], gang.pods[pod.name]
+        if not gang.pods and gang.source != "object":
+            self.drop(gang)
+
+    def move(self, pod: PodBook, state: PodState | None) -> None:
+        """Change the state of a pod, and all that counts it. ``None``: it is in no state."""
+        gang, before = pod.gang, pod.state
+        group = gang.group
+        self._out_of(group, pod)
+        pod.state = state
+        self._into(group, pod)
+        placed = (state in _PLACED) - (before in _PLACED)
+        bound = (state in _BOUND) - (before in _BOUND)
+        live = (state is not None and state not in ENDED) - (
+            before is not None and before not in ENDED
+        )
+        if not (placed or bound or live):
+            return
+        gang.placed += placed
+        gang.bound += bound
+        gang.live += live
+        if pod.role:
+            counts = gang.of_role.setdefault(pod.role, [0, 0, 0])
+            counts[0] += live
+            counts[1] += placed
+            counts[2] += bound
+            if not any(counts):
+                del gang.of_role[pod.role]
+        group.live += live
+        if live < 0 and not group.live:
+            self.satisfy(group, False)
+        elif bound > 0 and not group.once:
+            self.satisfy(group, True)
+        else:
+            self.judge(gang)
+
+    def _into(self, group: GroupBook, pod: PodBook) -> None:
+        if pod.state in IDLE:
+            group.idle[pod.number] = pod
+            if pod.state == "held-up":
+                self.graph.lack(group, pod)
+        elif pod.state == "waiting":
+            group.waiting[pod.number] = pod
+            self.graph.hold(group, pod)
+
+    def _out_of(self, group: GroupBook, pod: PodBook) -> None:
+        if pod.state in IDLE:
+            del group.idle[pod.number]
+            if pod.state == "held-up":
+                self.graph.lack_no_more(group, pod)
+        elif pod.state == "waiting":
+            del group.waiting[pod.number]
+            self.graph.give_up(group, pod)

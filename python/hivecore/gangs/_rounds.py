@@ -1,0 +1,313 @@
+"""Who is tried next, who may start, and who has to give a place back.
+
+A group whose gangs are all collected is *open* for a round: its idle pods are tried one after the
+other, the first one standing for all. Any number of groups are open at once. The round ends when
+no pod is left to try, or when a pod of a strict gang finds no place. Then:
+
+    every gang that the group names is valid    its pods were released when the last one turned so
+    all of its own gangs are valid              they wait for those of other groups
+    a gang that is not valid is strict          all places are given back
+    none of these is                            they keep their places; the others are tried again
+
+What an event has changed stands in the books; `settle` looks at it once the event is booked.
+"""
+
+from collections import deque
+from collections.abc import Iterable
+
+from hivecore.gangs._books import IDLE, Books, GangBook, GroupBook, PodBook
+from hivecore.gangs.action import Action
+
+__all__ = ["Rounds"]
+
+# So many gangs of a group are looked at to name one that is not ready.
+_NAMED = 16
+
+
+class Rounds(Books):
+    """The rounds of all groups. What is to be done is put down in ``actions``.
+
+    :param backoff: how long a group waits after it has failed, doubled by each failure.
+    :param max_backoff: the longest such time.
+    :param resolve: whether cycles of waits are broken.
+    """
+
+    def __init__(self, backoff: int, max_backoff: int, resolve: bool) -> None:
+        super().__init__()
+        self.backoff = backoff
+        self.max_backoff = max_backoff
+        self.resolve = resolve
+        self.now = 0
+        self.actions: list[Action] = []
+
+    def say(self, kind: str, pods: Iterable[PodBook], group: GroupBook, reason: str) -> None:
+        """Put an action down."""
+        names = tuple([pod.name for pod in pods])
+        self.actions.append(Action(kind, names, group.id, reason))  # type: ignore[arg-type]
+
+    # --- tries
+
+    def starts_alone(self, pod: PodBook) -> bool:
+        """Whether it needs nobody else to start."""
+        spec = pod.gang.spec
+        return spec is not None and pod.gang.group.once and spec.match_policy == "once-satisfied"
+
+    def admit(self, pod: PodBook) -> None:
+        """Try an idle pod at once or later, and say which."""
+        group = pod.gang.group
+        if self.starts_alone(pod):
+            self._try(pod, f"pods of group {group.id!r} were bound before: it starts alone")
+            return
+        if group.open:
+            self._queue(pod)
+        elif group.time < 0:
+            self._open(group, group.idle.values())
+        self.go_on(group)
+        if pod.state in IDLE:
+            self.say("hold", (pod,), group, self.reason(pod))
+
+    def _queue(self, pod: PodBook) -> None:
+        if not pod.queued:
+            pod.queued = True
+            pod.gang.group.queue.append(pod)
+
+    def _open(self, group: GroupBook, pods: Iterable[PodBook]) -> None:
+        """Begin a round with these pods, in the order of their numbers."""
+        if group.uncollected:
+            return
+        chosen = sorted(
+            [pod for pod in pods if pod.time < 0 and pod.state in IDLE],
+            key=lambda pod: pod.number,
+        )
+        if not chosen:
+            return
+        self.timers.clear(group)
+        group.open = True
+        group.queue = deque(chosen)
+        for pod in chosen:
+            pod.queued = True
+
+    def _try(self, pod: PodBook, reason: str) -> None:
+        self.timers.clear(pod)
+        self.move(pod, "trying")
+        pod.lacks = ()
+        self.say("try", (pod,), pod.gang.group, reason)
+
+    def go_on(self, group: GroupBook) -> None:
+        """Try the next pod of an open group, or end its round."""
+        if not group.open or group.trying is not None:
+            return
+        if not group.uncollected:
+            while group.queue:
+                pod = group.queue.popleft()
+                if pod.queued and pod.gang.group is group:
+                    pod.queued = False
+                    if pod.state in IDLE:
+                        group.trying = pod
+                        count = len(group.waiting)
+                        first = f"it is tried for group {group.id!r}"
+                        self._try(pod, f"{first}, of which {count} wait" if count else first)
+                        return
+        self._end(group)
+
+    def _end(self, group: GroupBook) -> None:
+        group.open = False
+        self._empty_queue(group)
+        if group.waiting:
+            if group.uncollected:
+                self.close(group, self._what_is_missing(group))
+                return
+            if group.short:
+                strict = [
+                    gang
+                    for gang in group.members.values()
+                    if not gang.valid and gang.spec is not None and gang.spec.mode == "strict"
+                ]
+                if strict:
+                    self.close(group, f"nobody is left to try, {_short_of(strict[0])}")
+                    return
+        self._again_later(group)
+
+    def _empty_queue(self, group: GroupBook) -> None:
+        for pod in group.queue:
+            if pod.gang.group is group:
+                pod.queued = False
+        group.queue.clear()
+
+    def _again_later(self, group: GroupBook) -> None:
+        """Set the time of the next round, if there is anybody to be tried."""
+        if group.uncollected or all(pod.time >= 0 for pod in group.idle.values()):
+            if not group.idle:
+                group.failures = 0
+            return
+        group.failures += 1
+        self.timers.set(group, self.now + self._pause(group.failures))
+
+    def _pause(self, failures: int) -> int:
+        return min(self.max_backoff, self.backoff << min(failures - 1, 60))
+
+    # --- ends of waits
+
+    def close(self, group: GroupBook, reason: str) -> None:
+        """Take back all places of a group that may not start, and try it again later."""
+        group.open = False
+        group.failure = reason
+        self._empty_queue(group)
+        if group.trying is not None:
+            group.trying.doomed = True
+            group.trying = None
+        pods = [group.waiting[number] for number in sorted(group.waiting)]
+        self.reject(pods, group, reason)
+        if group.time < 0:
+            self._again_later(group)
+
+    def reject(self, pods: list[PodBook], group: GroupBook, reason: str) -> None:
+        """Take back the places of pods that wait."""
+        if not pods:
+            return
+        freed: dict[str, None] = {}
+        for pod in pods:
+            self.timers.clear(pod)
+            self.move(pod, "pending")
+            freed.update(dict.fromkeys(pod.holds))
+            pod.holds = ()
+        self.say("reject", pods, group, reason)
+        self.wake(freed, False)
+
+    def lose(self, pod: PodBook, reason: str) -> None:
+        """A pod that had a place has none any more: its group fails if it is strict."""
+        group, spec = pod.gang.group, pod.gang.spec
+        if self.starts_alone(pod):
+            pod.failures += 1
+            self.timers.set(pod, self.now + self._pause(pod.failures))
+        elif spec is None or spec.mode == "strict":
+            self.close(group, reason)
+        elif not group.open and group.time < 0:
+            self._again_later(group)
+
+    def wake(self, what: Iterable[str], hard: bool) -> None:
+        """Try those again who lack what is free now.
+
+        :param hard: whether it is free for good; what a group gives back after a failure wakes no
+            group that has failed itself, or they would wake each other for ever.
+        """
+        wanted = self.graph.wanted
+        found = {pod for one in what for pod in wanted.get(one, ())}
+        touched: dict[GroupBook, list[PodBook]] = {}
+        order = sorted(found, key=lambda pod: (pod.gang.group.number, pod.number))
+        for pod in order:
+            group = pod.gang.group
+            if self.starts_alone(pod):
+                self._try(pod, "what it lacks is free")
+            elif group.open:
+                self._queue(pod)
+            elif hard or group.waiting:
+                touched.setdefault(group, []).append(pod)
+        for group, pods in touched.items():
+            self._open(group, pods if group.waiting else group.idle.values())
+            self.go_on(group)
+
+    def release(self, group: GroupBook) -> bool:
+        """Let the waiting pods of a group start, and of those that start with it, if they may."""
+        groups = self.reachable(group)
+        if groups is None:
+            return False
+        waiting = [one for one in groups if one.waiting]
+        for one in waiting:
+            if one.members_bound < 0:
+                one.members_bound = sum(self.gangs[name].placed for name in one.names)
+        for one in sorted(waiting, key=lambda one: one.number):
+            pods = [one.waiting[number] for number in sorted(one.waiting)]
+            for pod in pods:
+                self.timers.clear(pod)
+                self.move(pod, "released")
+                pod.failures = 0
+            one.failure = ""
+            self.say("release", pods, one, "every gang of the group has enough pods")
+        return True
+
+    def settle(self) -> None:
+        """Look at the groups in which an event has changed something."""
+        while self.ready or self.dropped or self.collected or self.suspects:
+            if self.ready:
+                ready, self.ready = self.ready, {}
+                for group in self.dependents(ready, True):
+                    if group.waiting:
+                        self.release(group)
+            elif self.dropped:
+                dropped, self.dropped = self.dropped, {}
+                for group in dropped:
+                    if group.uncollected and (group.waiting or group.open):
+                        self.close(group, self._what_is_missing(group))
+            elif self.collected:
+                collected, self.collected = self.collected, {}
+                for group in sorted(collected, key=lambda one: one.number):
+                    if not group.open and group.time < 0 and not group.uncollected:
+                        self._open(group, group.idle.values())
+                        self.go_on(group)
+            else:
+                suspects, self.suspects = self.suspects, {}
+                for group in sorted(suspects, key=lambda one: one.number):
+                    self._break_cycles(group)
+
+    def suspect(self, group: GroupBook) -> None:
+        """A pod of the group holds or lacks something more: it may be on a cycle of waits now, or
+        one that starts only with it.
+        """
+        self.suspects.update(dict.fromkeys(self.dependents([group], False)))
+
+    def _break_cycles(self, group: GroupBook) -> None:
+        while self.resolve and (cycle := self.graph.cycle(group)):
+            youngest = max(cycle, key=lambda one: one.number)
+            others = [repr(one.id) for one in cycle if one is not youngest]
+            met = f"group {', '.join(others)}" if others else "a group that it starts with"
+            self.close(youngest, f"a deadlock with {met}; this group is the youngest that holds")
+
+    # --- words
+
+    def reason(self, pod: PodBook) -> str:
+        """Why a pod is not tried, or does not start."""
+        group = pod.gang.group
+        if pod.state in IDLE:
+            if group.uncollected and not self.starts_alone(pod):
+                return self._what_is_missing(group)
+            if group.trying is not None:
+                return f"pod {group.trying.name!r} is tried first for group {group.id!r}"
+            return group.failure or "it found no place"
+        if pod.state != "waiting":
+            return ""
+        if not pod.gang.valid:
+            return _short_of(pod.gang)
+        for name in group.names[:_NAMED]:
+            gang = self.gangs.get(name)
+            if gang is None:
+                return f"gang {name!r} is not defined"
+            if not gang.valid:
+                return _short_of(gang)
+        return f"{group.lacking or 'some'} other gangs of the group have too few places"
+
+    def _what_is_missing(self, group: GroupBook) -> str:
+        for name in group.names[:_NAMED]:
+            gang = self.gangs.get(name)
+            if gang is None or gang.spec is None:
+                return f"gang {name!r} is not defined"
+            if not gang.collected:
+                pods, spec = gang.live, gang.spec
+                if spec.match_policy == "only-waiting":
+                    pods -= gang.bound
+                if pods < spec.min_members:
+                    return f"gang {name!r} has {pods} of {spec.min_members} pods"
+                return f"gang {name!r} has too few pods of a role"
+        return f"{group.uncollected} gangs of the group have too few pods"
+
+
+def _short_of(gang: GangBook) -> str:
+    name, spec = gang.name, gang.spec
+    if spec is None:
+        return f"gang {name!r} is not defined"
+    counted = gang.placed
+    if spec.match_policy == "waiting-and-running":
+        counted += gang.bound
+    if counted < spec.min_members:
+        return f"gang {name!r} has places for {counted} of {spec.min_members} pods"
+    return f"gang {name!r} has places for too few pods of a role"

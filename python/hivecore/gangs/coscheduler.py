@@ -1,0 +1,617 @@
+"""Which pods of gangs are tried, hold, start or give back: events in, actions out."""
+
+from collections.abc import Callable, Container, Iterable
+from threading import RLock
+from typing import Literal, Self
+
+from hivecore._arguments import as_bool, as_choice, as_int, as_name, as_text, as_tuple
+from hivecore._sealed import corrupt_if_it_fails, seal, unseal
+from hivecore._stateful import Stateful
+from hivecore._turns import in_turn
+from hivecore.errors import GangError
+from hivecore.gangs._audit import audit
+from hivecore.gangs._books import IDLE, GangBook, GroupBook, PodBook
+from hivecore.gangs._rounds import Rounds
+from hivecore.gangs._saved import decode, encode, plain, rebuilt
+from hivecore.gangs.action import Action, BindInfo, GangStatus, PodStatus
+from hivecore.gangs.gang_spec import GangSpec
+from hivecore.gangs.phases import gang_phase
+
+__all__ = ["Coscheduler"]
+
+_MAGIC, _VERSION = b"HVGA", 1
+_LATEST = 2**61
+_LIVE = frozenset({"pending", "held-up", "trying", "waiting", "released", "bound", "running"})
+_NOT_PLACED = frozenset({"pending", "held-up", "trying"})
+
+
+class Coscheduler(Stateful):
+    """Gangs start together or not at all, under a scheduler that places pod by pod.
+
+    The scheduler tells what happens, and does what it is told. It tries the pods that it is told to
+    try, and reports for each a place (`assume_pod`) or none (`fail_pod`). A pod that has a place
+    holds it until its gang and those that it starts with have enough pods; then they are released,
+    to be bound. Groups of gangs are tried side by side, any number at once.
+
+    :param backoff: how long after a failure a group is tried again, in the caller's unit of time;
+        doubled by each further failure, 1 to 2**60.
+    :param max_backoff: the longest such time, at least ``backoff``.
+    :param resolve_deadlocks: whether groups that wait for each other are found, and the youngest
+        of them lets go.
+    :raises ValueError: a time is out of range.
+    :raises TypeError: something is of a wrong type.
+
+    Every event takes ``now``, 0 to 2**61 and never less than before, and returns the actions in the
+    order in which they are to be done. What it does not mention goes on as it was. After an error
+    nothing has changed: `KeyError` for unknown pods and gangs, `GangError` for a pod that is not
+    where the event says, `ValueError` and `TypeError` for other arguments. Events of any time may
+    come before `advance`, which alone ends waits and begins the tries that are due.
+
+    Pods are tried in the order in which they were created, the older group first where two can be.
+    Cost: O(log n) of n waits for an event, and O(1) for each action; O(r) more for a gang with r
+    roles and O(g) for one that g groups name. When a pod is held up, a search among the groups
+    that hold something and lack something.
+
+    Source: Koordinator's coscheduling plugin, whose rules for one pod these are; it tries one group
+    after another, never forgets that a group was satisfied, and lets non-strict groups wait for
+    each other.
+
+    >>> from hivecore.gangs import Coscheduler, GangSpec
+    >>> gangs = Coscheduler()
+    >>> gang = GangSpec("train", 2)
+    >>> for action in gangs.create_pod("a", gang, now=0):
+    ...     print(action.kind, action.pods, action.reason)
+    hold ('a',) gang 'train' has 1 of 2 pods
+    >>> for action in gangs.create_pod("b", gang, now=0):
+    ...     print(action.kind, action.pods)
+    try ('a',)
+    hold ('b',)
+    >>> for action in gangs.assume_pod("a", now=1, holds=["n1"]):
+    ...     print(action.kind, action.pods, action.until)
+    hold ('a',) 601
+    try ('b',) None
+    >>> [(action.kind, action.pods) for action in gangs.assume_pod("b", now=2, holds=["n2"])]
+    [('release', ('a', 'b'))]
+    """
+
+    __slots__ = ("_lock", "_rounds")
+
+    def __init__(
+        self, *, backoff: int = 1, max_backoff: int = 10, resolve_deadlocks: bool = True
+    ) -> None:
+        least = as_int(backoff, "backoff", 1, 2**60)
+        most = as_int(max_backoff, "max_backoff", least, 2**60)
+        self._rounds = Rounds(least, most, as_bool(resolve_deadlocks, "resolve_deadlocks"))
+        self._lock = RLock()
+
+    # --- gangs
+
+    @in_turn
+    def define_gang(self, spec: GangSpec, now: int) -> tuple[Action, ...]:
+        """Define a gang, or change its definition.
+
+        :param spec: it takes the place of any definition before, by pods as well. Waits that have
+            begun end when they were to end.
+        """
+        _check_spec(spec, "spec")
+        moment = self._moment(now)
+        rounds = self._rounds
+        rounds.now = moment
+        self._define(rounds.gang(spec.name), spec, "object")
+        return self._done()
+
+    @in_turn
+    def remove_gang(self, name: str, now: int) -> tuple[Action, ...]:
+        """Take a gang's definition away. Its pods stay, and hold no places, until it is defined.
+
+        :raises KeyError: no such gang is defined.
+        """
+        gang = self._rounds.gangs.get(as_text(name, "name"))
+        if gang is None or gang.spec is None:
+            raise KeyError(f"gang {name!r} is not defined")
+        rounds = self._rounds
+        rounds.now = self._moment(now)
+        group = gang.group
+        waiting = [pod for _, pod in sorted(group.waiting.items()) if pod.gang is gang]
+        rounds.reject(waiting, group, f"gang {name!r} is not defined any more")
+        self._define(gang, None, "")
+        return self._done()
+
+    def _define(self, gang: GangBook, spec: GangSpec | None, source: str) -> None:
+        rounds = self._rounds
+        before = gang.group
+        rounds.define(gang, spec, source)
+        trying = before.trying
+        if trying is not None and trying.gang.group is not before:
+            before.trying = None
+        rounds.settle()
+        if gang.name in rounds.gangs:
+            group = gang.group
+            if group.waiting:
+                (rounds.dropped if group.uncollected else rounds.ready)[group] = None
+            rounds.collected[group] = None
+        if before.members:
+            rounds.go_on(before)
+        rounds.settle()
+
+    # --- pods
+
+    @in_turn
+    def create_pod(
+        self,
+        pod: str,
+        gang: str | GangSpec,
+        now: int,
+        *,
+        role: str = "",
+        bound: bool = False,
+        holds: Iterable[str] = (),
+    ) -> tuple[Action, ...]:
+        """Take up a pod.
+
+        :param pod: its name, such as "namespace/name".
+        :param gang: the name of its gang, or a definition. The first definition by a pod holds,
+            as long as the gang has pods, unless `define_gang` gives another one.
+        :param role: its role in the gang; "": none.
+        :param bound: whether it has its node already, as after a restart of the scheduler.
+        :param holds: what it holds then: see `assume_pod`.
+        :raises ValueError: there is a pod of this name.
+        """
+        name, role = as_name(pod, "pod"), as_text(role, "role")
+        spec = None if isinstance(gang, str) else _check_spec(gang, "gang")
+        of = as_name(gang, "gang") if isinstance(gang, str) else gang.name
+        bound, held = as_bool(bound, "bound"), _names(holds, "holds")
+        rounds = self._rounds
+        if name in rounds.pods:
+            raise ValueError(f"pod={name!r}: there is one of this name")
+        if held and not bound:
+            raise ValueError("holds: only a pod that is bound has something")
+        rounds.now = self._moment(now)
+        book = rounds.gang(of)
+        if spec is not None and book.spec is None:
+            self._define(book, spec, "pod")
+        made = rounds.add(name, book, role, "bound" if bound else "pending")
+        made.holds = held
+        rounds.settle()
+        if made.state in IDLE:
+            rounds.admit(made)
+        return self._done()
+
+    @in_turn
+    def delete_pod(self, pod: str, now: int) -> tuple[Action, ...]:
+        """Forget a pod, wherever it is in its life."""
+        book = self._known(pod)
+        rounds = self._rounds
+        rounds.now = self._moment(now)
+        self._leave(book, lambda: rounds.remove(book))
+        return self._done()
+
+    @in_turn
+    def assume_pod(self, pod: str, now: int, holds: Iterable[str] = ()) -> tuple[Action, ...]:
+        """The scheduler has found a place for a pod, which holds it from now on.
+
+        :param holds: what others cannot have meanwhile, in the caller's words: the node, or
+            nodes and devices. Pods that lack it are told in these words, too.
+        :raises GangError: it has a place already, or has ended.
+
+        If its group has failed while it was being tried, it is rejected at once.
+        """
+        book = self._in(pod, _NOT_PLACED, "cannot be given a place")
+        held = _names(holds, "holds")
+        rounds = self._rounds
+        rounds.now = moment = self._moment(now)
+        gang, group = book.gang, book.gang.group
+        if group.trying is book:
+            group.trying = None
+        if book.doomed or gang.spec is None:
+            reason = group.failure if book.doomed else f"gang {gang.name!r} is not defined"
+            book.doomed = False
+            self._back(book)
+            rounds.say("reject", (book,), group, reason)
+        else:
+            rounds.timers.clear(book)
+            before, book.holds = book.lacks, held
+            rounds.move(book, "waiting")
+            if before:
+                book.lacks = ()
+            until = moment + gang.spec.wait_time
+            rounds.timers.set(book, until)
+            if not group.lacking:
+                rounds.ready[group] = None
+            if held:
+                rounds.suspect(group)
+            rounds.settle()
+            if book.state == "waiting":
+                reason = rounds.reason(book)
+                rounds.actions.append(Action("hold", (book.name,), group.id, reason, until))
+        rounds.go_on(group)
+        rounds.settle()
+        return self._done()
+
+    @in_turn
+    def fail_pod(
+        self, pod: str, now: int, lacks: Iterable[str] = (), reason: str = ""
+    ) -> tuple[Action, ...]:
+        """The scheduler has found no place for a pod.
+
+        :param lacks: any of this would help, in the words of `assume_pod`'s ``holds``. Without it
+            no deadlock can be seen, and only time brings another try.
+        :param reason: why, in a line.
+        :raises GangError: it has a place, or has ended.
+        """
+        book = self._in(pod, _NOT_PLACED, "cannot fail to be placed")
+        wanted, why = _names(lacks, "lacks"), as_text(reason, "reason")
+        rounds = self._rounds
+        rounds.now = self._moment(now)
+        group = book.gang.group
+        if group.trying is book:
+            group.trying = None
+        self._back(book)
+        rounds.move(book, None)
+        book.lacks = wanted
+        rounds.move(book, "held-up")
+        if book.doomed:
+            book.doomed = False
+        else:
+            text = f"pod {book.name!r} found no place"
+            rounds.lose(book, f"{text}: {why}" if why else text)
+        if not group.open and group.time < 0:
+            rounds._again_later(group)
+        rounds.go_on(group)
+        if wanted:
+            rounds.suspect(group)
+        rounds.settle()
+        return self._done()
+
+    @in_turn
+    def bind_pod(self, pod: str, now: int, *, by_others: bool = False) -> tuple[Action, ...]:
+        """A pod is bound to its node.
+
+        :param by_others: whether somebody else has bound it, so that it need not be released.
+        :raises GangError: it was not released.
+        """
+        allowed = _NOT_PLACED | {"waiting", "released"}
+        others = as_bool(by_others, "by_others")
+        book = self._in(pod, allowed if others else {"released"}, "cannot be bound")
+        rounds = self._rounds
+        rounds.now = self._moment(now)
+        self._leave(book, lambda: rounds.move(book, "bound"), keeps=True)
+        return self._done()
+
+    @in_turn
+    def fail_binding(self, pod: str, now: int, reason: str = "") -> tuple[Action, ...]:
+        """A released pod could not be bound, and has no place any more.
+
+        :raises GangError: it was not released.
+        """
+        book = self._in(pod, {"released"}, "cannot fail to be bound")
+        why = as_text(reason, "reason")
+        rounds = self._rounds
+        rounds.now = self._moment(now)
+        freed, book.holds = book.holds, ()
+        group = book.gang.group
+        rounds.move(book, "pending")
+        text = f"pod {book.name!r} could not be bound"
+        rounds.lose(book, f"{text}: {why}" if why else text)
+        rounds.wake(freed, False)
+        self._look_again(group)
+        return self._done()
+
+    @in_turn
+    def time_out_pod(self, pod: str, now: int) -> tuple[Action, ...]:
+        """The scheduler's own clock has ended a pod's wait, as `advance` does when it is time.
+
+        :raises GangError: it does not wait.
+        """
+        book = self._in(pod, {"waiting"}, "cannot time out")
+        self._rounds.now = self._moment(now)
+        self._expire(book)
+        return self._done()
+
+    @in_turn
+    def report_pod(
+        self, pod: str, state: Literal["running", "succeeded", "failed"], now: int
+    ) -> tuple[Action, ...]:
+        """A bound pod runs, or a pod has ended, after which it counts for nothing but the phase.
+
+        :raises GangError: it has ended, or is to run and has no node.
+        """
+        word = as_choice(state, "state", ("running", "succeeded", "failed"))
+        allowed = {"bound", "running"} if word == "running" else _LIVE
+        book = self._in(pod, allowed, f"cannot be {word}")
+        rounds = self._rounds
+        rounds.now = self._moment(now)
+        if word == "running":
+            rounds.move(book, "running")
+        else:
+            self._leave(book, lambda: rounds.move(book, word))  # type: ignore[arg-type]
+        return self._done()
+
+    # --- the rest of the world
+
+    @in_turn
+    def free(self, what: Iterable[str], now: int) -> tuple[Action, ...]:
+        """Something is free that pods may lack: its groups are tried again now.
+
+        :param what: in the words of `fail_pod`'s ``lacks``.
+        """
+        freed = _names(what, "what")
+        rounds = self._rounds
+        rounds.now = self._moment(now)
+        rounds.wake(freed, True)
+        rounds.settle()
+        return self._done()
+
+    @in_turn
+    def retry(self, gang: str, now: int) -> tuple[Action, ...]:
+        """Try the idle pods of a gang's group now rather than when it is time.
+
+        :raises KeyError: there is no such gang.
+        """
+        group = self._gang(gang).group
+        rounds = self._rounds
+        rounds.now = self._moment(now)
+        for pod in [pod for _, pod in sorted(group.idle.items())]:
+            rounds.timers.clear(pod)
+            if rounds.starts_alone(pod):
+                rounds._try(pod, "it is tried again")
+        if not group.open:
+            rounds.timers.clear(group)
+        self._look_again(group)
+        return self._done()
+
+    @in_turn
+    def advance(self, now: int) -> tuple[Action, ...]:
+        """Do what is due by now: end waits that last too long, begin the tries that were put off.
+
+        What was due first is done first; of equal times, first waits, then tries, the older first.
+        """
+        rounds = self._rounds
+        rounds.now = moment = self._moment(now)
+        order = sorted(
+            rounds.timers.due(moment),
+            key=lambda one: (one.time, isinstance(one, GroupBook), one.number),  # type: ignore[attr-defined]
+        )
+        for one in order:
+            if not 0 <= one.time <= moment:
+                continue  # it was called off by what came before it
+            if isinstance(one, GroupBook):
+                rounds.timers.clear(one)
+                self._look_again(one)
+            elif isinstance(one, PodBook) and one.state == "waiting":
+                self._expire(one)
+            elif isinstance(one, PodBook):
+                rounds.timers.clear(one)
+                if rounds.starts_alone(one):
+                    rounds._try(one, "it is tried again")
+                self._look_again(one.gang.group)
+        return self._done()
+
+    @property
+    def deadline(self) -> int | None:
+        """When `advance` has something to do next; ``None``: nothing is put off."""
+        with self._lock:
+            return self._rounds.timers.next()
+
+    # --- what is known
+
+    def __len__(self) -> int:
+        return len(self._rounds.pods)
+
+    def __contains__(self, pod: object) -> bool:
+        return pod in self._rounds.pods
+
+    @property
+    def gangs(self) -> tuple[str, ...]:
+        """The gangs that are defined or have pods, sorted."""
+        with self._lock:
+            return tuple(sorted(self._rounds.gangs))
+
+    @in_turn
+    def pods(self, gang: str) -> tuple[str, ...]:
+        """The pods of a gang, in the order in which they were created.
+
+        :raises KeyError: there is no such gang.
+        """
+        return tuple(self._gang(gang).pods)
+
+    @in_turn
+    def spec(self, gang: str) -> GangSpec | None:
+        """The definition of a gang; ``None``: it is known by its pods alone.
+
+        :raises KeyError: there is no such gang.
+        """
+        return self._gang(gang).spec
+
+    @in_turn
+    def pod(self, name: str) -> PodStatus:
+        """Where a pod is in its life. O(1).
+
+        :raises KeyError: there is no such pod.
+        """
+        book = self._known(name)
+        state = book.state
+        assert state is not None
+        time = book.time
+        if state in IDLE and time < 0:
+            time = book.gang.group.time
+        return PodStatus(
+            book.gang.name,
+            book.role,
+            state,
+            self._rounds.reason(book),
+            None if time < 0 else time,
+            book.holds,
+            book.lacks,
+        )
+
+    @in_turn
+    def gang(self, name: str) -> GangStatus:
+        """How a gang stands. O(pods of the gang).
+
+        :raises KeyError: there is no such gang.
+        """
+        gang = self._gang(name)
+        states = [pod.state for pod in gang.pods.values()]
+        running = states.count("running")
+        succeeded, failed = states.count("succeeded"), states.count("failed")
+        phase = gang_phase(
+            "",
+            gang.spec.min_members if gang.spec else 0,
+            pods=len(states),
+            bound=gang.bound + succeeded + failed,
+            running=running,
+            succeeded=succeeded,
+            failed=failed,
+        )
+        return GangStatus(
+            gang.group.names,
+            gang.spec is not None,
+            gang.live,
+            gang.placed,
+            gang.bound,
+            running,
+            succeeded,
+            failed,
+            gang.valid,
+            gang.group.once,
+            phase,
+        )
+
+    @in_turn
+    def bind_info(self, pod: str) -> BindInfo | None:
+        """What to write on a pod when it is bound; ``None``: its group was never released.
+
+        :raises KeyError: there is no such pod.
+        """
+        group = self._known(pod).gang.group
+        return None if group.members_bound < 0 else BindInfo(group.id, group.members_bound)
+
+    @in_turn
+    def waits_for(self, gang: str) -> tuple[str, ...]:
+        """The groups that hold what a gang's group lacks, while it holds something itself.
+
+        :raises KeyError: there is no such gang.
+        """
+        group = self._gang(gang).group
+        return tuple([one.id for one in self._rounds.graph.waits_for(group)])
+
+    # --- state
+
+    @in_turn
+    def check(self) -> None:
+        """Audit every invariant; raises `InvariantError`. O(pods), and the wait-for graph."""
+        audit(self._rounds)
+
+    @in_turn
+    def copy(self) -> Self:
+        """An independent what-if branch. O(pods)."""
+        return self._of(rebuilt(plain(self._rounds)))
+
+    @in_turn
+    def to_bytes(self) -> bytes:
+        """The state, for ``from_bytes``; objects of one history give the same bytes."""
+        return seal(_MAGIC, _VERSION, encode(plain(self._rounds)))
+
+    @classmethod
+    def from_bytes(cls, data: bytes) -> Self:
+        """The object whose ``to_bytes`` gave these bytes.
+
+        :raises CorruptStateError: no ``to_bytes`` did.
+        """
+        payload = unseal(_MAGIC, _VERSION, data)
+        with corrupt_if_it_fails():
+            rounds = rebuilt(decode(payload))
+            audit(rounds)
+        return cls._of(rounds)
+
+    @classmethod
+    def _of(cls, rounds: Rounds) -> Self:
+        made = cls()
+        made._rounds = rounds
+        return made
+
+    # --- what events have in common
+
+    def _moment(self, now: int) -> int:
+        if type(now) is int and self._rounds.now <= now <= _LATEST:
+            return now
+        return as_int(now, "now", self._rounds.now, _LATEST)
+
+    def _known(self, pod: str) -> PodBook:
+        book = self._rounds.pods.get(pod if type(pod) is str else as_text(pod, "pod"))
+        if book is None:
+            raise KeyError(f"there is no pod {pod!r}")
+        return book
+
+    def _in(self, pod: str, states: Container[str | None], what: str) -> PodBook:
+        book = self._known(pod)
+        if book.state not in states:
+            raise GangError(f"pod {pod!r} is {book.state}: it {what}")
+        return book
+
+    def _gang(self, name: str) -> GangBook:
+        gang = self._rounds.gangs.get(as_text(name, "gang"))
+        if gang is None:
+            raise KeyError(f"there is no gang {name!r}")
+        return gang
+
+    def _back(self, book: PodBook) -> None:
+        """A pod that is not placed is pending again, and lacks nothing."""
+        self._rounds.timers.clear(book)
+        if book.state != "pending":
+            self._rounds.move(book, "pending")
+        book.lacks = ()
+
+    def _leave(self, book: PodBook, move: Callable[[], None], keeps: bool = False) -> None:
+        """A pod leaves what it is in, and gives up what it holds unless it keeps it."""
+        rounds = self._rounds
+        group = book.gang.group
+        if group.trying is book:
+            group.trying = None
+        rounds.timers.clear(book)
+        had_node = book.state in ("bound", "running")
+        move()
+        book.doomed, book.lacks = False, ()
+        if not keeps:
+            freed, book.holds = book.holds, ()
+            rounds.settle()
+            rounds.wake(freed, had_node)
+        self._look_again(group)
+
+    def _look_again(self, group: GroupBook) -> None:
+        """Go on with a group, or begin a round if there is somebody to be tried."""
+        rounds = self._rounds
+        rounds.settle()
+        if group.members:
+            rounds.go_on(group)
+            rounds.collected[group] = None
+        rounds.settle()
+
+    def _expire(self, book: PodBook) -> None:
+        rounds = self._rounds
+        gang, group = book.gang, book.gang.group
+        assert gang.spec is not None
+        reason = f"pod {book.name!r} has waited for {gang.spec.wait_time}"
+        if gang.spec.mode != "strict":
+            rounds.reject([book], group, reason)
+        rounds.lose(book, reason)
+        self._look_again(group)
+
+    def _done(self) -> tuple[Action, ...]:
+        rounds = self._rounds
+        actions, rounds.actions = tuple(rounds.actions), []
+        return actions
+
+
+def _check_spec(spec: object, name: str) -> GangSpec:
+    if not isinstance(spec, GangSpec):
+        raise TypeError(f"{name} must be a GangSpec, not {type(spec).__name__}")
+    return spec
+
+
+def _names(given: Iterable[str], name: str) -> tuple[str, ...]:
+    """Texts, each once."""
+    if type(given) is tuple and not given:
+        return given
+    return tuple(dict.fromkeys([as_text(one, name) for one in as_tuple(given, name)]))

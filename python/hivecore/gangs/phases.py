@@ -1,0 +1,74 @@
+"""The phase of a gang, as controllers of PodGroups show it."""
+
+from hivecore._arguments import as_choice, as_int
+
+__all__ = ["gang_phase"]
+
+_PHASES = (
+    "",
+    "Pending",
+    "PreScheduling",
+    "Scheduling",
+    "Scheduled",
+    "Running",
+    "Failed",
+    "Finished",
+)
+_MOST = 2**62
+
+
+def gang_phase(
+    before: str,
+    min_members: int,
+    *,
+    pods: int,
+    bound: int = 0,
+    running: int = 0,
+    succeeded: int = 0,
+    failed: int = 0,
+) -> str:
+    """The phase that a gang has come to.
+
+    :param before: its phase until now; "": it is new. "Finished" and "Failed" are for good.
+    :param min_members: with how many pods it starts.
+    :param pods: how many there are, ended ones included; none at all is "Pending" again.
+    :param bound: how many have a node, running and ended ones included.
+    :param running: how many run.
+    :param succeeded: how many have ended well.
+    :param failed: how many have failed.
+    :raises ValueError: a number is below 0, or there is no such phase.
+    :raises TypeError: something is of a wrong type.
+
+    "Pending" until there are as many pods as needed, then "PreScheduling" and, as soon as one is
+    bound, "Scheduling" until enough are; "Scheduled"; "Running" when enough run or have succeeded;
+    "Failed" when one has failed and enough run or have ended; "Finished" when enough have
+    succeeded. Source: Koordinator's PodGroup controller, whose phases take a pass for each step.
+
+    >>> from hivecore.gangs import gang_phase
+    >>> gang_phase("", 2, pods=2), gang_phase("PreScheduling", 2, pods=2, bound=1)
+    ('PreScheduling', 'Scheduling')
+    >>> gang_phase("Scheduling", 2, pods=2, bound=2, running=2)
+    'Running'
+    """
+    phase = as_choice(before, "before", _PHASES)
+    least = as_int(min_members, "min_members", 0, _MOST)
+    counts = {"pods": pods, "bound": bound, "running": running, "succeeded": succeeded}
+    counts["failed"] = failed
+    number = {name: as_int(count, name, 0, _MOST) for name, count in counts.items()}
+    if phase in ("Failed", "Finished"):
+        return phase
+    if not number["pods"] or not 0 < least <= number["pods"]:
+        if phase in ("", "Pending") or not number["pods"]:
+            return "Pending"
+    elif phase in ("", "Pending"):
+        phase = "PreScheduling"
+    good = number["running"] + number["succeeded"]
+    if number["bound"] >= least and phase in ("PreScheduling", "Scheduling", "Scheduled"):
+        phase = "Scheduled"
+    elif phase == "Scheduled" or (phase == "PreScheduling" and number["bound"]):
+        phase = "Scheduling"
+    if good >= least and phase == "Scheduled":
+        phase = "Running"
+    if number["failed"] and number["failed"] + good >= least:
+        return "Failed"
+    return "Finished" if number["succeeded"] >= least else phase
