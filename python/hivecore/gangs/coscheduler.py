@@ -593,7 +593,7 @@ class Coscheduler(Stateful):
         gang, group = book.gang, book.gang.group
         assert gang.spec is not None
         reason = f"pod {book.name!r} has waited for {gang.spec.wait_time}"
-        if gang.spec.mode != "strict":
+        if gang.spec.mode != "strict" or rounds.starts_alone(book):
             rounds.reject([book], group, reason)
         rounds.lose(book, reason)
         self._look_again(group)

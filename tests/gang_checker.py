@@ -1,0 +1,195 @@
+"""An account of pods and gangs kept from events and actions alone, which knows every rule itself.
+
+It shares nothing with the library: states are worked out anew from lists whenever they are needed.
+"""
+
+LIVE = {"pending", "trying", "held-up", "waiting", "released", "bound", "running"}
+IDLE = {"pending", "held-up"}
+
+
+class Checker:
+    """Follows what is told to a coscheduler and what it answers."""
+
+    def __init__(self, resolve=True):
+        self.pods = {}  # name -> dict
+        self.gangs = {}  # name -> (spec, by an object) of the defined ones
+        self.once = set()  # keys of groups
+        self.alone = set()  # pods that are tried alone
+        self.until = {}
+        self.resolve = resolve
+        self.released = 0
+
+    # --- what follows from the pods
+
+    def of(self, gang, *states):
+        return [n for n, p in self.pods.items() if p["gang"] == gang and p["state"] in states]
+
+    def key(self, gang):
+        return self.gangs[gang][0].groups if gang in self.gangs else (gang,)
+
+    def closure(self, gang):
+        found, ahead = {gang}, [gang]
+        while ahead:
+            for name in self.key(ahead.pop()):
+                if name not in found:
+                    found.add(name)
+                    ahead.append(name)
+        return found
+
+    def counts(self, gang, *states):
+        pods = self.of(gang, *states)
+        roles = [self.pods[name]["role"] for name in pods]
+        return len(pods), roles
+
+    def enough(self, gang, *states):
+        spec = self.gangs[gang][0]
+        number, roles = self.counts(gang, *states)
+        return number >= spec.min_members and all(roles.count(r) >= n for r, n in spec.roles)
+
+    def valid(self, gang):
+        if gang not in self.gangs:
+            return False
+        policy = self.gangs[gang][0].match_policy
+        states = ["waiting", "released"]
+        if policy == "waiting-and-running":
+            states += ["bound", "running"]
+        elif policy == "once-satisfied" and self.key(gang) in self.once:
+            return True
+        return self.enough(gang, *states)
+
+    def collected(self, gang):
+        if gang not in self.gangs:
+            return False
+        only = self.gangs[gang][0].match_policy == "only-waiting"
+        return self.enough(gang, *(LIVE - {"bound", "running"} if only else LIVE))
+
+    def may_start(self, gang):
+        return all(self.valid(one) for one in self.closure(gang))
+
+    def starts_alone(self, gang):
+        return (
+            gang in self.gangs
+            and self.gangs[gang][0].match_policy == "once-satisfied"
+            and self.key(gang) in self.once
+        )
+
+    def edges(self):
+        """(group, group that holds what it waits for), of groups that hold something."""
+        held, lacked = {}, {}
+        for pod in self.pods.values():
+            key = self.key(pod["gang"])
+            if pod["state"] == "waiting":
+                held.setdefault(key, set()).update(pod["holds"])
+            elif pod["state"] == "held-up":
+                lacked.setdefault(key, set()).update(pod["lacks"])
+        found = set()
+        for key, mine in held.items():
+            if not mine:
+                continue
+            member = next(g for g in key if self.key(g) == key and self.of(g, *LIVE))
+            with_it = {self.key(one) for one in self.closure(member)}
+            for other, theirs in held.items():
+                for lacking in with_it | {key}:
+                    own = lacking == key and other == key
+                    if not own and lacked.get(lacking, set()) & theirs:
+                        found.add((key, other))
+        return found
+
+    def has_cycle(self):
+        edges = self.edges()
+        nodes = {a for a, _ in edges} | {b for _, b in edges}
+        while True:  # take away what nobody waits for, or what waits for nobody
+            rest = {n for n in nodes if any(a == n and b in nodes for a, b in edges)}
+            if rest == nodes:
+                return bool(nodes)
+            nodes = rest
+
+    # --- events
+
+    def defined(self, spec):
+        self.gangs[spec.name] = (spec, True)
+
+    def removed(self, name):
+        del self.gangs[name]
+
+    def created(self, name, gang, spec, role, bound, holds=()):
+        if spec is not None and gang not in self.gangs:
+            self.gangs[gang] = (spec, False)
+        state = "bound" if bound else "pending"
+        self.pods[name] = dict(gang=gang, role=role, state=state, holds=holds, lacks=())
+        self.tidy()
+
+    def moved(self, name, state, holds=None, lacks=()):
+        pod = self.pods[name]
+        pod["state"], pod["lacks"] = state, lacks
+        if holds is not None:
+            pod["holds"] = holds
+        if state != "waiting":
+            self.until.pop(name, None)
+        self.alone.discard(name)
+        self.tidy()
+
+    def deleted(self, name):
+        gang = self.pods.pop(name)["gang"]
+        self.until.pop(name, None)
+        self.alone.discard(name)
+        if gang in self.gangs and not self.gangs[gang][1] and not self.of(gang, *LIVE, "succeeded", "failed"):
+            del self.gangs[gang]
+        self.tidy()
+
+    def tidy(self):
+        """A group is satisfied as soon as one pod is bound, and until no live one is left."""
+        live = {self.key(p["gang"]) for p in self.pods.values() if p["state"] in LIVE}
+        bound = {self.key(p["gang"]) for p in self.pods.values() if p["state"] in ("bound", "running")}
+        self.once = (self.once | bound) & live
+
+    # --- answers
+
+    def follow(self, actions, now):
+        for action in actions:
+            assert action.reason and action.pods, action
+            assert len(set(action.pods)) == len(action.pods)
+            for name in action.pods:
+                assert name in self.pods, f"{action.kind} for {name}, which is gone"
+                pod = self.pods[name]
+                assert action.group == ",".join(self.key(pod["gang"])), action
+                getattr(self, f"_{action.kind}")(name, pod, action, now)
+            if action.kind in ("release", "reject"):
+                state = "released" if action.kind == "release" else "pending"
+                for name in action.pods:
+                    self.moved(name, state, None if state == "released" else ())
+        self._audit(now)
+
+    def _try(self, name, pod, action, now):
+        assert pod["state"] in IDLE, (name, pod)
+        if self.starts_alone(pod["gang"]):
+            self.alone.add(name)
+        else:
+            assert all(self.collected(one) for one in self.key(pod["gang"])), (name, action)
+        pod["state"], pod["lacks"] = "trying", ()
+
+    def _hold(self, name, pod, action, now):
+        if action.until is None:
+            assert pod["state"] in IDLE, (name, pod)
+        else:
+            assert pod["state"] == "waiting"
+            wait = self.gangs[pod["gang"]][0].wait_time
+            assert action.until == now + wait
+            self.until[name] = action.until
+
+    def _release(self, name, pod, action, now):
+        assert pod["state"] == "waiting", (name, pod)
+        assert self.may_start(pod["gang"]), (name, action)
+        self.released += 1
+
+    def _reject(self, name, pod, action, now):
+        assert pod["state"] in ("waiting", "trying"), (name, pod)
+
+    def _audit(self, now):
+        for name, pod in self.pods.items():
+            if pod["state"] == "waiting":
+                assert not self.may_start(pod["gang"]), f"{name} may start and is not released"
+                assert name in self.until, f"{name} waits without end"
+                assert pod["gang"] in self.gangs
+        if self.resolve:
+            assert not self.has_cycle(), self.edges()
