@@ -133,14 +133,20 @@ class Checker:
         gang = self.pods.pop(name)["gang"]
         self.until.pop(name, None)
         self.alone.discard(name)
-        if gang in self.gangs and not self.gangs[gang][1] and not self.of(gang, *LIVE, "succeeded", "failed"):
+        if (
+            gang in self.gangs
+            and not self.gangs[gang][1]
+            and not self.of(gang, *LIVE, "succeeded", "failed")
+        ):
             del self.gangs[gang]
         self.tidy()
 
     def tidy(self):
         """A group is satisfied as soon as one pod is bound, and until no live one is left."""
         live = {self.key(p["gang"]) for p in self.pods.values() if p["state"] in LIVE}
-        bound = {self.key(p["gang"]) for p in self.pods.values() if p["state"] in ("bound", "running")}
+        bound = {
+            self.key(p["gang"]) for p in self.pods.values() if p["state"] in ("bound", "running")
+        }
         self.once = (self.once | bound) & live
 
     # --- answers

@@ -132,7 +132,9 @@ class Histories(RuleBasedStateMachine):
         self.told.moved(name, "held-up", (), lacks)
         self.follow(self.gangs.fail_pod(name, self.now, lacks, "no room"))
         if strict and not alone and not doomed:
-            assert not [p for g in key if self.told.key(g) == key for p in self.told.of(g, "waiting")]
+            assert not [
+                p for g in key if self.told.key(g) == key for p in self.told.of(g, "waiting")
+            ]
 
     @precondition(lambda self: self.in_states("released"))
     @rule(data=st.data())

@@ -9,6 +9,7 @@ from hivecore.gangs.coscheduler import Coscheduler
 from hivecore.gangs.gang import Gang, Role
 from hivecore.gangs.gang_spec import GangMode, GangSpec, MatchPolicy
 from hivecore.gangs.gangs import Answer, GangRequest, Gangs, ReservingStage
+from hivecore.gangs.job_preemption import JobPreemption, RunningPod, VictimJob, preempt_jobs
 from hivecore.gangs.phases import gang_phase
 from hivecore.gangs.seats import Offer, Seat
 
@@ -23,12 +24,16 @@ __all__ = [
     "GangSpec",
     "GangStatus",
     "Gangs",
+    "JobPreemption",
     "MatchPolicy",
     "Offer",
     "PodState",
     "PodStatus",
     "ReservingStage",
     "Role",
+    "RunningPod",
     "Seat",
+    "VictimJob",
     "gang_phase",
+    "preempt_jobs",
 ]

@@ -199,7 +199,7 @@ class Books:
         group = gang.group
         for pod in gang.pods.values():
             self._out_of(group, pod)
-            pod.queued = False
+            pod.queued = pod.doomed = False
         group.awaited -= len(self.naming[gang.name]) - 1
         group.live -= gang.live
         group.short -= not gang.valid

@@ -204,7 +204,9 @@ class Coscheduler(Stateful):
         if group.trying is book:
             group.trying = None
         if book.doomed or gang.spec is None:
-            reason = group.failure if book.doomed else f"gang {gang.name!r} is not defined"
+            reason = f"gang {gang.name!r} is not defined"
+            if book.doomed:
+                reason = group.failure or "its group has failed meanwhile"
             book.doomed = False
             self._back(book)
             rounds.say("reject", (book,), group, reason)

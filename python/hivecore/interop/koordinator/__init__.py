@@ -1,4 +1,4 @@
-"""Koordinator's device records, elastic quotas, pods and annotations: plain data in and out."""
+"""Koordinator's devices, elastic quotas, gangs, pods and annotations: plain data in and out."""
 
 from hivecore.interop.koordinator.admission import with_default_shared
 from hivecore.interop.koordinator.allocations import (
@@ -8,6 +8,13 @@ from hivecore.interop.koordinator.allocations import (
     write_allocation,
 )
 from hivecore.interop.koordinator.combinations import COMBINATIONS
+from hivecore.interop.koordinator.gangs.pods import (
+    GangPod,
+    bind_annotations,
+    pod_group_status,
+    read_gang_pod,
+    read_pod_group,
+)
 from hivecore.interop.koordinator.pods import read_pod
 from hivecore.interop.koordinator.quotas.cluster import QuotaCluster, read_quota_cluster
 from hivecore.interop.koordinator.quotas.elastic_quotas import (
@@ -33,11 +40,14 @@ __all__ = [
     "COMBINATIONS",
     "BoundPod",
     "ElasticQuotas",
+    "GangPod",
     "GpuSharing",
     "QuotaCluster",
     "TreeTotal",
+    "bind_annotations",
     "elastic_quota_status",
     "elastic_quota_statuses",
+    "pod_group_status",
     "pod_quota",
     "quota_request_of",
     "read_allocation",
@@ -45,8 +55,10 @@ __all__ = [
     "read_designated",
     "read_device_record",
     "read_elastic_quotas",
+    "read_gang_pod",
     "read_gpu_sharing",
     "read_pod",
+    "read_pod_group",
     "read_quota_cluster",
     "with_default_shared",
     "write_allocation",

@@ -1,0 +1,386 @@
+"""Which whole jobs have to leave so that all pending pods of a gang's group find places.
+
+1. Every job of which all pods may go is thought away, on all nodes.
+2. A node costs what the jobs on it are worth: the rank of a job's priority, 1 for the lowest.
+3. The pending pods are placed, all of them or none.
+4. Jobs come back while all the placed pods still fit: first those that would exceed a budget, then
+   the more important ones. Who cannot come back is a victim.
+"""
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from typing import Literal
+
+from hivecore._arguments import as_bool, as_int, as_name, as_text, as_tuple
+from hivecore.gangs.coscheduler import Coscheduler
+
+__all__ = ["JobPreemption", "RunningPod", "VictimJob", "preempt_jobs"]
+
+_PRIORITIES = -(2**31), 2**31 - 1
+_MOST = 2**62
+_IDLE = ("pending", "held-up", "trying")
+#: What of a group may be put where: from slots and costs by node, how many pods go to each node.
+Place = Callable[[Mapping[str, int], int, Mapping[str, int]], Mapping[str, int] | None]
+
+
+@dataclass(frozen=True, slots=True)
+class RunningPod:
+    """A pod that has a node, of a gang or not.
+
+    :param name: as the coscheduler knows it, if it does.
+    :param node: where it is.
+    :param priority: -2**31 to 2**31 - 1; only what has less than the gang has to leave.
+    :param job: what leaves as a whole; "": the group of its gang, or itself if it has none.
+    :param preemptible: whether it may have to leave at all.
+    """
+
+    name: str
+    node: str
+    priority: int = 0
+    job: str = ""
+    preemptible: bool = True
+
+    def __post_init__(self) -> None:
+        for field, value in (
+            ("name", as_name(self.name, "name")),
+            ("node", as_name(self.node, "node")),
+            ("priority", as_int(self.priority, "priority", *_PRIORITIES)),
+            ("job", as_text(self.job, "job")),
+            ("preemptible", as_bool(self.preemptible, "preemptible")),
+        ):
+            object.__setattr__(self, field, value)
+
+
+@dataclass(frozen=True, slots=True)
+class VictimJob:
+    """A job that has to leave.
+
+    :param name: the job, the group of gangs, or the pod that is neither's.
+    :param pods: all of its pods, sorted.
+    :param priority: the highest of its pods.
+    """
+
+    name: str
+    pods: tuple[str, ...]
+    priority: int
+
+
+@dataclass(frozen=True, slots=True)
+class JobPreemption:
+    """What would let a group start.
+
+    :param outcome: "bind": all of its pending pods fit as it is. "preempt": after the victims have
+        left. "wait": nothing helps, and nobody is to leave.
+    :param placement: each pending pod with its node, in the order of their creation.
+    :param victims: the jobs that have to leave, the least important first.
+    :param cost: the sum of their ranks.
+    :param exceeded: which of the budgets are exceeded, by their indices.
+    :param reason: in a line.
+    """
+
+    outcome: Literal["bind", "preempt", "wait"]
+    placement: tuple[tuple[str, str], ...]
+    victims: tuple[VictimJob, ...]
+    cost: int
+    exceeded: tuple[int, ...]
+    reason: str
+
+
+def preempt_jobs(
+    gangs: Coscheduler,
+    gang: str,
+    running: Iterable[RunningPod],
+    slots: Callable[[str, frozenset[str]], int],
+    *,
+    nodes: Iterable[str],
+    priority: int,
+    place: Place | None = None,
+    budgets: Iterable[tuple[Iterable[str], int]] = (),
+    exceed_budgets: bool = False,
+    allows: Callable[[frozenset[str]], bool] | None = None,
+    leaving: Iterable[str] = (),
+) -> JobPreemption:
+    """Find jobs of lower priority without which all pending pods of a gang's group have places.
+
+    :param gangs: who is pending, who waits, and which running pods start together.
+    :param gang: any gang of the group.
+    :param running: every pod that has a node, those that leave included.
+    :param slots: how many of the pending pods fit on a node after these pods have left; places of
+        the group's waiting pods are taken. More leaving is never fewer slots.
+    :param nodes: those that may be considered: where preemption can help at all.
+    :param priority: the gang's; who has as much or more stays.
+    :param place: from slots by node, a number of pods and costs by node, how many pods go to each
+        node; ``None`` if it cannot place all. Without it, nodes are filled by cost, then by name.
+        `hivecore.topology` can stand here.
+    :param budgets: how many of some pods may leave, as (names, number).
+    :param exceed_budgets: whether somebody beyond a budget leaves if nobody else will do.
+    :param allows: whether quotas let the pending pods run after these pods have left.
+    :param leaving: pods that are on their way out for this group already: it has to wait for them.
+    :raises KeyError: there is no such gang.
+    :raises ValueError: something is out of range or there twice, or a pod of a gang that would have
+        to leave as a whole is bound and not among the running.
+    :raises TypeError: something is of a wrong type.
+
+    Nothing changes: the caller deletes the victims, and tells. A job leaves as a whole or not at
+    all, so one with a pod that stays is no victim. Ties: the lower rank, then the first by name.
+    Cost: O(running) and, for each job that might leave, a call of ``slots`` for each node that is
+    used and where it is, and one of ``allows``. Source: Koordinator's job preemption, which breaks
+    gangs, counts all pods without a job as one, and asks neither quotas nor budgets.
+
+    >>> from hivecore.gangs import Coscheduler, GangSpec, RunningPod, preempt_jobs
+    >>> gangs = Coscheduler()
+    >>> _ = gangs.create_pod("a", GangSpec("urgent", 2), now=0)
+    >>> _ = gangs.create_pod("b", "urgent", now=0)
+    >>> running = [RunningPod("x", "n1", 1, "low"), RunningPod("y", "n2", 1, "low")]
+    >>> free = lambda node, gone: sum(pod.node == node and pod.name in gone for pod in running)
+    >>> found = preempt_jobs(gangs, "urgent", running, free, nodes=["n1", "n2"], priority=9)
+    >>> found.outcome, found.placement, found.victims[0].pods
+    ('preempt', (('a', 'n1'), ('b', 'n2')), ('x', 'y'))
+    """
+    search = _Search(gangs, gang, running, slots, nodes, priority, place, budgets, allows)
+    exceeds = as_bool(exceed_budgets, "exceed_budgets")
+    going = {as_text(name, "leaving") for name in as_tuple(leaving, "leaving")}
+    if not search.pending:
+        return _wait("no pod is pending")
+    still = sorted(going & search.running.keys())
+    if still:
+        return _wait(f"pod {still[0]!r} is leaving for it already")
+    if search.fits(frozenset()):
+        return search.found([])
+    if not search.jobs:
+        return _wait("no job may leave")
+    within = search.within_budgets()
+    first = search.attempt(within)
+    if first is not None:
+        return first
+    if len(within) == len(search.jobs):
+        return search.refusal(within)
+    second = search.attempt(search.jobs)
+    if second is not None and (exceeds or not second.exceeded):
+        return second
+    return search.refusal(search.jobs) if second is None else _wait("a budget would be exceeded")
+
+
+def _wait(reason: str) -> JobPreemption:
+    return JobPreemption("wait", (), (), 0, (), reason)
+
+
+class _Job:
+    """What leaves as a whole."""
+
+    __slots__ = ("beyond", "key", "nodes", "pods", "priority", "rank")
+
+    def __init__(self, key: tuple[int, str]) -> None:
+        self.key = key
+        self.pods: list[str] = []
+        self.nodes: set[str] = set()
+        self.priority = _PRIORITIES[0]
+        self.rank = 0
+        self.beyond = False
+
+
+class _Search:
+    """One search for victims, its arguments checked."""
+
+    def __init__(
+        self,
+        gangs: Coscheduler,
+        gang: str,
+        running: Iterable[RunningPod],
+        slots: Callable[[str, frozenset[str]], int],
+        nodes: Iterable[str],
+        priority: int,
+        place: Place | None,
+        budgets: Iterable[tuple[Iterable[str], int]],
+        allows: Callable[[frozenset[str]], bool] | None,
+    ) -> None:
+        if not isinstance(gangs, Coscheduler):
+            raise TypeError(f"gangs must be a Coscheduler, not {type(gangs).__name__}")
+        _check_callable(slots, "slots")
+        _check_callable(slots if place is None else place, "place")
+        _check_callable(slots if allows is None else allows, "allows")
+        own = gangs.gang(gang).group
+        members = [one for one in own if one in gangs.gangs and gangs.gang(one).group == own]
+        pods = [pod for one in members for pod in gangs.pods(one)]
+        states = {pod: gangs.pod(pod).state for pod in pods}
+        self.pending = [pod for pod in pods if states[pod] in _IDLE]
+        self.waiting = sum(state in ("waiting", "released") for state in states.values())
+        self.nodes = sorted({as_name(one, "nodes") for one in as_tuple(nodes, "nodes")})
+        self.budgets = _budgets(budgets)
+        self.running = _by_name(running)
+        self._slots = slots
+        self._place = place or _cheapest_first
+        self._allows = allows
+        urgent = as_int(priority, "priority", *_PRIORITIES)
+        self.jobs = _jobs(gangs, own, self.running, urgent)
+
+    # --- what the caller answers
+
+    def slots(self, node: str, gone: frozenset[str]) -> int:
+        """How many pending pods fit there."""
+        return as_int(self._slots(node, gone), "slots(...)", 0, _MOST)
+
+    def allows(self, gone: frozenset[str]) -> bool:
+        """Whether quotas let them run."""
+        return self._allows is None or as_bool(self._allows(gone), "allows(...)")
+
+    def place(self, gone: frozenset[str], costs: Mapping[str, int]) -> dict[str, int] | None:
+        """Where all pending pods go; ``None``: nowhere."""
+        room = {node: self.slots(node, gone) for node in self.nodes}
+        wanted = len(self.pending)
+        if sum(room.values()) < wanted:
+            return None
+        answer = self._place(room, wanted, costs)
+        if answer is None:
+            return None
+        counts = {
+            node: as_int(answer[node], f"place(...)[{node!r}]", 0, room.get(node, 0))
+            for node in answer
+        }
+        if sum(counts.values()) != wanted:
+            raise ValueError(f"place(...): {sum(counts.values())} of {wanted} pods are placed")
+        return {node: count for node, count in counts.items() if count}
+
+    # --- the search
+
+    def fits(self, gone: frozenset[str]) -> bool:
+        """Whether all would be placed, and allowed, after these have left."""
+        return self.allows(gone) and self.place(gone, dict.fromkeys(self.nodes, 0)) is not None
+
+    def within_budgets(self) -> list[_Job]:
+        """The jobs that fit into the budgets, taken from the least important one on."""
+        used = [0] * len(self.budgets)
+        within = []
+        for job in self.jobs:
+            takes = [len(names.intersection(job.pods)) for names, _ in self.budgets]
+            job.beyond = any(
+                take and used[i] + take > self.budgets[i][1] for i, take in enumerate(takes)
+            )
+            if not job.beyond:
+                within.append(job)
+                used = [a + b for a, b in zip(used, takes, strict=True)]
+        return within
+
+    def attempt(self, jobs: list[_Job]) -> JobPreemption | None:
+        """What comes of thinking these jobs away; ``None``: nothing."""
+        gone = frozenset(pod for job in jobs for pod in job.pods)
+        if not self.allows(gone):
+            return None
+        # Whoever is beyond a budget costs more than all who are not.
+        surcharge = sum(job.rank for job in jobs) + 1
+        costs = dict.fromkeys(self.nodes, 0)
+        for job in jobs:
+            for node in job.nodes & costs.keys():
+                costs[node] += job.rank + job.beyond * surcharge
+        counts = self.place(gone, costs)
+        if counts is None:
+            return None
+        leaving = dict.fromkeys(jobs)
+        for job in sorted(jobs, key=lambda one: (not one.beyond, -one.priority, one.key)):
+            without = gone.difference(job.pods)
+            used = sorted(job.nodes & counts.keys())
+            if all(self.slots(node, without) >= counts[node] for node in used) and self.allows(
+                without
+            ):
+                gone = without
+                del leaving[job]
+        return self.found(list(leaving), counts)
+
+    def found(self, victims: list[_Job], counts: dict[str, int] | None = None) -> JobPreemption:
+        """The answer with these victims."""
+        if counts is None:
+            counts = self.place(frozenset(), dict.fromkeys(self.nodes, 0))
+        assert counts is not None
+        spread = [node for node, count in counts.items() for _ in range(count)]
+        gone = {pod for job in victims for pod in job.pods}
+        exceeded = [i for i, (names, left) in enumerate(self.budgets) if len(names & gone) > left]
+        number = len(self.pending)
+        reason = f"{number} pods have places, {self.waiting} of {number + self.waiting} wait"
+        return JobPreemption(
+            "preempt" if victims else "bind",
+            tuple(zip(self.pending, spread, strict=True)),
+            tuple(VictimJob(job.key[1], tuple(sorted(job.pods)), job.priority) for job in victims),
+            sum(job.rank for job in victims),
+            tuple(exceeded),
+            reason,
+        )
+
+    def refusal(self, jobs: list[_Job]) -> JobPreemption:
+        """Why thinking these jobs away does not help."""
+        gone = frozenset(pod for job in jobs for pod in job.pods)
+        if not self.allows(gone):
+            return _wait("quotas do not let it run even after all who may leave have left")
+        room = sum(self.slots(node, gone) for node in self.nodes)
+        return _wait(
+            f"{min(room, len(self.pending))} of {len(self.pending)} pods would have places after "
+            "all who may leave have left"
+        )
+
+
+def _check_callable(given: object, name: str) -> None:
+    if not callable(given):
+        raise TypeError(f"{name} must be callable, not {type(given).__name__}")
+
+
+def _cheapest_first(
+    slots: Mapping[str, int], pods: int, costs: Mapping[str, int]
+) -> dict[str, int] | None:
+    counts = {}
+    for node in sorted(slots, key=lambda one: (costs[one], one)):
+        counts[node] = min(slots[node], pods)
+        pods -= counts[node]
+    return None if pods else counts
+
+
+def _by_name(running: Iterable[RunningPod]) -> dict[str, RunningPod]:
+    found: dict[str, RunningPod] = {}
+    for pod in as_tuple(running, "running"):
+        if not isinstance(pod, RunningPod):
+            raise TypeError(f"running must hold RunningPods, not {type(pod).__name__}")
+        if pod.name in found:
+            raise ValueError(f"running: pod {pod.name!r} is there twice")
+        found[pod.name] = pod
+    return found
+
+
+def _budgets(budgets: Iterable[tuple[Iterable[str], int]]) -> list[tuple[frozenset[str], int]]:
+    pairs = [as_tuple(pair, "budgets") for pair in as_tuple(budgets, "budgets")]
+    if any(len(pair) != 2 for pair in pairs):
+        raise ValueError("budgets must hold pairs of names and a number")
+    return [
+        (
+            frozenset(as_text(name, "budgets") for name in as_tuple(names, "budgets")),
+            as_int(left, "budgets", 0, _MOST),
+        )
+        for names, left in pairs
+    ]
+
+
+def _jobs(
+    gangs: Coscheduler, own: tuple[str, ...], running: Mapping[str, RunningPod], urgent: int
+) -> list[_Job]:
+    """The jobs that may leave, the least important first, with their ranks."""
+    jobs: dict[tuple[int, str], _Job] = {}
+    staying: set[tuple[int, str]] = set()
+    groups: dict[tuple[int, str], tuple[str, ...]] = {}
+    for pod in running.values():
+        group = gangs.gang(gangs.pod(pod.name).gang).group if pod.name in gangs else ()
+        key = (0, pod.job) if pod.job else (1, ",".join(group)) if group else (2, pod.name)
+        if group:
+            groups.setdefault(key, group)
+        job = jobs.setdefault(key, _Job(key))
+        job.pods.append(pod.name)
+        job.nodes.add(pod.node)
+        job.priority = max(job.priority, pod.priority)
+        if not pod.preemptible or pod.priority >= urgent or group == own:
+            staying.add(key)
+    for key in groups.keys() - staying:
+        for gang in groups[key]:
+            for name in gangs.pods(gang) if gang in gangs.gangs else ():
+                if name not in running and gangs.pod(name).state in ("bound", "running"):
+                    raise ValueError(f"running: pod {name!r} of gang {gang!r} is bound and missing")
+    found = [job for key, job in jobs.items() if key not in staying]
+    ranks = {p: rank for rank, p in enumerate(sorted({job.priority for job in found}), 1)}
+    for job in found:
+        job.rank = ranks[job.priority]
+    return sorted(found, key=lambda one: (one.priority, one.key))

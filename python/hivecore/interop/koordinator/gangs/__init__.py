@@ -1,0 +1,1 @@
+"""Koordinator's gangs: what its PodGroups and its pods say, and what is written on them."""
