@@ -116,7 +116,7 @@ class Checker:
         if spec is not None and gang not in self.gangs:
             self.gangs[gang] = (spec, False)
         state = "bound" if bound else "pending"
-        self.pods[name] = dict(gang=gang, role=role, state=state, holds=holds, lacks=())
+        self.pods[name] = {"gang": gang, "role": role, "state": state, "holds": holds, "lacks": ()}
         self.tidy()
 
     def moved(self, name, state, holds=None, lacks=()):

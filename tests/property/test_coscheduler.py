@@ -46,7 +46,7 @@ class Histories(RuleBasedStateMachine):
     @rule(spec=specs)
     def define(self, spec):
         self.told.defined(spec)
-        before = {n for n in self.in_states("waiting")}
+        before = set(self.in_states("waiting"))
         actions = self.gangs.define_gang(spec, self.now)
         self.told.tidy()
         self.follow(actions)
@@ -217,7 +217,7 @@ class Histories(RuleBasedStateMachine):
     def go_on_with_a_copy(self, way):
         before = self.gangs.to_bytes()
         other = {
-            "copy": lambda: self.gangs.copy(),
+            "copy": self.gangs.copy,
             "bytes": lambda: Coscheduler.from_bytes(before),
             "pickle": lambda: pickle.loads(pickle.dumps(self.gangs)),
         }[way]()

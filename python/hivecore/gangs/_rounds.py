@@ -254,7 +254,10 @@ class Rounds(Books):
         """A pod of the group holds or lacks something more: it may be on a cycle of waits now, or
         one that starts only with it.
         """
-        self.suspects.update(dict.fromkeys(self.dependents([group], False)))
+        if group.awaited:
+            self.suspects.update(dict.fromkeys(self.dependents([group], False)))
+        elif self.graph.may_wait(group):
+            self.suspects[group] = None
 
     def _break_cycles(self, group: GroupBook) -> None:
         while self.resolve and (cycle := self.graph.cycle(group)):

@@ -68,7 +68,7 @@ class WaitGraph(Generic[_G, _P]):
         if not pod.holds:
             return
         mine = self._holds.setdefault(group, {})
-        stuck = self._is_stuck(group)
+        stuck = self.may_wait(group)
         for what in pod.holds:
             mine[what] = mine.get(what, 0) + 1
             self._held.setdefault(what, {})[group] = mine[what]
@@ -120,14 +120,15 @@ class WaitGraph(Generic[_G, _P]):
         held = self._holds.get(group)
         if not held:
             return
-        if self._is_stuck(group):
+        if self.may_wait(group):
             for what in held:
                 self._stuck.setdefault(what, {})[group] = None
         else:
             for what in held:
                 _discard(self._stuck, what, group)
 
-    def _is_stuck(self, group: _G) -> bool:
+    def may_wait(self, group: _G) -> bool:
+        """Whether it lacks something, or starts with others that may."""
         return group in self._lacking or bool(group.outside)
 
     def waits_for(self, group: _G) -> list[_G]:
@@ -144,7 +145,7 @@ class WaitGraph(Generic[_G, _P]):
 
     def cycle(self, group: _G) -> list[_G]:
         """The groups of a shortest cycle through this one; empty: there is none. O(graph)."""
-        if group not in self._holds or not self._is_stuck(group):
+        if group not in self._holds or not self.may_wait(group):
             return []
         came_from: dict[_G, _G] = {}
         seen: set[str] = set()

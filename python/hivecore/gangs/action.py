@@ -1,7 +1,7 @@
 """What the scheduler has to do with pods of gangs."""
 
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, NamedTuple
 
 __all__ = ["Action", "BindInfo", "GangStatus", "PodState", "PodStatus"]
 
@@ -19,8 +19,7 @@ PodState = Literal[
 ]
 
 
-@dataclass(frozen=True, slots=True)
-class Action:
+class Action(NamedTuple):
     """What to do with some pods now.
 
     :param kind: "try": look for a place for the pod, then tell `Coscheduler` with ``assume_pod`` or

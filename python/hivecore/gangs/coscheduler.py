@@ -212,10 +212,9 @@ class Coscheduler(Stateful):
             rounds.say("reject", (book,), group, reason)
         else:
             rounds.timers.clear(book)
-            before, book.holds = book.lacks, held
+            book.holds = held
             rounds.move(book, "waiting")
-            if before:
-                book.lacks = ()
+            book.lacks = ()
             until = moment + gang.spec.wait_time
             rounds.timers.set(book, until)
             if not group.lacking:
@@ -249,7 +248,6 @@ class Coscheduler(Stateful):
         if group.trying is book:
             group.trying = None
         self._back(book)
-        rounds.move(book, None)
         book.lacks = wanted
         rounds.move(book, "held-up")
         if book.doomed:

@@ -1,0 +1,228 @@
+"""Gangs under a scheduler that places pod by pod: what an event costs.
+
+events     with so many gangs of ten pods alive: pods of new gangs are created, placed, released,
+           bound and deleted; strict and non-strict gangs, groups of one and of two; among them are
+           gangs that find no place and gangs that wait too long. p50 and p99 of a single event, and
+           events per second with all actions
+crowd      a pod is held up while so many other groups hold what it lacks, and lack nothing
+copy       a branch, its bytes, and the object that they give
+preempt    a gang of 64 pods against 10,000 running pods in 1,000 jobs on 1,000 nodes
+curve      events from 100 to 100,000 gangs
+
+p50 and p99 are wall-clock of single calls, garbage collection included; rates are CPU time.
+"""
+
+import gc
+from random import Random
+from time import perf_counter, process_time
+from typing import Any
+
+import numpy as np
+from harness import command_line, save
+
+from hivecore.gangs import Coscheduler, GangSpec, RunningPod, preempt_jobs
+
+PODS = 10
+
+
+class Cluster:
+    """Gangs that come, start, and go, so that as many are alive at any time."""
+
+    def __init__(self, alive: int) -> None:
+        self.gangs = Coscheduler()
+        self.rng = Random(0)
+        self.now = 0
+        self.made = 0
+        self.running: list[list[str]] = []
+        self.times: dict[str, list[float]] = {}
+        self.spent = 0.0
+        self.events = 0
+        while len(self.running) < alive:
+            self.life()
+
+    def tell(self, event: str, *arguments: Any, **more: Any) -> Any:
+        call = getattr(self.gangs, event)
+        begin = perf_counter()
+        actions = call(*arguments, self.now, **more)
+        self.times.setdefault(event, []).append(perf_counter() - begin)
+        self.events += 1
+        return actions
+
+    def specs(self, kind: int) -> list[GangSpec]:
+        self.made += 1
+        mode: Any = "non-strict" if self.made % 3 == 0 else "strict"
+        names = [f"g{self.made}a", f"g{self.made}b"] if kind == 1 else [f"g{self.made}"]
+        size = PODS // len(names)
+        return [GangSpec(name, size, mode=mode, wait_time=5, groups=names) for name in names]
+
+    def life(self) -> None:
+        """One group from its first pod to its last pod's node; one in ten fails at first."""
+        self.now += 1
+        kind = self.made % 10
+        specs = self.specs(kind)
+        pods = [f"{spec.name}-{i}" for spec in specs for i in range(spec.min_members)]
+        ahead: list[str] = []
+        started: list[str] = []
+        for spec in specs:
+            for i in range(spec.min_members):
+                ahead += tried(self.tell("create_pod", f"{spec.name}-{i}", spec))
+        if kind == 2:
+            ahead = tried(self.tell("fail_pod", ahead.pop(), lacks=("gpu",)))
+        late = kind == 3
+        while len(started) < PODS:
+            if late and not ahead[1:] and self.rng.random() < 0.3:
+                self.now += 6  # who waits has waited too long
+                ahead += tried(self.tell("advance"))
+                late = False
+            while not ahead:
+                self.now = max(self.now, self.gangs.deadline or 0)
+                ahead += tried(self.tell("advance"))
+            pod = ahead.pop()
+            actions = self.tell("assume_pod", pod, holds=(f"n{self.rng.randrange(1000)}",))
+            ahead += tried(actions)
+            started += [
+                one for action in actions if action.kind == "release" for one in action.pods
+            ]
+        assert sorted(started) == sorted(pods)
+        for pod in pods:
+            self.tell("bind_pod", pod)
+        self.running.append(pods)
+
+    def turn_over(self) -> None:
+        """A gang ends and another one lives."""
+        i = self.rng.randrange(len(self.running))
+        self.running[i], self.running[-1] = self.running[-1], self.running[i]
+        for pod in self.running.pop():
+            self.tell("delete_pod", pod)
+        self.life()
+
+
+def tried(actions: Any) -> list[str]:
+    return [pod for action in actions if action.kind == "try" for pod in action.pods]
+
+
+def quantiles(seconds: list[float]) -> dict[str, float]:
+    return {f"p{q}": float(np.percentile(seconds, q)) for q in (50, 99)}
+
+
+def event_figures(alive: int, turns: int) -> tuple[dict[str, Any], Cluster]:
+    cluster = Cluster(alive)
+    gc.collect()
+    cluster.times, cluster.events = {}, 0
+    begin = process_time()
+    for _ in range(turns):
+        cluster.turn_over()
+    spent = process_time() - begin
+    cluster.gangs.check()
+    assert len(cluster.gangs) == alive * PODS
+    all_times = [time for times in cluster.times.values() for time in times]
+    figures = {
+        "gangs": alive,
+        "pods": len(cluster.gangs),
+        "events": cluster.events,
+        "event": quantiles(all_times),
+        "by kind": {kind: quantiles(times) for kind, times in sorted(cluster.times.items())},
+        "per second": cluster.events / spent,
+    }
+    return figures, cluster
+
+
+def crowd_figures(groups: int, turns: int) -> dict[str, Any]:
+    """Each holds the same thing; one group fails for want of it again and again."""
+    gangs = Coscheduler()
+    for i in range(groups):
+        gangs.create_pod(f"{i}a", GangSpec(f"g{i}", 2, mode="non-strict"), 0)
+        gangs.create_pod(f"{i}b", f"g{i}", 0)
+        gangs.assume_pod(f"{i}a", 0, holds=("gpu",))
+    seconds = []
+    last = f"{groups - 1}b"
+    for now in range(turns):
+        begin = perf_counter()
+        gangs.fail_pod(last, now, lacks=("gpu",))
+        seconds.append(perf_counter() - begin)
+        gangs.retry(f"g{groups - 1}", now)
+    return {"groups": groups, "held up": quantiles(seconds)}
+
+
+def copy_figures(cluster: Cluster) -> dict[str, Any]:
+    gangs = cluster.gangs
+    found = {}
+    begin = process_time()
+    branch = gangs.copy()
+    found["copy"] = process_time() - begin
+    begin = process_time()
+    data = gangs.to_bytes()
+    found["to_bytes"] = process_time() - begin
+    begin = process_time()
+    again = Coscheduler.from_bytes(data)
+    found["from_bytes"] = process_time() - begin
+    assert again.to_bytes() == data == branch.to_bytes()
+    return {"gangs": len(cluster.running), "bytes": len(data), "seconds": found}
+
+
+def preempt_figures(jobs: int, pending: int, turns: int) -> dict[str, Any]:
+    """Each job has ten pods, each node of ten slots is full."""
+    rng = Random(1)
+    nodes = [f"n{i}" for i in range(jobs)]
+    spots = [node for node in nodes for _ in range(PODS)]
+    rng.shuffle(spots)
+    running = [
+        RunningPod(f"j{i // PODS}-{i % PODS}", node, rng.randrange(5), f"j{i // PODS}")
+        for i, node in enumerate(spots)
+    ]
+    on: dict[str, list[str]] = {node: [] for node in nodes}
+    for pod in running:
+        on[pod.node].append(pod.name)
+    gangs = Coscheduler()
+    for i in range(pending):
+        gangs.create_pod(f"p{i}", GangSpec("urgent", pending), 0)
+
+    def slots(node: str, gone: frozenset[str]) -> int:
+        return sum(name in gone for name in on[node])
+
+    seconds = []
+    for _ in range(turns):
+        begin = process_time()
+        found = preempt_jobs(gangs, "urgent", running, slots, nodes=nodes, priority=9)
+        seconds.append(process_time() - begin)
+    gone = frozenset(pod for victim in found.victims for pod in victim.pods)
+    placed = [node for _, node in found.placement]
+    assert len(placed) == pending and all(slots(n, gone) >= placed.count(n) for n in placed)
+    return {
+        "running": len(running),
+        "pending": pending,
+        "seconds": min(seconds),
+        "victims": len(found.victims),
+    }
+
+
+def main() -> None:
+    arguments = command_line(__doc__)
+    small = arguments.smoke
+    sizes = [10, 100] if small else [100, 1_000, 10_000, 100_000]
+    curve = []
+    for alive in sizes:
+        figures, cluster = event_figures(alive, 20 if small else 5_000)
+        curve.append(figures)
+        print(
+            f"{alive:>7,} gangs, {figures['pods']:>9,} pods: an event takes "
+            f"{figures['event']['p50'] * 1e6:.1f} us (p99 {figures['event']['p99'] * 1e6:.1f}), "
+            f"{figures['per second']:,.0f} events per second"
+        )
+    for kind, one in curve[-1]["by kind"].items():
+        print(f"    {kind:<12} {one['p50'] * 1e6:6.1f} us, p99 {one['p99'] * 1e6:6.1f} us")
+    crowd = crowd_figures(*((20, 5) if small else (10_000, 1_000)))
+    print(f"held up among {crowd['groups']:,} that hold: {crowd['held up']['p50'] * 1e6:.1f} us")
+    copied = copy_figures(cluster)
+    print(f"copies, seconds: {copied['seconds']}, {copied['bytes']:,} bytes")
+    preempt = preempt_figures(*((20, 8, 2) if small else (1_000, 64, 5)))
+    print(f"preemption: {preempt['seconds'] * 1e3:.1f} ms, {preempt['victims']} victims")
+    save(
+        arguments,
+        "gangs",
+        {"events": curve[-1], "curve": curve, "crowd": crowd, "copy": copied, "preempt": preempt},
+    )
+
+
+if __name__ == "__main__":
+    main()
