@@ -284,9 +284,13 @@ class Books:
         """Give a gang its definition, or take it away."""
         names = (gang.name,) if spec is None else spec.groups
         if names != gang.group.names:
+            members_bound = gang.group.members_bound
             self.leave(gang)
             gang.spec, gang.source = spec, source
             self.join(gang, names)
+            # Pods that are on their way to their nodes are members of what was released then.
+            if gang.group.members_bound < 0 and gang.placed + gang.bound:
+                gang.group.members_bound = members_bound
         else:
             gang.spec, gang.source = spec, source
         self.judge(gang)
