@@ -74,13 +74,17 @@ class Checker:
         )
 
     def edges(self):
-        """(group, group that holds what it waits for), of groups that hold something."""
+        """(group, group that holds what it waits for), of groups that hold something.
+
+        While a pod of a group is being tried, others of it may be about to be.
+        """
         held, lacked = {}, {}
+        busy = {self.key(pod["gang"]) for pod in self.pods.values() if pod["state"] == "trying"}
         for pod in self.pods.values():
             key = self.key(pod["gang"])
             if pod["state"] == "waiting":
                 held.setdefault(key, set()).update(pod["holds"])
-            elif pod["state"] == "held-up":
+            elif pod["state"] == "held-up" and key not in busy:
                 lacked.setdefault(key, set()).update(pod["lacks"])
         found = set()
         for key, mine in held.items():

@@ -123,7 +123,7 @@ def _audit_waits(rounds: Rounds) -> None:
         for pod in group.waiting.values():
             graph.hold(group, pod)
         for pod in group.idle.values():
-            if pod.state == "held-up":
+            if pod.state == "held-up" and not pod.queued:
                 graph.lack(group, pod)
     live += sum(pod.time >= 0 for pod in rounds.pods.values())
     _require(rounds.timers.live == live, "some time is lost")

@@ -410,10 +410,24 @@ class Books:
         else:
             self.judge(gang)
 
+    def enqueue(self, pod: PodBook) -> None:
+        """Note that a pod is about to be tried: what it lacked before is of no account."""
+        if not pod.queued:
+            if pod.state == "held-up":
+                self.graph.lack_no_more(pod.gang.group, pod)
+            pod.queued = True
+
+    def dequeue(self, pod: PodBook) -> None:
+        """Note that it is not, or that its turn has come."""
+        if pod.queued:
+            pod.queued = False
+            if pod.state == "held-up":
+                self.graph.lack(pod.gang.group, pod)
+
     def _into(self, group: GroupBook, pod: PodBook) -> None:
         if pod.state in IDLE:
             group.idle[pod.number] = pod
-            if pod.state == "held-up":
+            if pod.state == "held-up" and not pod.queued:
                 self.graph.lack(group, pod)
         elif pod.state == "waiting":
             group.waiting[pod.number] = pod
@@ -422,7 +436,7 @@ class Books:
     def _out_of(self, group: GroupBook, pod: PodBook) -> None:
         if pod.state in IDLE:
             del group.idle[pod.number]
-            if pod.state == "held-up":
+            if pod.state == "held-up" and not pod.queued:
                 self.graph.lack_no_more(group, pod)
         elif pod.state == "waiting":
             del group.waiting[pod.number]

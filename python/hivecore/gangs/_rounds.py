@@ -68,7 +68,7 @@ class Rounds(Books):
 
     def _queue(self, pod: PodBook) -> None:
         if not pod.queued:
-            pod.queued = True
+            self.enqueue(pod)
             pod.gang.group.queue.append(pod)
 
     def _open(self, group: GroupBook, pods: Iterable[PodBook]) -> None:
@@ -85,7 +85,7 @@ class Rounds(Books):
         group.open = True
         group.queue = deque(chosen)
         for pod in chosen:
-            pod.queued = True
+            self.enqueue(pod)
 
     def _try(self, pod: PodBook, reason: str) -> None:
         self.timers.clear(pod)
@@ -101,7 +101,7 @@ class Rounds(Books):
             while group.queue:
                 pod = group.queue.popleft()
                 if pod.queued and pod.gang.group is group:
-                    pod.queued = False
+                    self.dequeue(pod)
                     if pod.state in IDLE:
                         group.trying = pod
                         count = len(group.waiting)
@@ -131,8 +131,10 @@ class Rounds(Books):
     def _empty_queue(self, group: GroupBook) -> None:
         for pod in group.queue:
             if pod.gang.group is group:
-                pod.queued = False
-        group.queue.clear()
+                self.dequeue(pod)
+        if group.queue:
+            group.queue.clear()
+            self.suspect(group)
 
     def _again_later(self, group: GroupBook) -> None:
         """Set the time of the next round, if there is anybody to be tried."""

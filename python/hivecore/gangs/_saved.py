@@ -132,7 +132,7 @@ def rebuilt(state: dict[str, Any]) -> Rounds:
             pod = numbers[number]
             if pod.queued or pod.gang.group is not group:
                 raise ValueError(f"pod {pod.name!r} is in a queue that is not its own")
-            pod.queued = True
+            rounds.enqueue(pod)
             group.queue.append(pod)
         if as_int(time, "time", -1, _MOST) >= 0:
             rounds.timers.set(group, time)
