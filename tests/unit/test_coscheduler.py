@@ -1,0 +1,308 @@
+"""The coscheduler's arguments, states and sizes."""
+
+import copy
+import pickle
+from threading import Thread
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from profiles import examples
+
+from hivecore.errors import CorruptStateError, GangError
+from hivecore.gangs import Coscheduler, GangSpec, gang_phase
+
+
+def waiting_gang():
+    gangs = Coscheduler()
+    spec = GangSpec("a", 3, mode="non-strict", roles={"ps": 1})
+    for i, role in enumerate(["ps", "", ""]):
+        gangs.create_pod(f"a{i}", spec, 0, role=role)
+    gangs.assume_pod("a0", 1, ["n1"])
+    gangs.fail_pod("a1", 1, ["n2"])
+    return gangs
+
+
+# --- arguments
+
+
+@pytest.mark.parametrize(
+    ("arguments", "options", "kind", "says"),
+    [
+        (("", 1), {}, ValueError, "name must not be empty"),
+        ((1, 1), {}, TypeError, "name must be a string"),
+        (("a", -1), {}, ValueError, "min_members=-1: allowed are 0"),
+        (("a", 2**31), {}, ValueError, "min_members"),
+        (("a", 1.5), {}, TypeError, "min_members must be an integer"),
+        (("a", 2, 1), {}, ValueError, "total=1: allowed are 2"),
+        (("a", 1), {"mode": "Strict"}, ValueError, "mode must be one of strict, non-strict"),
+        (("a", 1), {"match_policy": "x"}, ValueError, "match_policy must be one of"),
+        (("a", 1), {"wait_time": 0}, ValueError, "wait_time=0"),
+        (("a", 1), {"wait_time": None}, TypeError, "wait_time"),
+        (("a", 1), {"groups": "b"}, TypeError, "groups must be a sequence"),
+        (("a", 1), {"groups": [""]}, ValueError, "groups must not be empty"),
+        (("a", 1), {"roles": 3}, TypeError, "roles must be a mapping"),
+        (("a", 1), {"roles": {"ps": -1}}, ValueError, "roles"),
+        (("a", 1), {"roles": {3: 1}}, TypeError, "roles"),
+    ],
+)
+def test_a_wrong_definition_is_refused(arguments, options, kind, says):
+    with pytest.raises(kind, match=says):
+        GangSpec(*arguments, **options)
+
+
+def test_definitions_are_values():
+    one = GangSpec("a", 2, groups=["b", "a", "b"], roles={"w": 1, "ps": 2})
+    assert one.groups == ("a", "b") and one.roles == (("ps", 2), ("w", 1))
+    assert one == GangSpec("a", 2, groups=["b"], roles=one.roles) and hash(one) == hash(
+        one.replace()
+    )
+    assert one.replace(min_members=5, total=5).total == 5
+    with pytest.raises(TypeError, match="colour"):
+        one.replace(colour=1)
+    with pytest.raises(AttributeError):
+        one.name = "b"
+
+
+@pytest.mark.parametrize(
+    ("options", "kind", "says"),
+    [
+        ({"backoff": 0}, ValueError, "backoff=0"),
+        ({"backoff": 5, "max_backoff": 4}, ValueError, "max_backoff=4: allowed are 5"),
+        ({"backoff": "1"}, TypeError, "backoff"),
+        ({"resolve_deadlocks": 1}, TypeError, "resolve_deadlocks must be a bool"),
+    ],
+)
+def test_wrong_settings_are_refused(options, kind, says):
+    with pytest.raises(kind, match=says):
+        Coscheduler(**options)
+
+
+@pytest.mark.parametrize(
+    ("call", "kind", "says"),
+    [
+        (lambda it: it.create_pod("", "a", 1), ValueError, "pod must not be empty"),
+        (lambda it: it.create_pod(3, "a", 1), TypeError, "pod must be a string"),
+        (lambda it: it.create_pod("a0", "a", 1), ValueError, "pod='a0': there is one"),
+        (lambda it: it.create_pod("x", "", 1), ValueError, "gang must not be empty"),
+        (lambda it: it.create_pod("x", 3, 1), TypeError, "gang must be a GangSpec"),
+        (lambda it: it.create_pod("x", "a", 0), ValueError, "now=0: allowed are 1"),
+        (lambda it: it.create_pod("x", "a", 1.5), TypeError, "now must be an integer"),
+        (lambda it: it.create_pod("x", "a", 2**61 + 1), ValueError, "now"),
+        (lambda it: it.create_pod("x", "a", 1, role=3), TypeError, "role"),
+        (lambda it: it.create_pod("x", "a", 1, bound=1), TypeError, "bound must be a bool"),
+        (lambda it: it.create_pod("x", "a", 1, holds=["n"]), ValueError, "holds: only a pod"),
+        (lambda it: it.assume_pod("x", 1), KeyError, "no pod 'x'"),
+        (lambda it: it.assume_pod(3, 1), TypeError, "pod must be a string"),
+        (lambda it: it.assume_pod("a2", 1, "n1"), TypeError, "holds must be a sequence"),
+        (lambda it: it.assume_pod("a2", 1, [3]), TypeError, "holds must be a string"),
+        (lambda it: it.assume_pod("a2", 0), ValueError, "now=0"),
+        (lambda it: it.fail_pod("a2", 1, [3]), TypeError, "lacks must be a string"),
+        (lambda it: it.fail_pod("a2", 1, [], 3), TypeError, "reason"),
+        (lambda it: it.fail_pod("x", 1), KeyError, "no pod 'x'"),
+        (lambda it: it.bind_pod("x", 1), KeyError, "no pod 'x'"),
+        (lambda it: it.bind_pod("a0", 1), GangError, "pod 'a0' is waiting: it cannot be bound"),
+        (lambda it: it.bind_pod("a0", 1, by_others=3), TypeError, "by_others"),
+        (lambda it: it.fail_binding("x", 1), KeyError, "no pod 'x'"),
+        (lambda it: it.time_out_pod("a1", 1), GangError, "is held-up"),
+        (lambda it: it.report_pod("a0", "gone", 1), ValueError, "state must be one of running"),
+        (lambda it: it.delete_pod("x", 1), KeyError, "no pod 'x'"),
+        (lambda it: it.define_gang("a", 1), TypeError, "spec must be a GangSpec, not str"),
+        (lambda it: it.define_gang(GangSpec("b", 1), 0), ValueError, "now=0"),
+        (lambda it: it.remove_gang("b", 1), KeyError, "gang 'b' is not defined"),
+        (lambda it: it.free("n1", 1), TypeError, "what must be a sequence"),
+        (lambda it: it.retry("b", 1), KeyError, "no gang 'b'"),
+        (lambda it: it.advance(None), TypeError, "now"),
+        (lambda it: it.pod("x"), KeyError, "no pod 'x'"),
+        (lambda it: it.gang("x"), KeyError, "no gang 'x'"),
+        (lambda it: it.spec("x"), KeyError, "no gang 'x'"),
+        (lambda it: it.pods("x"), KeyError, "no gang 'x'"),
+        (lambda it: it.bind_info("x"), KeyError, "no pod 'x'"),
+        (lambda it: it.waits_for("x"), KeyError, "no gang 'x'"),
+    ],
+)
+def test_a_wrong_event_is_refused_and_changes_nothing(call, kind, says):
+    gangs = waiting_gang()
+    before = gangs.to_bytes()
+    with pytest.raises(kind, match=says):
+        call(gangs)
+    assert gangs.to_bytes() == before
+    gangs.check()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "counts", "says"),
+    [
+        (("Gone", 1), {"pods": 1}, "before must be one of"),
+        (("", -1), {"pods": 1}, "min_members"),
+        (("", 1), {"pods": -1}, "pods"),
+        (("", 1), {"pods": 1, "failed": -1}, "failed"),
+    ],
+)
+def test_wrong_counts_of_a_phase_are_refused(arguments, counts, says):
+    with pytest.raises(ValueError, match=says):
+        gang_phase(*arguments, **counts)
+
+
+# --- states
+
+
+def test_what_is_known_of_pods_and_gangs():
+    gangs = waiting_gang()
+    pod = gangs.pod("a0")
+    assert (pod.gang, pod.role, pod.state, pod.until, pod.holds) == (
+        "a",
+        "ps",
+        "waiting",
+        601,
+        ("n1",),
+    )
+    assert pod.reason == "gang 'a' has places for 1 of 3 pods"
+    assert gangs.pod("a1").lacks == ("n2",)
+    status = gangs.gang("a")
+    assert (status.pods, status.waiting, status.bound, status.satisfied) == (3, 1, 0, False)
+    assert gangs.gangs == ("a",) and gangs.pods("a") == ("a0", "a1", "a2")
+    assert len(gangs) == 3 and "a0" in gangs and "x" not in gangs
+    assert gangs.deadline == 601
+
+
+def test_a_branch_goes_its_own_way():
+    gangs = waiting_gang()
+    for other in (gangs.copy(), copy.deepcopy(gangs), pickle.loads(pickle.dumps(gangs))):
+        assert other.to_bytes() == gangs.to_bytes()
+        assert other.advance(700) != ()
+        assert gangs.pod("a0").state == "waiting"
+
+
+@given(st.data())
+@examples(200)
+def test_bytes_that_nobody_wrote_are_corrupt(data):
+    good = waiting_gang().to_bytes()
+    with pytest.raises(CorruptStateError):
+        Coscheduler.from_bytes(data.draw(st.binary(max_size=60)))
+    at = data.draw(st.integers(0, len(good) - 1))
+    with pytest.raises(CorruptStateError):
+        Coscheduler.from_bytes(good[:at])
+    changed = bytearray(good)
+    changed[at] ^= data.draw(st.integers(1, 255))
+    with pytest.raises(CorruptStateError):
+        Coscheduler.from_bytes(bytes(changed))
+
+
+@given(st.data())
+@examples(400)
+def test_a_payload_that_nobody_wrote_is_corrupt_or_a_sound_state(data):
+    import json
+
+    from hivecore._sealed import seal, unseal
+
+    state = json.loads(unseal(b"HVGA", 1, waiting_gang().to_bytes()))
+    junk = st.one_of(
+        st.none(), st.booleans(), st.integers(-2, 9), st.just(2**70), st.just("a"), st.just([]),
+        st.just({}), st.just([[1]]),
+    )  # fmt: skip
+    where, key = state, data.draw(st.sampled_from(sorted(state)))
+    while isinstance(where[key], (list, dict)) and where[key] and data.draw(st.booleans()):
+        where = where[key]
+        keys = sorted(where) if isinstance(where, dict) else range(len(where))
+        key = data.draw(st.sampled_from(keys))
+    where[key] = data.draw(junk)
+    try:
+        found = Coscheduler.from_bytes(seal(b"HVGA", 1, json.dumps(state).encode()))
+    except CorruptStateError:
+        return
+    found.check()
+
+
+def test_several_threads_take_turns():
+    gangs = Coscheduler()
+
+    def work(name):
+        for i in range(200):
+            gangs.create_pod(f"{name}{i}", GangSpec(f"{name}{i}", 1), 0)
+            gangs.assume_pod(f"{name}{i}", 0)
+            gangs.bind_pod(f"{name}{i}", 0)
+
+    threads = [Thread(target=work, args=(name,)) for name in "abcd"]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    gangs.check()
+    assert sum(gangs.gang(name).bound for name in gangs.gangs) == 800
+
+
+# --- sizes
+
+
+def test_a_hundred_thousand_gangs_that_all_wait_and_time_out_at_once():
+    gangs = Coscheduler()
+    number = 100_000
+    for i in range(number):
+        spec = GangSpec(f"g{i}", 2)
+        gangs.create_pod(f"{i}a", spec, 0)
+        gangs.create_pod(f"{i}b", spec, 0)
+        gangs.assume_pod(f"{i}a", 1)
+    assert gangs.deadline == 601
+    rejected = [action for action in gangs.advance(601) if action.kind == "reject"]
+    assert len(rejected) == number
+    assert gangs.advance(601) == ()
+    for i in range(number):
+        gangs.delete_pod(f"{i}a", 602)
+        gangs.delete_pod(f"{i}b", 602)
+    assert gangs.gangs == () and gangs.deadline is None
+    gangs.check()
+
+
+def test_a_group_of_a_thousand_gangs_starts_with_its_last_pod():
+    names = [f"g{i:03}" for i in range(1000)]
+    gangs = Coscheduler()
+    for name in names:
+        gangs.create_pod(name, GangSpec(name, 1, groups=names), 0)
+    said = [gangs.assume_pod(name, 1)[-1] for name in names]
+    assert {action.kind for action in said[:-1]} == {"try"}
+    assert (said[-1].kind, said[-1].pods) == ("release", tuple(names))
+    assert gangs.bind_info("g000").members == 1000
+    gangs.check()
+
+
+def test_a_chain_of_a_thousand_gangs_starts_with_its_end():
+    gangs = Coscheduler()
+    for i in range(1000):
+        gangs.create_pod(f"p{i}", GangSpec(f"g{i}", 1, groups=[f"g{min(i + 1, 999)}"]), 0)
+    for i in range(999):
+        [hold] = gangs.assume_pod(f"p{i}", 1, [f"n{i}"])
+        assert hold.kind == "hold"
+    said = gangs.assume_pod("p999", 1)
+    assert sorted(pod for action in said for pod in action.pods) == sorted(
+        f"p{i}" for i in range(1000)
+    )
+    gangs.check()
+
+
+def test_a_ring_of_a_thousand_groups_is_broken_once():
+    gangs = Coscheduler()
+    number = 1000
+    for i in range(number):
+        for half in "ab":
+            gangs.create_pod(f"{i}{half}", GangSpec(f"g{i}", 2, mode="non-strict"), 0)
+        gangs.assume_pod(f"{i}a", 0, [f"n{i}"])
+    said = []
+    for i in range(number):
+        said += gangs.fail_pod(f"{i}b", 1, [f"n{(i + 1) % number}"])
+    assert [(action.kind, action.pods) for action in said] == [
+        ("reject", ("999a",)),
+        ("try", ("998b",)),
+    ]
+    gangs.check()
+
+
+def test_waits_that_are_called_off_leave_nothing_behind():
+    gangs = Coscheduler()
+    gangs.create_pod("a", GangSpec("g", 2, wait_time=2**60), 0)
+    gangs.create_pod("b", "g", 0)
+    for now in range(0, 40_000, 20):
+        gangs.assume_pod("a", now)
+        gangs.fail_pod("b", now)
+        gangs.advance(now + 10)
+    assert len(gangs._rounds.timers._heap) < 200
