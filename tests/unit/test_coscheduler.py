@@ -306,3 +306,17 @@ def test_waits_that_are_called_off_leave_nothing_behind():
         gangs.fail_pod("b", now)
         gangs.advance(now + 10)
     assert len(gangs._rounds.timers._heap) < 200
+
+
+def test_a_pod_that_failed_with_its_group_is_tried_again_when_the_group_is_whole():
+    gangs = Coscheduler()
+    gangs.define_gang(GangSpec("b", 1, groups=["a"]), 0)
+    gangs.create_pod("a0", GangSpec("a", 2), 0)
+    gangs.create_pod("b0", "b", 0)
+    gangs.create_pod("a1", "a", 0)
+    assert gangs.pod("b0").state == "trying"
+    gangs.delete_pod("a1", 1)
+    gangs.create_pod("a2", "a", 1)
+    assert [action.kind for action in gangs.assume_pod("b0", 1)] == ["reject"]
+    gangs.check()
+    assert ("try", ("b0",)) in [(one.kind, one.pods) for one in gangs.advance(2)]

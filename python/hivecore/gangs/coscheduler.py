@@ -210,6 +210,8 @@ class Coscheduler(Stateful):
             book.doomed = False
             self._back(book)
             rounds.say("reject", (book,), group, reason)
+            if not group.open and group.time < 0:
+                rounds._again_later(group)
         else:
             rounds.timers.clear(book)
             book.holds = held
