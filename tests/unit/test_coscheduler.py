@@ -235,21 +235,21 @@ def test_several_threads_take_turns():
 # --- sizes
 
 
-def test_a_hundred_thousand_gangs_that_all_wait_and_time_out_at_once():
+def test_ten_thousand_gangs_that_all_wait_time_out_at_once():
     gangs = Coscheduler()
-    number = 100_000
+    number = 10_000
     for i in range(number):
         spec = GangSpec(f"g{i}", 2)
         gangs.create_pod(f"{i}a", spec, 0)
         gangs.create_pod(f"{i}b", spec, 0)
-        gangs.assume_pod(f"{i}a", 1)
-    assert gangs.deadline == 601
-    rejected = [action for action in gangs.advance(601) if action.kind == "reject"]
+        gangs.assume_pod(f"{i}a", 0)
+    assert gangs.deadline == 600
+    rejected = [action for action in gangs.advance(600) if action.kind == "reject"]
     assert len(rejected) == number
-    assert gangs.advance(601) == ()
+    assert all(action.kind != "reject" for action in gangs.advance(600))
     for i in range(number):
-        gangs.delete_pod(f"{i}a", 602)
-        gangs.delete_pod(f"{i}b", 602)
+        gangs.delete_pod(f"{i}a", 601)
+        gangs.delete_pod(f"{i}b", 601)
     assert gangs.gangs == () and gangs.deadline is None
     gangs.check()
 

@@ -145,7 +145,7 @@ class WaitGraph(Generic[_G, _P]):
 
     def cycle(self, group: _G) -> list[_G]:
         """The groups of a shortest cycle through this one; empty: there is none. O(graph)."""
-        if group not in self._holds or not self.may_wait(group):
+        if not self._lacking or group not in self._holds or not self.may_wait(group):
             return []
         came_from: dict[_G, _G] = {}
         seen: set[str] = set()

@@ -14,7 +14,7 @@ from typing import Literal
 from hivecore._arguments import as_bool, as_int, as_name, as_text, as_tuple
 from hivecore.gangs.coscheduler import Coscheduler
 
-__all__ = ["JobPreemption", "RunningPod", "VictimJob", "preempt_jobs"]
+__all__ = ["JobPreemption", "Place", "RunningPod", "VictimJob", "preempt_jobs"]
 
 _PRIORITIES = -(2**31), 2**31 - 1
 _MOST = 2**62
