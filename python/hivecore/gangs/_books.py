@@ -254,21 +254,22 @@ class Books:
                         ahead.append(other)
         return list(found)
 
-    def dependents(self, groups: Iterable[GroupBook], ready: bool) -> list[GroupBook]:
-        """These groups and those that start only with one of them; or of these only the ones that
-        name nothing but valid gangs.
-        """
-        found = dict.fromkeys(groups)
-        ahead = list(found)
+    def dependents(self, group: GroupBook) -> dict[GroupBook, None]:
+        """A group and those that start only with it."""
+        found = {group: None}
+        ahead = [group]
         while ahead:
-            here = ahead.pop()
-            if here.awaited:
-                for name in here.members:
-                    for other in self.naming[name].values():
-                        if other not in found and not (ready and other.lacking):
-                            found[other] = None
-                            ahead.append(other)
-        return list(found)
+            for other in self.naming_members_of(ahead.pop()):
+                if other not in found:
+                    found[other] = None
+                    ahead.append(other)
+        return found
+
+    def naming_members_of(self, group: GroupBook) -> list[GroupBook]:
+        """The groups that name a gang of this one, itself included if there are others."""
+        if not group.awaited:
+            return []
+        return [other for name in group.members for other in self.naming[name].values()]
 
     # --- gangs
 

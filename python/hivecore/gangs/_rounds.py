@@ -209,12 +209,23 @@ class Rounds(Books):
             self._open(group, pods if group.waiting else group.idle.values())
             self.go_on(group)
 
-    def release(self, group: GroupBook) -> bool:
-        """Let the waiting pods of a group start, and of those that start with it, if they may."""
-        groups = self.reachable(group)
-        if groups is None:
-            return False
-        waiting = [one for one in groups if one.waiting]
+    def _start(self, ready: Iterable[GroupBook]) -> None:
+        """Release these groups, and those that start only with one of them, where they may."""
+        seen = dict.fromkeys(ready)
+        ahead = deque(seen)
+        while ahead:
+            here = ahead.popleft()
+            groups = self.reachable(here)
+            if groups is None:
+                continue  # and nobody starts who starts only with it
+            self._release([one for one in groups if one.waiting])
+            for other in self.naming_members_of(here):
+                if other not in seen:
+                    seen[other] = None
+                    ahead.append(other)
+
+    def _release(self, waiting: list[GroupBook]) -> None:
+        """Let the waiting pods of groups start."""
         for one in waiting:
             if one.members_bound < 0:
                 one.members_bound = sum(self.gangs[name].placed for name in one.names)
@@ -226,16 +237,13 @@ class Rounds(Books):
                 pod.failures = 0
             one.failure = ""
             self.say("release", pods, one, "every gang of the group has enough pods")
-        return True
 
     def settle(self) -> None:
         """Look at the groups in which an event has changed something."""
         while self.ready or self.dropped or self.collected or self.suspects:
             if self.ready:
                 ready, self.ready = self.ready, {}
-                for group in self.dependents(ready, True):
-                    if group.waiting:
-                        self.release(group)
+                self._start(ready)
             elif self.dropped:
                 dropped, self.dropped = self.dropped, {}
                 for group in dropped:
@@ -257,7 +265,7 @@ class Rounds(Books):
         one that starts only with it.
         """
         if group.awaited:
-            self.suspects.update(dict.fromkeys(self.dependents([group], False)))
+            self.suspects.update(self.dependents(group))
         elif self.graph.may_wait(group):
             self.suspects[group] = None
 
