@@ -18,7 +18,7 @@ from svg import COLOURS, INK, LINE, PALE, Picture
 from hivecore.caching import expected_hit_ratio
 from hivecore.cells import AffinityGroup, CellCluster, Chain, ClusterSpec
 from hivecore.devices import DeviceAllocation, DeviceCluster, DeviceRequest, NodeDevices
-from hivecore.gangs import Gangs
+from hivecore.gangs import Action, Coscheduler, Gangs, GangSpec
 from hivecore.interleaving import interleave
 from hivecore.matching import max_weight_matching
 from hivecore.quotas import water_fill, water_fill_rounds
@@ -370,6 +370,88 @@ def gangs() -> Picture:
     return picture
 
 
+class _ThreeNodes:
+    """A scheduler that places pods one by one on three nodes, as a coscheduler says."""
+
+    PODS = ("train-0", "train-1", "train-2", "tune-0", "tune-1")
+
+    def __init__(self) -> None:
+        self.gangs = Coscheduler()
+        self.free = ["n1", "n2", "n3"]
+        self.places: dict[str, str] = {}
+        self.ahead: list[str] = []
+        self.states: list[list[str]] = []
+        self.deadlock, self.letting_go = 0, ""
+
+    def told(self, actions: tuple[Action, ...]) -> None:
+        for action in actions:
+            if action.kind == "try":
+                self.ahead += action.pods
+            if action.kind == "reject":
+                self.deadlock, self.letting_go = len(self.states), action.pods[0]
+                self.free += [self.places.pop(pod) for pod in action.pods]
+        self.states.append(
+            [self.gangs.pod(pod).state if pod in self.gangs else "" for pod in self.PODS]
+        )
+
+    def live(self) -> None:
+        """From the first pod until the last one has ended."""
+        now = 0
+        for pod in self.PODS:
+            gang, size = pod[:-2], sum(one.startswith(pod[:-2]) for one in self.PODS)
+            self.told(self.gangs.create_pod(pod, GangSpec(gang, size, mode="non-strict"), now))
+        while len(self.gangs):
+            now += 1
+            released = [pod for pod in self.PODS if self._is(pod, "released")]
+            if released:
+                for pod in released:
+                    self.told(self.gangs.bind_pod(pod, now))
+                for pod in released:
+                    self.free.append(self.places.pop(pod))
+                    self.told(self.gangs.delete_pod(pod, now))
+                continue
+            pod = self.ahead.pop(0)
+            if self.free:
+                self.places[pod] = self.free.pop(0)
+                self.told(self.gangs.assume_pod(pod, now, [self.places[pod]]))
+            else:
+                self.told(self.gangs.fail_pod(pod, now, ["n1", "n2", "n3"]))
+
+    def _is(self, pod: str, state: str) -> bool:
+        return pod in self.gangs and self.gangs.pod(pod).state == state
+
+
+def gang_life() -> Picture:
+    """Two gangs that want the same three nodes, event by event."""
+    nodes = _ThreeNodes()
+    nodes.live()
+    looks = {
+        "pending": ("not tried", "#cfd8dc"),
+        "trying": ("is tried", COLOURS[3]),
+        "held-up": ("found no place", COLOURS[4]),
+        "waiting": ("holds a place", COLOURS[1]),
+        "released": ("may start", COLOURS[0]),
+        "bound": ("bound", COLOURS[2]),
+    }
+    picture = Picture(760, 286, "The life of two gangs that want the same three nodes")
+    for row, pod in enumerate(nodes.PODS):
+        y = 40 + 34 * row + (10 if pod.startswith("tune") else 0)
+        picture.text(90, y + 19, pod, at="end")
+        for column, states in enumerate(nodes.states):
+            if states[row]:
+                colour = looks[states[row]][1]
+                picture.box(100 + 27 * column, y, 25, 26, colour, colour)
+    x = 112 + 27 * nodes.deadlock
+    picture.text(x, 18, f"a deadlock: `{nodes.letting_go}` gives its place back")
+    picture.arrow(x, 22, x, 38)
+    picture.text(100, 238, "one event after the other", at="start", size=12)
+    picture.arrow(262, 234, 340, 234)
+    for i, (name, colour) in enumerate(looks.values()):
+        picture.box(20 + 123 * i, 260, 14, 14, colour, colour)
+        picture.text(40 + 123 * i, 272, name, at="start", size=12)
+    return picture
+
+
 def matching() -> Picture:
     """A small graph and its matching of the greatest weight."""
     weights = [
@@ -652,6 +734,7 @@ PICTURES: tuple[Callable[[], Picture], ...] = (
     devices,
     devices_curve,
     floors,
+    gang_life,
     gangs,
     hived,
     interleaving,

@@ -780,6 +780,49 @@ def _topology_greedy(results: Results) -> str:
     return _table((*head, "with more domains"), rows)
 
 
+# --- gangs -------------------------------------------------------------------------------------
+
+
+def _gangs(results: Results) -> str:
+    figures = results["gangs"]
+    events, crowd, preempt = figures["events"], figures["crowd"], figures["preempt"]
+    names = {
+        "create_pod": "a pod is created",
+        "assume_pod": "it has a place",
+        "fail_pod": "it has found none",
+        "bind_pod": "it is bound",
+        "delete_pod": "it is deleted",
+    }
+    rows = [
+        (
+            f"an event, {events['pods']:,} pods in {events['gangs']:,} gangs alive, median",
+            _time(events["event"]["p50"]),
+        ),
+        ("the same, 99th percentile", _time(events["event"]["p99"])),
+        *(
+            (f"{words}, median", _time(events["by kind"][kind]["p50"]))
+            for kind, words in names.items()
+        ),
+        (
+            f"the same, while {figures['curve'][0]['gangs']} gangs are alive: an event, median",
+            _time(figures["curve"][0]["event"]["p50"]),
+        ),
+        (
+            "events a second, all actions and garbage collection included",
+            f"{events['per second']:,.0f}",
+        ),
+        (
+            f"a pod is held up among {crowd['groups']:,} groups that hold what it lacks, median",
+            _time(crowd["held up"]["p50"]),
+        ),
+        (
+            f"{preempt['pending']} pods preempt jobs among {preempt['running']:,} running pods",
+            _time(preempt["seconds"]),
+        ),
+    ]
+    return _table(("plain Python", "hivecore"), rows)
+
+
 # --- README ------------------------------------------------------------------------------------
 
 
@@ -897,6 +940,7 @@ TABLES: dict[str, Callable[[Results], str]] = {
     "storage": _storage,
     "storage-systems": _storage_systems,
     "threads": _threads,
+    "gangs": _gangs,
     "topology": _topology,
     "topology-roles": _topology_roles,
     "topology-greedy": _topology_greedy,

@@ -201,6 +201,14 @@ def clairvoyant():
     return made
 
 
+def coscheduler():
+    made = gangs.Coscheduler()
+    made.create_pod("a", gangs.GangSpec("g", 2), 0)
+    made.create_pod("b", "g", 0)
+    made.assume_pod("a", 0, ["n"])
+    return made
+
+
 def hived():
     cell_types = {
         "NODE": {"childCellType": "GPU", "childCellNumber": 4, "isNodeLevel": True},
@@ -287,6 +295,11 @@ ACTING = {
         lambda: gangs.Gang("g", None, None, [gangs.Role("worker", ["a", "b"])]),
         lambda it: it.fill(it.roles["worker"], 0, "p"),
         lambda it: (it.name, it.placement(), it.pods(), it.bound),
+    ),
+    gangs.Coscheduler: (
+        coscheduler,
+        lambda it: it.delete_pod("a", 1),
+        saved,
     ),
     gangs.Gangs: (
         lambda: hived()._gangs,

@@ -11,7 +11,6 @@ Invariants: a gang that nobody has defined has pods, and is a group of its own; 
 """
 
 from collections import deque
-from collections.abc import Iterable
 
 from hivecore.gangs._timers import Timers
 from hivecore.gangs._wait_graph import WaitGraph
