@@ -34,6 +34,7 @@ SUBJECTS = (
     "gangs",
     "interleaving",
     "matching",
+    "queues",
     "quotas",
     "replicas",
     "storage",

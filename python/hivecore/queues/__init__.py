@@ -1,0 +1,16 @@
+"""Queues: which job is next, between tenants and within one."""
+
+from hivecore.queues.namespace_quota import NamespaceQuota
+from hivecore.queues.queued_job import Capacity, Departure, QueuedJob, Standing
+from hivecore.queues.tenant_queues import Blocking, TenantOrder, TenantQueues
+
+__all__ = [
+    "Blocking",
+    "Capacity",
+    "Departure",
+    "NamespaceQuota",
+    "QueuedJob",
+    "Standing",
+    "TenantOrder",
+    "TenantQueues",
+]

@@ -1,0 +1,197 @@
+"""What namespaces may still ask for, as a filter: hard limits less what is used and assumed."""
+
+import json
+from collections.abc import Mapping
+from threading import RLock
+from typing import Any, Self
+
+from hivecore._arguments import as_dict, as_int, as_name, as_text
+from hivecore._sealed import corrupt_if_it_fails, seal, unseal
+from hivecore._stateful import Stateful
+from hivecore._turns import in_turn
+from hivecore.errors import InvariantError
+from hivecore.queues.queued_job import QueuedJob
+
+__all__ = ["NamespaceQuota"]
+
+_MAGIC, _VERSION = b"HVNQ", 1
+_LATEST = 2**61
+_MOST = 2**63 - 1
+
+
+class NamespaceQuota(Stateful):
+    """A plug-in for `TenantQueues`: jobs wait for the resource quota of their namespace.
+
+    :param keep: how long a job that has left its queue is counted before it is seen in what is
+        used, in the caller's unit of time, 1 to 2**60.
+
+    A job passes when, of each resource that its namespace limits, it asks for no more than hard -
+    used - assumed. It waits as well while more of any resource is used than its limit. Resources
+    and namespaces without a limit are free. Amounts are integers: 500m is 500 of a thousandth.
+
+    Cost: O(resources) per call. Calls of several threads take turns.
+
+    Source: KubeDL's quota plug-in, which counts what it assumes per tenant while it checks per
+    namespace, and rounds a pod's request up before it multiplies.
+
+    >>> from hivecore.queues import NamespaceQuota, QueuedJob
+    >>> quota = NamespaceQuota()
+    >>> quota.set_quota("team-a", {"gpu": 4})
+    >>> job = QueuedJob("one", "team-a", 3, resources={"gpu": 3})
+    >>> quota.filter(job)
+    ''
+    >>> quota.pre_dequeue(job)
+    >>> quota.filter(QueuedJob("two", "team-a", 2, resources={"gpu": 2}))
+    "quota of 'team-a': asks for 2 of 'gpu', and 1 is left"
+    """
+
+    __slots__ = ("_assumed", "_keep", "_lock", "_now", "_quotas", "_sums")
+
+    def __init__(self, keep: int = 60) -> None:
+        self._keep = as_int(keep, "keep", 1, 2**60)
+        self._now = 0
+        #: namespace -> resource -> hard and used
+        self._quotas: dict[str, dict[str, tuple[int, int]]] = {}
+        #: job -> until when, namespace, resources; in the order in which they end
+        self._assumed: dict[str, tuple[int, str, tuple[tuple[str, int], ...]]] = {}
+        self._sums: dict[tuple[str, str], int] = {}
+        self._lock = RLock()
+
+    @in_turn
+    def set_quota(
+        self, namespace: str, hard: Mapping[str, int], used: Mapping[str, int] | None = None
+    ) -> None:
+        """Set a namespace's limits and what is used; without limits it has none any more."""
+        name = as_name(namespace, "namespace")
+        limits, taken = _amounts(hard, "hard"), _amounts({} if used is None else used, "used")
+        if limits:
+            self._quotas[name] = {key: (most, taken.get(key, 0)) for key, most in limits.items()}
+        else:
+            self._quotas.pop(name, None)
+
+    @in_turn
+    def advance(self, now: int) -> None:
+        """Tell the time, which never goes back; what was assumed for too long is forgotten."""
+        self._now = moment = as_int(now, "now", self._now, _LATEST)
+        while self._assumed:
+            name, (until, _, _) = next(iter(self._assumed.items()))
+            if until > moment:
+                break
+            self.forget(name)
+
+    @in_turn
+    def filter(self, job: QueuedJob) -> str:
+        """Why a job waits; "": it passes."""
+        quota = self._quotas.get(job.namespace)
+        if quota is None:
+            return ""
+        what = f"quota of {job.namespace!r}:"
+        for key, (hard, used) in quota.items():
+            if used > hard:
+                return f"{what} {used} of {key!r} are used, and {hard} allowed"
+        for key, amount in job.resources:
+            if key in quota:
+                hard, used = quota[key]
+                left = hard - used - self._sums.get((job.namespace, key), 0)
+                if amount > left:
+                    verb = "is" if left == 1 else "are"
+                    return f"{what} asks for {amount} of {key!r}, and {left} {verb} left"
+        return ""
+
+    @in_turn
+    def pre_dequeue(self, job: QueuedJob) -> None:
+        """Count a job as using what it asks for, until it is seen, ends, or time has passed."""
+        self.forget(job.name)
+        self._assume(job.name, self._now + self._keep, job.namespace, job.resources)
+
+    @in_turn
+    def forget(self, name: str) -> None:
+        """A job runs, has ended or could not be started; one that is not assumed is no error."""
+        found = self._assumed.pop(as_text(name, "name"), None)
+        if found is not None:
+            for key, amount in found[2]:
+                rest = self._sums[found[1], key] - amount
+                if rest:
+                    self._sums[found[1], key] = rest
+                else:
+                    del self._sums[found[1], key]
+
+    @property
+    def assumed(self) -> tuple[str, ...]:
+        """The jobs that are counted beside what is used."""
+        with self._lock:
+            return tuple(self._assumed)
+
+    def _assume(
+        self, name: str, until: int, namespace: str, resources: tuple[tuple[str, int], ...]
+    ) -> None:
+        asked = tuple([pair for pair in resources if pair[1]])
+        self._assumed[name] = until, namespace, asked
+        for key, amount in asked:
+            self._sums[namespace, key] = self._sums.get((namespace, key), 0) + amount
+
+    @in_turn
+    def check(self) -> None:
+        """Audit every invariant; raises `InvariantError`. O(jobs assumed)."""
+        sums: dict[tuple[str, str], int] = {}
+        before = 0
+        for name, (until, namespace, resources) in self._assumed.items():
+            if not before <= until <= self._now + self._keep:
+                raise InvariantError(f"job {name!r} is out of order")
+            before = until
+            for key, amount in resources:
+                sums[namespace, key] = sums.get((namespace, key), 0) + amount
+        if sums != self._sums:
+            raise InvariantError("what is assumed is not the sum over the jobs")
+
+    @in_turn
+    def copy(self) -> Self:
+        """An independent what-if branch."""
+        return self._restored(self._plain())
+
+    @in_turn
+    def to_bytes(self) -> bytes:
+        """The state, for ``from_bytes``."""
+        return seal(_MAGIC, _VERSION, json.dumps(self._plain(), separators=(",", ":")).encode())
+
+    @classmethod
+    def from_bytes(cls, data: bytes) -> Self:
+        """The object whose ``to_bytes`` gave these bytes.
+
+        :raises CorruptStateError: no ``to_bytes`` did.
+        """
+        payload = unseal(_MAGIC, _VERSION, data)
+        with corrupt_if_it_fails():
+            made = cls._restored(json.loads(payload))
+            made.check()
+        return made
+
+    def _plain(self) -> dict[str, Any]:
+        quotas = {
+            name: [
+                {key: hard for key, (hard, _) in sorted(quota.items())},
+                {key: used for key, (_, used) in sorted(quota.items())},
+            ]
+            for name, quota in sorted(self._quotas.items())
+        }
+        assumed = [(name, *fields) for name, fields in self._assumed.items()]
+        return {"keep": self._keep, "now": self._now, "quotas": quotas, "assumed": assumed}
+
+    @classmethod
+    def _restored(cls, state: dict[str, Any]) -> Self:
+        made = cls(state["keep"])
+        made._now = as_int(state["now"], "now", 0, _LATEST)
+        for name, (hard, used) in state["quotas"].items():
+            made.set_quota(name, hard, used)
+        for name, until, namespace, resources in state["assumed"]:
+            if name in made._assumed:
+                raise ValueError(f"job {name!r} is there twice")
+            asked = tuple(_amounts(dict(resources), "resources").items())
+            when = as_int(until, "until", 0, 2 * _LATEST)
+            made._assume(as_name(name, "name"), when, as_name(namespace, "namespace"), asked)
+        return made
+
+
+def _amounts(given: Any, name: str) -> dict[str, int]:
+    pairs = sorted(as_dict(given, name).items())
+    return {as_name(key, name): as_int(n, f"{name}[{key!r}]", 0, _MOST) for key, n in pairs}

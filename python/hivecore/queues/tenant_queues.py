@@ -1,0 +1,676 @@
+"""Jobs of many tenants, and which of them is next.
+
+Two levels of heaps. Each tenant's jobs are in a heap by a key that does not change with time: under
+ageing all jobs of a queue gain the same in the same time. Tenants with jobs are in a heap by a tag:
+
+    weighted      start-time fair queueing. A tenant's tag is its virtual time, which its jobs move
+                  on by size / weight. Virtual time, V, is the tag of who was served last, if that
+                  is later; a tenant that becomes busy starts at max(its own, V).
+    round-robin   the round in which it is next: of the last tenant's round for those behind it
+    key           the caller's
+
+Tags count in units of 2**-72 and carry the remainder. Served amounts per weight are multiples of
+2**-62 at least, so that no rounding moves one over the bound that exact tags would keep.
+
+Whether a job leaves is decided by reading only; what changes is done after all plug-ins have spoken.
+"""
+
+import json
+from collections.abc import Callable, Iterable, Iterator
+from fractions import Fraction
+from heapq import heapify, heappop, heappush
+from math import isfinite
+from threading import RLock
+from typing import Any, Literal, NamedTuple, Self
+
+from hivecore._arguments import as_choice, as_int, as_name, as_text, as_tuple
+from hivecore._sealed import corrupt_if_it_fails, seal, unseal
+from hivecore._stateful import Stateful
+from hivecore._turns import in_turn
+from hivecore.errors import InvariantError
+from hivecore.queues._heaps import ordered, tidy
+from hivecore.queues.queued_job import Capacity, Departure, QueuedJob, Standing
+
+__all__ = ["Blocking", "TenantOrder", "TenantQueues"]
+
+#: Which tenant is next: see `TenantQueues`.
+TenantOrder = Literal["weighted", "round-robin", "key"]
+#: What a job that cannot leave means to those behind it: see `TenantQueues`.
+Blocking = Literal["fifo", "best-effort", "backfill"]
+
+_ORDERS = ("weighted", "round-robin", "key")
+_MODES = ("fifo", "best-effort", "backfill")
+_MAGIC, _VERSION = b"HVTQ", 1
+_LATEST = 2**61
+_MOST_WEIGHT = 2**31 - 1
+_SHIFT = 72
+_PLUGS = ("filter", "score", "pre_dequeue")
+
+
+class _Entry(NamedTuple):
+    key: int
+    number: int
+    stamp: int  # tells a job that came back from its dead self
+    arrived: int
+    job: QueuedJob
+
+
+class _Tenant:
+    __slots__ = ("heap", "index", "mode", "name", "rest", "size", "tag", "value", "weight")
+
+    def __init__(self, name: str, index: int, mode: str) -> None:
+        self.name, self.index, self.mode = name, index, mode
+        self.heap: list[_Entry] = []
+        self.size = 0  # jobs alive
+        self.weight = 1
+        self.tag: int | float = 0
+        self.rest = 0  # of the tag, in parts of the weight
+        self.value: int | float = 0
+
+
+class _Reservation(NamedTuple):
+    """The capacity that a job will have at some time, and what is left beside it."""
+
+    job: str
+    time: int | None
+    extra: int
+
+
+class _Round:
+    """One question: what may leave, and what was reserved on the way."""
+
+    __slots__ = ("capacity", "filters", "fits", "now", "pre_dequeues", "reserved", "scores")
+
+    def __init__(self, now: int, plugins: Any, fits: Any, capacity: Any) -> None:
+        self.now = now
+        self.filters: list[Callable[[QueuedJob], Any]] = []
+        self.scores: list[Callable[[QueuedJob], Any]] = []
+        self.pre_dequeues: list[Callable[[QueuedJob], Any]] = []
+        for plugin in as_tuple(plugins, "plugins"):
+            found = [getattr(plugin, name, None) for name in _PLUGS]
+            if not any(map(callable, found)):
+                raise TypeError(f"plugins: {type(plugin).__name__} has none of {', '.join(_PLUGS)}")
+            for method, into in zip(
+                found, (self.filters, self.scores, self.pre_dequeues), strict=True
+            ):
+                if callable(method):
+                    into.append(method)
+        if fits is not None and not callable(fits):
+            raise TypeError(f"fits must be callable, not {type(fits).__name__}")
+        if capacity is not None and not isinstance(capacity, Capacity):
+            raise TypeError(f"capacity must be a Capacity, not {type(capacity).__name__}")
+        self.fits = fits
+        self.capacity: Capacity | None = capacity
+        self.reserved: _Reservation | None = None
+
+    def filtered(self, job: QueuedJob) -> str:
+        for ask in self.filters:
+            reason = _reason(ask(job), "a filter holds it back")
+            if reason:
+                return reason
+        return ""
+
+    def misfit(self, job: QueuedJob) -> str:
+        """Why it does not fit; it may be that it would delay another one."""
+        capacity = self.capacity
+        if capacity is not None:
+            if job.size > capacity.free:
+                return f"needs {job.size}, and {capacity.free} are free"
+            reserved = self.reserved
+            if reserved is not None and reserved.time is not None and job.size > reserved.extra:
+                ends = None if job.run_time is None else self.now + job.run_time
+                if ends is None or ends > reserved.time:
+                    return f"would delay {reserved.job!r}, reserved for {reserved.time}"
+        return _reason(self.fits(job), "does not fit") if self.fits is not None else ""
+
+    def reserve(self, job: QueuedJob) -> None:
+        capacity = self.capacity
+        assert capacity is not None
+        free = capacity.free
+        time: int | None = self.now if free >= job.size else None
+        for end, size in capacity.running:
+            # Whatever ends at the same time is free then, too.
+            if time is not None and end > time:
+                break
+            free += size
+            if time is None and free >= job.size:
+                time = max(self.now, end)
+        self.reserved = _Reservation(job.name, time, free - job.size)
+
+    def candidates(self, tenant: _Tenant, lives: Callable[[Any], bool]) -> Iterator[_Entry]:
+        """The jobs of a queue that may leave, in order; those behind a blocked one as it allows."""
+        for entry in ordered(tenant.heap):
+            if not lives(entry):
+                continue
+            job = entry.job
+            held = bool(self.filtered(job))
+            if not held and not self.misfit(job):
+                yield entry
+            elif tenant.mode == "fifo":
+                return
+            elif tenant.mode == "backfill" and not held and self.reserved is None:
+                if self.capacity is None:
+                    return
+                self.reserve(job)
+
+    def choice(self, tenant: _Tenant, lives: Callable[[Any], bool]) -> _Entry | None:
+        found = self.candidates(tenant, lives)
+        if not self.scores or tenant.mode == "fifo":
+            return next(found, None)
+        # max keeps the first among equals.
+        best: _Entry | None = None
+        most: Any = None
+        for entry in found:
+            score = sum([rate(entry.job) for rate in self.scores])
+            if best is None or score > most:
+                best, most = entry, score
+        return best
+
+
+def _reason(answer: Any, default: str) -> str:
+    if answer is None or answer is True:
+        return ""
+    if answer is False:
+        return default
+    if isinstance(answer, str):
+        return "" if answer == "Skip" else str.__str__(answer)
+    raise TypeError(f"a filter must answer with a bool, None or a text, not {answer!r}")
+
+
+class TenantQueues(Stateful):
+    """A queue of jobs for each tenant, and which job is next.
+
+    :param order: which tenant is next. "weighted": tenants get sizes in proportion to their weights
+        while they have jobs; who has none saves nothing up. For any two tenants that have had jobs
+        all the time, and could start them, size per weight since then differs by at most one job of
+        each over its weight. "round-robin": a job per tenant in turn, in the order in which tenants
+        came up; who cannot start one loses the turn. "key": the tenant with the lowest key
+        (`set_key`). Ties: the tenant that came up first.
+    :param ageing: by how much of priority a job gains per unit of time: an int or a Fraction, 0 to
+        2**31 with a denominator of at most 2**31. Ties: the earlier arrival.
+    :param blocking: of new tenants' queues. "fifo": a job that cannot leave holds up those behind.
+        "best-effort": they go past it. "backfill": they go past it if that does not delay the first
+        that lacks capacity (EASY: it is reserved when running jobs will have left enough).
+        Jobs of tenants that are asked after it keep to the reservation, too. It needs a `Capacity`,
+        without which it is "fifo".
+    :raises ValueError: a value is not allowed.
+    :raises TypeError: something is of a wrong type.
+
+    A tenant of which no job can leave does not block the others: it is charged nothing and, unless
+    by round robin, is asked first until it has caught up. Times are in the caller's unit, 0 to
+    2**61, and never go back. After an error, that of a plug-in included, nothing has changed.
+
+    Plug-ins are objects with any of ``filter(job)``, ``score(job)`` and ``pre_dequeue(job)``. A
+    filter passes with ``True``, ``None``, "" or "Skip"; ``False`` or a text, the reason, is to wait.
+    The highest sum of scores leaves a queue, among equals the first. ``pre_dequeue`` is called when
+    a job is about to leave. Plug-ins and ``fits`` must not change the queues.
+
+    Cost: push and next O(log n); next O(log n) more for each job and tenant that is passed over,
+    O(jobs of the tenant) with scores. Calls of several threads take turns.
+
+    Source: KubeDL's job coordinator; start-time fair queueing (Goyal, Vin and Cheng, 1996); EASY
+    backfilling (Lifka, 1995).
+
+    >>> from hivecore.queues import QueuedJob, TenantQueues
+    >>> queues = TenantQueues()
+    >>> queues.set_weight("a", 2)
+    >>> for i in range(3):
+    ...     queues.push(QueuedJob(f"a{i}", "a", 4), now=0)
+    ...     queues.push(QueuedJob(f"b{i}", "b", 4), now=0)
+    >>> [queues.next(now=1).job.name for _ in range(5)]
+    ['a0', 'b0', 'a1', 'a2', 'b1']
+    """
+
+    __slots__ = (
+        "_ageing",
+        "_blocking",
+        "_clock",
+        "_entries",
+        "_lock",
+        "_now",
+        "_numbered",
+        "_order",
+        "_ring",
+        "_stamped",
+        "_tenants",
+    )
+
+    def __init__(
+        self,
+        *,
+        order: TenantOrder = "weighted",
+        ageing: int | Fraction = 0,
+        blocking: Blocking = "best-effort",
+    ) -> None:
+        self._order = as_choice(order, "order", _ORDERS)
+        self._blocking = as_choice(blocking, "blocking", _MODES)
+        if isinstance(ageing, bool) or not isinstance(ageing, (int, Fraction)):
+            raise TypeError(f"ageing must be an int or a Fraction, not {type(ageing).__name__}")
+        self._ageing = Fraction(ageing)
+        if not 0 <= self._ageing <= 2**31 or self._ageing.denominator > 2**31:
+            raise ValueError("ageing: allowed are 0 to 2**31, in parts of at most 2**31")
+        self._entries: dict[str, _Entry] = {}
+        self._tenants: dict[str, _Tenant] = {}
+        #: tenants with jobs, by tag
+        self._ring: list[tuple[int | float, int, _Tenant]] = []
+        self._clock = 0  # virtual time, or the round and the last tenant in one
+        self._now = self._numbered = self._stamped = 0
+        self._lock = RLock()
+
+    # --- jobs
+
+    @in_turn
+    def push(self, job: QueuedJob, now: int) -> None:
+        """Put a job into its tenant's queue, which is made if there is none.
+
+        :raises ValueError: there is a job of this name.
+        """
+        _check_job(job)
+        if job.name in self._entries:
+            raise ValueError(f"job={job.name!r}: there is one of this name")
+        self._now = moment = self._moment(now)
+        self._numbered += 1
+        self._enter(job, moment, self._numbered, 0)
+
+    @in_turn
+    def next(
+        self,
+        now: int,
+        *,
+        plugins: Iterable[Any] = (),
+        fits: Callable[[QueuedJob], Any] | None = None,
+        capacity: Capacity | None = None,
+    ) -> Departure | None:
+        """The job that starts now, taken from its queue; ``None``: none can.
+
+        :param plugins: in the order in which they are asked.
+        :param fits: whether there is a place for a job; answers as a filter does.
+        :param capacity: what is free; without it all sizes fit.
+        """
+        moment = self._moment(now)
+        asked = _Round(moment, plugins, fits, capacity)
+        tenant, entry, passed = self._choose(asked)
+        if tenant is None or entry is None:
+            self._now = moment
+            return None
+        for call in asked.pre_dequeues:
+            call(entry.job)
+        self._now = moment
+        job = entry.job
+        self._leave(entry, tenant)
+        charge = self._charge(tenant, job.size, passed)
+        return Departure(job, entry.arrived, entry.number, charge, tenant.weight)
+
+    @in_turn
+    def peek(
+        self,
+        now: int,
+        *,
+        plugins: Iterable[Any] = (),
+        fits: Callable[[QueuedJob], Any] | None = None,
+        capacity: Capacity | None = None,
+    ) -> QueuedJob | None:
+        """The job that `next` would give. Nothing changes, and no ``pre_dequeue`` is called."""
+        entry = self._choose(_Round(self._moment(now), plugins, fits, capacity))[1]
+        return entry and entry.job
+
+    @in_turn
+    def requeue(self, departure: Departure) -> None:
+        """A job could not be started: it has its place again, and its tenant is not charged.
+
+        :raises ValueError: its name is in a queue, or it cannot be of these queues.
+
+        By round robin the turn is not given back.
+        """
+        if not isinstance(departure, Departure):
+            raise TypeError(f"departure must be a Departure, not {type(departure).__name__}")
+        job = departure.job
+        _check_job(job)
+        if job.name in self._entries:
+            raise ValueError(f"departure={job.name!r}: there is one of this name")
+        tenant = self._tenants.get(job.tenant)
+        number = as_int(departure.number, "departure.number", 1, 2**62)
+        if tenant is None or number > self._numbered:
+            raise ValueError(f"departure={job.name!r} has not left these queues")
+        arrived = as_int(departure.arrived, "departure.arrived", 0, self._now)
+        charge = as_int(departure.charge, "departure.charge", 0, 2**31)
+        weight = as_int(departure.weight, "departure.weight", 1, _MOST_WEIGHT)
+        self._stamped += 1
+        if self._order == "weighted":
+            # At the weight of then; with the same one the remainder comes back as it was.
+            same = weight == tenant.weight
+            amount = (tenant.rest if same else 0) - (charge << _SHIFT)
+            moved, rest = divmod(amount, weight)
+            if same:
+                tenant.rest = rest
+            tenant.tag += moved
+            if tenant.size:
+                self._rejoin(tenant)
+        self._enter(job, arrived, number, self._stamped, refunded=True)
+
+    @in_turn
+    def remove(self, name: str) -> QueuedJob:
+        """Take a job out of its queue. O(log n) on average.
+
+        :raises KeyError: no queue has it.
+        """
+        entry = self._known(name)
+        self._leave(entry, self._tenants[entry.job.tenant])
+        self._tidy_ring()
+        return entry.job
+
+    @in_turn
+    def explain(
+        self,
+        name: str,
+        now: int,
+        *,
+        plugins: Iterable[Any] = (),
+        fits: Callable[[QueuedJob], Any] | None = None,
+        capacity: Capacity | None = None,
+    ) -> Standing:
+        """Where a job stands among its tenant's, and why it waits. O(n log n) of these.
+
+        :raises KeyError: no queue has it.
+        """
+        entry = self._known(name)
+        asked = _Round(self._moment(now), plugins, fits, capacity)
+        tenant = self._tenants[entry.job.tenant]
+        queue = self._in_order(tenant)
+        place = queue.index(entry)
+        ahead = queue[place - 1].job.name if place else ""
+        reason = asked.filtered(entry.job) or asked.misfit(entry.job)
+        if not reason:
+            if not any(one is entry for one in asked.candidates(tenant, self._lives)):
+                blocker = queue[0].job
+                reason = asked.misfit(entry.job) or f"is behind {blocker.name!r}, which waits"
+            else:
+                asked.reserved = None
+                chosen = asked.choice(tenant, self._lives)
+                if chosen is not None and chosen is not entry:
+                    reason = f"{chosen.job.name!r} leaves first"
+        return Standing(place, ahead, reason)
+
+    def __len__(self) -> int:
+        return len(self._entries)
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._entries
+
+    @in_turn
+    def __iter__(self) -> Iterator[QueuedJob]:
+        """A snapshot: tenants in the order in which they came up, each one's jobs in order."""
+        tenants = self._tenants.values()
+        return iter([entry.job for tenant in tenants for entry in self._in_order(tenant)])
+
+    # --- tenants
+
+    @property
+    def tenants(self) -> tuple[str, ...]:
+        """All tenants that ever were named, in the order in which they came up."""
+        with self._lock:
+            return tuple(self._tenants)
+
+    @in_turn
+    def set_weight(self, tenant: str, weight: int) -> None:
+        """Say how much a tenant gets, by "weighted": 1 to 2**31 - 1, from now on; at first 1."""
+        name, number = as_name(tenant, "tenant"), as_int(weight, "weight", 1, _MOST_WEIGHT)
+        found = self._tenant(name)
+        if number != found.weight:
+            found.weight, found.rest = number, 0
+
+    @in_turn
+    def set_key(self, tenant: str, value: int | float) -> None:
+        """Set a tenant's key, by "key": the lowest is next; at first 0. O(log tenants)."""
+        name = as_name(tenant, "tenant")
+        if isinstance(value, bool) or not isinstance(value, (int, float)):
+            raise TypeError(f"value must be an int or a float, not {type(value).__name__}")
+        if not isfinite(value) or abs(value) > 2**63:
+            raise ValueError("value: allowed are -2**63 to 2**63")
+        found = self._tenant(name)
+        found.value = value
+        if self._order == "key" and found.size and found.tag != value:
+            found.tag = value
+            self._rejoin(found)
+
+    @in_turn
+    def set_blocking(self, tenant: str, blocking: Blocking) -> None:
+        """Set what a job that cannot leave means to those behind it in a tenant's queue."""
+        name, mode = as_name(tenant, "tenant"), as_choice(blocking, "blocking", _MODES)
+        self._tenant(name).mode = mode
+
+    # --- state
+
+    @in_turn
+    def check(self) -> None:
+        """Audit every invariant; raises `InvariantError`. O(n log n)."""
+        sizes = dict.fromkeys(self._tenants, 0)
+        for name, entry in self._entries.items():
+            _require(name == entry.job.name, f"job {entry.job.name!r} is known as {name!r}")
+            sizes[entry.job.tenant] += 1
+            _require(entry.key == self._key(entry.job, entry.arrived), f"job {name!r}: key")
+            _require(0 < entry.number <= self._numbered, f"job {name!r}: number")
+            _require(0 <= entry.arrived <= self._now, f"job {name!r}: arrived")
+            _require(0 <= entry.stamp <= self._stamped, f"job {name!r}: stamp")
+        ring = [entry[2] for entry in self._ring if self._in_ring(entry)]
+        busy = [tenant for tenant in self._tenants.values() if tenant.size]
+        _require(len({tenant.index for tenant in ring}) == len(busy), "the ring lacks tenants")
+        for i, (name, tenant) in enumerate(self._tenants.items()):
+            _require(tenant.name == name and tenant.index == i, f"tenant {name!r} is lost")
+            _require(tenant.size == sizes[name], f"tenant {name!r}: size")
+            _require(len(self._in_order(tenant)) == tenant.size, f"tenant {name!r}: lost jobs")
+            _require(0 <= tenant.rest < tenant.weight, f"tenant {name!r}: remainder")
+            _require(tenant.mode in _MODES, f"tenant {name!r}: mode")
+            _require(_is_heap(tenant.heap), f"tenant {name!r}: order")
+            dead = not tenant.heap or self._lives(tenant.heap[0])
+            _require(dead, f"tenant {name!r}: the first is dead")
+            if self._order == "key" and tenant.size:
+                _require(tenant.tag == tenant.value, f"tenant {name!r}: key")
+        _require(_is_heap([entry[:2] for entry in self._ring]), "the ring is out of order")
+
+    @in_turn
+    def copy(self) -> Self:
+        """An independent what-if branch. O(jobs)."""
+        return self._restored(self._plain())
+
+    @in_turn
+    def to_bytes(self) -> bytes:
+        """The state, for ``from_bytes``; objects of one history give the same bytes."""
+        return seal(_MAGIC, _VERSION, json.dumps(self._plain(), separators=(",", ":")).encode())
+
+    @classmethod
+    def from_bytes(cls, data: bytes) -> Self:
+        """The object whose ``to_bytes`` gave these bytes.
+
+        :raises CorruptStateError: no ``to_bytes`` did.
+        """
+        payload = unseal(_MAGIC, _VERSION, data)
+        with corrupt_if_it_fails():
+            made = cls._restored(json.loads(payload))
+            made.check()
+        return made
+
+    def _plain(self) -> dict[str, Any]:
+        rate = self._ageing
+        return {
+            "settings": (self._order, rate.numerator, rate.denominator, self._blocking),
+            "counts": (self._now, self._numbered, self._stamped, self._clock),
+            "tenants": [
+                (one.name, one.mode, one.weight, one.tag, one.rest, one.value)
+                for one in self._tenants.values()
+            ],
+            "jobs": [
+                (
+                    (job.name, job.tenant, job.size, job.priority, job.run_time),
+                    job.resources,
+                    job.namespace,
+                    entry.arrived,
+                    entry.number,
+                    entry.stamp,
+                )
+                for entry in sorted(self._entries.values(), key=lambda one: one[1:3])
+                for job in (entry.job,)
+            ],
+        }
+
+    @classmethod
+    def _restored(cls, state: dict[str, Any]) -> Self:
+        order, numerator, denominator, blocking = state["settings"]
+        made = cls(order=order, ageing=Fraction(numerator, denominator), blocking=blocking)
+        now, numbered, stamped, clock = state["counts"]
+        made._now = as_int(now, "now", 0, _LATEST)
+        made._numbered = as_int(numbered, "numbered", 0, 2**62)
+        made._stamped = as_int(stamped, "stamped", 0, 2**62)
+        made._clock = as_int(clock, "clock", -(2**200), 2**200)
+        for name, mode, weight, tag, rest, value in state["tenants"]:
+            if name in made._tenants:
+                raise ValueError(f"tenant {name!r} is there twice")
+            tenant = made._tenant(as_name(name, "tenant"))
+            tenant.mode = as_choice(mode, "mode", _MODES)
+            tenant.weight = as_int(weight, "weight", 1, _MOST_WEIGHT)
+            tenant.rest = as_int(rest, "rest", 0, weight - 1)
+            made.set_key(name, value)
+            known = order == "key" and tag == value
+            tenant.tag = value if known else as_int(tag, "tag", -(2**200), 2**200)
+        for fields, resources, namespace, arrived, number, stamp in state["jobs"]:
+            job = QueuedJob(*fields, resources=dict(resources), namespace=namespace)
+            if job.name in made._entries:
+                raise ValueError(f"job {job.name!r} is there twice")
+            tenant = made._tenants[job.tenant]
+            came = as_int(arrived, "arrived", 0, made._now)
+            place = as_int(number, "number", 1, made._numbered)
+            again = as_int(stamp, "stamp", 0, made._stamped)
+            entry = _Entry(made._key(job, came), place, again, came, job)
+            made._entries[job.name] = entry
+            tenant.heap.append(entry)
+            tenant.size += 1
+        for tenant in made._tenants.values():
+            heapify(tenant.heap)
+            if tenant.size:
+                made._ring.append((tenant.tag, tenant.index, tenant))
+        heapify(made._ring)
+        return made
+
+    # --- what they have in common
+
+    def _moment(self, now: int) -> int:
+        if type(now) is int and self._now <= now <= _LATEST:
+            return now
+        return as_int(now, "now", self._now, _LATEST)
+
+    def _known(self, name: str) -> _Entry:
+        entry = self._entries.get(as_text(name, "name"))
+        if entry is None:
+            raise KeyError(f"there is no job {name!r}")
+        return entry
+
+    def _tenant(self, name: str) -> _Tenant:
+        found = self._tenants.get(name)
+        if found is None:
+            found = _Tenant(name, len(self._tenants), self._blocking)
+            self._tenants[name] = found
+        return found
+
+    def _key(self, job: QueuedJob, arrived: int) -> int:
+        rate = self._ageing
+        return arrived * rate.numerator - job.priority * rate.denominator
+
+    def _lives(self, entry: _Entry) -> bool:
+        return self._entries.get(entry.job.name) is entry
+
+    def _in_ring(self, entry: tuple[int | float, int, _Tenant]) -> bool:
+        return entry[2].size > 0 and entry[2].tag == entry[0]
+
+    def _in_order(self, tenant: _Tenant) -> list[_Entry]:
+        return sorted([entry for entry in tenant.heap if self._lives(entry)])
+
+    def _enter(
+        self, job: QueuedJob, arrived: int, number: int, stamp: int, refunded: bool = False
+    ) -> None:
+        tenant = self._tenants.get(job.tenant)
+        if tenant is None:
+            tenant = self._tenant(job.tenant)
+        entry = _Entry(self._key(job, arrived), number, stamp, arrived, job)
+        self._entries[job.name] = entry
+        heappush(tenant.heap, entry)
+        tenant.size += 1
+        if tenant.size == 1:
+            self._wake(tenant, refunded)
+
+    def _wake(self, tenant: _Tenant, refunded: bool) -> None:
+        """A tenant has become busy. One that has its charge back has been busy all the time."""
+        if self._order == "weighted":
+            if not refunded and tenant.tag < self._clock:
+                tenant.tag, tenant.rest = self._clock, 0
+        elif self._order == "key":
+            tenant.tag = tenant.value
+        else:
+            turn, last = divmod(self._clock, 2**40)
+            tenant.tag = turn if tenant.index >= last else turn + 1
+        self._rejoin(tenant)
+
+    def _rejoin(self, tenant: _Tenant) -> None:
+        heappush(self._ring, (tenant.tag, tenant.index, tenant))
+        self._tidy_ring()
+
+    def _tidy_ring(self) -> None:
+        ring = self._ring
+        while ring and not self._in_ring(ring[0]):
+            heappop(ring)
+        if len(ring) > 2 * len(self._tenants) + 16:
+            # Who comes and goes at the same tag is in it more than once.
+            ring[:] = [(one.tag, one.index, one) for one in self._tenants.values() if one.size]
+            heapify(ring)
+
+    def _choose(self, asked: _Round) -> tuple[_Tenant | None, _Entry | None, list[_Tenant]]:
+        passed: list[_Tenant] = []
+        for entry in ordered(self._ring):
+            tenant = entry[2]
+            if not self._in_ring(entry) or (passed and tenant is passed[-1]):
+                continue
+            found = asked.choice(tenant, self._lives)
+            if found is not None:
+                return tenant, found, passed
+            passed.append(tenant)
+        return None, None, passed
+
+    def _leave(self, entry: _Entry, tenant: _Tenant) -> None:
+        del self._entries[entry.job.name]
+        tenant.size -= 1
+        heap = tenant.heap
+        if heap[0] is entry:
+            heappop(heap)
+        tidy(heap, tenant.size, self._lives)
+
+    def _charge(self, tenant: _Tenant, size: int, passed: list[_Tenant]) -> int:
+        if self._order == "weighted":
+            if tenant.tag > self._clock:
+                self._clock = int(tenant.tag)
+            moved, tenant.rest = divmod((size << _SHIFT) + tenant.rest, tenant.weight)
+            tenant.tag += moved
+        elif self._order == "round-robin":
+            turn = int(tenant.tag)
+            self._clock = (turn << 40) + tenant.index + 1
+            for other in passed:
+                other.tag = turn + (other.index < tenant.index)
+                self._rejoin(other)
+            tenant.tag = turn + 1
+        if tenant.size and self._order != "key":
+            self._rejoin(tenant)
+        else:
+            self._tidy_ring()
+        return size if self._order == "weighted" else 0
+
+
+def _check_job(job: object) -> None:
+    if type(job) is not QueuedJob:
+        raise TypeError(f"job must be a QueuedJob, not {type(job).__name__}")
+
+
+def _require(holds: bool, what: str) -> None:
+    if not holds:
+        raise InvariantError(what)
+
+
+def _is_heap(heap: list[Any]) -> bool:
+    return all(heap[(i - 1) // 2] <= heap[i] for i in range(1, len(heap)))
