@@ -12,7 +12,7 @@ ageing all jobs of a queue gain the same in the same time. Tenants with jobs are
 Tags count in units of 2**-72 and carry the remainder. Served amounts per weight are multiples of
 2**-62 at least, so that no rounding moves one over the bound that exact tags would keep.
 
-Whether a job leaves is decided by reading only; what changes is done after all plug-ins have spoken.
+Whether a job leaves is decided by reading only; what changes is done after all plug-ins spoke.
 """
 
 import json
@@ -201,7 +201,7 @@ class TenantQueues(Stateful):
     2**61, and never go back. After an error, that of a plug-in included, nothing has changed.
 
     Plug-ins are objects with any of ``filter(job)``, ``score(job)`` and ``pre_dequeue(job)``. A
-    filter passes with ``True``, ``None``, "" or "Skip"; ``False`` or a text, the reason, is to wait.
+    filter passes with ``True``, ``None``, "" or "Skip"; ``False`` or a text, the reason, waits.
     The highest sum of scores leaves a queue, among equals the first. ``pre_dequeue`` is called when
     a job is about to leave. Plug-ins and ``fits`` must not change the queues.
 

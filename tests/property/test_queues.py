@@ -1,0 +1,297 @@
+"""Any history: the queues give what a readable account of sorted lists and fractions gives."""
+
+import copy
+import pickle
+from fractions import Fraction
+from random import Random
+
+import pytest
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
+from profiles import examples, seeds
+
+from hivecore.queues import Capacity, QueuedJob, TenantQueues
+
+TENANTS = ["a", "b", "c", "d"]
+
+
+class Account:
+    """All of it as lists that are sorted again each time."""
+
+    def __init__(self, order, ageing, blocking):
+        self.order, self.ageing, self.default = order, ageing, blocking
+        self.names = []
+        self.weight, self.mode, self.key, self.tag = {}, {}, {}, {}
+        self.jobs = []
+        self.virtual, self.last = Fraction(0), None
+        self.round = {}
+
+    def tenant(self, name):
+        if name not in self.names:
+            self.names.append(name)
+            self.weight[name], self.mode[name], self.key[name] = 1, self.default, 0
+            self.tag[name] = Fraction(0)
+
+    def queue(self, name, now):
+        def urgency(one):
+            job, arrived, number = one
+            return -(job.priority + self.ageing * (now - arrived)), number
+
+        return sorted([one for one in self.jobs if one[0].tenant == name], key=urgency)
+
+    def push(self, job, arrived, number, refunded=False):
+        self.tenant(job.tenant)
+        if not refunded and not any(one[0].tenant == job.tenant for one in self.jobs):
+            self.tag[job.tenant] = max(self.tag[job.tenant], self.virtual)
+        self.jobs.append((job, arrived, number))
+
+    def in_turn(self):
+        busy = [name for name in self.names if any(one[0].tenant == name for one in self.jobs)]
+        place = self.names.index
+        if self.order == "weighted":
+            return sorted(busy, key=lambda name: (self.tag[name], place(name)))
+        if self.order == "key":
+            return sorted(busy, key=lambda name: (self.key[name], place(name)))
+        after = -1 if self.last is None else place(self.last)
+        return sorted(busy, key=lambda name: (place(name) <= after, place(name)))
+
+    def next(self, now, held, free, running):
+        reserved = None
+        for name in self.in_turn():
+            for one in self.queue(name, now):
+                job = one[0]
+                room = free is None or job.size <= free
+                if room and free is not None and reserved is not None:
+                    room = not delays(job, reserved, now, free, running)
+                if job.name not in held and room:
+                    return one
+                if self.mode[name] == "fifo":
+                    break
+                if self.mode[name] == "backfill" and job.name not in held and reserved is None:
+                    if free is None:
+                        break
+                    reserved = job
+        return None
+
+    def leave(self, one):
+        self.jobs.remove(one)
+        name = one[0].tenant
+        self.last = name
+        self.virtual = max(self.virtual, self.tag[name])
+        self.tag[name] += Fraction(one[0].size, self.weight[name])
+
+
+def free_at(time, now, free, running):
+    return free + sum(size for end, size in running if max(end, now) <= time)
+
+
+def delays(job, reserved, now, free, running):
+    """By trying: would the reserved job find room at its time with this one in its way?"""
+    times = [now, *sorted(max(end, now) for end, _ in running)]
+    start = next((t for t in times if free_at(t, now, free, running) >= reserved.size), None)
+    if start is None:
+        return False
+    still_there = job.run_time is None or now + job.run_time > start
+    room = free_at(start, now, free, running) - (job.size if still_there else 0)
+    return room < reserved.size
+
+
+class Holding:
+    def __init__(self, held):
+        self.held = held
+
+    def filter(self, job):
+        return "held" if job.name in self.held else "Skip"
+
+
+def restarted(queues):
+    return pickle.loads(pickle.dumps(queues))
+
+
+class Histories(RuleBasedStateMachine):
+    @initialize(
+        order=st.sampled_from(["weighted", "round-robin", "key"]),
+        ageing=st.sampled_from([Fraction(0), Fraction(1, 3), Fraction(5)]),
+        blocking=st.sampled_from(["fifo", "best-effort", "backfill"]),
+    )
+    def begin(self, order, ageing, blocking):
+        self.queues = TenantQueues(order=order, ageing=ageing, blocking=blocking)
+        self.told = Account(order, ageing, blocking)
+        self.now = self.made = 0
+        self.gone = []
+
+    @rule(
+        tenant=st.sampled_from(TENANTS),
+        size=st.integers(1, 6),
+        priority=st.integers(-2, 2),
+        run_time=st.none() | st.integers(1, 9),
+        later=st.integers(0, 2),
+    )
+    def push(self, tenant, size, priority, run_time, later):
+        self.now += later
+        self.made += 1
+        job = QueuedJob(f"j{self.made}", tenant, size, priority, run_time)
+        self.queues.push(job, self.now)
+        self.told.push(job, self.now, self.made)
+
+    @rule(data=st.data(), later=st.integers(0, 2), limited=st.booleans())
+    def next(self, data, later, limited):
+        self.now += later
+        names = sorted(one[0].name for one in self.told.jobs)
+        held = data.draw(st.sets(st.sampled_from(names), max_size=2)) if names else set()
+        free, running = None, []
+        if limited:
+            free = data.draw(st.integers(0, 6))
+            running = data.draw(
+                st.lists(st.tuples(st.integers(0, self.now + 9), st.integers(1, 4)), max_size=4)
+            )
+        capacity = Capacity(free, running) if limited else None
+        expected = self.told.next(self.now, held, free, running)
+        ask = {"plugins": [Holding(held)], "capacity": capacity}
+        before = self.queues.to_bytes()
+        assert self.queues.peek(self.now, **ask) == (expected and expected[0])
+        assert self.queues.to_bytes() == before
+        found = self.queues.next(self.now, **ask)
+        if expected is None:
+            assert found is None
+        else:
+            assert (found.job, found.arrived, found.number) == expected
+            self.told.leave(expected)
+            self.gone.append((found, self.told.weight[found.job.tenant]))
+
+    @precondition(lambda self: self.gone)
+    @rule()
+    def requeue(self):
+        found, weight = self.gone.pop()
+        self.queues.requeue(found)
+        self.told.tag[found.job.tenant] -= Fraction(found.job.size, weight)
+        self.told.push(found.job, found.arrived, found.number, refunded=True)
+
+    @precondition(lambda self: self.told.jobs)
+    @rule(data=st.data())
+    def remove(self, data):
+        one = data.draw(st.sampled_from(self.told.jobs))
+        assert self.queues.remove(one[0].name) == one[0]
+        self.told.jobs.remove(one)
+
+    @rule(tenant=st.sampled_from(TENANTS), weight=st.sampled_from([1, 2, 4]))
+    def weigh(self, tenant, weight):
+        self.queues.set_weight(tenant, weight)
+        self.told.tenant(tenant)
+        self.told.weight[tenant] = weight
+
+    @rule(tenant=st.sampled_from(TENANTS), key=st.integers(-2, 2))
+    def set_key(self, tenant, key):
+        self.queues.set_key(tenant, key)
+        self.told.tenant(tenant)
+        self.told.key[tenant] = key
+
+    @rule(tenant=st.sampled_from(TENANTS), mode=st.sampled_from(["fifo", "best-effort"]))
+    def block(self, tenant, mode):
+        self.queues.set_blocking(tenant, mode)
+        self.told.tenant(tenant)
+        self.told.mode[tenant] = mode
+
+    @rule(how=st.sampled_from([copy.copy, copy.deepcopy, restarted]))
+    def branch(self, how):
+        """The copy goes on; what happens to the other one does not matter to it."""
+        before, self.queues = self.queues, how(self.queues)
+        assert before.to_bytes() == self.queues.to_bytes()
+        while before.next(self.now):
+            pass
+
+    @invariant()
+    def all_is_in_order(self):
+        if not hasattr(self, "queues"):
+            return
+        self.queues.check()
+        told = [one[0] for name in self.told.names for one in self.told.queue(name, self.now)]
+        assert list(self.queues) == told and len(self.queues) == len(told)
+
+
+TestHistories = Histories.TestCase
+TestHistories.settings = examples(60, stateful_step_count=40)
+
+
+@pytest.mark.parametrize("seed", seeds(20))
+def test_weighted_tenants_never_differ_by_more_than_a_job_of_each(seed):
+    rng = Random(seed)
+    weights = {name: rng.choice([1, 2, 3, 7, 10**9 + 7, 2**31 - 1]) for name in TENANTS}
+    sizes = {name: rng.choice([1, 5, 1000, 2**31 - 1]) for name in TENANTS}
+    queues = TenantQueues()
+    made = 0
+
+    def push(name):
+        nonlocal made
+        made += 1
+        queues.push(QueuedJob(f"j{made}", name, rng.randint(1, sizes[name])), 0)
+
+    for name, weight in weights.items():
+        queues.set_weight(name, weight)
+    idle = "d"
+    for name in "abc":
+        push(name)
+        push(name)
+    served = dict.fromkeys(TENANTS, Fraction(0))
+    points = [dict(served)]
+    for step in range(200):
+        found = queues.next(0).job
+        served[found.tenant] += Fraction(found.size, weights[found.tenant])
+        if found.tenant != idle:
+            push(found.tenant)
+        points.append(dict(served))
+        if step == 100:  # who comes late has saved nothing up
+            since = len(points)
+            for _ in range(150):
+                push(idle)
+    largest = {name: Fraction(sizes[name], weights[name]) for name in TENANTS}
+    for one in TENANTS:
+        for other in TENANTS:
+            first = since - 1 if idle in (one, other) else 0
+            gaps = [point[one] - point[other] for point in points[first:]]
+            assert max(gaps) - min(gaps) <= largest[one] + largest[other]
+
+
+@pytest.mark.parametrize("exact", [True, False])
+@pytest.mark.parametrize("seed", seeds(30))
+def test_backfill_never_delays_the_reservation_of_the_head(seed, exact):
+    rng = Random(seed)
+    total = 10
+    jobs = {
+        f"j{i}": QueuedJob(f"j{i}", "a", rng.randint(1, total), 0, rng.randint(1, 12))
+        for i in range(40)
+    }
+    queues = TenantQueues(blocking="backfill")
+    for job in jobs.values():
+        queues.push(job, 0)
+    takes = {n: j.run_time if exact else rng.randint(1, j.run_time) for n, j in jobs.items()}
+    running, promised, overtaken, now = {}, {}, 0, 0
+    while len(queues):
+        running = {n: start for n, start in running.items() if start + takes[n] > now}
+        while len(queues):
+            free = total - sum(jobs[n].size for n in running)
+            assert free >= 0
+            ends = [(start + jobs[n].run_time, jobs[n].size) for n, start in running.items()]
+            head = next(iter(queues))
+            times = [now, *sorted(end for end, _ in ends)]
+            start = next(t for t in times if free_at(t, now, free, ends) >= head.size)
+            assert start <= promised.setdefault(head.name, start)
+            found = queues.next(now, capacity=Capacity(free, ends))
+            if found is None:
+                break
+            overtaken += found.job != head
+            running[found.job.name] = now
+        now += 1
+    assert overtaken
+
+
+@pytest.mark.parametrize("seed", seeds(10))
+def test_nobody_starves_under_ageing(seed):
+    rng = Random(seed)
+    queues = TenantQueues(ageing=Fraction(1, 2))
+    queues.push(QueuedJob("low", "a", 1, priority=0), 0)
+    for now in range(1, 100):
+        queues.push(QueuedJob(f"j{now}", "a", 1, priority=rng.randint(5, 10)), now)
+        if queues.next(now).job.name == "low":
+            break
+    assert now <= 20
