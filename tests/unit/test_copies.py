@@ -22,6 +22,7 @@ from hivecore import (
     gangs,
     interleaving,
     matching,
+    queues,
     quotas,
     replicas,
     storage,
@@ -67,6 +68,22 @@ def public_classes():
 PUBLIC = public_classes()
 
 ASKED = devices.DeviceRequest("asked", gpus=1, memory=1 << 20)
+
+
+def tenant_queues():
+    """Two tenants with a job each."""
+    made = queues.TenantQueues()
+    made.push(queues.QueuedJob("first", "a", 2), 0)
+    made.push(queues.QueuedJob("second", "b", 2), 1)
+    return made
+
+
+def namespace_quota():
+    """A job is assumed."""
+    made = queues.NamespaceQuota()
+    made.set_quota("a", {"gpu": 4}, {"gpu": 1})
+    made.pre_dequeue(queues.QueuedJob("first", "a", 2, resources={"gpu": 2}))
+    return made
 
 
 def shared_gpus(*owners):
@@ -286,6 +303,16 @@ ACTING = {
     topology.NetworkTopology: (network, lambda it: it.release("first"), saved),
     replicas.ReplicaAwareCache: (replica_cache, lambda it: it.access(5), saved),
     replicas.ReplicaDirectory: (directory, lambda it: it.report(0, added=[4]), saved),
+    queues.TenantQueues: (
+        tenant_queues,
+        lambda it: it.next(3),
+        lambda it: (it.to_bytes(), [job.name for job in it]),
+    ),
+    queues.NamespaceQuota: (
+        namespace_quota,
+        lambda it: it.forget("first"),
+        lambda it: (it.to_bytes(), it.assumed),
+    ),
     gangs.Role: (
         lambda: gangs.Role("worker", ["a", "b"]),
         lambda it: it.pods.__setitem__(0, "p"),

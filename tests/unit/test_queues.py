@@ -1,0 +1,336 @@
+"""Which job is next: each rule by a small case, and what bad input leaves as it was."""
+
+from fractions import Fraction
+
+import pytest
+
+from hivecore.errors import CorruptStateError, InvariantError
+from hivecore.queues import Capacity, NamespaceQuota, QueuedJob, TenantQueues
+
+
+def filled(names, **options):
+    """Jobs "a1" of tenant a and so on, of size 1."""
+    queues = TenantQueues(**options)
+    for name in names:
+        queues.push(QueuedJob(name, name[0], 1), 0)
+    return queues
+
+
+def drained(queues, **how):
+    found = []
+    while departure := queues.next(0, **how):
+        found.append(departure.job.name)
+    return found
+
+
+class Plugin:
+    def __init__(self, **methods):
+        vars(self).update(methods)
+
+
+def failing(job):
+    raise RuntimeError(job.name)
+
+
+def test_round_robin_visits_tenants_with_jobs_in_the_order_in_which_they_came_up():
+    queues = filled(["a1", "a2", "a3", "b1", "c1", "c2"], order="round-robin")
+    assert drained(queues) == ["a1", "b1", "c1", "a2", "c2", "a3"]
+
+
+def test_by_round_robin_a_new_tenant_is_appended_and_a_held_one_loses_its_turn():
+    queues = filled(["a1", "a2", "b1", "b2"], order="round-robin")
+    assert queues.next(0).job.name == "a1"
+    queues.push(QueuedJob("c1", "c", 1), 0)
+    held = Plugin(filter=lambda job: job.tenant != "b")
+    assert queues.next(0, plugins=[held]).job.name == "c1"
+    assert drained(queues) == ["a2", "b1", "b2"]
+
+
+def test_an_idle_tenant_takes_no_turn():
+    """KubeDL: 50 tenants, one of them busy, and one job per 50 turns."""
+    queues = filled([f"{chr(65 + i)}1" for i in range(50)], order="round-robin")
+    drained(queues)
+    for i in range(3):
+        queues.push(QueuedJob(f"A{i}", "A", 1), 0)
+    assert drained(queues) == ["A0", "A1", "A2"]
+
+
+def test_equal_scores_leave_by_priority_then_arrival():
+    """KubeDL: at random."""
+    queues = TenantQueues()
+    for name, priority in [("x", 0), ("y", 1), ("z", 1)]:
+        queues.push(QueuedJob(name, "a", 1, priority), 0)
+    same = Plugin(score=lambda job: 7)
+    assert drained(queues, plugins=[same]) == ["y", "z", "x"]
+
+
+def test_the_highest_sum_of_scores_leaves():
+    queues = filled(["a1", "a2", "a3"])
+    one = Plugin(score=lambda job: {"a1": 3, "a2": 1, "a3": 2}[job.name])
+    two = Plugin(score=lambda job: {"a1": 0, "a2": 5, "a3": 2}[job.name])
+    assert drained(queues, plugins=[one, two]) == ["a2", "a3", "a1"]
+
+
+@pytest.mark.parametrize("answer", [True, None, "", "Skip"])
+def test_a_filter_passes(answer):
+    assert filled(["a1"]).next(0, plugins=[Plugin(filter=lambda job: answer)]).job.name == "a1"
+
+
+@pytest.mark.parametrize("answer", [False, "Wait"])
+def test_a_filter_holds_back(answer):
+    queues = filled(["a1"])
+    assert queues.next(0, plugins=[Plugin(filter=lambda job: answer)]) is None
+    assert len(queues) == 1
+
+
+def test_pre_dequeue_is_called_for_who_leaves_alone():
+    seen = []
+    plugin = Plugin(pre_dequeue=seen.append, filter=lambda job: job.name != "a1")
+    queues = filled(["a1", "a2"])
+    queues.peek(0, plugins=[plugin])
+    queues.explain("a2", 0, plugins=[plugin])
+    assert not seen
+    queues.next(0, plugins=[plugin])
+    assert [job.name for job in seen] == ["a2"]
+
+
+@pytest.mark.parametrize("method", ["filter", "score", "pre_dequeue"])
+@pytest.mark.parametrize("order", ["weighted", "round-robin", "key"])
+def test_a_plugin_that_fails_leaves_all_as_it_was(method, order):
+    queues = filled(["a1", "a2", "b1"], order=order)
+    before = queues.to_bytes()
+    with pytest.raises(RuntimeError):
+        queues.next(5, plugins=[Plugin(**{method: failing})])
+    assert queues.to_bytes() == before
+
+
+def test_a_tenant_with_twice_the_weight_gets_twice_the_size():
+    queues = TenantQueues()
+    queues.set_weight("a", 2)
+    for i in range(30):
+        queues.push(QueuedJob(f"a{i}", "a", 4), 0)
+        queues.push(QueuedJob(f"b{i}", "b", 2), 0)
+    left = [queues.next(0).job for _ in range(24)]
+    sizes = {name: sum(job.size for job in left if job.tenant == name) for name in "ab"}
+    assert sizes == {"a": 48, "b": 24}
+
+
+def test_the_lowest_key_is_next_and_ties_go_to_who_came_up_first():
+    queues = filled(["a1", "b1", "c1"], order="key")
+    queues.set_key("a", 0.5)
+    assert drained(queues) == ["b1", "c1", "a1"]
+
+
+def test_ageing_lets_who_waits_overtake():
+    queues = TenantQueues(ageing=Fraction(1, 10))
+    queues.push(QueuedJob("old", "a", 1, 0), 0)
+    queues.push(QueuedJob("new", "a", 1, 2), 19)
+    queues.push(QueuedJob("newer", "a", 1, 2), 21)
+    assert [job.name for job in queues] == ["new", "old", "newer"]
+
+
+@pytest.mark.parametrize(
+    ("blocking", "left"), [("fifo", []), ("best-effort", ["a2", "a3"]), ("backfill", ["a3"])]
+)
+def test_what_goes_past_a_head_that_lacks_capacity(blocking, left):
+    queues = TenantQueues(blocking=blocking)
+    for name, size, run_time in [("a1", 4, 5), ("a2", 2, 11), ("a3", 2, 10)]:
+        queues.push(QueuedJob(name, "a", size, 0, run_time), 0)
+    free, found = 3, []
+    while departure := queues.next(0, capacity=Capacity(free, [(10, 2)])):
+        free -= departure.job.size
+        found.append(departure.job.name)
+        if len(found) == 1:
+            free = 3
+    assert found == left
+
+
+def test_a_reservation_binds_tenants_that_are_asked_later():
+    queues = TenantQueues(blocking="backfill")
+    queues.push(QueuedJob("big", "a", 4), 0)
+    queues.push(QueuedJob("long", "b", 2, run_time=11), 0)
+    capacity = Capacity(2, [(10, 2)])
+    assert queues.next(0, capacity=capacity) is None
+    queues.push(QueuedJob("short", "b", 2, run_time=10), 0)
+    assert queues.next(0, capacity=capacity).job.name == "short"
+
+
+def test_a_blocked_tenant_does_not_block_others_and_catches_up():
+    queues = filled(["a1", "a2", "b1", "b2"])
+    assert queues.next(0, fits=lambda job: job.tenant == "b").job.name == "b1"
+    assert drained(queues) == ["a1", "a2", "b2"]
+
+
+def test_a_job_that_comes_back_has_its_place_and_its_tenant_its_charge():
+    queues = filled(["a1", "a2", "b1"])
+    before = list(queues)
+    queues.requeue(queues.next(0))
+    assert list(queues) == before
+    assert drained(queues) == ["a1", "b1", "a2"]
+
+
+def test_explain_says_what_is_in_front_and_why_it_waits():
+    queues = filled(["a1", "a2"])
+    assert queues.explain("a1", 0).reason == ""
+    standing = queues.explain("a2", 0)
+    assert (standing.position, standing.ahead) == (1, "a1")
+    assert standing.reason == "'a1' leaves first" or "a1" in standing.reason
+    why = queues.explain("a1", 0, fits=lambda job: "no node")
+    assert why.reason == "no node"
+    assert "0 are free" in queues.explain("a1", 0, capacity=Capacity(0)).reason
+    queues.set_blocking("a", "fifo")
+    held = queues.explain("a2", 0, fits=lambda job: job.name == "a2")
+    assert held.reason == "is behind 'a1', which waits"
+
+
+def test_removing_from_within_and_at_the_top():
+    queues = filled(["a1", "a2", "a3", "b1"])
+    for name in ("a2", "a1", "b1"):
+        assert queues.remove(name).name == name
+        queues.check()
+        assert name not in queues
+    assert drained(queues) == ["a3"]
+
+
+def test_coming_and_going_at_one_tag_leaves_no_litter():
+    queues = filled(["a1"])
+    for _ in range(1000):
+        queues.push(QueuedJob("b1", "b", 1), 0)
+        queues.remove("b1")
+    assert len(queues._ring) < 100
+
+
+WRONG = [
+    (TypeError, lambda it: it.push("a", 9)),
+    (ValueError, lambda it: it.push(QueuedJob("a1", "b", 1), 9)),
+    (ValueError, lambda it: it.push(QueuedJob("x", "a", 1), 4)),
+    (TypeError, lambda it: it.push(QueuedJob("x", "a", 1), 5.0)),
+    (ValueError, lambda it: it.next(4)),
+    (TypeError, lambda it: it.next(9, plugins=[3])),
+    (TypeError, lambda it: it.next(9, plugins=5)),
+    (TypeError, lambda it: it.next(9, fits=3)),
+    (TypeError, lambda it: it.next(9, fits=lambda job: 3)),
+    (TypeError, lambda it: it.next(9, capacity=3)),
+    (TypeError, lambda it: it.requeue("a1")),
+    (KeyError, lambda it: it.remove("x")),
+    (TypeError, lambda it: it.remove(3)),
+    (KeyError, lambda it: it.explain("x", 9)),
+    (ValueError, lambda it: it.set_weight("new", 0)),
+    (TypeError, lambda it: it.set_weight(3, 1)),
+    (ValueError, lambda it: it.set_key("new", float("nan"))),
+    (TypeError, lambda it: it.set_key("new", "3")),
+    (ValueError, lambda it: it.set_blocking("new", "easy")),
+]
+
+
+@pytest.mark.parametrize(("error", "act"), WRONG)
+def test_bad_input_leaves_all_as_it_was(error, act):
+    queues = filled(["a1", "b1"])
+    queues.push(QueuedJob("a2", "a", 1), 5)
+    before = queues.to_bytes()
+    with pytest.raises(error):
+        act(queues)
+    assert queues.to_bytes() == before
+
+
+@pytest.mark.parametrize(
+    ("error", "make"),
+    [
+        (ValueError, lambda: QueuedJob("", "a", 1)),
+        (ValueError, lambda: QueuedJob("x", "", 1)),
+        (ValueError, lambda: QueuedJob("x", "a", 0)),
+        (ValueError, lambda: QueuedJob("x", "a", 2**31)),
+        (TypeError, lambda: QueuedJob("x", "a", 1.0)),
+        (ValueError, lambda: QueuedJob("x", "a", 1, 2**31)),
+        (ValueError, lambda: QueuedJob("x", "a", 1, 0, 0)),
+        (ValueError, lambda: QueuedJob("x", "a", 1, resources={"gpu": -1})),
+        (ValueError, lambda: Capacity(-1)),
+        (ValueError, lambda: Capacity(1, [(1, 2, 3)])),
+        (ValueError, lambda: TenantQueues(order="fair")),
+        (ValueError, lambda: TenantQueues(blocking="easy")),
+        (ValueError, lambda: TenantQueues(ageing=-1)),
+        (TypeError, lambda: TenantQueues(ageing=0.5)),
+        (ValueError, lambda: NamespaceQuota(0)),
+    ],
+)
+def test_bad_values_are_refused(error, make):
+    with pytest.raises(error):
+        make()
+
+
+def test_check_sees_a_lost_job():
+    queues = filled(["a1", "a2"])
+    queues._tenants["a"].heap.pop()
+    with pytest.raises(InvariantError):
+        queues.check()
+
+
+def test_other_bytes_are_no_queues():
+    data = filled(["a1"]).to_bytes()
+    for wrong in (b"", data[:-1], data.replace(b"a1", b"a2"), NamespaceQuota().to_bytes()):
+        with pytest.raises(CorruptStateError):
+            TenantQueues.from_bytes(wrong)
+
+
+# --- KubeDL's quota plug-in
+
+
+def job(name, tenant="a", namespace="ns", **resources):
+    return QueuedJob(name, tenant, 1, resources=resources, namespace=namespace)
+
+
+def test_a_job_may_ask_for_all_that_is_left_and_not_for_more():
+    quota = NamespaceQuota()
+    quota.set_quota("ns", {"gpu": 8}, {"gpu": 3})
+    assert not quota.filter(job("x", gpu=5, tpu=99))
+    assert "5 are left" in quota.filter(job("x", gpu=6))
+    assert not quota.filter(job("x", namespace="other", gpu=99))
+
+
+def test_a_namespace_that_uses_too_much_of_anything_waits():
+    quota = NamespaceQuota()
+    quota.set_quota("ns", {"gpu": 8, "cpu": 1}, {"cpu": 2})
+    assert "2 of 'cpu' are used" in quota.filter(job("x", gpu=1))
+
+
+def test_what_is_assumed_counts_for_all_tenants_of_the_namespace():
+    """KubeDL: counted per tenant, checked per namespace."""
+    quota = NamespaceQuota()
+    quota.set_quota("ns", {"gpu": 4})
+    quota.pre_dequeue(job("x", "a", gpu=3))
+    assert quota.filter(job("y", "b", gpu=2))
+    assert not quota.filter(job("y", "b", gpu=1))
+
+
+def test_500m_times_n_is_exact():
+    """KubeDL: a core times N."""
+    quota = NamespaceQuota()
+    quota.set_quota("ns", {"cpu": 2000})
+    assert not quota.filter(job("x", cpu=4 * 500))
+
+
+def test_what_is_assumed_is_dropped_after_its_time_or_when_it_runs():
+    quota = NamespaceQuota()
+    quota.set_quota("ns", {"gpu": 4})
+    quota.pre_dequeue(job("x", gpu=3))
+    quota.advance(30)
+    quota.pre_dequeue(job("y", gpu=1))
+    quota.advance(59)
+    assert quota.assumed == ("x", "y")
+    quota.advance(60)
+    assert quota.assumed == ("y",)
+    quota.check()
+    quota.forget("y")
+    quota.forget("y")
+    assert not quota.filter(job("z", gpu=4))
+
+
+def test_the_quota_plugin_holds_jobs_in_their_queue():
+    quota = NamespaceQuota()
+    quota.set_quota("ns", {"gpu": 4})
+    queues = TenantQueues()
+    for name, tenant in [("x", "a"), ("y", "b"), ("z", "c")]:
+        queues.push(job(name, tenant, gpu=2), 0)
+    assert drained(queues, plugins=[quota]) == ["x", "y"]
+    quota.advance(60)
+    assert drained(queues, plugins=[quota]) == ["z"]
