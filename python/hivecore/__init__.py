@@ -8,6 +8,7 @@ loaded when it is first used, and each has its own ``help``:
 - `quotas`: elastic quota trees: who may use what now, who gives back (Koordinator)
 - `topology`: where a gang goes in a network of spines, blocks and racks (Koordinator)
 - `gangs`: pods that start together or not at all
+- `queues`: which job of which tenant is next (KubeDL)
 - `matching`: the best pairs in any graph, with a proof
 - `interleaving`: training jobs that share GPUs in turns (Muri)
 - `caching`: caches for training data
@@ -51,6 +52,7 @@ _PARTS = (
     "interleaving",
     "interop",
     "matching",
+    "queues",
     "quotas",
     "reference",
     "replicas",
@@ -69,6 +71,7 @@ if TYPE_CHECKING:
     from hivecore import interleaving as interleaving
     from hivecore import interop as interop
     from hivecore import matching as matching
+    from hivecore import queues as queues
     from hivecore import quotas as quotas
     from hivecore import reference as reference
     from hivecore import replicas as replicas

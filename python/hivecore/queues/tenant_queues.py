@@ -18,7 +18,7 @@ Whether a job leaves is decided by reading only; what changes is done after all 
 import json
 from collections.abc import Callable, Iterable, Iterator
 from fractions import Fraction
-from heapq import heapify, heappop, heappush
+from heapq import heapify, heappop, heappush, heapreplace
 from math import isfinite
 from threading import RLock
 from typing import Any, Literal, NamedTuple, Self
@@ -230,7 +230,9 @@ class TenantQueues(Stateful):
         "_now",
         "_numbered",
         "_order",
+        "_rate",
         "_ring",
+        "_scale",
         "_stamped",
         "_tenants",
     )
@@ -249,6 +251,7 @@ class TenantQueues(Stateful):
         self._ageing = Fraction(ageing)
         if not 0 <= self._ageing <= 2**31 or self._ageing.denominator > 2**31:
             raise ValueError("ageing: allowed are 0 to 2**31, in parts of at most 2**31")
+        self._rate, self._scale = self._ageing.as_integer_ratio()
         self._entries: dict[str, _Entry] = {}
         self._tenants: dict[str, _Tenant] = {}
         #: tenants with jobs, by tag
@@ -288,13 +291,24 @@ class TenantQueues(Stateful):
         :param capacity: what is free; without it all sizes fit.
         """
         moment = self._moment(now)
-        asked = _Round(moment, plugins, fits, capacity)
-        tenant, entry, passed = self._choose(asked)
-        if tenant is None or entry is None:
-            self._now = moment
-            return None
-        for call in asked.pre_dequeues:
-            call(entry.job)
+        tenant: _Tenant | None
+        entry: _Entry | None
+        passed: list[_Tenant] = []
+        if plugins == () and fits is None and capacity is None:
+            # Nobody has to be asked: the first of the first.
+            if not self._entries:
+                self._now = moment
+                return None
+            tenant = self._ring[0][2]
+            entry = tenant.heap[0]
+        else:
+            asked = _Round(moment, plugins, fits, capacity)
+            tenant, entry, passed = self._choose(asked)
+            if tenant is None or entry is None:
+                self._now = moment
+                return None
+            for call in asked.pre_dequeues:
+                call(entry.job)
         self._now = moment
         job = entry.job
         self._leave(entry, tenant)
@@ -572,8 +586,7 @@ class TenantQueues(Stateful):
         return found
 
     def _key(self, job: QueuedJob, arrived: int) -> int:
-        rate = self._ageing
-        return arrived * rate.numerator - job.priority * rate.denominator
+        return arrived * self._rate - job.priority * self._scale
 
     def _lives(self, entry: _Entry) -> bool:
         return self._entries.get(entry.job.name) is entry
@@ -615,7 +628,7 @@ class TenantQueues(Stateful):
 
     def _tidy_ring(self) -> None:
         ring = self._ring
-        while ring and not self._in_ring(ring[0]):
+        while ring and not (ring[0][2].size and ring[0][2].tag == ring[0][0]):
             heappop(ring)
         if len(ring) > 2 * len(self._tenants) + 16:
             # Who comes and goes at the same tag is in it more than once.
@@ -640,7 +653,8 @@ class TenantQueues(Stateful):
         heap = tenant.heap
         if heap[0] is entry:
             heappop(heap)
-        tidy(heap, tenant.size, self._lives)
+        if len(heap) != tenant.size:
+            tidy(heap, tenant.size, self._lives)
 
     def _charge(self, tenant: _Tenant, size: int, passed: list[_Tenant]) -> int:
         if self._order == "weighted":
@@ -655,10 +669,13 @@ class TenantQueues(Stateful):
                 other.tag = turn + (other.index < tenant.index)
                 self._rejoin(other)
             tenant.tag = turn + 1
+        ring = self._ring
         if tenant.size and self._order != "key":
-            self._rejoin(tenant)
-        else:
-            self._tidy_ring()
+            if ring[0][2] is tenant:
+                heapreplace(ring, (tenant.tag, tenant.index, tenant))
+            else:
+                heappush(ring, (tenant.tag, tenant.index, tenant))
+        self._tidy_ring()
         return size if self._order == "weighted" else 0
 
 
