@@ -155,6 +155,48 @@ def test_a_reservation_binds_tenants_that_are_asked_later():
     assert queues.next(0, capacity=capacity).job.name == "short"
 
 
+@pytest.mark.parametrize(("size", "leaves"), [(2, True), (3, False)])
+@pytest.mark.parametrize("running", [[(10, 3)], [(10, 1), (10, 2)], [(10, 3), (11, 9)]])
+def test_what_is_left_beside_a_reservation_may_be_had_for_any_time(running, size, leaves):
+    queues = TenantQueues(blocking="backfill")
+    queues.push(QueuedJob("head", "a", 4), 0)
+    queues.push(QueuedJob("endless", "a", size), 0)
+    assert (queues.next(0, capacity=Capacity(3, running)) is not None) == leaves
+
+
+def test_a_job_that_a_filter_holds_has_no_reservation():
+    queues = TenantQueues(blocking="backfill")
+    queues.push(QueuedJob("held", "a", 4), 0)
+    queues.push(QueuedJob("endless", "a", 2), 0)
+    plugin = Plugin(filter=lambda job: job.name != "held")
+    found = queues.next(0, plugins=[plugin], capacity=Capacity(2, [(10, 2)]))
+    assert found.job.name == "endless"
+
+
+def test_a_reservation_is_never_in_the_past():
+    queues = TenantQueues(blocking="backfill")
+    queues.push(QueuedJob("head", "a", 4), 20)
+    queues.push(QueuedJob("other", "a", 2, run_time=1), 20)
+    standing = queues.explain("other", 20, capacity=Capacity(2, [(10, 2)]))
+    assert standing.reason == "would delay 'head', reserved for 20"
+
+
+def test_who_has_its_charge_back_has_been_busy_all_the_time():
+    queues = filled(["a1", "b1", "b2", "b3", "b4"])
+    out = queues.next(0)
+    assert [queues.next(0).job.name for _ in range(3)] == ["b1", "b2", "b3"]
+    queues.requeue(out)
+    for name in ("a2", "a3"):
+        queues.push(QueuedJob(name, "a", 1), 0)
+    assert drained(queues) == ["a1", "a2", "a3", "b4"]
+
+
+def test_three_thirds_are_a_whole():
+    queues = filled(["b1", "a1", "a2", "a3", "a4", "b2"])
+    queues.set_weight("a", 3)
+    assert drained(queues) == ["b1", "a1", "a2", "a3", "b2", "a4"]
+
+
 def test_a_blocked_tenant_does_not_block_others_and_catches_up():
     queues = filled(["a1", "a2", "b1", "b2"])
     assert queues.next(0, fits=lambda job: job.tenant == "b").job.name == "b1"
