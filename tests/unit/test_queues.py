@@ -302,7 +302,7 @@ def test_bad_values_are_refused(error, make):
 
 def test_check_sees_a_lost_job():
     queues = filled(["a1", "a2"])
-    queues._tenants["a"].heap.pop()
+    queues._tenants["a"].line.heads.pop()
     with pytest.raises(InvariantError):
         queues.check()
 

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from hivecore._arguments import as_dict, as_int, as_name, as_text, as_tuple
 
@@ -99,8 +100,7 @@ class Capacity:
         object.__setattr__(self, "running", tuple(sorted(ends)))
 
 
-@dataclass(frozen=True, slots=True)
-class Departure:
+class Departure(NamedTuple):
     """A job that has left its queue.
 
     :param job: the job.

@@ -1,7 +1,7 @@
 """Jobs of many tenants, and which of them is next.
 
-Two levels of heaps. Each tenant's jobs are in a heap by a key that does not change with time: under
-ageing all jobs of a queue gain the same in the same time. Tenants with jobs are in a heap by a tag:
+Each tenant's jobs are in a line by a key that does not change with time: under ageing all jobs of a
+line gain the same in the same time. Tenants with jobs are in a heap by a tag:
 
     weighted      start-time fair queueing. A tenant's tag is its virtual time, which its jobs move
                   on by size / weight. Virtual time, V, is the tag of who was served last, if that
@@ -28,7 +28,8 @@ from hivecore._sealed import corrupt_if_it_fails, seal, unseal
 from hivecore._stateful import Stateful
 from hivecore._turns import in_turn
 from hivecore.errors import InvariantError
-from hivecore.queues._heaps import ordered, tidy
+from hivecore.queues._line import Entry, Line
+from hivecore.queues._ring import ordered
 from hivecore.queues.queued_job import Capacity, Departure, QueuedJob, Standing
 
 __all__ = ["Blocking", "TenantOrder", "TenantQueues"]
@@ -47,20 +48,12 @@ _SHIFT = 72
 _PLUGS = ("filter", "score", "pre_dequeue")
 
 
-class _Entry(NamedTuple):
-    key: int
-    number: int
-    stamp: int  # tells a job that came back from its dead self
-    arrived: int
-    job: QueuedJob
-
-
 class _Tenant:
-    __slots__ = ("heap", "index", "mode", "name", "rest", "size", "tag", "value", "weight")
+    __slots__ = ("index", "line", "mode", "name", "rest", "size", "tag", "value", "weight")
 
     def __init__(self, name: str, index: int, mode: str) -> None:
         self.name, self.index, self.mode = name, index, mode
-        self.heap: list[_Entry] = []
+        self.line = Line()
         self.size = 0  # jobs alive
         self.weight = 1
         self.tag: int | float = 0
@@ -137,9 +130,9 @@ class _Round:
                 time = max(self.now, end)
         self.reserved = _Reservation(job.name, time, free - job.size)
 
-    def candidates(self, tenant: _Tenant, lives: Callable[[Any], bool]) -> Iterator[_Entry]:
+    def candidates(self, tenant: _Tenant, lives: Callable[[Any], bool]) -> Iterator[Entry]:
         """The jobs of a queue that may leave, in order; those behind a blocked one as it allows."""
-        for entry in ordered(tenant.heap):
+        for entry in tenant.line:
             if not lives(entry):
                 continue
             job = entry.job
@@ -153,12 +146,12 @@ class _Round:
                     return
                 self.reserve(job)
 
-    def choice(self, tenant: _Tenant, lives: Callable[[Any], bool]) -> _Entry | None:
+    def choice(self, tenant: _Tenant, lives: Callable[[Any], bool]) -> Entry | None:
         found = self.candidates(tenant, lives)
         if not self.scores or tenant.mode == "fifo":
             return next(found, None)
         # max keeps the first among equals.
-        best: _Entry | None = None
+        best: Entry | None = None
         most: Any = None
         for entry in found:
             score = sum([rate(entry.job) for rate in self.scores])
@@ -252,7 +245,7 @@ class TenantQueues(Stateful):
         if not 0 <= self._ageing <= 2**31 or self._ageing.denominator > 2**31:
             raise ValueError("ageing: allowed are 0 to 2**31, in parts of at most 2**31")
         self._rate, self._scale = self._ageing.as_integer_ratio()
-        self._entries: dict[str, _Entry] = {}
+        self._entries: dict[str, Entry] = {}
         self._tenants: dict[str, _Tenant] = {}
         #: tenants with jobs, by tag
         self._ring: list[tuple[int | float, int, _Tenant]] = []
@@ -262,20 +255,25 @@ class TenantQueues(Stateful):
 
     # --- jobs
 
-    @in_turn
     def push(self, job: QueuedJob, now: int) -> None:
         """Put a job into its tenant's queue, which is made if there is none.
 
         :raises ValueError: there is a job of this name.
         """
         _check_job(job)
-        if job.name in self._entries:
-            raise ValueError(f"job={job.name!r}: there is one of this name")
-        self._now = moment = self._moment(now)
-        self._numbered += 1
-        self._enter(job, moment, self._numbered, 0)
+        with self._lock:
+            if job.name in self._entries:
+                raise ValueError(f"job={job.name!r}: there is one of this name")
+            self._now = moment = self._moment(now)
+            self._numbered = number = self._numbered + 1
+            tenant = self._tenants.get(job.tenant) or self._tenant(job.tenant)
+            entry = Entry(self._key(job, moment), number, 0, moment, job)
+            self._entries[job.name] = entry
+            tenant.line.push(entry)
+            tenant.size += 1
+            if tenant.size == 1:
+                self._wake(tenant, False)
 
-    @in_turn
     def next(
         self,
         now: int,
@@ -290,30 +288,31 @@ class TenantQueues(Stateful):
         :param fits: whether there is a place for a job; answers as a filter does.
         :param capacity: what is free; without it all sizes fit.
         """
-        moment = self._moment(now)
-        tenant: _Tenant | None
-        entry: _Entry | None
-        passed: list[_Tenant] = []
-        if plugins == () and fits is None and capacity is None:
-            # Nobody has to be asked: the first of the first.
-            if not self._entries:
-                self._now = moment
-                return None
-            tenant = self._ring[0][2]
-            entry = tenant.heap[0]
-        else:
-            asked = _Round(moment, plugins, fits, capacity)
-            tenant, entry, passed = self._choose(asked)
-            if tenant is None or entry is None:
-                self._now = moment
-                return None
-            for call in asked.pre_dequeues:
-                call(entry.job)
-        self._now = moment
-        job = entry.job
-        self._leave(entry, tenant)
-        charge = self._charge(tenant, job.size, passed)
-        return Departure(job, entry.arrived, entry.number, charge, tenant.weight)
+        with self._lock:
+            moment = self._moment(now)
+            tenant: _Tenant | None
+            entry: Entry | None
+            passed: list[_Tenant] = []
+            if plugins == () and fits is None and capacity is None:
+                # Nobody has to be asked: the first of the first.
+                if not self._entries:
+                    self._now = moment
+                    return None
+                tenant = self._ring[0][2]
+                entry = tenant.line.heads[0]
+            else:
+                asked = _Round(moment, plugins, fits, capacity)
+                tenant, entry, passed = self._choose(asked)
+                if tenant is None or entry is None:
+                    self._now = moment
+                    return None
+                for call in asked.pre_dequeues:
+                    call(entry.job)
+            self._now = moment
+            _, number, _, arrived, job = entry
+            self._leave(entry, tenant)
+            charge = self._charge(tenant, job.size, passed)
+            return Departure(job, arrived, number, charge, tenant.weight)
 
     @in_turn
     def peek(
@@ -360,7 +359,12 @@ class TenantQueues(Stateful):
             tenant.tag += moved
             if tenant.size:
                 self._rejoin(tenant)
-        self._enter(job, arrived, number, self._stamped, refunded=True)
+        entry = Entry(self._key(job, arrived), number, self._stamped, arrived, job)
+        self._entries[job.name] = entry
+        tenant.line.insert(entry)
+        tenant.size += 1
+        if tenant.size == 1:
+            self._wake(tenant, True)
 
     @in_turn
     def remove(self, name: str) -> QueuedJob:
@@ -475,9 +479,9 @@ class TenantQueues(Stateful):
             _require(len(self._in_order(tenant)) == tenant.size, f"tenant {name!r}: lost jobs")
             _require(0 <= tenant.rest < tenant.weight, f"tenant {name!r}: remainder")
             _require(tenant.mode in _MODES, f"tenant {name!r}: mode")
-            _require(_is_heap(tenant.heap), f"tenant {name!r}: order")
-            dead = not tenant.heap or self._lives(tenant.heap[0])
-            _require(dead, f"tenant {name!r}: the first is dead")
+            _require(tenant.line.is_sound(), f"tenant {name!r}: order")
+            heads = tenant.line.heads
+            _require(not heads or self._lives(heads[0]), f"tenant {name!r}: the first is dead")
             if self._order == "key" and tenant.size:
                 _require(tenant.tag == tenant.value, f"tenant {name!r}: key")
         _require(_is_heap([entry[:2] for entry in self._ring]), "the ring is out of order")
@@ -554,12 +558,11 @@ class TenantQueues(Stateful):
             came = as_int(arrived, "arrived", 0, made._now)
             place = as_int(number, "number", 1, made._numbered)
             again = as_int(stamp, "stamp", 0, made._stamped)
-            entry = _Entry(made._key(job, came), place, again, came, job)
+            entry = Entry(made._key(job, came), place, again, came, job)
             made._entries[job.name] = entry
-            tenant.heap.append(entry)
+            tenant.line.insert(entry)
             tenant.size += 1
         for tenant in made._tenants.values():
-            heapify(tenant.heap)
             if tenant.size:
                 made._ring.append((tenant.tag, tenant.index, tenant))
         heapify(made._ring)
@@ -572,7 +575,7 @@ class TenantQueues(Stateful):
             return now
         return as_int(now, "now", self._now, _LATEST)
 
-    def _known(self, name: str) -> _Entry:
+    def _known(self, name: str) -> Entry:
         entry = self._entries.get(as_text(name, "name"))
         if entry is None:
             raise KeyError(f"there is no job {name!r}")
@@ -588,27 +591,14 @@ class TenantQueues(Stateful):
     def _key(self, job: QueuedJob, arrived: int) -> int:
         return arrived * self._rate - job.priority * self._scale
 
-    def _lives(self, entry: _Entry) -> bool:
+    def _lives(self, entry: Entry) -> bool:
         return self._entries.get(entry.job.name) is entry
 
     def _in_ring(self, entry: tuple[int | float, int, _Tenant]) -> bool:
         return entry[2].size > 0 and entry[2].tag == entry[0]
 
-    def _in_order(self, tenant: _Tenant) -> list[_Entry]:
-        return sorted([entry for entry in tenant.heap if self._lives(entry)])
-
-    def _enter(
-        self, job: QueuedJob, arrived: int, number: int, stamp: int, refunded: bool = False
-    ) -> None:
-        tenant = self._tenants.get(job.tenant)
-        if tenant is None:
-            tenant = self._tenant(job.tenant)
-        entry = _Entry(self._key(job, arrived), number, stamp, arrived, job)
-        self._entries[job.name] = entry
-        heappush(tenant.heap, entry)
-        tenant.size += 1
-        if tenant.size == 1:
-            self._wake(tenant, refunded)
+    def _in_order(self, tenant: _Tenant) -> list[Entry]:
+        return [entry for entry in tenant.line if self._lives(entry)]
 
     def _wake(self, tenant: _Tenant, refunded: bool) -> None:
         """A tenant has become busy. One that has its charge back has been busy all the time."""
@@ -635,7 +625,7 @@ class TenantQueues(Stateful):
             ring[:] = [(one.tag, one.index, one) for one in self._tenants.values() if one.size]
             heapify(ring)
 
-    def _choose(self, asked: _Round) -> tuple[_Tenant | None, _Entry | None, list[_Tenant]]:
+    def _choose(self, asked: _Round) -> tuple[_Tenant | None, Entry | None, list[_Tenant]]:
         passed: list[_Tenant] = []
         for entry in ordered(self._ring):
             tenant = entry[2]
@@ -647,14 +637,14 @@ class TenantQueues(Stateful):
             passed.append(tenant)
         return None, None, passed
 
-    def _leave(self, entry: _Entry, tenant: _Tenant) -> None:
+    def _leave(self, entry: Entry, tenant: _Tenant) -> None:
         del self._entries[entry.job.name]
         tenant.size -= 1
-        heap = tenant.heap
-        if heap[0] is entry:
-            heappop(heap)
-        if len(heap) != tenant.size:
-            tidy(heap, tenant.size, self._lives)
+        line = tenant.line
+        if line.heads[0] is entry:
+            line.pop()
+        if line.length != tenant.size:
+            line.tidy(tenant.size, self._lives)
 
     def _charge(self, tenant: _Tenant, size: int, passed: list[_Tenant]) -> int:
         if self._order == "weighted":

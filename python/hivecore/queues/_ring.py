@@ -1,0 +1,26 @@
+"""A heap read in order without a change."""
+
+from collections.abc import Iterator
+from heapq import heapify, heappop, heappush
+from typing import Any
+
+__all__ = ["ordered"]
+
+
+def ordered(heap: list[Any]) -> Iterator[Any]:
+    """The entries from the lowest: a walk from the root that keeps a heap of the next candidates,
+    O(log k) for the k-th entry.
+    """
+    if not heap:
+        return
+    # Most walks end at once: the candidates are made only for the second entry.
+    yield heap[0]
+    size = len(heap)
+    ahead = [(heap[i], i) for i in (1, 2) if i < size]
+    heapify(ahead)
+    while ahead:
+        entry, i = heappop(ahead)
+        yield entry
+        for child in (2 * i + 1, 2 * i + 2):
+            if child < size:
+                heappush(ahead, (heap[child], child))
