@@ -21,6 +21,7 @@ from hivecore.devices import DeviceAllocation, DeviceCluster, DeviceRequest, Nod
 from hivecore.gangs import Action, Coscheduler, Gangs, GangSpec
 from hivecore.interleaving import interleave
 from hivecore.matching import max_weight_matching
+from hivecore.queues import QueuedJob, TenantQueues
 from hivecore.quotas import water_fill, water_fill_rounds
 from hivecore.reference.devices.koordinator import Failure, allocate
 from hivecore.reference.devices.node_state import Charge, NodeState
@@ -211,6 +212,43 @@ def devices_curve() -> Picture:
         picture.text(x, top + height + 18, f"{point['nodes']:,}", size=11)
     picture.text(left + width / 2, 285, "nodes of 8 GPUs and 4 NICs in random states", size=12)
     picture.legend(480, 60, ["all nodes filtered, first time", "schedule + commit, seen before"])
+    return picture
+
+
+def queues() -> Picture:
+    """Three tenants whose jobs leave in turn; one of them comes later."""
+    waiting = TenantQueues()
+    sizes = {"vision": (2, 4, 2, 4), "speech": (3, 1, 2), "ads": (2, 2, 4)}
+    weights = {"vision": 2, "speech": 1, "ads": 1}
+    for tenant, weight in weights.items():
+        waiting.set_weight(tenant, weight)
+    for tenant in ("vision", "speech"):
+        for i in range(12):
+            size = sizes[tenant][i % len(sizes[tenant])]
+            waiting.push(QueuedJob(f"{tenant}-{i}", tenant, size), now=0)
+    picture = Picture(760, 236, "Jobs of three tenants in the order in which they start")
+    rows = dict.fromkeys(weights, 0)
+    for row, (tenant, weight) in enumerate(weights.items()):
+        rows[tenant] = 56 + 48 * row
+        picture.text(20, rows[tenant] + 21, f"{tenant}, weight {weight}", at="start")
+    started, late = 0, 0
+    while started < 44:
+        if started >= 16 and not late:
+            late = started
+            for i in range(6):
+                waiting.push(QueuedJob(f"ads-{i}", "ads", sizes["ads"][i % 3]), now=100)
+        job = waiting.next(now=100).job  # type: ignore[union-attr]
+        colour = COLOURS[list(weights).index(job.tenant)]
+        picture.box(140 + 13 * started, rows[job.tenant], 13 * job.size - 2, 32, colour, colour)
+        picture.text(
+            139 + 13 * (started + job.size / 2), rows[job.tenant] + 21, f"{job.size}", fill="white"
+        )
+        started += job.size
+    x = 140 + 13 * late
+    picture.line([(x - 1, 40), (x - 1, 196)])
+    picture.text(x, 30, "ads comes, and has nothing saved up", at="start", size=12)
+    picture.text(140, 222, "GPUs, in the order in which they are given away", at="start", size=12)
+    picture.arrow(440, 218, 520, 218)
     return picture
 
 
@@ -740,6 +778,7 @@ PICTURES: tuple[Callable[[], Picture], ...] = (
     interleaving,
     matching,
     openb,
+    queues,
     quotas,
     quotas_curve,
     replicas,

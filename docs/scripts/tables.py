@@ -720,6 +720,28 @@ def _quotas_life(results: Results) -> str:
     return _table(("through Python, 4 dimensions", "hivecore"), rows)
 
 
+# --- queues ------------------------------------------------------------------------------------
+
+
+def _queues(results: Results) -> str:
+    ways = {
+        "weighted": "weighted",
+        "round-robin": "round-robin",
+        "key": "key",
+        "one heap": "one heap",
+        "scan": "KubeDL's way",
+    }
+    rows = [
+        (
+            f"{point['jobs']:,}",
+            *(_time(point["seconds"][way]) for way in ways),
+            f"{point['bytes per job']:.0f}",
+        )
+        for point in results["queues"]["curve"]
+    ]
+    return _table(("jobs", *ways.values(), "bytes a job"), rows)
+
+
 # --- topology ----------------------------------------------------------------------------------
 
 
@@ -941,6 +963,7 @@ TABLES: dict[str, Callable[[Results], str]] = {
     "storage-systems": _storage_systems,
     "threads": _threads,
     "gangs": _gangs,
+    "queues": _queues,
     "topology": _topology,
     "topology-roles": _topology_roles,
     "topology-greedy": _topology_greedy,

@@ -260,15 +260,16 @@ class TenantQueues(Stateful):
 
         :raises ValueError: there is a job of this name.
         """
-        _check_job(job)
+        if type(job) is not QueuedJob:
+            raise TypeError(f"job must be a QueuedJob, not {type(job).__name__}")
         with self._lock:
-            if job.name in self._entries:
-                raise ValueError(f"job={job.name!r}: there is one of this name")
+            name, entries = job.name, self._entries
+            if name in entries:
+                raise ValueError(f"job={name!r}: there is one of this name")
             self._now = moment = self._moment(now)
             self._numbered = number = self._numbered + 1
             tenant = self._tenants.get(job.tenant) or self._tenant(job.tenant)
-            entry = Entry(self._key(job, moment), number, 0, moment, job)
-            self._entries[job.name] = entry
+            entries[name] = entry = Entry(self._key(job, moment), number, 0, moment, job)
             tenant.line.push(entry)
             tenant.size += 1
             if tenant.size == 1:
@@ -338,7 +339,8 @@ class TenantQueues(Stateful):
         if not isinstance(departure, Departure):
             raise TypeError(f"departure must be a Departure, not {type(departure).__name__}")
         job = departure.job
-        _check_job(job)
+        if type(job) is not QueuedJob:
+            raise TypeError(f"departure.job must be a QueuedJob, not {type(job).__name__}")
         if job.name in self._entries:
             raise ValueError(f"departure={job.name!r}: there is one of this name")
         tenant = self._tenants.get(job.tenant)
@@ -647,11 +649,15 @@ class TenantQueues(Stateful):
             line.tidy(tenant.size, self._lives)
 
     def _charge(self, tenant: _Tenant, size: int, passed: list[_Tenant]) -> int:
+        charge = 0
         if self._order == "weighted":
-            if tenant.tag > self._clock:
-                self._clock = int(tenant.tag)
-            moved, tenant.rest = divmod((size << _SHIFT) + tenant.rest, tenant.weight)
-            tenant.tag += moved
+            tag, weight = tenant.tag, tenant.weight
+            if tag > self._clock:
+                self._clock = int(tag)
+            charge, moved = size, size << _SHIFT
+            if weight > 1:
+                moved, tenant.rest = divmod(moved + tenant.rest, weight)
+            tenant.tag = tag + moved
         elif self._order == "round-robin":
             turn = int(tenant.tag)
             self._clock = (turn << 40) + tenant.index + 1
@@ -665,13 +671,10 @@ class TenantQueues(Stateful):
                 heapreplace(ring, (tenant.tag, tenant.index, tenant))
             else:
                 heappush(ring, (tenant.tag, tenant.index, tenant))
-        self._tidy_ring()
-        return size if self._order == "weighted" else 0
-
-
-def _check_job(job: object) -> None:
-    if type(job) is not QueuedJob:
-        raise TypeError(f"job must be a QueuedJob, not {type(job).__name__}")
+        first = ring[0][2]
+        if not first.size or first.tag != ring[0][0] or len(ring) > len(self._tenants):
+            self._tidy_ring()
+        return charge
 
 
 def _require(holds: bool, what: str) -> None:
