@@ -1,4 +1,4 @@
-"""Koordinator's devices, elastic quotas, gangs, pods and annotations: plain data in and out."""
+"""Koordinator: devices, elastic quotas, gangs, network topology and pods; plain data in and out."""
 
 from hivecore.interop.koordinator.admission import with_default_shared
 from hivecore.interop.koordinator.allocations import (
@@ -34,6 +34,11 @@ from hivecore.interop.koordinator.records import (
     write_node_labels,
 )
 from hivecore.interop.koordinator.sharing import GpuSharing, read_gpu_sharing
+from hivecore.interop.koordinator.topology.cluster_network_topology import (
+    read_cluster_network_topology,
+    write_cluster_network_topology,
+)
+from hivecore.interop.koordinator.topology.gathering import assign_pods, read_gathering
 from hivecore.interop.kubernetes.pods import BoundPod
 
 __all__ = [
@@ -44,6 +49,7 @@ __all__ = [
     "GpuSharing",
     "QuotaCluster",
     "TreeTotal",
+    "assign_pods",
     "bind_annotations",
     "elastic_quota_status",
     "elastic_quota_statuses",
@@ -52,16 +58,19 @@ __all__ = [
     "quota_request_of",
     "read_allocation",
     "read_bound_pod",
+    "read_cluster_network_topology",
     "read_designated",
     "read_device_record",
     "read_elastic_quotas",
     "read_gang_pod",
+    "read_gathering",
     "read_gpu_sharing",
     "read_pod",
     "read_pod_group",
     "read_quota_cluster",
     "with_default_shared",
     "write_allocation",
+    "write_cluster_network_topology",
     "write_device_record",
     "write_elastic_quota",
     "write_node_labels",
