@@ -97,6 +97,23 @@ CONTROLLER = [
 ]
 
 
+@pytest.mark.parametrize("quote", ['"', ""])
+def test_times_order_pods_whether_they_are_in_quotes_or_not_and_in_whatever_zone(quote):
+    times = {"a": "2026-01-02T00:00:00Z", "b": "2026-01-02T01:00:00+05:00"}
+    pods = "".join(
+        f"""
+---
+kind: Pod
+metadata: {{name: {name}, namespace: x, labels: {{quota.scheduling.koordinator.sh/name: lab}}}}
+spec: {{nodeName: n, containers: [{{resources: {{requests: {{cpu: 1}}}}}}]}}
+status: {{startTime: {quote}{at}{quote}}}"""
+        for name, at in times.items()
+    )
+    text = "{kind: ElasticQuota, metadata: {name: lab}, spec: {max: {cpu: 2}}}" + pods
+    tree = read_quota_cluster(text, total={"cpu": 1000}).tree
+    assert tree.overusers("lab") == ("x/a",)  # b started four hours before
+
+
 @pytest.mark.parametrize(("most", "pods", "expected"), CONTROLLER)
 def test_requests_are_those_of_koordinators_own_tests(most, pods, expected):
     quotas = [elastic_quota(name, most, amounts(3, 5), namespace=name) for name in expected]

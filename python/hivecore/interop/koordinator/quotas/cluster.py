@@ -2,6 +2,8 @@
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from datetime import UTC, datetime
+from math import inf
 from typing import Any
 
 from hivecore.interop.koordinator.quotas.amounts import read_resources
@@ -76,7 +78,7 @@ def read_quota_cluster(
     if total is None and nodes:
         total = has
     tree = quotas.tree(total, **options)
-    running: list[tuple[str, QuotaRequest]] = []
+    running: list[tuple[float, QuotaRequest]] = []
     pending: list[QuotaRequest] = []
     free: list[str] = []
     seen: set[str] = set()
@@ -95,13 +97,28 @@ def read_quota_cluster(
         if request is None:
             free.append(name)
         elif bound:
-            running.append((since if isinstance(since, str) else "", request))
+            running.append((_moment(since), request))
         else:
             pending.append(request)
     for _, request in sorted(running, key=lambda one: one[0]):
         tree.recover(request, 1)
     tree.submit_many(pending)
     return QuotaCluster(quotas, tree, tuple(sorted(free)), len(nodes))
+
+
+def _moment(since: object) -> float:
+    """A time as a number to sort by; what is no time comes first.
+
+    YAML makes a time of one that is not in quotes.
+    """
+    if isinstance(since, str):
+        try:
+            since = datetime.fromisoformat(since)
+        except ValueError:
+            return -inf
+    if not isinstance(since, datetime):
+        return -inf
+    return (since if since.tzinfo else since.replace(tzinfo=UTC)).timestamp()
 
 
 def _allocatable(nodes: Iterable[Field], resources: set[str]) -> dict[str, int]:
