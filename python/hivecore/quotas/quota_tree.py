@@ -827,9 +827,9 @@ def _parents_first(quotas: Iterable[Any]) -> list[Quota]:
         named[quota.name] = quota
     found: dict[str, Quota] = {}
     for name in sorted(named):
-        path = []
+        path: dict[str, None] = {}
         while name in named and name not in found and name not in path:
-            path.append(name)
+            path[name] = None
             name = named[name].parent
         if name in path:
             raise ValueError(f"quotas: {name!r} is its own ancestor")

@@ -94,10 +94,11 @@ def _by_name(quotas: Iterable[Quota]) -> dict[str, Quota]:
 
 def _path(name: str, named: Mapping[str, Quota]) -> list[str]:
     """From the top down, as far as there are quotas; in a circle once around."""
-    found = [name]
-    while (parent := named[found[-1]].parent) in named and parent not in found:
-        found.append(parent)
-    return found[::-1]
+    found = {name: None}
+    while (parent := named[name].parent) in named and parent not in found:
+        found[parent] = None
+        name = parent
+    return list(found)[::-1]
 
 
 def _of_parent(quota: Quota, path: list[str], named: Mapping[str, Quota]) -> list[str]:
