@@ -111,6 +111,8 @@ def _short_form(document: Field, total: dict[str, int] | None) -> QuotaTree:
     _check_total(tree, total, "total")
     for name, field in document["trees"].items():
         _check_keys(field, _OF_TREE)
+        if not name:
+            raise field.error("is the default tree, whose total is that of the file")
         amounts, carved = read_resources(field["total"]), field["carved"].flag()
         _check_total(tree, amounts, field["total"].path)
         with field.named():
