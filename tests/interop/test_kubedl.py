@@ -1,36 +1,39 @@
-"""KubeDL's jobs: tenants, priorities, exact amounts, gangs, quotas."""
+"""KubeDL's jobs: what is read of them, their gangs, and the queues that they wait in."""
 
-from random import Random
+from fractions import Fraction
 
 import pytest
-from profiles import seeds
+from hypothesis import given
+from hypothesis import strategies as st
+from interop.koordinator_objects import broken
+from profiles import examples
 
-from hivecore.gangs import Coscheduler, GangSpec
+from hivecore.gangs import GangSpec
 from hivecore.interop.koordinator import read_gang_pod
 from hivecore.interop.kubedl import (
     KubedlJob,
     gang_labels,
     gangs_of,
-    queued_job,
     read_job,
-    read_resource_quota,
+    read_resource_quotas,
 )
-from hivecore.queues import NamespaceQuota, TenantQueues
+from hivecore.queues import NamespaceQuota, QueuedJob, TenantQueues
 
-KINDS = {
-    "ElasticDLJob": "elasticdlReplicaSpecs",
-    "MPIJob": "mpiReplicaSpecs",
-    "MarsJob": "marsReplicaSpecs",
+GPU = "nvidia.com/gpu"
+FIELDS = {
     "PyTorchJob": "pytorchReplicaSpecs",
     "TFJob": "tfReplicaSpecs",
-    "XDLJob": "xdlReplicaSpecs",
+    "MPIJob": "mpiReplicaSpecs",
     "XGBoostJob": "xgbReplicaSpecs",
+    "XDLJob": "xdlReplicaSpecs",
+    "MarsJob": "marsReplicaSpecs",
+    "ElasticDLJob": "elasticdlReplicaSpecs",
 }
 
 
-def role(replicas=None, spot=None, **requests):
-    asked = {name.replace("gpu", "nvidia.com/gpu"): amount for name, amount in requests.items()}
-    found = {"template": {"spec": {"containers": [{"resources": {"requests": asked}}]}}}
+def role(replicas=None, spot=None, limits=None, **requests):
+    resources = {"requests": requests, "limits": limits}
+    found = {"template": {"spec": {"containers": [{"name": "main", "resources": resources}]}}}
     if replicas is not None:
         found["replicas"] = replicas
     if spot is not None:
@@ -38,174 +41,366 @@ def role(replicas=None, spot=None, **requests):
     return found
 
 
-def job(kind="TFJob", policy=None, name="train", **roles):
+def job(roles, kind="PyTorchJob", policy=None, namespace="ai", **spec):
+    policies = {"schedulingPolicy": policy}
+    if kind == "MPIJob":
+        policies = {"runPolicy": policies}
     return {
         "apiVersion": "training.kubedl.io/v1alpha1",
         "kind": kind,
-        "metadata": {"name": name, "namespace": "ml"},
-        "spec": {KINDS[kind]: roles, **({} if policy is None else {"schedulingPolicy": policy})},
+        "metadata": {"name": "train", "namespace": namespace},
+        "spec": {FIELDS[kind]: roles, **policies, **spec},
     }
 
 
-@pytest.mark.parametrize("kind", KINDS)
-def test_every_framework_has_its_roles(kind):
-    found = read_job(job(kind, Worker=role(2, cpu="1")))
-    assert (found.kind, found.name, found.resources) == (kind, "ml/train", (("cpu", 2000),))
-
-
-def test_amounts_are_exact_and_spot_replicas_apart():
-    found = read_job(job(PS=role(cpu="500m"), Worker=role(4, 1, cpu="500m", gpu="2", memory="1Ki")))
-    assert dict(found.resources) == {
-        "cpu": 500 + 1500,
-        "nvidia.com/gpu": 6000,
-        "memory": 3 * 1024 * 1000,
-    }
-    assert dict(found.spot_resources) == {
-        "cpu": 500,
-        "nvidia.com/gpu": 2000,
-        "memory": 1024 * 1000,
-    }
-    assert queued_job(found).size == 8
-
-
-def test_a_thousandth_is_rounded_up_once():
-    found = read_job(job(Worker=role(10, cpu="100u")))
-    assert found.resources == (("cpu", 1),)  # 10 * 0.1, not 10 * 1
-
-
-@pytest.mark.parametrize(
-    ("policy", "options", "tenant"),
-    [
-        (None, {}, "ml"),
-        ({}, {"tenant": "vision"}, "vision"),
-        ({"queue": "search"}, {"tenant": "vision"}, "search"),
-    ],
+MNIST = job(
+    {
+        "Master": role(limits={GPU: "1"}, cpu="500m", memory="1Gi"),
+        "Worker": role(3, 1, limits={GPU: 1}, cpu="1", memory="2Gi"),
+        "AIMaster": role(1, cpu="250m", memory="512Mi"),
+    },
+    policy={"queue": "vision", "priority": 7, "minAvailable": 2},
 )
-def test_the_tenant_is_the_queue_the_preset_or_the_namespace(policy, options, tenant):
-    assert read_job(job(policy=policy, Worker=role()), **options).tenant == tenant
+
+
+# --- jobs
+
+
+def test_a_job_is_read():
+    found = read_job(MNIST)
+    assert (found.kind, found.name, found.namespace) == ("PyTorchJob", "ai/train", "ai")
+    assert (found.tenant, found.priority, found.min_available) == ("vision", 7, 2)
+    assert [(one.name, one.replicas, one.spot_replicas) for one in found.roles] == [
+        ("Master", 1, 0),
+        ("Worker", 3, 1),
+        ("AIMaster", 1, 0),
+    ]
+    assert found.roles[0].requests == (
+        ("cpu", Fraction(1, 2)),
+        ("memory", Fraction(2**30)),
+        (GPU, Fraction(1)),
+    )
+    assert found.resources == (("cpu", 2750), ("memory", 11 * 2**29), (GPU, 3))
+    assert found.spot_resources == (("cpu", 1000), ("memory", 2**31), (GPU, 1))
+    assert found.queued() == QueuedJob(
+        "PyTorchJob/ai/train",
+        "vision",
+        3,
+        7,
+        resources=dict(found.resources),
+        namespace="ai",
+    )
+
+
+@pytest.mark.parametrize("kind", FIELDS)
+def test_each_kind_has_its_own_field_and_its_policy(kind):
+    found = read_job(job({"Master": role(2, cpu=1)}, kind, {"queue": "q", "priority": -3}))
+    assert (found.kind, found.tenant, found.priority) == (kind, "q", -3)
+    assert found.resources == (("cpu", 2000),)
+    others = {field: {"Master": role(1)} for field in FIELDS.values() if field != FIELDS[kind]}
+    with pytest.raises(ValueError, match=rf"{kind} 'train': spec.{FIELDS[kind]}: is missing"):
+        read_job(job({}, kind, **others))
+
+
+def test_only_mpi_jobs_have_their_policy_elsewhere():
+    own = job({"Worker": role()}, "MPIJob", schedulingPolicy={"queue": "legacy"})
+    assert read_job(own).tenant == "ai"
+    other = job({"Worker": role()}, runPolicy={"schedulingPolicy": {"queue": "q"}})
+    assert read_job(other).tenant == "ai"
 
 
 @pytest.mark.parametrize(
     ("policy", "priority"),
     [
         (None, 0),
-        ({"priority": 7, "priorityClassName": "high"}, 7),
+        ({"priority": 5, "priorityClassName": "high"}, 5),
         ({"priority": 0, "priorityClassName": "high"}, 0),
-        ({"priorityClassName": "high"}, 100),
+        ({"priorityClassName": "high"}, 1000),
         ({"priorityClassName": "unknown"}, 0),
+        ({"priorityClassName": ""}, 0),
     ],
 )
-def test_the_priority_is_the_value_or_that_of_the_class(policy, priority):
-    found = read_job(job(policy=policy, Worker=role()), priorities={"high": 100})
+def test_the_priority_is_the_policy_s_then_that_of_its_class_then_0(policy, priority):
+    found = read_job(job({"Worker": role()}, policy=policy), priority_classes={"high": 1000})
     assert found.priority == priority
 
 
-def test_gangs_per_role_and_per_job():
-    found = read_job(job(PS=role(2), Worker=role(4), AIMaster=role(1)))
-    assert gangs_of(found, wait_time=60) == (
-        GangSpec("ml/train-ps", 2, wait_time=60),
-        GangSpec("ml/train-worker", 4, wait_time=60),
+def test_the_tenant_is_the_queue_then_the_default_then_the_namespace():
+    with_queue, without = (job({"Worker": role()}, policy=p) for p in ({"queue": "q"}, None))
+    assert read_job(with_queue, default_tenant="d").tenant == "q"
+    assert read_job(without, default_tenant="d").tenant == "d"
+    assert read_job(without).tenant == "ai"
+    assert read_job(without, default_tenant="d").queued().namespace == "ai"
+
+
+def test_what_a_pod_asks_for_is_what_kubernetes_counts():
+    one = role(2, cpu=1, memory=100)
+    spec = one["template"]["spec"]
+    spec["containers"].append({"resources": {"requests": {"cpu": "250m"}, "limits": {GPU: 2}}})
+    spec["initContainers"] = [{"resources": {"requests": {"cpu": 1, "memory": 300}}}]
+    spec["overhead"] = {"cpu": "10m"}
+    assert read_job(job({"Worker": one})).resources == (("cpu", 2520), ("memory", 600), (GPU, 4))
+
+
+def test_spot_pods_are_no_more_than_all():
+    found = read_job(job({"Worker": role(2, 5, cpu=1)}))
+    assert (found.resources, found.spot_resources) == ((("cpu", 0),), (("cpu", 2000),))
+    assert found.queued("cpu").size == 1
+
+
+@pytest.mark.parametrize(("given_name", "name"), [("worker", "Worker"), ("WORKER", "Worker")])
+def test_roles_are_known_in_any_case(given_name, name):
+    assert read_job(job({given_name: role(), "aimaster": role()})).roles[0].name == name
+    assert (
+        len(gangs_of(read_job(job({given_name: role(), "aimaster": role()})), per_role=True)) == 1
     )
-    assert gangs_of(found, per_role=False) == (GangSpec("ml/train", 6),)
-    some = read_job(job(policy={"minAvailable": 3}, PS=role(2), Worker=role(4), AIMaster=role(1)))
-    assert gangs_of(some, per_role=False) == (GangSpec("ml/train", 3, 6),)
-    assert gangs_of(some) == gangs_of(read_job(job(PS=role(2), Worker=role(4))))
 
 
-@pytest.mark.parametrize("per_role", [True, False])
-def test_koordinator_reads_the_gangs_that_the_labels_name(per_role):
-    found = read_job(job(PS=role(2), AIMaster=role(1), Worker=role(4)))
-    specs = {spec.name: spec for spec in gangs_of(found, per_role=per_role)}
-    for name in ("PS", "Worker"):
-        labels = gang_labels(found, name, per_role=per_role)
-        pod = {"metadata": {"name": "p", "namespace": "ml", "labels": labels}}
-        assert read_gang_pod(pod).gang in specs  # a PodGroup defines it
-        del labels["pod-group.scheduling.sigs.k8s.io"]
-        spec = read_gang_pod(pod).spec
-        assert spec.min_members == specs[spec.name].min_members
-    assert gang_labels(found, "AIMaster", per_role=per_role) == {}
-    with pytest.raises(KeyError, match="'Chief'"):
-        gang_labels(found, "Chief")
+def test_half_a_core_many_times_is_half_of_that():
+    """KubeDL makes a core of each half: 1000 pods of 500m would be 1000 cores."""
+    found = read_job(job({"Worker": role(1000, cpu="500m")}))
+    assert found.resources == (("cpu", 500_000),)
+    quota = NamespaceQuota()
+    quota.set_quota("ai", {"cpu": 500_000})
+    assert quota.filter(found.queued()) == ""
 
 
-def test_from_the_queue_to_the_pods():
-    """Jobs of a namespace wait for its quota; the one that leaves starts as a gang."""
-    quota, queues, gangs = NamespaceQuota(), TenantQueues(), Coscheduler()
-    record = {
-        "metadata": {"name": "gpus", "namespace": "ml"},
-        "spec": {"hard": {"requests.nvidia.com/gpu": "8", "pods": "100", "limits.cpu": "1"}},
-        "status": {"used": {"requests.nvidia.com/gpu": "2"}},
-    }
-    quota.set_quota(*read_resource_quota(record))
-    jobs = [
-        read_job(job(name="large", policy={"priority": 9}, Worker=role(4, gpu="2"))),
-        read_job(job(name="small", Worker=role(3, gpu="2"))),
-    ]
-    for one in jobs:
-        queues.push(queued_job(one), now=0)
-    assert "asks for 8000" in queues.explain("ml/large", now=0, plugins=[quota]).reason
-    left = queues.next(now=0, plugins=[quota]).job
-    assert left.name == "ml/small"
-    assert queues.next(now=0, plugins=[quota]) is None  # it is assumed
-    [spec] = gangs_of(jobs[1])
-    for i in range(3):
-        gangs.create_pod(f"{spec.name}-{i}", spec, 0)
-    actions = [gangs.assume_pod(f"{spec.name}-{i}", 1) for i in range(3)][-1]
-    assert [(one.kind, len(one.pods)) for one in actions] == [("release", 3)]
+@given(
+    st.lists(
+        st.tuples(
+            st.integers(0, 1000), st.integers(0, 1000), st.lists(st.integers(0, 9999), max_size=3)
+        ),
+        min_size=1,
+        max_size=4,
+    )
+)
+@examples(200)
+def test_totals_are_exact(roles):
+    """Beside sums of whole millionths of a core, which round only once."""
+    specs, normal, spots = {}, 0, 0
+    for i, (replicas, spot, containers) in enumerate(roles):
+        spec = role(replicas, spot)
+        spec["template"]["spec"]["containers"] = [
+            {"resources": {"requests": {"cpu": f"{micro}u"}}} for micro in containers
+        ]
+        specs[f"role{i}"] = spec
+        spots += min(spot, replicas) * sum(containers)
+        normal += max(replicas - spot, 0) * sum(containers)
+    found = read_job(job(specs))
+    for asked, micros in ((found.resources, normal), (found.spot_resources, spots)):
+        assert dict(asked).get("cpu", 0) == -(-micros // 1000)
 
 
 @pytest.mark.parametrize(
-    ("call", "error", "says"),
+    ("change", "kind", "says"),
     [
-        (lambda: read_job(3), TypeError, "record"),
-        (lambda: read_job({}), ValueError, "kind: is missing"),
-        (lambda: read_job({"kind": "Job"}), ValueError, "must be one of ElasticDLJob"),
-        (lambda: read_job(job()), ValueError, "TFJob 'train': spec.tfReplicaSpecs: is missing"),
-        (lambda: read_job(job(Worker=role(-1))), ValueError, "Worker.replicas"),
-        (lambda: read_job(job(Worker=role(2, 3))), ValueError, "spotReplicaNumber"),
-        (lambda: read_job(job(Worker=role(1, cpu="x"))), ValueError, "no quantity"),
-        (lambda: read_job(job(Worker=role(1, cpu="-1"))), ValueError, "negative"),
-        (lambda: read_job(job(Worker=role(2**31 - 1, cpu="1E"))), ValueError, "more than 2"),
-        (lambda: read_job(job(policy={"minAvailable": -1}, W=role())), ValueError, "minAvailable"),
-        (lambda: read_job(job(policy={"priority": "9"}, W=role())), TypeError, "priority"),
-        (lambda: read_job(job(policy={"queue": 3}, W=role())), TypeError, "queue"),
-        (lambda: queued_job(None), TypeError, "job must be a KubedlJob"),
-        (lambda: gangs_of(None), TypeError, "job must be a KubedlJob"),
-        (lambda: gangs_of(read_job(job(W=role())), per_role=1), TypeError, "per_role"),
-        (lambda: read_resource_quota([]), TypeError, "record"),
-        (
-            lambda: read_resource_quota(
-                {"metadata": {"name": "q"}, "spec": {"hard": {"cpu": "many"}}}
-            ),
-            ValueError,
-            "ResourceQuota 'q': spec.hard.cpu",
-        ),
+        ({"kind": "Job"}, ValueError, "kind: must be one of PyTorchJob, .*, not 'Job'"),
+        ({"kind": None}, ValueError, "kind: is missing"),
+        ({"apiVersion": "kubeflow.org/v1"}, ValueError, "must be of the group training.kubedl.io"),
+        ({"metadata": {}}, ValueError, "PyTorchJob: metadata.name: is missing"),
+        ({"spec": {}}, ValueError, "spec.pytorchReplicaSpecs: is missing"),
+        ({"spec": 3}, TypeError, "PyTorchJob 'train': spec must be a mapping"),
     ],
 )
-def test_what_is_wrong_is_said(call, error, says):
-    with pytest.raises(error, match=says):
-        call()
+def test_what_is_wrong_with_an_object_is_named(change, kind, says):
+    with pytest.raises(kind, match=says):
+        read_job({**MNIST, **change})
 
 
-def test_hostile_jobs_are_read_or_refused_and_nothing_else():
-    values = [None, 0, -1, 2**70, 0.5, float("nan"), "", "x", "1", True, [], {}, [None], {"a": 1}]
-    for seed in seeds(500):
-        rng = Random(seed)
-        record = job(policy={"queue": "q", "priority": 1}, Worker=role(2, 1, cpu="1", gpu="1"))
-        for _ in range(rng.randint(1, 3)):
-            place = record
-            while True:
-                keys = list(place) if isinstance(place, dict) else list(range(len(place)))
-                if not keys:
-                    break
-                key = rng.choice(keys)
-                if not isinstance(place[key], (dict, list)) or rng.random() < 0.2:
-                    place[key] = rng.choice(values)
-                    break
-                place = place[key]
-        try:
-            found = read_job(record)
-        except (TypeError, ValueError):
-            continue
+@pytest.mark.parametrize(
+    ("roles", "policy", "kind", "says"),
+    [
+        ({"Worker": None}, None, ValueError, "pytorchReplicaSpecs.Worker: is missing"),
+        ({"": role()}, None, ValueError, "a role must have a name"),
+        ({"Worker": role(), "worker": role()}, None, ValueError, "worker: the role is there twice"),
+        ({"Worker": role(-1)}, None, ValueError, "Worker.replicas=-1"),
+        ({"Worker": role("3")}, None, TypeError, "Worker.replicas must be an integer"),
+        ({"Worker": role(1, -1)}, None, ValueError, "spotReplicaNumber=-1"),
+        ({"Worker": role(cpu="-1")}, None, ValueError, r"requests.cpu: '-1' is negative"),
+        ({"Worker": role(cpu="many")}, None, ValueError, r"containers\[0\].*is no quantity"),
+        ({"a": role(2**31 - 1), "b": role(1)}, None, ValueError, "more than 2.*31 - 1 pods"),
+        ({"a": role(2**30, memory="1Ei")}, None, ValueError, "ask for more than 2.*63 - 1 of"),
+        ({"a": role(9, 9, memory="1Ei")}, None, ValueError, "ask for more than 2.*63 - 1 of"),
+        ({"a": role()}, {"priority": 2**31}, ValueError, "schedulingPolicy.priority=2147483648"),
+        ({"a": role()}, {"minAvailable": "2"}, TypeError, "schedulingPolicy.minAvailable must be"),
+        ({"a": role()}, {"queue": 3}, TypeError, "schedulingPolicy.queue must be a string"),
+    ],
+)
+def test_what_is_wrong_within_is_named_with_its_path(roles, policy, kind, says):
+    with pytest.raises(kind, match=says):
+        read_job(job(roles, policy=policy))
+
+
+def test_arguments_are_checked():
+    with pytest.raises(TypeError, match="record must be a mapping"):
+        read_job([MNIST])
+    with pytest.raises(ValueError, match=r"priority_classes\['high'\]"):
+        read_job(MNIST, priority_classes={"high": 2**31})
+    with pytest.raises(TypeError, match="default_tenant"):
+        read_job(MNIST, default_tenant=3)
+    with pytest.raises(ValueError, match=r"size_of='memory'.*2305843009213693952"):
+        read_job(job({"a": role(2, memory="1Ei")})).queued("memory")
+    with pytest.raises(ValueError, match="size_of"):
+        read_job(MNIST).queued("")
+    for call in (gangs_of, lambda one, **kw: gang_labels(one, "Worker", **kw)):
+        with pytest.raises(TypeError, match="job must be a KubedlJob"):
+            call(MNIST, per_role=True)
+        with pytest.raises(TypeError, match="per_role"):
+            call(read_job(MNIST), per_role=1)
+
+
+@given(broken(MNIST))
+@examples(300)
+def test_hostile_jobs_are_read_or_refused_and_nothing_else(document):
+    try:
+        found = read_job(document)
+    except (TypeError, ValueError) as error:
+        assert "\n" not in str(error)
+    else:
         assert isinstance(found, KubedlJob)
-        gangs_of(found)
+        TenantQueues().push(found.queued(), now=0)
+        gangs_of(found, per_role=True)
+
+
+# --- gangs
+
+
+def test_gangs_by_role_need_all_and_start_without_each_other():
+    assert gangs_of(read_job(MNIST), per_role=True) == (
+        GangSpec("ai/train-master", 1),
+        GangSpec("ai/train-worker", 3),
+    )
+
+
+def test_one_gang_needs_what_the_job_says_or_all_but_the_ai_master():
+    assert gangs_of(read_job(MNIST), per_role=False) == (GangSpec("ai/train", 2, 4),)
+    for least in (None, 0, -1):
+        record = job(MNIST["spec"]["pytorchReplicaSpecs"], policy={"minAvailable": least})
+        assert gangs_of(read_job(record), per_role=False) == (GangSpec("ai/train", 4),)
+
+
+def test_a_gang_that_could_never_start_is_refused():
+    record = read_job(job({"a": role(2), "AIMaster": role(9)}, policy={"minAvailable": 3}))
+    with pytest.raises(ValueError, match="minAvailable is 3, and there are 2 pods"):
+        gangs_of(record, per_role=False)
+    assert len(gangs_of(record, per_role=True)) == 1
+
+
+def test_an_ai_master_alone_is_no_gang():
+    record = read_job(job({"AIMaster": role(1)}))
+    assert gangs_of(record, per_role=True) == gangs_of(record, per_role=False) == ()
+    assert gang_labels(record, "AIMaster", per_role=False) == {}
+
+
+def test_labels_are_those_of_two_protocols():
+    label = "pod-group.scheduling.sigs.k8s.io"
+    found = read_job(MNIST)
+    assert gang_labels(found, "Worker", per_role=True) == {
+        label: "train-worker",
+        f"{label}/name": "train-worker",
+        f"{label}/min-available": "3",
+    }
+    assert gang_labels(found, "Worker", per_role=False) == {
+        label: "train",
+        f"{label}/name": "train",
+        f"{label}/min-available": "2",
+    }
+    assert gang_labels(found, "AIMaster", per_role=True) == {}
+    with pytest.raises(KeyError, match="role='PS'"):
+        gang_labels(found, "PS", per_role=True)
+
+
+@pytest.mark.parametrize("per_role", [True, False])
+def test_koordinator_follows_the_labels(per_role):
+    found = read_job(MNIST)
+    gangs = {gang.name: gang for gang in gangs_of(found, per_role=per_role)}
+    for name in ("Master", "Worker"):
+        labels = gang_labels(found, name, per_role=per_role)
+        pod = {"metadata": {"name": "p", "namespace": "ai", "labels": labels}}
+        assert read_gang_pod(pod).gang in gangs
+        del labels["pod-group.scheduling.sigs.k8s.io"]
+        light = read_gang_pod(pod)
+        assert light.spec.min_members == gangs[light.gang].min_members
+
+
+# --- quotas
+
+
+def quota(hard, used=None, namespace="ai", name="q"):
+    return {
+        "kind": "ResourceQuota",
+        "metadata": {"name": name, "namespace": namespace},
+        "spec": {"hard": hard},
+        "status": {"used": used},
+    }
+
+
+RICH = quota({"requests.nvidia.com/gpu": "4", "cpu": "1", "pods": 9}, {"cpu": "500m", "x": 1})
+
+
+def test_limits_of_requests_are_limits_of_the_resource():
+    assert read_resource_quotas(RICH) == {
+        "ai": ({GPU: 4, "cpu": 1000, "pods": 9}, {GPU: 0, "cpu": 500, "pods": 0})
+    }
+
+
+def test_use_is_that_of_the_limit():
+    key = "requests.nvidia.com/gpu"
+    assert read_resource_quotas(quota({key: 4}, {key: 3, GPU: 1})) == {"ai": ({GPU: 4}, {GPU: 3})}
+
+
+def test_limits_are_rounded_down_and_use_up():
+    assert read_resource_quotas(quota({"cpu": "1500u", "memory": "1500m"}, {"cpu": "1500u"})) == {
+        "ai": ({"cpu": 1, "memory": 1}, {"cpu": 2, "memory": 0})
+    }
+    assert read_resource_quotas(quota({"memory": "100Ei"}))["ai"][0] == {"memory": 2**63 - 1}
+
+
+def test_of_several_limits_that_counts_which_leaves_least():
+    both = quota({"cpu": 8, "requests.cpu": 6}, {"cpu": 5, "requests.cpu": 5})
+    assert read_resource_quotas(both) == {"ai": ({"cpu": 6000}, {"cpu": 5000})}
+    other = quota({"cpu": 3, "limits.cpu": 1}, {"cpu": 1}, name="r")
+    elsewhere = quota({"cpu": 2}, namespace="lab")
+    assert read_resource_quotas([other, both, elsewhere]) == {
+        "ai": ({"cpu": 6000, "limits.cpu": 1}, {"cpu": 5000, "limits.cpu": 0}),
+        "lab": ({"cpu": 2000}, {"cpu": 0}),
+    }
+
+
+def test_jobs_wait_for_the_devices_of_their_namespace():
+    queues, plugin = TenantQueues(), NamespaceQuota()
+    for namespace, (hard, used) in read_resource_quotas(RICH).items():
+        plugin.set_quota(namespace, {GPU: hard[GPU]}, used)
+    large = read_job(job({"Worker": role(5, limits={GPU: 1})})).queued()
+    queues.push(large, now=0)
+    assert queues.next(1, plugins=[plugin]) is None
+    reason = queues.explain(large.name, 1, plugins=[plugin]).reason
+    assert reason == "quota of 'ai': asks for 5 of 'nvidia.com/gpu', and 4 are left"
+
+
+@pytest.mark.parametrize(
+    ("record", "kind", "says"),
+    [
+        ({**RICH, "kind": "Pod"}, ValueError, "kind: must be ResourceQuota"),
+        ({**RICH, "metadata": {}}, ValueError, "metadata.name: is missing"),
+        (quota({"cpu": -1}), ValueError, "spec.hard.cpu: -1 is negative"),
+        (quota({"cpu": []}), TypeError, "spec.hard.cpu must be a quantity"),
+        (quota({"cpu": 1}, {"cpu": "x"}), ValueError, "ResourceQuota 'q': status.used.cpu"),
+        (3, TypeError, "objects must be objects"),
+    ],
+)
+def test_what_is_wrong_with_a_quota_is_named(record, kind, says):
+    with pytest.raises(kind, match=says):
+        read_resource_quotas(record)
+
+
+@given(broken(RICH))
+@examples(300)
+def test_hostile_quotas_are_read_or_refused_and_nothing_else(document):
+    try:
+        found = read_resource_quotas(document)
+    except (TypeError, ValueError) as error:
+        assert "\n" not in str(error)
+    else:
+        for namespace, (hard, used) in found.items():
+            NamespaceQuota().set_quota(namespace, hard, used)

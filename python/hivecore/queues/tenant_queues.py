@@ -199,7 +199,7 @@ class TenantQueues(Stateful):
     a job is about to leave. Plug-ins and ``fits`` must not change the queues.
 
     Cost: push and next O(log n); next O(log n) more for each job and tenant that is passed over,
-    O(jobs of the tenant) with scores. Calls of several threads take turns.
+    O(jobs of the tenant) with scores; O(1) where nothing is free. Threads take turns.
 
     Source: KubeDL's job coordinator; start-time fair queueing (Goyal, Vin and Cheng, 1996); EASY
     backfilling (Lifka, 1995).
@@ -629,6 +629,8 @@ class TenantQueues(Stateful):
 
     def _choose(self, asked: _Round) -> tuple[_Tenant | None, Entry | None, list[_Tenant]]:
         passed: list[_Tenant] = []
+        if asked.capacity is not None and asked.capacity.free == 0:
+            return None, None, passed
         for entry in ordered(self._ring):
             tenant = entry[2]
             if not self._in_ring(entry) or (passed and tenant is passed[-1]):

@@ -1,15 +1,14 @@
-"""KubeDL's jobs: which queue they wait in, what they ask for, and their gangs."""
+"""KubeDL's jobs: what they ask for, which tenant's they are, and which gangs they are made of."""
 
 from hivecore.interop.kubedl.gangs import gang_labels, gangs_of
-from hivecore.interop.kubedl.jobs import KubedlJob, KubedlRole, queued_job, read_job
-from hivecore.interop.kubedl.quotas import read_resource_quota
+from hivecore.interop.kubedl.jobs import KubedlJob, KubedlRole, read_job
+from hivecore.interop.kubedl.resource_quotas import read_resource_quotas
 
 __all__ = [
     "KubedlJob",
     "KubedlRole",
     "gang_labels",
     "gangs_of",
-    "queued_job",
     "read_job",
-    "read_resource_quota",
+    "read_resource_quotas",
 ]

@@ -1,78 +1,71 @@
-"""The gangs of a job, and the labels by which schedulers know them."""
-
-from typing import Any
+"""The gangs that KubeDL makes of a job, and what it writes on their pods."""
 
 from hivecore._arguments import as_bool, as_name
 from hivecore.gangs import GangSpec
 from hivecore.interop.kubedl.jobs import KubedlJob
+from hivecore.interop.kubedl.names import AI_MASTER, LIGHT_MINIMUM, LIGHT_NAME, POD_GROUP
 
 __all__ = ["gang_labels", "gangs_of"]
 
-_MASTER = "AIMaster"  # it starts before the others, and decides how many there are
-_POD_GROUP = "pod-group.scheduling.sigs.k8s.io"
 
+def gangs_of(job: KubedlJob, *, per_role: bool) -> tuple[GangSpec, ...]:
+    """The gangs of a job, for `hivecore.gangs.Coscheduler`; AIMaster is in none.
 
-def gangs_of(job: KubedlJob, *, per_role: bool = True, **options: Any) -> tuple[GangSpec, ...]:
-    """The gangs of a job.
-
-    :param job: as `read_job` gives it.
-    :param per_role: a gang for each role, which start one after the other as the job's graph says
-        (KubeDL's DAG scheduling, its default); else one for the job.
-    :param options: of `hivecore.gangs.GangSpec`, such as ``wait_time``.
-    :raises ValueError: an option is not allowed.
+    :param per_role: what the feature DAGScheduling says. True: each role is a gang that needs all
+        of its pods. False: the job is one, and needs all pods or, if it says so, ``minAvailable``.
+    :raises ValueError: ``minAvailable`` is more than there are pods: it would never start.
     :raises TypeError: something is of a wrong type.
 
-    The role AIMaster is in no gang. The gang of a job may start with ``min_available`` pods, if the
-    job says so; that of a role needs all. Source: KubeDL, ``pkg/gang_schedule/coscheduler``.
+    Gangs of roles start without each other, as KubeDL creates the pods of a role only when those
+    that it depends on run. A job of nothing but AIMaster has no gang. Names are those of KubeDL's
+    PodGroups: "namespace/job", "namespace/job-role". Source: KubeDL, ``pkg/gang_schedule``.
 
-    >>> from hivecore.interop.kubedl import KubedlJob, KubedlRole, gangs_of
-    >>> roles = KubedlRole("PS", 1, 0, ()), KubedlRole("Worker", 4, 0, ())
-    >>> job = KubedlJob("ml/train", "TFJob", "ml", 0, 0, roles, (), ())
-    >>> [(gang.name, gang.min_members) for gang in gangs_of(job)]
-    [('ml/train-ps', 1), ('ml/train-worker', 4)]
-    >>> [(gang.name, gang.min_members) for gang in gangs_of(job, per_role=False)]
-    [('ml/train', 5)]
+    >>> from hivecore.interop.kubedl import gangs_of, read_job
+    >>> record = {"kind": "MPIJob", "metadata": {"name": "bert"}}
+    >>> record["spec"] = {"mpiReplicaSpecs": {"Launcher": {}, "Worker": {"replicas": 4}}}
+    >>> [(gang.name, gang.min_members) for gang in gangs_of(read_job(record), per_role=True)]
+    [('default/bert-launcher', 1), ('default/bert-worker', 4)]
     """
-    if not isinstance(job, KubedlJob):
-        raise TypeError(f"job must be a KubedlJob, not {type(job).__name__}")
-    roles = [role for role in job.roles if role.name != _MASTER]
+    _check_job(job)
+    roles = [role for role in job.roles if role.name != AI_MASTER]
     if as_bool(per_role, "per_role"):
-        return tuple(
-            GangSpec(f"{job.name}-{role.name.lower()}", role.replicas, **options) for role in roles
+        return tuple(GangSpec(f"{job.name}-{one.name.lower()}", one.replicas) for one in roles)
+    total = sum(role.replicas for role in roles)
+    if job.min_available > total:
+        raise ValueError(
+            f"job={job.key!r}: minAvailable is {job.min_available}, and there are {total} pods"
         )
-    pods = sum(role.replicas for role in roles)
-    least = job.min_available or pods
-    return (GangSpec(job.name, least, max(least, pods), **options),)
+    return (GangSpec(job.name, job.min_available or total, total),) if roles else ()
 
 
-def gang_labels(job: KubedlJob, role: str, *, per_role: bool = True) -> dict[str, str]:
-    """The labels that KubeDL writes on a role's pods, so that schedulers know their gang.
+def gang_labels(job: KubedlJob, role: str, *, per_role: bool) -> dict[str, str]:
+    """The labels of a role's pods that name their gang; none for AIMaster.
 
-    :param job: as `read_job` gives it.
-    :param role: such as "Worker".
+    :param role: the replica type, such as "Worker".
     :param per_role: as of `gangs_of`.
     :raises KeyError: the job has no such role.
+    :raises ValueError: as of `gangs_of`.
     :raises TypeError: something is of a wrong type.
 
-    Those of PodGroups and of the lightweight protocol, which Koordinator reads as well. Pods of the
-    role AIMaster have none.
+    Two protocols in one, as KubeDL's coscheduler writes them: the label of a PodGroup, and the
+    two that do without the object. Koordinator follows either.
 
-    >>> from hivecore.interop.kubedl import KubedlJob, KubedlRole, gang_labels
-    >>> job = KubedlJob("ml/train", "TFJob", "ml", 0, 0, (KubedlRole("PS", 2, 0, ()),), (), ())
-    >>> gang_labels(job, "PS")["pod-group.scheduling.sigs.k8s.io/name"]
-    'train-ps'
+    >>> from hivecore.interop.kubedl import gang_labels, read_job
+    >>> record = {"kind": "MPIJob", "metadata": {"name": "bert"}}
+    >>> record["spec"] = {"mpiReplicaSpecs": {"Launcher": {}, "Worker": {"replicas": 4}}}
+    >>> sorted(gang_labels(read_job(record), "Worker", per_role=True).values())
+    ['4', 'bert-worker', 'bert-worker']
     """
-    gangs = gangs_of(job, per_role=per_role)
-    wanted = as_name(role, "role")
-    names = [one.name for one in job.roles]
-    if wanted not in names:
-        raise KeyError(f"role: job {job.name!r} has no {wanted!r}")
-    if wanted == _MASTER:
+    gangs = {gang.name: gang for gang in gangs_of(job, per_role=per_role)}
+    if as_name(role, "role") not in [one.name for one in job.roles]:
+        raise KeyError(f"role={role!r}: {job.key!r} has no such role")
+    if role == AI_MASTER:
         return {}
-    place = [name for name in names if name != _MASTER].index(wanted) if per_role else 0
-    name = gangs[place].name.partition("/")[2]
-    return {
-        _POD_GROUP: name,
-        f"{_POD_GROUP}/name": name,
-        f"{_POD_GROUP}/min-available": str(gangs[place].min_members),
-    }
+    gang = gangs[f"{job.name}-{role.lower()}" if per_role else job.name]
+    local = gang.name.partition("/")[2]
+    return {POD_GROUP: local, LIGHT_NAME: local, LIGHT_MINIMUM: str(gang.min_members)}
+
+
+def _check_job(job: object) -> None:
+    if not isinstance(job, KubedlJob):
+        raise TypeError(f"job must be a KubedlJob, not {type(job).__name__}")

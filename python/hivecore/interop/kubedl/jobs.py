@@ -1,185 +1,219 @@
-"""A job of KubeDL, of any framework, as plain data."""
+"""KubeDL's jobs as plain data, and what the queues know of them."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from fractions import Fraction
 from math import ceil
 from typing import Any
 
-from hivecore._arguments import as_int, as_mapping, as_text
+from hivecore._arguments import as_int, as_mapping, as_name, as_text
+from hivecore.interop.kubedl.amounts import MOST, in_units
+from hivecore.interop.kubedl.names import AI_MASTER, GROUP, KINDS, JobKind
 from hivecore.interop.kubernetes.documents import named_object
 from hivecore.interop.kubernetes.fields import Field
 from hivecore.interop.kubernetes.pods import owner_name, pod_requests
 from hivecore.queues import QueuedJob
 
-__all__ = ["KubedlJob", "KubedlRole", "queued_job", "read_job"]
+__all__ = ["KubedlJob", "KubedlRole", "read_job"]
 
-#: Of each kind, where its roles stand.
-_ROLES = {
-    "ElasticDLJob": "elasticdlReplicaSpecs",
-    "MPIJob": "mpiReplicaSpecs",
-    "MarsJob": "marsReplicaSpecs",
-    "PyTorchJob": "pytorchReplicaSpecs",
-    "TFJob": "tfReplicaSpecs",
-    "XDLJob": "xdlReplicaSpecs",
-    "XGBoostJob": "xgbReplicaSpecs",
-}
 _MOST = 2**31 - 1
-_MOST_AMOUNT = 2**63 - 1
+_LEAST = -(2**31)
+_NAMES = {kind: kind for kind in KINDS}
 
 
 @dataclass(frozen=True, slots=True)
 class KubedlRole:
-    """The pods of a job that are alike.
+    """A role of a job: pods that are alike.
 
-    :param name: such as "Worker".
-    :param replicas: how many there are.
-    :param spot: how many of them may be interrupted.
-    :param requests: what each asks for, in thousandths, by resource.
+    :param name: the replica type, such as "Worker".
+    :param replicas: how many pods, with the spot ones.
+    :param spot_replicas: how many of them may be interrupted, 0 to ``replicas``.
+    :param requests: what one pod asks for by resource, exactly: cores, bytes, devices.
     """
 
     name: str
     replicas: int
-    spot: int
+    spot_replicas: int
     requests: tuple[tuple[str, Fraction], ...]
 
 
 @dataclass(frozen=True, slots=True)
 class KubedlJob:
-    """What a job asks for.
+    """A job of KubeDL, as `read_job` has it.
 
-    :param name: "namespace/name".
     :param kind: such as "PyTorchJob".
-    :param tenant: whose queue it waits in.
+    :param name: "namespace/name".
+    :param tenant: whose queue it is in.
     :param priority: the higher, the sooner.
-    :param min_available: with how many pods its gang may start; 0: it does not say.
+    :param min_available: with how many pods its one gang starts; 0: the job does not say.
     :param roles: in the order of the object.
-    :param resources: what all but the spot replicas ask for, in thousandths, by resource.
-    :param spot_resources: what these ask for.
     """
 
-    name: str
     kind: str
+    name: str
     tenant: str
     priority: int
     min_available: int
     roles: tuple[KubedlRole, ...]
-    resources: tuple[tuple[str, int], ...]
-    spot_resources: tuple[tuple[str, int], ...]
+
+    @property
+    def namespace(self) -> str:
+        """Where its quota is."""
+        return self.name.partition("/")[0]
+
+    @property
+    def key(self) -> str:
+        """The job among those of all kinds: "kind/namespace/name"."""
+        return f"{self.kind}/{self.name}"
+
+    @property
+    def resources(self) -> tuple[tuple[str, int], ...]:
+        """What all pods but the spot ones ask for, in thousandths of a core or in ones.
+
+        The exact sum is rounded up, once.
+        """
+        return _total((role.replicas - role.spot_replicas, role) for role in self.roles)
+
+    @property
+    def spot_resources(self) -> tuple[tuple[str, int], ...]:
+        """What the spot pods ask for, as `resources`."""
+        return _total((role.spot_replicas, role) for role in self.roles)
+
+    def queued(self, size_of: str = "nvidia.com/gpu", *, run_time: int | None = None) -> QueuedJob:
+        """The job as `hivecore.queues.TenantQueues.push` takes it; its name is `key`.
+
+        :param size_of: the resource of which its size is the total of `resources`, at least 1.
+        :param run_time: an upper estimate in the caller's unit of time; ``None``: unknown.
+        :raises ValueError: a value is not allowed; a size is at most 2**31 - 1.
+        :raises TypeError: something is of a wrong type.
+        """
+        resource = as_name(size_of, "size_of")
+        asked = self.resources
+        size = max(1, dict(asked).get(resource, 0))
+        if size > _MOST:
+            raise ValueError(
+                f"size_of={resource!r}: {self.key!r} asks for {size}, and 2**31 - 1 is allowed"
+            )
+        return QueuedJob(
+            self.key,
+            self.tenant,
+            size,
+            self.priority,
+            run_time,
+            resources=asked,
+            namespace=self.namespace,
+        )
 
 
 def read_job(
-    record: Mapping[str, Any], *, tenant: str = "", priorities: Mapping[str, int] | None = None
+    record: Mapping[str, Any],
+    *,
+    priority_classes: Mapping[str, int] | None = None,
+    default_tenant: str = "",
 ) -> KubedlJob:
-    """What a job of KubeDL asks for.
+    """A PyTorchJob, TFJob, MPIJob, XGBoostJob, XDLJob, MarsJob or ElasticDLJob.
 
-    :param record: the object as plain data, of kind PyTorchJob, TFJob, MPIJob, XGBoostJob, XDLJob,
-        MarsJob or ElasticDLJob.
-    :param tenant: of a job that names no queue; "": its namespace.
-    :param priorities: the values of PriorityClasses, by name; of others it is 0.
-    :raises ValueError: it is of another kind, or something is missing or out of range; the message
-        names the object and has the path.
+    :param record: the object as plain data.
+    :param priority_classes: the values of the cluster's priority classes by name.
+    :param default_tenant: the tenant of jobs that name no queue; "": their namespace.
+    :raises ValueError: the kind or the group is another, or something is missing or out of range;
+        the message names the object and has the path.
     :raises TypeError: something is of a wrong type.
 
-    Amounts are added up exactly, and rounded up to thousandths at the end: 3 pods of 500m are 1500.
-    Source: KubeDL, ``pkg/jobcoordinator/helper``, ``plugins/quota`` and ``plugins/priority``, which
-    rounds each pod's 500m up to 1 before it multiplies.
+    Priority: that of the scheduling policy, else the value of the class that it names, else 0; a
+    class that is not known has 0. A role without ``replicas`` has one pod. Names of roles are read
+    in any case. What a pod asks for is what Kubernetes will count of it: limits where requests are
+    missing, init containers where they need more than the others. Fields that are not named here
+    are not looked at; an MPIJob of the form without ``mpiReplicaSpecs`` is refused.
+
+    Cost: O(containers). Source: KubeDL, ``pkg/jobcoordinator``, ``pkg/util/resource_utils``.
 
     >>> from hivecore.interop.kubedl import read_job
     >>> pod = {"spec": {"containers": [{"resources": {"requests": {"cpu": "500m"}}}]}}
-    >>> record = {
-    ...     "kind": "PyTorchJob",
-    ...     "metadata": {"name": "train", "namespace": "ml"},
-    ...     "spec": {"pytorchReplicaSpecs": {"Worker": {"replicas": 3, "template": pod}}},
-    ... }
-    >>> job = read_job(record)
-    >>> job.tenant, job.resources
-    ('ml', (('cpu', 1500),))
+    >>> job = read_job(
+    ...     {
+    ...         "kind": "XDLJob",
+    ...         "metadata": {"name": "ads", "namespace": "rank"},
+    ...         "spec": {"xdlReplicaSpecs": {"Worker": {"replicas": 3, "template": pod}}},
+    ...     }
+    ... )
+    >>> job.name, job.tenant, job.resources
+    ('rank/ads', 'rank', (('cpu', 1500),))
     """
-    preset = as_text(tenant, "tenant")
-    classes = {} if priorities is None else as_mapping(priorities, "priorities")
     document = Field(as_mapping(record, "record"))
-    with named_object(document, document["kind"].text() or "job"):
-        where = document["kind"].choice(_ROLES)
-        if where is None:
-            raise document["kind"].error("is missing")
-        spec = document["spec"]
-        policy = spec["schedulingPolicy"]
-        if policy.absent and not spec["runPolicy"].absent:  # where MPIJobs had it once
-            policy = spec["runPolicy"]["schedulingPolicy"]
-        roles = tuple(
-            _role(name, role) for name, role in spec[where].items() if role.value is not None
-        )
-        if not roles:
-            raise spec[where].error("is missing")
-        name = owner_name(document)
-        return KubedlJob(
+    given = {} if priority_classes is None else as_mapping(priority_classes, "priority_classes")
+    classes = {
+        as_name(key, "priority_classes"): as_int(n, f"priority_classes[{key!r}]", _LEAST, _MOST)
+        for key, n in given.items()
+    }
+    tenant = as_text(default_tenant, "default_tenant")
+    kind = document["kind"].choice(_NAMES)
+    if kind is None:
+        raise document["kind"].error("is missing")
+    with named_object(document, kind):
+        version = document["apiVersion"]
+        if not version.absent and version.text().partition("/")[0] != GROUP:
+            raise version.error(f"must be of the group {GROUP}")
+        name, spec = owner_name(document), document["spec"]
+        policy = spec
+        for key in KINDS[kind].policy:
+            policy = policy[key]
+        least = policy["minAvailable"]
+        job = KubedlJob(
+            kind,
             name,
-            document["kind"].text(),
-            policy["queue"].text() or preset or name.partition("/")[0],
+            policy["queue"].text() or tenant or name.partition("/")[0],
             _priority(policy, classes),
-            0 if policy["minAvailable"].value is None else policy["minAvailable"].integer(0, _MOST),
-            roles,
-            _summed(spec[where], [(role.requests, role.replicas - role.spot) for role in roles]),
-            _summed(spec[where], [(role.requests, role.spot) for role in roles]),
+            0 if least.value is None else max(0, least.integer(_LEAST, _MOST)),
+            _roles(spec[KINDS[kind].roles], KINDS[kind]),
         )
+        for amount in (*job.resources, *job.spot_resources):
+            if amount[1] > MOST:
+                raise spec.error(f"its pods ask for more than 2**63 - 1 of {amount[0]!r}")
+    return job
 
 
-def _role(name: str, role: Field) -> KubedlRole:
-    replicas = 1 if role["replicas"].value is None else role["replicas"].integer(0, _MOST)
-    spot = role["spotReplicaSpec"]["spotReplicaNumber"]
-    requests = sorted(pod_requests(role["template"]).items())
+def _priority(policy: Field, classes: Mapping[str, int]) -> int:
+    own = policy["priority"]
+    if own.value is not None:
+        return own.integer(_LEAST, _MOST)
+    return classes.get(policy["priorityClassName"].text(), 0)
+
+
+def _roles(specs: Field, kind: JobKind) -> tuple[KubedlRole, ...]:
+    known = {name.lower(): name for name in (*kind.known, AI_MASTER)}
+    roles: dict[str, KubedlRole] = {}
+    for key, field in specs.items():
+        if not key:
+            raise specs.error("a role must have a name")
+        if key.lower() in roles:
+            raise field.error("the role is there twice, in another case")
+        roles[key.lower()] = _role(known.get(key.lower(), key), field)
+    if not roles:
+        raise specs.error("is missing")
+    if sum(role.replicas for role in roles.values()) > _MOST:
+        raise specs.error("there are more than 2**31 - 1 pods")
+    return tuple(roles.values())
+
+
+def _role(name: str, field: Field) -> KubedlRole:
+    if field.value is None:
+        raise field.error("is missing")
+    count, spot = field["replicas"], field["spotReplicaSpec"]["spotReplicaNumber"]
+    replicas = 1 if count.value is None else count.integer(0, _MOST)
+    interruptible = 0 if spot.value is None else spot.integer(0, _MOST)
     return KubedlRole(
         name,
         replicas,
-        0 if spot.value is None else spot.integer(0, replicas),
-        tuple((resource, 1000 * amount) for resource, amount in requests),
+        # They are the last of the replicas: more than all there cannot be.
+        min(interruptible, replicas),
+        tuple(sorted(pod_requests(field["template"]).items())),
     )
 
 
-def _priority(policy: Field, classes: Mapping[str, Any]) -> int:
-    if policy["priority"].value is not None:
-        return policy["priority"].integer(-_MOST - 1, _MOST)
-    name = policy["priorityClassName"].text()
-    return as_int(classes.get(name, 0), f"priorities[{name!r}]", -_MOST - 1, _MOST)
-
-
-def _summed(
-    where: Field, parts: list[tuple[tuple[tuple[str, Fraction], ...], int]]
-) -> tuple[tuple[str, int], ...]:
+def _total(counted: Iterable[tuple[int, KubedlRole]]) -> tuple[tuple[str, int], ...]:
     sums: dict[str, Fraction] = {}
-    for requests, pods in parts:
-        for resource, amount in requests:
-            sums[resource] = sums.get(resource, Fraction(0)) + pods * amount
-    found = {resource: ceil(amount) for resource, amount in sorted(sums.items()) if amount}
-    for resource, total in found.items():
-        if total > _MOST_AMOUNT:
-            raise where.error(f"asks for more than 2**63 - 1 thousandths of {resource!r}")
-    return tuple(found.items())
-
-
-def queued_job(job: KubedlJob, resource: str = "nvidia.com/gpu") -> QueuedJob:
-    """A job as `hivecore.queues.TenantQueues` takes it.
-
-    :param job: as `read_job` gives it.
-    :param resource: what tenants share by weight: how much of it all pods ask for, in whole units,
-        is the job's size, and at least 1.
-    :raises ValueError: that is more than 2**31 - 1.
-    :raises TypeError: ``job`` is none.
-
-    >>> from hivecore.interop.kubedl import KubedlJob, queued_job
-    >>> job = KubedlJob("ml/train", "TFJob", "ml", 3, 0, (), (("nvidia.com/gpu", 8000),), ())
-    >>> queued_job(job).size
-    8
-    """
-    if not isinstance(job, KubedlJob):
-        raise TypeError(f"job must be a KubedlJob, not {type(job).__name__}")
-    units = sum(dict(part).get(resource, 0) for part in (job.resources, job.spot_resources))
-    return QueuedJob(
-        job.name,
-        job.tenant,
-        max(1, ceil(Fraction(units, 1000))),
-        job.priority,
-        resources=job.resources,
-        namespace=job.name.partition("/")[0],
-    )
+    for count, role in counted:
+        for name, amount in role.requests:
+            sums[name] = sums.get(name, Fraction(0)) + count * in_units(name, amount)
+    return tuple((name, ceil(sums[name])) for name in sorted(sums))
