@@ -12,6 +12,7 @@ from profiles import examples
 
 from hivecore.gangs import Coscheduler, GangSpec, RunningPod, preempt_jobs
 from hivecore.quotas import Quota, QuotaRequest, QuotaTree
+from hivecore.topology import NetworkTopology, TopologyRequest
 
 
 def pending(count, waiting=0):
@@ -198,6 +199,27 @@ def test_a_placement_of_the_caller_s_decides_where_they_go():
         nodes.ask(pending(2), place=lambda slots, pods, costs: {"n1": 1})
     with pytest.raises(ValueError, match="place"):
         nodes.ask(pending(2), place=lambda slots, pods, costs: {"n9": 2})
+
+
+def test_in_a_network_only_those_leave_who_are_in_the_spine_that_is_taken():
+    """Koordinator's fixture: four pods must share a spine, of which both have lost a node."""
+    spines = {"s1": (8, 1, 7, 2), "s2": (6, 3, 5, 4)}
+    labels = {f"node-{i}": {"spine": spine} for spine, some in spines.items() for i in some}
+    network = NetworkTopology(["spine"], labels)
+    nodes = Nodes(
+        dict.fromkeys(labels, 1),
+        [("existing-pod-1", "node-1", 1, "low-1"), ("existing-pod-2", "node-4", 1, "low-2")],
+    )
+
+    def in_one_spine(slots, pods, costs):
+        network.set_slots([slots[node] for node in network.nodes])
+        decision = network.schedule(TopologyRequest("urgent", pods, must="spine", cost=costs))
+        return {one.node: one.pods for one in decision.placement} or None
+
+    found = nodes.ask(pending(4), place=in_one_spine)
+    assert {node for _, node in found.placement} == {"node-8", "node-1", "node-7", "node-2"}
+    assert [job.pods for job in found.victims] == [("existing-pod-1",)]
+    assert nodes.ask(pending(5), place=in_one_spine).outcome == "wait"
 
 
 def test_wrong_arguments_are_named():
