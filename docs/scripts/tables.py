@@ -807,42 +807,34 @@ def _topology_greedy(results: Results) -> str:
 
 def _gangs(results: Results) -> str:
     figures = results["gangs"]
-    events, crowd, preempt = figures["events"], figures["crowd"], figures["preempt"]
-    names = {
-        "create_pod": "a pod is created",
-        "assume_pod": "it has a place",
-        "fail_pod": "it has found none",
-        "bind_pod": "it is bound",
-        "delete_pod": "it is deleted",
-    }
+    most, least = figures["curve"][-1], figures["curve"][0]
+    crowd, preempt = figures["crowd"], figures["preempt"]
     rows = [
         (
-            f"an event, {events['pods']:,} pods in {events['gangs']:,} gangs alive, median",
-            _time(events["event"]["p50"]),
+            f"an event, {most['pods']:,} pods in {most['gangs']:,} gangs, mean",
+            most["event"]["mean"],
         ),
-        ("the same, 99th percentile", _time(events["event"]["p99"])),
-        *(
-            (f"{words}, median", _time(events["by kind"][kind]["p50"]))
-            for kind, words in names.items()
+        ("the same, median", most["event"]["p50"]),
+        ("the same, 99th percentile", most["event"]["p99"]),
+        (f"an event, {least['pods']:,} pods, mean", least["event"]["mean"]),
+        (
+            f"a pod is held up, and {crowd['groups']:,} groups hold what it lacks, median",
+            crowd["held up"]["p50"],
         ),
         (
-            f"the same, while {figures['curve'][0]['gangs']} gangs are alive: an event, median",
-            _time(figures["curve"][0]["event"]["p50"]),
+            f"a gang gives back what {crowd['groups']:,} failed groups lack, median",
+            crowd["lost"]["p50"],
         ),
         (
-            "events a second, all actions and garbage collection included",
-            f"{events['per second']:,.0f}",
-        ),
-        (
-            f"a pod is held up among {crowd['groups']:,} groups that hold what it lacks, median",
-            _time(crowd["held up"]["p50"]),
-        ),
-        (
-            f"{preempt['pending']} pods preempt jobs among {preempt['running']:,} running pods",
-            _time(preempt["seconds"]),
+            f"whole jobs leave for {preempt['pending']} pods, {preempt['running']:,} running pods",
+            preempt["seconds"],
         ),
     ]
-    return _table(("plain Python", "hivecore"), rows)
+    memory = f"{most['bytes per pod']:,.0f} bytes"
+    return _table(
+        ("through Python", "hivecore"),
+        [*((said, _time(seconds)) for said, seconds in rows), ("memory of a pod", memory)],
+    )
 
 
 # --- README ------------------------------------------------------------------------------------

@@ -98,6 +98,27 @@ def test_the_representative_that_is_deleted_is_followed_by_another_one():
     assert gangs.pod("a2").reason == "gang 'a' has 1 of 2 pods"
 
 
+def test_a_gang_that_ends_while_its_last_pod_is_next_to_be_tried():
+    a, b = (GangSpec(name, 1, groups=["a", "b"]) for name in "ab")
+    gangs = Coscheduler()
+    gangs.create_pod("a0", a, 0)
+    assert told(gangs.create_pod("b0", b, 0)) == [("try", "a0"), ("hold", "b0")]
+    gangs.delete_pod("b0", 1)  # and gang b with it
+    assert told(gangs.assume_pod("a0", 1)) == [("reject", "a0")]
+    gangs.check()
+
+
+def test_a_gang_that_leaves_its_group_and_returns_is_tried_once():
+    a, b = (GangSpec(name, 1, groups=["a", "b"]) for name in "ab")
+    gangs, _ = with_pods(a, b)
+    gangs.define_gang(GangSpec("b", 1), 1)
+    gangs.define_gang(b, 1)
+    gangs.assume_pod("a0", 2)
+    gangs.check()
+    branch = Coscheduler.from_bytes(gangs.to_bytes())
+    assert branch.pod("b0") == gangs.pod("b0")
+
+
 # --- permit: three match policies; 3 pods, minimum 2
 
 
@@ -418,6 +439,15 @@ def test_a_gang_that_waits_for_another_one_while_it_holds_what_that_one_lacks_le
     actions = gangs.fail_pod("a0", 2, ["n1"])
     assert told(actions) == [("reject", "b0")]
     assert "a group that it starts with" in actions[0].reason
+
+
+def test_a_gang_that_is_told_to_start_with_one_that_lacks_what_it_holds_lets_go():
+    gangs, _ = with_pods(GangSpec("b", 3, mode="non-strict"), GangSpec("a", 2, mode="non-strict"))
+    gangs.assume_pod("a0", 1, ["n1"])
+    assert told(gangs.fail_pod("b0", 1, ["n1"])) == [("try", "b1")]
+    changed = GangSpec("a", 2, mode="non-strict", groups=["b"])
+    assert told(gangs.define_gang(changed, 2)) == [("reject", "a0")]
+    gangs.check()
 
 
 # --- events that cannot be

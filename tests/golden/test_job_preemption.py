@@ -119,6 +119,37 @@ def test_the_gang_of_a_running_pod_leaves_as_a_whole():
         alone.ask(gangs)
 
 
+def test_a_gang_of_which_two_jobs_have_pods_leaves_with_both():
+    gangs = pending(1)
+    for i in range(3):
+        gangs.create_pod(f"x{i}", GangSpec("low", 3), 0, bound=True)
+    running = [
+        ("x0", "n1", 1, "one"),
+        ("x1", "n2", 1, "two"),
+        ("x2", "n2", 1),
+        ("y", "n2", 1, "two"),
+    ]
+    [victim] = Nodes({"n1": 1, "n2": 3}, running).ask(gangs).victims
+    assert (victim.name, victim.pods) == ("one", ("x0", "x1", "x2", "y"))
+    running[3] = ("y", "n2", 9, "two")
+    assert Nodes({"n1": 1, "n2": 3}, running).ask(gangs).reason == "no job may leave"
+
+
+def test_gangs_leave_with_those_that_start_only_with_them():
+    gangs = pending(1)
+    gangs.create_pod("a", GangSpec("a", 1), 0, bound=True)
+    gangs.create_pod("b", GangSpec("b", 1, groups=["a"]), 0, bound=True)
+    [victim] = Nodes({"n1": 1, "n2": 1}, [("a", "n1", 1), ("b", "n2", 1)]).ask(gangs).victims
+    assert victim.pods == ("a", "b")
+
+
+def test_what_the_own_group_starts_with_never_leaves():
+    gangs = Coscheduler()
+    gangs.create_pod("a", GangSpec("a", 1), 0, bound=True)
+    gangs.create_pod("u", GangSpec("urgent", 1, groups=["a"]), 0)
+    assert Nodes({"n1": 1}, [("a", "n1", 1)]).ask(gangs).reason == "no job may leave"
+
+
 def test_the_own_group_never_leaves():
     gangs = pending(1)
     gangs.create_pod("mine", "urgent", 0, bound=True)

@@ -100,6 +100,8 @@ def _audit_group(rounds: Rounds, group: GroupBook) -> None:
         and all(rounds.pods.get(pod.name) is pod for _, pod in indexed),
         f"{what}: has pods of others",
     )
+    alone = sum(pod.time >= 0 for pod in group.idle.values())
+    _require(group.alone == alone, f"{what}: pods that have a time of their own")
     trying = group.trying
     _require(group.open == (trying is not None), f"{what}: nobody is tried")
     _require(
@@ -109,6 +111,11 @@ def _audit_group(rounds: Rounds, group: GroupBook) -> None:
     _require(not group.open or group.time < 0, f"{what}: is open, and to be opened")
     _require(not group.open or not group.uncollected, f"{what}: is open, and lacks pods")
     _require(group.open or not group.queue, f"{what}: has a queue")
+    queued = [pod for pod in group.queue if pod.queued]
+    _require(
+        len(set(queued)) == len(queued) and all(pod.gang.group is group for pod in queued),
+        f"{what}: has a pod in its queue twice, or somebody else's",
+    )
     forgotten = [pod for pod in group.idle.values() if pod.time < 0]
     if forgotten and not group.uncollected:
         _require(group.open or group.time >= 0, f"{what}: pod {forgotten[0].name!r} is forgotten")
@@ -116,10 +123,11 @@ def _audit_group(rounds: Rounds, group: GroupBook) -> None:
 
 
 def _audit_waits(rounds: Rounds) -> None:
-    graph: WaitGraph[GroupBook, PodBook] = WaitGraph(rounds.others)
+    graph: WaitGraph[GroupBook, PodBook] = WaitGraph(rounds.named)
     live = 0
     for group in rounds.groups.values():
         live += group.time >= 0
+        graph.mind(group, group.open or group.once or bool(group.waiting))
         for pod in group.waiting.values():
             graph.hold(group, pod)
         for pod in group.idle.values():
@@ -130,4 +138,4 @@ def _audit_waits(rounds: Rounds) -> None:
     _require(graph.books() == rounds.graph.books(), "the wait-for graph is another one")
     if rounds.resolve:
         for group in rounds.groups.values():
-            _require(not graph.cycle(group), f"group {group.id!r} is in a deadlock")
+            _require(not graph.cycle(group, (group,)), f"group {group.id!r} is in a deadlock")

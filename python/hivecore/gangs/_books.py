@@ -11,6 +11,7 @@ Invariants: a gang that nobody has defined has pods, and is a group of its own; 
 """
 
 from collections import deque
+from collections.abc import Container
 
 from hivecore.gangs._timers import Timers
 from hivecore.gangs._wait_graph import WaitGraph
@@ -21,8 +22,19 @@ __all__ = ["ENDED", "IDLE", "Books", "GangBook", "GroupBook", "PodBook"]
 
 IDLE = frozenset({"pending", "held-up"})
 ENDED = frozenset({"succeeded", "failed"})
-_PLACED = frozenset({"waiting", "released"})
-_BOUND = frozenset({"bound", "running"})
+# What a pod in a state counts for: it has a place, is bound, has not ended.
+_COUNTS: dict[PodState | None, tuple[int, int, int]] = {
+    None: (0, 0, 0),
+    "pending": (0, 0, 1),
+    "held-up": (0, 0, 1),
+    "trying": (0, 0, 1),
+    "waiting": (1, 0, 1),
+    "released": (1, 0, 1),
+    "bound": (0, 1, 1),
+    "running": (0, 1, 1),
+    "succeeded": (0, 0, 0),
+    "failed": (0, 0, 0),
+}
 
 
 class PodBook:
@@ -89,6 +101,7 @@ class GroupBook:
     """Gangs that start together; ``time`` is when it is tried again, -1: not by itself."""
 
     __slots__ = (
+        "alone",
         "awaited",
         "failure",
         "failures",
@@ -122,6 +135,7 @@ class GroupBook:
         self.once = False
         self.members_bound = -1  # at the first release; -1: there was none
         self.idle: dict[int, PodBook] = {}
+        self.alone = 0  # idle pods that have a time of their own
         self.waiting: dict[int, PodBook] = {}
         self.open = False  # a round of tries is under way
         self.queue: deque[PodBook] = deque()
@@ -144,7 +158,7 @@ class Books:
         self.gangs: dict[str, GangBook] = {}
         self.groups: dict[tuple[str, ...], GroupBook] = {}
         self.naming: dict[str, dict[tuple[str, ...], GroupBook]] = {}
-        self.graph: WaitGraph[GroupBook, PodBook] = WaitGraph(self.others)
+        self.graph: WaitGraph[GroupBook, PodBook] = WaitGraph(self.named)
         self.timers = Timers()
         self.numbered = 0
         # Groups in which something has changed, to be looked at when the event is booked.
@@ -158,7 +172,25 @@ class Books:
         self.numbered += 1
         return self.numbered
 
+    # --- times of idle pods
+
+    def put_off(self, pod: PodBook, time: int) -> None:
+        """Let an idle pod be tried then, and not in a round of its group."""
+        pod.gang.group.alone += pod.time < 0
+        self.timers.set(pod, time)
+
+    def call_off(self, pod: PodBook) -> None:
+        """Let nothing happen to a pod by itself."""
+        if pod.time >= 0:
+            if pod.state in IDLE:
+                pod.gang.group.alone -= 1
+            self.timers.clear(pod)
+
     # --- groups
+
+    def mind(self, group: GroupBook) -> None:
+        """Note whether pods of a group are tried again for what others give up for a while."""
+        self.graph.mind(group, group.open or group.once or bool(group.waiting))
 
     def join(self, gang: GangBook, names: tuple[str, ...]) -> None:
         """Put a gang, which is in no group, into the one with these names."""
@@ -199,6 +231,8 @@ class Books:
         for pod in gang.pods.values():
             self._out_of(group, pod)
             pod.queued = pod.doomed = False
+        if group.queue:
+            group.queue = deque([pod for pod in group.queue if pod.gang is not gang])
         group.awaited -= len(self.naming[gang.name]) - 1
         group.live -= gang.live
         group.short -= not gang.valid
@@ -210,6 +244,7 @@ class Books:
                 self.satisfy(group, False)
             return
         self.timers.clear(group)
+        self.graph.mind(group, False)
         for books in (self.ready, self.collected, self.dropped, self.suspects):
             books.pop(group, None)
         del self.groups[group.names]
@@ -221,22 +256,20 @@ class Books:
             if other is not None and hasattr(other, "group"):
                 other.group.awaited -= 1
 
-    def others(self, group: GroupBook) -> list[GroupBook]:
-        """The groups without which this one does not start, itself left out."""
-        found = {group: None}
-        ahead = [group]
-        while ahead:
-            here = ahead.pop()
-            for name in here.names if here.outside else ():
-                gang = self.gangs.get(name)
-                if gang is not None and gang.group not in found:
-                    found[gang.group] = None
-                    ahead.append(gang.group)
-        del found[group]
-        return list(found)
+    def named(self, group: GroupBook) -> list[GroupBook]:
+        """The groups of the gangs that a group names; itself does not matter."""
+        if not group.outside:
+            return []
+        there = [self.gangs[name] for name in group.names if name in self.gangs]
+        return list(dict.fromkeys([gang.group for gang in there]))
 
-    def reachable(self, group: GroupBook) -> list[GroupBook] | None:
-        """The groups that start with this one, itself included; ``None``: one may not start."""
+    def reachable(
+        self, group: GroupBook, known: Container[GroupBook] = ()
+    ) -> list[GroupBook] | None:
+        """The groups that start with this one, itself included; ``None``: one may not start.
+
+        :param known: groups that may start; they are left out.
+        """
         if group.lacking:
             return None
         found = {group: None}
@@ -248,27 +281,27 @@ class Books:
                     other = self.gangs[name].group
                     if other.lacking:
                         return None
-                    if other not in found:
+                    if other not in found and other not in known:
                         found[other] = None
                         ahead.append(other)
         return list(found)
 
-    def dependents(self, group: GroupBook) -> dict[GroupBook, None]:
-        """A group and those that start only with it."""
-        found = {group: None}
-        ahead = [group]
-        while ahead:
-            for other in self.naming_members_of(ahead.pop()):
-                if other not in found:
-                    found[other] = None
-                    ahead.append(other)
-        return found
-
-    def naming_members_of(self, group: GroupBook) -> list[GroupBook]:
-        """The groups that name a gang of this one, itself included if there are others."""
+    def naming_it(self, group: GroupBook) -> list[GroupBook]:
+        """The groups that name a gang of this one."""
         if not group.awaited:
             return []
-        return [other for name in group.members for other in self.naming[name].values()]
+        return [one for name in group.members for one in self.naming[name].values()]
+
+    def dependents(self, group: GroupBook) -> set[GroupBook]:
+        """The groups that start only with this one, itself included."""
+        found = {group}
+        ahead = [group]
+        while ahead:
+            for other in self.naming_it(ahead.pop()):
+                if other not in found:
+                    found.add(other)
+                    ahead.append(other)
+        return found
 
     # --- gangs
 
@@ -358,6 +391,7 @@ class Books:
             group.members_bound = -1
             group.failures = 0
             group.failure = ""
+        self.mind(group)
         for gang in group.members.values():
             self.judge(gang)
 
@@ -372,8 +406,9 @@ class Books:
     def remove(self, pod: PodBook) -> None:
         """Forget a pod; its gang goes with its last pod, unless an object defines it."""
         gang = pod.gang
-        self.timers.clear(pod)
+        self.call_off(pod)
         self.move(pod, None)
+        pod.queued = False
         del self.pods[pod.name], gang.pods[pod.name]
         if not gang.pods and gang.source != "object":
             self.drop(gang)
@@ -382,16 +417,17 @@ class Books:
         """Change the state of a pod, and all that counts it. ``None``: it is in no state."""
         gang, before = pod.gang, pod.state
         group = gang.group
-        self._out_of(group, pod)
+        if before is not None:
+            self._out_of(group, pod)
         pod.state = state
-        self._into(group, pod)
-        placed = (state in _PLACED) - (before in _PLACED)
-        bound = (state in _BOUND) - (before in _BOUND)
-        live = (state is not None and state not in ENDED) - (
-            before is not None and before not in ENDED
-        )
-        if not (placed or bound or live):
+        if state is not None:
+            self._into(group, pod)
+        counted, after = _COUNTS[before], _COUNTS[state]
+        if counted == after:
             return
+        placed = after[0] - counted[0]
+        bound = after[1] - counted[1]
+        live = after[2] - counted[2]
         gang.placed += placed
         gang.bound += bound
         gang.live += live
@@ -427,17 +463,23 @@ class Books:
     def _into(self, group: GroupBook, pod: PodBook) -> None:
         if pod.state in IDLE:
             group.idle[pod.number] = pod
+            group.alone += pod.time >= 0
             if pod.state == "held-up" and not pod.queued:
                 self.graph.lack(group, pod)
         elif pod.state == "waiting":
             group.waiting[pod.number] = pod
+            if len(group.waiting) == 1:
+                self.mind(group)
             self.graph.hold(group, pod)
 
     def _out_of(self, group: GroupBook, pod: PodBook) -> None:
         if pod.state in IDLE:
             del group.idle[pod.number]
+            group.alone -= pod.time >= 0
             if pod.state == "held-up" and not pod.queued:
                 self.graph.lack_no_more(group, pod)
         elif pod.state == "waiting":
             del group.waiting[pod.number]
+            if not group.waiting:
+                self.mind(group)
             self.graph.give_up(group, pod)

@@ -13,7 +13,7 @@ What an event has changed stands in the books; `settle` looks at it once the eve
 """
 
 from collections import deque
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 
 from hivecore.gangs._books import IDLE, Books, GangBook, GroupBook, PodBook
 from hivecore.gangs.action import Action
@@ -73,7 +73,7 @@ class Rounds(Books):
 
     def _open(self, group: GroupBook, pods: Iterable[PodBook]) -> None:
         """Begin a round with these pods, in the order of their numbers."""
-        if group.uncollected:
+        if group.uncollected or len(group.idle) == group.alone:
             return
         chosen = sorted(
             [pod for pod in pods if pod.time < 0 and pod.state in IDLE],
@@ -83,12 +83,13 @@ class Rounds(Books):
             return
         self.timers.clear(group)
         group.open = True
+        self.mind(group)
         group.queue = deque(chosen)
         for pod in chosen:
             self.enqueue(pod)
 
     def _try(self, pod: PodBook, reason: str) -> None:
-        self.timers.clear(pod)
+        self.call_off(pod)
         self.move(pod, "trying")
         pod.lacks = ()
         self.say("try", (pod,), pod.gang.group, reason)
@@ -100,7 +101,7 @@ class Rounds(Books):
         if not group.uncollected:
             while group.queue:
                 pod = group.queue.popleft()
-                if pod.queued and pod.gang.group is group:
+                if pod.queued:
                     self.dequeue(pod)
                     if pod.state in IDLE:
                         group.trying = pod
@@ -112,6 +113,7 @@ class Rounds(Books):
 
     def _end(self, group: GroupBook) -> None:
         group.open = False
+        self.mind(group)
         self._empty_queue(group)
         if group.waiting:
             if group.uncollected:
@@ -130,15 +132,14 @@ class Rounds(Books):
 
     def _empty_queue(self, group: GroupBook) -> None:
         for pod in group.queue:
-            if pod.gang.group is group:
-                self.dequeue(pod)
+            self.dequeue(pod)
         if group.queue:
             group.queue.clear()
             self.suspect(group)
 
     def _again_later(self, group: GroupBook) -> None:
         """Set the time of the next round, if there is anybody to be tried."""
-        if group.uncollected or all(pod.time >= 0 for pod in group.idle.values()):
+        if group.uncollected or len(group.idle) == group.alone:
             if not group.idle:
                 group.failures = 0
             return
@@ -153,6 +154,7 @@ class Rounds(Books):
     def close(self, group: GroupBook, reason: str) -> None:
         """Take back all places of a group that may not start, and try it again later."""
         group.open = False
+        self.mind(group)
         group.failure = reason
         self._empty_queue(group)
         if group.trying is not None:
@@ -169,7 +171,7 @@ class Rounds(Books):
             return
         freed: dict[str, None] = {}
         for pod in pods:
-            self.timers.clear(pod)
+            self.call_off(pod)
             self.move(pod, "pending")
             freed.update(dict.fromkeys(pod.holds))
             pod.holds = ()
@@ -181,7 +183,7 @@ class Rounds(Books):
         group, spec = pod.gang.group, pod.gang.spec
         if self.starts_alone(pod):
             pod.failures += 1
-            self.timers.set(pod, self.now + self._pause(pod.failures))
+            self.put_off(pod, self.now + self._pause(pod.failures))
         elif spec is None or spec.mode == "strict":
             self.close(group, reason)
         elif not group.open and group.time < 0:
@@ -193,46 +195,48 @@ class Rounds(Books):
         :param hard: whether it is free for good; what a group gives back after a failure wakes no
             group that has failed itself, or they would wake each other for ever.
         """
-        wanted = self.graph.wanted
-        found = {pod for one in what for pod in wanted.get(one, ())}
+        found = self.graph.wanting(what, hard)
+        if not found:
+            return
         touched: dict[GroupBook, list[PodBook]] = {}
-        order = sorted(found, key=lambda pod: (pod.gang.group.number, pod.number))
-        for pod in order:
-            group = pod.gang.group
-            if self.starts_alone(pod):
-                self._try(pod, "what it lacks is free")
-            elif group.open:
-                self._queue(pod)
-            elif hard or group.waiting:
-                touched.setdefault(group, []).append(pod)
+        for group in _in_order(found):
+            for pod in sorted(found[group], key=lambda one: one.number):
+                if self.starts_alone(pod):
+                    self._try(pod, "what it lacks is free")
+                elif group.open:
+                    self._queue(pod)
+                elif hard or group.waiting:
+                    touched.setdefault(group, []).append(pod)
         for group, pods in touched.items():
             self._open(group, pods if group.waiting else group.idle.values())
             self.go_on(group)
 
-    def _start(self, ready: Iterable[GroupBook]) -> None:
-        """Release these groups, and those that start only with one of them, where they may."""
-        seen = dict.fromkeys(ready)
-        ahead = deque(seen)
+    def release(self, ready: Iterable[GroupBook]) -> None:
+        """Let the waiting pods of these groups start, and of all that start with them, if they may;
+        then of those that start only with these.
+        """
+        started: set[GroupBook] = set()
+        ahead = deque(ready)
         while ahead:
-            here = ahead.popleft()
-            groups = self.reachable(here)
-            if groups is None:
-                continue  # and nobody starts who starts only with it
-            self._release([one for one in groups if one.waiting])
-            for other in self.naming_members_of(here):
-                if other not in seen:
-                    seen[other] = None
-                    ahead.append(other)
+            group = ahead.popleft()
+            if group in started:
+                continue
+            found = self.reachable(group, started)
+            if found is None:
+                continue
+            started.update(found)
+            self._release([one for one in found if one.waiting])
+            for one in found:
+                ahead.extend([other for other in self.naming_it(one) if not other.lacking])
 
-    def _release(self, waiting: list[GroupBook]) -> None:
-        """Let the waiting pods of groups start."""
-        for one in waiting:
+    def _release(self, groups: list[GroupBook]) -> None:
+        for one in groups:
             if one.members_bound < 0:
                 one.members_bound = sum(self.gangs[name].placed for name in one.names)
-        for one in sorted(waiting, key=lambda one: one.number):
+        for one in _in_order(groups):
             pods = [one.waiting[number] for number in sorted(one.waiting)]
             for pod in pods:
-                self.timers.clear(pod)
+                self.call_off(pod)
                 self.move(pod, "released")
                 pod.failures = 0
             one.failure = ""
@@ -243,7 +247,7 @@ class Rounds(Books):
         while self.ready or self.dropped or self.collected or self.suspects:
             if self.ready:
                 ready, self.ready = self.ready, {}
-                self._start(ready)
+                self.release(ready)
             elif self.dropped:
                 dropped, self.dropped = self.dropped, {}
                 for group in dropped:
@@ -251,26 +255,34 @@ class Rounds(Books):
                         self.close(group, self._what_is_missing(group))
             elif self.collected:
                 collected, self.collected = self.collected, {}
-                for group in sorted(collected, key=lambda one: one.number):
+                for group in _in_order(collected):
                     if not group.open and group.time < 0 and not group.uncollected:
                         self._open(group, group.idle.values())
                         self.go_on(group)
             else:
                 suspects, self.suspects = self.suspects, {}
-                for group in sorted(suspects, key=lambda one: one.number):
+                for group in _in_order(suspects):
                     self._break_cycles(group)
 
     def suspect(self, group: GroupBook) -> None:
-        """A pod of the group holds or lacks something more: it may be on a cycle of waits now, or
-        one that starts only with it.
+        """The group is held up by more than before: it, or one that starts only with it, may be on
+        a cycle of waits now.
         """
-        if group.awaited:
-            self.suspects.update(self.dependents(group))
-        elif self.graph.may_wait(group):
+        if self.graph.is_held_up(group):
             self.suspects[group] = None
 
+    def suspect_below(self, group: GroupBook) -> None:
+        """The group starts with others than before."""
+        for one in self.graph.with_it(group):
+            self.suspect(one)
+
     def _break_cycles(self, group: GroupBook) -> None:
-        while self.resolve and (cycle := self.graph.cycle(group)):
+        if not self.resolve:
+            return
+        ends = {one for one in self.dependents(group) if one.waiting}
+        if not ends:
+            return
+        while cycle := self.graph.cycle(group, ends):
             youngest = max(cycle, key=lambda one: one.number)
             others = [repr(one.id) for one in cycle if one is not youngest]
             met = f"group {', '.join(others)}" if others else "a group that it starts with"
@@ -312,6 +324,11 @@ class Rounds(Books):
                     return f"gang {name!r} has {pods} of {spec.min_members} pods"
                 return f"gang {name!r} has too few pods of a role"
         return f"{group.uncollected} gangs of the group have too few pods"
+
+
+def _in_order(groups: Collection[GroupBook]) -> Collection[GroupBook]:
+    """The older ones first."""
+    return groups if len(groups) < 2 else sorted(groups, key=lambda one: one.number)
 
 
 def _short_of(gang: GangBook) -> str:

@@ -5,7 +5,7 @@ from dataclasses import asdict
 from typing import Any
 
 from hivecore._arguments import as_bool, as_int, as_name, as_text
-from hivecore.gangs._books import GangBook, PodBook
+from hivecore.gangs._books import IDLE, GangBook, PodBook
 from hivecore.gangs._rounds import Rounds
 from hivecore.gangs.gang_spec import GangSpec
 
@@ -39,7 +39,7 @@ def plain(rounds: Rounds) -> dict[str, Any]:
                 group.once,
                 group.members_bound,
                 group.open,
-                [pod.number for pod in group.queue if pod.queued and pod.gang.group is group],
+                [pod.number for pod in group.queue if pod.queued],
                 group.trying.number if group.trying else None,
                 group.failure,
                 group.failures,
@@ -118,13 +118,17 @@ def rebuilt(state: dict[str, Any]) -> Rounds:
         rounds.pods[name] = gang.pods[name] = numbers[number] = pod
         rounds.move(pod, word)
         if as_int(time, "time", -1, _MOST) >= 0:
-            rounds.timers.set(pod, time)
+            if word in IDLE:
+                rounds.put_off(pod, time)
+            else:
+                rounds.timers.set(pod, time)
     rounds.numbered = as_int(state["numbered"], "numbered", 0, _MOST)
     for names, _, once, bound, opened, queue, trying, failure, failures, time in state["groups"]:
         group = rounds.groups[tuple(names)]
         group.once = as_bool(once, "once")
         group.members_bound = as_int(bound, "members_bound", -1, _MOST)
         group.open = as_bool(opened, "open")
+        rounds.mind(group)
         group.trying = None if trying is None else numbers[trying]
         group.failure = as_text(failure, "failure")
         group.failures = as_int(failures, "failures", 0, _MOST)

@@ -7,12 +7,13 @@ group that it starts with. Every deadlock is a cycle in this graph. Groups that 
 may wait for somebody are kept by what they hold, so that a search meets no others.
 
 Invariants: ``_held[r][g]`` waiting pods of group g hold r, ``_holds[g][r]`` says the same;
-``_lacking[g][r]`` held-up pods of it lack r; ``_stuck[r]`` are the groups of ``_held[r]`` that lack
-something or start with others.
+``_wanted[r][g]`` are the held-up pods of it that lack r, ``_lacking[g][r]`` says how many;
+``_stuck[r]`` are the groups of ``_held[r]`` that lack something or start with others;
+``_eager_for[r]`` are the eager groups of ``_wanted[r]``.
 """
 
 from collections import deque
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Container, Iterable
 from typing import Generic, Protocol, TypeVar
 
 __all__ = ["Node", "WaitGraph", "Wanting"]
@@ -49,19 +50,29 @@ _V = TypeVar("_V")
 class WaitGraph(Generic[_G, _P]):
     """What waiting pods hold and held-up pods lack.
 
-    :param others: the groups that start with a group, itself left out.
+    :param named: the groups of the gangs that a group names.
     """
 
-    __slots__ = ("_held", "_holds", "_lacking", "_others", "_stuck", "wanted")
+    __slots__ = (
+        "_eager",
+        "_eager_for",
+        "_held",
+        "_holds",
+        "_lacking",
+        "_named",
+        "_stuck",
+        "_wanted",
+    )
 
-    def __init__(self, others: Callable[[_G], Iterable[_G]]) -> None:
-        self._others = others
+    def __init__(self, named: Callable[[_G], Iterable[_G]]) -> None:
+        self._named = named
         self._holds: dict[_G, dict[str, int]] = {}
         self._held: dict[str, dict[_G, int]] = {}
         self._lacking: dict[_G, dict[str, int]] = {}
         self._stuck: dict[str, dict[_G, None]] = {}
-        self.wanted: dict[str, dict[_P, None]] = {}
-        """The held-up pods that lack something."""
+        self._wanted: dict[str, dict[_G, dict[_P, None]]] = {}
+        self._eager: set[_G] = set()
+        self._eager_for: dict[str, dict[_G, None]] = {}
 
     def hold(self, group: _G, pod: _P) -> None:
         """A pod of this group waits with what it holds."""
@@ -98,7 +109,9 @@ class WaitGraph(Generic[_G, _P]):
         mine = self._lacking.setdefault(group, {})
         for what in pod.lacks:
             mine[what] = mine.get(what, 0) + 1
-            self.wanted.setdefault(what, {})[pod] = None
+            self._wanted.setdefault(what, {}).setdefault(group, {})[pod] = None
+            if group in self._eager:
+                self._eager_for.setdefault(what, {})[group] = None
         self.sort(group)
 
     def lack_no_more(self, group: _G, pod: _P) -> None:
@@ -108,9 +121,11 @@ class WaitGraph(Generic[_G, _P]):
         mine = self._lacking[group]
         for what in pod.lacks:
             mine[what] -= 1
+            del self._wanted[what][group][pod]
             if not mine[what]:
                 del mine[what]
-            _discard(self.wanted, what, pod)
+                _discard(self._wanted, what, group)
+                _discard(self._eager_for, what, group)
         if not mine:
             del self._lacking[group]
         self.sort(group)
@@ -135,55 +150,123 @@ class WaitGraph(Generic[_G, _P]):
         """The groups that a group waits for, the oldest first; it must hold something."""
         if group not in self._holds:
             return []
-        found: dict[_G, None] = {}
-        for what in self._lacking.get(group, ()):
-            found.update(dict.fromkeys(self._held.get(what, ())))
+        asked = {group}
+        found = self._holders(self._held, [group], set())
         found.pop(group, None)
-        for what in self._lacked_by_others(group):
-            found.update(dict.fromkeys(self._held.get(what, ())))
+        found.update(self._holders(self._held, self._below(group, asked), set()))
         return sorted(found, key=lambda one: one.number)
 
-    def cycle(self, group: _G) -> list[_G]:
-        """The groups of a shortest cycle through this one; empty: there is none. O(graph)."""
-        if not self._lacking or group not in self._holds or not self.may_wait(group):
-            return []
-        came_from: dict[_G, _G] = {}
-        seen: set[str] = set()
-        ahead = deque([group])
-        while ahead:
+    def with_it(self, group: _G) -> list[_G]:
+        """A group and all that it starts with."""
+        return [group, *self._below(group, {group})]
+
+    def mind(self, group: _G, eager: bool) -> None:
+        """Note whether a group is eager: whether it may be of use to it what another one gives up
+        for a while.
+        """
+        if (group in self._eager) == eager:
+            return
+        if eager:
+            self._eager.add(group)
+        else:
+            self._eager.remove(group)
+        for what in self._lacking.get(group, ()):
+            if eager:
+                self._eager_for.setdefault(what, {})[group] = None
+            else:
+                _discard(self._eager_for, what, group)
+
+    def wanting(self, what: Iterable[str], all_of_them: bool) -> dict[_G, dict[_P, None]]:
+        """The held-up pods that lack any of it, by group, of all groups or of the eager ones."""
+        found: dict[_G, dict[_P, None]] = {}
+        for one in what:
+            pods = self._wanted.get(one)
+            if pods is None:
+                continue
+            for group in pods if all_of_them else self._eager_for.get(one, ()):
+                found.setdefault(group, {}).update(pods[group])
+        return found
+
+    def is_wanted(self, what: Iterable[str]) -> bool:
+        """Whether a held-up pod lacks any of it."""
+        return not self._wanted.keys().isdisjoint(what)
+
+    def is_held_up(self, group: _G) -> bool:
+        """Whether its pods lack what a group holds that may wait, too."""
+        return any(what in self._stuck for what in self._lacking.get(group, ()))
+
+    def cycle(self, group: _G, ends: Container[_G]) -> list[_G]:
+        """The groups of a shortest cycle through one of those that start only with this one, by
+        way of what holds this one up; empty: there is none. O(graph).
+
+        :param ends: those groups, itself included, as far as they are of interest.
+        """
+        # What it holds itself does not hold itself up, but those that start with it: it is asked
+        # once more when it is met below one of them.
+        asked, seen = {group}, set[str]()
+        found = self._holders(self._stuck, [group], set())
+        found.pop(group, None)
+        found.update(self._holders(self._stuck, self._below(group, asked), seen))
+        asked.remove(group)
+        path: dict[_G, _G | None] = {}
+        ahead: deque[_G] = deque()
+        here: _G | None = None
+        while True:
+            for after in sorted(found, key=lambda one: one.number):
+                if after in path:
+                    continue
+                path[after] = here
+                if after in ends:
+                    cycle = [after]
+                    while (before := path[cycle[-1]]) is not None:
+                        cycle.append(before)
+                    return cycle
+                ahead.append(after)
+            if not ahead:
+                return []
             here = ahead.popleft()
-            lacks = self._lacked_by_others(here)
-            if here is not group:
-                lacks.update(self._lacking.get(here, {}))
-            if any(group in self._stuck.get(what, ()) for what in lacks):
-                path = [here]
-                while path[-1] is not group:
-                    path.append(came_from[path[-1]])
-                return path
-            if here is group:
-                lacks.update(self._lacking.get(here, {}))
-            found: dict[_G, None] = {}
-            for what in lacks:
+            if here in asked:
+                found = {}
+            else:
+                asked.add(here)
+                found = self._holders(self._stuck, [here, *self._below(here, asked)], seen)
+
+    def _holders(
+        self, held: dict[str, dict[_G, _V]], groups: Iterable[_G], seen: set[str]
+    ) -> dict[_G, None]:
+        """Who holds what these groups lack, as far as nobody has asked for it yet."""
+        found: dict[_G, None] = {}
+        for group in groups:
+            for what in self._lacking.get(group, ()):
                 if what not in seen:
                     seen.add(what)
-                    found.update(dict.fromkeys(self._stuck.get(what, ())))
-            for after in sorted(found, key=lambda one: one.number):
-                if after is not group and after not in came_from:
-                    came_from[after] = here
-                    ahead.append(after)
-        return []
+                    found.update(dict.fromkeys(held.get(what, ())))
+        return found
 
-    def _lacked_by_others(self, group: _G) -> dict[str, int]:
-        """What held-up pods lack of the groups that it starts with."""
-        found: dict[str, int] = {}
-        if group.outside:
-            for other in self._others(group):
-                found.update(self._lacking.get(other, {}))
+    def _below(self, group: _G, asked: set[_G]) -> list[_G]:
+        """The groups that it starts with, and those that these start with, as far as nobody has
+        asked them yet; they are asked now.
+        """
+        ahead, found = [group], []
+        while ahead:
+            for other in self._named(ahead.pop()):
+                if other not in asked:
+                    asked.add(other)
+                    ahead.append(other)
+                    found.append(other)
         return found
 
     def books(self) -> tuple[object, ...]:
         """All that is known, to be compared with what it should be."""
-        return self._holds, self._held, self._lacking, self._stuck, self.wanted
+        return (
+            self._holds,
+            self._held,
+            self._lacking,
+            self._stuck,
+            self._wanted,
+            self._eager,
+            self._eager_for,
+        )
 
 
 def _discard(index: dict[str, dict[_K, _V]], what: str, key: _K) -> None:

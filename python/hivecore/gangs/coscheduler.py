@@ -130,8 +130,12 @@ class Coscheduler(Stateful):
             if group.waiting:
                 (rounds.dropped if group.uncollected else rounds.ready)[group] = None
             rounds.collected[group] = None
+            if group is not before:
+                rounds.suspect_below(group)
         if before.members:
             rounds.go_on(before)
+            if gang.name in rounds.gangs and gang.group is not before:
+                rounds.suspect_below(before)
         rounds.settle()
 
     # --- pods
@@ -213,7 +217,7 @@ class Coscheduler(Stateful):
             if not group.open and group.time < 0:
                 rounds._again_later(group)
         else:
-            rounds.timers.clear(book)
+            rounds.call_off(book)
             book.holds = held
             rounds.move(book, "waiting")
             book.lacks = ()
@@ -221,8 +225,8 @@ class Coscheduler(Stateful):
             rounds.timers.set(book, until)
             if not group.lacking:
                 rounds.ready[group] = None
-            if held:
-                rounds.suspect(group)
+            if rounds.graph.is_wanted(held):
+                rounds.suspects[group] = None
             rounds.settle()
             if book.state == "waiting":
                 reason = rounds.reason(book)
@@ -260,8 +264,7 @@ class Coscheduler(Stateful):
         if not group.open and group.time < 0:
             rounds._again_later(group)
         rounds.go_on(group)
-        if wanted:
-            rounds.suspect(group)
+        rounds.suspect(group)
         rounds.settle()
         return self._done()
 
@@ -354,7 +357,7 @@ class Coscheduler(Stateful):
         rounds = self._rounds
         rounds.now = self._moment(now)
         for pod in [pod for _, pod in sorted(group.idle.items())]:
-            rounds.timers.clear(pod)
+            rounds.call_off(pod)
             if rounds.starts_alone(pod):
                 rounds._try(pod, "it is tried again")
         if not group.open:
@@ -383,7 +386,7 @@ class Coscheduler(Stateful):
             elif isinstance(one, PodBook) and one.state == "waiting":
                 self._expire(one)
             elif isinstance(one, PodBook):
-                rounds.timers.clear(one)
+                rounds.call_off(one)
                 if rounds.starts_alone(one):
                     rounds._try(one, "it is tried again")
                 self._look_again(one.gang.group)
@@ -560,7 +563,7 @@ class Coscheduler(Stateful):
 
     def _back(self, book: PodBook) -> None:
         """A pod that is not placed is pending again, and lacks nothing."""
-        self._rounds.timers.clear(book)
+        self._rounds.call_off(book)
         if book.state != "pending":
             self._rounds.move(book, "pending")
         book.lacks = ()
@@ -571,14 +574,15 @@ class Coscheduler(Stateful):
         group = book.gang.group
         if group.trying is book:
             group.trying = None
-        rounds.timers.clear(book)
+        rounds.call_off(book)
         had_node = book.state in ("bound", "running")
         move()
         book.doomed, book.lacks = False, ()
         if not keeps:
             freed, book.holds = book.holds, ()
-            rounds.settle()
-            rounds.wake(freed, had_node)
+            if freed:
+                rounds.settle()
+                rounds.wake(freed, had_node)
         self._look_again(group)
 
     def _look_again(self, group: GroupBook) -> None:
@@ -586,8 +590,10 @@ class Coscheduler(Stateful):
         rounds = self._rounds
         rounds.settle()
         if group.members:
-            rounds.go_on(group)
-            rounds.collected[group] = None
+            if group.open:
+                rounds.go_on(group)
+            if not group.open and len(group.idle) > group.alone:
+                rounds.collected[group] = None
         rounds.settle()
 
     def _expire(self, book: PodBook) -> None:

@@ -18,8 +18,11 @@ __all__ = ["JobPreemption", "Place", "RunningPod", "VictimJob", "preempt_jobs"]
 
 _PRIORITIES = -(2**31), 2**31 - 1
 _MOST = 2**62
+# What leaves as a whole has the least of the keys of its pods; gangs only join them.
+_JOB, _GROUP, _POD, _GANG = range(4)
+_Key = tuple[int, str]
 _IDLE = ("pending", "held-up", "trying")
-#: What of a group may be put where: from slots and costs by node, how many pods go to each node.
+#: From slots by node, a number of pods and costs by node: how many pods go to each node.
 Place = Callable[[Mapping[str, int], int, Mapping[str, int]], Mapping[str, int] | None]
 
 
@@ -30,7 +33,8 @@ class RunningPod:
     :param name: as the coscheduler knows it, if it does.
     :param node: where it is.
     :param priority: -2**31 to 2**31 - 1; only what has less than the gang has to leave.
-    :param job: what leaves as a whole; "": the group of its gang, or itself if it has none.
+    :param job: what leaves as a whole, and all gangs of its pods with it; "": the group of its
+        gang, or itself if it has none. Gangs leave with those that they name.
     :param preemptible: whether it may have to leave at all.
     """
 
@@ -122,10 +126,16 @@ def preempt_jobs(
     :raises TypeError: something is of a wrong type.
 
     Nothing changes: the caller deletes the victims, and tells. A job leaves as a whole or not at
-    all, so one with a pod that stays is no victim. Ties: the lower rank, then the first by name.
-    Cost: O(running) and, for each job that might leave, a call of ``slots`` for each node that is
-    used and where it is, and one of ``allows``. Source: Koordinator's job preemption, which breaks
-    gangs, counts all pods without a job as one, and asks neither quotas nor budgets.
+    all, so one with a pod that stays is no victim, nor is one that starts together with the group.
+    No victim could stay with these places taken. It is no search over all choices: nodes are taken
+    by cost, one by one, so that other places may need fewer victims, and jobs are fitted into the
+    budgets from the least important one on, so that an answer within them may be missed. Ties: the
+    lower rank, then the first by name.
+
+    Cost: O(n log n) of the n running pods and the nodes; for each node a call of ``slots``, at most
+    four times; for each job that might leave, one for each node where it is and which is used, and
+    one of ``allows``, at most twice. Source: Koordinator's job preemption, which breaks gangs,
+    counts all pods without a job as one, and asks neither quotas nor budgets.
 
     >>> from hivecore.gangs import Coscheduler, GangSpec, RunningPod, preempt_jobs
     >>> gangs = Coscheduler()
@@ -170,7 +180,7 @@ class _Job:
 
     __slots__ = ("beyond", "key", "nodes", "pods", "priority", "rank")
 
-    def __init__(self, key: tuple[int, str]) -> None:
+    def __init__(self, key: _Key) -> None:
         self.key = key
         self.pods: list[str] = []
         self.nodes: set[str] = set()
@@ -200,7 +210,7 @@ class _Search:
         _check_callable(slots if place is None else place, "place")
         _check_callable(slots if allows is None else allows, "allows")
         own = gangs.gang(gang).group
-        members = [one for one in own if one in gangs.gangs and gangs.gang(one).group == own]
+        members = [one for one in own if _pods(gangs, one) and gangs.gang(one).group == own]
         pods = [pod for one in members for pod in gangs.pods(one)]
         states = {pod: gangs.pod(pod).state for pod in pods}
         self.pending = [pod for pod in pods if states[pod] in _IDLE]
@@ -356,27 +366,68 @@ def _budgets(budgets: Iterable[tuple[Iterable[str], int]]) -> list[tuple[frozens
     ]
 
 
+def _pods(gangs: Coscheduler, gang: str) -> tuple[str, ...]:
+    """The pods of a gang that need not be known."""
+    try:
+        return gangs.pods(gang)
+    except KeyError:
+        return ()
+
+
+class _Joined:
+    """Sets that are joined: a forest in which each root stands for its tree."""
+
+    def __init__(self) -> None:
+        self._above: dict[_Key, _Key] = {}
+
+    def of(self, key: _Key) -> _Key:
+        above = self._above
+        while key in above:
+            if above[key] in above:
+                above[key] = above[above[key]]
+            key = above[key]
+        return key
+
+    def join(self, one: _Key, other: _Key) -> None:
+        one, other = self.of(one), self.of(other)
+        if one != other:
+            self._above[one] = other
+
+
 def _jobs(
     gangs: Coscheduler, own: tuple[str, ...], running: Mapping[str, RunningPod], urgent: int
 ) -> list[_Job]:
     """The jobs that may leave, the least important first, with their ranks."""
-    jobs: dict[tuple[int, str], _Job] = {}
-    staying: set[tuple[int, str]] = set()
-    groups: dict[tuple[int, str], tuple[str, ...]] = {}
-    for pod in running.values():
-        group = gangs.gang(gangs.pod(pod.name).gang).group if pod.name in gangs else ()
-        key = (0, pod.job) if pod.job else (1, ",".join(group)) if group else (2, pod.name)
-        if group:
-            groups.setdefault(key, group)
-        job = jobs.setdefault(key, _Job(key))
-        job.pods.append(pod.name)
+    joined = _Joined()
+    groups: dict[str, tuple[str, ...]] = {}
+    keys: dict[str, _Key] = {}
+    for name, pod in running.items():
+        gang = gangs.pod(name).gang if name in gangs else None
+        if gang is None:
+            keys[name] = (_JOB, pod.job) if pod.job else (_POD, name)
+            continue
+        if gang not in groups:
+            groups[gang] = gangs.gang(gang).group
+            for other in groups[gang]:
+                joined.join((_GANG, gang), (_GANG, other))
+        keys[name] = (_JOB, pod.job) if pod.job else (_GROUP, ",".join(groups[gang]))
+        joined.join(keys[name], (_GANG, gang))
+    for one in own:
+        joined.join((_GANG, own[0]), (_GANG, one))
+    jobs: dict[_Key, _Job] = {}
+    staying = {joined.of((_GANG, own[0]))}
+    for name, pod in running.items():
+        key = joined.of(keys[name])
+        job = jobs.setdefault(key, _Job(keys[name]))
+        job.key = min(job.key, keys[name])
+        job.pods.append(name)
         job.nodes.add(pod.node)
         job.priority = max(job.priority, pod.priority)
-        if not pod.preemptible or pod.priority >= urgent or group == own:
+        if not pod.preemptible or pod.priority >= urgent:
             staying.add(key)
-    for key in groups.keys() - staying:
-        for gang in groups[key]:
-            for name in gangs.pods(gang) if gang in gangs.gangs else ():
+    for gang in {one for group in groups.values() for one in group}:
+        if joined.of((_GANG, gang)) not in staying:
+            for name in _pods(gangs, gang):
                 if name not in running and gangs.pod(name).state in ("bound", "running"):
                     raise ValueError(f"running: pod {name!r} of gang {gang!r} is bound and missing")
     found = [job for key, job in jobs.items() if key not in staying]
