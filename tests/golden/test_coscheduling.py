@@ -108,6 +108,14 @@ def test_a_gang_that_ends_while_its_last_pod_is_next_to_be_tried():
     gangs.check()
 
 
+def test_a_pod_that_is_deleted_before_its_turn_is_not_saved():
+    gangs, _ = with_pods(GangSpec("a", 1))
+    for name in ("a1", "a2"):
+        gangs.create_pod(name, "a", 0)
+    gangs.delete_pod("a1", 1)
+    assert Coscheduler.from_bytes(gangs.to_bytes()).pods("a") == ("a0", "a2")
+
+
 def test_a_gang_that_leaves_its_group_and_returns_is_tried_once():
     a, b = (GangSpec(name, 1, groups=["a", "b"]) for name in "ab")
     gangs, _ = with_pods(a, b)
@@ -439,6 +447,35 @@ def test_a_gang_that_waits_for_another_one_while_it_holds_what_that_one_lacks_le
     actions = gangs.fail_pod("a0", 2, ["n1"])
     assert told(actions) == [("reject", "b0")]
     assert "a group that it starts with" in actions[0].reason
+
+
+def test_a_deadlock_may_begin_with_a_place():
+    gangs, _ = with_pods(*(GangSpec(name, 2, mode="non-strict") for name in "ab"))
+    gangs.assume_pod("a0", 1, ["n1"])
+    assert gangs.fail_pod("a1", 1, ["n2"]) == ()
+    assert told(gangs.fail_pod("b0", 1, ["n1"])) == [("try", "b1")]
+    assert told(gangs.assume_pod("b1", 2, ["n2"])) == [("reject", "b1"), ("try", "a1")]
+
+
+def test_a_gang_is_in_no_deadlock_with_itself():
+    gangs, _ = with_pods(GangSpec("a", 2, mode="non-strict"))
+    gangs.assume_pod("a0", 1, ["n1"])
+    assert gangs.fail_pod("a1", 1, ["n1"]) == ()
+    assert gangs.waits_for("a") == ()
+
+
+def test_a_gang_that_goes_to_another_group_may_leave_a_deadlock_behind():
+    gangs, _ = with_pods(
+        GangSpec("a", 1, mode="non-strict", groups=["a", "b"]),
+        GangSpec("b", 1, mode="non-strict", groups=["a", "b"]),
+        GangSpec("c", 1, mode="non-strict", groups=["a", "c"]),
+    )
+    assert told(gangs.fail_pod("a0", 1, ["n1"])) == [("try", "b0")]
+    assert told(gangs.assume_pod("b0", 1, ["n1"])) == [("hold", "b0")]
+    # b waits for a, which lacks what b holds, and c0 of its new group is being tried
+    changed = GangSpec("a", 1, mode="non-strict", groups=["a", "c"])
+    assert told(gangs.define_gang(changed, 1)) == [("reject", "b0")]
+    gangs.check()
 
 
 def test_a_gang_that_is_told_to_start_with_one_that_lacks_what_it_holds_lets_go():

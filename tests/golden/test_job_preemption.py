@@ -145,9 +145,9 @@ def test_gangs_leave_with_those_that_start_only_with_them():
 
 def test_what_the_own_group_starts_with_never_leaves():
     gangs = Coscheduler()
-    gangs.create_pod("a", GangSpec("a", 1), 0, bound=True)
-    gangs.create_pod("u", GangSpec("urgent", 1, groups=["a"]), 0)
-    assert Nodes({"n1": 1}, [("a", "n1", 1)]).ask(gangs).reason == "no job may leave"
+    gangs.create_pod("z", GangSpec("z", 1), 0, bound=True)
+    gangs.create_pod("u", GangSpec("urgent", 1, groups=["z"]), 0)
+    assert Nodes({"n1": 1}, [("z", "n1", 1)]).ask(gangs).reason == "no job may leave"
 
 
 def test_the_own_group_never_leaves():

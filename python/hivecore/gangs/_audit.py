@@ -138,4 +138,7 @@ def _audit_waits(rounds: Rounds) -> None:
     _require(graph.books() == rounds.graph.books(), "the wait-for graph is another one")
     if rounds.resolve:
         for group in rounds.groups.values():
-            _require(not graph.cycle(group, (group,)), f"group {group.id!r} is in a deadlock")
+            _require(
+                not graph.cycle(group, rounds.dependents(group)),
+                f"group {group.id!r} is in a deadlock",
+            )

@@ -22,6 +22,7 @@ __all__ = ["ENDED", "IDLE", "Books", "GangBook", "GroupBook", "PodBook"]
 
 IDLE = frozenset({"pending", "held-up"})
 ENDED = frozenset({"succeeded", "failed"})
+_LISTED = IDLE | {"waiting"}  # what a group has a list of
 # What a pod in a state counts for: it has a place, is bound, has not ended.
 _COUNTS: dict[PodState | None, tuple[int, int, int]] = {
     None: (0, 0, 0),
@@ -417,10 +418,10 @@ class Books:
         """Change the state of a pod, and all that counts it. ``None``: it is in no state."""
         gang, before = pod.gang, pod.state
         group = gang.group
-        if before is not None:
+        if before in _LISTED:
             self._out_of(group, pod)
         pod.state = state
-        if state is not None:
+        if state in _LISTED:
             self._into(group, pod)
         counted, after = _COUNTS[before], _COUNTS[state]
         if counted == after:

@@ -199,15 +199,13 @@ class WaitGraph(Generic[_G, _P]):
         """The groups of a shortest cycle through one of those that start only with this one, by
         way of what holds this one up; empty: there is none. O(graph).
 
-        :param ends: those groups, itself included, as far as they are of interest.
+        :param ends: all of those groups that hold something, itself included.
         """
-        # What it holds itself does not hold itself up, but those that start with it: it is asked
-        # once more when it is met below one of them.
+        # What it holds itself does not hold itself up, but those that start with it.
         asked, seen = {group}, set[str]()
         found = self._holders(self._stuck, [group], set())
         found.pop(group, None)
         found.update(self._holders(self._stuck, self._below(group, asked), seen))
-        asked.remove(group)
         path: dict[_G, _G | None] = {}
         ahead: deque[_G] = deque()
         here: _G | None = None

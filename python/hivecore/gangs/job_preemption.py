@@ -132,9 +132,9 @@ def preempt_jobs(
     budgets from the least important one on, so that an answer within them may be missed. Ties: the
     lower rank, then the first by name.
 
-    Cost: O(n log n) of the n running pods and the nodes; for each node a call of ``slots``, at most
-    four times; for each job that might leave, one for each node where it is and which is used, and
-    one of ``allows``, at most twice. Source: Koordinator's job preemption, which breaks gangs,
+    Cost: O(n (j + log n)) of the n running pods, of which j jobs might leave; for each node a call
+    of ``slots``, at most four times; for each of these jobs one for each of its nodes that is used,
+    and one of ``allows``, at most twice. Source: Koordinator's job preemption, which breaks gangs,
     counts all pods without a job as one, and asks neither quotas nor budgets.
 
     >>> from hivecore.gangs import Coscheduler, GangSpec, RunningPod, preempt_jobs

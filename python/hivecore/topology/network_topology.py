@@ -108,13 +108,6 @@ class NetworkTopology(Stateful):
             place = self._domains.parents_of[level][place]
         return tuple(reversed(found))
 
-    def labels(self, node: str) -> dict[str, str]:
-        """The labels of a node, as they were given.
-
-        :raises KeyError: there is no such node.
-        """
-        return dict(self._domains.labels[self.nodes[self._domains.number(node)]])
-
     # --- what is free
 
     def set_slots(self, counts: npt.ArrayLike, nodes: Iterable[str] | None = None) -> None:

@@ -34,11 +34,12 @@ from hivecore.interop.koordinator.records import (
     write_node_labels,
 )
 from hivecore.interop.koordinator.sharing import GpuSharing, read_gpu_sharing
-from hivecore.interop.koordinator.topology.cluster_network_topology import (
-    read_cluster_network_topology,
-    write_cluster_network_topology,
+from hivecore.interop.koordinator.topology.cluster import (
+    read_network_topology,
+    write_network_labels,
+    write_network_topology,
 )
-from hivecore.interop.koordinator.topology.gathering import assign_pods, read_gathering
+from hivecore.interop.koordinator.topology.gangs import TopologyGang, read_topology_gang
 from hivecore.interop.kubernetes.pods import BoundPod
 
 __all__ = [
@@ -48,8 +49,8 @@ __all__ = [
     "GangPod",
     "GpuSharing",
     "QuotaCluster",
+    "TopologyGang",
     "TreeTotal",
-    "assign_pods",
     "bind_annotations",
     "elastic_quota_status",
     "elastic_quota_statuses",
@@ -58,20 +59,21 @@ __all__ = [
     "quota_request_of",
     "read_allocation",
     "read_bound_pod",
-    "read_cluster_network_topology",
     "read_designated",
     "read_device_record",
     "read_elastic_quotas",
     "read_gang_pod",
-    "read_gathering",
     "read_gpu_sharing",
+    "read_network_topology",
     "read_pod",
     "read_pod_group",
     "read_quota_cluster",
+    "read_topology_gang",
     "with_default_shared",
     "write_allocation",
-    "write_cluster_network_topology",
     "write_device_record",
     "write_elastic_quota",
+    "write_network_labels",
+    "write_network_topology",
     "write_node_labels",
 ]

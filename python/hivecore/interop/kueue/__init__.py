@@ -1,6 +1,22 @@
-"""Kueue's topologies and what its pod sets ask of them: plain data in and out."""
+"""Kueue's topologies, what pod sets ask of them, and their assignments: plain data in and out."""
 
-from hivecore.interop.kueue.pod_sets import pod_selectors, read_pod_set, topology_assignment
-from hivecore.interop.kueue.topology import HOSTNAME, read_topology
+from hivecore.interop.kueue.assignments import (
+    AssignmentVersion,
+    TopologyAssignment,
+    read_assignment,
+    topology_assignment,
+    write_assignment,
+)
+from hivecore.interop.kueue.pod_sets import read_pod_set
+from hivecore.interop.kueue.topologies import KueueTopology, read_topology
 
-__all__ = ["HOSTNAME", "pod_selectors", "read_pod_set", "read_topology", "topology_assignment"]
+__all__ = [
+    "AssignmentVersion",
+    "KueueTopology",
+    "TopologyAssignment",
+    "read_assignment",
+    "read_pod_set",
+    "read_topology",
+    "topology_assignment",
+    "write_assignment",
+]

@@ -1,140 +1,144 @@
-"""What a pod set asks of a topology, and where it was placed."""
+"""What a pod set asks of the network, by its annotations or its topology request."""
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, NamedTuple
 
-from hivecore._arguments import as_int, as_mapping
+from hivecore._arguments import as_mapping, as_name
 from hivecore.interop.kubernetes.fields import Field
-from hivecore.interop.kueue.topology import HOSTNAME
-from hivecore.topology import NetworkTopology, TopologyDecision, TopologyRequest
+from hivecore.interop.kubernetes.messages import show
+from hivecore.interop.kueue.names import (
+    PREFERRED,
+    REQUIRED,
+    SLICE_REQUIRED,
+    SLICE_SIZE,
+    SLICES,
+    UNCONSTRAINED,
+)
+from hivecore.interop.kueue.topologies import KueueTopology
+from hivecore.topology import TopologyRequest
 
-__all__ = ["pod_selectors", "read_pod_set", "topology_assignment"]
+__all__ = ["read_pod_set"]
 
-_KUEUE = "kueue.x-k8s.io"
-_REQUIRED = f"{_KUEUE}/podset-required-topology"
-_PREFERRED = f"{_KUEUE}/podset-preferred-topology"
-_UNCONSTRAINED = f"{_KUEUE}/podset-unconstrained-topology"
-_SLICE = f"{_KUEUE}/podset-slice-required-topology"
-_SLICE_SIZE = f"{_KUEUE}/podset-slice-size"
 _MOST = 2**31
 
 
 def read_pod_set(
-    template: Mapping[str, Any], network: NetworkTopology, name: str, pods: int, **wishes: Any
+    pod_set: Mapping[str, Any],
+    topology: KueueTopology,
+    *,
+    name: str,
+    amounts: Mapping[str, int] | None = None,
 ) -> TopologyRequest:
-    """What a pod set asks of a network.
+    """What a pod set of a Workload asks of the network.
 
-    :param template: its pod template as plain data.
-    :param network: as `read_topology` gives it.
-    :param name: the owner, such as "namespace/workload/podset".
-    :param pods: how many it has.
-    :param wishes: more of `hivecore.topology.TopologyRequest`, such as ``amounts``.
-    :raises ValueError: a level is none of the topology; two of "required", "preferred" and
-        "unconstrained" are asked for; slices are without a size, or it does not divide the pods, or
-        they are wider than what is required. The message has the path.
+    :param pod_set: an entry of ``spec.podSets``, with ``count`` and either ``topologyRequest`` or
+        the annotations of ``template``; if both are there, the former counts.
+    :param name: of the request.
+    :param amounts: what a pod takes of a node; ``None``: a slot.
+    :raises ValueError: a level is not in the topology, both a required and a preferred one are
+        there, or slices do not go with each other or with the count. The message has the path.
     :raises TypeError: something is of a wrong type.
 
-    A preferred level is tried first, then wider ones; a slice is so many pods in one domain of its
-    level. Source: Kueue, ``apis/kueue/v1beta1/workload_types.go``.
+    The required level is ``must``; the preferred one ``prefer``, from which wider ones are tried,
+    at last all of the network. Unconstrained, and nothing at all, is a request without a wish,
+    which is placed as narrowly as can be. Slices of a size within a level are its ``multiple``:
+    several slices may share a domain, none is split. The count has to be a multiple as well:
+    Kueue's slice that is smaller than others is not read. Source: Kueue, ``apis/kueue/v1beta2``.
 
-    >>> from hivecore.interop.kueue import read_pod_set
-    >>> from hivecore.topology import NetworkTopology
-    >>> network = NetworkTopology(["example.com/rack"], {"n1": {"example.com/rack": "r1"}})
-    >>> note = {"kueue.x-k8s.io/podset-required-topology": "example.com/rack"}
-    >>> template = {"metadata": {"annotations": note}}
-    >>> read_pod_set(template, network, "ml/train/main", 8).must
-    'example.com/rack'
+    >>> from hivecore.interop.kueue import read_pod_set, read_topology
+    >>> levels = [{"nodeLabel": "example.com/block"}, {"nodeLabel": "example.com/rack"}]
+    >>> labels = {"example.com/block": "b1", "example.com/rack": "r1"}
+    >>> topology = read_topology(
+    ...     {"metadata": {"name": "gpus"}, "spec": {"levels": levels}},
+    ...     [{"metadata": {"name": "n1", "labels": labels}}],
+    ... )
+    >>> wishes = {
+    ...     "kueue.x-k8s.io/podset-required-topology": "example.com/block",
+    ...     "kueue.x-k8s.io/podset-slice-required-topology": "example.com/rack",
+    ...     "kueue.x-k8s.io/podset-slice-size": "4",
+    ... }
+    >>> pods = {"count": 8, "template": {"metadata": {"annotations": wishes}}}
+    >>> request = read_pod_set(pods, topology, name="train")
+    >>> request.must, request.multiple
+    ('example.com/block', (('example.com/rack', 4),))
     """
-    annotations = Field(as_mapping(template, "template"))["metadata"]["annotations"]
-    count = as_int(pods, "pods", 1, _MOST)
-    asked = [key for key in (_REQUIRED, _PREFERRED, _UNCONSTRAINED) if not annotations[key].absent]
-    if len(asked) > 1:
-        raise annotations.error(f"has {asked[0]} and {asked[1]}")
-    must = _level(annotations[_REQUIRED], network)
-    prefer = _level(annotations[_PREFERRED], network)
-    unconstrained = annotations[_UNCONSTRAINED]
-    if not unconstrained.absent and unconstrained.text() not in ("true", "false"):
-        raise unconstrained.error("must be 'true' or 'false'")
-    multiple: dict[str, int] = {}
-    slices, size = annotations[_SLICE], annotations[_SLICE_SIZE]
-    if slices.absent != size.absent:
-        raise annotations.error(f"{_SLICE} and {_SLICE_SIZE} belong together")
-    if not slices.absent:
-        level, per_slice = _level(slices, network), size.integer_text(1, _MOST)
-        if count % per_slice:
-            raise size.error(f"{count} pods are no multiple of {per_slice}")
-        order = ["", *network.layers, "node"]
-        if order.index(level) < order.index(must):
-            raise slices.error(f"{level!r} is wider than {must!r}")
-        if per_slice > 1:
-            multiple = {level: per_slice}
-    return TopologyRequest(name, count, must=must, prefer=prefer, multiple=multiple, **wishes)
+    if not isinstance(topology, KueueTopology):
+        raise TypeError(f"topology must be a KueueTopology, not {type(topology).__name__}")
+    as_name(name, "name")
+    field = Field(as_mapping(pod_set, "pod_set"))
+    count = field["count"].integer(1, _MOST) if "count" in field else 1
+    asked = _of_request(field) if "topologyRequest" in field else _of_annotations(field)
+    required, preferred = asked.required, asked.preferred
+    if sum((not required.absent, not preferred.absent, asked.unconstrained)) > 1:
+        raise required.error("only one of required, preferred and unconstrained may be there")
+    layer = "" if required.absent else _layer(required, topology)
+    wish = "" if preferred.absent else _layer(preferred, topology)
+    multiple = _multiple(asked, topology, count, layer or wish)
+    wishes: dict[str, Any] = {"must": layer, "prefer": wish, "multiple": multiple}
+    if amounts is not None:
+        wishes["amounts"] = dict(as_mapping(amounts, "amounts"))
+    return TopologyRequest(name, count, **wishes)
 
 
-def _level(field: Field, network: NetworkTopology) -> str:
-    """The layer that an annotation names; "": it is not there."""
-    label = field.text()
-    if label in ("", HOSTNAME):
-        return "node" if label else ""
-    if label not in network.layers:
-        raise field.error(f"the topology has no level {label!r}")
-    return label
+class _Asked(NamedTuple):
+    required: Field
+    preferred: Field
+    unconstrained: bool
+    slice_level: Field
+    slice_size: Field
+    slices: Field
 
 
-def topology_assignment(
-    decision: TopologyDecision, network: NetworkTopology, levels: tuple[str, ...] = (HOSTNAME,)
-) -> dict[str, Any]:
-    """A placement as the TopologyAssignment of a workload's status (v1beta1).
-
-    :param decision: one that binds.
-    :param network: in which it was made.
-    :param levels: which levels to write: the last ones of the topology. Kueue writes the nodes
-        alone where these are a level.
-    :raises ValueError: there is no such level, or the decision does not bind.
-    :raises TypeError: something is of a wrong type.
-
-    >>> from hivecore.interop.kueue import topology_assignment
-    >>> from hivecore.topology import NetworkTopology, TopologyRequest
-    >>> network = NetworkTopology(["rack"], {"n1": {"rack": "r"}, "n2": {"rack": "r"}})
-    >>> network.set_slots([2, 2])
-    >>> decision = network.schedule(TopologyRequest("main", 3))
-    >>> topology_assignment(decision, network)["domains"]
-    [{'values': ['n1'], 'count': 2}, {'values': ['n2'], 'count': 1}]
-    """
-    counts: dict[tuple[str, ...], int] = {}
-    for selector, count in _by_domain(decision, network, levels):
-        values = tuple(selector.values())
-        counts[values] = counts.get(values, 0) + count
-    domains = [{"values": list(values), "count": count} for values, count in counts.items()]
-    return {"levels": list(levels), "domains": domains}
+def _of_request(field: Field) -> _Asked:
+    asked = field["topologyRequest"]
+    return _Asked(
+        asked["required"],
+        asked["preferred"],
+        asked["unconstrained"].flag(),
+        asked["podSetSliceRequiredTopology"],
+        asked["podSetSliceSize"],
+        asked["podsetSliceRequiredTopologyConstraints"],
+    )
 
 
-def pod_selectors(
-    decision: TopologyDecision, network: NetworkTopology, levels: tuple[str, ...] = (HOSTNAME,)
-) -> list[dict[str, str]]:
-    """The node selector of each pod, in the order of their ranks; as of `topology_assignment`."""
-    found = _by_domain(decision, network, levels)
-    return [dict(selector) for selector, count in found for _ in range(count)]
+def _of_annotations(field: Field) -> _Asked:
+    notes = field["template"]["metadata"]["annotations"]
+    slices = notes[SLICES]
+    return _Asked(
+        notes[REQUIRED],
+        notes[PREFERRED],
+        bool(notes[UNCONSTRAINED].choice({"true": True, "false": False})),
+        notes[SLICE_REQUIRED],
+        notes[SLICE_SIZE],
+        Field(None, slices.path) if slices.absent else slices.json(),
+    )
 
 
-def _by_domain(
-    decision: TopologyDecision, network: NetworkTopology, levels: tuple[str, ...]
-) -> list[tuple[dict[str, str], int]]:
-    if not isinstance(decision, TopologyDecision):
-        raise TypeError(f"decision must be a TopologyDecision, not {type(decision).__name__}")
-    if decision.outcome != "bind":
-        raise ValueError(f"decision.outcome must be 'bind', not {decision.outcome!r}")
-    known = (*network.layers, HOSTNAME)
-    for level in levels:
-        if level not in known:
-            raise ValueError(f"levels: the topology has no level {level!r}")
-    return [
-        (
-            {
-                level: dict(zip(known, network.domain(one.node), strict=True))[level]
-                for level in levels
-            },
-            one.pods,
-        )
-        for one in decision.placement
-    ]
+def _layer(field: Field, topology: KueueTopology) -> str:
+    with field.named():
+        return topology.layer(field.text())
+
+
+def _multiple(asked: _Asked, topology: KueueTopology, count: int, widest: str) -> dict[str, int]:
+    """By layer the size of slices, from wide to narrow."""
+    pairs = [(one["topology"], one["size"]) for one in asked.slices.entries()]
+    if not asked.slice_level.absent or not asked.slice_size.absent:
+        if pairs:
+            raise asked.slices.error("slices are given in two ways")
+        if asked.slice_level.absent:
+            raise asked.slice_size.error("there is no level that it is for")
+        pairs = [(asked.slice_level, asked.slice_size)]
+    layers = ["", *topology.network.layers, "node"]
+    level, whole = layers.index(widest), count
+    found: dict[str, int] = {}
+    for at, (place, size) in enumerate(pairs):
+        place.name()
+        layer = _layer(place, topology)
+        if layers.index(layer) < level or (at and layers.index(layer) == level):
+            raise place.error(f"{show(place.text())} is not below the level before it")
+        number = size.integer_text(1, _MOST)
+        if whole % number:
+            raise size.error(f"{whole} pods are no multiple of {number}")
+        found[layer] = whole = number
+        level = layers.index(layer)
+    return found

@@ -1,113 +1,155 @@
-"""Host lists: many names in a few characters, such as node[001-016,020]."""
+"""Slurm's hostlist expressions, such as ``node[001-016,020]``: names to text and back.
+
+The names keep their order both ways: ``n[3,1-2]`` is n3, n1, n2, and of several numbers in a name
+the last one runs fastest. How many names there are is worked out before any is made.
+"""
 
 import re
 from collections.abc import Iterable, Iterator
-from itertools import product
+from itertools import groupby, product
+from math import prod
 
 from hivecore._arguments import as_int, as_name, as_text, as_tuple
+from hivecore.interop.kubernetes.messages import show
 
-__all__ = ["expand_hostlist", "fold_hostlist"]
+__all__ = ["MOST_HOSTS", "compress_hostlist", "expand_hostlist"]
 
+#: The most names that one expression, or one file, may stand for.
+MOST_HOSTS = 2**20
+
+_NAME = re.compile(r"[^\s,\[\]]+")
+_PART = re.compile(r"\[[^\[\]]*\]|[^\s,\[\]]+")
+_ENTRY = re.compile(r"(?:\[[^\[\]]*\]|[^\s,\[\]])+")
 _RANGE = re.compile(r"([0-9]{1,18})(?:-([0-9]{1,18}))?")
-_NUMBERED = re.compile(r"(.*?)([0-9]{1,18})")
+_TOKEN = re.compile(r"[0-9]+|[^0-9]+")
+_NUMBER = re.compile(r"[0-9]{1,18}")  # what has more digits is text
 
 
-def expand_hostlist(text: str, most: int = 1_000_000) -> list[str]:
-    """The names that a host list stands for, in its order.
+def expand_hostlist(text: str, *, most: int = MOST_HOSTS) -> tuple[str, ...]:
+    """The names that an expression stands for, in its order; a name that is there twice stays.
 
-    :param text: names and names with ranges in brackets, separated by commas; several brackets in
-        one name stand for all combinations. Leading zeros are kept.
-    :param most: how many names are allowed.
-    :raises ValueError: it is no host list, or stands for more names.
-    :raises TypeError: ``text`` is no string.
+    :param text: names and expressions, separated by commas; a name may have several brackets.
+    :param most: how many names it may be.
+    :raises ValueError: it is no hostlist, a range runs backwards, or it stands for too many names.
+    :raises TypeError: an argument is of a wrong type.
+
+    Cost: O(names). Source: Slurm, ``hostlist_create``.
 
     >>> from hivecore.interop.slurm import expand_hostlist
-    >>> expand_hostlist("n[08-10,2],login,r[1-2]s[1-2]")
-    ['n08', 'n09', 'n10', 'n2', 'login', 'r1s1', 'r1s2', 'r2s1', 'r2s2']
+    >>> expand_hostlist("login,node[08-10,020]")
+    ('login', 'node08', 'node09', 'node10', 'node020')
+    >>> expand_hostlist("a[1-2]b[3-4]")
+    ('a1b3', 'a1b4', 'a2b3', 'a2b4')
     """
-    given, limit = as_text(text, "text"), as_int(most, "most", 1, 10**9)
+    given = as_text(text, "text")
+    left = as_int(most, "most", 0, 2**31)
     found: list[str] = []
-    for part in _parts(given):
-        pieces = re.split(r"\[([^\[\]]*)\]", part)
-        if not part or any("[" in piece or "]" in piece for piece in pieces):
-            raise ValueError(f"text: {part!r} is no host name or range")
-        ranges = [_bounds(inside, part) for inside in pieces[1::2]]
-        size = 1
-        for some in ranges:
-            size *= sum(last - first + 1 for first, last, _ in some)
-        if size + len(found) > limit:
-            raise ValueError(f"text: stands for more than {limit} names")
-        numbers = [list(_numbers(some)) for some in ranges]
-        for chosen in product(*numbers):
-            middle = "".join(a + b for a, b in zip(pieces[::2], (*chosen, ""), strict=True))
-            found.append(middle)
+    at = 0
+    while at < len(given):
+        entry = _ENTRY.match(given, at)
+        if entry is None:
+            raise _wrong(given, f"a name is missing at {show(given[at:])}")
+        parts = [_ranges(given, part) for part in _PART.findall(entry[0])]
+        count = prod(sum(_size(one) for one in part) for part in parts)
+        if count > left:
+            raise _wrong(given, f"it stands for more than the {most:,} names that are allowed")
+        left -= count
+        found.extend("".join(name) for name in product(*(list(_texts(part)) for part in parts)))
+        at = entry.end()
+        if at < len(given):
+            if given[at] != "," or at + 1 == len(given):
+                raise _wrong(given, f"a name is missing at {show(given[at:])}")
+            at += 1
+    return tuple(found)
+
+
+_Piece = str | tuple[int, int, int]
+
+
+def _ranges(given: str, part: str) -> list[_Piece]:
+    """What may stand in this place of a name: a text, or numbers as (first, last, width)."""
+    if not part.startswith("["):
+        return [part]
+    found: list[_Piece] = []
+    for one in part[1:-1].split(","):
+        bounds = _RANGE.fullmatch(one)
+        if bounds is None:
+            raise _wrong(given, f"{show(one)} in brackets is no number and no range of numbers")
+        first, last = int(bounds[1]), int(bounds[2] or bounds[1])
+        if last < first:
+            raise _wrong(given, f"the range {show(one)} runs backwards")
+        found.append((first, last, len(bounds[1])))
     return found
 
 
-def _parts(text: str) -> list[str]:
-    """What commas outside of brackets separate."""
-    if not text:
-        return []
-    parts, depth = [""], 0
-    for sign in text:
-        depth += (sign == "[") - (sign == "]")
-        if sign == "," and depth == 0:
-            parts.append("")
+def _size(piece: _Piece) -> int:
+    return 1 if isinstance(piece, str) else piece[1] - piece[0] + 1
+
+
+def _texts(part: list[_Piece]) -> Iterator[str]:
+    for piece in part:
+        if isinstance(piece, str):
+            yield piece
         else:
-            parts[-1] += sign
-    return parts
+            first, last, width = piece
+            yield from (str(number).zfill(width) for number in range(first, last + 1))
 
 
-def _bounds(inside: str, part: str) -> list[tuple[int, int, int]]:
-    found = []
-    for one in inside.split(","):
-        match = _RANGE.fullmatch(one)
-        if match is None:
-            raise ValueError(f"text: {one!r} in {part!r} is no range of numbers")
-        first, last = match[1], match[2] or match[1]
-        if int(last) < int(first):
-            raise ValueError(f"text: {one!r} in {part!r} goes down")
-        found.append((int(first), int(last), len(first)))
-    return found
+def _wrong(given: str, rule: str) -> ValueError:
+    return ValueError(f"hostlist {show(given)}: {rule}")
 
 
-def _numbers(bounds: list[tuple[int, int, int]]) -> Iterator[str]:
-    for first, last, width in bounds:
-        for number in range(first, last + 1):
-            yield f"{number:0{width}}"
+def compress_hostlist(names: Iterable[str]) -> str:
+    """The expression that stands for these names in this order.
 
+    :raises ValueError: a name is empty, or has a space, a comma or a bracket in it.
+    :raises TypeError: an argument is of a wrong type.
 
-def fold_hostlist(names: Iterable[str]) -> str:
-    """A host list that stands for these names, in this order.
+    Names that follow each other and differ in one number share a bracket, first those that differ
+    in their last number. Cost: O(length of all names x numbers in a name).
 
-    :param names: without commas and brackets.
-    :raises ValueError: a name is empty or has a comma or a bracket.
-    :raises TypeError: one is no string.
-
-    >>> from hivecore.interop.slurm import fold_hostlist
-    >>> fold_hostlist(["n08", "n09", "n10", "n2", "login"])
-    'n[08-10,2],login'
+    >>> from hivecore.interop.slurm import compress_hostlist
+    >>> compress_hostlist(["n09", "n10", "n11", "n1", "login"])
+    'n[09-11,1],login'
+    >>> compress_hostlist(["a1b3", "a1b4", "a2b3", "a2b4"])
+    'a[1-2]b[3-4]'
     """
-    folded: list[tuple[str, list[list[str]]]] = []
-    for name in as_tuple(names, "names"):
-        if re.search(r"[\[\],]", as_name(name, "names")):
-            raise ValueError(f"names: {name!r} has a comma or a bracket")
-        match = _NUMBERED.fullmatch(name)
-        stem, number = (match[1], match[2]) if match else (name, "")
-        if not number or not folded or folded[-1][0] != stem or not folded[-1][1]:
-            folded.append((stem, [[number, number]] if number else []))
+    entries = [_tokens(name) for name in as_tuple(names, "names")]
+    deepest = max((len(entry) for entry in entries), default=0)
+    for place in range(deepest - 1, -1, -1):
+        entries = list(_shared(entries, place))
+    return ",".join("".join(entry) for entry in entries)
+
+
+def _tokens(value: object) -> tuple[str, ...]:
+    name = as_name(value, "names")
+    if not _NAME.fullmatch(name):
+        raise ValueError(f"names: {show(name)} has a space, a comma or a bracket in it")
+    return tuple(_TOKEN.findall(name))
+
+
+def _shared(entries: list[tuple[str, ...]], place: int) -> Iterator[tuple[str, ...]]:
+    """Neighbours that differ in this place alone become one entry."""
+
+    def others(entry: tuple[str, ...]) -> object:
+        number = len(entry) > place and _NUMBER.fullmatch(entry[place])
+        return (entry[:place], entry[place + 1 :]) if number else (entry,)
+
+    for _, group in groupby(entries, key=others):
+        alike = list(group)
+        if len(alike) == 1 or others(alike[0]) == (alike[0],):
+            yield from alike
             continue
-        last = folded[-1][1][-1]
-        if number == f"{int(last[1]) + 1:0{len(last[0])}}":
-            last[1] = number
-        else:
-            folded[-1][1].append([number, number])
-    return ",".join(_folded(stem, ranges) for stem, ranges in folded)
+        entry = alike[0]
+        numbers = ",".join(_runs([one[place] for one in alike]))
+        yield *entry[:place], f"[{numbers}]", *entry[place + 1 :]
 
 
-def _folded(stem: str, ranges: list[list[str]]) -> str:
-    if not ranges:
-        return stem
-    parts = [first if first == last else f"{first}-{last}" for first, last in ranges]
-    inside = ",".join(parts)
-    return f"{stem}[{inside}]" if "-" in inside or "," in inside else f"{stem}{inside}"
+def _runs(numbers: list[str]) -> Iterator[str]:
+    first = last = numbers[0]
+    for number in [*numbers[1:], ""]:
+        if number and number == str(int(last) + 1).zfill(len(first)):
+            last = number
+            continue
+        yield first if first == last else f"{first}-{last}"
+        first = last = number

@@ -1,164 +1,154 @@
-"""The file topology.conf: a line for each switch, or for each block."""
+"""Slurm's ``topology.conf``: a line for each switch, or for each block."""
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping
 
 from hivecore._arguments import as_text
-from hivecore.interop.slurm.hostlists import expand_hostlist, fold_hostlist
-from hivecore.interop.slurm.switches import (
-    Block,
-    Switch,
-    blocks_of,
-    network_of_blocks,
-    network_of_switches,
-    switches_of,
-)
-from hivecore.topology import NetworkTopology
+from hivecore.interop.kubernetes.fields import Field
+from hivecore.interop.kubernetes.messages import show
+from hivecore.interop.slurm._blocks import Block, block_network, blocks_of
+from hivecore.interop.slurm._names import Hosts
+from hivecore.interop.slurm._trees import Switch, switches_of, tree_network
+from hivecore.interop.slurm.hostlists import compress_hostlist
+from hivecore.interop.slurm.topologies import SlurmTopology
 
-__all__ = ["block_sizes", "read_topology_conf", "write_topology_conf"]
+__all__ = ["read_topology_conf", "write_topology_conf"]
 
-_WORD = re.compile(r"([A-Za-z]+)=(\S+)")
-_SWITCH = {"switchname", "switches", "nodes", "linkspeed"}
-_BLOCK = {"blockname", "nodes", "blocksizes"}
+_PAIR = re.compile(r'\s*(\w+)\s*=\s*("[^"]*"|[^\s"]+)(?=\s|$)')
+_KEYS = {
+    "switchname": {"switches", "nodes", "linkspeed"},
+    "blockname": {"nodes"},
+    "blocksizes": set[str](),
+}
+_SIZES = re.compile(r"[0-9]{1,9}(,[0-9]{1,9})*")
 
 
-def read_topology_conf(text: str) -> NetworkTopology:
-    """The network of a topology.conf, of the plugin topology/tree or topology/block; no slots.
+def read_topology_conf(text: str) -> SlurmTopology:
+    r"""The topology of a file for the plugin topology/tree or topology/block.
 
-    :raises ValueError: a line is not understood, which the message counts from 1; switches are no
-        tree; a node is there twice; there are switches and blocks, or neither.
+    :param text: what is in the file. Names of parameters may be in any case, ``#`` begins a
+        comment, ``\`` at its end continues a line; ``LinkSpeed`` is not used, as in Slurm.
+    :raises ValueError: a line is none of these, names are there twice, switches make no tree,
+        hostlists stand for too many names, or block sizes do not fit. The message has the line.
     :raises TypeError: ``text`` is no string.
 
-    The layers are levels of switches, "level1", "level0", the lowest last; or "block", and above it
-    one for each larger block size, such as "block16". Jobs of Slurm do not leave a top switch:
-    ``must`` of the first layer says so. Its ``--segment`` is ``multiple`` of "block".
+    Larger blocks are those that ``BlockSizes`` names. Cost: O(nodes x levels). Source: Slurm,
+    topology.conf(5).
 
     >>> from hivecore.interop.slurm import read_topology_conf
-    >>> network = read_topology_conf('''
-    ... SwitchName=s0 Switches=s[1-2]
-    ... SwitchName=s1 Nodes=n[1-2]
-    ... SwitchName=s2 Nodes=n[3-4]
+    >>> tree = read_topology_conf('''
+    ... SwitchName=s0 Nodes=n[0-1]
+    ... SwitchName=s1 Nodes=n[2-3]
+    ... SwitchName=s2 Switches=s[0-1]
     ... ''')
-    >>> network.layers, network.domain("n3")
-    (('level1', 'level0'), ('s0', 's2', 'n3'))
+    >>> tree.network.layers, tree.network.domain("n3")
+    (('level1', 'level0'), ('s2', 's1', 'n3'))
     """
+    hosts = Hosts()
     switches: list[Switch] = []
     blocks: list[Block] = []
-    sizes: list[int] = []
-    for number, line in enumerate(_joined(as_text(text, "text")), 1):
-        words = _words(line, number)
-        try:
-            if "switchname" in words:
-                _allow(words, _SWITCH)
-                below = tuple(expand_hostlist(words.get("switches", "")))
-                nodes = tuple(expand_hostlist(words.get("nodes", "")))
-                names = expand_hostlist(words["switchname"])
-                switches += [Switch(name, below, nodes) for name in names]
-            elif "blockname" in words:
-                _allow(words, _BLOCK)
-                nodes = tuple(expand_hostlist(words.get("nodes", "")))
-                blocks += [Block(name, nodes) for name in expand_hostlist(words["blockname"])]
-            elif words:
-                _allow(words, {"blocksizes"})
-            if "blocksizes" in words:
-                sizes = block_sizes(words["blocksizes"].split(","))
-        except ValueError as error:
-            raise ValueError(f"line {number}: {error}") from None
-    if bool(switches) == bool(blocks):
-        raise ValueError("text: must have either switches or blocks")
-    return network_of_switches(switches) if switches else network_of_blocks(blocks, sizes)
-
-
-def _joined(text: str) -> list[str]:
-    """Lines without comments; those that end with a backslash go on, and leave empty ones."""
-    lines: list[str] = []
-    carried = ""
-    for line in text.splitlines():
-        bare = line.split("#", 1)[0].strip()
-        if bare.endswith("\\"):
-            carried += bare[:-1] + " "
-            lines.append("")
+    sizes: tuple[int, ...] = ()
+    whole = Field(None, "topology.conf")
+    for line, kind, values in _lines(as_text(text, "text")):
+        if kind == "switchname":
+            name = hosts.name(values[kind])
+            below = hosts.names(values["switches"])
+            switches.append(Switch(name, below, hosts.names(values["nodes"]), line))
+        elif kind == "blockname":
+            blocks.append(Block(hosts.name(values[kind]), hosts.names(values["nodes"]), line))
+        elif sizes:
+            raise line.error("there are two lines with BlockSizes")
         else:
-            lines.append(carried + bare)
-            carried = ""
-    return [*lines, carried] if carried else lines
+            sizes = _sizes(values[kind])
+        if switches and (blocks or sizes):
+            raise line.error("switches and blocks are not for one file")
+    if switches:
+        return SlurmTopology("tree", tree_network(switches, whole))
+    if not blocks:
+        raise whole.error("has neither switches nor blocks")
+    return SlurmTopology("block", block_network(blocks, sizes, whole), block_sizes=sizes)
 
 
-def _words(line: str, number: int) -> dict[str, str]:
-    found: dict[str, str] = {}
-    for word in line.split():
-        match = _WORD.fullmatch(word)
-        if match is None:
-            raise ValueError(f"line {number}: {word!r} is not of the form Name=value")
-        key = match[1].lower()
-        if key in found:
-            raise ValueError(f"line {number}: {match[1]} is there twice")
-        found[key] = match[2]
-    return found
+def _lines(text: str) -> Iterator[tuple[Field, str, Mapping[str, Field]]]:
+    """Of each line where it is, its first parameter, and all by their names in lower case."""
+    begun: list[str] = []
+    lines = text.splitlines()
+    for number, raw in enumerate(lines, 1):
+        part = raw.partition("#")[0].rstrip()
+        begun.append(part.removesuffix("\\"))
+        if part.endswith("\\") and number < len(lines):
+            continue
+        line = " ".join(begun)
+        begun = []
+        if line.strip():
+            yield _line(Field(line, f"line {number}"))
 
 
-def _allow(words: dict[str, str], known: set[str]) -> None:
-    for key in words:
-        if key not in known:
-            raise ValueError(f"{key!r} is not known here")
+def _line(field: Field) -> tuple[Field, str, Mapping[str, Field]]:
+    text, at = field.text(), 0
+    kind = ""
+    values: dict[str, Field] = {}
+    while text[at:].strip():
+        pair = _PAIR.match(text, at)
+        if pair is None:
+            raise field.error(f"{show(text[at:].strip())} is no Name=Value")
+        key = pair[1].lower()
+        kind = kind or key
+        if kind not in _KEYS:
+            raise field.error(
+                f"begins with {pair[1]}, not with SwitchName, BlockName or BlockSizes"
+            )
+        if key in values or (values and key not in _KEYS[kind]):
+            raise field.error(f"{pair[1]} is there twice, or not for such a line")
+        values[key] = Field(pair[2].strip('"'), f"{field.path}: {pair[1]}")
+        at = pair.end()
+    nothing = {key: Field(None, f"{field.path}: {key}") for key in _KEYS[kind]}
+    return field, kind, {**nothing, **values}
 
 
-def block_sizes(texts: Sequence[str]) -> list[int]:
-    """Numbers of nodes."""
-    for one in texts:
-        if not (one.isascii() and one.isdigit() and int(one[:10]) > 0 and len(one) < 10):
-            raise ValueError(f"block size {one!r} is no number of nodes")
-    return [int(one) for one in texts]
+def _sizes(field: Field) -> tuple[int, ...]:
+    if not _SIZES.fullmatch(field.text()):
+        raise field.error(f"{show(field.text())} are no sizes such as 30,120")
+    sizes = tuple(int(one) for one in field.text().split(","))
+    if 0 in sizes:
+        raise field.error("a size is 0")
+    return sizes
 
 
-def write_topology_conf(
-    network: NetworkTopology, *, blocks: str = "", sizes: Sequence[int] = ()
-) -> str:
-    """A network as a topology.conf.
+def write_topology_conf(topology: SlurmTopology) -> str:
+    """The text of the file that reads as this topology.
 
-    :param network: any.
-    :param blocks: the layer whose domains are blocks, for topology/block; "": switches, for
-        topology/tree.
-    :param sizes: of blocks, the smallest first; without them Slurm takes its smallest block's.
-    :raises ValueError: there is no such layer, a node is in no block, or a name has a comma, a
-        bracket or a space.
-    :raises TypeError: ``network`` is none.
+    :raises ValueError: it is flat, a name cannot be written, its block sizes do not fit, or two
+        domains have all names in common, one of them for a missing label.
+    :raises TypeError: ``topology`` is none.
 
-    Switches of one name in different domains get the names of those around them; a node without a
-    switch has one of its own.
+    In a tree each domain is a switch; a job of Slurm spans nodes below one switch only, so a
+    network whose widest layer has several domains is several of them to Slurm. Of blocks, which are
+    the domains of the narrowest layer, wider layers are what ``block_sizes`` say. Where domains
+    share a name, it is written with that of those around it.
 
-    >>> from hivecore.interop.slurm import write_topology_conf
+    >>> from hivecore.interop.slurm import SlurmTopology, write_topology_conf
     >>> from hivecore.topology import NetworkTopology
-    >>> network = NetworkTopology(["rack"], {f"n{i}": {"rack": f"r{i // 2}"} for i in range(4)})
-    >>> print(write_topology_conf(network), end="")
+    >>> labels = {f"n{i}": {"spine": "s1", "rack": f"r{i // 2}"} for i in range(4)}
+    >>> network = NetworkTopology(["spine", "rack"], labels)
+    >>> print(write_topology_conf(SlurmTopology("tree", network)))
     SwitchName=r0 Nodes=n[0-1]
     SwitchName=r1 Nodes=n[2-3]
+    SwitchName=s1 Switches=r[0-1]
+    <BLANKLINE>
     """
-    if not isinstance(network, NetworkTopology):
-        raise TypeError(f"network must be a NetworkTopology, not {type(network).__name__}")
-    if blocks:
-        lines = [
-            f"BlockName={_name(b.name)} Nodes={_list(b.nodes)}" for b in blocks_of(network, blocks)
-        ]
-        if sizes:
-            lines.append(
-                f"BlockSizes={','.join(str(one) for one in block_sizes([str(s) for s in sizes]))}"
-            )
+    if not isinstance(topology, SlurmTopology):
+        raise TypeError(f"topology must be a SlurmTopology, not {type(topology).__name__}")
+    if topology.plugin == "flat":
+        raise ValueError("topology: a flat one has no topology.conf")
+    lines = []
+    if topology.plugin == "tree":
+        for switch in switches_of(topology.network):
+            what, names = ("Nodes", switch.nodes) if switch.nodes else ("Switches", switch.switches)
+            lines.append(f"SwitchName={switch.name} {what}={compress_hostlist(names)}")
     else:
-        lines = [
-            f"SwitchName={_name(one.name)} "
-            + (f"Switches={_list(one.switches)}" if one.switches else f"Nodes={_list(one.nodes)}")
-            for one in switches_of(network)
-        ]
+        for block in blocks_of(topology.network, topology.block_sizes):
+            lines.append(f"BlockName={block.name} Nodes={compress_hostlist(block.nodes)}")
+        if topology.block_sizes:
+            lines.append("BlockSizes=" + ",".join(map(str, topology.block_sizes)))
     return "".join(f"{line}\n" for line in lines)
-
-
-def _name(name: str) -> str:
-    return _list([name]) if name else name
-
-
-def _list(names: Sequence[str]) -> str:
-    text = fold_hostlist(names)
-    if re.search(r"[\s#=\\]", text):
-        raise ValueError(f"network: a name in {text!r} has a space or one of # = \\")
-    return text

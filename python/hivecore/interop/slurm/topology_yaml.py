@@ -1,163 +1,142 @@
-"""The file topology.yaml: several topologies, each a tree, blocks, or flat."""
+"""Slurm's ``topology.yaml``: several topologies, each a tree, blocks or flat."""
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping
 from typing import Any
 
-from hivecore._arguments import as_mapping, as_name
+from hivecore._arguments import as_name, as_tuple
 from hivecore.interop.kubernetes.documents import read_yaml
 from hivecore.interop.kubernetes.fields import Field
-from hivecore.interop.slurm.hostlists import expand_hostlist, fold_hostlist
-from hivecore.interop.slurm.switches import (
-    Block,
-    Switch,
-    blocks_of,
-    network_of_blocks,
-    network_of_switches,
-    switches_of,
-)
+from hivecore.interop.kubernetes.messages import show
+from hivecore.interop.slurm._blocks import Block, block_network, blocks_of
+from hivecore.interop.slurm._names import Hosts
+from hivecore.interop.slurm._trees import Switch, switches_of, tree_network
+from hivecore.interop.slurm.hostlists import compress_hostlist
+from hivecore.interop.slurm.topologies import SlurmTopology
 from hivecore.topology import NetworkTopology
 
-__all__ = ["SlurmTopologies", "read_topology_yaml", "write_topology_yaml"]
+__all__ = ["read_topology_yaml", "write_topology_yaml"]
+
+_MOST = 2**31
 
 
-@dataclass(frozen=True, slots=True)
-class SlurmTopologies:
-    """What a topology.yaml says.
+def read_topology_yaml(
+    given: str | Iterable[Mapping[str, Any]], *, nodes: Iterable[str] = ()
+) -> tuple[SlurmTopology, ...]:
+    """The topologies of a file, in its order.
 
-    :param networks: by name, without slots; those that are flat are left out.
-    :param flat: the names of these.
-    :param default: the one for partitions that name none.
-    """
-
-    networks: Mapping[str, NetworkTopology]
-    flat: tuple[str, ...]
-    default: str
-
-
-def read_topology_yaml(text: str) -> SlurmTopologies:
-    """The networks of a topology.yaml; layers are called as `read_topology_conf` calls them.
-
-    :raises ValueError: it is no YAML, an attribute is wrong, which the message names by its path,
-        or switches are no tree.
+    :param given: the text, as YAML or JSON, or the list that is in it as plain data.
+    :param nodes: the names of the cluster's nodes: those of a flat topology, which names none.
+    :raises ValueError: the text is no YAML, a topology is of several types or of none of "tree",
+        "block" and "flat", or as with `read_topology_conf`. The message has the path.
     :raises TypeError: something is of a wrong type.
-    :raises ImportError: PyYAML is not there.
+    :raises ImportError: it is YAML text, and PyYAML is not there.
+
+    ``cluster_default`` is kept of the first that has it. Cost: O(nodes x levels). Source: Slurm,
+    topology.yaml(5), as of 25.05.
 
     >>> from hivecore.interop.slurm import read_topology_yaml
-    >>> found = read_topology_yaml('''
-    ... - topology: gpu
-    ...   cluster_default: true
-    ...   block:
-    ...     block_sizes: [2, 4]
-    ...     blocks:
-    ...       - {block: b1, nodes: "n[1-2]"}
-    ...       - {block: b2, nodes: "n[3-4]"}
-    ... ''')
-    >>> found.default, found.networks["gpu"].layers
-    ('gpu', ('block4', 'block'))
+    >>> blocks = {"block_sizes": [2, 4], "blocks": [
+    ...     {"block": "b1", "nodes": "n[1-2]"}, {"block": "b2", "nodes": "n[3-4]"}]}
+    >>> (topology,) = read_topology_yaml([{"topology": "gpus", "block": blocks}])
+    >>> topology.name, topology.network.layers, topology.network.domain("n4")
+    ('gpus', ('blocks2', 'block'), ('1', 'b2', 'n4'))
     """
-    documents = [one for one in read_yaml(Field(text, "text")) if one is not None]
-    if len(documents) != 1:
-        raise ValueError(f"text: must be one document, not {len(documents)}")
-    networks: dict[str, NetworkTopology] = {}
-    flat: list[str] = []
-    defaults: list[str] = []
-    for entry in Field(documents[0], "").entries():
+    known = dict.fromkeys(as_name(one, "nodes") for one in as_tuple(nodes, "nodes"))
+    if isinstance(given, str):
+        documents = read_yaml(Field(given, "topology.yaml"))
+        if len(documents) != 1:
+            raise ValueError(f"topology.yaml: must be one document, not {len(documents)}")
+        whole = Field(documents[0], "topology.yaml")
+    else:
+        whole = Field(as_tuple(given, "topology.yaml"), "topology.yaml")
+    hosts = Hosts()
+    found: list[SlurmTopology] = []
+    for entry in whole.entries():
         name = entry["topology"].name()
-        if name in networks or name in flat:
-            raise entry["topology"].error(f"{name!r} is there twice")
-        kinds = [kind for kind in ("tree", "block", "flat") if kind in entry]
-        if len(kinds) != 1:
-            raise entry.error("must have one of tree, block and flat")
-        if entry["cluster_default"].flag():
-            defaults.append(name)
-        with entry.named():
-            if kinds == ["tree"]:
-                networks[name] = network_of_switches(_switches(entry["tree"]))
-            elif kinds == ["block"]:
-                networks[name] = _of_blocks(entry["block"])
-            elif entry["flat"].flag():
-                flat.append(name)
-            else:
-                raise ValueError("flat must be true")
-    known = [*networks, *flat]
-    if not known:
-        raise ValueError("text: there is no topology")
-    return SlurmTopologies(networks, tuple(flat), (defaults or known)[0])
+        if any(one.name == name for one in found):
+            raise entry["topology"].error(f"{show(name)} is there twice")
+        default = entry["cluster_default"].flag() and not any(one.cluster_default for one in found)
+        found.append(_topology(entry, name, default, hosts, known))
+    if not found:
+        raise whole.error("there is no topology")
+    return tuple(found)
 
 
-def _switches(tree: Field) -> list[Switch]:
-    return [
-        Switch(one["switch"].name(), _hosts(one["children"]), _hosts(one["nodes"]))
-        for one in tree["switches"].entries()
+def _topology(
+    entry: Field, name: str, default: bool, hosts: Hosts, known: Mapping[str, None]
+) -> SlurmTopology:
+    for key, _ in entry.items():
+        if key not in ("topology", "cluster_default", "tree", "block", "flat"):
+            raise entry.error(
+                f"{show(key)} is none of topology, cluster_default, tree, block, flat"
+            )
+    flat = entry["flat"].flag()
+    types = [key for key in ("tree", "block") if key in entry] + ["flat"] * flat
+    if len(types) != 1:
+        raise entry.error(f"must have exactly one of tree, block and flat, not {len(types)}")
+    if flat:
+        if not known:
+            raise entry["flat"].error("a flat topology names no nodes: give them as `nodes`")
+        return SlurmTopology(
+            "flat", NetworkTopology([], {node: {} for node in known}), name, (), default
+        )
+    body = entry[types[0]]
+    if types[0] == "tree":
+        switches = []
+        for one in body["switches"].entries():
+            switch, children = hosts.name(one["switch"]), hosts.names(one["children"])
+            switches.append(Switch(switch, children, hosts.names(one["nodes"]), one))
+        return SlurmTopology("tree", tree_network(switches, body), name, (), default)
+    sizes = tuple(one.integer(1, _MOST) for one in body["block_sizes"].entries())
+    blocks = [
+        Block(hosts.name(one["block"]), hosts.names(one["nodes"]), one)
+        for one in body["blocks"].entries()
     ]
+    return SlurmTopology("block", block_network(blocks, sizes, body), name, sizes, default)
 
 
-def _of_blocks(block: Field) -> NetworkTopology:
-    sizes = [one.integer(1, 2**30) for one in block["block_sizes"].entries()]
-    blocks = [Block(one["block"].name(), _hosts(one["nodes"])) for one in block["blocks"].entries()]
-    return network_of_blocks(blocks, sizes)
+def write_topology_yaml(topologies: Iterable[SlurmTopology]) -> list[dict[str, Any]]:
+    """Plain data for YAML or JSON that reads as these topologies.
 
+    :raises ValueError: a topology has no name, or that of another; a name cannot be written; block
+        sizes do not fit.
+    :raises TypeError: something is no `SlurmTopology`.
 
-def _hosts(field: Field) -> tuple[str, ...]:
-    with field.named():
-        return tuple(expand_hostlist(field.text()))
+    See `write_topology_conf` for what becomes of domains.
 
-
-def write_topology_yaml(
-    networks: Mapping[str, NetworkTopology],
-    *,
-    default: str = "",
-    blocks: Mapping[str, str] | None = None,
-    sizes: Mapping[str, Sequence[int]] | None = None,
-) -> str:
-    """Networks as a topology.yaml.
-
-    :param networks: by the name of their topology.
-    :param default: of these; "": the first.
-    :param blocks: of those that are to be blocks, the layer whose domains they are.
-    :param sizes: of these, the sizes of blocks.
-    :raises ValueError: as of `write_topology_conf`; ``default`` is not there.
-    :raises TypeError: something is of a wrong type.
-    :raises ImportError: PyYAML is not there.
-
-    >>> from hivecore.interop.slurm import read_topology_yaml, write_topology_yaml
+    >>> from hivecore.interop.slurm import SlurmTopology, write_topology_yaml
     >>> from hivecore.topology import NetworkTopology
-    >>> network = NetworkTopology(["rack"], {"n1": {"rack": "r1"}, "n2": {"rack": "r2"}})
-    >>> again = read_topology_yaml(write_topology_yaml({"net": network})).networks["net"]
-    >>> again.domain("n2")
-    ('r2', 'n2')
+    >>> racks = NetworkTopology(["rack"], {"n1": {"rack": "r1"}, "n2": {"rack": "r1"}})
+    >>> write_topology_yaml([SlurmTopology("tree", racks, "gpus")])[0]["tree"]
+    {'switches': [{'switch': 'r1', 'nodes': 'n[1-2]'}]}
     """
-    try:
-        import yaml
-    except ImportError:
-        raise ImportError("writing YAML needs PyYAML: pip install pyyaml") from None
-    given = {
-        as_name(name, "networks"): one for name, one in as_mapping(networks, "networks").items()
-    }
-    first = default or next(iter(given), "")
-    if first not in given:
-        raise ValueError(f"default={first!r}: there is no such network")
-    document: list[dict[str, Any]] = []
-    for name, network in given.items():
-        if not isinstance(network, NetworkTopology):
-            raise TypeError(f"networks[{name!r}] must be a NetworkTopology")
-        entry: dict[str, Any] = {"topology": name, "cluster_default": name == first}
-        layer = (blocks or {}).get(name, "")
-        if layer:
-            of = [
-                {"block": one.name, "nodes": fold_hostlist(one.nodes)}
-                for one in blocks_of(network, layer)
-            ]
-            entry["block"] = {"block_sizes": list((sizes or {}).get(name, ())), "blocks": of}
-        else:
-            entry["tree"] = {"switches": [_written(one) for one in switches_of(network)]}
-        document.append(entry)
-    written: str = yaml.safe_dump(document, sort_keys=False)
-    return written
+    found: list[dict[str, Any]] = []
+    for topology in as_tuple(topologies, "topologies"):
+        if not isinstance(topology, SlurmTopology):
+            raise TypeError(f"topologies must be SlurmTopology, not {type(topology).__name__}")
+        if not topology.name or any(one["topology"] == topology.name for one in found):
+            raise ValueError(f"topologies: the name {show(topology.name)} is empty or not unique")
+        found.append(
+            {
+                "topology": topology.name,
+                "cluster_default": topology.cluster_default,
+                topology.plugin: _body(topology),
+            }
+        )
+    return found
 
 
-def _written(one: Switch) -> dict[str, str]:
-    below = {"children": fold_hostlist(one.switches)} if one.switches else {}
-    nodes = {"nodes": fold_hostlist(one.nodes)} if one.nodes else {}
-    return {"switch": one.name, **below, **nodes}
+def _body(topology: SlurmTopology) -> Any:
+    if topology.plugin == "flat":
+        return True
+    if topology.plugin == "tree":
+        switches = []
+        for switch in switches_of(topology.network):
+            what, names = ("nodes", switch.nodes) if switch.nodes else ("children", switch.switches)
+            switches.append({"switch": switch.name, what: compress_hostlist(names)})
+        return {"switches": switches}
+    blocks = [
+        {"block": block.name, "nodes": compress_hostlist(block.nodes)}
+        for block in blocks_of(topology.network, topology.block_sizes)
+    ]
+    return {"block_sizes": list(topology.block_sizes), "blocks": blocks}

@@ -1,1 +1,1 @@
-"""Koordinator's network topology: the layers of a cluster, and what a gang asks of them."""
+"""Koordinator's network topology: its layers, what gangs ask of it, and where their pods go."""

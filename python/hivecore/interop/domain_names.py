@@ -1,0 +1,71 @@
+"""Names for the domains of a network in formats that know a domain by its name alone."""
+
+from collections import Counter
+from collections.abc import Iterable
+
+from hivecore.interop.kubernetes.messages import show
+from hivecore.topology import NetworkTopology, TopologyRequest
+
+__all__ = ["distinct_names", "paths_of"]
+
+_Path = tuple[str, ...]
+
+
+def distinct_names(paths: Iterable[_Path]) -> dict[_Path, str]:
+    """By domain its own name; where several have it, with those that it is in before it.
+
+    :param paths: of each domain the names from wide to narrow, its own last; all different.
+
+    >>> from hivecore.interop.domain_names import distinct_names
+    >>> names = distinct_names([("s1", "b1"), ("s2", "b1"), ("s2", "b2")])
+    >>> list(names.values())
+    ['s1.b1', 's2.b1', 'b2']
+    """
+    given = list(paths)
+    times = Counter(path[-1] for path in given)
+    taken = {name for name, count in times.items() if count == 1}
+    found = {}
+    for path in given:
+        name = path[-1]
+        if times[name] > 1:
+            long, number = ".".join(path), 1
+            name = long
+            while name in taken:
+                number += 1
+                name = f"{long}-{number}"
+            taken.add(name)
+        found[path] = name
+    return found
+
+
+def paths_of(network: NetworkTopology) -> dict[str, _Path]:
+    """By node the names of the domains that it is in, and its own.
+
+    :raises ValueError: two domains have the same names: one that stands for a missing label is
+        called like what is in it, and so is another one beside it.
+
+    >>> from hivecore.interop.domain_names import paths_of
+    >>> from hivecore.topology import NetworkTopology
+    >>> paths_of(NetworkTopology(["rack"], {"n1": {"rack": "r1"}}))
+    {'n1': ('r1', 'n1')}
+    """
+    paths = {node: network.domain(node) for node in network.nodes}
+    groups: dict[_Path, list[str]] = {}
+    doubtful: dict[_Path, None] = {}
+    for node, path in paths.items():
+        for end in range(1, len(path)):
+            groups.setdefault(path[:end], []).append(node)
+            if path[end] == path[end - 1]:
+                doubtful[path[:end]] = None
+    # Names do not tell, but a gang that fills all of its nodes fits into one domain only.
+    branch = network.copy()
+    for name in branch.owners:
+        branch.release(name)
+    branch.set_slots([0] * len(network.nodes))
+    for path in doubtful:
+        nodes = groups[path]
+        branch.set_slots([1] * len(nodes), nodes)
+        if not branch.fits(TopologyRequest("all", len(nodes), must=network.layers[len(path) - 1])):
+            raise ValueError(f"network: two domains are called {show('/'.join(path))}")
+        branch.set_slots([0] * len(nodes), nodes)
+    return paths

@@ -1,0 +1,171 @@
+"""ClusterNetworkTopology: which labels of nodes say where in the network they are; in and out."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from hivecore._arguments import as_mapping, as_name
+from hivecore.interop.domain_names import distinct_names, paths_of
+from hivecore.interop.koordinator.topology.names import (
+    API_VERSION,
+    CLUSTER_LAYER,
+    DEFAULT_NAME,
+    KIND,
+    NODE_LAYER,
+)
+from hivecore.interop.kubernetes.documents import Objects, named_object
+from hivecore.interop.kubernetes.fields import Field
+from hivecore.interop.kubernetes.messages import show
+from hivecore.interop.kubernetes.nodes import checked_label, labels_of_nodes
+from hivecore.topology import NetworkTopology
+
+__all__ = ["read_network_topology", "write_network_labels", "write_network_topology"]
+
+
+def read_network_topology(topology: Mapping[str, Any], nodes: Objects) -> NetworkTopology:
+    """The network of a ClusterNetworkTopology and the nodes of the cluster.
+
+    :param topology: the object as plain data.
+    :param nodes: objects of kind Node: one, several, a List, or YAML text.
+    :raises ValueError: layers are no chain down to ``NodeTopologyLayer``, one is there twice, or
+        nodes are. The message has the path.
+    :raises TypeError: something is of a wrong type.
+    :raises ImportError: it is text, and PyYAML is not there.
+
+    Of several label keys of a layer the first that a node has counts. A node without a label of the
+    layer right above nodes is alone there. One without a label of a wider layer has a domain of its
+    own there, together with those of its next narrower one, where Koordinator leaves it out; and
+    equal names in different domains are different domains, where Koordinator makes them one.
+    Cost: O(nodes x layers). Source: Koordinator, ``frameworkext/networktopology/tree.go``.
+
+    >>> from hivecore.interop.koordinator import read_network_topology
+    >>> layers = [
+    ...     {"topologyLayer": "BlockLayer", "labelKey": ["example.com/block"]},
+    ...     {"topologyLayer": "NodeTopologyLayer", "parentTopologyLayer": "BlockLayer"},
+    ... ]
+    >>> node = {"metadata": {"name": "n1", "labels": {"example.com/block": "b1"}}}
+    >>> network = read_network_topology({"spec": {"networkTopologySpec": layers}}, [node])
+    >>> network.layers, network.domain("n1")
+    (('BlockLayer',), ('b1', 'n1'))
+    """
+    field = Field(as_mapping(topology, "topology"))
+    with named_object(field, KIND):
+        for key, wanted in (("apiVersion", API_VERSION), ("kind", KIND)):
+            if not field[key].absent and field[key].text() != wanted:
+                raise field[key].error(f"must be {wanted!r}, not {show(field[key].text())}")
+        keys = _layers(field["spec"]["networkTopologySpec"])
+    places = {}
+    for node, labels in labels_of_nodes(nodes).items():
+        names = {layer: next(filter(None, map(labels.get, keys[layer])), "") for layer in keys}
+        places[node] = {layer: name for layer, name in names.items() if name}
+    return NetworkTopology(keys, places)
+
+
+def _layers(spec: Field) -> dict[str, list[str]]:
+    """The label keys of each layer, from wide to narrow, without nodes."""
+    entries: dict[str, Field] = {}
+    for entry in spec.entries():
+        layer = entry["topologyLayer"].name()
+        if layer in entries or layer in (CLUSTER_LAYER, "node"):
+            rule = "is there twice" if layer in entries else "is built in"
+            raise entry["topologyLayer"].error(f"{show(layer)} {rule}")
+        entries[layer] = entry
+    if NODE_LAYER not in entries:
+        raise spec.error(f"there is no layer {NODE_LAYER!r}")
+    found: dict[str, list[str]] = {}
+    at = NODE_LAYER
+    while True:
+        parent = entries[at]["parentTopologyLayer"]
+        at = parent.text()
+        if at in ("", CLUSTER_LAYER):
+            break
+        if at not in entries:
+            raise parent.error(f"there is no layer {show(at)}")
+        if at in found or at == NODE_LAYER:
+            raise parent.error(f"{show(at)} is above itself")
+        found[at] = [key.name() for key in entries[at]["labelKey"].entries()]
+        if not found[at]:
+            raise entries[at]["labelKey"].error("is missing")
+    for layer, entry in entries.items():
+        if layer not in found and layer != NODE_LAYER:
+            raise entry["topologyLayer"].error(f"{show(layer)} is not above {NODE_LAYER!r}")
+    return dict(reversed(found.items()))
+
+
+def write_network_topology(
+    network: NetworkTopology, keys: Mapping[str, str], *, name: str = DEFAULT_NAME
+) -> dict[str, Any]:
+    """The ClusterNetworkTopology of a network; `write_network_labels` are the labels it needs.
+
+    :param keys: by layer the key of the label that nodes have for it; all of them different.
+    :param name: of the object; Koordinator's scheduler reads the one called "default".
+    :raises ValueError: a layer has no key, or that of another.
+    :raises TypeError: an argument is of a wrong type.
+
+    >>> from hivecore.interop.koordinator import write_network_topology
+    >>> from hivecore.topology import NetworkTopology
+    >>> network = NetworkTopology(["rack"], {"n1": {"rack": "r1"}})
+    >>> spec = write_network_topology(network, {"rack": "example.com/rack"})["spec"]
+    >>> [layer["topologyLayer"] for layer in spec["networkTopologySpec"]]
+    ['rack', 'NodeTopologyLayer']
+    """
+    checked = _keys(network, keys)
+    spec: list[dict[str, Any]] = []
+    above: dict[str, Any] = {}
+    for layer, key in checked.items():
+        spec.append({"topologyLayer": layer, **above, "labelKey": [key]})
+        above = {"parentTopologyLayer": layer}
+    spec.append({"topologyLayer": NODE_LAYER, **above})
+    return {
+        "apiVersion": API_VERSION,
+        "kind": KIND,
+        "metadata": {"name": as_name(name, "name")},
+        "spec": {"networkTopologySpec": spec},
+    }
+
+
+def write_network_labels(
+    network: NetworkTopology, keys: Mapping[str, str]
+) -> dict[str, dict[str, str]]:
+    """By node the labels that say where it is, for `write_network_topology`.
+
+    :param keys: as there.
+    :raises ValueError: a layer has no key, or that of another; a name is no label's value; or two
+        domains have all names in common, one of them for a missing label.
+    :raises TypeError: an argument is of a wrong type.
+
+    Koordinator takes domains of one name for one domain: of those the name is written with the
+    names of what they are in. A domain that stands for a missing label has one here, because
+    Koordinator leaves out nodes that miss it. Cost: O(nodes x layers).
+
+    >>> from hivecore.interop.koordinator import write_network_labels
+    >>> from hivecore.topology import NetworkTopology
+    >>> nodes = {"n1": {"spine": "s1", "rack": "r1"}, "n2": {"spine": "s2", "rack": "r1"}}
+    >>> network = NetworkTopology(["spine", "rack"], nodes)
+    >>> write_network_labels(network, {"spine": "a/spine", "rack": "a/rack"})["n2"]
+    {'a/spine': 's2', 'a/rack': 's2.r1'}
+    """
+    checked = _keys(network, keys)
+    paths = paths_of(network)
+    found: dict[str, dict[str, str]] = {node: {} for node in paths}
+    for end, (layer, key) in enumerate(checked.items(), 1):
+        names = distinct_names(dict.fromkeys(path[:end] for path in paths.values()))
+        for path, text in names.items():
+            checked_label(text, f"{layer} {'/'.join(path)}:")
+        for node, path in paths.items():
+            found[node][key] = names[path[:end]]
+    return found
+
+
+def _keys(network: object, keys: object) -> dict[str, str]:
+    if not isinstance(network, NetworkTopology):
+        raise TypeError(f"network must be a NetworkTopology, not {type(network).__name__}")
+    given = as_mapping(keys, "keys")
+    for layer in network.layers:
+        if layer not in given:
+            raise ValueError(f"keys: layer {layer!r} has none")
+        if layer in (CLUSTER_LAYER, NODE_LAYER):
+            raise ValueError(f"network: the layer {layer!r} is built in")
+    found = {layer: as_name(given[layer], f"keys[{layer!r}]") for layer in network.layers}
+    if len(set(found.values())) < len(found):
+        raise ValueError("keys: two layers have the same one")
+    return found

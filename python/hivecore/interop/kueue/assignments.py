@@ -1,0 +1,240 @@
+"""TopologyAssignment: how many pods of a pod set go to which domain; in and out."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal, get_args
+
+from hivecore._arguments import as_choice, as_int, as_mapping, as_name, as_text, as_tuple
+from hivecore.interop.kubernetes.fields import Field
+from hivecore.interop.kueue.names import HOSTNAME
+from hivecore.interop.kueue.topologies import KueueTopology
+from hivecore.topology import TopologyDecision
+
+__all__ = [
+    "AssignmentVersion",
+    "TopologyAssignment",
+    "read_assignment",
+    "topology_assignment",
+    "write_assignment",
+]
+
+#: Which API an assignment is written for.
+AssignmentVersion = Literal["v1beta1", "v1beta2"]
+
+_MOST = 2**31 - 1
+_DOMAINS = 100_000  # that a slice may have, by the API's definition
+_SLICES = 1000
+
+
+@dataclass(frozen=True, slots=True)
+class TopologyAssignment:
+    """Pods by domain of the lowest level.
+
+    :param levels: labels of nodes, from wide to narrow.
+    :param domains: the values of these labels, and how many pods, in the order of ranks.
+    :raises ValueError: there is no level, or a domain has not one value for each, or no pods.
+    :raises TypeError: an argument is of a wrong type.
+
+    >>> from hivecore.interop.kueue import TopologyAssignment
+    >>> TopologyAssignment(("rack",), ((("r1",), 2), (("r2",), 1))).selectors()
+    ({'rack': 'r1'}, {'rack': 'r1'}, {'rack': 'r2'})
+    """
+
+    levels: tuple[str, ...]
+    domains: tuple[tuple[tuple[str, ...], int], ...]
+
+    def __post_init__(self) -> None:
+        levels = tuple(as_name(one, "levels") for one in as_tuple(self.levels, "levels"))
+        domains = []
+        for domain in as_tuple(self.domains, "domains"):
+            pair = as_tuple(domain, "domains")
+            if len(pair) != 2:
+                raise ValueError(f"domains: values and a count are two things, not {len(pair)}")
+            values, count = pair
+            texts = tuple(as_text(one, "domains") for one in as_tuple(values, "domains"))
+            if len(texts) != len(levels):
+                raise ValueError(f"domains: {len(texts)} values are not those of {levels}")
+            domains.append((texts, as_int(count, "domains", 1, _MOST)))
+        if not levels:
+            raise ValueError("levels: there is none")
+        object.__setattr__(self, "levels", levels)
+        object.__setattr__(self, "domains", tuple(domains))
+
+    def selectors(self, extra: Mapping[str, str] | None = None) -> tuple[dict[str, str], ...]:
+        """The node selector of each pod, by rank.
+
+        :param extra: labels that all have, such as ``flavor_labels`` of the topology.
+        :raises TypeError: ``extra`` is no mapping.
+        """
+        more = {} if extra is None else dict(as_mapping(extra, "extra"))
+        return tuple(
+            {**more, **dict(zip(self.levels, values, strict=True))}
+            for values, count in self.domains
+            for _ in range(count)
+        )
+
+
+def topology_assignment(topology: KueueTopology, decision: TopologyDecision) -> TopologyAssignment:
+    """The assignment of a decision to bind.
+
+    :raises ValueError: the decision is not to bind, or names a node that is not in the topology.
+    :raises TypeError: an argument is of a wrong type.
+
+    If the lowest level is ``kubernetes.io/hostname`` only that is in it, as in Kueue. Domains are
+    in the order of ranks; pods of nodes of one domain are added up. Cost: O(nodes of the gang).
+
+    >>> from hivecore.interop.kueue import read_topology, topology_assignment
+    >>> from hivecore.topology import TopologyRequest
+    >>> topology = read_topology(
+    ...     {"metadata": {"name": "gpus"}, "spec": {"levels": [{"nodeLabel": "rack"}]}},
+    ...     [{"metadata": {"name": f"n{i}", "labels": {"rack": f"r{i // 2}"}}} for i in range(4)],
+    ... )
+    >>> topology.network.set_slots([1, 1, 1, 1])
+    >>> decision = topology.network.schedule(TopologyRequest("train", 3))
+    >>> topology_assignment(topology, decision).domains
+    ((('r0',), 2), (('r1',), 1))
+    """
+    if not isinstance(topology, KueueTopology):
+        raise TypeError(f"topology must be a KueueTopology, not {type(topology).__name__}")
+    if not isinstance(decision, TopologyDecision):
+        raise TypeError(f"decision must be a TopologyDecision, not {type(decision).__name__}")
+    if decision.outcome != "bind":
+        raise ValueError(f"decision.outcome must be 'bind', not {decision.outcome!r}")
+    first = len(topology.levels) - 1 if topology.levels[-1] == HOSTNAME else 0
+    counts: dict[tuple[str, ...], int] = {}
+    for one in decision.placement:
+        if one.node not in topology.values:
+            raise ValueError(f"decision: node {one.node!r} is not in the topology")
+        values = topology.values[one.node][first:]
+        counts[values] = counts.get(values, 0) + one.pods
+    return TopologyAssignment(topology.levels[first:], tuple(counts.items()))
+
+
+def write_assignment(
+    assignment: TopologyAssignment, *, version: AssignmentVersion = "v1beta2"
+) -> dict[str, Any]:
+    """Plain data of the field ``topologyAssignment`` of a Workload's admission.
+
+    :param version: of the API: "v1beta1" has a list of domains, "v1beta2" slices, in which what all
+        values begin or end with is written once.
+    :raises ValueError: ``version`` is neither; or there are more domains than 1,000 slices hold.
+    :raises TypeError: ``assignment`` is none.
+
+    >>> from hivecore.interop.kueue import TopologyAssignment, write_assignment
+    >>> found = TopologyAssignment(("block", "rack"), ((("b1", "r1"), 4), (("b1", "r2"), 4)))
+    >>> write_assignment(found)["slices"][0]["valuesPerLevel"]
+    [{'universalValue': 'b1'}, {'prefix': 'r', 'roots': ['1', '2']}]
+    """
+    if not isinstance(assignment, TopologyAssignment):
+        raise TypeError(f"assignment must be a TopologyAssignment, not {type(assignment).__name__}")
+    as_choice(version, "version", get_args(AssignmentVersion))
+    levels, domains = list(assignment.levels), assignment.domains
+    if version == "v1beta1":
+        rows = [{"values": list(values), "count": count} for values, count in domains]
+        return {"levels": levels, "domains": rows}
+    if len(domains) > _SLICES * _DOMAINS:
+        raise ValueError(f"assignment: has {len(domains)} domains, allowed are 100,000,000")
+    parts = [domains[i : i + _DOMAINS] for i in range(0, len(domains), _DOMAINS)]
+    return {"levels": levels, "slices": [_slice(part, len(levels)) for part in parts]}
+
+
+def _slice(domains: Sequence[tuple[tuple[str, ...], int]], levels: int) -> dict[str, Any]:
+    counts = [count for _, count in domains]
+    columns = [[values[level] for values, _ in domains] for level in range(levels)]
+    if len(set(counts)) == 1:
+        pods: dict[str, Any] = {"universalPodCount": counts[0]}
+    else:
+        pods = {"podCounts": counts}
+    return {
+        "domainCount": len(domains),
+        "valuesPerLevel": [_column(one) for one in columns],
+        **pods,
+    }
+
+
+def _column(values: list[str]) -> dict[str, Any]:
+    if len(set(values)) == 1:
+        return {"universalValue": values[0]}
+    prefix = _common(values)
+    rest = [value[len(prefix) :] for value in values]
+    suffix = _common([value[::-1] for value in rest])[::-1]
+    found: dict[str, Any] = {}
+    if prefix:
+        found["prefix"] = prefix
+    if suffix:
+        found["suffix"] = suffix
+    return {**found, "roots": [value[: len(value) - len(suffix)] for value in rest]}
+
+
+def _common(values: list[str]) -> str:
+    """What all begin with: what the first and the last in order do."""
+    low, high = min(values), max(values)
+    ends = (i for i, pair in enumerate(zip(low, high, strict=False)) if pair[0] != pair[1])
+    return low[: next(ends, len(low))]
+
+
+def read_assignment(assignment: Mapping[str, Any]) -> TopologyAssignment:
+    """What a Workload's ``topologyAssignment`` says, of v1beta1 or v1beta2.
+
+    :raises ValueError: numbers of values, counts and domains do not agree, or a domain is there
+        twice. The message has the path.
+    :raises TypeError: something is of a wrong type.
+
+    >>> from hivecore.interop.kueue import read_assignment
+    >>> values = [{"prefix": "n", "roots": ["1", "2"]}]
+    >>> part = {"domainCount": 2, "valuesPerLevel": values, "universalPodCount": 8}
+    >>> read_assignment({"levels": ["kubernetes.io/hostname"], "slices": [part]}).domains
+    ((('n1',), 8), (('n2',), 8))
+    """
+    field = Field(as_mapping(assignment, "assignment"))
+    levels = tuple(one.name() for one in field["levels"].entries())
+    if not levels:
+        raise field["levels"].error("there is none")
+    if ("domains" in field) == ("slices" in field):
+        raise field.error("must have domains or slices")
+    found: list[tuple[tuple[str, ...], int]] = []
+    for entry in field["domains"].entries():
+        values = tuple(one.text() for one in entry["values"].entries())
+        _same(entry["values"], len(values), len(levels), "values", "levels")
+        found.append((values, entry["count"].integer(1, _MOST)))
+    for part in field["slices"].entries():
+        found.extend(_domains_of(part, len(levels)))
+    if len({values for values, _ in found}) < len(found):
+        raise field.error("a domain is there twice")
+    return TopologyAssignment(levels, tuple(found))
+
+
+def _domains_of(part: Field, levels: int) -> list[tuple[tuple[str, ...], int]]:
+    count = part["domainCount"].integer(1, _DOMAINS)
+    places = part["valuesPerLevel"].entries()
+    _same(part["valuesPerLevel"], len(places), levels, "entries", "levels")
+    if count > 1 and not any("roots" in one for one in places):
+        raise part.error(f"its {count} domains are one and the same")
+    columns = [_values(one, count) for one in places]
+    if ("podCounts" in part) == ("universalPodCount" in part):
+        raise part.error("must have podCounts or universalPodCount")
+    if "podCounts" in part:
+        pods = [one.integer(1, _MOST) for one in part["podCounts"].entries()]
+        _same(part["podCounts"], len(pods), count, "counts", "domains")
+    else:
+        pods = [part["universalPodCount"].integer(1, _MOST)] * count
+    return list(zip(zip(*columns, strict=True), pods, strict=True))
+
+
+def _values(field: Field, count: int) -> list[str]:
+    """The values of one level."""
+    if ("roots" in field) == ("universalValue" in field):
+        raise field.error("must have roots or universalValue")
+    if "universalValue" in field:
+        if "prefix" in field or "suffix" in field:
+            raise field.error("a universalValue has neither prefix nor suffix")
+        return [field["universalValue"].text()] * count
+    roots = [one.text() for one in field["roots"].entries()]
+    _same(field["roots"], len(roots), count, "roots", "domains")
+    prefix, suffix = field["prefix"].text(), field["suffix"].text()
+    return [f"{prefix}{root}{suffix}" for root in roots]
+
+
+def _same(field: Field, have: int, want: int, what: str, of: str) -> None:
+    if have != want:
+        raise field.error(f"{have} {what} are not those of {want} {of}")

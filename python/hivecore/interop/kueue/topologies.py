@@ -1,0 +1,131 @@
+"""Topology, ResourceFlavor and Nodes: which nodes are in a network, and where."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from hivecore._arguments import as_mapping
+from hivecore.interop.kubernetes.documents import Objects, named_object
+from hivecore.interop.kubernetes.fields import Field
+from hivecore.interop.kubernetes.messages import show
+from hivecore.interop.kubernetes.nodes import labels_of_nodes
+from hivecore.interop.kueue.names import HOSTNAME, VERSIONS
+from hivecore.topology import NetworkTopology
+
+__all__ = ["KueueTopology", "read_topology"]
+
+_LEVELS = 16
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class KueueTopology:
+    """A Topology with the nodes of a flavor.
+
+    :param name: of the Topology.
+    :param levels: the labels of nodes, from wide to narrow.
+    :param network: its layers are the levels but ``kubernetes.io/hostname``, which is "node".
+    :param values: by node the values of these labels.
+    :param flavor_labels: that nodes of the flavor have.
+    """
+
+    name: str
+    levels: tuple[str, ...]
+    network: NetworkTopology
+    values: Mapping[str, tuple[str, ...]]
+    flavor_labels: Mapping[str, str]
+
+    def layer(self, level: str) -> str:
+        """What a level is called in the network.
+
+        :raises ValueError: there is no such level.
+        """
+        if level not in self.levels:
+            raise ValueError(f"{show(level)} is none of the levels {', '.join(self.levels)}")
+        return "node" if level == HOSTNAME else level
+
+
+def read_topology(
+    topology: Mapping[str, Any], nodes: Objects, *, flavor: Mapping[str, Any] | None = None
+) -> KueueTopology:
+    """The network of a Topology and the nodes of a ResourceFlavor.
+
+    :param topology: the object as plain data, of API version v1alpha1, v1beta1 or v1beta2.
+    :param nodes: objects of kind Node: one, several, a List, or YAML text.
+    :param flavor: the ResourceFlavor, whose ``topologyName`` has to be this one; only nodes with
+        its ``nodeLabels`` are in. ``None``: all nodes are.
+    :raises ValueError: a level is there twice or the hostname is not the lowest one, the flavor has
+        another topology, two nodes have one hostname, or no node is in. The message has the path.
+    :raises TypeError: something is of a wrong type.
+    :raises ImportError: it is text, and PyYAML is not there.
+
+    As in Kueue a node is in only if it has a label for each level. What is free on nodes, and
+    whether they are ready, is for `NetworkTopology.set_free` to say. Cost: O(nodes x levels).
+    Source: Kueue, ``apis/kueue/v1beta2``, ``pkg/cache/scheduler/tas_flavor.go``.
+
+    >>> from hivecore.interop.kueue import read_topology
+    >>> levels = [{"nodeLabel": "example.com/rack"}, {"nodeLabel": "kubernetes.io/hostname"}]
+    >>> labels = {"example.com/rack": "r1", "kubernetes.io/hostname": "n1"}
+    >>> node = {"metadata": {"name": "n1", "labels": labels}}
+    >>> found = read_topology({"metadata": {"name": "gpus"}, "spec": {"levels": levels}}, [node])
+    >>> found.network.layers, found.network.domain("n1")
+    (('example.com/rack',), ('r1', 'n1'))
+    """
+    field = Field(as_mapping(topology, "topology"))
+    with named_object(field, "Topology"):
+        _check_kind(field, "Topology")
+        name = field["metadata"]["name"].name()
+        levels = _levels(field["spec"]["levels"])
+    wanted = {} if flavor is None else _flavor_labels(flavor, name)
+    layers = [level for level in levels if level != HOSTNAME]
+    places: dict[str, dict[str, str]] = {}
+    values: dict[str, tuple[str, ...]] = {}
+    hosts: dict[str, str] = {}
+    for node, labels in labels_of_nodes(nodes).items():
+        if any(labels.get(key) != value for key, value in wanted.items()):
+            continue
+        if not all(labels.get(level) for level in levels):
+            continue
+        if HOSTNAME in levels and hosts.setdefault(labels[HOSTNAME], node) != node:
+            other = show(hosts[labels[HOSTNAME]])
+            raise ValueError(f"nodes: {other} and {show(node)} have one label {HOSTNAME}")
+        places[node] = {layer: labels[layer] for layer in layers}
+        values[node] = tuple(labels[level] for level in levels)
+    if not places:
+        raise ValueError("nodes: none has the labels of the flavor and one for each level")
+    return KueueTopology(name, levels, NetworkTopology(layers, places), values, wanted)
+
+
+def _check_kind(field: Field, kind: str) -> None:
+    version = field["apiVersion"]
+    if not version.absent and version.text() not in VERSIONS:
+        raise version.error(f"must be one of {', '.join(VERSIONS)}, not {show(version.text())}")
+    if not field["kind"].absent and field["kind"].text() != kind:
+        raise field["kind"].error(f"must be {kind!r}, not {show(field['kind'].text())}")
+
+
+def _levels(field: Field) -> tuple[str, ...]:
+    found: list[str] = []
+    entries = field.entries()
+    if not 1 <= len(entries) <= _LEVELS:
+        raise field.error(f"must be 1 to {_LEVELS} levels, not {len(entries)}")
+    for entry in entries:
+        label = entry["nodeLabel"]
+        if label.name() in found or label.text() == "node":
+            raise label.error(f"{show(label.text())} is there twice, or no label")
+        if HOSTNAME in found:
+            raise label.error(f"{HOSTNAME} must be the lowest level")
+        found.append(label.text())
+    return tuple(found)
+
+
+def _flavor_labels(flavor: Mapping[str, Any], name: str) -> dict[str, str]:
+    field = Field(as_mapping(flavor, "flavor"))
+    with named_object(field, "ResourceFlavor"):
+        _check_kind(field, "ResourceFlavor")
+        named = field["spec"]["topologyName"]
+        if named.text() != name:
+            raise named.error(f"must be {show(name)}, not {show(named.text())}")
+        labels = field["spec"]["nodeLabels"]
+        if not labels.texts():
+            raise labels.error("a flavor with a topology needs a label")
+        return labels.texts()
