@@ -1,8 +1,13 @@
 """What objects with a state have in common: branches, and states as bytes."""
 
-from typing import Any, Self
+import json
+from dataclasses import asdict
+from typing import Any, ClassVar, Self
 
-__all__ = ["Branching", "Stateful"]
+from hivecore._sealed import corrupt_if_it_fails, seal, unseal
+from hivecore._turns import in_turn
+
+__all__ = ["Branching", "PlainState", "Stateful"]
 
 
 class Branching:
@@ -37,3 +42,49 @@ class Stateful(Branching):
 
     def __reduce__(self) -> tuple[Any, ...]:
         return type(self).from_bytes, (self.to_bytes(),)
+
+
+class PlainState(Stateful):
+    """And the state is plain data, saved as JSON; calls take turns by ``_lock``."""
+
+    __slots__ = ()
+
+    _SAVED_AS: ClassVar[tuple[bytes, int]]  # magic and version of the envelope
+    _lock: Any
+
+    def check(self) -> None:
+        """Audit every invariant; raises `InvariantError`."""
+        raise NotImplementedError
+
+    def _plain(self) -> dict[str, Any]:
+        """Numbers, texts, lists and dicts, and dataclasses of such."""
+        raise NotImplementedError
+
+    @classmethod
+    def _restored(cls, state: dict[str, Any]) -> Self:
+        """The object of what ``_plain`` or anybody's JSON says."""
+        raise NotImplementedError
+
+    @in_turn
+    def copy(self) -> Self:
+        """An independent what-if branch. Cost: that of the whole state."""
+        return self._restored(self._plain())
+
+    @in_turn
+    def to_bytes(self) -> bytes:
+        """The state, for ``from_bytes``; objects of one history give the same bytes."""
+        text = json.dumps(self._plain(), separators=(",", ":"), default=asdict)
+        return seal(*self._SAVED_AS, text.encode())
+
+    @classmethod
+    def from_bytes(cls, data: bytes) -> Self:
+        """The object whose ``to_bytes`` gave these bytes.
+
+        :raises CorruptStateError: they are damaged, or describe no possible state.
+        :raises TypeError: ``data`` is not bytes.
+        """
+        payload = unseal(*cls._SAVED_AS, data)
+        with corrupt_if_it_fails():
+            made = cls._restored(json.loads(payload))
+            made.check()
+        return made

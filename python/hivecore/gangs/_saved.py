@@ -1,28 +1,17 @@
-"""The state of all groups as plain data and as text; what follows from the rest is left out."""
+"""The state of all groups as plain data; what follows from the rest is left out."""
 
-import json
-from dataclasses import asdict
-from typing import Any
+from typing import Any, get_args
 
 from hivecore._arguments import as_bool, as_int, as_name, as_text
 from hivecore.gangs._books import IDLE, GangBook, PodBook
 from hivecore.gangs._rounds import Rounds
+from hivecore.gangs.action import PodState
 from hivecore.gangs.gang_spec import GangSpec
 
-__all__ = ["decode", "encode", "plain", "rebuilt"]
+__all__ = ["plain", "rebuilt"]
 
 _MOST = 2**62
-_STATES = (
-    "pending",
-    "trying",
-    "held-up",
-    "waiting",
-    "released",
-    "bound",
-    "running",
-    "succeeded",
-    "failed",
-)
+_STATES = get_args(PodState)
 
 
 def plain(rounds: Rounds) -> dict[str, Any]:
@@ -65,26 +54,6 @@ def plain(rounds: Rounds) -> dict[str, Any]:
     }
 
 
-def encode(state: dict[str, Any]) -> bytes:
-    """The plain data as text."""
-    gangs = [(name, source, spec and asdict(spec)) for name, source, spec in state["gangs"]]
-    return json.dumps({**state, "gangs": gangs}, separators=(",", ":")).encode()
-
-
-def decode(payload: bytes) -> dict[str, Any]:
-    """The plain data of such a text."""
-    state: dict[str, Any] = json.loads(payload)
-    gangs = []
-    for name, source, fields in state["gangs"]:
-        if fields is not None:
-            fields = GangSpec(**{**fields, "roles": dict(fields["roles"])})
-            if fields.name != name:
-                raise ValueError(f"gang {name!r} has the definition of {fields.name!r}")
-        gangs.append((as_name(name, "gang"), as_text(source, "source"), fields))
-    state["gangs"] = gangs
-    return state
-
-
 def rebuilt(state: dict[str, Any]) -> Rounds:
     """The groups of such plain data; it may be somebody's who has no idea."""
     backoff, most, resolve = state["settings"]
@@ -96,11 +65,12 @@ def rebuilt(state: dict[str, Any]) -> Rounds:
         if key in rounds.groups or key != tuple(sorted(set(key))):
             raise ValueError(f"group {key} is there twice, or out of order")
         rounds._new_group(key, as_int(number, "number", 1, _MOST))
-    for name, source, spec in state["gangs"]:
+    for name, source, fields in state["gangs"]:
         if name in rounds.gangs:
             raise ValueError(f"gang {name!r} is there twice")
-        gang = GangBook(name)
-        gang.spec, gang.source = spec, source
+        gang = GangBook(as_name(name, "gang"))
+        gang.spec = spec = _spec(name, fields)
+        gang.source = as_text(source, "source")
         group = rounds.groups[(name,) if spec is None else spec.groups]
         rounds.gangs[name] = gang
         rounds._enter(gang, group)
@@ -145,3 +115,13 @@ def rebuilt(state: dict[str, Any]) -> Rounds:
     for changed in (rounds.ready, rounds.collected, rounds.dropped, rounds.suspects):
         changed.clear()
     return rounds
+
+
+def _spec(gang: str, given: Any) -> GangSpec | None:
+    """A definition, or the one of these fields."""
+    if given is None or isinstance(given, GangSpec):
+        return given
+    spec = GangSpec(**{**given, "roles": dict(given["roles"])})
+    if spec.name != gang:
+        raise ValueError(f"gang {gang!r} has the definition of {spec.name!r}")
+    return spec

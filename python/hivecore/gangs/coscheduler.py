@@ -2,30 +2,28 @@
 
 from collections.abc import Callable, Container, Iterable
 from threading import RLock
-from typing import Literal, Self
+from typing import Any, Literal, Self
 
 from hivecore._arguments import as_bool, as_choice, as_int, as_name, as_text, as_tuple
-from hivecore._sealed import corrupt_if_it_fails, seal, unseal
-from hivecore._stateful import Stateful
+from hivecore._stateful import PlainState
 from hivecore._turns import in_turn
 from hivecore.errors import GangError
 from hivecore.gangs._audit import audit
 from hivecore.gangs._books import IDLE, GangBook, GroupBook, PodBook
 from hivecore.gangs._rounds import Rounds
-from hivecore.gangs._saved import decode, encode, plain, rebuilt
+from hivecore.gangs._saved import plain, rebuilt
 from hivecore.gangs.action import Action, BindInfo, GangStatus, PodStatus
 from hivecore.gangs.gang_spec import GangSpec
 from hivecore.gangs.phases import gang_phase
 
 __all__ = ["Coscheduler"]
 
-_MAGIC, _VERSION = b"HVGA", 1
 _LATEST = 2**61
 _LIVE = frozenset({"pending", "held-up", "trying", "waiting", "released", "bound", "running"})
 _NOT_PLACED = frozenset({"pending", "held-up", "trying"})
 
 
-class Coscheduler(Stateful):
+class Coscheduler(PlainState):
     """Gangs start together or not at all, under a scheduler that places pod by pod.
 
     The scheduler tells what happens, and does what it is told. It tries the pods that it is told to
@@ -76,6 +74,7 @@ class Coscheduler(Stateful):
     """
 
     __slots__ = ("_lock", "_rounds")
+    _SAVED_AS = b"HVGA", 1
 
     def __init__(
         self, *, backoff: int = 1, max_backoff: int = 10, resolve_deadlocks: bool = True
@@ -507,32 +506,13 @@ class Coscheduler(Stateful):
         """Audit every invariant; raises `InvariantError`. O(pods), and the wait-for graph."""
         audit(self._rounds)
 
-    @in_turn
-    def copy(self) -> Self:
-        """An independent what-if branch. O(pods)."""
-        return self._of(rebuilt(plain(self._rounds)))
-
-    @in_turn
-    def to_bytes(self) -> bytes:
-        """The state, for ``from_bytes``; objects of one history give the same bytes."""
-        return seal(_MAGIC, _VERSION, encode(plain(self._rounds)))
+    def _plain(self) -> dict[str, Any]:
+        return plain(self._rounds)
 
     @classmethod
-    def from_bytes(cls, data: bytes) -> Self:
-        """The object whose ``to_bytes`` gave these bytes.
-
-        :raises CorruptStateError: no ``to_bytes`` did.
-        """
-        payload = unseal(_MAGIC, _VERSION, data)
-        with corrupt_if_it_fails():
-            rounds = rebuilt(decode(payload))
-            audit(rounds)
-        return cls._of(rounds)
-
-    @classmethod
-    def _of(cls, rounds: Rounds) -> Self:
+    def _restored(cls, state: dict[str, Any]) -> Self:
         made = cls()
-        made._rounds = rounds
+        made._rounds = rebuilt(state)
         return made
 
     # --- what events have in common

@@ -1,25 +1,22 @@
 """What namespaces may still ask for, as a filter: hard limits less what is used and assumed."""
 
-import json
 from collections.abc import Mapping
 from threading import RLock
 from typing import Any, Self
 
 from hivecore._arguments import as_dict, as_int, as_name, as_text
-from hivecore._sealed import corrupt_if_it_fails, seal, unseal
-from hivecore._stateful import Stateful
+from hivecore._stateful import PlainState
 from hivecore._turns import in_turn
 from hivecore.errors import InvariantError
 from hivecore.queues.queued_job import QueuedJob
 
 __all__ = ["NamespaceQuota"]
 
-_MAGIC, _VERSION = b"HVNQ", 1
 _LATEST = 2**61
 _MOST = 2**63 - 1
 
 
-class NamespaceQuota(Stateful):
+class NamespaceQuota(PlainState):
     """A plug-in for `TenantQueues`: jobs wait for the resource quota of their namespace.
 
     :param keep: how long a job that has left its queue is counted before it is seen in what is
@@ -46,6 +43,7 @@ class NamespaceQuota(Stateful):
     """
 
     __slots__ = ("_assumed", "_keep", "_lock", "_now", "_quotas", "_sums")
+    _SAVED_AS = b"HVNQ", 1
 
     def __init__(self, keep: int = 60) -> None:
         self._keep = as_int(keep, "keep", 1, 2**60)
@@ -143,28 +141,6 @@ class NamespaceQuota(Stateful):
                 sums[namespace, key] = sums.get((namespace, key), 0) + amount
         if sums != self._sums:
             raise InvariantError("what is assumed is not the sum over the jobs")
-
-    @in_turn
-    def copy(self) -> Self:
-        """An independent what-if branch."""
-        return self._restored(self._plain())
-
-    @in_turn
-    def to_bytes(self) -> bytes:
-        """The state, for ``from_bytes``."""
-        return seal(_MAGIC, _VERSION, json.dumps(self._plain(), separators=(",", ":")).encode())
-
-    @classmethod
-    def from_bytes(cls, data: bytes) -> Self:
-        """The object whose ``to_bytes`` gave these bytes.
-
-        :raises CorruptStateError: no ``to_bytes`` did.
-        """
-        payload = unseal(_MAGIC, _VERSION, data)
-        with corrupt_if_it_fails():
-            made = cls._restored(json.loads(payload))
-            made.check()
-        return made
 
     def _plain(self) -> dict[str, Any]:
         quotas = {

@@ -15,7 +15,6 @@ Tags count in units of 2**-72 and carry the remainder. Served amounts per weight
 Whether a job leaves is decided by reading only; what changes is done after all plug-ins spoke.
 """
 
-import json
 from collections.abc import Callable, Iterable, Iterator
 from fractions import Fraction
 from heapq import heapify, heappop, heappush, heapreplace
@@ -24,8 +23,7 @@ from threading import RLock
 from typing import Any, Literal, NamedTuple, Self
 
 from hivecore._arguments import as_choice, as_int, as_name, as_text, as_tuple
-from hivecore._sealed import corrupt_if_it_fails, seal, unseal
-from hivecore._stateful import Stateful
+from hivecore._stateful import PlainState
 from hivecore._turns import in_turn
 from hivecore.errors import InvariantError
 from hivecore.queues._line import Entry, Line
@@ -41,7 +39,6 @@ Blocking = Literal["fifo", "best-effort", "backfill"]
 
 _ORDERS = ("weighted", "round-robin", "key")
 _MODES = ("fifo", "best-effort", "backfill")
-_MAGIC, _VERSION = b"HVTQ", 1
 _LATEST = 2**61
 _MOST_WEIGHT = 2**31 - 1
 _SHIFT = 72
@@ -170,7 +167,7 @@ def _reason(answer: Any, default: str) -> str:
     raise TypeError(f"a filter must answer with a bool, None or a text, not {answer!r}")
 
 
-class TenantQueues(Stateful):
+class TenantQueues(PlainState):
     """A queue of jobs for each tenant, and which job is next.
 
     :param order: which tenant is next. "weighted": tenants get sizes in proportion to their weights
@@ -229,6 +226,7 @@ class TenantQueues(Stateful):
         "_stamped",
         "_tenants",
     )
+    _SAVED_AS = b"HVTQ", 1
 
     def __init__(
         self,
@@ -487,28 +485,6 @@ class TenantQueues(Stateful):
             if self._order == "key" and tenant.size:
                 _require(tenant.tag == tenant.value, f"tenant {name!r}: key")
         _require(_is_heap([entry[:2] for entry in self._ring]), "the ring is out of order")
-
-    @in_turn
-    def copy(self) -> Self:
-        """An independent what-if branch. O(jobs)."""
-        return self._restored(self._plain())
-
-    @in_turn
-    def to_bytes(self) -> bytes:
-        """The state, for ``from_bytes``; objects of one history give the same bytes."""
-        return seal(_MAGIC, _VERSION, json.dumps(self._plain(), separators=(",", ":")).encode())
-
-    @classmethod
-    def from_bytes(cls, data: bytes) -> Self:
-        """The object whose ``to_bytes`` gave these bytes.
-
-        :raises CorruptStateError: no ``to_bytes`` did.
-        """
-        payload = unseal(_MAGIC, _VERSION, data)
-        with corrupt_if_it_fails():
-            made = cls._restored(json.loads(payload))
-            made.check()
-        return made
 
     def _plain(self) -> dict[str, Any]:
         rate = self._ageing

@@ -1,17 +1,15 @@
 """A network of domains: what is free on its nodes, and where gangs go."""
 
-import json
 from collections.abc import Iterable, Mapping
 from functools import reduce
 from threading import RLock
-from typing import Literal, Self, get_args
+from typing import Any, Literal, Self, get_args
 
 import numpy as np
 import numpy.typing as npt
 
 from hivecore._arguments import as_choice, as_dict, as_int, as_name, as_tuple
-from hivecore._sealed import corrupt_if_it_fails, seal, unseal
-from hivecore._stateful import Stateful
+from hivecore._stateful import PlainState
 from hivecore._topology import TopologyKernel
 from hivecore.decisions import Explanation
 from hivecore.errors import InvariantError, StaleDecisionError
@@ -42,7 +40,7 @@ _Owner = tuple[Pairs, Pairs, tuple[tuple[int, int, int], ...]]
 _CLASSES = 16
 
 
-class NetworkTopology(Stateful):
+class NetworkTopology(PlainState):
     """Nodes in domains, these in wider ones; gangs are placed as near together as can be.
 
     :param layers: the layers of the network from wide to narrow, such as "spine", "block", "rack".
@@ -73,6 +71,8 @@ class NetworkTopology(Stateful):
     ('spine', ('s1',), [('n4', 2), ('n5', 2), ('n7', 2)])
     >>> network.commit(decision)
     """
+
+    _SAVED_AS = b"HCNT", 1
 
     def __init__(self, layers: Iterable[str], nodes: Mapping[str, Mapping[str, str]]) -> None:
         self._start(Domains(layers, nodes))
@@ -518,48 +518,37 @@ class NetworkTopology(Stateful):
             made._owners = dict(self._owners)
             return made
 
-    def to_bytes(self) -> bytes:
-        """The state as versioned, checksummed bytes, for ``from_bytes``."""
-        with self._lock:
-            state = {
-                "layers": self.layers,
-                "nodes": self._domains.labels,
-                "free": {name: free.tolist() for name, free in sorted(self._free.items())},
-                "owners": {
-                    name: [wanted, more, [(self.nodes[node], *counts) for node, *counts in pods]]
-                    for name, (wanted, more, pods) in sorted(self._owners.items())
-                },
-            }
-            return seal(b"HCNT", 1, json.dumps(state, separators=(",", ":")).encode())
+    def _plain(self) -> dict[str, Any]:
+        return {
+            "layers": self.layers,
+            "nodes": self._domains.labels,
+            "free": {name: free.tolist() for name, free in sorted(self._free.items())},
+            "owners": {
+                name: [wanted, more, [(self.nodes[node], *counts) for node, *counts in pods]]
+                for name, (wanted, more, pods) in sorted(self._owners.items())
+            },
+        }
 
     @classmethod
-    def from_bytes(cls, data: bytes) -> Self:
-        """The network whose ``to_bytes`` gave these bytes.
-
-        :raises CorruptStateError: they are damaged, or describe no possible state.
-        :raises TypeError: ``data`` is not bytes.
-        """
-        payload = unseal(b"HCNT", 1, data)
-        with corrupt_if_it_fails():
-            state = json.loads(payload)
-            made = cls(state["layers"], state["nodes"])
-            for name, amounts in state["free"].items():
-                values = [as_int(one, "free", 0, 2**62) for one in amounts]
-                if len(values) != len(made.nodes):
-                    raise ValueError("free: is not of all nodes")
-                made._free[as_name(name, "free")] = np.array(values, dtype=np.int64)
-            for name, (wanted, more, pods) in state["owners"].items():
-                request = TopologyRequest(name, 1, amounts=dict(wanted))
-                role = TopologyRole(name, 1, dict(more)).amounts if more else ()
-                where = tuple(
-                    (
-                        made._domains.number(node),
-                        as_int(count, "pods", 0, MOST),
-                        as_int(others, "pods", 0, MOST if more else 0),
-                    )
-                    for node, count, others in pods
+    def _restored(cls, state: dict[str, Any]) -> Self:
+        made = cls(state["layers"], state["nodes"])
+        for name, amounts in state["free"].items():
+            values = [as_int(one, "free", 0, 2**62) for one in amounts]
+            if len(values) != len(made.nodes):
+                raise ValueError("free: is not of all nodes")
+            made._free[as_name(name, "free")] = np.array(values, dtype=np.int64)
+        for name, (wanted, more, pods) in state["owners"].items():
+            request = TopologyRequest(name, 1, amounts=dict(wanted))
+            role = TopologyRole(name, 1, dict(more)).amounts if more else ()
+            where = tuple(
+                (
+                    made._domains.number(node),
+                    as_int(count, "pods", 0, MOST),
+                    as_int(others, "pods", 0, MOST if more else 0),
                 )
-                made._owners[name] = request.amounts, role, where
+                for node, count, others in pods
+            )
+            made._owners[name] = request.amounts, role, where
         return made
 
     def __sizeof__(self) -> int:
