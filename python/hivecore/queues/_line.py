@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterator
 from heapq import heapify, heappop, heappush, heapreplace, merge
 from typing import NamedTuple
 
+from hivecore.queues._ring import is_heap
 from hivecore.queues.queued_job import QueuedJob
 
 __all__ = ["Entry", "Line"]
@@ -100,7 +101,7 @@ class Line:
         return (
             len(firsts) == len(self.queues)
             and sorted(self.heads) == sorted(firsts)
-            and all(self.heads[(i - 1) // 2] <= self.heads[i] for i in range(1, len(self.heads)))
+            and is_heap(self.heads)
             and sizes == self.length
             and all(
                 entry.job.priority == priority and entry >= before

@@ -1,10 +1,10 @@
-"""A heap read in order without a change."""
+"""A heap looked at without a change."""
 
 from collections.abc import Iterator
 from heapq import heapify, heappop, heappush
 from typing import Any
 
-__all__ = ["ordered"]
+__all__ = ["is_heap", "ordered"]
 
 
 def ordered(heap: list[Any]) -> Iterator[Any]:
@@ -24,3 +24,8 @@ def ordered(heap: list[Any]) -> Iterator[Any]:
         for child in (2 * i + 1, 2 * i + 2):
             if child < size:
                 heappush(ahead, (heap[child], child))
+
+
+def is_heap(entries: list[Any]) -> bool:
+    """Whether no entry is lower than the one above it."""
+    return all(entries[(i - 1) // 2] <= entries[i] for i in range(1, len(entries)))

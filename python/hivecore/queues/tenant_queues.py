@@ -27,7 +27,7 @@ from hivecore._stateful import PlainState
 from hivecore._turns import in_turn
 from hivecore.errors import InvariantError
 from hivecore.queues._line import Entry, Line
-from hivecore.queues._ring import ordered
+from hivecore.queues._ring import is_heap, ordered
 from hivecore.queues.queued_job import Capacity, Departure, QueuedJob, Standing
 
 __all__ = ["Blocking", "TenantOrder", "TenantQueues"]
@@ -484,7 +484,7 @@ class TenantQueues(PlainState):
             _require(not heads or self._lives(heads[0]), f"tenant {name!r}: the first is dead")
             if self._order == "key" and tenant.size:
                 _require(tenant.tag == tenant.value, f"tenant {name!r}: key")
-        _require(_is_heap([entry[:2] for entry in self._ring]), "the ring is out of order")
+        _require(is_heap([entry[:2] for entry in self._ring]), "the ring is out of order")
 
     def _plain(self) -> dict[str, Any]:
         rate = self._ageing
@@ -658,7 +658,3 @@ class TenantQueues(PlainState):
 def _require(holds: bool, what: str) -> None:
     if not holds:
         raise InvariantError(what)
-
-
-def _is_heap(heap: list[Any]) -> bool:
-    return all(heap[(i - 1) // 2] <= heap[i] for i in range(1, len(heap)))
