@@ -1,8 +1,9 @@
 """Whether all that is counted and indexed about gangs follows from their pods."""
 
 from hivecore.errors import InvariantError
-from hivecore.gangs._books import ENDED, IDLE, GangBook, GroupBook, PodBook
+from hivecore.gangs._books import GangBook, GroupBook, PodBook
 from hivecore.gangs._rounds import Rounds
+from hivecore.gangs._states import ENDED, IDLE
 from hivecore.gangs._wait_graph import WaitGraph
 
 __all__ = ["audit"]

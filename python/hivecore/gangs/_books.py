@@ -13,28 +13,22 @@ Invariants: a gang that nobody has defined has pods, and is a group of its own; 
 from collections import deque
 from collections.abc import Container
 
+from hivecore.gangs._states import BOUND, ENDED, IDLE, NOT_PLACED, PLACED
 from hivecore.gangs._timers import Timers
 from hivecore.gangs._wait_graph import WaitGraph
 from hivecore.gangs.action import PodState
 from hivecore.gangs.gang_spec import GangSpec
 
-__all__ = ["ENDED", "IDLE", "Books", "GangBook", "GroupBook", "PodBook"]
+__all__ = ["Books", "GangBook", "GroupBook", "PodBook"]
 
-IDLE = frozenset({"pending", "held-up"})
-ENDED = frozenset({"succeeded", "failed"})
 _LISTED = IDLE | {"waiting"}  # what a group has a list of
 # What a pod in a state counts for: it has a place, is bound, has not ended.
-_COUNTS: dict[PodState | None, tuple[int, int, int]] = {
+_COUNTS: dict[str | None, tuple[int, int, int]] = {
     None: (0, 0, 0),
-    "pending": (0, 0, 1),
-    "held-up": (0, 0, 1),
-    "trying": (0, 0, 1),
-    "waiting": (1, 0, 1),
-    "released": (1, 0, 1),
-    "bound": (0, 1, 1),
-    "running": (0, 1, 1),
-    "succeeded": (0, 0, 0),
-    "failed": (0, 0, 0),
+    **dict.fromkeys(NOT_PLACED, (0, 0, 1)),
+    **dict.fromkeys(PLACED, (1, 0, 1)),
+    **dict.fromkeys(BOUND, (0, 1, 1)),
+    **dict.fromkeys(ENDED, (0, 0, 0)),
 }
 
 

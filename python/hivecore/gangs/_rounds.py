@@ -15,7 +15,8 @@ What an event has changed stands in the books; `settle` looks at it once the eve
 from collections import deque
 from collections.abc import Collection, Iterable
 
-from hivecore.gangs._books import IDLE, Books, GangBook, GroupBook, PodBook
+from hivecore.gangs._books import Books, GangBook, GroupBook, PodBook
+from hivecore.gangs._states import IDLE
 from hivecore.gangs.action import Action
 
 __all__ = ["Rounds"]

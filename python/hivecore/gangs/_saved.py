@@ -3,8 +3,9 @@
 from typing import Any, get_args
 
 from hivecore._arguments import as_bool, as_int, as_name, as_text
-from hivecore.gangs._books import IDLE, GangBook, PodBook
+from hivecore.gangs._books import GangBook, PodBook
 from hivecore.gangs._rounds import Rounds
+from hivecore.gangs._states import IDLE
 from hivecore.gangs.action import PodState
 from hivecore.gangs.gang_spec import GangSpec
 

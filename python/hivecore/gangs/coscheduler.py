@@ -9,9 +9,10 @@ from hivecore._stateful import PlainState
 from hivecore._turns import in_turn
 from hivecore.errors import GangError
 from hivecore.gangs._audit import audit
-from hivecore.gangs._books import IDLE, GangBook, GroupBook, PodBook
+from hivecore.gangs._books import GangBook, GroupBook, PodBook
 from hivecore.gangs._rounds import Rounds
 from hivecore.gangs._saved import plain, rebuilt
+from hivecore.gangs._states import BOUND, IDLE, NOT_PLACED, PLACED
 from hivecore.gangs.action import Action, BindInfo, GangStatus, PodStatus
 from hivecore.gangs.gang_spec import GangSpec
 from hivecore.gangs.phases import gang_phase
@@ -19,8 +20,7 @@ from hivecore.gangs.phases import gang_phase
 __all__ = ["Coscheduler"]
 
 _LATEST = 2**61
-_LIVE = frozenset({"pending", "held-up", "trying", "waiting", "released", "bound", "running"})
-_NOT_PLACED = frozenset({"pending", "held-up", "trying"})
+_LIVE = NOT_PLACED | PLACED | BOUND
 
 
 class Coscheduler(PlainState):
@@ -198,7 +198,7 @@ class Coscheduler(PlainState):
 
         If its group has failed while it was being tried, it is rejected at once.
         """
-        book = self._in(pod, _NOT_PLACED, "cannot be given a place")
+        book = self._in(pod, NOT_PLACED, "cannot be given a place")
         held = _names(holds, "holds")
         rounds = self._rounds
         rounds.now = moment = self._moment(now)
@@ -244,7 +244,7 @@ class Coscheduler(PlainState):
         :param reason: why, in a line.
         :raises GangError: it has a place, or has ended.
         """
-        book = self._in(pod, _NOT_PLACED, "cannot fail to be placed")
+        book = self._in(pod, NOT_PLACED, "cannot fail to be placed")
         wanted, why = _names(lacks, "lacks"), as_text(reason, "reason")
         rounds = self._rounds
         rounds.now = self._moment(now)
@@ -273,7 +273,7 @@ class Coscheduler(PlainState):
         :param by_others: whether somebody else has bound it, so that it need not be released.
         :raises GangError: it was not released.
         """
-        allowed = _NOT_PLACED | {"waiting", "released"}
+        allowed = NOT_PLACED | PLACED
         others = as_bool(by_others, "by_others")
         book = self._in(pod, allowed if others else {"released"}, "cannot be bound")
         rounds = self._rounds
@@ -320,7 +320,7 @@ class Coscheduler(PlainState):
         :raises GangError: it has ended, or is to run and has no node.
         """
         word = as_choice(state, "state", ("running", "succeeded", "failed"))
-        allowed = {"bound", "running"} if word == "running" else _LIVE
+        allowed = BOUND if word == "running" else _LIVE
         book = self._in(pod, allowed, f"cannot be {word}")
         rounds = self._rounds
         rounds.now = self._moment(now)
@@ -554,7 +554,7 @@ class Coscheduler(PlainState):
         if group.trying is book:
             group.trying = None
         rounds.call_off(book)
-        had_node = book.state in ("bound", "running")
+        had_node = book.state in BOUND
         move()
         book.doomed, book.lacks = False, ()
         if not keeps:
