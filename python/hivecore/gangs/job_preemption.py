@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from hivecore._arguments import as_bool, as_int, as_name, as_text, as_tuple
+from hivecore.gangs._states import BOUND, NOT_PLACED, PLACED
 from hivecore.gangs.coscheduler import Coscheduler
 
 __all__ = ["JobPreemption", "Place", "RunningPod", "VictimJob", "preempt_jobs"]
@@ -21,7 +22,6 @@ _MOST = 2**62
 # What leaves as a whole has the least of the keys of its pods; gangs only join them.
 _JOB, _GROUP, _POD, _GANG = range(4)
 _Key = tuple[int, str]
-_IDLE = ("pending", "held-up", "trying")
 #: From slots by node, a number of pods and costs by node: how many pods go to each node.
 Place = Callable[[Mapping[str, int], int, Mapping[str, int]], Mapping[str, int] | None]
 
@@ -155,8 +155,9 @@ def preempt_jobs(
     still = sorted(going & search.running.keys())
     if still:
         return _wait(f"pod {still[0]!r} is leaving for it already")
-    if search.fits(frozenset()):
-        return search.found([])
+    as_it_is = search.attempt([])
+    if as_it_is is not None:
+        return as_it_is
     if not search.jobs:
         return _wait("no job may leave")
     within = search.within_budgets()
@@ -189,6 +190,10 @@ class _Job:
         self.beyond = False
 
 
+def _pods_of(jobs: Iterable[_Job]) -> frozenset[str]:
+    return frozenset(pod for job in jobs for pod in job.pods)
+
+
 class _Search:
     """One search for victims, its arguments checked."""
 
@@ -213,8 +218,8 @@ class _Search:
         members = [one for one in own if _pods(gangs, one) and gangs.gang(one).group == own]
         pods = [pod for one in members for pod in gangs.pods(one)]
         states = {pod: gangs.pod(pod).state for pod in pods}
-        self.pending = [pod for pod in pods if states[pod] in _IDLE]
-        self.waiting = sum(state in ("waiting", "released") for state in states.values())
+        self.pending = [pod for pod in pods if states[pod] in NOT_PLACED]
+        self.waiting = sum(state in PLACED for state in states.values())
         self.nodes = sorted({as_name(one, "nodes") for one in as_tuple(nodes, "nodes")})
         self.budgets = _budgets(budgets)
         self.running = _by_name(running)
@@ -253,10 +258,6 @@ class _Search:
 
     # --- the search
 
-    def fits(self, gone: frozenset[str]) -> bool:
-        """Whether all would be placed, and allowed, after these have left."""
-        return self.allows(gone) and self.place(gone, dict.fromkeys(self.nodes, 0)) is not None
-
     def within_budgets(self) -> list[_Job]:
         """The jobs that fit into the budgets, taken from the least important one on."""
         used = [0] * len(self.budgets)
@@ -273,7 +274,7 @@ class _Search:
 
     def attempt(self, jobs: list[_Job]) -> JobPreemption | None:
         """What comes of thinking these jobs away; ``None``: nothing."""
-        gone = frozenset(pod for job in jobs for pod in job.pods)
+        gone = _pods_of(jobs)
         if not self.allows(gone):
             return None
         # Whoever is beyond a budget costs more than all who are not.
@@ -285,24 +286,28 @@ class _Search:
         counts = self.place(gone, costs)
         if counts is None:
             return None
-        leaving = dict.fromkeys(jobs)
+        leaving, still = dict.fromkeys(jobs), set(gone)
         for job in sorted(jobs, key=lambda one: (not one.beyond, -one.priority, one.key)):
-            without = gone.difference(job.pods)
-            used = sorted(job.nodes & counts.keys())
-            if all(self.slots(node, without) >= counts[node] for node in used) and self.allows(
-                without
-            ):
-                gone = without
+            still.difference_update(job.pods)
+            used = {node: counts[node] for node in sorted(job.nodes & counts.keys())}
+            if self.holds(still, used):
                 del leaving[job]
+            else:
+                still.update(job.pods)
         return self.found(list(leaving), counts)
 
-    def found(self, victims: list[_Job], counts: dict[str, int] | None = None) -> JobPreemption:
+    def holds(self, still: set[str], counts: dict[str, int]) -> bool:
+        """Whether so many fit on these nodes, and are allowed, with only those still gone."""
+        if not counts and self._allows is None:
+            return True  # most jobs are on other nodes: no set is made for nobody
+        gone = frozenset(still)
+        fit = all(self.slots(node, gone) >= count for node, count in counts.items())
+        return fit and self.allows(gone)
+
+    def found(self, victims: list[_Job], counts: dict[str, int]) -> JobPreemption:
         """The answer with these victims."""
-        if counts is None:
-            counts = self.place(frozenset(), dict.fromkeys(self.nodes, 0))
-        assert counts is not None
         spread = [node for node, count in counts.items() for _ in range(count)]
-        gone = {pod for job in victims for pod in job.pods}
+        gone = _pods_of(victims)
         exceeded = [i for i, (names, left) in enumerate(self.budgets) if len(names & gone) > left]
         number = len(self.pending)
         reason = f"{number} pods have places, {self.waiting} of {number + self.waiting} wait"
@@ -317,7 +322,7 @@ class _Search:
 
     def refusal(self, jobs: list[_Job]) -> JobPreemption:
         """Why thinking these jobs away does not help."""
-        gone = frozenset(pod for job in jobs for pod in job.pods)
+        gone = _pods_of(jobs)
         if not self.allows(gone):
             return _wait("quotas do not let it run even after all who may leave have left")
         room = sum(self.slots(node, gone) for node in self.nodes)
@@ -428,7 +433,7 @@ def _jobs(
     for gang in {one for group in groups.values() for one in group}:
         if joined.of((_GANG, gang)) not in staying:
             for name in _pods(gangs, gang):
-                if name not in running and gangs.pod(name).state in ("bound", "running"):
+                if name not in running and gangs.pod(name).state in BOUND:
                     raise ValueError(f"running: pod {name!r} of gang {gang!r} is bound and missing")
     found = [job for key, job in jobs.items() if key not in staying]
     ranks = {p: rank for rank, p in enumerate(sorted({job.priority for job in found}), 1)}
