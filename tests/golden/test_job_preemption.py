@@ -163,6 +163,11 @@ def test_who_is_not_needed_comes_back_the_most_important_first():
     assert names(nodes.ask(pending(2))) == ["a", "c"]
 
 
+def test_who_cannot_come_back_makes_room_for_those_who_can():
+    running = [("x", "n1", 3, "big"), ("y", "n1", 3, "big"), ("z", "n1", 1, "small")]
+    assert names(Nodes({"n1": 3}, running).ask(pending(2))) == ["big"]
+
+
 def test_waiting_pods_count_and_keep_their_places():
     found = Nodes({"n1": 1}, [("x", "n1", 1, "low")]).ask(pending(1, waiting=2))
     assert (found.placement, found.reason) == (
