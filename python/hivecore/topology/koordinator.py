@@ -10,15 +10,16 @@ __all__ = ["Wanted", "place_greedily"]
 
 
 class Wanted(NamedTuple):
-    """What a gang asks for, level by level, of all domains."""
+    """What a gang asks for, level by level of all domains unless said otherwise."""
 
     pods: int
     widest: int
     multiples: Sequence[int]
-    slots: list[list[int]]
+    slots: list[int]
+    """Of nodes."""
     existing: list[list[int]]
     cost: list[list[int]]
-    """Added up as the slots are."""
+    """Added up, as is what exists."""
     dear_first: bool
     """Of equals the one that costs more comes first, as in Koordinator's job preemption."""
 
@@ -46,10 +47,7 @@ def place_greedily(domains: "Domains", wanted: Wanted) -> tuple[int, list[tuple[
         level, candidates = level + 1, deeper
 
     def better(domain: int) -> tuple[object, ...]:
-        path = [(level, domain)]
-        while path[-1][0] > 0:
-            above, one = path[-1]
-            path.append((above - 1, domains.parents_of[above][one]))
+        path = list(enumerate(domains.path(level, domain)))[::-1]
         near = tuple(-wanted.existing[where][one] for where, one in path)
         tight = tuple(slots[where][one] for where, one in path)
         return near, tight, _price(wanted, level, domain), domains.names[level][domain]
@@ -65,7 +63,7 @@ def _rounded(domains: "Domains", wanted: Wanted) -> list[list[int]]:
     """Slots of all domains, where each that has a multiple counts whole ones."""
     deepest = len(domains.levels) - 1
     found: list[list[int]] = [[] for _ in domains.levels]
-    found[deepest] = [count - count % wanted.multiples[deepest] for count in wanted.slots[deepest]]
+    found[deepest] = [count - count % wanted.multiples[deepest] for count in wanted.slots]
     for level in range(deepest - 1, -1, -1):
         step = wanted.multiples[level]
         sums = [

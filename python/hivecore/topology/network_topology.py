@@ -1,7 +1,7 @@
 """A network of domains: what is free on its nodes, and where gangs go."""
 
 from collections.abc import Iterable, Mapping
-from functools import reduce
+from functools import partial
 from threading import RLock
 from typing import Any, Literal, Self, get_args
 
@@ -14,6 +14,7 @@ from hivecore._topology import TopologyKernel
 from hivecore.decisions import Explanation
 from hivecore.errors import InvariantError, StaleDecisionError
 from hivecore.topology._domains import Domains
+from hivecore.topology._free import Free, Ints, Owner
 from hivecore.topology._roles import pairs_by_node
 from hivecore.topology.explanation import explain
 from hivecore.topology.koordinator import Wanted, place_greedily
@@ -31,11 +32,6 @@ from hivecore.topology.topology_request import (
 __all__ = ["Method", "NetworkTopology"]
 
 Method = Literal["exact", "koordinator", "koordinator, dear first"]
-
-_Ints = npt.NDArray[np.int64]
-
-#: What pods take, what those of the other role take, and (node, pods, others).
-_Owner = tuple[Pairs, Pairs, tuple[tuple[int, int, int], ...]]
 
 _CLASSES = 16
 
@@ -80,9 +76,9 @@ class NetworkTopology(PlainState):
     def _start(self, domains: Domains) -> None:
         self._lock = RLock()
         self._domains = domains
-        self._free: dict[str, _Ints] = {}
+        self._free = Free(len(domains.nodes))
         self._kernels: dict[Pairs, TopologyKernel] = {}
-        self._owners: dict[str, _Owner] = {}
+        self._owners: dict[str, Owner] = {}
 
     # --- the network
 
@@ -101,12 +97,8 @@ class NetworkTopology(PlainState):
 
         :raises KeyError: there is no such node.
         """
-        place = self._domains.number(node)
-        found = []
-        for level in range(len(self.layers) + 1, 0, -1):
-            found.append(self._domains.names[level][place])
-            place = self._domains.parents_of[level][place]
-        return tuple(reversed(found))
+        path = self._domains.path(len(self.layers) + 1, self._domains.number(node))
+        return tuple(self._domains.names[level][one] for level, one in enumerate(path) if level)
 
     # --- what is free
 
@@ -122,7 +114,7 @@ class NetworkTopology(PlainState):
         numbers = self._numbers(nodes)
         values = _as_counts(counts, len(numbers))
         with self._lock:
-            self._set("slots", numbers, values)
+            self._free.set("slots", numbers, values)
             self._renew(numbers, "slots")
 
     def set_free(self, node: str, amounts: PairsLike) -> None:
@@ -138,8 +130,8 @@ class NetworkTopology(PlainState):
             for key, one in as_dict(amounts, "amounts").items()
         }
         with self._lock:
-            for resource in {*self._free, *given}:
-                self._set(resource, number, np.array([given.get(resource, 0)]))
+            for resource in {*self._free.amounts, *given}:
+                self._free.set(resource, number, np.array([given.get(resource, 0)]))
             self._renew(number)
 
     def free(self, node: str) -> dict[str, int]:
@@ -149,7 +141,7 @@ class NetworkTopology(PlainState):
         """
         number = self._domains.number(node)
         with self._lock:
-            return {name: int(all_[number]) for name, all_ in sorted(self._free.items())}
+            return {name: int(all_[number]) for name, all_ in sorted(self._free.amounts.items())}
 
     def slots(self, layer: str = "node", *, amounts: PairsLike = (("slots", 1),)) -> dict[str, int]:
         """For how many such pods each domain of a layer has room, by name; those of equal names are
@@ -169,7 +161,7 @@ class NetworkTopology(PlainState):
         counts = self._kernel(amounts).slots(level).tolist()
         return list(zip(self._domains.names[level], counts, strict=True))
 
-    def _numbers(self, nodes: Iterable[str] | None) -> _Ints:
+    def _numbers(self, nodes: Iterable[str] | None) -> Ints:
         if nodes is None:
             return np.arange(len(self.nodes))
         given = as_tuple(nodes, "nodes")
@@ -180,26 +172,11 @@ class NetworkTopology(PlainState):
             numbers = [self._domains.number(node) for node in given]
         return np.array(numbers, dtype=np.int64)
 
-    def _set(self, resource: str, numbers: _Ints, values: _Ints) -> None:
-        if resource not in self._free:
-            self._free[resource] = np.zeros(len(self.nodes), dtype=np.int64)
-        self._free[resource][numbers] = values
-
-    def _renew(self, numbers: _Ints, resource: str | None = None) -> None:
+    def _renew(self, numbers: Ints, resource: str | None = None) -> None:
         """Tell the kernels what has changed."""
         for amounts, kernel in self._kernels.items():
             if resource is None or any(resource == name for name, _ in amounts):
-                kernel.set_slots(numbers, self._room(amounts, numbers))
-
-    def _room(self, amounts: Pairs, numbers: _Ints) -> _Ints:
-        """How many such pods fit on nodes."""
-        rooms = []
-        for resource, amount in amounts:
-            if resource not in self._free:
-                return np.zeros(len(numbers), dtype=np.int64)
-            free = self._free[resource][numbers]
-            rooms.append(free if amount == 1 else free // amount)
-        return np.minimum(reduce(np.minimum, rooms), MOST)
+                kernel.set_slots(numbers, self._free.room(amounts, numbers))
 
     def _kernel(self, amounts: Pairs) -> TopologyKernel:
         """Of pods of this kind."""
@@ -207,7 +184,7 @@ class NetworkTopology(PlainState):
         if kernel is None:
             kernel = TopologyKernel(self._domains.counts)
             everywhere = np.arange(len(self.nodes))
-            kernel.set_slots(everywhere, self._room(amounts, everywhere))
+            kernel.set_slots(everywhere, self._free.room(amounts, everywhere))
             if len(self._kernels) == _CLASSES:
                 del self._kernels[next(iter(self._kernels))]
         self._kernels[amounts] = kernel  # the last one that was asked for
@@ -227,10 +204,12 @@ class NetworkTopology(PlainState):
         :raises KeyError: there is no such owner.
         """
         with self._lock:
-            *_, pods = self._owner(name)
-            return tuple(NodePods(self.nodes[node], count, more) for node, count, more in pods)
+            return self._placed(self._owner(name).pods)
 
-    def _owner(self, name: str) -> _Owner:
+    def _placed(self, pods: Iterable[tuple[int, int, int]]) -> tuple[NodePods, ...]:
+        return tuple(NodePods(self.nodes[node], count, others) for node, count, others in pods)
+
+    def _owner(self, name: str) -> Owner:
         try:
             return self._owners[name]
         except (KeyError, TypeError):
@@ -261,9 +240,9 @@ class NetworkTopology(PlainState):
             raise TypeError(f"request must be a TopologyRequest, not {type(request).__name__}")
         work = as_int(work, "work", 0, 2**62)
         as_choice(method, "method", get_args(Method))
-        domains = self._domains
-        widest = domains.level(request.must, "request.must")
-        narrowest = domains.level(request.prefer or "node", "request.prefer")
+        levels = self._domains.levels
+        widest = self._domains.level(request.must, "request.must")
+        narrowest = self._domains.level(request.prefer or "node", "request.prefer")
         if narrowest < widest:
             raise ValueError(
                 f"request.prefer={request.prefer!r}: is wider than must={request.must!r}"
@@ -271,59 +250,64 @@ class NetworkTopology(PlainState):
         with self._lock:
             if request.name in self._owners:
                 raise ValueError(f"request: there is an owner {request.name!r}")
-            multiples = self._multiples(request.multiple)
-            existing = self._by_node(request.existing, "existing")
-            cost = self._by_node(request.cost, "cost")
-            kernel = self._kernel(request.amounts)
-            if request.role is not None:
-                if method != "exact":
-                    raise ValueError(f"method={method!r}: has no roles")
-                level, _, pods, optimal, fewest = kernel.place_roles(
-                    request.pods,
-                    widest,
-                    narrowest,
-                    existing,
-                    cost,
-                    work,
-                    self._kernel_of_others(request.role.amounts, request.amounts),
-                    request.role.pods,
-                    *pairs_by_node(self._free, len(self.nodes), request, request.role),
-                )
-            elif method == "exact":
-                level, _, pods, optimal, fewest = kernel.place(
-                    request.pods, widest, narrowest, multiples, existing, cost, work
-                )
-            else:
-                slots = [kernel.slots(one).tolist() for one in range(len(domains.levels))]
-                wanted = Wanted(
-                    request.pods,
-                    widest,
-                    multiples or [1] * len(slots),
-                    slots,
-                    self._sums(existing),
-                    self._sums(cost),
-                    method == "koordinator, dear first",
-                )
-                level, greedy = place_greedily(domains, wanted) or (-1, [])
-                pods = [(node, count, 0) for node, count in greedy]
-                optimal, fewest = False, []
+            level, pods, optimal, fewest = self._place(request, widest, narrowest, method, work)
             if level < 0:
-                sums = self._slots_of_domains(widest, request.amounts)
-                more = []
-                if request.role is not None:
-                    more = self._slots_of_domains(widest, request.role.amounts)
-                refusal = refused(request, sums, more, optimal or method != "exact")
+                slots = partial(self._slots_of_domains, widest)
+                refusal = refused(request, slots, optimal or method != "exact")
                 return TopologyDecision(request, "wait", refusal=refusal, optimal=optimal)
-            levels = domains.levels
             return TopologyDecision(
                 request,
                 "bind",
-                tuple(NodePods(self.nodes[node], count, more) for node, count, more in pods),
+                self._placed(pods),
                 levels[level],
                 self.domain(self.nodes[pods[0][0]])[:level],
                 optimal=optimal,
                 fewest=tuple(zip(levels[level + 1 :], fewest, strict=False)),
             )
+
+    def _place(
+        self, request: TopologyRequest, widest: int, narrowest: int, method: Method, work: int
+    ) -> tuple[int, list[tuple[int, int, int]], bool, list[int]]:
+        """The level of the domain that holds all, or -1: none does; (node, pods, others); whether
+        this is proved; and the fewest domains of the levels below, as far as they are known.
+        """
+        domains, role = self._domains, request.role
+        multiples = self._multiples(request.multiple)
+        existing = self._by_node(request.existing, "existing")
+        cost = self._by_node(request.cost, "cost")
+        kernel = self._kernel(request.amounts)
+        if role is not None:
+            if method != "exact":
+                raise ValueError(f"method={method!r}: has no roles")
+            others = self._kernel(role.amounts)
+            level, _, pods, optimal, fewest = kernel.place_roles(
+                request.pods,
+                widest,
+                narrowest,
+                existing,
+                cost,
+                work,
+                others.copy() if others is kernel else others,
+                role.pods,
+                *pairs_by_node(self._free, request, role),
+            )
+        elif method == "exact":
+            level, _, pods, optimal, fewest = kernel.place(
+                request.pods, widest, narrowest, multiples, existing, cost, work
+            )
+        else:
+            wanted = Wanted(
+                request.pods,
+                widest,
+                multiples or [1] * len(domains.levels),
+                kernel.slots(len(self.layers) + 1).tolist(),
+                domains.sums(existing),
+                domains.sums(cost),
+                method == "koordinator, dear first",
+            )
+            level, greedy = place_greedily(domains, wanted) or (-1, [])
+            return level, [(node, count, 0) for node, count in greedy], False, []
+        return level, pods, optimal, fewest
 
     def commit(self, decision: TopologyDecision) -> None:
         """Take what a decision to bind needs from the nodes.
@@ -346,8 +330,8 @@ class NetworkTopology(PlainState):
         with self._lock:
             if request.name in self._owners:
                 raise StaleDecisionError(f"decision: there is an owner {request.name!r}")
-            owner = request.amounts, more, pods
-            if not self._has_room(owner):
+            owner = Owner(request.amounts, more, pods)
+            if not self._free.has_room(owner):
                 raise StaleDecisionError("decision: a node has no room for it any more")
             self._owners[request.name] = owner
             self._take(owner, 1)
@@ -396,31 +380,9 @@ class NetworkTopology(PlainState):
             del self._owners[name]
             self._take(owner, -1)
 
-    def _has_room(self, owner: _Owner) -> bool:
-        """By resources and nodes; numbers of any size."""
-        amounts, more, pods = owner
-        for node, count, others in pods:
-            taken = {resource: count * amount for resource, amount in amounts}
-            for resource, amount in more:
-                taken[resource] = taken.get(resource, 0) + others * amount
-            for resource, amount in taken.items():
-                free = self._free.get(resource)
-                if amount and (free is None or amount > int(free[node])):
-                    return False
-        return True
-
-    def _take(self, owner: _Owner, sign: int) -> None:
-        """From what is free; or give it back, up to the most that is counted."""
-        amounts, more, pods = owner
-        numbers = np.array([node for node, _, _ in pods], dtype=np.int64)
-        for place, wanted in ((1, amounts), (2, more)):
-            counts = np.array([one[place] for one in pods], dtype=np.int64)
-            for resource, amount in wanted:
-                if counts.any():
-                    free = self._free[resource]
-                    change = np.minimum(-sign * amount * counts, 2**62 - free[numbers])
-                    free[numbers] += change
-        self._renew(numbers)
+    def _take(self, owner: Owner, sign: int) -> None:
+        self._free.take(owner, sign)
+        self._renew(np.array([node for node, *_ in owner.pods], dtype=np.int64))
 
     def explain(self, request: TopologyRequest) -> Explanation:
         """Why a gang cannot be placed, and what would let it; nothing changes.
@@ -441,36 +403,11 @@ class NetworkTopology(PlainState):
     def _gains(self, level: int, amounts: Pairs) -> Gains:
         """By domain and owner, for how many more pods there would be room without the owner."""
         found: Gains = {}
-        for name, (own, more, pods) in sorted(self._owners.items()):
-            for node, count, others in pods:
-                given = {resource: count * amount for resource, amount in own}
-                for resource, amount in more:
-                    given[resource] = given.get(resource, 0) + others * amount
-                domain = node
-                for one in range(len(self.layers) + 1, level, -1):
-                    domain = self._domains.parents_of[one][domain]
-                free = {
-                    resource: int(self._free[resource][node]) if resource in self._free else 0
-                    for resource, _ in amounts
-                }
-                before = min(free[key] // amount for key, amount in amounts)
-                after = min((free[key] + given.get(key, 0)) // amount for key, amount in amounts)
-                of = found.setdefault(domain, {})
-                of[name] = of.get(name, 0) + after - before
+        for name, owner in sorted(self._owners.items()):
+            for node, gain in self._free.gains(owner, amounts):
+                of = found.setdefault(self._domains.path(len(self.layers) + 1, node)[level], {})
+                of[name] = of.get(name, 0) + gain
         return dict(sorted(found.items()))
-
-    def _kernel_of_others(self, amounts: Pairs, of_pods: Pairs) -> TopologyKernel:
-        kernel = self._kernel(amounts)
-        return kernel.copy() if amounts == of_pods else kernel
-
-    def _sums(self, values: _Ints | None) -> list[list[int]]:
-        """Of all domains, level by level."""
-        if values is None:
-            return [[0] * len(names) for names in self._domains.names]
-        found = [values]
-        for begins in reversed(self._domains.begins):
-            found.append(np.add.reduceat(found[-1], begins[:-1]))
-        return [sums.tolist() for sums in reversed(found)]
 
     def _multiples(self, multiple: Pairs) -> list[int]:
         if not multiple:
@@ -480,7 +417,7 @@ class NetworkTopology(PlainState):
             found[self._domains.level(layer, "request.multiple")] = count
         return found
 
-    def _by_node(self, amounts: Pairs, argument: str) -> _Ints | None:
+    def _by_node(self, amounts: Pairs, argument: str) -> Ints | None:
         if not amounts:
             return None
         found = np.zeros(len(self.nodes), dtype=np.int64)
@@ -500,12 +437,13 @@ class NetworkTopology(PlainState):
         """
         with self._lock:
             everywhere = np.arange(len(self.nodes))
-            for resource, amounts in self._free.items():
+            for resource, amounts in self._free.amounts.items():
                 if (amounts < 0).any():
                     raise InvariantError(f"less than nothing is free of {resource!r}")
             for wanted, kernel in self._kernels.items():
                 kernel.check()
-                if (kernel.slots(len(self.layers) + 1) != self._room(wanted, everywhere)).any():
+                room = self._free.room(wanted, everywhere)
+                if (kernel.slots(len(self.layers) + 1) != room).any():
                     raise InvariantError(f"the slots of pods that take {wanted}")
 
     def copy(self) -> Self:
@@ -513,7 +451,7 @@ class NetworkTopology(PlainState):
         with self._lock:
             made = object.__new__(type(self))
             made._start(self._domains)
-            made._free = {name: free.copy() for name, free in self._free.items()}
+            made._free = self._free.copy()
             made._kernels = {wanted: kernel.copy() for wanted, kernel in self._kernels.items()}
             made._owners = dict(self._owners)
             return made
@@ -522,7 +460,7 @@ class NetworkTopology(PlainState):
         return {
             "layers": self.layers,
             "nodes": self._domains.labels,
-            "free": {name: free.tolist() for name, free in sorted(self._free.items())},
+            "free": {name: free.tolist() for name, free in sorted(self._free.amounts.items())},
             "owners": {
                 name: [wanted, more, [(self.nodes[node], *counts) for node, *counts in pods]]
                 for name, (wanted, more, pods) in sorted(self._owners.items())
@@ -536,7 +474,7 @@ class NetworkTopology(PlainState):
             values = [as_int(one, "free", 0, 2**62) for one in amounts]
             if len(values) != len(made.nodes):
                 raise ValueError("free: is not of all nodes")
-            made._free[as_name(name, "free")] = np.array(values, dtype=np.int64)
+            made._free.amounts[as_name(name, "free")] = np.array(values, dtype=np.int64)
         for name, (wanted, more, pods) in state["owners"].items():
             request = TopologyRequest(name, 1, amounts=dict(wanted))
             role = TopologyRole(name, 1, dict(more)).amounts if more else ()
@@ -548,15 +486,16 @@ class NetworkTopology(PlainState):
                 )
                 for node, count, others in pods
             )
-            made._owners[name] = request.amounts, role, where
+            made._owners[name] = Owner(request.amounts, role, where)
         return made
 
     def __sizeof__(self) -> int:
         kernels = sum(kernel.__sizeof__() for kernel in self._kernels.values())
-        return object.__sizeof__(self) + kernels + sum(free.nbytes for free in self._free.values())
+        free = sum(amounts.nbytes for amounts in self._free.amounts.values())
+        return object.__sizeof__(self) + kernels + free
 
 
-def _as_counts(counts: npt.ArrayLike, length: int) -> _Ints:
+def _as_counts(counts: npt.ArrayLike, length: int) -> Ints:
     try:
         values = np.asarray(counts)
     except ValueError:

@@ -1,38 +1,42 @@
 """Why a gang cannot be placed, in words."""
 
+from collections.abc import Callable
+
 from hivecore.decisions import Refusal
-from hivecore.topology.topology_request import TopologyRequest
+from hivecore.topology.topology_request import Pairs, TopologyRequest
 
 __all__ = ["refused"]
 
 _NAMED = 3  # domains that a reason tells of
 
-#: By domain.
-_Slots = list[tuple[str, int]]
+#: By domain, for how many pods that take this there is room.
+_Slots = Callable[[Pairs], list[tuple[str, int]]]
 
 
-def refused(request: TopologyRequest, slots: _Slots, others: _Slots, searched: bool) -> Refusal:
+def refused(request: TopologyRequest, slots: _Slots, searched: bool) -> Refusal:
     """Of a gang that was not placed.
 
-    :param slots: of the domains one of which must hold all; ``others``: of its other role.
+    :param slots: of the domains one of which must hold all.
     :param searched: whether the search came to its end.
     """
     layer, role = request.must, request.role
-    if lacks := _lacks(layer, request.pods, "pods", slots):
-        return lacks
-    if role and (lacks := _lacks(layer, role.pods, f"pods of role {role.name!r}", others)):
-        return lacks
+    wanted = [(request.pods, "pods", request.amounts)]
+    if role:
+        wanted.append((role.pods, f"pods of role {role.name!r}", role.amounts))
+    for count, pods, amounts in wanted:
+        if lacks := _lacks(layer, count, pods, slots(amounts)):
+            return lacks
     if not searched:
         return _refusal("work", layer, "the search was cut short")
     if role:
         where = f"no {layer} has" if layer else "the network has not"
         both = f"{request.pods} pods and {role.pods} of role {role.name!r}"
         return _refusal("role", layer, f"{where} room for {both} together")
-    wanted = ", ".join(f"{count} in each {name}" for name, count in request.multiple)
-    return _refusal("multiple", layer, f"not in multiples of {wanted}")
+    steps = ", ".join(f"{count} in each {name}" for name, count in request.multiple)
+    return _refusal("multiple", layer, f"not in multiples of {steps}")
 
 
-def _lacks(layer: str, count: int, pods: str, slots: _Slots) -> Refusal | None:
+def _lacks(layer: str, count: int, pods: str, slots: list[tuple[str, int]]) -> Refusal | None:
     """That no domain has slots enough, if so."""
     best = sorted(slots, key=lambda pair: (-pair[1], pair[0]))
     most = best[0][1]

@@ -1,0 +1,97 @@
+"""What is free on the nodes of a network, by resource, and what owners take of it."""
+
+from collections.abc import Iterator
+from functools import reduce
+from typing import NamedTuple, Self
+
+import numpy as np
+import numpy.typing as npt
+
+from hivecore.topology.topology_request import MOST, Pairs
+
+__all__ = ["Free", "Ints", "Owner", "together"]
+
+Ints = npt.NDArray[np.int64]
+
+
+class Owner(NamedTuple):
+    """Who is placed: what its pods take, what those of its other role take, and where they are."""
+
+    amounts: Pairs
+    more: Pairs
+    pods: tuple[tuple[int, int, int], ...]
+    """Node, pods, others."""
+
+    def by_node(self) -> Iterator[tuple[int, dict[str, int]]]:
+        """What it takes of each of its nodes."""
+        for node, pods, others in self.pods:
+            yield node, together(self.amounts, pods, self.more, others)
+
+
+def together(amounts: Pairs, pods: int, more: Pairs, others: int) -> dict[str, int]:
+    """What so many pods and others take, by resource; numbers of any size."""
+    taken = {resource: pods * amount for resource, amount in amounts}
+    for resource, amount in more:
+        taken[resource] = taken.get(resource, 0) + others * amount
+    return taken
+
+
+class Free:
+    """Amounts of 0 to 2**62; what nobody has named is 0 everywhere."""
+
+    __slots__ = ("_nothing", "amounts", "nodes")
+
+    def __init__(self, nodes: int) -> None:
+        self.nodes = nodes
+        self.amounts: dict[str, Ints] = {}
+        self._nothing: Ints = np.zeros(nodes, dtype=np.int64)
+
+    def of(self, resource: str) -> Ints:
+        """By node, to be read only."""
+        return self.amounts.get(resource, self._nothing)
+
+    def set(self, resource: str, nodes: Ints, values: Ints) -> None:
+        """Say what is free on some nodes."""
+        if resource not in self.amounts:
+            self.amounts[resource] = self._nothing.copy()
+        self.amounts[resource][nodes] = values
+
+    def room(self, amounts: Pairs, nodes: Ints) -> Ints:
+        """How many such pods fit on each of these nodes."""
+        rooms = []
+        for resource, amount in amounts:
+            free = self.of(resource)[nodes]
+            rooms.append(free if amount == 1 else free // amount)
+        return np.minimum(reduce(np.minimum, rooms), MOST)
+
+    def has_room(self, owner: Owner) -> bool:
+        """Whether there is what it takes."""
+        return all(
+            resource in self.amounts and amount <= int(self.amounts[resource][node])
+            for node, taken in owner.by_node()
+            for resource, amount in taken.items()
+            if amount
+        )
+
+    def gains(self, owner: Owner, amounts: Pairs) -> Iterator[tuple[int, int]]:
+        """By node, for how many more such pods there would be room without the owner."""
+        for node, taken in owner.by_node():
+            free = {resource: int(self.of(resource)[node]) for resource, _ in amounts}
+            before = min(free[key] // amount for key, amount in amounts)
+            after = min((free[key] + taken.get(key, 0)) // amount for key, amount in amounts)
+            yield node, after - before
+
+    def take(self, owner: Owner, sign: int) -> None:
+        """What it takes is free no more; or with -1 is so again, up to the most that is counted."""
+        nodes, *counts = np.array(owner.pods, dtype=np.int64).reshape(-1, 3).T
+        for each, wanted in zip(counts, (owner.amounts, owner.more), strict=True):
+            for resource, amount in wanted:
+                if each.any():
+                    free = self.amounts[resource]
+                    free[nodes] += np.minimum(-sign * amount * each, 2**62 - free[nodes])
+
+    def copy(self) -> Self:
+        """An independent equal."""
+        made = type(self)(self.nodes)
+        made.amounts = {name: free.copy() for name, free in self.amounts.items()}
+        return made
