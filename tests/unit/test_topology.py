@@ -25,6 +25,7 @@ def test_equal_names_in_different_domains_are_different_domains():
     }
     made = NetworkTopology(["spine", "rack"], labels)
     assert made.nodes == ("a", "c", "b")
+    assert made.domains("rack") == made.domains("spine") == (("a", "c"), ("b",))
     made.set_slots([1, 1, 1])
     assert made.schedule(TopologyRequest("g", 2)).placement == (NodePods("a", 1), NodePods("c", 1))
     assert made.slots("rack") == {"r": 3}
@@ -40,6 +41,10 @@ def test_nodes_without_a_label_have_domains_of_their_own():
         "e": {"spine": "s"},
     }
     made = NetworkTopology(["spine", "rack"], labels)
+    assert made.domains("") == (made.nodes,)
+    assert made.domains("spine") == (("a", "b"), ("c",), ("d", "e"))
+    assert made.domains("rack") == (("a", "b"), ("c",), ("d",), ("e",))
+    assert made.domains("node") == tuple((node,) for node in made.nodes)
     made.set_slots([1] * 5)
     assert made.domain("a")[:2] == made.domain("b")[:2]
     assert made.domain("d")[0] == made.domain("e")[0] == "s"
@@ -172,6 +177,7 @@ WRONG = [
     (lambda t: t.free([]), KeyError, "there is no node"),
     (lambda t: t.domain("x"), KeyError, "there is no node 'x'"),
     (lambda t: t.slots("row"), KeyError, "there is no layer 'row'"),
+    (lambda t: t.domains("row"), KeyError, "there is no layer 'row'"),
     (lambda t: t.schedule("g"), TypeError, "request must be a TopologyRequest"),
     (lambda t: t.schedule(TopologyRequest("g", 1), work=-1), ValueError, "work"),
     (lambda t: t.schedule(TopologyRequest("g", 1), work=1.5), TypeError, "work"),

@@ -4,7 +4,7 @@ from collections import Counter
 from collections.abc import Iterable
 
 from hivecore.interop.kubernetes.messages import show
-from hivecore.topology import NetworkTopology, TopologyRequest
+from hivecore.topology import NetworkTopology
 
 __all__ = ["distinct_names", "paths_of"]
 
@@ -49,23 +49,9 @@ def paths_of(network: NetworkTopology) -> dict[str, _Path]:
     >>> paths_of(NetworkTopology(["rack"], {"n1": {"rack": "r1"}}))
     {'n1': ('r1', 'n1')}
     """
-    paths = {node: network.domain(node) for node in network.nodes}
-    groups: dict[_Path, list[str]] = {}
-    doubtful: dict[_Path, None] = {}
-    for node, path in paths.items():
-        for end in range(1, len(path)):
-            groups.setdefault(path[:end], []).append(node)
-            if path[end] == path[end - 1]:
-                doubtful[path[:end]] = None
-    # Names do not tell, but a gang that fills all of its nodes fits into one domain only.
-    branch = network.copy()
-    for name in branch.owners:
-        branch.release(name)
-    branch.set_slots([0] * len(network.nodes))
-    for path in doubtful:
-        nodes = groups[path]
-        branch.set_slots([1] * len(nodes), nodes)
-        if not branch.fits(TopologyRequest("all", len(nodes), must=network.layers[len(path) - 1])):
+    for end, layer in enumerate(network.layers, 1):
+        paths = Counter(network.domain(nodes[0])[:end] for nodes in network.domains(layer))
+        path, times = paths.most_common(1)[0]
+        if times > 1:
             raise ValueError(f"network: two domains are called {show('/'.join(path))}")
-        branch.set_slots([0] * len(nodes), nodes)
-    return paths
+    return {node: network.domain(node) for node in network.nodes}

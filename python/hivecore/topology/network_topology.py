@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Mapping
 from functools import partial
+from itertools import pairwise
 from threading import RLock
 from typing import Any, Literal, Self, get_args
 
@@ -99,6 +100,22 @@ class NetworkTopology(PlainState):
         """
         path = self._domains.path(len(self.layers) + 1, self._domains.number(node))
         return tuple(self._domains.names[level][one] for level, one in enumerate(path) if level)
+
+    def domains(self, layer: str) -> tuple[tuple[str, ...], ...]:
+        """The nodes of each domain of a layer, in the order of ``nodes``; "node": each alone.
+
+        :raises KeyError: there is no such layer.
+
+        >>> from hivecore.topology import NetworkTopology
+        >>> labels = {"a": {"rack": "r1"}, "b": {"rack": "r2"}, "c": {"rack": "r1"}}
+        >>> NetworkTopology(["rack"], labels).domains("rack")
+        (('a', 'c'), ('b',))
+        """
+        level = self._domains.level(layer, "layer")
+        ends: Iterable[int] = range(len(self._domains.names[level]) + 1)
+        for begins in self._domains.begins[level:]:
+            ends = [begins[end] for end in ends]
+        return tuple(self.nodes[first:last] for first, last in pairwise(ends))
 
     # --- what is free
 
