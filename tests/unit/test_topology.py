@@ -277,6 +277,17 @@ def test_the_proof_notices_what_is_wrong(changes, says):
         decision.verify(made)
 
 
+def test_the_proof_tells_domains_of_one_name_apart():
+    made = NetworkTopology(["rack"], {"n1": {}, "n2": {"rack": "n1"}})
+    assert made.domain("n1")[:1] == made.domain("n2")[:1]
+    made.set_slots([1, 1])
+    decision = made.schedule(TopologyRequest("g", 2))
+    assert decision.layer == ""
+    decision.verify(made)
+    with pytest.raises(CertificateError, match="no domain of layer 'rack'"):
+        dataclasses.replace(decision, layer="rack").verify(made)
+
+
 def test_saved_states_that_are_damaged_are_refused():
     made = small()
     made.commit(made.schedule(TopologyRequest("g", 6)))

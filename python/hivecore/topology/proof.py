@@ -1,4 +1,4 @@
-"""A decision is checked by the labels of nodes and by what is free on them, by name."""
+"""A decision is checked by the domains of nodes and by what is free on them, by name."""
 
 from typing import TYPE_CHECKING
 
@@ -36,12 +36,12 @@ def check_decision(decision: "TopologyDecision", network: "NetworkTopology") -> 
     held = layers.index(decision.layer)
     if held < layers.index(request.must):
         raise CertificateError(f"{decision.layer!r} is wider than {request.must!r}")
-    if len({network.domain(node)[:held] for node in pods}) != 1:
+    if len(pods) not in _sums(network, dict.fromkeys(pods, 1), decision.layer):
         raise CertificateError(f"no domain of layer {decision.layer!r} holds all pods")
     for layer, multiple in request.multiple:
-        for name, count in _sums(network, pods, layers.index(layer)).items():
+        for count in _sums(network, pods, layer):
             if layers.index(layer) >= held and count % multiple:
-                raise CertificateError(f"{count} pods in {name}, no multiple of {multiple}")
+                raise CertificateError(f"{count} pods in a {layer}, no multiple of {multiple}")
     narrowest = layers.index(request.prefer or "node")
     if held > narrowest:
         raise CertificateError(f"{decision.layer!r} is narrower than {request.prefer!r}")
@@ -51,16 +51,11 @@ def check_decision(decision: "TopologyDecision", network: "NetworkTopology") -> 
         node: min(network.free(node).get(key, 0) // amount for key, amount in request.amounts)
         for node in network.nodes
     }
-    for level in range(held + 1, narrowest + 1):
-        if any(count >= request.pods for count in _sums(network, room, level).values()):
-            raise CertificateError(f"a domain of layer {layers[level]!r} has room for all")
+    for layer in layers[held + 1 : narrowest + 1]:
+        if max(_sums(network, room, layer)) >= request.pods:
+            raise CertificateError(f"a domain of layer {layer!r} has room for all")
 
 
-def _sums(
-    network: "NetworkTopology", counts: dict[str, int], level: int
-) -> dict[tuple[str, ...], int]:
-    sums: dict[tuple[str, ...], int] = {}
-    for node, count in counts.items():
-        place = network.domain(node)[:level]
-        sums[place] = sums.get(place, 0) + count
-    return sums
+def _sums(network: "NetworkTopology", counts: dict[str, int], layer: str) -> list[int]:
+    """Of each domain of a layer what its nodes have."""
+    return [sum(counts.get(node, 0) for node in nodes) for nodes in network.domains(layer)]
