@@ -1,11 +1,13 @@
 """Networks of domains: what they tell, what they refuse, how they are copied and saved."""
 
 import dataclasses
+import json
 import threading
 
 import numpy as np
 import pytest
 
+from hivecore._sealed import seal, unseal
 from hivecore.errors import CertificateError, CorruptStateError, StaleDecisionError
 from hivecore.topology import NetworkTopology, NodePods, TopologyRequest
 
@@ -298,6 +300,9 @@ def test_saved_states_that_are_damaged_are_refused():
     for broken in (data[:-1], b"", data[:20], data.replace(b"s0", b"s9"), bytes(len(data))):
         with pytest.raises(CorruptStateError):
             NetworkTopology.from_bytes(broken)
+    state = {**json.loads(unseal(b"HCNT", 1, data)), "free": {}}
+    with pytest.raises(CorruptStateError, match="owner 'g' takes of 'slots': unknown"):
+        NetworkTopology.from_bytes(seal(b"HCNT", 1, json.dumps(state).encode()))
 
 
 def test_threads_take_turns():

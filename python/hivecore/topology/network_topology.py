@@ -457,6 +457,10 @@ class NetworkTopology(PlainState):
             for resource, amounts in self._free.amounts.items():
                 if (amounts < 0).any():
                     raise InvariantError(f"less than nothing is free of {resource!r}")
+            for name, owner in self._owners.items():
+                taken = {key for _, of in owner.by_node() for key, amount in of.items() if amount}
+                if unknown := taken - self._free.amounts.keys():
+                    raise InvariantError(f"owner {name!r} takes of {min(unknown)!r}: unknown")
             for wanted, kernel in self._kernels.items():
                 kernel.check()
                 room = self._free.room(wanted, everywhere)
