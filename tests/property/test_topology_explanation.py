@@ -77,3 +77,16 @@ def test_the_owners_that_are_named_are_the_cheapest_ones_that_do():
                     assert not getattr(change.request, argument)
         named += len(released)
     assert named > 0
+
+
+def test_of_many_owners_the_cheapest_cover_is_named():
+    # Each node has a slot left; three are missing. One owner of three pods is less than two of two.
+    sizes = [2] * 8 + [3] * 2
+    network = NetworkTopology(["rack"], {f"n{i}": {"rack": "r"} for i in range(10)})
+    for number, size in enumerate(sizes):
+        nodes = [1 if i == number else 0 for i in range(10)]
+        network.set_slots([size * one for one in nodes])
+        network.commit(network.schedule(TopologyRequest(f"o{number}", size)))
+    network.set_slots([1] * 10)
+    (change,) = network.explain(TopologyRequest("g", 13)).changes
+    assert (change.kind, change.cost, change.owners) == ("release", 3, ("o8",))

@@ -99,6 +99,15 @@ def test_what_owners_take_is_given_back():
     assert made.to_bytes() == before
 
 
+def test_no_more_is_given_back_than_is_counted():
+    made = small()
+    made.set_free("n0", {"gpu": 4})
+    made.commit(made.schedule(TopologyRequest("g", 4, amounts={"gpu": 1})))
+    made.set_free("n0", {"gpu": 2**62 - 1})
+    made.release("g")
+    assert made.free("n0")["gpu"] == 2**62
+
+
 def test_resources_limit_pods_together():
     made = small()
     made.set_free("n0", {"gpu": 8, "cpu": 12})
