@@ -4,7 +4,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from hivecore._arguments import as_choice, as_dict, as_int, as_name, as_tuple
+from hivecore._arguments import as_amounts, as_choice, as_int, as_name, as_tuple
 
 __all__ = ["GangMode", "GangSpec", "MatchPolicy"]
 
@@ -70,7 +70,6 @@ class GangSpec:
         own = as_name(name, "name")
         least = as_int(min_members, "min_members", 0, _MOST_PODS)
         named = {as_name(one, "groups") for one in as_tuple(groups, "groups")}
-        needed = as_dict(roles, "roles").items()
         for field, value in (
             ("name", own),
             ("min_members", least),
@@ -79,15 +78,7 @@ class GangSpec:
             ("match_policy", as_choice(match_policy, "match_policy", _POLICIES)),
             ("wait_time", as_int(wait_time, "wait_time", 1, _MOST_TIME)),
             ("groups", tuple(sorted({own, *named}))),
-            (
-                "roles",
-                tuple(
-                    sorted(
-                        (as_name(role, "roles"), as_int(n, f"roles[{role!r}]", 0, _MOST_PODS))
-                        for role, n in needed
-                    )
-                ),
-            ),
+            ("roles", as_amounts(roles, "roles", 0, _MOST_PODS)),
         ):
             object.__setattr__(self, field, value)
 

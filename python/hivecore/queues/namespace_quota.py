@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from threading import RLock
 from typing import Any, Self
 
-from hivecore._arguments import as_dict, as_int, as_name, as_text
+from hivecore._arguments import as_amounts, as_int, as_name, as_text
 from hivecore._stateful import PlainState
 from hivecore._turns import in_turn
 from hivecore.errors import InvariantError
@@ -61,9 +61,10 @@ class NamespaceQuota(PlainState):
     ) -> None:
         """Set a namespace's limits and what is used; without limits it has none any more."""
         name = as_name(namespace, "namespace")
-        limits, taken = _amounts(hard, "hard"), _amounts({} if used is None else used, "used")
+        limits = as_amounts(hard, "hard", 0, _MOST)
+        taken = dict(as_amounts(() if used is None else used, "used", 0, _MOST))
         if limits:
-            self._quotas[name] = {key: (most, taken.get(key, 0)) for key, most in limits.items()}
+            self._quotas[name] = {key: (most, taken.get(key, 0)) for key, most in limits}
         else:
             self._quotas.pop(name, None)
 
@@ -162,12 +163,7 @@ class NamespaceQuota(PlainState):
         for name, until, namespace, resources in state["assumed"]:
             if name in made._assumed:
                 raise ValueError(f"job {name!r} is there twice")
-            asked = tuple(_amounts(dict(resources), "resources").items())
+            asked = as_amounts(dict(resources), "resources", 0, _MOST)
             when = as_int(until, "until", 0, 2 * _LATEST)
             made._assume(as_name(name, "name"), when, as_name(namespace, "namespace"), asked)
         return made
-
-
-def _amounts(given: Any, name: str) -> dict[str, int]:
-    pairs = sorted(as_dict(given, name).items())
-    return {as_name(key, name): as_int(n, f"{name}[{key!r}]", 0, _MOST) for key, n in pairs}

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from hivecore._arguments import as_dict, as_int, as_name, as_text, as_tuple
+from hivecore._arguments import as_amounts, as_int, as_name, as_text, as_tuple
 
 __all__ = ["Capacity", "Departure", "QueuedJob", "Standing"]
 
@@ -52,15 +52,7 @@ class QueuedJob:
         namespace: str = "",
     ) -> None:
         owner = as_name(tenant, "tenant")
-        asked: tuple[tuple[str, int], ...] = ()
-        if type(resources) is not tuple or resources:
-            pairs = as_dict(resources, "resources").items()
-            asked = tuple(
-                sorted(
-                    (as_name(key, "resources"), as_int(n, f"resources[{key!r}]", 0, _MOST_AMOUNT))
-                    for key, n in pairs
-                )
-            )
+        asked = as_amounts(resources, "resources", 0, _MOST_AMOUNT)
         put = object.__setattr__
         put(self, "name", as_name(name, "name"))
         put(self, "tenant", owner)

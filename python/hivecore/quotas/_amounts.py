@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Mapping
 
-from hivecore._arguments import as_dict, as_int, as_name
+from hivecore._arguments import as_amounts as _as_amounts
 
 __all__ = ["MOST", "Amounts", "AmountsLike", "as_amounts"]
 
@@ -15,7 +15,4 @@ MOST = 2**62
 
 def as_amounts(value: object, name: str, most: int = MOST) -> Amounts:
     """The amounts, sorted by their dimensions."""
-    given = as_dict(value, name).items()
-    return tuple(
-        sorted((as_name(key, name), as_int(one, f"{name}[{key!r}]", 0, most)) for key, one in given)
-    )
+    return _as_amounts(value, name, 0, most)

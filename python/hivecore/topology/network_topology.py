@@ -9,7 +9,7 @@ from typing import Any, Literal, Self, get_args
 import numpy as np
 import numpy.typing as npt
 
-from hivecore._arguments import as_choice, as_dict, as_int, as_name, as_tuple
+from hivecore._arguments import as_amounts, as_choice, as_int, as_name, as_tuple
 from hivecore._stateful import PlainState
 from hivecore._topology import TopologyKernel
 from hivecore.decisions import Explanation
@@ -142,10 +142,7 @@ class NetworkTopology(PlainState):
         :raises TypeError: an argument is of a wrong type.
         """
         number = np.array([self._domains.number(node)])
-        given = {
-            as_name(key, "amounts"): as_int(one, f"amounts[{key!r}]", 0, 2**62)
-            for key, one in as_dict(amounts, "amounts").items()
-        }
+        given = dict(as_amounts(amounts, "amounts", 0, 2**62))
         with self._lock:
             for resource in {*self._free.amounts, *given}:
                 self._free.set(resource, number, np.array([given.get(resource, 0)]))

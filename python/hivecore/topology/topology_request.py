@@ -4,7 +4,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Self
 
-from hivecore._arguments import as_dict, as_int, as_name
+from hivecore._arguments import as_amounts, as_int, as_name
 
 __all__ = ["MOST", "Pairs", "PairsLike", "TopologyRequest", "TopologyRole"]
 
@@ -38,7 +38,7 @@ class TopologyRole:
         set_field = object.__setattr__
         set_field(self, "name", as_name(name, "name"))
         set_field(self, "pods", as_int(pods, "pods", 1, MOST))
-        set_field(self, "amounts", _pairs(amounts, "amounts", 1, 2**62))
+        set_field(self, "amounts", as_amounts(amounts, "amounts", 1, 2**62))
         if not self.amounts:
             raise ValueError("amounts: is empty")
 
@@ -94,10 +94,10 @@ class TopologyRequest:
         set_field(self, "pods", as_int(pods, "pods", 1, MOST))
         set_field(self, "must", must if must == "" else as_name(must, "must"))
         set_field(self, "prefer", prefer if prefer == "" else as_name(prefer, "prefer"))
-        set_field(self, "multiple", _pairs(multiple, "multiple", 1, MOST))
-        set_field(self, "amounts", _pairs(amounts, "amounts", 1, 2**62))
-        set_field(self, "existing", _pairs(existing, "existing", 0, MOST))
-        set_field(self, "cost", _pairs(cost, "cost", 0, MOST))
+        set_field(self, "multiple", as_amounts(multiple, "multiple", 1, MOST))
+        set_field(self, "amounts", as_amounts(amounts, "amounts", 1, 2**62))
+        set_field(self, "existing", as_amounts(existing, "existing", 0, MOST))
+        set_field(self, "cost", as_amounts(cost, "cost", 0, MOST))
         if role is not None and not isinstance(role, TopologyRole):
             raise TypeError(f"role must be a TopologyRole, not {type(role).__name__}")
         if role is not None and self.multiple:
@@ -119,12 +119,3 @@ class TopologyRequest:
         """
         mine = {name: getattr(self, name) for name in self.__slots__}
         return type(self)(**{**mine, **changes})
-
-
-def _pairs(value: object, name: str, low: int, high: int) -> Pairs:
-    given = as_dict(value, name).items()
-    return tuple(
-        sorted(
-            (as_name(key, name), as_int(one, f"{name}[{key!r}]", low, high)) for key, one in given
-        )
-    )
