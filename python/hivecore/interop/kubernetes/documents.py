@@ -1,7 +1,7 @@
 """Objects of Kubernetes, however they come: one, several, lists of them, or YAML text."""
 
 import json
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from functools import cache
 from typing import Any
@@ -9,7 +9,7 @@ from typing import Any
 from hivecore.interop.kubernetes.fields import Field
 from hivecore.interop.kubernetes.messages import show
 
-__all__ = ["Objects", "named_object", "objects_of", "read_yaml"]
+__all__ = ["Objects", "check_kind", "named_object", "objects_of", "read_yaml"]
 
 #: An object or a list of them as plain data, several of these, or YAML text.
 Objects = str | Mapping[str, Any] | Iterable[Mapping[str, Any]]
@@ -47,6 +47,15 @@ def objects_of(given: Objects, name: str) -> list[Field]:
     else:
         raise TypeError(f"{name} must be objects of Kubernetes, not {show(given)}")
     return [one for field in fields for one in _taken_apart(field)]
+
+
+def check_kind(field: Field, kind: str, versions: Sequence[str]) -> None:
+    """Raise a `ValueError` if an object says that it is of another kind, or of no such version."""
+    for key, allowed in (("apiVersion", versions), ("kind", (kind,))):
+        said = field[key]
+        if not said.absent and said.text() not in allowed:
+            rule = f"one of {', '.join(allowed)}" if len(allowed) > 1 else repr(allowed[0])
+            raise said.error(f"must be {rule}, not {show(said.text())}")
 
 
 def _taken_apart(field: Field) -> Iterator[Field]:

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from hivecore._arguments import as_mapping
-from hivecore.interop.kubernetes.documents import Objects, named_object
+from hivecore.interop.kubernetes.documents import Objects, check_kind, named_object
 from hivecore.interop.kubernetes.fields import Field
 from hivecore.interop.kubernetes.messages import show
 from hivecore.interop.kubernetes.nodes import labels_of_nodes
@@ -72,7 +72,7 @@ def read_topology(
     """
     field = Field(as_mapping(topology, "topology"))
     with named_object(field, "Topology"):
-        _check_kind(field, "Topology")
+        check_kind(field, "Topology", VERSIONS)
         name = field["metadata"]["name"].name()
         levels = _levels(field["spec"]["levels"])
     wanted = {} if flavor is None else _flavor_labels(flavor, name)
@@ -95,14 +95,6 @@ def read_topology(
     return KueueTopology(name, levels, NetworkTopology(layers, places), values, wanted)
 
 
-def _check_kind(field: Field, kind: str) -> None:
-    version = field["apiVersion"]
-    if not version.absent and version.text() not in VERSIONS:
-        raise version.error(f"must be one of {', '.join(VERSIONS)}, not {show(version.text())}")
-    if not field["kind"].absent and field["kind"].text() != kind:
-        raise field["kind"].error(f"must be {kind!r}, not {show(field['kind'].text())}")
-
-
 def _levels(field: Field) -> tuple[str, ...]:
     found: list[str] = []
     entries = field.entries()
@@ -121,7 +113,7 @@ def _levels(field: Field) -> tuple[str, ...]:
 def _flavor_labels(flavor: Mapping[str, Any], name: str) -> dict[str, str]:
     field = Field(as_mapping(flavor, "flavor"))
     with named_object(field, "ResourceFlavor"):
-        _check_kind(field, "ResourceFlavor")
+        check_kind(field, "ResourceFlavor", VERSIONS)
         named = field["spec"]["topologyName"]
         if named.text() != name:
             raise named.error(f"must be {show(name)}, not {show(named.text())}")

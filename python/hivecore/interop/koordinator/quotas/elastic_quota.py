@@ -20,6 +20,7 @@ from hivecore.interop.koordinator.quotas.names import (
     TOTAL_RESOURCE,
     TREE_ID,
 )
+from hivecore.interop.kubernetes.documents import check_kind
 from hivecore.interop.kubernetes.fields import Field
 from hivecore.quotas import Quota
 
@@ -59,11 +60,7 @@ def read_one(field: Field) -> ElasticQuota:
     :raises ValueError: something is out of range. The message has the path.
     :raises TypeError: something is of a wrong type.
     """
-    version = field["apiVersion"]
-    if not version.absent and version.text() != API_VERSION:
-        raise version.error(f"must be {API_VERSION!r}, not {version.text()!r}")
-    if not field["kind"].absent and field["kind"].text() != KIND:
-        raise field["kind"].error(f"must be {KIND!r}, not {field['kind'].text()!r}")
+    check_kind(field, KIND, (API_VERSION,))
     metadata = field["metadata"]
     name, labels, annotations = metadata["name"].name(), metadata["labels"], metadata["annotations"]
     tree, parent = tree_of(field), parent_of(field)

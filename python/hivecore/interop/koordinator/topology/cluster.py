@@ -12,7 +12,7 @@ from hivecore.interop.koordinator.topology.names import (
     KIND,
     NODE_LAYER,
 )
-from hivecore.interop.kubernetes.documents import Objects, named_object
+from hivecore.interop.kubernetes.documents import Objects, check_kind, named_object
 from hivecore.interop.kubernetes.fields import Field
 from hivecore.interop.kubernetes.messages import show
 from hivecore.interop.kubernetes.nodes import checked_label, labels_of_nodes
@@ -49,9 +49,7 @@ def read_network_topology(topology: Mapping[str, Any], nodes: Objects) -> Networ
     """
     field = Field(as_mapping(topology, "topology"))
     with named_object(field, KIND):
-        for key, wanted in (("apiVersion", API_VERSION), ("kind", KIND)):
-            if not field[key].absent and field[key].text() != wanted:
-                raise field[key].error(f"must be {wanted!r}, not {show(field[key].text())}")
+        check_kind(field, KIND, (API_VERSION,))
         keys = _layers(field["spec"]["networkTopologySpec"])
     places = {}
     for node, labels in labels_of_nodes(nodes).items():
