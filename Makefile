@@ -56,7 +56,7 @@ modules: $(VENV)/tools
 
 # The library in editable form, with its dependencies and its command.
 $(VENV)/installed: pyproject.toml | modules
-	$(BIN)/python -m pip install -qq --no-build-isolation --editable '.[sim,serve]'
+	$(BIN)/python -m pip install -qq --no-build-isolation --editable '.[sim,kubernetes]'
 	@touch $@
 
 $(VENV)/tools: pyproject.toml
@@ -122,7 +122,7 @@ test-all: $(VENV)/tools
 	    $$venv/bin/python -m pip install -qq --upgrade 'pip>=25.1'; \
 	    $$venv/bin/python -m pip install -qq --group test; \
 	    : 'no cache: pip would take the wheel that it made of an earlier sdist of this name'; \
-	    $$venv/bin/python -m pip install -qq --no-cache-dir "hivecore[sim,serve] @ file://$$(ls $(CURDIR)/build/sdist/*.tar.gz)"; \
+	    $$venv/bin/python -m pip install -qq --no-cache-dir "hivecore[sim,kubernetes] @ file://$$(ls $(CURDIR)/build/sdist/*.tar.gz)"; \
 	    (cd $$venv && bin/python -m pytest -c $(CURDIR)/pyproject.toml $(CURDIR)/tests --pyargs hivecore $(ARGS)); \
 	done; \
 	test -d build/venvs || { echo 'no CPython >= 3.11 found'; exit 1; }

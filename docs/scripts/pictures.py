@@ -702,6 +702,41 @@ def hived() -> Picture:
     return picture
 
 
+def kubernetes() -> Picture:
+    """A pod on its way, and one that waits, between four who talk to each other."""
+    picture = Picture(820, 452, "A gang on Kubernetes: who says what to whom")
+    columns = {"you": 70, "API server": 270, "kube-scheduler": 500, "hivecore serve": 730}
+    for name, x in columns.items():
+        picture.box(x - 62, 14, 124, 30)
+        picture.text(x, 34, name)
+        picture.line([(x, 44), (x, 440)])
+    you, api, asks, core = columns.values()
+    steps = (
+        (core, api, "list and watch nodes and pods", COLOURS[2]),
+        (core, api, "nodes have hivecore.io/leaf-cell: 8", COLOURS[2]),
+        (you, api, "submit a gang", COLOURS[0]),
+        (asks, core, "filter: a pod, the nodes left", COLOURS[0]),
+        (core, asks, "its node; the gang has its cells", COLOURS[0]),
+        (asks, core, "bind", COLOURS[0]),
+        (core, api, "Binding with the pod's GPUs", COLOURS[0]),
+        (asks, core, "preempt, where cells are exhausted", COLOURS[4]),
+        (core, asks, "for each pod another node's victims", COLOURS[4]),
+        (asks, api, "evict them", COLOURS[4]),
+        (api, core, "the victims are gone", COLOURS[1]),
+        (core, api, "touch the pods that wait for them", COLOURS[1]),
+        (api, asks, "they have changed: try again", COLOURS[1]),
+    )
+    for i, (start, end, words, colour) in enumerate(steps):
+        y = 76 + 29 * i
+        toward = 4 if end > start else -4
+        picture.arrow(start + toward, y, end - toward, y)
+        middle = (start + end) / 2
+        if abs(start - end) > 300:  # past kube-scheduler, whose line it crosses
+            middle = (api + asks) / 2
+        picture.text(middle, y - 6, words, size=12, fill=colour)
+    return picture
+
+
 def openb() -> Picture:
     """What stays unallocated on openb, and what FGD's authors recorded."""
     file = FOLDER.parents[1] / "bench" / "results" / "devices_openb.json"
@@ -776,6 +811,7 @@ PICTURES: tuple[Callable[[], Picture], ...] = (
     gangs,
     hived,
     interleaving,
+    kubernetes,
     matching,
     openb,
     queues,

@@ -1,6 +1,5 @@
 """The extender of gpushare, with the examples of its article."""
 
-import asyncio
 import json
 import signal
 import subprocess
@@ -14,12 +13,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 from interop.gpushare_objects import best_card, cards_of, node, pod
 from interop.koordinator_objects import broken
+from interop.servers import served
 from profiles import examples
 
 from hivecore import cli
 from hivecore.devices import DeviceCluster
 from hivecore.interop.gpushare import Extender, read_assignment
-from hivecore.interop.kubernetes.server import application
+from hivecore.interop.gpushare.service import GpushareService
 
 ROOT = "/gpushare-scheduler"
 FILTER, BIND, WATCH, INSPECT = (f"{ROOT}/{verb}" for verb in ("filter", "bind", "watch", "inspect"))
@@ -475,20 +475,25 @@ def test_a_body_that_is_no_object_is_said(body):
         assert "the body" in refused(extender, path, body)
 
 
-def test_the_extender_answers_over_http():
-    extender, _ = made({"n": cards_of(8)})
+def test_it_answers_over_http():
+    bound = []
 
-    async def talk():
-        transport = httpx.ASGITransport(application(extender, 10_000))
-        async with httpx.AsyncClient(transport=transport, base_url="http://here") as client:
-            answer = await client.post(FILTER, json={"Pod": pod("p", 2), "NodeNames": ["n"]})
-            assert answer.json()["NodeNames"] == ["n"]
-            assert (await client.post(BIND, json=call("p", "n"))).json()["Error"] == ""
-            assert (await client.get(f"{INSPECT}/n")).json()["nodes"][0]["usedGPU"] == 2
-            assert (await client.get(BIND)).status_code == 405
-            assert (await client.post(BIND, content=b"x" * 10_001)).status_code == 413
+    async def binder(binding):
+        bound.append(binding["target"]["name"])
 
-    asyncio.run(talk())
+    with (
+        served(lambda: GpushareService("MiB", binder), 10_000) as url,
+        httpx.Client(base_url=url, timeout=20) as client,
+    ):
+        assert client.post(WATCH, json=event("ADDED", node("n", 1, 8))).json() == {}
+        answer = client.post(FILTER, json={"Pod": pod("p", 2), "NodeNames": ["n"]})
+        assert answer.json()["NodeNames"] == ["n"]
+        assert client.post(BIND, json=call("p", "n")).json()["Error"] == ""
+        assert bound == ["n"]
+        assert client.get(f"{INSPECT}/n").json()["nodes"][0]["usedGPU"] == 2
+        assert client.get(BIND).status_code == 405
+        assert client.post(BIND, content=b"x" * 10_001).status_code == 413
+        assert client.get("/readyz").status_code == 200
 
 
 @contextmanager
@@ -503,7 +508,17 @@ def ended(process):
 @pytest.mark.usefixtures("interruptible")
 @pytest.mark.skipif(sys.platform == "win32", reason="has no SIGINT for one process")
 def test_the_command_serves_it():
-    command = [sys.executable, "-m", "hivecore", "serve", "--gpushare", "GiB", "--port", "0"]
+    command = [
+        sys.executable,
+        "-m",
+        "hivecore",
+        "serve",
+        "--gpushare",
+        "GiB",
+        "--no-bind",
+        "--port",
+        "0",
+    ]
     pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
     with subprocess.Popen(command, **pipes) as process, ended(process):
         url = process.stdout.readline().split()[-1]
@@ -528,6 +543,7 @@ def test_the_command_serves_it():
         (("--gpushare", "KiB"), "invalid choice: 'KiB'"),
         (("hived.yaml", "--gpushare", "MiB"), "not allowed with argument"),
         (("--gpushare", "MiB", "--evictions", "least"), "--evictions has no meaning for gpushare"),
+        (("--gpushare", "MiB"), "who binds pods? Say one of --binder URL or --no-bind"),
     ],
 )
 def test_the_command_serves_either_this_or_hived(options, says, capsys):

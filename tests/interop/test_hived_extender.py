@@ -127,7 +127,7 @@ def test_preemption_names_victims_node_by_node_until_it_can_bind(extender):
         get(extender, FILTER, ask(name, **low))
     answer = get(extender, FILTER, ask("high", priority=5))
     assert list(answer["FailedNodes"]) == NODES
-    assert answer["FailedNodes"]["n1"].endswith("to be preempted: u-b")
+    assert answer["FailedNodes"]["n1"].endswith("to be preempted: x/b (u-b)")
     arguments = {"Pod": pod("high", priority=5), "NodeNameToMetaVictims": {"n1": {}, "n2": {}}}
     victims = {"n1": {"Pods": [{"UID": "u-b"}], "NumPDBViolations": 0}}
     for _ in range(2):
@@ -165,7 +165,7 @@ def test_a_reservation_whose_node_is_lost_is_bound_elsewhere_or_waits(extender, 
         ready = {"status": {"conditions": [{"type": "Ready", "status": "True"}]}}
         get(extender, "/v1/watch", event("MODIFIED", "Node", {"metadata": {"name": "n2"}} | ready))
     assert get(extender, FILTER, ask("high", **high) | {"NodeNames": there})["NodeNames"] == ["n2"]
-    extender._scheduler.check()
+    extender.scheduler.check()
 
 
 def test_keys_are_read_in_any_case(extender):
@@ -462,4 +462,4 @@ def test_a_request_with_a_part_replaced_is_answered(data):
     status, answer = extender.handle(path, body)
     assert status in (200, 400)
     json.dumps(answer)
-    extender._scheduler.check()
+    extender.scheduler.check()

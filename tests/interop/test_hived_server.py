@@ -1,4 +1,3 @@
-import queue
 import re
 import signal
 import socket
@@ -10,10 +9,11 @@ import httpx
 import pytest
 from interop.hived_cluster import DOMAIN
 from interop.hived_cluster import filter_request as ask
+from interop.servers import served
 
 from hivecore import cli
 from hivecore.interop.hived import Extender, HivedScheduler
-from hivecore.interop.kubernetes.server import application, serve
+from hivecore.interop.hived.serving.service import HivedService
 
 CONFIG = """
 physicalCluster:
@@ -54,20 +54,12 @@ def config_file(tmp_path_factory):
 @pytest.fixture
 def client(config_file):
     """A client of a server that runs in another thread."""
-    import uvicorn
-
-    app = application(Extender(HivedScheduler(config_file)), LIMIT)
-    server = uvicorn.Server(uvicorn.Config(app, log_level="warning", lifespan="off"))
-    with socket.create_server(("127.0.0.1", 0)) as listener:
-        thread = threading.Thread(target=server.run, args=([listener],))
-        thread.start()
-        try:
-            port = listener.getsockname()[1]
-            with httpx.Client(base_url=f"http://127.0.0.1:{port}", timeout=20) as found:
-                yield found
-        finally:
-            server.should_exit = True
-            thread.join()
+    scheduler = HivedScheduler(config_file)
+    with (
+        served(lambda: HivedService(Extender(scheduler)), LIMIT) as url,
+        httpx.Client(base_url=url, timeout=20) as found,
+    ):
+        yield found
 
 
 def test_a_pod_is_filtered_bound_inspected_and_deleted(client):
@@ -179,6 +171,7 @@ def test_the_command_serves_until_it_is_told_to_end(config_file):
     command += [
         "serve",
         str(config_file),
+        "--no-bind",
         "--port",
         "0",
         "--max-body",
@@ -199,39 +192,19 @@ def test_the_command_serves_until_it_is_told_to_end(config_file):
             assert process.wait(timeout=20) in (0, -signal.SIGTERM)
 
 
-def test_connections_do_not_wait_for_more_to_send(config_file, monkeypatch):
-    import uvicorn
-
-    options = []
-
-    class Server(uvicorn.Server):
-        async def on_tick(self, counter):
-            for protocol in self.server_state.connections:
-                connection = protocol.transport.get_extra_info("socket")
-                options.append(connection.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY))
-                self.should_exit = True
-            return await super().on_tick(counter)
-
-    ports = queue.Queue()
-    monkeypatch.setattr(uvicorn, "Server", Server)
-    monkeypatch.setattr(
-        "hivecore.interop.kubernetes.server.print",
-        lambda text, flush: ports.put(int(text.rpartition(":")[2])),
-        raising=False,
-    )
-    scheduler = HivedScheduler(config_file)
-    thread = threading.Thread(target=serve, args=(Extender(scheduler), "127.0.0.1", 0, LIMIT))
-    thread.start()
-    with socket.create_connection(("127.0.0.1", ports.get(timeout=20))):
-        thread.join(timeout=20)
-    assert not thread.is_alive()
-    assert set(options) == {1}
-
-
 @pytest.mark.usefixtures("interruptible")
 @pytest.mark.skipif(sys.platform == "win32", reason="has no SIGINT for one process")
 def test_ctrl_c_stops_serving_with_one_line_and_status_130(config_file):
-    command = [sys.executable, "-m", "hivecore", "serve", str(config_file), "--port", "0"]
+    command = [
+        sys.executable,
+        "-m",
+        "hivecore",
+        "serve",
+        str(config_file),
+        "--no-bind",
+        "--port",
+        "0",
+    ]
     pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
     with subprocess.Popen(command, **pipes) as process:
         url = process.stdout.readline().split()[-1]
@@ -246,11 +219,11 @@ def test_an_address_in_use_and_a_bad_configuration_end_the_command(config_file, 
     with socket.create_server(("127.0.0.1", 0)) as listener:
         port = str(listener.getsockname()[1])
         with pytest.raises(SystemExit) as caught:
-            cli.main(["serve", str(config_file), "--port", port])
+            cli.main(["serve", str(config_file), "--no-bind", "--port", port])
     assert caught.value.code == 2
     bad = tmp_path / "bad.yaml"
     bad.write_text("physicalCluster: 3")
-    assert cli.main(["serve", str(bad)]) == 1
+    assert cli.main(["serve", str(bad), "--no-bind"]) == 1
     assert f"{bad}: physicalCluster: must be a mapping, not '3'" in capsys.readouterr().err
     for option in (["--port", "65536"], ["--port", "x"], ["--max-body", "0"]):
         with pytest.raises(SystemExit) as caught:
@@ -295,5 +268,5 @@ def test_missing_libraries_are_named(config_file, monkeypatch, capsys):
     monkeypatch.setattr(cli, "find_spec", lambda name: None if name != "yaml" else object())
     assert cli.main(["validate", str(config_file)]) == 0
     assert cli.main(["serve", str(config_file)]) == 1
-    needs = "hivecore serve needs starlette, uvicorn: pip install 'hivecore[serve]'\n"
+    needs = "hivecore serve needs aiohttp, prometheus_client: pip install 'hivecore[serve]'\n"
     assert capsys.readouterr().err == needs

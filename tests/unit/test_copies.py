@@ -336,7 +336,7 @@ ACTING = {
     HivedScheduler: (hived, lambda it: it.delete("default/train"), saved),
     Extender: (
         lambda: Extender(hived()),
-        lambda it: it._scheduler.delete("default/train"),
+        lambda it: it.scheduler.delete("default/train"),
         inspected,
     ),
     devices.DeviceCluster: (

@@ -9,7 +9,7 @@ below a role's ``lowest`` is empty. A gang is preempting while ``preempting`` is
 the pods that asked), and has no bound pods then.
 """
 
-from collections.abc import Hashable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from typing import Any
 
 from hivecore._stateful import Branching
@@ -38,12 +38,18 @@ class Role(Branching):
         other.pods, other.lowest = list(self.pods), self.lowest
         return other
 
-    def empty(self) -> int | None:
-        """The lowest empty slot."""
+    def empty(self, suits: Callable[[Any], bool] | None = None) -> int | None:
+        """The lowest empty slot that suits; where none does, the lowest empty one."""
         pods = self.pods
         while self.lowest < len(pods) and pods[self.lowest] is not None:
             self.lowest += 1
-        return self.lowest if self.lowest < len(pods) else None
+        if self.lowest == len(pods):
+            return None
+        if suits is not None:
+            for i in range(self.lowest, len(pods)):
+                if pods[i] is None and suits(self.slots[i]):
+                    return i
+        return self.lowest
 
 
 class Gang(Branching):

@@ -88,11 +88,14 @@ class Gangs(Branching, Generic[_S]):
 
     # --- decisions
 
-    def find(self, pod: str, asked: GangRequest) -> Answer | None:
+    def find(
+        self, pod: str, asked: GangRequest, suits: Callable[[Any], bool] | None = None
+    ) -> Answer | None:
         """What the pod gets without asking the stage: its own slot, or an empty one of its gang.
 
         ``None``: its gang is not allocated.
 
+        :param suits: tells the slots that are to be preferred.
         :raises GangError: it is bound or asks in another gang, or its gang has no slot for it.
         """
         seats = self._seats
@@ -103,7 +106,7 @@ class Gangs(Branching, Generic[_S]):
         if gang is None:
             return None
         role = gang.roles.get(asked.role)
-        slot = None if role is None else role.empty()
+        slot = None if role is None else role.empty(suits)
         if role is None or slot is None:
             raise NoSlotError(gang.name, asked.role, len(role.slots) if role else 0)
         if gang.preempting is not None:
@@ -112,11 +115,18 @@ class Gangs(Branching, Generic[_S]):
         return Answer("bind", gang, role, slot)
 
     def take_up(
-        self, pod: str, asked: GangRequest, request: Any, decision: Decision, reserve: bool
+        self,
+        pod: str,
+        asked: GangRequest,
+        request: Any,
+        decision: Decision,
+        reserve: bool,
+        suits: Callable[[Any], bool] | None = None,
     ) -> Answer:
         """Go on with what the stage has decided for the pod's gang.
 
         :param request: what it was asked for.
+        :param suits: tells the slots that are to be preferred.
         :param reserve: whether a decision to preempt is reserved at once. Then a reservation of the
             gang that is no good any more is given up, even where the gang has to wait.
         """
@@ -136,9 +146,10 @@ class Gangs(Branching, Generic[_S]):
         elif reserve and decision.outcome == "preempt":
             self._reserve(pod, gang, planned, decision)
         role = planned.roles[asked.role]
+        slot = role.empty(suits) or 0
         if decision.outcome == "bind":
-            seats.offers[pod] = Offer(planned, role, 0, decision)
-        return Answer(decision.outcome, planned, role, 0)
+            seats.offers[pod] = Offer(planned, role, slot, decision)
+        return Answer(decision.outcome, planned, role, slot)
 
     def _reserve(self, pod: str, gang: Gang | None, planned: Gang, decision: Any) -> None:
         seats = self._seats
@@ -163,6 +174,21 @@ class Gangs(Branching, Generic[_S]):
     def withdraw_all(self) -> None:
         """Forget what was offered to anybody: the stage is another one now."""
         self._seats.offers.clear()
+
+    def has_seat(self, pod: str, asked: GangRequest) -> bool:
+        """Whether ``find`` would find something; nothing is offered.
+
+        :raises GangError: as ``find``.
+        """
+        if self._own_seat(pod, asked) is not None:
+            return True
+        gang = self._seats.gangs.get(asked.gang)
+        if gang is None or gang.preempting is not None:
+            return False
+        role = gang.roles.get(asked.role)
+        if role is None or role.empty() is None:
+            raise NoSlotError(gang.name, asked.role, len(role.slots) if role else 0)
+        return True
 
     # --- what happens to pods
 
@@ -242,6 +268,10 @@ class Gangs(Branching, Generic[_S]):
     def forget(self, name: str) -> None:
         """Drop a preempting gang that the stage has given up."""
         self._seats.forget(name)
+
+    def pods(self) -> list[str]:
+        """The bound pods, then those that ask."""
+        return [*self._seats.seats, *self._seats.asking]
 
     def bound_pods(self, names: Sequence[str]) -> tuple[tuple[Any, str], ...]:
         """(slot, pod) of every bound pod of these gangs."""

@@ -4,11 +4,14 @@ from collections.abc import Iterable
 from dataclasses import replace
 from typing import Any
 
-from hivecore.cells import ClusterSpec
+from hivecore.cells import CellCluster, ClusterSpec
 from hivecore.interop.hived.configuration.config import HivedConfig
 from hivecore.interop.hived.pods import PodRequest, RequestError
 
 __all__ = ["Catalog", "read"]
+
+
+_MOST_REMEMBERED = 10_000
 
 
 class Catalog:
@@ -16,18 +19,51 @@ class Catalog:
 
     def __init__(self, spec: ClusterSpec) -> None:
         chains = spec.chains
+        self._spec = spec
+        self._empty: CellCluster | None = None
+        self._possible: dict[PodRequest, bool] = {}
         self.leaves = sum(chain.leaves for chain in chains.values())
         self._largest_node = max(
             chain.leaves_per_cell()[chain.levels.index(str(chain.node_level))]
             for chain in chains.values()
         )
-        self.nodes = dict.fromkeys(node for chain in chains.values() for node in chain.nodes or ())
+        self.nodes: dict[str, int] = {}
+        """Node -> its leaf cells, over all chains."""
+        for chain in chains.values():
+            for node in chain.nodes or ():
+                self.nodes[node] = self.nodes.get(node, 0) + chain.leaves // len(chain.nodes or ())
         self._leaf_types = {chain.levels[0] for chain in chains.values()}
         self._pins = {vc: set(pins) for vc, pins in spec.pinned_cells.items()}
         self._owned_types = {
             vc: {chains[chain].levels[0] for chain, cells in owned.items() if any(cells.values())}
             for vc, owned in spec.virtual_clusters.items()
         }
+
+    def hopeless(self, request: PodRequest) -> str:
+        """Why not even the empty, healthy cluster would serve the group; "": it would.
+
+        Answers are remembered by what is asked, whoever asks.
+        """
+        shape = request._replace(gang="anybody", ignore_suggested=True)
+        possible = self._possible.get(shape)
+        if possible is None:
+            if self._empty is None:
+                self._empty = CellCluster(self._spec)
+            possible = request.leaves <= self.leaves and self._empty.fits(shape.as_group())
+            if len(self._possible) == _MOST_REMEMBERED:
+                self._possible.clear()
+            self._possible[shape] = possible
+        if possible:
+            return ""
+        if request.priority < 0 or request.leaves > self.leaves:
+            whose = f"the cluster of {self.leaves} leaf cells"
+        else:
+            whose = f"virtual cluster {request.virtual_cluster!r}"
+        pods = " and ".join(f"{pods} x {number}" for number, pods in request.roles)
+        return (
+            f"the group asks for {request.leaves} leaf cells ({pods}), which it can never have: "
+            f"{whose} is too small for it even when nobody else is there"
+        )
 
     def check(self, request: PodRequest) -> None:
         """Raise `RequestError` where the request names what its virtual cluster can never have."""

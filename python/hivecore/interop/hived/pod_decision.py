@@ -42,6 +42,8 @@ class PodDecision:
     """Why the pod waits or what it waits for; empty when it can be bound."""
     _placement: tuple[tuple[Any, tuple[Any, ...]], ...] = field(default=(), repr=False)
     _victims: tuple[tuple[str, str], ...] = field(default=(), repr=False)
+    hopeless: bool = False
+    """Whether it waits for ever: not even the empty, healthy cluster would serve its group."""
 
     @property
     def group(self) -> list[dict[str, Any]]:

@@ -5,7 +5,7 @@ group goes where is kept by `hivecore.gangs`, and what all of it looks like is d
 """
 
 import threading
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any, Literal, Self
 
@@ -21,6 +21,7 @@ from hivecore.cells import (
     Reconfiguration,
     Recovery,
 )
+from hivecore.decisions import Outcome
 from hivecore.errors import (
     CorruptStateError,
     InvariantError,
@@ -36,6 +37,7 @@ from hivecore.interop.hived.pods import PodRequest, RequestError, identify
 from hivecore.interop.kubernetes.messages import show
 
 __all__ = ["HivedScheduler"]
+NodeSet = frozenset  # TEMP
 
 
 class HivedScheduler(Stateful):
@@ -144,16 +146,21 @@ class HivedScheduler(Stateful):
             that is larger than the nodes of all chains it may use.
         :raises TypeError: ``suggested_nodes`` is not an iterable of names.
 
-        A pod of an allocated group gets the lowest empty slot of its size, whatever has become of
-        the node, and a bound pod its own again.
+        A pod of an allocated group gets the lowest empty slot of its size on a suggested node, or
+        else the lowest one, whatever has become of the node, and a bound pod its own again.
         """
         identity, name = identify(pod)
         request = PodRequest.read(spec, name)
+        suits = None
+        if suggested_nodes is not None:
+            if not isinstance(suggested_nodes, NodeSet):
+                suggested_nodes = NodeSet(suggested_nodes)
+            suits = _is_on(suggested_nodes)
         wanted: Any = phase
         if not isinstance(wanted, str) or wanted not in ("Filtering", "Preempting"):
             raise RequestError(f"phase={show(phase)}: allowed are 'Filtering' and 'Preempting'")
         with self._lock, _as_request_error("spec"):
-            answer = self._gangs.find(identity, request)
+            answer = self._gangs.find(identity, request, suits)
             if answer is not None:
                 return _answered(answer)
             gang = self._gangs.live.get(request.gang)
@@ -162,16 +169,20 @@ class HivedScheduler(Stateful):
                 if request.leaves > self._catalog.leaves:
                     self._gangs.withdraw(identity)
                     return PodDecision(
-                        "wait",
-                        reason=f"the group asks for {request.leaves} leaf cells, the cluster has "
-                        f"{self._catalog.leaves}",
+                        "wait", reason=self._catalog.hopeless(request), hopeless=True
                     )
             declared = request if gang is None else gang.declared
             group = request.as_group() if gang is None else gang.request
             if declared.ignore_suggested:
                 suggested_nodes = None
             decision = self._decide(group, phase, suggested_nodes)
-            answer = self._gangs.take_up(identity, request, group, decision, phase == "Preempting")
+            answer = self._gangs.take_up(
+                identity, request, group, decision, phase == "Preempting", suits
+            )
+            if decision.outcome == "wait" and gang is None:
+                reason = self._catalog.hopeless(request)
+                if reason:
+                    return PodDecision("wait", reason=reason, hopeless=True)
             return _answered(answer, decision.reason, self._gangs.bound_pods(decision.victims))
 
     def _decide(
@@ -187,6 +198,23 @@ class HivedScheduler(Stateful):
                 if group.name not in decision.cancels and decision.outcome != "wait":
                     return decision
         return cluster.schedule(group, suggested_nodes=suggested_nodes)
+
+    def outcome(self, pod: str | Mapping[str, Any], spec: Mapping[str, Any]) -> Outcome:
+        """What ``schedule`` would answer in phase "Filtering"; nothing changes.
+
+        :raises RequestError: as ``schedule``.
+        """
+        identity, name = identify(pod)
+        request = PodRequest.read(spec, name)
+        with self._lock, _as_request_error("spec"):
+            if self._gangs.has_seat(identity, request):
+                return "bind"
+            gang = self._gangs.live.get(request.gang)
+            if gang is None:
+                self._catalog.check(request)
+            return self._cluster.schedule(
+                request.as_group() if gang is None else gang.request
+            ).outcome
 
     def allocate(self, pod: str | Mapping[str, Any]) -> None:
         """Commit the pod's last decision to bind: its cells, and those of its group, are taken.
@@ -328,6 +356,39 @@ class HivedScheduler(Stateful):
             return change
 
     # --- what there is
+
+    def leaf_cells_by_node(self) -> dict[str, int]:
+        """How many leaf cells the configuration has on each node."""
+        with self._lock:
+            return dict(self._catalog.nodes)
+
+    def is_live(self, name: str) -> bool:
+        """Whether a group of this name is allocated or preempting."""
+        with self._lock:
+            return name in self._gangs.live
+
+    def pods(self) -> list[str]:
+        """The pods that are bound, and then those that ask for a preemption, by identity."""
+        with self._lock:
+            return self._gangs.pods()
+
+    def used_leaf_cells(self) -> dict[str, tuple[int, int]]:
+        """Virtual cluster -> leaf cells in use with a guarantee, and without; O(pods).
+
+        What preempting groups have reserved is not in use yet.
+        """
+        with self._lock:
+            found = dict.fromkeys(self._spec.virtual_clusters, (0, 0))
+            for name, gang in self._gangs.live.items():
+                if gang.preempting is None:
+                    vc = gang.declared.virtual_cluster
+                    sure, unsure = found.get(vc, (0, 0))
+                    leaves = sum(len(slot.leaf_indices) for slot, _ in gang.seats())
+                    if self._cluster.group(name).guaranteed:
+                        found[vc] = sure + leaves, unsure
+                    else:
+                        found[vc] = sure, unsure + leaves
+            return found
 
     def affinity_group(self, name: str) -> dict[str, Any] | None:
         """A live group, or ``None``.
@@ -511,6 +572,10 @@ def _answered(
         answer.gang.placement(),
         tuple((slot.node, pod) for slot, pod in victims),
     )
+
+
+def _is_on(nodes: NodeSet) -> Callable[[PodPlacement], bool]:
+    return lambda place: place.node in nodes
 
 
 def _without_leaves(place: PodPlacement) -> PodPlacement:

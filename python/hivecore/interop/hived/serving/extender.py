@@ -2,30 +2,36 @@
 
 kube-scheduler asks in three steps. *filter*: where may this pod go? A decision to bind is committed
 at once, so that the next pod sees it; the pod insists on its node whenever it comes back.
-*preempt*: whom to evict for it? The pod is scheduled anew, now for good reserving cells; the
-victims are named one node at a time. *bind*: do it. The answer to bind carries the object that
-binds the pod, with HiveD's annotations; a `binder` sends it to Kubernetes.
+*preempt*: whom to evict for it? The pod is scheduled anew, now for good reserving cells. Victims
+are named one node at a time, to each pod of a group those of another node. *bind*: do it. A
+`binder` sends the object that binds the pod, with HiveD's annotations, to Kubernetes.
 
 kube-scheduler reads the body of status 200 alone. So the three answer all mistakes, those of the
 pod's user above all, with it and the message in ``Error``: it becomes an event of the pod. The
 answer to preempt has no such field in kube-scheduler's types, which ignores it there, and names no
 victims then: where nothing can be said nobody is evicted.
 
-Nothing is kept here but how often a pod has come back. Names of fields are written as in
-kube-scheduler's types (``NodeNames``) and read in any case.
+An answer is made in one go, under a lock and without waiting for anybody: `Extender.begin`. What
+takes time, binding a pod, comes after it. Names of fields are written as in kube-scheduler's types
+(``NodeNames``) and read in any case.
 """
 
+import copy
 import threading
 import time
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from itertools import islice
+from dataclasses import dataclass
+from dataclasses import field as attribute
 from typing import Any, Self, TypeVar
 
 from hivecore.errors import StaleDecisionError
-from hivecore.interop.hived.pods import RequestError
-from hivecore.interop.hived.scheduler import HivedScheduler
+from hivecore.interop.hived.pods import PodRequest, RequestError
+from hivecore.interop.hived.scheduler import HivedScheduler, NodeSet
 from hivecore.interop.hived.serving.annotations import SPEC, binding, read_spec
-from hivecore.interop.hived.serving.watch import apply_events
+from hivecore.interop.hived.serving.informer import Informer
+from hivecore.interop.hived.serving.node_names import RecentNodeNames
+from hivecore.interop.hived.serving.waiting import WaitingPods
 from hivecore.interop.kubernetes.calls import (
     NOTHING_FILTERED,
     BadCall,
@@ -39,22 +45,44 @@ from hivecore.interop.kubernetes.calls import (
 )
 from hivecore.interop.kubernetes.messages import show
 
-__all__ = ["Extender"]
+__all__ = ["Extender", "Reply"]
 
 _EXTENDER = "/v1/extender/"
+_FILTER, _BIND, _PREEMPT = (f"{_EXTENDER}{verb}" for verb in ("filter", "bind", "preempt"))
 _GROUPS = "/v1/inspect/affinitygroups"
 _STATUS = "/v1/inspect/clusterstatus"
 _WATCH = "/v1/watch"
 _PATHS = (
-    *("/", f"{_EXTENDER}filter", f"{_EXTENDER}bind", f"{_EXTENDER}preempt"),
+    *("/", _FILTER, _BIND, _PREEMPT),
     *(f"{_GROUPS}/", _STATUS, f"{_STATUS}/physicalcluster", f"{_STATUS}/virtualclusters/"),
     *(_WATCH, "/healthz"),
 )
+_SAYING_NOTHING: dict[str, dict[str, Any]] = {
+    _FILTER: NOTHING_FILTERED,
+    _BIND: {},
+    _PREEMPT: {"NodeNameToMetaVictims": {}},
+}
 _MOST_REMEMBERED = 100_000
 _ATTEMPTS = 3
 
-
 _Made = TypeVar("_Made", bound="Extender")
+
+
+@dataclass(slots=True)
+class Reply:
+    """What a request is answered, and what is still to be done for it."""
+
+    status: int
+    answer: Any
+    """Plain data for JSON."""
+    outcome: str = ""
+    """What was decided: "bind", "preempt", "wait", "error", "unknown"; "": nothing was asked."""
+    pod: Mapping[str, str] = attribute(default_factory=dict)
+    """Name, namespace and uid of the pod that it is about."""
+    binding: dict[str, Any] | None = None
+    """The object that binds the pod: to be sent before the answer."""
+    pause: float = 0.0
+    """Seconds by which the answer is to be held back."""
 
 
 class Extender:
@@ -62,10 +90,13 @@ class Extender:
 
     :param scheduler: the scheduler; others may use it at the same time.
     :param binder: is given the object to bind (``kind: Binding``) and sends it to Kubernetes. What
-        it raises is the answer's error. It is also called when a pod has come back to filter more
-        often than ``forcePodBindThreshold`` of the configuration, or with other nodes than its
-        own: kube-scheduler does not get such a pod bound. ``None``: nobody is called, the answer
-        to bind has the object under ``Binding``.
+        it raises is the answer's error; a `LookupError`, there is no such pod, also forgets the
+        pod. It is also called when a pod has come back to filter more often than
+        ``forcePodBindThreshold`` of the configuration, or with other nodes than its own:
+        kube-scheduler does not get such a pod bound. ``None``: nobody is called, the answer to
+        bind has the object under ``Binding``.
+    :param foreign: the name of a resource, such as ``nvidia.com/gpu``: nodes where pods that are
+        not HiveD's hold some of it are avoided, as far as ``/v1/watch`` tells of them.
 
     >>> from hivecore.interop.hived import HivedScheduler
     >>> scheduler = HivedScheduler({
@@ -98,25 +129,42 @@ class Extender:
     """
 
     def __init__(
-        self, scheduler: HivedScheduler, binder: Callable[[dict[str, Any]], object] | None = None
+        self,
+        scheduler: HivedScheduler,
+        binder: Callable[[dict[str, Any]], object] | None = None,
+        *,
+        foreign: str | None = None,
     ) -> None:
-        self._scheduler = scheduler
+        self.scheduler = scheduler
+        self.waiting = WaitingPods(scheduler)
+        """The pods that could not be bound."""
+        self.informer = Informer(scheduler, foreign, self.waiting.forget)
+        """What is known of the pods and nodes of the cluster."""
         self._binder = binder
+        self.binds = binder is not None
+        """Whether somebody sends the objects that bind pods."""
+        self._node_names = RecentNodeNames()
         self._attempts: dict[str, int] = {}
-        self._lock = threading.Lock()
+        self._evicting: dict[str, dict[str, str]] = {}
+        self._lock = threading.RLock()
 
     def __copy__(self) -> Self:
-        return _restored(type(self), self._scheduler.copy(), *self._rest())
+        other = object.__new__(type(self))
+        # Whoever binds pods is no part of the state.
+        memo = {id(self._binder): self._binder}
+        other.__setstate__(copy.deepcopy(self.__getstate__(), memo))
+        return other
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Self:
         return self.__copy__()
 
-    def __reduce__(self) -> tuple[Any, ...]:
-        return _restored, (type(self), self._scheduler, *self._rest())
-
-    def _rest(self) -> tuple[Any, dict[str, int]]:
+    def __getstate__(self) -> dict[str, Any]:
         with self._lock:
-            return self._binder, dict(self._attempts)
+            return {name: value for name, value in vars(self).items() if name != "_lock"}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        vars(self).update(state)
+        self._lock = threading.RLock()
 
     @staticmethod
     def method(path: str) -> str | None:
@@ -135,150 +183,221 @@ class Extender:
 
         :param path: of the URL, decoded: ``/v1/extender/filter``, ``bind`` or ``preempt``;
             ``/v1/inspect/affinitygroups/`` and the name of one, ``/v1/inspect/clusterstatus``, its
-            ``/physicalcluster``, ``/virtualclusters/`` and the name of one; ``/v1/watch``
-            (`apply_events`); ``/healthz``; ``/`` for the list of them.
+            ``/physicalcluster``, ``/virtualclusters/`` and the name of one; ``/v1/watch``: an event
+            of pods or nodes, or a PodList or NodeList, which says that there are no others;
+            ``/healthz``; ``/`` for the list of them.
         :param body: of the request: plain data, or the JSON of it. Of no matter where nothing
             changes.
         :returns: status and plain data for JSON. The status of filter, bind and preempt is always
-            200; ``Error`` in their answers says what is wrong, a mistake in what is asked, or that
-            somebody else has changed the scheduler meanwhile, and the same may be asked again. Of
-            the others the body of a status from 400 on is ``{"Error": ...}``: 400 what is asked
-            makes no sense, 404 there is no such thing.
+            200; ``Error`` in their answers says what is wrong, a mistake in what is asked, a pod
+            that does not exist, or that somebody else has changed the scheduler meanwhile, and the
+            same may be asked again. Of the others the body of a status from 400 on is
+            ``{"Error": ...}``: 400 what is asked makes no sense, 404 there is no such thing.
         :raises TypeError: the path is no string.
 
-        Calls take turns.
+        Calls take turns, but for the binder's and for ``waitingPodSchedulingBlockMilliSec``.
         """
+        reply = self.begin(path, body)
+        if reply.pause:
+            time.sleep(reply.pause)
+        if reply.binding is not None and self._binder is not None:
+            try:
+                self._binder(reply.binding)
+            except Exception as error:
+                self.failed(reply, error)
+        return reply.status, reply.answer
+
+    def begin(self, path: str, body: Any = None) -> Reply:
+        """Decide on a request; what is to be done about the answer is up to the caller."""
         if not isinstance(path, str):
             raise TypeError(f"path must be a string, not {type(path).__name__}")
         try:
-            return 200, self._answer(path, body)
+            return self._answer(path, body)
         except (BadCall, RequestError, StaleDecisionError) as error:
             if path in _SAYING_NOTHING:
-                return 200, {**_SAYING_NOTHING[path], "Error": str(error)}
+                return Reply(200, {**_SAYING_NOTHING[path], "Error": str(error)}, "error")
             status = error.status if isinstance(error, BadCall) else 400
-            return status, {"Error": str(error)}
+            return Reply(status, {"Error": str(error)}, "error")
 
-    def _answer(self, path: str, body: Any) -> Any:
+    def failed(self, reply: Reply, error: Exception) -> None:
+        """Note that a pod could not be bound; a `LookupError`: because it does not exist."""
+        if isinstance(error, LookupError):
+            with self._lock:
+                self.forget(reply.pod["uid"] or f"{reply.pod['namespace']}/{reply.pod['name']}")
+        if "Binding" in reply.answer:
+            reply.answer["Error"] = f"binding failed: {error}"
+            reply.outcome = "error"
+
+    def forget(self, identity: str) -> None:
+        """The pod is gone, or has ended."""
+        with self._lock:
+            self.informer.forget(identity)
+
+    def apply(self, events: Any) -> list[str]:
+        """Apply a watch event or a list, as ``/v1/watch``; returns what could not be applied."""
+        with self._lock:
+            return self.informer.apply(events)
+
+    def _answer(self, path: str, body: Any) -> Reply:
         method = self.method(path)
         if method is None:
             raise BadCall(404, f"nothing is at {show(path)}")
+        if path == _FILTER:
+            arguments, nodes = self._node_names.parse(body)
+            return self._filter(object_of(arguments, "the body"), nodes)
         if method == "POST":
-            body = parsed(body)
+            arguments = parsed(body)
             if path == _WATCH:
-                return self._watch(body)
-            verb = path.removeprefix(_EXTENDER)
-            answers = {"filter": self._filter, "bind": self._bind, "preempt": self._preempt}
-            return answers[verb](object_of(body, "the body"))
+                mistakes = self.apply(arguments)
+                if mistakes:
+                    raise BadCall(400, "\n".join(mistakes))
+                return Reply(200, {})
+            verb = self._bind if path == _BIND else self._preempt
+            return verb(object_of(arguments, "the body"))
         if path == "/":
-            return {"paths": list(_PATHS)}
-        if path == "/healthz":
-            return {"status": "ok"}
-        with self._lock:
-            return self._inspect(path)
+            return Reply(200, {"paths": list(_PATHS)})
+        return Reply(200, {"status": "ok"} if path == "/healthz" else self._inspect(path))
 
     # --- kube-scheduler
 
-    def _filter(self, arguments: Mapping[str, Any]) -> dict[str, Any]:
-        pod, spec = _pod(arguments)
-        suggested = listed_nodes(arguments)
-        info = None
+    def _filter(self, arguments: Mapping[str, Any], nodes: NodeSet | None) -> Reply:
+        asked = _Asked.read(arguments)
+        objects = field(arguments, "Nodes")
+        suggested = NodeSet(listed_nodes(arguments)) if nodes is None or objects else nodes
         with self._lock:
-            decision = self._decide(pod, spec, suggested)
+            if objects is not None:
+                # They are what kube-scheduler knows; the watch may be behind.
+                for node in field(objects, "items") or ():
+                    self.informer.see_node(node)
+            missing = self._missing(asked, _FILTER)
+            if missing is not None:
+                return missing
+            self.informer.note(asked.identity, asked.full)
+            decision = self._decide(asked, suggested)
+            if decision.hopeless:
+                self.waiting.forget(asked.identity)
+                error = {**NOTHING_FILTERED, "Error": decision.reason}
+                return Reply(200, error, "error", asked.pod)
+            self.waiting.note(asked.pod, asked.spec, decision.outcome, time.monotonic())
             if decision.outcome == "bind":
-                identity = pod["uid"] or f"{pod['namespace']}/{pod['name']}"
-                if self._must_force(identity, decision.node, suggested):
-                    info = self._scheduler.bind_info(pod)
-            elif decision.outcome == "wait":
-                # Pods that come later do not overtake this one for a while.
-                time.sleep(self._scheduler.config.waiting_block_milliseconds / 1000)
-        if info is not None:
-            self._send(binding(pod["name"], pod["namespace"], pod["uid"], info))
-        if decision.outcome == "bind":
-            return filtered([decision.node], arguments)
-        if decision.outcome == "preempt":
-            failed = {
-                node: f"node({node}) is waiting for victim Pod(s) to be preempted: "
-                + ", ".join(victims)
-                for node, victims in decision.victims_by_node.items()
-            }
-        else:
-            waits = "Pod is waiting for preemptible or free resource to appear"
-            failed = {"hivedscheduler": f"{waits}: {decision.reason}"}
-        return {**NOTHING_FILTERED, "FailedNodes": failed}
+                answer = filtered([decision.node], arguments)
+                reply = Reply(200, answer, "bind", asked.pod)
+                if decision.node not in suggested and asked.nominated in suggested:
+                    # The node that it was promised is tried alone; all of them come after it.
+                    why = f"the pod goes to {decision.node}"
+                    reply.answer = {**NOTHING_FILTERED, "FailedNodes": {asked.nominated: why}}
+                elif self._must_force(asked.identity, decision.node in suggested):
+                    info = self.scheduler.bind_info(asked.pod)
+                    reply.binding = binding(**asked.pod, info=info)
+                return reply
+            if decision.outcome == "preempt":
+                failed = {
+                    node: f"node({node}) is waiting for victim Pod(s) to be preempted: "
+                    + ", ".join(map(self.informer.name_of, victims))
+                    for node, victims in decision.victims_by_node.items()
+                }
+                return Reply(200, {**NOTHING_FILTERED, "FailedNodes": failed}, "preempt", asked.pod)
+        waits = "Pod is waiting for preemptible or free resource to appear"
+        failed = {"hivedscheduler": f"{waits}: {decision.reason}"}
+        return Reply(
+            200,
+            {**NOTHING_FILTERED, "FailedNodes": failed},
+            "wait",
+            asked.pod,
+            pause=self.scheduler.config.waiting_block_milliseconds / 1000,
+        )
 
-    def _decide(self, pod: Mapping[str, Any], spec: Mapping[str, Any], suggested: list[str]) -> Any:
+    def _missing(self, asked: "_Asked", path: str) -> Reply | None:
+        """The answer about a pod that does not exist."""
+        if not self.informer.is_missing(asked.identity):
+            return None
+        error = f"pod {show(asked.full)} ({asked.identity}) does not exist, or is not known yet"
+        return Reply(200, {**_SAYING_NOTHING[path], "Error": error}, "unknown", asked.pod)
+
+    def _decide(self, asked: "_Asked", suggested: NodeSet) -> Any:
         """Schedule and commit; others may use the scheduler as well, and be in between."""
         attempts = 0
         while True:
-            decision = self._scheduler.schedule(pod, spec, "Filtering", suggested)
+            decision = self.scheduler.schedule(asked.pod, asked.spec, "Filtering", suggested)
             if decision.outcome != "bind":
                 return decision
             try:
-                self._scheduler.allocate(pod)
+                self.scheduler.allocate(asked.pod)
                 return decision
             except StaleDecisionError:
                 attempts += 1
                 if attempts == _ATTEMPTS:
                     raise
 
-    def _must_force(self, identity: str, node: str, suggested: Sequence[str]) -> bool:
+    def _must_force(self, identity: str, is_suggested: bool) -> bool:
         """Whether kube-scheduler needs help to bind a pod that filter has answered for."""
-        if self._binder is None:
+        if not self.binds:
             return False
         attempts = self._attempts.pop(identity, -1) + 1
         self._attempts[identity] = attempts
         if len(self._attempts) > _MOST_REMEMBERED:
             del self._attempts[next(iter(self._attempts))]
-        threshold = self._scheduler.config.force_bind_threshold
-        return attempts >= threshold or node not in suggested
+        return attempts >= self.scheduler.config.force_bind_threshold or not is_suggested
 
-    def _bind(self, arguments: Mapping[str, Any]) -> dict[str, Any]:
+    def _bind(self, arguments: Mapping[str, Any]) -> Reply:
         name, namespace, node = (
             as_text(field(arguments, key), key) for key in ("PodName", "PodNamespace", "Node")
         )
         uid = as_text(field(arguments, "PodUID"), "PodUID", required=False)
         pod = {"name": name, "namespace": namespace, "uid": uid}
         with self._lock:
-            info = self._scheduler.bind_info(pod)
+            info = self.scheduler.bind_info(pod)
             if info["node"] != node:
                 expected = info["node"]
                 raise BadCall(400, f"Node={show(node)}: the pod is to be bound to {show(expected)}")
-            self._scheduler.allocate(pod)
+            self.scheduler.allocate(pod)
         made = binding(name, namespace, uid, info)
-        return {"Error": self._send(made), "Binding": made}
+        return Reply(200, {"Error": "", "Binding": made}, "bound", pod, made)
 
-    def _send(self, made: dict[str, Any]) -> str:
-        """Have the pod bound; the error, if there is one. Not under the lock: it takes time."""
-        if self._binder is None:
-            return ""
-        try:
-            self._binder(made)
-        except Exception as error:
-            return f"binding failed: {error}"
-        return ""
-
-    def _preempt(self, arguments: Mapping[str, Any]) -> dict[str, Any]:
-        pod, spec = _pod(arguments)
+    def _preempt(self, arguments: Mapping[str, Any]) -> Reply:
+        asked = _Asked.read(arguments)
         suggested: dict[str, None] = {}
         for key in ("NodeNameToVictims", "NodeNameToMetaVictims"):
             victims = field(arguments, key)
             if victims is not None:
                 suggested.update(dict.fromkeys(names_of(list(object_of(victims, key)), key)))
         with self._lock:
-            decision = self._scheduler.schedule(pod, spec, "Preempting", list(suggested))
-        # Kubernetes evicts the pods of one node at a time.
-        first = islice(decision.victims_by_node.items(), 1)
-        return {
-            "NodeNameToMetaVictims": {
-                node: {"Pods": [{"UID": uid} for uid in pods], "NumPDBViolations": 0}
-                for node, pods in first
-            }
-        }
+            missing = self._missing(asked, _PREEMPT)
+            if missing is not None:
+                return missing
+            decision = self.scheduler.schedule(asked.pod, asked.spec, "Preempting", list(suggested))
+            victims = decision.victims_by_node
+            node = self._to_evict_from(asked, victims)
+        answer = (
+            {}
+            if node is None
+            else {node: {"Pods": [{"UID": uid} for uid in victims[node]], "NumPDBViolations": 0}}
+        )
+        return Reply(200, {"NodeNameToMetaVictims": answer}, decision.outcome, asked.pod)
 
-    # --- inspection and events
+    def _to_evict_from(self, asked: "_Asked", victims: Mapping[str, Sequence[str]]) -> str | None:
+        """The node whose victims go for this pod: Kubernetes evicts those of one at a time.
+
+        Each pod of a group gets another one, the least by name, and keeps it while victims are
+        there.
+        """
+        group = PodRequest.read(asked.spec, asked.full).gang
+        if not victims:
+            self._evicting.pop(group, None)
+            return None
+        nodes = self._evicting.setdefault(group, {})
+        if len(self._evicting) > _MOST_REMEMBERED:
+            del self._evicting[next(iter(self._evicting))]
+        if nodes.get(asked.identity) not in victims:
+            nodes.pop(asked.identity, None)
+            shared = Counter(nodes.values())
+            nodes[asked.identity] = min(victims, key=lambda node: (shared[node], node))
+        return nodes[asked.identity]
+
+    # --- inspection
 
     def _inspect(self, path: str) -> Any:
-        scheduler = self._scheduler
+        scheduler = self.scheduler
         if path.startswith(_GROUPS):
             name = path.removeprefix(_GROUPS).removeprefix("/")
             if not name:
@@ -299,36 +418,39 @@ class Extender:
             raise BadCall(404, f"nothing is at {show(path)}")
         return scheduler.physical_cluster() if part else scheduler.status()
 
-    def _watch(self, events: Any) -> dict[str, Any]:
-        with self._lock:
-            mistakes = apply_events(self._scheduler, events)
-        if mistakes:
-            raise BadCall(400, "\n".join(mistakes))
-        return {}
 
+@dataclass(slots=True)
+class _Asked:
+    """What kube-scheduler says of the pod that it asks about."""
 
-_SAYING_NOTHING: dict[str, dict[str, Any]] = {
-    f"{_EXTENDER}filter": NOTHING_FILTERED,
-    f"{_EXTENDER}bind": {},
-    f"{_EXTENDER}preempt": {"NodeNameToMetaVictims": {}},
-}
+    pod: dict[str, str]
+    """Its name, namespace and uid."""
+    spec: Mapping[str, Any]
+    nominated: str
+    """The node that it was promised after a preemption; "": none."""
 
+    @property
+    def full(self) -> str:
+        return f"{self.pod['namespace']}/{self.pod['name']}"
 
-def _pod(arguments: Mapping[str, Any]) -> tuple[dict[str, str], Mapping[str, Any]]:
-    """The pod's names, and its scheduling spec."""
-    meta = object_of(field(object_of(field(arguments, "Pod"), "Pod"), "metadata"), "Pod.metadata")
-    name = as_text(field(meta, "name"), "Pod.metadata.name")
-    namespace = as_text(field(meta, "namespace"), "Pod.metadata.namespace", required=False)
-    uid = as_text(field(meta, "uid"), "Pod.metadata.uid", required=False)
-    annotations = field(meta, "annotations")
-    found = {} if annotations is None else object_of(annotations, "Pod.metadata.annotations")
-    spec = read_spec(as_text(found.get(SPEC), f"Pod.metadata.annotations[{SPEC!r}]"))
-    return {"name": name, "namespace": namespace or "default", "uid": uid}, spec
+    @property
+    def identity(self) -> str:
+        return self.pod["uid"] or self.full
 
-
-def _restored(
-    made: type[_Made], scheduler: HivedScheduler, binder: Any, attempts: dict[str, int]
-) -> _Made:
-    extender = made(scheduler, binder)
-    extender._attempts = attempts
-    return extender
+    @classmethod
+    def read(cls, arguments: Mapping[str, Any]) -> "_Asked":
+        pod = object_of(field(arguments, "Pod"), "Pod")
+        meta = object_of(field(pod, "metadata"), "Pod.metadata")
+        name = as_text(field(meta, "name"), "Pod.metadata.name")
+        namespace = as_text(field(meta, "namespace"), "Pod.metadata.namespace", required=False)
+        uid = as_text(field(meta, "uid"), "Pod.metadata.uid", required=False)
+        annotations = field(meta, "annotations")
+        found = {} if annotations is None else object_of(annotations, "Pod.metadata.annotations")
+        spec = read_spec(as_text(found.get(SPEC), f"Pod.metadata.annotations[{SPEC!r}]"))
+        status = field(pod, "status")
+        nominated = field(status, "nominatedNodeName") if isinstance(status, Mapping) else None
+        return cls(
+            {"name": name, "namespace": namespace or "default", "uid": uid},
+            spec,
+            nominated if isinstance(nominated, str) else "",
+        )

@@ -1,0 +1,125 @@
+"""Pods that wait, and when kube-scheduler is to be asked to try one of them again.
+
+kube-scheduler tries a pod again when it sees that a pod or node has changed, often before the
+extender has heard of it; the answer is "wait" then, and nobody asks again for minutes. So whenever
+something may have become free the waiting pods are decided on once more, and those that would get
+more than they got are touched. A pod is touched at most once a second, and less and less often
+while nobody asks for it: what kube-scheduler holds against it is not known here.
+"""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from math import inf
+from typing import Any
+
+from hivecore.decisions import Outcome
+from hivecore.interop.hived.pods import PodRequest, RequestError
+from hivecore.interop.hived.scheduler import HivedScheduler
+
+__all__ = ["WaitingPod", "WaitingPods"]
+
+_SHORTEST, _LONGEST = 1.0, 64.0
+_AT_A_TIME = 64
+_WORTH = {"wait": 0, "preempt": 1, "bind": 2}
+
+
+@dataclass(slots=True)
+class WaitingPod:
+    """A pod that asked and could not be bound."""
+
+    namespace: str
+    name: str
+    uid: str
+    spec: Mapping[str, Any]
+    request: PodRequest
+    outcome: Outcome
+    """What it was answered last."""
+    since: float
+    touched: float = -inf
+    """When it was touched last."""
+    due: float = inf
+    """When it is to be looked at again."""
+    pause: float = _SHORTEST
+    """How long it is left alone after the next touch."""
+
+
+class WaitingPods:
+    """The pods that wait, by identity, the longest waiting first.
+
+    Times are seconds of one clock that never goes back.
+    """
+
+    def __init__(self, scheduler: HivedScheduler) -> None:
+        self._scheduler = scheduler
+        self._pods: dict[str, WaitingPod] = {}
+
+    def __len__(self) -> int:
+        return len(self._pods)
+
+    def __contains__(self, identity: str) -> bool:
+        return identity in self._pods
+
+    def note(
+        self, pod: Mapping[str, str], spec: Mapping[str, Any], outcome: Outcome, now: float
+    ) -> None:
+        """A pod was answered: it is bound, or waits from now on if it did not wait before."""
+        full = f"{pod['namespace']}/{pod['name']}"
+        identity = pod["uid"] or full
+        if outcome == "bind":
+            self._pods.pop(identity, None)
+            return
+        known = self._pods.get(identity)
+        if known is None:
+            request = PodRequest.read(spec, full)
+            self._pods[identity] = WaitingPod(
+                pod["namespace"], pod["name"], pod["uid"], spec, request, outcome, now
+            )
+        else:
+            known.outcome, known.due, known.pause = outcome, inf, _SHORTEST
+
+    def forget(self, identity: str) -> None:
+        """The pod is gone."""
+        self._pods.pop(identity, None)
+
+    def look_again(self, now: float) -> None:
+        """Something may have become free: every pod is due, a second after its last touch."""
+        for pod in self._pods.values():
+            pod.due = max(now, pod.touched + _SHORTEST)
+            pod.pause = _SHORTEST
+
+    def next_due(self) -> float:
+        """When a pod is to be looked at again; infinite: when something has become free."""
+        return min((pod.due for pod in self._pods.values()), default=inf)
+
+    def to_touch(self, now: float) -> Iterator[WaitingPod | None]:
+        """The pods that would get more now than they got; None: others may have a turn.
+
+        Pods that ask for the same get the same answer, but those of a group that has cells.
+        """
+        answers: dict[PodRequest, Outcome] = {}
+        due = [(identity, pod) for identity, pod in self._pods.items() if pod.due <= now]
+        for i, (identity, pod) in enumerate(due):
+            if i % _AT_A_TIME == _AT_A_TIME - 1:
+                yield None
+            if self._pods.get(identity) is not pod or pod.due > now:
+                continue
+            shape = pod.request._replace(gang="")
+            found = answers.get(shape)
+            if found is None or self._scheduler.is_live(pod.request.gang):
+                found = self._outcome(pod)
+                if not self._scheduler.is_live(pod.request.gang):
+                    answers[shape] = found
+            if _WORTH[found] > _WORTH[pod.outcome]:
+                pod.touched, pod.due = now, now + pod.pause
+                pod.pause = min(2 * pod.pause, _LONGEST)
+                yield pod
+            else:
+                pod.due = inf
+
+    def _outcome(self, pod: WaitingPod) -> Outcome:
+        try:
+            return self._scheduler.outcome(
+                {"name": pod.name, "namespace": pod.namespace, "uid": pod.uid}, pod.spec
+            )
+        except RequestError:
+            return "wait"

@@ -1,0 +1,1 @@
+"""What a scheduler asks of Kubernetes: objects, watches, bindings, leases."""

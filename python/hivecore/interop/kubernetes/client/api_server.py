@@ -1,0 +1,247 @@
+"""Requests to the API server of Kubernetes: plain JSON in and out, over kept connections.
+
+Who one is and how to reach the server (kubeconfig files, service accounts, tokens that expire) is
+the affair of kubernetes_asyncio. Its models of objects are left out: they cost more than the rest.
+"""
+
+from collections.abc import AsyncIterator, Mapping
+from contextlib import suppress
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Self
+from urllib.parse import quote, urlsplit
+from urllib.request import getproxies, proxy_bypass
+
+from hivecore.interop.kubernetes.json_text import read_json, write_json
+
+if TYPE_CHECKING:
+    from kubernetes_asyncio.client import Configuration
+
+__all__ = ["ApiError", "ApiServer"]
+
+_SECONDS = 10.0
+_QUIET = 70.0  # bookmarks come once a minute
+_LONGEST_LINE = 2**22  # bytes; an object has up to 1.5 MiB, its event somewhat more
+MERGE = "application/merge-patch+json"
+
+
+class ApiError(Exception):
+    """The API server refuses; ``status`` is that of HTTP, 0: it cannot be reached."""
+
+    def __init__(self, status: int, message: str) -> None:
+        super().__init__(message)
+        self.status = status
+
+
+class ApiServer:
+    """A connection to an API server.
+
+    :param configuration: of kubernetes_asyncio.
+    """
+
+    def __init__(self, configuration: "Configuration") -> None:
+        from aiohttp import ClientSession
+        from kubernetes_asyncio.client import ApiClient
+
+        self._client = ApiClient(configuration)
+        self._host = str(configuration.host)
+        # Its connections with their TLS, but not its session, which looks for proxies and
+        # passwords in files and variables before every single request, in two threads.
+        connector = self._client.rest_client.pool_manager.connector
+        self._session = ClientSession(
+            connector=connector, connector_owner=False, read_bufsize=_LONGEST_LINE
+        )
+        self._options: dict[str, Any] = {
+            "proxy": configuration.proxy or _proxy(self._host),
+            "proxy_headers": configuration.proxy_headers,
+            "server_hostname": configuration.tls_server_name,
+        }
+
+    @classmethod
+    async def of_kubeconfig(cls, path: Path) -> Self:
+        """The server that a kubeconfig file names.
+
+        :raises ValueError: the file does not say.
+        """
+        from kubernetes_asyncio import config
+        from kubernetes_asyncio.client import Configuration
+
+        configuration = Configuration()
+        try:
+            await config.load_kube_config(
+                config_file=str(path), client_configuration=configuration, persist_config=False
+            )
+        except (config.ConfigException, OSError) as error:
+            raise ValueError(f"{path}: {error}") from None
+        return cls(configuration)
+
+    @classmethod
+    async def in_cluster(cls) -> Self:
+        """The server of the cluster in which this process runs as a pod.
+
+        :raises ValueError: it does not.
+        """
+        from kubernetes_asyncio import config
+        from kubernetes_asyncio.client import Configuration
+
+        configuration = Configuration()
+        try:
+            config.load_incluster_config(  # type: ignore[no-untyped-call]
+                client_configuration=configuration
+            )
+        except config.ConfigException as error:
+            raise ValueError(f"this is no pod of a cluster: {error}") from None
+        return cls(configuration)
+
+    async def close(self) -> None:
+        """End all connections."""
+        await self._session.close()
+        await self._client.close()
+
+    async def request(
+        self,
+        method: str,
+        path: str,
+        body: Any = None,
+        *,
+        query: Mapping[str, str] | None = None,
+        content_type: str = "application/json",
+    ) -> Any:
+        """The JSON that is answered.
+
+        :raises ApiError: the answer is a refusal, or there is none.
+        """
+        from aiohttp import ClientTimeout
+
+        timeout = ClientTimeout(total=_SECONDS)
+        response = await self._send(method, path, body, query or {}, content_type, timeout)
+        try:
+            text = await response.read()
+        except (OSError, TimeoutError, _client_error()) as error:
+            raise ApiError(0, f"the API server's answer broke off: {_said(error)}") from None
+        return _answer(response.status, text)
+
+    async def watch(self, path: str, query: Mapping[str, str]) -> AsyncIterator[dict[str, Any]]:
+        """The events of a watch until it ends; a broken connection ends it too.
+
+        :raises ApiError: it is refused.
+        """
+        from aiohttp import ClientTimeout
+
+        timeout = ClientTimeout(total=None, sock_connect=_SECONDS, sock_read=_QUIET)
+        query = {**query, "watch": "true", "allowWatchBookmarks": "true"}
+        response = await self._send("GET", path, None, query, "application/json", timeout)
+        try:
+            if response.status != 200:
+                _answer(response.status, await response.read())
+            with suppress(OSError, TimeoutError, _client_error()):
+                async for line in response.content:
+                    if line.strip():
+                        yield read_json(line)
+        finally:
+            response.close()
+
+    async def _send(
+        self,
+        method: str,
+        path: str,
+        body: Any,
+        query: Mapping[str, str],
+        content_type: str,
+        timeout: Any,
+    ) -> Any:
+        headers = {"Accept": "application/json", "Content-Type": content_type}
+        try:
+            await self._client.update_params_for_auth(headers, [], ["BearerToken"])
+            return await self._session.request(
+                method,
+                self._host + path,
+                params=query,
+                headers=headers,
+                data=None if body is None else write_json(body),
+                timeout=timeout,
+                **self._options,
+            )
+        except (OSError, TimeoutError, _client_error()) as error:
+            raise ApiError(0, f"the API server cannot be reached: {_said(error)}") from None
+
+    # --- pods
+
+    async def find_pod(self, namespace: str, name: str) -> dict[str, Any]:
+        """A pod.
+
+        :raises LookupError: there is none.
+        :raises ApiError: the server does not say.
+        """
+        try:
+            found: dict[str, Any] = await self.request("GET", _pod(namespace, name))
+        except ApiError as error:
+            raise (LookupError(str(error)) if error.status == 404 else error) from None
+        return {"kind": "Pod", **found}
+
+    async def bind(self, binding: Mapping[str, Any]) -> None:
+        """Bind a pod, as this ``Binding`` says; it may be bound so already.
+
+        :raises LookupError: there is no such pod, but perhaps another one of its name.
+        :raises ApiError: it cannot be bound.
+        """
+        meta = binding["metadata"]
+        namespace, name, uid = meta["namespace"], meta["name"], meta["uid"]
+        try:
+            await self.request("POST", f"{_pod(namespace, name)}/binding", binding)
+        except ApiError as error:
+            if error.status == 404:
+                raise LookupError(str(error)) from None
+            if error.status != 409:
+                raise
+            await self._accept(error, namespace, name, uid, binding["target"]["name"])
+
+    async def _accept(
+        self, refusal: ApiError, namespace: str, name: str, uid: str, node: str
+    ) -> None:
+        """Return if a refused pod is bound as it should be; say what is wrong otherwise."""
+        try:
+            there = await self.find_pod(namespace, name)
+        except ApiError:
+            raise refusal from None
+        if uid and there["metadata"].get("uid") != uid:
+            raise LookupError(f"pod {namespace}/{name} has another uid by now") from None
+        if there.get("spec", {}).get("nodeName") != node:
+            raise refusal
+
+    async def touch(self, namespace: str, name: str, uid: str, annotations: Any) -> None:
+        """Change annotations of a pod, if it is still the same."""
+        meta = {"annotations": annotations, **({"uid": uid} if uid else {})}
+        path = _pod(namespace, name)
+        await self.request("PATCH", path, {"metadata": meta}, content_type=MERGE)
+
+
+def _proxy(url: str) -> str | None:
+    """The proxy that variables such as HTTPS_PROXY name for this URL."""
+    parts = urlsplit(url)
+    host = parts.hostname or ""
+    return None if proxy_bypass(host) else getproxies().get(parts.scheme)
+
+
+def _pod(namespace: str, name: str) -> str:
+    return f"/api/v1/namespaces/{quote(namespace, '')}/pods/{quote(name, '')}"
+
+
+def _answer(status: int, text: bytes) -> Any:
+    try:
+        found = read_json(text) if text else {}
+    except ValueError:
+        found = {"message": text[:200].decode(errors="replace")}
+    if 200 <= status < 300:
+        return found
+    message = found.get("message") if isinstance(found, dict) else None
+    raise ApiError(status, f"{message or 'no message'} (status {status})")
+
+
+def _client_error() -> type[Exception]:
+    from aiohttp import ClientError
+
+    return ClientError
+
+
+def _said(error: BaseException) -> str:
+    return str(error) or type(error).__name__

@@ -1,0 +1,1 @@
+"""Answers over HTTP, and what operators see of them: metrics and logs."""

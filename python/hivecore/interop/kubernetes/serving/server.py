@@ -1,0 +1,190 @@
+"""A service behind HTTP: methods, sizes, JSON, TLS; what is asked is answered there.
+
+Requests are answered one after the other by the thread that reads them: a decision takes less time
+than to hand it to another thread. What takes long, such as a picture of the whole cluster, the
+service gives to a thread itself.
+"""
+
+import asyncio
+import signal
+import ssl
+import time
+from collections.abc import Coroutine, Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Protocol, Self
+
+from hivecore.interop.kubernetes.json_text import write_json
+
+if TYPE_CHECKING:
+    from aiohttp import web
+
+    from hivecore.interop.kubernetes.serving.metrics import Metrics
+
+__all__ = ["HttpServer", "Listening", "Service", "run", "tls_context"]
+
+
+_LAST_ANSWERS = 5.0  # seconds for what was asked before the end
+
+
+class Service(Protocol):
+    """What answers requests, without HTTP."""
+
+    metrics: "Metrics"
+
+    @property
+    def not_ready(self) -> str:
+        """Why requests cannot be answered yet; "": they can."""
+
+    def method(self, path: str, /) -> str | None:
+        """The HTTP method, "POST" or "GET"; None: there is no such path."""
+
+    async def answer(self, path: str, body: bytes, /) -> tuple[int, bytes]:
+        """The status, and JSON."""
+
+
+@dataclass(frozen=True, slots=True)
+class Listening:
+    """Where and how to listen.
+
+    :param port: 0: any free one. What it is gets printed.
+    :param max_body: size in bytes of the largest request that is read.
+    :param tls: ``None``: no TLS.
+    """
+
+    host: str
+    port: int
+    max_body: int
+    tls: ssl.SSLContext | None = None
+
+
+class HttpServer:
+    """Answers over HTTP; leaving its context ends it, after what was asked is answered.
+
+    Every answer is JSON, but for ``/metrics``. Besides what the service answers: ``/livez`` is
+    always 200, ``/readyz`` 503 as long as the service is not ready, and so is everything else; 404
+    for an unknown path, 405 for a wrong method, 413 for a request that is too large.
+    """
+
+    def __init__(self, service: Service, listening: Listening) -> None:
+        from aiohttp import web
+
+        self._service = service
+        self._listening = listening
+        app = web.Application(client_max_size=listening.max_body)
+        app.router.add_route("*", "/{path:.*}", self._handle)
+        self._runner = web.AppRunner(app, access_log=None, shutdown_timeout=_LAST_ANSWERS)
+
+    async def listen(self) -> str:
+        """Listen from now on; prints and returns the URL.
+
+        :raises OSError: the address cannot be listened on.
+        """
+        from aiohttp import web
+
+        given = self._listening
+        site = web.TCPSite(
+            self._runner, given.host, given.port, ssl_context=given.tls, backlog=2048
+        )
+        await site.start()
+        shown = f"[{given.host}]" if ":" in given.host else given.host
+        url = f"{'https' if given.tls else 'http'}://{shown}:{self._runner.addresses[0][1]}"
+        print(f"hivecore listens on {url}", flush=True)
+        return url
+
+    async def __aenter__(self) -> Self:
+        await self._runner.setup()
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self._runner.cleanup()
+
+    async def _handle(self, request: "web.Request") -> "web.StreamResponse":
+        started = time.perf_counter()
+        path = request.path
+        status, content, headers = await self._answer(request, path)
+        self._service.metrics.answered(path, status, time.perf_counter() - started)
+        return _response(status, content, headers)
+
+    async def _answer(
+        self, request: "web.Request", path: str
+    ) -> tuple[int, bytes, Mapping[str, str]]:
+        from aiohttp import web
+
+        service = self._service
+        own = path in ("/livez", "/readyz", "/metrics")
+        method = "GET" if own else service.method(path)
+        if method is None:
+            return _refusal(404, f"nothing is at {path!r}")
+        allowed = ("GET", "HEAD") if method == "GET" else (method,)
+        if request.method not in allowed:
+            names = " and ".join(allowed)
+            message = f"{request.method} is not possible here, but {names}"
+            return _refusal(405, message, {"Allow": ", ".join(allowed)})
+        if path == "/metrics":
+            text, kind = service.metrics.text()
+            return 200, text, {"Content-Type": kind}
+        if path == "/livez":
+            return 200, write_json({"status": "ok"}), {}
+        if service.not_ready:
+            return _refusal(503, f"not ready: {service.not_ready}")
+        if path == "/readyz":
+            return 200, write_json({"status": "ok"}), {}
+        try:
+            body = await request.read() if method == "POST" else b""
+        except web.HTTPRequestEntityTooLarge:
+            return _refusal(413, f"the request has more than {self._listening.max_body} bytes")
+        status, text = await service.answer(path, body)
+        return status, text, {}
+
+
+def _refusal(
+    status: int, message: str, headers: Mapping[str, str] | None = None
+) -> tuple[int, bytes, Mapping[str, str]]:
+    return status, write_json({"Error": message}), headers or {}
+
+
+def _response(status: int, content: bytes, headers: Mapping[str, str]) -> "web.StreamResponse":
+    from aiohttp import web
+
+    made = {"Content-Type": "application/json", **headers}
+    return web.Response(body=content, status=status, headers=made)
+
+
+def run(service: Coroutine[Any, Any, None]) -> None:
+    """Run until it ends, or the process is told to end: quietly by SIGTERM.
+
+    :raises KeyboardInterrupt: by SIGINT.
+    """
+
+    async def supervised() -> None:
+        task = asyncio.ensure_future(service)
+        told = []
+
+        def end() -> None:
+            told.append(True)
+            task.cancel()
+
+        with suppress(NotImplementedError):  # on Windows the process just ends
+            asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, end)
+        try:
+            await task
+        except asyncio.CancelledError:
+            if not told:
+                raise
+
+    asyncio.run(supervised())
+
+
+def tls_context(certificate: Path, key: Path, client_ca: Path | None) -> ssl.SSLContext:
+    """TLS for a server; with `client_ca` only clients with a certificate of it may ask.
+
+    :raises OSError: a file cannot be read, or holds no certificate or key.
+    """
+    context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+    context.load_cert_chain(certificate, key)
+    if client_ca is not None:
+        context.load_verify_locations(client_ca)
+        context.verify_mode = ssl.CERT_REQUIRED
+    return context

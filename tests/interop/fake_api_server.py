@@ -1,0 +1,344 @@
+"""A small API server of Kubernetes, with what can go wrong: for tests of what talks to one.
+
+It keeps nodes, pods and leases, each change with the next resource version; lists come in pages;
+a watch starts at a version and sends bookmarks, or 410 where the version is compacted. `down`,
+`drop_watches`, `compact`, `doubled` and `late` are the ways in which it fails.
+"""
+
+import asyncio
+import copy
+import json
+import threading
+from collections import deque
+from contextlib import contextmanager
+
+from aiohttp import web
+
+__all__ = ["FakeApiServer"]
+
+KINDS = {"pods": "Pod", "nodes": "Node", "leases": "Lease"}
+
+
+class Refused(Exception):
+    def __init__(self, status, message, reason=""):
+        super().__init__(message)
+        self.status, self.reason = status, reason
+
+
+def merged(old, patch):
+    """A JSON merge patch, applied."""
+    if not isinstance(patch, dict):
+        return patch
+    new = dict(old) if isinstance(old, dict) else {}
+    for key, value in patch.items():
+        if value is None:
+            new.pop(key, None)
+        else:
+            new[key] = merged(new.get(key), value)
+    return new
+
+
+class FakeApiServer:
+    """Runs in a thread of its own; its methods may be called from anywhere.
+
+    :ivar requests: (method, path) of everything that was asked.
+    """
+
+    def __init__(self, page=500):
+        self.objects = {kind: {} for kind in KINDS}
+        self.version = 100
+        self.events = {kind: deque() for kind in KINDS}
+        self.compacted = dict.fromkeys(KINDS, 0)
+        self.requests = []
+        self.touches = []
+        self.bindings = []
+        self.refuse = None
+        self.doubled = False
+        self.late = 0.0
+        self.binding_seconds = 0.0
+        self.down = False
+        self.page = page
+        self._lock = threading.RLock()
+        self._watches = set()
+        self._serial = 0
+
+    # --- the cluster, by hand
+
+    def add_node(self, name, ready=True, **resources):
+        amounts = {"cpu": "96", "memory": "500Gi", "pods": "250", **resources}
+        return self._put(
+            "nodes",
+            {
+                "metadata": {"name": name, "labels": {"kubernetes.io/hostname": name}},
+                "spec": {},
+                "status": {
+                    "capacity": amounts,
+                    "allocatable": dict(amounts),
+                    "conditions": [{"type": "Ready", "status": str(ready)}],
+                },
+            },
+        )
+
+    def set_ready(self, name, ready):
+        with self._lock:
+            node = copy.deepcopy(self.objects["nodes"]["", name])
+            node["status"]["conditions"] = [{"type": "Ready", "status": str(ready)}]
+            self._put("nodes", node)
+
+    def add_pod(self, name, annotations=None, namespace="x", spec=None, priority=0):
+        pod = {
+            "metadata": {"name": name, "namespace": namespace, "annotations": annotations or {}},
+            "spec": {"containers": [{"name": "c"}], "priority": priority, **(spec or {})},
+            "status": {"phase": "Pending"},
+        }
+        return self._put("pods", pod)
+
+    def set_phase(self, name, phase, namespace="x"):
+        with self._lock:
+            pod = copy.deepcopy(self.objects["pods"][namespace, name])
+            pod["status"]["phase"] = phase
+            self._put("pods", pod)
+
+    def delete(self, kind, name, namespace=""):
+        with self._lock:
+            found = self.objects[kind].pop((namespace, name), None)
+            if found is not None:
+                self._note(kind, "DELETED", found)
+
+    def delete_pod(self, name, namespace="x"):
+        self.delete("pods", name, namespace)
+
+    def pod(self, name, namespace="x"):
+        return self.objects["pods"].get((namespace, name))
+
+    def all(self, kind):
+        with self._lock:
+            return list(self.objects[kind].values())
+
+    def _put(self, kind, found):
+        with self._lock:
+            meta = found["metadata"]
+            key = (meta.get("namespace", ""), meta["name"])
+            known = self.objects[kind].get(key)
+            if known is None:
+                self._serial += 1
+                meta.setdefault("uid", f"uid-{self._serial:06d}")
+            else:
+                meta["uid"] = known["metadata"]["uid"]
+            self.objects[kind][key] = found
+            self._note(kind, "ADDED" if known is None else "MODIFIED", found)
+            return found
+
+    def _note(self, kind, type_, found):
+        self.version += 1
+        # A version of its own also for a deletion, and no object that is changed later.
+        found = {**found, "metadata": {**found["metadata"], "resourceVersion": str(self.version)}}
+        key = (found["metadata"].get("namespace", ""), found["metadata"]["name"])
+        if type_ != "DELETED":
+            self.objects[kind][key] = found
+        found = {"kind": KINDS[kind], "apiVersion": "v1", **found}
+        self.events[kind].append((self.version, {"type": type_, "object": found}))
+
+    # --- failures
+
+    def compact(self):
+        """Forget what happened: watches that start before now get 410."""
+        with self._lock:
+            for kind in KINDS:
+                self.events[kind].clear()
+                self.compacted[kind] = self.version
+
+    def drop_watches(self):
+        """Break every connection that is open."""
+        for transport in list(self._watches):
+            self._loop.call_soon_threadsafe(transport.abort)
+
+    @contextmanager
+    def away(self):
+        """Nobody is answered."""
+        self.down = True
+        self.drop_watches()
+        try:
+            yield
+        finally:
+            self.down = False
+
+    # --- HTTP
+
+    def __enter__(self):
+        started = threading.Event()
+        self._thread = threading.Thread(target=self._run, args=(started,), daemon=True)
+        self._thread.start()
+        started.wait(20)
+        return self
+
+    def __exit__(self, *_):
+        self._loop.call_soon_threadsafe(self._end.set)
+        self._thread.join(20)
+
+    def _run(self, started):
+        async def main():
+            self._loop = asyncio.get_running_loop()
+            self._end = asyncio.Event()
+            app = web.Application(client_max_size=2**24)
+            app.router.add_route("*", "/{path:.*}", self._handle)
+            runner = web.AppRunner(app, access_log=None, shutdown_timeout=0.1)
+            await runner.setup()
+            site = web.TCPSite(runner, "127.0.0.1", 0)
+            await site.start()
+            self.url = f"http://127.0.0.1:{runner.addresses[0][1]}"
+            started.set()
+            await self._end.wait()
+            self.drop_watches()
+            await runner.cleanup()
+
+        asyncio.run(main())
+
+    def write_kubeconfig(self, path):
+        """A kubeconfig file for this server."""
+        path.write_text(
+            json.dumps(
+                {
+                    "apiVersion": "v1",
+                    "kind": "Config",
+                    "clusters": [{"name": "c", "cluster": {"server": self.url}}],
+                    "users": [{"name": "u", "user": {"token": "secret"}}],
+                    "contexts": [{"name": "x", "context": {"cluster": "c", "user": "u"}}],
+                    "current-context": "x",
+                }
+            )
+        )
+        return path
+
+    async def _handle(self, request):
+        if self.down:
+            request.transport.abort()
+            return web.Response(status=500)
+        self.requests.append((request.method, request.path))
+        try:
+            if self.refuse is not None and (status := self.refuse(request)):
+                raise Refused(status, "made up")
+            return await self._answer(request)
+        except Refused as error:
+            status = {"kind": "Status", "status": "Failure", "message": str(error)}
+            return web.json_response({**status, "code": error.status}, status=error.status)
+
+    async def _answer(self, request):
+        assert request.headers["Authorization"] == "Bearer secret"
+        parts = request.path.removeprefix("/apis/coordination.k8s.io").split("/")
+        parts = [part for part in parts if part not in ("", "api", "v1")]
+        namespace = ""
+        if parts[0] == "namespaces":
+            namespace, parts = parts[1], parts[2:]
+        kind, rest = parts[0], parts[1:]
+        if kind not in KINDS:
+            raise Refused(404, "no such kind")
+        if not rest and request.method == "GET":
+            if request.query.get("watch") == "true":
+                return await self._watch(request, kind)
+            return web.json_response(self._list(kind, request.query))
+        body = await request.json() if request.can_read_body else None
+        if not rest:
+            return web.json_response(self._create(kind, namespace, body), status=201)
+        if rest[1:] == ["binding"] and self.binding_seconds:
+            await asyncio.sleep(self.binding_seconds)
+        return self._one(request.method, kind, namespace, rest, body)
+
+    def _list(self, kind, query):
+        with self._lock:
+            items = sorted(self.objects[kind].values(), key=lambda o: o["metadata"]["name"])
+            version, start = str(self.version), 0
+            if token := query.get("continue"):
+                version, start = token.split("-")
+                if int(version) < self.compacted[kind]:
+                    raise Refused(410, "the continue token is too old")
+                start = int(start)
+            size = min(int(query.get("limit", 10**9)), self.page)
+            meta = {"resourceVersion": version}
+            if start + size < len(items):
+                meta["continue"] = f"{version}-{start + size}"
+            return {
+                "kind": f"{KINDS[kind]}List",
+                "apiVersion": "v1",
+                "metadata": meta,
+                "items": items[start : start + size],
+            }
+
+    async def _watch(self, request, kind):
+        version = int(request.query["resourceVersion"])
+        if version < self.compacted[kind]:
+            raise Refused(410, "too old resource version")
+        response = web.StreamResponse()
+        await response.prepare(request)
+        self._watches.add(request.transport)
+        try:
+            while not self.down:
+                with self._lock:
+                    if version < self.compacted[kind]:
+                        gone = {"kind": "Status", "code": 410, "message": "too old"}
+                        await response.write(
+                            json.dumps({"type": "ERROR", "object": gone}).encode() + b"\n"
+                        )
+                        return response
+                    found = [one for number, one in self.events[kind] if number > version]
+                    version = self.version
+                if found and self.late:
+                    await asyncio.sleep(self.late)
+                if self.doubled:
+                    # Again, and those before the last one after it.
+                    found = [*found, *reversed(found)]
+                for event in found:
+                    await response.write(json.dumps(event).encode() + b"\n")
+                if not found:
+                    await asyncio.sleep(0.002)
+                    continue
+                bookmark = {"kind": KINDS[kind], "metadata": {"resourceVersion": str(version)}}
+                await response.write(
+                    json.dumps({"type": "BOOKMARK", "object": bookmark}).encode() + b"\n"
+                )
+        except (ConnectionError, asyncio.CancelledError):
+            pass
+        finally:
+            self._watches.discard(request.transport)
+        return response
+
+    def _create(self, kind, namespace, body):
+        with self._lock:
+            if (namespace, body["metadata"]["name"]) in self.objects[kind]:
+                raise Refused(409, "already exists")
+            return self._put(kind, body)
+
+    def _one(self, method, kind, namespace, rest, body):
+        with self._lock:
+            key = (namespace, rest[0])
+            found = self.objects[kind].get(key)
+            if found is None:
+                raise Refused(404, f"{kind} {rest[0]!r} not found")
+            if method == "GET":
+                return web.json_response(found)
+            new = copy.deepcopy(found)
+            uid = (body.get("metadata") or {}).get("uid")
+            if uid and uid != found["metadata"]["uid"]:
+                raise Refused(409, "the uid in the precondition is another one")
+            if rest[1:] == ["binding"]:
+                self._bind(new, body)
+            elif method == "PATCH":
+                new = merged(new, body)
+                if kind == "pods":
+                    self.touches.append(new["metadata"]["name"])
+            elif method == "PUT":
+                version = body["metadata"].get("resourceVersion")
+                if version != found["metadata"]["resourceVersion"]:
+                    raise Refused(409, "the object has been modified")
+                new = body
+            else:
+                raise Refused(405, method)
+            self._put(kind, new)
+            return web.json_response(self.objects[kind][key], status=201)
+
+    def _bind(self, pod, body):
+        if pod["spec"].get("nodeName"):
+            raise Refused(409, f"pod is already assigned to node {pod['spec']['nodeName']}")
+        pod["spec"]["nodeName"] = body["target"]["name"]
+        pod["metadata"].setdefault("annotations", {}).update(body["metadata"]["annotations"])
+        self.bindings.append((pod["metadata"]["name"], body["target"]["name"]))

@@ -1,0 +1,193 @@
+"""What kube-scheduler does with an extender, in short: for tests that need somebody who asks.
+
+One pod after another is tried: nodes that have the resource left are sent to *filter*, binds run
+side by side. Where no node is left it preempts: if pods of a lower priority hold the resource,
+*preempt* is asked, and the victims of the first node that is named are deleted after their grace
+period. A pod that could not be placed is tried again when a node has changed, a bound pod is gone,
+or the pod itself has changed, and after an error in a while.
+"""
+
+import threading
+import time
+from concurrent.futures import ThreadPoolExecutor
+
+import httpx
+
+__all__ = ["LEAF_CELL", "FakeKubeScheduler"]
+
+LEAF_CELL = "hivecore.io/leaf-cell"
+
+
+class FakeKubeScheduler:
+    """Runs in a thread of its own, beside a `FakeApiServer`.
+
+    :param url: answers where the extender is now.
+    :param grace: seconds from the eviction of a pod to its end.
+    :ivar errors: pod -> what it was told last in an ``Error``.
+    :ivar failures: pod -> the ``FailedNodes`` that it was told last.
+    """
+
+    def __init__(self, api, url, grace=0.0, backoff=0.1):
+        self.api = api
+        self._url = url
+        self._grace, self._backoff = grace, backoff
+        self.errors, self.failures, self.preempted = {}, {}, []
+        self._waiting = {}  # uid -> what was seen of the pod when it failed, and until when it rests
+        self._assumed = {}
+        self._nominated = {}
+        self._leaving = set()
+        self._end = threading.Event()
+        self._pool = ThreadPoolExecutor(8)
+        self._client = httpx.Client(timeout=20)
+
+    def __enter__(self):
+        self._thread = threading.Thread(target=self._run, daemon=True)
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_):
+        self._end.set()
+        self._thread.join(20)
+        self._pool.shutdown()
+        self._client.close()
+
+    def _run(self):
+        while not self._end.is_set():
+            tried = [self._try(pod) for pod in self._due()]
+            if not tried:
+                time.sleep(0.001)
+
+    # --- the queue
+
+    def _due(self):
+        pods = self.api.all("pods")
+        mark = (
+            tuple(sorted(n["metadata"]["resourceVersion"] for n in self.api.all("nodes"))),
+            frozenset(
+                pod["metadata"]["uid"]
+                for pod in pods
+                if pod["spec"].get("nodeName") and pod["status"]["phase"] == "Pending"
+            ),
+        )
+        found = []
+        for pod in pods:
+            uid = pod["metadata"]["uid"]
+            if pod["spec"].get("nodeName") or uid in self._assumed:
+                continue
+            seen, nodes, bound, until = self._waiting.get(uid, (None, None, frozenset(), 0))
+            now = (str(pod["metadata"]["annotations"]), mark[0])
+            if (seen, nodes) != now or bound - mark[1] or 0 < until < time.monotonic():
+                found.append((pod, (*now, mark[1])))
+        found.sort(key=lambda one: (-one[0]["spec"]["priority"], one[0]["metadata"]["uid"]))
+        return found
+
+    def _try(self, due):
+        pod, mark = due
+        uid, name = pod["metadata"]["uid"], pod["metadata"]["name"]
+        self._waiting[uid] = (*mark, 0)
+        nominated = self._nominated.get(uid)
+        fitting = self._fitting(pod)
+        names = []
+        try:
+            for asked in ([nominated], fitting) if nominated in fitting else (fitting,):
+                if asked and not names:
+                    shown = {**pod, "status": {**pod["status"], "nominatedNodeName": nominated}}
+                    answer = self._ask("filter", {"Pod": shown, "Nodes": None, "NodeNames": asked})
+                    names = answer["NodeNames"] or []
+                    self.failures[name] = answer["FailedNodes"]
+                    if not set(names) <= set(asked):
+                        raise RuntimeError(f"{names} are not of {asked}")
+            if names:
+                self._assumed[uid] = names[0], pod
+                self._pool.submit(self._bind, pod, names[0], mark)
+                return True
+            self._preempt(pod)
+        except (RuntimeError, httpx.HTTPError) as error:
+            self.errors[name] = str(error)
+            self._waiting[uid] = (*mark, time.monotonic() + self._backoff)
+        return True
+
+    def _ask(self, verb, body):
+        answer = self._client.post(f"{self._url()}/v1/extender/{verb}", json=body)
+        if answer.status_code != 200:
+            raise RuntimeError(f"status {answer.status_code}")
+        found = answer.json()
+        if found.get("Error"):
+            raise RuntimeError(found["Error"])
+        return found
+
+    def _bind(self, pod, node, mark):
+        meta = pod["metadata"]
+        try:
+            body = {"PodName": meta["name"], "PodNamespace": meta["namespace"]}
+            self._ask("bind", {**body, "PodUID": meta["uid"], "Node": node})
+        except (RuntimeError, httpx.HTTPError) as error:
+            self.errors[meta["name"]] = str(error)
+            self._waiting[meta["uid"]] = (*mark, time.monotonic() + self._backoff)
+        del self._assumed[meta["uid"]]
+
+    # --- the resource
+
+    def _holders(self, node):
+        ended = ("Succeeded", "Failed")
+        pods = [p for p in self.api.all("pods") if p["status"]["phase"] not in ended]
+        pods = {pod["metadata"]["uid"]: pod for pod in pods}
+        held = {u: p for u, p in pods.items() if p["spec"].get("nodeName") == node}
+        held |= {u: p for u, (n, p) in list(self._assumed.items()) if n == node and u in pods}
+        return held
+
+    def _fitting(self, pod, without_below=None):
+        found = []
+        for node in self.api.all("nodes"):
+            if node["status"]["conditions"][0]["status"] != "True":
+                continue
+            name = node["metadata"]["name"]
+            free = int(node["status"]["allocatable"].get(LEAF_CELL, 0))
+            for other in self._holders(name).values():
+                if without_below is None or other["spec"]["priority"] >= without_below:
+                    free -= asked_of(other)
+            if free >= asked_of(pod):
+                found.append(name)
+        return sorted(found)
+
+    def _preempt(self, pod):
+        priority = pod["spec"]["priority"]
+        nodes = set(self._fitting(pod, priority)) - set(self._fitting(pod))
+        victims = {}
+        for name in sorted(nodes):
+            uids = [u for u, p in self._holders(name).items() if p["spec"]["priority"] < priority]
+            victims[name] = {"Pods": [{"UID": uid} for uid in uids], "NumPDBViolations": 0}
+        if not victims:
+            return
+        # Pods that wait for victims of theirs to go preempt no more.
+        uid = pod["metadata"]["uid"]
+        before = self._nominated.get(uid)
+        if before and self._leaving & set(self._holders(before)):
+            return
+        body = {"Pod": pod, "NodeNameToVictims": None, "NodeNameToMetaVictims": victims}
+        answer = self._ask("preempt", body)["NodeNameToMetaVictims"]
+        for node, found in list(answer.items())[:1]:
+            self._nominated[uid] = node
+            for victim in found["Pods"]:
+                self._evict(victim["UID"])
+
+    def _evict(self, uid):
+        if uid in self._leaving:
+            return
+        self._leaving.add(uid)
+        self.preempted.append(uid)
+
+        def end():
+            for pod in self.api.all("pods"):
+                if pod["metadata"]["uid"] == uid:
+                    self.api.delete_pod(pod["metadata"]["name"], pod["metadata"]["namespace"])
+
+        threading.Timer(self._grace, end).start()
+
+
+def asked_of(pod):
+    """Leaf cells that a pod asks for."""
+    return sum(
+        int(one.get("resources", {}).get("requests", {}).get(LEAF_CELL, 0))
+        for one in pod["spec"]["containers"]
+    )
