@@ -256,6 +256,7 @@ ACTING = {
     cells.AffinityGroup: (lambda: RUNNING, None, repr),
     cells.BuddyAllocator: (allocator, lambda it: it.allocate(1), saved),
     cells.CellCluster: (lambda: cluster(RUNNING), lambda it: it.release("first"), saved),
+    cells.NodeSet: (lambda: cells.NodeSet(["n1", "n2"]), None, set),
     cells.GroupDecision: (
         lambda: cluster(RUNNING).schedule(WAITING),
         None,

@@ -15,6 +15,7 @@ from hivecore.cells.cluster_view import (
 )
 from hivecore.cells.explanation import GroupExplanation, Shortage
 from hivecore.cells.group_decision import GroupDecision
+from hivecore.cells.node_set import NodeSet
 from hivecore.cells.pod_placement import PodPlacement
 
 __all__ = [
@@ -30,6 +31,7 @@ __all__ = [
     "IntraVCPolicy",
     "Member",
     "NodeOrderPolicy",
+    "NodeSet",
     "PackingPolicy",
     "PodPlacement",
     "Reconfiguration",

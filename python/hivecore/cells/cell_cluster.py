@@ -7,7 +7,7 @@ import numpy as np
 import numpy.typing as npt
 
 from hivecore import _cells
-from hivecore._arguments import as_bool, as_int, as_mapping, as_text, as_tuple
+from hivecore._arguments import as_bool, as_int, as_mapping, as_text
 from hivecore._sealed import corrupt_if_it_fails, seal, unseal
 from hivecore._stateful import Stateful
 from hivecore.cells.affinity_group import AffinityGroup, check_evictions
@@ -27,6 +27,7 @@ from hivecore.cells.cluster_spec import ClusterSpec
 from hivecore.cells.cluster_view import IntraVCPolicy, VirtualTree
 from hivecore.cells.explanation import GroupExplanation, explain
 from hivecore.cells.group_decision import GroupDecision
+from hivecore.cells.node_set import NodeSet, Suggested
 from hivecore.cells.pod_placement import PodPlacement, as_placement
 from hivecore.decisions import Outcome
 from hivecore.errors import StaleDecisionError
@@ -130,11 +131,12 @@ class CellCluster(Stateful):
         return self.schedule(group).outcome == "bind"
 
     def schedule(
-        self, group: AffinityGroup, *, suggested_nodes: Iterable[str] | None = None
+        self, group: AffinityGroup, *, suggested_nodes: Iterable[str] | NodeSet | None = None
     ) -> GroupDecision:
         """Decide where a group could go now; nothing changes.
 
-        :param suggested_nodes: names of the only nodes to use; ``None``: all.
+        :param suggested_nodes: names of the only nodes to use, best as a `NodeSet` if they are the
+            same often; ``None``: all.
         :raises KeyError: an unknown tenant, leaf type, level or pinned cell.
         :raises ValueError: a live group of another request has this name; or in each chain that it
             may use a pod is larger than a node, or than the cell that it must be ``within``, so
@@ -152,12 +154,12 @@ class CellCluster(Stateful):
             raise TypeError(f"group must be an AffinityGroup, not {type(group).__name__}")
         if suggested_nodes is not None:
             # The caller's iterator runs before the state is looked at.
-            suggested_nodes = as_tuple(suggested_nodes, "suggested_nodes")
+            suggested_nodes = NodeSet.of(suggested_nodes, "suggested_nodes")
         with self._lock:
             books = self._books
             suggested = None
             if suggested_nodes is not None:
-                suggested = books.names.suggested(suggested_nodes)
+                suggested = suggested_nodes.numbers(books.names)
             live = books.live.get(group.name)
             if live is None:
                 decision = find(books, group, suggested)
@@ -174,9 +176,7 @@ class CellCluster(Stateful):
         if decision.outcome == "wait":
             check_possible(books.names, decision)
 
-    def _decide_anew(
-        self, group: AffinityGroup, suggested: list[list[int]] | None
-    ) -> GroupDecision:
+    def _decide_anew(self, group: AffinityGroup, suggested: Suggested | None) -> GroupDecision:
         """Decide as if the group had reserved nothing."""
         books = self._books
         trial = books.copy()
@@ -471,7 +471,7 @@ class CellCluster(Stateful):
         return status(books)
 
     def explain(
-        self, group: AffinityGroup, *, suggested_nodes: Iterable[str] | None = None
+        self, group: AffinityGroup, *, suggested_nodes: Iterable[str] | NodeSet | None = None
     ) -> GroupExplanation:
         """Why a group would have to wait, and the cheapest changes that would admit it.
 
@@ -484,11 +484,11 @@ class CellCluster(Stateful):
         if not isinstance(group, AffinityGroup):
             raise TypeError(f"group must be an AffinityGroup, not {type(group).__name__}")
         if suggested_nodes is not None:
-            suggested_nodes = as_tuple(suggested_nodes, "suggested_nodes")
+            suggested_nodes = NodeSet.of(suggested_nodes, "suggested_nodes")
         with self._lock:
             suggested = None
             if suggested_nodes is not None:
-                suggested = self._books.names.suggested(suggested_nodes)
+                suggested = suggested_nodes.numbers(self._books.names)
             return explain(self._books, group, suggested)
 
     # --- state

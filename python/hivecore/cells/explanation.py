@@ -9,6 +9,7 @@ from hivecore._cells import LiveGroup
 from hivecore.cells.affinity_group import AffinityGroup, Member
 from hivecore.cells.books.group_books import GroupBooks
 from hivecore.cells.books.group_search import find, pinned_pool, tenant_of
+from hivecore.cells.node_set import Suggested
 from hivecore.decisions import Change, Explanation
 from hivecore.errors import StaleDecisionError
 
@@ -51,7 +52,7 @@ class GroupExplanation(Explanation):
 
 
 def explain(
-    books: GroupBooks, group: AffinityGroup, suggested: list[list[int]] | None
+    books: GroupBooks, group: AffinityGroup, suggested: Suggested | None
 ) -> GroupExplanation:
     """What `CellCluster.explain` answers; nothing changes."""
     live = books.live.get(group.name)

@@ -17,6 +17,23 @@ cdef enum:
     MAX_CELLS = 0x7FFFFFFF
 
 
+cdef vector[CellIndex] as_nodes(object nodes, int64_t number) except *:
+    """Numbers of nodes below `number`: an array of int32, or any integers."""
+    cdef vector[CellIndex] found
+    cdef const int32_t[::1] listed
+    cdef Py_ssize_t i
+    if isinstance(nodes, np.ndarray) and nodes.dtype == np.int32 and nodes.ndim == 1:
+        listed = np.ascontiguousarray(nodes)
+        for i in range(listed.shape[0]):
+            if not 0 <= listed[i] < number:
+                as_bounded(listed[i], "suggested", 0, number - 1)
+            found.push_back(listed[i])
+        return found
+    for node in nodes:
+        found.push_back(as_bounded(node, "suggested", 0, number - 1))
+    return found
+
+
 @cython.final
 cdef class GroupScheduler(KernelObject):
     """GroupScheduler(chains, tenants, pools, pins)\n--\n\nThe kernel behind `hivecore.cells.CellCluster`, which knows names.
@@ -167,8 +184,7 @@ cdef class GroupScheduler(KernelObject):
         request.has_suggested = suggested is not None
         if suggested is not None:
             number = physical.shape().size[physical.node_level()]
-            for node in suggested:
-                request.suggested.push_back(as_bounded(node, "suggested", 0, number - 1))
+            request.suggested = as_nodes(suggested, number)
         request.has_units = units is not None
         if units is not None:
             if request.priority < 0:
@@ -440,8 +456,8 @@ cdef class GroupScheduler(KernelObject):
                     physical = &self.kernel.virtual_cells().physical(chain)
                     nodes = physical.shape().size[physical.node_level()]
                     allowed[chain].resize(nodes)
-                    for node in suggested[chain]:
-                        allowed[chain][as_bounded(node, "suggested", 0, nodes - 1)] = 1
+                    for node in as_nodes(suggested[chain], nodes):
+                        allowed[chain][node] = 1
         cdef int32_t live = self.as_handle(handle, guard)
         return self.kernel.placement_good(
             live, AllowedNodes(allowed.data(), allowed.size())

@@ -11,8 +11,11 @@ from collections.abc import Iterable, Sequence
 from itertools import accumulate
 from typing import Any, NamedTuple
 
+import numpy as np
+
 from hivecore.cells.affinity_group import AffinityGroup
 from hivecore.cells.cluster_spec import ClusterSpec
+from hivecore.cells.node_set import Suggested
 from hivecore.cells.pod_placement import PodPlacement
 
 __all__ = ["ClusterNames", "Pool"]
@@ -251,13 +254,14 @@ class ClusterNames:
         self.searches[leaf_type, tenant] = found
         return found
 
-    def suggested(self, nodes: Iterable[str]) -> list[list[int]]:
-        """Per chain the nodes with these names; unknown names are somebody else's nodes."""
+    def suggested(self, nodes: Iterable[str]) -> Suggested:
+        """Per chain the nodes with these names, each named once; others are somebody else's."""
         chains: list[list[int]] = [[] for _ in self.chains]
         known = self.nodes
         for name in nodes:
-            if not isinstance(name, str):
-                raise TypeError(f"suggested_nodes must be names, not {type(name).__name__}")
             for chain, index in known.get(name, ()):
                 chains[chain].append(index)
-        return chains
+        return [
+            None if len(found) == len(all_of) else np.array(found, np.int32)
+            for found, all_of in zip(chains, self.node_names, strict=True)
+        ]

@@ -10,6 +10,7 @@ from hivecore.cells.changes import Recovery
 from hivecore.cells.cluster_spec import ClusterSpec
 from hivecore.cells.cluster_view import IntraVCPolicy
 from hivecore.cells.group_decision import GroupDecision, describe_pods, made_decision
+from hivecore.cells.node_set import Suggested
 from hivecore.cells.pod_placement import PodPlacement
 from hivecore.errors import (
     InfeasibleAssignmentError,
@@ -157,7 +158,7 @@ class GroupBooks:
         self,
         live: _cells.LiveGroup,
         group: AffinityGroup,
-        suggested: list[list[int]] | None,
+        suggested: Suggested | None,
     ) -> GroupDecision | None:
         """The answer for a live group; None: what it has reserved is no good, decide anew."""
         if live.group is not group and live.group != group:

@@ -1,6 +1,5 @@
 """One request in numbers: chain after chain is asked until one serves it."""
 
-from collections.abc import Sequence
 from typing import Any
 
 from hivecore._arguments import as_int, as_tuple
@@ -9,13 +8,12 @@ from hivecore.cells.books.cluster_names import ClusterNames
 from hivecore.cells.books.group_books import GroupBooks
 from hivecore.cells.cluster_view import ClusterView, IntraVCPolicy
 from hivecore.cells.group_decision import GroupDecision, Tried, made_decision
+from hivecore.cells.node_set import Suggested
 
 __all__ = ["check_possible", "find", "pinned_pool", "tenant_of"]
 
 
-def find(
-    books: GroupBooks, group: AffinityGroup, suggested: Sequence[Sequence[int]] | None
-) -> GroupDecision:
+def find(books: GroupBooks, group: AffinityGroup, suggested: Suggested | None) -> GroupDecision:
     """The plan of the first chain that serves, for the least evictions the one that evicts least.
 
     Nothing changes.

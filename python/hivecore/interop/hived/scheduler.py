@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any, Literal, Self
 
-from hivecore._arguments import as_bool, as_text, as_tuple
+from hivecore._arguments import as_bool, as_text
 from hivecore._sealed import corrupt_if_it_fails
 from hivecore._stateful import Stateful
 from hivecore.cells import (
@@ -17,6 +17,7 @@ from hivecore.cells import (
     CellCluster,
     ClusterSpec,
     GroupDecision,
+    NodeSet,
     PodPlacement,
     Reconfiguration,
     Recovery,
@@ -37,7 +38,6 @@ from hivecore.interop.hived.pods import PodRequest, RequestError, identify
 from hivecore.interop.kubernetes.messages import show
 
 __all__ = ["HivedScheduler"]
-NodeSet = frozenset  # TEMP
 
 
 class HivedScheduler(Stateful):
@@ -130,7 +130,7 @@ class HivedScheduler(Stateful):
         pod: str | Mapping[str, Any],
         spec: Mapping[str, Any],
         phase: str = "Filtering",
-        suggested_nodes: Iterable[str] | None = None,
+        suggested_nodes: Iterable[str] | NodeSet | None = None,
     ) -> PodDecision:
         """Decide where this pod could go now.
 
@@ -153,8 +153,7 @@ class HivedScheduler(Stateful):
         request = PodRequest.read(spec, name)
         suits = None
         if suggested_nodes is not None:
-            if not isinstance(suggested_nodes, NodeSet):
-                suggested_nodes = NodeSet(suggested_nodes)
+            suggested_nodes = NodeSet.of(suggested_nodes, "suggested_nodes")
             suits = _is_on(suggested_nodes)
         wanted: Any = phase
         if not isinstance(wanted, str) or wanted not in ("Filtering", "Preempting"):
@@ -186,17 +185,16 @@ class HivedScheduler(Stateful):
             return _answered(answer, decision.reason, self._gangs.bound_pods(decision.victims))
 
     def _decide(
-        self, group: AffinityGroup, phase: str, suggested_nodes: Iterable[str] | None
+        self, group: AffinityGroup, phase: str, suggested_nodes: Iterable[str] | NodeSet | None
     ) -> GroupDecision:
         """Decide for a group that is not allocated."""
         cluster = self._cluster
-        if suggested_nodes is not None:
-            suggested_nodes = as_tuple(suggested_nodes, "suggested_nodes")
-            if phase == "Filtering" and group.name in cluster and cluster.group(group.name).victims:
-                # Nodes that its victims still fill are not suggested: only health counts for them.
-                decision = cluster.schedule(group)
-                if group.name not in decision.cancels and decision.outcome != "wait":
-                    return decision
+        waits = suggested_nodes is not None and phase == "Filtering" and group.name in cluster
+        if waits and cluster.group(group.name).victims:
+            # Nodes that its victims still fill are not suggested: only health counts for them.
+            decision = cluster.schedule(group)
+            if group.name not in decision.cancels and decision.outcome != "wait":
+                return decision
         return cluster.schedule(group, suggested_nodes=suggested_nodes)
 
     def outcome(self, pod: str | Mapping[str, Any], spec: Mapping[str, Any]) -> Outcome:

@@ -25,9 +25,10 @@ from dataclasses import dataclass
 from dataclasses import field as attribute
 from typing import Any, Self, TypeVar
 
+from hivecore.cells import NodeSet
 from hivecore.errors import StaleDecisionError
 from hivecore.interop.hived.pods import PodRequest, RequestError
-from hivecore.interop.hived.scheduler import HivedScheduler, NodeSet
+from hivecore.interop.hived.scheduler import HivedScheduler
 from hivecore.interop.hived.serving.annotations import SPEC, binding, read_spec
 from hivecore.interop.hived.serving.informer import Informer
 from hivecore.interop.hived.serving.node_names import RecentNodeNames

@@ -7,7 +7,7 @@ object of its own, so that the end cannot be part of something else.
 
 from typing import Any
 
-from hivecore.interop.hived.scheduler import NodeSet
+from hivecore.cells import NodeSet
 from hivecore.interop.kubernetes.calls import parsed
 from hivecore.interop.kubernetes.json_text import read_json
 
@@ -45,12 +45,12 @@ class RecentNodeNames:
         start = body.rfind(_KEY)
         found = _before(body, start) if start > 0 and len(body) - start >= _SHORT else None
         if found is not None:
-            nodes = _node_set(b"{" + body[start + 1 :])
-            if nodes is not None:
-                self._endings[body[start:]] = nodes
+            new = _node_set(b"{" + body[start + 1 :])
+            if new is not None:
+                self._endings[body[start:]] = new
                 if len(self._endings) > _MOST:
                     del self._endings[next(iter(self._endings))]
-                return found, nodes
+                return found, new
         return parsed(body), None
 
 

@@ -1,0 +1,90 @@
+"""Names of nodes that are suggested again and again, turned into numbers once."""
+
+from collections.abc import Iterable, Iterator
+from typing import TYPE_CHECKING, Any, final
+
+import numpy as np
+
+from hivecore._arguments import as_tuple
+
+if TYPE_CHECKING:
+    from hivecore.cells.books.cluster_names import ClusterNames
+
+__all__ = ["NodeSet", "Suggested"]
+
+#: Per chain the nodes that may be used, as int32; None: all of the chain.
+Suggested = list["np.ndarray[Any, np.dtype[np.int32]] | None"]
+
+
+@final
+class NodeSet:
+    """A set of node names for ``suggested_nodes``, for who suggests the same ones often.
+
+    :param nodes: the names; those that a cluster does not know are somebody else's.
+    :raises TypeError: they are not names.
+
+    It never changes, and may be used with any clusters and by several threads: what a cluster makes
+    of it is kept for the last one that asked, and for its copies. O(nodes) at the first use, then
+    O(chains) where all nodes of a chain are in it.
+
+    >>> from hivecore.cells import AffinityGroup, CellCluster, Chain, ClusterSpec
+    >>> chain = Chain(["gpu", "node"], [4], 2, nodes=["n1", "n2"])
+    >>> cluster = CellCluster(ClusterSpec({"rack": chain}, {"A": {}}))
+    >>> nodes = NodeSet(["n2", "elsewhere"])
+    >>> group = AffinityGroup("train", "A", [(1, 4)], priority=-1)
+    >>> cluster.schedule(group, suggested_nodes=nodes).placement[0].node
+    'n2'
+    """
+
+    __slots__ = ("_names", "_seen")
+
+    def __init__(self, nodes: Iterable[str]) -> None:
+        self._names = _names(nodes, "nodes")
+        self._seen: tuple[ClusterNames | None, Suggested] = (None, [])
+
+    @classmethod
+    def of(cls, nodes: "Iterable[str] | NodeSet", what: str) -> "NodeSet":
+        """The set of these nodes, which may be one already; messages call them `what`."""
+        if isinstance(nodes, NodeSet):
+            return nodes
+        made = cls(())
+        made._names = _names(nodes, what)
+        return made
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._names
+
+    def __len__(self) -> int:
+        return len(self._names)
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._names)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, NodeSet) and self._names.keys() == other._names.keys()
+
+    def __hash__(self) -> int:
+        return hash(frozenset(self._names))
+
+    def __repr__(self) -> str:
+        return f"NodeSet of {len(self._names)} nodes"
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return NodeSet, (tuple(self._names),)
+
+    def numbers(self, names: "ClusterNames") -> Suggested:
+        """Per chain the numbers of its nodes that are in the set."""
+        seen, found = self._seen
+        if seen is not names:
+            found = names.suggested(self._names)
+            self._seen = (names, found)
+        return found
+
+
+def _names(nodes: Iterable[str], what: str) -> dict[str, None]:
+    found = as_tuple(nodes, what)
+    if not {str}.issuperset(map(type, found)):
+        for name in found:
+            if not isinstance(name, str):
+                raise TypeError(f"{what} must be names, not {type(name).__name__}")
+    return dict.fromkeys(found)
