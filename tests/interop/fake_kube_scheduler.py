@@ -32,7 +32,7 @@ class FakeKubeScheduler:
         self._url = url
         self._grace, self._backoff = grace, backoff
         self.errors, self.failures, self.preempted = {}, {}, []
-        self._waiting = {}  # uid -> what was seen of the pod when it failed, and until when it rests
+        self._waiting = {}  # uid -> what was seen when it failed, and until when it rests
         self._assumed = {}
         self._nominated = {}
         self._leaving = set()

@@ -12,13 +12,17 @@ from contextlib import contextmanager
 
 import httpx
 import pytest
+from interop.cluster_roles import DEPLOY, is_allowed
 from interop.fake_api_server import FakeApiServer
 from interop.fake_kube_scheduler import LEAF_CELL, FakeKubeScheduler
 from interop.hived_cluster import DOMAIN
 
 SPEC, INFO = f"{DOMAIN}/pod-scheduling-spec", f"{DOMAIN}/pod-bind-info"
 FILTER = "/v1/extender/filter"
-pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="ends processes by signals")
+pytestmark = [
+    pytest.mark.skipif(sys.platform == "win32", reason="ends processes by signals"),
+    pytest.mark.skipif(not DEPLOY.is_dir(), reason="only the installed package is here"),
+]
 
 
 def configuration(nodes, owned):
@@ -37,6 +41,11 @@ def configuration(nodes, owned):
     }
 
 
+def refuse_what_the_manifest_does_not_allow(request):
+    watching = request.query.get("watch") == "true"
+    return 0 if is_allowed(request.method, request.path, watching) else 403
+
+
 class Extender:
     """`hivecore serve` in a process that can be killed and started again."""
 
@@ -45,6 +54,7 @@ class Extender:
         self.config = folder / "hived.yaml"
         self.config.write_text(json.dumps(configuration(nodes, owned or {"A": 2, "B": 2})))
         self.kubeconfig = api.write_kubeconfig(folder / "kubeconfig")
+        api.refuse = refuse_what_the_manifest_does_not_allow
         self.log = (folder / "log").open("ab+")
         self.url = "http://127.0.0.1:1"
         self.client = httpx.Client(timeout=20)
@@ -182,8 +192,8 @@ def test_pods_are_bound_and_recovered_by_the_next_process(tmp_path):
 def test_it_listens_when_everything_is_listed_and_not_before(tmp_path):
     with FakeApiServer() as api:
         api.add_node("n0")
-        api.refuse = lambda request: 500 if request.path == "/api/v1/pods" else 0
         with Extender(api, tmp_path) as extender:
+            api.refuse = lambda request: 500 if request.path == "/api/v1/pods" else 0
             until(lambda: len([1 for _, path in api.requests if path == "/api/v1/pods"]) > 2)
             assert not select.select([extender.process.stdout], [], [], 0)[0]
             api.refuse = None
@@ -460,9 +470,9 @@ def test_pods_of_others_are_avoided(tmp_path):
 
 def test_two_replicas_share_a_lease(tmp_path):
     (tmp_path / "second").mkdir()
-    with cluster(tmp_path, "--lease", "x/hivecore") as (api, first):
+    with cluster(tmp_path, "--lease", "hivecore/hivecore") as (api, first):
         until(lambda: first.get("/readyz").status_code == 200)
-        with Extender(api, tmp_path / "second", "--lease", "x/hivecore") as second:
+        with Extender(api, tmp_path / "second", "--lease", "hivecore/hivecore") as second:
             second.listening()
             time.sleep(0.3)
             assert second.get("/readyz").status_code == 503
@@ -477,7 +487,7 @@ def test_two_replicas_share_a_lease(tmp_path):
             until(lambda: second.get("/readyz").status_code == 200)
             assert list(second.groups()) == ["x/p"]
             # Somebody else takes the lease: the leader must not decide any more.
-            lease = api.objects["leases"]["x", "hivecore"]
+            lease = api.objects["leases"]["hivecore", "hivecore"]
             other = {**lease["spec"], "holderIdentity": "other"}
             api._put("leases", {**lease, "spec": other})
             assert second.process.wait(20) != 0
