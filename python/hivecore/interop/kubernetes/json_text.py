@@ -1,15 +1,20 @@
 """JSON, by orjson where it is installed."""
 
 import json
+from functools import cache
 from typing import Any
 
-orjson: Any
-try:
-    import orjson
-except ImportError:
-    orjson = None
-
 __all__ = ["read_json", "write_json"]
+
+
+@cache
+def _orjson() -> Any:
+    """The library; None: it is not installed."""
+    try:
+        import orjson
+    except ImportError:
+        return None
+    return orjson
 
 
 def read_json(text: str | bytes | bytearray) -> Any:
@@ -19,6 +24,7 @@ def read_json(text: str | bytes | bytearray) -> Any:
     >>> read_json(b'{"a": [1]}')
     {'a': [1]}
     """
+    orjson = _orjson()
     if orjson is not None:
         return orjson.loads(text)
     try:
@@ -34,6 +40,7 @@ def write_json(value: Any) -> bytes:
     >>> write_json({"a": [1]})
     b'{"a":[1]}'
     """
+    orjson = _orjson()
     if orjson is not None:
         try:
             text: bytes = orjson.dumps(value)

@@ -19,7 +19,7 @@ from hivecore.interop.kubernetes.client.reflector import Reflector
 from hivecore.interop.kubernetes.serving.logs import LOG
 from hivecore.interop.kubernetes.serving.metrics import Gauge
 
-__all__ = ["LEAF_CELL", "ClusterLink"]
+__all__ = ["LEAF_CELL", "RETRY", "ClusterLink"]
 
 LEAF_CELL = "hivecore.io/leaf-cell"
 """The resource of nodes that stands for their leaf cells."""

@@ -16,12 +16,13 @@ from hivecore.interop.kubernetes.json_text import read_json, write_json
 if TYPE_CHECKING:
     from kubernetes_asyncio.client import Configuration
 
-__all__ = ["ApiError", "ApiServer"]
+__all__ = ["MERGE", "ApiError", "ApiServer"]
 
 _SECONDS = 10.0
 _QUIET = 70.0  # bookmarks come once a minute
 _LONGEST_LINE = 2**22  # bytes; an object has up to 1.5 MiB, its event somewhat more
 MERGE = "application/merge-patch+json"
+"""The content type of a patch that names what changes."""
 
 
 class ApiError(Exception):
