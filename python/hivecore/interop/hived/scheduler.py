@@ -1,7 +1,7 @@
 """HiveD's scheduler as its users know it: pods in, decisions out, over a `CellCluster`.
 
 What a pod asks is read by `pods`, where its group goes is decided by the cluster, which pod of a
-group goes where is kept by `hivecore.gangs`, and what all of it looks like is drawn by `inspect`.
+group goes where is kept by `hivecore.gangs`, and what all of it looks like is drawn by `inspection`.
 """
 
 import threading
@@ -30,12 +30,20 @@ from hivecore.errors import (
 from hivecore.gangs import Answer, Gang, Gangs
 from hivecore.interop.hived import bind_info, catalog, saved
 from hivecore.interop.hived.configuration.config import HivedConfig
-from hivecore.interop.hived.inspect import Inspector, describe
+from hivecore.interop.hived.inspection.groups import describe
+from hivecore.interop.hived.inspection.inspector import Inspector
+from hivecore.interop.hived.inspection.text import StatusText
 from hivecore.interop.hived.pod_decision import PodDecision
 from hivecore.interop.hived.pods import PodRequest, RequestError, identify
 from hivecore.interop.kubernetes.messages import show
 
 __all__ = ["HivedScheduler"]
+
+_PARTS = {
+    None: StatusText.status,
+    "physical": StatusText.physical_cluster,
+    "virtual": StatusText.virtual_clusters,
+}
 
 
 class HivedScheduler(Stateful):
@@ -369,28 +377,80 @@ class HivedScheduler(Stateful):
             return self._cluster.unused_cells()
 
     def status(self) -> dict[str, Any]:
-        """HiveD's cluster status: every physical and virtual cell, as plain data for JSON."""
-        with self._lock:
-            physical, virtual = self._inspector.trees(self._cluster, self._gangs.live)
-            return {"physicalCluster": physical, "virtualClusters": virtual}
+        """HiveD's cluster status: every physical and virtual cell, as plain data for JSON.
+
+        As all that shows cells, it looks at a snapshot: only while that is taken, others wait.
+        """
+        physical, virtual = self._trees()
+        return {"physicalCluster": physical, "virtualClusters": virtual}
 
     def physical_cluster(self) -> list[dict[str, Any]]:
         """The physical part of ``status()``: the trees of all chains."""
-        with self._lock:
-            return self._inspector.trees(self._cluster, self._gangs.live)[0]
+        return self._trees()[0]
 
     def virtual_clusters(self) -> dict[str, list[dict[str, Any]]]:
         """The virtual part of ``status()``: virtual cluster -> its trees."""
-        with self._lock:
-            return self._inspector.trees(self._cluster, self._gangs.live)[1]
+        return self._trees()[1]
 
     def virtual_cluster(self, name: str) -> list[dict[str, Any]]:
         """The trees of one virtual cluster; raises `RequestError` where there is none."""
         name = as_text(name, "name")
         trees = self.virtual_clusters()
         if name not in trees:
-            raise RequestError(f"virtual cluster {name!r}: known are {sorted(trees)}")
+            raise _unknown(name, trees)
         return trees[name]
+
+    def status_json(self, part: Literal["physical", "virtual"] | None = None) -> bytes:
+        """The JSON of ``status()`` as bytes, much faster, the more so when it is asked again.
+
+        :param part: ``None``: all; "physical": that of ``physical_cluster()``; "virtual": that of
+            ``virtual_clusters()``.
+        :raises ValueError: ``part`` is none of these.
+
+        What is drawn is kept for the next call, and only subtrees that have changed since are drawn
+        again: O(cells) with a small factor. That takes some 600 bytes per leaf cell, which copies
+        of the scheduler do not share. ASCII only; the order of an object's members may change.
+
+        >>> from hivecore.interop.hived import HivedScheduler
+        >>> node = {"childCellType": "GPU", "childCellNumber": 1, "isNodeLevel": True}
+        >>> scheduler = HivedScheduler({
+        ...     "physicalCluster": {
+        ...         "cellTypes": {"NODE": node},
+        ...         "physicalCells": [{"cellType": "NODE", "cellAddress": "n0"}],
+        ...     },
+        ...     "virtualClusters": {"A": {"virtualCells": []}},
+        ... })
+        >>> scheduler.status_json("virtual")
+        b'{"A":[]}'
+        """
+        wanted: Any = part
+        if wanted is not None and not isinstance(wanted, str) or wanted not in _PARTS:
+            allowed = [*_PARTS]
+            raise ValueError(f"part={wanted!r}: allowed are {allowed}")
+        inspector, *now = self._snapshot()
+        return inspector.write(*now, _PARTS[wanted])
+
+    def virtual_cluster_json(self, name: str) -> bytes:
+        """The JSON of ``virtual_cluster(name)`` as bytes, with what ``status_json`` keeps.
+
+        :raises RequestError: there is no such virtual cluster.
+        :raises TypeError: ``name`` is not a string.
+        """
+        name = as_text(name, "name")
+        inspector, *now = self._snapshot()
+        text = inspector.write(*now, lambda text, scene: text.virtual_cluster(scene, name))
+        if text is None:
+            raise _unknown(name, self._config.spec.virtual_clusters)
+        return text
+
+    def _trees(self) -> tuple[list[dict[str, Any]], dict[str, list[dict[str, Any]]]]:
+        inspector, *now = self._snapshot()
+        return inspector.trees(*now)
+
+    def _snapshot(self) -> tuple[Inspector, CellCluster, dict[str, Gang]]:
+        """What there is now, for a reader who takes its time: the gangs only by what is declared."""
+        with self._lock:
+            return self._inspector, self._cluster.copy(), dict(self._gangs.live)
 
     def affinity_groups(self) -> dict[str, Any]:
         """HiveD's list of all groups: ``{"items": [...]}`` in the order of their commits."""
@@ -417,6 +477,7 @@ class HivedScheduler(Stateful):
             other._lock = threading.RLock()
             other._gangs = self._gangs.copy()
             other._cluster = other._gangs.stage
+            other._inspector = self._inspector.copy()
             return other
 
     def to_bytes(self) -> bytes:
@@ -494,6 +555,10 @@ def _as_request_error(place: str = "") -> Iterator[None]:
         raise
     except ValueError as error:  # of gangs, or it can never be served
         raise RequestError(f"{place}: {error}" if place else str(error)) from None
+
+
+def _unknown(virtual_cluster: str, known: Iterable[str]) -> RequestError:
+    return RequestError(f"virtual cluster {virtual_cluster!r}: known are {sorted(known)}")
 
 
 def _answered(
