@@ -38,12 +38,11 @@ class Looks(NamedTuple):
         """The looks of all levels above these leaf cells."""
         looks = cls([states], [priorities], [bad])
         for fanout in fanouts:
-            children = looks.states[-1].reshape(-1, fanout)
-            first = children[:, 0]
-            shared = np.where((children == children[:, :1]).all(axis=1), first, FREE)
-            looks.states.append(np.where((children == USED).any(axis=1), USED, shared))
-            looks.priorities.append(looks.priorities[-1].reshape(-1, fanout).max(axis=1))
-            looks.bad.append(looks.bad[-1].reshape(-1, fanout).max(axis=1))
+            children = _by_rank(looks.states[-1], fanout)
+            shared = np.where((children == children[0]).all(axis=0), children[0], FREE)
+            looks.states.append(np.where((children == USED).any(axis=0), USED, shared))
+            looks.priorities.append(_by_rank(looks.priorities[-1], fanout).max(axis=0))
+            looks.bad.append(_by_rank(looks.bad[-1], fanout).max(axis=0))
         return looks
 
     def seen_through(
@@ -90,6 +89,11 @@ class Looks(NamedTuple):
                 mine[mine < 0] = others[np.argsort(self.bad[row][others], kind="stable")]
             shown.append(cells)
         return shown[::-1]
+
+
+def _by_rank(values: Numbers, fanout: int) -> Numbers:
+    """One row for all first children, one for all second ones, ...: NumPy goes by long rows."""
+    return np.ascontiguousarray(values.reshape(-1, fanout).T)
 
 
 def _through(cells: Numbers, values: Numbers, otherwise: int) -> Numbers:

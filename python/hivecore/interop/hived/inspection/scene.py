@@ -87,30 +87,26 @@ def strays(leaves: Rows) -> npt.NDArray[np.intp]:
 
 
 class _Groups:
-    """The live groups by number: priorities and virtual clusters."""
+    """The live groups by number, their place in the cluster: priorities and virtual clusters."""
 
-    def __init__(self, gangs: Mapping[str, Gang], tenants: Iterable[str]) -> None:
-        declared = [(gang.declared.virtual_cluster, gang.declared.priority) for gang in gangs.values()]
+    def __init__(
+        self, cluster: CellCluster, gangs: Mapping[str, Gang], tenants: Iterable[str]
+    ) -> None:
+        declared = [gangs[name].declared for name in cluster.groups()]
+        names = [request.virtual_cluster for request in declared]
         known = tuple(tenants)
-        others = {vc for vc, _ in declared}.difference(known)
-        self.tenants = (*known, *sorted(others))
+        self.tenants = (*known, *sorted(set(names).difference(known)))
         place = {vc: i for i, vc in enumerate(self.tenants)}
         # The last entry is what the number -1 finds: no group.
-        self.tenant = np.array([*(place[vc] for vc, _ in declared), -1], np.int32)
-        self.priority = np.array([*(priority for _, priority in declared), NOBODY], np.int64)
-        self._number: dict[str | None, int] = {name: i for i, name in enumerate(gangs)}
-        self._number[None] = -1
-
-    def numbers(self, names: list[str | None]) -> Numbers:
-        """The numbers of groups, -1 for none."""
-        return np.fromiter(map(self._number.__getitem__, names), np.int64, len(names))
+        self.tenant = np.array([*map(place.__getitem__, names), -1], np.int32)
+        self.priority = np.array([*(request.priority for request in declared), NOBODY], np.int64)
 
 
 def scene_of(
     atlas: Atlas, spec: ClusterSpec, cluster: CellCluster, gangs: Mapping[str, Gang]
 ) -> Scene:
     """What the cells of a cluster with these groups look like. O(cells)."""
-    groups = _Groups(gangs, spec.virtual_clusters)
+    groups = _Groups(cluster, gangs, spec.virtual_clusters)
     owned = {vc: cluster.virtual_trees(vc) for vc in spec.virtual_clusters}
     doomed, bad_nodes = cluster.doomed(), set(cluster.bad_nodes())
     scene = Scene(groups.tenants, {})
@@ -157,7 +153,7 @@ def _look(
 ) -> tuple[Numbers, Looks]:
     """Which group each leaf cell of a chain is booked for, and what its cells look like."""
     shape = spec.chains[chain]
-    users, reservers = (groups.numbers(names) for names in cluster.leaf_groups(chain))
+    users, reservers = cluster.leaf_group_numbers(chain)
     used, reserved = users >= 0, reservers >= 0
     holders = np.where(reserved, reservers, users)  # the one to come, if there is one
     priorities = groups.priority[holders]
