@@ -2,8 +2,10 @@
 
 from typing import Any
 
+import numpy as np
+
 from hivecore.interop.hived.inspection.forests import Atlas, Forest
-from hivecore.interop.hived.inspection.scene import Scene, look_of, strays
+from hivecore.interop.hived.inspection.scene import PARTNER, TENANT, Scene, look_of, strays
 
 __all__ = ["draw"]
 
@@ -41,14 +43,12 @@ def _cell(atlas: Atlas, number: int, look: int) -> _Cell:
 def _trees(atlas: Atlas, scene: Scene, forest: Forest) -> list[_Cell]:
     levels = []
     for first, rows in zip(forest.first, scene.rows[forest], strict=True):
-        cells = []
-        for number, (look, tenant, partner, other) in enumerate(rows.tolist(), first):
-            cell = _cell(atlas, number, look)
-            if tenant >= 0:
-                cell["vc"] = scene.tenants[tenant]
-            if partner >= 0:
-                cell[forest.partner] = _cell(atlas, partner, other)
-            cells.append(cell)
+        looks, tenants, partners, others = rows.T.tolist()
+        cells = [_cell(atlas, number, look) for number, look in enumerate(looks, first)]
+        for i in np.flatnonzero(rows[:, TENANT] >= 0).tolist():
+            cells[i]["vc"] = scene.tenants[tenants[i]]
+        for i in np.flatnonzero(rows[:, PARTNER] >= 0).tolist():
+            cells[i][forest.partner] = _cell(atlas, partners[i], others[i])
         levels.append(cells)
     for cells, parents, fanout in zip(levels, levels[1:], forest.fanouts, strict=False):
         for start, parent in zip(range(0, len(cells), fanout), parents, strict=True):
