@@ -464,9 +464,7 @@ class CellCluster(Stateful):
             )
         return users, reservers
 
-    def leaf_group_numbers(
-        self, chain: str
-    ) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
+    def leaf_group_numbers(self, chain: str) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
         """What ``leaf_groups`` says as two int64 arrays: places in ``groups()``, -1 for nobody.
 
         :raises KeyError: an unknown chain.

@@ -1,12 +1,13 @@
 """HiveD's scheduler as its users know it: pods in, decisions out, over a `CellCluster`.
 
 What a pod asks is read by `pods`, where its group goes is decided by the cluster, which pod of a
-group goes where is kept by `hivecore.gangs`, and what all of it looks like is drawn by `inspection`.
+group goes where is kept by `hivecore.gangs`, what all of it looks like is drawn by `inspection`.
 """
 
 import threading
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
+from functools import partial
 from typing import Any, Literal, Self
 
 from hivecore._arguments import as_bool, as_text, as_tuple
@@ -408,7 +409,7 @@ class HivedScheduler(Stateful):
         :raises ValueError: ``part`` is none of these.
 
         What is drawn is kept for the next call, and only subtrees that have changed since are drawn
-        again: O(cells) with a small factor. That takes some 600 bytes per leaf cell, which copies
+        again: O(cells) with a small factor. That takes about a kilobyte per leaf cell, which copies
         of the scheduler do not share. ASCII only; the order of an object's members may change.
 
         >>> from hivecore.interop.hived import HivedScheduler
@@ -424,11 +425,10 @@ class HivedScheduler(Stateful):
         b'{"A":[]}'
         """
         wanted: Any = part
-        if wanted is not None and not isinstance(wanted, str) or wanted not in _PARTS:
-            allowed = [*_PARTS]
-            raise ValueError(f"part={wanted!r}: allowed are {allowed}")
-        inspector, *now = self._snapshot()
-        return inspector.write(*now, _PARTS[wanted])
+        if not isinstance(wanted, str | None) or wanted not in _PARTS:
+            raise ValueError(f"part={show(wanted)}: allowed are {list(_PARTS)}")
+        inspector, cluster, gangs = self._snapshot()
+        return inspector.write(cluster, gangs, _PARTS[wanted])
 
     def virtual_cluster_json(self, name: str) -> bytes:
         """The JSON of ``virtual_cluster(name)`` as bytes, with what ``status_json`` keeps.
@@ -437,18 +437,18 @@ class HivedScheduler(Stateful):
         :raises TypeError: ``name`` is not a string.
         """
         name = as_text(name, "name")
-        inspector, *now = self._snapshot()
-        text = inspector.write(*now, lambda text, scene: text.virtual_cluster(scene, name))
-        if text is None:
-            raise _unknown(name, self._config.spec.virtual_clusters)
-        return text
+        inspector, cluster, gangs = self._snapshot()
+        trees = inspector.write(cluster, gangs, partial(StatusText.virtual_cluster, name=name))
+        if trees is None:
+            raise _unknown(name, self._spec.virtual_clusters)
+        return trees
 
     def _trees(self) -> tuple[list[dict[str, Any]], dict[str, list[dict[str, Any]]]]:
-        inspector, *now = self._snapshot()
-        return inspector.trees(*now)
+        inspector, cluster, gangs = self._snapshot()
+        return inspector.trees(cluster, gangs)
 
     def _snapshot(self) -> tuple[Inspector, CellCluster, dict[str, Gang]]:
-        """What there is now, for a reader who takes its time: the gangs only by what is declared."""
+        """What there is now, for a reader who takes its time; of gangs what they have declared."""
         with self._lock:
             return self._inspector, self._cluster.copy(), dict(self._gangs.live)
 

@@ -23,9 +23,7 @@ class Forest:
     :param partner: as what the partners of its cells are drawn.
     """
 
-    def __init__(
-        self, chain: Chain, top: int, first: int, places: list[int], partner: str
-    ) -> None:
+    def __init__(self, chain: Chain, top: int, first: int, places: list[int], partner: str) -> None:
         self.levels = tuple(chain.levels[: top + 1])
         self.fanouts = tuple(chain.fanouts[:top])
         self.places = places
@@ -69,9 +67,7 @@ class Atlas:
         for kinds in self.owned.values():
             yield from kinds.values()
 
-    def _add(
-        self, chain: Chain, names: list[list[str]], places: list[int], partner: str
-    ) -> Forest:
+    def _add(self, chain: Chain, names: list[list[str]], places: list[int], partner: str) -> Forest:
         top = len(names) - 1
         forest = Forest(chain, top, len(self.addresses), places, partner)
         for row, addresses in enumerate(names):
