@@ -71,9 +71,8 @@ class Fragments:
             [state + b"}" for state in states],
         ]
         starts = list(accumulate(map(len, parts), initial=0))
-        _, self._end, _, _, self._partner, self._tenant, self._look, self._other, self._cell = (
-            starts
-        )
+        self._end, self._partner, self._tenant = starts[1], starts[4], starts[5]
+        self._look, self._closed_look, self._cell = starts[6:]
         self._table = np.empty(self._cell + len(cells), object)
         self._table[: self._cell] = list(chain.from_iterable(parts))
         self._table[self._cell :] = cells
