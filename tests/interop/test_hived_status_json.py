@@ -7,14 +7,28 @@ it was asked for the last time.
 import json
 import random
 import threading
+from time import sleep
 
 import pytest
-from interop.hived_cluster import FLAT, Hived, config, flat, flat_config, node, nodes, racks, spec
+from interop.hived_cluster import (
+    FLAT,
+    TREE,
+    Hived,
+    config,
+    flat,
+    flat_config,
+    node,
+    nodes,
+    rack,
+    racks,
+    spec,
+    walk,
+)
 from interop.test_hived_random import Life
 from profiles import seeds
 
 from hivecore.interop.hived import HivedScheduler, RequestError
-from hivecore.interop.hived.inspection import text
+from hivecore.interop.hived.inspection import inspector, text
 from hivecore.interop.hived.inspection.fragments import Fragments
 
 
@@ -85,8 +99,55 @@ class Churn:
 def test_json_is_the_status_while_one_scheduler_lives_on(seed):
     churn = Churn(seed, racks(4, {"A": {"RACK": 1, "RACK.NODE": 2}, "B": {"RACK.NODE.SWITCH": 5}}))
     for _ in range(60):
-        churn.step()
+        for _ in range(churn.rng.choice([1, 1, 4])):  # what changes twice may look as before
+            churn.step()
         assert_same(churn.hived.scheduler)
+
+
+def test_another_partner_of_the_same_look_is_drawn():
+    """A tenant's two cells change places between two polls: only the addresses differ."""
+    hived = racks(2, {"A": {"RACK.NODE": 2, "RACK.NODE.SWITCH": 1}})
+    hived.run("a/0", "A", 4)
+    hived.run("b/0", "A", 4)
+    before = partners(hived)
+    places = {pod: hived.running[pod].node for pod in ("a/0", "b/0")}
+    assert_same(hived.scheduler)
+    hived.gone("a/0", "b/0")
+    for pod, other in (("c/0", "b/0"), ("d/0", "a/0")):
+        hived.run(pod, "A", 4, ignore=False, suggested=[places[other]])
+    assert_same(hived.scheduler)
+    after = partners(hived)
+    assert before != after
+    assert before.keys() == after.keys()
+
+
+def partners(hived):
+    """Physical cell -> virtual cell that is bound to it."""
+    return {
+        cell["cellAddress"]: cell["virtualCell"]["cellAddress"]
+        for cell in walk(hived.scheduler.physical_cluster())
+        if "virtualCell" in cell
+    }
+
+
+def test_a_pinned_cell_is_drawn_with_opportunistic_work_on_it():
+    """The virtual cell shows the state of its hardware, but no priority: its tenant has no work."""
+    cells = [rack("n0", "n1", n0="pin")]
+    hived = Hived(config(TREE, cells, {"A": ({}, ["pin"]), "B": {"RACK.NODE": 1}}))
+    assert_same(hived.scheduler)
+    for pod in ("x/0", "y/0", "z/0"):
+        hived.run(pod, "B", 4, -1) if pod != "z/0" else hived.gone("y/0", "x/0")
+        assert_same(hived.scheduler)
+        used = "n0" in {decision.node for decision in hived.running.values()}
+        (pinned,) = hived.scheduler.virtual_cluster("A")
+        assert (pinned["cellState"], pinned["cellPriority"]) == ("Used" if used else "Free", -2)
+        assert pinned["physicalCell"]["cellPriority"] == (-1 if used else -2)
+        physical = next(c for c in walk(hived.scheduler.physical_cluster()) if "virtualCell" in c)
+        assert physical["virtualCell"] == {
+            key: value
+            for key, value in pinned.items()
+            if key not in ("cellChildren", "physicalCell")
+        }
 
 
 # Trees of more cells than a piece has; nodes of more leaf cells than that.
@@ -131,15 +192,21 @@ def test_large_trees_are_drawn_in_pieces(seed):
         assert_same(hived.scheduler)
 
 
-def test_one_change_draws_few_pieces(monkeypatch):
-    drawn = []
+@pytest.fixture
+def drawn(monkeypatch):
+    """A list that gets an entry for each piece that is drawn."""
+    pieces = []
     write = Fragments.write
 
     def counted(self, forest, layer, rows, which):
-        drawn.extend(which.tolist())
+        pieces.extend(which.tolist())
         return write(self, forest, layer, rows, which)
 
     monkeypatch.setattr(Fragments, "write", counted)
+    return pieces
+
+
+def test_one_change_draws_few_pieces(drawn):
     hived = racks(50, {"A": {"RACK": 40}})
     hived.scheduler.status_json()
     assert len(drawn) == 90
@@ -168,15 +235,20 @@ def test_groups_of_tenants_that_are_gone_are_shown():
     assert_same(hived.scheduler)
 
 
-def test_tenants_change_their_numbers():
-    """`m` has the number of `k` when `k` is gone: what was drawn with it must go too."""
-    hived = flat(4, {"A": {"NODE": 2}, "k": {"NODE": 1}, "m": {"NODE": 1}})
-    hived.run("k/0", "k", 1)
-    hived.run("m/0", "m", 1)
-    hived.scheduler.reconfigure(flat_config(4, {"A": {"NODE": 4}}))
-    assert_same(hived.scheduler)
+def test_another_tenant_with_the_number_of_one_that_is_gone_is_shown():
+    """`k` comes where `m` was, in every respect, between two polls."""
+    hived = flat(2, {"A": {"NODE": 1}, "k": {"NODE": 1}})
+    decision = hived.run("k/0", "k", 4)
+    record = hived.scheduler.bind_info("k/0")
     hived.gone("k/0")
+    hived.scheduler.reconfigure(flat_config(2, {"A": {"NODE": 1}, "m": {"NODE": 1}}))
+    assert hived.run("m/0", "m", 4).node == decision.node
+    hived.scheduler.reconfigure(flat_config(2, {"A": {"NODE": 2}}))
     assert_same(hived.scheduler)
+    hived.gone("m/0")
+    hived.scheduler.recover("k/0", hived.spec("k/0", "k", 4), record)
+    assert_same(hived.scheduler)
+    assert set(hived.scheduler.virtual_clusters()) == {"A", "k"}
 
 
 def test_names_are_escaped():
@@ -206,17 +278,21 @@ def test_priorities_come_one_by_one():
         assert_same(hived.scheduler)
 
 
-def test_copies_and_saved_schedulers_draw_for_themselves():
+def test_copies_and_saved_schedulers_draw_for_themselves(drawn):
     hived = racks(3, {"A": {"RACK": 2}})
     hived.run("a/0", "A", 4)
     mine = hived.scheduler
     before = mine.status_json()
     for other in (mine.copy(), HivedScheduler.from_bytes(mine.to_bytes())):
+        drawn.clear()
         assert other.status_json() == before
+        assert len(drawn) == 5
         other.schedule("b/0", spec("A", 4, "b"))
         other.allocate("b/0")
         assert_same(other)
+        drawn.clear()
         assert mine.status_json() == before
+        assert not drawn
         other.delete("b/0")
         assert other.status_json() == before
     hived.run("c/0", "A", 2)
@@ -248,6 +324,48 @@ def test_a_poll_that_breaks_off_leaves_nothing_wrong(monkeypatch):
         assert_same(hived.scheduler)
         hived.gone("a/0", "b/0")
         assert_same(hived.scheduler)
+
+
+def test_a_poll_shows_the_state_of_when_it_was_asked_for(monkeypatch):
+    hived = racks(2, {"A": {"RACK": 1}})
+    hived.run("a/0", "A", 4)
+    look = inspector.scene_of
+
+    def later(*arguments):
+        hived.gone("a/0")
+        hived.run("b/0", "A", 1, -1)
+        return look(*arguments)
+
+    for ask in (lambda: json.loads(hived.scheduler.status_json()), hived.scheduler.status):
+        before = hived.scheduler.status()
+        with monkeypatch.context() as patch:
+            patch.setattr(inspector, "scene_of", later)
+            assert ask() == before
+        hived.gone("b/0")
+        hived.run("a/0", "A", 4)
+
+
+def test_polls_take_turns_to_draw(monkeypatch):
+    hived = racks(20, {"A": {"RACK": 20}})
+    inside, failed = [], []
+    write = Fragments.write
+
+    def alone(*arguments):
+        inside.append(None)
+        sleep(0.001)
+        failed.extend(inside[1:])
+        written = write(*arguments)
+        inside.pop()
+        return written
+
+    monkeypatch.setattr(Fragments, "write", alone)
+    monkeypatch.setattr(text, "_CELLS_AT_ONCE", 1)
+    threads = [threading.Thread(target=hived.scheduler.status_json) for _ in range(3)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert not failed
 
 
 def test_polls_of_several_threads_each_see_one_state():
