@@ -27,9 +27,12 @@ from interop.hived_cluster import (
 from interop.test_hived_random import Life
 from profiles import seeds
 
-from hivecore.interop.hived import HivedScheduler, RequestError
+from hivecore.cells import CellCluster
+from hivecore.interop.hived import HivedConfig, HivedScheduler, RequestError
 from hivecore.interop.hived.inspection import inspector, text
+from hivecore.interop.hived.inspection.forests import Atlas
 from hivecore.interop.hived.inspection.fragments import Fragments
+from hivecore.interop.hived.inspection.scene import scene_of
 
 
 def assert_same(scheduler):
@@ -276,6 +279,28 @@ def test_priorities_come_one_by_one():
     for priority in (0, 1000, 7, -1, 999, 1000):
         hived.run(f"p{priority}-{len(hived.running)}/0", "A", 2, priority)
         assert_same(hived.scheduler)
+
+
+@pytest.mark.parametrize("column", range(4))
+def test_a_piece_is_drawn_when_any_number_of_a_cell_changes(column):
+    """Those too that follow from the others in every cluster that there can be."""
+    read = HivedConfig.read(config(TREE, [rack("n0", "n1")], {"A": {"RACK": 1}, "B": {}}))
+    atlas = Atlas(read, read.spec)
+    scene = scene_of(atlas, read.spec, CellCluster(read.spec), {})
+    for levels in scene.rows.values():
+        for rows in levels:
+            rows[0] = 0
+    warm = text.StatusText(atlas)
+    for forest, levels in scene.rows.items():
+        for rows in levels:
+            before = warm.status(scene)
+            changed = rows.copy()
+            changed[0][column] = 1
+            others = [changed if level is rows else level for level in levels]
+            other = scene._replace(rows={**scene.rows, forest: others})
+            after = warm.status(other)
+            assert after != before
+            assert after == text.StatusText(atlas).status(other)
 
 
 def test_copies_and_saved_schedulers_draw_for_themselves(drawn):
