@@ -82,11 +82,9 @@ class Looks(NamedTuple):
             children = cells.reshape(-1, fanout)
             as_is = np.flatnonzero(~bound & (parents >= 0))
             children[as_is] = parents[as_is, None] * fanout + np.arange(fanout)
-            torn = bound & (_through(parents, self.bad[row + 1], 0) > 0)
-            for parent in np.flatnonzero(torn).tolist():
-                mine = children[parent]
-                others = np.setdiff1d(int(parents[parent]) * fanout + np.arange(fanout), mine)
-                mine[mine < 0] = others[np.argsort(self.bad[row][others], kind="stable")]
+            torn = np.flatnonzero(bound & (_through(parents, self.bad[row + 1], 0) > 0))
+            others = parents[torn, None] * fanout + np.arange(fanout)
+            children[torn] = _filled(children[torn], others, self.bad[row])
             shown.append(cells)
         return shown[::-1]
 
@@ -99,3 +97,16 @@ def _by_rank(values: Numbers, fanout: int) -> Numbers:
 def _through(cells: Numbers, values: Numbers, otherwise: int) -> Numbers:
     """The values of these cells; ``otherwise`` where there is none (-1)."""
     return np.where(cells >= 0, values[cells], otherwise)
+
+
+def _filled(mine: Numbers, others: Numbers, bad: Numbers) -> Numbers:
+    """Rows of cells, where -1 stands for those of ``others`` that are not in the row, bad last."""
+    places, columns = np.nonzero(mine >= 0)
+    taken = np.zeros_like(mine)
+    taken[places, mine[places, columns] - others[places, 0]] = 1
+    left = np.argsort(2 * taken + bad[others], axis=1, kind="stable")
+    empty = np.argsort(mine >= 0, axis=1, kind="stable")
+    filled = mine.copy()
+    places, ranks = np.nonzero(np.arange(mine.shape[1]) < (mine < 0).sum(axis=1)[:, None])
+    filled[places, empty[places, ranks]] = others[places, left[places, ranks]]
+    return filled
