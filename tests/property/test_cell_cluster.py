@@ -364,8 +364,12 @@ class Cluster(RuleBasedStateMachine):
         assert len(taken) == len(set(taken))
         users = [name for c in self.cluster.spec.chains for name in self.cluster.leaf_groups(c)[0]]
         assert Counter(users) - Counter([None] * len(users)) == Counter(self.occupied().values())
+        names = (*self.cluster.groups(), None)
         for chain in self.cluster.spec.chains:
             assert min(self.cluster.surplus(chain).values()) >= 0
+            numbers = self.cluster.leaf_group_numbers(chain)
+            named = tuple([names[number] for number in row.tolist()] for row in numbers)
+            assert named == self.cluster.leaf_groups(chain)
 
     def teardown(self):
         if not hasattr(self, "cluster"):

@@ -144,6 +144,9 @@ def test_two_kinds_of_devices_of_a_node_may_both_count_from_zero():
     assert cluster.bad_leaves() == (("n", 1), ("n", 1))
     cluster.reconfigure(cluster.spec)
     assert cluster.leaf_groups("x")[0] == ["old", None]
+    assert [row.tolist() for row in cluster.leaf_group_numbers("y")] == [[1, -1], [-1, -1]]
+    with pytest.raises(KeyError, match="known are"):
+        cluster.leaf_group_numbers("z")
     assert cluster.status()["chains"]["y"]["bad"] == 1
 
 

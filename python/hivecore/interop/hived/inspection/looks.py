@@ -38,12 +38,11 @@ class Looks(NamedTuple):
         """The looks of all levels above these leaf cells."""
         looks = cls([states], [priorities], [bad])
         for fanout in fanouts:
-            children = looks.states[-1].reshape(-1, fanout)
-            first = children[:, 0]
-            shared = np.where((children == children[:, :1]).all(axis=1), first, FREE)
-            looks.states.append(np.where((children == USED).any(axis=1), USED, shared))
-            looks.priorities.append(looks.priorities[-1].reshape(-1, fanout).max(axis=1))
-            looks.bad.append(looks.bad[-1].reshape(-1, fanout).max(axis=1))
+            children = _by_rank(looks.states[-1], fanout)
+            shared = np.where((children == children[0]).all(axis=0), children[0], FREE)
+            looks.states.append(np.where((children == USED).any(axis=0), USED, shared))
+            looks.priorities.append(_by_rank(looks.priorities[-1], fanout).max(axis=0))
+            looks.bad.append(_by_rank(looks.bad[-1], fanout).max(axis=0))
         return looks
 
     def seen_through(
@@ -83,15 +82,31 @@ class Looks(NamedTuple):
             children = cells.reshape(-1, fanout)
             as_is = np.flatnonzero(~bound & (parents >= 0))
             children[as_is] = parents[as_is, None] * fanout + np.arange(fanout)
-            torn = bound & (_through(parents, self.bad[row + 1], 0) > 0)
-            for parent in np.flatnonzero(torn).tolist():
-                mine = children[parent]
-                others = np.setdiff1d(int(parents[parent]) * fanout + np.arange(fanout), mine)
-                mine[mine < 0] = others[np.argsort(self.bad[row][others], kind="stable")]
+            torn = np.flatnonzero(bound & (_through(parents, self.bad[row + 1], 0) > 0))
+            others = parents[torn, None] * fanout + np.arange(fanout)
+            children[torn] = _filled(children[torn], others, self.bad[row])
             shown.append(cells)
         return shown[::-1]
+
+
+def _by_rank(values: Numbers, fanout: int) -> Numbers:
+    """One row for all first children, one for all second ones, ...: NumPy goes by long rows."""
+    return np.ascontiguousarray(values.reshape(-1, fanout).T)
 
 
 def _through(cells: Numbers, values: Numbers, otherwise: int) -> Numbers:
     """The values of these cells; ``otherwise`` where there is none (-1)."""
     return np.where(cells >= 0, values[cells], otherwise)
+
+
+def _filled(mine: Numbers, others: Numbers, bad: Numbers) -> Numbers:
+    """Rows of cells, where -1 stands for those of ``others`` that are not in the row, bad last."""
+    places, columns = np.nonzero(mine >= 0)
+    taken = np.zeros_like(mine)
+    taken[places, mine[places, columns] - others[places, 0]] = 1
+    left = np.argsort(2 * taken + bad[others], axis=1, kind="stable")
+    empty = np.argsort(mine >= 0, axis=1, kind="stable")
+    filled = mine.copy()
+    places, ranks = np.nonzero(np.arange(mine.shape[1]) < (mine < 0).sum(axis=1)[:, None])
+    filled[places, empty[places, ranks]] = others[places, left[places, ranks]]
+    return filled
