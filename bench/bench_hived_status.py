@@ -186,7 +186,7 @@ def beside_the_first(state: bytes, rounds: int) -> dict[str, Any]:
 
 
 def measure(racks: int, rounds: int, seconds: float) -> dict[str, Any]:
-    scheduler = filled(racks)
+    scheduler, _ = filled(racks)
     state = scheduler.to_bytes()
     pods = Pods(scheduler)
     gc.collect()

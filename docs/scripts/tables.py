@@ -655,16 +655,25 @@ def _openb_times(results: Results) -> str:
 
 
 def _server(results: Results) -> str:
-    contenders = results["hived_server"]["contenders"]
+    runs = results["hived_server"]["contenders"]
+    many, both, one = (runs[name] for name in ("filter", "filter + bind", "one at a time"))
+    polled = runs["polled"]
+
+    def pair(run: dict[str, float], name: str) -> str:
+        return " / ".join(f"{run[f'{name}_ms_{part}']:.3g} ms" for part in ("p50", "p99"))
+
     rows = [
-        (said, f"{run['requests_per_second']:,.0f}", f"{run['filter_ms']:.1f} ms")
-        for said, run in (
-            ("in process, without HTTP", contenders["in process"]),
-            ("`hivecore serve`, 1 connection", contenders["serve, 1 connection"]),
-            ("`hivecore serve`, 16 connections", contenders["serve, 16 connections"]),
-        )
+        ("filter, 16 connections", f"{many['per_second']:,.0f}", pair(many, "filter")),
+        ("filter + bind, 16 connections", f"{both['per_second']:,.0f}", pair(both, "bind")),
+        ("filter, one at a time", "", pair(one, "named")),
+        ("filter without node names, one at a time", "", pair(one, "unnamed")),
+        ("bind, one at a time", "", pair(one, "bind")),
+        ("the same filter, in process", "", pair(runs["in process"], "named")),
+        ("clusterstatus, 48 MB, again and again", "", pair(polled, "poll")),
+        ("filter beside it", "", pair(polled, "filter")),
     ]
-    return _table(("65,536 GPUs, 8,192 node names", "requests per second", "a filter call"), rows)
+    head = ("65,536 GPUs, 8,192 node names", "a second", "latency, p50 / p99")
+    return _table(head, rows)
 
 
 # --- quotas ------------------------------------------------------------------------------------

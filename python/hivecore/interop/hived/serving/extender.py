@@ -44,6 +44,7 @@ from hivecore.interop.kubernetes.calls import (
     object_of,
     parsed,
 )
+from hivecore.interop.kubernetes.json_text import write_json
 from hivecore.interop.kubernetes.messages import show
 
 __all__ = ["Extender", "Reply"]
@@ -257,7 +258,7 @@ class Extender:
             return verb(object_of(arguments, "the body"))
         if path == "/":
             return Reply(200, {"paths": list(_PATHS)})
-        return Reply(200, {"status": "ok"} if path == "/healthz" else self._inspect(path))
+        return Reply(200, {"status": "ok"} if path == "/healthz" else self._inspect(path, False))
 
     # --- kube-scheduler
 
@@ -397,7 +398,19 @@ class Extender:
 
     # --- inspection
 
-    def _inspect(self, path: str) -> Any:
+    def inspect_json(self, path: str) -> tuple[int, bytes]:
+        """As ``handle`` for what is below ``/v1/inspect``, with the answer as JSON.
+
+        The status of the cluster is drawn beside other calls, and only where it has changed.
+        """
+        try:
+            found = self._inspect(path, True)
+        except (BadCall, RequestError) as error:
+            status = error.status if isinstance(error, BadCall) else 400
+            return status, write_json({"Error": str(error)})
+        return 200, found if isinstance(found, bytes) else write_json(found)
+
+    def _inspect(self, path: str, as_json: bool) -> Any:
         scheduler = self.scheduler
         if path.startswith(_GROUPS):
             name = path.removeprefix(_GROUPS).removeprefix("/")
@@ -410,13 +423,17 @@ class Extender:
         part, _, name = path.removeprefix(_STATUS).removeprefix("/").partition("/")
         if part == "virtualclusters":
             if not name:
-                return scheduler.virtual_clusters()
+                return scheduler.status_json("virtual") if as_json else scheduler.virtual_clusters()
             if name not in scheduler.config.spec.virtual_clusters:
                 known = sorted(scheduler.config.spec.virtual_clusters)
                 raise BadCall(404, f"no virtual cluster {show(name)}, known are {known}")
+            if as_json:
+                return scheduler.virtual_cluster_json(name)
             return scheduler.virtual_cluster(name)
         if name or part not in ("", "physicalcluster"):
             raise BadCall(404, f"nothing is at {show(path)}")
+        if as_json:
+            return scheduler.status_json("physical" if part else None)
         return scheduler.physical_cluster() if part else scheduler.status()
 
 

@@ -1,6 +1,7 @@
 """The process behind `hivecore serve`: everything that runs side by side, put together."""
 
 import asyncio
+import gc
 import socket
 import sys
 from collections.abc import Awaitable, Callable
@@ -90,6 +91,9 @@ async def serve_hived(
             service.not_ready = ""
             if lease is None:
                 await server.listen()
+            # What there is now stays: no collection of garbage has to look at it again.
+            gc.collect()
+            gc.freeze()
             LOG.info("ready")
     except* LeaseLost:
         lease = None

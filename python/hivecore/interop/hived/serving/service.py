@@ -71,7 +71,7 @@ class HivedService:
     async def answer(self, path: str, body: bytes) -> tuple[int, bytes]:
         """The status, and JSON: see `Extender.handle`."""
         if path.startswith("/v1/inspect"):
-            return await asyncio.to_thread(self._inspect, path)
+            return await asyncio.to_thread(self.extender.inspect_json, path)
         started = time.perf_counter()
         extender = self.extender
         reply = extender.begin(path, body)
@@ -95,10 +95,6 @@ class HivedService:
         if gains != self._gains:
             self._gains = gains
             self.changed.set()
-
-    def _inspect(self, path: str) -> tuple[int, bytes]:
-        reply = self.extender.begin(path)
-        return reply.status, write_json(reply.answer)
 
     async def _is_new(self, reply: Reply) -> bool:
         """Whether the pod exists: kube-scheduler may hear of it before anybody else."""
