@@ -1,12 +1,18 @@
+import http.server
+import json
+import queue
 import re
 import signal
 import socket
+import ssl
 import subprocess
 import sys
 import threading
+from contextlib import nullcontext
 
 import httpx
 import pytest
+import trustme
 from interop.hived_cluster import DOMAIN
 from interop.hived_cluster import filter_request as ask
 from interop.servers import served
@@ -230,6 +236,104 @@ def test_an_address_in_use_and_a_bad_configuration_end_the_command(config_file, 
             cli.main(["serve", str(config_file), *option])
         assert caught.value.code == 2
         assert "must be an integer from" in capsys.readouterr().err
+
+
+def started(config_file, *options):
+    """The command in a process of its own."""
+    command = [sys.executable, "-m", "hivecore", "serve", str(config_file), "--port", "0", *options]
+    return subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+
+
+def test_https_for_whom_the_authority_knows(config_file, tmp_path):
+    authority, stranger = trustme.CA(), trustme.CA()
+    files = {}
+    for name, part in (
+        ("cert", (made := authority.issue_cert("127.0.0.1")).cert_chain_pems[0]),
+        ("key", made.private_key_pem),
+        ("client-ca", authority.cert_pem),
+    ):
+        files[name] = tmp_path / name
+        part.write_to_path(str(files[name]))
+    options = [f"--tls-{name}={path}" for name, path in files.items()]
+    with started(config_file, "--no-bind", *options) as process:
+        try:
+            url = process.stdout.readline().split()[-1]
+            assert url.startswith("https://")
+            trusting = ssl.create_default_context()
+            authority.configure_trust(trusting)
+            with pytest.raises(httpx.HTTPError):
+                httpx.get(f"{url}/livez", verify=trusting)
+            for issuer, knows in ((authority, True), (stranger, False)):
+                known = ssl.create_default_context()
+                authority.configure_trust(known)
+                issuer.issue_cert("kube-scheduler.local").configure_cert(known)
+                with nullcontext() if knows else pytest.raises(httpx.HTTPError):
+                    answer = httpx.get(f"{url}/readyz", verify=known)
+                    assert answer.status_code == 200
+        finally:
+            process.send_signal(signal.SIGTERM)
+            process.wait(timeout=20)
+
+
+def test_bindings_are_posted_to_a_binder(config_file):
+    posted = queue.Queue()
+    statuses = iter([(200, "{}"), (500, "no room"), (404, "no such pod")])
+
+    class Binder(http.server.BaseHTTPRequestHandler):
+        def do_POST(self):
+            length = int(self.headers["Content-Length"])
+            posted.put(json.loads(self.rfile.read(length)))
+            status, text = next(statuses)
+            self.send_response(status)
+            self.send_header("Content-Length", str(len(text)))
+            self.end_headers()
+            self.wfile.write(text.encode())
+
+        def log_message(self, *_):
+            pass
+
+    binder = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Binder)
+    threading.Thread(target=binder.serve_forever, daemon=True).start()
+    url = f"http://127.0.0.1:{binder.server_address[1]}/bind"
+    with started(config_file, "--binder", url) as process:
+        try:
+            with httpx.Client(base_url=process.stdout.readline().split()[-1]) as client:
+                assert post(client, "/v1/extender/filter", ask("p"))["NodeNames"] == ["n1"]
+                bind = {"PodName": "p", "PodNamespace": "x", "PodUID": "u-p", "Node": "n1"}
+                errors = [post(client, "/v1/extender/bind", bind)["Error"] for _ in range(3)]
+                assert errors == [
+                    "",
+                    "binding failed: no room (status 500)",
+                    "binding failed: no such pod (status 404)",
+                ]
+                assert [posted.get()["kind"] for _ in errors] == ["Binding"] * 3
+                assert get(client, "/v1/inspect/affinitygroups/") == {"items": []}
+        finally:
+            process.send_signal(signal.SIGTERM)
+            process.wait(timeout=20)
+            binder.shutdown()
+            binder.server_close()
+
+
+@pytest.mark.parametrize(
+    ("options", "says"),
+    [
+        ([], "who binds pods? Say one of --kubeconfig FILE, --in-cluster, --binder URL or"),
+        (["--no-bind", "--binder", "http://x"], "not allowed with argument"),
+        (["--no-bind", "--lease", "x/y"], "--lease needs --kubeconfig or --in-cluster"),
+        (["--no-bind", "--lease", "x"], "must be NAMESPACE/NAME, not 'x'"),
+        (["--no-bind", "--tls-cert", "x"], "--tls-cert and --tls-key go together"),
+        (["--no-bind", "--tls-client-ca", "x"], "--tls-client-ca needs --tls-cert and --tls-key"),
+        (["--binder", "x"], "must be http://... or https://..., not 'x'"),
+        (["--kubeconfig", "/none"], "/none: "),
+        (["--in-cluster"], "this is no pod of a cluster"),
+    ],
+)
+def test_options_that_make_no_sense_are_refused(config_file, options, says, capsys):
+    with pytest.raises(SystemExit) as caught:
+        cli.main(["serve", str(config_file), *options])
+    assert caught.value.code == 2
+    assert says in capsys.readouterr().err
 
 
 def test_validate_prints_what_there_is(config_file, capsys):

@@ -14,7 +14,9 @@ __all__ = ["add_serve_command"]
 
 _MAX_BODY = 64 * 1024 * 1024  # bytes; a pod and the names of 100,000 nodes are 5 MB
 _HIVED_PORT, _GPUSHARE_PORT = 9096, 32766
-_OF_HIVED = ("evictions", "start_bad", "foreign", "kubeconfig", "in_cluster", "lease")
+_OF_HIVED = (
+    *("evictions", "start_bad", "foreign", "kubeconfig", "in_cluster", "lease", "no_advertise"),
+)
 
 
 def add_serve_command(commands: Any) -> None:

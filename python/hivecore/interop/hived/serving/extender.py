@@ -265,7 +265,9 @@ class Extender:
     def _filter(self, arguments: Mapping[str, Any], nodes: NodeSet | None) -> Reply:
         asked = _Asked.read(arguments)
         objects = field(arguments, "Nodes")
-        suggested = NodeSet(listed_nodes(arguments)) if nodes is None or objects else nodes
+        suggested = (
+            NodeSet(listed_nodes(arguments)) if nodes is None or objects is not None else nodes
+        )
         with self._lock:
             if objects is not None:
                 # They are what kube-scheduler knows; the watch may be behind.

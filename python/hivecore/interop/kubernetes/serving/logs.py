@@ -28,12 +28,11 @@ class _JsonLines(logging.Formatter):
 
 
 def start_logging(level: str) -> None:
-    """Write logs of this level and above to standard error.
+    """Write logs of this level and above to standard error, of libraries what went wrong.
 
     :param level: one of `LEVELS`.
     """
     handler = logging.StreamHandler(sys.stderr)
     handler.setFormatter(_JsonLines())
-    LOG.handlers[:] = [handler]
+    logging.basicConfig(level=logging.WARNING, handlers=[handler], force=True)
     LOG.setLevel(level.upper())
-    LOG.propagate = False
