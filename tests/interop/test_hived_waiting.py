@@ -76,19 +76,48 @@ def test_what_is_newer_than_a_list_stays(extender):
     assert filtered(extender, "p") == ["n1"]
     extender.apply(pod_list(version="19"))
     assert extender.scheduler.pods() == ["u-p"]
+    # An older event of it does not make it older.
+    extender.apply({"type": "MODIFIED", "object": {"kind": "Pod", **pod("p")}})
+    new["metadata"]["resourceVersion"] = "3"
+    extender.apply({"type": "MODIFIED", "object": {"kind": "Pod", **new}})
+    extender.apply(pod_list(version="19"))
+    assert extender.scheduler.pods() == ["u-p"]
     extender.apply(pod_list(version="21"))
+    assert extender.scheduler.pods() == []
+
+
+def test_a_list_of_nodes_says_that_there_are_no_others_but_newer_ones(extender):
+    conditions = [{"type": "Ready", "status": "True"}]
+
+    def node(name, version):
+        meta = {"name": name, "resourceVersion": version}
+        return {"kind": "Node", "metadata": meta, "status": {"conditions": conditions}}
+
+    extender.apply({"type": "ADDED", "object": node("n1", "20")})
+    listed = {"kind": "NodeList", "metadata": {"resourceVersion": "10"}, "items": []}
+    extender.apply(listed)
+    assert filtered(extender, "p", vc="B") == ["n1"]  # n2 is gone
+    extender.apply({**listed, "metadata": {"resourceVersion": "21"}})
+    assert "wait" in str(filtered(extender, "q"))
+
+
+def test_a_list_is_about_pods_that_somebody_else_has_placed_too(extender):
+    spec = {"virtualCluster": "A", "leafCellNumber": 4}
+    assert extender.scheduler.schedule("default/own", spec).outcome == "bind"
+    extender.scheduler.allocate("default/own")
+    extender.apply(pod_list())
     assert extender.scheduler.pods() == []
 
 
 def test_an_older_version_of_a_node_or_a_pod_that_is_gone_has_no_effect(extender):
     def node(version, ready):
         conditions = [{"type": "Ready", "status": str(ready)}]
-        meta = {"name": "n1", "resourceVersion": version}
+        meta = {"name": "n2", "resourceVersion": version}
         return {"kind": "Node", "metadata": meta, "status": {"conditions": conditions}}
 
     for version, ready in (("5", False), ("4", True)):
         extender.apply({"type": "MODIFIED", "object": node(version, ready)})
-        assert filtered(extender, f"p{version}", priority=-1) == ["n2"]
+        assert filtered(extender, f"p{version}", priority=-1) == ["n1"]
         extender.apply(gone(f"p{version}"))
     extender.apply({"type": "ADDED", "object": {"kind": "Pod", **pod("p5")}})
     assert "does not exist" in filtered(extender, "p5")
@@ -119,12 +148,25 @@ def test_what_can_never_be_served_does_not_read_like_waiting(extender):
     assert len(extender.waiting) == 0
 
 
-def test_a_pod_of_a_gang_takes_the_slot_on_the_node_that_it_was_promised(extender):
+@pytest.mark.parametrize("node", ["n1", "n2"])
+def test_a_pod_of_a_gang_takes_the_slot_on_the_node_that_it_was_promised(extender, node):
     gang = {"group": "g", "members": [(2, 4)], "priority": -1}
-    promised = ask("b", **gang) | {"NodeNames": ["n2"]}
-    promised["Pod"]["status"] = {"nominatedNodeName": "n2"}
-    assert extender.handle(FILTER, promised)[1]["NodeNames"] == ["n2"]
-    assert filtered(extender, "a", **gang) == ["n1"]
+    promised = ask("b", **gang) | {"NodeNames": [node]}
+    promised["Pod"]["status"] = {"nominatedNodeName": node}
+    assert extender.handle(FILTER, promised)[1]["NodeNames"] == [node]
+    assert filtered(extender, "a", **gang) == list({"n1", "n2"} - {node})
+
+
+@pytest.mark.parametrize("node", ["n1", "n2"])
+def test_a_slot_that_is_taken_is_given_to_nobody_else(extender, node):
+    gang = {"number": 2, "group": "g", "members": [(4, 2)], "priority": -1}
+    nodes = []
+    for name in "abcd":
+        body = ask(name, **gang) | {"NodeNames": [node]}
+        nodes += extender.handle(FILTER, body)[1]["NodeNames"]
+    [other] = {"n1", "n2"} - {node}
+    assert nodes == [node, node, other, other]
+    extender.scheduler.check()
 
 
 def test_a_promised_node_that_is_not_its_own_does_not_force_a_pod():
@@ -218,6 +260,19 @@ def test_a_pod_that_nobody_asks_for_is_touched_less_and_less(extender):
     assert touched == [0, 1, 3, 7, 15, 31, 63, 127, 191, 255, 319, 383]
     filtered(extender, "a2")
     assert len(extender.waiting) == 0
+
+
+def test_a_pod_is_touched_for_more_than_it_was_answered_last(extender):
+    filtered(extender, "p", priority=5)
+    assert "Pod is waiting" in str(filtered(extender, "q", priority=3))
+    extender.apply(gone("p"))
+    filtered(extender, "low")
+    assert "to be preempted: x/low" in str(filtered(extender, "q", priority=3))
+    extender.waiting.look_again(0.0)
+    assert due(extender, 0.0) == []
+    extender.apply(gone("low"))
+    extender.waiting.look_again(1.0)
+    assert due(extender, 1.0) == ["q"]
 
 
 def test_pods_that_are_bound_or_gone_wait_no_more(extender):

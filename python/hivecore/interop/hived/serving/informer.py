@@ -205,7 +205,7 @@ class Informer:
     def _node(self, type_: str, node: Mapping[str, Any], name: str, version: int) -> None:
         if version and version < self._versions.get(name, 0):
             return
-        self._versions[name] = version
+        self._versions[name] = version or self._versions.get(name, 0)
         self._set_ready(name, type_ != "DELETED" and _is_ready(node))
 
     def _set_ready(self, node: str, ready: bool) -> None:
@@ -231,7 +231,7 @@ class Informer:
         if known is not None:
             if version and version < known.version:
                 return
-            known.version = version
+            known.version = version or known.version
         elif isinstance(spec, str):
             known = self.pods[identity] = KnownPod(name, version)
         node = _mapping(pod, "spec").get("nodeName")

@@ -57,10 +57,10 @@ class RecentNodeNames:
 def _before(body: bytes, end: int) -> dict[str, Any] | None:
     """The object that the body would be without its end; None: it would be none."""
     try:
-        found = read_json(body[:end] + b"}")
+        found: dict[str, Any] = read_json(body[:end] + b"}")
     except ValueError:
         return None
-    return found if isinstance(found, dict) else None
+    return found
 
 
 def _node_set(ending: bytes) -> NodeSet | None:
