@@ -17,21 +17,26 @@ cdef enum:
     MAX_CELLS = 0x7FFFFFFF
 
 
-cdef vector[CellIndex] as_nodes(object nodes, int64_t number) except *:
+cdef int read_nodes(object nodes, int64_t number, vector[CellIndex]& found) except -1:
     """Numbers of nodes below `number`: an array of int32, or any integers."""
-    cdef vector[CellIndex] found
-    cdef const int32_t[::1] listed
-    cdef Py_ssize_t i
+    cdef cnp.ndarray listed
+    cdef CellIndex highest = 0
+    cdef CellIndex node
     if isinstance(nodes, np.ndarray) and nodes.dtype == np.int32 and nodes.ndim == 1:
+        # What is looked at is the copy, which no other thread can change.
         listed = np.ascontiguousarray(nodes)
-        for i in range(listed.shape[0]):
-            if not 0 <= listed[i] < number:
-                as_bounded(listed[i], "suggested", 0, number - 1)
-            found.push_back(listed[i])
-        return found
-    for node in nodes:
-        found.push_back(as_bounded(node, "suggested", 0, number - 1))
-    return found
+        found.resize(<size_t> cnp.PyArray_SIZE(listed))
+        if not found.empty():
+            memcpy(found.data(), cnp.PyArray_DATA(listed), 4 * found.size())
+        for node in found:
+            highest = max(highest, node)  # a negative number is a huge one
+        if highest >= number:
+            for node in found:
+                as_bounded(<int32_t> node, "suggested", 0, number - 1)
+        return 0
+    for value in nodes:
+        found.push_back(as_bounded(value, "suggested", 0, number - 1))
+    return 0
 
 
 @cython.final
@@ -184,7 +189,7 @@ cdef class GroupScheduler(KernelObject):
         request.has_suggested = suggested is not None
         if suggested is not None:
             number = physical.shape().size[physical.node_level()]
-            request.suggested = as_nodes(suggested, number)
+            read_nodes(suggested, number, request.suggested)
         request.has_units = units is not None
         if units is not None:
             if request.priority < 0:
@@ -440,8 +445,10 @@ cdef class GroupScheduler(KernelObject):
         """Whether all leaves are healthy and on suggested nodes: per chain a list, or None: all."""
         cdef Guard guard
         cdef vector[vector[uint8_t]] allowed
+        cdef vector[CellIndex] listed
         cdef const PhysicalCells* physical
         cdef int32_t chain
+        cdef CellIndex node
         cdef int64_t nodes
         if suggested is not None:
             suggested = list(suggested)
@@ -456,7 +463,9 @@ cdef class GroupScheduler(KernelObject):
                     physical = &self.kernel.virtual_cells().physical(chain)
                     nodes = physical.shape().size[physical.node_level()]
                     allowed[chain].resize(nodes)
-                    for node in as_nodes(suggested[chain], nodes):
+                    listed.clear()
+                    read_nodes(suggested[chain], nodes, listed)
+                    for node in listed:
                         allowed[chain][node] = 1
         cdef int32_t live = self.as_handle(handle, guard)
         return self.kernel.placement_good(

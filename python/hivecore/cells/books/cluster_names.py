@@ -7,7 +7,7 @@ cells come last in the order of the specification.
 
 from bisect import bisect_right
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from itertools import accumulate
 from typing import Any, NamedTuple
 
@@ -59,6 +59,7 @@ class ClusterNames:
             for (name, chain), per_node in zip(spec.chains.items(), self.per_node, strict=True)
         )
         self.nodes: dict[str, tuple[tuple[int, int], ...]] = {}
+        self.names_in: tuple[frozenset[str], ...] | None = None  # per chain, when first asked for
         self._collect_nodes()
         self.tenants = {name: i for i, name in enumerate(spec.virtual_clusters)}
         self.pools = self._pools()
@@ -254,14 +255,19 @@ class ClusterNames:
         self.searches[leaf_type, tenant] = found
         return found
 
-    def suggested(self, nodes: Iterable[str]) -> Suggested:
-        """Per chain the nodes with these names, each named once; others are somebody else's."""
-        chains: list[list[int]] = [[] for _ in self.chains]
-        known = self.nodes
-        for name in nodes:
-            for chain, index in known.get(name, ()):
+    def suggested(self, nodes: frozenset[str]) -> Suggested:
+        """Per chain the nodes with these names; names of no chain are somebody else's nodes."""
+        if self.names_in is None:
+            self.names_in = tuple(map(frozenset, self.node_names))
+        # To compare sets is quick, and mostly all nodes are suggested.
+        whole = [names <= nodes for names in self.names_in]
+        if all(whole):
+            return [None] * len(whole)
+        chains: list[list[int]] = [[] for _ in whole]
+        for places in filter(None, map(self.nodes.get, nodes)):
+            for chain, index in places:
                 chains[chain].append(index)
         return [
-            None if len(found) == len(all_of) else np.array(found, np.int32)
-            for found, all_of in zip(chains, self.node_names, strict=True)
+            None if of_all else np.array(found, np.int32)
+            for found, of_all in zip(chains, whole, strict=True)
         ]
