@@ -182,6 +182,23 @@ def test_a_promised_node_that_is_not_its_own_does_not_force_a_pod():
     assert [binding["target"]["name"] for binding in sent] == ["n1"]
 
 
+def test_a_node_that_is_not_offered_yet_is_waited_for_once():
+    sent = []
+    extender = Extender(HivedScheduler(CONFIG), sent.append)
+    extender.touches = True
+    elsewhere = ask("p") | {"NodeNames": ["n2"]}
+    answer = extender.handle(FILTER, elsewhere)[1]
+    assert answer["NodeNames"] is None
+    assert answer["FailedNodes"] == {"n1": "the pod goes to n1, which is not offered yet"}
+    assert sent == []
+    now = time.monotonic()
+    assert due(extender, now) == []
+    assert due(extender, now + 0.2) == ["p"]
+    assert extender.handle(FILTER, elsewhere)[1]["NodeNames"] == ["n1"]
+    assert [binding["target"]["name"] for binding in sent] == ["n1"]
+    assert len(extender.waiting) == 0
+
+
 def test_a_pod_that_waits_holds_nobody_up():
     slow = Extender(HivedScheduler({**CONFIG, "waitingPodSchedulingBlockMilliSec": 3_600_000}))
     assert filtered(slow, "p") == ["n1"]

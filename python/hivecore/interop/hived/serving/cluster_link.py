@@ -39,6 +39,7 @@ class ClusterLink:
 
     def __init__(self, service: HivedService, api: ApiServer, advertise: bool = True) -> None:
         self._service = service
+        service.extender.touches = True
         self._api = api
         self._advertise = advertise
         self._patches: asyncio.Queue[tuple[str, str | None]] = asyncio.Queue()
@@ -131,6 +132,8 @@ class ClusterLink:
     async def _touch(self) -> None:
         """Have waiting pods tried again whenever there may be something for them."""
         waiting, changed = self._service.extender.waiting, self._service.changed
+        informer = self._service.extender.informer
+        gains = informer.gains
         while True:
             pause = waiting.next_due() - time.monotonic()
             with suppress(TimeoutError):
@@ -139,6 +142,8 @@ class ClusterLink:
             if changed.is_set():
                 await asyncio.sleep(_AFTER_GAINS)
                 changed.clear()
+            if informer.gains != gains:
+                gains = informer.gains
                 waiting.look_again(time.monotonic())
             for pod in waiting.to_touch(time.monotonic()):
                 if pod is None:

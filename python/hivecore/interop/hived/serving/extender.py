@@ -78,7 +78,8 @@ class Reply:
     answer: Any
     """Plain data for JSON."""
     outcome: str = ""
-    """What was decided: "bind", "preempt", "wait", "error", "unknown"; "": nothing was asked."""
+    """What was decided: "bind", "deferred" (it has a node that is not offered yet), "preempt",
+    "wait", "error", "unknown", "bound"; "": nothing was."""
     pod: Mapping[str, str] = attribute(default_factory=dict)
     """Name, namespace and uid of the pod that it is about."""
     binding: dict[str, Any] | None = None
@@ -145,6 +146,8 @@ class Extender:
         self._binder = binder
         self.binds = binder is not None
         """Whether somebody sends the objects that bind pods."""
+        self.touches = False
+        """Whether somebody touches pods that wait when they are due."""
         self._node_names = RecentNodeNames()
         self._attempts: dict[str, int] = {}
         self._evicting: dict[str, dict[str, str]] = {}
@@ -290,7 +293,21 @@ class Extender:
                     # The node that it was promised is tried alone; all of them come after it.
                     why = f"the pod goes to {decision.node}"
                     reply.answer = {**NOTHING_FILTERED, "FailedNodes": {asked.nominated: why}}
-                elif self._must_force(asked.identity, decision.node in suggested):
+                    return reply
+                attempts = self._attempts.pop(asked.identity, -1) + 1
+                self._attempts[asked.identity] = attempts
+                if len(self._attempts) > _MOST_REMEMBERED:
+                    del self._attempts[next(iter(self._attempts))]
+                if decision.node not in suggested and not attempts and self.touches:
+                    # kube-scheduler may just not have heard that the node is free.
+                    why = f"the pod goes to {decision.node}, which is not offered yet"
+                    reply.answer = {**NOTHING_FILTERED, "FailedNodes": {str(decision.node): why}}
+                    reply.outcome = "deferred"
+                    self.waiting.try_again(asked.pod, asked.spec, time.monotonic())
+                elif self.binds and (
+                    decision.node not in suggested
+                    or attempts >= self.scheduler.config.force_bind_threshold
+                ):
                     info = self.scheduler.bind_info(asked.pod)
                     reply.binding = binding(**asked.pod, info=info)
                 return reply
@@ -332,16 +349,6 @@ class Extender:
                 attempts += 1
                 if attempts == _ATTEMPTS:
                     raise
-
-    def _must_force(self, identity: str, is_suggested: bool) -> bool:
-        """Whether kube-scheduler needs help to bind a pod that filter has answered for."""
-        if not self.binds:
-            return False
-        attempts = self._attempts.pop(identity, -1) + 1
-        self._attempts[identity] = attempts
-        if len(self._attempts) > _MOST_REMEMBERED:
-            del self._attempts[next(iter(self._attempts))]
-        return attempts >= self.scheduler.config.force_bind_threshold or not is_suggested
 
     def _bind(self, arguments: Mapping[str, Any]) -> Reply:
         name, namespace, node = (

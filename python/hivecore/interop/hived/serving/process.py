@@ -142,7 +142,8 @@ async def _follow(
         service.metrics.happened("configuration_taken_up")
         LOG.info("another configuration is in force: %s", change)
         moved(scheduler.leaf_cells_by_node(), before)
-        service.changed.set()
+        service.extender.informer.gains += 1
+        service.look_for_gains()
 
 
 def _text(path: Path) -> str:

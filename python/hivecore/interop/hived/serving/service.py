@@ -38,7 +38,7 @@ class HivedService:
         self.not_ready = ""
         """Why requests cannot be answered yet; "": they can."""
         self.changed = asyncio.Event()
-        """Set when something may have become free."""
+        """Set when something may have become free, or pods may be due."""
         self._gains = 0
         self._sending: set[asyncio.Task[None]] = set()
         self.metrics = Metrics(
@@ -84,6 +84,8 @@ class HivedService:
                 await self._send(reply)
         if path in _VERBS:
             self._note(_VERBS[path], reply, time.perf_counter() - started)
+            if reply.outcome == "deferred":
+                self.changed.set()
         self.look_for_gains()
         if reply.pause:
             await asyncio.sleep(reply.pause)

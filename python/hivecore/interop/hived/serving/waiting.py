@@ -19,6 +19,7 @@ from hivecore.interop.hived.scheduler import HivedScheduler
 __all__ = ["WaitingPod", "WaitingPods"]
 
 _SHORTEST, _LONGEST = 1.0, 64.0
+_MOMENT = 0.1
 _AT_A_TIME = 64
 _WORTH = {"wait": 0, "preempt": 1, "bind": 2}
 
@@ -76,6 +77,11 @@ class WaitingPods:
             )
         else:
             known.outcome, known.due, known.pause = outcome, inf, _SHORTEST
+
+    def try_again(self, pod: Mapping[str, str], spec: Mapping[str, Any], now: float) -> None:
+        """A pod has a place that kube-scheduler cannot take yet: it is due in a moment."""
+        self.note(pod, spec, "wait", now)
+        self._pods[pod["uid"] or f"{pod['namespace']}/{pod['name']}"].due = now + _MOMENT
 
     def forget(self, identity: str) -> None:
         """The pod is gone."""
