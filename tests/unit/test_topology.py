@@ -9,7 +9,7 @@ import pytest
 
 from hivecore._sealed import seal, unseal
 from hivecore.errors import CertificateError, CorruptStateError, StaleDecisionError
-from hivecore.topology import NetworkTopology, NodePods, TopologyRequest
+from hivecore.topology import NetworkTopology, NodePods, TopologyDecision, TopologyRequest
 
 
 def small():
@@ -340,3 +340,21 @@ def test_threads_take_turns():
     assert errors == []
     made.check()
     assert made.slots("") == {"": 400}
+
+
+@pytest.mark.parametrize(
+    ("placement", "says"),
+    [
+        ((NodePods("a", 3), NodePods("a", 3)), "a node is named twice"),
+        ((NodePods("a", 7), NodePods("b", -1)), "a number of pods is negative"),
+        ((NodePods("a", 6, -1),), "a number of pods is negative"),
+    ],
+)
+def test_a_decision_made_by_hand_takes_nothing_twice_and_gives_nothing_away(placement, says):
+    network = NetworkTopology((), {"a": {}, "b": {}})
+    network.set_slots([4, 4])
+    before = network.to_bytes()
+    decision = TopologyDecision(TopologyRequest("train", 6), "bind", placement)
+    with pytest.raises(ValueError, match=says):
+        network.commit(decision)
+    assert network.to_bytes() == before

@@ -328,7 +328,8 @@ class NetworkTopology(PlainState):
 
         :raises StaleDecisionError: a node has no room for it any more, or there is an owner of its
             name.
-        :raises ValueError: its outcome is not "bind".
+        :raises ValueError: its outcome is not "bind", it names a node twice, or a negative number of
+            pods.
         :raises KeyError: it names a node that is not here.
         :raises TypeError: ``decision`` is none.
         """
@@ -341,6 +342,10 @@ class NetworkTopology(PlainState):
         pods = tuple(
             (self._domains.number(one.node), one.pods, one.others) for one in decision.placement
         )
+        if len({node for node, *_ in pods}) < len(pods):
+            raise ValueError("decision.placement: a node is named twice")
+        if any(here < 0 or others < 0 for _, here, others in pods):
+            raise ValueError("decision.placement: a number of pods is negative")
         with self._lock:
             if request.name in self._owners:
                 raise StaleDecisionError(f"decision: there is an owner {request.name!r}")
