@@ -328,8 +328,8 @@ class NetworkTopology(PlainState):
 
         :raises StaleDecisionError: a node has no room for it any more, or there is an owner of its
             name.
-        :raises ValueError: its outcome is not "bind", it names a node twice, or a negative number of
-            pods.
+        :raises ValueError: its outcome is not "bind", or it names a node twice or a negative number
+            of pods.
         :raises KeyError: it names a node that is not here.
         :raises TypeError: ``decision`` is none.
         """

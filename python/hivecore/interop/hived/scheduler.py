@@ -8,7 +8,7 @@ import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from functools import partial
-from typing import Any, Literal, Self
+from typing import Any, Literal, Protocol, Self
 
 from hivecore._arguments import as_bool, as_text
 from hivecore._sealed import corrupt_if_it_fails
@@ -40,7 +40,18 @@ from hivecore.interop.hived.pod_decision import PodDecision
 from hivecore.interop.hived.pods import PodRequest, RequestError, identify
 from hivecore.interop.kubernetes.messages import show
 
-__all__ = ["HivedScheduler"]
+__all__ = ["HivedScheduler", "OfferedNodes"]
+
+
+class OfferedNodes(Protocol):
+    """Nodes of which it is mostly asked whether one is among them, and seldom which they are."""
+
+    def __contains__(self, name: object, /) -> bool:
+        """Whether a node of this name is among them."""
+
+    def node_set(self) -> NodeSet:
+        """All of them."""
+
 
 _PARTS = {
     None: StatusText.status,
@@ -139,7 +150,7 @@ class HivedScheduler(Stateful):
         pod: str | Mapping[str, Any],
         spec: Mapping[str, Any],
         phase: str = "Filtering",
-        suggested_nodes: Iterable[str] | NodeSet | None = None,
+        suggested_nodes: Iterable[str] | NodeSet | OfferedNodes | None = None,
     ) -> PodDecision:
         """Decide where this pod could go now.
 
@@ -160,10 +171,10 @@ class HivedScheduler(Stateful):
         """
         identity, name = identify(pod)
         request = PodRequest.read(spec, name)
-        suits = None
-        if suggested_nodes is not None:
-            suggested_nodes = NodeSet.of(suggested_nodes, "suggested_nodes")
-            suits = _is_on(suggested_nodes)
+        offered: Any = suggested_nodes
+        if offered is not None and not hasattr(offered, "node_set"):
+            offered = NodeSet.of(offered, "suggested_nodes")
+        suits = None if offered is None else _is_on(offered)
         wanted: Any = phase
         if not isinstance(wanted, str) or wanted not in ("Filtering", "Preempting"):
             raise RequestError(f"phase={show(phase)}: allowed are 'Filtering' and 'Preempting'")
@@ -181,9 +192,10 @@ class HivedScheduler(Stateful):
                     )
             declared = request if gang is None else gang.declared
             group = request.as_group() if gang is None else gang.request
-            if declared.ignore_suggested:
-                suggested_nodes = None
-            decision = self._decide(group, phase, suggested_nodes)
+            nodes = None
+            if offered is not None and not declared.ignore_suggested:
+                nodes = offered if isinstance(offered, NodeSet) else offered.node_set()
+            decision = self._decide(group, phase, nodes)
             answer = self._gangs.take_up(
                 identity, request, group, decision, phase == "Preempting", suits
             )
@@ -637,7 +649,7 @@ def _answered(
     )
 
 
-def _is_on(nodes: NodeSet) -> Callable[[PodPlacement], bool]:
+def _is_on(nodes: NodeSet | OfferedNodes) -> Callable[[PodPlacement], bool]:
     return lambda place: place.node in nodes
 
 

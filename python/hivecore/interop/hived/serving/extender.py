@@ -28,10 +28,10 @@ from typing import Any, Self, TypeVar
 from hivecore.cells import NodeSet
 from hivecore.errors import StaleDecisionError
 from hivecore.interop.hived.pods import PodRequest, RequestError
-from hivecore.interop.hived.scheduler import HivedScheduler
+from hivecore.interop.hived.scheduler import HivedScheduler, OfferedNodes
 from hivecore.interop.hived.serving.annotations import SPEC, binding, read_spec
 from hivecore.interop.hived.serving.informer import Informer
-from hivecore.interop.hived.serving.node_names import RecentNodeNames
+from hivecore.interop.hived.serving.node_names import NamesAtEnd, split_names
 from hivecore.interop.hived.serving.waiting import WaitingPods
 from hivecore.interop.kubernetes.calls import (
     NOTHING_FILTERED,
@@ -148,7 +148,7 @@ class Extender:
         """Whether somebody sends the objects that bind pods."""
         self.touches = False
         """Whether somebody touches pods that wait when they are due."""
-        self._node_names = RecentNodeNames()
+        self._last_names: NamesAtEnd | None = None
         self._attempts: dict[str, int] = {}
         self._evicting: dict[str, dict[str, str]] = {}
         self._lock = threading.RLock()
@@ -248,8 +248,9 @@ class Extender:
         if method is None:
             raise BadCall(404, f"nothing is at {show(path)}")
         if path == _FILTER:
-            arguments, nodes = self._node_names.parse(body)
-            return self._filter(object_of(arguments, "the body"), nodes)
+            arguments, names = split_names(body, self._last_names)
+            self._last_names = names or self._last_names
+            return self._filter(object_of(arguments, "the body"), names)
         if method == "POST":
             arguments = parsed(body)
             if path == _WATCH:
@@ -265,12 +266,14 @@ class Extender:
 
     # --- kube-scheduler
 
-    def _filter(self, arguments: Mapping[str, Any], nodes: NodeSet | None) -> Reply:
+    def _filter(self, arguments: Mapping[str, Any], names: NamesAtEnd | None) -> Reply:
         asked = _Asked.read(arguments)
         objects = field(arguments, "Nodes")
-        suggested = (
-            NodeSet(listed_nodes(arguments)) if nodes is None or objects is not None else nodes
-        )
+        suggested: OfferedNodes | NodeSet
+        if names is None or objects is not None:
+            suggested = NodeSet(listed_nodes(arguments))
+        else:
+            suggested = names
         with self._lock:
             if objects is not None:
                 # They are what kube-scheduler knows; the watch may be behind.
@@ -289,7 +292,8 @@ class Extender:
             if decision.outcome == "bind":
                 answer = filtered([decision.node], arguments)
                 reply = Reply(200, answer, "bind", asked.pod)
-                if decision.node not in suggested and asked.nominated in suggested:
+                is_offered = decision.node in suggested
+                if not is_offered and asked.nominated and asked.nominated in suggested:
                     # The node that it was promised is tried alone; all of them come after it.
                     why = f"the pod goes to {decision.node}"
                     reply.answer = {**NOTHING_FILTERED, "FailedNodes": {asked.nominated: why}}
@@ -298,15 +302,14 @@ class Extender:
                 self._attempts[asked.identity] = attempts
                 if len(self._attempts) > _MOST_REMEMBERED:
                     del self._attempts[next(iter(self._attempts))]
-                if decision.node not in suggested and not attempts and self.touches:
+                if not is_offered and not attempts and self.touches:
                     # kube-scheduler may just not have heard that the node is free.
                     why = f"the pod goes to {decision.node}, which is not offered yet"
                     reply.answer = {**NOTHING_FILTERED, "FailedNodes": {str(decision.node): why}}
                     reply.outcome = "deferred"
                     self.waiting.try_again(asked.pod, asked.spec, time.monotonic())
                 elif self.binds and (
-                    decision.node not in suggested
-                    or attempts >= self.scheduler.config.force_bind_threshold
+                    not is_offered or attempts >= self.scheduler.config.force_bind_threshold
                 ):
                     info = self.scheduler.bind_info(asked.pod)
                     reply.binding = binding(**asked.pod, info=info)
@@ -335,7 +338,7 @@ class Extender:
         error = f"pod {show(asked.full)} ({asked.identity}) does not exist, or is not known yet"
         return Reply(200, {**_SAYING_NOTHING[path], "Error": error}, "unknown", asked.pod)
 
-    def _decide(self, asked: "_Asked", suggested: NodeSet) -> Any:
+    def _decide(self, asked: "_Asked", suggested: OfferedNodes | NodeSet) -> Any:
         """Schedule and commit; others may use the scheduler as well, and be in between."""
         attempts = 0
         while True:

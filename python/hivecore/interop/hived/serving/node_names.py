@@ -1,74 +1,91 @@
-"""The node names at the end of a filter request, which are most of it and often the same.
+"""The node names at the end of a filter request, which are most of it.
 
-kube-scheduler writes ``{"Pod":...,"Nodes":null,"NodeNames":[...]}``. A body that ends as one of the
-last did, from the comma before ``"NodeNames"``, has the same names: what is before it is read as an
-object of its own, so that the end cannot be part of something else.
+kube-scheduler writes ``{"Pod":...,"Nodes":null,"NodeNames":[...]}``, all names in an order that
+changes from call to call. Mostly it matters whether one node is among them, and that can be seen in
+the text. What is before it is read as an object of its own, so that the end cannot be part of
+something else.
 """
 
 from typing import Any
 
 from hivecore.cells import NodeSet
-from hivecore.interop.kubernetes.calls import parsed
-from hivecore.interop.kubernetes.json_text import read_json
+from hivecore.interop.kubernetes.calls import BadCall, names_of, parsed
+from hivecore.interop.kubernetes.json_text import read_json, write_json
 
-__all__ = ["RecentNodeNames"]
+__all__ = ["NamesAtEnd", "split_names"]
 
-_KEY = b',"NodeNames":['
+_KEY = b',"NodeNames":["'
+_END = b'"]}'
 _SHORT = 2048
-_MOST = 4
 
 
-class RecentNodeNames:
-    """Reads filter requests, and remembers how the last ones ended.
+class NamesAtEnd:
+    """Names as they stand in the text of a request.
 
-    >>> from hivecore.interop.hived.serving.node_names import RecentNodeNames
-    >>> names = RecentNodeNames()
-    >>> names.parse(b'{"Pod":{},"NodeNames":["n1"]}')
-    ({'Pod': {}, 'NodeNames': ['n1']}, None)
+    :param text: ``,"NodeNames":["n1","n2"]}``, without a backslash.
+
+    >>> from hivecore.interop.hived.serving.node_names import NamesAtEnd
+    >>> names = NamesAtEnd(b',"NodeNames":["n1","n22"]}')
+    >>> "n1" in names, "n2" in names, len(names.node_set())
+    (True, False, 2)
     """
 
-    def __init__(self) -> None:
-        self._endings: dict[bytes, NodeSet] = {}
+    __slots__ = ("_nodes", "_text", "length")
 
-    def parse(self, body: Any) -> tuple[Any, NodeSet | None]:
-        """What the body says, but for node names that are returned beside it.
+    def __init__(self, text: bytes) -> None:
+        self._text = text
+        self.length = len(text)
+        self._nodes: NodeSet | None = None
 
-        :raises BadCall: it is no JSON.
-        """
-        if not isinstance(body, bytes) or len(body) < _SHORT:
-            return parsed(body), None
-        for ending, nodes in self._endings.items():
-            if body.endswith(ending):
-                found = _before(body, len(body) - len(ending))
-                if found is not None:
-                    return found, nodes
-        start = body.rfind(_KEY)
-        found = _before(body, start) if start > 0 and len(body) - start >= _SHORT else None
-        if found is not None:
-            new = _node_set(b"{" + body[start + 1 :])
-            if new is not None:
-                self._endings[body[start:]] = new
-                if len(self._endings) > _MOST:
-                    del self._endings[next(iter(self._endings))]
-                return found, new
-        return parsed(body), None
+    def __contains__(self, name: object) -> bool:
+        if self._nodes is not None:
+            return name in self._nodes
+        return write_json(name) in self._text
+
+    def node_set(self) -> NodeSet:
+        """The names as a set; raises `BadCall` where they are none."""
+        if self._nodes is None:
+            try:
+                found = read_json(b"{" + self._text[1:])["NodeNames"]
+            except ValueError as error:
+                raise BadCall(400, f"the body is no JSON: {error}") from None
+            self._nodes = NodeSet(names_of(found, "NodeNames"))
+        return self._nodes
+
+    def is_end_of(self, body: bytes) -> bool:
+        """Whether a request ends with the same names."""
+        return body.endswith(self._text)
 
 
-def _before(body: bytes, end: int) -> dict[str, Any] | None:
-    """The object that the body would be without its end; None: it would be none."""
-    try:
-        found: dict[str, Any] = read_json(body[:end] + b"}")
-    except ValueError:
+def split_names(body: Any, last: NamesAtEnd | None) -> tuple[Any, NamesAtEnd | None]:
+    """What a request says, but for node names that are returned beside it.
+
+    :param last: those of the request before, which may have been read already.
+    :raises BadCall: it is no JSON.
+
+    >>> from hivecore.interop.hived.serving.node_names import split_names
+    >>> split_names(b'{"Pod":{},"NodeNames":["n1"]}', None)
+    ({'Pod': {}, 'NodeNames': ['n1']}, None)
+    """
+    if isinstance(body, bytes) and len(body) >= _SHORT:
+        names = last
+        if names is None or not names.is_end_of(body):
+            names = _names_at_end(body)
+        else:
+            names.node_set()  # they come again, and may do so often
+        if names is not None:
+            try:
+                return read_json(body[: len(body) - names.length] + b"}"), names
+            except ValueError:
+                pass  # it is part of something else, or what is before it says more
+    return parsed(body), None
+
+
+def _names_at_end(body: bytes) -> NamesAtEnd | None:
+    """The names at the end of a request; None: something else is there."""
+    start = body.find(_KEY)
+    if start < 0 or not body.endswith(_END):
         return None
-    return found
-
-
-def _node_set(ending: bytes) -> NodeSet | None:
-    try:
-        found = read_json(ending)
-    except ValueError:
-        return None
-    names = found.get("NodeNames") if isinstance(found, dict) and len(found) == 1 else None
-    if not isinstance(names, list) or not {str}.issuperset(map(type, names)):
-        return None
-    return NodeSet(names)
+    text = body[start:]
+    # Without an escaped quotation mark a name in quotation marks is a name of the list.
+    return None if b"\\" in text or text.index(b"]") != len(text) - 2 else NamesAtEnd(text)
