@@ -12,7 +12,8 @@ filter          16 kept-alive connections, each with one request after the other
 filter + bind   the same with both
 one at a time   latencies over one connection: all nodes named, none named, bind
 polled          one connection filters while another one asks for clusterstatus all the time
-in process      the same bodies given to `Extender.begin`, without HTTP and without a cluster
+in process      the same bodies given to `Extender.begin`, without HTTP and without a cluster, and
+                such whose names are in another order each time, as kube-scheduler's may be
 
 A figure is the best of several rounds; times are wall clock.
 """
@@ -93,6 +94,13 @@ class Bodies:
             [compact({"Pod": pod, "Nodes": None, "NodeNames": names}) for pod in pods]
             for names in (nodes, None)
         )
+        rng = np.random.default_rng(len(nodes))
+        self.reordered = [
+            compact(
+                {"Pod": pods[i % 4], "Nodes": None, "NodeNames": rng.permutation(nodes).tolist()}
+            )
+            for i in range(32)
+        ]
         for pod in pods:
             pod["metadata"]["resourceVersion"] = "VERSION"
         self.events = [compact(pod) for pod in pods]
@@ -251,20 +259,27 @@ async def polled(lives: Lives, client: Client, port: int, polls: int) -> dict[st
 
 def in_process(scheduler: HivedScheduler, bodies: Bodies, many: int) -> dict[str, float]:
     extender = Extender(scheduler)
-    found: dict[str, Latencies] = {"named": [], "unnamed": []}
-    for number in range(2 * many):
-        kind = "named" if number % 2 == 0 else "unnamed"
-        name = b"i%d" % number
-        body = getattr(bodies, kind)[number // 2 % 4].replace(b"NAME", name)
-        started = perf_counter()
-        reply = extender.begin(FILTER, body)
-        found[kind].append(perf_counter() - started)
-        assert reply.answer["NodeNames"], reply
-        extender.forget(f"u-{name.decode()}")
+    kinds = {
+        "named": bodies.named,
+        "reordered": bodies.reordered,
+        "unnamed": bodies.unnamed,
+    }
+    found: dict[str, Latencies] = {kind: [] for kind in kinds}
+    for number in range(many):
+        for kind, texts in kinds.items():
+            name = b"%d-%s" % (number, kind.encode())
+            body = texts[number % len(texts)].replace(b"NAME", name)
+            started = perf_counter()
+            reply = extender.begin(FILTER, body)
+            found[kind].append(perf_counter() - started)
+            assert reply.answer["NodeNames"], reply
+            extender.forget(f"u-{name.decode()}")
     result: dict[str, float] = {}
-    for name, seconds in found.items():
-        result |= percentiles(f"{name}_ms", seconds)
-    result["names_cost_us"] = (result["named_ms_p50"] - result["unnamed_ms_p50"]) * 1e3
+    for kind, seconds in found.items():
+        result |= percentiles(f"{kind}_ms", seconds)
+    for kind in ("named", "reordered"):
+        cost = result[f"{kind}_ms_p50"] - result["unnamed_ms_p50"]
+        result[f"{kind}_cost_us"] = cost * 1e3
     return result
 
 

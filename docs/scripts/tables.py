@@ -669,6 +669,8 @@ def _server(results: Results) -> str:
         ("filter without node names, one at a time", "", pair(one, "unnamed")),
         ("bind, one at a time", "", pair(one, "bind")),
         ("the same filter, in process", "", pair(runs["in process"], "named")),
+        ("names in another order each time", "", pair(runs["in process"], "reordered")),
+        ("without names", "", pair(runs["in process"], "unnamed")),
         ("clusterstatus, 48 MB, again and again", "", pair(polled, "poll")),
         ("filter beside it", "", pair(polled, "filter")),
     ]

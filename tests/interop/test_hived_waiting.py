@@ -182,6 +182,15 @@ def test_a_promised_node_that_is_not_its_own_does_not_force_a_pod():
     assert [binding["target"]["name"] for binding in sent] == ["n1"]
 
 
+def test_a_request_that_names_no_nodes_offers_all_of_them():
+    sent = []
+    extender = Extender(HivedScheduler(CONFIG), sent.append)
+    careful = {"ignoreK8sSuggestedNodes": False}
+    for body in (ask("p", **careful) | {"NodeNames": None}, {"Pod": pod("q", vc="B", **careful)}):
+        assert len(extender.handle(FILTER, body)[1]["NodeNames"]) == 1
+    assert sent == []
+
+
 def test_a_node_that_is_not_offered_yet_is_waited_for_once():
     sent = []
     extender = Extender(HivedScheduler(CONFIG), sent.append)

@@ -269,11 +269,9 @@ class Extender:
     def _filter(self, arguments: Mapping[str, Any], names: NamesAtEnd | None) -> Reply:
         asked = _Asked.read(arguments)
         objects = field(arguments, "Nodes")
-        suggested: OfferedNodes | NodeSet
-        if names is None or objects is not None:
+        suggested: OfferedNodes | NodeSet | None = names
+        if objects is not None or (names is None and field(arguments, "NodeNames") is not None):
             suggested = NodeSet(listed_nodes(arguments))
-        else:
-            suggested = names
         with self._lock:
             if objects is not None:
                 # They are what kube-scheduler knows; the watch may be behind.
@@ -292,11 +290,12 @@ class Extender:
             if decision.outcome == "bind":
                 answer = filtered([decision.node], arguments)
                 reply = Reply(200, answer, "bind", asked.pod)
-                is_offered = decision.node in suggested
-                if not is_offered and asked.nominated and asked.nominated in suggested:
+                is_offered = suggested is None or decision.node in suggested
+                promised = asked.nominated
+                if not is_offered and promised and suggested and promised in suggested:
                     # The node that it was promised is tried alone; all of them come after it.
                     why = f"the pod goes to {decision.node}"
-                    reply.answer = {**NOTHING_FILTERED, "FailedNodes": {asked.nominated: why}}
+                    reply.answer = {**NOTHING_FILTERED, "FailedNodes": {promised: why}}
                     return reply
                 attempts = self._attempts.pop(asked.identity, -1) + 1
                 self._attempts[asked.identity] = attempts
@@ -338,7 +337,7 @@ class Extender:
         error = f"pod {show(asked.full)} ({asked.identity}) does not exist, or is not known yet"
         return Reply(200, {**_SAYING_NOTHING[path], "Error": error}, "unknown", asked.pod)
 
-    def _decide(self, asked: "_Asked", suggested: OfferedNodes | NodeSet) -> Any:
+    def _decide(self, asked: "_Asked", suggested: OfferedNodes | NodeSet | None) -> Any:
         """Schedule and commit; others may use the scheduler as well, and be in between."""
         attempts = 0
         while True:
