@@ -267,20 +267,44 @@ def due(extender, now):
     return [one.name for one in extender.waiting.to_touch(now) if one is not None]
 
 
-def test_only_those_that_would_get_something_are_touched_and_the_longest_waiting_first(extender):
+def test_as_many_are_touched_as_would_get_something_and_the_longest_waiting_first(extender):
     for name, vc in (("a", "A"), ("b", "B")):
         filtered(extender, name, vc=vc)
-    for name, vc in (("a2", "A"), ("b2", "B"), ("a3", "A")):
-        filtered(extender, name, vc=vc)
+    for name, vc in (("a2", "A"), ("b2", "B"), ("a3", "A"), ("a4", "A")):
+        filtered(extender, name, vc=vc, number=2 if name != "b2" else 4)
     now = time.monotonic()
     assert due(extender, now) == []
     extender.apply(gone("a"))
     extender.waiting.look_again(now)
-    assert due(extender, now) == ["a2", "a3"]  # either of them, but not who waits for B
+    assert due(extender, now) == ["a2", "a3"]  # not a4, and not who waits for B
     extender.waiting.look_again(now + 0.5)
     assert due(extender, now + 0.5) == []  # at most once a second
     assert due(extender, now + 1) == ["a2", "a3"]
     assert due(extender, now + 1.9) == []
+
+
+def test_whoever_does_not_come_keeps_nobody_from_being_touched(extender):
+    filtered(extender, "a")
+    for name in ("a2", "a3"):
+        filtered(extender, name)
+    extender.apply(gone("a"))
+    touched = []
+    for now in range(8):
+        extender.waiting.look_again(float(now))
+        touched += due(extender, float(now))
+    assert touched == ["a2", "a2", "a2", "a3", "a3", "a3", "a2", "a2"]
+
+
+def test_all_pods_of_a_gang_are_touched_together(extender):
+    filtered(extender, "low", number=1, priority=-1)
+    gang = {"group": "g", "members": [(2, 4)], "priority": -1}
+    for name in "xy":
+        assert "Pod is waiting" in str(filtered(extender, name, **gang))
+    filtered(extender, "alone", number=4, priority=-1)
+    extender.apply(gone("low"))
+    extender.apply(gone("alone"))
+    extender.waiting.look_again(0.0)
+    assert due(extender, 0.0) == ["x", "y"]
 
 
 def test_a_pod_that_nobody_asks_for_is_touched_less_and_less(extender):

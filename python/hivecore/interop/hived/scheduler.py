@@ -40,7 +40,7 @@ from hivecore.interop.hived.pod_decision import PodDecision
 from hivecore.interop.hived.pods import PodRequest, RequestError, identify
 from hivecore.interop.kubernetes.messages import show
 
-__all__ = ["HivedScheduler", "OfferedNodes"]
+__all__ = ["HivedScheduler", "OfferedNodes", "Outlook"]
 
 
 class OfferedNodes(Protocol):
@@ -218,22 +218,10 @@ class HivedScheduler(Stateful):
                 return decision
         return cluster.schedule(group, suggested_nodes=suggested_nodes)
 
-    def outcome(self, pod: str | Mapping[str, Any], spec: Mapping[str, Any]) -> Outcome:
-        """What ``schedule`` would answer in phase "Filtering"; nothing changes.
-
-        :raises RequestError: as ``schedule``.
-        """
-        identity, name = identify(pod)
-        request = PodRequest.read(spec, name)
-        with self._lock, _as_request_error("spec"):
-            if self._gangs.has_seat(identity, request):
-                return "bind"
-            gang = self._gangs.live.get(request.gang)
-            if gang is None:
-                self._catalog.check(request)
-            return self._cluster.schedule(
-                request.as_group() if gang is None else gang.request
-            ).outcome
+    def outlook(self) -> "Outlook":
+        """What pods would get that asked now, one after the other; nothing changes here."""
+        with self._lock:
+            return Outlook(self._catalog, self._gangs, self._cluster.copy(), self._lock)
 
     def allocate(self, pod: str | Mapping[str, Any]) -> None:
         """Commit the pod's last decision to bind: its cells, and those of its group, are taken.
@@ -610,6 +598,37 @@ class HivedScheduler(Stateful):
             held = {(pod.node, leaf) for pod in status.placement for leaf in pod.leaf_indices}
             if not held <= set(_places(gang)):
                 raise InvariantError(f"gang {name!r}: its slots are not where the group is")
+
+
+class Outlook:
+    """What pods would get if they asked one after the other, and were bound as answered.
+
+    From `HivedScheduler.outlook`; what happens to the scheduler later is not seen.
+    """
+
+    def __init__(
+        self, known: catalog.Catalog, gangs: Gangs[CellCluster], cluster: CellCluster, lock: Any
+    ) -> None:
+        self._catalog, self._gangs, self._cluster, self._lock = known, gangs, cluster, lock
+
+    def outcome(self, pod: str | Mapping[str, Any], spec: Mapping[str, Any]) -> Outcome:
+        """What ``HivedScheduler.schedule`` would answer in phase "Filtering".
+
+        :raises RequestError: as ``schedule``.
+        """
+        identity, name = identify(pod)
+        request = PodRequest.read(spec, name)
+        with self._lock, _as_request_error("spec"):
+            if self._gangs.has_seat(identity, request):
+                return "bind"
+            gang = self._gangs.live.get(request.gang)
+            if gang is None:
+                self._catalog.check(request)
+            group = request.as_group() if gang is None else gang.request
+            decision = self._cluster.schedule(group)
+            if decision.outcome == "bind":
+                self._cluster.commit(decision)
+            return decision.outcome
 
 
 @contextmanager

@@ -27,6 +27,7 @@ RETRY = "hivecore.io/retry"
 """The annotation by which waiting pods are touched."""
 _PARTS = ("capacity", "allocatable")
 _AT_ONCE = 16
+_REST = 4
 _AFTER_GAINS = 0.005  # seconds: changes come in bursts
 
 
@@ -145,12 +146,15 @@ class ClusterLink:
             if informer.gains != gains:
                 gains = informer.gains
                 waiting.look_again(time.monotonic())
-            for pod in waiting.to_touch(time.monotonic()):
+            started = time.monotonic()
+            for pod in waiting.to_touch(started):
                 if pod is None:
                     await asyncio.sleep(0)
                 else:
                     await self._touching.acquire()
                     self._meanwhile(self._touch_one(pod))
+            # Where very many wait, most of the time is for those who ask.
+            await asyncio.sleep(min(_REST * (time.monotonic() - started), 1.0))
 
     async def _touch_one(self, pod: WaitingPod) -> None:
         try:

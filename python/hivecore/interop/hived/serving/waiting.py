@@ -14,13 +14,14 @@ from typing import Any
 
 from hivecore.decisions import Outcome
 from hivecore.interop.hived.pods import PodRequest, RequestError
-from hivecore.interop.hived.scheduler import HivedScheduler
+from hivecore.interop.hived.scheduler import HivedScheduler, Outlook
 
 __all__ = ["WaitingPod", "WaitingPods"]
 
 _SHORTEST, _LONGEST = 1.0, 64.0
 _MOMENT = 0.1
 _AT_A_TIME = 64
+_OFTEN = 3
 _WORTH = {"wait": 0, "preempt": 1, "bind": 2}
 
 
@@ -41,7 +42,9 @@ class WaitingPod:
     due: float = inf
     """When it is to be looked at again."""
     pause: float = _SHORTEST
-    """How long it is left alone after the next touch."""
+    """How long it is left alone after the next look."""
+    ignored: int = 0
+    """How often it was touched since it asked."""
 
 
 class WaitingPods:
@@ -76,7 +79,7 @@ class WaitingPods:
                 pod["namespace"], pod["name"], pod["uid"], spec, request, outcome, now
             )
         else:
-            known.outcome, known.due, known.pause = outcome, inf, _SHORTEST
+            known.outcome, known.due, known.pause, known.ignored = outcome, inf, _SHORTEST, 0
 
     def try_again(self, pod: Mapping[str, str], spec: Mapping[str, Any], now: float) -> None:
         """A pod has a place that kube-scheduler cannot take yet: it is due in a moment."""
@@ -91,7 +94,6 @@ class WaitingPods:
         """Something may have become free: every pod is due, a second after its last touch."""
         for pod in self._pods.values():
             pod.due = max(now, pod.touched + _SHORTEST)
-            pod.pause = _SHORTEST
 
     def next_due(self) -> float:
         """When a pod is to be looked at again; infinite: when something has become free."""
@@ -100,32 +102,44 @@ class WaitingPods:
     def to_touch(self, now: float) -> Iterator[WaitingPod | None]:
         """The pods that would get more now than they got; None: others may have a turn.
 
-        Pods that ask for the same get the same answer, but those of a group that has cells.
+        What one of them would get the ones after it do not, so that eight free GPUs call for eight
+        pods and not for all. Those that do not come come last. Whoever gets nothing is looked at
+        again when something has become free, and after a while.
         """
-        answers: dict[PodRequest, Outcome] = {}
         due = [(identity, pod) for identity, pod in self._pods.items() if pod.due <= now]
+        if not due:
+            return
+        due.sort(key=lambda one: one[1].ignored >= _OFTEN)
+        outlook = self._scheduler.outlook()
+        for pod in self._pods.values():
+            if pod.due > now and pod.touched > now - _SHORTEST and pod.ignored < _OFTEN:
+                _outcome(outlook, pod)  # it is on its way
+        refused: dict[PodRequest, Outcome] = {}
         for i, (identity, pod) in enumerate(due):
             if i % _AT_A_TIME == _AT_A_TIME - 1:
                 yield None
             if self._pods.get(identity) is not pod or pod.due > now:
                 continue
+            pod.due = now + pod.pause
+            pod.pause = min(2 * pod.pause, _LONGEST)
             shape = pod.request._replace(gang="")
-            found = answers.get(shape)
-            if found is None or self._scheduler.is_live(pod.request.gang):
-                found = self._outcome(pod)
-                if not self._scheduler.is_live(pod.request.gang):
-                    answers[shape] = found
+            live = self._scheduler.is_live(pod.request.gang)
+            # What is refused to one is refused to all who ask for the same after it.
+            found = None if live else refused.get(shape)
+            if found is None:
+                found = _outcome(outlook, pod)
+                if found != "bind" and not live:
+                    refused[shape] = found
             if _WORTH[found] > _WORTH[pod.outcome]:
-                pod.touched, pod.due = now, now + pod.pause
-                pod.pause = min(2 * pod.pause, _LONGEST)
+                pod.touched = now
+                pod.ignored += 1
                 yield pod
-            else:
-                pod.due = inf
 
-    def _outcome(self, pod: WaitingPod) -> Outcome:
-        try:
-            return self._scheduler.outcome(
-                {"name": pod.name, "namespace": pod.namespace, "uid": pod.uid}, pod.spec
-            )
-        except RequestError:
-            return "wait"
+
+def _outcome(outlook: Outlook, pod: WaitingPod) -> Outcome:
+    try:
+        return outlook.outcome(
+            {"name": pod.name, "namespace": pod.namespace, "uid": pod.uid}, pod.spec
+        )
+    except RequestError:
+        return "wait"
