@@ -491,4 +491,7 @@ def test_two_replicas_share_a_lease(tmp_path):
             other = {**lease["spec"], "holderIdentity": "other"}
             api._put("leases", {**lease, "spec": other})
             assert second.process.wait(20) != 0
+            second.log.seek(0)
+            last = second.log.read().decode().splitlines()[-1]
+            assert last.endswith("error: the lease is lost: another replica leads")
         first.start().listening()

@@ -12,6 +12,7 @@ from collections.abc import Mapping
 from contextlib import suppress
 from typing import Any
 
+from hivecore.interop.hived.pods import identify
 from hivecore.interop.hived.serving.service import HivedService
 from hivecore.interop.hived.serving.waiting import WaitingPod
 from hivecore.interop.kubernetes.client.api_server import MERGE, ApiError, ApiServer
@@ -43,6 +44,7 @@ class ClusterLink:
         service.extender.touches = True
         self._api = api
         self._advertise = advertise
+        self._cells = self._configured()
         self._patches: asyncio.Queue[tuple[str, str | None]] = asyncio.Queue()
         self._touching = asyncio.Semaphore(_AT_ONCE)
         self._tasks: set[asyncio.Task[None]] = set()
@@ -95,27 +97,31 @@ class ClusterLink:
         self._service.look_for_gains()
         if self._advertise:
             nodes = events["items"] if "items" in events else [events["object"]]
-            wanted = self._service.extender.scheduler.leaf_cells_by_node()
             for node in nodes if events.get("type") != "DELETED" else ():
-                self._compare(node, wanted)
+                self._compare(node)
 
     # --- leaf cells as a resource
 
-    def _compare(self, node: Mapping[str, Any], wanted: Mapping[str, int]) -> None:
+    def _compare(self, node: Mapping[str, Any]) -> None:
         name = node["metadata"]["name"]
-        cells = str(wanted[name]) if name in wanted else None
+        cells = self._cells.get(name)
         status = node.get("status") or {}
         known = {part: (status.get(part) or {}).get(LEAF_CELL) for part in _PARTS}
         if known != dict.fromkeys(_PARTS, cells):
             self._patches.put_nowait((name, cells))
 
-    def advertise_again(self, nodes: Mapping[str, int], before: Mapping[str, int]) -> None:
+    def advertise_again(self) -> None:
         """Another configuration is in force: advertise what has changed."""
+        before, self._cells = self._cells, self._configured()
         if self._advertise:
-            for name in {*nodes, *before}:
-                if nodes.get(name) != before.get(name):
-                    cells = nodes.get(name)
-                    self._patches.put_nowait((name, None if cells is None else str(cells)))
+            for name in {*self._cells, *before}:
+                if self._cells.get(name) != before.get(name):
+                    self._patches.put_nowait((name, self._cells.get(name)))
+
+    def _configured(self) -> dict[str, str]:
+        """Leaf cells by node, as they are advertised."""
+        cells = self._service.extender.scheduler.leaf_cells_by_node()
+        return {name: str(number) for name, number in cells.items()}
 
     async def _patch_nodes(self) -> None:
         while True:
@@ -159,13 +165,13 @@ class ClusterLink:
     async def _touch_one(self, pod: WaitingPod) -> None:
         try:
             stamp = {RETRY: str(time.time_ns() // 1_000_000)}
-            await self._api.touch(pod.namespace, pod.name, pod.uid, stamp)
+            await self._api.touch(**pod.pod, annotations=stamp)
             self._service.metrics.happened("touched_pod")
         except ApiError as error:
             if error.status == 404:
-                self._service.extender.forget(pod.uid or f"{pod.namespace}/{pod.name}")
+                self._service.extender.forget(identify(pod.pod)[0])
             else:
-                LOG.warning("pod %s/%s is not tried again: %s", pod.namespace, pod.name, error)
+                LOG.warning("pod %s is not tried again: %s", identify(pod.pod)[1], error)
         finally:
             self._touching.release()
 

@@ -27,7 +27,7 @@ from typing import Any, Self, TypeVar
 
 from hivecore.cells import NodeSet
 from hivecore.errors import StaleDecisionError
-from hivecore.interop.hived.pods import PodRequest, RequestError
+from hivecore.interop.hived.pods import PodRequest, RequestError, identify
 from hivecore.interop.hived.scheduler import HivedScheduler, OfferedNodes
 from hivecore.interop.hived.serving.annotations import SPEC, binding, read_spec
 from hivecore.interop.hived.serving.informer import Informer
@@ -228,7 +228,7 @@ class Extender:
         """Note that a pod could not be bound; a `LookupError`: because it does not exist."""
         if isinstance(error, LookupError):
             with self._lock:
-                self.forget(reply.pod["uid"] or f"{reply.pod['namespace']}/{reply.pod['name']}")
+                self.forget(identify(reply.pod)[0])
         if "Binding" in reply.answer:
             reply.answer["Error"] = f"binding failed: {error}"
             reply.outcome = "error"
@@ -286,7 +286,7 @@ class Extender:
                 self.waiting.forget(asked.identity)
                 error = {**NOTHING_FILTERED, "Error": decision.reason}
                 return Reply(200, error, "error", asked.pod)
-            self.waiting.note(asked.pod, asked.spec, decision.outcome, time.monotonic())
+            self.waiting.note(asked.pod, asked.spec, decision.outcome)
             if decision.outcome == "bind":
                 answer = filtered([decision.node], arguments)
                 reply = Reply(200, answer, "bind", asked.pod)
@@ -460,11 +460,11 @@ class _Asked:
 
     @property
     def full(self) -> str:
-        return f"{self.pod['namespace']}/{self.pod['name']}"
+        return identify(self.pod)[1]
 
     @property
     def identity(self) -> str:
-        return self.pod["uid"] or self.full
+        return identify(self.pod)[0]
 
     @classmethod
     def read(cls, arguments: Mapping[str, Any]) -> "_Asked":

@@ -64,7 +64,7 @@ async def serve_hived(
         try:
             async with HttpServer(service, listening) as server:
                 await server.listen()
-                await _follow(path, service, lambda *_: None)
+                await _follow(path, service, lambda: None)
         finally:
             if options.binder is not None:
                 await options.binder.close()
@@ -95,9 +95,11 @@ async def serve_hived(
             gc.collect()
             gc.freeze()
             LOG.info("ready")
-    except* LeaseLost:
+    except ExceptionGroup as group:
+        if group.split(LeaseLost)[1] is not None:
+            raise
         lease = None
-        raise
+        raise LeaseLost("the lease is lost: another replica leads") from None
     finally:
         if lease is not None:
             await lease.release()
@@ -107,7 +109,7 @@ async def serve_hived(
 async def _hold(lease: Lease) -> None:
     LOG.info("this replica leads")
     await lease.hold()
-    raise LeaseLost("the lease is lost: another replica leads")
+    raise LeaseLost
 
 
 def _identity() -> str:
@@ -117,11 +119,11 @@ def _identity() -> str:
 async def _follow(
     path: Path,
     service: HivedService,
-    moved: Callable[[dict[str, int], dict[str, int]], object],
+    moved: Callable[[], object],
 ) -> None:
     """Take the configuration up again whenever its file changes; every bound pod goes on running.
 
-    :param moved: is told of the leaf cells by node, now and before.
+    :param moved: is called after each change.
     """
     scheduler = service.extender.scheduler
     text = await asyncio.to_thread(_text, path)
@@ -133,7 +135,6 @@ async def _follow(
         text = found
         try:
             config = await asyncio.to_thread(HivedConfig.read, path)
-            before = scheduler.leaf_cells_by_node()
             change = scheduler.reconfigure(config)
         except (ConfigError, OSError) as error:
             service.metrics.happened("configuration_refused")
@@ -141,7 +142,7 @@ async def _follow(
             continue
         service.metrics.happened("configuration_taken_up")
         LOG.info("another configuration is in force: %s", change)
-        moved(scheduler.leaf_cells_by_node(), before)
+        moved()
         service.extender.informer.gains += 1
         service.look_for_gains()
 

@@ -13,7 +13,7 @@ from math import inf
 from typing import Any
 
 from hivecore.decisions import Outcome
-from hivecore.interop.hived.pods import PodRequest, RequestError
+from hivecore.interop.hived.pods import PodRequest, RequestError, identify
 from hivecore.interop.hived.scheduler import HivedScheduler, Outlook
 
 __all__ = ["WaitingPod", "WaitingPods"]
@@ -29,14 +29,12 @@ _WORTH = {"wait": 0, "preempt": 1, "bind": 2}
 class WaitingPod:
     """A pod that asked and could not be bound."""
 
-    namespace: str
-    name: str
-    uid: str
+    pod: Mapping[str, str]
+    """Its name, namespace and uid."""
     spec: Mapping[str, Any]
     request: PodRequest
     outcome: Outcome
     """What it was answered last."""
-    since: float
     touched: float = -inf
     """When it was touched last."""
     due: float = inf
@@ -60,31 +58,23 @@ class WaitingPods:
     def __len__(self) -> int:
         return len(self._pods)
 
-    def __contains__(self, identity: str) -> bool:
-        return identity in self._pods
-
-    def note(
-        self, pod: Mapping[str, str], spec: Mapping[str, Any], outcome: Outcome, now: float
-    ) -> None:
+    def note(self, pod: Mapping[str, str], spec: Mapping[str, Any], outcome: Outcome) -> None:
         """A pod was answered: it is bound, or waits from now on if it did not wait before."""
-        full = f"{pod['namespace']}/{pod['name']}"
-        identity = pod["uid"] or full
+        identity, full = identify(pod)
         if outcome == "bind":
             self._pods.pop(identity, None)
             return
         known = self._pods.get(identity)
         if known is None:
             request = PodRequest.read(spec, full)
-            self._pods[identity] = WaitingPod(
-                pod["namespace"], pod["name"], pod["uid"], spec, request, outcome, now
-            )
+            self._pods[identity] = WaitingPod(pod, spec, request, outcome)
         else:
             known.outcome, known.due, known.pause, known.ignored = outcome, inf, _SHORTEST, 0
 
     def try_again(self, pod: Mapping[str, str], spec: Mapping[str, Any], now: float) -> None:
         """A pod has a place that kube-scheduler cannot take yet: it is due in a moment."""
-        self.note(pod, spec, "wait", now)
-        self._pods[pod["uid"] or f"{pod['namespace']}/{pod['name']}"].due = now + _MOMENT
+        self.note(pod, spec, "wait")
+        self._pods[identify(pod)[0]].due = now + _MOMENT
 
     def forget(self, identity: str) -> None:
         """The pod is gone."""
@@ -138,8 +128,6 @@ class WaitingPods:
 
 def _outcome(outlook: Outlook, pod: WaitingPod) -> Outcome:
     try:
-        return outlook.outcome(
-            {"name": pod.name, "namespace": pod.namespace, "uid": pod.uid}, pod.spec
-        )
+        return outlook.outcome(pod.pod, pod.spec)
     except RequestError:
         return "wait"
