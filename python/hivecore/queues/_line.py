@@ -1,23 +1,32 @@
-"""The jobs of one tenant in order: a queue for each priority, and a heap of the first of each.
+"""The jobs of one tenant in order: a queue for each priority and kind, and heaps of their firsts.
 
 Times never go back, so a job that comes is behind all others of its priority, whatever the ageing:
 only one that comes back has to look for its place. A job that leaves from the middle is dead and
 stays until it is first, or until the dead are the majority.
 
-Invariants: queues are sorted and not empty; the heap holds the first of each; the first of all is
-alive whenever `tidy` has run; ``length`` counts the dead, too.
+The queues of parked kinds have a heap of their own. Parking and waking put firsts into the other
+heap and leave what lies in the first one; so does a job that comes back in front. Such litter goes
+when it is on top, or when it is the majority.
+
+Invariants: queues are sorted and not empty; the first of each is in its heap, maybe twice; the top
+of each heap is the first of a queue, and alive whenever `tidy` has run; ``length`` counts the dead,
+too.
 """
 
 from bisect import bisect
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from heapq import heapify, heappop, heappush, heapreplace, merge
+from itertools import takewhile
 from typing import NamedTuple
 
 from hivecore.queues._ring import is_heap
 from hivecore.queues.queued_job import QueuedJob
 
-__all__ = ["Entry", "Line"]
+__all__ = ["Entry", "Lane", "Line", "lane_of"]
+
+#: Which queue of a line: a priority, and a kind if there is one.
+Lane = int | tuple[int, int]
 
 
 class Entry(NamedTuple):
@@ -30,82 +39,201 @@ class Entry(NamedTuple):
     job: QueuedJob
 
 
+def lane_of(job: QueuedJob) -> Lane:
+    """The queue that a job is in."""
+    return (job.priority, job.kind) if job.kind else job.priority
+
+
 class Line:
     """The jobs of one tenant."""
 
-    __slots__ = ("heads", "length", "queues")
+    __slots__ = ("heads", "length", "parked", "priorities", "queues", "shut")
 
     def __init__(self) -> None:
         self.heads: list[Entry] = []
-        self.queues: dict[int, deque[Entry]] = {}
+        #: the heap of the parked
+        self.shut: list[Entry] = []
+        self.queues: dict[Lane, deque[Entry]] = {}
+        #: those of which there are queues, by kind
+        self.priorities: dict[int, set[int]] = {}
+        self.parked: set[int] = set()
         self.length = 0
 
     def push(self, entry: Entry) -> None:
         """Put the last one of all that have come into its place."""
         self.length += 1
-        queue = self.queues.get(entry.job.priority)
+        job = entry.job
+        kind = job.kind
+        lane = (job.priority, kind) if kind else job.priority
+        queue = self.queues.get(lane)
         if queue is None:
-            self.queues[entry.job.priority] = deque((entry,))
-            heappush(self.heads, entry)
+            self.queues[lane] = deque((entry,))
+            if kind:
+                self.priorities.setdefault(kind, set()).add(job.priority)
+            heappush(self.shut if kind in self.parked else self.heads, entry)
         else:
             queue.append(entry)  # what is there is not looked at: it may be far away in memory
 
     def insert(self, entry: Entry) -> None:
         """Put one that was here before into its place."""
-        queue = self.queues.get(entry.job.priority)
+        queue = self.queues.get(lane_of(entry.job))
         if queue is None or entry > queue[-1]:
             self.push(entry)
             return
         self.length += 1
         if entry < queue[0]:
-            self.heads[self.heads.index(queue[0])] = entry
-            heapify(self.heads)
             queue.appendleft(entry)
+            heappush(self.shut if entry.job.kind in self.parked else self.heads, entry)
+            self._settle()
         else:
             queue.insert(bisect(queue, entry), entry)
 
-    def pop(self) -> None:
-        """Take the first one out."""
+    def pop(self, heap: list[Entry]) -> None:
+        """Take the first one of a heap out."""
         self.length -= 1
-        priority = self.heads[0].job.priority
-        queue = self.queues[priority]
+        job = heap[0].job
+        kind = job.kind
+        lane = (job.priority, kind) if kind else job.priority
+        queue = self.queues[lane]
         queue.popleft()
         if queue:
-            heapreplace(self.heads, queue[0])
+            heapreplace(heap, queue[0])
         else:
-            heappop(self.heads)
-            del self.queues[priority]
+            heappop(heap)
+            del self.queues[lane]
+            if kind:
+                self.priorities[kind].remove(job.priority)
+                if not self.priorities[kind]:
+                    del self.priorities[kind]
+        if len(self.heads) + len(self.shut) != len(self.queues):
+            self._settle()
 
     def tidy(self, alive: int, lives: Callable[[Entry], bool]) -> None:
         """Let the dead go that come first, and all when they are more than the living."""
-        while self.length > alive and self.heads and not lives(self.heads[0]):
-            self.pop()
+        for heap in (self.heads, self.shut):
+            while self.length > alive and heap and not lives(heap[0]):
+                self.pop(heap)
         if self.length > 2 * alive + 16:
             living = [entry for entry in self if lives(entry)]
-            self.heads, self.queues, self.length = [], {}, 0
+            self.heads, self.shut, self.length = [], [], 0
+            self.queues, self.priorities = {}, {}
             for entry in living:
                 self.push(entry)
 
+    def park(self, kind: int) -> None:
+        """Offer no job of a kind; `tidy` is to follow. O(log queues) for each priority it has."""
+        if kind not in self.parked:
+            self.parked.add(kind)
+            self._move(kind, self.shut)
+
+    def wake(self, kind: int) -> None:
+        """Offer a parked kind's jobs again; `tidy` is to follow."""
+        self.parked.remove(kind)
+        self._move(kind, self.heads)
+
+    def offers(self, strict: bool) -> bool:
+        """Whether a job is not parked, nor, if it is strict, behind a parked one."""
+        heads, shut = self.heads, self.shut
+        return bool(heads) and not (strict and shut and shut[0] < heads[0])
+
+    def offered(self, strict: bool, refused: Collection[Lane]) -> Iterator[Entry]:
+        """What is offered, in order, the dead among them; nothing else may change meanwhile.
+
+        From a queue that the caller puts among the refused no more comes. O(log queues) for each.
+        """
+        if not self.offers(strict):
+            return
+        yield self.heads[0]  # most walks end at once
+        entries = self._walk(refused)
+        next(entries)
+        if strict and self.shut:
+            end = self.shut[0]
+            entries = takewhile(lambda entry: entry < end, entries)
+        yield from entries
+
+    def _walk(self, refused: Collection[Lane]) -> Iterator[Entry]:
+        """As `heapq.merge`, but a queue is begun only when its first is next."""
+        heads = self.heads
+        # Firsts with their places in the heap; from begun queues the next one, with what follows.
+        ahead: list[tuple[Entry, int, Iterator[Entry]]] = [(heads[0], 0, iter(()))]
+        before = None
+        while ahead:
+            entry, place, rest = ahead[0]
+            if place >= 0:
+                if entry is not before and self._leads(entry, False):
+                    before = entry
+                    rest = iter(self.queues[lane_of(entry.job)])
+                    heapreplace(ahead, (next(rest), -1, rest))
+                else:
+                    heappop(ahead)
+                for child in (2 * place + 1, 2 * place + 2):
+                    if child < len(heads):
+                        heappush(ahead, (heads[child], child, rest))
+                continue
+            yield entry
+            if refused and lane_of(entry.job) in refused:
+                heappop(ahead)
+            elif len(ahead) == 1 and not entry.job.kind:
+                yield from rest
+                return
+            else:
+                for follower in rest:
+                    heapreplace(ahead, (follower, -1, rest))
+                    break
+                else:
+                    heappop(ahead)
+
+    def _leads(self, entry: Entry, parked: bool) -> bool:
+        """Whether it is the first of a queue, and that one parked or not."""
+        job = entry.job
+        queue = self.queues.get(lane_of(job))
+        return bool(queue) and queue[0] is entry and (job.kind in self.parked) == parked
+
+    def _move(self, kind: int, heap: list[Entry]) -> None:
+        for priority in self.priorities.get(kind, ()):
+            heappush(heap, self.queues[priority, kind][0])
+        self._settle()
+
+    def _settle(self) -> None:
+        """No litter on top, and no more of it than there are queues."""
+        heads, shut = self.heads, self.shut
+        if len(heads) + len(shut) > 2 * len(self.queues) + 16:
+            firsts = [queue[0] for queue in self.queues.values()]
+            heads[:] = [entry for entry in firsts if entry.job.kind not in self.parked]
+            shut[:] = [entry for entry in firsts if entry.job.kind in self.parked]
+            heapify(heads)
+            heapify(shut)
+        while heads and not self._leads(heads[0], False):
+            heappop(heads)
+        while shut and not self._leads(shut[0], True):
+            heappop(shut)
+
     def __iter__(self) -> Iterator[Entry]:
-        """In order, the dead among them; nothing may change meanwhile."""
-        if self.heads:
-            yield self.heads[0]  # most walks end at once
-            entries = merge(*self.queues.values())
-            next(entries)
-            yield from entries
+        """All in order, the dead and the parked among them; nothing may change meanwhile."""
+        return merge(*self.queues.values())
 
     def is_sound(self) -> bool:
         """Whether the invariants hold that need no look at other tenants."""
-        firsts = [queue[0] for queue in self.queues.values() if queue]
-        sizes = sum(len(queue) for queue in self.queues.values())
+        if not all(self.queues.values()):
+            return False
+        firsts = [queue[0] for queue in self.queues.values()]
+        heaps = [
+            (heap, {id(one) for one in firsts if (one.job.kind in self.parked) == parked})
+            for heap, parked in ((self.heads, False), (self.shut, True))
+        ]
+        kinds = [(lane[1], lane[0]) for lane in self.queues if isinstance(lane, tuple)]
         return (
-            len(firsts) == len(self.queues)
-            and sorted(self.heads) == sorted(firsts)
-            and is_heap(self.heads)
-            and sizes == self.length
+            sum(len(queue) for queue in self.queues.values()) == self.length
             and all(
-                entry.job.priority == priority and entry >= before
-                for priority, queue in self.queues.items()
+                lane_of(entry.job) == lane and entry >= before
+                for lane, queue in self.queues.items()
                 for before, entry in zip([queue[0], *queue], queue, strict=False)
             )
+            and sorted(kinds) == sorted((k, p) for k in self.priorities for p in self.priorities[k])
+            and all(self.priorities.values())
+            and 0 not in self.parked
+            and all(is_heap(heap) for heap, _ in heaps)
+            and all(first <= set(map(id, heap)) for heap, first in heaps)
+            and all(id(heap[0]) in first for heap, first in heaps if heap)
+            and len(self.heads) + len(self.shut) <= 2 * len(self.queues) + 16
         )

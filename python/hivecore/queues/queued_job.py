@@ -11,6 +11,7 @@ __all__ = ["Capacity", "Departure", "QueuedJob", "Standing"]
 _MOST_SIZE = 2**31 - 1
 _MOST_TIME = 2**61
 _MOST_AMOUNT = 2**63 - 1
+_MOST_KIND = 2**61
 
 
 @dataclass(frozen=True, slots=True, init=False)
@@ -22,6 +23,8 @@ class QueuedJob:
     :param size: what it takes of what is shared out, such as GPUs: 1 to 2**31 - 1.
     :param priority: the higher, the sooner: -2**31 to 2**31 - 1.
     :param run_time: an upper estimate in the caller's unit of time, 1 to 2**61; ``None``: unknown.
+    :param kind: jobs of one tenant, priority and kind are interchangeable for whoever starts them,
+        so that where one is refused, the others need not be tried: 1 to 2**61; 0: of no kind.
     :param resources: what it asks for by resource, 0 to 2**63 - 1 each, for quotas.
     :param namespace: where its quota is; "": the namespace with the tenant's name.
     :raises ValueError: a value is not allowed.
@@ -37,6 +40,7 @@ class QueuedJob:
     size: int
     priority: int
     run_time: int | None
+    kind: int
     resources: tuple[tuple[str, int], ...]
     namespace: str
 
@@ -47,6 +51,7 @@ class QueuedJob:
         size: int,
         priority: int = 0,
         run_time: int | None = None,
+        kind: int = 0,
         *,
         resources: Mapping[str, int] | Iterable[tuple[str, int]] = (),
         namespace: str = "",
@@ -60,6 +65,7 @@ class QueuedJob:
         put(self, "priority", as_int(priority, "priority", -(2**31), _MOST_SIZE))
         known = run_time is not None
         put(self, "run_time", as_int(run_time, "run_time", 1, _MOST_TIME) if known else None)
+        put(self, "kind", as_int(kind, "kind", 0, _MOST_KIND))
         put(self, "resources", asked)
         put(self, "namespace", as_text(namespace, "namespace") or owner)
 

@@ -26,7 +26,7 @@ from hivecore._arguments import as_choice, as_int, as_name, as_text, as_tuple
 from hivecore._stateful import PlainState
 from hivecore._turns import in_turn
 from hivecore.errors import InvariantError
-from hivecore.queues._line import Entry, Line
+from hivecore.queues._line import Entry, Lane, Line, lane_of
 from hivecore.queues._ring import is_heap, ordered
 from hivecore.queues.queued_job import Capacity, Departure, QueuedJob, Standing
 
@@ -40,18 +40,20 @@ Blocking = Literal["fifo", "best-effort", "backfill"]
 _ORDERS = ("weighted", "round-robin", "key")
 _MODES = ("fifo", "best-effort", "backfill")
 _LATEST = 2**61
+_MOST_KIND = 2**61
 _MOST_WEIGHT = 2**31 - 1
 _SHIFT = 72
 _PLUGS = ("filter", "score", "pre_dequeue")
 
 
 class _Tenant:
-    __slots__ = ("index", "line", "mode", "name", "rest", "size", "tag", "value", "weight")
+    __slots__ = ("index", "line", "mode", "name", "offers", "rest", "size", "tag", "value", "weight")
 
     def __init__(self, name: str, index: int, mode: str) -> None:
         self.name, self.index, self.mode = name, index, mode
         self.line = Line()
         self.size = 0  # jobs alive
+        self.offers = False  # any of them: as its line says
         self.weight = 1
         self.tag: int | float = 0
         self.rest = 0  # of the tag, in parts of the weight
@@ -102,6 +104,9 @@ class _Round:
 
     def misfit(self, job: QueuedJob) -> str:
         """Why it does not fit; it may be that it would delay another one."""
+        return self.shortage(job) or self.unplaced(job)
+
+    def shortage(self, job: QueuedJob) -> str:
         capacity = self.capacity
         if capacity is not None:
             if job.size > capacity.free:
@@ -111,6 +116,9 @@ class _Round:
                 ends = None if job.run_time is None else self.now + job.run_time
                 if ends is None or ends > reserved.time:
                     return f"would delay {reserved.job!r}, reserved for {reserved.time}"
+        return ""
+
+    def unplaced(self, job: QueuedJob) -> str:
         return _reason(self.fits(job), "does not fit") if self.fits is not None else ""
 
     def reserve(self, job: QueuedJob) -> None:
@@ -129,19 +137,25 @@ class _Round:
 
     def candidates(self, tenant: _Tenant, lives: Callable[[Any], bool]) -> Iterator[Entry]:
         """The jobs of a queue that may leave, in order; those behind a blocked one as it allows."""
-        for entry in tenant.line:
+        refused: set[Lane] = set()
+        for entry in tenant.line.offered(tenant.mode == "fifo", refused):
             if not lives(entry):
                 continue
             job = entry.job
             held = bool(self.filtered(job))
-            if not held and not self.misfit(job):
+            short = not held and bool(self.shortage(job))
+            if not held and not short and not self.unplaced(job):
                 yield entry
-            elif tenant.mode == "fifo":
+                continue
+            if tenant.mode == "fifo":
                 return
-            elif tenant.mode == "backfill" and not held and self.reserved is None:
+            if tenant.mode == "backfill" and not held and self.reserved is None:
                 if self.capacity is None:
                     return
                 self.reserve(job)
+            if job.kind and not short:
+                # The others would be told the same; sizes and run times may differ.
+                refused.add(lane_of(job))
 
     def choice(self, tenant: _Tenant, lives: Callable[[Any], bool]) -> Entry | None:
         found = self.candidates(tenant, lives)
@@ -271,7 +285,10 @@ class TenantQueues(PlainState):
             tenant.line.push(entry)
             tenant.size += 1
             if tenant.size == 1:
-                self._wake(tenant, False)
+                self._catch_up(tenant)
+                self._update(tenant)
+            elif tenant.line.shut:
+                self._update(tenant)
 
     def next(
         self,
@@ -294,7 +311,7 @@ class TenantQueues(PlainState):
             passed: list[_Tenant] = []
             if plugins == () and fits is None and capacity is None:
                 # Nobody has to be asked: the first of the first.
-                if not self._entries:
+                if not self._ring:
                     self._now = moment
                     return None
                 tenant = self._ring[0][2]
@@ -310,6 +327,8 @@ class TenantQueues(PlainState):
             self._now = moment
             _, number, _, arrived, job = entry
             self._leave(entry, tenant)
+            if not tenant.size or tenant.line.shut:
+                tenant.offers = tenant.line.offers(tenant.mode == "fifo")
             charge = self._charge(tenant, job.size, passed)
             return Departure(job, arrived, number, charge, tenant.weight)
 
@@ -357,14 +376,13 @@ class TenantQueues(PlainState):
             if same:
                 tenant.rest = rest
             tenant.tag += moved
-            if tenant.size:
+            if tenant.offers:
                 self._rejoin(tenant)
         entry = Entry(self._key(job, arrived), number, self._stamped, arrived, job)
         self._entries[job.name] = entry
         tenant.line.insert(entry)
         tenant.size += 1
-        if tenant.size == 1:
-            self._wake(tenant, True)
+        self._update(tenant)
 
     @in_turn
     def remove(self, name: str) -> QueuedJob:
@@ -373,8 +391,9 @@ class TenantQueues(PlainState):
         :raises KeyError: no queue has it.
         """
         entry = self._known(name)
-        self._leave(entry, self._tenants[entry.job.tenant])
-        self._tidy_ring()
+        tenant = self._tenants[entry.job.tenant]
+        self._leave(entry, tenant)
+        self._update(tenant)
         return entry.job
 
     @in_turn
@@ -397,10 +416,14 @@ class TenantQueues(PlainState):
         queue = self._in_order(tenant)
         place = queue.index(entry)
         ahead = queue[place - 1].job.name if place else ""
-        reason = asked.filtered(entry.job) or asked.misfit(entry.job)
+        parked = entry.job.kind in tenant.line.parked
+        reason = "its kind is parked" if parked else ""
+        reason = reason or asked.filtered(entry.job) or asked.misfit(entry.job)
         if not reason:
-            if not any(one is entry for one in asked.candidates(tenant, self._lives)):
-                blocker = queue[0].job
+            leaving = list(asked.candidates(tenant, self._lives))
+            if not any(one is entry for one in leaving):
+                # By "fifo" those before the one that blocks may leave.
+                blocker = queue[len(leaving) if tenant.mode == "fifo" else 0].job
                 reason = asked.misfit(entry.job) or f"is behind {blocker.name!r}, which waits"
             else:
                 asked.reserved = None
@@ -447,15 +470,75 @@ class TenantQueues(PlainState):
             raise ValueError("value: allowed are -2**63 to 2**63")
         found = self._tenant(name)
         found.value = value
-        if self._order == "key" and found.size and found.tag != value:
+        if self._order == "key" and found.tag != value:
             found.tag = value
-            self._rejoin(found)
+            if found.offers:
+                self._rejoin(found)
 
     @in_turn
     def set_blocking(self, tenant: str, blocking: Blocking) -> None:
         """Set what a job that cannot leave means to those behind it in a tenant's queue."""
         name, mode = as_name(tenant, "tenant"), as_choice(blocking, "blocking", _MODES)
-        self._tenant(name).mode = mode
+        found = self._tenant(name)
+        found.mode = mode
+        self._update(found)
+
+    # --- kinds
+
+    @in_turn
+    def park(self, tenant: str, kind: int) -> None:
+        """Offer no job of this kind by `next` and `peek` until it is woken; O(log kinds).
+
+        :param kind: 1 to 2**61. There need not be a job of it: those that come wait, too.
+        :raises KeyError: the tenant was never named.
+
+        Parked jobs wait as all others do, and leave by `remove`. By "fifo" the first of them holds
+        up those behind it; else they are passed over, without a reservation. A tenant none of whose
+        jobs is offered is not asked, which costs nothing, and stands as if none could leave.
+        Costs are amortized, for each priority that the kind has, as are those of `wake`.
+
+        >>> from hivecore.queues import QueuedJob, TenantQueues
+        >>> queues = TenantQueues()
+        >>> for i in range(3):
+        ...     queues.push(QueuedJob(f"large-{i}", "a", 8, kind=1), now=0)
+        >>> queues.push(QueuedJob("small", "a", 1, kind=2), now=1)
+        >>> queues.park("a", 1)
+        >>> queues.next(now=2).job.name
+        'small'
+        >>> queues.wake("a", 1)
+        True
+        >>> queues.next(now=3).job.name
+        'large-0'
+        """
+        found = self._named(tenant)
+        number = as_int(kind, "kind", 1, _MOST_KIND)
+        if number not in found.line.parked:
+            found.line.park(number)
+            found.line.tidy(found.size, self._lives)
+            self._update(found)
+
+    @in_turn
+    def wake(self, tenant: str, kind: int) -> bool:
+        """Offer a kind's jobs again, and say whether it was parked. O(log kinds).
+
+        :raises KeyError: the tenant was never named.
+        """
+        found = self._named(tenant)
+        number = as_int(kind, "kind", 0, _MOST_KIND)
+        if number not in found.line.parked:
+            return False
+        found.line.wake(number)
+        found.line.tidy(found.size, self._lives)
+        self._update(found)
+        return True
+
+    @in_turn
+    def parked(self, tenant: str) -> tuple[int, ...]:
+        """The kinds of a tenant that are parked, in ascending order.
+
+        :raises KeyError: the tenant was never named.
+        """
+        return tuple(sorted(self._named(tenant).line.parked))
 
     # --- state
 
@@ -471,18 +554,23 @@ class TenantQueues(PlainState):
             _require(0 <= entry.arrived <= self._now, f"job {name!r}: arrived")
             _require(0 <= entry.stamp <= self._stamped, f"job {name!r}: stamp")
         ring = [entry[2] for entry in self._ring if self._in_ring(entry)]
-        busy = [tenant for tenant in self._tenants.values() if tenant.size]
-        _require(len({tenant.index for tenant in ring}) == len(busy), "the ring lacks tenants")
+        offering = [tenant.index for tenant in self._tenants.values() if tenant.offers]
+        _require({tenant.index for tenant in ring} == set(offering), "the ring lacks tenants")
+        _require(not self._ring or self._in_ring(self._ring[0]), "the ring begins with nobody")
         for i, (name, tenant) in enumerate(self._tenants.items()):
             _require(tenant.name == name and tenant.index == i, f"tenant {name!r} is lost")
             _require(tenant.size == sizes[name], f"tenant {name!r}: size")
-            _require(len(self._in_order(tenant)) == tenant.size, f"tenant {name!r}: lost jobs")
+            queue = self._in_order(tenant)
+            _require(len(queue) == tenant.size, f"tenant {name!r}: lost jobs")
+            free = [one.job.kind not in tenant.line.parked for one in queue]
+            offers = any(free[:1] if tenant.mode == "fifo" else free)
+            _require(tenant.offers == offers, f"tenant {name!r}: what it offers")
             _require(0 <= tenant.rest < tenant.weight, f"tenant {name!r}: remainder")
             _require(tenant.mode in _MODES, f"tenant {name!r}: mode")
             _require(tenant.line.is_sound(), f"tenant {name!r}: order")
-            heads = tenant.line.heads
-            _require(not heads or self._lives(heads[0]), f"tenant {name!r}: the first is dead")
-            if self._order == "key" and tenant.size:
+            for heap in (tenant.line.heads, tenant.line.shut):
+                _require(not heap or self._lives(heap[0]), f"tenant {name!r}: the first is dead")
+            if self._order == "key":
                 _require(tenant.tag == tenant.value, f"tenant {name!r}: key")
         _require(is_heap([entry[:2] for entry in self._ring]), "the ring is out of order")
 
@@ -493,11 +581,12 @@ class TenantQueues(PlainState):
             "counts": (self._now, self._numbered, self._stamped, self._clock),
             "tenants": [
                 (one.name, one.mode, one.weight, one.tag, one.rest, one.value)
+                + tuple(sorted(one.line.parked))
                 for one in self._tenants.values()
             ],
             "jobs": [
                 (
-                    (job.name, job.tenant, job.size, job.priority, job.run_time),
+                    (job.name, job.tenant, job.size, job.priority, job.run_time, job.kind),
                     job.resources,
                     job.namespace,
                     entry.arrived,
@@ -518,7 +607,7 @@ class TenantQueues(PlainState):
         made._numbered = as_int(numbered, "numbered", 0, 2**62)
         made._stamped = as_int(stamped, "stamped", 0, 2**62)
         made._clock = as_int(clock, "clock", -(2**200), 2**200)
-        for name, mode, weight, tag, rest, value in state["tenants"]:
+        for name, mode, weight, tag, rest, value, *parked in state["tenants"]:
             if name in made._tenants:
                 raise ValueError(f"tenant {name!r} is there twice")
             tenant = made._tenant(as_name(name, "tenant"))
@@ -526,8 +615,10 @@ class TenantQueues(PlainState):
             tenant.weight = as_int(weight, "weight", 1, _MOST_WEIGHT)
             tenant.rest = as_int(rest, "rest", 0, weight - 1)
             made.set_key(name, value)
-            known = order == "key" and tag == value
-            tenant.tag = value if known else as_int(tag, "tag", -(2**200), 2**200)
+            if order != "key":
+                tenant.tag = as_int(tag, "tag", -(2**200), 2**200)
+            for kind in parked:
+                tenant.line.parked.add(as_int(kind, "kind", 1, _MOST_KIND))
         for fields, resources, namespace, arrived, number, stamp in state["jobs"]:
             job = QueuedJob(*fields, resources=dict(resources), namespace=namespace)
             if job.name in made._entries:
@@ -541,7 +632,8 @@ class TenantQueues(PlainState):
             tenant.line.insert(entry)
             tenant.size += 1
         for tenant in made._tenants.values():
-            if tenant.size:
+            tenant.offers = tenant.line.offers(tenant.mode == "fifo")
+            if tenant.offers:
                 made._ring.append((tenant.tag, tenant.index, tenant))
         heapify(made._ring)
         return made
@@ -559,6 +651,12 @@ class TenantQueues(PlainState):
             raise KeyError(f"there is no job {name!r}")
         return entry
 
+    def _named(self, tenant: str) -> _Tenant:
+        found = self._tenants.get(as_text(tenant, "tenant"))
+        if found is None:
+            raise KeyError(f"there is no tenant {tenant!r}")
+        return found
+
     def _tenant(self, name: str) -> _Tenant:
         found = self._tenants.get(name)
         if found is None:
@@ -573,22 +671,31 @@ class TenantQueues(PlainState):
         return self._entries.get(entry.job.name) is entry
 
     def _in_ring(self, entry: tuple[int | float, int, _Tenant]) -> bool:
-        return entry[2].size > 0 and entry[2].tag == entry[0]
+        return entry[2].offers and entry[2].tag == entry[0]
 
     def _in_order(self, tenant: _Tenant) -> list[Entry]:
         return [entry for entry in tenant.line if self._lives(entry)]
 
-    def _wake(self, tenant: _Tenant, refunded: bool) -> None:
-        """A tenant has become busy. One that has its charge back has been busy all the time."""
-        if self._order == "weighted":
-            if not refunded and tenant.tag < self._clock:
-                tenant.tag, tenant.rest = self._clock, 0
-        elif self._order == "key":
-            tenant.tag = tenant.value
-        else:
-            turn, last = divmod(self._clock, 2**40)
-            tenant.tag = turn if tenant.index >= last else turn + 1
-        self._rejoin(tenant)
+    def _catch_up(self, tenant: _Tenant) -> None:
+        """A tenant had no jobs: it has saved nothing up. One that has its charge back had jobs."""
+        if self._order == "weighted" and tenant.tag < self._clock:
+            tenant.tag, tenant.rest = self._clock, 0
+
+    def _update(self, tenant: _Tenant) -> None:
+        """What a tenant offers may have changed: it is in the ring while that is anything.
+
+        Meanwhile its tag stays, as if it was asked and no job could leave.
+        """
+        offers = tenant.line.offers(tenant.mode == "fifo")
+        if offers and not tenant.offers:
+            tenant.offers = True
+            if self._order == "round-robin":
+                turn, last = divmod(self._clock, 2**40)
+                tenant.tag = turn if tenant.index >= last else turn + 1
+            self._rejoin(tenant)
+        elif tenant.offers and not offers:
+            tenant.offers = False
+            self._tidy_ring()
 
     def _rejoin(self, tenant: _Tenant) -> None:
         heappush(self._ring, (tenant.tag, tenant.index, tenant))
@@ -596,11 +703,11 @@ class TenantQueues(PlainState):
 
     def _tidy_ring(self) -> None:
         ring = self._ring
-        while ring and not (ring[0][2].size and ring[0][2].tag == ring[0][0]):
+        while ring and not (ring[0][2].offers and ring[0][2].tag == ring[0][0]):
             heappop(ring)
         if len(ring) > 2 * len(self._tenants) + 16:
             # Who comes and goes at the same tag is in it more than once.
-            ring[:] = [(one.tag, one.index, one) for one in self._tenants.values() if one.size]
+            ring[:] = [(one.tag, one.index, one) for one in self._tenants.values() if one.offers]
             heapify(ring)
 
     def _choose(self, asked: _Round) -> tuple[_Tenant | None, Entry | None, list[_Tenant]]:
@@ -621,8 +728,8 @@ class TenantQueues(PlainState):
         del self._entries[entry.job.name]
         tenant.size -= 1
         line = tenant.line
-        if line.heads[0] is entry:
-            line.pop()
+        if line.heads and line.heads[0] is entry:
+            line.pop(line.heads)
         if line.length != tenant.size:
             line.tidy(tenant.size, self._lives)
 
@@ -644,13 +751,13 @@ class TenantQueues(PlainState):
                 self._rejoin(other)
             tenant.tag = turn + 1
         ring = self._ring
-        if tenant.size and self._order != "key":
+        if tenant.offers and self._order != "key":
             if ring[0][2] is tenant:
                 heapreplace(ring, (tenant.tag, tenant.index, tenant))
             else:
                 heappush(ring, (tenant.tag, tenant.index, tenant))
         first = ring[0][2]
-        if not first.size or first.tag != ring[0][0] or len(ring) > len(self._tenants):
+        if not first.offers or first.tag != ring[0][0] or len(ring) > len(self._tenants):
             self._tidy_ring()
         return charge
 
