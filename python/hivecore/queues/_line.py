@@ -47,7 +47,7 @@ def lane_of(job: QueuedJob) -> Lane:
 class Line:
     """The jobs of one tenant."""
 
-    __slots__ = ("heads", "length", "parked", "priorities", "queues", "shut")
+    __slots__ = ("heads", "length", "litter", "parked", "priorities", "queues", "shut")
 
     def __init__(self) -> None:
         self.heads: list[Entry] = []
@@ -58,6 +58,8 @@ class Line:
         self.priorities: dict[int, set[int]] = {}
         self.parked: set[int] = set()
         self.length = 0
+        #: whether a heap may hold what is not the first of a queue, or is there twice
+        self.litter = False
 
     def push(self, entry: Entry) -> None:
         """Put the last one of all that have come into its place."""
@@ -82,9 +84,13 @@ class Line:
             return
         self.length += 1
         if entry < queue[0]:
+            heap = self.shut if entry.job.kind in self.parked else self.heads
+            if heap[0] is queue[0]:
+                heapreplace(heap, entry)
+            else:
+                heappush(heap, entry)
+                self.litter = True
             queue.appendleft(entry)
-            heappush(self.shut if entry.job.kind in self.parked else self.heads, entry)
-            self._settle()
         else:
             queue.insert(bisect(queue, entry), entry)
 
@@ -105,7 +111,7 @@ class Line:
                 self.priorities[kind].remove(job.priority)
                 if not self.priorities[kind]:
                     del self.priorities[kind]
-        if len(self.heads) + len(self.shut) != len(self.queues):
+        if self.litter:
             self._settle()
 
     def tidy(self, alive: int, lives: Callable[[Entry], bool]) -> None:
@@ -141,13 +147,14 @@ class Line:
 
         From a queue that the caller puts among the refused no more comes. O(log queues) for each.
         """
-        if not self.offers(strict):
+        heads, shut = self.heads, self.shut
+        if not heads or (strict and shut and shut[0] < heads[0]):
             return
-        yield self.heads[0]  # most walks end at once
+        yield heads[0]  # most walks end at once
         entries = self._walk(refused)
         next(entries)
-        if strict and self.shut:
-            end = self.shut[0]
+        if strict and shut:
+            end = shut[0]
             entries = takewhile(lambda entry: entry < end, entries)
         yield from entries
 
@@ -196,9 +203,9 @@ class Line:
 
     def _settle(self) -> None:
         """No litter on top, and no more of it than there are queues."""
-        heads, shut = self.heads, self.shut
-        if len(heads) + len(shut) > 2 * len(self.queues) + 16:
-            firsts = [queue[0] for queue in self.queues.values()]
+        heads, shut, queues = self.heads, self.shut, self.queues
+        if len(heads) + len(shut) > 2 * len(queues) + 16:
+            firsts = [queue[0] for queue in queues.values()]
             heads[:] = [entry for entry in firsts if entry.job.kind not in self.parked]
             shut[:] = [entry for entry in firsts if entry.job.kind in self.parked]
             heapify(heads)
@@ -207,6 +214,7 @@ class Line:
             heappop(heads)
         while shut and not self._leads(shut[0], True):
             heappop(shut)
+        self.litter = len(heads) + len(shut) > len(queues)
 
     def __iter__(self) -> Iterator[Entry]:
         """All in order, the dead and the parked among them; nothing may change meanwhile."""
@@ -221,6 +229,7 @@ class Line:
             (heap, {id(one) for one in firsts if (one.job.kind in self.parked) == parked})
             for heap, parked in ((self.heads, False), (self.shut, True))
         ]
+        places = len(self.heads) + len(self.shut)
         kinds = [(lane[1], lane[0]) for lane in self.queues if isinstance(lane, tuple)]
         return (
             sum(len(queue) for queue in self.queues.values()) == self.length
@@ -235,5 +244,6 @@ class Line:
             and all(is_heap(heap) for heap, _ in heaps)
             and all(first <= set(map(id, heap)) for heap, first in heaps)
             and all(id(heap[0]) in first for heap, first in heaps if heap)
-            and len(self.heads) + len(self.shut) <= 2 * len(self.queues) + 16
+            and len(self.queues) <= places <= 2 * len(self.queues) + 17
+            and (self.litter or places == len(self.queues))
         )

@@ -142,8 +142,8 @@ class _Round:
             if not lives(entry):
                 continue
             job = entry.job
-            held = bool(self.filtered(job))
-            short = not held and bool(self.shortage(job))
+            held = bool(self.filters and self.filtered(job))
+            short = bool(not held and self.capacity is not None and self.shortage(job))
             if not held and not short and not self.unplaced(job):
                 yield entry
                 continue
@@ -285,8 +285,7 @@ class TenantQueues(PlainState):
             tenant.line.push(entry)
             tenant.size += 1
             if tenant.size == 1:
-                self._catch_up(tenant)
-                self._update(tenant)
+                self._wake(tenant, False)
             elif tenant.line.shut:
                 self._update(tenant)
 
@@ -327,7 +326,9 @@ class TenantQueues(PlainState):
             self._now = moment
             _, number, _, arrived, job = entry
             self._leave(entry, tenant)
-            if not tenant.size or tenant.line.shut:
+            if not tenant.size:
+                tenant.offers = False
+            elif tenant.line.shut:
                 tenant.offers = tenant.line.offers(tenant.mode == "fifo")
             charge = self._charge(tenant, job.size, passed)
             return Departure(job, arrived, number, charge, tenant.weight)
@@ -676,10 +677,19 @@ class TenantQueues(PlainState):
     def _in_order(self, tenant: _Tenant) -> list[Entry]:
         return [entry for entry in tenant.line if self._lives(entry)]
 
-    def _catch_up(self, tenant: _Tenant) -> None:
-        """A tenant had no jobs: it has saved nothing up. One that has its charge back had jobs."""
-        if self._order == "weighted" and tenant.tag < self._clock:
-            tenant.tag, tenant.rest = self._clock, 0
+    def _wake(self, tenant: _Tenant, refunded: bool) -> None:
+        """A tenant has become busy. One that has its charge back, or whose jobs were parked, has
+        been busy all the time.
+        """
+        if self._order == "weighted":
+            if not refunded and tenant.tag < self._clock:
+                tenant.tag, tenant.rest = self._clock, 0
+        elif self._order == "round-robin":
+            turn, last = divmod(self._clock, 2**40)
+            tenant.tag = turn if tenant.index >= last else turn + 1
+        if tenant.line.heads:
+            tenant.offers = True
+            self._rejoin(tenant)
 
     def _update(self, tenant: _Tenant) -> None:
         """What a tenant offers may have changed: it is in the ring while that is anything.
@@ -688,11 +698,7 @@ class TenantQueues(PlainState):
         """
         offers = tenant.line.offers(tenant.mode == "fifo")
         if offers and not tenant.offers:
-            tenant.offers = True
-            if self._order == "round-robin":
-                turn, last = divmod(self._clock, 2**40)
-                tenant.tag = turn if tenant.index >= last else turn + 1
-            self._rejoin(tenant)
+            self._wake(tenant, True)
         elif tenant.offers and not offers:
             tenant.offers = False
             self._tidy_ring()
@@ -728,8 +734,9 @@ class TenantQueues(PlainState):
         del self._entries[entry.job.name]
         tenant.size -= 1
         line = tenant.line
-        if line.heads and line.heads[0] is entry:
-            line.pop(line.heads)
+        heads = line.heads
+        if heads and heads[0] is entry:
+            line.pop(heads)
         if line.length != tenant.size:
             line.tidy(tenant.size, self._lives)
 
