@@ -22,6 +22,7 @@ class Account:
         self.order, self.ageing, self.default = order, ageing, blocking
         self.names = []
         self.weight, self.mode, self.key, self.tag = {}, {}, {}, {}
+        self.parked = {}
         self.jobs = []
         self.virtual, self.last = Fraction(0), None
         self.round = {}
@@ -31,6 +32,7 @@ class Account:
             self.names.append(name)
             self.weight[name], self.mode[name], self.key[name] = 1, self.default, 0
             self.tag[name] = Fraction(0)
+            self.parked[name] = set()
 
     def queue(self, name, now):
         def urgency(one):
@@ -55,19 +57,20 @@ class Account:
         after = -1 if self.last is None else place(self.last)
         return sorted(busy, key=lambda name: (place(name) <= after, place(name)))
 
-    def next(self, now, held, free, running):
+    def next(self, now, held=(), unfit=(), free=None, running=()):
         reserved = None
         for name in self.in_turn():
             for one in self.queue(name, now):
                 job = one[0]
+                waits = sort_of(job) in held or job.kind in self.parked[name]
                 room = free is None or job.size <= free
                 if room and free is not None and reserved is not None:
                     room = not delays(job, reserved, now, free, running)
-                if job.name not in held and room:
+                if not waits and room and sort_of(job) not in unfit:
                     return one
                 if self.mode[name] == "fifo":
                     break
-                if self.mode[name] == "backfill" and job.name not in held and reserved is None:
+                if self.mode[name] == "backfill" and not waits and reserved is None:
                     if free is None:
                         break
                     reserved = job
@@ -79,6 +82,11 @@ class Account:
         self.last = name
         self.virtual = max(self.virtual, self.tag[name])
         self.tag[name] += Fraction(one[0].size, self.weight[name])
+
+
+def sort_of(job):
+    """What those have in common that are answered alike."""
+    return (job.tenant, job.priority, job.kind) if job.kind else job.name
 
 
 def free_at(time, now, free, running):
@@ -101,7 +109,7 @@ class Holding:
         self.held = held
 
     def filter(self, job):
-        return "held" if job.name in self.held else "Skip"
+        return "held" if sort_of(job) in self.held else "Skip"
 
 
 def restarted(queues):
@@ -125,20 +133,22 @@ class Histories(RuleBasedStateMachine):
         size=st.integers(1, 6),
         priority=st.integers(-2, 2),
         run_time=st.none() | st.integers(1, 9),
+        kind=st.sampled_from([0, 0, 1, 2]),
         later=st.integers(0, 2),
     )
-    def push(self, tenant, size, priority, run_time, later):
+    def push(self, tenant, size, priority, run_time, kind, later):
         self.now += later
         self.made += 1
-        job = QueuedJob(f"j{self.made}", tenant, size, priority, run_time)
+        job = QueuedJob(f"j{self.made}", tenant, size, priority, run_time, kind)
         self.queues.push(job, self.now)
         self.told.push(job, self.now, self.made)
 
     @rule(data=st.data(), later=st.integers(0, 2), limited=st.booleans())
     def next(self, data, later, limited):
         self.now += later
-        names = sorted(one[0].name for one in self.told.jobs)
-        held = data.draw(st.sets(st.sampled_from(names), max_size=2)) if names else set()
+        sorts = sorted({sort_of(one[0]) for one in self.told.jobs}, key=str)
+        some = st.sets(st.sampled_from(sorts), max_size=2) if sorts else st.just(set())
+        held, unfit = data.draw(some), data.draw(some)
         free, running = None, []
         if limited:
             free = data.draw(st.integers(0, 6))
@@ -146,8 +156,9 @@ class Histories(RuleBasedStateMachine):
                 st.lists(st.tuples(st.integers(0, self.now + 9), st.integers(1, 4)), max_size=4)
             )
         capacity = Capacity(free, running) if limited else None
-        expected = self.told.next(self.now, held, free, running)
+        expected = self.told.next(self.now, held, unfit, free, running)
         ask = {"plugins": [Holding(held)], "capacity": capacity}
+        ask["fits"] = lambda job: sort_of(job) not in unfit
         before = self.queues.to_bytes()
         assert self.queues.peek(self.now, **ask) == (expected and expected[0])
         assert self.queues.to_bytes() == before
@@ -156,6 +167,17 @@ class Histories(RuleBasedStateMachine):
             assert found is None
         else:
             assert (found.job, found.arrived, found.number) == expected
+            self.told.leave(expected)
+            self.gone.append((found, self.told.weight[found.job.tenant]))
+
+    @rule(later=st.integers(0, 2))
+    def next_of_all(self, later):
+        """Nobody is asked, which has a way of its own."""
+        self.now += later
+        expected = self.told.next(self.now)
+        found = self.queues.next(self.now)
+        assert (found and found[:3]) == expected
+        if expected is not None:
             self.told.leave(expected)
             self.gone.append((found, self.told.weight[found.job.tenant]))
 
@@ -186,6 +208,37 @@ class Histories(RuleBasedStateMachine):
         self.told.tenant(tenant)
         self.told.key[tenant] = key
 
+    @precondition(lambda self: self.told.names)
+    @rule(data=st.data(), kind=st.integers(1, 2))
+    def park(self, data, kind):
+        tenant = data.draw(st.sampled_from(self.told.names))
+        self.queues.park(tenant, kind)
+        self.told.parked[tenant].add(kind)
+
+    @precondition(lambda self: any(self.told.parked.values()))
+    @rule(data=st.data(), kind=st.integers(0, 2))
+    def wake(self, data, kind):
+        tenant = data.draw(st.sampled_from(self.told.names))
+        assert self.queues.wake(tenant, kind) == (kind in self.told.parked[tenant])
+        self.told.parked[tenant].discard(kind)
+
+    @precondition(lambda self: self.told.jobs)
+    @rule(data=st.data())
+    def explain(self, data):
+        job = data.draw(st.sampled_from(self.told.jobs))[0]
+        queue = [one[0] for one in self.told.queue(job.tenant, self.now)]
+        free = [one for one in queue if one.kind not in self.told.parked[job.tenant]]
+        standing = self.queues.explain(job.name, self.now)
+        assert standing.position == queue.index(job)
+        if job not in free:
+            assert standing.reason == "its kind is parked"
+        elif self.told.mode[job.tenant] == "fifo" and queue[: len(free)] != free:
+            first = next(one for one in queue if one not in free)
+            if queue.index(first) < queue.index(job):
+                assert standing.reason == f"is behind {first.name!r}, which waits"
+        else:
+            assert standing.reason == ("" if job == free[0] else f"{free[0].name!r} leaves first")
+
     @rule(tenant=st.sampled_from(TENANTS), mode=st.sampled_from(["fifo", "best-effort"]))
     def block(self, tenant, mode):
         self.queues.set_blocking(tenant, mode)
@@ -207,10 +260,53 @@ class Histories(RuleBasedStateMachine):
         self.queues.check()
         told = [one[0] for name in self.told.names for one in self.told.queue(name, self.now)]
         assert list(self.queues) == told and len(self.queues) == len(told)
+        for name, kinds in self.told.parked.items():
+            assert self.queues.parked(name) == tuple(sorted(kinds))
 
 
 TestHistories = Histories.TestCase
 TestHistories.settings = examples(60, stateful_step_count=40)
+
+
+@pytest.mark.parametrize("blocking", ["fifo", "best-effort"])
+@pytest.mark.parametrize("seed", seeds(8))
+def test_many_kinds_that_are_parked_and_woken_all_the_time(seed, blocking):
+    """Heaps of many queues: the account again, for longer and with few tenants."""
+    rng = Random(seed)
+    ageing = rng.choice([0, 1])
+    queues, told = TenantQueues(ageing=ageing, blocking=blocking), Account("weighted", ageing, blocking)
+    few = rng.choice([3, 40])
+    gone = []
+    for now in range(600):
+        act = rng.choice(["push", "push", "push", "next", "next", "requeue", "remove", "park", "wake"])
+        tenant, kind = rng.choice("ab"), rng.randint(1, few)
+        if act == "push":
+            made = QueuedJob(f"j{now}", tenant, 1, rng.randint(0, 2), None, rng.randint(0, few))
+            queues.push(made, now)
+            told.push(made, now, queues._numbered)
+        elif act == "next":
+            unfit = {sort_of(one[0]) for one in told.jobs if rng.random() < 0.3}
+            expected = told.next(now, unfit=unfit)
+            found = queues.next(now, fits=lambda job, unfit=unfit: sort_of(job) not in unfit)
+            assert (found and found[:3]) == expected
+            if found:
+                told.leave(expected)
+                gone.append(found)
+        elif act == "requeue" and gone:
+            found = gone.pop(rng.randrange(len(gone)))
+            queues.requeue(found)
+            told.tag[found.job.tenant] -= 1
+            told.push(found.job, found.arrived, found.number, refunded=True)
+        elif act == "remove" and told.jobs:
+            queues.remove(told.jobs.pop(rng.randrange(len(told.jobs)))[0].name)
+        elif act == "park" and tenant in told.names:
+            queues.park(tenant, kind)
+            told.parked[tenant].add(kind)
+        elif act == "wake" and tenant in told.names:
+            assert queues.wake(tenant, kind) == (kind in told.parked[tenant])
+            told.parked[tenant].discard(kind)
+        queues.check()
+        assert queues.peek(now) == ((told.next(now) or [None])[0])
 
 
 @pytest.mark.parametrize("seed", seeds(20))

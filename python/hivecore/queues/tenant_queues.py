@@ -423,8 +423,10 @@ class TenantQueues(PlainState):
         if not reason:
             leaving = list(asked.candidates(tenant, self._lives))
             if not any(one is entry for one in leaving):
-                # By "fifo" those before the one that blocks may leave.
-                blocker = queue[len(leaving) if tenant.mode == "fifo" else 0].job
+                # By "fifo" those before the one that blocks may leave; else parked ones do not block.
+                strict, parked_kinds = tenant.mode == "fifo", tenant.line.parked
+                others = [one for one in queue if strict or one.job.kind not in parked_kinds]
+                blocker = others[len(leaving) if strict else 0].job
                 reason = asked.misfit(entry.job) or f"is behind {blocker.name!r}, which waits"
             else:
                 asked.reserved = None
