@@ -70,9 +70,12 @@ class Line:
         queue = self.queues.get(lane)
         if queue is None:
             self.queues[lane] = deque((entry,))
+            heap = self.heads
             if kind:
                 self.priorities.setdefault(kind, set()).add(job.priority)
-            heappush(self.shut if kind in self.parked else self.heads, entry)
+                if kind in self.parked:
+                    heap = self.shut
+            heappush(heap, entry)
         else:
             queue.append(entry)  # what is there is not looked at: it may be far away in memory
 

@@ -706,8 +706,11 @@ class TenantQueues(PlainState):
             self._tidy_ring()
 
     def _rejoin(self, tenant: _Tenant) -> None:
-        heappush(self._ring, (tenant.tag, tenant.index, tenant))
-        self._tidy_ring()
+        ring = self._ring
+        heappush(ring, (tenant.tag, tenant.index, tenant))
+        first = ring[0][2]
+        if not first.offers or first.tag != ring[0][0] or len(ring) > len(self._tenants):
+            self._tidy_ring()
 
     def _tidy_ring(self) -> None:
         ring = self._ring
