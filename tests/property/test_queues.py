@@ -268,22 +268,28 @@ TestHistories = Histories.TestCase
 TestHistories.settings = examples(60, stateful_step_count=40)
 
 
+ACTS = ["push", "push", "push", "next", "next", "requeue", "remove", "park", "wake"]
+
+
 @pytest.mark.parametrize("blocking", ["fifo", "best-effort"])
 @pytest.mark.parametrize("seed", seeds(8))
 def test_many_kinds_that_are_parked_and_woken_all_the_time(seed, blocking):
     """Heaps of many queues: the account again, for longer and with few tenants."""
     rng = Random(seed)
     ageing = rng.choice([0, 1])
-    queues, told = TenantQueues(ageing=ageing, blocking=blocking), Account("weighted", ageing, blocking)
+    queues = TenantQueues(ageing=ageing, blocking=blocking)
+    told = Account("weighted", ageing, blocking)
     few = rng.choice([3, 40])
     gone = []
+    made = 0
     for now in range(600):
-        act = rng.choice(["push", "push", "push", "next", "next", "requeue", "remove", "park", "wake"])
+        act = rng.choice(ACTS)
         tenant, kind = rng.choice("ab"), rng.randint(1, few)
         if act == "push":
-            made = QueuedJob(f"j{now}", tenant, 1, rng.randint(0, 2), None, rng.randint(0, few))
-            queues.push(made, now)
-            told.push(made, now, queues._numbered)
+            made += 1
+            job = QueuedJob(f"j{made}", tenant, 1, rng.randint(0, 2), kind=rng.randint(0, few))
+            queues.push(job, now)
+            told.push(job, now, made)
         elif act == "next":
             unfit = {sort_of(one[0]) for one in told.jobs if rng.random() < 0.3}
             expected = told.next(now, unfit=unfit)

@@ -1,9 +1,11 @@
 """Which job is next: each rule by a small case, and what bad input leaves as it was."""
 
+import json
 from fractions import Fraction
 
 import pytest
 
+from hivecore._sealed import seal
 from hivecore.errors import CorruptStateError, InvariantError
 from hivecore.queues import Capacity, NamespaceQuota, QueuedJob, TenantQueues
 
@@ -242,6 +244,292 @@ def test_coming_and_going_at_one_tag_leaves_no_litter():
     assert len(queues._ring) < 100
 
 
+# --- kinds
+
+
+def kinds(text, **options):
+    """Jobs such as "a1.3": of tenant a and kind 1."""
+    queues = TenantQueues(**options)
+    for name in text.split():
+        queues.push(QueuedJob(name, name[0], 1, kind=int(name[1])), 0)
+    return queues
+
+
+def left(queues):
+    """What leaves, one after the other, from a copy."""
+    return " ".join(drained(queues.copy()))
+
+
+def test_no_job_of_a_parked_kind_is_offered_until_it_is_woken():
+    queues = kinds("a1.1 a2.1 a0.1 a1.2")
+    queues.park("a", 1)
+    queues.check()
+    assert left(queues) == "a2.1 a0.1"
+    assert queues.peek(0).name == "a2.1"
+    assert queues.wake("a", 1)
+    assert not queues.wake("a", 1)
+    queues.check()
+    assert left(queues) == "a1.1 a2.1 a0.1 a1.2"
+
+
+def test_a_kind_is_parked_of_one_tenant_in_all_priorities():
+    queues = kinds("a1.1 b1.1")
+    queues.push(QueuedJob("high", "a", 1, 5, kind=1), 0)
+    queues.park("a", 1)
+    assert left(queues) == "b1.1"
+
+
+def test_what_is_parked_is_told_in_ascending_order():
+    queues = kinds("a1.1 b1.1")
+    for kind in (2**61, 7, 7, 1):
+        queues.park("a", kind)
+    assert queues.parked("a") == (1, 7, 2**61)
+    assert queues.parked("b") == ()
+    assert not queues.wake("b", 7)
+    assert not queues.wake("a", 0)
+
+
+def test_jobs_of_a_parked_kind_come_go_and_come_back():
+    queues = kinds("a1.1 a1.2 a2.1")
+    out = queues.next(0)
+    queues.park("a", 1)
+    queues.requeue(out)
+    queues.push(QueuedJob("a1.3", "a", 1, kind=1), 0)
+    assert queues.remove("a1.2").name == "a1.2"
+    queues.check()
+    assert [job.name for job in queues] == ["a1.1", "a2.1", "a1.3"]
+    assert len(queues) == 3
+    assert "a1.1" in queues
+    assert left(queues) == "a2.1"
+    queues.wake("a", 1)
+    assert left(queues) == "a1.1 a2.1 a1.3"
+
+
+def test_a_kind_may_be_parked_before_it_has_jobs():
+    queues = kinds("a2.1")
+    queues.park("a", 1)
+    queues.push(QueuedJob("a1.1", "a", 1, 9, kind=1), 0)
+    assert left(queues) == "a2.1"
+
+
+def test_explain_says_that_a_kind_is_parked():
+    queues = kinds("a0.1 a1.1 a2.1", blocking="fifo")
+    queues.park("a", 1)
+    standing = queues.explain("a1.1", 0, fits=failing)
+    assert (standing.position, standing.reason) == (1, "its kind is parked")
+    assert queues.explain("a0.1", 0).reason == ""
+    assert queues.explain("a2.1", 0).reason == "is behind 'a1.1', which waits"
+    queues.set_blocking("a", "backfill")
+    assert queues.explain("a2.1", 0).reason == "'a0.1' leaves first"
+    queues.park("a", 2)
+    queues.remove("a0.1")
+    queues.push(QueuedJob("a3.1", "a", 1, kind=3), 0)
+    queues.push(QueuedJob("a4.1", "a", 1, kind=4), 0)
+    behind = queues.explain("a4.1", 0, fits=lambda job: job.kind == 4)
+    assert behind.reason == "is behind 'a3.1', which waits"
+
+
+def test_by_fifo_a_parked_job_holds_up_those_behind_it():
+    queues = kinds("a2.1 a1.1 a3.1 b1.1", blocking="fifo")
+    queues.push(QueuedJob("high", "a", 1, 1), 0)
+    queues.park("a", 1)
+    assert drained(queues) == ["high", "b1.1", "a2.1"]
+    queues.push(QueuedJob("higher", "a", 1, 2, kind=3), 0)
+    assert left(queues) == "higher"
+    queues.push(QueuedJob("highest", "a", 1, 3, kind=1), 0)
+    queues.check()
+    assert left(queues) == ""
+    queues.remove("highest")
+    assert left(queues) == "higher"
+    queues.set_blocking("a", "best-effort")
+    queues.check()
+    assert left(queues) == "higher a3.1"
+    queues.set_blocking("a", "fifo")
+    queues.check()
+    queues.remove("a1.1")
+    queues.check()
+    assert left(queues) == "higher a3.1"
+
+
+def test_by_backfill_a_parked_job_has_no_reservation():
+    queues = TenantQueues(blocking="backfill")
+    queues.push(QueuedJob("parked", "a", 4, kind=1), 0)
+    queues.push(QueuedJob("endless", "a", 2), 0)
+    queues.park("a", 1)
+    assert queues.next(0, capacity=Capacity(2, [(10, 2)])).job.name == "endless"
+    assert queues.next(0) is None
+
+
+@pytest.mark.parametrize("blocking", ["fifo", "best-effort", "backfill"])
+def test_a_tenant_all_of_whose_jobs_are_parked_is_not_asked(blocking):
+    queues = kinds("a1.1 a1.2 b1.1", blocking=blocking)
+    queues.park("a", 1)
+    assert [entry[2].name for entry in queues._ring] == ["b"]
+    queues.remove("b1.1")
+    assert queues.next(0) is None
+    assert queues.next(0, fits=failing) is None
+    queues.push(QueuedJob("a1.3", "a", 1, kind=1), 0)
+    assert not queues._ring
+
+
+def test_by_weight_a_parked_tenant_catches_up():
+    queues = kinds("a1.1 a1.2 a1.3 b1.1 b1.2 b1.3")
+    queues.park("a", 1)
+    assert [queues.next(0).job.name for _ in range(2)] == ["b1.1", "b1.2"]
+    queues.wake("a", 1)
+    assert left(queues) == "a1.1 a1.2 a1.3 b1.3"
+
+
+def test_by_weight_jobs_that_come_parked_count_from_when_they_come():
+    queues = kinds("a1.1 b1.1 b1.2 b1.3 b1.4 b1.5")
+    queues.remove("a1.1")
+    queues.park("a", 1)
+    assert [queues.next(0).job.name for _ in range(3)] == ["b1.1", "b1.2", "b1.3"]
+    for i in range(2, 7):
+        queues.push(QueuedJob(f"a1.{i}", "a", 1, kind=1), 0)
+    assert queues.next(0).job.name == "b1.4"
+    queues.wake("a", 1)
+    # Virtual time was 2 when they came, and b is at 4; ties go to a.
+    assert left(queues) == "a1.2 a1.3 a1.4 b1.5 a1.5 a1.6"
+
+
+def test_by_round_robin_a_parked_tenant_loses_its_turns():
+    queues = kinds("a1.1 a1.2 a1.3 b1.1 b1.2 c1.1 c1.2", order="round-robin")
+    queues.park("b", 1)
+    assert [queues.next(0).job.name for _ in range(3)] == ["a1.1", "c1.1", "a1.2"]
+    queues.wake("b", 1)
+    assert left(queues) == "b1.1 c1.2 a1.3 b1.2"
+
+
+def test_the_key_of_a_parked_tenant_may_change():
+    queues = kinds("a1.1 b1.1", order="key")
+    queues.park("a", 1)
+    queues.set_key("a", 2.5)
+    queues.check()
+    queues.wake("a", 1)
+    assert left(queues) == "b1.1 a1.1"
+
+
+def test_the_key_of_a_tenant_without_jobs_may_change():
+    queues = filled(["a1"], order="key")
+    queues.set_key("a", 0.5)
+    queues.next(0)
+    queues.set_key("a", 1)
+    assert queues.copy().to_bytes() == queues.to_bytes()
+
+
+def asked_for(queues, **how):
+    seen = []
+
+    def refuse(job):
+        seen.append(job.name)
+        return False
+
+    return queues.next(0, fits=refuse, **how), seen
+
+
+def test_one_of_a_kind_and_priority_is_asked_for_all():
+    queues = kinds("a1.1 a0.1 a1.2 a2.1 a0.2 a1.3 b1.1 b1.2")
+    queues.push(QueuedJob("low", "a", 1, -1, kind=1), 0)
+    found, seen = asked_for(queues)
+    assert found is None
+    assert seen == ["a1.1", "a0.1", "a2.1", "a0.2", "low", "b1.1"]
+    seen.clear()
+    hold = Plugin(filter=lambda job: seen.append(job.name) or False)
+    assert queues.next(0, plugins=[hold]) is None
+    assert seen == ["a1.1", "a0.1", "a2.1", "a0.2", "low", "b1.1"]
+
+
+def test_all_of_a_kind_are_measured():
+    queues = TenantQueues()
+    for name, size in [("large", 4), ("small", 1)]:
+        queues.push(QueuedJob(name, "a", size, kind=1), 0)
+    assert queues.next(0, capacity=Capacity(2)).job.name == "small"
+
+
+def test_nobody_is_asked_for_100000_parked_jobs():
+    queues = TenantQueues(order="round-robin")
+    for i in range(100_000):
+        queues.push(QueuedJob(f"a{i}", f"t{i % 10}", 1, kind=1 + i // 10 % 50), 0)
+    for i in range(10):
+        for kind in range(1, 50):
+            queues.park(f"t{i}", kind)
+    found, seen = asked_for(queues)
+    assert found is None
+    assert len(seen) == 10
+
+
+def test_parking_and_waking_leave_no_litter():
+    queues = kinds("a1.1 a2.1 a3.1 a3.2")
+    for _ in range(1000):
+        queues.park("a", 3)
+        queues.wake("a", 3)
+        queues.requeue(queues.next(0))
+    queues.check()
+    line = queues._tenants["a"].line
+    assert len(line.heads) + len(line.shut) < 30
+
+
+@pytest.mark.parametrize("blocking", ["fifo", "best-effort"])
+@pytest.mark.parametrize("order", ["weighted", "round-robin", "key"])
+def test_saved_states_keep_what_is_parked(order, blocking):
+    queues = kinds("a1.1 a2.1 b1.1 b0.1 c1.1", order=order, blocking=blocking)
+    for tenant, kind in [("a", 1), ("a", 9), ("b", 1), ("c", 1)]:
+        queues.park(tenant, kind)
+    again = TenantQueues.from_bytes(queues.to_bytes())
+    again.check()
+    assert again.to_bytes() == queues.to_bytes()
+    assert list(again) == list(queues)
+    assert again.parked("a") == (1, 9)
+    assert left(again) == left(queues)
+    for one in (again, queues):
+        one.wake("b", 1)
+    assert left(again) == left(queues)
+
+
+def test_saved_states_of_before_there_were_kinds_are_read():
+    state = {
+        "settings": ["weighted", 0, 1, "best-effort"],
+        "counts": [3, 1, 0, 0],
+        "tenants": [["a", "fifo", 2, 0, 0, 0]],
+        "jobs": [[["x", "a", 4, 1, None], [["gpu", 4]], "ns", 3, 1, 0]],
+    }
+    queues = TenantQueues.from_bytes(seal(b"HVTQ", 1, json.dumps(state).encode()))
+    job = QueuedJob("x", "a", 4, 1, resources={"gpu": 4}, namespace="ns")
+    assert list(queues) == [job]
+    assert queues.parked("a") == ()
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [
+        lambda line: line.parked.clear(),
+        lambda line: line.parked.setdefault(2),
+        lambda line: line.shut.clear(),
+        lambda line: line.heads.extend(line.shut),
+        lambda line: line.priorities.clear(),
+        lambda line: line.queues[0, 1].pop(),
+    ],
+)
+def test_check_sees_what_is_parked_and_offered(damage):
+    queues = kinds("a1.1 a2.1 a1.2")
+    queues.park("a", 1)
+    damage(queues._tenants["a"].line)
+    with pytest.raises(InvariantError):
+        queues.check()
+
+
+def test_check_sees_who_offers():
+    queues = kinds("a1.1 b2.1")
+    queues.park("a", 1)
+    queues._tenants["a"].offers = True
+    with pytest.raises(InvariantError):
+        queues.check()
+
+
+# --- bad input
+
+
 WRONG = [
     (TypeError, lambda it: it.push("a", 9)),
     (ValueError, lambda it: it.push(QueuedJob("a1", "b", 1), 9)),
@@ -262,6 +550,14 @@ WRONG = [
     (ValueError, lambda it: it.set_key("new", float("nan"))),
     (TypeError, lambda it: it.set_key("new", "3")),
     (ValueError, lambda it: it.set_blocking("new", "easy")),
+    (KeyError, lambda it: it.park("new", 1)),
+    (TypeError, lambda it: it.park(3, 1)),
+    (ValueError, lambda it: it.park("a", 0)),
+    (ValueError, lambda it: it.park("a", 2**61 + 1)),
+    (TypeError, lambda it: it.park("a", "1")),
+    (KeyError, lambda it: it.wake("new", 1)),
+    (ValueError, lambda it: it.wake("a", -1)),
+    (KeyError, lambda it: it.parked("new")),
 ]
 
 
@@ -285,6 +581,9 @@ def test_bad_input_leaves_all_as_it_was(error, act):
         (TypeError, lambda: QueuedJob("x", "a", 1.0)),
         (ValueError, lambda: QueuedJob("x", "a", 1, 2**31)),
         (ValueError, lambda: QueuedJob("x", "a", 1, 0, 0)),
+        (ValueError, lambda: QueuedJob("x", "a", 1, kind=-1)),
+        (ValueError, lambda: QueuedJob("x", "a", 1, kind=2**61 + 1)),
+        (TypeError, lambda: QueuedJob("x", "a", 1, kind="1")),
         (ValueError, lambda: QueuedJob("x", "a", 1, resources={"gpu": -1})),
         (ValueError, lambda: Capacity(-1)),
         (ValueError, lambda: Capacity(1, [(1, 2, 3)])),

@@ -56,7 +56,8 @@ class Line:
         self.queues: dict[Lane, deque[Entry]] = {}
         #: those of which there are queues, by kind
         self.priorities: dict[int, set[int]] = {}
-        self.parked: set[int] = set()
+        #: a set of kinds, as a dict: an empty one takes less memory
+        self.parked: dict[int, None] = {}
         self.length = 0
         #: whether a heap may hold what is not the first of a queue, or is there twice
         self.litter = False
@@ -132,12 +133,12 @@ class Line:
     def park(self, kind: int) -> None:
         """Offer no job of a kind; `tidy` is to follow. O(log queues) for each priority it has."""
         if kind not in self.parked:
-            self.parked.add(kind)
+            self.parked[kind] = None
             self._move(kind, self.shut)
 
     def wake(self, kind: int) -> None:
         """Offer a parked kind's jobs again; `tidy` is to follow."""
-        self.parked.remove(kind)
+        del self.parked[kind]
         self._move(kind, self.heads)
 
     def offers(self, strict: bool) -> bool:
@@ -197,7 +198,7 @@ class Line:
         """Whether it is the first of a queue, and that one parked or not."""
         job = entry.job
         queue = self.queues.get(lane_of(job))
-        return bool(queue) and queue[0] is entry and (job.kind in self.parked) == parked
+        return queue is not None and queue[0] is entry and (job.kind in self.parked) == parked
 
     def _move(self, kind: int, heap: list[Entry]) -> None:
         for priority in self.priorities.get(kind, ()):
