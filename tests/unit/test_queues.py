@@ -351,6 +351,17 @@ def test_by_fifo_a_parked_job_holds_up_those_behind_it():
     assert left(queues) == "higher a3.1"
 
 
+def test_another_blocking_offers_what_was_held_up():
+    queues = kinds("a1.1 a2.1", blocking="fifo")
+    queues.park("a", 1)
+    assert queues.explain("a2.1", 0).reason == "is behind 'a1.1', which waits"
+    assert queues.next(0) is None
+    queues.set_blocking("a", "best-effort")
+    assert left(queues) == "a2.1"
+    queues.set_blocking("a", "fifo")
+    assert left(queues) == ""
+
+
 def test_by_backfill_a_parked_job_has_no_reservation():
     queues = TenantQueues(blocking="backfill")
     queues.push(QueuedJob("parked", "a", 4, kind=1), 0)
@@ -445,6 +456,13 @@ def test_all_of_a_kind_are_measured():
     for name, size in [("large", 4), ("small", 1)]:
         queues.push(QueuedJob(name, "a", size, kind=1), 0)
     assert queues.next(0, capacity=Capacity(2)).job.name == "small"
+
+
+def test_what_lacks_capacity_says_nothing_of_its_kind_and_what_is_refused_does():
+    queues = TenantQueues()
+    for name, size in [("large", 4), ("small", 1), ("other", 1)]:
+        queues.push(QueuedJob(name, "a", size, kind=1), 0)
+    assert asked_for(queues, capacity=Capacity(2)) == (None, ["small"])
 
 
 def test_nobody_is_asked_for_100000_parked_jobs():
