@@ -357,9 +357,9 @@ def test_another_blocking_offers_what_was_held_up():
     assert queues.explain("a2.1", 0).reason == "is behind 'a1.1', which waits"
     assert queues.next(0) is None
     queues.set_blocking("a", "best-effort")
-    assert left(queues) == "a2.1"
+    assert queues.peek(0).name == "a2.1"
     queues.set_blocking("a", "fifo")
-    assert left(queues) == ""
+    assert queues.peek(0) is None
 
 
 def test_by_backfill_a_parked_job_has_no_reservation():
