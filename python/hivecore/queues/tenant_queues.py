@@ -403,7 +403,10 @@ class TenantQueues(PlainState):
         self._entries[job.name] = entry
         tenant.line.insert(entry)
         tenant.size += 1
-        self._update(tenant)
+        if tenant.size == 1:
+            self._wake(tenant, True)
+        elif tenant.line.shut:
+            self._update(tenant)
 
     @in_turn
     def remove(self, name: str) -> QueuedJob:
