@@ -488,6 +488,17 @@ def test_parking_and_waking_leave_no_litter():
     assert len(line.heads) + len(line.shut) < 30
 
 
+def test_jobs_that_come_back_in_front_leave_no_litter():
+    """Last out, first in, behind a job that stays on top."""
+    queues = kinds(" ".join(f"a1.{i}" for i in range(100)))
+    out = [queues.next(0) for _ in range(99)]
+    queues.push(QueuedJob("top", "a", 1, 9), 0)
+    for one in reversed(out):
+        queues.requeue(one)
+        queues.check()
+    assert left(queues) == "top " + " ".join(f"a1.{i}" for i in range(100))
+
+
 @pytest.mark.parametrize("blocking", ["fifo", "best-effort"])
 @pytest.mark.parametrize("order", ["weighted", "round-robin", "key"])
 def test_saved_states_keep_what_is_parked(order, blocking):

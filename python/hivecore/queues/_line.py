@@ -89,12 +89,13 @@ class Line:
         self.length += 1
         if entry < queue[0]:
             heap = self.shut if entry.job.kind in self.parked else self.heads
-            if heap[0] is queue[0]:
+            replaces = heap[0] is queue[0]
+            queue.appendleft(entry)
+            if replaces:
                 heapreplace(heap, entry)
             else:
                 heappush(heap, entry)
-                self.litter = True
-            queue.appendleft(entry)
+                self._settle()
         else:
             queue.insert(bisect(queue, entry), entry)
 
