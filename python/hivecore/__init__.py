@@ -14,6 +14,7 @@ loaded when it is first used, and each has its own ``help``:
 - `caching`: caches for training data
 - `storage`: cache and remote IO shared out among jobs (SiloD)
 - `replicas`: which worker holds which block, and which to evict (Alluxio)
+- `scheduler`: all of them composed: events in, actions out
 - `sim`, `traces`: policies on public and made-up traces; also the command ``hivecore``
 - `interop`: HiveD, Koordinator, gpushare, networkx: their formats and protocols
 - `decisions`, `errors`: the words and the exceptions that all parts share
@@ -56,6 +57,7 @@ _PARTS = (
     "quotas",
     "reference",
     "replicas",
+    "scheduler",
     "sim",
     "storage",
     "topology",
@@ -75,6 +77,7 @@ if TYPE_CHECKING:
     from hivecore import quotas as quotas
     from hivecore import reference as reference
     from hivecore import replicas as replicas
+    from hivecore import scheduler as scheduler
     from hivecore import sim as sim
     from hivecore import storage as storage
     from hivecore import topology as topology

@@ -25,6 +25,7 @@ from hivecore import (
     queues,
     quotas,
     replicas,
+    scheduler,
     storage,
     topology,
     traces,
@@ -68,6 +69,16 @@ def public_classes():
 PUBLIC = public_classes()
 
 ASKED = devices.DeviceRequest("asked", gpus=1, memory=1 << 20)
+
+
+def running():
+    """A job that runs, and one that waits."""
+    limit = quotas.Quota("a", max={"gpu": 4})
+    made = scheduler.Scheduler(quotas=quotas.QuotaTree([limit], total={"gpu": 4}))
+    for name in ("first", "second"):
+        made.submit(scheduler.Job(name, "a", 3), 0.0)
+    made.decide(0.0)
+    return made
 
 
 def tenant_queues():
@@ -253,6 +264,7 @@ def saved(thing):
 
 
 ACTING = {
+    scheduler.Scheduler: (running, lambda it: it.finish("first", 1.0), saved),
     cells.AffinityGroup: (lambda: RUNNING, None, repr),
     cells.BuddyAllocator: (allocator, lambda it: it.allocate(1), saved),
     cells.CellCluster: (lambda: cluster(RUNNING), lambda it: it.release("first"), saved),

@@ -48,8 +48,9 @@ ARROWS = {
     "interleaving": ("errors", "decisions", "matching"),
     "traces": ("errors",),
     "reference": ("errors",),
-    "sim": ("errors", "decisions", *SUBJECTS, "traces"),
-    "interop": ("errors", "decisions", *SUBJECTS),
+    "scheduler": ("errors", "decisions", *SUBJECTS),
+    "sim": ("errors", "decisions", *SUBJECTS, "scheduler", "traces"),
+    "interop": ("errors", "decisions", *SUBJECTS, "scheduler"),
     "cli": ("errors", "interop", "sim", "traces"),
     "__main__": ("cli",),
 }

@@ -2,14 +2,22 @@
 
 import dataclasses
 import json
+import random
 import threading
 
 import numpy as np
 import pytest
+from profiles import seeds
 
 from hivecore._sealed import seal, unseal
 from hivecore.errors import CertificateError, CorruptStateError, StaleDecisionError
-from hivecore.topology import NetworkTopology, NodePods, TopologyDecision, TopologyRequest
+from hivecore.topology import (
+    NetworkTopology,
+    NodePods,
+    TopologyDecision,
+    TopologyRequest,
+    TopologyRole,
+)
 
 
 def small():
@@ -309,9 +317,78 @@ def test_saved_states_that_are_damaged_are_refused():
     for broken in (data[:-1], b"", data[:20], data.replace(b"s0", b"s9"), bytes(len(data))):
         with pytest.raises(CorruptStateError):
             NetworkTopology.from_bytes(broken)
-    state = {**json.loads(unseal(b"HCNT", 1, data)), "free": {}}
+    state = {**json.loads(unseal(b"HCNT", 2, data)), "free": {}}
     with pytest.raises(CorruptStateError, match="owner 'g' takes of 'slots': unknown"):
-        NetworkTopology.from_bytes(seal(b"HCNT", 1, json.dumps(state).encode()))
+        NetworkTopology.from_bytes(seal(b"HCNT", 2, json.dumps(state).encode()))
+
+
+def test_nobody_is_placed_on_an_unhealthy_node_and_owners_stay():
+    made = small()
+    made.commit(made.schedule(TopologyRequest("g", 6)))
+    before = made.placement("g")
+    node = before[0].node
+    made.set_health(node, False)
+    assert made.unhealthy == (node,) and set(made.free(node).values()) == {0}
+    stale = made.copy()
+    stale.set_health(node, True)
+    decision = stale.schedule(TopologyRequest("h", 1, cost={n: n != node for n in made.nodes}))
+    made.release("g")
+    assert made.slots()[node] == 0
+    if decision.placement[0].node == node:
+        with pytest.raises(StaleDecisionError):
+            made.commit(decision)
+    for branch in (made.copy(), NetworkTopology.from_bytes(made.to_bytes())):
+        assert branch.unhealthy == (node,)
+        branch.check()
+        everywhere = branch.schedule(TopologyRequest("all", sum(branch.slots().values())))
+        assert node not in [one.node for one in everywhere.placement]
+        branch.set_health(node, True)
+        assert branch.unhealthy == () and branch.slots()[node] > 0
+        branch.check()
+    with pytest.raises(KeyError, match="no node 'x'"):
+        made.set_health("x", True)
+    with pytest.raises(TypeError, match="healthy"):
+        made.set_health(node, 1)
+
+
+@pytest.mark.parametrize("seed", seeds(40))
+def test_the_nodes_to_use_are_as_a_network_where_nothing_else_is_free(seed):
+    rng = random.Random(seed)
+    labels = {f"n{i}": {"spine": f"s{i // 4}", "rack": f"r{i // 2}"} for i in range(8)}
+    made = NetworkTopology(["spine", "rack"], labels)
+    for node in made.nodes:
+        made.set_free(node, {"gpu": rng.randint(0, 8), "cpu": rng.randint(0, 8)})
+    request = TopologyRequest(
+        "g",
+        rng.randint(1, 8),
+        must=rng.choice(["", "spine", "rack"]),
+        amounts={"gpu": rng.randint(1, 3)},
+        role=TopologyRole("leader", rng.randint(1, 2), {"cpu": 2}) if rng.random() < 0.4 else None,
+    )
+    nodes = rng.sample(made.nodes, rng.randint(0, 8))
+    other = made.copy()
+    for node in set(made.nodes) - set(nodes):
+        other.set_free(node, {})
+    method = rng.choice(["exact", "koordinator"]) if request.role is None else "exact"
+    before = made.to_bytes()
+    decision = made.schedule(request, nodes=nodes, method=method)
+    expected = other.schedule(request, method=method)
+    assert made.to_bytes() == before and decision.nodes == tuple(nodes)
+    assert (decision.outcome, decision.placement) == (expected.outcome, expected.placement)
+    assert decision.refusal == expected.refusal and decision.optimal == expected.optimal
+    decision.verify(made)
+    if decision.outcome == "bind":
+        made.commit(decision)
+        made.check()
+
+
+def test_the_proof_knows_which_nodes_may_be_used():
+    made = small()
+    decision = made.schedule(TopologyRequest("g", 1), nodes=["n3"])
+    with pytest.raises(CertificateError, match="'n3' is not one of those that may be used"):
+        dataclasses.replace(decision, nodes=("n2",)).verify(made)
+    with pytest.raises(KeyError, match="no node 'x'"):
+        made.schedule(TopologyRequest("g", 1), nodes=["x"])
 
 
 def test_threads_take_turns():

@@ -124,6 +124,11 @@ class CellCluster(Stateful):
         spec = self._books.names.spec
         return ClusterSpec(spec.chains, spec.virtual_clusters, spec.pinned_cells)
 
+    @property
+    def nodes(self) -> tuple[str, ...]:
+        """Names of the nodes, chain by chain; one that is in several is named once."""
+        return tuple(self._books.names.nodes)
+
     # --- decisions
 
     def fits(self, group: AffinityGroup) -> bool:

@@ -4,13 +4,14 @@ Numbers go to nodes in the order in which they are added; a new node takes the l
 was given back. Nodes of equal inventory, apart from health, share a shape of the kernel.
 """
 
+from collections.abc import Iterable
 from heapq import heappop, heappush
 from typing import Any
 
 from hivecore import _devices
 from hivecore._arguments import as_text
 from hivecore.devices._koordinator import raw_shape
-from hivecore.devices._numbers import Numbers, healthy_masks
+from hivecore.devices._numbers import Masks, Numbers, healthy_masks
 from hivecore.devices._queries import Queries
 from hivecore.devices.device import TYPES
 from hivecore.devices.device_request import DeviceRequest
@@ -40,6 +41,8 @@ class Nodes:
         self._shapes: dict[Any, int] = {}
         self._shape_of_inventory: dict[int, tuple[NodeDevices, int, tuple[int, ...]]] = {}
         self._in_order: tuple[str, ...] | None = None
+        #: inventory by identity -> the masks of all devices by type, the bit of each GPU by minor
+        self._gpu_bits: dict[int, tuple[NodeDevices, list[int], dict[int, int]]] = {}
 
     @property
     def in_order(self) -> tuple[str, ...]:
@@ -60,6 +63,27 @@ class Nodes:
         inventory = self.inventories[number]
         assert inventory is not None
         return inventory
+
+    def visible_with(self, number: int, gpus: Iterable[int]) -> Masks:
+        """The devices of each type on a node, of GPUs these only.
+
+        :raises KeyError: it has no such GPU.
+        """
+        inventory = self.inventory(number)
+        known = self._gpu_bits.get(id(inventory))
+        if known is None or known[0] is not inventory:
+            if len(self._gpu_bits) >= _MOST_INVENTORIES:
+                self._gpu_bits.clear()
+            masks = [(1 << len(inventory.of_type(type))) - 1 for type in TYPES]
+            bits = {one.minor: 1 << i for i, one in enumerate(inventory.of_type("gpu"))}
+            known = self._gpu_bits[id(inventory)] = inventory, masks, bits
+        _, masks, bits = known
+        mask = 0
+        for minor in gpus:
+            if minor not in bits:
+                raise KeyError(f"gpus: node {self.names[number]!r} has no GPU {minor}")
+            mask |= bits[minor]
+        return (mask, *masks[1:])
 
     def query(self, request: DeviceRequest) -> Any:
         """The request in numbers."""

@@ -303,6 +303,7 @@ class DeviceCluster(Stateful):
         request: DeviceRequest,
         *,
         nodes: Iterable[str] | None = None,
+        gpus: Iterable[int] | None = None,
         policy: Policy | None = None,
         preemptible: Iterable[str] = (),
         reservations: Iterable[str] = (),
@@ -311,6 +312,8 @@ class DeviceCluster(Stateful):
         """Decide which devices of which node the request would get; nothing changes.
 
         :param nodes: names of the only nodes to use; ``None``: all.
+        :param gpus: with one node: the only GPUs to use, by minor, for somebody who has chosen them
+            already; what else is needed is chosen near them. ``None``: all.
         :param policy: how; ``None``: as the cluster says.
         :param preemptible: owners who may have to leave for it, if it does not fit otherwise. Those
             of low priority leave first, then those that hold least, and nobody who need not. Users
@@ -320,9 +323,10 @@ class DeviceCluster(Stateful):
             was named first.
         :param reserved: "first": one of them if any serves it, else what is free elsewhere; "only":
             one of them; "last": only if nothing else serves it.
-        :raises KeyError: there is no such node, owner or reservation.
+        :raises KeyError: there is no such node, GPU, owner or reservation.
         :raises ValueError: the owner has devices already, there is no such policy or use of
-            reservations, or owners may have to leave where only reservations will do.
+            reservations, owners may have to leave where only reservations will do, or ``gpus`` do
+            not go with one node alone, in mode "strict".
         :raises TypeError: an argument is of a wrong type.
         """
         _check_request(request)
@@ -338,6 +342,13 @@ class DeviceCluster(Stateful):
             wish = Wish.of(reservations, reserved)
             if may_leave and wish.when == "only":
                 raise ValueError("preemptible: not together with reserved='only'")
+        chosen = None
+        if gpus is not None:
+            chosen = _as_minors(gpus)
+            if names is None or len(names) != 1 or may_leave or wish is not _NO_WISH:
+                raise ValueError("gpus: only with one node, and with nothing else")
+            if not self._is_strict:
+                raise ValueError("gpus: mode 'koordinator' cannot be told devices")
         with self._lock:
             if wish.names:
                 wish.check(self)
@@ -346,6 +357,11 @@ class DeviceCluster(Stateful):
             query = self._nodes.query(request)
             asked = None if names is None else [self._nodes.number(name) for name in names]
             self._prepare(number)
+            if chosen is not None and asked is not None:
+                at = asked[0]
+                masks = self._nodes.visible_with(at, chosen)
+                code, _, plan = self._core.examine(query, number, at, masks)
+                return self._for_node(request, code, plan, False)
             draw = self._draw(request, number)
             if wish.names and wish.when != "last":
                 found = best_through(self, query, number, asked, wish.names, draw)
@@ -954,6 +970,13 @@ def _draw_number(name: str) -> int:
     """64 bits of the owner's name."""
     bits = name.encode(errors="surrogatepass")
     return int.from_bytes(blake2b(bits, digest_size=8).digest(), "little")
+
+
+def _as_minors(gpus: Iterable[int]) -> tuple[int, ...]:
+    minors = as_tuple(gpus, "gpus")
+    if {*map(type, minors)} - {int}:
+        return tuple([as_int(one, "gpus", 0, 2**31 - 1) for one in minors])
+    return minors
 
 
 def _check_request(request: object) -> None:

@@ -4,6 +4,7 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any, NoReturn, final
 
 from hivecore.decisions import Outcome, Refusal
+from hivecore.devices.device import TYPES
 from hivecore.devices.device_allocation import DeviceAllocation
 from hivecore.devices.device_request import DeviceRequest
 from hivecore.devices.feasibility import CODES, REASONS
@@ -73,6 +74,25 @@ class DeviceDecision(_Fields):
             _set_placement(self, made)
             return made
         return self._placement
+
+    @property
+    def minors(self) -> tuple[tuple[str, tuple[int, ...]], ...]:
+        """By type the numbers of the devices, ascending: what is quicker to say than how much of
+        each; empty when it waits.
+        """
+        plan = self._plan
+        charges = getattr(plan, "charges", None)
+        if charges is None:
+            found = [(one.type, one.minor) for one in self.placement]
+        else:
+            found = [(TYPES[charge[0]], charge[1]) for charge in charges]
+        by_type: dict[str, list[int]] = {}
+        for type, minor in found:
+            if type in by_type:
+                by_type[type].append(minor)
+            else:
+                by_type[type] = [minor]
+        return tuple([(type, tuple(sorted(minors))) for type, minors in by_type.items()])
 
     @property
     def reason(self) -> str:

@@ -62,6 +62,15 @@ class Line:
         #: whether a heap may hold what is not the first of a queue, or is there twice
         self.litter = False
 
+    def copy(self) -> "Line":
+        """An equal of its own; the entries are shared."""
+        made = Line()
+        made.heads, made.shut = self.heads.copy(), self.shut.copy()
+        made.queues = {lane: queue.copy() for lane, queue in self.queues.items()}
+        made.priorities = {kind: of.copy() for kind, of in self.priorities.items()}
+        made.parked, made.length, made.litter = self.parked.copy(), self.length, self.litter
+        return made
+
     def push(self, entry: Entry) -> None:
         """Put the last one of all that have come into its place."""
         self.length += 1

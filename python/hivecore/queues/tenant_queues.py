@@ -72,6 +72,13 @@ class _Tenant:
         self.rest = 0  # of the tag, in parts of the weight
         self.value: int | float = 0
 
+    def copy(self) -> "_Tenant":
+        made = _Tenant(self.name, self.index, self.mode)
+        for name in _Tenant.__slots__:
+            setattr(made, name, getattr(self, name))
+        made.line = self.line.copy()
+        return made
+
 
 class _Reservation(NamedTuple):
     """The capacity that a job will have at some time, and what is left beside it."""
@@ -601,6 +608,23 @@ class TenantQueues(PlainState):
                 _require(tenant.tag == tenant.value, f"tenant {name!r}: key")
         _require(is_heap([entry[:2] for entry in self._ring]), "the ring is out of order")
 
+    @in_turn
+    def copy(self) -> Self:
+        """An independent what-if branch. Cost: O(jobs), of which all is shared but the order."""
+        made = type(self)(ageing=self._ageing)
+        made._order, made._blocking = self._order, self._blocking
+        made._entries = self._entries.copy()
+        made._tenants = {name: tenant.copy() for name, tenant in self._tenants.items()}
+        made._gather_ring()
+        made._clock, made._now = self._clock, self._now
+        made._numbered, made._stamped = self._numbered, self._stamped
+        return made
+
+    def _gather_ring(self) -> None:
+        tenants = self._tenants.values()
+        self._ring = [(one.tag, one.index, one) for one in tenants if one.offers]
+        heapify(self._ring)
+
     def _plain(self) -> dict[str, Any]:
         rate = self._ageing
         return {
@@ -662,9 +686,7 @@ class TenantQueues(PlainState):
             tenant.size += 1
         for tenant in made._tenants.values():
             tenant.offers = tenant.line.offers(tenant.mode == "fifo")
-            if tenant.offers:
-                made._ring.append((tenant.tag, tenant.index, tenant))
-        heapify(made._ring)
+        made._gather_ring()
         return made
 
     # --- what they have in common
@@ -744,8 +766,7 @@ class TenantQueues(PlainState):
             heappop(ring)
         if len(ring) > 2 * len(self._tenants) + 16:
             # Who comes and goes at the same tag is in it more than once.
-            ring[:] = [(one.tag, one.index, one) for one in self._tenants.values() if one.offers]
-            heapify(ring)
+            self._gather_ring()
 
     def _choose(self, asked: _Round) -> tuple[_Tenant | None, Entry | None, list[_Tenant]]:
         passed: list[_Tenant] = []

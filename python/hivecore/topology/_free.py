@@ -37,18 +37,41 @@ def together(amounts: Pairs, pods: int, more: Pairs, others: int) -> dict[str, i
 
 
 class Free:
-    """Amounts of 0 to 2**62; what nobody has named is 0 everywhere."""
+    """Amounts of 0 to 2**62; what nobody has named is 0 everywhere.
 
-    __slots__ = ("_nothing", "amounts", "nodes")
+    Of a node that is not usable nothing is free, whatever its amounts are.
+    """
+
+    __slots__ = ("_nothing", "amounts", "nodes", "usable")
 
     def __init__(self, nodes: int) -> None:
         self.nodes = nodes
+        self.usable: npt.NDArray[np.bool_] | None = None  # None: all are
         self.amounts: dict[str, Ints] = {}
         self._nothing: Ints = np.zeros(nodes, dtype=np.int64)
 
     def of(self, resource: str) -> Ints:
         """By node, to be read only."""
-        return self.amounts.get(resource, self._nothing)
+        found = self.amounts.get(resource, self._nothing)
+        return found if self.usable is None else np.where(self.usable, found, 0)
+
+    def set_usable(self, node: int, usable: bool) -> None:
+        """Say whether a node is."""
+        mask = np.ones(self.nodes, dtype=bool) if self.usable is None else self.usable
+        mask[node] = usable
+        self.usable = None if mask.all() else mask
+
+    def unusable(self) -> list[int]:
+        """The nodes that are not usable."""
+        return [] if self.usable is None else np.flatnonzero(~self.usable).tolist()
+
+    def within(self, nodes: Ints) -> Self:
+        """The same where only these nodes are usable, as far as they are."""
+        made = self.copy()
+        mask = np.zeros(self.nodes, dtype=bool)
+        mask[nodes] = True
+        made.usable = mask if self.usable is None else mask & self.usable
+        return made
 
     def set(self, resource: str, nodes: Ints, values: Ints) -> None:
         """Say what is free on some nodes."""
@@ -60,14 +83,17 @@ class Free:
         """How many such pods fit on each of these nodes."""
         rooms = []
         for resource, amount in amounts:
-            free = self.of(resource)[nodes]
+            free = self.amounts.get(resource, self._nothing)[nodes]
             rooms.append(free if amount == 1 else free // amount)
-        return np.minimum(reduce(np.minimum, rooms), MOST)
+        room = np.minimum(reduce(np.minimum, rooms), MOST)
+        return room if self.usable is None else np.where(self.usable[nodes], room, 0)
 
     def has_room(self, owner: Owner) -> bool:
         """Whether there is what it takes."""
         return all(
-            resource in self.amounts and amount <= int(self.amounts[resource][node])
+            resource in self.amounts
+            and amount <= int(self.amounts[resource][node])
+            and (self.usable is None or bool(self.usable[node]))
             for node, taken in owner.by_node()
             for resource, amount in taken.items()
             if amount
@@ -76,7 +102,9 @@ class Free:
     def gains(self, owner: Owner, amounts: Pairs) -> Iterator[tuple[int, int]]:
         """By node, for how many more such pods there would be room without the owner."""
         for node, taken in owner.by_node():
-            free = {resource: int(self.of(resource)[node]) for resource, _ in amounts}
+            if self.usable is not None and not self.usable[node]:
+                continue
+            free = {key: int(self.amounts.get(key, self._nothing)[node]) for key, _ in amounts}
             before = min(free[key] // amount for key, amount in amounts)
             after = min((free[key] + taken.get(key, 0)) // amount for key, amount in amounts)
             yield node, after - before
@@ -94,4 +122,5 @@ class Free:
         """An independent equal."""
         made = type(self)(self.nodes)
         made.amounts = {name: free.copy() for name, free in self.amounts.items()}
+        made.usable = None if self.usable is None else self.usable.copy()
         return made

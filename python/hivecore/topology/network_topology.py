@@ -1,6 +1,7 @@
 """A network of domains: what is free on its nodes, and where gangs go."""
 
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from functools import partial
 from itertools import pairwise
 from threading import RLock
@@ -9,7 +10,7 @@ from typing import Any, Literal, Self, get_args
 import numpy as np
 import numpy.typing as npt
 
-from hivecore._arguments import as_amounts, as_choice, as_int, as_name, as_tuple
+from hivecore._arguments import as_amounts, as_bool, as_choice, as_int, as_name, as_tuple
 from hivecore._stateful import PlainState
 from hivecore._topology import TopologyKernel
 from hivecore.decisions import Explanation
@@ -69,7 +70,7 @@ class NetworkTopology(PlainState):
     >>> network.commit(decision)
     """
 
-    _SAVED_AS = b"HCNT", 1
+    _SAVED_AS = b"HCNT", 2
 
     def __init__(self, layers: Iterable[str], nodes: Mapping[str, Mapping[str, str]]) -> None:
         self._start(Domains(layers, nodes))
@@ -149,13 +150,33 @@ class NetworkTopology(PlainState):
             self._renew(number)
 
     def free(self, node: str) -> dict[str, int]:
-        """What is free on a node, by resource.
+        """What is free on a node, by resource; nothing of one that is unhealthy.
 
         :raises KeyError: there is no such node.
         """
         number = self._domains.number(node)
         with self._lock:
-            return {name: int(all_[number]) for name, all_ in sorted(self._free.amounts.items())}
+            usable = self._free.usable is None or bool(self._free.usable[number])
+            found = sorted(self._free.amounts.items())
+            return {name: int(all_[number]) if usable else 0 for name, all_ in found}
+
+    def set_health(self, node: str, healthy: bool) -> None:
+        """Mark a node as unhealthy, so that nobody is placed there, or as healthy again; owners
+        stay.
+
+        :raises KeyError: there is no such node.
+        :raises TypeError: ``healthy`` is no bool.
+        """
+        number, usable = self._domains.number(node), as_bool(healthy, "healthy")
+        with self._lock:
+            self._free.set_usable(number, usable)
+            self._renew(np.array([number]))
+
+    @property
+    def unhealthy(self) -> tuple[str, ...]:
+        """The nodes that are marked so, in the order of ``nodes``."""
+        with self._lock:
+            return tuple(self.nodes[number] for number in self._free.unusable())
 
     def slots(self, layer: str = "node", *, amounts: PairsLike = (("slots", 1),)) -> dict[str, int]:
         """For how many such pods each domain of a layer has room, by name; those of equal names are
@@ -236,10 +257,17 @@ class NetworkTopology(PlainState):
         return self.schedule(request).outcome == "bind"
 
     def schedule(
-        self, request: TopologyRequest, *, method: Method = "exact", work: int = 2**28
+        self,
+        request: TopologyRequest,
+        *,
+        nodes: Iterable[str] | None = None,
+        method: Method = "exact",
+        work: int = 2**28,
     ) -> TopologyDecision:
         """Decide where a gang would go; nothing changes.
 
+        :param nodes: names of the only nodes to use, which costs O(nodes of the network);
+            ``None``: all.
         :param method: "exact"; "koordinator": as Koordinator does, greedily, and of the layers from
             ``must`` on only in the deepest one of which a domain has slots enough; ``prefer`` is
             not read. "koordinator, dear first": and of equals that cost something the one that
@@ -261,9 +289,13 @@ class NetworkTopology(PlainState):
             raise ValueError(
                 f"request.prefer={request.prefer!r}: is wider than must={request.must!r}"
             )
+        allowed = None if nodes is None else self._numbers(nodes)
         with self._lock:
             if request.name in self._owners:
                 raise ValueError(f"request: there is an owner {request.name!r}")
+            if allowed is not None:
+                found = self._within(allowed).schedule(request, method=method, work=work)
+                return replace(found, nodes=tuple(self.nodes[one] for one in allowed.tolist()))
             level, pods, optimal, fewest = self._place(request, widest, narrowest, method, work)
             if level < 0:
                 slots = partial(self._slots_of_domains, widest)
@@ -278,6 +310,13 @@ class NetworkTopology(PlainState):
                 optimal=optimal,
                 fewest=tuple(zip(levels[level + 1 :], fewest, strict=False)),
             )
+
+    def _within(self, nodes: Ints) -> Self:
+        """A network where nothing is free but on these nodes; it has no owners."""
+        made = object.__new__(type(self))
+        made._start(self._domains)
+        made._free = self._free.within(nodes)
+        return made
 
     def _place(
         self, request: TopologyRequest, widest: int, narrowest: int, method: Method, work: int
@@ -484,6 +523,7 @@ class NetworkTopology(PlainState):
             "layers": self.layers,
             "nodes": self._domains.labels,
             "free": {name: free.tolist() for name, free in sorted(self._free.amounts.items())},
+            "unhealthy": self.unhealthy,
             "owners": {
                 name: [wanted, more, [(self.nodes[node], *counts) for node, *counts in pods]]
                 for name, (wanted, more, pods) in sorted(self._owners.items())
@@ -498,6 +538,8 @@ class NetworkTopology(PlainState):
             if len(values) != len(made.nodes):
                 raise ValueError("free: is not of all nodes")
             made._free.amounts[as_name(name, "free")] = np.array(values, dtype=np.int64)
+        for node in state["unhealthy"]:
+            made._free.set_usable(made._domains.number(node), False)
         for name, (wanted, more, pods) in state["owners"].items():
             request = TopologyRequest(name, 1, amounts=dict(wanted))
             role = TopologyRole(name, 1, dict(more)).amounts if more else ()

@@ -23,7 +23,10 @@ def check_decision(decision: "TopologyDecision", network: "NetworkTopology") -> 
     wanted = request.role.pods if request.role else 0
     if sum(others.values()) != wanted:
         raise CertificateError(f"{sum(others.values())} others are placed, not {wanted}")
+    allowed = None if decision.nodes is None else set(decision.nodes)
     for node, count in pods.items():
+        if allowed is not None and node not in allowed:
+            raise CertificateError(f"node {node!r} is not one of those that may be used")
         free = network.free(node)
         taken = {resource: count * amount for resource, amount in request.amounts}
         for resource, amount in request.role.amounts if request.role else ():
@@ -50,6 +53,7 @@ def check_decision(decision: "TopologyDecision", network: "NetworkTopology") -> 
     room = {
         node: min(network.free(node).get(key, 0) // amount for key, amount in request.amounts)
         for node in network.nodes
+        if allowed is None or node in allowed
     }
     for layer in layers[held + 1 : narrowest + 1]:
         if max(_sums(network, room, layer)) >= request.pods:

@@ -35,6 +35,7 @@ class TopologyDecision:
     :param refusal: why it waits; codes: "slots", "layer", "multiple", "role", "work".
     :param optimal: whether no placement is better; else the search was greedy, or was cut short.
     :param victims: always empty.
+    :param nodes: the only ones that could be used; ``None``: all.
     :param fewest: if it was cut short, by layer below: how many domains have to be used at least.
     """
 
@@ -47,6 +48,7 @@ class TopologyDecision:
     optimal: bool = True
     fewest: tuple[tuple[str, int], ...] = ()
     victims: tuple[str, ...] = ()
+    nodes: tuple[str, ...] | None = None
 
     @property
     def reason(self) -> str:

@@ -1,0 +1,24 @@
+"""All parts composed: queues, quotas, cells or topology, and devices decide together."""
+
+from hivecore.scheduler.actions import Action, PlacedPod, Preempt, Reject, Start, Wait
+from hivecore.scheduler.job import Data, Job, Role, Where
+from hivecore.scheduler.plain import action_of_plain, job_of_plain, plain_action, plain_job
+from hivecore.scheduler.scheduler import Scheduler
+
+__all__ = [
+    "Action",
+    "Data",
+    "Job",
+    "PlacedPod",
+    "Preempt",
+    "Reject",
+    "Role",
+    "Scheduler",
+    "Start",
+    "Wait",
+    "Where",
+    "action_of_plain",
+    "job_of_plain",
+    "plain_action",
+    "plain_job",
+]

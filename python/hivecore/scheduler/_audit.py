@@ -1,0 +1,76 @@
+"""What the parts say of one another."""
+
+from collections.abc import Iterable, Mapping
+
+from hivecore.errors import InvariantError
+from hivecore.queues import TenantQueues
+from hivecore.scheduler._live import Live
+from hivecore.scheduler._units import Unit
+from hivecore.scheduler._waiting import Waiting
+from hivecore.scheduler.stages.cells import CellStage
+from hivecore.scheduler.transaction import Stages
+
+__all__ = ["check_units", "check_waiting"]
+
+
+def check_units(
+    stages: Stages, jobs: Iterable[Live], queued: Mapping[str, Unit], waiting: Waiting
+) -> None:
+    """Each job is in one state, and has in all parts what it should have; raises
+    `InvariantError`.
+    """
+    seen = set()
+    gpus: dict[tuple[str, int], str] = {}
+    for live in jobs:
+        name = live.job.name
+        first = live.units[0]
+        state = "pending" if first.name in queued else "running" if first.placed else "reserved"
+        _require(live.state == state, f"job {name!r} is {live.state}, and its pods are {state}")
+        _require(bool(live.victims) == (state == "reserved"), f"job {name!r}: victims")
+        _require(not live.for_job or state == "running", f"job {name!r} has to stop, and waits")
+        _require(state == "running" or len(live.units) == 1, f"job {name!r}: too many pods")
+        for unit in live.units:
+            is_queued = unit.name in queued
+            _check_unit(stages, unit, is_queued)
+            _require(is_queued == waiting.has(unit.kind, unit.name), f"{unit.name!r}: its kind")
+            seen.add(unit.name)
+            for pod in unit.placed:
+                for gpu in pod.gpus:
+                    owner = gpus.setdefault((pod.node, gpu), unit.name)
+                    _require(owner == unit.name, f"GPU {gpu} of {pod.node!r} has two owners")
+    _require(set(queued) <= seen, "a queue has units of nobody")
+
+
+def _check_unit(stages: Stages, unit: Unit, is_queued: bool) -> None:
+    name, runs = unit.name, bool(unit.placed)
+    _require(not (runs and is_queued), f"unit {name!r} runs, and is in a queue")
+    if stages.quotas is not None:
+        members = stages.quotas.part.members(name)
+        _require(members == runs, f"unit {name!r}: {members} members are admitted")
+    place = stages.place
+    if isinstance(place, CellStage):
+        placed = name in place.part
+    elif place is not None:
+        placed = name in place.part.owners
+    if place is not None:
+        _require(placed == unit.is_placed, f"unit {name!r}: its place")
+    if stages.devices is not None:
+        there = {one for pod in unit.placed for one in stages.devices.part.owners(pod.node)}
+        for owner in unit.device_owners() if runs else ():
+            _require(owner in there, f"pod {owner!r} has no devices")
+
+
+def check_waiting(queues: TenantQueues, waiting: Waiting, queued: Mapping[str, Unit]) -> None:
+    """The kinds that are parked are those that wait; raises `InvariantError`."""
+    kinds = waiting.parked()
+    parked = {kind for tenant in queues.tenants for kind in queues.parked(tenant)}
+    _require(parked == set(kinds), "other kinds are parked than wait")
+    for name, unit in queued.items():
+        _require(name in queues, f"unit {name!r} is in no queue")
+        known = kinds.get(unit.kind.number)
+        _require(known is None or known is unit.kind, f"kind {unit.kind.number} is there twice")
+
+
+def _require(holds: bool, what: str) -> None:
+    if not holds:
+        raise InvariantError(what)

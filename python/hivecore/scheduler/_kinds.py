@@ -1,0 +1,103 @@
+"""The kinds of units, each known by what it asks for."""
+
+from collections.abc import Callable
+from typing import Any, Self
+
+from hivecore.scheduler._units import Kind
+from hivecore.scheduler.job import Job, Role
+
+__all__ = ["Kinds"]
+
+_MOST = 2**16
+
+
+class Kinds:
+    """The latest kinds, and which of them can never start."""
+
+    __slots__ = ("_impossible", "_known", "_numbered")
+
+    def __init__(self) -> None:
+        self._known: dict[Any, Kind] = {}
+        self._impossible: dict[int, str] = {}
+        self._numbered = 0
+
+    def of(self, job: Job) -> Kind:
+        """The kind of what a job starts with."""
+        if job.after:
+            return self._made(job, _least(job), is_alone=True)
+        return self._find((job.roles, *_terms(job)), job, None)
+
+    def joining(self, job: Job, role: Role) -> Kind:
+        """The kind of a pod that joins a job later."""
+        return self._find((role, *_terms(job)), job, role)
+
+    def alone(self, kind: Kind) -> Kind:
+        """A kind like this one, for somebody who waits for himself."""
+        return self._made(kind.job, list(kind.sizes), is_alone=True)
+
+    def impossible(self, kind: Kind, ask: Callable[[Kind], str]) -> str:
+        """Why units of a kind could never start, which is asked once; "": they could."""
+        found = self._impossible.get(kind.number)
+        if found is None:
+            found = ask(kind)
+            if not kind.is_alone:
+                self._impossible[kind.number] = found
+        return found
+
+    def forget_impossible(self) -> None:
+        """What is possible has to be found out anew."""
+        self._impossible.clear()
+
+    def restored(self, number: int, is_alone: bool, job: Job, role: Role | None) -> Kind:
+        """The kind of this number, when a state is read."""
+        key = (job.roles if role is None else role, *_terms(job))
+        found = self._known.get(key)
+        if found is None or is_alone or found.number != number:
+            found = Kind(number, job, _least(job) if role is None else [(role, 1)], is_alone)
+            if not is_alone:
+                self._known[key] = found
+        return found
+
+    @property
+    def numbered(self) -> int:
+        """How many there have been."""
+        return self._numbered
+
+    @numbered.setter
+    def numbered(self, count: int) -> None:
+        self._numbered = count
+
+    def branch(self) -> Self:
+        """An equal of its own."""
+        made = type(self)()
+        made._numbered = self._numbered
+        made._known, made._impossible = self._known.copy(), self._impossible.copy()
+        return made
+
+    def _find(self, key: Any, job: Job, role: Role | None) -> Kind:
+        found = self._known.get(key)
+        if found is None:
+            if len(self._known) >= _MOST:
+                self._forget_half()
+            found = self._made(job, _least(job) if role is None else [(role, 1)])
+            self._known[key] = found
+        return found
+
+    def _made(self, job: Job, roles: list[tuple[Role, int]], *, is_alone: bool = False) -> Kind:
+        self._numbered += 1
+        return Kind(self._numbered, job, roles, is_alone)
+
+    def _forget_half(self) -> None:
+        """The older ones; if somebody waits in one of them, others like it wait beside him."""
+        for key in list(self._known)[: _MOST // 2]:
+            self._impossible.pop(self._known.pop(key).number, None)
+
+
+def _least(job: Job) -> list[tuple[Role, int]]:
+    """The roles, and with how many pods of each it can start."""
+    return [(role, role.min_pods) for role in job.roles if role.min_pods]
+
+
+def _terms(job: Job) -> tuple[Any, ...]:
+    """What else matters to any stage."""
+    return job.tenant, job.quota, job.priority, job.preemptible, job.guaranteed, job.where

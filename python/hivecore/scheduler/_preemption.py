@@ -1,0 +1,167 @@
+"""Whose end would let a unit start, tried on a branch before anybody is named.
+
+Quotas name whom they reclaim from and cells whom they preempt; what they name leaves on a branch,
+and the unit is decided on there, until it starts or nobody more is named. Where placement in a
+network or devices refuse, who name nobody, those who may have to leave do so on the branch, the
+least important first, twice as many each time; then as many as can stay.
+"""
+
+from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING
+
+from hivecore.scheduler._units import Unit
+from hivecore.scheduler.transaction import Refused, Stages, Started
+
+if TYPE_CHECKING:
+    from hivecore.scheduler._live import Live
+
+__all__ = ["Victims", "find_victims"]
+
+#: Who has to leave, and why, in order.
+Victims = dict[str, str]
+_MOST_BRANCHES = 32
+
+
+def find_victims(
+    stages: Stages, jobs: "Mapping[str, Live]", unit: Unit, refused: Refused, now: float
+) -> Victims:
+    """Those without whom the unit starts; none: there are no such jobs, or too hard to find."""
+    return _Search(stages, jobs, unit, now).victims(refused)
+
+
+class _Search:
+    def __init__(self, stages: Stages, jobs: "Mapping[str, Live]", unit: Unit, now: float) -> None:
+        self.stages, self.jobs, self.unit, self.now = stages, jobs, unit, now
+        self.job = jobs[unit.owner].job
+
+    def victims(self, refused: Refused) -> Victims:
+        """See `find_victims`."""
+        found: Victims = {}
+        if not self._add_named(found, refused):
+            return {}
+        if found and self._is_enough(refused):
+            return found
+        branch = self.stages.branch()
+        gone: list[str] = []
+        while True:
+            leaving = [name for name in found if name not in gone]
+            if leaving or not found:
+                self._leave(branch, leaving)
+                gone += leaving
+                trial = self._trial()
+                again = branch.start(trial) if found else refused
+                if isinstance(again, Started):
+                    return found
+                before = len(found)
+                if not self._add_named(found, again):
+                    return {}
+                if len(found) > before:
+                    continue
+                if self.stages.quotas is not None and again.refusal.stage == "quotas":
+                    return {}
+            return self._searched(found)
+
+    def _is_enough(self, refused: Refused) -> bool:
+        """Whether the word of the stage that names them is enough: nobody is asked after it."""
+        if self.stages.devices is not None:
+            return False
+        return bool(refused.cell_victims) or self.stages.place is None
+
+    def _add_named(self, found: Victims, refused: Refused) -> bool:
+        """Add the jobs that stages name; whether all of them may be made to leave."""
+        for name in refused.quota_victims:
+            found.setdefault(owner_of(name), "reclaim")
+        for name in refused.cell_victims:
+            owner = owner_of(name)
+            weak = not self.jobs[owner].job.guaranteed
+            found.setdefault(owner, "opportunistic" if weak else "priority")
+        return all(self._may_leave(name) for name in found)
+
+    def _may_leave(self, name: str) -> bool:
+        live = self.jobs.get(name)
+        return live is not None and live.job.preemptible and not live.for_job
+
+    def _trial(self) -> Unit:
+        """The unit, as a branch may change it."""
+        unit = self.unit
+        return Unit(unit.name, unit.owner, unit.kind, unit.pods)
+
+    def _leave(self, branch: Stages, names: Iterable[str]) -> None:
+        for name in names:
+            for unit in self.jobs[name].units:
+                if unit.placed:
+                    branch.give_back(unit, end=False)
+
+    # --- where nobody is named
+
+    def _candidates(self, known: Victims) -> list[tuple[tuple[int, int, float, str], str, str]]:
+        """Who may have to leave, the least important first."""
+        mine = self.job
+        overdrawn = self._overdrawn() if mine.guaranteed else frozenset()
+        found = []
+        for name, live in self.jobs.items():
+            other = live.job
+            if live.state != "running" or name in known or not self._may_leave(name):
+                continue
+            lost = (self.now - live.since) * other.gpus
+            if not other.guaranteed:
+                if mine.guaranteed:
+                    found.append(((0, other.priority, lost, name), name, "opportunistic"))
+            elif name in overdrawn and other.quota != mine.quota:
+                found.append(((1, other.priority, lost, name), name, "reclaim"))
+            elif other.tenant == mine.tenant and other.priority < mine.priority:
+                found.append(((2, other.priority, lost, name), name, "priority"))
+        return sorted(found)
+
+    def _overdrawn(self) -> frozenset[str]:
+        """Who runs on what his quota has borrowed, as far as this one does not borrow itself."""
+        quotas = self.stages.quotas
+        if quotas is None:
+            return frozenset()
+        decision = quotas.schedule(self.unit)
+        if decision.outcome == "bind" and decision.borrows:
+            return frozenset()
+        tree = quotas.part
+        return frozenset(
+            owner_of(owner) for quota in tree.overused() for owner in tree.overusers(quota)
+        )
+
+    def _searched(self, known: Victims) -> Victims:
+        candidates = self._candidates(known)
+        branch = self.stages.branch()
+        self._leave(branch, known)
+        gone: list[str] = []
+        step = 1
+        trial = self._trial()
+        while True:
+            if len(gone) == len(candidates):
+                return {}
+            leaving = [name for _, name, _ in candidates[len(gone) : len(gone) + step]]
+            self._leave(branch, leaving)
+            gone += leaving
+            step *= 2
+            if isinstance(branch.start(trial), Started):
+                break
+        nodes = {pod.node for pod in trial.placed}
+        there = [name for name in gone if self._is_on(name, nodes)]
+        if not self._starts_without([*known, *there]):
+            there = gone
+        for name in there[: -_MOST_BRANCHES - 1 : -1]:
+            rest = [one for one in there if one != name]
+            if self._starts_without([*known, *rest]):
+                there = rest
+        why = {name: reason for _, name, reason in candidates}
+        return known | {name: why[name] for name in there}
+
+    def _is_on(self, name: str, nodes: set[str]) -> bool:
+        return any(pod.node in nodes for unit in self.jobs[name].units for pod in unit.placed)
+
+    def _starts_without(self, names: Iterable[str]) -> bool:
+        branch = self.stages.branch()
+        self._leave(branch, names)
+        return isinstance(branch.start(self._trial()), Started)
+
+
+def owner_of(unit: str) -> str:
+    """The job of a unit."""
+    return unit.partition("/")[0]

@@ -1,0 +1,101 @@
+"""What starts together, and what all that are alike have in common.
+
+A *unit* is the least that a job starts with, or one of the pods that join it later. Units of one
+*kind* ask for the same in every stage, for the same tenant: where one of them has to wait, all do.
+"""
+
+from typing import NamedTuple
+
+from hivecore.devices import DeviceRequest
+from hivecore.queues import Departure
+from hivecore.scheduler.actions import PlacedPod
+from hivecore.scheduler.job import Job, Role
+
+__all__ = ["Key", "Kind", "Places", "Pod", "Unit"]
+
+_ANY = "any pod"
+_new = object.__new__
+#: Something that may happen, for which somebody waits.
+Key = tuple[str, str]
+#: Node and GPUs of each pod, as far as they are chosen.
+Places = list[tuple[str, tuple[int, ...]]]
+
+
+class Pod(NamedTuple):
+    """One pod of a job."""
+
+    role: str
+    number: int
+
+
+class Kind:
+    """What units have in common; it does not change."""
+
+    __slots__ = ("_devices", "amounts", "gpus", "is_alone", "job", "number", "sizes")
+
+    def __init__(
+        self, number: int, job: Job, roles: list[tuple[Role, int]], is_alone: bool = False
+    ) -> None:
+        self.number = number
+        #: one of the jobs, for all that they have in common
+        self.job = job
+        #: the roles, and how many pods of each
+        self.sizes = tuple(roles)
+        #: whether it is for one unit only
+        self.is_alone = is_alone
+        self.gpus = sum(pods * role.gpus for role, pods in roles)
+        self.amounts = _amounts(roles)
+        self._devices: list[DeviceRequest | None] | None = None
+
+    @property
+    def devices(self) -> list[DeviceRequest | None]:
+        """What each pod asks of devices; None: nothing. Made when there are devices to be asked."""
+        if self._devices is None:
+            self._devices = [
+                one for role, pods in self.sizes for one in [_devices(role, self.job)] * pods
+            ]
+        return self._devices
+
+
+class Unit:
+    """What starts together."""
+
+    __slots__ = ("departure", "is_placed", "kind", "name", "owner", "placed", "pods")
+
+    def __init__(self, name: str, owner: str, kind: Kind, pods: tuple[Pod, ...]) -> None:
+        self.name, self.owner, self.kind, self.pods = name, owner, kind, pods
+        #: how it left its queue, if it did and may come back
+        self.departure: Departure | None = None
+        #: while it runs: where its pods are, and whether cells or a network have placed them
+        self.placed: tuple[PlacedPod, ...] = ()
+        self.is_placed = False
+
+    def copy(self) -> "Unit":
+        """The same for a branch."""
+        made: Unit = _new(Unit)
+        made.name, made.owner, made.kind, made.pods = self.name, self.owner, self.kind, self.pods
+        made.departure, made.placed, made.is_placed = self.departure, self.placed, self.is_placed
+        return made
+
+    def device_owners(self) -> list[str]:
+        """The names under which its pods have devices."""
+        return [
+            f"{self.owner}/{role}/{number}"
+            for (role, number), asked in zip(self.pods, self.kind.devices, strict=True)
+            if asked is not None
+        ]
+
+
+def _amounts(roles: list[tuple[Role, int]]) -> dict[str, int]:
+    amounts: dict[str, int] = {}
+    for role, pods in roles:
+        for name, amount in (("gpu", role.gpus), *role.resources):
+            if amount:
+                amounts[name] = amounts.get(name, 0) + pods * amount
+    return amounts
+
+
+def _devices(role: Role, job: Job) -> DeviceRequest | None:
+    if role.devices is not None:
+        return role.devices.replace(name=_ANY, priority=job.priority)
+    return DeviceRequest(_ANY, gpus=role.gpus, priority=job.priority) if role.gpus else None

@@ -1,0 +1,163 @@
+"""Which units wait, by kind, and for what.
+
+A kind that is refused is parked in its queue and noted under what its refusal names. Whatever
+happens touches such keys; before the next round each kind under a touched key is looked at, once,
+and woken if its stage says that it is worth a try.
+"""
+
+from collections.abc import Callable, Iterable
+from typing import Any, Self
+
+from hivecore.decisions import Refusal
+from hivecore.scheduler._units import Key, Kind
+
+__all__ = ["Waiting"]
+
+_TEXTS = "stage", "code", "reason", "part"
+
+
+class _Line:
+    """The units of one kind that wait."""
+
+    __slots__ = ("keys", "kind", "names", "refusal")
+
+    def __init__(self, kind: Kind) -> None:
+        self.kind = kind
+        self.names: dict[str, None] = {}
+        #: why none of them can start; None: they are offered
+        self.refusal: Refusal | None = None
+        #: what has to happen first
+        self.keys: tuple[Key, ...] = ()
+
+
+class Waiting:
+    """Who waits, by kind."""
+
+    __slots__ = ("_by_key", "_lines", "_touched")
+
+    def __init__(self) -> None:
+        self._lines: dict[int, _Line] = {}
+        self._by_key: dict[Key, dict[int, None]] = {}
+        self._touched: dict[Key, None] = {}
+
+    def add(self, kind: Kind, name: str) -> None:
+        """A unit waits from now on."""
+        line = self._lines.get(kind.number)
+        if line is None:
+            line = self._lines[kind.number] = _Line(kind)
+        line.names[name] = None
+
+    def leave(self, kind: Kind, name: str) -> bool:
+        """A unit waits no more; whether it was the last one of a kind that is parked."""
+        line = self._lines[kind.number]
+        del line.names[name]
+        if line.names:
+            return False
+        self.wake(kind)
+        del self._lines[kind.number]
+        return line.refusal is not None
+
+    def has(self, kind: Kind, name: str) -> bool:
+        """Whether a unit waits."""
+        line = self._lines.get(kind.number)
+        return line is not None and name in line.names
+
+    def refusal(self, kind: Kind) -> Refusal | None:
+        """Why a kind is parked; None: it is not."""
+        line = self._lines.get(kind.number)
+        return None if line is None else line.refusal
+
+    def park(self, kind: Kind, refusal: Refusal, keys: Iterable[Key]) -> None:
+        """A kind some of whose units wait is parked."""
+        line = self._lines[kind.number]
+        line.refusal, line.keys = refusal, tuple(keys)
+        for key in line.keys:
+            self._by_key.setdefault(key, {})[kind.number] = None
+
+    def wake(self, kind: Kind) -> None:
+        """A kind is offered again."""
+        line = self._lines[kind.number]
+        for key in line.keys:
+            of = self._by_key[key]
+            del of[kind.number]
+            if not of:
+                del self._by_key[key]
+        line.keys = ()
+        if line.names:
+            line.refusal = None
+
+    def __bool__(self) -> bool:
+        """Whether some kind is parked."""
+        return bool(self._by_key)
+
+    def touch(self, keys: Iterable[Key]) -> None:
+        """Something has happened."""
+        for key in keys:
+            if key in self._by_key:
+                self._touched[key] = None
+
+    def touch_all(self) -> None:
+        """Anything may have happened."""
+        self._touched.update(dict.fromkeys(self._by_key))
+
+    def woken(self, may_start: Callable[[Kind, Refusal, str], bool]) -> list[Kind]:
+        """The kinds that are worth a try, which wait no more, in the order of their numbers.
+
+        :param may_start: is asked about a kind, why it waits, and one of its units.
+        """
+        if not self._touched:
+            return []
+        found: set[int] = set()
+        for key in self._touched:
+            found.update(self._by_key.get(key, ()))
+        self._touched.clear()
+        woken = []
+        for number in sorted(found):
+            line = self._lines[number]
+            if line.refusal and may_start(line.kind, line.refusal, next(iter(line.names))):
+                woken.append(line.kind)
+        for kind in woken:
+            self.wake(kind)
+        return woken
+
+    def parked(self) -> dict[int, Kind]:
+        """The kinds that are parked, by number."""
+        return {number: line.kind for number, line in self._lines.items() if line.refusal}
+
+    def branch(self) -> Self:
+        """An equal of its own; kinds do not change."""
+        made = type(self)()
+        for number, line in self._lines.items():
+            twin = made._lines[number] = _Line(line.kind)
+            twin.names, twin.refusal, twin.keys = line.names.copy(), line.refusal, line.keys
+        made._by_key = {key: of.copy() for key, of in self._by_key.items()}
+        made._touched = self._touched.copy()
+        return made
+
+    def plain(self) -> dict[str, Any]:
+        """All of it as plain data."""
+        lines = [
+            [
+                number,
+                list(line.names),
+                None if line.refusal is None else [getattr(line.refusal, one) for one in _TEXTS],
+                line.keys,
+            ]
+            for number, line in self._lines.items()
+        ]
+        order = [[key, list(of)] for key, of in self._by_key.items()]
+        return {"lines": lines, "order": order, "touched": list(self._touched)}
+
+    def restore(self, state: dict[str, Any], kinds: dict[int, Kind]) -> None:
+        """What plain data say."""
+        for number, names, refusal, keys in state["lines"]:
+            for name in names:
+                self.add(kinds[number], str(name))
+            if refusal is not None:
+                known = [(str(what), str(which)) for what, which in keys]
+                self.park(kinds[number], Refusal(*map(str, refusal)), known)
+        self._by_key = {
+            (str(what), str(which)): {number: self._by_key[what, which][number] for number in of}
+            for (what, which), of in state["order"]
+        }
+        self._touched = {(str(what), str(which)): None for what, which in state["touched"]}

@@ -1,0 +1,97 @@
+"""What a scheduler tells its caller to do, and in which order."""
+
+from dataclasses import dataclass, field
+from typing import Any
+
+from hivecore.decisions import Refusal
+from hivecore.devices import DeviceAllocation, DeviceDecision
+
+__all__ = ["Action", "PlacedPod", "Preempt", "Reject", "Start", "Wait"]
+
+
+@dataclass(frozen=True, slots=True)
+class PlacedPod:
+    """Where one pod of a job goes.
+
+    :param role: its role.
+    :param index: its number among the pods of the role, from 0.
+    :param node: its node; "": no stage places pods.
+    :param minors: by type the numbers of the devices that it gets on its node, as far as a stage
+        chooses them.
+    """
+
+    role: str
+    index: int
+    node: str
+    minors: tuple[tuple[str, tuple[int, ...]], ...] = ()
+    decision: DeviceDecision | None = field(default=None, compare=False, repr=False)
+    """What gives it its devices; ``None``: nobody hands them out, or it was read from a file."""
+
+    @property
+    def gpus(self) -> tuple[int, ...]:
+        """The GPUs that it gets, by number on the node."""
+        return dict(self.minors).get("gpu", ())
+
+    @property
+    def devices(self) -> tuple[DeviceAllocation, ...]:
+        """How much it gets of which devices, as far as ``decision`` says it."""
+        return () if self.decision is None else self.decision.placement
+
+
+@dataclass(frozen=True, slots=True)
+class Start:
+    """Start these pods of a job; more than once for jobs that start with fewer than all.
+
+    :param job: its name.
+    :param pods: those to start, by role and index.
+    :param decisions: by stage what was committed for it, for whoever wants to check.
+    """
+
+    job: str
+    pods: tuple[PlacedPod, ...]
+    decisions: tuple[tuple[str, Any], ...] = field(default=(), compare=False, repr=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Preempt:
+    """Stop a job; it waits in its queue again.
+
+    :param job: who has to leave, as a whole.
+    :param for_job: who gets what it has.
+    :param why: "opportunistic": it used what was idle. "reclaim": its quota is over what it is
+        entitled to. "priority": the other one is more important.
+    """
+
+    job: str
+    for_job: str
+    why: str
+
+
+@dataclass(frozen=True, slots=True)
+class Wait:
+    """A job has to wait, and why; told again when the reason has changed.
+
+    :param refusal: of the first stage that refuses; its reason is a line for people.
+    """
+
+    job: str
+    refusal: Refusal
+
+    @property
+    def reason(self) -> str:
+        """Why, in a line."""
+        return self.refusal.reason
+
+
+@dataclass(frozen=True, slots=True)
+class Reject:
+    """A job could not run even if the cluster were empty and healthy; it is not kept.
+
+    :param reason: why, in a line.
+    """
+
+    job: str
+    reason: str
+
+
+Action = Start | Preempt | Wait | Reject

@@ -1,0 +1,215 @@
+"""Jobs and actions as plain data for JSON, and back."""
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from hivecore._arguments import as_mapping, as_name, as_text, as_tuple
+from hivecore.decisions import Refusal
+from hivecore.devices import DeviceNeed, DeviceRequest
+from hivecore.scheduler.actions import Action, PlacedPod, Preempt, Reject, Start, Wait
+from hivecore.scheduler.job import Data, Job, Role, Where
+
+__all__ = ["action_of_plain", "job_of_plain", "plain_action", "plain_job"]
+
+_Plain = dict[str, Any]
+
+_ROLE = {"pods": 1, "resources": ()}
+_WHERE = {
+    "leaf_type": "",
+    "pinned_cell": "",
+    "within": "",
+    "must": "",
+    "prefer": "",
+    "multiple": (),
+    "nodes": (),
+}
+_JOB = {
+    "priority": 0,
+    "preemptible": True,
+    "guaranteed": True,
+    "run_time": None,
+    "stages": (),
+    "after": (),
+}
+_NEED = {
+    "count": 1,
+    "every": False,
+    "selector": (),
+    "vf_selector": None,
+    "exclusive": None,
+    "scope": None,
+    "preferred_scope": None,
+}
+_DEVICES = {
+    "joint": (),
+    "same_pcie": False,
+    "partition": None,
+    "bandwidth": None,
+    "isolation_provider": "",
+    "models": (),
+}
+
+
+def plain_job(job: Job) -> _Plain:
+    """A job as plain data; what is as by default is left out.
+
+    >>> from hivecore.scheduler import Job, plain_job
+    >>> plain_job(Job("train", "vision", 2, priority=1))
+    {'name': 'train', 'tenant': 'vision', 'roles': [{'name': 'pod', 'gpus': 2}], 'priority': 1}
+    """
+    made: _Plain = {"name": job.name, "tenant": job.tenant}
+    made["roles"] = [_plain_role(role) for role in job.roles]
+    made |= _told(job, _JOB)
+    if job.quota != job.tenant:
+        made["quota"] = job.quota
+    if where := _told(job.where, _WHERE):
+        made["where"] = where
+    if job.data is not None:
+        made["data"] = {"dataset": job.data.dataset, "rate_mbps": job.data.rate_mbps}
+        if job.data.total_gb < float("inf"):
+            made["data"]["total_gb"] = job.data.total_gb
+    return made
+
+
+def job_of_plain(data: Mapping[str, Any]) -> Job:
+    """The job of plain data.
+
+    :raises ValueError: something is missing, unknown or out of range.
+    :raises TypeError: something is of a wrong type.
+    """
+    given = _fields(
+        data,
+        "job",
+        ("name", "tenant", "roles"),
+        {*_JOB, "quota", "where", "data"},
+        roles=lambda roles: [_role(one) for one in as_tuple(roles, "roles")],
+        where=lambda where: Where(**_fields(where, "where", (), set(_WHERE))),
+        data=lambda data: Data(**_fields(data, "data", ("dataset", "rate_mbps"), {"total_gb"})),
+    )
+    return Job(**given)
+
+
+def plain_action(action: Action) -> _Plain:
+    """An action as plain data.
+
+    >>> from hivecore.scheduler import Preempt, plain_action
+    >>> plain_action(Preempt("spare", "train", "opportunistic"))
+    {'action': 'preempt', 'job': 'spare', 'for_job': 'train', 'why': 'opportunistic'}
+    """
+    if isinstance(action, Start):
+        pods = [
+            [pod.role, pod.index, pod.node, {type: list(them) for type, them in pod.minors}]
+            for pod in action.pods
+        ]
+        return {"action": "start", "job": action.job, "pods": pods}
+    if isinstance(action, Preempt):
+        named = {"for_job": action.for_job, "why": action.why}
+        return {"action": "preempt", "job": action.job, **named}
+    if isinstance(action, Reject):
+        return {"action": "reject", "job": action.job, "reason": action.reason}
+    refusal = action.refusal
+    told = [refusal.stage, refusal.code, refusal.reason, refusal.part]
+    return {"action": "wait", "job": action.job, "refusal": told}
+
+
+def action_of_plain(data: Mapping[str, Any]) -> Action:
+    """The action of plain data; of a `Start` without its decisions.
+
+    :raises ValueError: something is missing, unknown or out of range.
+    :raises TypeError: something is of a wrong type.
+    """
+    given = dict(as_mapping(data, "action"))
+    kind = given.pop("action", None)
+    if kind == "start":
+        found = _fields(given, "action", ("job", "pods"), set())
+        pods = tuple(_pod(pod) for pod in as_tuple(found["pods"], "pods"))
+        return Start(as_name(found["job"], "job"), pods)
+    if kind == "preempt":
+        return Preempt(**_fields(given, "action", ("job", "for_job", "why"), set()))
+    if kind == "reject":
+        return Reject(**_fields(given, "action", ("job", "reason"), set()))
+    if kind == "wait":
+        found = _fields(given, "action", ("job", "refusal"), set())
+        told = [as_text(one, "refusal") for one in as_tuple(found["refusal"], "refusal")]
+        if len(told) != 4:
+            raise ValueError("refusal: must be a stage, a code, a reason and a part")
+        return Wait(as_name(found["job"], "job"), Refusal(*told))
+    raise ValueError(f"action={kind!r}: must be start, preempt, wait or reject")
+
+
+def _plain_role(role: Role) -> _Plain:
+    made: _Plain = {"name": role.name} | _told(role, _ROLE)
+    if role.min_pods != role.pods:
+        made["min_pods"] = role.min_pods
+    if role.devices is None:
+        made["gpus"] = role.gpus
+    else:
+        needs = [
+            {"type": need.type, "amounts": dict(need.amounts)} | _told(need, _NEED)
+            for need in role.devices.needs
+        ]
+        made["devices"] = {"needs": needs} | _told(role.devices, _DEVICES)
+    return made
+
+
+def _role(data: Any) -> Role:
+    return Role(
+        **_fields(
+            data,
+            "role",
+            ("name",),
+            {"pods", "gpus", "min_pods", "devices", "resources"},
+            devices=_devices,
+        )
+    )
+
+
+def _devices(data: Any) -> DeviceRequest:
+    given = _fields(data, "devices", ("needs",), set(_DEVICES))
+    needs = [
+        DeviceNeed(**_fields(need, "need", ("type", "amounts"), set(_NEED)))
+        for need in as_tuple(given.pop("needs"), "needs")
+    ]
+    return DeviceRequest("any pod", needs=needs, **given)
+
+
+def _pod(data: Any) -> PlacedPod:
+    fields = as_tuple(data, "pods")
+    if len(fields) != 4:
+        raise ValueError("pods: must be a role, an index, a node and minors by type")
+    role, index, node, minors = fields
+    by_type = as_mapping(minors, "minors")
+    return PlacedPod(role, index, node, tuple((one, tuple(by_type[one])) for one in by_type))
+
+
+def _told(thing: Any, defaults: Mapping[str, Any]) -> _Plain:
+    """The fields that are not as by default."""
+    found = {}
+    for name, usual in defaults.items():
+        value = getattr(thing, name)
+        if value != usual:
+            pairs = isinstance(value, tuple) and value and isinstance(value[0], tuple)
+            found[name] = dict(value) if pairs else list(value) if type(value) is tuple else value
+    return found
+
+
+def _fields(
+    plain: Any,
+    what: str,
+    required: tuple[str, ...],
+    optional: set[str],
+    /,
+    **read: Callable[[Any], Any],
+) -> _Plain:
+    """The fields of plain data, those named in ``read`` as these make them."""
+    given = dict(as_mapping(plain, what))
+    for name in required:
+        if name not in given:
+            raise ValueError(f"{what}: {name!r} is missing")
+    for name in given:
+        if name not in required and name not in optional:
+            raise ValueError(f"{what}: there is no field {name!r}")
+    for name, make in read.items():
+        if name in given:
+            given[name] = make(given[name])
+    return given

@@ -1,0 +1,656 @@
+"""All parts composed: events in, actions out."""
+
+import json
+from collections.abc import Iterator
+from threading import RLock
+from typing import Any, Self
+
+from hivecore._arguments import as_bool, as_float, as_int, as_text
+from hivecore._sealed import corrupt_if_it_fails, seal, unseal
+from hivecore._stateful import Stateful
+from hivecore.cells import CellCluster
+from hivecore.decisions import Refusal
+from hivecore.devices import DeviceCluster
+from hivecore.errors import InvariantError
+from hivecore.queues import QueuedJob, TenantQueues
+from hivecore.quotas import QuotaTree
+from hivecore.scheduler._audit import check_units, check_waiting
+from hivecore.scheduler._kinds import Kinds
+from hivecore.scheduler._live import Live
+from hivecore.scheduler._preemption import Victims, find_victims
+from hivecore.scheduler._saved import (
+    joined,
+    live_of_plain,
+    plain_live,
+    split,
+)
+from hivecore.scheduler._units import Unit
+from hivecore.scheduler._waiting import Waiting
+from hivecore.scheduler.actions import Action, Preempt, Reject, Start, Wait
+from hivecore.scheduler.job import Job
+from hivecore.scheduler.plain import action_of_plain, plain_action
+from hivecore.scheduler.transaction import Refused, Stages, Started
+from hivecore.topology import NetworkTopology
+
+__all__ = ["Scheduler"]
+
+_MICRO = 1_000_000
+_PARTS: dict[str, Any] = {
+    "quotas": QuotaTree,
+    "cells": CellCluster,
+    "topology": NetworkTopology,
+    "devices": DeviceCluster,
+}
+_LATEST = 2.0**40
+
+
+class Scheduler(Stateful):
+    """Queues, quotas, cells or a network, and devices, that decide together; each is optional.
+
+    :param queues: which job is next; ``None``: by priority, then by arrival. They count time in
+        microseconds.
+    :param quotas: how much of what each may use, by tenant or `Job.quota`; "gpu" are GPUs.
+    :param cells: which GPUs a job gets, by what its tenant is promised.
+    :param topology: on which nodes its pods are, near to each other; not together with ``cells``.
+    :param devices: which devices of its node each pod gets.
+    :param immediate: whether victims stop at once; else their resources are held for whom they
+        leave for, until `stopped` has come for all of them.
+    :param preemption: whether anybody may have to leave for others.
+    :param tries: how often a placement that devices refuse is asked for again without the nodes.
+    :raises ValueError: ``cells`` and ``topology`` are both given.
+    :raises TypeError: an argument is of a wrong type.
+
+    It calls nobody, never sleeps and reads no clock: the caller tells it what has happened, by
+    events with the time ``now`` in seconds, which never goes back, and does what `decide` says. The
+    parts are used, not copied: the caller may read them.
+
+    A job starts when all parts agree, or nothing has changed. One that waits is tried again only
+    when something has changed that its refusal names. After an error nothing has changed. Calls of
+    several threads take turns.
+
+    >>> from hivecore.quotas import Quota, QuotaTree
+    >>> from hivecore.scheduler import Job, Scheduler
+    >>> quotas = QuotaTree([Quota("vision", max={"gpu": 8})], total={"gpu": 8})
+    >>> scheduler = Scheduler(quotas=quotas)
+    >>> scheduler.submit(Job("train", "vision", 6), now=0.0)
+    >>> scheduler.submit(Job("tune", "vision", 4), now=0.0)
+    >>> for action in scheduler.decide(now=0.0):
+    ...     print(action.job, getattr(action, "reason", "starts"))
+    train starts
+    tune runtime of 'vision' is exceeded (gpu: 6 used + 4 asked > 8)
+    >>> scheduler.finish("train", now=60.0)
+    >>> [action.job for action in scheduler.decide(now=60.0)]
+    ['tune']
+    """
+
+    def __init__(
+        self,
+        *,
+        queues: TenantQueues | None = None,
+        quotas: QuotaTree | None = None,
+        cells: CellCluster | None = None,
+        topology: NetworkTopology | None = None,
+        devices: DeviceCluster | None = None,
+        immediate: bool = False,
+        preemption: bool = True,
+        tries: int = 4,
+    ) -> None:
+        for name, part, kind in (
+            ("queues", queues, TenantQueues),
+            ("quotas", quotas, QuotaTree),
+            ("cells", cells, CellCluster),
+            ("topology", topology, NetworkTopology),
+            ("devices", devices, DeviceCluster),
+        ):
+            if part is not None and not isinstance(part, kind):
+                raise TypeError(f"{name} must be a {kind.__name__}, not {type(part).__name__}")
+        if cells is not None and topology is not None:
+            raise ValueError("topology: cells place the pods already")
+        self._has_queues = queues is not None
+        self._queues = TenantQueues() if queues is None else queues
+        number = as_int(tries, "tries", 1, 1000)
+        self._stages = Stages.of(quotas, cells, topology, devices, number)
+        self._immediate = as_bool(immediate, "immediate")
+        self._preemption = as_bool(preemption, "preemption")
+        self._kinds = Kinds()
+        self._waiting = Waiting()
+        self._jobs: dict[str, Live] = {}
+        #: the units that wait in a queue
+        self._queued: dict[str, Unit] = {}
+        #: what is to be told by the next decide
+        self._outbox: list[Action] = []
+        self._now = 0.0
+        self._lock = RLock()
+
+    # --- events
+
+    def submit(self, job: Job, now: float) -> None:
+        """A job comes.
+
+        :raises ValueError: there is one of this name, or the time goes back.
+        :raises TypeError: an argument is of a wrong type.
+
+        One that could not run on the empty, healthy cluster is not kept: `decide` says `Reject`.
+        """
+        if not isinstance(job, Job):
+            raise TypeError(f"job must be a Job, not {type(job).__name__}")
+        with self._lock:
+            moment = self._moment(now)
+            if job.name in self._jobs:
+                raise ValueError(f"job={job.name!r}: there is one of this name")
+            kind = self._kinds.of(job)
+            reason = self._kinds.impossible(kind, self._stages.impossible)
+            if reason:
+                self._now = moment
+                self._outbox.append(Reject(job.name, reason))
+                return
+            live = Live.submitted(job, kind)
+            unit = live.units[0]
+            if self._stages.quotas is not None:
+                self._stages.quotas.submit(unit)
+            self._now = moment
+            self._jobs[job.name] = live
+            self._push(unit)
+            if self._waiting:
+                self._waiting.touch(self._stages.touched_by_request(kind))
+            refusal = self._waiting.refusal(kind)
+            if refusal is not None:
+                self._tell(live, refusal)
+
+    def finish(self, job: str, now: float) -> None:
+        """A running job has ended.
+
+        :raises KeyError: there is no such job.
+        :raises ValueError: it does not run, or the time goes back.
+        """
+        with self._lock:
+            live = self._live(job)
+            moment = self._moment(now)
+            if live.state != "running":
+                raise ValueError(f"job={job!r}: it is {live.state}, not running")
+            self._now = moment
+            self._end(live)
+
+    def cancel(self, job: str, now: float) -> None:
+        """A job is not wanted any more, whether it runs or waits.
+
+        :raises KeyError: there is no such job.
+        :raises ValueError: the time goes back.
+        """
+        with self._lock:
+            live = self._live(job)
+            self._now = self._moment(now)
+            self._end(live)
+
+    def fail(self, job: str, now: float, pod: str | None = None) -> None:
+        """A running job has failed: it waits again, at its old place.
+
+        :param pod: "role/index" of a pod that has failed. If it has joined its job later, it waits
+            again by itself, and the others go on. ``None``: all of it.
+        :raises KeyError: there is no such job, or it has no such pod.
+        :raises ValueError: it does not run, or the time goes back.
+        """
+        with self._lock:
+            live = self._live(job)
+            moment = self._moment(now)
+            if live.state != "running":
+                raise ValueError(f"job={job!r}: it is {live.state}, not running")
+            unit = None
+            if pod is not None:
+                name = as_text(pod, "pod")
+                unit = live.unit_of(name)
+                if unit is None:
+                    raise KeyError(f"pod={pod!r}: job {job!r} runs no such pod")
+            self._now = moment
+            if live.for_job:
+                self._has_stopped(live)
+            elif unit is None or unit is live.units[0]:
+                self._stop(live)
+            else:
+                self._give_back(unit, end=False)
+                self._requeue(unit)
+
+    def stopped(self, job: str, now: float) -> None:
+        """A job that `decide` said to preempt has stopped.
+
+        :raises KeyError: there is no such job.
+        :raises ValueError: it was not told to, or has stopped already; or the time goes back.
+        """
+        with self._lock:
+            live = self._live(job)
+            moment = self._moment(now)
+            if not live.for_job or live.has_stopped:
+                raise ValueError(f"job={job!r}: it was not to stop")
+            self._now = moment
+            self._has_stopped(live)
+
+    def set_node(self, node: str, healthy: bool, now: float) -> None:
+        """A node is lost, or back; jobs that run there stay until they `fail` or end.
+
+        :raises KeyError: no part knows the node.
+        :raises ValueError: the time goes back.
+        :raises TypeError: an argument is of a wrong type.
+        """
+        node, healthy = as_text(node, "node"), as_bool(healthy, "healthy")
+        with self._lock:
+            moment = self._moment(now)
+            self._stages.set_health(node, healthy)
+            self._now = moment
+            self._waiting.touch_all()
+
+    def advance(self, now: float) -> None:
+        """Time has passed.
+
+        :raises ValueError: it goes back.
+        """
+        with self._lock:
+            self._now = self._moment(now)
+
+    def touch(self) -> None:
+        """A part was changed by somebody else: whoever waits is tried again."""
+        with self._lock:
+            self._stages.forget()
+            self._kinds.forget_impossible()
+            self._waiting.touch_all()
+
+    # --- actions
+
+    def decide(self, now: float, most: int | None = None) -> list[Action]:
+        """What is to be done now, in the order in which it holds.
+
+        :param most: how many attempts to start something there may be; ``None``: until nobody can
+            start.
+        :raises ValueError: the time goes back, or ``most`` is not positive.
+        """
+        left = -1 if most is None else as_int(most, "most", 1, 2**62)
+        with self._lock:
+            self._now = self._moment(now)
+            moment = int(self._now * _MICRO)
+            while left:
+                self._wake()
+                departure = self._queues.next(moment)
+                if departure is None:
+                    break
+                left -= 1
+                unit = self._queued.pop(departure.job.name)
+                unit.departure = departure
+                self._offer(unit)
+            actions, self._outbox = self._outbox, []
+            return actions
+
+    def _offer(self, unit: Unit) -> None:
+        """A unit that has left its queue starts, or goes back."""
+        live = self._jobs[unit.owner]
+        missing = self._missing(live)
+        if missing:
+            refusal = Refusal("scheduler", "after", f"waits for {missing!r} to start", missing)
+            self._wait(live, unit, Refused(refusal, (("started", missing),)))
+            return
+        refused = self._stages.start(unit)
+        if isinstance(refused, Started):
+            self._started(live, unit, refused)
+            return
+        victims: Victims = {}
+        if self._preemption and live.job.guaranteed and unit is live.units[0]:
+            victims = find_victims(self._stages, self._jobs, unit, refused, self._now)
+        if not victims:
+            self._wait(live, unit, refused)
+            return
+        for name, why in victims.items():
+            self._outbox.append(Preempt(name, live.job.name, why))
+        if not self._immediate:
+            live.state, live.victims = "reserved", tuple(victims)
+            self._waiting.leave(unit.kind, unit.name)
+            for name in victims:
+                self._jobs[name].for_job = live.job.name
+            return
+        for name in victims:
+            self._stop(self._jobs[name])
+        again = self._stages.start(unit)
+        if not isinstance(again, Started):
+            raise InvariantError(f"job {live.job.name!r} does not start without {list(victims)}")
+        self._started(live, unit, again)
+
+    def _missing(self, live: Live) -> str:
+        """A job that has to start first; "": there is none."""
+        for name in live.job.after:
+            other = self._jobs.get(name)
+            if other is not None and other.state != "running":
+                return name
+        return ""
+
+    def _started(self, live: Live, unit: Unit, started: Started) -> None:
+        if live.state != "reserved":
+            self._waiting.leave(unit.kind, unit.name)
+        self._outbox.append(Start(live.job.name, unit.placed, started.decisions))
+        if unit is live.units[0]:
+            live.state, live.since, live.told, live.victims = "running", self._now, None, ()
+            self._waiting.touch((("started", live.job.name),))
+            for joining in live.joining(self._kinds):
+                if self._stages.quotas is not None:
+                    self._stages.quotas.submit(joining)
+                self._push(joining)
+
+    def _wait(self, live: Live, unit: Unit, refused: Refused) -> None:
+        """It has its place in the queue again, and waits with all of its kind."""
+        kind = unit.kind
+        departure = unit.departure
+        assert departure is not None
+        self._queues.requeue(departure)
+        self._queued[unit.name] = unit
+        self._queues.park(departure.job.tenant, kind.number)
+        self._waiting.park(kind, refused.refusal, refused.keys)
+        if unit is live.units[0]:
+            self._tell(live, refused.refusal)
+
+    def _tell(self, live: Live, refusal: Refusal) -> None:
+        if live.told != refusal:
+            live.told = refusal
+            self._outbox.append(Wait(live.job.name, refusal))
+
+    def _wake(self) -> None:
+        for kind in self._waiting.woken(self._stages.may_start):
+            self._queues.wake(self._queue_of(kind.job), kind.number)
+
+    # --- ends
+
+    def _end(self, live: Live) -> None:
+        """A job is gone for good."""
+        if live.state == "reserved":
+            self._let_go(live)
+            self._stages.withdraw(live.units[0])
+        elif live.state == "pending":
+            self._withdraw(live.units[0])
+        elif live.for_job:
+            live.is_ending = True
+            if not live.has_stopped:
+                self._has_stopped(live)
+            return
+        else:
+            self._give_back_all(live, end=True)
+        self._forget(live)
+
+    def _forget(self, live: Live) -> None:
+        del self._jobs[live.job.name]
+        self._waiting.touch((("started", live.job.name),))
+
+    def _stop(self, live: Live) -> None:
+        """A running job waits again."""
+        self._give_back_all(live, end=False)
+        live.state, live.for_job, live.has_stopped = "pending", "", False
+        self._requeue(live.units[0])
+
+    def _give_back_all(self, live: Live, end: bool) -> None:
+        first, *joined = live.units
+        for unit in reversed(joined):
+            if unit.placed:
+                self._give_back(unit, end=True)
+            else:
+                self._withdraw(unit)
+        live.units = [first]
+        self._give_back(first, end=end)
+
+    def _give_back(self, unit: Unit, *, end: bool) -> None:
+        self._stages.give_back(unit, end=end)
+        unit.placed, unit.is_placed = (), False
+        if self._waiting:
+            self._waiting.touch(self._stages.touched_by_release(unit.kind))
+
+    def _has_stopped(self, live: Live) -> None:
+        """A victim has stopped: what it has is held until all have."""
+        live.has_stopped = True
+        mine = self._jobs.get(live.for_job)
+        if mine is None:
+            self._leave(live)
+        elif all(self._jobs[name].has_stopped for name in mine.victims):
+            for name in mine.victims:
+                self._leave(self._jobs[name])
+            unit, mine.victims = mine.units[0], ()
+            found = self._stages.start(unit)
+            if isinstance(found, Started):
+                self._started(mine, unit, found)
+            else:
+                mine.state = "pending"
+                self._requeue(unit)
+
+    def _let_go(self, live: Live) -> None:
+        """Somebody for whom others have to leave is gone."""
+        for name in live.victims:
+            if self._jobs[name].has_stopped:
+                self._leave(self._jobs[name])
+
+    def _leave(self, live: Live) -> None:
+        if live.is_ending:
+            self._give_back_all(live, end=True)
+            self._forget(live)
+        else:
+            self._stop(live)
+
+    # --- queues
+
+    def _queue_of(self, job: Job) -> str:
+        return job.tenant if self._has_queues else "all"
+
+    def _push(self, unit: Unit) -> None:
+        self._queues.push(self._queued_job(unit), int(self._now * _MICRO))
+        self._queued[unit.name] = unit
+        self._waiting.add(unit.kind, unit.name)
+
+    def _queued_job(self, unit: Unit, job: Job | None = None) -> QueuedJob:
+        kind = unit.kind
+        job = self._jobs[unit.owner].job if job is None else job
+        run_time = None if job.run_time is None else max(1, int(job.run_time * _MICRO))
+        return QueuedJob(
+            unit.name,
+            self._queue_of(job),
+            max(1, kind.gpus),
+            job.priority,
+            run_time,
+            kind=kind.number,
+        )
+
+    def _requeue(self, unit: Unit) -> None:
+        """Put one that was stopped back at its old place; it is of a kind of its own then: what it
+        may borrow is not what others may.
+        """
+        departure = unit.departure
+        assert departure is not None
+        unit.kind = self._kinds.alone(unit.kind)
+        self._queues.requeue(departure._replace(job=self._queued_job(unit)))
+        self._queued[unit.name] = unit
+        self._waiting.add(unit.kind, unit.name)
+
+    def _withdraw(self, unit: Unit) -> None:
+        """A unit that waits in a queue is not wanted any more."""
+        kind = unit.kind
+        self._queues.remove(unit.name)
+        del self._queued[unit.name]
+        self._stages.withdraw(unit)
+        self._waiting.touch(self._stages.touched_by_request(kind))
+        if self._waiting.leave(kind, unit.name):
+            self._queues.wake(self._queue_of(kind.job), kind.number)
+
+    # --- what there is
+
+    def check(self) -> None:
+        """Audit every invariant of all parts, and what they say of one another.
+
+        :raises InvariantError: one is broken. Cost: that of the parts' own, and O(jobs).
+        """
+        with self._lock:
+            self._queues.check()
+            for stage in self._stages.all:
+                stage.part.check()
+            check_units(self._stages, self._jobs.values(), self._queued, self._waiting)
+            check_waiting(self._queues, self._waiting, self._queued)
+
+    @property
+    def queues(self) -> TenantQueues:
+        """Its queues, to be read."""
+        return self._queues
+
+    @property
+    def quotas(self) -> QuotaTree | None:
+        """Its quotas; who changes them calls `touch`. So for all parts."""
+        return None if self._stages.quotas is None else self._stages.quotas.part
+
+    @property
+    def cells(self) -> CellCluster | None:
+        """Its cells."""
+        part = None if self._stages.place is None else self._stages.place.part
+        return part if isinstance(part, CellCluster) else None
+
+    @property
+    def topology(self) -> NetworkTopology | None:
+        """Its network."""
+        part = None if self._stages.place is None else self._stages.place.part
+        return part if isinstance(part, NetworkTopology) else None
+
+    @property
+    def devices(self) -> DeviceCluster | None:
+        """Its devices."""
+        return None if self._stages.devices is None else self._stages.devices.part
+
+    @property
+    def now(self) -> float:
+        """The time that was told last, in seconds."""
+        return self._now
+
+    def __len__(self) -> int:
+        """How many jobs it knows."""
+        return len(self._jobs)
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._jobs
+
+    def __iter__(self) -> Iterator[str]:
+        """A snapshot of the names, in the order in which they came."""
+        with self._lock:
+            return iter(list(self._jobs))
+
+    def state(self, job: str) -> str:
+        """What has become of a job: "pending", "reserved" (others are to stop for it), "running".
+
+        :raises KeyError: there is no such job.
+        """
+        with self._lock:
+            return self._live(job).state
+
+    def job(self, name: str) -> Job:
+        """A job as it was submitted.
+
+        :raises KeyError: there is no such job.
+        """
+        with self._lock:
+            return self._live(name).job
+
+    # --- all of it
+
+    def copy(self) -> Self:
+        """A branch that shares nothing: what if? Cost: that of the parts, and O(jobs)."""
+        with self._lock:
+            made = self._blank(self._stages.branch(), self._queues.copy())
+            made._kinds, made._waiting = self._kinds.branch(), self._waiting.branch()
+            made._jobs = {name: live.copy() for name, live in self._jobs.items()}
+            made._outbox = list(self._outbox)
+            made._now = self._now
+            made._note_queued()
+            return made
+
+    def _blank(self, stages: Stages, queues: TenantQueues) -> Self:
+        """One with the same settings, without jobs."""
+        made = object.__new__(type(self))
+        made._has_queues, made._queues, made._stages = self._has_queues, queues, stages
+        made._immediate, made._preemption = self._immediate, self._preemption
+        made._kinds, made._waiting, made._jobs = Kinds(), Waiting(), {}
+        made._queued, made._outbox, made._now, made._lock = {}, [], 0.0, RLock()
+        return made
+
+    def _note_queued(self) -> None:
+        for live in self._jobs.values():
+            for unit in live.units:
+                if not unit.placed and live.state != "reserved":
+                    self._queued[unit.name] = unit
+
+    def to_bytes(self) -> bytes:
+        """The state, with that of all parts, for ``from_bytes``."""
+        with self._lock:
+            state = {
+                "settings": [
+                    self._has_queues,
+                    self._immediate,
+                    self._preemption,
+                    self._stages.tries,
+                ],
+                "parts": [stage.name for stage in self._stages.all],
+                "now": self._now,
+                "kinds": self._kinds.numbered,
+                "waiting": self._waiting.plain(),
+                "outbox": [plain_action(action) for action in self._outbox],
+                "jobs": [plain_live(live) for live in self._jobs.values()],
+            }
+            text = json.dumps(state, separators=(",", ":")).encode()
+            parts = [stage.part.to_bytes() for stage in self._stages.all]
+            return seal(b"HVSC", 1, joined([text, self._queues.to_bytes(), *parts]))
+
+    def _units(self) -> Iterator[Unit]:
+        for live in self._jobs.values():
+            yield from live.units
+
+    @classmethod
+    def from_bytes(cls, data: bytes) -> Self:
+        """The scheduler whose ``to_bytes`` gave these bytes, with parts of its own.
+
+        :raises CorruptStateError: they are damaged, or describe no possible state.
+        :raises TypeError: ``data`` is not bytes.
+        """
+        payload = unseal(b"HVSC", 1, data)
+        with corrupt_if_it_fails():
+            text, queues, *parts = split(payload)
+            state = json.loads(text)
+            has_queues, immediate, preemption, tries = state["settings"]
+            kinds = ("quotas", "cells", "topology", "devices")
+            if len(parts) != len(state["parts"]) or set(state["parts"]) - set(kinds):
+                raise ValueError("parts")
+            read: dict[str, Any] = {
+                name: _PARTS[name].from_bytes(part)
+                for name, part in zip(state["parts"], parts, strict=True)
+            }
+            made = cls(
+                queues=TenantQueues.from_bytes(queues),
+                immediate=immediate,
+                preemption=preemption,
+                tries=tries,
+                **read,
+            )
+            made._restore(state, as_bool(has_queues, "has_queues"))
+            made.check()
+        return made
+
+    def _restore(self, state: dict[str, Any], has_queues: bool) -> None:
+        self._has_queues = has_queues
+        self._now = self._moment(state["now"])
+        for one in state["jobs"]:
+            live = live_of_plain(one, self._kinds, self._queued_job)
+            if live.job.name in self._jobs:
+                raise ValueError(f"job {live.job.name!r} is there twice")
+            self._jobs[live.job.name] = live
+        self._kinds.numbered = as_int(state["kinds"], "kinds", 0, 2**61)
+        kinds = {unit.kind.number: unit.kind for unit in self._units()}
+        self._waiting.restore(state["waiting"], kinds)
+        self._outbox = [action_of_plain(action) for action in state["outbox"]]
+        self._note_queued()
+
+    # --- what they have in common
+
+    def _moment(self, now: Any) -> float:
+        moment = as_float(now, "now")
+        if not self._now <= moment <= _LATEST:
+            raise ValueError(f"now={moment!r}: allowed are {self._now!r} to 2**40 seconds")
+        return moment
+
+    def _live(self, name: str) -> Live:
+        live = self._jobs.get(as_text(name, "job"))
+        if live is None:
+            raise KeyError(f"there is no job {name!r}")
+        return live

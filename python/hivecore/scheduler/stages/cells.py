@@ -1,0 +1,106 @@
+"""Cells: which GPUs of which node a unit gets, by what its tenant is promised (HiveD)."""
+
+from collections.abc import Iterator
+from typing import Self
+
+from hivecore.cells import AffinityGroup, CellCluster, GroupDecision, NodeSet
+from hivecore.scheduler._units import Key, Kind, Places, Unit
+
+__all__ = ["CellStage"]
+
+_ANY = ("cells", "any")
+
+
+class CellStage:
+    """A `CellCluster`: a unit is an affinity group. Pods without GPUs are not placed."""
+
+    name = "cells"
+
+    def __init__(self, cluster: CellCluster) -> None:
+        self.part = cluster
+        self._nodes = frozenset(cluster.nodes)
+
+    def branch(self) -> Self:
+        """An adapter of a copy."""
+        return type(self)(self.part.copy())
+
+    def impossible(self, kind: Kind, empty: "CellStage") -> str:
+        """Why units of this kind would wait on an empty, healthy cluster, too; "": they would not.
+
+        :param empty: that cluster.
+        """
+        job = kind.job
+        if not kind.gpus:
+            return ""
+        if job.guaranteed and job.priority < 0:
+            return f"its priority is {job.priority}, cells know 0 to 1000"
+        try:
+            group = self.group(kind, "anybody")
+            allowed = NodeSet(job.where.nodes) if job.where.nodes else None
+            decision = empty.part.schedule(group, suggested_nodes=allowed)
+        except (KeyError, ValueError) as error:
+            return str(error.args[0])
+        return decision.reason
+
+    def emptied(self) -> Self:
+        """An adapter of the same cluster, empty and healthy."""
+        return type(self)(CellCluster(self.part.spec))
+
+    def group(self, kind: Kind, name: str) -> AffinityGroup:
+        """What a unit of this name asks for."""
+        job = kind.job
+        where = job.where
+        return AffinityGroup(
+            name,
+            job.tenant,
+            [(pods, role.gpus) for role, pods in kind.sizes if role.gpus],
+            priority=job.priority if job.guaranteed else -1,
+            leaf_type=where.leaf_type or None,
+            pinned_cell=where.pinned_cell or None,
+            within=where.within or None,
+        )
+
+    def schedule(self, unit: Unit, allowed: NodeSet | None) -> GroupDecision | None:
+        """What would be decided; None: there is nothing to place."""
+        if not unit.kind.gpus:
+            return None
+        return self.part.schedule(self.group(unit.kind, unit.name), suggested_nodes=allowed)
+
+    def places(self, unit: Unit, decision: GroupDecision) -> Places:
+        """Node and GPUs of each pod."""
+        placed = iter(decision.placement)
+        found: Places = []
+        for role, pods in unit.kind.sizes:
+            for _ in range(pods):
+                if role.gpus:
+                    pod = next(placed)
+                    found.append((pod.node, pod.leaf_indices))
+                else:
+                    found.append(("", ()))
+        return found
+
+    def waits_for(self, kind: Kind, decision: GroupDecision) -> tuple[Key, ...]:
+        """What has to happen before a refused unit is worth another try."""
+        if not kind.job.guaranteed or any(one.code == "mapping" for one in decision.refusals):
+            return (_ANY,)
+        return (("cells", kind.job.tenant),)
+
+    def touched_by_release(self, kind: Kind) -> Iterator[Key]:
+        """What happens when a unit gives back what it has."""
+        if kind.gpus:
+            yield _ANY
+            if kind.job.guaranteed:
+                yield "cells", kind.job.tenant
+
+    def may_start(self, kind: Kind) -> bool:
+        """Whether a waiting unit is worth a try: whether there are as many idle GPUs."""
+        if kind.job.guaranteed:
+            return True
+        idle = 0
+        for chain in self.part.spec.chains:
+            idle += int(self.part.idle_leaves(chain).sum())
+        return idle >= kind.gpus
+
+    def knows(self, node: str) -> bool:
+        """Whether it has such a node."""
+        return node in self._nodes

@@ -1,0 +1,117 @@
+"""Devices: the very GPUs, NICs and shares that each pod of a unit gets."""
+
+from collections.abc import Iterable, Iterator
+from typing import NamedTuple, Self
+
+from hivecore.decisions import Refusal
+from hivecore.devices import DeviceCluster, DeviceDecision
+from hivecore.scheduler._units import Key, Kind, Places, Unit
+
+__all__ = ["DeviceStage", "Taken"]
+
+_ANY = ("devices", "any")
+
+
+class Taken(NamedTuple):
+    """What the pods of a unit have, or why one of them gets nothing: then none has anything."""
+
+    decisions: list[DeviceDecision | None]
+    refusal: Refusal | None
+    pod: int
+    """The one that gets nothing."""
+
+
+class DeviceStage:
+    """A `DeviceCluster`: each pod is an owner, named job/role/index."""
+
+    name = "devices"
+
+    def __init__(self, cluster: DeviceCluster) -> None:
+        self.part = cluster
+
+    def branch(self) -> Self:
+        """An adapter of a copy."""
+        return type(self)(self.part.copy())
+
+    def emptied(self) -> Self:
+        """An adapter of the same cluster, empty and healthy."""
+        made = self.branch()
+        for node in made.part.nodes:
+            for owner in made.part.owners(node):
+                made.part.release(owner)
+            if not all(device.healthy for device in made.part.inventory(node).devices):
+                made.part.set_health(node, True)
+        return made
+
+    def impossible(self, kind: Kind, empty: "DeviceStage") -> str:
+        """Why a pod of this kind would wait on empty, healthy machines, too; "": none would.
+
+        :param empty: these machines.
+        """
+        try:
+            for request in {id(one): one for one in kind.devices if one is not None}.values():
+                nodes = kind.job.where.nodes or None
+                decision = empty.part.schedule(request, nodes=nodes)
+                if decision.outcome != "bind":
+                    return decision.reason
+                self.part.fits(request)  # which remembers what it will be asked again
+        except (KeyError, ValueError) as error:
+            return str(error.args[0])
+        return ""
+
+    def take(self, unit: Unit, places: Places | None) -> Taken:
+        """Give all pods their devices, or none.
+
+        :param places: node and GPUs of each pod, as far as they are chosen; None: nothing is.
+        """
+        part, where = self.part, unit.kind.job.where.nodes or None
+        taken: list[DeviceDecision | None] = []
+        for i, (request, (role, number)) in enumerate(
+            zip(unit.kind.devices, unit.pods, strict=True)
+        ):
+            if request is None:
+                taken.append(None)
+                continue
+            mine = request.replace(name=f"{unit.owner}/{role}/{number}")
+            node, gpus = places[i] if places is not None else ("", ())
+            if not node:
+                decision = part.schedule(mine, nodes=where)
+            elif gpus:
+                decision = part.schedule(mine, nodes=(node,), gpus=gpus)
+            else:
+                decision = part.schedule(mine, nodes=(node,))
+            if decision.outcome != "bind":
+                self.give_back([one.request.name for one in taken if one is not None])
+                return Taken([], decision.refusal, i)
+            part.commit(decision)
+            taken.append(decision)
+        return Taken(taken, None, -1)
+
+    def give_back(self, pods: Iterable[str]) -> None:
+        """The end of what pods have."""
+        for name in pods:
+            self.part.release(name)
+
+    def fitting(self, kind: Kind) -> set[str]:
+        """The nodes on which some pod of this kind could run now."""
+        found: set[str] = set()
+        for request in {id(one): one for one in kind.devices if one is not None}.values():
+            found.update(self.part.filter(request).fitting)
+        return found
+
+    def waits_for(self) -> tuple[Key, ...]:
+        """What has to happen before a refused unit is worth another try."""
+        return (_ANY,)
+
+    def touched_by_release(self, kind: Kind) -> Iterator[Key]:
+        """What happens when a unit gives back what it has."""
+        yield _ANY
+
+    def may_start(self, kind: Kind) -> bool:
+        """Whether a waiting unit is worth a try: whether there is a node for its largest pods."""
+        requests = {id(one): one for one in kind.devices if one is not None}.values()
+        return all(self.part.fits(one) for one in requests)
+
+    def knows(self, node: str) -> bool:
+        """Whether it has such a node."""
+        return node in self.part.nodes

@@ -1,0 +1,99 @@
+"""Quotas: whether a unit is admitted, and who has to give back what he has borrowed."""
+
+from collections.abc import Iterator
+from typing import Self
+
+from hivecore.decisions import Refusal
+from hivecore.quotas import QuotaDecision, QuotaRequest, QuotaTree
+from hivecore.scheduler._units import Key, Kind, Unit
+
+__all__ = ["QuotaStage"]
+
+#: What a unit that is refused by its runtime waits for: any change in the tree.
+_RUNTIME = ("quotas", "any")
+
+
+class QuotaStage:
+    """A `QuotaTree`: units ask from submit to end, are admitted on start, evicted on preemption."""
+
+    name = "quotas"
+
+    def __init__(self, tree: QuotaTree) -> None:
+        self.part = tree
+        self._paths: dict[str, tuple[str, ...]] = {}
+
+    def branch(self) -> Self:
+        """An adapter of a copy."""
+        return type(self)(self.part.copy())
+
+    def impossible(self, kind: Kind) -> str:
+        """Why units of this kind could never be admitted; "": they could."""
+        job = kind.job
+        if job.quota not in self.part.quotas:
+            return f"there is no quota {job.quota!r}"
+        for name in self._path(job.quota):
+            quota = self.part.quota(name)
+            for what, limits in (("max", quota.max), ("min", () if job.preemptible else quota.min)):
+                if what == "min" and (job.preemptible or name != job.quota):
+                    continue
+                most = dict(limits)
+                for dimension, amount in kind.amounts.items():
+                    if dimension in dict(quota.max) and amount > most.get(dimension, 0):
+                        return (
+                            f"asks for {amount} of {dimension!r}, and {what} of {name!r} is "
+                            f"{most.get(dimension, 0)}"
+                        )
+        return ""
+
+    def submit(self, unit: Unit) -> None:
+        """From now on it asks for its part."""
+        kind = unit.kind
+        job = kind.job
+        self.part.submit(
+            QuotaRequest(
+                unit.name,
+                job.quota,
+                kind.amounts,
+                priority=job.priority,
+                preemptible=job.preemptible,
+            )
+        )
+
+    def schedule(self, unit: Unit) -> QuotaDecision:
+        """What would be decided."""
+        return self.part.schedule(unit.name)
+
+    def waits_for(self, refusal: Refusal) -> tuple[Key, ...]:
+        """What has to happen before a refused unit is worth another try."""
+        if refusal.code in ("runtime", "evicted"):
+            return (_RUNTIME,)
+        return (("quotas", refusal.part),)
+
+    def touched_by_submit(self, kind: Kind) -> Iterator[Key]:
+        """What happens when somebody asks for more: runtimes move."""
+        yield _RUNTIME
+
+    def touched_by_release(self, kind: Kind) -> Iterator[Key]:
+        """What happens when a unit gives back what it has."""
+        yield _RUNTIME
+        yield "quotas", ""
+        for name in self._path(kind.job.quota):
+            yield "quotas", name
+
+    def may_start(self, name: str) -> bool:
+        """Whether a waiting unit is worth a try."""
+        return self.part.schedule(name).outcome != "wait"
+
+    def _path(self, name: str) -> tuple[str, ...]:
+        """A quota and those above it."""
+        found = self._paths.get(name)
+        if found is None:
+            path = [name]
+            while parent := self.part.quota(path[-1]).parent:
+                path.append(parent)
+            found = self._paths[name] = tuple(path)
+        return found
+
+    def forget_paths(self) -> None:
+        """Quotas have other parents now."""
+        self._paths.clear()

@@ -1,0 +1,121 @@
+"""Topology: a unit's pods near to each other in a network of domains."""
+
+from collections.abc import Iterator
+from typing import Self
+
+from hivecore.scheduler._units import Key, Kind, Places, Unit
+from hivecore.scheduler.job import Role
+from hivecore.topology import NetworkTopology, TopologyDecision, TopologyRequest, TopologyRole
+
+__all__ = ["TopologyStage"]
+
+_ANY = ("topology", "any")
+
+
+class TopologyStage:
+    """A `NetworkTopology`: a pod takes of its node what the network was told of, or a slot."""
+
+    name = "topology"
+
+    def __init__(self, network: NetworkTopology) -> None:
+        self.part = network
+        self._known = frozenset(network.free(network.nodes[0]))
+        self._nodes = frozenset(network.nodes)
+
+    def branch(self) -> Self:
+        """An adapter of a copy."""
+        made = object.__new__(type(self))
+        made.part = self.part.copy()
+        made._known, made._nodes = self._known, self._nodes
+        return made
+
+    def emptied(self) -> Self:
+        """An adapter of the same network, empty and healthy."""
+        made = self.branch()
+        for name in made.part.owners:
+            made.part.release(name)
+        for node in made.part.unhealthy:
+            made.part.set_health(node, True)
+        return made
+
+    def impossible(self, kind: Kind, empty: "TopologyStage") -> str:
+        """Why units of this kind would wait on an empty, healthy network, too; "": they would not.
+
+        :param empty: that network.
+        """
+        try:
+            request = self.request(kind, "anybody")
+            decision = request and empty.part.schedule(request, nodes=kind.job.where.nodes or None)
+        except (KeyError, ValueError) as error:
+            return str(error.args[0])
+        return decision.reason if decision else ""
+
+    def request(self, kind: Kind, name: str) -> TopologyRequest | None:
+        """What a unit of this name asks for; None: there is nothing to place.
+
+        :raises ValueError: its pods are of more than two kinds.
+        """
+        where = kind.job.where
+        by_amounts: dict[tuple[tuple[str, int], ...], int] = {}
+        for role, pods in kind.sizes:
+            if amounts := self._amounts(role):
+                by_amounts[amounts] = by_amounts.get(amounts, 0) + pods
+        if not by_amounts:
+            return None
+        (amounts, pods), *others = by_amounts.items()
+        if len(others) > 1:
+            raise ValueError("roles: a network places pods of two kinds at most")
+        more = TopologyRole("other", others[0][1], dict(others[0][0])) if others else None
+        return TopologyRequest(
+            name,
+            pods,
+            must=where.must,
+            prefer=where.prefer,
+            multiple=where.multiple,
+            amounts=amounts,
+            role=more,
+        )
+
+    def _amounts(self, role: Role) -> tuple[tuple[str, int], ...]:
+        if "slots" in self._known:
+            return (("slots", 1),)
+        taken = {"gpu": role.gpus, **dict(role.resources)}
+        return tuple(sorted((name, n) for name, n in taken.items() if n and name in self._known))
+
+    def schedule(self, unit: Unit, allowed: tuple[str, ...] | None) -> TopologyDecision | None:
+        """What would be decided; None: there is nothing to place."""
+        request = self.request(unit.kind, unit.name)
+        return None if request is None else self.part.schedule(request, nodes=allowed)
+
+    def places(self, unit: Unit, decision: TopologyDecision) -> Places:
+        """Node of each pod: those of a role on neighbouring nodes."""
+        first = decision.request.amounts
+        ranks = iter(decision.ranks)
+        others = iter([one.node for one in decision.placement for _ in range(one.others)])
+        found: Places = []
+        for role, pods in unit.kind.sizes:
+            amounts = self._amounts(role)
+            for _ in range(pods):
+                node = "" if not amounts else next(ranks if amounts == first else others)
+                found.append((node, ()))
+        return found
+
+    def waits_for(self, kind: Kind, decision: TopologyDecision) -> tuple[Key, ...]:
+        """What has to happen before a refused unit is worth another try."""
+        return (_ANY,)
+
+    def touched_by_release(self, kind: Kind) -> Iterator[Key]:
+        """What happens when a unit gives back what it has."""
+        yield _ANY
+
+    def may_start(self, kind: Kind) -> bool:
+        """Whether a waiting unit is worth a try: whether there are as many slots for its pods."""
+        request = self.request(kind, "anybody")
+        if request is None or kind.job.where.nodes:
+            return True
+        slots = self.part.slots(request.must, amounts=request.amounts)
+        return max(slots.values()) >= request.pods
+
+    def knows(self, node: str) -> bool:
+        """Whether it has such a node."""
+        return node in self._nodes

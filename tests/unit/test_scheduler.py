@@ -1,0 +1,416 @@
+"""What a scheduler says, event by event."""
+
+import pytest
+from scheduler_lives import NIC, NODES, cell_cluster, machines, network, quota_tree
+
+from hivecore.cells import AffinityGroup
+from hivecore.devices import DeviceRequest
+from hivecore.errors import CorruptStateError
+from hivecore.queues import TenantQueues
+from hivecore.quotas import Quota, QuotaTree
+from hivecore.scheduler import (
+    Data,
+    Job,
+    PlacedPod,
+    Preempt,
+    Reject,
+    Role,
+    Scheduler,
+    Start,
+    Wait,
+    Where,
+    action_of_plain,
+    job_of_plain,
+    plain_action,
+    plain_job,
+)
+
+
+def limited(most=8, **settings):
+    tree = QuotaTree([Quota("a", max={"gpu": most})], total={"gpu": most})
+    return Scheduler(quotas=tree, **settings)
+
+
+def told(actions):
+    """Each action in a word and its job."""
+    return [(type(action).__name__.lower(), action.job) for action in actions]
+
+
+def test_a_job_starts_waits_and_starts_when_there_is_room():
+    scheduler = limited()
+    scheduler.submit(Job("one", "a", 6), now=0)
+    scheduler.submit(Job("two", "a", 6), now=0)
+    assert told(scheduler.decide(0)) == [("start", "one"), ("wait", "two")]
+    assert scheduler.state("one") == "running" and scheduler.state("two") == "pending"
+    assert scheduler.decide(5) == []
+    scheduler.finish("one", now=9)
+    assert "one" not in scheduler
+    assert told(scheduler.decide(9)) == [("start", "two")]
+
+
+def test_without_any_part_everything_starts_at_once():
+    scheduler = Scheduler()
+    scheduler.submit(Job("one", "a", 1000), now=0)
+    start = scheduler.decide(0)[0]
+    assert start == Start("one", (PlacedPod("pod", 0, ""),))
+
+
+def test_a_job_that_could_never_run_is_told_so_at_once():
+    for scheduler, job, reason in (
+        (limited(), Job("j", "a", 9), "asks for 9 of 'gpu', and max of 'a' is 8"),
+        (limited(), Job("j", "b", 1), "there is no quota 'b'"),
+        (Scheduler(cells=cell_cluster()), Job("j", "c", 1), "c"),
+        (Scheduler(cells=cell_cluster()), Job("j", "b", 16), "node"),
+        (Scheduler(cells=cell_cluster()), Job("j", "a", [Role("w", 3, 4)]), "few free leaves"),
+        (Scheduler(topology=network()), Job("j", "a", [Role("w", 5, 4)]), "5 pods need"),
+        (
+            Scheduler(topology=network()),
+            Job("j", "a", [Role("x", 1, 1), Role("y", 1, 2), Role("z", 1, 3)]),
+            "two kinds",
+        ),
+        (Scheduler(devices=machines()), Job("j", "a", 5), "too few devices"),
+        (
+            Scheduler(cells=cell_cluster()),
+            Job("j", "a", 1, where=Where(leaf_type="H100")),
+            "H100",
+        ),
+    ):
+        scheduler.submit(job, now=0)
+        action = scheduler.decide(0)[0]
+        assert isinstance(action, Reject) and reason in action.reason
+        assert "j" not in scheduler
+        scheduler.submit(job, now=0)
+        assert isinstance(scheduler.decide(0)[0], Reject)
+        scheduler.check()
+
+
+def test_opportunistic_work_leaves_for_guaranteed():
+    scheduler = Scheduler(cells=cell_cluster(), immediate=True)
+    scheduler.submit(Job("spare", "b", [Role("w", 4, 4)], guaranteed=False), now=0)
+    assert told(scheduler.decide(0)) == [("start", "spare")]
+    scheduler.submit(Job("train", "a", [Role("w", 2, 4)]), now=1)
+    actions = scheduler.decide(1)
+    assert told(actions)[:2] == [("preempt", "spare"), ("start", "train")]
+    assert actions[0] == Preempt("spare", "train", "opportunistic")
+    assert scheduler.state("spare") == "pending"
+
+
+def test_victims_that_have_to_stop_first_hold_what_they_have_for_whom_they_leave():
+    scheduler = Scheduler(cells=cell_cluster(), devices=machines())
+    scheduler.submit(Job("spare", "b", [Role("w", 4, 4)], guaranteed=False), now=0)
+    scheduler.decide(0)
+    scheduler.submit(Job("train", "a", [Role("w", 2, 4)]), now=1)
+    assert scheduler.decide(1) == [Preempt("spare", "train", "opportunistic")]
+    assert scheduler.state("train") == "reserved" and scheduler.state("spare") == "running"
+    scheduler.submit(Job("thief", "b", 1, guaranteed=False), now=2)
+    assert told(scheduler.decide(2)) == [("wait", "thief")]
+    scheduler.check()
+    scheduler.stopped("spare", now=3)
+    assert ("start", "train") in told(scheduler.decide(3))
+    assert scheduler.state("spare") == "pending"
+    with pytest.raises(ValueError, match="was not to stop"):
+        scheduler.stopped("spare", now=3)
+
+
+def test_a_preemptor_that_is_cancelled_lets_its_victims_come_back():
+    scheduler = Scheduler(cells=cell_cluster())
+    scheduler.submit(Job("spare", "b", [Role("w", 4, 4)], guaranteed=False), now=0)
+    scheduler.decide(0)
+    scheduler.submit(Job("train", "a", [Role("w", 2, 4)]), now=1)
+    scheduler.decide(1)
+    scheduler.cancel("train", now=2)
+    scheduler.check()
+    scheduler.stopped("spare", now=3)
+    assert told(scheduler.decide(3)) == [("start", "spare")]
+
+
+def test_a_quota_is_reclaimed_and_who_borrowed_comes_back_when_there_is_room():
+    scheduler = Scheduler(quotas=quota_tree(), immediate=True)
+    scheduler.submit(Job("borrower", "a", 16), now=0)
+    assert told(scheduler.decide(0)) == [("start", "borrower")]
+    scheduler.submit(Job("owner", "b", 8), now=1)
+    actions = scheduler.decide(1)
+    assert actions[0] == Preempt("borrower", "owner", "reclaim")
+    assert told(actions)[1:] == [("start", "owner"), ("wait", "borrower")]
+    scheduler.finish("owner", now=2)
+    assert told(scheduler.decide(2)) == [("start", "borrower")]
+
+
+def test_in_a_network_the_least_important_leave_and_as_few_as_can_be():
+    scheduler = Scheduler(topology=network(), immediate=True)
+    for i, tenant in enumerate("aabb"):
+        scheduler.submit(Job(f"j{i}", tenant, [Role("w", 1, 4)], priority=i % 2), now=i)
+        scheduler.decide(i)
+    scheduler.submit(Job("urgent", "a", [Role("w", 1, 4)], priority=2), now=9)
+    actions = scheduler.decide(9)
+    assert actions[0] == Preempt("j0", "urgent", "priority")
+    assert told(actions)[1:] == [("start", "urgent"), ("wait", "j0")]
+
+
+def test_who_may_not_be_preempted_stays():
+    scheduler = Scheduler(topology=network(), immediate=True)
+    scheduler.submit(Job("rock", "a", [Role("w", 4, 4)], preemptible=False), now=0)
+    scheduler.decide(0)
+    scheduler.submit(Job("urgent", "a", [Role("w", 1, 4)], priority=9), now=0)
+    assert told(scheduler.decide(0)) == [("wait", "urgent")]
+
+
+def test_preemption_can_be_switched_off():
+    scheduler = Scheduler(cells=cell_cluster(), immediate=True, preemption=False)
+    scheduler.submit(Job("spare", "b", [Role("w", 4, 4)], guaranteed=False), now=0)
+    scheduler.decide(0)
+    scheduler.submit(Job("train", "a", [Role("w", 2, 4)]), now=1)
+    assert told(scheduler.decide(1)) == [("wait", "train")]
+
+
+def test_further_pods_join_when_they_fit():
+    scheduler = Scheduler(topology=network())
+    scheduler.submit(Job("rock", "a", [Role("w", 3, 4)]), now=0)
+    scheduler.decide(0)
+    scheduler.submit(Job("elastic", "a", [Role("w", 3, 4, min_pods=1)]), now=1)
+    first = scheduler.decide(1)[0]
+    assert [(pod.role, pod.index) for pod in first.pods] == [("w", 0)]
+    scheduler.finish("rock", now=2)
+    later = scheduler.decide(2)
+    assert [[(pod.role, pod.index) for pod in one.pods] for one in later] == [
+        [("w", 1)],
+        [("w", 2)],
+    ]
+    scheduler.fail("elastic", now=3, pod="w/2")
+    assert [pod.index for one in scheduler.decide(3) for pod in one.pods] == [2]
+    scheduler.check()
+    scheduler.finish("elastic", now=4)
+    assert len(scheduler) == 0
+    scheduler.check()
+
+
+def test_a_job_waits_for_those_after_which_it_may_start():
+    scheduler = limited()
+    scheduler.submit(Job("big", "a", 8), now=0)
+    scheduler.decide(0)
+    scheduler.submit(Job("server", "a", 8), now=1)
+    scheduler.submit(Job("worker", "a", 0, after=["server"]), now=1)
+    waits = {action.job: action.reason for action in scheduler.decide(1)}
+    assert waits["worker"] == "waits for 'server' to start"
+    scheduler.finish("big", now=2)
+    assert told(scheduler.decide(2)) == [("start", "server"), ("start", "worker")]
+
+
+def test_cells_choose_the_gpus_and_devices_the_nics_beside_them():
+    scheduler = Scheduler(cells=cell_cluster(), devices=machines())
+    scheduler.submit(Job("one", "a", [Role("w", 1, devices=NIC)]), now=0)
+    pod = scheduler.decide(0)[0].pods[0]
+    assert dict(pod.minors) == {"gpu": (0, 1), "rdma": (0,)}
+    assert {(one.type, one.minor) for one in pod.devices} == {("gpu", 0), ("gpu", 1), ("rdma", 0)}
+
+
+def test_what_devices_refuse_placement_is_asked_for_again_without_the_node():
+    devices = machines()
+    for node in NODES[:3]:
+        devices.set_health(node, False, type="rdma")
+    for place in ({"topology": network()}, {"cells": cell_cluster()}):
+        scheduler = Scheduler(devices=devices.copy(), **place)
+        scheduler.submit(Job("one", "a", [Role("w", 1, devices=NIC)]), now=0)
+        assert scheduler.decide(0)[0].pods[0].node == NODES[3]
+        scheduler.check()
+
+
+def test_alike_jobs_that_wait_are_not_tried_one_by_one():
+    class Counting(QuotaTree):
+        asked = 0
+
+        def schedule(self, *args, **kwargs):
+            Counting.asked += 1
+            return super().schedule(*args, **kwargs)
+
+    scheduler = Scheduler(quotas=Counting([Quota("a", max={"gpu": 8})], total={"gpu": 8}))
+    for i in range(500):
+        scheduler.submit(Job(f"j{i}", "a", 8), now=i)
+        scheduler.decide(i)
+    assert Counting.asked < 1100
+    before = Counting.asked
+    scheduler.finish("j0", now=500)
+    assert told(scheduler.decide(500)) == [("start", "j1")]
+    assert Counting.asked - before < 6
+
+
+def test_who_is_told_to_wait_is_told_again_only_for_another_reason():
+    scheduler = limited()
+    for i, gpus in enumerate((6, 2, 8)):
+        scheduler.submit(Job(f"j{i}", "a", gpus), now=0)
+    first = scheduler.decide(0)
+    assert told(first) == [("start", "j0"), ("start", "j1"), ("wait", "j2")]
+    scheduler.finish("j0", now=1)
+    assert scheduler.decide(1) == []
+
+
+def test_most_bounds_the_attempts_of_one_call():
+    scheduler = limited()
+    for i in range(4):
+        scheduler.submit(Job(f"j{i}", "a", 1), now=0)
+    assert [told(scheduler.decide(0, most=1)) for _ in range(5)] == [
+        [("start", f"j{i}")] for i in range(4)
+    ] + [[]]
+
+
+def test_a_part_may_be_changed_by_its_owner_who_says_so():
+    scheduler = limited(most=8)
+    scheduler.submit(Job("one", "a", 8), now=0)
+    scheduler.submit(Job("two", "a", 4), now=0)
+    scheduler.decide(0)
+    tree = scheduler.quotas
+    tree.set_quota(Quota("a", max={"gpu": 12}))
+    tree.set_total({"gpu": 12})
+    assert scheduler.decide(1) == []
+    scheduler.touch()
+    assert told(scheduler.decide(1)) == [("start", "two")]
+
+
+def test_the_parts_are_those_that_were_given():
+    cells = cell_cluster()
+    cells.commit(cells.schedule(AffinityGroup("other", "a", [(1, 4)])))
+    scheduler = Scheduler(cells=cells)
+    assert scheduler.cells is cells
+    scheduler.submit(Job("one", "a", [Role("w", 2, 4)]), now=0)
+    assert told(scheduler.decide(0)) == [("wait", "one")]
+
+
+WRONG = [
+    (lambda s: Scheduler(cells=cell_cluster(), topology=network()), ValueError, "topology"),
+    (lambda s: Scheduler(quotas=cell_cluster()), TypeError, "quotas must be a QuotaTree"),
+    (lambda s: Scheduler(tries=0), ValueError, "tries=0"),
+    (lambda s: Scheduler(immediate=1), TypeError, "immediate"),
+    (lambda s: s.submit("one", 5), TypeError, "job must be a Job"),
+    (lambda s: s.submit(Job("runs", "a", 1), 5), ValueError, "'runs'"),
+    (lambda s: s.submit(Job("x", "a", 1), 4), ValueError, "now=4.0"),
+    (lambda s: s.submit(Job("x", "a", 1), float("nan")), ValueError, "now=nan"),
+    (lambda s: s.submit(Job("x", "a", 1), "5"), TypeError, "now must be a float"),
+    (lambda s: s.finish("x", 5), KeyError, "no job 'x'"),
+    (lambda s: s.finish("waits", 5), ValueError, "is pending, not running"),
+    (lambda s: s.fail("waits", 5), ValueError, "is pending, not running"),
+    (lambda s: s.fail("runs", 5, pod="w/9"), KeyError, "no such pod"),
+    (lambda s: s.cancel("x", 5), KeyError, "no job 'x'"),
+    (lambda s: s.stopped("runs", 5), ValueError, "was not to stop"),
+    (lambda s: s.set_node("n9", True, 5), KeyError, "n9"),
+    (lambda s: s.decide(4), ValueError, "now=4.0"),
+    (lambda s: s.decide(5, most=0), ValueError, "most=0"),
+    (lambda s: s.advance(1), ValueError, "now=1.0"),
+    (lambda s: s.job("x"), KeyError, "no job 'x'"),
+    (lambda s: Job("a/b", "a", 1), ValueError, "'/'"),
+    (lambda s: Job("x", "a", []), ValueError, "roles must not be empty"),
+    (lambda s: Job("x", "a", [1]), TypeError, "roles must hold Roles"),
+    (lambda s: Job("x", "a", 1, priority=1001), ValueError, "priority=1001"),
+    (lambda s: Job("x", "a", 1, run_time=0), ValueError, "run_time=0"),
+    (lambda s: Job("x", "a", 1, stages=[0.0]), ValueError, "stages: all are 0"),
+    (lambda s: Job("x", "a", 1, after=["x"]), ValueError, "wait for itself"),
+    (lambda s: Job("x", "a", 1, where="n1"), TypeError, "where must be a Where"),
+    (lambda s: Job("x", "a", 1, guaranteed=False, preemptible=False), ValueError, "opportunistic"),
+    (lambda s: Job("x", "a", [Role("w"), Role("w")]), ValueError, "a name is there twice"),
+    (lambda s: Job("x", "a", [Role("w", min_pods=0)]), ValueError, "min_pods"),
+    (lambda s: Role("w", 2, min_pods=3), ValueError, "min_pods=3"),
+    (lambda s: Role("w", 1, 2, devices=NIC.replace(name="y")), None, ""),
+    (lambda s: Role("w", 1, 3, devices=NIC), ValueError, "gpus=3: devices asks for 2"),
+    (lambda s: Role("w/1"), ValueError, "'/'"),
+    (lambda s: Role("w", resources={"gpu": 1}), ValueError, "'gpu'"),
+    (lambda s: Role("w", devices="8"), TypeError, "devices must be a DeviceRequest"),
+    (lambda s: Data("d", 0.0), ValueError, "rate_mbps=0.0"),
+]
+
+
+@pytest.mark.parametrize("call, error, message", WRONG)
+def test_what_is_wrong_is_named_and_changes_nothing(call, error, message):
+    scheduler = limited()
+    scheduler.submit(Job("runs", "a", 8), now=5)
+    scheduler.submit(Job("waits", "a", 8), now=5)
+    scheduler.decide(5)
+    before = scheduler.to_bytes()
+    if error is None:
+        call(scheduler)
+    else:
+        with pytest.raises(error) as found:
+            call(scheduler)
+        assert message in str(found.value)
+    assert scheduler.to_bytes() == before
+    scheduler.check()
+
+
+JOBS = [
+    Job("plain", "a", 2),
+    Job("gang", "a", [Role("w", 4, 8, min_pods=2, resources={"cpu": 7})], priority=3),
+    Job("nic", "a", [Role("l", 1, 0), Role("w", 2, devices=NIC)], quota="q", preemptible=False),
+    Job("spare", "a", 1, guaranteed=False, run_time=60.5, after=["gang"]),
+    Job("shares", "a", 1, stages=(0.5, 0.25), data=Data("imagenet", 114.0, 143.0)),
+    Job("there", "a", 1, where=Where(must="rack", multiple={"rack": 2}, nodes=["n1", "n2"])),
+    Job(
+        "share",
+        "a",
+        [Role("w", devices=DeviceRequest("any pod", gpus=1, memory=1 << 30, models=["A10"]))],
+    ),
+]
+
+
+@pytest.mark.parametrize("job", JOBS, ids=lambda job: job.name)
+def test_jobs_are_plain_data_and_back(job):
+    plain = plain_job(job)
+    again = job_of_plain(plain)
+    assert plain_job(again) == plain
+    assert plain.keys() <= {"name", "tenant", "roles", *job.__slots__}
+    assert all(
+        getattr(again, name) == getattr(job, name) for name in job.__slots__ if name != "roles"
+    )
+    for one, other in zip(job.roles, again.roles, strict=True):
+        mine = one.devices and one.devices.content
+        assert mine == (other.devices and other.devices.content)
+        assert (one.name, one.pods, one.gpus, one.min_pods, one.resources) == (
+            other.name,
+            other.pods,
+            other.gpus,
+            other.min_pods,
+            other.resources,
+        )
+
+
+@pytest.mark.parametrize(
+    "plain, error, message",
+    [
+        ({"name": "x", "tenant": "a"}, ValueError, "'roles' is missing"),
+        ({"name": "x", "tenant": "a", "roles": 1, "gpus": 2}, ValueError, "no field 'gpus'"),
+        ({"name": "x", "tenant": "a", "roles": [{}]}, ValueError, "role: 'name' is missing"),
+        ([], TypeError, "job must be a mapping"),
+        ({"name": 1, "tenant": "a", "roles": [{"name": "w"}]}, TypeError, "name"),
+    ],
+)
+def test_plain_data_that_are_no_job_are_refused(plain, error, message):
+    with pytest.raises(error, match=message):
+        job_of_plain(plain)
+
+
+def test_actions_are_plain_data_and_back():
+    scheduler = Scheduler(cells=cell_cluster(), devices=machines(), immediate=True)
+    for job in (
+        Job("spare", "b", [Role("w", 4, 4)], guaranteed=False),
+        Job("never", "b", 99),
+        Job("train", "a", [Role("w", 2, devices=NIC)]),
+        Job("more", "a", [Role("w", 2, 4)], priority=1),
+    ):
+        scheduler.submit(job, now=0)
+        for action in scheduler.decide(0):
+            assert action_of_plain(plain_action(action)) == action
+            assert isinstance(action, (Start, Preempt, Wait, Reject))
+    with pytest.raises(ValueError, match="action='stop'"):
+        action_of_plain({"action": "stop"})
+
+
+def test_saved_states_that_are_damaged_are_refused():
+    scheduler = Scheduler(queues=TenantQueues(), cells=cell_cluster(), devices=machines())
+    scheduler.submit(Job("one", "a", [Role("w", 2, devices=NIC)]), now=1)
+    scheduler.decide(1)
+    data = scheduler.to_bytes()
+    again = Scheduler.from_bytes(data)
+    assert again.state("one") == "running" and again.now == 1.0
+    again.finish("one", now=2)
+    for broken in (data[:-1], b"", data.replace(b'"one"', b'"two"'), bytes(len(data))):
+        with pytest.raises(CorruptStateError):
+            Scheduler.from_bytes(broken)
+    with pytest.raises(TypeError, match="bytes"):
+        Scheduler.from_bytes("x")
