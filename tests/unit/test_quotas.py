@@ -1,9 +1,11 @@
 """Trees of quotas refuse what is wrong, name the argument, and stay as they were."""
 
 import math
+import random
 
 import numpy as np
 import pytest
+from profiles import seeds
 from quota_examples import request, tree_with_owners
 
 from hivecore.quotas import (
@@ -415,3 +417,49 @@ def test_what_is_wrong_is_named_and_changes_nothing(case):
     tree.check()
     assert tree.to_bytes() == before
     assert tree.schedule("waits") == next_to_decide
+
+
+@pytest.mark.parametrize("seed", seeds(40))
+def test_headroom_is_the_limit_less_what_is_used(seed):
+    rng = random.Random(seed)
+    quotas = [
+        Quota("all", max={"gpu": 64, "cpu": 64}),
+        Quota("system", max={"gpu": 4}, outside=True),
+    ]
+    for i in range(6):
+        dimensions = {"gpu": rng.randint(4, 64), **({"cpu": 32} if i % 2 else {})}
+        parent = rng.choice(["", "all", *(f"q{k}" for k in range(0, i, 2))])
+        if parent and any(d not in dict(quotas[0].max) for d in dimensions):
+            continue
+        if parent.startswith("q") and "cpu" in dimensions:
+            parent = "all"
+        quotas.append(Quota(f"q{i}", max=dimensions, parent=parent))
+    tree = QuotaTree(quotas, total={"gpu": 100, "cpu": 50})
+    for i in range(12):
+        name = rng.choice(tree.quotas)
+        request = QuotaRequest(f"o{i}", name, {"gpu": rng.randint(1, 9), "cpu": rng.randint(0, 3)})
+        tree.submit(request)
+        decision = tree.schedule(request.name)
+        if decision.outcome == "bind":
+            tree.commit(decision)
+    for limit in ("runtime", "max", "total"):
+        found = tree.headroom(limit, ["cpu", "gpu"])
+        assert found.shape == (len(tree.quotas), 2)
+        for row, name in zip(found.tolist(), tree.quotas, strict=True):
+            status, quota = tree.status(name), tree.quota(name)
+            for left, dimension in zip(row, ["cpu", "gpu"], strict=True):
+                if limit == "total":
+                    tops = [one for one in tree.quotas if not tree.quota(one).parent]
+                    used = sum(
+                        tree.status(one).used.get(dimension, 0)
+                        for one in tops
+                        if not tree.quota(one).outside
+                    )
+                    assert left == tree.total().get(dimension, 0) - used
+                elif dimension in dict(quota.max):
+                    most = {"runtime": status.runtime, "max": dict(quota.max)}[limit]
+                    assert left == most[dimension] - status.used[dimension]
+    with pytest.raises(KeyError, match="no dimension 'x'"):
+        tree.headroom("max", ["x"])
+    with pytest.raises(ValueError, match="limit"):
+        tree.headroom("min", ["gpu"])

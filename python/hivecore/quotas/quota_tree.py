@@ -218,14 +218,54 @@ class QuotaTree(Stateful):
         :returns: int64[quotas, dimensions], in the order of ``quotas``; 0 where it has no maximum.
         :raises KeyError: there is no such dimension.
         """
-        wanted = [as_text(name, "dimensions") for name in as_tuple(dimensions, "dimensions")]
         with self._lock:
-            known = self._names.dimensions
-            missing = [n for n in wanted if n not in known or not self._core.uses(known[n])]
-            if missing:
-                raise KeyError(f"there is no dimension {missing[0]!r}")
+            columns = self._columns(dimensions)
             found = self._core.all_amounts(self._names.numbers_in_order(), Field.RUNTIME)
-            return found[:, [known[name] for name in wanted]]
+            return found[:, columns]
+
+    def headroom(
+        self, limit: Literal["runtime", "max", "total"], dimensions: Iterable[str]
+    ) -> npt.NDArray[np.int64]:
+        """How much more each quota could use by one of the limits, for whoever has many waiting.
+
+        :param limit: "runtime" and "max": its own; "total": what its tree has left.
+        :param dimensions: which.
+        :returns: int64[quotas, dimensions], in the order of ``quotas``; below 0: it is over. A
+            dimension that it has no maximum of counts as a limit of 0.
+        :raises KeyError: there is no such dimension.
+        :raises ValueError: there is no such limit.
+        """
+        which = as_choice(limit, "limit", ("runtime", "max", "total"))
+        with self._lock:
+            columns = self._columns(dimensions)
+            numbers = self._names.numbers_in_order()
+            used = self._core.all_amounts(numbers, Field.USED)[:, columns]
+            if which != "total":
+                field = Field.RUNTIME if which == "runtime" else Field.MAX
+                return self._core.all_amounts(numbers, field)[:, columns] - used
+            left = np.empty_like(used)
+            rows = {name: row for row, name in enumerate(self._names.in_order())}
+            trees: dict[str, list[int]] = {}
+            for name, row in rows.items():
+                trees.setdefault(self._names.tree_of(name), []).append(row)
+            for tree, members in trees.items():
+                tops = [
+                    rows[name]
+                    for name in self._names.children("", tree)
+                    if not self._names.quotas[name].outside
+                ]
+                total = np.array(self._core.net_total(self._names.roots[tree]))[columns]
+                left[members] = total - used[tops].sum(axis=0)
+            return left
+
+    def _columns(self, dimensions: Iterable[str]) -> list[int]:
+        """The places of dimensions in the rows of the kernel."""
+        wanted = [as_text(name, "dimensions") for name in as_tuple(dimensions, "dimensions")]
+        known = self._names.dimensions
+        missing = [n for n in wanted if n not in known or not self._core.uses(known[n])]
+        if missing:
+            raise KeyError(f"there is no dimension {missing[0]!r}")
+        return [known[name] for name in wanted]
 
     def status(self, name: str) -> QuotaStatus:
         """What is asked for and used in a quota and below it.

@@ -9,8 +9,8 @@ least important first, twice as many each time; then as many as can stay.
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING
 
-from hivecore.scheduler._units import Unit
-from hivecore.scheduler.transaction import Refused, Stages, Started
+from hivecore.scheduler._units import Refused, Unit
+from hivecore.scheduler.transaction import Stages, Started
 
 if TYPE_CHECKING:
     from hivecore.scheduler._live import Live

@@ -6,12 +6,13 @@ A *unit* is the least that a job starts with, or one of the pods that join it la
 
 from typing import NamedTuple
 
+from hivecore.decisions import Refusal
 from hivecore.devices import DeviceRequest
 from hivecore.queues import Departure
 from hivecore.scheduler.actions import PlacedPod
 from hivecore.scheduler.job import Job, Role
 
-__all__ = ["Key", "Kind", "Places", "Pod", "Unit"]
+__all__ = ["Key", "Kind", "Places", "Pod", "Refused", "Unit"]
 
 _ANY = "any pod"
 _new = object.__new__
@@ -55,6 +56,17 @@ class Kind:
                 one for role, pods in self.sizes for one in [_devices(role, self.job)] * pods
             ]
         return self._devices
+
+
+class Refused(NamedTuple):
+    """Why a unit does not start now."""
+
+    refusal: Refusal
+    #: what has to happen before it is worth another try
+    keys: tuple[Key, ...]
+    #: the units that have to leave first, as far as a stage names them
+    quota_victims: tuple[str, ...] = ()
+    cell_victims: tuple[str, ...] = ()
 
 
 class Unit:

@@ -9,7 +9,9 @@ from collections.abc import Callable, Iterable
 from typing import Any, Self
 
 from hivecore.decisions import Refusal
-from hivecore.scheduler._units import Key, Kind
+from hivecore.quotas import QuotaTree
+from hivecore.scheduler._units import Key, Kind, Refused
+from hivecore.scheduler.stages._lacks import HEADROOM, LIMITS, Lacks
 
 __all__ = ["Waiting"]
 
@@ -33,9 +35,10 @@ class _Line:
 class Waiting:
     """Who waits, by kind."""
 
-    __slots__ = ("_by_key", "_lines", "_touched")
+    __slots__ = ("_by_key", "_lacks", "_lines", "_touched")
 
-    def __init__(self) -> None:
+    def __init__(self, lacks: Lacks | None) -> None:
+        self._lacks = lacks
         self._lines: dict[int, _Line] = {}
         self._by_key: dict[Key, dict[int, None]] = {}
         self._touched: dict[Key, None] = {}
@@ -73,6 +76,20 @@ class Waiting:
         line.refusal, line.keys = refusal, tuple(keys)
         for key in line.keys:
             self._by_key.setdefault(key, {})[kind.number] = None
+        self._note(line)
+
+    def _note(self, line: _Line) -> None:
+        refusal, kind = line.refusal, line.kind
+        if self._lacks is None or refusal is None or refusal.stage != "quotas":
+            return
+        if refusal.code in LIMITS:
+            self._lacks.add(kind.number, refusal, kind.job.quota, kind.amounts)
+
+    def renew(self, lacks: Lacks | None) -> None:
+        """Quotas are others now."""
+        self._lacks = lacks
+        for line in self._lines.values():
+            self._note(line)
 
     def wake(self, kind: Kind) -> None:
         """A kind is offered again."""
@@ -83,6 +100,8 @@ class Waiting:
             if not of:
                 del self._by_key[key]
         line.keys = ()
+        if self._lacks is not None:
+            self._lacks.drop(kind.number)
         if line.names:
             line.refusal = None
 
@@ -100,22 +119,32 @@ class Waiting:
         """Anything may have happened."""
         self._touched.update(dict.fromkeys(self._by_key))
 
-    def woken(self, may_start: Callable[[Kind, Refusal, str], bool]) -> list[Kind]:
+    def woken(self, still_refused: Callable[[Kind, Refusal, str], Refused | None]) -> list[Kind]:
         """The kinds that are worth a try, which wait no more, in the order of their numbers.
 
-        :param may_start: is asked about a kind, why it waits, and one of its units.
+        :param still_refused: is asked about a kind, why it waits, and one of its units.
         """
         if not self._touched:
             return []
         found: set[int] = set()
         for key in self._touched:
-            found.update(self._by_key.get(key, ()))
+            if key == HEADROOM and self._lacks is not None:
+                found.update(self._lacks.able())
+            else:
+                found.update(self._by_key.get(key, ()))
         self._touched.clear()
         woken = []
         for number in sorted(found):
             line = self._lines[number]
-            if line.refusal and may_start(line.kind, line.refusal, next(iter(line.names))):
+            before = line.refusal
+            if before is None:
+                continue
+            again = still_refused(line.kind, before, next(iter(line.names)))
+            if again is None:
                 woken.append(line.kind)
+            elif again.refusal is not before:
+                self.wake(line.kind)
+                self.park(line.kind, again.refusal, again.keys)
         for kind in woken:
             self.wake(kind)
         return woken
@@ -124,9 +153,9 @@ class Waiting:
         """The kinds that are parked, by number."""
         return {number: line.kind for number, line in self._lines.items() if line.refusal}
 
-    def branch(self) -> Self:
-        """An equal of its own; kinds do not change."""
-        made = type(self)()
+    def branch(self, tree: QuotaTree | None) -> Self:
+        """An equal for a branch with these quotas; kinds do not change."""
+        made = type(self)(self._lacks and self._lacks.branch(tree))
         for number, line in self._lines.items():
             twin = made._lines[number] = _Line(line.kind)
             twin.names, twin.refusal, twin.keys = line.names.copy(), line.refusal, line.keys

@@ -24,12 +24,12 @@ from hivecore.scheduler._saved import (
     plain_live,
     split,
 )
-from hivecore.scheduler._units import Unit
+from hivecore.scheduler._units import Refused, Unit
 from hivecore.scheduler._waiting import Waiting
 from hivecore.scheduler.actions import Action, Preempt, Reject, Start, Wait
 from hivecore.scheduler.job import Job
 from hivecore.scheduler.plain import action_of_plain, plain_action
-from hivecore.scheduler.transaction import Refused, Stages, Started
+from hivecore.scheduler.transaction import Stages, Started
 from hivecore.topology import NetworkTopology
 
 __all__ = ["Scheduler"]
@@ -113,7 +113,7 @@ class Scheduler(Stateful):
         self._immediate = as_bool(immediate, "immediate")
         self._preemption = as_bool(preemption, "preemption")
         self._kinds = Kinds()
-        self._waiting = Waiting()
+        self._waiting = Waiting(self._stages.lacks())
         self._jobs: dict[str, Live] = {}
         #: the units that wait in a queue
         self._queued: dict[str, Unit] = {}
@@ -152,7 +152,7 @@ class Scheduler(Stateful):
             self._jobs[job.name] = live
             self._push(unit)
             if self._waiting:
-                self._waiting.touch(self._stages.touched_by_request(kind))
+                self._waiting.touch(self._stages.touched_by_request())
             refusal = self._waiting.refusal(kind)
             if refusal is not None:
                 self._tell(live, refusal)
@@ -250,6 +250,7 @@ class Scheduler(Stateful):
         """A part was changed by somebody else: whoever waits is tried again."""
         with self._lock:
             self._stages.forget()
+            self._waiting.renew(self._stages.lacks())
             self._kinds.forget_impossible()
             self._waiting.touch_all()
 
@@ -349,7 +350,7 @@ class Scheduler(Stateful):
             self._outbox.append(Wait(live.job.name, refusal))
 
     def _wake(self) -> None:
-        for kind in self._waiting.woken(self._stages.may_start):
+        for kind in self._waiting.woken(self._stages.still_refused):
             self._queues.wake(self._queue_of(kind.job), kind.number)
 
     # --- ends
@@ -466,7 +467,7 @@ class Scheduler(Stateful):
         self._queues.remove(unit.name)
         del self._queued[unit.name]
         self._stages.withdraw(unit)
-        self._waiting.touch(self._stages.touched_by_request(kind))
+        self._waiting.touch(self._stages.touched_by_request())
         if self._waiting.leave(kind, unit.name):
             self._queues.wake(self._queue_of(kind.job), kind.number)
 
@@ -550,7 +551,8 @@ class Scheduler(Stateful):
         """A branch that shares nothing: what if? Cost: that of the parts, and O(jobs)."""
         with self._lock:
             made = self._blank(self._stages.branch(), self._queues.copy())
-            made._kinds, made._waiting = self._kinds.branch(), self._waiting.branch()
+            made._kinds = self._kinds.branch()
+            made._waiting = self._waiting.branch(made.quotas)
             made._jobs = {name: live.copy() for name, live in self._jobs.items()}
             made._outbox = list(self._outbox)
             made._now = self._now
@@ -562,7 +564,7 @@ class Scheduler(Stateful):
         made = object.__new__(type(self))
         made._has_queues, made._queues, made._stages = self._has_queues, queues, stages
         made._immediate, made._preemption = self._immediate, self._preemption
-        made._kinds, made._waiting, made._jobs = Kinds(), Waiting(), {}
+        made._jobs = {}
         made._queued, made._outbox, made._now, made._lock = {}, [], 0.0, RLock()
         return made
 

@@ -13,26 +13,16 @@ from hivecore.decisions import Refusal
 from hivecore.devices import DeviceCluster, DeviceDecision
 from hivecore.errors import StaleDecisionError
 from hivecore.quotas import QuotaTree
-from hivecore.scheduler._units import Key, Kind, Places, Unit
+from hivecore.scheduler._units import Key, Kind, Places, Refused, Unit
 from hivecore.scheduler.actions import PlacedPod
+from hivecore.scheduler.stages._lacks import Lacks
 from hivecore.scheduler.stages.cells import CellStage
 from hivecore.scheduler.stages.devices import DeviceStage
 from hivecore.scheduler.stages.quotas import QuotaStage
 from hivecore.scheduler.stages.topology import TopologyStage
 from hivecore.topology import NetworkTopology
 
-__all__ = ["Refused", "Stages", "Started"]
-
-
-class Refused(NamedTuple):
-    """Why a unit does not start now."""
-
-    refusal: Refusal
-    #: what has to happen before it is worth another try
-    keys: tuple[Key, ...]
-    #: the units that have to leave first, as far as a stage names them
-    quota_victims: tuple[str, ...] = ()
-    cell_victims: tuple[str, ...] = ()
+__all__ = ["Stages", "Started"]
 
 
 class Started(NamedTuple):
@@ -125,22 +115,33 @@ class Stages:
 
     def touched_by_release(self, kind: Kind) -> Iterator[Key]:
         """What happens when a unit gives back what it has."""
-        for stage in self.all:
-            yield from stage.touched_by_release(kind)
+        yield from self.touched_by_request()
+        for stage in (self.place, self.devices):
+            if stage is not None:
+                yield from stage.touched_by_release(kind)
 
-    def touched_by_request(self, kind: Kind) -> Iterator[Key]:
+    def touched_by_request(self) -> Iterator[Key]:
         """What happens when a unit that has nothing asks for it, or not any more."""
         if self.quotas is not None:
-            yield from self.quotas.touched_by_submit(kind)
+            yield from self.quotas.touched()
 
-    def may_start(self, kind: Kind, refusal: Refusal, name: str) -> bool:
-        """Whether a unit of a kind that waits is worth a try, by the stage that refused."""
+    def lacks(self) -> Lacks | None:
+        """Where to note what quotas refuse; None: there are none."""
+        return None if self.quotas is None else Lacks(self.quotas.part)
+
+    def still_refused(self, kind: Kind, refusal: Refusal, name: str) -> Refused | None:
+        """Why a unit of a kind that waits is not worth a try, by the stage that refused; None: it
+        is.
+        """
         if refusal.stage == "quotas" and self.quotas is not None:
-            return self.quotas.may_start(name)
+            decision = self.quotas.part.schedule(name)
+            if decision.refusal is None:
+                return None
+            return Refused(decision.refusal, self.quotas.waits_for(decision.refusal))
         for one in (self.place, self.devices):
-            if one is not None and one.name == refusal.stage:
-                return one.may_start(kind)
-        return True
+            if one is not None and one.name == refusal.stage and not one.may_start(kind):
+                return Refused(refusal, ())
+        return None
 
     def withdraw(self, unit: Unit) -> None:
         """One that waits asks for nothing any more."""

@@ -6,11 +6,12 @@ from typing import Self
 from hivecore.decisions import Refusal
 from hivecore.quotas import QuotaDecision, QuotaRequest, QuotaTree
 from hivecore.scheduler._units import Key, Kind, Unit
+from hivecore.scheduler.stages._lacks import HEADROOM, LIMITS
 
 __all__ = ["QuotaStage"]
 
-#: What a unit that is refused by its runtime waits for: any change in the tree.
-_RUNTIME = ("quotas", "any")
+#: What a unit waits for that is refused for another reason than a limit.
+_ANY = ("quotas", "any")
 
 
 class QuotaStage:
@@ -65,24 +66,12 @@ class QuotaStage:
 
     def waits_for(self, refusal: Refusal) -> tuple[Key, ...]:
         """What has to happen before a refused unit is worth another try."""
-        if refusal.code in ("runtime", "evicted"):
-            return (_RUNTIME,)
-        return (("quotas", refusal.part),)
+        return (HEADROOM if refusal.code in LIMITS else _ANY,)
 
-    def touched_by_submit(self, kind: Kind) -> Iterator[Key]:
-        """What happens when somebody asks for more: runtimes move."""
-        yield _RUNTIME
-
-    def touched_by_release(self, kind: Kind) -> Iterator[Key]:
-        """What happens when a unit gives back what it has."""
-        yield _RUNTIME
-        yield "quotas", ""
-        for name in self._path(kind.job.quota):
-            yield "quotas", name
-
-    def may_start(self, name: str) -> bool:
-        """Whether a waiting unit is worth a try."""
-        return self.part.schedule(name).outcome != "wait"
+    def touched(self) -> Iterator[Key]:
+        """What happens when a unit asks for something, or gives something back: runtimes move."""
+        yield HEADROOM
+        yield _ANY
 
     def _path(self, name: str) -> tuple[str, ...]:
         """A quota and those above it."""
