@@ -2,6 +2,7 @@
 
 from hivecore.scheduler.actions import Action, PlacedPod, Preempt, Reject, Start, Wait
 from hivecore.scheduler.job import Data, Job, Role, Where
+from hivecore.scheduler.log import LogRecord, read_log, recover, replay
 from hivecore.scheduler.plain import action_of_plain, job_of_plain, plain_action, plain_job
 from hivecore.scheduler.scheduler import Scheduler
 
@@ -9,6 +10,7 @@ __all__ = [
     "Action",
     "Data",
     "Job",
+    "LogRecord",
     "PlacedPod",
     "Preempt",
     "Reject",
@@ -21,4 +23,7 @@ __all__ = [
     "job_of_plain",
     "plain_action",
     "plain_job",
+    "read_log",
+    "recover",
+    "replay",
 ]

@@ -72,7 +72,8 @@ class Role:
         put(self, "gpus", number)
         least = self.pods if min_pods is None else as_int(min_pods, "min_pods", 0, self.pods)
         put(self, "min_pods", least)
-        put(self, "devices", devices)
+        # Whose it is, and how important, is said elsewhere; alike is what differs in nothing else.
+        put(self, "devices", devices and devices.replace(name="any pod", priority=0))
         put(self, "resources", as_amounts(resources, "resources", 0, _MOST_AMOUNT))
         if any(resource == "gpu" for resource, _ in self.resources):
             raise ValueError("resources: 'gpu' is what gpus says")

@@ -1,9 +1,10 @@
 """All parts composed: events in, actions out."""
 
 import json
+import os
 from collections.abc import Iterator
 from threading import RLock
-from typing import Any, Self
+from typing import IO, Any, Self
 
 from hivecore._arguments import as_bool, as_float, as_int, as_text
 from hivecore._sealed import corrupt_if_it_fails, seal, unseal
@@ -24,10 +25,11 @@ from hivecore.scheduler._saved import (
     plain_live,
     split,
 )
-from hivecore.scheduler._units import Refused, Unit
+from hivecore.scheduler._units import Kind, Refused, Unit
 from hivecore.scheduler._waiting import Waiting
 from hivecore.scheduler.actions import Action, Preempt, Reject, Start, Wait
 from hivecore.scheduler.job import Job
+from hivecore.scheduler.log import LogWriter
 from hivecore.scheduler.plain import action_of_plain, plain_action
 from hivecore.scheduler.transaction import Stages, Started
 from hivecore.topology import NetworkTopology
@@ -57,8 +59,11 @@ class Scheduler(Stateful):
         leave for, until `stopped` has come for all of them.
     :param preemption: whether anybody may have to leave for others.
     :param tries: how often a placement that devices refuse is asked for again without the nodes.
+    :param log: where to write all that it is told and says: a path without a file, or a binary file
+        that is open for writing; see `replay` and `recover`.
     :raises ValueError: ``cells`` and ``topology`` are both given.
     :raises TypeError: an argument is of a wrong type.
+    :raises FileExistsError: there is a log already.
 
     It calls nobody, never sleeps and reads no clock: the caller tells it what has happened, by
     events with the time ``now`` in seconds, which never goes back, and does what `decide` says. The
@@ -94,6 +99,7 @@ class Scheduler(Stateful):
         immediate: bool = False,
         preemption: bool = True,
         tries: int = 4,
+        log: str | os.PathLike[str] | IO[bytes] | None = None,
     ) -> None:
         for name, part, kind in (
             ("queues", queues, TenantQueues),
@@ -121,6 +127,33 @@ class Scheduler(Stateful):
         self._outbox: list[Action] = []
         self._now = 0.0
         self._lock = RLock()
+        self._log: LogWriter | None = None
+        self._logged = -1
+        if log is not None:
+            self._write_to(LogWriter(log))
+
+    def _write_to(self, log: LogWriter, number: int | None = None) -> None:
+        """Write all that it is told and says from now on into a log.
+
+        :param number: that of the last line that is there already; ``None``: the log begins now.
+        """
+        with self._lock:
+            self._log, self._logged = log, -1 if number is None else number
+            if number is None:
+                self._logged = 0
+                log.state("begin", self.to_bytes())
+
+    def close(self) -> None:
+        """Write no log any more, and close its file if it was opened here."""
+        with self._lock:
+            if self._log is not None:
+                self._log.close()
+                self._log = None
+
+    @property
+    def logged(self) -> int:
+        """The number of the last line of its log; -1: it has none."""
+        return self._logged
 
     # --- events
 
@@ -143,6 +176,7 @@ class Scheduler(Stateful):
             if reason:
                 self._now = moment
                 self._outbox.append(Reject(job.name, reason))
+                self._note_submit(job, kind)
                 return
             live = Live.submitted(job, kind)
             unit = live.units[0]
@@ -156,6 +190,22 @@ class Scheduler(Stateful):
             refusal = self._waiting.refusal(kind)
             if refusal is not None:
                 self._tell(live, refusal)
+            self._note_submit(job, kind)
+
+    def _note_submit(self, job: Job, kind: Kind) -> None:
+        if self._log is not None:
+            self._logged += 1
+            self._log.submit(job, self._now, kind)
+
+    def _note_job(self, event: str, job: str) -> None:
+        if self._log is not None:
+            self._logged += 1
+            self._log.of_job(event, job, self._now)
+
+    def _note(self, event: str, **fields: Any) -> None:
+        if self._log is not None:
+            self._logged += 1
+            self._log.event(event, self._now, **fields)
 
     def finish(self, job: str, now: float) -> None:
         """A running job has ended.
@@ -170,6 +220,7 @@ class Scheduler(Stateful):
                 raise ValueError(f"job={job!r}: it is {live.state}, not running")
             self._now = moment
             self._end(live)
+            self._note_job("finish", job)
 
     def cancel(self, job: str, now: float) -> None:
         """A job is not wanted any more, whether it runs or waits.
@@ -181,6 +232,7 @@ class Scheduler(Stateful):
             live = self._live(job)
             self._now = self._moment(now)
             self._end(live)
+            self._note_job("cancel", job)
 
     def fail(self, job: str, now: float, pod: str | None = None) -> None:
         """A running job has failed: it waits again, at its old place.
@@ -209,6 +261,7 @@ class Scheduler(Stateful):
             else:
                 self._give_back(unit, end=False)
                 self._requeue(unit)
+            self._note("fail", job=job, pod=pod)
 
     def stopped(self, job: str, now: float) -> None:
         """A job that `decide` said to preempt has stopped.
@@ -223,6 +276,7 @@ class Scheduler(Stateful):
                 raise ValueError(f"job={job!r}: it was not to stop")
             self._now = moment
             self._has_stopped(live)
+            self._note_job("stopped", job)
 
     def set_node(self, node: str, healthy: bool, now: float) -> None:
         """A node is lost, or back; jobs that run there stay until they `fail` or end.
@@ -237,6 +291,7 @@ class Scheduler(Stateful):
             self._stages.set_health(node, healthy)
             self._now = moment
             self._waiting.touch_all()
+            self._note("set_node", node=node, healthy=healthy)
 
     def advance(self, now: float) -> None:
         """Time has passed.
@@ -245,6 +300,7 @@ class Scheduler(Stateful):
         """
         with self._lock:
             self._now = self._moment(now)
+            self._note("advance")
 
     def touch(self) -> None:
         """A part was changed by somebody else: whoever waits is tried again."""
@@ -253,6 +309,9 @@ class Scheduler(Stateful):
             self._waiting.renew(self._stages.lacks())
             self._kinds.forget_impossible()
             self._waiting.touch_all()
+            if self._log is not None:
+                self._logged += 1
+                self._log.state("state", self.to_bytes())
 
     # --- actions
 
@@ -277,6 +336,9 @@ class Scheduler(Stateful):
                 unit.departure = departure
                 self._offer(unit)
             actions, self._outbox = self._outbox, []
+            if self._log is not None:
+                self._logged += 1
+                self._log.decided(self._now, most, actions)
             return actions
 
     def _offer(self, unit: Unit) -> None:
@@ -548,7 +610,10 @@ class Scheduler(Stateful):
     # --- all of it
 
     def copy(self) -> Self:
-        """A branch that shares nothing: what if? Cost: that of the parts, and O(jobs)."""
+        """A branch that shares nothing, and writes no log: what if?
+
+        Cost: that of the parts, and O(jobs).
+        """
         with self._lock:
             made = self._blank(self._stages.branch(), self._queues.copy())
             made._kinds = self._kinds.branch()
@@ -566,6 +631,7 @@ class Scheduler(Stateful):
         made._immediate, made._preemption = self._immediate, self._preemption
         made._jobs = {}
         made._queued, made._outbox, made._now, made._lock = {}, [], 0.0, RLock()
+        made._log, made._logged = None, -1
         return made
 
     def _note_queued(self) -> None:
@@ -586,6 +652,7 @@ class Scheduler(Stateful):
                 ],
                 "parts": [stage.name for stage in self._stages.all],
                 "now": self._now,
+                "logged": self._logged,
                 "kinds": self._kinds.numbered,
                 "waiting": self._waiting.plain(),
                 "outbox": [plain_action(action) for action in self._outbox],
@@ -632,6 +699,7 @@ class Scheduler(Stateful):
     def _restore(self, state: dict[str, Any], has_queues: bool) -> None:
         self._has_queues = has_queues
         self._now = self._moment(state["now"])
+        self._logged = as_int(state["logged"], "logged", -1, 2**62)
         for one in state["jobs"]:
             live = live_of_plain(one, self._kinds, self._queued_job)
             if live.job.name in self._jobs:
