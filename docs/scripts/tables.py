@@ -753,6 +753,36 @@ def _queues(results: Results) -> str:
     return _table(("jobs", *ways.values(), "bytes a job"), rows)
 
 
+# --- scheduler ---------------------------------------------------------------------------------
+
+
+def _scheduler(results: Results) -> str:
+    figures = results["scheduler"]
+    rows = [
+        (
+            f"a gang of {row['gang']}: submit, decide, finish",
+            *(_time(row[who][part]) for who in ("scheduler", "parts") for part in ("p50", "p99")),
+        )
+        for row in figures["decisions"]
+    ]
+    waiting = figures["waiting"]
+    for event, times in waiting.items():
+        if event != "jobs":
+            what = f"{waiting['jobs']:,} jobs wait: {event}, and decide"
+            rows.append((what, _time(times["p50"]), _time(times["p99"]), "", ""))
+    rows.append(("a branch of all of it", _time(figures["copy seconds"]), "", "", ""))
+    log = figures["log"]["seconds"]
+    rows += [
+        (f"the same jobs {what}", _time(log[which]), "", "", "")
+        for what, which in (
+            ("without a log", "without"),
+            ("with one", "with"),
+            ("run again from it", "replay"),
+        )
+    ]
+    return _table(("", "p50", "p99", "parts alone: p50", "p99"), rows)
+
+
 # --- topology ----------------------------------------------------------------------------------
 
 
@@ -967,6 +997,7 @@ TABLES: dict[str, Callable[[Results], str]] = {
     "threads": _threads,
     "gangs": _gangs,
     "queues": _queues,
+    "scheduler": _scheduler,
     "topology": _topology,
     "topology-roles": _topology_roles,
     "topology-greedy": _topology_greedy,

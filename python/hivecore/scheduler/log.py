@@ -2,9 +2,10 @@
 
 JSON Lines. The first line has the state of the scheduler when the log began. Each further line is
 an event, or a round of decisions with its actions, in the order in which they happened; its number
-is one more than that of the line before, and its hash covers its text and the hash before. So a
-line that was changed, lost or added is found, and which. The last line may be torn, when the
-process was stopped while it was written: it is dropped, as its caller had no answer yet.
+is one more than that of the line before, and its checksum covers its text and all lines before. So
+a line that was damaged, lost or added is found, and which. Lines are handed to the system with each
+round of decisions, before anybody can act by them. The last line may be torn, when the process was
+stopped while it was written: it is dropped, as its caller had no answer yet.
 
 A part that was changed from outside cannot be known from events: `Scheduler.touch` writes the state
 again.
@@ -14,13 +15,14 @@ import json
 import os
 from base64 import b64decode, b64encode
 from collections.abc import Iterator
-from hashlib import blake2b
 from json.encoder import encode_basestring_ascii as quoted
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, NamedTuple, Self
+from zlib import crc32
 
 from hivecore._arguments import as_float
 from hivecore.errors import CorruptStateError
+from hivecore.scheduler.actions import Start
 from hivecore.scheduler.plain import job_of_plain, plain_action, plain_job
 
 if TYPE_CHECKING:
@@ -32,7 +34,7 @@ __all__ = ["LogRecord", "LogWriter", "read_log", "recover", "replay"]
 
 _VERSION = 1
 _encode = json.JSONEncoder(separators=(",", ":")).encode
-_TAIL = len(',"hash":"0123456789abcdef"}\n')
+_TAIL = len(',"hash":"01234567"}\n')
 _MOST_TEXTS = 4096
 
 
@@ -65,16 +67,16 @@ class LogWriter:
         self._is_mine = isinstance(file, (str, os.PathLike))
         self._file: Any = None
         if isinstance(file, (str, os.PathLike)):
-            # Unbuffered: what has been answered is in the hands of the system.
             self._file = Path(file).open("xb", buffering=0)  # noqa: SIM115 - it stays open
         else:
             self._file = file
         self._number = -1
-        self._hash = b""
+        self._hash = 0
+        self._lines: list[bytes] = []
         self._texts: dict[Any, str] = {}
 
     @classmethod
-    def behind(cls, path: "str | os.PathLike[str]", end: int, number: int, last: bytes) -> Self:
+    def behind(cls, path: "str | os.PathLike[str]", end: int, number: int, last: int) -> Self:
         """Go on behind a line of this number and hash, which ends there."""
         file = Path(path).open("r+b", buffering=0)  # noqa: SIM115 - it stays open
         file.truncate(end)
@@ -85,8 +87,11 @@ class LogWriter:
 
     def close(self) -> None:
         """Nothing more is written; a file that was opened here is closed."""
-        if self._is_mine and self._file is not None:
-            self._file.close()
+        if self._file is not None:
+            self.flush()
+            if self._is_mine:
+                self._file.close()
+                self._file = None
 
     def __del__(self) -> None:
         self.close()
@@ -95,20 +100,25 @@ class LogWriter:
         """The state as it is now."""
         text = b64encode(state).decode()
         self._write(f'"event":"{event}","version":{_VERSION},"state":"{text}"')
+        self.flush()
 
-    def submit(self, job: "Job", now: float, kind: Any) -> None:
-        """A job has come; what those of its kind have in common is put into words once."""
-        if kind.is_alone or job.stages or job.data is not None or job.run_time is not None:
+    def submit(self, job: "Job", now: float) -> None:
+        """A job has come; roles and places that many have are put into words once."""
+        if job.stages or job.data is not None or job.run_time is not None or job.after:
             body = _encode(plain_job(job))
         else:
-            known = self._texts.get(kind.number)
+            key = job.roles, job.where, job.priority, job.preemptible, job.guaranteed
+            known = self._texts.get(key)
             if known is None:
                 if len(self._texts) >= _MOST_TEXTS:
                     self._texts.clear()
                 plain = plain_job(job)
-                del plain["name"]
-                known = self._texts[kind.number] = _encode(plain)[1:]
-            body = f'{{"name":{quoted(job.name)},{known}'
+                for field in ("name", "tenant", "quota"):
+                    plain.pop(field, None)
+                known = self._texts[key] = _encode(plain)[1:]
+            quota = "" if job.quota == job.tenant else f'"quota":{quoted(job.quota)},'
+            named = f'{{"name":{quoted(job.name)},"tenant":{quoted(job.tenant)},'
+            body = f"{named}{quota}{known}"
         self._write(f'"event":"submit","now":{now!r},"job":{body}')
 
     def event(self, event: str, now: float, **fields: Any) -> None:
@@ -123,14 +133,35 @@ class LogWriter:
     def decided(self, now: float, most: int | None, actions: "list[Action]") -> None:
         """What the scheduler said."""
         limit = "" if most is None else f',"most":{most}'
-        said = ",".join([_encode(plain_action(action)) for action in actions])
+        said = ",".join(
+            [
+                _start(action) if isinstance(action, Start) else _encode(plain_action(action))
+                for action in actions
+            ]
+        )
         self._write(f'"event":"decide","now":{now!r}{limit},"actions":[{said}]')
+        self.flush()
+
+    def flush(self) -> None:
+        """Hand all lines to the system."""
+        if self._lines:
+            lines, self._lines = self._lines, []
+            self._file.write(b"".join(lines))
 
     def _write(self, text: str) -> None:
         self._number += 1
         line = f'{{"n":{self._number},{text}'.encode()
-        self._hash = blake2b(self._hash + line, digest_size=8).hexdigest().encode()
-        self._file.write(line + b',"hash":"' + self._hash + b'"}\n')
+        self._hash = crc32(line, self._hash)
+        self._lines.append(b'%b,"hash":"%08x"}\n' % (line, self._hash))
+
+
+def _start(start: Start) -> str:
+    """Its plain data as JSON; there are so many that it is worth a way of its own."""
+    pods = []
+    for pod in start.pods:
+        minors = ",".join([f'"{type}":[{",".join(map(str, them))}]' for type, them in pod.minors])
+        pods.append(f"[{quoted(pod.role)},{pod.index},{quoted(pod.node)},{{{minors}}}]")
+    return f'{{"action":"start","job":{quoted(start.job)},"pods":[{",".join(pods)}]}}'
 
 
 def read_log(path: "str | os.PathLike[str]") -> Iterator[LogRecord]:
@@ -142,9 +173,9 @@ def read_log(path: "str | os.PathLike[str]") -> Iterator[LogRecord]:
         yield record
 
 
-def _checked(path: "str | os.PathLike[str]") -> Iterator[tuple[LogRecord, bytes, int]]:
-    """Each record, its hash, and where its line ends."""
-    last_hash, end = b"", 0
+def _checked(path: "str | os.PathLike[str]") -> Iterator[tuple[LogRecord, int, int]]:
+    """Each record, its checksum, and where its line ends."""
+    last_hash, end = 0, 0
     with Path(path).open("rb") as file:
         for number, line in enumerate(file):
             if not line.endswith(b"\n"):
@@ -152,9 +183,9 @@ def _checked(path: "str | os.PathLike[str]") -> Iterator[tuple[LogRecord, bytes,
                     raise CorruptStateError("line 1: is torn, so that the log says nothing")
                 return
             body, end = line[:-_TAIL], end + len(line)
-            last_hash = blake2b(last_hash + body, digest_size=8).hexdigest().encode()
-            if line[-_TAIL:] != b',"hash":"' + last_hash + b'"}\n':
-                raise CorruptStateError(f"line {number + 1}: its hash is another")
+            last_hash = crc32(body, last_hash)
+            if line[-_TAIL:] != b',"hash":"%08x"}\n' % last_hash:
+                raise CorruptStateError(f"line {number + 1}: its checksum is another")
             yield _record(number, line), last_hash, end
         if end == 0:
             raise CorruptStateError("line 1: there is none")
@@ -210,7 +241,7 @@ def recover(path: "str | os.PathLike[str]", state: bytes | None = None) -> "Sche
 
     scheduler = None if state is None else Scheduler.from_bytes(state)
     since = -1 if scheduler is None else scheduler.logged
-    last_hash, end, number = b"", 0, -1
+    last_hash, end, number = 0, 0, -1
     for record, last_hash, end in _checked(path):  # noqa: B007 - the last ones count
         number = record.number
         if number > since:

@@ -25,7 +25,7 @@ from hivecore.scheduler._saved import (
     plain_live,
     split,
 )
-from hivecore.scheduler._units import Kind, Refused, Unit
+from hivecore.scheduler._units import Refused, Unit
 from hivecore.scheduler._waiting import Waiting
 from hivecore.scheduler.actions import Action, Preempt, Reject, Start, Wait
 from hivecore.scheduler.job import Job
@@ -176,7 +176,7 @@ class Scheduler(Stateful):
             if reason:
                 self._now = moment
                 self._outbox.append(Reject(job.name, reason))
-                self._note_submit(job, kind)
+                self._note_submit(job)
                 return
             live = Live.submitted(job, kind)
             unit = live.units[0]
@@ -190,12 +190,12 @@ class Scheduler(Stateful):
             refusal = self._waiting.refusal(kind)
             if refusal is not None:
                 self._tell(live, refusal)
-            self._note_submit(job, kind)
+            self._note_submit(job)
 
-    def _note_submit(self, job: Job, kind: Kind) -> None:
+    def _note_submit(self, job: Job) -> None:
         if self._log is not None:
             self._logged += 1
-            self._log.submit(job, self._now, kind)
+            self._log.submit(job, self._now)
 
     def _note_job(self, event: str, job: str) -> None:
         if self._log is not None:

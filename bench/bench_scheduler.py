@@ -1,0 +1,260 @@
+"""The composed scheduler: what a decision costs, beside its parts called one after the other.
+
+decisions  submit, decide and finish of one gang, with queues, quotas (1,000 leaves), cells and
+           devices, two thirds of the GPUs in use: p50 and p99; "parts" is the same work by hand
+waiting    so many jobs wait, for quotas and for cells: an event that changes nothing for them, with
+           the decide that follows it
+copy       a branch of all of it
+log        the same jobs with and without a decision log, and the log run again
+
+Times are wall-clock seconds; contenders take turns.
+"""
+
+import gc
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+from random import Random
+from time import perf_counter
+from typing import Any
+
+from harness import command_line, save
+
+from hivecore.cells import AffinityGroup, CellCluster, Chain, ClusterSpec
+from hivecore.devices import DeviceCluster, DeviceRequest, NodeDevices
+from hivecore.queues import QueuedJob, TenantQueues
+from hivecore.quotas import Quota, QuotaRequest, QuotaTree
+from hivecore.scheduler import Job, Role, Scheduler, Start, replay
+
+TENANTS = 8
+LEAVES = 125  # quotas of each tenant
+NICS = DeviceRequest("any", gpus=8, nics=8, joint=("gpu", "rdma"))
+GANGS = {
+    "8 GPUs": [Role("worker", 1, gpus=8)],
+    "2 pods of 4 GPUs": [Role("worker", 2, gpus=4)],
+    "8 pods of 1 GPU": [Role("worker", 8, gpus=1)],
+    "8 pods of 8 GPUs and 8 NICs": [Role("worker", 8, devices=NICS)],
+}
+
+
+def tenant(i: int) -> str:
+    return f"t{i % TENANTS}"
+
+
+def quota(i: int) -> str:
+    return f"t{i % TENANTS}/{i % LEAVES}"
+
+
+def made(nodes: int, log: Path | None = None) -> Scheduler:
+    racks = nodes // 8
+    chain = Chain(["gpu", "pair", "quad", "node", "rack"], [2, 2, 2, 8], racks)
+    owned = {tenant(i): {"H100": {"rack": racks // TENANTS}} for i in range(TENANTS)}
+    cells = CellCluster(ClusterSpec({"H100": chain}, owned))
+    all_of_it = {"gpu": 8 * nodes}
+    quotas = [Quota("all", max=all_of_it)]
+    for i in range(TENANTS):
+        share = {"gpu": nodes}
+        quotas.append(Quota(tenant(i), max=all_of_it, min=share, parent="all"))
+        least = {"gpu": nodes // LEAVES}
+        quotas += [
+            Quota(f"{tenant(i)}/{k}", max=share, min=least, parent=tenant(i)) for k in range(LEAVES)
+        ]
+    machine = NodeDevices.uniform(gpus=8, nics=8, sockets=2, switches=4)
+    return Scheduler(
+        queues=TenantQueues(),
+        quotas=QuotaTree(quotas, total=all_of_it),
+        cells=cells,
+        devices=DeviceCluster(dict.fromkeys(cells.nodes, machine)),
+        immediate=True,
+        log=log,
+    )
+
+
+def fill(scheduler: Scheduler, gpus: int) -> int:
+    """Start jobs until so many GPUs are in use."""
+    rng = Random(0)
+    used = number = 0
+    while used < gpus:
+        size = rng.choice([1, 2, 4, 8, 8, 16, 32])
+        roles = [Role("worker", max(1, size // 8), gpus=min(8, size))]
+        of = tenant(number)
+        job = Job(f"f{number}", of, roles, quota=f"{of}/{rng.randrange(LEAVES)}")
+        scheduler.submit(job, 0.0)
+        used += sum(size for one in scheduler.decide(0.0) if isinstance(one, Start))
+        number += 1
+    return used
+
+
+def whole(scheduler: Scheduler, roles: list[Role], count: int, turn: str) -> list[float]:
+    jobs = [Job(f"{turn}-{i}", tenant(i), roles, quota=quota(i)) for i in range(count)]
+    spent = []
+    for job in jobs:
+        begin = perf_counter()
+        scheduler.submit(job, 1.0)
+        actions = scheduler.decide(1.0)
+        scheduler.finish(job.name, 1.0)
+        spent.append(perf_counter() - begin)
+        assert [type(action) for action in actions] == [Start]
+    return spent
+
+
+def by_hand(scheduler: Scheduler, roles: list[Role], count: int, turn: str) -> list[float]:
+    """The calls to the parts that such a gang takes, and nothing else."""
+    role = roles[0]
+    quotas, cells, devices = scheduler.quotas, scheduler.cells, scheduler.devices
+    assert quotas is not None and cells is not None and devices is not None
+    queues = TenantQueues()
+    request = role.devices or DeviceRequest("any", gpus=role.gpus)
+    devices.fits(request)
+    size = role.pods * role.gpus
+    spent = []
+    for i in range(count):
+        name, of = f"{turn}-{i}", quota(i)
+        begin = perf_counter()
+        queues.push(QueuedJob(name, tenant(i), size), 0)
+        queues.next(0)
+        quotas.submit(QuotaRequest(name, of, {"gpu": size}))
+        admitted = quotas.schedule(name)
+        placed = cells.schedule(AffinityGroup(name, tenant(i), [(role.pods, role.gpus)]))
+        pods = []
+        for k, pod in enumerate(placed.placement):
+            mine = request.replace(name=f"{name}/{k}")
+            chosen = devices.schedule(mine, nodes=(pod.node,), gpus=pod.leaf_indices)
+            devices.commit(chosen)
+            pods.append(mine.name)
+        quotas.commit(admitted)
+        cells.commit(placed)
+        for owner in pods:
+            devices.release(owner)
+        cells.release(name)
+        quotas.release(name)
+        spent.append(perf_counter() - begin)
+    return spent
+
+
+def quantiles(seconds: list[float]) -> dict[str, float]:
+    ordered = sorted(seconds)
+    return {"p50": ordered[len(ordered) // 2], "p99": ordered[int(len(ordered) * 0.99)]}
+
+
+def decision_figures(scheduler: Scheduler, count: int, rounds: int) -> list[dict[str, Any]]:
+    found = []
+    for gang, roles in GANGS.items():
+        times: dict[str, list[float]] = {"scheduler": [], "parts": []}
+        for turn in range(rounds):
+            times["scheduler"] += whole(scheduler, roles, count, f"s{turn}")
+            times["parts"] += by_hand(scheduler, roles, count, f"p{turn}")
+        found.append({"gang": gang, **{name: quantiles(spent) for name, spent in times.items()}})
+    return found
+
+
+def waiting_figures(scheduler: Scheduler, waiting: int, count: int) -> dict[str, Any]:
+    """All tenants but the last have more than they can start; its jobs are the events."""
+    rng = Random(1)
+    last = tenant(TENANTS - 1)
+    for i in range(waiting):
+        size = rng.choice([8, 16, 32])
+        of = rng.randrange(TENANTS - 1)
+        roles = [Role("worker", size, gpus=8)]
+        name = f"{tenant(of)}/{rng.randrange(LEAVES)}"
+        scheduler.submit(Job(f"w{i}", tenant(of), roles, quota=name), 1.0)
+        if i % 1000 == 0:
+            scheduler.decide(1.0)
+    scheduler.decide(1.0)
+    wait = sum(scheduler.state(name) == "pending" for name in scheduler)
+
+    def job(i: int) -> Job:
+        return Job(f"e{i}", last, [Role("worker", 1, gpus=8)], quota=f"{last}/{i % LEAVES}")
+
+    def more(i: int) -> Job:
+        return Job(f"m{i}", tenant(0), [Role("worker", 8, gpus=8)], quota=quota(0))
+
+    events: dict[str, Callable[[int], None]] = {
+        "another tenant's job comes and starts": lambda i: scheduler.submit(job(i), 1.0),
+        "it ends": lambda i: scheduler.finish(f"e{i}", 1.0),
+        "one more waits": lambda i: scheduler.submit(more(i), 1.0),
+        "it is cancelled": lambda i: scheduler.cancel(f"m{i}", 1.0),
+    }
+    spent: dict[str, list[float]] = {name: [] for name in events}
+    for i in range(count):
+        for name, event in events.items():
+            begin = perf_counter()
+            event(i)
+            scheduler.decide(1.0)
+            spent[name].append(perf_counter() - begin)
+    return {"jobs": wait, **{name: quantiles(times) for name, times in spent.items()}}
+
+
+def copy_seconds(scheduler: Scheduler, rounds: int) -> float:
+    times = []
+    for _ in range(rounds):
+        gc.collect()
+        begin = perf_counter()
+        branch = scheduler.copy()
+        times.append(perf_counter() - begin)
+        del branch
+    return min(times)
+
+
+def log_figures(nodes: int, jobs: int, rounds: int) -> dict[str, Any]:
+    def run(log: Path | None) -> float:
+        scheduler = made(nodes, log)
+        gc.collect()
+        begin = perf_counter()
+        fill(scheduler, 8 * nodes // 3)
+        whole(scheduler, GANGS["8 GPUs"], jobs, "j")
+        spent = perf_counter() - begin
+        scheduler.close()
+        return spent
+
+    found: dict[str, list[float]] = {"without": [], "with": [], "replay": []}
+    for _ in range(rounds):
+        with tempfile.TemporaryDirectory() as folder:
+            path = Path(folder) / "log"
+            found["without"].append(run(None))
+            found["with"].append(run(path))
+            size = path.stat().st_size
+            begin = perf_counter()
+            replay(path)
+            found["replay"].append(perf_counter() - begin)
+    least = {name: min(times) for name, times in found.items()}
+    return {"nodes": nodes, "seconds": least, "bytes": size}
+
+
+def main() -> None:
+    arguments = command_line(__doc__)
+    small = arguments.smoke
+    nodes = 512 if small else 8192
+    scheduler = made(nodes)
+    # A small cluster has tenants that are nearly full at two thirds.
+    used = fill(scheduler, 8 * nodes * (1 if small else 2) // 3)
+    count, rounds = (50, 1) if small else (1000, 3)
+    figures: dict[str, Any] = {
+        "gpus": 8 * nodes,
+        "in use": used,
+        "decisions": decision_figures(scheduler, count, rounds),
+        "jobs": len(scheduler),
+        "copy seconds": copy_seconds(scheduler, 2 if small else 10),
+        "log": log_figures(512 if small else 1024, 200 if small else 5000, 1 if small else 3),
+    }
+    figures["waiting"] = waiting_figures(
+        scheduler, 1000 if small else 100_000, 20 if small else 500
+    )
+    scheduler.check()
+    for row in figures["decisions"]:
+        ours, parts = row["scheduler"], row["parts"]
+        print(
+            f"{row['gang']}: {1e6 * ours['p50']:.0f} / {1e6 * ours['p99']:.0f} us, "
+            f"parts {1e6 * parts['p50']:.0f} / {1e6 * parts['p99']:.0f} us"
+        )
+    waiting = figures["waiting"]
+    for event, times in waiting.items():
+        if event != "jobs":
+            print(f"{waiting['jobs']} wait, {event}: {1e6 * times['p50']:.0f} us")
+    print(f"copy: {1e3 * figures['copy seconds']:.1f} ms")
+    print("log:", figures["log"])
+    save(arguments, "scheduler", figures)
+
+
+if __name__ == "__main__":
+    main()
