@@ -6,7 +6,7 @@ from typing import Any, Self
 from hivecore.scheduler._units import Kind
 from hivecore.scheduler.job import Job, Role
 
-__all__ = ["Kinds"]
+__all__ = ["Kinds", "least_of"]
 
 _MOST = 2**16
 
@@ -24,7 +24,7 @@ class Kinds:
     def of(self, job: Job) -> Kind:
         """The kind of what a job starts with."""
         if job.after:
-            return self._made(job, _least(job), is_alone=True)
+            return self._made(job, least_of(job), is_alone=True)
         return self._find((job.roles, *_terms(job)), job, None)
 
     def joining(self, job: Job, role: Role) -> Kind:
@@ -53,7 +53,7 @@ class Kinds:
         key = (job.roles if role is None else role, *_terms(job))
         found = self._known.get(key)
         if found is None or is_alone or found.number != number:
-            found = Kind(number, job, _least(job) if role is None else [(role, 1)], is_alone)
+            found = Kind(number, job, least_of(job) if role is None else [(role, 1)], is_alone)
             if not is_alone:
                 self._known[key] = found
         return found
@@ -79,7 +79,7 @@ class Kinds:
         if found is None:
             if len(self._known) >= _MOST:
                 self._forget_half()
-            found = self._made(job, _least(job) if role is None else [(role, 1)])
+            found = self._made(job, least_of(job) if role is None else [(role, 1)])
             self._known[key] = found
         return found
 
@@ -93,7 +93,7 @@ class Kinds:
             self._impossible.pop(self._known.pop(key).number, None)
 
 
-def _least(job: Job) -> list[tuple[Role, int]]:
+def least_of(job: Job) -> list[tuple[Role, int]]:
     """The roles, and with how many pods of each it can start."""
     return [(role, role.min_pods) for role in job.roles if role.min_pods]
 

@@ -20,6 +20,8 @@ __all__ = ["Victims", "find_victims"]
 #: Who has to leave, and why, in order.
 Victims = dict[str, str]
 _MOST_BRANCHES = 32
+#: Where these refuse and name nobody, nobody's leaving would help.
+_WHO_NAME_VICTIMS = ("quotas", "cells", "scheduler")
 
 
 def find_victims(
@@ -41,25 +43,22 @@ class _Search:
             return {}
         if found and self._is_enough(refused):
             return found
-        branch = self.stages.branch()
+        branch: Stages | None = None
+        again: Refused = refused
         gone: list[str] = []
-        while True:
-            leaving = [name for name in found if name not in gone]
-            if leaving or not found:
-                self._leave(branch, leaving)
-                gone += leaving
-                trial = self._trial()
-                again = branch.start(trial) if found else refused
-                if isinstance(again, Started):
-                    return found
-                before = len(found)
-                if not self._add_named(found, again):
-                    return {}
-                if len(found) > before:
-                    continue
-                if self.stages.quotas is not None and again.refusal.stage == "quotas":
-                    return {}
-            return self._searched(found)
+        while leaving := [name for name in found if name not in gone]:
+            branch = branch or self.stages.branch()
+            self._leave(branch, leaving)
+            gone += leaving
+            tried = branch.start(self._trial())
+            if isinstance(tried, Started):
+                return found
+            again = tried
+            if not self._add_named(found, again):
+                return {}
+        if again.refusal.stage in _WHO_NAME_VICTIMS:
+            return {}
+        return self._searched(found)
 
     def _is_enough(self, refused: Refused) -> bool:
         """Whether the word of the stage that names them is enough: nobody is asked after it."""

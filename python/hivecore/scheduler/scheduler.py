@@ -3,6 +3,7 @@
 import json
 import os
 from collections.abc import Iterator
+from contextlib import contextmanager
 from threading import RLock
 from typing import IO, Any, Self
 
@@ -28,6 +29,7 @@ from hivecore.scheduler._saved import (
 from hivecore.scheduler._units import Refused, Unit
 from hivecore.scheduler._waiting import Waiting
 from hivecore.scheduler.actions import Action, Preempt, Reject, Start, Wait
+from hivecore.scheduler.explanation import JobExplanation, explain
 from hivecore.scheduler.job import Job
 from hivecore.scheduler.log import LogWriter
 from hivecore.scheduler.plain import action_of_plain, plain_action
@@ -606,6 +608,80 @@ class Scheduler(Stateful):
         """
         with self._lock:
             return self._live(name).job
+
+    # --- questions
+
+    def explain(self, job: str) -> JobExplanation:
+        """Why a job waits, and what would let it start now; nothing changes.
+
+        :raises KeyError: there is no such job.
+
+        Each change was tried on a branch, so it costs some of these.
+        """
+        with self._lock:
+            live = self._live(job)
+            unit = live.units[0] if live.state == "pending" else None
+            position = 0
+            if unit is not None:
+                position = self._queues.explain(unit.name, int(self._now * _MICRO)).position
+            return explain(self, live.job, unit, position)
+
+    @contextmanager
+    def what_if(self) -> Iterator[Self]:
+        """A branch to try things on; what is done there is forgotten at the end.
+
+        >>> from hivecore.scheduler import Job, Scheduler
+        >>> scheduler = Scheduler()
+        >>> with scheduler.what_if() as branch:
+        ...     branch.submit(Job("probe", "vision", 8), now=0.0)
+        ...     actions = branch.decide(now=0.0)
+        >>> actions[0].job, "probe" in scheduler
+        ('probe', False)
+        """
+        yield self.copy()
+
+    def forecast(self, job: str) -> float | None:
+        """When a job would start if nobody else came and running jobs ended by their estimates.
+
+        :returns: the time, in seconds; ``None``: it would not, or not before a job ends that has no
+            estimate.
+        :raises KeyError: there is no such job.
+
+        Cost: that of a branch, and of deciding after each of these ends.
+        """
+        with self._lock:
+            live = self._live(job)
+            if live.state == "running":
+                return live.since
+            branch = self.copy()
+        branch._immediate = True
+        return branch._first_start(job)
+
+    def _first_start(self, job: str) -> float | None:
+        """On a branch whose running jobs end by their estimates."""
+        self.decide(self._now)
+        while self.state(job) != "running":
+            ends = [
+                (max(self._now, live.since + live.job.run_time), name)
+                for name, live in self._jobs.items()
+                if live.state == "running" and live.job.run_time is not None
+            ]
+            if not ends:
+                return None
+            now = min(ends)[0]
+            for end, name in sorted(ends):
+                if end == now:
+                    self._end_now(name, now)
+            self.decide(now)
+        return self._jobs[job].since
+
+    def _end_now(self, name: str, now: float) -> None:
+        """Of a branch: who has to stop for others has stopped by now."""
+        live = self._jobs[name]
+        if live.for_job:
+            self.stopped(name, now)
+        else:
+            self.finish(name, now)
 
     # --- all of it
 

@@ -111,6 +111,19 @@ class Stages:
         for one in known:
             one.part.set_health(node, healthy)
 
+    def unhealthy(self) -> tuple[str, ...]:
+        """The nodes that some part has marked so, sorted."""
+        found: set[str] = set()
+        for one in (self.place, self.devices):
+            if one is not None:
+                found.update(one.unhealthy())
+        return tuple(sorted(found))
+
+    @property
+    def places_by_cells(self) -> bool:
+        """Whether cells place the pods."""
+        return isinstance(self.place, CellStage)
+
     # --- what waits for what
 
     def touched_by_release(self, kind: Kind) -> Iterator[Key]:

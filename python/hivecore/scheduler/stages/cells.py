@@ -101,6 +101,10 @@ class CellStage:
             idle += int(self.part.idle_leaves(chain).sum())
         return idle >= kind.gpus
 
+    def unhealthy(self) -> tuple[str, ...]:
+        """The nodes that are marked so, at least in part."""
+        return self.part.bad_nodes()
+
     def knows(self, node: str) -> bool:
         """Whether it has such a node."""
         return node in self._nodes

@@ -112,6 +112,20 @@ class DeviceStage:
         requests = {id(one): one for one in kind.devices if one is not None}.values()
         return all(self.part.fits(one) for one in requests)
 
+    def unhealthy(self) -> tuple[str, ...]:
+        """The nodes that are marked so, at least in part."""
+        known: dict[int, bool] = {}  # nodes that are alike share an inventory
+        found = []
+        for node in self.part.nodes:
+            inventory = self.part.inventory(node)
+            healthy = known.get(id(inventory))
+            if healthy is None:
+                healthy = all(device.healthy for device in inventory.devices)
+                known[id(inventory)] = healthy
+            if not healthy:
+                found.append(node)
+        return tuple(found)
+
     def knows(self, node: str) -> bool:
         """Whether it has such a node."""
         return node in self.part.nodes

@@ -116,6 +116,10 @@ class TopologyStage:
         slots = self.part.slots(request.must, amounts=request.amounts)
         return max(slots.values()) >= request.pods
 
+    def unhealthy(self) -> tuple[str, ...]:
+        """The nodes that are marked so, at least in part."""
+        return self.part.unhealthy
+
     def knows(self, node: str) -> bool:
         """Whether it has such a node."""
         return node in self._nodes

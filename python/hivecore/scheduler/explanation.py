@@ -1,0 +1,230 @@
+"""Why a job waits, and what would let it start now, each change tried on a branch."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from hivecore.decisions import Refusal
+from hivecore.quotas import LimitChange
+from hivecore.scheduler._kinds import least_of
+from hivecore.scheduler._units import Kind, Refused, Unit
+from hivecore.scheduler.job import Job, Where
+from hivecore.scheduler.transaction import Stages, Started
+
+if TYPE_CHECKING:
+    from hivecore.scheduler.scheduler import Scheduler
+
+__all__ = ["JobChange", "JobExplanation", "explain"]
+
+_MOST_ENDS = 64  # jobs whose end is thought of
+_MOST_NODES = 16  # nodes whose return is thought of one by one
+
+
+@dataclass(frozen=True, slots=True)
+class JobChange:
+    """Something after which a job would start now: it was tried.
+
+    :param kind: "release": these jobs end. "limits": these limits of quotas are raised. "nodes":
+        these nodes are healthy again. "relax": the job gives up these wishes.
+    :param cost: of "release" the GPU-seconds that are lost; of the others 0.
+    """
+
+    kind: str
+    jobs: tuple[str, ...] = ()
+    limits: tuple[LimitChange, ...] = ()
+    nodes: tuple[str, ...] = ()
+    relaxed: tuple[str, ...] = ()
+    cost: float = 0.0
+
+    @property
+    def text(self) -> str:
+        """What would have to happen, in a line."""
+        if self.kind == "release":
+            return f"if {', '.join(self.jobs)} ended"
+        if self.kind == "limits":
+            raised = [f"{one.limit} of {one.quota or 'the total'}" for one in self.limits]
+            to = [f"{one.dimension}: {one.amount}" for one in self.limits]
+            pairs = zip(raised, to, strict=True)
+            return f"if {', '.join(f'{what} were {amount}' for what, amount in pairs)}"
+        if self.kind == "nodes":
+            return f"if {', '.join(self.nodes)} were healthy"
+        return f"without {', '.join(self.relaxed)}"
+
+
+@dataclass(frozen=True, slots=True)
+class JobExplanation:
+    """Why a job waits.
+
+    :param job: its name.
+    :param state: as of `Scheduler.state`.
+    :param refusals: the first stage that refuses, then what the later ones would say if it did not;
+        none: it runs, or would start with the next `Scheduler.decide`.
+    :param position: how many jobs of its queue are in front.
+    :param changes: what would let it start now, if nobody in front of it takes what gets free;
+        those that take nothing from others first.
+    """
+
+    job: str
+    state: str
+    refusals: tuple[Refusal, ...]
+    position: int
+    changes: tuple[JobChange, ...]
+
+    @property
+    def reason(self) -> str:
+        """Why it waits, in a line; "": it does not."""
+        return self.refusals[0].reason if self.refusals else ""
+
+    @property
+    def text(self) -> str:
+        """All of it, line by line."""
+        lines = [f"{self.job} is {self.state}"]
+        if self.state == "pending":
+            lines[0] += f", with {self.position} of its queue in front"
+        lines += [f"{one.stage}: {one.reason}" for one in self.refusals]
+        lines += [f"it would start {change.text}" for change in self.changes]
+        return "\n".join(lines)
+
+
+def explain(scheduler: "Scheduler", job: Job, unit: Unit | None, position: int) -> JobExplanation:
+    """Of a job that waits in a queue; it is the caller's turn.
+
+    :param unit: what it starts with; None: it does not wait there.
+    """
+    state = scheduler.state(job.name)
+    if unit is None:
+        return JobExplanation(job.name, state, (), 0, ())
+    search = _Search(scheduler, job, unit)
+    refusals = tuple(search.refusals())
+    changes = tuple(search.changes()) if refusals else ()
+    return JobExplanation(job.name, state, refusals, position, changes)
+
+
+class _Search:
+    def __init__(self, scheduler: "Scheduler", job: Job, unit: Unit) -> None:
+        self.stages: Stages = scheduler._stages
+        self.jobs = scheduler._jobs
+        self.now = scheduler.now
+        self.job, self.unit = job, unit
+
+    def refusals(self) -> Iterator[Refusal]:
+        """Of each stage by itself."""
+        for name in self.job.after:
+            other = self.jobs.get(name)
+            if other is not None and other.state != "running":
+                yield Refusal("scheduler", "after", f"waits for {name!r} to start", name)
+        quotas, place, devices = self.stages.quotas, self.stages.place, self.stages.devices
+        if quotas is not None:
+            refused = Stages(quotas, None, None, 1).branch().start(self._trial())
+            if isinstance(refused, Refused):
+                yield refused.refusal
+        if place is not None or devices is not None:
+            refused = Stages(None, place, devices, self.stages.tries).branch().start(self._trial())
+            if isinstance(refused, Refused):
+                yield refused.refusal
+
+    def _trial(self, kind: Kind | None = None) -> Unit:
+        unit = self.unit
+        return Unit(unit.name, unit.owner, kind or unit.kind, unit.pods)
+
+    def _starts(self, branch: Stages, kind: Kind | None = None) -> bool:
+        return isinstance(branch.start(self._trial(kind)), Started)
+
+    def changes(self) -> Iterator[JobChange]:
+        """Those that were tried and do, by what they take from others."""
+        yield from self._relaxed()
+        yield from self._healthy()
+        yield from self._raised()
+        yield from self._released()
+
+    def _relaxed(self) -> Iterator[JobChange]:
+        where = self.job.where
+        usual = Where()
+        for wish in Where.__slots__:
+            if getattr(where, wish) == getattr(usual, wish):
+                continue
+            wishes = {name: getattr(where, name) for name in Where.__slots__}
+            wishes[wish] = getattr(usual, wish)
+            job = self.job.replace(where=Where(**wishes))
+            if self._starts(self.stages.branch(), Kind(0, job, least_of(job))):
+                yield JobChange("relax", relaxed=(wish,))
+
+    def _healthy(self) -> Iterator[JobChange]:
+        bad = self.stages.unhealthy()
+        if not bad or not self._starts(self._with_healthy(bad)):
+            return
+        for node in bad[:_MOST_NODES]:
+            if self._starts(self._with_healthy((node,))):
+                yield JobChange("nodes", nodes=(node,))
+                return
+        yield JobChange("nodes", nodes=bad)
+
+    def _with_healthy(self, nodes: tuple[str, ...]) -> Stages:
+        branch = self.stages.branch()
+        for node in nodes:
+            branch.set_health(node, True)
+        return branch
+
+    def _raised(self) -> Iterator[JobChange]:
+        quotas = self.stages.quotas
+        if quotas is None or quotas.part.schedule(self.unit.name).outcome == "bind":
+            return
+        for change in quotas.part.explain(self.unit.name).changes:
+            if change.kind != "limits":
+                continue
+            branch = self.stages.branch()
+            assert branch.quotas is not None
+            _raise_limits(branch.quotas.part, change.limits)
+            if self._starts(branch):
+                yield JobChange("limits", limits=change.limits)
+                return
+
+    def _released(self) -> Iterator[JobChange]:
+        """The ends that cost least; of running jobs those that lose least are thought of first."""
+        running = sorted(
+            ((self.now - live.since) * live.job.gpus, name)
+            for name, live in self.jobs.items()
+            if live.state == "running" and self._may_help(live.job)
+        )[:_MOST_ENDS]
+        names = [name for _, name in running]
+        low, high = 0, len(names)
+        if not high or not self._starts_without(names):
+            return
+        while high - low > 1:
+            middle = (low + high) // 2
+            if self._starts_without(names[:middle]):
+                high = middle
+            else:
+                low = middle
+        needed = names[:high]
+        for name in reversed(names[:high]):
+            fewer = [one for one in needed if one != name]
+            if fewer and self._starts_without(fewer):
+                needed = fewer
+        cost = sum(lost for lost, name in running if name in needed)
+        yield JobChange("release", jobs=tuple(needed), cost=cost)
+
+    def _may_help(self, other: Job) -> bool:
+        """Cells keep tenants apart: only their own jobs are in the way of guaranteed ones."""
+        if self.stages.quotas is None and self.stages.places_by_cells and self.job.guaranteed:
+            return other.tenant == self.job.tenant
+        return True
+
+    def _starts_without(self, names: list[str]) -> bool:
+        branch = self.stages.branch()
+        for name in names:
+            for unit in self.jobs[name].units:
+                if unit.placed:
+                    branch.give_back(unit, end=True)
+        return self._starts(branch)
+
+
+def _raise_limits(tree: Any, limits: tuple[LimitChange, ...]) -> None:
+    """Do what a change of quotas says."""
+    for one in limits:
+        if one.limit == "total":
+            tree.set_total({**tree.total(), one.dimension: one.amount})
+        else:
+            quota = tree.quota(one.quota)
+            amounts = {**dict(getattr(quota, one.limit)), one.dimension: one.amount}
+            tree.set_quota(quota.replace(**{one.limit: amounts}))

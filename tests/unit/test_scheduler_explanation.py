@@ -1,0 +1,165 @@
+"""Why a job waits, what would change it, and when it will start."""
+
+import random
+
+import pytest
+from profiles import seeds
+from scheduler_lives import (
+    COMPOSITIONS,
+    NODES,
+    ROLES,
+    TENANTS,
+    cell_cluster,
+    machines,
+    make_job,
+    make_scheduler,
+    network,
+    quota_tree,
+)
+
+from hivecore.scheduler import Job, Role, Scheduler, Start, Where
+
+
+def test_all_stages_are_asked_and_the_first_that_refuses_comes_first():
+    scheduler = Scheduler(quotas=quota_tree(), cells=cell_cluster())
+    scheduler.submit(Job("one", "b", [Role("w", 1, 4)]), now=0.0)
+    scheduler.submit(Job("two", "b", [Role("w", 1, 4)]), now=0.0)
+    scheduler.decide(0.0)
+    found = scheduler.explain("two")
+    assert [one.stage for one in found.refusals] == ["cells"]
+    assert (
+        found.reason == "chain 'c': enough leaves are free, but not together as the pods need them"
+        or found.reason
+    )
+    assert found.state == "pending" and found.position == 0
+    assert [(change.kind, change.jobs) for change in found.changes] == [("release", ("one",))]
+    assert "it would start if one ended" in found.text
+    assert scheduler.explain("one").refusals == () and scheduler.explain("one").reason == ""
+
+
+def test_a_limit_that_would_have_to_be_raised_is_named():
+    scheduler = Scheduler(quotas=quota_tree())
+    scheduler.submit(Job("one", "b", 10), now=0.0)
+    scheduler.submit(Job("two", "b", 5), now=2.0)
+    scheduler.decide(2.0)
+    found = scheduler.explain("two")
+    kinds = {change.kind: change for change in found.changes}
+    assert kinds["release"].jobs == ("one",) and kinds["release"].cost == 0.0
+    assert [(one.quota, one.limit, one.amount) for one in kinds["limits"].limits] == [
+        ("b", "max", 15)
+    ]
+    assert "max of b were gpu: 15" in found.text
+
+
+def test_nodes_that_would_have_to_come_back_are_named():
+    for part in ({"topology": network()}, {"cells": cell_cluster()}, {"devices": machines()}):
+        scheduler = Scheduler(**part)
+        for node in NODES:
+            scheduler.set_node(node, False, 0.0)
+        scheduler.submit(Job("one", "a", 4), now=0.0)
+        scheduler.decide(0.0)
+        changes = scheduler.explain("one").changes
+        assert [(one.kind, one.nodes) for one in changes] == [("nodes", ("n0",))]
+        assert changes[0].text == "if n0 were healthy"
+
+
+def test_wishes_that_are_in_the_way_are_named():
+    scheduler = Scheduler(topology=network())
+    scheduler.submit(Job("one", "a", [Role("w", 1, 4)], where=Where(nodes=["n0"])), now=0.0)
+    scheduler.submit(Job("two", "a", [Role("w", 1, 4)], where=Where(nodes=["n0"])), now=0.0)
+    scheduler.decide(0.0)
+    found = scheduler.explain("two")
+    assert [(one.kind, one.relaxed) for one in found.changes[:1]] == [("relax", ("nodes",))]
+    assert found.changes[-1].jobs == ("one",)
+
+
+def test_a_job_that_waits_for_another_says_so():
+    scheduler = Scheduler(quotas=quota_tree())
+    scheduler.submit(Job("big", "a", 16), now=0.0)
+    scheduler.decide(0.0)
+    scheduler.submit(Job("server", "a", 16), now=0.0)
+    scheduler.submit(Job("worker", "a", 0, after=["server"]), now=0.0)
+    scheduler.decide(0.0)
+    assert scheduler.explain("worker").reason == "waits for 'server' to start"
+    assert scheduler.explain("worker").position == 1
+
+
+def start_of(branch, name, now):
+    return name in [one.job for one in branch.decide(now) if isinstance(one, Start)]
+
+
+@pytest.mark.parametrize("seed", seeds(40))
+def test_every_change_does_what_it_says_and_nothing_has_changed(seed):
+    rng = random.Random(seed)
+    parts = COMPOSITIONS[rng.choice(sorted(set(COMPOSITIONS) - {"queues"}))]
+    scheduler = make_scheduler(parts, preemption=False, immediate=True)
+    for i in range(rng.randint(4, 14)):
+        job = make_job(
+            f"j{i}",
+            rng.choice(TENANTS),
+            rng.choice(sorted(set(ROLES) - {"elastic"})),  # whose pods wait, too
+            guaranteed=rng.random() < 0.7,
+            rack=rng.random() < 0.4,
+        )
+        scheduler.submit(job, float(i))
+        scheduler.decide(float(i))
+        if rng.random() < 0.2 and parts != ("quotas",):
+            scheduler.set_node(rng.choice(NODES), rng.random() < 0.3, float(i))
+    now = 20.0
+    scheduler.decide(now)
+    before = scheduler.to_bytes()
+    for name in list(scheduler):
+        found = scheduler.explain(name)
+        assert scheduler.to_bytes() == before
+        assert bool(found.refusals) == (found.state == "pending")
+        for change in found.changes:
+            with scheduler.what_if() as branch:
+                # Only this one waits there, so that nobody takes what gets free.
+                for other in list(branch):
+                    if other != name and branch.state(other) == "pending":
+                        branch.cancel(other, now)
+                if start_of(branch, name, now):
+                    continue
+                for other in change.jobs:
+                    branch.finish(other, now)
+                for node in change.nodes:
+                    branch.set_node(node, True, now)
+                for one in change.limits:
+                    if one.limit == "total":
+                        branch.quotas.set_total({"gpu": one.amount})
+                    else:
+                        quota = branch.quotas.quota(one.quota)
+                        branch.quotas.set_quota(quota.replace(**{one.limit: {"gpu": one.amount}}))
+                if change.relaxed:
+                    job = branch.job(name)
+                    branch.cancel(name, now)
+                    branch.submit(job.replace(where=Where()), now)
+                branch.touch()
+                assert start_of(branch, name, now), (name, change)
+
+
+def test_a_forecast_is_when_the_estimates_say():
+    scheduler = Scheduler(quotas=quota_tree())
+    scheduler.submit(Job("one", "a", 16, run_time=100.0), now=5.0)
+    scheduler.submit(Job("two", "a", 16, run_time=50.0), now=6.0)
+    scheduler.submit(Job("three", "a", 16), now=7.0)
+    scheduler.submit(Job("four", "a", 16), now=8.0)
+    scheduler.decide(10.0)
+    before = scheduler.to_bytes()
+    assert [scheduler.forecast(name) for name in ("one", "two", "three", "four")] == [
+        10.0,
+        110.0,
+        160.0,
+        None,
+    ]
+    assert scheduler.to_bytes() == before
+    late = 500.0
+    scheduler.advance(late)
+    assert scheduler.forecast("two") == late
+
+
+def test_unknown_jobs_are_named():
+    scheduler = Scheduler()
+    for call in (scheduler.explain, scheduler.forecast):
+        with pytest.raises(KeyError, match="no job 'x'"):
+            call("x")
