@@ -8,7 +8,20 @@ from hivecore.cells import CellCluster, Chain, ClusterSpec
 from hivecore.devices import DeviceCluster, DeviceRequest, NodeDevices
 from hivecore.queues import TenantQueues
 from hivecore.quotas import Quota, QuotaTree
-from hivecore.scheduler import Job, Preempt, Reject, Role, Scheduler, Start, Wait, Where
+from hivecore.scheduler import (
+    Data,
+    Job,
+    Preempt,
+    Reject,
+    Role,
+    Scheduler,
+    SetCache,
+    SetRemoteIO,
+    Start,
+    StoragePool,
+    Wait,
+    Where,
+)
 from hivecore.topology import NetworkTopology
 
 NODES = tuple(f"n{i}" for i in range(4))
@@ -29,6 +42,8 @@ COMPOSITIONS = {
     "cells and devices": ("cells", "devices"),
     "quotas, topology and devices": ("quotas", "topology", "devices"),
     "quotas, cells and devices": ("quotas", "cells", "devices"),
+    "topology and storage": ("topology", "storage"),
+    "all with cells": ("quotas", "cells", "devices", "storage"),
 }
 
 
@@ -70,9 +85,19 @@ def make_scheduler(parts, *, blocking="best-effort", limit="runtime", **settings
         cells=cell_cluster() if "cells" in parts else None,
         topology=network() if "topology" in parts else None,
         devices=machines() if "devices" in parts else None,
+        storage=StoragePool(DATASETS, CACHE_GB, BANDWIDTH) if "storage" in parts else None,
         **settings,
     )
 
+
+DATASETS = {"images": 100.0, "text": 40.0}
+CACHE_GB, BANDWIDTH = 60.0, 500.0
+DATA = {
+    "": None,
+    "images": Data("images", 300.0),
+    "text": Data("text", 90.0, 400.0),
+    "lost": Data("lost", 1.0),
+}
 
 NIC = DeviceRequest("any", gpus=2, nics=1, joint=("gpu", "rdma"))
 
@@ -105,6 +130,7 @@ class Ledger:
         self.stopping = {}  # job -> for whom
         self.reserved = {}  # job -> whom it waits for
         self.bad = set()
+        self.cached, self.io = {}, {}
 
     def submit(self, job):
         self.jobs[job.name] = job
@@ -112,6 +138,11 @@ class Ledger:
     def note(self, actions, immediate):
         """What `decide` said."""
         for action in actions:
+            if isinstance(action, SetCache):
+                self.cached[action.dataset] = action.size
+                assert 0 <= action.size <= DATASETS[action.dataset] * 1e9 * (1 + 1e-9)
+                assert sum(self.cached.values()) <= CACHE_GB * 1e9 + len(DATASETS)
+                continue
             assert action.job in self.jobs, f"{action.job} is unknown"
             job = self.jobs[action.job]
             if isinstance(action, Start):
@@ -125,12 +156,21 @@ class Ledger:
                 else:
                     self.stopping[action.job] = action.for_job
                     self.reserved.setdefault(action.for_job, set()).add(action.job)
+            elif isinstance(action, SetRemoteIO):
+                assert action.job in self.running
+                self.io[action.job] = action.rate_mbps
             elif isinstance(action, Reject):
                 assert action.job not in self.running
                 del self.jobs[action.job]
             else:
                 assert isinstance(action, Wait) and action.reason
                 assert action.job not in self.running
+        self.io = {name: rate for name, rate in self.io.items() if name in self.running}
+        if actions:
+            assert sum(self.io.values()) <= BANDWIDTH * (1 + 1e-9)
+        readers = {name for name in self.running if self.jobs[name].data is not None}
+        if "storage" in self.parts:
+            assert set(self.io) <= readers
 
     def may_preempt(self, winner, loser, why):
         assert winner.guaranteed

@@ -7,7 +7,16 @@ import pytest
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 from profiles import examples
-from scheduler_lives import COMPOSITIONS, NODES, ROLES, TENANTS, Ledger, make_job, make_scheduler
+from scheduler_lives import (
+    COMPOSITIONS,
+    DATA,
+    NODES,
+    ROLES,
+    TENANTS,
+    Ledger,
+    make_job,
+    make_scheduler,
+)
 
 
 def restarted(scheduler):
@@ -38,8 +47,9 @@ class Lives(RuleBasedStateMachine):
         preemptible=st.booleans(),
         rack=st.booleans(),
         after=st.booleans(),
+        data=st.sampled_from(sorted(DATA)),
     )
-    def submit(self, tenant, roles, priority, guaranteed, preemptible, rack, after):
+    def submit(self, tenant, roles, priority, guaranteed, preemptible, rack, after, data):
         self.made += 1
         waits = sorted(set(self.scheduler))[-1:] if after else []
         job = make_job(
@@ -51,6 +61,7 @@ class Lives(RuleBasedStateMachine):
             preemptible=preemptible or not guaranteed,
             rack=rack,
             after=waits,
+            data=DATA[data],
         )
         self.scheduler.submit(job, self.now)
         self.ledger.submit(job)

@@ -1,5 +1,6 @@
 """What a scheduler says, event by event."""
 
+import numpy as np
 import pytest
 from scheduler_lives import NIC, NODES, cell_cluster, machines, network, quota_tree
 
@@ -16,7 +17,10 @@ from hivecore.scheduler import (
     Reject,
     Role,
     Scheduler,
+    SetCache,
+    SetRemoteIO,
     Start,
+    StoragePool,
     Wait,
     Where,
     action_of_plain,
@@ -24,6 +28,7 @@ from hivecore.scheduler import (
     plain_action,
     plain_job,
 )
+from hivecore.storage import StorageJobs, allocate_storage
 
 
 def limited(most=8, **settings):
@@ -275,7 +280,59 @@ def test_the_parts_are_those_that_were_given():
     assert told(scheduler.decide(0)) == [("wait", "one")]
 
 
+POOL = StoragePool({"images": 100.0, "text": 40.0}, cache_gb=60.0, bandwidth_mbps=100.0)
+
+
+def test_cache_and_remote_io_are_shared_out_as_storage_says():
+    scheduler = Scheduler(storage=POOL)
+    scheduler.submit(Job("one", "a", 1, data=Data("images", 300.0)), now=0)
+    scheduler.submit(Job("two", "a", 1, data=Data("text", 90.0)), now=0)
+    scheduler.submit(Job("plain", "a", 1), now=0)
+    actions = scheduler.decide(0)
+    assert told(actions[:3]) == [("start", "one"), ("start", "two"), ("start", "plain")]
+    jobs = StorageJobs(
+        dataset=["images", "text"],
+        rate_mbps=np.array([300.0, 90.0]),
+        names=("one", "two"),
+    )
+    expected = allocate_storage(jobs, dict(POOL.datasets_gb), 60.0, 100.0)
+    cache = {one.dataset: one.size for one in actions if isinstance(one, SetCache)}
+    io = {one.job: one.rate_mbps for one in actions if isinstance(one, SetRemoteIO)}
+    assert cache == {name: round(gb * 1e9) for name, gb in expected.by_dataset().items() if gb}
+    assert io == {name: of.remote_io_mbps for name, of in expected.by_job().items() if of[0]}
+    assert scheduler.decide(1) == []
+    scheduler.finish("plain", now=2)
+    assert scheduler.decide(2) == []
+
+
+def test_what_shrinks_is_told_before_what_grows_and_small_growth_is_not():
+    scheduler = Scheduler(storage=POOL)
+    scheduler.submit(Job("one", "a", 1, data=Data("text", 50.0)), now=0)
+    scheduler.decide(0)
+    scheduler.submit(Job("two", "a", 1, data=Data("images", 900.0)), now=1)
+    changed = [one for one in scheduler.decide(1) if isinstance(one, SetCache)]
+    assert [one.dataset for one in changed] == ["text", "images"]
+    assert sum(one.size for one in changed) <= 60_000_000_000
+    pool = StoragePool(dict(POOL.datasets_gb), 60.0, 100.0, threshold=1e9)
+    scheduler = Scheduler(storage=pool)
+    scheduler.submit(Job("one", "a", 1, data=Data("images", 300.0)), now=0)
+    scheduler.decide(0)
+    scheduler.submit(Job("two", "a", 1, data=Data("images", 300.0)), now=1)
+    assert told(one for one in scheduler.decide(1) if isinstance(one, Start)) == [("start", "two")]
+
+
+def test_a_job_whose_dataset_is_unknown_is_rejected():
+    scheduler = Scheduler(storage=POOL)
+    scheduler.submit(Job("one", "a", 1, data=Data("lost", 300.0)), now=0)
+    assert scheduler.decide(0) == [Reject("one", "there is no dataset 'lost'")]
+
+
 WRONG = [
+    (lambda s: Scheduler(storage="pool"), TypeError, "storage must be a StoragePool"),
+    (lambda s: StoragePool({"a": 0.0}, 1.0, 1.0), ValueError, "datasets_gb['a']=0.0"),
+    (lambda s: StoragePool({}, -1.0, 1.0), ValueError, "cache_gb=-1.0"),
+    (lambda s: StoragePool({}, 1.0, 1.0, "best"), ValueError, "objective must be one of"),
+    (lambda s: StoragePool([], 1.0, 1.0), TypeError, "datasets_gb must be a mapping"),
     (lambda s: Scheduler(cells=cell_cluster(), topology=network()), ValueError, "topology"),
     (lambda s: Scheduler(quotas=cell_cluster()), TypeError, "quotas must be a QuotaTree"),
     (lambda s: Scheduler(tries=0), ValueError, "tries=0"),

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 from profiles import seeds
-from scheduler_lives import COMPOSITIONS, NODES, ROLES, TENANTS, make_job, make_scheduler
+from scheduler_lives import COMPOSITIONS, DATA, NODES, ROLES, TENANTS, make_job, make_scheduler
 
 from hivecore.errors import CorruptStateError
 from hivecore.quotas import Quota
@@ -36,6 +36,7 @@ def live(scheduler, rng, steps, first=0):
                 priority=rng.randint(0, 2),
                 guaranteed=guaranteed,
                 run_time=rng.choice([None, 60.25]),
+                data=DATA[rng.choice(sorted(DATA))],
             )
             scheduler.submit(job, now)
         elif draw < 0.6 and running:

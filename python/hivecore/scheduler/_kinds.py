@@ -100,4 +100,5 @@ def least_of(job: Job) -> list[tuple[Role, int]]:
 
 def _terms(job: Job) -> tuple[Any, ...]:
     """What else matters to any stage."""
-    return job.tenant, job.quota, job.priority, job.preemptible, job.guaranteed, job.where
+    data = None if job.data is None else job.data.dataset
+    return job.tenant, job.quota, job.priority, job.preemptible, job.guaranteed, job.where, data

@@ -6,7 +6,16 @@ from typing import Any
 from hivecore.decisions import Refusal
 from hivecore.devices import DeviceAllocation, DeviceDecision
 
-__all__ = ["Action", "PlacedPod", "Preempt", "Reject", "Start", "Wait"]
+__all__ = [
+    "Action",
+    "PlacedPod",
+    "Preempt",
+    "Reject",
+    "SetCache",
+    "SetRemoteIO",
+    "Start",
+    "Wait",
+]
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,4 +103,28 @@ class Reject:
     reason: str
 
 
-Action = Start | Preempt | Wait | Reject
+@dataclass(frozen=True, slots=True)
+class SetCache:
+    """Keep so much of a dataset in the cache.
+
+    :param dataset: its name.
+    :param size: bytes.
+    """
+
+    dataset: str
+    size: int
+
+
+@dataclass(frozen=True, slots=True)
+class SetRemoteIO:
+    """Let a job read so fast from where its dataset is, beside what is cached.
+
+    :param job: its name.
+    :param rate_mbps: MB/s.
+    """
+
+    job: str
+    rate_mbps: float
+
+
+Action = Start | Preempt | Wait | Reject | SetCache | SetRemoteIO

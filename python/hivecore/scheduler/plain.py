@@ -6,7 +6,16 @@ from typing import Any
 from hivecore._arguments import as_mapping, as_name, as_text, as_tuple
 from hivecore.decisions import Refusal
 from hivecore.devices import DeviceNeed, DeviceRequest
-from hivecore.scheduler.actions import Action, PlacedPod, Preempt, Reject, Start, Wait
+from hivecore.scheduler.actions import (
+    Action,
+    PlacedPod,
+    Preempt,
+    Reject,
+    SetCache,
+    SetRemoteIO,
+    Start,
+    Wait,
+)
 from hivecore.scheduler.job import Data, Job, Role, Where
 
 __all__ = ["action_of_plain", "job_of_plain", "plain_action", "plain_job"]
@@ -107,6 +116,10 @@ def plain_action(action: Action) -> _Plain:
         return {"action": "preempt", "job": action.job, **named}
     if isinstance(action, Reject):
         return {"action": "reject", "job": action.job, "reason": action.reason}
+    if isinstance(action, SetCache):
+        return {"action": "set_cache", "dataset": action.dataset, "size": action.size}
+    if isinstance(action, SetRemoteIO):
+        return {"action": "set_remote_io", "job": action.job, "rate_mbps": action.rate_mbps}
     refusal = action.refusal
     told = [refusal.stage, refusal.code, refusal.reason, refusal.part]
     return {"action": "wait", "job": action.job, "refusal": told}
@@ -134,7 +147,11 @@ def action_of_plain(data: Mapping[str, Any]) -> Action:
         if len(told) != 4:
             raise ValueError("refusal: must be a stage, a code, a reason and a part")
         return Wait(as_name(found["job"], "job"), Refusal(*told))
-    raise ValueError(f"action={kind!r}: must be start, preempt, wait or reject")
+    if kind == "set_cache":
+        return SetCache(**_fields(given, "action", ("dataset", "size"), set()))
+    if kind == "set_remote_io":
+        return SetRemoteIO(**_fields(given, "action", ("job", "rate_mbps"), set()))
+    raise ValueError(f"action={kind!r}: there is no such action")
 
 
 def _plain_role(role: Role) -> _Plain:

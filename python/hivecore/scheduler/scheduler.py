@@ -33,6 +33,7 @@ from hivecore.scheduler.explanation import JobExplanation, explain
 from hivecore.scheduler.job import Job
 from hivecore.scheduler.log import LogWriter
 from hivecore.scheduler.plain import action_of_plain, plain_action
+from hivecore.scheduler.stages.storage import StoragePool, StorageStage
 from hivecore.scheduler.transaction import Stages, Started
 from hivecore.topology import NetworkTopology
 
@@ -57,6 +58,8 @@ class Scheduler(Stateful):
     :param cells: which GPUs a job gets, by what its tenant is promised.
     :param topology: on which nodes its pods are, near to each other; not together with ``cells``.
     :param devices: which devices of its node each pod gets.
+    :param storage: the cache and the remote IO that jobs with `Job.data` share; they are shared out
+        anew whenever the running ones have changed.
     :param immediate: whether victims stop at once; else their resources are held for whom they
         leave for, until `stopped` has come for all of them.
     :param preemption: whether anybody may have to leave for others.
@@ -98,6 +101,7 @@ class Scheduler(Stateful):
         cells: CellCluster | None = None,
         topology: NetworkTopology | None = None,
         devices: DeviceCluster | None = None,
+        storage: StoragePool | None = None,
         immediate: bool = False,
         preemption: bool = True,
         tries: int = 4,
@@ -109,6 +113,7 @@ class Scheduler(Stateful):
             ("cells", cells, CellCluster),
             ("topology", topology, NetworkTopology),
             ("devices", devices, DeviceCluster),
+            ("storage", storage, StoragePool),
         ):
             if part is not None and not isinstance(part, kind):
                 raise TypeError(f"{name} must be a {kind.__name__}, not {type(part).__name__}")
@@ -117,7 +122,7 @@ class Scheduler(Stateful):
         self._has_queues = queues is not None
         self._queues = TenantQueues() if queues is None else queues
         number = as_int(tries, "tries", 1, 1000)
-        self._stages = Stages.of(quotas, cells, topology, devices, number)
+        self._stages = Stages.of(quotas, cells, topology, devices, storage, number)
         self._immediate = as_bool(immediate, "immediate")
         self._preemption = as_bool(preemption, "preemption")
         self._kinds = Kinds()
@@ -337,11 +342,19 @@ class Scheduler(Stateful):
                 unit = self._queued.pop(departure.job.name)
                 unit.departure = departure
                 self._offer(unit)
+            self._allot()
             actions, self._outbox = self._outbox, []
             if self._log is not None:
                 self._logged += 1
                 self._log.decided(self._now, most, actions)
             return actions
+
+    def _allot(self) -> None:
+        """Share out cache and remote IO if other jobs run now."""
+        storage = self._stages.storage
+        if storage is not None and storage.is_stale:
+            running = [live.job for live in self._jobs.values() if live.state == "running"]
+            self._outbox += storage.allot(running)
 
     def _offer(self, unit: Unit) -> None:
         """A unit that has left its queue starts, or goes back."""
@@ -726,6 +739,7 @@ class Scheduler(Stateful):
                     self._preemption,
                     self._stages.tries,
                 ],
+                "storage": None if self._stages.storage is None else self._stages.storage.plain(),
                 "parts": [stage.name for stage in self._stages.all],
                 "now": self._now,
                 "logged": self._logged,
@@ -761,13 +775,18 @@ class Scheduler(Stateful):
                 name: _PARTS[name].from_bytes(part)
                 for name, part in zip(state["parts"], parts, strict=True)
             }
+            storage = None
+            if state["storage"] is not None:
+                storage = StorageStage.of_plain(state["storage"])
             made = cls(
                 queues=TenantQueues.from_bytes(queues),
+                storage=None if storage is None else storage.pool,
                 immediate=immediate,
                 preemption=preemption,
                 tries=tries,
                 **read,
             )
+            made._stages.storage = storage
             made._restore(state, as_bool(has_queues, "has_queues"))
             made.check()
         return made

@@ -19,6 +19,7 @@ from hivecore.scheduler.stages._lacks import Lacks
 from hivecore.scheduler.stages.cells import CellStage
 from hivecore.scheduler.stages.devices import DeviceStage
 from hivecore.scheduler.stages.quotas import QuotaStage
+from hivecore.scheduler.stages.storage import StoragePool, StorageStage
 from hivecore.scheduler.stages.topology import TopologyStage
 from hivecore.topology import NetworkTopology
 
@@ -41,8 +42,10 @@ class Stages:
         place: CellStage | TopologyStage | None,
         devices: DeviceStage | None,
         tries: int,
+        storage: StorageStage | None = None,
     ) -> None:
         self.quotas, self.place, self.devices, self.tries = quotas, place, devices, tries
+        self.storage = storage
         self.all = [one for one in (quotas, place, devices) if one is not None]
         self._empty: Stages | None = None
 
@@ -53,6 +56,7 @@ class Stages:
         cells: CellCluster | None,
         topology: NetworkTopology | None,
         devices: DeviceCluster | None,
+        storage: StoragePool | None,
         tries: int,
     ) -> Self:
         """The adapters of these parts."""
@@ -66,6 +70,7 @@ class Stages:
             place,
             None if devices is None else DeviceStage(devices),
             tries,
+            None if storage is None else StorageStage(storage),
         )
 
     def branch(self) -> Self:
@@ -75,6 +80,7 @@ class Stages:
             self.place and self.place.branch(),
             self.devices and self.devices.branch(),
             self.tries,
+            self.storage and self.storage.branch(),
         )
         made._empty = self._empty
         return made
@@ -92,6 +98,8 @@ class Stages:
             reason = self.place.impossible(kind, empty)
         if not reason and self.devices is not None and self._empty.devices is not None:
             reason = self.devices.impossible(kind, self._empty.devices)
+        if not reason and self.storage is not None:
+            reason = self.storage.impossible(kind)
         return reason
 
     def forget(self) -> None:
@@ -186,6 +194,7 @@ class Stages:
             taken = given.decisions
         self._commit(unit, admitted, placed, taken)
         unit.placed = _pods(unit, places, taken)
+        self._running_changed(unit)
         unit.is_placed = placed is not None
         decisions: list[tuple[str, Any]] = []
         if admitted is not None:
@@ -272,6 +281,11 @@ class Stages:
                 self.quotas.part.release(unit.name)
             else:
                 self.quotas.part.evict(unit.name)
+        self._running_changed(unit)
+
+    def _running_changed(self, unit: Unit) -> None:
+        if self.storage is not None and unit.kind.job.data is not None:
+            self.storage.is_stale = True
 
 
 def _pods(
