@@ -129,6 +129,20 @@ def test_a_preemptor_that_is_cancelled_lets_its_victims_come_back():
     assert told(scheduler.decide(3)) == [("start", "spare")]
 
 
+def test_a_victim_does_not_stop_for_another_job_of_the_same_name():
+    scheduler = Scheduler(cells=cell_cluster())
+    scheduler.submit(Job("spare", "b", [Role("w", 4, 4)], guaranteed=False), now=0)
+    scheduler.decide(0)
+    scheduler.submit(Job("train", "a", [Role("w", 2, 4)]), now=1)
+    scheduler.decide(1)
+    scheduler.cancel("train", now=2)
+    scheduler.submit(Job("train", "a", 1, guaranteed=False), now=2)
+    scheduler.stopped("spare", now=3)
+    scheduler.check()
+    assert sorted(told(scheduler.decide(3)))[0][0] == "start"
+    scheduler.check()
+
+
 def test_a_quota_is_reclaimed_and_who_borrowed_comes_back_when_there_is_room():
     scheduler = Scheduler(quotas=quota_tree(), immediate=True)
     scheduler.submit(Job("borrower", "a", 16), now=0)

@@ -478,7 +478,8 @@ class Scheduler(Stateful):
         """A victim has stopped: what it has is held until all have."""
         live.has_stopped = True
         mine = self._jobs.get(live.for_job)
-        if mine is None:
+        # The other one may be gone, and its name somebody else's by now.
+        if mine is None or live.job.name not in mine.victims:
             self._leave(live)
         elif all(self._jobs[name].has_stopped for name in mine.victims):
             for name in mine.victims:
