@@ -18,16 +18,13 @@ from typing import Any
 
 import numpy as np
 from harness import ITP, command_line, save
+from tenant_loops import Quota, run
 
-from hivecore.sim import Workload, own_nodes
-from hivecore.sim.engine import run
-from hivecore.sim.opportunistic import run_opportunistic
-from hivecore.sim.policies import Cells, Private, Quota
+from hivecore.sim import LENDING, Workload, own_nodes, replay
 from hivecore.sim.workload import GPUS_PER_NODE
 from hivecore.traces import generate, load
 
 DEMO_NODES = {"vision": 10, "search": 14, "speech": 8, "ads": 16, "robots": 6}
-NO_SAMPLES = np.array([])
 ROUNDING = 1e-6
 
 # From a node's free GPUs and number to how gladly it is taken: the least goes first.
@@ -67,9 +64,6 @@ class ByNode:
         for node in self.placed.pop(job):
             self.free[node] += min(held, GPUS_PER_NODE)
 
-    def free_gpus(self) -> tuple[int, int]:
-        return 0, 0
-
 
 def placements(seeds: int) -> dict[str, Callable[[Workload], Any]]:
     rules: dict[str, Rule] = {
@@ -81,9 +75,7 @@ def placements(seeds: int) -> dict[str, Callable[[Workload], Any]]:
         rules[f"best fit, ties at random, seed {seed}"] = at_random(seed, packed=True)
     for seed in range(seeds):
         rules[f"any node at random, seed {seed}"] = at_random(seed, packed=False)
-    return {"hivecore": Quota} | {
-        name: lambda work, rule=rule: ByNode(work, rule) for name, rule in rules.items()
-    }
+    return {name: lambda work, rule=rule: ByNode(work, rule) for name, rule in rules.items()}
 
 
 def at_random(seed: int, packed: bool) -> Rule:
@@ -92,12 +84,14 @@ def at_random(seed: int, packed: bool) -> Rule:
 
 
 def measure(name: str, work: Workload, seeds: int) -> list[dict[str, Any]]:
-    private = run(work, Private(work), NO_SAMPLES).start
-    starts = {"private clusters": private}
+    runs = replay(work, ["quota", "cells", LENDING]).runs
+    private = runs["private"].start
+    starts = {"private clusters": private, "hivecore": runs["quota"].start}
+    assert starts["hivecore"].tolist() == run(work, Quota(work))
     for placement, make in placements(seeds).items():
-        starts[placement] = run(work, make(work), NO_SAMPLES).start
-    starts["cells"] = run(work, Cells(work), NO_SAMPLES).start
-    starts["cells, lending"] = run_opportunistic(work, Cells(work), NO_SAMPLES).start
+        starts[placement] = np.array(run(work, make(work)))
+    starts["cells"] = runs["cells"].start
+    starts["cells, lending"] = runs[LENDING].start
     figures = []
     for placement, start in starts.items():
         excess = start - private

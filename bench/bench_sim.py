@@ -4,9 +4,10 @@
 
 The traces: 82,000 generated jobs of five tenants, and Microsoft's Philly trace if the folder that
 HIVECORE_TRACES names (else `shared/traces` beside the checkout) holds it. The twin of
-`hivecore.reference` runs in the same event loop, and every job must start as on the kernel. It
+`hivecore.reference` runs in a loop by hand, and every job must start as on the kernel. It
 recomputes the whole cluster at each step, so it gets a short trace.
-The floor is the event loop alone, with a policy that always says yes. The whole command is
+Beside the replay, which lets a `Scheduler` decide, stand loops by hand for each policy: what the
+generality costs. The floor is such a loop with a policy that always says yes. The whole command is
 `hivecore replay` on the Philly trace in a process of its own: start, reading, the three replays,
 report, pictures and JSON.
 
@@ -27,17 +28,16 @@ from typing import Any
 
 import numpy as np
 from harness import TRACES, command_line, cpu_seconds, save, take_turns
+from tenant_loops import Cells, Private, Quota, run
 from twin_clusters import on_the_twin
 
-from hivecore.sim import Workload, replay
-from hivecore.sim.engine import run
-from hivecore.sim.opportunistic import run_opportunistic
-from hivecore.sim.policies import Cells, Private, Quota
+from hivecore.sim import LENDING, Workload, simulate
+from hivecore.sim import replay as replay_all
+from hivecore.sim.configurations import configure, jobs_of
 from hivecore.traces import Trace, generate, load, load_virtual_clusters, save_csv
 
 NODES = {"a": 9, "b": 14, "c": 48, "d": 9, "e": 25}
 FEW_NODES = {"a": 2, "b": 2}
-NO_SAMPLES = np.array([])
 
 
 def twin_of(policy: Any) -> Callable[[Workload], Any]:
@@ -64,16 +64,8 @@ class Floor:
     def finish(self, job: int) -> None:
         pass
 
-    def free_gpus(self) -> tuple[int, int]:
-        return 0, 0
 
-
-ALL = {
-    "event loop alone": Floor,
-    "private": Private,
-    "quota": Quota,
-    "cells": Cells,
-}
+BY_HAND = {"private, by hand": Private, "quota, by hand": Quota, "cells, by hand": Cells}
 
 
 class Reading:
@@ -86,15 +78,31 @@ class Reading:
         self.trace = self.read()
 
 
-class Replay:
-    """Replays a workload; the starts of the last time stay here."""
+class ByHand:
+    """A policy in a loop of its own; the starts of the last time stay here."""
 
     def __init__(self, work: Workload, policy: Any) -> None:
         self.work = work
         self.policy = policy
 
     def __call__(self) -> None:
-        self.start = run(self.work, self.policy(self.work), NO_SAMPLES).start.tolist()
+        self.start = run(self.work, self.policy(self.work))
+
+
+class Replay:
+    """A policy as a configuration of a scheduler; the starts of the last time stay here."""
+
+    def __init__(self, work: Workload, policy: str) -> None:
+        self.work = work
+        self.policy = policy
+
+    def __call__(self) -> None:
+        work, policy = self.work, self.policy
+        jobs, trace = jobs_of(work, policy), work.trace
+        submit, duration = trace.submit.tolist(), trace.duration.tolist()
+        outcome = simulate(configure(policy, work), jobs, submit, duration)
+        self.start = outcome.start.tolist()
+        assert np.isfinite(outcome.end).all()
 
 
 def time(
@@ -112,22 +120,17 @@ def time(
 
 
 def time_replays(
-    trace: str, work: Workload, policies: dict[str, Any], rounds: int
+    trace: str, work: Workload, by_hand: dict[str, Any], rounds: int
 ) -> list[dict[str, Any]]:
-    tasks = {name: Replay(work, policy) for name, policy in policies.items()}
-    figures = time(trace, work.trace.jobs, dict(tasks), rounds)
+    floor = ByHand(work, Floor)
+    tasks: dict[str, Any] = {name: Replay(work, name) for name in ("private", "quota", "cells")}
+    tasks |= {name: ByHand(work, policy) for name, policy in by_hand.items()}
+    every = {"event loop alone": floor, **tasks, "cells, lending": Replay(work, LENDING)}
+    figures = time(trace, work.trace.jobs, every, rounds)
     for name, task in tasks.items():
-        assert task.start == tasks[name.removesuffix(", twin")].start, f"{name} disagrees"
-    if "private" in tasks:
-        assert tasks["cells"].start == tasks["private"].start, "cells breaks its promise"
+        assert task.start == tasks[name.partition(",")[0]].start, f"{name} disagrees"
+    assert tasks["cells"].start == tasks["private"].start, "cells breaks its promise"
     return figures
-
-
-def time_borrowing(trace: str, work: Workload, rounds: int) -> list[dict[str, Any]]:
-    def task() -> None:
-        assert np.isfinite(run_opportunistic(work, Cells(work), NO_SAMPLES).start).all()
-
-    return time(trace, work.trace.jobs, {"cells, opportunistic": task}, rounds)
 
 
 def whole_command(folder: Path) -> float:
@@ -151,9 +154,9 @@ def time_gangs(sizes: list[int], rounds: int) -> list[dict[str, Any]]:
         trace = Trace.from_columns(["gang", "one"], "ab", [0, 0], [60, 60], [8 * nodes, 8])
         work = Workload.of(trace, {"a": nodes, "b": 1})
         tasks = {
-            "quota": partial(replay, work, ["quota"]),
-            "cells": partial(replay, work, ["cells"]),
-            "cells, opportunistic": partial(replay, work, ["cells"], opportunistic=True),
+            "quota": partial(replay_all, work, ["quota"]),
+            "cells": partial(replay_all, work, ["cells"]),
+            "cells, lending": partial(replay_all, work, [LENDING]),
         }
         contenders = {name: partial(cpu_seconds, task) for name, task in tasks.items()}
         for name, seconds in take_turns(contenders, rounds).items():
@@ -183,13 +186,11 @@ def measure(smoke: bool) -> list[dict[str, Any]]:
         figures += time("generated", jobs, {"read": reading}, rounds)
     assert reading.trace.submit.tolist() == trace.submit.tolist()
     work = Workload.of(trace, NODES)
-    figures += time_replays("generated", work, ALL, rounds)
-    figures += time_borrowing("generated", work, rounds)
+    figures += time_replays("generated", work, BY_HAND, rounds)
 
     short = Workload.of(generate(FEW_NODES, jobs=few, seed=0), FEW_NODES)
-    policies = {"private": Private, "quota": Quota, "cells": Cells}
-    twins = {f"{name}, twin": twin_of(policy) for name, policy in policies.items()}
-    figures += time_replays("short", short, policies | twins, rounds)
+    twins = {f"{name.partition(',')[0]}, twin": twin_of(policy) for name, policy in BY_HAND.items()}
+    figures += time_replays("short", short, BY_HAND | twins, rounds)
 
     figures += time_gangs([250, 1000] if smoke else [1000, 4000, 16_000, 62_500], 3 * rounds)
 
@@ -198,8 +199,7 @@ def measure(smoke: bool) -> list[dict[str, Any]]:
         figures += time("philly", 82_247, {"read": reading}, rounds)
         owners = load_virtual_clusters(TRACES / "philly" / "virtual_clusters.csv")
         work = Workload.of(reading.trace, owners)
-        figures += time_replays("philly", work, ALL, rounds)
-        figures += time_borrowing("philly", work, rounds)
+        figures += time_replays("philly", work, BY_HAND, rounds)
         with tempfile.TemporaryDirectory() as folder:
             seconds = min(whole_command(Path(folder)) for _ in range(rounds))
         figures.append(

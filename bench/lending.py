@@ -4,42 +4,41 @@ from typing import Any
 
 import numpy as np
 
-from hivecore.sim import Workload
-from hivecore.sim.engine import run
-from hivecore.sim.opportunistic import run_opportunistic
-from hivecore.sim.policies import Cells
+from hivecore.cells import CellCluster
+from hivecore.scheduler import Scheduler
+from hivecore.sim import LENDING, Workload, replay, simulate
+from hivecore.sim.configurations import configure, jobs_of
 
 _LATER = 1e-6  # seconds, beyond rounding
 
 
-class LeastEvictions(Cells):
-    """Every job would rather open a node than evict somebody."""
-
-    def __init__(self, work: Workload) -> None:
-        super().__init__(work)
-        self._groups = [group.replace(evictions="least") for group in self._groups]
-
-
 def lending(work: Workload) -> list[dict[str, Any]]:
     """Evictions and delays when waiting jobs run on idle cells, per way to weigh evictions."""
-    never = np.array([])
     rows = []
-    for name, policy in {"packing": Cells, "least evictions": LeastEvictions}.items():
-        alone = run(work, policy(work), never).start  # each tenant as in a cluster of its own
-        outcome = run_opportunistic(work, policy(work), never)
-        delay = (outcome.start - work.trace.submit) / 60.0
-        borrowing = outcome.borrowing
-        assert borrowing is not None
+    trace = work.trace
+    alone = replay(work, []).runs["private"].start
+    usual = configure(LENDING, work)
+    assert usual.cells is not None
+    least = Scheduler(
+        queues=usual.queues.copy(),
+        cells=CellCluster(usual.cells.spec, evictions="least"),
+        lending=True,
+        immediate=True,
+    )
+    for name, scheduler in {"packing": usual, "least evictions": least}.items():
+        submit, duration = trace.submit.tolist(), trace.duration.tolist()
+        outcome = simulate(scheduler, jobs_of(work, LENDING), submit, duration)
+        delay = (outcome.start - trace.submit) / 60.0
         rows.append(
             {
                 "evictions": name,
-                "jobs": work.trace.jobs,
-                "evicted_runs": borrowing.preemptions,
-                "lost_gpu_hours": borrowing.lost_gpu_hours,
-                "useful_gpu_hours": borrowing.gpu_hours,
+                "jobs": trace.jobs,
+                "evicted_runs": int(outcome.preemptions.sum()),
+                "lost_gpu_hours": float(trace.gpus @ outcome.lost) / 3600.0,
+                "useful_gpu_hours": float(trace.gpus @ outcome.lent) / 3600.0,
                 "mean_delay_minutes": float(delay.mean()),
                 "p99_delay_minutes": float(np.percentile(delay, 99)),
-                "mean_delay_alone_minutes": float((alone - work.trace.submit).mean() / 60.0),
+                "mean_delay_alone_minutes": float((alone - trace.submit).mean() / 60.0),
                 "later_than_alone": int((outcome.start - alone > _LATER).sum()),
             }
         )

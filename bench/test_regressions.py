@@ -16,9 +16,7 @@ from bench_cells import FANOUTS, half_occupied
 
 from hivecore.caching import UniformCache, simulate
 from hivecore.cells import BuddyAllocator
-from hivecore.sim import Workload
-from hivecore.sim.engine import run
-from hivecore.sim.policies import Cells
+from hivecore.sim import Workload, replay
 from hivecore.storage import StorageJobs, allocate_storage
 from hivecore.traces import generate
 
@@ -60,7 +58,7 @@ def test_restoring_a_saved_allocator(benchmark, occupied):
 def test_replaying_a_trace(benchmark):
     nodes = {"a": 9, "b": 14}
     work = Workload.of(generate(nodes, jobs=2000, seed=0), nodes)
-    outcome = benchmark(lambda: run(work, Cells(work), np.array([])))
+    outcome = benchmark(lambda: replay(work, []).runs["private"])
     assert np.isfinite(outcome.start).all()
 
 

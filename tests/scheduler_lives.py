@@ -11,12 +11,15 @@ from hivecore.quotas import Quota, QuotaTree
 from hivecore.scheduler import (
     Data,
     Job,
+    Move,
     Preempt,
+    Promote,
     Reject,
     Role,
     Scheduler,
     SetCache,
     SetRemoteIO,
+    Sharing,
     Start,
     StoragePool,
     Wait,
@@ -44,6 +47,14 @@ COMPOSITIONS = {
     "quotas, cells and devices": ("quotas", "cells", "devices"),
     "topology and storage": ("topology", "storage"),
     "all with cells": ("quotas", "cells", "devices", "storage"),
+    "lending": ("cells", "lending"),
+    "lending and sharing": ("cells", "lending", "sharing"),
+    "quotas and lending": ("quotas", "cells", "lending"),
+    "all with lending": ("quotas", "cells", "devices", "storage", "lending"),
+    "topology and sharing": ("topology", "sharing"),
+    "cells and sharing": ("cells", "sharing"),
+    "quotas, topology, devices and sharing": ("quotas", "topology", "devices", "sharing"),
+    "all with cells and sharing": ("quotas", "cells", "devices", "storage", "sharing"),
 }
 
 
@@ -86,6 +97,8 @@ def make_scheduler(parts, *, blocking="best-effort", limit="runtime", **settings
         topology=network() if "topology" in parts else None,
         devices=machines() if "devices" in parts else None,
         storage=StoragePool(DATASETS, CACHE_GB, BANDWIDTH) if "storage" in parts else None,
+        lending="lending" in parts,
+        sharing=Sharing(3, any_tenant=True) if "sharing" in parts else None,
         **settings,
     )
 
@@ -97,6 +110,14 @@ DATA = {
     "images": Data("images", 300.0),
     "text": Data("text", 90.0, 400.0),
     "lost": Data("lost", 1.0),
+}
+
+STAGES = {
+    "": (),
+    "reads": (4.0, 1.0, 1.0),
+    "computes": (1.0, 4.0, 1.0),
+    "talks": (1.0, 1.0, 4.0),
+    "evenly": (2.0, 2.0, 2.0),
 }
 
 NIC = DeviceRequest("any", gpus=2, nics=1, joint=("gpu", "rdma"))
@@ -127,17 +148,25 @@ class Ledger:
         self.parts = parts
         self.jobs = {}
         self.running = {}  # job -> its pods
-        self.stopping = {}  # job -> for whom
-        self.reserved = {}  # job -> whom it waits for
+        self.lent = set()  # those on idle cells
+        self.stopping = {}  # job -> for whom; "": who is gone
+        self.held = {}  # job that has stopped -> for whom what it has is held
         self.bad = set()
         self.cached, self.io = {}, {}
+        self.together = {}  # job -> those on its GPUs, itself included
 
     def submit(self, job):
+        assert job.name not in self.running and job.name not in self.held
         self.jobs[job.name] = job
 
     def note(self, actions, immediate):
-        """What `decide` said."""
+        """What `decide` said. Those for whom all have stopped start first, if they still can."""
+        self.moved([action for action in actions if isinstance(action, Move)])
+        for winner in set(self.held.values()) - set(self.stopping.values()):
+            self.let_go(winner)
         for action in actions:
+            if isinstance(action, Move):
+                continue
             if isinstance(action, SetCache):
                 self.cached[action.dataset] = action.size
                 assert 0 <= action.size <= DATASETS[action.dataset] * 1e9 * (1 + 1e-9)
@@ -146,16 +175,22 @@ class Ledger:
             assert action.job in self.jobs, f"{action.job} is unknown"
             job = self.jobs[action.job]
             if isinstance(action, Start):
-                self.start(job, action.pods)
+                self.start(job, action)
+                if action.lent:
+                    assert "lending" in self.parts and job.guaranteed and job.preemptible
+                    self.lent.add(action.job)
+            elif isinstance(action, Promote):
+                assert action.job in self.lent and action.job not in self.stopping
+                self.ended(action.job)
+                self.start(job, action)
             elif isinstance(action, Preempt):
                 assert action.job in self.running and action.job not in self.stopping
                 assert job.preemptible and action.for_job != action.job
                 self.may_preempt(self.jobs[action.for_job], job, action.why)
                 if immediate:
-                    del self.running[action.job]
+                    self.ended(action.job)
                 else:
                     self.stopping[action.job] = action.for_job
-                    self.reserved.setdefault(action.for_job, set()).add(action.job)
             elif isinstance(action, SetRemoteIO):
                 assert action.job in self.running
                 self.io[action.job] = action.rate_mbps
@@ -175,13 +210,21 @@ class Ledger:
     def may_preempt(self, winner, loser, why):
         assert winner.guaranteed
         if why == "opportunistic":
-            assert not loser.guaranteed
+            assert not loser.guaranteed or loser.name in self.lent
         elif why == "priority":
             assert loser.tenant == winner.tenant and loser.priority < winner.priority
         else:
             assert why == "reclaim" and "quotas" in self.parts and loser.quota != winner.quota
 
-    def start(self, job, pods):
+    def start(self, job, action):
+        pods = action.pods
+        assert job.name not in self.stopping and job.name not in self.held
+        assert job.name not in self.stopping.values(), "it starts before others have stopped for it"
+        self.let_go(job.name)
+        if getattr(action, "shares_with", ()):
+            self.join(job, action)
+        elif job.name not in self.running:
+            self.together[job.name] = {job.name}
         before = self.running.setdefault(job.name, [])
         known = {(pod.role, pod.index) for pod in before}
         started = {(pod.role, pod.index) for pod in pods}
@@ -197,19 +240,96 @@ class Ledger:
             assert (pod.node in NODES and pod.node not in self.bad) if placed else not pod.node
         self.check()
 
+    def join(self, job, action):
+        """It shares GPUs with all that are there, who are like it and stay."""
+        others = action.shares_with
+        assert "sharing" in self.parts and job.stages and job.name not in self.running
+        group = self.together[others[0]]
+        assert set(others) == group and len(others) < 3
+        assert len(action.offsets) == len(others) + 1 == len(set(action.offsets))
+        for name in others:
+            other = self.jobs[name]
+            assert name not in self.stopping and other.stages
+            assert self.running[name] == list(action.pods)
+            assert self.alike(other, job)
+        group.add(job.name)
+        self.together[job.name] = group
+
+    def alike(self, one, other):
+        """Whether two jobs may share."""
+        fields = ["roles", "where", "priority", "guaranteed", "preemptible"]
+        if {"quotas", "cells"} & set(self.parts):
+            fields.append("tenant")
+        return all(getattr(one, field) == getattr(other, field) for field in fields)
+
+    def moved(self, moves):
+        """All of these go elsewhere at the same time."""
+        places = {move.job: list(move.pods) for move in moves}
+        assert len(places) == len(moves) and set(places) <= set(self.running) - set(self.stopping)
+        for name, pods in places.items():
+            assert self.jobs[name].stages and self.jobs[name].preemptible
+            assert pods != self.running[name]
+            self.together[name].discard(name)
+            self.running[name] = pods
+        for move in moves:
+            group = {move.job, *move.shares_with}
+            assert not group & set(self.stopping) and len(group) <= 3
+            assert len(move.offsets) == (len(group) if move.shares_with else 0)
+            assert all(self.running[name] == list(move.pods) for name in group)
+            for name in group:
+                assert name in places or self.together[name] <= group
+                assert self.alike(self.jobs[name], self.jobs[move.job])
+            self.together.update(dict.fromkeys(group, group))
+        self.check()
+
+    def counted(self):
+        """Of each group on the same GPUs one job."""
+        return {name for name in self.running if name == min(self.together[name])}
+
+    def moved_away(self, step):
+        """Some stop together, and start elsewhere."""
+        for move in step:
+            assert move.job not in self.stopping and self.jobs[move.job].preemptible
+            assert set(move.before) == set(self.running[move.job])
+            self.running[move.job] = list(move.pods)
+            assert {pod.node for pod in move.pods} & self.bad == set()
+        self.check()
+
     def ended(self, name):
+        """It does not run any more; what it has is held if it has stopped for another one."""
         self.running.pop(name, None)
-        self.stopping.pop(name, None)
+        self.together.pop(name, set()).discard(name)
+        self.lent.discard(name)
+        winner = self.stopping.pop(name, "")
+        if winner:
+            self.held[name] = winner
+        self.io.pop(name, None)
+
+    def let_go(self, winner):
+        """Nobody has to stop for a job any more, which has started or is gone."""
+        self.held = {name: other for name, other in self.held.items() if other != winner}
+        stopping = self.stopping.items()
+        self.stopping = {name: "" if other == winner else other for name, other in stopping}
+
+    def failed(self, name, pod):
+        """A pod is lost: alone, if it has joined the job later."""
+        role = next(one for one in self.jobs[name].roles if one.name == pod.role)
+        if pod.index < role.min_pods or name in self.stopping:
+            self.ended(name)
+        else:
+            self.running[name].remove(pod)
 
     def check(self):
         gpus, nics, counted = {}, {}, dict.fromkeys(NODES, 0)
-        for name, pods in self.running.items():
-            job = self.jobs.get(name)
+        for name in self.counted():
+            pods, job = self.running[name], self.jobs.get(name)
             for pod in pods:
                 role = next(one for one in job.roles if one.name == pod.role)
                 if pod.node:
                     counted[pod.node] += role.gpus
                 mine = {one.minor for one in pod.devices if one.type == "gpu"}
+                if pod.decision is None and "sharing" in self.parts:
+                    mine = set(pod.gpus)  # it has joined another one after a restart
                 if "devices" in self.parts:
                     assert len(mine) == role.gpus
                     assert not pod.gpus or set(pod.gpus) == mine
@@ -229,8 +349,8 @@ class Ledger:
 
     def used(self, tenant):
         total = 0
-        for name, pods in self.running.items():
-            job = self.jobs[name]
+        for name in self.counted():
+            pods, job = self.running[name], self.jobs[name]
             if job.tenant == tenant:
                 sizes = {role.name: role.gpus for role in job.roles}
                 total += sum(sizes[pod.role] for pod in pods)

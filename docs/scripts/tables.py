@@ -569,11 +569,12 @@ def _replays(results: Results) -> str:
     philly, gang = ("philly", None), ("gang", 62500)
     rows = []
     for (trace, nodes), task, said in (
-        (philly, "event loop alone", "Philly, 82,229 jobs: the event loop alone"),
+        (philly, "event loop alone", "Philly, 82,229 jobs: an event loop alone"),
+        (philly, "cells, by hand", "Philly: cells, in a loop written for them alone"),
+        (philly, "cells", "Philly: cells, by a `Scheduler`"),
         (philly, "private", "Philly: private clusters"),
         (philly, "quota", "Philly: quota"),
-        (philly, "cells", "Philly: cells"),
-        (philly, "cells, opportunistic", "Philly: cells that lend"),
+        (philly, "cells, lending", "Philly: cells that lend"),
         (philly, "the whole command", "the whole command: start, reading, three replays, pictures"),
         (gang, "quota", "one gang of 62,500 nodes: quota"),
         (gang, "cells", "one gang of 62,500 nodes: cells"),
@@ -781,6 +782,22 @@ def _scheduler(results: Results) -> str:
         )
     ]
     return _table(("", "p50", "p99", "parts alone: p50", "p99"), rows)
+
+
+def _moves(results: Results) -> str:
+    figures = results["moves"]
+    units = {"jobs": ("jobs", 1.0), "gpu_seconds": ("GPU-hours", 3600.0)}
+    rows = []
+    for plan in figures["plans"]:
+        unit, scale = units[plan["cost"]]
+        cost, least, peer = (
+            "none found" if value is None else f"{value / scale:,.0f}"
+            for value in (plan["plan"], plan["at least"], plan["emptying"])
+        )
+        time = _time(plan["seconds"])
+        rows.append((f"{plan['goal']}: {unit}", cost, least, str(plan["moves"]), time, peer))
+    head = ("", "plan", "at least", "moves", "time", "emptying the emptiest")
+    return _table(head, rows)
 
 
 # --- topology ----------------------------------------------------------------------------------
@@ -998,6 +1015,7 @@ TABLES: dict[str, Callable[[Results], str]] = {
     "gangs": _gangs,
     "queues": _queues,
     "scheduler": _scheduler,
+    "moves": _moves,
     "topology": _topology,
     "topology-roles": _topology_roles,
     "topology-greedy": _topology_greedy,

@@ -15,6 +15,7 @@ loaded when it is first used, and each has its own ``help``:
 - `storage`: cache and remote IO shared out among jobs (SiloD)
 - `replicas`: which worker holds which block, and which to evict (Alluxio)
 - `scheduler`: all of them composed: events in, actions out
+- `verify`: whether what the scheduler tells to do keeps every rule
 - `sim`, `traces`: policies on public and made-up traces; also the command ``hivecore``
 - `interop`: HiveD, Koordinator, gpushare, networkx: their formats and protocols
 - `decisions`, `errors`: the words and the exceptions that all parts share
@@ -62,6 +63,7 @@ _PARTS = (
     "storage",
     "topology",
     "traces",
+    "verify",
 )
 
 if TYPE_CHECKING:
@@ -82,6 +84,7 @@ if TYPE_CHECKING:
     from hivecore import storage as storage
     from hivecore import topology as topology
     from hivecore import traces as traces
+    from hivecore import verify as verify
 else:
 
     def __getattr__(name):

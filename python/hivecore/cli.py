@@ -1,4 +1,4 @@
-"""The `hivecore` command: `replay`, `sweep` and `demo`, `quota`, `validate` and `serve`."""
+"""The `hivecore` command: simulations, quotas, configurations, and `serve`."""
 
 import argparse
 import os
@@ -16,9 +16,11 @@ from time import sleep
 from typing import Any, NoReturn
 
 from hivecore._ctrl_c import held_back
-from hivecore.interop.hived.serving.command import add_validate_command
 from hivecore.interop.quota_file import read_quota_file
+from hivecore.interop.scheduler_file import SchedulerSpec
+from hivecore.interop.scheduler_file.init_command import add_init_command
 from hivecore.interop.serve_command import add_serve_command
+from hivecore.interop.validate_command import add_validate_command
 from hivecore.sim import (
     LENDING,
     POLICIES,
@@ -49,6 +51,7 @@ from hivecore.sim.devices.command import (
     add_device_options,
     replay_openb,
 )
+from hivecore.sim.logs.command import add_log_command
 from hivecore.sim.plots import save_plots
 from hivecore.sim.preemptive import (
     JOB_POLICIES,
@@ -210,6 +213,8 @@ def _parser() -> argparse.ArgumentParser:
     many.add_argument("--json", type=Path, metavar="FILE", help="write all points as JSON")
 
     add_quota_command(commands, read_quota_file)
+    add_log_command(commands, lambda path: SchedulerSpec.read(path).scheduler())
+    add_init_command(commands)
     add_validate_command(commands)
     add_serve_command(commands)
     return parser

@@ -11,13 +11,17 @@ __all__ = ["served"]
 
 
 @contextmanager
-def served(make_service, max_body):
-    """The URL of a server that runs in another thread."""
+def served(make_service, max_body, **options):
+    """The URL of a server that runs in another thread.
+
+    :param options: more of `Listening`.
+    """
     found = queue.Queue()
 
     async def main():
         loop, end = asyncio.get_running_loop(), asyncio.Event()
-        async with HttpServer(make_service(), Listening("127.0.0.1", 0, max_body)) as server:
+        listening = Listening("127.0.0.1", 0, max_body, **options)
+        async with HttpServer(make_service(), listening) as server:
             url = await server.listen()
             found.put((url, lambda: loop.call_soon_threadsafe(end.set)))
             await end.wait()

@@ -539,7 +539,7 @@ def test_the_command_serves_it():
 @pytest.mark.parametrize(
     ("options", "says"),
     [
-        ((), "one of the arguments CONFIG --gpushare is required"),
+        ((), "one of the arguments CONFIG --gpushare --scheduler is required"),
         (("--gpushare", "KiB"), "invalid choice: 'KiB'"),
         (("hived.yaml", "--gpushare", "MiB"), "not allowed with argument"),
         (("--gpushare", "MiB", "--evictions", "least"), "--evictions has no meaning for gpushare"),

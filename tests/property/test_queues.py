@@ -54,8 +54,17 @@ class Account:
             return sorted(busy, key=lambda name: (self.tag[name], place(name)))
         if self.order == "key":
             return sorted(busy, key=lambda name: (self.key[name], place(name)))
+        if self.order == "arrival":
+            return sorted(busy, key=self.first_place)
         after = -1 if self.last is None else place(self.last)
         return sorted(busy, key=lambda name: (place(name) <= after, place(name)))
+
+    def first_place(self, name):
+        """Of the first one that is not parked; whoever has none is not asked."""
+        parked = self.parked[name]
+        free = [one for one in self.jobs if one[0].tenant == name and one[0].kind not in parked]
+        places = [(self.ageing * at - job.priority, number) for job, at, number in free]
+        return min(places, default=(2**70, 0))
 
     def next(self, now, held=(), unfit=(), free=None, running=()):
         reserved = None
@@ -118,7 +127,7 @@ def restarted(queues):
 
 class Histories(RuleBasedStateMachine):
     @initialize(
-        order=st.sampled_from(["weighted", "round-robin", "key"]),
+        order=st.sampled_from(["weighted", "round-robin", "key", "arrival"]),
         ageing=st.sampled_from([Fraction(0), Fraction(1, 3), Fraction(5)]),
         blocking=st.sampled_from(["fifo", "best-effort", "backfill"]),
     )

@@ -2,6 +2,7 @@
 
 import copy
 import pickle
+from itertools import count
 
 import pytest
 from hypothesis import strategies as st
@@ -12,11 +13,17 @@ from scheduler_lives import (
     DATA,
     NODES,
     ROLES,
+    STAGES,
     TENANTS,
     Ledger,
     make_job,
     make_scheduler,
 )
+
+from hivecore.scheduler import FreeNodes, Move, Preempt, Start
+from hivecore.verify import verify_actions
+
+NAMES = [f"j{i}" for i in range(6)]
 
 
 def restarted(scheduler):
@@ -32,14 +39,15 @@ class Lives(RuleBasedStateMachine):
     )
     def begin(self, parts, blocking, limit, immediate):
         self.parts = COMPOSITIONS[parts]
-        self.immediate = immediate
+        self.immediate, self.blocking = immediate, blocking
         self.scheduler = make_scheduler(
             self.parts, blocking=blocking, limit=limit, immediate=immediate
         )
         self.ledger = Ledger(self.parts)
-        self.now, self.made = 0.0, 0
+        self.now, self.rejected = 0.0, set()
 
     @rule(
+        name=st.sampled_from(NAMES),
         tenant=st.sampled_from(TENANTS),
         roles=st.sampled_from(sorted(ROLES)),
         priority=st.integers(0, 2),
@@ -48,12 +56,16 @@ class Lives(RuleBasedStateMachine):
         rack=st.booleans(),
         after=st.booleans(),
         data=st.sampled_from(sorted(DATA)),
+        stages=st.sampled_from(sorted(STAGES)),
     )
-    def submit(self, tenant, roles, priority, guaranteed, preemptible, rack, after, data):
-        self.made += 1
+    def submit(
+        self, name, tenant, roles, priority, guaranteed, preemptible, rack, after, data, stages
+    ):
+        while name in self.scheduler or name in self.rejected:
+            name += "'"  # names of jobs that are gone come again
         waits = sorted(set(self.scheduler))[-1:] if after else []
         job = make_job(
-            f"j{self.made}",
+            name,
             tenant,
             roles,
             priority=priority,
@@ -62,17 +74,30 @@ class Lives(RuleBasedStateMachine):
             rack=rack,
             after=waits,
             data=DATA[data],
+            stages=STAGES[stages],
         )
         self.scheduler.submit(job, self.now)
         self.ledger.submit(job)
+        if name not in self.scheduler:
+            self.rejected.add(name)
+        with pytest.raises(ValueError, match="there is one of this name"):
+            self.scheduler.submit(job, self.now)
 
     @rule(later=st.integers(0, 3), most=st.none() | st.integers(1, 2))
     def decide(self, later, most):
         self.now += later
+        before = copy.copy(self.scheduler)
         actions = self.scheduler.decide(self.now, most)
+        self.rejected.clear()
+        if not any(isinstance(one, Move) for one in actions):
+            verify_actions(actions, self.ledger.jobs, before)
         self.ledger.note(actions, self.immediate)
         if most is None:
             assert self.scheduler.decide(self.now) == []
+            branch = copy.copy(self.scheduler)
+            branch.touch()
+            again = branch.decide(self.now)
+            assert not any(isinstance(one, (Start, Preempt)) for one in again), again
 
     @precondition(lambda self: self.ledger.running)
     @rule(data=st.data())
@@ -92,6 +117,7 @@ class Lives(RuleBasedStateMachine):
 
     def gone(self, name):
         self.ledger.ended(name)
+        self.ledger.let_go(name)
 
     @precondition(lambda self: self.ledger.running)
     @rule(data=st.data())
@@ -99,6 +125,42 @@ class Lives(RuleBasedStateMachine):
         name = data.draw(st.sampled_from(sorted(self.ledger.running)))
         self.scheduler.fail(name, self.now)
         self.ledger.ended(name)
+
+    @precondition(lambda self: self.ledger.running)
+    @rule(data=st.data())
+    def fail_one_pod(self, data):
+        name = data.draw(st.sampled_from(sorted(self.ledger.running)))
+        pod = data.draw(st.sampled_from(self.ledger.running[name]))
+        self.scheduler.fail(name, self.now, f"{pod.role}/{pod.index}")
+        self.ledger.failed(name, pod)
+
+    @precondition(lambda self: self.ledger.stopping)
+    @rule(data=st.data(), how=st.sampled_from(["finish", "cancel", "fail"]))
+    def end_while_stopping(self, data, how):
+        name = data.draw(st.sampled_from(sorted(self.ledger.stopping)))
+        getattr(self.scheduler, how)(name, self.now)
+        self.ledger.ended(name)
+
+    @precondition(lambda self: any(self.ledger.stopping.values()))
+    @rule(data=st.data())
+    def cancel_for_whom_others_stop(self, data):
+        winners = sorted(set(self.ledger.stopping.values()) - {""})
+        self.cancel_one(data.draw(st.sampled_from(winners)))
+
+    def cancel_one(self, name):
+        assert self.scheduler.status(name).victims
+        self.scheduler.cancel(name, self.now)
+        assert name not in self.scheduler
+        self.gone(name)
+
+    @precondition(lambda self: self.ledger.held)
+    @rule(data=st.data(), how=st.sampled_from(["finish", "cancel"]))
+    def end_after_stopping(self, data, how):
+        """What it has is held, and not asked for again after that."""
+        name = data.draw(st.sampled_from(sorted(self.ledger.held)))
+        getattr(self.scheduler, how)(name, self.now)
+        with pytest.raises(ValueError, match="it was not to stop"):
+            self.scheduler.stopped(name, self.now)
 
     @precondition(lambda self: self.ledger.stopping)
     @rule(data=st.data())
@@ -112,6 +174,20 @@ class Lives(RuleBasedStateMachine):
     def set_node(self, node, healthy):
         self.scheduler.set_node(node, healthy, self.now)
         (self.ledger.bad.discard if healthy else self.ledger.bad.add)(node)
+
+    @precondition(lambda self: {"cells", "topology", "devices"} & set(self.parts))
+    @rule(node=st.sampled_from(NODES), later=st.integers(0, 3))
+    def move(self, node, later):
+        """A node gets free, as a plan says; each step by itself."""
+        self.now += later
+        self.scheduler.advance(self.now)
+        plan = self.scheduler.plan_moves(FreeNodes([node]), most_tries=8)
+        for step in plan.steps:
+            self.scheduler.move(step, self.now)
+            self.ledger.moved_away(step)
+            self.scheduler.check()
+        if not plan.reason:
+            assert all(pod.node != node for pods in self.ledger.running.values() for pod in pods)
 
     @rule(how=st.sampled_from([copy.copy, restarted]))
     def branch(self, how):
@@ -145,6 +221,12 @@ class Lives(RuleBasedStateMachine):
         if hasattr(self, "scheduler"):
             self.scheduler.check()
             self.ledger.check()
+            for name in self.scheduler:
+                status = self.scheduler.status(name)
+                pods = () if status.has_stopped else status.pods
+                assert set(pods) == set(self.ledger.running.get(name, ()))
+                assert status.has_stopped == (name in self.ledger.held)
+            assert set(self.ledger.running) <= set(self.scheduler)
 
     def teardown(self):
         """Everybody goes: all is as it was at first."""
@@ -158,5 +240,53 @@ class Lives(RuleBasedStateMachine):
             self.scheduler.check()
 
 
+class SharedLives(Lives):
+    """Few jobs that differ in much, so that most of them may share."""
+
+    @rule(seconds=st.sampled_from([1.0, 300.0, 1e6]))
+    def regroup(self, seconds):
+        self.scheduler.regroup(self.now, seconds)
+
+    @precondition(lambda self: self.blocking == "best-effort")
+    @rule()
+    def nobody_waits_who_could_share(self):
+        self.ledger.note(self.scheduler.decide(self.now), self.immediate)
+        for name in self.scheduler:
+            changes = self.scheduler.explain(name).changes
+            assert all(change.kind != "share" for change in changes)
+
+    @initialize(
+        parts=st.sampled_from([name for name in sorted(COMPOSITIONS) if "sharing" in name]),
+        blocking=st.sampled_from(["fifo", "best-effort"]),
+        limit=st.sampled_from(["runtime", "max"]),
+        immediate=st.booleans(),
+    )
+    def begin(self, parts, blocking, limit, immediate):
+        super().begin(parts, blocking, limit, immediate)
+
+    @rule(
+        tenant=st.sampled_from(TENANTS),
+        roles=st.sampled_from(["four", "gang", "pairs"]),
+        urgent=st.booleans(),
+        guaranteed=st.booleans(),
+        stages=st.sampled_from(sorted(STAGES)),
+    )
+    def submit(self, tenant, roles, urgent, guaranteed, stages):
+        names = (f"s{number}" for number in count())
+        job = make_job(
+            next(name for name in names if name not in self.ledger.jobs),
+            tenant,
+            roles,
+            priority=int(urgent and guaranteed),
+            guaranteed=guaranteed,
+            stages=STAGES[stages],
+            data=DATA["text"],
+        )
+        self.scheduler.submit(job, self.now)
+        self.ledger.submit(job)
+
+
 TestLives = Lives.TestCase
+TestSharedLives = SharedLives.TestCase
+TestSharedLives.settings = examples(100, stateful_step_count=40)
 TestLives.settings = examples(200, stateful_step_count=40)

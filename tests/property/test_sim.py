@@ -1,16 +1,13 @@
-"""Random small workloads: promises that hold for each, and the event loop against a naive one."""
+"""Random small workloads: promises that hold for each, and a scheduler against a naive loop."""
 
 from math import inf
 
 import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
+from tenant_clusters import TenantClusters
 
-from hivecore.sim import Workload, replay
-from hivecore.sim.engine import run
-from hivecore.sim.opportunistic import run_opportunistic
-from hivecore.sim.policies import Cells, Private, Quota
-from hivecore.sim.workload import CHAIN
+from hivecore.sim import POLICIES, Workload, replay
 from hivecore.traces import Trace
 
 # Small integers, so that completions, arrivals and ties often fall on one instant.
@@ -66,95 +63,34 @@ def naive(work, policy):
     return start.tolist()
 
 
-class Recording:
-    """A policy that notes who holds what, and checks at each start that nobody else does."""
-
-    def __init__(self, policy, work):
-        self.policy = policy
-        self.shared = policy.shared
-        self.held = work.held.tolist()
-        self.tenant = work.trace.tenant.tolist()
-        self.owned = [8 * nodes for nodes in work.nodes]
-        self.in_use = [0] * len(self.owned)
-        self.running = {}
-        self.started = []
-
-    def try_start(self, job):
-        started = self.policy.try_start(job)
-        if started:
-            self.started.append(job)
-            self.in_use[self.tenant[job]] += self.held[job]
-            assert self.in_use[self.tenant[job]] <= self.owned[self.tenant[job]]
-            leaves = self.leaves(job)
-            assert len(leaves) == self.held[job]
-            for other in self.running.values():
-                assert not leaves & other
-            self.running[job] = leaves
-        return started
-
-    def finish(self, job):
-        self.in_use[self.tenant[job]] -= self.held[job]
-        del self.running[job]
-        self.policy.finish(job)
-
-    def free_gpus(self):
-        return self.policy.free_gpus()
-
-    def leaves(self, job):
-        cluster = self.policy.clusters[self.tenant[job]]
-        pods = cluster.group(str(job)).placement
-        return {(id(cluster), leaf) for pod in pods for leaf in pod.leaves}
-
-
 @given(jobs_strategy, nodes_strategy)
 def test_cells_start_every_job_when_its_private_cluster_does(jobs, nodes):
     result = replay(workload(jobs, nodes), ["cells"])
     assert result.runs["cells"].start.tolist() == result.runs["private"].start.tolist()
 
 
-@given(jobs_strategy, nodes_strategy, st.sampled_from([Private, Quota, Cells]))
-def test_the_event_loop_finds_the_starts_of_the_naive_one(jobs, nodes, policy):
+@given(jobs_strategy, nodes_strategy, st.sampled_from(POLICIES))
+def test_a_scheduler_starts_jobs_when_the_naive_loop_does(jobs, nodes, policy):
     work = workload(jobs, nodes)
-    assert run(work, policy(work), np.array([])).start.tolist() == naive(work, policy(work))
+    start = replay(work, [policy]).runs[policy].start
+    assert start.tolist() == naive(work, TenantClusters(work, policy))
 
 
-@given(jobs_strategy, nodes_strategy, st.sampled_from([Private, Quota, Cells]))
-def test_each_job_runs_once_and_nobody_holds_more_than_owned_or_what_another_holds(
-    jobs, nodes, policy
-):
+@given(jobs_strategy, nodes_strategy, st.sampled_from(POLICIES))
+def test_nobody_holds_more_than_owned_and_the_samples_agree_with_the_starts(jobs, nodes, policy):
     work = workload(jobs, nodes)
-    recording = Recording(policy(work), work)
-    instants = np.linspace(0, 40, 9)
-    result = run(work, recording, instants)
-    assert sorted(recording.started) == list(range(work.trace.jobs))
-    assert recording.running == {}
-    assert recording.in_use == [0] * len(work.nodes)
-    assert (result.start >= work.trace.submit).all()
-
-    # The samples agree with the starts.
-    end = result.start + work.trace.duration
-    for instant, free in zip(instants, result.free, strict=True):
-        holds = (result.start <= instant) & (instant < end)
+    result = replay(work, [policy])
+    run = result.runs[policy]
+    assert (run.start >= work.trace.submit).all()
+    end = run.start + work.trace.duration
+    for instant in np.unique(run.start):
+        holds = (run.start <= instant) & (instant < end)
+        for tenant, owned in enumerate(work.nodes):
+            assert work.held[holds & (work.trace.tenant == tenant)].sum() <= 8 * owned
+    for instant, free in zip(result.instants, run.free, strict=True):
+        holds = (run.start <= instant) & (instant < end)
         assert free == 8 * sum(work.nodes) - work.held[holds].sum()
-
-
-class Recounting(Cells):
-    """Counts the GPUs in use anew, leaf by leaf, whenever it is asked for the free ones."""
-
-    def free_gpus(self):
-        users, _ = self.cluster.leaf_groups(CHAIN)
-        free = [users[first : first + 8].count(None) for first in range(0, len(users), 8)]
-        found = sum(free), sum(gpus for gpus in free if gpus < 8)
-        assert super().free_gpus() == found
-        return found
-
-
-@given(jobs_strategy, nodes_strategy)
-def test_the_free_gpus_under_cells_are_those_of_a_recount(jobs, nodes):
-    work = workload(jobs, nodes)
-    instants = np.linspace(0, 60, 121)
-    run(work, Recounting(work), instants)
-    run_opportunistic(work, Recounting(work), instants)
+    assert (run.stranded <= run.free).all() and (run.stranded >= 0).all()
 
 
 @given(jobs_strategy, nodes_strategy)

@@ -38,7 +38,6 @@ from hivecore.errors import (
 )
 from hivecore.interop import gpushare
 from hivecore.interop.hived import ConfigError, Extender, HivedScheduler
-from hivecore.sim import Workload, policies
 
 HOW = {
     "copy": copy.copy,
@@ -254,11 +253,6 @@ def inspected(extender):
     return extender.handle("/v1/inspect/clusterstatus")
 
 
-def policy(made):
-    trace = traces.Trace.from_columns(["a", "b"], ["x", "y"], [0, 0], [60, 60], [1, 8])
-    return made(Workload.of(trace, {"x": 1, "y": 1}))
-
-
 def saved(thing):
     return thing.to_bytes()
 
@@ -367,21 +361,6 @@ ACTING = {
         lambda: gpushare.Extender(shared_gpus("first"), "MiB"),
         lambda it: it._books.release("first"),
         lambda it: it.handle("/gpushare-scheduler/inspect"),
-    ),
-    policies.Cells: (
-        lambda: policy(policies.Cells),
-        lambda it: it.try_start(0),
-        lambda it: it.free_gpus(),
-    ),
-    policies.Private: (
-        lambda: policy(policies.Private),
-        lambda it: it.try_start(0),
-        lambda it: it.free_gpus(),
-    ),
-    policies.Quota: (
-        lambda: policy(policies.Quota),
-        lambda it: it.try_start(0),
-        lambda it: it.free_gpus(),
     ),
 }
 

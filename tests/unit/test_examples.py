@@ -11,6 +11,11 @@ EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
 pytestmark = pytest.mark.skipif(not EXAMPLES.is_dir(), reason="only the installed package is here")
 
 SAYS = {
+    "compose_gpushare.py": "large (16 GiB) on GPU 0 of n1",
+    "compose_hived.py": "2 h  sweep leaves for bert (opportunistic)",
+    "compose_koordinator.py": "3 h  ads-2 leaves for train (reclaim)",
+    "compose_muri.py": "reads too joins computes on A100/1",
+    "compose_silod.py": "2 h  clips may read 400 MB/s from remote",
     "data_loader.py": "epoch 3: 0 remote reads of text",
     "devices.py": "train on n0: gpu 2, gpu 3, rdma 1",
     "group_muri_jobs.py": "6 jobs in 2 groups; gap to the best: 0%",

@@ -143,6 +143,33 @@ def test_a_victim_does_not_stop_for_another_job_of_the_same_name():
     scheduler.check()
 
 
+def test_who_is_cancelled_when_all_have_stopped_for_him_does_not_start():
+    scheduler = Scheduler(cells=cell_cluster())
+    scheduler.submit(Job("spare", "b", [Role("w", 4, 4)], guaranteed=False), now=0)
+    scheduler.decide(0)
+    scheduler.submit(Job("train", "a", [Role("w", 2, 4)]), now=1)
+    scheduler.decide(1)
+    scheduler.finish("spare", now=2)
+    assert scheduler.state("train") == "reserved"
+    scheduler.cancel("train", now=2)
+    assert scheduler.decide(2) == [] and len(scheduler) == 0
+
+
+def test_no_more_pods_join_a_job_that_has_to_stop():
+    scheduler = Scheduler(topology=network())
+    roles = [Role("w", 4, 4, min_pods=1)]
+    scheduler.submit(Job("rock", "b", [Role("w", 2, 4)]), now=0)
+    scheduler.submit(Job("elastic", "a", roles), now=0)
+    scheduler.decide(0)
+    scheduler.submit(Job("urgent", "a", [Role("w", 1, 4)], priority=1), now=1)
+    assert told(scheduler.decide(1))[0] == ("preempt", "elastic")
+    scheduler.finish("rock", now=2)
+    assert scheduler.decide(2) == []
+    scheduler.check()
+    scheduler.stopped("elastic", now=3)
+    assert told(scheduler.decide(3))[:2] == [("start", "urgent"), ("start", "elastic")]
+
+
 def test_a_quota_is_reclaimed_and_who_borrowed_comes_back_when_there_is_room():
     scheduler = Scheduler(quotas=quota_tree(), immediate=True)
     scheduler.submit(Job("borrower", "a", 16), now=0)
@@ -335,6 +362,17 @@ def test_what_shrinks_is_told_before_what_grows_and_small_growth_is_not():
     assert told(one for one in scheduler.decide(1) if isinstance(one, Start)) == [("start", "two")]
 
 
+def test_a_later_job_of_a_name_is_told_its_remote_io():
+    scheduler = Scheduler(storage=POOL)
+    job = Job("one", "a", 1, data=Data("images", 300.0))
+    rates = []
+    for now in (0, 1):
+        scheduler.submit(job, now)
+        rates += [one for one in scheduler.decide(now) if isinstance(one, SetRemoteIO)]
+        scheduler.finish("one", now)
+    assert len(rates) == 2 and rates[0] == rates[1]
+
+
 def test_a_job_whose_dataset_is_unknown_is_rejected():
     scheduler = Scheduler(storage=POOL)
     scheduler.submit(Job("one", "a", 1, data=Data("lost", 300.0)), now=0)
@@ -485,3 +523,61 @@ def test_saved_states_that_are_damaged_are_refused():
             Scheduler.from_bytes(broken)
     with pytest.raises(TypeError, match="bytes"):
         Scheduler.from_bytes("x")
+
+
+@pytest.mark.parametrize("after", [[], ["w0"]])
+def test_who_waits_makes_others_leave_when_that_has_become_enough(after):
+    scheduler = Scheduler(topology=network(), immediate=True)
+    for job in (
+        Job("w0", "a", 4, preemptible=False),
+        *(Job(f"w{i}", "a", 4, guaranteed=False) for i in (1, 2, 3)),
+        Job("j", "a", [Role("w", 4, gpus=4)], after=after),
+    ):
+        scheduler.submit(job, 0.0)
+    assert told(scheduler.decide(0.0))[-1] == ("wait", "j")
+    scheduler.finish("w0", 1.0)
+    actions = told(scheduler.decide(1.0))
+    assert sorted(actions[:3]) == [("preempt", "w1"), ("preempt", "w2"), ("preempt", "w3")]
+    assert actions[3] == ("start", "j")
+
+
+def test_who_may_not_preempt_starts_when_the_others_have_ended():
+    scheduler = Scheduler(cells=cell_cluster(), preemption=False)
+    scheduler.submit(Job("weak", "b", [Role("w", 4, gpus=4)], guaranteed=False), 0.0)
+    scheduler.submit(Job("j", "a", [Role("w", 2, gpus=4)]), 0.0)
+    assert told(scheduler.decide(0.0)) == [("start", "weak"), ("wait", "j")]
+    scheduler.finish("weak", 1.0)
+    assert told(scheduler.decide(1.0)) == [("start", "j")]
+
+
+@pytest.mark.parametrize("parts", [{"topology": network}, {"cells": cell_cluster}])
+def test_nobody_starts_at_the_cost_of_those_that_it_starts_after(parts):
+    scheduler = Scheduler(**{name: make() for name, make in parts.items()}, immediate=True)
+    for i in range(4):
+        scheduler.submit(Job(f"w{i}", "a", 4, guaranteed=False), 0.0)
+    scheduler.submit(Job("j", "a", [Role("w", 2, gpus=4)], after=["w0", "w1", "w2"]), 0.0)
+    assert told(scheduler.decide(0.0)) == [*(("start", f"w{i}") for i in range(4)), ("wait", "j")]
+
+
+def test_a_job_for_which_others_have_stopped_still_starts_after_others():
+    scheduler = Scheduler(topology=network())
+    for i in range(4):
+        scheduler.submit(Job(f"w{i}", "a", 4, guaranteed=i == 0), 0.0)
+    scheduler.submit(Job("j", "a", 4, after=["w0"]), 0.0)
+    victim = scheduler.decide(0.0)[-1].job
+    scheduler.set_node(scheduler.status("w0").pods[0].node, False, 1.0)
+    scheduler.fail("w0", 1.0)
+    scheduler.stopped(victim, 1.0)
+    actions = told(scheduler.decide(1.0))
+    assert actions[0] == ("start", "w0") and ("start", "j") not in actions
+
+
+def test_a_name_that_is_rejected_is_free_when_that_is_told():
+    scheduler = Scheduler(topology=network())
+    scheduler.submit(Job("j", "a", 5), 0.0)
+    for branch in (scheduler, scheduler.copy(), Scheduler.from_bytes(scheduler.to_bytes())):
+        with pytest.raises(ValueError, match="there is one of this name"):
+            branch.submit(Job("j", "a", 1), 0.0)
+        assert told(branch.decide(0.0)) == [("reject", "j")]
+        branch.submit(Job("j", "a", 1), 0.0)
+        assert told(branch.decide(0.0)) == [("start", "j")]

@@ -91,7 +91,9 @@ def start_of(branch, name, now):
 @pytest.mark.parametrize("seed", seeds(40))
 def test_every_change_does_what_it_says_and_nothing_has_changed(seed):
     rng = random.Random(seed)
-    parts = COMPOSITIONS[rng.choice(sorted(set(COMPOSITIONS) - {"queues"}))]
+    # Who is on idle cells waits for its own, too, and takes them first.
+    known = [name for name in COMPOSITIONS if name != "queues" and "lending" not in name]
+    parts = COMPOSITIONS[rng.choice(sorted(known))]
     scheduler = make_scheduler(parts, preemption=False, immediate=True)
     for i in range(rng.randint(4, 14)):
         job = make_job(

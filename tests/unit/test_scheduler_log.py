@@ -15,7 +15,7 @@ from scheduler_lives import COMPOSITIONS, DATA, NODES, ROLES, TENANTS, make_job,
 
 from hivecore.errors import CorruptStateError
 from hivecore.quotas import Quota
-from hivecore.scheduler import Job, Scheduler, plain_action, read_log, recover, replay
+from hivecore.scheduler import FreeNodes, Job, Scheduler, plain_action, read_log, recover, replay
 
 
 def live(scheduler, rng, steps, first=0):
@@ -49,6 +49,9 @@ def live(scheduler, rng, steps, first=0):
             scheduler.set_node(rng.choice(NODES), rng.random() < 0.7, now)
         elif draw < 0.78:
             scheduler.advance(now)
+        elif draw < 0.81 and scheduler.devices is not None:
+            for moves in scheduler.plan_moves(FreeNodes([rng.choice(NODES)]), most_tries=4).steps:
+                scheduler.move(moves, now)
         else:
             most = rng.choice([None, None, 1])
             said += [plain_action(action) for action in scheduler.decide(now, most)]
@@ -235,3 +238,51 @@ def test_each_line_is_json(tmp_path):
     path = tmp_path / "log"
     written(path)
     assert all(json.loads(line)["hash"] for line in path.read_text().splitlines())
+
+
+class FullDisk:
+    """A file on a disk that takes so many bytes, and then no more until there is room."""
+
+    def __init__(self, file, room):
+        self.file, self.room = file, room
+
+    def write(self, data):
+        part = data[: min(self.room, 40)]
+        if not part:
+            raise OSError(28, "No space left on device")
+        self.room -= len(part)
+        return self.file.write(part)
+
+    def close(self):
+        self.file.close()
+
+
+def test_what_a_full_disk_does_not_take_is_written_when_there_is_room(tmp_path):
+    path = tmp_path / "log"
+    scheduler = Scheduler(log=path)
+    disk = scheduler._log._file = FullDisk(scheduler._log._file, 100)
+    scheduler.submit(Job("a", "x", 1), 0.0)
+    with pytest.raises(OSError, match="No space"):
+        scheduler.decide(0.0)
+    assert [record.event for record in read_log(path)] == ["begin"]
+    disk.room = 10**6
+    scheduler.finish("a", 1.0)
+    scheduler.decide(1.0)
+    scheduler.close()
+    events = [record.event for record in read_log(path)]
+    assert events == ["begin", "submit", "decide", "finish", "decide"]
+    assert len(replay(path)) == 0
+
+
+def test_a_log_may_begin_later_and_only_once(tmp_path):
+    scheduler = Scheduler()
+    scheduler.submit(Job("a", "x", 1), 0.0)
+    path = tmp_path / "log"
+    scheduler.write_log(path)
+    with pytest.raises(ValueError, match="log: it writes one already"):
+        scheduler.write_log(tmp_path / "other")
+    assert [action.job for action in scheduler.decide(0.0)] == ["a"]
+    scheduler.close()
+    with pytest.raises(FileExistsError):
+        scheduler.write_log(path)
+    assert replay(path).state("a") == "running"

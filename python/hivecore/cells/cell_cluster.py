@@ -7,7 +7,7 @@ import numpy as np
 import numpy.typing as npt
 
 from hivecore import _cells
-from hivecore._arguments import as_bool, as_int, as_mapping, as_text
+from hivecore._arguments import as_bool, as_int, as_mapping, as_name, as_text
 from hivecore._sealed import corrupt_if_it_fails, seal, unseal
 from hivecore._stateful import Stateful
 from hivecore.cells.affinity_group import AffinityGroup, check_evictions
@@ -263,6 +263,19 @@ class CellCluster(Stateful):
         """
         with self._lock:
             self._books.groups.release(name)
+
+    def rename(self, name: str, new: str) -> None:
+        """A group has another name from now on, and comes last in `groups`; it stays where it is.
+
+        :raises KeyError: there is no such group.
+        :raises ValueError: a live group has the new name, or it is empty.
+        :raises TypeError: an argument is of a wrong type.
+
+        Cost: O(groups).
+        """
+        new = as_name(new, "new")
+        with self._lock:
+            self._books.rename(name, new)
 
     def cancel(self, name: str) -> None:
         """Give up a preemption: the reserved leaves go back to the groups that are on them.

@@ -130,6 +130,17 @@ class Owners:
         if reservation:
             self.settle(reservation)
 
+    def rename(self, name: str, new: str) -> None:
+        """An owner that is no reservation has a name that nobody has."""
+        owner = self.numbers.pop(name)
+        self.numbers[new], self.names[owner] = owner, new
+        if name in self.priorities:
+            self.priorities[new] = self.priorities.pop(name)
+        reservation = self.through.get(name, "")
+        if reservation:
+            self._leave(name)
+            self.enter(new, reservation)
+
     def settle(self, reservation: str) -> None:
         """A reservation is charged for what its users have left of it."""
         held = self.reservations[reservation]

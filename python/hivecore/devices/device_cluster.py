@@ -653,6 +653,24 @@ class DeviceCluster(Stateful):
         with self._lock:
             self._owners.release(name)
 
+    def rename(self, name: str, new: str) -> None:
+        """An owner has another name from now on; its devices stay its own. Cost: O(1), of users of
+        a reservation O(its users).
+
+        :raises KeyError: there is no such owner.
+        :raises ValueError: it is a reservation, whose users know it by its name; there is an owner
+            of the new name, or it is empty.
+        :raises TypeError: an argument is of a wrong type.
+        """
+        new = as_name(new, "new")
+        with self._lock:
+            self._owners.number(name)
+            if name in self._owners.reservations:
+                raise ValueError(f"name={name!r}: a reservation keeps its name")
+            if new in self._owners.numbers:
+                raise ValueError(f"new={new!r}: has devices")
+            self._owners.rename(name, new)
+
     # --- reservations
 
     def reserve(self, decision: DeviceDecision, *, restricted: bool = False) -> None:

@@ -1,22 +1,29 @@
-"""`hivecore serve`: one of the scheduler extenders, over HTTP."""
+"""`hivecore serve`: one of the scheduler extenders, or a scheduler, over HTTP."""
 
 import argparse
 import asyncio
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any
-from urllib.parse import urlsplit
 
 from hivecore.interop.hived.serving.command import read_config
 from hivecore.interop.kubernetes.serving.logs import LEVELS, start_logging
+from hivecore.interop.serve_options import (
+    GPUSHARE_PORT,
+    HIVED_PORT,
+    MAX_BODY,
+    MAX_EVENTS,
+    SCHEDULER_PORT,
+    add_binding,
+    add_hived,
+    add_listening,
+)
 
 __all__ = ["add_serve_command"]
 
-_MAX_BODY = 64 * 1024 * 1024  # bytes; a pod and the names of 100,000 nodes are 5 MB
-_HIVED_PORT, _GPUSHARE_PORT = 9096, 32766
-_OF_HIVED = (
-    *("evictions", "start_bad", "foreign", "kubeconfig", "in_cluster", "lease", "no_advertise"),
-)
+_OF_CLUSTER = "kubeconfig", "in_cluster", "lease", "no_advertise"
+_OF_HIVED = "evictions", "start_bad", "foreign", *_OF_CLUSTER
+_OF_BINDING = "binder", "no_bind"
 
 
 def add_serve_command(commands: Any) -> None:
@@ -26,14 +33,16 @@ def add_serve_command(commands: Any) -> None:
     """
     one = commands.add_parser(
         "serve",
-        help="serve as a scheduler extender of Kubernetes, as HiveD or gpushare does",
+        help="serve a scheduler, or a scheduler extender of Kubernetes as HiveD or gpushare does",
         description="Serves an HTTP interface for kube-scheduler. HiveD's: /v1/extender, "
         "/v1/inspect and /v1/watch (events and lists of pods and nodes). gpushare's: "
         "/gpushare-scheduler/filter, bind, inspect and watch (events of nodes, pods and "
         "ConfigMaps). Both: /healthz, /livez, /readyz and /metrics. Somebody has to bind pods: "
         "kube-scheduler leaves it to the extender. With --kubeconfig or --in-cluster it is this "
         "process, which then also watches the cluster itself and listens only when it knows it; "
-        "else name a --binder, or say --no-bind if whoever calls binds them.",
+        "else name a --binder, or say --no-bind if whoever calls binds them. With --scheduler FILE "
+        "it serves a scheduler for anybody: events in by POST /v1/events, actions out by "
+        "GET /v1/actions; /v1/explain/JOB, /v1/what-if and /v1/status.",
     )
     one.set_defaults(run=_serve, needs=("yaml", "aiohttp", "prometheus_client"), extra="serve")
     which = one.add_mutually_exclusive_group(required=True)
@@ -43,141 +52,61 @@ def add_serve_command(commands: Any) -> None:
     which.add_argument(
         "--gpushare", choices=("MiB", "GiB"), help="gpushare, its gpu-mem in this unit"
     )
-    _add_binding(one.add_argument_group("who binds pods").add_mutually_exclusive_group())
-    _add_listening(one.add_argument_group("listening"))
-    _add_hived(one.add_argument_group("of HiveD"))
+    which.add_argument(
+        "--scheduler",
+        type=Path,
+        metavar="FILE",
+        help="the scheduler of a cluster's YAML, or the to_bytes() of one",
+    )
+    add_binding(one.add_argument_group("who binds pods").add_mutually_exclusive_group())
+    add_listening(one.add_argument_group("listening"))
+    add_hived(one.add_argument_group("of HiveD"))
+    one.add_argument_group("of --scheduler").add_argument(
+        "--log",
+        type=Path,
+        metavar="FILE",
+        help="its decisions are written there; if there are some already it goes on from them",
+    )
     one.add_argument(
         "--log-level", choices=LEVELS, default="info", help="of the JSON lines on standard error"
     )
 
 
-def _add_binding(group: Any) -> None:
-    group.add_argument(
-        "--kubeconfig", type=Path, metavar="FILE", help="this process, at the cluster of this file"
-    )
-    group.add_argument(
-        "--in-cluster", action="store_true", help="this process, in the cluster where it is a pod"
-    )
-    group.add_argument(
-        "--binder",
-        type=_url,
-        metavar="URL",
-        help="the Binding objects are posted there: 2xx is bound, 404 no such pod",
-    )
-    group.add_argument(
-        "--no-bind",
-        action="store_true",
-        help="whoever calls the bind verb; its answer has the object under Binding, which "
-        "kube-scheduler does not look at",
-    )
-
-
-def _add_listening(group: Any) -> None:
-    group.add_argument("--host", default="127.0.0.1", help="address (default 127.0.0.1)")
-    group.add_argument(
-        "--port",
-        type=_port,
-        metavar="N",
-        help=f"0: any free one (default {_HIVED_PORT}, of gpushare {_GPUSHARE_PORT})",
-    )
-    group.add_argument(
-        "--max-body",
-        type=_bytes,
-        default=_MAX_BODY,
-        metavar="BYTES",
-        help=f"largest request (default {_MAX_BODY})",
-    )
-    group.add_argument("--tls-cert", type=Path, metavar="FILE", help="certificate: serves HTTPS")
-    group.add_argument("--tls-key", type=Path, metavar="FILE", help="its key")
-    group.add_argument(
-        "--tls-client-ca",
-        type=Path,
-        metavar="FILE",
-        help="only clients with a certificate of this authority may ask",
-    )
-
-
-def _add_hived(group: Any) -> None:
-    group.add_argument(
-        "--evictions",
-        choices=("packing", "least"),
-        help="what comes first where both cannot be had: well-packed nodes, or few evictions "
-        "(default packing)",
-    )
-    group.add_argument(
-        "--start-bad",
-        action="store_true",
-        help="nodes are bad until they are reported, as they always are with a cluster of its own",
-    )
-    group.add_argument(
-        "--foreign",
-        metavar="RESOURCE",
-        help="avoid nodes where pods without HiveD's annotation hold this, such as nvidia.com/gpu",
-    )
-    group.add_argument(
-        "--lease",
-        type=_lease,
-        metavar="NAMESPACE/NAME",
-        help="several replicas: whoever holds this Lease leads, the others stand by",
-    )
-    group.add_argument(
-        "--no-advertise",
-        action="store_true",
-        help="do not write the number of leaf cells into the capacity of nodes",
-    )
-
-
-def _port(text: str) -> int:
-    return _number(text, 0, 65535)
-
-
-def _bytes(text: str) -> int:
-    return _number(text, 1, 2**40)
-
-
-def _number(text: str, low: int, high: int) -> int:
-    if text.isdecimal() and len(text) <= 20 and low <= int(text) <= high:
-        return int(text)
-    raise argparse.ArgumentTypeError(f"must be an integer from {low} to {high}, not {text!r}")
-
-
-def _url(text: str) -> str:
-    if urlsplit(text).scheme in ("http", "https") and urlsplit(text).hostname:
-        return text
-    raise argparse.ArgumentTypeError(f"must be http://... or https://..., not {text!r}")
-
-
-def _lease(text: str) -> tuple[str, str]:
-    namespace, _, name = text.partition("/")
-    if namespace and name and "/" not in name:
-        return namespace, name
-    raise argparse.ArgumentTypeError(f"must be NAMESPACE/NAME, not {text!r}")
-
-
 def _serve(arguments: argparse.Namespace) -> int:
-    from hivecore.interop.kubernetes.serving.server import Listening, run
+    from hivecore.interop.kubernetes.serving.server import run
 
     _check(arguments)
     start_logging(arguments.log_level)
-    hived = arguments.gpushare is None
-    port = arguments.port
-    if port is None:
-        port = _HIVED_PORT if hived else _GPUSHARE_PORT
-    listening = Listening(arguments.host, port, arguments.max_body, _tls(arguments))
-    if not hived:
-        run(_gpushare(arguments, listening))
+    if arguments.scheduler is not None:
+        return _scheduler(arguments, _listening(arguments, SCHEDULER_PORT, MAX_EVENTS))
+    if arguments.gpushare is not None:
+        run(_gpushare(arguments, _listening(arguments, GPUSHARE_PORT, MAX_BODY)))
         return 0
-    return _hived(arguments, listening)
+    return _hived(arguments, _listening(arguments, HIVED_PORT, MAX_BODY))
+
+
+def _listening(arguments: argparse.Namespace, port: int, max_body: int) -> Any:
+    from hivecore.interop.kubernetes.serving.server import Listening, read_token
+
+    return Listening(
+        arguments.host,
+        port if arguments.port is None else arguments.port,
+        max_body if arguments.max_body is None else arguments.max_body,
+        _tls(arguments),
+        "" if arguments.token_file is None else read_token(arguments.token_file),
+    )
 
 
 def _check(arguments: argparse.Namespace) -> None:
     """Refuse what makes no sense together."""
     cluster = arguments.kubeconfig is not None or arguments.in_cluster
+    if arguments.scheduler is not None:
+        _refuse(arguments, (*_OF_HIVED, *_OF_BINDING), "--scheduler")
+    elif arguments.log is not None:
+        raise ValueError("--log needs --scheduler")
     if arguments.gpushare is not None:
-        for name in _OF_HIVED:
-            if getattr(arguments, name):
-                raise ValueError(f"--{name.replace('_', '-')} has no meaning for gpushare")
-    if not (cluster or arguments.binder or arguments.no_bind):
+        _refuse(arguments, _OF_HIVED, "gpushare")
+    if arguments.scheduler is None and not (cluster or arguments.binder or arguments.no_bind):
         ways = "--binder URL or --no-bind"
         if arguments.gpushare is None:
             ways = f"--kubeconfig FILE, --in-cluster, {ways}"
@@ -188,6 +117,12 @@ def _check(arguments: argparse.Namespace) -> None:
         raise ValueError("--tls-cert and --tls-key go together")
     if arguments.tls_client_ca is not None and arguments.tls_cert is None:
         raise ValueError("--tls-client-ca needs --tls-cert and --tls-key")
+
+
+def _refuse(arguments: argparse.Namespace, names: tuple[str, ...], service: str) -> None:
+    for name in names:
+        if getattr(arguments, name):
+            raise ValueError(f"--{name.replace('_', '-')} has no meaning for {service}")
 
 
 def _tls(arguments: argparse.Namespace) -> Any:
@@ -259,3 +194,12 @@ async def _gpushare(arguments: argparse.Namespace, listening: Any) -> None:
     finally:
         if binder is not None:
             await binder.close()
+
+
+def _scheduler(arguments: argparse.Namespace, listening: Any) -> int:
+    from hivecore.interop.events.process import opened, serve_scheduler
+    from hivecore.interop.kubernetes.serving.server import run
+
+    with opened(arguments.scheduler, arguments.log) as (scheduler, told):
+        run(serve_scheduler(scheduler, listening, told))
+    return 0

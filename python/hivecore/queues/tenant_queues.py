@@ -8,6 +8,7 @@ line gain the same in the same time. Tenants whose lines offer a job are in a he
                   is later; a tenant that becomes busy starts at max(its own, V).
     round-robin   the round in which it is next: of the last tenant's round for those behind it
     key           the caller's
+    arrival       the place of its first job that is not parked, among all jobs
 
 Tags count in units of 2**-72 and carry the remainder. Served amounts per weight are multiples of
 2**-62 at least, so that no rounding moves one over the bound that exact tags would keep.
@@ -35,11 +36,11 @@ from hivecore.queues.queued_job import Capacity, Departure, QueuedJob, Standing
 __all__ = ["Blocking", "TenantOrder", "TenantQueues"]
 
 #: Which tenant is next: see `TenantQueues`.
-TenantOrder = Literal["weighted", "round-robin", "key"]
+TenantOrder = Literal["weighted", "round-robin", "key", "arrival"]
 #: What a job that cannot leave means to those behind it: see `TenantQueues`.
 Blocking = Literal["fifo", "best-effort", "backfill"]
 
-_ORDERS = ("weighted", "round-robin", "key")
+_ORDERS = ("weighted", "round-robin", "key", "arrival")
 _MODES = ("fifo", "best-effort", "backfill")
 _LATEST = 2**61
 _MOST_KIND = 2**61
@@ -209,7 +210,8 @@ class TenantQueues(PlainState):
         all the time, and could start them, size per weight since then differs by at most one job of
         each over its weight. "round-robin": a job per tenant in turn, in the order in which tenants
         came up; who cannot start one loses the turn. "key": the tenant with the lowest key
-        (`set_key`). Ties: the tenant that came up first.
+        (`set_key`). "arrival": the tenant whose first job is the most urgent of all, and of equals
+        the one that came first. Ties: the tenant that came up first.
     :param ageing: by how much of priority a job gains per unit of time: an int or a Fraction, 0 to
         2**31 with a denominator of at most 2**31. Ties: the earlier arrival.
     :param blocking: of new tenants' queues. "fifo": a job that cannot leave holds up those behind.
@@ -313,7 +315,7 @@ class TenantQueues(PlainState):
             tenant.size += 1
             if tenant.size == 1:
                 self._wake(tenant, False)
-            elif tenant.line.shut:
+            elif tenant.line.shut or self._order == "arrival":
                 self._update(tenant)
 
     def next(
@@ -412,7 +414,7 @@ class TenantQueues(PlainState):
         tenant.size += 1
         if tenant.size == 1:
             self._wake(tenant, True)
-        elif tenant.line.shut:
+        elif tenant.line.shut or self._order == "arrival":
             self._update(tenant)
 
     @in_turn
@@ -606,6 +608,8 @@ class TenantQueues(PlainState):
                 _require(not heap or self._lives(heap[0]), f"tenant {name!r}: the first is dead")
             if self._order == "key":
                 _require(tenant.tag == tenant.value, f"tenant {name!r}: key")
+            if self._order == "arrival" and tenant.offers:
+                _require(tenant.tag == _place(tenant), f"tenant {name!r}: its first job")
         _require(is_heap([entry[:2] for entry in self._ring]), "the ring is out of order")
 
     @in_turn
@@ -737,6 +741,8 @@ class TenantQueues(PlainState):
         elif self._order == "round-robin":
             turn, last = divmod(self._clock, 2**40)
             tenant.tag = turn if tenant.index >= last else turn + 1
+        elif self._order == "arrival" and tenant.line.heads:
+            tenant.tag = _place(tenant)
         if tenant.line.heads:
             tenant.offers = True
             self._rejoin(tenant)
@@ -752,6 +758,9 @@ class TenantQueues(PlainState):
         elif tenant.offers and not offers:
             tenant.offers = False
             self._tidy_ring()
+        elif offers and self._order == "arrival" and tenant.tag != _place(tenant):
+            tenant.tag = _place(tenant)
+            self._rejoin(tenant)
 
     def _rejoin(self, tenant: _Tenant) -> None:
         ring = self._ring
@@ -809,6 +818,8 @@ class TenantQueues(PlainState):
                 other.tag = turn + (other.index < tenant.index)
                 self._rejoin(other)
             tenant.tag = turn + 1
+        elif order == "arrival" and tenant.offers:
+            tenant.tag = _place(tenant)
         ring = self._ring
         if tenant.offers and order != "key":
             if ring[0][2] is tenant:
@@ -819,6 +830,12 @@ class TenantQueues(PlainState):
         if not first.offers or first.tag != ring[0][0] or len(ring) > len(self._tenants):
             self._tidy_ring()
         return charge
+
+
+def _place(tenant: _Tenant) -> int:
+    """Of its first job among all, as one number."""
+    first = tenant.line.heads[0]
+    return (first.key << 62) + first.number
 
 
 def _require(holds: bool, what: str) -> None:

@@ -122,6 +122,17 @@ class QuotaTree(Stateful):
     # --- quotas
 
     @property
+    def limit(self) -> Limit:
+        """What admission goes by beside the total: "runtime" or "max"."""
+        limit: Limit = self._settings[0]
+        return limit
+
+    @property
+    def check_ancestors(self) -> bool:
+        """Whether the quotas above, and the total, limit what is admitted, too."""
+        return bool(self._settings[1])
+
+    @property
     def quotas(self) -> tuple[str, ...]:
         """Their names, parents before their children."""
         with self._lock:
@@ -371,6 +382,30 @@ class QuotaTree(Stateful):
             self._core.release(number)
             del self._owners[name]
             self._requests[number] = None
+
+    def exchange(self, one: str, other: str) -> None:
+        """Each of two owners has what the other one had, such as when one hands on what it runs on.
+
+        :raises KeyError: there is no such owner.
+        :raises ValueError: they differ in more than their names.
+
+        Nothing changes for anybody else: what is asked for and used is what it was. Cost: O(1).
+
+        >>> from hivecore.quotas import Quota, QuotaRequest, QuotaTree
+        >>> tree = QuotaTree([Quota("vision", max={"gpu": 8})], total={"gpu": 8})
+        >>> tree.submit_many(QuotaRequest(name, "vision", {"gpu": 8}) for name in ("a", "b"))
+        >>> tree.commit(tree.schedule("a"))
+        >>> tree.exchange("a", "b")
+        >>> tree.members("a"), tree.members("b")
+        (0, 1)
+        """
+        with self._lock:
+            mine, others = self._number(one), self._number(other)
+            first, second = self._known(mine), self._known(others)
+            if first.replace(name=other) != second:
+                raise ValueError(f"other={other!r}: asks for something else than {one!r}")
+            self._owners[one], self._owners[other] = others, mine
+            self._requests[mine], self._requests[others] = second, first
 
     def recover(self, request: QuotaRequest, members: int) -> None:
         """Charge an owner for what it has already, whatever the limits say; after a restart.

@@ -2,43 +2,81 @@
 
 from hivecore.scheduler.actions import (
     Action,
+    Move,
     PlacedPod,
     Preempt,
+    Promote,
     Reject,
     SetCache,
     SetRemoteIO,
     Start,
     Wait,
 )
+from hivecore.scheduler.events import SchedulerEvent, event_of_plain
 from hivecore.scheduler.explanation import JobChange, JobExplanation
+from hivecore.scheduler.history import (
+    JobDifference,
+    JobStanding,
+    LogDifference,
+    LogFigures,
+    LogStanding,
+    diff_log,
+    explain_log,
+    log_standing,
+)
 from hivecore.scheduler.job import Data, Job, Role, Where
 from hivecore.scheduler.log import LogRecord, read_log, recover, replay
+from hivecore.scheduler.moves import Fit, FreeDomain, FreeNodes, MovePlan, plan_moves
 from hivecore.scheduler.plain import action_of_plain, job_of_plain, plain_action, plain_job
 from hivecore.scheduler.scheduler import Scheduler
+from hivecore.scheduler.sharing import Sharing
 from hivecore.scheduler.stages.storage import StoragePool
+from hivecore.scheduler.status import JobStatus
+from hivecore.scheduler.summary import SchedulerSummary, TenantSummary
 
 __all__ = [
     "Action",
     "Data",
+    "Fit",
+    "FreeDomain",
+    "FreeNodes",
     "Job",
     "JobChange",
+    "JobDifference",
     "JobExplanation",
+    "JobStanding",
+    "JobStatus",
+    "LogDifference",
+    "LogFigures",
     "LogRecord",
+    "LogStanding",
+    "Move",
+    "MovePlan",
     "PlacedPod",
     "Preempt",
+    "Promote",
     "Reject",
     "Role",
     "Scheduler",
+    "SchedulerEvent",
+    "SchedulerSummary",
     "SetCache",
     "SetRemoteIO",
+    "Sharing",
     "Start",
     "StoragePool",
+    "TenantSummary",
     "Wait",
     "Where",
     "action_of_plain",
+    "diff_log",
+    "event_of_plain",
+    "explain_log",
     "job_of_plain",
+    "log_standing",
     "plain_action",
     "plain_job",
+    "plan_moves",
     "read_log",
     "recover",
     "replay",

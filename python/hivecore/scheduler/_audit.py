@@ -8,9 +8,10 @@ from hivecore.scheduler._live import Live
 from hivecore.scheduler._units import Unit
 from hivecore.scheduler._waiting import Waiting
 from hivecore.scheduler.stages.cells import CellStage
+from hivecore.scheduler.stages.sharing import SharingStage
 from hivecore.scheduler.transaction import Stages
 
-__all__ = ["check_units", "check_waiting"]
+__all__ = ["check_sharing", "check_units", "check_waiting"]
 
 
 def check_units(
@@ -25,28 +26,44 @@ def check_units(
         name = live.job.name
         first = live.units[0]
         state = "pending" if first.name in queued else "running" if first.placed else "reserved"
+        lent = live.lent
+        if lent is not None:
+            _require(state == "pending", f"job {name!r} is {state}, and lent cells")
+            state = "lent" if lent.placed else state
+            _require(first.has_quota == bool(lent.placed), f"job {name!r}: its quota")
         _require(live.state == state, f"job {name!r} is {live.state}, and its pods are {state}")
         _require(bool(live.victims) == (state == "reserved"), f"job {name!r}: victims")
-        _require(not live.for_job or state == "running", f"job {name!r} has to stop, and waits")
+        _require(not live.for_job or live.runs, f"job {name!r} has to stop, and waits")
         _require(state == "running" or len(live.units) == 1, f"job {name!r}: too many pods")
-        for unit in live.units:
+        for unit in live.all_units:
             is_queued = unit.name in queued
             _check_unit(stages, unit, is_queued)
             _require(is_queued == waiting.has(unit.kind, unit.name), f"{unit.name!r}: its kind")
             seen.add(unit.name)
+            holder = stages.members(unit.name)[0]
             for pod in unit.placed:
                 for gpu in pod.gpus:
-                    owner = gpus.setdefault((pod.node, gpu), unit.name)
-                    _require(owner == unit.name, f"GPU {gpu} of {pod.node!r} has two owners")
+                    owner = gpus.setdefault((pod.node, gpu), holder)
+                    _require(owner == holder, f"GPU {gpu} of {pod.node!r} has two owners")
     _require(set(queued) <= seen, "a queue has units of nobody")
+
+
+def check_sharing(sharing: SharingStage, jobs: Iterable[Live]) -> None:
+    """Who shares runs where the others do, and is like them; raises `InvariantError`."""
+    running = [unit for live in jobs for unit in live.units if unit.placed]
+    for fault in sharing.faults(running):
+        raise InvariantError(fault)
 
 
 def _check_unit(stages: Stages, unit: Unit, is_queued: bool) -> None:
     name, runs = unit.name, bool(unit.placed)
     _require(not (runs and is_queued), f"unit {name!r} runs, and is in a queue")
+    holds = runs and stages.members(name)[0] == name
     if stages.quotas is not None:
-        members = stages.quotas.part.members(name)
-        _require(members == runs, f"unit {name!r}: {members} members are admitted")
+        members = stages.quotas.part.members(unit.request)
+        if not unit.kind.is_lent:
+            admitted = holds or unit.has_quota
+            _require(members == admitted, f"unit {name!r}: {members} members are admitted")
     place = stages.place
     if isinstance(place, CellStage):
         placed = name in place.part
@@ -57,16 +74,20 @@ def _check_unit(stages: Stages, unit: Unit, is_queued: bool) -> None:
     if stages.devices is not None:
         there = {one for pod in unit.placed for one in stages.devices.part.owners(pod.node)}
         for owner in unit.device_owners() if runs else ():
-            _require(owner in there, f"pod {owner!r} has no devices")
+            _require((owner in there) == holds, f"pod {owner!r}: its devices")
 
 
-def check_waiting(queues: TenantQueues, waiting: Waiting, queued: Mapping[str, Unit]) -> None:
+def check_waiting(
+    given: Iterable[TenantQueues | None], waiting: Waiting, queued: Mapping[str, Unit]
+) -> None:
     """The kinds that are parked are those that wait; raises `InvariantError`."""
     kinds = waiting.parked()
-    parked = {kind for tenant in queues.tenants for kind in queues.parked(tenant)}
+    lines = [queues for queues in given if queues is not None]
+    parked = {kind for one in lines for tenant in one.tenants for kind in one.parked(tenant)}
     _require(parked == set(kinds), "other kinds are parked than wait")
     for name, unit in queued.items():
-        _require(name in queues, f"unit {name!r} is in no queue")
+        is_there = sum(name in queues for queues in lines)
+        _require(is_there == 1, f"unit {name!r} is in {is_there} queues")
         known = kinds.get(unit.kind.number)
         _require(known is None or known is unit.kind, f"kind {unit.kind.number} is there twice")
 

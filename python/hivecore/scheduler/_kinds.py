@@ -4,7 +4,7 @@ from collections.abc import Callable
 from typing import Any, Self
 
 from hivecore.scheduler._units import Kind
-from hivecore.scheduler.job import Job, Role
+from hivecore.scheduler.job import Job, Role, Where
 
 __all__ = ["Kinds", "least_of"]
 
@@ -12,24 +12,39 @@ _MOST = 2**16
 
 
 class Kinds:
-    """The latest kinds, and which of them can never start."""
+    """The latest kinds, and which of them can never start.
 
-    __slots__ = ("_impossible", "_known", "_numbered")
+    :param by_stages: whether jobs differ by the stages of their iterations, too.
+    """
 
-    def __init__(self) -> None:
+    __slots__ = ("_by_stages", "_impossible", "_known", "_numbered", "_restored")
+
+    def __init__(self, by_stages: bool = False) -> None:
+        self._by_stages = by_stages
         self._known: dict[Any, Kind] = {}
         self._impossible: dict[int, str] = {}
         self._numbered = 0
+        #: while a state is read, by number
+        self._restored: dict[int, Kind] = {}
 
     def of(self, job: Job) -> Kind:
         """The kind of what a job starts with."""
         if job.after:
             return self._made(job, least_of(job), is_alone=True)
-        return self._find((job.roles, *_terms(job)), job, None)
+        return self._find((job.roles, *self._terms(job)), job, None)
 
     def joining(self, job: Job, role: Role) -> Kind:
         """The kind of a pod that joins a job later."""
-        return self._find((role, *_terms(job)), job, role)
+        return self._find((role, *self._terms(job)), job, role)
+
+    def lent(self, kind: Kind) -> Kind:
+        """The kind of units that are lent cells while one of this kind waits."""
+        key = ("lent", kind.number)
+        found = self._known.get(key)
+        if found is None:
+            self._numbered += 1
+            found = self._known[key] = lent_kind(self._numbered, kind.job)
+        return found
 
     def alone(self, kind: Kind) -> Kind:
         """A kind like this one, for somebody who waits for himself."""
@@ -50,12 +65,21 @@ class Kinds:
 
     def restored(self, number: int, is_alone: bool, job: Job, role: Role | None) -> Kind:
         """The kind of this number, when a state is read."""
-        key = (job.roles if role is None else role, *_terms(job))
-        found = self._known.get(key)
-        if found is None or is_alone or found.number != number:
+        found = self._restored.get(number)
+        if found is None:
+            key = (job.roles if role is None else role, *self._terms(job))
             found = Kind(number, job, least_of(job) if role is None else [(role, 1)], is_alone)
+            self._restored[number] = found
             if not is_alone:
                 self._known[key] = found
+        return found
+
+    def restored_lent(self, number: int, kind: Kind) -> Kind:
+        """The kind of this number of what is lent cells while one of a kind waits."""
+        found = self._restored.get(number)
+        if found is None:
+            found = self._restored[number] = lent_kind(number, kind.job)
+            self._known["lent", kind.number] = found
         return found
 
     @property
@@ -66,13 +90,18 @@ class Kinds:
     @numbered.setter
     def numbered(self, count: int) -> None:
         self._numbered = count
+        self._restored.clear()
 
     def branch(self) -> Self:
         """An equal of its own."""
-        made = type(self)()
+        made = type(self)(self._by_stages)
         made._numbered = self._numbered
         made._known, made._impossible = self._known.copy(), self._impossible.copy()
         return made
+
+    def _terms(self, job: Job) -> tuple[Any, ...]:
+        """What else matters to any stage."""
+        return (*_terms(job), job.stages) if self._by_stages else _terms(job)
 
     def _find(self, key: Any, job: Job, role: Role | None) -> Kind:
         found = self._known.get(key)
@@ -93,12 +122,20 @@ class Kinds:
             self._impossible.pop(self._known.pop(key).number, None)
 
 
+def lent_kind(number: int, job: Job) -> Kind:
+    """A kind that asks for idle cells as opportunistic jobs do."""
+    wishes = {name: getattr(job.where, name) for name in Where.__slots__}
+    where = Where(**{**wishes, "pinned_cell": ""})
+    weak = job.replace(guaranteed=False, where=where)
+    return Kind(number, weak, least_of(job), is_lent=True)
+
+
 def least_of(job: Job) -> list[tuple[Role, int]]:
     """The roles, and with how many pods of each it can start."""
     return [(role, role.min_pods) for role in job.roles if role.min_pods]
 
 
 def _terms(job: Job) -> tuple[Any, ...]:
-    """What else matters to any stage."""
+    """What matters to every stage but sharing."""
     data = None if job.data is None else job.data.dataset
     return job.tenant, job.quota, job.priority, job.preemptible, job.guaranteed, job.where, data

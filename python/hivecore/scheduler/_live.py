@@ -1,5 +1,6 @@
 """A job that the scheduler knows, and what has become of it."""
 
+from collections.abc import Iterator
 from typing import Self
 
 from hivecore.decisions import Refusal
@@ -8,6 +9,8 @@ from hivecore.scheduler._units import Kind, Pod, Unit
 from hivecore.scheduler.job import Job
 
 __all__ = ["Live"]
+
+_RUNS = ("running", "lent")
 
 
 class Live:
@@ -18,6 +21,7 @@ class Live:
         "has_stopped",
         "is_ending",
         "job",
+        "lent",
         "since",
         "state",
         "told",
@@ -27,12 +31,14 @@ class Live:
 
     def __init__(self, job: Job, units: list[Unit]) -> None:
         self.job = job
-        #: "pending", "reserved" or "running"
+        #: "pending", "lent", "reserved" or "running"
         self.state = "pending"
         #: when it started
         self.since = 0.0
         #: the first is what it starts with; the others join while it runs
         self.units = units
+        #: what it may run as on idle cells while the first one waits
+        self.lent: Unit | None = None
         #: the reason to wait that was told last
         self.told: Refusal | None = None
         #: while it is reserved: who has to stop for it
@@ -42,6 +48,28 @@ class Live:
         self.has_stopped = False
         #: it ends when it has stopped
         self.is_ending = False
+
+    @property
+    def runs(self) -> bool:
+        """Whether it runs, on whatever cells."""
+        return self.state in _RUNS
+
+    @property
+    def all_units(self) -> Iterator[Unit]:
+        """Also what it may run as on idle cells."""
+        yield from self.units
+        if self.lent is not None:
+            yield self.lent
+
+    @property
+    def placed(self) -> Iterator[Unit]:
+        """The units that have something."""
+        return (unit for unit in self.all_units if unit.placed)
+
+    @property
+    def is_weak(self) -> bool:
+        """Whether what it has is nothing that its tenant is promised."""
+        return self.state == "lent" or not self.job.guaranteed
 
     @classmethod
     def submitted(cls, job: Job, kind: Kind) -> Self:
@@ -53,10 +81,18 @@ class Live:
         """The same for a branch."""
         made: Self = object.__new__(type(self))
         made.job, made.units = self.job, [unit.copy() for unit in self.units]
+        made.lent = self.lent and self.lent.copy()
         made.state, made.since, made.told = self.state, self.since, self.told
         made.victims, made.for_job = self.victims, self.for_job
         made.has_stopped, made.is_ending = self.has_stopped, self.is_ending
         return made
+
+    def may_be_lent(self, kinds: Kinds) -> Unit:
+        """What it may run as on idle cells, from now on."""
+        first = self.units[0]
+        name = f"{self.job.name}/lent"
+        self.lent = Unit(name, self.job.name, kinds.lent(first.kind), first.pods)
+        return self.lent
 
     def joining(self, kinds: Kinds) -> list[Unit]:
         """The pods that are to join it now that it runs, each a unit of its own."""
@@ -76,7 +112,7 @@ class Live:
 
     def unit_of(self, pod: str) -> Unit | None:
         """The unit of a running pod, "role/index"; None: there is none."""
-        for unit in self.units:
-            if unit.placed and any(f"{role}/{index}" == pod for role, index in unit.pods):
+        for unit in self.placed:
+            if any(f"{role}/{index}" == pod for role, index in unit.pods):
                 return unit
         return None

@@ -9,13 +9,14 @@ least important first, twice as many each time; then as many as can stay.
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING
 
-from hivecore.scheduler._units import Refused, Unit
+from hivecore.scheduler._units import Refused, Unit, owner_of
+from hivecore.scheduler.job import Job
 from hivecore.scheduler.transaction import Stages, Started
 
 if TYPE_CHECKING:
     from hivecore.scheduler._live import Live
 
-__all__ = ["Victims", "find_victims"]
+__all__ = ["Victims", "find_victims", "might_leave"]
 
 #: Who has to leave, and why, in order.
 Victims = dict[str, str]
@@ -27,8 +28,26 @@ _WHO_NAME_VICTIMS = ("quotas", "cells", "scheduler")
 def find_victims(
     stages: Stages, jobs: "Mapping[str, Live]", unit: Unit, refused: Refused, now: float
 ) -> Victims:
-    """Those without whom the unit starts; none: there are no such jobs, or too hard to find."""
-    return _Search(stages, jobs, unit, now).victims(refused)
+    """Those without whom the unit starts; none: there are no such jobs, or too hard to find.
+
+    Who shares its GPUs leaves with those that it shares them with.
+    """
+    search = _Search(stages, jobs, unit, now)
+    victims = search.victims(refused)
+    return {member: why for name, why in victims.items() for member in search.stages.members(name)}
+
+
+def might_leave(other: "Live", job: Job, by_quota: bool) -> bool:
+    """Whether one that runs might have to leave for a guaranteed job, at a glance.
+
+    :param by_quota: quotas take back what they have lent.
+    """
+    mine = other.job
+    if not mine.preemptible or other.for_job or mine.name in job.after:
+        return False
+    if other.is_weak or (by_quota and mine.quota != job.quota):
+        return True
+    return mine.tenant == job.tenant and mine.priority < job.priority
 
 
 class _Search:
@@ -50,7 +69,7 @@ class _Search:
             branch = branch or self.stages.branch()
             self._leave(branch, leaving)
             gone += leaving
-            tried = branch.start(self._trial())
+            tried = branch.start(self.unit.trial())
             if isinstance(tried, Started):
                 return found
             again = tried
@@ -72,23 +91,21 @@ class _Search:
             found.setdefault(owner_of(name), "reclaim")
         for name in refused.cell_victims:
             owner = owner_of(name)
-            weak = not self.jobs[owner].job.guaranteed
+            weak = self.jobs[owner].is_weak
             found.setdefault(owner, "opportunistic" if weak else "priority")
         return all(self._may_leave(name) for name in found)
 
     def _may_leave(self, name: str) -> bool:
         live = self.jobs.get(name)
-        return live is not None and live.job.preemptible and not live.for_job
-
-    def _trial(self) -> Unit:
-        """The unit, as a branch may change it."""
-        unit = self.unit
-        return Unit(unit.name, unit.owner, unit.kind, unit.pods)
+        # Nobody starts without those before him, or leaves the idle cells he has for himself.
+        if live is None or name == self.job.name or name in self.job.after:
+            return False
+        return live.job.preemptible and not live.for_job
 
     def _leave(self, branch: Stages, names: Iterable[str]) -> None:
         for name in names:
-            for unit in self.jobs[name].units:
-                if unit.placed:
+            for member in reversed(self.stages.members(name)):
+                for unit in self.jobs[member].placed:
                     branch.give_back(unit, end=False)
 
     # --- where nobody is named
@@ -100,17 +117,24 @@ class _Search:
         found = []
         for name, live in self.jobs.items():
             other = live.job
-            if live.state != "running" or name in known or not self._may_leave(name):
+            if not live.runs or name in known or not self._may_leave(name):
+                continue
+            if self.stages.members(name)[0] != name:
                 continue
             lost = (self.now - live.since) * other.gpus
-            if not other.guaranteed:
+            if live.is_weak:
                 if mine.guaranteed:
                     found.append(((0, other.priority, lost, name), name, "opportunistic"))
             elif name in overdrawn and other.quota != mine.quota:
                 found.append(((1, other.priority, lost, name), name, "reclaim"))
-            elif other.tenant == mine.tenant and other.priority < mine.priority:
+            elif other.priority < mine.priority and self._is_of_my_tenant(name):
                 found.append(((2, other.priority, lost, name), name, "priority"))
         return sorted(found)
+
+    def _is_of_my_tenant(self, name: str) -> bool:
+        """So that nobody leaves with another tenant's job who does not for this one."""
+        mine = self.job.tenant
+        return all(self.jobs[one].job.tenant == mine for one in self.stages.members(name))
 
     def _overdrawn(self) -> frozenset[str]:
         """Who runs on what his quota has borrowed, as far as this one does not borrow itself."""
@@ -127,11 +151,13 @@ class _Search:
 
     def _searched(self, known: Victims) -> Victims:
         candidates = self._candidates(known)
+        if not candidates:
+            return {}
         branch = self.stages.branch()
         self._leave(branch, known)
         gone: list[str] = []
         step = 1
-        trial = self._trial()
+        trial = self.unit.trial()
         while True:
             if len(gone) == len(candidates):
                 return {}
@@ -153,14 +179,9 @@ class _Search:
         return known | {name: why[name] for name in there}
 
     def _is_on(self, name: str, nodes: set[str]) -> bool:
-        return any(pod.node in nodes for unit in self.jobs[name].units for pod in unit.placed)
+        return any(pod.node in nodes for unit in self.jobs[name].placed for pod in unit.placed)
 
     def _starts_without(self, names: Iterable[str]) -> bool:
         branch = self.stages.branch()
         self._leave(branch, names)
-        return isinstance(branch.start(self._trial()), Started)
-
-
-def owner_of(unit: str) -> str:
-    """The job of a unit."""
-    return unit.partition("/")[0]
+        return isinstance(branch.start(self.unit.trial()), Started)

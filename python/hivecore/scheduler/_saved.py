@@ -46,6 +46,7 @@ def plain_live(live: Live) -> dict[str, Any]:
         "victims": live.victims,
         "stops": [live.for_job, live.has_stopped, live.is_ending],
         "units": [_plain_unit(unit) for unit in live.units],
+        "lent": None if live.lent is None else _plain_unit(live.lent),
     }
 
 
@@ -68,11 +69,15 @@ def live_of_plain(data: Mapping[str, Any], kinds: Kinds, queued_job: Any) -> Liv
     :param queued_job: what a unit of a job is in its queue.
     """
     job = job_of_plain(data["job"])
-    units = []
-    for name, number, is_alone, pods, departure, is_placed, placed in data["units"]:
-        is_first = name == job.name
+
+    def unit_of(one: list[Any], is_lent: bool) -> Unit:
+        name, number, is_alone, pods, departure, is_placed, placed = one
+        is_first = is_lent or name == job.name
         role = None if is_first else next(one for one in job.roles if one.name == pods[0][0])
-        kind = kinds.restored(int(number), bool(is_alone), job, role)
+        if is_lent:
+            kind = kinds.restored_lent(int(number), live.units[0].kind)
+        else:
+            kind = kinds.restored(int(number), bool(is_alone), job, role)
         unit = Unit(name, job.name, kind, tuple(Pod(*pod) for pod in pods))
         if departure is not None:
             unit.departure = Departure(queued_job(unit, job), *departure)
@@ -81,8 +86,12 @@ def live_of_plain(data: Mapping[str, Any], kinds: Kinds, queued_job: Any) -> Liv
             PlacedPod(role_name, index, node, tuple((k, tuple(v)) for k, v in minors.items()))
             for role_name, index, node, minors in placed
         )
-        units.append(unit)
-    live = Live(job, units)
+        return unit
+
+    live = Live(job, [unit_of(one, False) for one in data["units"]])
+    if data["lent"] is not None:
+        live.lent = unit_of(data["lent"], True)
+        live.units[0].has_quota = live.lent.is_placed
     live.state, live.since = str(data["state"]), float(data["since"])
     live.told = None if data["told"] is None else Refusal(*data["told"])
     live.victims = tuple(data["victims"])

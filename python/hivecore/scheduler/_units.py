@@ -2,6 +2,9 @@
 
 A *unit* is the least that a job starts with, or one of the pods that join it later. Units of one
 *kind* ask for the same in every stage, for the same tenant: where one of them has to wait, all do.
+
+A job that waits for its tenant's own cells may meanwhile run on idle ones: a unit that is *lent*
+its cells, beside the one that waits. Quotas know both by the job.
 """
 
 from typing import NamedTuple
@@ -12,7 +15,7 @@ from hivecore.queues import Departure
 from hivecore.scheduler.actions import PlacedPod
 from hivecore.scheduler.job import Job, Role
 
-__all__ = ["Key", "Kind", "Places", "Pod", "Refused", "Unit"]
+__all__ = ["Key", "Kind", "Places", "Pod", "Refused", "Unit", "owner_of"]
 
 _ANY = "any pod"
 _new = object.__new__
@@ -32,10 +35,15 @@ class Pod(NamedTuple):
 class Kind:
     """What units have in common; it does not change."""
 
-    __slots__ = ("_devices", "amounts", "gpus", "is_alone", "job", "number", "sizes")
+    __slots__ = ("_devices", "amounts", "gpus", "is_alone", "is_lent", "job", "number", "sizes")
 
     def __init__(
-        self, number: int, job: Job, roles: list[tuple[Role, int]], is_alone: bool = False
+        self,
+        number: int,
+        job: Job,
+        roles: list[tuple[Role, int]],
+        is_alone: bool = False,
+        is_lent: bool = False,
     ) -> None:
         self.number = number
         #: one of the jobs, for all that they have in common
@@ -44,6 +52,8 @@ class Kind:
         self.sizes = tuple(roles)
         #: whether it is for one unit only
         self.is_alone = is_alone
+        #: whether it asks for idle cells while another unit of its job waits for its own
+        self.is_lent = is_lent
         self.gpus = sum(pods * role.gpus for role, pods in roles)
         self.amounts = _amounts(roles)
         self._devices: list[DeviceRequest | None] | None = None
@@ -72,7 +82,16 @@ class Refused(NamedTuple):
 class Unit:
     """What starts together."""
 
-    __slots__ = ("departure", "is_placed", "kind", "name", "owner", "placed", "pods")
+    __slots__ = (
+        "departure",
+        "has_quota",
+        "is_placed",
+        "kind",
+        "name",
+        "owner",
+        "placed",
+        "pods",
+    )
 
     def __init__(self, name: str, owner: str, kind: Kind, pods: tuple[Pod, ...]) -> None:
         self.name, self.owner, self.kind, self.pods = name, owner, kind, pods
@@ -81,12 +100,26 @@ class Unit:
         #: while it runs: where its pods are, and whether cells or a network have placed them
         self.placed: tuple[PlacedPod, ...] = ()
         self.is_placed = False
+        #: its quota has let it in already: another unit of the job is on idle cells
+        self.has_quota = False
+
+    @property
+    def request(self) -> str:
+        """The name by which quotas know it."""
+        return self.owner if self.kind.is_lent else self.name
 
     def copy(self) -> "Unit":
         """The same for a branch."""
         made: Unit = _new(Unit)
         made.name, made.owner, made.kind, made.pods = self.name, self.owner, self.kind, self.pods
         made.departure, made.placed, made.is_placed = self.departure, self.placed, self.is_placed
+        made.has_quota = self.has_quota
+        return made
+
+    def trial(self, kind: Kind | None = None) -> "Unit":
+        """The same to be tried on a branch, perhaps of another kind."""
+        made = Unit(self.name, self.owner, kind or self.kind, self.pods)
+        made.has_quota = self.has_quota
         return made
 
     def device_owners(self) -> list[str]:
@@ -96,6 +129,11 @@ class Unit:
             for (role, number), asked in zip(self.pods, self.kind.devices, strict=True)
             if asked is not None
         ]
+
+
+def owner_of(unit: str) -> str:
+    """The job of a unit."""
+    return unit.partition("/")[0]
 
 
 def _amounts(roles: list[tuple[Role, int]]) -> dict[str, int]:

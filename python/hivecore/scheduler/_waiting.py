@@ -119,22 +119,31 @@ class Waiting:
         """Anything may have happened."""
         self._touched.update(dict.fromkeys(self._by_key))
 
-    def woken(self, still_refused: Callable[[Kind, Refusal, str], Refused | None]) -> list[Kind]:
+    def woken(
+        self,
+        still_refused: Callable[[Kind, Refusal, str], Refused | None],
+        able_to_share: Callable[[list[Kind]], Iterable[int]],
+    ) -> list[Kind]:
         """The kinds that are worth a try, which wait no more, in the order of their numbers.
 
         :param still_refused: is asked about a kind, why it waits, and one of its units.
+        :param able_to_share: is asked about all kinds that may join others.
         """
         if not self._touched:
             return []
         found: set[int] = set()
+        sharers: list[Kind] = []
         for key in self._touched:
-            if key == HEADROOM and self._lacks is not None:
+            if key[0] == "sharing":
+                sharers += [self._lines[number].kind for number in self._by_key.get(key, ())]
+            elif key == HEADROOM and self._lacks is not None:
                 found.update(self._lacks.able())
             else:
                 found.update(self._by_key.get(key, ()))
         self._touched.clear()
-        woken = []
-        for number in sorted(found):
+        able = set(able_to_share(sharers)) if sharers else set()
+        woken = [self._lines[number].kind for number in sorted(able)]
+        for number in sorted(found - able):
             line = self._lines[number]
             before = line.refusal
             if before is None:
@@ -145,6 +154,7 @@ class Waiting:
             elif again.refusal is not before:
                 self.wake(line.kind)
                 self.park(line.kind, again.refusal, again.keys)
+        woken.sort(key=lambda kind: kind.number)
         for kind in woken:
             self.wake(kind)
         return woken

@@ -8,8 +8,10 @@ from hivecore.devices import DeviceAllocation, DeviceDecision
 
 __all__ = [
     "Action",
+    "Move",
     "PlacedPod",
     "Preempt",
+    "Promote",
     "Reject",
     "SetCache",
     "SetRemoteIO",
@@ -53,12 +55,54 @@ class Start:
 
     :param job: its name.
     :param pods: those to start, by role and index.
+    :param shares_with: the running jobs whose GPUs it shares, which are those of its pods.
+    :param offsets: if it shares: of the job and then of the others, by how many stages each is
+        behind the job, see `hivecore.interleaving.interleave`.
     :param decisions: by stage what was committed for it, for whoever wants to check.
+    :param lent: whether it runs on idle cells for now, because those of its tenant are in use:
+        whoever is promised them can have it preempted.
+    """
+
+    job: str
+    pods: tuple[PlacedPod, ...]
+    shares_with: tuple[str, ...] = ()
+    offsets: tuple[int, ...] = ()
+    decisions: tuple[tuple[str, Any], ...] = field(default=(), compare=False, repr=False)
+    lent: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Promote:
+    """A job that runs on idle cells has those of its tenant from now on.
+
+    :param job: its name.
+    :param pods: where its pods are to be: often where they are, else they have to move.
+    :param decisions: as of `Start`.
     """
 
     job: str
     pods: tuple[PlacedPod, ...]
     decisions: tuple[tuple[str, Any], ...] = field(default=(), compare=False, repr=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Move:
+    """Stop a running job, and start it again elsewhere; it is in no queue between.
+
+    :param job: its name.
+    :param pods: where all of its pods that run go.
+    :param before: where they are.
+    :param shares_with: the jobs whose GPUs it shares then.
+    :param offsets: as of `Start`.
+
+    All moves of one round, or of one step of a plan, happen together.
+    """
+
+    job: str
+    pods: tuple[PlacedPod, ...]
+    before: tuple[PlacedPod, ...]
+    shares_with: tuple[str, ...] = ()
+    offsets: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,4 +171,4 @@ class SetRemoteIO:
     rate_mbps: float
 
 
-Action = Start | Preempt | Wait | Reject | SetCache | SetRemoteIO
+Action = Start | Promote | Move | Preempt | Wait | Reject | SetCache | SetRemoteIO

@@ -24,8 +24,9 @@ _MOST_NODES = 16  # nodes whose return is thought of one by one
 class JobChange:
     """Something after which a job would start now: it was tried.
 
-    :param kind: "release": these jobs end. "limits": these limits of quotas are raised. "nodes":
-        these nodes are healthy again. "relax": the job gives up these wishes.
+    :param kind: "share": its turn comes, and it runs on the GPUs of these jobs, who share them.
+        "release": these jobs end. "limits": these limits of quotas are raised. "nodes": these nodes
+        are healthy again. "relax": the job gives up these wishes.
     :param cost: of "release" the GPU-seconds that are lost; of the others 0.
     """
 
@@ -39,6 +40,8 @@ class JobChange:
     @property
     def text(self) -> str:
         """What would have to happen, in a line."""
+        if self.kind == "share":
+            return f"on the GPUs of {', '.join(self.jobs)}, who would share them"
         if self.kind == "release":
             return f"if {', '.join(self.jobs)} ended"
         if self.kind == "limits":
@@ -111,31 +114,36 @@ class _Search:
         """Of each stage by itself."""
         for name in self.job.after:
             other = self.jobs.get(name)
-            if other is not None and other.state != "running":
+            if other is not None and not other.runs:
                 yield Refusal("scheduler", "after", f"waits for {name!r} to start", name)
         quotas, place, devices = self.stages.quotas, self.stages.place, self.stages.devices
         if quotas is not None:
-            refused = Stages(quotas, None, None, 1).branch().start(self._trial())
+            refused = Stages(quotas, None, None, 1).branch().start(self.unit.trial())
             if isinstance(refused, Refused):
                 yield refused.refusal
         if place is not None or devices is not None:
-            refused = Stages(None, place, devices, self.stages.tries).branch().start(self._trial())
+            refused = (
+                Stages(None, place, devices, self.stages.tries).branch().start(self.unit.trial())
+            )
             if isinstance(refused, Refused):
                 yield refused.refusal
 
-    def _trial(self, kind: Kind | None = None) -> Unit:
-        unit = self.unit
-        return Unit(unit.name, unit.owner, kind or unit.kind, unit.pods)
-
     def _starts(self, branch: Stages, kind: Kind | None = None) -> bool:
-        return isinstance(branch.start(self._trial(kind)), Started)
+        return isinstance(branch.start(self.unit.trial(kind)), Started)
 
     def changes(self) -> Iterator[JobChange]:
         """Those that were tried and do, by what they take from others."""
+        yield from self._shared()
         yield from self._relaxed()
         yield from self._healthy()
         yield from self._raised()
         yield from self._released()
+
+    def _shared(self) -> Iterator[JobChange]:
+        sharing = self.stages.sharing
+        group = None if sharing is None else sharing.best(self.job)
+        if group is not None:
+            yield JobChange("share", jobs=tuple(group.jobs))
 
     def _relaxed(self) -> Iterator[JobChange]:
         where = self.job.where
@@ -184,7 +192,7 @@ class _Search:
         running = sorted(
             ((self.now - live.since) * live.job.gpus, name)
             for name, live in self.jobs.items()
-            if live.state == "running" and self._may_help(live.job)
+            if live.runs and self._may_help(live.job)
         )[:_MOST_ENDS]
         names = [name for _, name in running]
         low, high = 0, len(names)
@@ -213,9 +221,8 @@ class _Search:
     def _starts_without(self, names: list[str]) -> bool:
         branch = self.stages.branch()
         for name in names:
-            for unit in self.jobs[name].units:
-                if unit.placed:
-                    branch.give_back(unit, end=True)
+            for unit in self.jobs[name].placed:
+                branch.give_back(unit, end=True)
         return self._starts(branch)
 
 

@@ -21,16 +21,17 @@ from typing import IO, TYPE_CHECKING, Any, NamedTuple, Self
 from zlib import crc32
 
 from hivecore._arguments import as_float
-from hivecore.errors import CorruptStateError
+from hivecore.errors import CorruptStateError, StaleDecisionError
 from hivecore.scheduler.actions import Start
-from hivecore.scheduler.plain import job_of_plain, plain_action, plain_job
+from hivecore.scheduler.events import event_of_plain
+from hivecore.scheduler.plain import plain_action, plain_job
 
 if TYPE_CHECKING:
     from hivecore.scheduler.actions import Action
     from hivecore.scheduler.job import Job
     from hivecore.scheduler.scheduler import Scheduler
 
-__all__ = ["LogRecord", "LogWriter", "read_log", "recover", "replay"]
+__all__ = ["LogRecord", "LogWriter", "read_log", "recover", "replay", "replayed"]
 
 _VERSION = 1
 _encode = json.JSONEncoder(separators=(",", ":")).encode
@@ -143,10 +144,20 @@ class LogWriter:
         self.flush()
 
     def flush(self) -> None:
-        """Hand all lines to the system."""
+        """Hand all lines to the system; what it does not take is kept for the next time."""
         if self._lines:
-            lines, self._lines = self._lines, []
-            self._file.write(b"".join(lines))
+            text, self._lines = b"".join(self._lines), []
+            if not self._is_mine:
+                self._file.write(text)
+                return
+            left = memoryview(text)
+            try:
+                # A full disk takes a part before it refuses.
+                while left:
+                    left = left[self._file.write(left) :]
+            finally:
+                if left:
+                    self._lines = [bytes(left)]
 
     def _write(self, text: str) -> None:
         self._number += 1
@@ -157,11 +168,14 @@ class LogWriter:
 
 def _start(start: Start) -> str:
     """Its plain data as JSON; there are so many that it is worth a way of its own."""
+    if start.shares_with:
+        return _encode(plain_action(start))
     pods = []
     for pod in start.pods:
         minors = ",".join([f'"{type}":[{",".join(map(str, them))}]' for type, them in pod.minors])
         pods.append(f"[{quoted(pod.role)},{pod.index},{quoted(pod.node)},{{{minors}}}]")
-    return f'{{"action":"start","job":{quoted(start.job)},"pods":[{",".join(pods)}]}}'
+    lent = ',"lent":true' if start.lent else ""
+    return f'{{"action":"start","job":{quoted(start.job)},"pods":[{",".join(pods)}]{lent}}}'
 
 
 def read_log(path: "str | os.PathLike[str]") -> Iterator[LogRecord]:
@@ -218,14 +232,24 @@ def replay(path: "str | os.PathLike[str]", *, until: float | None = None) -> "Sc
     :raises CorruptStateError: the log is damaged, or the scheduler says something else; the message
         names the line.
     """
+    scheduler: Scheduler | None = None
+    for scheduler, _ in replayed(path, until=until):  # noqa: B007 - the last one counts
+        pass
+    assert scheduler is not None
+    return scheduler
+
+
+def replayed(
+    path: "str | os.PathLike[str]", *, until: float | None = None
+) -> "Iterator[tuple[Scheduler, LogRecord]]":
+    """Run a log again line by line: the scheduler as it is after each; else as `replay`."""
     last = None if until is None else as_float(until, "until")
     scheduler: Scheduler | None = None
     for record in read_log(path):
         if last is not None and record.event not in ("begin", "state") and record.now > last:
             break
         scheduler = _repeated(scheduler, record)
-    assert scheduler is not None
-    return scheduler
+        yield scheduler, record
 
 
 def recover(path: "str | os.PathLike[str]", state: bytes | None = None) -> "Scheduler":
@@ -263,19 +287,9 @@ def _repeated(scheduler: "Scheduler | None", record: LogRecord) -> "Scheduler":
             said = [plain_action(action) for action in scheduler.decide(now, fields.get("most"))]
             if said != fields["actions"]:
                 raise CorruptStateError(_difference(said, fields["actions"]))
-        elif event == "submit":
-            scheduler.submit(job_of_plain(fields["job"]), now)
-        elif event in ("finish", "cancel", "stopped"):
-            getattr(scheduler, event)(fields["job"], now)
-        elif event == "fail":
-            scheduler.fail(fields["job"], now, fields["pod"])
-        elif event == "set_node":
-            scheduler.set_node(fields["node"], fields["healthy"], now)
-        elif event == "advance":
-            scheduler.advance(now)
         else:
-            raise CorruptStateError(f"there is no event {event!r}")
-    except (KeyError, TypeError, ValueError, CorruptStateError) as error:
+            event_of_plain({"event": event, "now": now, **fields}).tell(scheduler, now)
+    except (KeyError, TypeError, ValueError, CorruptStateError, StaleDecisionError) as error:
         told = error.args[0] if error.args else error
         raise CorruptStateError(f"line {record.line}: {told}") from None
     return scheduler

@@ -3,13 +3,15 @@
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from hivecore._arguments import as_mapping, as_name, as_text, as_tuple
+from hivecore._arguments import as_bool, as_int, as_mapping, as_name, as_text, as_tuple
 from hivecore.decisions import Refusal
 from hivecore.devices import DeviceNeed, DeviceRequest
 from hivecore.scheduler.actions import (
     Action,
+    Move,
     PlacedPod,
     Preempt,
+    Promote,
     Reject,
     SetCache,
     SetRemoteIO,
@@ -40,6 +42,8 @@ _JOB = {
     "stages": (),
     "after": (),
 }
+_SHARED = {"shares_with": (), "offsets": ()}
+_START = {**_SHARED, "lent": False}
 _NEED = {
     "count": 1,
     "every": False,
@@ -106,11 +110,14 @@ def plain_action(action: Action) -> _Plain:
     {'action': 'preempt', 'job': 'spare', 'for_job': 'train', 'why': 'opportunistic'}
     """
     if isinstance(action, Start):
-        pods = [
-            [pod.role, pod.index, pod.node, {type: list(them) for type, them in pod.minors}]
-            for pod in action.pods
-        ]
-        return {"action": "start", "job": action.job, "pods": pods}
+        made = {"action": "start", "job": action.job, "pods": _plain_pods(action.pods)}
+        return made | _told(action, _START)
+    if isinstance(action, Promote):
+        return {"action": "promote", "job": action.job, "pods": _plain_pods(action.pods)}
+    if isinstance(action, Move):
+        pods, before = _plain_pods(action.pods), _plain_pods(action.before)
+        made = {"action": "move", "job": action.job, "pods": pods, "before": before}
+        return made | _told(action, _SHARED)
     if isinstance(action, Preempt):
         named = {"for_job": action.for_job, "why": action.why}
         return {"action": "preempt", "job": action.job, **named}
@@ -134,9 +141,17 @@ def action_of_plain(data: Mapping[str, Any]) -> Action:
     given = dict(as_mapping(data, "action"))
     kind = given.pop("action", None)
     if kind == "start":
+        found = _fields(given, "action", ("job", "pods"), set(_START))
+        lent = as_bool(found.get("lent", False), "lent")
+        job, pods = as_name(found["job"], "job"), _pods(found["pods"])
+        return Start(job, pods, lent=lent, **_shared(found))
+    if kind == "promote":
         found = _fields(given, "action", ("job", "pods"), set())
-        pods = tuple(_pod(pod) for pod in as_tuple(found["pods"], "pods"))
-        return Start(as_name(found["job"], "job"), pods)
+        return Promote(as_name(found["job"], "job"), _pods(found["pods"]))
+    if kind == "move":
+        found = _fields(given, "action", ("job", "pods", "before"), set(_SHARED))
+        pods, before = _pods(found["pods"]), _pods(found["before"])
+        return Move(as_name(found["job"], "job"), pods, before, **_shared(found))
     if kind == "preempt":
         return Preempt(**_fields(given, "action", ("job", "for_job", "why"), set()))
     if kind == "reject":
@@ -190,13 +205,44 @@ def _devices(data: Any) -> DeviceRequest:
     return DeviceRequest("any pod", needs=needs, **given)
 
 
+def _shared(found: _Plain) -> _Plain:
+    others = as_tuple(found.get("shares_with", ()), "shares_with")
+    offsets = as_tuple(found.get("offsets", ()), "offsets")
+    if len(offsets) != len(others) + bool(others):
+        raise ValueError("offsets: must be one of the job and of each that it shares with")
+    return {
+        "shares_with": tuple(as_name(one, "shares_with") for one in others),
+        "offsets": tuple(as_int(one, "offsets", 0, 8) for one in offsets),
+    }
+
+
+def _plain_pods(pods: tuple[PlacedPod, ...]) -> list[Any]:
+    return [
+        [pod.role, pod.index, pod.node, {type: list(them) for type, them in pod.minors}]
+        for pod in pods
+    ]
+
+
+def _pods(data: Any) -> tuple[PlacedPod, ...]:
+    return tuple(_pod(pod) for pod in as_tuple(data, "pods"))
+
+
 def _pod(data: Any) -> PlacedPod:
     fields = as_tuple(data, "pods")
     if len(fields) != 4:
         raise ValueError("pods: must be a role, an index, a node and minors by type")
     role, index, node, minors = fields
-    by_type = as_mapping(minors, "minors")
-    return PlacedPod(role, index, node, tuple((one, tuple(by_type[one])) for one in by_type))
+    by_type = as_mapping(minors, "minors").items()
+    return PlacedPod(
+        as_name(role, "role"),
+        as_int(index, "index", 0, 2**31),
+        as_text(node, "node"),
+        tuple((as_name(type, "minors"), _minors(them)) for type, them in by_type),
+    )
+
+
+def _minors(data: Any) -> tuple[int, ...]:
+    return tuple(as_int(one, "minors", 0, 2**31) for one in as_tuple(data, "minors"))
 
 
 def _told(thing: Any, defaults: Mapping[str, Any]) -> _Plain:

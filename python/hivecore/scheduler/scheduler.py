@@ -2,12 +2,12 @@
 
 import json
 import os
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from threading import RLock
 from typing import IO, Any, Self
 
-from hivecore._arguments import as_bool, as_float, as_int, as_text
+from hivecore._arguments import as_bool, as_float, as_int, as_text, as_tuple
 from hivecore._sealed import corrupt_if_it_fails, seal, unseal
 from hivecore._stateful import Stateful
 from hivecore.cells import CellCluster
@@ -16,24 +16,31 @@ from hivecore.devices import DeviceCluster
 from hivecore.errors import InvariantError
 from hivecore.queues import QueuedJob, TenantQueues
 from hivecore.quotas import QuotaTree
-from hivecore.scheduler._audit import check_units, check_waiting
+from hivecore.scheduler._audit import check_sharing, check_units, check_waiting
 from hivecore.scheduler._kinds import Kinds
 from hivecore.scheduler._live import Live
-from hivecore.scheduler._preemption import Victims, find_victims
+from hivecore.scheduler._moving import carry_out, may_move
+from hivecore.scheduler._preemption import Victims, find_victims, might_leave
 from hivecore.scheduler._saved import (
     joined,
     live_of_plain,
     plain_live,
     split,
 )
-from hivecore.scheduler._units import Refused, Unit
+from hivecore.scheduler._sharing import move_jobs
+from hivecore.scheduler._units import Kind, Refused, Unit
 from hivecore.scheduler._waiting import Waiting
-from hivecore.scheduler.actions import Action, Preempt, Reject, Start, Wait
+from hivecore.scheduler.actions import Action, Move, Preempt, Promote, Reject, Start, Wait
 from hivecore.scheduler.explanation import JobExplanation, explain
 from hivecore.scheduler.job import Job
 from hivecore.scheduler.log import LogWriter
+from hivecore.scheduler.moves import Goal, MoveCost, MovePlan, plan_moves
 from hivecore.scheduler.plain import action_of_plain, plain_action
+from hivecore.scheduler.sharing import Sharing
+from hivecore.scheduler.stages.sharing import Joined, SharingStage
 from hivecore.scheduler.stages.storage import StoragePool, StorageStage
+from hivecore.scheduler.status import JobStatus
+from hivecore.scheduler.summary import SchedulerSummary, tenants_of
 from hivecore.scheduler.transaction import Stages, Started
 from hivecore.topology import NetworkTopology
 
@@ -60,13 +67,18 @@ class Scheduler(Stateful):
     :param devices: which devices of its node each pod gets.
     :param storage: the cache and the remote IO that jobs with `Job.data` share; they are shared out
         anew whenever the running ones have changed.
+    :param lending: whether jobs that wait for the cells of their tenants may meanwhile run on idle
+        ones, as opportunistic jobs do: they leave for whoever is promised these cells, or are
+        promoted when it is their turn to have cells of their own. It needs ``cells``.
+    :param sharing: on which terms a job with `Job.stages` joins a running one on its GPUs when it
+        finds none of its own, before anybody has to leave for it.
     :param immediate: whether victims stop at once; else their resources are held for whom they
         leave for, until `stopped` has come for all of them.
     :param preemption: whether anybody may have to leave for others.
     :param tries: how often a placement that devices refuse is asked for again without the nodes.
     :param log: where to write all that it is told and says: a path without a file, or a binary file
         that is open for writing; see `replay` and `recover`.
-    :raises ValueError: ``cells`` and ``topology`` are both given.
+    :raises ValueError: ``cells`` and ``topology`` are both given, or ``lending`` without ``cells``.
     :raises TypeError: an argument is of a wrong type.
     :raises FileExistsError: there is a log already.
 
@@ -102,6 +114,8 @@ class Scheduler(Stateful):
         topology: NetworkTopology | None = None,
         devices: DeviceCluster | None = None,
         storage: StoragePool | None = None,
+        lending: bool = False,
+        sharing: Sharing | None = None,
         immediate: bool = False,
         preemption: bool = True,
         tries: int = 4,
@@ -114,25 +128,37 @@ class Scheduler(Stateful):
             ("topology", topology, NetworkTopology),
             ("devices", devices, DeviceCluster),
             ("storage", storage, StoragePool),
+            ("sharing", sharing, Sharing),
         ):
             if part is not None and not isinstance(part, kind):
                 raise TypeError(f"{name} must be a {kind.__name__}, not {type(part).__name__}")
         if cells is not None and topology is not None:
             raise ValueError("topology: cells place the pods already")
+        if as_bool(lending, "lending") and cells is None:
+            raise ValueError("lending: there are no cells")
         self._has_queues = queues is not None
         self._queues = TenantQueues() if queues is None else queues
+        #: those that may run on idle cells meanwhile
+        self._lending = TenantQueues(order="arrival") if lending else None
         number = as_int(tries, "tries", 1, 1000)
-        self._stages = Stages.of(quotas, cells, topology, devices, storage, number)
+        self._stages = Stages.of(quotas, cells, topology, devices, storage, number, sharing)
         self._immediate = as_bool(immediate, "immediate")
         self._preemption = as_bool(preemption, "preemption")
-        self._kinds = Kinds()
+        self._kinds = Kinds(by_stages=sharing is not None)
         self._waiting = Waiting(self._stages.lacks())
         self._jobs: dict[str, Live] = {}
         #: the units that wait in a queue
         self._queued: dict[str, Unit] = {}
+        #: the jobs for which others have to stop
+        self._reserved: dict[str, Live] = {}
+        self._running: dict[str, Live] = {}
         #: what is to be told by the next decide
         self._outbox: list[Action] = []
+        #: who is rejected by that
+        self._rejected: set[str] = set()
         self._now = 0.0
+        #: for how many seconds jobs that share GPUs are to be grouped anew; 0.0: they are not
+        self._regroup_for = 0.0
         self._lock = RLock()
         self._log: LogWriter | None = None
         self._logged = -1
@@ -149,6 +175,17 @@ class Scheduler(Stateful):
             if number is None:
                 self._logged = 0
                 log.state("begin", self.to_bytes())
+
+    def write_log(self, log: str | os.PathLike[str] | IO[bytes]) -> None:
+        """Write all that it is told and says from now on; see ``log`` of the constructor.
+
+        :raises ValueError: it writes one already.
+        :raises FileExistsError: there is a file.
+        """
+        with self._lock:
+            if self._log is not None:
+                raise ValueError("log: it writes one already")
+            self._write_to(LogWriter(log))
 
     def close(self) -> None:
         """Write no log any more, and close its file if it was opened here."""
@@ -167,7 +204,8 @@ class Scheduler(Stateful):
     def submit(self, job: Job, now: float) -> None:
         """A job comes.
 
-        :raises ValueError: there is one of this name, or the time goes back.
+        :raises ValueError: there is one of this name, or there was one that is rejected by the
+            next `decide`; or the time goes back.
         :raises TypeError: an argument is of a wrong type.
 
         One that could not run on the empty, healthy cluster is not kept: `decide` says `Reject`.
@@ -176,13 +214,14 @@ class Scheduler(Stateful):
             raise TypeError(f"job must be a Job, not {type(job).__name__}")
         with self._lock:
             moment = self._moment(now)
-            if job.name in self._jobs:
+            if job.name in self._jobs or job.name in self._rejected:
                 raise ValueError(f"job={job.name!r}: there is one of this name")
             kind = self._kinds.of(job)
             reason = self._kinds.impossible(kind, self._stages.impossible)
             if reason:
                 self._now = moment
                 self._outbox.append(Reject(job.name, reason))
+                self._rejected.add(job.name)
                 self._note_submit(job)
                 return
             live = Live.submitted(job, kind)
@@ -192,6 +231,7 @@ class Scheduler(Stateful):
             self._now = moment
             self._jobs[job.name] = live
             self._push(unit)
+            self._offer_idle_cells(live)
             if self._waiting:
                 self._waiting.touch(self._stages.touched_by_request())
             refusal = self._waiting.refusal(kind)
@@ -223,7 +263,7 @@ class Scheduler(Stateful):
         with self._lock:
             live = self._live(job)
             moment = self._moment(now)
-            if live.state != "running":
+            if not live.runs:
                 raise ValueError(f"job={job!r}: it is {live.state}, not running")
             self._now = moment
             self._end(live)
@@ -252,7 +292,7 @@ class Scheduler(Stateful):
         with self._lock:
             live = self._live(job)
             moment = self._moment(now)
-            if live.state != "running":
+            if not live.runs:
                 raise ValueError(f"job={job!r}: it is {live.state}, not running")
             unit = None
             if pod is not None:
@@ -263,7 +303,7 @@ class Scheduler(Stateful):
             self._now = moment
             if live.for_job:
                 self._has_stopped(live)
-            elif unit is None or unit is live.units[0]:
+            elif unit is None or unit in (live.units[0], live.lent):
                 self._stop(live)
             else:
                 self._give_back(unit, end=False)
@@ -285,6 +325,45 @@ class Scheduler(Stateful):
             self._has_stopped(live)
             self._note_job("stopped", job)
 
+    def move(self, moves: Move | Iterable[Move], now: float) -> None:
+        """Jobs have stopped where they were and go on elsewhere, as `plan_moves` has found.
+
+        :param moves: a move, or those of one step of a plan: all of them stop before the first one
+            starts again.
+        :raises KeyError: there is no such job.
+        :raises ValueError: one does not run, may not be made to leave, or has to stop; one is named
+            twice; there is none; or the time goes back.
+        :raises TypeError: an argument is of a wrong type.
+        :raises StaleDecisionError: something has changed since the plan was made, so that a job is
+            not where its move says, or would not get what it says.
+
+        The jobs count as started now. Their quotas see nothing of it.
+        """
+        given = (moves,) if isinstance(moves, Move) else as_tuple(moves, "moves")
+        with self._lock:
+            moment = self._moment(now)
+            lives = [self._movable(one) for one in given]
+            if not lives or len({live.job.name for live in lives}) < len(lives):
+                raise ValueError("moves: must be of one job at least, and of each but once")
+            stages = self._stages.without_quotas()
+            carry_out(stages.branch(), [live.copy() for live in lives], given)
+            carry_out(stages, lives, given)
+            self._now = moment
+            for live in lives:
+                live.since = moment
+                for unit in live.units:
+                    if unit.placed and self._waiting:
+                        self._waiting.touch(self._stages.touched_by_release(unit.kind))
+            self._note("move", moves=[plain_action(one) for one in given])
+
+    def _movable(self, move: Move) -> Live:
+        if not isinstance(move, Move):
+            raise TypeError(f"moves must hold Moves, not {type(move).__name__}")
+        live = self._live(move.job)
+        if not may_move(self._stages, live):
+            raise ValueError(f"moves: job {move.job!r} does not run, has to stop, or has to stay")
+        return live
+
     def set_node(self, node: str, healthy: bool, now: float) -> None:
         """A node is lost, or back; jobs that run there stay until they `fail` or end.
 
@@ -299,6 +378,22 @@ class Scheduler(Stateful):
             self._now = moment
             self._waiting.touch_all()
             self._note("set_node", node=node, healthy=healthy)
+
+    def regroup(self, now: float, seconds: float) -> None:
+        """Jobs that share GPUs are to be grouped anew: the next `decide` says who moves.
+
+        :param seconds: how long the new groups are to last; they have to bring more in that time
+            than the restarts of those who move cost, see `Sharing`.
+        :raises ValueError: there is no sharing, ``seconds`` is not above 0, or the time goes back.
+        :raises TypeError: an argument is of a wrong type.
+        """
+        lasting = self._seconds(seconds)
+        with self._lock:
+            moment = self._moment(now)
+            if self._stages.sharing is None:
+                raise ValueError("regroup: jobs share GPUs only where sharing was given")
+            self._now, self._regroup_for = moment, lasting
+            self._note("regroup", seconds=lasting)
 
     def advance(self, now: float) -> None:
         """Time has passed.
@@ -333,9 +428,16 @@ class Scheduler(Stateful):
         with self._lock:
             self._now = self._moment(now)
             moment = int(self._now * _MICRO)
+            self._stages.begin_round()
+            if self._reserved:
+                self._start_reserved()
+            if self._regroup_for:
+                self._move_jobs()
             while left:
                 self._wake()
                 departure = self._queues.next(moment)
+                if departure is None and self._lending is not None:
+                    departure = self._lending.next(moment)
                 if departure is None:
                     break
                 left -= 1
@@ -344,17 +446,27 @@ class Scheduler(Stateful):
                 self._offer(unit)
             self._allot()
             actions, self._outbox = self._outbox, []
+            self._rejected.clear()
             if self._log is not None:
                 self._logged += 1
                 self._log.decided(self._now, most, actions)
             return actions
 
+    def _move_jobs(self) -> None:
+        """Jobs that share GPUs change places if that is worth it."""
+        units = {unit.name: unit for unit in self._units() if unit.placed}
+        for move in move_jobs(self._stages, units, self._regroup_for):
+            self._outbox.append(move)
+            self._waiting.touch(self._stages.touched_by_release(units[move.job].kind))
+        self._regroup_for = 0.0
+
     def _allot(self) -> None:
         """Share out cache and remote IO if other jobs run now."""
         storage = self._stages.storage
         if storage is not None and storage.is_stale:
-            running = [live.job for live in self._jobs.values() if live.state == "running"]
-            self._outbox += storage.allot(running)
+            self._outbox += storage.allot(
+                live.job for live in self._jobs.values() if live.runs and not live.has_stopped
+            )
 
     def _offer(self, unit: Unit) -> None:
         """A unit that has left its queue starts, or goes back."""
@@ -364,61 +476,164 @@ class Scheduler(Stateful):
             refusal = Refusal("scheduler", "after", f"waits for {missing!r} to start", missing)
             self._wait(live, unit, Refused(refusal, (("started", missing),)))
             return
-        refused = self._stages.start(unit)
+        if unit is live.lent:
+            self._lend(live, unit)
+            return
+        if live.state == "lent":
+            self._promote(live, unit)
+            return
+        known = self._stages.known_refusal(unit.kind)
+        refused = known or self._stages.start(unit)
         if isinstance(refused, Started):
             self._started(live, unit, refused)
             return
+        joined = self._stages.join(unit)
+        if joined is not None:
+            self._started(live, unit, Started(()), joined)
+            return
         victims: Victims = {}
-        if self._preemption and live.job.guaranteed and unit is live.units[0]:
+        if known is None and self._may_preempt(live, unit):
             victims = find_victims(self._stages, self._jobs, unit, refused, self._now)
         if not victims:
-            self._wait(live, unit, refused)
+            self._wait(live, unit, self._stages.note_refusal(unit.kind, refused))
             return
-        for name, why in victims.items():
-            self._outbox.append(Preempt(name, live.job.name, why))
-        if not self._immediate:
-            live.state, live.victims = "reserved", tuple(victims)
-            self._waiting.leave(unit.kind, unit.name)
-            for name in victims:
-                self._jobs[name].for_job = live.job.name
+        if self._immediate:
+            self._started(live, unit, self._start_without(victims, live, unit))
             return
+        self._tell_to_leave(victims, live)
+        live.state, live.victims = "reserved", tuple(victims)
+        self._reserved[live.job.name] = live
+        self._waiting.leave(unit.kind, unit.name)
+        self._lend_no_more(live)
+        for name in victims:
+            self._jobs[name].for_job = live.job.name
+            self._stages.told_to_stop(name)
+            self._expect_no_more(self._jobs[name])
+
+    def _tell_to_leave(self, victims: Victims, live: Live) -> None:
+        self._outbox += [Preempt(name, live.job.name, why) for name, why in victims.items()]
+
+    def _start_without(self, victims: Victims, live: Live, unit: Unit) -> Started:
+        """Let others stop at once, and a unit start that then can."""
+        self._tell_to_leave(victims, live)
         for name in victims:
             self._stop(self._jobs[name])
-        again = self._stages.start(unit)
-        if not isinstance(again, Started):
+        found = self._stages.start(unit)
+        if not isinstance(found, Started):
             raise InvariantError(f"job {live.job.name!r} does not start without {list(victims)}")
-        self._started(live, unit, again)
+        return found
+
+    # --- idle cells
+
+    def _offer_idle_cells(self, live: Live) -> None:
+        """While a job waits for its tenant's cells it also waits for idle ones."""
+        job = live.job
+        may = job.guaranteed and job.preemptible and live.units[0].kind.gpus
+        if self._lending is not None and may:
+            self._push(live.may_be_lent(self._kinds))
+
+    def _lend(self, live: Live, unit: Unit) -> None:
+        """A job starts on idle cells, or waits for these, too."""
+        found = self._stages.start(unit)
+        if not isinstance(found, Started):
+            self._wait(live, unit, found)
+            return
+        self._waiting.leave(unit.kind, unit.name)
+        live.state, live.since, live.told, live.units[0].has_quota = "lent", self._now, None, True
+        self._running[live.job.name] = live
+        self._outbox.append(Start(live.job.name, unit.placed, decisions=found.decisions, lent=True))
+        self._waiting.touch((("started", live.job.name),))
+
+    def _promote(self, live: Live, unit: Unit) -> None:
+        """One that runs on idle cells gets those of its tenant, if these are not in use."""
+        lent = live.lent
+        assert lent is not None
+        victims = self._promotion(live, unit, lent)
+        if isinstance(victims, Refused):
+            self._wait(live, unit, victims)
+            return
+        self._stages.vacate(lent)
+        lent.placed, lent.is_placed = (), False
+        found = self._start_without(victims, live, unit)
+        unit.has_quota = False
+        self._waiting.leave(unit.kind, unit.name)
+        self._waiting.touch(self._stages.touched_by_release(lent.kind))
+        live.lent = None
+        self._outbox.append(Promote(live.job.name, unit.placed, found.decisions))
+        live.state = "running"
+        self._expect_joining(live)
+
+    def _promotion(self, live: Live, unit: Unit, lent: Unit) -> Refused | Victims:
+        """Who else has to leave at once so that a job has cells of its own, or why it stays on idle
+        ones.
+        """
+        name = live.job.name
+        if live.for_job:
+            refusal = Refusal("scheduler", "stops", f"has to stop for {live.for_job!r}")
+            return Refused(refusal, (("stopped", name),))
+        if self._stages.devices is None:
+            refused = self._stages.not_placed(unit)
+            if refused is None:
+                return {}
+            if not refused.cell_victims:
+                return refused
+        branch = self._stages.branch()
+        branch.vacate(lent)
+        found = branch.start(unit.trial())
+        if isinstance(found, Started):
+            return {}
+        may_evict = self._immediate and self._preemption
+        victims = may_evict and find_victims(branch, self._jobs, unit, found, self._now)
+        return victims or found
+
+    def _lend_no_more(self, live: Live) -> None:
+        """A job has what it waited for, or waits no more: it is lent nothing."""
+        if live.lent is not None:
+            self._take_off(live.lent)
+            live.lent = None
 
     def _missing(self, live: Live) -> str:
         """A job that has to start first; "": there is none."""
         for name in live.job.after:
             other = self._jobs.get(name)
-            if other is not None and other.state != "running":
+            if other is not None and not other.runs:
                 return name
         return ""
 
-    def _started(self, live: Live, unit: Unit, started: Started) -> None:
+    def _started(
+        self, live: Live, unit: Unit, started: Started, joined: Joined | None = None
+    ) -> None:
         if live.state != "reserved":
             self._waiting.leave(unit.kind, unit.name)
-        self._outbox.append(Start(live.job.name, unit.placed, started.decisions))
+        others, offsets = ((), ()) if joined is None else (joined.others, joined.offsets)
+        decisions = started.decisions
+        self._outbox.append(Start(live.job.name, unit.placed, others, offsets, decisions))
+        self._waiting.touch(self._stages.touched_by_sharing(unit.kind))
         if unit is live.units[0]:
+            self._lend_no_more(live)
             live.state, live.since, live.told, live.victims = "running", self._now, None, ()
+            self._running[live.job.name] = live
             self._waiting.touch((("started", live.job.name),))
-            for joining in live.joining(self._kinds):
-                if self._stages.quotas is not None:
-                    self._stages.quotas.submit(joining)
-                self._push(joining)
+            self._expect_joining(live)
+
+    def _expect_joining(self, live: Live) -> None:
+        """The other pods of a job wait to join it."""
+        for joining in live.joining(self._kinds):
+            if self._stages.quotas is not None:
+                self._stages.quotas.submit(joining)
+            self._push(joining)
 
     def _wait(self, live: Live, unit: Unit, refused: Refused) -> None:
         """It has its place in the queue again, and waits with all of its kind."""
         kind = unit.kind
         departure = unit.departure
         assert departure is not None
-        self._queues.requeue(departure)
+        queues = self._line(kind)
+        queues.requeue(departure)
         self._queued[unit.name] = unit
-        self._queues.park(departure.job.tenant, kind.number)
+        queues.park(departure.job.tenant, kind.number)
         self._waiting.park(kind, refused.refusal, refused.keys)
-        if unit is live.units[0]:
+        if unit is live.units[0] and not live.runs:
             self._tell(live, refused.refusal)
 
     def _tell(self, live: Live, refusal: Refusal) -> None:
@@ -427,8 +642,23 @@ class Scheduler(Stateful):
             self._outbox.append(Wait(live.job.name, refusal))
 
     def _wake(self) -> None:
-        for kind in self._waiting.woken(self._stages.still_refused):
-            self._queues.wake(self._queue_of(kind.job), kind.number)
+        able = self._stages.able_to_share
+        for kind in self._waiting.woken(self._still_refused, able):
+            self._line(kind).wake(self._queue_of(kind.job), kind.number)
+
+    def _still_refused(self, kind: Kind, refusal: Refusal, name: str) -> Refused | None:
+        again = self._stages.still_refused(kind, refusal, name)
+        if again is None or refusal.stage not in ("topology", "devices"):
+            return again
+        unit = self._queued[name]
+        live = self._jobs[unit.owner]
+        # What is idle is too little, but perhaps not with what others would leave.
+        others = self._running.values() if self._may_preempt(live, unit) else ()
+        by_quota = self._stages.quotas is not None
+        return None if any(might_leave(one, live.job, by_quota) for one in others) else again
+
+    def _may_preempt(self, live: Live, unit: Unit) -> bool:
+        return self._preemption and live.job.guaranteed and unit is live.units[0]
 
     # --- ends
 
@@ -438,6 +668,7 @@ class Scheduler(Stateful):
             self._let_go(live)
             self._stages.withdraw(live.units[0])
         elif live.state == "pending":
+            self._lend_no_more(live)
             self._withdraw(live.units[0])
         elif live.for_job:
             live.is_ending = True
@@ -449,27 +680,55 @@ class Scheduler(Stateful):
         self._forget(live)
 
     def _forget(self, live: Live) -> None:
-        del self._jobs[live.job.name]
-        self._waiting.touch((("started", live.job.name),))
+        name = live.job.name
+        del self._jobs[name]
+        self._running.pop(name, None)
+        # What was not told yet of a job that is gone is not told any more.
+        kept = [a for a in self._outbox if not (isinstance(a, (Start, Wait)) and a.job == name)]
+        self._outbox = kept
+        self._waiting.touch((("started", name),))
 
     def _stop(self, live: Live) -> None:
         """A running job waits again."""
-        self._give_back_all(live, end=False)
+        lent = live.lent
+        if lent is None:
+            self._give_back_all(live, end=False)
+            self._requeue(live.units[0])
+            self._offer_idle_cells(live)
+        else:
+            self._give_back(lent, end=False)
+            live.units[0].has_quota = False
+            self._requeue(lent)
+            self._waiting.touch((("stopped", live.job.name),))
+        del self._running[live.job.name]
         live.state, live.for_job, live.has_stopped = "pending", "", False
-        self._requeue(live.units[0])
+        refusal = self._waiting.refusal(live.units[0].kind)
+        if refusal is not None and refusal.code != "stops":
+            self._tell(live, refusal)
+
+    def _expect_no_more(self, live: Live) -> None:
+        """No more pods join a job."""
+        for unit in live.units[1:]:
+            if not unit.placed:
+                self._withdraw(unit)
+        live.units = [live.units[0], *[unit for unit in live.units[1:] if unit.placed]]
 
     def _give_back_all(self, live: Live, end: bool) -> None:
+        if live.lent is not None:
+            self._give_back(live.lent, end=end)
+            self._take_off(live.units[0])
+            return
+        self._expect_no_more(live)
         first, *joined = live.units
         for unit in reversed(joined):
-            if unit.placed:
-                self._give_back(unit, end=True)
-            else:
-                self._withdraw(unit)
+            self._give_back(unit, end=True)
         live.units = [first]
         self._give_back(first, end=end)
 
     def _give_back(self, unit: Unit, *, end: bool) -> None:
-        self._stages.give_back(unit, end=end)
+        heir = self._stages.give_back(unit, end=end)
+        if heir:
+            self._jobs[heir].units[0].is_placed = unit.is_placed
         unit.placed, unit.is_placed = (), False
         if self._waiting:
             self._waiting.touch(self._stages.touched_by_release(unit.kind))
@@ -477,23 +736,35 @@ class Scheduler(Stateful):
     def _has_stopped(self, live: Live) -> None:
         """A victim has stopped: what it has is held until all have."""
         live.has_stopped = True
+        for unit in live.placed:
+            self._stages.reads_no_more(unit)
         mine = self._jobs.get(live.for_job)
         # The other one may be gone, and its name somebody else's by now.
         if mine is None or live.job.name not in mine.victims:
             self._leave(live)
-        elif all(self._jobs[name].has_stopped for name in mine.victims):
-            for name in mine.victims:
-                self._leave(self._jobs[name])
-            unit, mine.victims = mine.units[0], ()
-            found = self._stages.start(unit)
+
+    def _start_reserved(self) -> None:
+        """Those for whom all have stopped start, or wait again if something else has happened."""
+        ready = [live for live in self._reserved.values() if self._is_ready(live)]
+        for live in sorted(ready, key=_arrival):
+            del self._reserved[live.job.name]
+            for victim in live.victims:
+                self._leave(self._jobs[victim])
+            unit, live.victims = live.units[0], ()
+            found = None if self._missing(live) else self._stages.start(unit)
             if isinstance(found, Started):
-                self._started(mine, unit, found)
+                self._started(live, unit, found)
             else:
-                mine.state = "pending"
+                live.state = "pending"
                 self._requeue(unit)
+                self._offer_idle_cells(live)
+
+    def _is_ready(self, live: Live) -> bool:
+        return all(self._jobs[name].has_stopped for name in live.victims)
 
     def _let_go(self, live: Live) -> None:
         """Somebody for whom others have to leave is gone."""
+        del self._reserved[live.job.name]
         for name in live.victims:
             if self._jobs[name].has_stopped:
                 self._leave(self._jobs[name])
@@ -510,8 +781,15 @@ class Scheduler(Stateful):
     def _queue_of(self, job: Job) -> str:
         return job.tenant if self._has_queues else "all"
 
+    def _line(self, kind: Kind) -> TenantQueues:
+        """Where units of a kind wait."""
+        if not kind.is_lent:
+            return self._queues
+        assert self._lending is not None
+        return self._lending
+
     def _push(self, unit: Unit) -> None:
-        self._queues.push(self._queued_job(unit), int(self._now * _MICRO))
+        self._line(unit.kind).push(self._queued_job(unit), int(self._now * _MICRO))
         self._queued[unit.name] = unit
         self._waiting.add(unit.kind, unit.name)
 
@@ -534,20 +812,24 @@ class Scheduler(Stateful):
         """
         departure = unit.departure
         assert departure is not None
-        unit.kind = self._kinds.alone(unit.kind)
-        self._queues.requeue(departure._replace(job=self._queued_job(unit)))
+        if not unit.kind.is_lent:
+            unit.kind = self._kinds.alone(unit.kind)
+        self._line(unit.kind).requeue(departure._replace(job=self._queued_job(unit)))
         self._queued[unit.name] = unit
         self._waiting.add(unit.kind, unit.name)
 
     def _withdraw(self, unit: Unit) -> None:
         """A unit that waits in a queue is not wanted any more."""
-        kind = unit.kind
-        self._queues.remove(unit.name)
-        del self._queued[unit.name]
+        self._take_off(unit)
         self._stages.withdraw(unit)
         self._waiting.touch(self._stages.touched_by_request())
+
+    def _take_off(self, unit: Unit) -> None:
+        kind, line = unit.kind, self._line(unit.kind)
+        line.remove(unit.name)
+        del self._queued[unit.name]
         if self._waiting.leave(kind, unit.name):
-            self._queues.wake(self._queue_of(kind.job), kind.number)
+            line.wake(self._queue_of(kind.job), kind.number)
 
     # --- what there is
 
@@ -558,10 +840,14 @@ class Scheduler(Stateful):
         """
         with self._lock:
             self._queues.check()
+            if self._lending is not None:
+                self._lending.check()
             for stage in self._stages.all:
                 stage.part.check()
             check_units(self._stages, self._jobs.values(), self._queued, self._waiting)
-            check_waiting(self._queues, self._waiting, self._queued)
+            check_waiting([self._queues, self._lending], self._waiting, self._queued)
+            if self._stages.sharing is not None:
+                check_sharing(self._stages.sharing, self._jobs.values())
 
     @property
     def queues(self) -> TenantQueues:
@@ -591,6 +877,11 @@ class Scheduler(Stateful):
         return None if self._stages.devices is None else self._stages.devices.part
 
     @property
+    def immediate(self) -> bool:
+        """Whether victims stop at once."""
+        return self._immediate
+
+    @property
     def now(self) -> float:
         """The time that was told last, in seconds."""
         return self._now
@@ -608,12 +899,41 @@ class Scheduler(Stateful):
             return iter(list(self._jobs))
 
     def state(self, job: str) -> str:
-        """What has become of a job: "pending", "reserved" (others are to stop for it), "running".
+        """What has become of a job: "pending", "reserved" (others are to stop for it), "running",
+        or "lent" (it runs on idle cells until its tenant's own are free for it).
 
         :raises KeyError: there is no such job.
         """
         with self._lock:
             return self._live(job).state
+
+    def status(self, job: str) -> JobStatus:
+        """How a job stands, and what it holds.
+
+        :raises KeyError: there is no such job.
+
+        >>> from hivecore.scheduler import Job, Scheduler
+        >>> scheduler = Scheduler()
+        >>> scheduler.submit(Job("train", "vision", 8), now=0.0)
+        >>> scheduler.status("train").pods
+        ()
+        >>> started = scheduler.decide(now=5.0)
+        >>> scheduler.status("train").since, len(scheduler.status("train").pods)
+        (5.0, 1)
+        """
+        with self._lock:
+            live = self._live(job)
+            shares = self._stages.members(job)
+            return JobStatus(
+                live.state,
+                tuple(pod for unit in live.placed for pod in unit.placed),
+                live.since if live.runs else None,
+                live.victims,
+                live.for_job,
+                live.has_stopped,
+                live.is_ending,
+                shares if len(shares) > 1 else (),
+            )
 
     def job(self, name: str) -> Job:
         """A job as it was submitted.
@@ -622,6 +942,32 @@ class Scheduler(Stateful):
         """
         with self._lock:
             return self._live(name).job
+
+    def summary(self) -> SchedulerSummary:
+        """Jobs by tenant and state, the queues, and unhealthy nodes. Cost: O(jobs + nodes).
+
+        >>> from hivecore.scheduler import Job, Scheduler
+        >>> scheduler = Scheduler()
+        >>> scheduler.submit(Job("train", "vision", 8), now=0.0)
+        >>> scheduler.summary().tenants[0].pending
+        1
+        """
+        with self._lock:
+            queued: dict[str, int] = {}
+            for unit in self._queued.values():
+                if unit.kind.is_lent:  # the job waits in its queue, too
+                    continue
+                queue = self._queue_of(unit.kind.job)
+                queued[queue] = queued.get(queue, 0) + 1
+            return SchedulerSummary(
+                self._now,
+                tenants_of(self._jobs.values(), self._holds),
+                tuple(sorted(queued.items())),
+                self._stages.unhealthy(),
+            )
+
+    def _holds(self, job: str) -> bool:
+        return self._stages.members(job)[0] == job
 
     # --- questions
 
@@ -654,6 +1000,10 @@ class Scheduler(Stateful):
         """
         yield self.copy()
 
+    def plan_moves(self, goal: Goal, *, cost: MoveCost = "jobs", most_tries: int = 64) -> MovePlan:
+        """Which jobs to move so that nodes get free or a job fits, see `plan_moves`."""
+        return plan_moves(self, goal, cost=cost, most_tries=most_tries)
+
     def forecast(self, job: str) -> float | None:
         """When a job would start if nobody else came and running jobs ended by their estimates.
 
@@ -665,7 +1015,7 @@ class Scheduler(Stateful):
         """
         with self._lock:
             live = self._live(job)
-            if live.state == "running":
+            if live.runs:
                 return live.since
             branch = self.copy()
         branch._immediate = True
@@ -674,11 +1024,11 @@ class Scheduler(Stateful):
     def _first_start(self, job: str) -> float | None:
         """On a branch whose running jobs end by their estimates."""
         self.decide(self._now)
-        while self.state(job) != "running":
+        while not self._jobs[job].runs:
             ends = [
                 (max(self._now, live.since + live.job.run_time), name)
                 for name, live in self._jobs.items()
-                if live.state == "running" and live.job.run_time is not None
+                if live.runs and live.job.run_time is not None
             ]
             if not ends:
                 return None
@@ -706,12 +1056,14 @@ class Scheduler(Stateful):
         """
         with self._lock:
             made = self._blank(self._stages.branch(), self._queues.copy())
+            # An empty one is false.
+            made._lending = None if self._lending is None else self._lending.copy()
             made._kinds = self._kinds.branch()
             made._waiting = self._waiting.branch(made.quotas)
             made._jobs = {name: live.copy() for name, live in self._jobs.items()}
-            made._outbox = list(self._outbox)
-            made._now = self._now
-            made._note_queued()
+            made._outbox, made._rejected = list(self._outbox), set(self._rejected)
+            made._now, made._regroup_for = self._now, self._regroup_for
+            made._note_states()
             return made
 
     def _blank(self, stages: Stages, queues: TenantQueues) -> Self:
@@ -720,13 +1072,19 @@ class Scheduler(Stateful):
         made._has_queues, made._queues, made._stages = self._has_queues, queues, stages
         made._immediate, made._preemption = self._immediate, self._preemption
         made._jobs = {}
+        made._reserved, made._running = {}, {}
         made._queued, made._outbox, made._now, made._lock = {}, [], 0.0, RLock()
-        made._log, made._logged = None, -1
+        made._rejected = set()
+        made._log, made._logged, made._regroup_for = None, -1, 0.0
         return made
 
-    def _note_queued(self) -> None:
-        for live in self._jobs.values():
-            for unit in live.units:
+    def _note_states(self) -> None:
+        for name, live in self._jobs.items():
+            if live.state == "reserved":
+                self._reserved[name] = live
+            elif live.runs:
+                self._running[name] = live
+            for unit in live.all_units:
                 if not unit.placed and live.state != "reserved":
                     self._queued[unit.name] = unit
 
@@ -740,6 +1098,7 @@ class Scheduler(Stateful):
                     self._preemption,
                     self._stages.tries,
                 ],
+                "lending": self._lending is not None,
                 "storage": None if self._stages.storage is None else self._stages.storage.plain(),
                 "parts": [stage.name for stage in self._stages.all],
                 "now": self._now,
@@ -749,13 +1108,18 @@ class Scheduler(Stateful):
                 "outbox": [plain_action(action) for action in self._outbox],
                 "jobs": [plain_live(live) for live in self._jobs.values()],
             }
+            if self._stages.sharing is not None:
+                state["sharing"] = self._stages.sharing.plain()
+                state["regroup_for"] = self._regroup_for
             text = json.dumps(state, separators=(",", ":")).encode()
             parts = [stage.part.to_bytes() for stage in self._stages.all]
-            return seal(b"HVSC", 1, joined([text, self._queues.to_bytes(), *parts]))
+            if self._lending is not None:
+                parts.append(self._lending.to_bytes())
+            return seal(b"HVSC", 2, joined([text, self._queues.to_bytes(), *parts]))
 
     def _units(self) -> Iterator[Unit]:
         for live in self._jobs.values():
-            yield from live.units
+            yield from live.all_units
 
     @classmethod
     def from_bytes(cls, data: bytes) -> Self:
@@ -764,11 +1128,12 @@ class Scheduler(Stateful):
         :raises CorruptStateError: they are damaged, or describe no possible state.
         :raises TypeError: ``data`` is not bytes.
         """
-        payload = unseal(b"HVSC", 1, data)
+        payload = unseal(b"HVSC", 2, data)
         with corrupt_if_it_fails():
             text, queues, *parts = split(payload)
             state = json.loads(text)
             has_queues, immediate, preemption, tries = state["settings"]
+            lending = TenantQueues.from_bytes(parts.pop()) if state["lending"] else None
             kinds = ("quotas", "cells", "topology", "devices")
             if len(parts) != len(state["parts"]) or set(state["parts"]) - set(kinds):
                 raise ValueError("parts")
@@ -779,15 +1144,18 @@ class Scheduler(Stateful):
             storage = None
             if state["storage"] is not None:
                 storage = StorageStage.of_plain(state["storage"])
+            sharing = state.get("sharing")
             made = cls(
                 queues=TenantQueues.from_bytes(queues),
                 storage=None if storage is None else storage.pool,
+                lending=lending is not None,
+                sharing=None if sharing is None else SharingStage.terms_of_plain(sharing),
                 immediate=immediate,
                 preemption=preemption,
                 tries=tries,
                 **read,
             )
-            made._stages.storage = storage
+            made._stages.storage, made._lending = storage, lending
             made._restore(state, as_bool(has_queues, "has_queues"))
             made.check()
         return made
@@ -805,7 +1173,13 @@ class Scheduler(Stateful):
         kinds = {unit.kind.number: unit.kind for unit in self._units()}
         self._waiting.restore(state["waiting"], kinds)
         self._outbox = [action_of_plain(action) for action in state["outbox"]]
-        self._note_queued()
+        if self._stages.sharing is not None:
+            running = {unit.name: unit for unit in self._units() if unit.placed}
+            self._stages.sharing.restore(state["sharing"], running)
+            lasting = as_float(state["regroup_for"], "regroup_for")
+            self._regroup_for = self._seconds(lasting) if lasting else 0.0
+        self._rejected = {one.job for one in self._outbox if isinstance(one, Reject)}
+        self._note_states()
 
     # --- what they have in common
 
@@ -815,8 +1189,21 @@ class Scheduler(Stateful):
             raise ValueError(f"now={moment!r}: allowed are {self._now!r} to 2**40 seconds")
         return moment
 
+    @staticmethod
+    def _seconds(value: Any) -> float:
+        seconds = as_float(value, "seconds")
+        if not 0.0 < seconds <= _LATEST:
+            raise ValueError(f"seconds={seconds!r}: allowed is what is above 0, up to 2**40")
+        return seconds
+
     def _live(self, name: str) -> Live:
         live = self._jobs.get(as_text(name, "job"))
         if live is None:
             raise KeyError(f"there is no job {name!r}")
         return live
+
+
+def _arrival(live: Live) -> int:
+    """The place of a job among all that have left their queues, when it is in none."""
+    departure = live.units[0].departure
+    return 0 if departure is None else departure.number

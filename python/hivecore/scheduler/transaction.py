@@ -5,7 +5,7 @@ by pod, since what one pod takes the next cannot have; the others commit when al
 devices refuse a node, placement is asked again without it, a bounded number of times.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any, NamedTuple, Self
 
 from hivecore.cells import CellCluster, NodeSet
@@ -13,12 +13,14 @@ from hivecore.decisions import Refusal
 from hivecore.devices import DeviceCluster, DeviceDecision
 from hivecore.errors import StaleDecisionError
 from hivecore.quotas import QuotaTree
-from hivecore.scheduler._units import Key, Kind, Places, Refused, Unit
+from hivecore.scheduler._units import Key, Kind, Places, Refused, Unit, owner_of
 from hivecore.scheduler.actions import PlacedPod
+from hivecore.scheduler.sharing import Sharing
 from hivecore.scheduler.stages._lacks import Lacks
 from hivecore.scheduler.stages.cells import CellStage
 from hivecore.scheduler.stages.devices import DeviceStage
 from hivecore.scheduler.stages.quotas import QuotaStage
+from hivecore.scheduler.stages.sharing import Joined, SharingStage
 from hivecore.scheduler.stages.storage import StoragePool, StorageStage
 from hivecore.scheduler.stages.topology import TopologyStage
 from hivecore.topology import NetworkTopology
@@ -43,9 +45,10 @@ class Stages:
         devices: DeviceStage | None,
         tries: int,
         storage: StorageStage | None = None,
+        sharing: SharingStage | None = None,
     ) -> None:
         self.quotas, self.place, self.devices, self.tries = quotas, place, devices, tries
-        self.storage = storage
+        self.storage, self.sharing = storage, sharing
         self.all = [one for one in (quotas, place, devices) if one is not None]
         self._empty: Stages | None = None
 
@@ -58,6 +61,7 @@ class Stages:
         devices: DeviceCluster | None,
         storage: StoragePool | None,
         tries: int,
+        sharing: Sharing | None = None,
     ) -> Self:
         """The adapters of these parts."""
         place: CellStage | TopologyStage | None = None
@@ -65,13 +69,20 @@ class Stages:
             place = CellStage(cells)
         elif topology is not None:
             place = TopologyStage(topology)
-        return cls(
+        sharers = None
+        if sharing is not None:
+            has_cells = cells is not None
+            sharers = SharingStage(sharing, has_quotas=quotas is not None, has_cells=has_cells)
+        made = cls(
             None if quotas is None else QuotaStage(quotas),
             place,
             None if devices is None else DeviceStage(devices),
             tries,
             None if storage is None else StorageStage(storage),
+            sharers,
         )
+        made.note_health()
+        return made
 
     def branch(self) -> Self:
         """A branch."""
@@ -81,8 +92,15 @@ class Stages:
             self.devices and self.devices.branch(),
             self.tries,
             self.storage and self.storage.branch(),
+            self.sharing and self.sharing.branch(),
         )
         made._empty = self._empty
+        return made
+
+    def without_quotas(self) -> Self:
+        """The same parts but for the quotas: who moves stays admitted."""
+        made = type(self)(None, self.place, self.devices, self.tries, self.storage)
+        made.sharing = self.sharing
         return made
 
     # --- what can be at all
@@ -100,6 +118,8 @@ class Stages:
             reason = self.devices.impossible(kind, self._empty.devices)
         if not reason and self.storage is not None:
             reason = self.storage.impossible(kind)
+        if not reason and self.sharing is not None:
+            reason = self.sharing.impossible(kind)
         return reason
 
     def forget(self) -> None:
@@ -107,6 +127,9 @@ class Stages:
         self._empty = None
         if self.quotas is not None:
             self.quotas.forget_paths()
+        if isinstance(self.place, CellStage):
+            self.place.forget()
+        self.note_health()
 
     def set_health(self, node: str, healthy: bool) -> None:
         """A node is lost, or back, for all parts that know it.
@@ -118,6 +141,12 @@ class Stages:
             raise KeyError(f"node={node!r}: no part knows it")
         for one in known:
             one.part.set_health(node, healthy)
+        self.note_health()
+
+    def note_health(self) -> None:
+        """Nobody joins another one where nobody may start."""
+        if self.sharing is not None:
+            self.sharing.unhealthy = frozenset(self.unhealthy())
 
     def unhealthy(self) -> tuple[str, ...]:
         """The nodes that some part has marked so, sorted."""
@@ -140,11 +169,45 @@ class Stages:
         for stage in (self.place, self.devices):
             if stage is not None:
                 yield from stage.touched_by_release(kind)
+        yield from self.touched_by_sharing(kind)
 
     def touched_by_request(self) -> Iterator[Key]:
         """What happens when a unit that has nothing asks for it, or not any more."""
         if self.quotas is not None:
             yield from self.quotas.touched()
+
+    def touched_by_sharing(self, kind: Kind) -> tuple[Key, ...]:
+        """What happens when a unit may share what it has from now on, or shares it with others."""
+        return () if self.sharing is None else self.sharing.keys(kind)
+
+    def able_to_share(self, kinds: Iterable[Kind]) -> Iterable[int]:
+        """Of kinds that wait for others to share what they have those that can join them now."""
+        return () if self.sharing is None else self.sharing.able(kinds)
+
+    def known_refusal(self, kind: Kind) -> Refused | None:
+        """Why units of a kind find nothing of their own, if that is known in this round."""
+        return None if self.sharing is None else self.sharing.known_refusal(kind)
+
+    def note_refusal(self, kind: Kind, refused: Refused) -> Refused:
+        """Nobody can leave for units of a kind either; the same, as they may still share."""
+        if self.sharing is None:
+            return refused
+        self.sharing.note_refusal(kind, refused)
+        return self.or_shares(kind, refused)
+
+    def begin_round(self) -> None:
+        """Anything may have happened since the last round of decisions."""
+        if self.sharing is not None:
+            self.sharing.forget_refusals()
+
+    def members(self, job: str) -> tuple[str, ...]:
+        """A job and those that share its GPUs, the one first that holds them."""
+        return (job,) if self.sharing is None else self.sharing.members(job)
+
+    def told_to_stop(self, job: str) -> None:
+        """Nobody joins a job any more."""
+        if self.sharing is not None:
+            self.sharing.stop(job)
 
     def lacks(self) -> Lacks | None:
         """Where to note what quotas refuse; None: there are none."""
@@ -155,27 +218,38 @@ class Stages:
         is.
         """
         if refusal.stage == "quotas" and self.quotas is not None:
-            decision = self.quotas.part.schedule(name)
+            decision = self.quotas.part.schedule(owner_of(name) if kind.is_lent else name)
             if decision.refusal is None:
                 return None
-            return Refused(decision.refusal, self.quotas.waits_for(decision.refusal))
+            keys = self.quotas.waits_for(decision.refusal)
+            return self.or_shares(kind, Refused(decision.refusal, keys))
         for one in (self.place, self.devices):
             if one is not None and one.name == refusal.stage and not one.may_start(kind):
                 return Refused(refusal, ())
         return None
 
+    def or_shares(self, kind: Kind, refused: Refused) -> Refused:
+        """A refusal that may end when others share what they have."""
+        if self.sharing is None:
+            return refused
+        return refused._replace(keys=(*refused.keys, *self.sharing.keys(kind)))
+
     def withdraw(self, unit: Unit) -> None:
         """One that waits asks for nothing any more."""
         if self.quotas is not None:
-            self.quotas.part.release(unit.name)
+            self.quotas.part.release(unit.request)
 
     # --- one decision
 
-    def start(self, unit: Unit) -> "Refused | Started":
-        """Let a unit have what it asks for, or say why it cannot; then nothing has changed."""
+    def start(self, unit: Unit, nodes: tuple[str, ...] = ()) -> "Refused | Started":
+        """Let a unit have what it asks for, or say why it cannot; then nothing has changed.
+
+        :param nodes: the only ones to use; none: those that its job allows.
+        """
+        where = nodes or unit.kind.job.where.nodes
         quotas, place, devices = self.quotas, self.place, self.devices
         admitted = None
-        if quotas is not None:
+        if quotas is not None and not unit.has_quota:
             admitted = quotas.schedule(unit)
             if admitted.outcome != "bind":
                 return self._not_admitted(unit, admitted)
@@ -183,12 +257,12 @@ class Stages:
         places: Places | None = None
         taken: list[DeviceDecision | None] = []
         if place is not None:
-            found = self._placed(unit)
+            found = self._placed(unit, where)
             if isinstance(found, Refused):
                 return found
             placed, places, taken = found
         elif devices is not None:
-            given = devices.take(unit, None)
+            given = devices.take(unit, None, where)
             if given.refusal is not None:
                 return Refused(given.refusal, devices.waits_for())
             taken = given.decisions
@@ -196,6 +270,8 @@ class Stages:
         unit.placed = _pods(unit, places, taken)
         self._running_changed(unit)
         unit.is_placed = placed is not None
+        if self.sharing is not None:
+            self.sharing.begin(unit)
         decisions: list[tuple[str, Any]] = []
         if admitted is not None:
             decisions.append(("quotas", admitted))
@@ -203,13 +279,19 @@ class Stages:
             decisions.append((place.name, placed))
         return Started(tuple(decisions))
 
+    def not_placed(self, unit: Unit) -> "Refused | None":
+        """Why cells do not have a place for a unit; None: they do, without anybody's leaving."""
+        assert self.place is not None
+        where = unit.kind.job.where.nodes
+        placed: Any = self.place.schedule(unit, _as_nodes(self.place, where) if where else None)
+        return None if placed.outcome == "bind" else self._not_placed(unit, placed)
+
     def _placed(
-        self, unit: Unit
+        self, unit: Unit, where: tuple[str, ...]
     ) -> "Refused | tuple[Any, Places | None, list[DeviceDecision | None]]":
         """What places the pods on nodes of which devices can serve them, and the devices, taken."""
         place, devices = self.place, self.devices
         assert place is not None
-        where = unit.kind.job.where.nodes
         allowed: Any = _as_nodes(place, where) if where else None
         shunned: set[str] = set()
         refused: Refused | None = None
@@ -220,7 +302,7 @@ class Stages:
             places = None if placed is None else place.places(unit, placed)
             if devices is None:
                 return placed, places, []
-            given = devices.take(unit, places)
+            given = devices.take(unit, places, where)
             if given.refusal is None:
                 return placed, places, given.decisions
             refused = Refused(given.refusal, devices.waits_for())
@@ -246,7 +328,7 @@ class Stages:
                 place.part.commit(placed)
         except StaleDecisionError:
             if admitted_now and quotas is not None:
-                quotas.part.evict(unit.name)
+                quotas.part.evict(unit.request)
             if devices is not None:
                 devices.give_back([one.request.name for one in taken if one is not None])
             raise
@@ -267,21 +349,78 @@ class Stages:
         refusal = Refusal(self.place.name, "preempt", decision.reason)
         return Refused(refusal, keys, (), decision.victims)
 
-    def give_back(self, unit: Unit, *, end: bool) -> None:
-        """Take back what a running unit has.
+    def join(self, unit: Unit) -> Joined | None:
+        """Let a unit share what others have, and ask for its part all the same; None: nothing has
+        changed.
+        """
+        joined = None if self.sharing is None else self.sharing.join(unit)
+        if joined is not None:
+            unit.placed, unit.is_placed = joined.placed, False
+            self._running_changed(unit)
+        return joined
+
+    def give_back(self, unit: Unit, *, end: bool) -> str:
+        """Take back what a running unit has, or hand it on to one with which it was shared.
 
         :param end: it asks for nothing any more; else it waits from now on.
+        :returns: who has it now; "": nobody, or those who had it before.
         """
-        if self.devices is not None:
-            self.devices.give_back(unit.device_owners())
-        if self.place is not None and unit.is_placed:
-            self.place.part.release(unit.name)
+        is_placed = unit.is_placed
+        left = None if self.sharing is None else self.sharing.leave(unit.name)
+        if left is not None:
+            is_placed = left.is_placed
+            if left.heir:
+                if left.held:
+                    self._hand_on(unit, left.heir, is_placed)
+                if end and self.quotas is not None:
+                    self.quotas.part.release(unit.name)
+                self.reads_no_more(unit)
+                return left.heir if left.held else ""
+        self._vacate(unit, is_placed)
         if self.quotas is not None:
             if end:
-                self.quotas.part.release(unit.name)
+                self.quotas.part.release(unit.request)
             else:
-                self.quotas.part.evict(unit.name)
+                self.quotas.part.evict(unit.request)
+        self.reads_no_more(unit)
+        return ""
+
+    def vacate(self, unit: Unit) -> None:
+        """Take back where a unit is that shares with nobody; its quota goes on to count it."""
+        self._vacate(unit, unit.is_placed)
+
+    def _vacate(self, unit: Unit, is_placed: bool) -> None:
+        if self.devices is not None:
+            self.devices.give_back(unit.device_owners())
+        if self.place is not None and is_placed:
+            self.place.part.release(unit.name)
+
+    def _hand_on(self, unit: Unit, heir: str, is_placed: bool) -> None:
+        """What a unit has is another one's, which is like it and asks for the same."""
+        self.rename(unit, unit.name, heir, is_placed)
+        if self.quotas is not None:
+            self.quotas.part.exchange(unit.name, heir)
+
+    def rename(self, unit: Unit, old: str, new: str, is_placed: bool) -> None:
+        """What somebody has who is like a unit is had under another name."""
+        if self.devices is not None:
+            for pod in unit.device_owners():
+                end = pod.removeprefix(unit.owner)
+                self.devices.part.rename(old + end, new + end)
+        if self.place is not None and is_placed:
+            self.place.part.rename(old, new)
+
+    def empty(self, unit: Unit, is_placed: bool) -> None:
+        """A unit goes elsewhere, with all that share what it has."""
+        self._vacate(unit, is_placed)
+        if self.quotas is not None:
+            self.quotas.part.evict(unit.name)
+
+    def reads_no_more(self, unit: Unit) -> None:
+        """A unit that ran has ended, or stopped."""
         self._running_changed(unit)
+        if self.storage is not None:
+            self.storage.remote_io.pop(unit.request, None)
 
     def _running_changed(self, unit: Unit) -> None:
         if self.storage is not None and unit.kind.job.data is not None:

@@ -1,12 +1,13 @@
 """A trace-driven simulator of multi-tenant GPU clusters, built on hivecore's public API.
 
-A `Workload` is a trace on the nodes that its tenants own; `replay` runs it through private
-clusters, quotas and cells; `summarize` turns the outcome into figures per tenant.
+`simulate` lets jobs run under any `hivecore.scheduler.Scheduler`. A `Workload` is a trace on the
+nodes that its tenants own; `replay` runs it through private clusters, quotas and cells, which are
+configurations of a scheduler; `summarize` turns the outcome into figures per tenant.
 """
 
-from hivecore.sim.engine import Borrowing, Run
 from hivecore.sim.metrics import Figures, findings, summarize
-from hivecore.sim.replay import LENDING, POLICIES, Replay, replay
+from hivecore.sim.replay import LENDING, POLICIES, Borrowing, Replay, Run, replay
+from hivecore.sim.simulate import Outcome, simulate
 from hivecore.sim.sweep import Point, sweep
 from hivecore.sim.workload import Excluded, Workload, own_nodes
 
@@ -16,6 +17,7 @@ __all__ = [
     "Borrowing",
     "Excluded",
     "Figures",
+    "Outcome",
     "Point",
     "Replay",
     "Run",
@@ -23,6 +25,7 @@ __all__ = [
     "findings",
     "own_nodes",
     "replay",
+    "simulate",
     "summarize",
     "sweep",
 ]

@@ -2,16 +2,21 @@
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from math import inf
 
 import numpy as np
 import numpy.typing as npt
 
-from hivecore.sim.engine import Progress, Run, run
-from hivecore.sim.opportunistic import run_opportunistic
-from hivecore.sim.policies import Cells, Private, Quota
-from hivecore.sim.workload import Workload
+from hivecore.cells import CellCluster
+from hivecore.scheduler import Scheduler
+from hivecore.sim.configurations import configure, jobs_of
+from hivecore.sim.simulate import Outcome, simulate
+from hivecore.sim.workload import GPUS_PER_NODE, Workload
 
-__all__ = ["LENDING", "POLICIES", "Replay", "replay"]
+__all__ = ["LENDING", "POLICIES", "Borrowing", "Progress", "Replay", "Run", "replay"]
+
+#: Called now and then with the number of jobs submitted so far.
+Progress = Callable[[int], None]
 
 #: The policies in the order in which they are run and reported.
 POLICIES = ("private", "quota", "cells")
@@ -20,6 +25,44 @@ LENDING = "lending"
 _SAMPLES = 400
 # Where two policies start a job at the same event, rounding of sums of durations may differ.
 _TOLERANCE = 1e-6
+
+
+@dataclass(frozen=True, slots=True)
+class Borrowing:
+    """What waiting jobs did with the idle cells of others.
+
+    :param gpu_hours: work done on borrowed cells, lost work not included.
+    :param promotions: runs that moved to their tenant's own cells.
+    :param preemptions: runs that lost their cells to a guaranteed job.
+    :param lost_gpu_hours: work of those runs, done in vain.
+    """
+
+    gpu_hours: float
+    promotions: int
+    preemptions: int
+    lost_gpu_hours: float
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Run:
+    """The outcome of one policy.
+
+    :param start: float64[jobs], seconds, when each job began the run that it completed.
+    :param free: int64[samples], free GPUs at the instants of the samples.
+    :param stranded: int64[samples], those of them that are not in wholly free nodes.
+    :param borrowing: with opportunistic jobs only.
+    """
+
+    start: npt.NDArray[np.float64]
+    free: npt.NDArray[np.int64]
+    stranded: npt.NDArray[np.int64]
+    borrowing: Borrowing | None = None
+
+    @property
+    def fragmentation(self) -> float:
+        """Share of the free GPUs that are not in wholly free nodes, over all samples together."""
+        free = int(self.free.sum())
+        return int(self.stranded.sum()) / free if free else 0.0
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -64,7 +107,7 @@ def replay(
         then with the number of jobs submitted so far, and at the end with all of them.
     :raises ValueError: an unknown policy.
 
-    Deterministic. Cost: see `engine.run`.
+    Deterministic. Cost: see `simulate`.
 
     >>> from hivecore.sim import own_nodes
     >>> from hivecore.traces import generate
@@ -96,10 +139,59 @@ def _run(
     opportunistic: bool,
     progress: Progress | None,
 ) -> Run:
-    if name == "private":
-        return run(work, Private(work), instants, progress)
-    if name == "quota":
-        return run(work, Quota(work), instants, progress)
-    if opportunistic or name == LENDING:
-        return run_opportunistic(work, Cells(work), instants, progress)
-    return run(work, Cells(work), instants, progress)
+    policy = LENDING if opportunistic and name == "cells" else name
+    scheduler = configure(policy, work)
+    sampler = _Sampler(instants, scheduler, progress)
+    trace = work.trace
+    submit, duration = trace.submit.tolist(), trace.duration.tolist()
+    outcome = simulate(scheduler, jobs_of(work, policy), submit, duration, sampler.advance)
+    sampler.advance(inf, trace.jobs)
+    free, stranded = np.array(sampler.counts, dtype=np.int64).reshape(-1, 2).T
+    lent = _borrowing(work, outcome) if policy == LENDING else None
+    return Run(outcome.start, free, stranded, lent)
+
+
+def _borrowing(work: Workload, outcome: Outcome) -> Borrowing:
+    gpus = work.trace.gpus
+    return Borrowing(
+        gpu_hours=float(gpus @ outcome.lent) / 3600.0,
+        promotions=outcome.promotions,
+        preemptions=int(outcome.preemptions.sum()),
+        lost_gpu_hours=float(gpus @ outcome.lost) / 3600.0,
+    )
+
+
+class _Sampler:
+    """Records the free GPUs at given instants, and tells the progress at the same time."""
+
+    def __init__(
+        self,
+        instants: npt.NDArray[np.float64],
+        scheduler: Scheduler,
+        progress: Progress | None,
+    ) -> None:
+        assert scheduler.cells is not None
+        self.instants, self.cells, self.progress = instants.tolist(), scheduler.cells, progress
+        self.chains = tuple(self.cells.spec.chains)
+        self.counts: list[tuple[int, int]] = []
+
+    def advance(self, now: float, submitted: int) -> float:
+        """Record the state for all instants before ``now``; returns the next one."""
+        while len(self.counts) < len(self.instants):
+            instant: float = self.instants[len(self.counts)]
+            if instant >= now:
+                return instant
+            self.counts.append(_free_gpus(self.cells, self.chains))
+            if self.progress:
+                self.progress(submitted)
+        return inf
+
+
+def _free_gpus(cells: CellCluster, chains: tuple[str, ...]) -> tuple[int, int]:
+    """The free GPUs, and those of them that are not in wholly free nodes."""
+    free = stranded = 0
+    for chain in chains:
+        idle = cells.idle_leaves(chain)
+        free += int(idle.sum())
+        stranded += int(idle[idle < GPUS_PER_NODE].sum())
+    return free, stranded

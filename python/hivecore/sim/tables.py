@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 __all__ = ["as_lists", "empty_table", "minutes"]
 
-_NAMES = ("load", "policy", "quota", "resource", "storage", "tenant")
+_NAMES = ("job", "load", "policy", "quota", "resource", "state", "storage", "tenant", "why")
 
 
 def empty_table(title: str, caption: str, headings: Iterable[str]) -> "Table":

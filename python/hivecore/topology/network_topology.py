@@ -438,6 +438,21 @@ class NetworkTopology(PlainState):
             del self._owners[name]
             self._take(owner, -1)
 
+    def rename(self, name: str, new: str) -> None:
+        """An owner has another name from now on; its pods stay where they are. Cost: O(1).
+
+        :raises KeyError: there is no such owner.
+        :raises ValueError: there is an owner of the new name, or it is empty.
+        :raises TypeError: an argument is of a wrong type.
+        """
+        new = as_name(new, "new")
+        with self._lock:
+            owner = self._owner(name)
+            if new in self._owners:
+                raise ValueError(f"new={new!r}: there is an owner of this name")
+            self._owners[new] = owner
+            del self._owners[name]
+
     def _take(self, owner: Owner, sign: int) -> None:
         self._free.take(owner, sign)
         self._renew(np.array([node for node, *_ in owner.pods], dtype=np.int64))

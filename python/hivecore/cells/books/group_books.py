@@ -134,6 +134,17 @@ class GroupBooks:
         self.groups.release(group.name)
         self.groups.book(group, decision._plan, reserve)
 
+    def rename(self, name: str, new: str) -> None:
+        """A live group has another name from now on."""
+        live = self.known(name)
+        if new in self.live:
+            raise ValueError(f"new={new!r}: a live group has this name")
+        by = new if live.downgraded_by == name else live.downgraded_by
+        self.groups.enter(live.group.replace(name=new), live.handle, by, live.record)
+        del self.live[name]
+        for other in [one for one, of in self.live.items() if of.downgraded_by == name]:
+            self.groups.mark_downgraded(other, new)
+
     def still_there(self, decision: GroupDecision) -> _cells.LiveGroup:
         """The live group that the decision leaves where it is, or `StaleDecisionError`."""
         group = decision.request

@@ -1,7 +1,7 @@
 """gpushare's extender as a service."""
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
 
 from hivecore.devices import DeviceCluster
@@ -44,7 +44,9 @@ class GpushareService:
         """The HTTP method of a path: see `Extender.method`."""
         return self._extender.method(path)
 
-    async def answer(self, path: str, body: bytes) -> tuple[int, bytes]:
-        """The status, and JSON: see `Extender.handle`."""
+    async def answer(
+        self, path: str, body: bytes, query: Mapping[str, str] | None = None
+    ) -> tuple[int, bytes]:
+        """The status, and JSON: see `Extender.handle`; no path has a query."""
         status, found = await asyncio.to_thread(self._extender.handle, path, body)
         return status, write_json(found)

@@ -1,5 +1,6 @@
 """Cells: which GPUs of which node a unit gets, by what its tenant is promised (HiveD)."""
 
+import copy
 from collections.abc import Iterator
 from typing import Self
 
@@ -18,11 +19,18 @@ class CellStage:
 
     def __init__(self, cluster: CellCluster) -> None:
         self.part = cluster
-        self._nodes = frozenset(cluster.nodes)
+        self.forget()
+
+    def forget(self) -> None:
+        """The cluster is made of something else now."""
+        self._nodes = frozenset(self.part.nodes)
+        self._chains = tuple(self.part.spec.chains)
 
     def branch(self) -> Self:
         """An adapter of a copy."""
-        return type(self)(self.part.copy())
+        made = copy.copy(self)
+        made.part = self.part.copy()
+        return made
 
     def impossible(self, kind: Kind, empty: "CellStage") -> str:
         """Why units of this kind would wait on an empty, healthy cluster, too; "": they would not.
@@ -81,7 +89,12 @@ class CellStage:
 
     def waits_for(self, kind: Kind, decision: GroupDecision) -> tuple[Key, ...]:
         """What has to happen before a refused unit is worth another try."""
-        if not kind.job.guaranteed or any(one.code == "mapping" for one in decision.refusals):
+        by_others = decision.outcome == "preempt"  # who end by themselves, or are in the way
+        if (
+            not kind.job.guaranteed
+            or by_others
+            or any(r.code == "mapping" for r in decision.refusals)
+        ):
             return (_ANY,)
         return (("cells", kind.job.tenant),)
 
@@ -97,7 +110,7 @@ class CellStage:
         if kind.job.guaranteed:
             return True
         idle = 0
-        for chain in self.part.spec.chains:
+        for chain in self._chains:
             idle += int(self.part.idle_leaves(chain).sum())
         return idle >= kind.gpus
 

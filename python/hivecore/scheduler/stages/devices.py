@@ -59,12 +59,13 @@ class DeviceStage:
             return str(error.args[0])
         return ""
 
-    def take(self, unit: Unit, places: Places | None) -> Taken:
+    def take(self, unit: Unit, places: Places | None, allowed: tuple[str, ...]) -> Taken:
         """Give all pods their devices, or none.
 
         :param places: node and GPUs of each pod, as far as they are chosen; None: nothing is.
+        :param allowed: the only nodes to use where nothing is chosen; none: all.
         """
-        part, where = self.part, unit.kind.job.where.nodes or None
+        part, where = self.part, allowed or None
         taken: list[DeviceDecision | None] = []
         for i, (request, (role, number)) in enumerate(
             zip(unit.kind.devices, unit.pods, strict=True)

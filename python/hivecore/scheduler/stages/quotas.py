@@ -62,7 +62,7 @@ class QuotaStage:
 
     def schedule(self, unit: Unit) -> QuotaDecision:
         """What would be decided."""
-        return self.part.schedule(unit.name)
+        return self.part.schedule(unit.request)
 
     def waits_for(self, refusal: Refusal) -> tuple[Key, ...]:
         """What has to happen before a refused unit is worth another try."""

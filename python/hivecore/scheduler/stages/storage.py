@@ -131,10 +131,7 @@ class StorageStage:
             told += [
                 SetRemoteIO(name, rate) for name, rate in self._changed(self.remote_io, io, shrinks)
             ]
-        gone = self.remote_io.keys() - {job.name for job in readers}
-        for name in gone:
-            del self.remote_io[name]
-        return [one for one in told if not (isinstance(one, SetRemoteIO) and one.job in gone)]
+        return told
 
     def _allocated(self, readers: list[Job]) -> Any:
         data = [job.data for job in readers if job.data is not None]

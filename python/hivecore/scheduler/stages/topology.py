@@ -19,14 +19,15 @@ class TopologyStage:
 
     def __init__(self, network: NetworkTopology) -> None:
         self.part = network
-        self._known = frozenset(network.free(network.nodes[0]))
+        #: the resources that it counts
+        self.known = frozenset(network.free(network.nodes[0]))
         self._nodes = frozenset(network.nodes)
 
     def branch(self) -> Self:
         """An adapter of a copy."""
         made = object.__new__(type(self))
         made.part = self.part.copy()
-        made._known, made._nodes = self._known, self._nodes
+        made.known, made._nodes = self.known, self._nodes
         return made
 
     def emptied(self) -> Self:
@@ -58,7 +59,7 @@ class TopologyStage:
         where = kind.job.where
         by_amounts: dict[tuple[tuple[str, int], ...], int] = {}
         for role, pods in kind.sizes:
-            if amounts := self._amounts(role):
+            if amounts := self.amounts(role):
                 by_amounts[amounts] = by_amounts.get(amounts, 0) + pods
         if not by_amounts:
             return None
@@ -76,11 +77,12 @@ class TopologyStage:
             role=more,
         )
 
-    def _amounts(self, role: Role) -> tuple[tuple[str, int], ...]:
-        if "slots" in self._known:
+    def amounts(self, role: Role) -> tuple[tuple[str, int], ...]:
+        """What a pod of a role takes of its node."""
+        if "slots" in self.known:
             return (("slots", 1),)
         taken = {"gpu": role.gpus, **dict(role.resources)}
-        return tuple(sorted((name, n) for name, n in taken.items() if n and name in self._known))
+        return tuple(sorted((name, n) for name, n in taken.items() if n and name in self.known))
 
     def schedule(self, unit: Unit, allowed: tuple[str, ...] | None) -> TopologyDecision | None:
         """What would be decided; None: there is nothing to place."""
@@ -94,7 +96,7 @@ class TopologyStage:
         others = iter([one.node for one in decision.placement for _ in range(one.others)])
         found: Places = []
         for role, pods in unit.kind.sizes:
-            amounts = self._amounts(role)
+            amounts = self.amounts(role)
             for _ in range(pods):
                 node = "" if not amounts else next(ranks if amounts == first else others)
                 found.append((node, ()))

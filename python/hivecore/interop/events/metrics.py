@@ -1,0 +1,75 @@
+"""What operators measure of a scheduler."""
+
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any
+
+from hivecore.interop.kubernetes.serving.metrics import Metrics
+from hivecore.scheduler import SchedulerSummary
+
+__all__ = ["SchedulerMetrics"]
+
+_SECONDS = (0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.5, 1, 5)
+_PATHS = ("/v1/events", "/v1/actions", "/v1/explain", "/v1/what-if", "/v1/status", "/v1/jobs")
+_OF_JOBS = "/v1/explain", "/v1/jobs"
+_Values = Iterable[tuple[tuple[str, ...], float]]
+
+
+class SchedulerMetrics(Metrics):
+    """Counts requests, events and decisions, and reads the rest from the status.
+
+    :param status: what there is now.
+    """
+
+    def __init__(self, status: Callable[[], SchedulerSummary]) -> None:
+        from prometheus_client import Counter, Histogram
+
+        def jobs() -> Iterator[tuple[tuple[str, ...], float]]:
+            for one in status().tenants:
+                for state in ("pending", "reserved", "lent", "running"):
+                    yield (one.tenant, state), getattr(one, state)
+
+        def gpus() -> _Values:
+            return [((one.tenant,), one.gpus) for one in status().tenants]
+
+        def queued() -> _Values:
+            return [((queue,), length) for queue, length in status().queued]
+
+        def unhealthy() -> _Values:
+            return [((), len(status().unhealthy))]
+
+        super().__init__(
+            _PATHS,
+            (
+                ("hivecore_jobs", "Jobs, by tenant and state", ("tenant", "state"), jobs),
+                ("hivecore_gpus_in_use", "GPUs that jobs have, by tenant", ("tenant",), gpus),
+                ("hivecore_queue_length", "What waits in a queue", ("queue",), queued),
+                ("hivecore_unhealthy_nodes", "Nodes that are marked so", (), unhealthy),
+            ),
+        )
+        self._refusals: Any = Counter(
+            "hivecore_refusals",
+            "Reasons to wait that were told, by stage",
+            ("stage",),
+            registry=self._registry,
+        )
+        self._decide: Any = Histogram(
+            "hivecore_decide_seconds",
+            "Time of a round of decisions",
+            buckets=_SECONDS,
+            registry=self._registry,
+        )
+
+    def answered(self, path: str, status: int, seconds: float) -> None:
+        """A request was answered; whom it was about does not count."""
+        for one in _OF_JOBS:
+            if path.startswith(f"{one}/"):
+                path = one
+        super().answered(path, status, seconds)
+
+    def refused(self, stage: str) -> None:
+        """A job was told to wait."""
+        self._child(self._refusals, stage).inc()
+
+    def round_took(self, seconds: float) -> None:
+        """A round of decisions took so long."""
+        self._decide.observe(seconds)

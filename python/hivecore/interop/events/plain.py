@@ -1,0 +1,62 @@
+"""The status, how a job stands and why it waits, as plain data for JSON."""
+
+from dataclasses import asdict
+from typing import Any
+
+from hivecore.scheduler import JobExplanation, JobStatus, SchedulerSummary, Start, plain_action
+
+__all__ = ["plain_explanation", "plain_job_status", "plain_status"]
+
+_TOLD = ("state", "since", "victims", "for_job", "has_stopped", "is_ending", "shares")
+_STATES = ("pending", "reserved", "lent", "running")
+
+
+def plain_status(status: SchedulerSummary) -> dict[str, Any]:
+    """The status: jobs by state, those of each tenant, queues, and nodes.
+
+    >>> from hivecore.interop.events.plain import plain_status
+    >>> from hivecore.scheduler import Scheduler
+    >>> plain_status(Scheduler().summary())["jobs"]
+    {'pending': 0, 'reserved': 0, 'lent': 0, 'running': 0}
+    """
+    tenants = {one.tenant: asdict(one) for one in status.tenants}
+    for one in tenants.values():
+        del one["tenant"]
+    return {
+        "now": status.now,
+        "jobs": {state: sum(one[state] for one in tenants.values()) for state in _STATES},
+        "tenants": tenants,
+        "queues": dict(status.queued),
+        "unhealthy": list(status.unhealthy),
+    }
+
+
+def plain_job_status(job: str, status: JobStatus) -> dict[str, Any]:
+    """How a job stands, its pods as those of the action that started it.
+
+    >>> from hivecore.interop.events.plain import plain_job_status
+    >>> from hivecore.scheduler import Job, Scheduler
+    >>> scheduler = Scheduler()
+    >>> scheduler.submit(Job("train", "vision", 8), now=0.0)
+    >>> _ = scheduler.decide(now=5.0)
+    >>> found = plain_job_status("train", scheduler.status("train"))
+    >>> found["state"], found["since"], found["pods"]
+    ('running', 5.0, [['pod', 0, '', {}]])
+    """
+    told = {field: getattr(status, field) for field in _TOLD}
+    return {"job": job, **told, "pods": plain_action(Start(job, status.pods))["pods"]}
+
+
+def plain_explanation(explanation: JobExplanation) -> dict[str, Any]:
+    """Why a job waits, and each change after which it would start, with a line for people.
+
+    >>> from hivecore.interop.events.plain import plain_explanation
+    >>> from hivecore.scheduler import Job, Scheduler
+    >>> scheduler = Scheduler()
+    >>> scheduler.submit(Job("train", "vision", 8), now=0.0)
+    >>> plain_explanation(scheduler.explain("train"))["state"]
+    'pending'
+    """
+    changes = [{**asdict(one), "text": one.text} for one in explanation.changes]
+    told = {"reason": explanation.reason, "text": explanation.text}
+    return {**asdict(explanation), "changes": changes, **told}

@@ -1,0 +1,105 @@
+"""The process behind `hivecore serve --scheduler`: where the scheduler comes from, and its end."""
+
+import gc
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from hivecore.interop.events.service import SchedulerService
+from hivecore.interop.events.told import ToldActions
+from hivecore.interop.kubernetes.serving.logs import LOG
+from hivecore.interop.kubernetes.serving.server import HttpServer, Listening
+from hivecore.interop.scheduler_file import SchedulerSpec
+from hivecore.scheduler import Scheduler, recover
+
+__all__ = ["opened", "read_scheduler", "serve_scheduler"]
+
+_SWITCH = 0.0005  # seconds: whoever explains in a thread lets requests in
+
+
+def read_scheduler(path: Path) -> Scheduler:
+    """The scheduler of a file: one that says what a cluster is, or what `Scheduler.to_bytes` gave.
+
+    :raises OSError: the file cannot be read.
+    :raises ValueError: it is damaged, or says what cannot be.
+    """
+    data = path.read_bytes()
+    if not data.startswith(b"HVSC"):
+        return SchedulerSpec.read(path).scheduler()
+    try:
+        return Scheduler.from_bytes(data)
+    except ValueError as error:
+        raise ValueError(f"{path}: {error}") from None
+
+
+@contextmanager
+def opened(path: Path, log: Path | None) -> Iterator[tuple[Scheduler, ToldActions]]:
+    """The scheduler, and the actions that it has told; its log is closed at the end.
+
+    :param path: see `read_scheduler`.
+    :param log: of its decisions. If there is one already, the scheduler is as its log says, and
+        goes on writing there. ``None``: none is written.
+    :raises OSError: a file cannot be read or written, or another process writes this log.
+    :raises ValueError: a file is damaged.
+    """
+    if log is None:
+        yield read_scheduler(path), ToldActions()
+        return
+    is_new = not log.exists()
+    if is_new:
+        scheduler = read_scheduler(path)
+        scheduler.write_log(log)
+    with _alone(log):
+        try:
+            if is_new:
+                told = ToldActions()
+            else:
+                told, scheduler = ToldActions.of_log(log), recover(log)
+                LOG.info("the scheduler is as its log says", extra={"fields": {"log": str(log)}})
+        except ValueError as error:
+            raise ValueError(f"{log}: {error}") from None
+        try:
+            yield scheduler, told
+        finally:
+            scheduler.close()
+
+
+@contextmanager
+def _alone(log: Path) -> Iterator[None]:
+    """No other process has this log."""
+    try:
+        import fcntl
+    except ImportError:  # on Windows nobody can open it for writing twice by accident
+        yield
+        return
+    with log.open("rb") as file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            raise BlockingIOError(f"{log}: another process writes this log") from None
+        yield
+
+
+async def serve_scheduler(
+    scheduler: Scheduler, listening: Listening, told: ToldActions | None = None
+) -> None:
+    """Serve until it is cancelled, or something fails that must not.
+
+    :param listening: with the token that clients have to know, if there is one.
+    :param told: the actions that the scheduler has told before.
+    :raises OSError: the address cannot be listened on, or the log cannot be written.
+    """
+    sys.setswitchinterval(_SWITCH)
+    service = SchedulerService(scheduler, told)
+    # What there is now stays: no collection of garbage has to look at it again.
+    gc.collect()
+    gc.freeze()
+    async with HttpServer(service, listening) as server:
+        await server.listen()
+        try:
+            await service.broken.wait()
+        finally:
+            service.end()
+    assert service.failure is not None
+    raise service.failure

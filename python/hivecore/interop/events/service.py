@@ -1,0 +1,259 @@
+"""A scheduler as a service: whoever sends events and does what the actions say needs no Python.
+
+Whatever changes the scheduler takes turns, one request after the other; what takes long is given to
+a thread meanwhile. Questions are answered on branches. An error that nobody has foreseen ends the
+service: what is in memory may not be what the log says, and who starts it again gets what the log
+says.
+"""
+
+import asyncio
+import re
+import time
+from collections.abc import Callable, Mapping
+from types import MappingProxyType
+from typing import Any
+
+from hivecore.interop.events.bodies import events_of
+from hivecore.interop.events.clock import Clock
+from hivecore.interop.events.metrics import SchedulerMetrics
+from hivecore.interop.events.plain import plain_explanation, plain_job_status, plain_status
+from hivecore.interop.events.rounds import Round, take
+from hivecore.interop.events.told import ToldActions
+from hivecore.interop.kubernetes.calls import BadCall
+from hivecore.interop.kubernetes.json_text import write_json
+from hivecore.interop.kubernetes.messages import show
+from hivecore.scheduler import Job, Scheduler, SchedulerEvent, SchedulerSummary, Wait, plain_action
+
+__all__ = ["SchedulerService"]
+
+_EVENTS, _WHAT_IF, _ACTIONS, _STATUS, _JOBS = (
+    f"/v1/{name}" for name in ("events", "what-if", "actions", "status", "jobs")
+)
+_EXPLAIN, _JOB = "/v1/explain/", "/v1/jobs/"
+_METHODS = dict.fromkeys(("/", "/healthz", _ACTIONS, _STATUS, _JOBS), "GET") | dict.fromkeys(
+    (_EVENTS, _WHAT_IF), "POST"
+)
+_FEW = 256  # events and pods to come that take less time than to hand them to a thread
+_SMALL = 64 * 1024  # bytes of a body that do
+_LONGEST_WAIT = 60.0  # seconds
+_BRANCHES = 2  # at a time
+_NO_QUERY: Mapping[str, str] = MappingProxyType({})
+
+
+class SchedulerService:
+    """Answers over HTTP for a scheduler.
+
+    :param scheduler: nobody else may change it.
+    :param told: the actions that it has told before; ``None``: none.
+    :param clock: for events that do not say when they happen; it never goes back, in seconds.
+
+    Whoever waits already is decided on at once.
+    """
+
+    def __init__(
+        self,
+        scheduler: Scheduler,
+        told: ToldActions | None = None,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self.not_ready = ""
+        """Why requests cannot be answered; "": they can."""
+        self.broken = asyncio.Event()
+        """Set when something has failed and the service must not go on."""
+        self.failure: Exception | None = None
+        """What has failed then."""
+        self._scheduler = scheduler
+        self._told = ToldActions() if told is None else told
+        self._clock = Clock(scheduler.now, clock)
+        self._turn = asyncio.Lock()
+        self._branches = asyncio.Semaphore(_BRANCHES)
+        self._more = asyncio.Event()
+        self._is_ending = False
+        self.metrics = SchedulerMetrics(self._summary)
+        now = scheduler.now
+        self._note([], Round([(now, action) for action in scheduler.decide(now)], []))
+        self._known, self._is_known = scheduler.summary(), True
+
+    def method(self, path: str) -> str | None:
+        """The HTTP method of a path, "POST" or "GET"; None: there is no such path."""
+        if path.startswith((_EXPLAIN, _JOB)):
+            return "GET" if path not in (_EXPLAIN, _JOB) else None
+        return _METHODS.get(path)
+
+    async def answer(
+        self, path: str, body: bytes, query: Mapping[str, str] = _NO_QUERY
+    ) -> tuple[int, bytes]:
+        """The status, and JSON; of a status from 400 on it is ``{"Error": ...}``."""
+        try:
+            if path == _ACTIONS:
+                return 200, await self._actions(_ActionsQuery(query))
+            if query:
+                raise BadCall(400, f"{path} has no parameters in its URL")
+            return 200, write_json(await self._answer(path, body))
+        except BadCall as error:
+            return error.status, write_json({"Error": str(error)})
+
+    def end(self) -> None:
+        """Whoever waits for actions waits no more."""
+        self._is_ending = True
+        self._wake()
+
+    async def _answer(self, path: str, body: bytes) -> Any:
+        if path == _EVENTS:
+            return await self._take(body)
+        if path == _WHAT_IF:
+            return await self._what_if(body)
+        if path == _STATUS:
+            return {**plain_status(self._summary()), "last": self._told.last}
+        if path == _JOBS:
+            async with self._turn:
+                states = {name: self._scheduler.state(name) for name in self._scheduler}
+                return {"jobs": states, "last": self._told.last}
+        if path.startswith(_JOB):
+            return await self._job(path.removeprefix(_JOB))
+        if path.startswith(_EXPLAIN):
+            return await self._explain(path.removeprefix(_EXPLAIN))
+        if path == "/healthz":
+            return {"status": "ok"}
+        if path == "/":
+            return {"paths": [*sorted(_METHODS), f"{_EXPLAIN}{{job}}", f"{_JOB}{{job}}"]}
+        raise BadCall(404, f"nothing is at {show(path)}")
+
+    # --- events
+
+    async def _take(self, body: bytes) -> dict[str, Any]:
+        events, is_list = await _read(body)
+        async with self._turn:
+            if self.failure is not None:
+                raise BadCall(503, f"not ready: {self.not_ready}")
+            found = await self._decided(events)
+            now, last = self._scheduler.now, self._told.last
+        if found.errors and not is_list:
+            raise BadCall(found.errors[0].status, found.errors[0].message)
+        return {"now": now, "last": last, "errors": _errors(found)}
+
+    async def _decided(self, events: list[SchedulerEvent]) -> Round:
+        """Take events; it is our turn."""
+        arguments = self._scheduler, events, self._clock.now(), self.metrics.round_took
+        self._is_known = False
+        try:
+            if sum(map(_size, events)) <= _FEW:
+                found = take(*arguments)
+            else:
+                found = await asyncio.to_thread(take, *arguments)
+        except Exception as error:
+            self.not_ready, self.failure = "the service has failed", error
+            self.broken.set()
+            raise
+        self._note(events, found)
+        return found
+
+    def _note(self, events: list[SchedulerEvent], found: Round) -> None:
+        """Number the actions, and count."""
+        metrics = self.metrics
+        refused = {error.event for error in found.errors}
+        for index, event in enumerate(events):
+            metrics.happened("refused" if index in refused else event.name)
+        for now, action in found.actions:
+            plain = plain_action(action)
+            self._told.add(now, plain)
+            metrics.decided("decide", plain["action"])
+            if isinstance(action, Wait):
+                metrics.refused(action.refusal.stage)
+        self._clock.told(self._scheduler.now)
+        if found.actions:
+            self._wake()
+
+    # --- actions
+
+    def _wake(self) -> None:
+        self._more.set()
+        self._more = asyncio.Event()
+
+    async def _actions(self, asked: "_ActionsQuery") -> bytes:
+        if asked.after == self._told.last and asked.wait and not self._is_ending:
+            try:
+                async with asyncio.timeout(asked.wait):
+                    await self._more.wait()
+            except TimeoutError:
+                pass
+        try:
+            texts, last = self._told.since(asked.after)
+        except LookupError as error:
+            raise BadCall(410, str(error)) from None
+        except ValueError as error:
+            raise BadCall(400, str(error)) from None
+        return b'{"actions":[%b],"last":%d}' % (texts, last)
+
+    # --- questions
+
+    def _summary(self) -> SchedulerSummary:
+        """What there is now; while somebody else changes it, what there was before."""
+        if not self._is_known and not self._turn.locked():
+            self._known, self._is_known = self._scheduler.summary(), True
+        return self._known
+
+    async def _branch(self) -> tuple[Scheduler, float]:
+        async with self._turn:
+            return await asyncio.to_thread(self._scheduler.copy), self._clock.now()
+
+    async def _job(self, job: str) -> dict[str, Any]:
+        async with self._turn:
+            if job not in self._scheduler:
+                raise BadCall(404, f"there is no job {show(job)}")
+            found = plain_job_status(job, self._scheduler.status(job))
+            return {**found, "last": self._told.last}
+
+    async def _explain(self, job: str) -> dict[str, Any]:
+        if job not in self._scheduler:
+            raise BadCall(404, f"there is no job {show(job)}")
+        async with self._branches:
+            branch, now = await self._branch()
+            branch.advance(max(now, branch.now))
+            try:
+                return plain_explanation(await asyncio.to_thread(branch.explain, job))
+            except KeyError:
+                raise BadCall(404, f"there is no job {show(job)}") from None
+
+    async def _what_if(self, body: bytes) -> dict[str, Any]:
+        events, _ = await _read(body)
+        async with self._branches:
+            branch, now = await self._branch()
+            found = await asyncio.to_thread(take, branch, events, now)
+        actions = [{"now": now, **plain_action(action)} for now, action in found.actions]
+        return {"now": branch.now, "actions": actions, "errors": _errors(found)}
+
+
+class _ActionsQuery:
+    """Which actions are asked for, and how long for more of them."""
+
+    def __init__(self, query: Mapping[str, str]) -> None:
+        for name in query:
+            if name not in ("after", "wait"):
+                raise BadCall(400, f"there is no parameter {show(name)}, but after and wait")
+        if len(query) != len(set(query)):
+            raise BadCall(400, "a parameter is there twice")
+        after, wait = query.get("after", "0"), query.get("wait", "0")
+        if not (after.isascii() and after.isdecimal() and len(after) <= 18):
+            raise BadCall(400, f"after={show(after)}: must be the number of an action, or 0")
+        if not re.fullmatch(r"[0-9]{1,9}(\.[0-9]{1,9})?", wait):
+            raise BadCall(400, f"wait={show(wait)}: must be a number of seconds")
+        self.after, self.wait = int(after), float(wait)
+        if self.wait > _LONGEST_WAIT:
+            raise BadCall(400, f"wait={show(wait)}: at most {_LONGEST_WAIT:g} seconds")
+
+
+async def _read(body: bytes) -> tuple[list[SchedulerEvent], bool]:
+    if len(body) <= _SMALL:
+        return events_of(body)
+    return await asyncio.to_thread(events_of, body)
+
+
+def _size(event: SchedulerEvent) -> int:
+    """How much work an event is."""
+    pods = (role.pods for _, one in event.arguments if isinstance(one, Job) for role in one.roles)
+    return 1 + sum(pods)
+
+
+def _errors(found: Round) -> list[dict[str, Any]]:
+    return [{"event": error.event, "Error": error.message} for error in found.errors]

@@ -1,0 +1,85 @@
+"""The actions that were decided, with running numbers, for whoever asks for them later."""
+
+import os
+from collections import deque
+from collections.abc import Mapping
+from typing import Any, Self
+
+from hivecore.interop.kubernetes.json_text import write_json
+from hivecore.scheduler import read_log
+
+__all__ = ["ToldActions"]
+
+_MOST_BYTES = 64 * 1024 * 1024
+_MOST_AT_ONCE = 1000  # actions in an answer
+_MOST_BYTES_AT_ONCE = 4 * 1024 * 1024
+
+
+class ToldActions:
+    """The latest actions as JSON, numbered from 1; the oldest are forgotten.
+
+    :param most_bytes: how much of their JSON is kept.
+
+    >>> from hivecore.interop.events.told import ToldActions
+    >>> told = ToldActions()
+    >>> told.add(0.0, {"action": "start", "job": "train", "pods": []})
+    >>> told.since(0)
+    (b'{"number":1,"now":0.0,"action":"start","job":"train","pods":[]}', 1)
+    """
+
+    def __init__(self, most_bytes: int = _MOST_BYTES) -> None:
+        self._texts: deque[bytes] = deque()
+        self._bytes, self._most_bytes = 0, most_bytes
+        self.last = 0
+        """The number of the latest; 0: there is none."""
+
+    @classmethod
+    def of_log(cls, path: "str | os.PathLike[str]", most_bytes: int = _MOST_BYTES) -> Self:
+        """Those of a decision log, with the numbers that they had.
+
+        :raises CorruptStateError: the log is damaged.
+        """
+        made = cls(most_bytes)
+        for record in read_log(path):
+            if record.event == "decide":
+                for action in record.fields["actions"]:
+                    made.add(record.now, action)
+        return made
+
+    @property
+    def first(self) -> int:
+        """The number of the oldest that is known; one more than `last`: there is none."""
+        return self.last - len(self._texts) + 1
+
+    def add(self, now: float, action: Mapping[str, Any]) -> None:
+        """One more was decided; it is plain data."""
+        self.last += 1
+        text = write_json({"number": self.last, "now": now, **action})
+        self._texts.append(text)
+        self._bytes += len(text)
+        while self._bytes > self._most_bytes and len(self._texts) > 1:
+            self._bytes -= len(self._texts.popleft())
+
+    def since(self, after: int) -> tuple[bytes, int]:
+        """Those with a greater number, JSON with commas between, as many as fit into an answer.
+
+        :returns: them, and the number of the last of them: with it the next ones are asked for.
+        :raises LookupError: some of them are forgotten.
+        :raises ValueError: there is no such number yet.
+        """
+        if after > self.last:
+            raise ValueError(f"after={after}: the last action is number {self.last}")
+        skipped = after + 1 - self.first
+        if skipped < 0:
+            raise LookupError(f"after={after}: the oldest action that is known is {self.first}")
+        found: list[bytes] = []
+        size = 0
+        # Mostly the newest are asked for, and a deque is fast at its ends: counted from the end.
+        start = skipped - len(self._texts)
+        for index in range(start, min(0, start + _MOST_AT_ONCE)):
+            text = self._texts[index]
+            size += len(text)
+            if found and size > _MOST_BYTES_AT_ONCE:
+                break
+            found.append(text)
+        return b",".join(found), after + len(found)

@@ -1,0 +1,129 @@
+"""`cluster.models`, `cluster.nodes`, and device records: what each node has."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+from hivecore.devices import Device, NodeDevices
+from hivecore.interop.hived.configuration.problems import Place
+from hivecore.interop.koordinator import read_device_record
+from hivecore.interop.kubernetes.documents import named_object, objects_of
+from hivecore.interop.kubernetes.messages import show
+from hivecore.interop.scheduler_file._reader import Reader
+
+__all__ = ["Node", "read_nodes", "read_records"]
+
+_MOST = 256
+_NUMBERS = {"nics": 0, "functions": 0, "sockets": 1, "switches": 1}
+_OF_MODEL = ("gpus", "gpu_memory", "model", *_NUMBERS, "resources")
+_HOST = ("cpu", "memory")
+
+
+@dataclass(frozen=True, slots=True)
+class Node:
+    """What a node has.
+
+    :param model: the name of what it is like.
+    :param devices: its inventory.
+    :param resources: beside GPUs, by resource.
+    """
+
+    model: str
+    devices: NodeDevices
+    resources: Mapping[str, int]
+
+    @property
+    def gpus(self) -> int:
+        """How many there are."""
+        return len(self.devices.of_type("gpu"))
+
+    @property
+    def amounts(self) -> dict[str, int]:
+        """GPUs and the other resources."""
+        return {"gpu": self.gpus, **self.resources}
+
+
+def read_nodes(cluster: Mapping[str, Any], reader: Reader) -> dict[str, Node]:
+    """The nodes by name, in the order of the file."""
+    at: Place = (None, "cluster")
+    models = {
+        name: _model(name, entry, place, reader)
+        for name, entry, place in reader.named(cluster.get("models"), (at, "models"))
+    }
+    found: dict[str, Node] = {}
+    for pattern, entry, place in reader.named(cluster.get("nodes"), (at, "nodes")):
+        name = reader.name(entry, place)
+        if name is not None and name not in models:
+            known = ", ".join(models) or "none"
+            reader.add(place, f"there is no model {show(name)}; cluster.models has {known}")
+        node = models.get(name or "")
+        for host in reader.hosts(pattern, place):
+            if host in found:
+                reader.add(place, f"the node {show(host)} is there twice")
+            elif node is not None:
+                found[host] = node
+    return found
+
+
+def _model(name: str, value: Any, place: Place, reader: Reader) -> Node:
+    fields = reader.keys(value, place, _OF_MODEL)
+    before = len(reader.found)
+    gpus = reader.count(fields.get("gpus"), (place, "gpus"), low=0)
+    memory = reader.amounts({"gpu_memory": fields.get("gpu_memory", "80Gi")}, place)
+    numbers = {
+        key: reader.integer(fields.get(key), (place, key), default, _MOST, default)
+        for key, default in _NUMBERS.items()
+    }
+    label = reader.text(fields.get("model"), (place, "model")) or ""
+    resources = reader.amounts(fields.get("resources"), (place, "resources"))
+    if "gpu" in resources:
+        reader.add(((place, "resources"), "gpu"), "is what gpus says")
+    devices = None
+    if len(reader.found) == before:
+        given: dict[str, Any] = {**memory, **numbers, "model": label}
+        devices = reader.made(place, lambda: _inventory(gpus or 0, given, resources))
+    return Node(name, devices or NodeDevices(()), resources)
+
+
+def _inventory(gpus: int, given: Mapping[str, Any], resources: Mapping[str, int]) -> NodeDevices:
+    made = NodeDevices.uniform(gpus, **given)
+    return replace(made, devices=(*made.devices, *_host(resources)))
+
+
+def _host(resources: Mapping[str, int]) -> tuple[Device, ...]:
+    """Processors and memory are a device of their own, which pods may ask for as well."""
+    amounts = {name: resources[name] for name in _HOST if name in resources}
+    return (Device("host", 0, amounts),) if amounts else ()
+
+
+def read_records(
+    value: Any, place: Place, nodes: Mapping[str, Node], reader: Reader
+) -> dict[str, Node]:
+    """The nodes of a file with objects of Koordinator's kind Device, and Nodes for their labels."""
+    opened = reader.file(value, place)
+    found: dict[str, Node] = {}
+    if opened is None:
+        return found
+    path, text = opened
+    try:
+        objects = objects_of(text, path.name)
+        labelled = {
+            one["metadata"]["name"].text(): one.value
+            for one in objects
+            if one["kind"].text() == "Node"
+        }
+        for one in objects:
+            if one["kind"].text() != "Device":
+                continue
+            with named_object(one, "Device"):
+                name = one["metadata"]["name"].name()
+                if name in found or name in nodes:
+                    raise one["metadata"]["name"].error("the node is there twice")
+                inventory = read_device_record(one.value, labelled.get(name))
+                found[name] = Node(inventory.model or "Device", inventory, {})
+    except (TypeError, ValueError) as error:
+        reader.add(place, f"{path}: {error}")
+    else:
+        if not found:
+            reader.add(place, f"{path}: there is no object of kind Device")
+    return found

@@ -1,0 +1,169 @@
+"""The quotas of tenants, or those of Koordinator's objects, and what there is to share out."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, get_args
+
+from hivecore.interop.hived.configuration.problems import Place
+from hivecore.interop.koordinator import ElasticQuotas, read_elastic_quotas
+from hivecore.interop.kubernetes.messages import show
+from hivecore.interop.scheduler_file._reader import Reader
+from hivecore.quotas import Limit, Quota, QuotaTree, quota_rules
+
+__all__ = ["read_quotas"]
+
+_AT: Place = (None, "quotas")
+_SETTINGS = {"check_ancestors": True, "scale_min": True, "guarantee": False}
+_KEYS = ("total", "limit", *_SETTINGS, "koordinator", "gpu")
+_FLAGS = {"lends": True, "scales": True, "outside": False}
+_OF_QUOTA = ("parent", "max", "min", "weight", *_FLAGS)
+_GPU = "nvidia.com/gpu"
+
+
+@dataclass(frozen=True, slots=True)
+class _Declared:
+    """Quotas, and where each is declared."""
+
+    quotas: tuple[Quota, ...]
+    places: Mapping[str, Place]
+    trees: tuple[Any, ...] = ()
+
+
+def read_quotas(
+    section: Any,
+    tenants: Mapping[str, Mapping[str, Any]],
+    cluster: Mapping[str, int],
+    reader: Reader,
+) -> QuotaTree | None:
+    """The tree; None: there are no quotas, or there is a mistake.
+
+    :param section: what `quotas` says.
+    :param tenants: by name the fields of `tenants`.
+    :param cluster: what the nodes have, by resource.
+    """
+    fields = reader.keys(section, _AT, _KEYS)
+    declared = _of_file(fields, reader) if "koordinator" in fields else None
+    if declared is None:
+        declared = _of_tenants(fields, tenants, reader)
+    else:
+        for name, one in tenants.items():
+            if "quota" in one:
+                at = ((None, "tenants"), name), "quota"
+                reader.add(at, "is what the file of quotas.koordinator says")
+    settings: dict[str, Any] = {
+        "limit": reader.choice(fields.get("limit"), (_AT, "limit"), get_args(Limit)),
+        **{
+            key: default if key not in fields else reader.flag(fields[key], (_AT, key))
+            for key, default in _SETTINGS.items()
+        },
+    }
+    total = _total(fields, declared, cluster, reader)
+    if not declared.quotas and section is not None and "koordinator" not in fields:
+        reader.add(_AT, "no tenant has a quota")
+    if not declared.quotas or not reader.is_sound:
+        return None
+    tree = reader.made(_AT, lambda: QuotaTree(declared.quotas, total=total, **settings))
+    if tree is not None:
+        for one in declared.trees:
+            tree.set_total(_renamed(one.amounts, fields), tree=one.tree, carved=one.carved)
+    return tree
+
+
+def _total(
+    fields: Mapping[str, Any], declared: _Declared, cluster: Mapping[str, int], reader: Reader
+) -> dict[str, int]:
+    known = {resource for one in declared.quotas for resource, _ in one.max}
+    if "total" not in fields:
+        for name, place in declared.places.items():
+            _check_known(name, place, declared, cluster, reader)
+        return {name: amount for name, amount in cluster.items() if name in known}
+    given = reader.amounts(fields["total"], (_AT, "total"))
+    for resource in given:
+        if resource not in known and declared.quotas:
+            have = ", ".join(sorted(known))
+            at = (_AT, "total"), resource
+            reader.add(at, f"no quota has {show(resource)}; resources of quotas: {have}")
+    return given
+
+
+def _check_known(
+    name: str, place: Place, declared: _Declared, cluster: Mapping[str, int], reader: Reader
+) -> None:
+    """A resource that no node has is a slip of the pen."""
+    for quota in declared.quotas:
+        for resource, _ in quota.max if quota.name == name else ():
+            if cluster and resource not in cluster:
+                have = ", ".join(sorted(cluster))
+                at = (place, "max"), resource
+                reader.add(at, f"the nodes have none of it, they have {have}")
+
+
+def _of_tenants(
+    fields: Mapping[str, Any], tenants: Mapping[str, Mapping[str, Any]], reader: Reader
+) -> _Declared:
+    if "gpu" in fields:
+        reader.add((_AT, "gpu"), "is for koordinator only")
+    places: dict[str, Place] = {}
+    quotas: list[Quota] = []
+    for name, one in tenants.items():
+        if "quota" in one:
+            at = places[name] = ((None, "tenants"), name), "quota"
+            quotas += _quota(name, one["quota"], at, reader)
+    if reader.is_sound:
+        for broken in quota_rules(quotas, same_dimensions=False):
+            # Minimums that are too high are scaled down; that is no mistake of the file.
+            if broken.rule != "min":
+                reader.add(places[broken.quota], str(broken))
+    return _Declared(tuple(quotas), places)
+
+
+def _quota(name: str, value: Any, place: Place, reader: Reader) -> list[Quota]:
+    fields = reader.keys(value, place, _OF_QUOTA)
+    before = len(reader.found)
+    if "max" not in fields:
+        reader.add(place, "max is missing: amounts by resource, such as {gpu: 64}")
+    weight = fields.get("weight")
+    given: dict[str, Any] = {
+        "parent": reader.text(fields.get("parent"), (place, "parent")) or "",
+        "max": reader.amounts(fields.get("max"), (place, "max")),
+        "min": reader.amounts(fields.get("min"), (place, "min")),
+        "weight": None if weight is None else reader.amounts(weight, (place, "weight")),
+    }
+    for key, default in _FLAGS.items():
+        given[key] = default if key not in fields else reader.flag(fields[key], (place, key))
+    made = None
+    if len(reader.found) == before:
+        made = reader.made(place, lambda: Quota(name, **given))
+    return [] if made is None else [made]
+
+
+def _of_file(fields: Mapping[str, Any], reader: Reader) -> _Declared:
+    place = _AT, "koordinator"
+    opened = reader.file(fields["koordinator"], place)
+    if opened is None:
+        return _Declared((), {})
+    path, text = opened
+    try:
+        found: ElasticQuotas = read_elastic_quotas(text)
+        quotas = tuple(_in_gpus(one, fields) for one in found.quotas)
+    except (TypeError, ValueError) as error:
+        reader.add(place, f"{path}: {error}")
+        return _Declared((), {})
+    if not quotas:
+        reader.add(place, f"{path}: there is no object of kind ElasticQuota")
+    return _Declared(quotas, {}, found.totals)
+
+
+def _in_gpus(quota: Quota, fields: Mapping[str, Any]) -> Quota:
+    weight = quota.weight
+    return quota.replace(
+        max=_renamed(dict(quota.max), fields),
+        min=_renamed(dict(quota.min), fields),
+        weight=None if weight is None else _renamed(dict(weight), fields),
+    )
+
+
+def _renamed(amounts: Mapping[str, int], fields: Mapping[str, Any]) -> dict[str, int]:
+    """A scheduler calls GPUs "gpu"."""
+    gpu = str(fields.get("gpu", _GPU))
+    return {"gpu" if name == gpu else name: amount for name, amount in amounts.items()}

@@ -1,0 +1,145 @@
+"""The mistakes of a file for a scheduler, and readers of its values that collect them."""
+
+import re
+from collections.abc import Callable, Collection, Mapping, Sequence
+from math import inf
+from pathlib import Path
+from typing import Any, TypeVar
+
+from hivecore.errors import HivecoreError
+from hivecore.interop.hived.configuration.problems import ConfigError, Place, Problems
+from hivecore.interop.koordinator.quotas.amounts import in_units
+from hivecore.interop.kubernetes.fields import Field
+from hivecore.interop.kubernetes.messages import show
+from hivecore.interop.scheduler_file._lines import line_at, lines_of
+from hivecore.interop.slurm import expand_hostlist
+
+__all__ = ["Reader"]
+
+_Made = TypeVar("_Made")
+_SAID = re.compile(r"is no YAML: line ([0-9]+)")
+
+
+class Reader(Problems):
+    """Reads the values of one file; after a mistake it answers a harmless stand-in.
+
+    :param text: of the file.
+    :param name: its name; files that it names are looked for beside it.
+    """
+
+    def __init__(self, text: str, name: str) -> None:
+        super().__init__()
+        self._text, self._name = text, name
+        self._elsewhere: list[tuple[str, str]] = []
+
+    # --- mistakes
+
+    @property
+    def is_sound(self) -> bool:
+        """Whether there is no mistake yet."""
+        return not self.found and not self._elsewhere
+
+    def raise_if_any(self) -> None:
+        """Raise all that was found as one `ConfigError`, each with its file and line."""
+        if not self.is_sound:
+            raise ConfigError([*located(self.found, self._text, self._name), *self._elsewhere])
+
+    def made(self, place: Place, make: Callable[[], _Made]) -> _Made | None:
+        """What is made; None: what it refuses is a mistake at this place."""
+        try:
+            return make()
+        except (HivecoreError, KeyError, TypeError, ValueError) as error:
+            self.add(place, str(error.args[0] if error.args else error))
+            return None
+
+    # --- values
+
+    def keys(self, value: Any, place: Place, known: Collection[str]) -> Mapping[str, Any]:
+        """The mapping; what has another key than these is a mistake."""
+        fields = self.mapping(value, place)
+        for key in fields:
+            if key not in known:
+                self.add((place, key), f"is none of {', '.join(known)}")
+        return fields
+
+    def choice(self, value: Any, place: Place, allowed: Sequence[str]) -> str:
+        """One of these words, the first for nothing."""
+        if value is None:
+            return allowed[0]
+        if value not in allowed:
+            self.add(place, f"must be one of {', '.join(allowed)}, not {show(value)}")
+            return allowed[0]
+        return str(value)
+
+    def number(self, value: Any, place: Place, default: float | None = None) -> float:
+        """A number that is not negative."""
+        if value is None and default is not None:
+            return default
+        try:
+            if isinstance(value, str) and 0.0 <= (found := float(value)) < inf:
+                return found
+        except ValueError:
+            pass
+        self.add(place, f"must be a number that is not negative, not {show(value)}")
+        return 1.0
+
+    def integer(self, value: Any, place: Place, low: int, high: int, default: int) -> int:
+        """An integer in these limits."""
+        number = default if value is None else Problems().count(value, place, low)
+        if number is not None and number <= high:
+            return number
+        self.add(place, f"must be an integer from {low} to {high}, not {show(value)}")
+        return default
+
+    def amounts(self, value: Any, place: Place) -> dict[str, int]:
+        """Quantities by resource: thousandths of a core for cpu, whole units of all else."""
+        found = {}
+        for name, entry, at in self.named(value, place):
+            path = self.path(at)
+            try:
+                found[name] = in_units(name, Field(entry, path).exactly())
+            except (TypeError, ValueError) as error:
+                self.add(at, str(error).removeprefix(path).removeprefix(":").strip())
+        return found
+
+    def hosts(self, value: Any, place: Place) -> tuple[str, ...]:
+        """The names of a pattern such as node[000-127]."""
+        text = self.name(value, place)
+        found = None if text is None else self.made(place, lambda: expand_hostlist(text))
+        return found or ()
+
+    # --- other files
+
+    def file(self, value: Any, place: Place) -> tuple[Path, str] | None:
+        """The path of a file that is named here, and its text; None: it cannot be read."""
+        name = self.name(value, place)
+        if name is None:
+            return None
+        path = Path(self._name).parent / name
+        try:
+            return path, path.read_text("utf-8")
+        except OSError as error:
+            self.add(place, f"{path}: {error.strerror}")
+        except UnicodeDecodeError as error:
+            self.add(place, f"{path}: is no UTF-8 text: {error.reason} at byte {error.start}")
+        return None
+
+    def add_elsewhere(self, error: ConfigError, text: str, path: Path) -> None:
+        """The mistakes of another file."""
+        self._elsewhere += located(error.problems, text, str(path))
+
+
+def located(problems: Sequence[tuple[str, str]], text: str, name: str) -> list[tuple[str, str]]:
+    """Mistakes by line, with their places after the name of their file and the line there."""
+    lines = lines_of(text)
+    last = text.count("\n") + 1  # an end that comes too soon is said to be behind it
+    found = []
+    for path, message in problems:
+        said = _SAID.match(message)
+        line = min(int(said[1]), last) if said else line_at(lines, path)
+        found.append((line, path, message))
+    found.sort(key=lambda one: one[0])
+    return [
+        (f"{name}:{line}: {path}" if path else f"{name}:{line}", message)
+        for line, path, message in found
+    ]

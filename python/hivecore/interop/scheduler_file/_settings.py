@@ -1,0 +1,112 @@
+"""`queues`, `devices`, `storage` and `scheduler`: what each part is to do."""
+
+from collections.abc import Mapping
+from fractions import Fraction
+from typing import Any
+
+from hivecore.devices import DeviceCluster
+from hivecore.devices.device_cluster import POLICIES
+from hivecore.interop.hived.configuration.problems import Place
+from hivecore.interop.scheduler_file._nodes import Node
+from hivecore.interop.scheduler_file._reader import Reader
+from hivecore.queues import TenantQueues
+from hivecore.scheduler import StoragePool
+
+__all__ = ["read_devices", "read_queues", "read_settings", "read_storage"]
+
+_ORDERS = ("weighted", "round-robin", "key", "priority")
+_BLOCKING = ("best-effort", "fifo")  # to backfill, queues need what a scheduler does not tell
+_OBJECTIVES = ("greedy", "throughput", "max_min", "fifo")
+_OF_STORAGE = ("cache_gb", "bandwidth_mbps", "objective", "threshold", "datasets_gb")
+_MICRO = 1_000_000
+
+
+def read_queues(
+    document: Mapping[str, Any], tenants: Mapping[str, Mapping[str, Any]], reader: Reader
+) -> TenantQueues | None:
+    """A queue for each tenant; None: all jobs are in one, or there is a mistake."""
+    place: Place = (None, "queues")
+    fields = reader.keys(document.get("queues"), place, ("order", "ageing", "blocking"))
+    given = fields.get("order", None if "queues" in document else "priority")
+    order = reader.choice(given, (place, "order"), _ORDERS)
+    for key, needed in (("weight", "weighted"), ("key", "key")):
+        for name, one in tenants.items():
+            if key in one and order != needed:
+                at = ((None, "tenants"), name), key
+                reader.add(at, f"has no meaning unless queues.order is {needed}")
+    if order == "priority":
+        for key in fields.keys() - {"order"}:
+            reader.add((place, key), "has no meaning for the order priority")
+        return None
+    ageing = Fraction(0)
+    if fields.get("ageing") is not None:
+        number = reader.number(fields["ageing"], (place, "ageing"))
+        ageing = Fraction(repr(number)) / _MICRO
+    blocking: Any = reader.choice(fields.get("blocking"), (place, "blocking"), _BLOCKING)
+    chosen: Any = order
+    made = reader.made(
+        (place, "ageing"), lambda: TenantQueues(order=chosen, ageing=ageing, blocking=blocking)
+    )
+    if made is not None:
+        for name, one in tenants.items():
+            _weigh(made, name, one, reader)
+    return made
+
+
+def _weigh(queues: TenantQueues, name: str, fields: Mapping[str, Any], reader: Reader) -> None:
+    at: Place = ((None, "tenants"), name)
+    if "weight" in fields:
+        weight = reader.integer(fields["weight"], (at, "weight"), 1, 2**31 - 1, 1)
+        queues.set_weight(name, weight)
+    if "key" in fields:
+        queues.set_key(name, reader.number(fields["key"], (at, "key")))
+
+
+def read_devices(value: Any, nodes: Mapping[str, Node], reader: Reader) -> DeviceCluster | None:
+    """The devices of all nodes; None: there is a mistake."""
+    place: Place = (None, "devices")
+    fields = reader.keys(value, place, ("policy", "seed", "koordinator"))
+    policy: Any = reader.choice(fields.get("policy"), (place, "policy"), POLICIES)
+    seed = reader.integer(fields.get("seed"), (place, "seed"), 0, 2**31, 0)
+    if not nodes:
+        reader.add(place, "needs cluster.nodes, which says what nodes have")
+    if not reader.is_sound:
+        return None
+    inventories = {name: node.devices for name, node in nodes.items()}
+    return reader.made(place, lambda: DeviceCluster(inventories, policy=policy, seed=seed))
+
+
+def read_storage(value: Any, reader: Reader) -> StoragePool | None:
+    """What jobs share; None: there is a mistake."""
+    place: Place = (None, "storage")
+    fields = reader.keys(value, place, _OF_STORAGE)
+    at = place, "datasets_gb"
+    sizes = {
+        name: reader.number(entry, where)
+        for name, entry, where in reader.named(fields.get("datasets_gb"), at)
+    }
+    numbers = {
+        key: reader.number(fields.get(key), (place, key)) for key in ("cache_gb", "bandwidth_mbps")
+    }
+    objective: Any = reader.choice(fields.get("objective"), (place, "objective"), _OBJECTIVES)
+    threshold = reader.number(fields.get("threshold"), (place, "threshold"), 0.05)
+    return reader.made(
+        place, lambda: StoragePool(sizes, **numbers, objective=objective, threshold=threshold)
+    )
+
+
+def read_settings(value: Any, reader: Reader) -> dict[str, Any]:
+    """Immediate, preemption, lending and tries, as of `Scheduler`."""
+    place: Place = (None, "scheduler")
+    fields = reader.keys(value, place, ("immediate", "preemption", "lending", "tries"))
+    immediate = reader.flag(fields.get("immediate"), (place, "immediate"))
+    given = fields.get("preemption")
+    preemption = True if given is None else reader.flag(given, (place, "preemption"))
+    tries = reader.integer(fields.get("tries"), (place, "tries"), 1, 1000, 4)
+    lending = reader.flag(fields.get("lending"), (place, "lending"))
+    return {
+        "immediate": immediate,
+        "preemption": preemption,
+        "lending": lending,
+        "tries": tries,
+    }

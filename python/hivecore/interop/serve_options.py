@@ -1,0 +1,143 @@
+"""The options of `hivecore serve`, in groups."""
+
+import argparse
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+__all__ = [
+    "GPUSHARE_PORT",
+    "HIVED_PORT",
+    "MAX_BODY",
+    "MAX_EVENTS",
+    "SCHEDULER_PORT",
+    "add_binding",
+    "add_hived",
+    "add_listening",
+]
+
+MAX_BODY = 64 * 1024 * 1024  # bytes; a pod and the names of 100,000 nodes are 5 MB
+MAX_EVENTS = 8 * 1024 * 1024  # bytes of a body for a scheduler
+HIVED_PORT, GPUSHARE_PORT, SCHEDULER_PORT = 9096, 32766, 9097
+
+
+def add_binding(group: Any) -> None:
+    """Who binds pods, for the extenders.
+
+    :param group: what ``add_argument_group`` of `argparse` gave.
+    """
+    group.add_argument(
+        "--kubeconfig", type=Path, metavar="FILE", help="this process, at the cluster of this file"
+    )
+    group.add_argument(
+        "--in-cluster", action="store_true", help="this process, in the cluster where it is a pod"
+    )
+    group.add_argument(
+        "--binder",
+        type=_url,
+        metavar="URL",
+        help="the Binding objects are posted there: 2xx is bound, 404 no such pod",
+    )
+    group.add_argument(
+        "--no-bind",
+        action="store_true",
+        help="whoever calls the bind verb; its answer has the object under Binding, which "
+        "kube-scheduler does not look at",
+    )
+
+
+def add_listening(group: Any) -> None:
+    """Where to listen, to whom, and how much is read.
+
+    :param group: what ``add_argument_group`` of `argparse` gave.
+    """
+    group.add_argument("--host", default="127.0.0.1", help="address (default 127.0.0.1)")
+    group.add_argument(
+        "--port",
+        type=_port,
+        metavar="N",
+        help=f"0: any free one (default {HIVED_PORT}, of gpushare {GPUSHARE_PORT}, of a "
+        f"scheduler {SCHEDULER_PORT})",
+    )
+    group.add_argument(
+        "--max-body",
+        type=_bytes,
+        metavar="BYTES",
+        help=f"largest request (default {MAX_BODY}, of a scheduler {MAX_EVENTS})",
+    )
+    group.add_argument(
+        "--token-file",
+        type=Path,
+        metavar="FILE",
+        help="who asks has to send the token in this file (Authorization: Bearer ...), but for "
+        "/healthz, /livez and /readyz",
+    )
+    group.add_argument("--tls-cert", type=Path, metavar="FILE", help="certificate: serves HTTPS")
+    group.add_argument("--tls-key", type=Path, metavar="FILE", help="its key")
+    group.add_argument(
+        "--tls-client-ca",
+        type=Path,
+        metavar="FILE",
+        help="only clients with a certificate of this authority may ask",
+    )
+
+
+def add_hived(group: Any) -> None:
+    """What HiveD alone knows.
+
+    :param group: what ``add_argument_group`` of `argparse` gave.
+    """
+    group.add_argument(
+        "--evictions",
+        choices=("packing", "least"),
+        help="what comes first where both cannot be had: well-packed nodes, or few evictions "
+        "(default packing)",
+    )
+    group.add_argument(
+        "--start-bad",
+        action="store_true",
+        help="nodes are bad until they are reported, as they always are with a cluster of its own",
+    )
+    group.add_argument(
+        "--foreign",
+        metavar="RESOURCE",
+        help="avoid nodes where pods without HiveD's annotation hold this, such as nvidia.com/gpu",
+    )
+    group.add_argument(
+        "--lease",
+        type=_lease,
+        metavar="NAMESPACE/NAME",
+        help="several replicas: whoever holds this Lease leads, the others stand by",
+    )
+    group.add_argument(
+        "--no-advertise",
+        action="store_true",
+        help="do not write the number of leaf cells into the capacity of nodes",
+    )
+
+
+def _port(text: str) -> int:
+    return _number(text, 0, 65535)
+
+
+def _bytes(text: str) -> int:
+    return _number(text, 1, 2**40)
+
+
+def _number(text: str, low: int, high: int) -> int:
+    if text.isdecimal() and len(text) <= 20 and low <= int(text) <= high:
+        return int(text)
+    raise argparse.ArgumentTypeError(f"must be an integer from {low} to {high}, not {text!r}")
+
+
+def _url(text: str) -> str:
+    if urlsplit(text).scheme in ("http", "https") and urlsplit(text).hostname:
+        return text
+    raise argparse.ArgumentTypeError(f"must be http://... or https://..., not {text!r}")
+
+
+def _lease(text: str) -> tuple[str, str]:
+    namespace, _, name = text.partition("/")
+    if namespace and name and "/" not in name:
+        return namespace, name
+    raise argparse.ArgumentTypeError(f"must be NAMESPACE/NAME, not {text!r}")

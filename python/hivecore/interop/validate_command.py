@@ -1,0 +1,134 @@
+"""`hivecore validate`: what is in a configuration file, or what is wrong with it."""
+
+import argparse
+import sys
+from collections import Counter
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from hivecore.cells import ClusterSpec
+from hivecore.interop.hived import ConfigError
+from hivecore.interop.hived.serving.command import read_config
+from hivecore.interop.scheduler_file import SchedulerSpec
+from hivecore.quotas import QuotaTree
+
+__all__ = ["add_validate_command"]
+
+_Rows = list[tuple[str, ...]]
+_PARTS = ("queues", "quotas", "cells", "topology", "devices", "storage")
+
+
+def add_validate_command(commands: Any) -> None:
+    """Add the command to the subparsers of a parser.
+
+    :param commands: what ``add_subparsers`` of `argparse` gave.
+    """
+    one = commands.add_parser(
+        "validate",
+        help="check a configuration file of a cluster, hivecore's own or HiveD's",
+        description="Checks a configuration file: one for a whole cluster, see `hivecore init`, or "
+        "one of HiveD. Prints what is in it, or every mistake with its place in the file; the exit "
+        "status is 1 then.",
+    )
+    one.set_defaults(run=_validate, needs=("yaml",), extra="hived")
+    one.add_argument("file", type=Path, metavar="FILE", help="YAML (or JSON) file")
+
+
+def _validate(arguments: argparse.Namespace) -> int:
+    path: Path = arguments.file
+    if SchedulerSpec.recognises(path.read_text("utf-8", errors="replace")):
+        return _validate_cluster(path)
+    config = read_config(path)
+    if config is None:
+        return 1
+    _print_all([_chains(config.spec), _owners(config.spec)])
+    return 0
+
+
+def _validate_cluster(path: Path) -> int:
+    try:
+        spec = SchedulerSpec.read(path)
+    except ConfigError as error:
+        print(error, file=sys.stderr)
+        count = len(error.problems)
+        print(f"{path}: {count} mistake{'s' if count > 1 else ''}", file=sys.stderr)
+        return 1
+    tables = [_models(spec.nodes)]
+    if spec.cells is not None:
+        tables += [_chains(spec.cells.spec), _owners(spec.cells.spec)]
+    if spec.topology is not None:
+        tables.append(_layers(spec))
+    tables.append(_quotas(spec))
+    _print_all(tables)
+    there = [part for part in _PARTS if getattr(spec, part) is not None]
+    print(f"\nA scheduler of it has {', '.join(there) or 'nothing but one queue'}.")
+    return 0
+
+
+def _models(nodes: Mapping[str, str]) -> _Rows:
+    counts = Counter(nodes.values())
+    return [("model", "nodes"), *((model, str(count)) for model, count in counts.items())]
+
+
+def _chains(spec: ClusterSpec) -> _Rows:
+    rows: _Rows = [("chain", "cells", "nodes", "devices", "levels")]
+    for name, chain in spec.chains.items():
+        nodes = len(chain.nodes or ())
+        levels = " > ".join(reversed(chain.levels))
+        rows.append((name, str(chain.roots), str(nodes), str(chain.leaves), levels))
+    return rows
+
+
+def _owners(spec: ClusterSpec) -> _Rows:
+    rows: _Rows = [("virtual cluster", "chain", "level", "cells", "pinned")]
+    for vc, owned in spec.virtual_clusters.items():
+        pinned = spec.pinned_cells.get(vc, {})
+        before = len(rows)
+        for chain_name, counts in owned.items():
+            rows += [(vc, chain_name, level, str(count), "") for level, count in counts.items()]
+        rows += [(vc, chain, level, "1", pin) for pin, (chain, level, _) in pinned.items()]
+        if len(rows) == before:
+            rows.append((vc, "", "", "0", ""))
+    return rows
+
+
+def _layers(spec: SchedulerSpec) -> _Rows:
+    assert spec.topology is not None
+    rows: _Rows = [("layer", "domains")]
+    for layer in spec.topology.layers:
+        rows.append((layer, str(len(spec.topology.domains(layer)))))
+    return rows
+
+
+def _quotas(spec: SchedulerSpec) -> _Rows:
+    rows: _Rows = [("quota", "parent", "resource", "min", "max")]
+    tree = QuotaTree() if spec.quotas is None else spec.quotas
+    for name in tree.quotas:
+        quota = tree.quota(name)
+        least = dict(quota.min)
+        rows += [
+            (name, quota.parent, resource, str(least.get(resource, 0)), str(most))
+            for resource, most in quota.max
+        ]
+    return rows
+
+
+def _print_all(tables: list[_Rows]) -> None:
+    """Those that have a row, with an empty line between them."""
+    for number, rows in enumerate([rows for rows in tables if len(rows) > 1]):
+        if number:
+            print()
+        _print(rows)
+
+
+def _print(rows: _Rows) -> None:
+    columns = list(zip(*rows, strict=True))
+    widths = [max(map(len, column)) for column in columns]
+    numbers = [all(map(str.isdecimal, column[1:])) for column in columns]
+    for row in rows:
+        cells = [
+            text.rjust(width) if number else text.ljust(width)
+            for text, width, number in zip(row, widths, numbers, strict=True)
+        ]
+        print("  ".join(cells).rstrip())

@@ -1,0 +1,171 @@
+"""Which jobs to move, each set of them tried on a branch.
+
+First the jobs that have to move are tried alone. For whoever then finds no place others are
+proposed who could make room for him, see `hivecore.scheduler._openings`; the first proposals, those
+after few others, and those that counting does not refute are followed first. Then all sets of jobs
+are gone through, by cost, until none can be cheaper than the best plan, as far as there are tries:
+those that counting refutes cost none.
+"""
+
+from collections.abc import Iterator, Mapping
+from heapq import heappop, heappush
+from math import inf
+from typing import NamedTuple
+
+from hivecore.scheduler._bounds import Counting, Problem
+from hivecore.scheduler._live import Live
+from hivecore.scheduler._move_trial import Failed, Steps, Trial
+from hivecore.scheduler._openings import Openings
+from hivecore.scheduler._places import places_for
+from hivecore.scheduler._room import Room
+from hivecore.scheduler.transaction import Stages
+
+__all__ = ["Found", "MoveSearch"]
+
+_Names = frozenset[str]
+#: So many sets are looked at for each that may be tried.
+_LOOKS = 100
+
+
+class Found(NamedTuple):
+    """The best plan of a problem."""
+
+    #: inf: none was found
+    cost: float
+    #: what every plan costs at least; inf: there is none
+    least: float
+    steps: Steps
+    #: how many more sets might have been tried
+    left: int
+    #: why the jobs that have to move are not enough, or why there is no plan
+    reason: str
+
+
+class MoveSearch:
+    """The search for one scheduler as it is now.
+
+    :param jobs: all that it knows; only those with ``costs`` may move.
+    """
+
+    def __init__(self, stages: Stages, jobs: Mapping[str, Live], costs: Mapping[str, int]) -> None:
+        self.stages, self.jobs, self.costs = stages, jobs, costs
+        self.room = Room(stages, jobs, costs)
+        self.bad = frozenset(stages.unhealthy())
+
+    def cost(self, names: _Names) -> int:
+        """Of moving these jobs."""
+        return sum(self.costs[name] for name in names)
+
+    def solve(self, problem: Problem, tries: int, below: float = inf) -> Found:
+        """The best plan that costs less than ``below``; so many sets may be tried on a branch."""
+        return _Solving(self, problem, tries, below).found()
+
+
+class _Solving:
+    """One problem."""
+
+    def __init__(self, search: MoveSearch, problem: Problem, tries: int, below: float) -> None:
+        self.search, self.problem, self.tries = search, problem, tries
+        self.counting = Counting(search.room, problem, search.costs)
+        self.least = search.cost(problem.forced) + self.counting.least_extra()
+        self.trial = Trial(search.stages, search.jobs, problem)
+        self.best, self.reason = below, ""
+        self.steps: Steps = ()
+        self.is_found = False
+        self.seen: set[_Names] = set()
+        #: the least cost of what was tried in vain though counting does not refute it
+        self.open = inf
+        self.openings = Openings(
+            search.room, search.jobs, search.costs, problem.closed | search.bad
+        )
+
+    def found(self) -> Found:
+        """All of the search."""
+        if self.least == inf:
+            return Found(inf, inf, (), self.tries, "there is too little room, wherever jobs move")
+        if self.least < self.best:
+            self._propose()
+        if self.least < self.best:
+            self._go_through()
+        return Found(
+            self.best if self.is_found else inf,
+            min(self.least, self.best),
+            self.steps,
+            self.tries,
+            "" if self.is_found else self.reason,
+        )
+
+    def _propose(self) -> None:
+        """Follow the proposals of those who find no place; a quarter of the tries is left."""
+        search, start = self.search, self.problem.forced
+        queue = [(0, search.cost(start), 0, start)]
+        known, left = {start}, self.tries // 4
+        while queue and self.tries > left:
+            late, cost, _, names = heappop(queue)
+            if cost >= self.best:
+                continue
+            failed = self._try(names)
+            if self.best <= self.least:
+                return
+            if failed is None or not failed.owner:
+                continue
+            places = places_for(search.stages, search.jobs[failed.owner].job)
+            more = self.openings.of(failed.owner, failed.units, places, names, failed.landed)
+            for i, others in enumerate(more):
+                wider = names | others
+                if wider not in known:
+                    known.add(wider)
+                    turn = late + i + (3 if self.counting.refuted(wider) else 1)
+                    heappush(queue, (turn, search.cost(wider), len(known), wider))
+
+    def _go_through(self) -> None:
+        """Go through all sets by cost, as long as they are cheaper than the best plan."""
+        looks = _LOOKS * self.tries
+        reached = inf
+        for cost, names in self._by_cost():
+            if cost >= self.best or not looks:
+                reached = cost
+                break
+            looks -= 1
+            if cost < self.least or names in self.seen or self.counting.refuted(names):
+                continue
+            if not self.tries:
+                reached = cost
+                break
+            self._try(names)
+        self.least = max(self.least, min(self.open, reached))
+
+    def _by_cost(self) -> Iterator[tuple[int, _Names]]:
+        """All sets of jobs with those that have to move, the cheapest first."""
+        forced, search = self.problem.forced, self.search
+        fixed = search.cost(forced)
+        yield fixed, forced
+        others = sorted(
+            (cost, name)
+            for name, cost in search.costs.items()
+            if name not in forced and search.room.nodes[name]
+        )
+        queue: list[tuple[int, tuple[int, ...]]] = [(others[0][0], (0,))] if others else []
+        while queue:
+            cost, picked = heappop(queue)
+            yield fixed + cost, forced | {others[i][1] for i in picked}
+            last = picked[-1]
+            if last + 1 < len(others):
+                more = cost + others[last + 1][0]
+                heappush(queue, (more, (*picked, last + 1)))
+                heappush(queue, (more - others[last][0], (*picked[:-1], last + 1)))
+
+    def _try(self, names: _Names) -> Failed | None:
+        """Move these jobs on a branch; None: that does."""
+        self.tries -= 1
+        self.seen.add(names)
+        found = self.trial.moved(names)
+        if isinstance(found, Failed):
+            self.reason = self.reason or found.reason
+            if not self.counting.refuted(names):
+                self.open = min(self.open, self.search.cost(names))
+            return found
+        cost = self.search.cost(frozenset(move.job for step in found for move in step))
+        if cost < self.best:
+            self.best, self.steps, self.is_found = cost, found, True
+        return None

@@ -1,0 +1,156 @@
+"""One set of jobs moved on a branch: whether all find places again, and in which order they can."""
+
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
+
+from hivecore.scheduler._bounds import Problem
+from hivecore.scheduler._live import Live
+from hivecore.scheduler._moving import carry_out, land, leave, move_of, nodes_of, placed_pods
+from hivecore.scheduler._room import pods_of
+from hivecore.scheduler._units import Refused, Unit
+from hivecore.scheduler.actions import Move, PlacedPod
+from hivecore.scheduler.job import Role
+from hivecore.scheduler.transaction import Stages
+
+__all__ = ["Failed", "Steps", "Trial"]
+
+#: The moves of one step stop together before the first of them starts again.
+Steps = tuple[tuple[Move, ...], ...]
+_Pods = tuple[PlacedPod, ...]
+
+
+class Failed(NamedTuple):
+    """Why a set of jobs does not do."""
+
+    reason: str
+    #: who finds no place, with what of him needs one; "": nobody by himself
+    owner: str = ""
+    units: tuple[Unit, ...] = ()
+    #: the pods that had new places by then
+    landed: tuple[tuple[Role, PlacedPod], ...] = ()
+
+
+class Trial:
+    """Tries for one problem."""
+
+    def __init__(self, stages: Stages, jobs: Mapping[str, Live], problem: Problem) -> None:
+        self.stages, self.jobs, self.problem = stages.without_quotas(), jobs, problem
+        self._open = _open_nodes(stages, problem.closed) if problem.closed else ()
+
+    def moved(self, names: frozenset[str]) -> Steps | Failed:
+        """The moves that do, if these jobs may move; those that find their old places again stay.
+
+        All leave together and find new places, the largest first; then each moves there as soon as
+        it can alone, and who cannot, together with the others who cannot.
+        """
+        order = sorted(names, key=self._largest_first)
+        found = self._places(order)
+        if isinstance(found, Failed):
+            return found
+        movers = [name for name in order if found[name] != placed_pods(self.jobs[name])]
+        steps = self._one_by_one(movers, found)
+        if isinstance(steps, Failed) and len(movers) > 1:
+            steps = self._with_step([], movers, found)
+        return steps
+
+    def _largest_first(self, name: str) -> tuple[int, int, str]:
+        job = self.jobs[name].job
+        return -max(role.gpus for role in job.roles), -job.gpus, name
+
+    def _places(self, order: Sequence[str]) -> dict[str, _Pods] | Failed:
+        """Where each has its pods when all have left and the target is there."""
+        branch = self.stages.branch()
+        lives = {name: self.jobs[name].copy() for name in order}
+        for name in order:
+            leave(branch, lives[name])
+        landed: list[tuple[Role, PlacedPod]] = []
+        target = self.problem.target
+        if target is not None:
+            trial = target.trial()
+            refused = branch.start(trial)
+            if isinstance(refused, Refused):
+                return Failed(_told(target.owner, refused), target.owner, (target,))
+            roles = [role for role, pods in target.kind.sizes for _ in range(pods)]
+            landed += zip(roles, trial.placed, strict=True)
+        for name, live in lives.items():
+            nodes = self._allowed(live)
+            if nodes is None:
+                return Failed(f"job {name!r} may be on no other nodes")
+            again = land(branch, live, nodes)
+            if again is not None:
+                units = tuple(unit for unit in live.units if unit.placed)
+                return Failed(_told(name, again), name, units, tuple(landed))
+            landed += pods_of(live)
+        return {name: placed_pods(live) for name, live in lives.items()}
+
+    def _allowed(self, live: Live) -> dict[str, tuple[str, ...]] | None:
+        """By unit the only nodes to use; None: there are none."""
+        if not self.problem.closed:
+            return {}
+        where = live.job.where.nodes
+        nodes = tuple(node for node in self._open if node in where) if where else self._open
+        return {unit.name: nodes for unit in live.units} if nodes else None
+
+    # --- the order
+
+    def _one_by_one(self, movers: Sequence[str], places: Mapping[str, _Pods]) -> Steps | Failed:
+        branch = self.stages.branch()
+        steps: list[tuple[Move, ...]] = []
+        left, before = list(movers), -1
+        while left and len(left) != before:
+            before = len(left)
+            for name in list(left):
+                move = self._move_alone(branch, name, places[name])
+                if move is None:
+                    branch = self._after(steps)
+                else:
+                    steps.append((move,))
+                    left.remove(name)
+        return self._with_step(steps, left, places)
+
+    def _move_alone(self, branch: Stages, name: str, pods: _Pods) -> Move | None:
+        """None: it cannot, or stays where it is; then the branch is of no use any more."""
+        live = self.jobs[name].copy()
+        before = placed_pods(live)
+        leave(branch, live)
+        if land(branch, live, nodes_of(live, pods)) is not None or placed_pods(live) == before:
+            return None
+        return move_of(live, before)
+
+    def _after(self, steps: Sequence[tuple[Move, ...]]) -> Stages:
+        branch = self.stages.branch()
+        for step in steps:
+            carry_out(branch, [self.jobs[move.job].copy() for move in step], step)
+        return branch
+
+    def _with_step(
+        self, steps: list[tuple[Move, ...]], names: Sequence[str], places: Mapping[str, _Pods]
+    ) -> Steps | Failed:
+        """These steps, and one with all these jobs, if the target starts after them."""
+        branch = self._after(steps)
+        lives = {name: self.jobs[name].copy() for name in names}
+        for name in names:
+            leave(branch, lives[name])
+        for name, live in lives.items():
+            refused = land(branch, live, nodes_of(live, places[name]))
+            if refused is not None:
+                return Failed(_told(name, refused))
+        if names:
+            were = {name: placed_pods(self.jobs[name]) for name in names}
+            steps = [*steps, tuple(move_of(live, were[name]) for name, live in lives.items())]
+        if self.problem.target is not None:
+            started = branch.start(self.problem.target.trial())
+            if isinstance(started, Refused):
+                return Failed(_told(self.problem.target.owner, started))
+        return tuple(steps)
+
+
+def _told(name: str, refused: Refused) -> str:
+    return f"job {name!r} would find no place: {refused.refusal.reason}"
+
+
+def _open_nodes(stages: Stages, closed: frozenset[str]) -> tuple[str, ...]:
+    """The nodes that all stages know, but for the closed ones."""
+    known = [one.part.nodes for one in (stages.place, stages.devices) if one is not None]
+    also = frozenset(known[-1])
+    return tuple(node for node in known[0] if node in also and node not in closed)

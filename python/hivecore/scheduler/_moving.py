@@ -1,0 +1,86 @@
+"""Moves carried out: jobs stop where they are and start again on the nodes that were found.
+
+Who moves stays admitted by its quota, so only placement and devices are asked. On the same state
+the stages choose the same GPUs of the same nodes again, which is how a move that was found on a
+branch is carried out for real.
+"""
+
+from collections.abc import Mapping, Sequence
+
+from hivecore.errors import StaleDecisionError
+from hivecore.scheduler._live import Live
+from hivecore.scheduler._units import Refused, Unit
+from hivecore.scheduler.actions import Move, PlacedPod
+from hivecore.scheduler.transaction import Stages, Started
+
+__all__ = ["carry_out", "land", "leave", "may_move", "move_of", "nodes_of", "placed_pods"]
+
+
+def placed_pods(live: Live) -> tuple[PlacedPod, ...]:
+    """All pods of a job that run."""
+    return tuple(pod for unit in live.placed for pod in unit.placed)
+
+
+def may_move(stages: Stages, live: Live) -> bool:
+    """Whether a job may be moved: it runs on what is its own and nobody else's, and may have to
+    leave.
+    """
+    if live.state != "running" or live.for_job or not live.job.preemptible:
+        return False
+    return len(stages.members(live.job.name)) == 1
+
+
+def leave(stages: Stages, live: Live) -> None:
+    """A job gives back what placement and devices gave it; what it knows of itself stays."""
+    for unit in reversed(live.units):
+        if unit.placed:
+            stages.give_back(unit, end=False)
+
+
+def land(stages: Stages, live: Live, nodes: Mapping[str, tuple[str, ...]]) -> Refused | None:
+    """A job that has left starts again, all pods that ran; None: it does. What had started before
+    one that is refused has what it asked for.
+
+    :param nodes: by unit the only ones to use; none: those that the job allows.
+    """
+    for unit in live.units:
+        if unit.placed:
+            found = stages.start(unit, nodes.get(unit.name, ()))
+            if not isinstance(found, Started):
+                return found
+    return None
+
+
+def move_of(live: Live, before: tuple[PlacedPod, ...]) -> Move:
+    """The move of a job that has landed."""
+    return Move(live.job.name, placed_pods(live), before)
+
+
+def nodes_of(live: Live, pods: Sequence[PlacedPod]) -> dict[str, tuple[str, ...]]:
+    """By unit the nodes on which these pods have its own."""
+    there = {(pod.role, pod.index): pod.node for pod in pods}
+    return {unit.name: _nodes(unit, there) for unit in live.units if unit.placed}
+
+
+def _nodes(unit: Unit, there: Mapping[tuple[str, int], str]) -> tuple[str, ...]:
+    return tuple(sorted({node for pod in unit.pods if (node := there.get(pod, ""))}))
+
+
+def carry_out(stages: Stages, lives: Sequence[Live], moves: Sequence[Move]) -> None:
+    """Stop these jobs together, and start them again, one after the other, where their moves say.
+
+    :param stages: without quotas.
+    :raises StaleDecisionError: a job would be elsewhere; then ``stages`` and ``lives`` are of no
+        use any more.
+    """
+    for live, move in zip(lives, moves, strict=True):
+        if placed_pods(live) != move.before:
+            raise StaleDecisionError(f"job {live.job.name!r} has started or moved since")
+        leave(stages, live)
+    for live, move in zip(lives, moves, strict=True):
+        refused = land(stages, live, nodes_of(live, move.pods))
+        if refused is not None:
+            reason = refused.refusal.reason
+            raise StaleDecisionError(f"job {live.job.name!r} does not fit there: {reason}")
+        if placed_pods(live) != move.pods:
+            raise StaleDecisionError(f"job {live.job.name!r} would get other GPUs or nodes now")

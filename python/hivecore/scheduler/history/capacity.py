@@ -1,0 +1,36 @@
+"""How many GPUs a scheduler has."""
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from hivecore.scheduler.scheduler import Scheduler
+
+__all__ = ["gpus_of"]
+
+
+def gpus_of(scheduler: "Scheduler") -> int:
+    """All GPUs, whether in use or not; 0: no part knows.
+
+    The first part that knows it says it: devices, cells, a network, quotas.
+
+    >>> from hivecore.cells import CellCluster, Chain, ClusterSpec
+    >>> from hivecore.scheduler import Scheduler
+    >>> spec = ClusterSpec({"c": Chain(["gpu", "node"], [8], 4)}, {})
+    >>> gpus_of(Scheduler(cells=CellCluster(spec)))
+    32
+    """
+    if scheduler.devices is not None:
+        part = scheduler.devices
+        return sum(len(part.inventory(node).of_type("gpu")) for node in part.nodes)
+    if scheduler.cells is not None:
+        return sum(chain.leaves for chain in scheduler.cells.spec.chains.values())
+    if scheduler.topology is not None:
+        network = scheduler.topology.copy()
+        for name in network.owners:
+            network.release(name)
+        for node in network.unhealthy:
+            network.set_health(node, True)
+        return sum(network.free(node).get("gpu", 0) for node in network.nodes)
+    if scheduler.quotas is not None:
+        return int(scheduler.quotas.total().get("gpu", 0))
+    return 0

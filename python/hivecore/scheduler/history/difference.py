@@ -1,0 +1,235 @@
+"""A log under another configuration: who starts sooner, who later."""
+
+import os
+from dataclasses import dataclass
+from math import inf
+from typing import TYPE_CHECKING
+
+from hivecore.scheduler.history.capacity import gpus_of
+from hivecore.scheduler.history.recorder import JobHistory, Recorder
+from hivecore.scheduler.history.rerun import read_told, rerun
+
+if TYPE_CHECKING:
+    from hivecore.scheduler.scheduler import Scheduler
+
+__all__ = ["JobDifference", "LogDifference", "LogFigures", "diff_log"]
+
+
+@dataclass(frozen=True, slots=True)
+class JobDifference:
+    """When a job started, and when it would have.
+
+    :param job: its name; "#2" and so on follows that of a later one of the same name.
+    :param tenant: whose it is.
+    :param gpus: of all its pods.
+    :param submitted: when it came, in seconds.
+    :param before: when it started for the first time; ``None``: not until the end of the log.
+    :param after: the same under the other configuration.
+    """
+
+    job: str
+    tenant: str
+    gpus: int
+    submitted: float
+    before: float | None
+    after: float | None
+
+    @property
+    def sooner(self) -> float:
+        """By how many seconds it starts sooner, below 0 later; inf: it would not start otherwise.
+
+        >>> from hivecore.scheduler import JobDifference
+        >>> JobDifference("train", "vision", 8, 0.0, 60.0, 20.0).sooner
+        40.0
+        """
+        if self.before == self.after:
+            return 0.0
+        if self.before is None:
+            return inf
+        return -inf if self.after is None else self.before - self.after
+
+
+@dataclass(frozen=True, slots=True)
+class LogFigures:
+    """How well a cluster did, from the beginning of a log to its end.
+
+    :param started: how many jobs started.
+    :param rejected: how many could never run.
+    :param preemptions: how often a job was stopped for another one.
+    :param mean_wait: seconds from coming to the first start, or to the end for who did not start;
+        those that were rejected do not count.
+    :param gpus: of the cluster; 0: not known.
+    :param gpu_seconds: in use.
+    :param utilisation: of all GPUs, 0 to 1; 0.0 if it is not known how many there are.
+    :param usage: pairs of a time and the GPUs in use from then on.
+    :param waiting: pairs of a time and the jobs that wait from then on.
+    """
+
+    started: int
+    rejected: int
+    preemptions: int
+    mean_wait: float
+    gpus: int
+    gpu_seconds: float
+    utilisation: float
+    usage: tuple[tuple[float, int], ...]
+    waiting: tuple[tuple[float, int], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class LogDifference:
+    """A log, and the same events under another configuration.
+
+    :param begin: of the log, in seconds.
+    :param end: of the log.
+    :param jobs: in the order in which they came.
+    :param before: of the log.
+    :param after: of the other configuration.
+    :param endless: how many jobs that start under the other configuration have no end, since the
+        log does not tell for how long they run.
+    :param skipped: how many events say nothing to the other configuration: of nodes that it does
+        not have, or changes of a part from outside.
+    """
+
+    begin: float
+    end: float
+    jobs: tuple[JobDifference, ...]
+    before: LogFigures
+    after: LogFigures
+    endless: int
+    skipped: int
+
+    @property
+    def sooner(self) -> tuple[JobDifference, ...]:
+        """Those that start sooner, who gains most first."""
+        found = (one for one in self.jobs if one.sooner > 0)
+        return tuple(sorted(found, key=lambda one: (-one.sooner, one.job)))
+
+    @property
+    def later(self) -> tuple[JobDifference, ...]:
+        """Those that start later, who loses most first."""
+        found = (one for one in self.jobs if one.sooner < 0)
+        return tuple(sorted(found, key=lambda one: (one.sooner, one.job)))
+
+
+def diff_log(
+    path: "str | os.PathLike[str]", scheduler: "Scheduler", *, until: float | None = None
+) -> LogDifference:
+    """The events of a log under another scheduler.
+
+    :param scheduler: another one, with no job in it; it is used up.
+    :param until: take the log for ended at this time, in seconds; ``None``: all of it.
+    :raises ValueError: the scheduler has a job, or its time is behind the beginning of the log.
+    :raises CorruptStateError: as of `replay`.
+
+    Jobs come, are cancelled while they wait, and nodes are lost at the logged times. What follows
+    from decisions does so from the other ones: a job that starts at another time runs for as long
+    as it did in the log, then ends, fails or is cancelled as it did there; one that is preempted
+    goes on later with what is left; one that the log saw no end of has none. Victims stop after the
+    time that they took in the log, others after the mean of these, or 30 seconds if there is none.
+    Where the log decides whenever something has happened, so does this; else at its times. Jobs
+    that were there at its beginning come at its beginning. Failures of single pods that had joined
+    later are left out. The same configuration gives the same starts.
+
+    Cost: that of a `replay` and of the decisions of the other scheduler.
+
+    >>> import tempfile
+    >>> from pathlib import Path
+    >>> from hivecore.quotas import Quota, QuotaTree
+    >>> from hivecore.scheduler import Job, Scheduler, diff_log
+    >>> def with_gpus(gpus, **options):
+    ...     tree = QuotaTree([Quota("lab", max={"gpu": gpus})], total={"gpu": gpus})
+    ...     return Scheduler(quotas=tree, **options)
+    >>> path = Path(tempfile.mkdtemp()) / "log"
+    >>> scheduler = with_gpus(8, log=path)
+    >>> for name in ("a", "b"):
+    ...     scheduler.submit(Job(name, "lab", 6), 0.0)
+    >>> _ = scheduler.decide(0.0)
+    >>> for name, now in (("a", 60.0), ("b", 100.0)):
+    ...     scheduler.finish(name, now)
+    ...     _ = scheduler.decide(now)
+    >>> scheduler.close()
+    >>> found = diff_log(path, with_gpus(12))
+    >>> [(one.job, one.before, one.after) for one in found.sooner], found.after.mean_wait
+    ([('b', 60.0, 0.0)], 0.0)
+    """
+    from hivecore.scheduler.scheduler import Scheduler
+
+    given: object = scheduler
+    if not isinstance(given, Scheduler):
+        raise TypeError(f"scheduler must be a Scheduler, not {type(given).__name__}")
+    if len(scheduler):
+        raise ValueError(f"scheduler: has {len(scheduler)} jobs, allowed is none")
+    told = read_told(path, until)
+    begin, end = told.recorder.begin, told.end
+    if scheduler.now > begin:
+        raise ValueError(f"scheduler: its time is {scheduler.now!r}, the log begins at {begin!r}")
+    gpus = gpus_of(scheduler)
+    after, skipped = rerun(told, scheduler)
+    logged = told.recorder.jobs
+    jobs = tuple(_job(key, one, after.jobs[key]) for key, one in logged.items())
+    endless = sum(
+        1
+        for key, one in after.jobs.items()
+        if one.runs and one.runs[-1].end is None and not _has_end(logged[key])
+    )
+    return LogDifference(
+        begin,
+        end,
+        jobs,
+        _figures(told.recorder, told.gpus, end),
+        _figures(after, gpus, end),
+        endless,
+        told.skipped + skipped,
+    )
+
+
+def _job(key: str, before: JobHistory, after: JobHistory) -> JobDifference:
+    job = before.job
+    return JobDifference(key, job.tenant, job.gpus, before.submitted, before.started, after.started)
+
+
+def _has_end(history: JobHistory) -> bool:
+    return any(run.how in ("finish", "cancel") for run in history.runs)
+
+
+def _figures(recorder: Recorder, gpus: int, end: float) -> LogFigures:
+    waits, changes = [], {recorder.begin: 0}
+    for one in recorder.jobs.values():
+        if one.rejected:
+            continue
+        until = one.started
+        if until is None:
+            until = end if one.gone is None else one.gone
+        waits.append(until - one.submitted)
+        changes[one.submitted] = changes.get(one.submitted, 0) + 1
+        if one.runs or one.gone is not None:
+            changes[until] = changes.get(until, 0) - 1
+    used = _area(recorder.usage, end)
+    possible = gpus * (end - recorder.begin)
+    histories = recorder.jobs.values()
+    return LogFigures(
+        started=sum(bool(one.runs) for one in histories),
+        rejected=sum(bool(one.rejected) for one in histories),
+        preemptions=sum(run.how == "preempt" for one in histories for run in one.runs),
+        mean_wait=sum(waits) / len(waits) if waits else 0.0,
+        gpus=gpus,
+        gpu_seconds=used,
+        utilisation=used / possible if possible else 0.0,
+        usage=tuple(recorder.usage),
+        waiting=_sums(changes),
+    )
+
+
+def _area(usage: list[tuple[float, int]], end: float) -> float:
+    """What is in use, times how long."""
+    ends = [time for time, _ in usage[1:]] + [end]
+    return sum(used * (last - first) for (first, used), last in zip(usage, ends, strict=True))
+
+
+def _sums(changes: dict[float, int]) -> tuple[tuple[float, int], ...]:
+    found, total = [], 0
+    for time, change in sorted(changes.items()):
+        total += change
+        found.append((time, total))
+    return tuple(found)

@@ -1,0 +1,170 @@
+"""When jobs came, started, stopped and ended, noted from what a scheduler shows after each call."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from hivecore.scheduler.actions import Action, Preempt, Reject, Start
+from hivecore.scheduler.job import Job
+
+if TYPE_CHECKING:
+    from hivecore.scheduler._live import Live
+    from hivecore.scheduler.scheduler import Scheduler
+
+__all__ = ["JobHistory", "Recorder", "Run"]
+
+
+@dataclass(slots=True)
+class Run:
+    """A job from a start to what ended it.
+
+    :param start: in seconds.
+    :param end: the same; ``None``: it runs.
+    :param how: "finish", "cancel", "fail" or "preempt"; "": it runs.
+    :param line: the number of the event that ended it.
+    """
+
+    start: float
+    end: float | None = None
+    how: str = ""
+    line: int = -1
+
+
+@dataclass(slots=True)
+class JobHistory:
+    """What became of a job.
+
+    :param job: as it was submitted.
+    :param submitted: when; of one that was there at the beginning, the beginning.
+    :param runs: in their order.
+    :param rejected: why it could never run; "": it could.
+    :param gone: when it ended, was cancelled or rejected.
+    """
+
+    job: Job
+    submitted: float
+    runs: list[Run] = field(default_factory=list)
+    rejected: str = ""
+    gone: float | None = None
+
+    @property
+    def started(self) -> float | None:
+        """When it started for the first time."""
+        return self.runs[0].start if self.runs else None
+
+
+def _holds(scheduler: "Scheduler", name: str) -> bool:
+    """Whether it has stopped, and holds what it had until others have stopped as well."""
+    live = scheduler._jobs.get(name)
+    return live is not None and live.runs and live.has_stopped
+
+
+class Recorder:
+    """Notes what becomes of jobs; those of one name, one after the other, are apart.
+
+    :param begin: the time from which on it does.
+    """
+
+    def __init__(self, begin: float) -> None:
+        self.begin = begin
+        #: by a name that no other one has: that of the job, or with "#2" for the second of a name
+        self.jobs: dict[str, JobHistory] = {}
+        #: pairs of a time and the GPUs in use from then on
+        self.usage: list[tuple[float, int]] = [(begin, 0)]
+        self._named: dict[str, str] = {}
+        self._held: dict[str, int] = {}
+        self._stopping: dict[str, float] = {}
+        #: those that have stopped, and hold what they had until others have
+        self._halted: set[str] = set()
+        #: by key and time of the order to stop: when it stopped, and the number of that event
+        self.stops: dict[tuple[str, float], tuple[float, int]] = {}
+
+    def key(self, name: str) -> str:
+        """That of the latest job of a name."""
+        return self._named.get(name, name)
+
+    def found(self, scheduler: "Scheduler") -> None:
+        """Those that are there at the beginning."""
+        for name in scheduler:
+            self.submitted(scheduler.job(name), self.begin)
+            self.see(scheduler, name, self.begin)
+
+    def submitted(self, job: Job, now: float) -> str:
+        """A job has come.
+
+        :returns: its key.
+        """
+        key, number = job.name, 1
+        while key in self.jobs:
+            number += 1
+            key = f"{job.name}#{number}"
+        self._named[job.name] = key
+        self.jobs[key] = JobHistory(job, now)
+        return key
+
+    def decided(self, scheduler: "Scheduler", actions: Iterable[Action], now: float) -> None:
+        """The scheduler has said something."""
+        self._halted = {name for name in self._halted if _holds(scheduler, name)}
+        for action in actions:
+            if isinstance(action, Reject):
+                history = self.jobs[self.key(action.job)]
+                history.rejected, history.gone = action.reason, now
+            elif isinstance(action, Preempt):
+                self._stopping[action.job] = now
+        for name in {one.job: None for one in actions if isinstance(one, (Preempt, Start))}:
+            self.see(scheduler, name, now)
+            live = scheduler._jobs.get(name)
+            if live is None or not live.for_job:
+                self._stopping.pop(name, None)
+
+    def see(
+        self, scheduler: "Scheduler", name: str, now: float, how: str = "preempt", line: int = -1
+    ) -> None:
+        """Look what has become of a job.
+
+        :param how: what ended its run, if it has ended.
+        :param line: the number of that event.
+        """
+        live = scheduler._jobs.get(name)
+        running = live if live is not None and live.runs else None
+        history = self.jobs[self.key(name)]
+        latest = history.runs[-1] if history.runs else None
+        if running is not None and running.has_stopped:
+            running = None
+            self._halted.add(name)
+        elif name in self._halted:
+            self._halted.discard(name)
+            if latest is not None and how in ("finish", "cancel"):
+                latest.how = how  # it ended before it could wait again
+        is_open = latest is not None and latest.end is None
+        since = None if running is None else max(self.begin, running.since)
+        if latest is not None and is_open and since != latest.start:
+            self._close(name, latest, now, how, line)
+            is_open = False
+        if since is not None and not is_open:
+            history.runs.append(Run(since))
+        if how in ("finish", "cancel") and history.gone is None:
+            history.gone = now
+        self._use(name, running, now, scheduler._holds(name))
+
+    def _close(self, name: str, run: Run, now: float, how: str, line: int) -> None:
+        told = self._stopping.pop(name, None)
+        if told is not None:
+            self.stops[self.key(name), told] = now, line
+            if how == "fail":
+                how = "preempt"
+        run.end, run.how, run.line = now, how, line
+
+    def _use(self, name: str, running: "Live | None", now: float, holds: bool) -> None:
+        held = 0
+        if running is not None:
+            held = sum(unit.kind.gpus for unit in running.placed) if holds else 0
+        before = self._held.get(name, 0)
+        if held == before:
+            return
+        self._held[name] = held
+        used = self.usage[-1][1] + held - before
+        if self.usage[-1][0] == now:
+            self.usage[-1] = now, used
+        else:
+            self.usage.append((now, used))

@@ -1,0 +1,254 @@
+"""The events of a log under another scheduler: what users did, at the same times; what followed
+from decisions, when it follows from those of the other one.
+
+A job that starts at another time runs for as long as it did in the log, and ends in the same way.
+One that is preempted goes on later with what is left. A victim stops after the time that it took in
+the log, one that was none there after the mean of these; if nobody took any time, after 30 seconds.
+
+A generated end that comes at the very time of the logged one has its place among the events of that
+time, so that the same scheduler does the same again.
+"""
+
+import os
+from dataclasses import dataclass, field
+from heapq import heappop, heappush
+from typing import TYPE_CHECKING, Any
+
+from hivecore.scheduler.actions import Preempt
+from hivecore.scheduler.history.capacity import gpus_of
+from hivecore.scheduler.history.recorder import JobHistory, Recorder, Run
+from hivecore.scheduler.history.standing import follow
+from hivecore.scheduler.log import LogRecord, replayed
+from hivecore.scheduler.plain import job_of_plain
+
+if TYPE_CHECKING:
+    from hivecore.scheduler.scheduler import Scheduler
+
+__all__ = ["Told", "read_told", "rerun"]
+
+_FIRST = -1  # among the events of a time
+_GRACE = 30.0  # seconds; that of Kubernetes
+
+
+@dataclass(slots=True)
+class Told:
+    """What a log tells.
+
+    :param recorder: what became of its jobs.
+    :param gpus: of its cluster.
+    :param end: the time of its last event.
+    :param events: those that do not follow from decisions: time, number, kind, and what it is of.
+    :param prompt: whether there was a decision whenever something had happened, and not only now
+        and then.
+    :param skipped: how many events another scheduler cannot know of.
+    """
+
+    recorder: Recorder
+    gpus: int = 0
+    end: float = 0.0
+    events: list[tuple[float, int, str, Any]] = field(default_factory=list)
+    prompt: bool = True
+    skipped: int = 0
+
+
+def read_told(path: "str | os.PathLike[str]", until: float | None = None) -> Told:
+    """Run a log again, and note what it tells."""
+    steps = replayed(path, until=until)
+    scheduler, record = next(steps)
+    begin = scheduler.now
+    told = Told(Recorder(begin), gpus_of(scheduler), begin)
+    follow(told.recorder, scheduler, record)
+    for key in told.recorder.jobs:
+        told.events.append((begin, _FIRST, "submit", key))
+    if told.events:
+        told.events.append((begin, _FIRST, "decide", None))
+    happened: set[float] = set()
+    decided: set[float] = set()
+    for scheduler, record in steps:
+        follow(told.recorder, scheduler, record)
+        (decided if record.event == "decide" else happened).add(record.now)
+        told.end = max(told.end, scheduler.now)
+        _note(told, record)
+    told.prompt = 2 * len(happened & decided) >= len(happened)
+    return told
+
+
+def _note(told: Told, record: LogRecord) -> None:
+    """Keep an event that does not follow from decisions."""
+    recorder, fields = told.recorder, record.fields
+    what: Any = None
+    if record.event == "submit":
+        what = recorder.key(job_of_plain(fields["job"]).name)
+    elif record.event == "cancel":
+        what = recorder.key(fields["job"])
+        runs = recorder.jobs[what].runs
+        if runs and runs[-1].line == record.number:
+            return  # the end of a run
+    elif record.event == "set_node":
+        what = fields["node"], fields["healthy"]
+    elif record.event == "decide":
+        what = fields.get("most")
+    elif record.event != "advance":
+        told.skipped += record.event == "state"
+        return
+    told.events.append((record.now, record.number, record.event, what))
+
+
+def rerun(told: Told, scheduler: "Scheduler") -> tuple[Recorder, int]:
+    """The same events under another scheduler, until the log's end.
+
+    :param scheduler: which has no job; it is used up.
+    :returns: what became of the jobs, by the same keys, and how many events it knew nothing of.
+    """
+    return _Rerun(told, scheduler).run()
+
+
+class _Rerun:
+    def __init__(self, told: Told, scheduler: "Scheduler") -> None:
+        self.told, self.scheduler = told, scheduler
+        self.recorder = Recorder(told.recorder.begin)
+        self.queue: list[tuple[float, int, int, str, Any]] = []
+        self.pushed = self.skipped = 0
+        self.lives = {key: _lives(one) for key, one in told.recorder.jobs.items()}
+        #: which of its runs was the first of the present life, by key
+        self.first = dict.fromkeys(told.recorder.jobs, 0)
+        self.running: dict[str, Run] = {}
+        #: by name the key of the latest job
+        self.latest: dict[str, str] = {}
+        stops = told.recorder.stops
+        times = [stop - ordered for (_, ordered), (stop, _) in stops.items()]
+        self.grace = sum(times) / max(1, len(times)) or _GRACE
+
+    def run(self) -> tuple[Recorder, int]:
+        for now, number, kind, what in self.told.events:
+            self.push(now, number, kind, what)
+        is_new = False
+        while self.queue:
+            now = self.queue[0][0]
+            if now > self.told.end:
+                break
+            while self.queue and self.queue[0][0] == now:
+                _, number, _, kind, what = heappop(self.queue)
+                if kind == "decide":
+                    self.decide(now, what)
+                    is_new = False
+                else:
+                    is_new |= self.happen(kind, what, now, number)
+            if is_new and self.told.prompt:
+                self.decide(now)
+                is_new = False
+        return self.recorder, self.skipped
+
+    def push(self, now: float, number: int, kind: str, what: Any) -> None:
+        self.pushed += 1
+        heappush(self.queue, (now, number, self.pushed, kind, what))
+
+    def happen(self, kind: str, what: Any, now: float, number: int) -> bool:
+        """Tell the scheduler; whether there was anything to tell."""
+        scheduler = self.scheduler
+        if kind == "submit":
+            self.submit(what, now)
+        elif kind == "cancel":
+            if what not in scheduler:
+                return False
+            scheduler.cancel(what, now)
+            self.see(what, now, "cancel", number)
+        elif kind == "set_node":
+            node, healthy = what
+            try:
+                scheduler.set_node(node, healthy, now)
+            except KeyError:
+                self.skipped += 1
+                return False
+        elif kind == "advance":
+            scheduler.advance(now)
+        else:
+            return self.end(what, now, number)
+        return True
+
+    def submit(self, key: str, now: float) -> None:
+        job = self.told.recorder.jobs[key].job
+        # One of its name that was gone in the log may be there still.
+        named = job.replace(name=key, after=[self.latest.get(one, one) for one in job.after])
+        self.latest[job.name] = key
+        self.recorder.submitted(named, now)
+        self.scheduler.submit(named, now)
+
+    def end(self, what: tuple[str, Run, str], now: float, number: int) -> bool:
+        """The end of a run, if it has not ended otherwise."""
+        key, run, how = what
+        if self.running.get(key) is not run:
+            return False
+        if how == "preempt":
+            self.scheduler.stopped(key, now)
+        else:
+            getattr(self.scheduler, how)(key, now)
+            self.lives[key].pop()
+            self.first[key] = len(self.recorder.jobs[key].runs)
+        self.see(key, now, how, number)
+        return True
+
+    def decide(self, now: float, most: int | None = None) -> None:
+        actions = self.scheduler.decide(now, most)
+        self.recorder.decided(self.scheduler, actions, now)
+        for name in {one.job: None for one in actions if hasattr(one, "job")}:
+            self.follow(name)
+        for victim in [one.job for one in actions if isinstance(one, Preempt)]:
+            run = self.running.get(victim)
+            if run is not None and self.scheduler._jobs[victim].for_job:
+                usual = now + self.grace, _FIRST
+                stop, number = self.told.recorder.stops.get((victim, now), usual)
+                self.push(stop, number, "end", (victim, run, "preempt"))
+
+    def see(self, key: str, now: float, how: str, number: int) -> None:
+        self.recorder.see(self.scheduler, key, now, how, number)
+        self.follow(key)
+
+    def follow(self, key: str) -> None:
+        """Its end is to come if it runs now."""
+        runs = self.recorder.jobs[key].runs
+        run = runs[-1] if runs and runs[-1].end is None else None
+        if self.running.get(key) is run:
+            return
+        if run is None:
+            del self.running[key]
+            return
+        self.running[key] = run
+        if self.lives[key]:
+            like = self.lives[key][-1]
+            end, number = _end(like, runs[self.first[key] :])
+            self.push(end, number, "end", (key, run, like[-1].how))
+
+
+def _lives(history: JobHistory) -> list[list[Run]]:
+    """The runs of a job up to each end that was none of the scheduler's making; the next one last.
+
+    What was not at its end has none.
+    """
+    found: list[list[Run]] = [[]]
+    for run in history.runs:
+        found[-1].append(run)
+        if run.end is not None and run.how != "preempt":
+            found.append([])
+    return found[-2::-1]
+
+
+def _end(logged: list[Run], runs: list[Run]) -> tuple[float, int]:
+    """When the last of these runs ends, and its place among the events of that time.
+
+    :param logged: the runs in the log until the same end.
+    """
+    if len(runs) == len(logged) and all(map(_alike, runs, logged)):
+        assert logged[-1].end is not None
+        return logged[-1].end, logged[-1].line
+    left = sum(map(_length, logged)) - sum(map(_length, runs[:-1]))
+    return runs[-1].start + max(0.0, left), _FIRST
+
+
+def _alike(run: Run, logged: Run) -> bool:
+    return run.start == logged.start and run.end in (None, logged.end)
+
+
+def _length(run: Run) -> float:
+    assert run.end is not None
+    return run.end - run.start

@@ -1,0 +1,159 @@
+"""How things stood at some time of a log."""
+
+import os
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from hivecore._arguments import as_name
+from hivecore.scheduler.explanation import JobExplanation
+from hivecore.scheduler.history.capacity import gpus_of
+from hivecore.scheduler.history.recorder import JobHistory, Recorder
+from hivecore.scheduler.log import LogRecord, replayed
+from hivecore.scheduler.plain import action_of_plain, job_of_plain
+
+if TYPE_CHECKING:
+    from hivecore.scheduler.scheduler import Scheduler
+
+__all__ = ["JobStanding", "LogStanding", "explain_log", "follow", "log_standing"]
+
+_OF_JOB = ("finish", "cancel", "fail", "stopped")
+
+
+@dataclass(frozen=True, slots=True)
+class JobStanding:
+    """How a job stood.
+
+    :param job: its name.
+    :param tenant: whose it is.
+    :param gpus: of all its pods.
+    :param state: as of `Scheduler.state`.
+    :param since: of one that runs when it started, else when it came, in seconds.
+    :param reason: why it waits, in a line; "": nothing was said.
+    """
+
+    job: str
+    tenant: str
+    gpus: int
+    state: str
+    since: float
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class LogStanding:
+    """How things stood at some time.
+
+    :param now: the time of the last event until then, in seconds.
+    :param events: how many there were, decisions included.
+    :param gpus: of the cluster; 0: it is not known.
+    :param in_use: how many GPUs were in use.
+    :param jobs: that had not ended, in the order in which they came.
+    :param finished: how many had ended well, or had been cancelled.
+    :param rejected: how many could never run.
+    """
+
+    now: float
+    events: int
+    gpus: int
+    in_use: int
+    jobs: tuple[JobStanding, ...]
+    finished: int
+    rejected: int
+
+
+def log_standing(path: "str | os.PathLike[str]", *, until: float | None = None) -> LogStanding:
+    """How things stood at a time.
+
+    :param until: in seconds, what happened then included; ``None``: at the end.
+    :raises CorruptStateError: as of `replay`.
+
+    Cost: that of a `replay` until then.
+
+    >>> import tempfile
+    >>> from pathlib import Path
+    >>> from hivecore.quotas import Quota, QuotaTree
+    >>> from hivecore.scheduler import Job, Scheduler, log_standing
+    >>> path = Path(tempfile.mkdtemp()) / "log"
+    >>> tree = QuotaTree([Quota("lab", max={"gpu": 8})], total={"gpu": 8})
+    >>> scheduler = Scheduler(quotas=tree, log=path)
+    >>> for name, now in (("a", 0.0), ("b", 5.0)):
+    ...     scheduler.submit(Job(name, "lab", 6), now)
+    ...     _ = scheduler.decide(now)
+    >>> scheduler.close()
+    >>> standing = log_standing(path)
+    >>> standing.in_use, [(one.job, one.state, one.since) for one in standing.jobs]
+    (6, [('a', 'running', 0.0), ('b', 'pending', 5.0)])
+    """
+    scheduler, recorder, number, now = _until(path, until)
+    jobs = []
+    for name in scheduler:
+        live = scheduler._jobs[name]
+        came = recorder.jobs[recorder.key(name)].submitted
+        since = live.since if live.runs else came
+        reason = live.told.reason if live.told is not None and live.state == "pending" else ""
+        job = live.job
+        jobs.append(JobStanding(name, job.tenant, job.gpus, live.state, since, reason))
+    histories = recorder.jobs.values()
+    rejected = sum(bool(one.rejected) for one in histories)
+    gone = sum(one.gone is not None for one in histories)
+    used = recorder.usage[-1][1]
+    found = tuple(jobs)
+    return LogStanding(now, number, gpus_of(scheduler), used, found, gone - rejected, rejected)
+
+
+def explain_log(path: "str | os.PathLike[str]", job: str, *, at: float) -> JobExplanation:
+    """Why a job did not start at a time, and what would have let it start then.
+
+    :param job: its name.
+    :param at: in seconds; what happened then has happened.
+    :raises KeyError: no such job had come, or it had ended; the message says when.
+    :raises CorruptStateError: as of `replay`.
+
+    Cost: that of a `replay` until then, and of `Scheduler.explain`.
+    """
+    name = as_name(job, "job")
+    scheduler, recorder, _, _ = _until(path, at)
+    if name in scheduler:
+        return scheduler.explain(name)
+    history = recorder.jobs.get(recorder.key(name))
+    if history is None:
+        raise KeyError(f"job={name!r}: none of this name had come by {at!r}")
+    raise KeyError(f"job={name!r}: {_end(history)}")
+
+
+def _end(history: JobHistory) -> str:
+    if history.rejected:
+        return f"it was rejected at {history.gone!r}: {history.rejected}"
+    if not history.runs:
+        return f"it was cancelled at {history.gone!r}, before it started"
+    first = history.runs[0]
+    return f"it had started at {first.start!r} and was gone at {history.gone!r}"
+
+
+def _until(
+    path: "str | os.PathLike[str]", until: float | None
+) -> "tuple[Scheduler, Recorder, int, float]":
+    steps = replayed(path, until=until)
+    scheduler, record = next(steps)
+    recorder = Recorder(scheduler.now)
+    follow(recorder, scheduler, record)
+    for scheduler, record in steps:
+        follow(recorder, scheduler, record)
+    return scheduler, recorder, record.number, scheduler.now
+
+
+def follow(recorder: Recorder, scheduler: "Scheduler", record: LogRecord) -> None:
+    """Note what a line of a log has changed.
+
+    :param scheduler: as it is after it.
+    """
+    fields, now = record.fields, record.now
+    if record.event == "begin":
+        recorder.found(scheduler)
+    elif record.event == "submit":
+        recorder.submitted(job_of_plain(fields["job"]), now)
+    elif record.event == "decide":
+        recorder.decided(scheduler, [action_of_plain(one) for one in fields["actions"]], now)
+    elif record.event in _OF_JOB:
+        how = "preempt" if record.event == "stopped" else record.event
+        recorder.see(scheduler, fields["job"], now, how, record.number)

@@ -1,0 +1,263 @@
+"""Making room by moving: which running jobs to move so that nodes get free, or a job fits."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from math import inf
+from typing import TYPE_CHECKING, Literal, get_args
+
+from hivecore._arguments import as_choice, as_int, as_name, as_text, as_tuple
+from hivecore.scheduler._bounds import Problem
+from hivecore.scheduler._live import Live
+from hivecore.scheduler._move_search import Found, MoveSearch
+from hivecore.scheduler._moving import may_move, placed_pods
+from hivecore.scheduler._places import all_nodes, domains, places_for
+from hivecore.scheduler.actions import Move
+
+if TYPE_CHECKING:
+    from hivecore.scheduler.scheduler import Scheduler
+
+__all__ = ["Fit", "FreeDomain", "FreeNodes", "Goal", "MoveCost", "MovePlan", "plan_moves"]
+
+_MICRO = 1_000_000
+#: To at least so many domains the tries are shared out.
+_DOMAINS = 8
+
+#: What is to be little.
+MoveCost = Literal["jobs", "gpu_seconds"]
+
+
+@dataclass(frozen=True, slots=True)
+class FreeNodes:
+    """No job is on these nodes any more, as before their maintenance.
+
+    :param nodes: their names, at least one; of a rack or a cell all of its nodes.
+    :raises ValueError: there is none.
+    :raises TypeError: an argument is of a wrong type.
+    """
+
+    nodes: tuple[str, ...]
+
+    def __post_init__(self) -> None:
+        names = dict.fromkeys(as_name(node, "nodes") for node in as_tuple(self.nodes, "nodes"))
+        if not names:
+            raise ValueError("nodes must not be empty")
+        object.__setattr__(self, "nodes", tuple(names))
+
+
+@dataclass(frozen=True, slots=True)
+class FreeDomain:
+    """No job is on any node of a domain any more.
+
+    :param layer: "node", a layer of the network, or a level of the cells, not below nodes.
+    :param name: the domain; of a cell its chain and its number in it, as "H100/0"; of a network
+        with its name twice also those around it, as "row1/rack1". "": the one of which the jobs
+        cost least to move, among those whose nodes are all healthy.
+    :raises ValueError: ``layer`` is empty.
+    :raises TypeError: an argument is of a wrong type.
+    """
+
+    layer: str
+    name: str = ""
+
+    def __post_init__(self) -> None:
+        as_name(self.layer, "layer")
+        as_text(self.name, "name")
+
+
+@dataclass(frozen=True, slots=True)
+class Fit:
+    """A job that waits could start: there is room for all that it starts with.
+
+    :param job: its name.
+    :raises ValueError: it is empty.
+    :raises TypeError: it is no string.
+    """
+
+    job: str
+
+    def __post_init__(self) -> None:
+        as_name(self.job, "job")
+
+
+Goal = FreeNodes | FreeDomain | Fit
+
+
+@dataclass(frozen=True, slots=True)
+class MovePlan:
+    """Which jobs to move, in which order.
+
+    :param goal: what for.
+    :param steps: one after the other; the jobs of a step stop together before the first of them
+        starts again, since they go where others of them are. Each step is for `Scheduler.move`.
+    :param cost: jobs, or the GPU-seconds since they started; inf: no plan was found.
+    :param lower_bound: what every plan costs at least; inf: it is proved that there is none.
+    :param nodes: those that get free; of `Fit` none.
+    :param reason: why no plan was found, in a line; "": one was.
+    """
+
+    goal: Goal
+    steps: tuple[tuple[Move, ...], ...]
+    cost: float
+    lower_bound: float
+    nodes: tuple[str, ...] = ()
+    reason: str = ""
+
+    @property
+    def moves(self) -> tuple[Move, ...]:
+        """Those of all steps, in their order."""
+        return tuple(move for step in self.steps for move in step)
+
+    @property
+    def optimal(self) -> bool:
+        """Whether it is proved that nothing is cheaper, or that there is no plan."""
+        return self.cost == self.lower_bound
+
+
+def plan_moves(
+    scheduler: "Scheduler", goal: Goal, *, cost: MoveCost = "jobs", most_tries: int = 64
+) -> MovePlan:
+    """The cheapest moves that were found, each feasible when its turn comes; nothing changes.
+
+    :param goal: `FreeNodes`, `FreeDomain` or `Fit`.
+    :param cost: what is to be little: the number of jobs that move, or the GPU-seconds since they
+        started, which they lose if they save nothing.
+    :param most_tries: how many sets of jobs may be tried on a branch, 1 to 1,000,000.
+    :raises KeyError: there is no such node, layer, domain or job.
+    :raises ValueError: the job does not wait in a queue; an argument is out of range.
+    :raises TypeError: an argument is of a wrong type.
+
+    Jobs that are not ``preemptible``, have to stop, share GPUs or run on idle cells for now stay
+    where they are. Who moves stays admitted
+    by its quota; cells, network and devices agree to its new place. `Fit` says that the job could
+    start after the moves, if nobody in front of it in the queue takes the room.
+
+    The lower bound counts GPUs, slots and other resources node by node: whatever the stages choose,
+    nothing is cheaper. Sets of jobs that are cheaper than the plan are gone through as far as there
+    are tries, which raises the bound. Wishes as to the network, devices other than GPUs, and what
+    tenants are promised in cells may make plans dearer than it says. Of equal plans the one that is
+    found first is taken: the jobs that have to move, then those that make room for whoever finds
+    none, by cost, GPUs and names. Cost: for each try about two branches and one decision a job, and
+    a pass over the pods of all jobs.
+
+    >>> from hivecore.scheduler import FreeNodes, Job, Scheduler, plan_moves
+    >>> from hivecore.topology import NetworkTopology
+    >>> network = NetworkTopology(["rack"], {node: {"rack": "r1"} for node in ("n1", "n2")})
+    >>> network.set_free("n1", {"gpu": 8}); network.set_free("n2", {"gpu": 8})
+    >>> scheduler = Scheduler(topology=network)
+    >>> scheduler.submit(Job("train", "vision", 4), now=0.0)
+    >>> [pod.node for action in scheduler.decide(now=0.0) for pod in action.pods]
+    ['n1']
+    >>> plan = plan_moves(scheduler, FreeNodes(["n1"]))
+    >>> [(move.job, move.pods[0].node) for move in plan.moves], plan.cost, plan.optimal
+    ([('train', 'n2')], 1, True)
+    """
+    as_choice(cost, "cost", get_args(MoveCost))
+    tries = as_int(most_tries, "most_tries", 1, 1_000_000)
+    with scheduler._lock:
+        planning = _Planning(scheduler, cost, tries)
+        if isinstance(goal, FreeNodes):
+            return planning.free(goal, goal.nodes)
+        if isinstance(goal, FreeDomain):
+            return planning.free_domain(goal)
+        if isinstance(goal, Fit):
+            return planning.fit(goal)
+    raise TypeError(f"goal must be FreeNodes, FreeDomain or Fit, not {type(goal).__name__}")
+
+
+class _Planning:
+    def __init__(self, scheduler: "Scheduler", cost: MoveCost, tries: int) -> None:
+        self.scheduler, self.stages, self.jobs = scheduler, scheduler._stages, scheduler._jobs
+        self.tries, self.cost = tries, cost
+        now = scheduler.now
+        costs = {
+            name: 1 if cost == "jobs" else round((now - live.since) * _MICRO) * _gpus(live)
+            for name, live in self.jobs.items()
+            if may_move(self.stages, live)
+        }
+        self.search = MoveSearch(self.stages, self.jobs, costs)
+        self.on: dict[str, list[str]] = {}
+        for name, live in self.jobs.items():
+            for node in {pod.node for pod in placed_pods(live)}:
+                self.on.setdefault(node, []).append(name)
+
+    def free(self, goal: Goal, nodes: tuple[str, ...]) -> MovePlan:
+        """See `FreeNodes`."""
+        known = set(all_nodes(self.stages))
+        for node in nodes:
+            if node not in known:
+                raise KeyError(f"nodes: no part knows {node!r}")
+        there = self._on(nodes)
+        for name in sorted(there):
+            if name not in self.search.costs:
+                return self._never(goal, f"job {name!r} is there and has to stay")
+        found = self.search.solve(Problem(there, frozenset(nodes)), self.tries)
+        return self._plan(goal, found, nodes)
+
+    def _on(self, nodes: tuple[str, ...]) -> frozenset[str]:
+        return frozenset(name for node in nodes for name in self.on.get(node, ()))
+
+    def free_domain(self, goal: FreeDomain) -> MovePlan:
+        """See `FreeDomain`."""
+        known = domains(self.stages, goal.layer)
+        if goal.name:
+            if goal.name not in known:
+                raise KeyError(f"name={goal.name!r}: layer {goal.layer!r} has no such domain")
+            return self.free(goal, known[goal.name])
+        best, chosen = Found(inf, inf, (), self.tries, "on every domain is one who has to stay"), ""
+        left, each = self.tries, max(1, self.tries // _DOMAINS)
+        for cost, _, name in self._by_cost(known):
+            if cost >= best.cost or not left:
+                best = best._replace(least=min(best.least, cost))
+                break
+            problem = Problem(self._on(known[name]), frozenset(known[name]))
+            tries = min(each, left)
+            found = self.search.solve(problem, tries, best.cost)
+            left -= tries - found.left
+            least = min(best.least, found.least)
+            if found.cost < best.cost or not chosen:
+                best, chosen = found, name
+            best = best._replace(least=least)
+        best = best._replace(least=min(best.least, best.cost))
+        return self._plan(goal, best, known.get(chosen, ()))
+
+    def _by_cost(self, known: Mapping[str, tuple[str, ...]]) -> list[tuple[int, int, str]]:
+        """The domains that may get free, by what it costs to move the jobs there."""
+        ranked = []
+        for name, nodes in known.items():
+            there = self._on(nodes)
+            if there <= self.search.costs.keys() and self.search.bad.isdisjoint(nodes):
+                gpus = sum(self.jobs[one].job.gpus for one in there)
+                ranked.append((self.search.cost(there), gpus, name))
+        return sorted(ranked)
+
+    def fit(self, goal: Fit) -> MovePlan:
+        """See `Fit`."""
+        live = self.scheduler._live(goal.job)
+        if live.state != "pending":
+            raise ValueError(f"job={goal.job!r}: it is {live.state}, and does not wait in a queue")
+        unit = live.units[0]
+        missing = self.scheduler._missing(live)
+        if missing:
+            return self._never(goal, f"waits for {missing!r} to start")
+        if self.stages.quotas is not None:
+            decision = self.stages.quotas.schedule(unit)
+            if decision.outcome != "bind":
+                return self._never(goal, decision.reason)
+        places = places_for(self.stages, live.job)
+        problem = Problem(frozenset(), frozenset(), unit, places)
+        return self._plan(goal, self.search.solve(problem, self.tries), ())
+
+    def _never(self, goal: Goal, reason: str) -> MovePlan:
+        return MovePlan(goal, (), inf, inf, (), reason)
+
+    def _plan(self, goal: Goal, found: Found, nodes: tuple[str, ...]) -> MovePlan:
+        cost, least = found.cost, found.least
+        if self.cost == "gpu_seconds":
+            cost, least = cost / _MICRO, least / _MICRO
+        is_found = found.cost < inf
+        return MovePlan(goal, found.steps, cost, least, nodes if is_found else (), found.reason)
+
+
+def _gpus(live: Live) -> int:
+    """Of the pods that run."""
+    return sum(unit.kind.gpus for unit in live.units if unit.placed)

@@ -1,0 +1,121 @@
+"""Groups of jobs on the same GPUs, and what one more job would bring to each.
+
+The stages of the jobs of all groups stand in arrays, one for each number of jobs, so that one call
+of the kernel says what a job would bring to thousands of groups.
+"""
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from hivecore.interleaving import efficiencies, interleave
+from hivecore.scheduler.actions import PlacedPod
+
+__all__ = ["ROUNDING", "Durations", "Group", "Table", "gains", "progress"]
+
+#: Gains that differ by less are equal.
+ROUNDING = 1e-9
+Durations = tuple[float, ...]
+_Floats = npt.NDArray[np.float64]
+
+
+class Group:
+    """Running jobs on the same GPUs."""
+
+    __slots__ = ("alike", "is_leaving", "is_placed", "jobs", "number", "place", "placed")
+
+    def __init__(
+        self, number: int, alike: Any, placed: tuple[PlacedPod, ...], is_placed: bool
+    ) -> None:
+        #: in the order in which they began
+        self.number = number
+        #: what its jobs have in common
+        self.alike = alike
+        #: the stages of an iteration, by job; the first one holds what they share
+        self.jobs: dict[str, Durations] = {}
+        #: where their pods are, and whether cells or a network have placed them
+        self.placed, self.is_placed = placed, is_placed
+        #: whether they were told to stop
+        self.is_leaving = False
+        #: its row in a table; -1: it is in none
+        self.place = -1
+
+    def copy(self) -> "Group":
+        """An equal for a branch, in no table."""
+        made = Group(self.number, self.alike, self.placed, self.is_placed)
+        made.jobs, made.is_leaving = self.jobs.copy(), self.is_leaving
+        return made
+
+    def is_on(self, nodes: frozenset[str]) -> bool:
+        """Whether it is on one of these nodes."""
+        return any(pod.node in nodes for pod in self.placed)
+
+
+class Table:
+    """Groups of equally many jobs that one more may join."""
+
+    __slots__ = ("_before", "_rows", "groups")
+
+    def __init__(self, size: int, resources: int) -> None:
+        self.groups: list[Group] = []
+        self._rows: _Floats = np.empty((4, size, resources))
+        self._before: _Floats = np.empty(4)
+
+    def add(self, group: Group) -> None:
+        """One more."""
+        at = group.place = len(self.groups)
+        if at == len(self._rows):
+            self._rows = np.concatenate([self._rows, np.empty_like(self._rows)])
+            self._before = np.concatenate([self._before, np.empty_like(self._before)])
+        rows = list(group.jobs.values())
+        self._rows[at] = rows
+        self._before[at] = progress(rows)
+        self.groups.append(group)
+
+    def remove(self, group: Group) -> None:
+        """One less: the last one has its row."""
+        at, last = group.place, self.groups.pop()
+        if last is not group:
+            self._rows[at], self._before[at] = self._rows[last.place], self._before[last.place]
+            self.groups[at], last.place = last, at
+        group.place = -1
+
+    def gains(self, stages: Durations, slowdown: float | None) -> _Floats:
+        """What a job would bring to each."""
+        count = len(self.groups)
+        one = np.broadcast_to(np.array(stages), (count, len(stages)))
+        return gains(one, self._rows[:count], self._before[:count], slowdown)
+
+    def gains_of(self, group: Group, stages: list[Durations], slowdown: float | None) -> _Floats:
+        """What each of several jobs would bring to a group."""
+        count, at = len(stages), group.place
+        others = np.broadcast_to(self._rows[at], (count, *self._rows[at].shape))
+        return gains(np.array(stages), others, self._before[at], slowdown)
+
+
+def progress(rows: list[Durations]) -> float:
+    """That of a group, in jobs that run alone."""
+    return len(rows[0]) * interleave(rows).efficiency if len(rows) > 1 else 1.0
+
+
+def gains(one: _Floats, others: _Floats, before: Any, slowdown: float | None) -> _Floats:
+    """By how much the progress of others rises when one more joins them, group by group.
+
+    :param one: (n, k) stages of the one who joins.
+    :param others: (n, p, k) stages of those who are there.
+    :param before: (n,) their progress.
+    :param slowdown: as of `Sharing`; where somebody would be slower, the gain is below 0.
+    """
+    count, size, resources = others.shape
+    members = np.empty((count, size + 1), dtype=np.int64)
+    members[:, 0] = np.arange(count)
+    members[:, 1:] = count + np.arange(count * size).reshape(count, size)
+    rows = np.concatenate([one, others.reshape(-1, resources)])
+    after = resources * efficiencies(rows, members)
+    found: _Floats = after - before
+    if slowdown is not None:
+        alone = rows.sum(axis=1)[members]
+        iteration = alone.sum(axis=1) / after
+        found[iteration > slowdown * alone.min(axis=1) * (1.0 + ROUNDING)] = -1.0
+    return found

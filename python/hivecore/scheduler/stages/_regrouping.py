@@ -1,0 +1,115 @@
+"""Which of the jobs that share GPUs are better off with others (Muri's grouping, section 4.2).
+
+Groups that are alike are grouped anew on as many GPUs as they have. The old and the new groups fall
+into parts without jobs in common; each part changes by itself, where what it brings is worth the
+restarts. New groups go where most of their jobs are already.
+"""
+
+from collections.abc import Iterable, Iterator
+from typing import NamedTuple
+
+from hivecore.interleaving import group_jobs, interleave
+from hivecore.scheduler.stages._groups import ROUNDING, Durations, Group, progress
+
+__all__ = ["Regrouping", "regroup"]
+
+
+class Regrouping(NamedTuple):
+    """What becomes of a group's GPUs."""
+
+    group: Group
+    #: who shares them from now on; nobody: they are given back
+    jobs: tuple[str, ...]
+
+
+def regroup(
+    groups: list[Group],
+    gpus: int,
+    *,
+    max_group: int,
+    max_slowdown: float | None,
+    restart_share: float,
+) -> list[Regrouping]:
+    """The groups that change.
+
+    :param groups: alike, in the order in which they began.
+    :param gpus: of each.
+    :param restart_share: what a job loses when it moves, in jobs that run alone as long as the
+        groups are to last.
+    """
+    names = [name for group in groups for name in group.jobs]
+    stages = {name: one for group in groups for name, one in group.jobs.items()}
+    found = group_jobs(
+        [stages[name] for name in names],
+        [gpus] * len(names),
+        gpus * len(groups),
+        max_group=max_group,
+        weight="gain",
+        max_slowdown=max_slowdown,
+    )
+    fresh = [tuple(names[one] for one in of) for of in found.groups]
+    changes: list[Regrouping] = []
+    for old, new in _parts(groups, fresh):
+        placed = _placed(old, new) if len(new) <= len(old) else []
+        moved = sum(name not in one.group.jobs for one in placed for name in one.jobs)
+        if not moved or not all(_is_allowed(of, stages, max_slowdown) for of in new):
+            continue
+        before = sum(progress(list(group.jobs.values())) for group in old)
+        after = sum(progress([stages[name] for name in of]) for of in new)
+        if after - before > moved * restart_share + ROUNDING:
+            changes += [one for one in placed if set(one.jobs) != set(one.group.jobs)]
+    return changes
+
+
+def _parts(
+    groups: list[Group], fresh: list[tuple[str, ...]]
+) -> Iterator[tuple[list[Group], list[tuple[str, ...]]]]:
+    """Old and new groups that have jobs in common, directly or through others."""
+    of_name = {name: number for number, new in enumerate(fresh) for name in new}
+    left = dict.fromkeys(range(len(groups)))
+    at = {name: number for number, group in enumerate(groups) for name in group.jobs}
+    while left:
+        olds, news, stack = set(), set(), [next(iter(left))]
+        while stack:
+            number = stack.pop()
+            if number in olds:
+                continue
+            olds.add(number)
+            left.pop(number, None)
+            for name in groups[number].jobs:
+                new = of_name[name]
+                if new not in news:
+                    news.add(new)
+                    stack += [at[other] for other in fresh[new]]
+        yield [groups[one] for one in sorted(olds)], [fresh[one] for one in sorted(news)]
+
+
+def _placed(old: list[Group], new: list[tuple[str, ...]]) -> list[Regrouping]:
+    """Each new group where most of its jobs are, who stays before who comes."""
+    pairs = sorted(
+        (-sum(name in group.jobs for name in of), group.number, place)
+        for group in old
+        for place, of in enumerate(new)
+    )
+    by_number = {group.number: group for group in old}
+    found: dict[int, Regrouping] = {}
+    taken: set[int] = set()
+    for _, number, place in pairs:
+        if number not in found and place not in taken:
+            group = by_number[number]
+            stay = [name for name in group.jobs if name in new[place]]
+            come = [name for name in new[place] if name not in group.jobs]
+            found[number] = Regrouping(group, (*stay, *come))
+            taken.add(place)
+    gone = [Regrouping(group, ()) for group in old if group.number not in found]
+    return [*gone, *found.values()]
+
+
+def _is_allowed(
+    names: Iterable[str], stages: dict[str, Durations], max_slowdown: float | None
+) -> bool:
+    rows = [stages[name] for name in names]
+    if max_slowdown is None or len(rows) == 1:
+        return True
+    least = min(sum(row) for row in rows)
+    return interleave(rows).iteration_time <= max_slowdown * least * (1.0 + ROUNDING)

@@ -1,0 +1,355 @@
+"""Sharing: jobs that wait may join a running one on its GPUs, each on another resource at a time.
+
+A *group* are running jobs on the same GPUs; the first of them *holds* these in all parts, under its
+own name, and the others have nothing there. Every running job that could share is in a group,
+perhaps alone. The jobs of a group are alike in all that a part reads of them, so that whoever comes
+next can hold what they share when the first one leaves.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any, NamedTuple, Self
+
+import numpy as np
+
+from hivecore._arguments import as_bool, as_name
+from hivecore.interleaving import interleave
+from hivecore.scheduler._units import Key, Kind, Refused, Unit
+from hivecore.scheduler.actions import PlacedPod
+from hivecore.scheduler.job import Job, Role, Where
+from hivecore.scheduler.sharing import Sharing
+from hivecore.scheduler.stages._groups import ROUNDING, Group, Table
+from hivecore.scheduler.stages._regrouping import Regrouping, regroup
+
+__all__ = ["Joined", "Left", "SharingStage"]
+
+
+class Joined(NamedTuple):
+    """What a job has joined."""
+
+    placed: tuple[PlacedPod, ...]
+    others: tuple[str, ...]
+    #: of the job and then the others: by how many slots each is behind the job
+    offsets: tuple[int, ...]
+
+
+class Left(NamedTuple):
+    """What a job has left behind."""
+
+    #: whether it held what they share, and whether cells or a network have placed that
+    held: bool
+    is_placed: bool
+    #: who holds it now; "": the job was the last one
+    heir: str
+
+
+class _Alike(NamedTuple):
+    """What the jobs of a group have in common."""
+
+    roles: tuple[Role, ...]
+    where: Where
+    tenant: str
+    quota: str
+    priority: int
+    preemptible: bool
+    guaranteed: bool
+
+
+class SharingStage:
+    """`Sharing`, and who shares with whom."""
+
+    name = "sharing"
+
+    def __init__(self, terms: Sharing, *, has_quotas: bool, has_cells: bool) -> None:
+        self.terms = terms
+        self._has_quotas, self._has_cells = has_quotas, has_cells
+        self._of: dict[str, Group] = {}
+        #: by number
+        self._groups: dict[int, Group] = {}
+        self._begun = 0
+        #: by what they have in common and how many jobs they have: those that may be joined
+        self._open: dict[Any, list[Table]] = {}
+        #: those that are others now than when it was asked last who could join them
+        self._fresh: dict[int, None] = {}
+        self._unhealthy: frozenset[str] = frozenset()
+        #: why kinds that differ only in their stages find nothing of their own in this round
+        self._refused: dict[Any, Refused] = {}
+
+    def branch(self) -> Self:
+        """An adapter that goes its own way."""
+        made = type(self)(self.terms, has_quotas=self._has_quotas, has_cells=self._has_cells)
+        made._unhealthy, made._begun = self._unhealthy, self._begun
+        for group in self._groups.values():
+            made._add(group.copy())
+        made._fresh = self._fresh.copy()
+        return made
+
+    def _add(self, group: Group) -> None:
+        self._groups[group.number] = group
+        self._of.update(dict.fromkeys(group.jobs, group))
+        self._open_again(group)
+
+    # --- who may share
+
+    def impossible(self, kind: Kind) -> str:
+        """Why jobs of this kind could never share as they want to; "": they could."""
+        stages = len(kind.job.stages)
+        if stages and stages != self.terms.resources:
+            return f"has stages of {stages} resources, and sharing knows {self.terms.resources}"
+        return ""
+
+    def _alike(self, job: Job) -> "_Alike | None":
+        """What those that it may share with are like; None: it shares with nobody."""
+        if len(job.stages) != self.terms.resources or not job.gpus:
+            return None
+        if any(role.min_pods != role.pods for role in job.roles):
+            return None
+        tenant = "" if self.terms.any_tenant and not self._has_cells else job.tenant
+        quota = job.quota if self._has_quotas else ""
+        importance = job.priority, job.preemptible, job.guaranteed
+        return _Alike(job.roles, job.where, tenant, quota, *importance)
+
+    def _may_share(self, kind: Kind) -> bool:
+        """Who is lent idle cells has them for itself: it may have to leave at any time."""
+        return not kind.is_lent and self._alike(kind.job) is not None
+
+    def keys(self, kind: Kind) -> tuple[Key, ...]:
+        """What has to happen before it is worth another try to join somebody."""
+        return ((self.name, str(kind.gpus)),) if self._may_share(kind) else ()
+
+    def known_refusal(self, kind: Kind) -> Refused | None:
+        """Why a kind finds nothing of its own, if another one like it was just refused."""
+        if kind.is_alone or kind.is_lent:
+            return None
+        return self._refused.get(self._demand(kind.job))
+
+    def note_refusal(self, kind: Kind, refused: Refused) -> None:
+        """A kind finds nothing of its own until somebody starts or gives something back."""
+        if not kind.is_alone and self._may_share(kind):
+            self._refused[self._demand(kind.job)] = refused
+
+    def forget_refusals(self) -> None:
+        """Something else may be free now."""
+        self._refused.clear()
+
+    def _demand(self, job: Job) -> Any:
+        return self._alike(job), job.tenant, job.quota, job.data and job.data.dataset
+
+    @property
+    def unhealthy(self) -> frozenset[str]:
+        """Where nobody may start."""
+        return self._unhealthy
+
+    @unhealthy.setter
+    def unhealthy(self, nodes: frozenset[str]) -> None:
+        self._unhealthy = nodes
+        self._fresh = dict.fromkeys(self._groups)
+
+    # --- who joins whom
+
+    def best(self, job: Job) -> Group | None:
+        """The group to which a job would bring most; of equal ones the one that began first."""
+        best, found = self.terms.min_gain - ROUNDING, None
+        for table in self._open.get(self._alike(job), ()):
+            if not table.groups:
+                continue
+            gains = table.gains(job.stages, self.terms.max_slowdown)
+            if self._unhealthy:
+                gains[[group.is_on(self._unhealthy) for group in table.groups]] = -1.0
+            most = float(gains.max())
+            if most < best:
+                continue
+            equal = [table.groups[at] for at in np.flatnonzero(gains >= most - ROUNDING)]
+            first = min(equal, key=lambda group: group.number)
+            if found is None or most > best + ROUNDING or first.number < found.number:
+                found = first
+            best = max(best, most)
+        return found
+
+    def able(self, kinds: Iterable[Kind]) -> Iterator[int]:
+        """Of kinds that could join nobody when they were tried, the numbers of those that can."""
+        fresh, self._fresh = self._fresh, {}
+        asking: dict[Any, list[Kind]] = {}
+        for kind in kinds if fresh else ():
+            asking.setdefault(self._alike(kind.job), []).append(kind)
+        for number in fresh:
+            group = self._groups.get(number)
+            if group is None or group.place < 0 or group.is_on(self._unhealthy):
+                continue
+            those = asking.get(group.alike)
+            if those:
+                table = self._open[group.alike][len(group.jobs) - 1]
+                stages = [kind.job.stages for kind in those]
+                gains = table.gains_of(group, stages, self.terms.max_slowdown)
+                for at in np.flatnonzero(gains >= self.terms.min_gain - ROUNDING):
+                    yield those[at].number
+
+    def join(self, unit: Unit) -> Joined | None:
+        """Let a job join the best group; None: there is none."""
+        job = unit.kind.job
+        group = self.best(job)
+        if group is None:
+            return None
+        others = tuple(group.jobs)
+        order = interleave([job.stages, *group.jobs.values()])
+        self._enter(unit.name, job, group)
+        return Joined(group.placed, others, order.offsets)
+
+    # --- who comes and goes
+
+    def begin(self, unit: Unit) -> None:
+        """A unit has started on what is its own, where others may join it."""
+        self._refused.clear()
+        job = unit.kind.job
+        alike = self._alike(job)
+        if alike is not None and not unit.kind.is_lent:
+            self._begun += 1
+            group = Group(self._begun, alike, unit.placed, unit.is_placed)
+            self._groups[group.number] = group
+            self._enter(unit.name, job, group)
+
+    def _enter(self, name: str, job: Job, group: Group) -> None:
+        self._close(group)
+        group.jobs[name] = job.stages
+        self._of[name] = group
+        self._open_again(group)
+
+    def _close(self, group: Group) -> None:
+        """Nobody joins a group for now."""
+        if group.place >= 0:
+            self._open[group.alike][len(group.jobs) - 1].remove(group)
+
+    def _open_again(self, group: Group) -> None:
+        """A group as it is now may be joined, if it has room."""
+        self._fresh[group.number] = None
+        if group.is_leaving or len(group.jobs) >= self.terms.max_group:
+            return
+        tables = self._open.get(group.alike)
+        if tables is None:
+            sizes = range(1, self.terms.max_group)
+            tables = [Table(size, self.terms.resources) for size in sizes]
+            self._open[group.alike] = tables
+        tables[len(group.jobs) - 1].add(group)
+
+    def leave(self, name: str) -> Left | None:
+        """A unit that ran does so no more; None: it could not share."""
+        self._refused.clear()
+        group = self._of.pop(name, None)
+        if group is None:
+            return None
+        held = next(iter(group.jobs)) == name
+        self._close(group)
+        del group.jobs[name]
+        if group.jobs:
+            self._open_again(group)
+            return Left(held, group.is_placed, next(iter(group.jobs)))
+        del self._groups[group.number]
+        self._fresh.pop(group.number, None)
+        return Left(held, group.is_placed, "")
+
+    def stop(self, name: str) -> None:
+        """A job was told to stop: nobody joins it any more."""
+        group = self._of.get(name)
+        if group is not None:
+            self._close(group)
+            group.is_leaving = True
+
+    def members(self, name: str) -> tuple[str, ...]:
+        """A job and those that it shares with, who holds what they share first."""
+        group = self._of.get(name)
+        return (name,) if group is None else tuple(group.jobs)
+
+    # --- regrouping
+
+    def regrouped(self, seconds: float) -> list[Regrouping]:
+        """The groups that are to change; jobs that may not be stopped do not move.
+
+        :param seconds: how long the groups are to last.
+        """
+        alike: dict[_Alike, list[Group]] = {}
+        for group in self._groups.values():
+            stays = group.is_leaving or group.is_on(self._unhealthy)
+            if group.alike.preemptible and not stays:
+                alike.setdefault(group.alike, []).append(group)
+        terms = self.terms
+        return [
+            change
+            for common, groups in alike.items()
+            if len(groups) > 1
+            for change in regroup(
+                groups,
+                sum(role.pods * role.gpus for role in common.roles),
+                max_group=terms.max_group,
+                max_slowdown=terms.max_slowdown,
+                restart_share=terms.restart_cost / seconds,
+            )
+        ]
+
+    def regroup(self, changes: Iterable[Regrouping]) -> None:
+        """Groups are of other jobs now."""
+        self._refused.clear()
+        stages = {name: one for change in changes for name, one in change.group.jobs.items()}
+        for group, names in changes:
+            self._close(group)
+            group.jobs = {name: stages[name] for name in names}
+            self._of.update(dict.fromkeys(names, group))
+            if names:
+                self._open_again(group)
+            else:
+                del self._groups[group.number]
+                self._fresh.pop(group.number, None)
+
+    # --- all of it
+
+    def plain(self) -> dict[str, Any]:
+        """All of it as plain data."""
+        terms = self.terms
+        return {
+            "terms": {name: getattr(terms, name) for name in Sharing.__slots__},
+            "groups": [[list(one.jobs), one.is_leaving] for one in self._groups.values()],
+        }
+
+    @staticmethod
+    def terms_of_plain(data: Mapping[str, Any]) -> Sharing:
+        """The terms that plain data tell."""
+        return Sharing(**data["terms"])
+
+    def restore(self, data: Mapping[str, Any], units: Mapping[str, Unit]) -> None:
+        """The groups that plain data tell.
+
+        :param units: by name those that run.
+        """
+        for names, is_leaving in data["groups"]:
+            members = [units[as_name(name, "groups")] for name in names]
+            first = members[0]
+            self._begun += 1
+            alike = self._alike(first.kind.job)
+            group = Group(self._begun, alike, first.placed, first.is_placed)
+            group.is_leaving = as_bool(is_leaving, "groups")
+            group.jobs = {unit.name: unit.kind.job.stages for unit in members}
+            if not 1 <= len(names) <= self.terms.max_group:
+                raise ValueError("groups: too many share GPUs")
+            self._add(group)
+
+    def faults(self, running: Iterable[Unit]) -> Iterator[str]:
+        """What is wrong about the groups of those that run."""
+        units = {unit.name: unit for unit in running}
+        if {name for name, unit in units.items() if self._alike(unit.kind.job)} != set(self._of):
+            yield "groups are not of those that run and may share"
+            return
+        if sum(len(group.jobs) for group in self._groups.values()) != len(self._of):
+            yield "a job is in two groups"
+        for group in self._groups.values():
+            yield from self._faults_of(group, [units[name] for name in group.jobs])
+
+    def _faults_of(self, group: Group, units: list[Unit]) -> Iterator[str]:
+        is_open = not group.is_leaving and len(units) < self.terms.max_group
+        if not 1 <= len(units) <= self.terms.max_group or is_open != (group.place >= 0):
+            yield f"group {group.number} has {len(units)} jobs, and is in row {group.place}"
+        for unit in units:
+            job = unit.kind.job
+            if self._alike(job) != group.alike or job.stages != group.jobs[unit.name]:
+                yield f"{unit.name!r} is of another kind than its group"
+            if unit.placed != group.placed:
+                yield f"{unit.name!r} is elsewhere than its group"
+            if unit.is_placed != (group.is_placed and unit is units[0]):
+                yield f"{unit.name!r}: who holds what it runs on"

@@ -1,0 +1,94 @@
+"""The ways to share a cluster that a replay compares: each is a scheduler made of other parts.
+
+Nodes are the same everywhere, and so are the cells that a job asks for; each tenant has a queue, of
+which only the head may start.
+
+private   each tenant alone on its nodes: a chain of its own for each. The yardstick.
+quota     tenants share all nodes, and each may hold as many GPUs as it owns, wherever they are, as
+          YARN, Kubernetes and most batch schedulers have it. Its quotas count GPUs, not nodes: one
+          tenant's small jobs may still be running on every node when another asks for a node that
+          it owns.
+cells     tenants share all nodes, and each owns whole node cells, bound to nodes only while in use
+          (HiveD, OSDI'20): what a tenant can start depends on its own cells alone.
+lending   cells, and waiting jobs may run on idle ones meanwhile.
+"""
+
+from collections.abc import Mapping, Sequence
+
+from hivecore.cells import CellCluster, Chain, ClusterSpec
+from hivecore.queues import TenantQueues
+from hivecore.quotas import Quota, QuotaTree
+from hivecore.scheduler import Job, Role, Scheduler, Where
+from hivecore.sim.workload import CHAIN, FANOUTS, GPUS_PER_NODE, LEVELS, NODE, Workload
+
+__all__ = ["configure", "jobs_of"]
+
+
+def configure(policy: str, work: Workload) -> Scheduler:
+    """A scheduler without jobs for a workload's tenants.
+
+    :param policy: "private", "quota", "cells" or "lending".
+    """
+    owned = dict(zip(work.trace.tenants, work.nodes, strict=True))
+    # Among tenants the job that came first is tried first.
+    queues = TenantQueues(order="arrival", blocking="fifo")
+    if policy == "private":
+        return Scheduler(queues=queues, cells=_private(owned), immediate=True)
+    if policy == "quota":
+        return Scheduler(
+            queues=queues,
+            quotas=_quotas(owned),
+            cells=_shared(owned, dict.fromkeys(owned, 0)),
+            preemption=False,
+            immediate=True,
+        )
+    lending = policy == "lending"
+    return Scheduler(queues=queues, cells=_shared(owned, owned), lending=lending, immediate=True)
+
+
+def _private(owned: Mapping[str, int]) -> CellCluster:
+    chains = {f"{CHAIN} of {name}": _chain(nodes) for name, nodes in owned.items()}
+    promised = {name: {f"{CHAIN} of {name}": {LEVELS[-1]: nodes}} for name, nodes in owned.items()}
+    return CellCluster(ClusterSpec(chains=chains, virtual_clusters=promised))
+
+
+def _shared(owned: Mapping[str, int], promised: Mapping[str, int]) -> CellCluster:
+    """All nodes together, and how many node cells each tenant is promised."""
+    promises = {
+        name: {CHAIN: {LEVELS[-1]: nodes}} if nodes else {} for name, nodes in promised.items()
+    }
+    chains = {CHAIN: _chain(sum(owned.values()))}
+    return CellCluster(ClusterSpec(chains=chains, virtual_clusters=promises))
+
+
+def _chain(nodes: int) -> Chain:
+    return Chain(levels=LEVELS, fanouts=FANOUTS, roots=nodes)
+
+
+def _quotas(owned: Mapping[str, int]) -> QuotaTree:
+    amounts = {name: {"gpu": GPUS_PER_NODE * nodes} for name, nodes in owned.items()}
+    quotas = [Quota(name, min=amount, max=amount) for name, amount in amounts.items()]
+    return QuotaTree(quotas, total={"gpu": GPUS_PER_NODE * sum(owned.values())})
+
+
+def jobs_of(work: Workload, policy: str) -> Sequence[Job]:
+    """The jobs of a workload, named by their rows.
+
+    Under quotas nobody is promised any cells, so that all are opportunistic there.
+    """
+    names = work.trace.tenants
+    guaranteed = policy != "quota"
+    # A node and a GPU are the cell that they are in any case.
+    where = [
+        Where(within=name if 0 < level < NODE - 1 else "") for level, name in enumerate(LEVELS)
+    ]
+    roles: dict[tuple[int, int], tuple[Role]] = {}
+    jobs = []
+    shapes = zip(work.cells.tolist(), work.level.tolist(), strict=True)
+    for row, (tenant, shape) in enumerate(zip(work.trace.tenant.tolist(), shapes, strict=True)):
+        pods, level = shape
+        role = roles.setdefault(shape, (Role("pod", pods, gpus=1 << (level - 1)),))
+        jobs.append(
+            Job(str(row), names[tenant], role, guaranteed=guaranteed, where=where[level - 1])
+        )
+    return jobs

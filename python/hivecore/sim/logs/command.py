@@ -1,0 +1,138 @@
+"""`hivecore log`: what a scheduler's decision log tells."""
+
+import argparse
+from collections.abc import Callable
+from math import inf
+from pathlib import Path
+from typing import Any
+
+from hivecore.scheduler import Scheduler, diff_log, explain_log, log_standing, read_log, replay
+from hivecore.sim.console import count, print_sentence, print_table, say_written, try_outputs
+from hivecore.sim.logs.picture import save_difference_picture
+from hivecore.sim.logs.tables import difference_table, figures_table, standing_table
+
+__all__ = ["add_log_command"]
+
+_ROWS = 10
+
+
+def add_log_command(commands: Any, read: Callable[[Path], Scheduler]) -> None:
+    """Add the command to the subparsers of a parser.
+
+    :param commands: what ``add_subparsers`` of `argparse` gave.
+    :param read: what makes a scheduler of a cluster's file.
+    """
+    one = commands.add_parser(
+        "log",
+        help="run a scheduler's decision log again, and ask it questions",
+        description="Asks the decision log of a scheduler. Times are in the log's seconds.",
+    )
+    questions = one.add_subparsers(dest="question", required=True, metavar="QUESTION")
+
+    again = _question(
+        questions, "replay", _replay, "run it again: does the scheduler say the same?"
+    )
+    again.set_defaults(needs=())
+
+    state = _question(questions, "state", _state, "who ran and who waited at a time, and why")
+    state.set_defaults(needs=("rich",))
+    state.add_argument("--until", type=_time, metavar="TIME", help="(default: the end)")
+
+    why = _question(questions, "explain", _explain, "why a job did not start at a time")
+    why.set_defaults(needs=())
+    why.add_argument("job", metavar="JOB", help="its name")
+    why.add_argument("--at", type=_time, required=True, metavar="TIME", help="then")
+
+    other = _question(questions, "diff", _diff(read), "the same events under another configuration")
+    other.set_defaults(needs=("rich", "matplotlib", "yaml"))
+    other.add_argument(
+        "--spec", type=Path, required=True, metavar="OTHER", help="its file; see hivecore init"
+    )
+    other.add_argument("--until", type=_time, metavar="TIME", help="(default: the end)")
+    other.add_argument(
+        "--rows",
+        type=count,
+        default=_ROWS,
+        metavar="N",
+        help=f"of jobs that start sooner, and of those that start later (default {_ROWS})",
+    )
+    other.add_argument("--plot", type=_png, metavar="PICTURE", help="draw it: a .png file")
+
+
+def _question(questions: Any, name: str, run: Callable[..., None], help: str) -> Any:
+    one = questions.add_parser(name, help=help, description=f"{help[0].upper()}{help[1:]}.")
+    one.set_defaults(run=run, extra="sim,hived")
+    one.add_argument("file", type=Path, metavar="FILE", help="the log")
+    return one
+
+
+def _time(text: str) -> float:
+    try:
+        found = float(text)
+    except ValueError:
+        found = inf
+    if not 0.0 <= found < inf:
+        raise argparse.ArgumentTypeError(f"must be a time in seconds, not {text!r}")
+    return found
+
+
+def _png(text: str) -> Path:
+    if not text.lower().endswith(".png"):
+        raise argparse.ArgumentTypeError(f"must end in .png, not {text!r}")
+    return Path(text)
+
+
+def _replay(arguments: argparse.Namespace) -> None:
+    scheduler = replay(arguments.file)
+    events = decisions = actions = 0
+    for record in read_log(arguments.file):
+        events += record.event not in ("begin", "state", "decide")
+        decisions += record.event == "decide"
+        actions += len(record.fields.get("actions", ()))
+    print_sentence(
+        f"{events} events and {decisions} decisions with {actions} actions until "
+        f"{scheduler.now:g} s: the scheduler says the same again, to the byte."
+    )
+
+
+def _state(arguments: argparse.Namespace) -> None:
+    found = log_standing(arguments.file, until=arguments.until)
+    if found.jobs:
+        print_table(standing_table(found))
+    of = f" of {found.gpus}" if found.gpus else ""
+    print_sentence(
+        f"At {found.now:g} s {found.in_use}{of} GPUs are in use, {len(found.jobs)} jobs are there, "
+        f"{found.finished} are gone, {found.rejected} were rejected."
+    )
+
+
+def _explain(arguments: argparse.Namespace) -> None:
+    try:
+        found = explain_log(arguments.file, arguments.job, at=arguments.at)
+    except KeyError as error:
+        raise ValueError(error.args[0]) from None
+    print(found.text)
+
+
+def _diff(read: Callable[[Path], Scheduler]) -> Callable[[argparse.Namespace], None]:
+    def run(arguments: argparse.Namespace) -> None:
+        try_outputs(arguments.plot, None)
+        other = read(arguments.spec)
+        found = diff_log(arguments.file, other, until=arguments.until)
+        print_table(figures_table(found))
+        sooner, later = found.sooner, found.later
+        if sooner or later:
+            print()
+            print_table(difference_table(found, arguments.rows))
+        print_sentence(f"{len(sooner)} of {len(found.jobs)} jobs start sooner, {len(later)} later.")
+        if found.endless:
+            print_sentence(
+                f"Of {found.endless} that start the log does not tell for how long they run: they "
+                "run on."
+            )
+        if found.skipped:
+            print_sentence(f"{found.skipped} events say nothing to the other configuration.")
+        if arguments.plot:
+            say_written([save_difference_picture(found, arguments.plot)])
+
+    return run

@@ -1,0 +1,181 @@
+"""The event loop: jobs come, start, stop and end, as a `Scheduler` says.
+
+Time jumps from event to event. At each instant first jobs end, then others come, then the scheduler
+decides. Who is preempted loses what it has done, and waits at its old place.
+
+A run is known by its number, so that the end of a run that was preempted is recognized when its
+time has come. Running jobs need nothing in between.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from heapq import heappop, heappush
+from itertools import pairwise
+from math import inf
+
+import numpy as np
+import numpy.typing as npt
+
+from hivecore.errors import InvariantError
+from hivecore.scheduler import Action, Job, Preempt, Promote, Reject, Scheduler, Start
+
+__all__ = ["Outcome", "Watch", "simulate"]
+
+#: Is told the time before it moves on, and how many jobs have come; answers when to be told again.
+Watch = Callable[[float, int], float]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Outcome:
+    """What became of each job.
+
+    :param start: float64[jobs], seconds, when each began the run that it completed.
+    :param end: float64[jobs], seconds.
+    :param preemptions: int64[jobs], how often each lost its GPUs.
+    :param lost: float64[jobs], seconds of work that each did in vain.
+    :param lent: float64[jobs], seconds of work on idle cells that were not lost.
+    :param promotions: how many runs went on from idle cells to those of their tenants.
+    """
+
+    start: npt.NDArray[np.float64]
+    end: npt.NDArray[np.float64]
+    preemptions: npt.NDArray[np.int64]
+    lost: npt.NDArray[np.float64]
+    lent: npt.NDArray[np.float64]
+    promotions: int
+
+
+def simulate(
+    scheduler: Scheduler,
+    jobs: Sequence[Job],
+    submit: Sequence[float],
+    duration: Sequence[float],
+    watch: Watch | None = None,
+) -> Outcome:
+    """Return what becomes of jobs under a scheduler.
+
+    :param scheduler: without jobs. What it is made of is the policy. Its victims stop at once.
+    :param jobs: with names of their own.
+    :param submit: seconds at which they come, rising.
+    :param duration: seconds that each has to run, positive.
+    :param watch: is called with a time before the events of that time, or of a later one.
+    :raises ValueError: the scheduler refuses a job, or knows jobs already, or the numbers do not go
+        together.
+    :raises InvariantError: a job never starts.
+
+    Ties: jobs that come at the same time come in the order given, and end in this order, too.
+    Cost: O(jobs log jobs), and that of the scheduler's decisions.
+
+    >>> from hivecore.quotas import Quota, QuotaTree
+    >>> from hivecore.scheduler import Job, Scheduler
+    >>> quotas = QuotaTree([Quota("vision", max={"gpu": 8})], total={"gpu": 8})
+    >>> jobs = [Job("a", "vision", 8), Job("b", "vision", 4), Job("c", "vision", 4)]
+    >>> simulate(Scheduler(quotas=quotas, immediate=True), jobs, [0, 1, 2], [10, 5, 5]).end.tolist()
+    [10.0, 15.0, 15.0]
+    """
+    if not len(jobs) == len(submit) == len(duration):
+        raise ValueError(f"jobs={len(jobs)}, submit={len(submit)}, duration={len(duration)} differ")
+    if len(scheduler):
+        raise ValueError(f"scheduler: it has {len(scheduler)} jobs already")
+    if any(later < sooner for sooner, later in pairwise(submit)):
+        raise ValueError("submit: the times fall")
+    if not all(0 < seconds < inf for seconds in duration):
+        raise ValueError("duration: must be positive and finite")
+    loop = _Loop(scheduler, jobs, duration)
+    loop.run(submit, watch)
+    return loop.outcome()
+
+
+class _Loop:
+    def __init__(
+        self, scheduler: Scheduler, jobs: Sequence[Job], duration: Sequence[float]
+    ) -> None:
+        self.scheduler, self.jobs, self.duration = scheduler, jobs, duration
+        count = len(jobs)
+        self.row = {job.name: row for row, job in enumerate(jobs)}
+        #: of the runs: when they end, the job, and which of its runs it is
+        self.ends: list[tuple[float, int, int]] = []
+        self.number = [0] * count
+        self.start, self.end = [inf] * count, [inf] * count
+        self.preemptions = [0] * count
+        self.lost, self.lent = [0.0] * count, [0.0] * count
+        #: who runs on idle cells
+        self.borrowers: set[int] = set()
+        self.promotions = 0
+
+    def run(self, submit: Sequence[float], watch: Watch | None) -> None:
+        scheduler, ends, jobs = self.scheduler, self.ends, self.jobs
+        watch_at = -inf if watch is not None else inf
+        come, count = 0, len(jobs)
+        while come < count or ends:
+            now = submit[come] if come < count else inf
+            if ends and ends[0][0] <= now:
+                now = ends[0][0]
+            if watch is not None and watch_at < now:
+                watch_at = watch(now, come)
+            while ends and ends[0][0] == now:
+                _, row, number = heappop(ends)
+                if self.number[row] == number:
+                    self.finish(row, now)
+            while come < count and submit[come] == now:
+                scheduler.submit(jobs[come], now)
+                come += 1
+            while self.do(scheduler.decide(now), now):
+                pass
+
+    def do(self, actions: Sequence[Action], now: float) -> bool:
+        """Do what the scheduler says; whether there is something to decide on after it."""
+        stopped = False
+        for action in actions:
+            if isinstance(action, Start):
+                self.begin(self.row[action.job], now, action.lent)
+            elif isinstance(action, Preempt):
+                self.preempt(self.row[action.job], now)
+                if not self.scheduler.immediate:
+                    self.scheduler.stopped(action.job, now)
+                    stopped = True
+            elif isinstance(action, Promote):
+                self.promote(self.row[action.job], now)
+            elif isinstance(action, Reject):
+                raise ValueError(f"job {action.job!r} can never run: {action.reason}")
+        return stopped
+
+    def begin(self, row: int, now: float, lent: bool) -> None:
+        self.start[row] = now
+        self.number[row] += 1
+        heappush(self.ends, (now + self.duration[row], row, self.number[row]))
+        if lent:
+            self.borrowers.add(row)
+
+    def finish(self, row: int, now: float) -> None:
+        self.scheduler.finish(self.jobs[row].name, now)
+        self.end[row] = now
+        if row in self.borrowers:
+            self.borrowers.remove(row)
+            self.lent[row] += now - self.start[row]
+
+    def preempt(self, row: int, now: float) -> None:
+        self.number[row] += 1
+        self.preemptions[row] += 1
+        self.lost[row] += now - self.start[row]
+        self.start[row] = inf
+        self.borrowers.discard(row)
+        self.lent[row] = 0.0
+
+    def promote(self, row: int, now: float) -> None:
+        self.borrowers.remove(row)
+        self.lent[row] += now - self.start[row]
+        self.promotions += 1
+
+    def outcome(self) -> Outcome:
+        for row, end in enumerate(self.end):
+            if end == inf:
+                raise InvariantError(f"job {self.jobs[row].name!r} never starts")
+        return Outcome(
+            np.array(self.start, dtype=np.float64),
+            np.array(self.end, dtype=np.float64),
+            np.array(self.preemptions, dtype=np.int64),
+            np.array(self.lost, dtype=np.float64),
+            np.array(self.lent, dtype=np.float64),
+            self.promotions,
+        )

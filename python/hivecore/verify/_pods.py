@@ -1,0 +1,83 @@
+"""Gangs start whole, where they may be, near enough to each other."""
+
+from collections import Counter
+
+from hivecore.scheduler import Job, Promote, Start
+from hivecore.topology import NetworkTopology
+from hivecore.verify._state import Has, State, amounts_of, hold, pod_name
+
+__all__ = ["check_gang", "check_nodes", "check_sharing", "check_topology"]
+
+
+def check_gang(action: Start | Promote, job: Job, state: State) -> None:
+    """Each role starts whole or with its least pods, each pod once, after those to wait for."""
+    runs = state.has.get(job.name)
+    stops = job.name in state.stopping
+    hold(not stops, "gang", f"{job.name!r} has to stop, and takes more pods")
+    known = {role.name: role for role in job.roles}
+    there = Counter((pod.role, pod.index) for pod in (*action.pods, *(runs.pods if runs else ())))
+    for pod in action.pods:
+        name = pod_name(job, pod)
+        right = pod.role in known and 0 <= pod.index < known[pod.role].pods
+        hold(right, "gang", f"there is no pod {name!r}")
+        hold(there[pod.role, pod.index] == 1, "gang", f"pod {name!r} starts twice")
+    for role in job.roles if not runs or not runs.pods else ():
+        count = sum(pod.role == role.name for pod in action.pods)
+        what = f"role {role.name!r} of {job.name!r} starts with {count} pods of {role.min_pods}"
+        hold(count >= role.min_pods, "gang", what)
+    for other in job.after:
+        started = other not in state.known or bool(other in state.has and state.has[other].pods)
+        hold(started, "gang", f"{job.name!r} starts before {other!r}")
+
+
+def check_nodes(action: Start | Promote, job: Job, state: State) -> None:
+    """Pods are where they may be, on good nodes, within what a network has free there."""
+    cells, network = state.before.cells, state.before.topology
+    bad_gpus = () if cells is None else cells.bad_leaves()
+    for pod in action.pods:
+        name, node = pod_name(job, pod), pod.node
+        right = not node or not job.where.nodes or node in job.where.nodes
+        hold(right, "nodes", f"{name!r} may not be on {node!r}")
+        for gpu in pod.gpus:
+            hold((node, gpu) not in bad_gpus, "health", f"GPU {gpu} of {node!r} is bad")
+        if network is not None and amounts_of(job, [pod])["gpu"]:
+            hold(node in network.nodes, "nodes", f"{name!r}: there is no node {node!r}")
+            hold(node not in network.unhealthy, "health", f"node {node!r} is bad")
+            for resource, free in network.free(node).items():
+                taken = state.taken[node][resource]
+                what = f"{node!r} has {free} {resource} free, {taken} would be taken"
+                hold(taken <= free, "nodes", what)
+
+
+def check_topology(action: Start | Promote, job: Job, network: NetworkTopology) -> None:
+    """One domain holds all pods that start together, and those in use get multiples."""
+    pods = Counter(pod.node for pod in action.pods if pod.node)
+    layers = ["", *network.layers, "node"]
+    holding = [one for one in layers if any(pods.keys() <= {*d} for d in network.domains(one))]
+    must = job.where.must
+    hold(must in holding, "topology", f"no {must!r} holds all of {job.name!r}")
+    for layer, multiple in job.where.multiple:
+        if layers.index(layer) >= layers.index(holding[-1]):
+            for domain in network.domains(layer):
+                count = sum(pods[node] for node in domain)
+                what = f"{count} pods in a {layer!r}, no multiple of {multiple}"
+                hold(count % multiple == 0, "topology", what)
+
+
+def check_sharing(action: Start, job: Job, state: State) -> None:
+    """Who shares has the pods of all that it shares with, who run and stay."""
+    others = action.shares_with
+    for name in others:
+        right = name in state.has and name not in state.stopping
+        hold(
+            right, "sharing", f"{job.name!r} shares with {name!r}, who does not run or has to stop"
+        )
+        same = tuple(state.has[name].pods) == action.pods
+        hold(same, "sharing", f"{job.name!r} is elsewhere than {name!r}")
+        mine, other = job.roles, state.has[name].job.roles
+        hold(mine == other, "sharing", f"{job.name!r} asks for something else than {name!r}")
+    there = state.together.get(others[0], [others[0]])
+    whole = set(others) == set(there) and len(others) == len(there)
+    hold(whole, "sharing", f"{job.name!r} shares with {sorted(others)}, not with {sorted(there)}")
+    state.join(job.name, others)
+    state.has[job.name] = Has(job, list(action.pods))

@@ -1,0 +1,182 @@
+"""Who has what, action by action."""
+
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Iterator
+from typing import Any, NamedTuple
+
+from hivecore.errors import InvariantError
+from hivecore.quotas import QuotaRequest
+from hivecore.scheduler import Job, PlacedPod, Scheduler
+
+__all__ = ["Group", "Has", "State", "amounts_of", "group_of", "hold", "job_of", "pod_name"]
+
+
+def hold(holds: bool, rule: str, what: str) -> None:
+    """Raise `InvariantError` unless a rule is kept."""
+    if not holds:
+        raise InvariantError(f"{rule}: {what}")
+
+
+class Has(NamedTuple):
+    """A job and its pods."""
+
+    job: Job
+    pods: list[PlacedPod]
+
+
+class Group(NamedTuple):
+    """Pods on cells: (chain, node, GPU, level of the tenant's own cell) of each GPU."""
+
+    owner: str
+    tenant: str
+    pin: str | None
+    gpus: list[tuple[str, str, int, str]]
+
+
+def group_of(owner: str, tenant: str, pin: str | None, placement: Any, mine: bool) -> Group:
+    """What a group has.
+
+    :param mine: it is guaranteed, so that it uses cells of its tenant.
+    """
+    gpus = [
+        (pod.chain, pod.node, gpu, level if mine else "")
+        for pod in placement
+        for gpu, level in zip(pod.leaf_indices, pod.preassigned, strict=True)
+    ]
+    hold(not mine or all(level for *_, level in gpus), "guarantee", f"{owner!r} is on no cells")
+    return Group(owner, tenant, pin, gpus)
+
+
+class State:
+    """Who has what, action by action."""
+
+    def __init__(self, before: Scheduler) -> None:
+        self.before = before
+        self.tree = None if before.quotas is None else before.quotas.copy()
+        self.told: dict[str, list[str]] = defaultdict(list)
+        #: what has been taken of each node since
+        self.taken: dict[str, Counter[str]] = defaultdict(Counter)
+        self.groups: list[Group] = []
+        if before.cells is not None:
+            for name in before.cells.groups():
+                one = before.cells.group(name)
+                tenant, pin = one.group.virtual_cluster, one.group.pinned_cell
+                self.groups.append(group_of(name, tenant, pin, one.placement, one.guaranteed))
+        of = {name: before.status(name) for name in before}
+        #: who may have to start before others
+        self.known = set(of)
+        #: who has to stop, and has not started again
+        self.stopping = {name for name, one in of.items() if one.for_job}
+        #: who shares with whom; the first has what they share
+        self.together = {
+            name: list(one.shares) for name, one in of.items() if one.pods and one.shares
+        }
+        for shared in list(self.together.values()):
+            self.together.update(dict.fromkeys(shared, shared))
+        self.has = {name: Has(before.job(name), list(one.pods)) for name, one in of.items()}
+        for status in of.values():  # those for whom all have stopped may start
+            if all(of[name].has_stopped for name in status.victims):
+                for name in status.victims:
+                    self.leave(name, ends=of[name].is_ending)
+
+    def join(self, name: str, others: Iterable[str]) -> None:
+        """A job shares what others have."""
+        host = next(iter(others))
+        self.together[name] = self.together.setdefault(host, [host])
+        self.together[name].append(name)
+
+    def holds(self, name: str) -> bool:
+        """Whether a job has its pods by itself: who shares has what the first one has."""
+        return self.together.get(name, [name])[0] == name
+
+    def vacate(self, name: str) -> None:
+        """A job gives back where it is; quotas still count it."""
+        job, pods = self.has[name]
+        self.count(job, pods, -1)
+        self.groups = [one for one in self.groups if job_of(one.owner) != name]
+
+    def leave(self, name: str, *, ends: bool = False) -> None:
+        """A job gives back all that it has; it asks for it again, unless it ends."""
+        self.stopping.discard(name)
+        if ends:
+            self.known.discard(name)
+        shared = self.together.pop(name, [name])
+        held = shared[0] == name
+        shared.remove(name)
+        if shared:
+            self.hand_on(name, shared[0], held=held, ends=ends)
+            return
+        self.vacate(name)
+        job, _ = self.has.pop(name)
+        if self.tree is not None:
+            for owner in {name, *_joining(job)} & set(self.tree.owners):
+                if owner == name and not ends:
+                    self.tree.evict(owner)
+                else:
+                    self.tree.release(owner)
+
+    def hand_on(self, name: str, heir: str, *, held: bool, ends: bool) -> None:
+        """A job leaves what it shares to the others."""
+        self.has.pop(name)
+        if held:
+            self.groups = [
+                one._replace(owner=heir) if one.owner == name else one for one in self.groups
+            ]
+            if self.tree is not None:
+                self.tree.exchange(name, heir)
+        if ends and self.tree is not None:
+            self.tree.release(name)
+
+    def expect_no_more(self, name: str) -> None:
+        """No more pods join a job: it has to stop."""
+        self.stopping.add(name)
+        if self.tree is not None:
+            for owner in set(_joining(self.has[name].job)) & set(self.tree.owners):
+                if not self.tree.members(owner):
+                    self.tree.release(owner)
+
+    def count(self, job: Job, pods: Iterable[PlacedPod], times: int) -> None:
+        """Pods take from their nodes, or give back."""
+        for pod in pods:
+            taken = self.taken[pod.node]
+            taken["slots"] += times
+            for name, amount in amounts_of(job, [pod]).items():
+                taken[name] += times * amount
+
+    def admitted(self, job: Job, pods: tuple[PlacedPod, ...]) -> None:
+        """What a tree counts when a job starts, and when a pod joins it."""
+        assert self.tree is not None
+        is_first = len(self.has[job.name].pods) == len(pods)
+        for name in [job.name] if is_first else [pod_name(job, pod) for pod in pods]:
+            request = self.tree.request(name)
+            self.tree.release(name)
+            self.tree.recover(request, 1)
+        for name in _joining(job) if is_first else ():
+            amounts = amounts_of(job, [PlacedPod(name.split("/")[1], 0, "")])
+            self.tree.submit(
+                QuotaRequest(
+                    name, job.quota, amounts, priority=job.priority, preemptible=job.preemptible
+                )
+            )
+
+
+def job_of(owner: str) -> str:
+    """The job of what has a name in a part."""
+    return owner.partition("/")[0]
+
+
+def pod_name(job: Job, pod: PlacedPod) -> str:
+    """The name of a pod in all parts."""
+    return f"{job.name}/{pod.role}/{pod.index}"
+
+
+def _joining(job: Job) -> Iterator[str]:
+    """The names of the pods that a job can start without."""
+    for role in job.roles:
+        yield from (f"{job.name}/{role.name}/{i}" for i in range(role.min_pods, role.pods))
+
+
+def amounts_of(job: Job, pods: Iterable[PlacedPod]) -> Counter[str]:
+    """What pods take, by resource."""
+    of = {role.name: Counter({"gpu": role.gpus, **dict(role.resources)}) for role in job.roles}
+    return sum((of[pod.role] for pod in pods), Counter())

@@ -1,0 +1,97 @@
+"""Every start keeps all rules."""
+
+from collections.abc import Iterable, Mapping
+
+from hivecore.scheduler import Action, Job, Move, Preempt, Promote, Scheduler, Start
+from hivecore.verify._cells import check_chain, group_of_start
+from hivecore.verify._devices import check_devices
+from hivecore.verify._pods import check_gang, check_nodes, check_sharing, check_topology
+from hivecore.verify._quotas import check_quota
+from hivecore.verify._state import Has, State, amounts_of
+
+__all__ = ["verify_actions", "verify_start"]
+
+
+def verify_start(action: Start, job: Job, before: Scheduler) -> None:
+    """Raise `InvariantError` with the first rule that a start breaks; it begins with its name.
+
+    :param action: what `Scheduler.decide` has said.
+    :param job: as it was submitted.
+    :param before: the scheduler as it was before this start: a copy.
+    :raises InvariantError: a rule is broken.
+    :raises ValueError: cells guarantee something, and the start does not say how: it was read from
+        a file.
+
+    The rules: *gang*: each role starts whole or with its least pods, each pod once, after those
+    that it waits for, and gets what it asks for. *health*: nothing on bad nodes and devices.
+    *nodes*: only where the job may be, within what is free. *devices*: no device twice, or beyond
+    what it has; *nearness*: NICs and GPUs together as asked; *partition*: a row of the fabric's
+    table. *topology*: one domain holds all, in multiples. *guarantee*: each tenant keeps to its
+    cells, and what is still promised to others fits beside them (S >= 0); who is lent idle cells
+    uses none of its tenant. *sharing*: who shares has the pods of those that it shares with.
+    *quota*: sums along the path are within max, runtime and total, firm ones within min. Cost:
+    O(jobs, nodes, GPUs).
+
+    >>> from hivecore.quotas import Quota, QuotaTree
+    >>> from hivecore.scheduler import Job, PlacedPod, Scheduler, Start
+    >>> from hivecore.verify import verify_start
+    >>> tree = QuotaTree([Quota("vision", max={"gpu": 8})], total={"gpu": 8})
+    >>> scheduler, job = Scheduler(quotas=tree), Job("train", "vision", 6)
+    >>> scheduler.submit(job, now=0.0)
+    >>> before = scheduler.copy()
+    >>> verify_start(scheduler.decide(now=0.0)[0], job, before)
+    >>> verify_start(Start("train", ()), job, before)
+    Traceback (most recent call last):
+    hivecore.errors.InvariantError: gang: role 'pod' of 'train' starts with 0 pods of 1
+    """
+    verify_actions([action], {job.name: job}, before)
+
+
+def verify_actions(actions: Iterable[Action], jobs: Mapping[str, Job], before: Scheduler) -> None:
+    """Verify all starts of one `Scheduler.decide`, each after what is told before it.
+
+    :param jobs: those that start, as they were submitted.
+    :raises InvariantError: see `verify_start`.
+    :raises KeyError: one that starts is not in ``jobs``.
+    :raises ValueError: see `verify_start`; or jobs that share GPUs change places, which has no
+        rules here.
+    """
+    actions = list(actions)
+    if any(isinstance(action, Move) for action in actions):
+        raise ValueError("actions: jobs that share GPUs change places, which is not verified")
+    state = State(before)
+    for action in actions:
+        if isinstance(action, Preempt):
+            state.told[action.for_job].append(action.job)
+            state.expect_no_more(action.job)
+        elif isinstance(action, Start | Promote):
+            for name in state.told.pop(action.job, ()):
+                state.leave(name)
+            _check(action, jobs[action.job], state)
+
+
+def _check(action: Start | Promote, job: Job, state: State) -> None:
+    before = state.before
+    if isinstance(action, Promote):
+        state.vacate(job.name)
+        state.has.pop(job.name)
+    check_gang(action, job, state)
+    if isinstance(action, Start) and action.shares_with:
+        check_sharing(action, job, state)
+        return
+    state.has.setdefault(job.name, Has(job, [])).pods.extend(action.pods)
+    state.count(job, action.pods, 1)
+    check_nodes(action, job, state)
+    if before.topology is not None:
+        check_topology(action, job, before.topology)
+    if before.devices is not None:
+        check_devices(action, job, state, before.devices)
+    if before.cells is not None and amounts_of(job, action.pods)["gpu"]:
+        lent = isinstance(action, Start) and action.lent
+        group = group_of_start(action, job, mine=job.guaranteed and not lent)
+        state.groups.append(group)
+        for chain in {chain for chain, *_ in group.gpus}:
+            check_chain(chain, before.cells.spec, state.groups)
+    if state.tree is not None and isinstance(action, Start):
+        check_quota(action, job, state, state.tree)
+        state.admitted(job, action.pods)

@@ -1,0 +1,111 @@
+"""`hivecore init` writes what `hivecore validate` accepts, and what jobs run on."""
+
+import pytest
+
+from hivecore import cli
+from hivecore.interop.scheduler_file import SHAPES, SchedulerSpec, shape_text
+from hivecore.scheduler import Job, Role, Start
+
+HIVED = """\
+physicalCluster:
+  cellTypes:
+    NODE: {childCellType: GPU, childCellNumber: 4, isNodeLevel: true}
+  physicalCells:
+  - {cellType: NODE}
+"""
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+def test_what_init_prints_validates(shape, tmp_path, capsys):
+    assert cli.main(["init", shape]) == 0
+    text = capsys.readouterr().out
+    path = tmp_path / "cluster.yaml"
+    assert cli.main(["init", shape, "--out", str(path)]) == 0
+    assert path.read_text() == text == shape_text(shape)
+    capsys.readouterr()
+    assert cli.main(["validate", str(path)]) == 0
+    said = capsys.readouterr()
+    nodes = {"node": 1, "rack": 16, "four-racks": 64}[shape]
+    assert said.out.startswith(f"model  nodes\nh100   {nodes:>5}\n")
+    assert said.err == ""
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+def test_the_scheduler_of_a_shape_runs_jobs_of_all_tenants_and_keeps_what_is_promised(shape):
+    spec = SchedulerSpec.of_yaml(shape_text(shape))
+    scheduler = spec.scheduler()
+    total = dict(scheduler.quotas.total())["gpu"]
+    wanted = {
+        name: dict(quota.min)["gpu"]
+        for name in spec.tenants
+        if not any(spec.quotas.quota(one).parent == name for one in spec.tenants)
+        for quota in [spec.quotas.quota(name)]
+    }
+    assert 0 < sum(wanted.values()) <= total
+    for tenant, gpus in wanted.items():
+        size = 8 if gpus % 8 == 0 else 1
+        for i in range(gpus // size):
+            scheduler.submit(Job(f"{tenant}-{i}", tenant, [Role("w", gpus=size)]), 0.0)
+    started = [action for action in scheduler.decide(0.0) if isinstance(action, Start)]
+    assert len(started) == len(scheduler)
+    assert all(pod.node in spec.nodes and pod.devices for one in started for pod in one.pods)
+    scheduler.check()
+
+
+def test_a_file_that_is_there_is_not_overwritten(tmp_path, capsys):
+    path = tmp_path / "cluster.yaml"
+    path.write_text("mine")
+    with pytest.raises(SystemExit) as error:
+        cli.main(["init", "rack", "--out", str(path)])
+    assert error.value.code == 2
+    assert path.read_text() == "mine"
+    assert str(path) in capsys.readouterr().err
+
+
+def test_there_are_but_these_shapes(capsys):
+    with pytest.raises(SystemExit):
+        cli.main(["init", "planet"])
+    assert "invalid choice: 'planet'" in capsys.readouterr().err
+    with pytest.raises(ValueError, match="shape must be one of node, rack, four-racks"):
+        shape_text("planet")
+
+
+def test_validate_prints_every_mistake_of_a_cluster_with_its_line(tmp_path, capsys):
+    path = tmp_path / "cluster.yaml"
+    text = shape_text("rack").replace("gpus: 8", "gpus: eight").replace("lends: no", "lend: no")
+    path.write_text(text)
+    lines = text.splitlines()
+    at = [1 + next(i for i, one in enumerate(lines) if word in one) for word in ("eight", "lend:")]
+    assert cli.main(["validate", str(path)]) == 1
+    said = capsys.readouterr()
+    assert said.out == ""
+    assert said.err.splitlines() == [
+        f"{path}:{at[0]}: cluster.models.h100.gpus: must be an integer from 0 to 2**31, "
+        "not 'eight'",
+        f"{path}:{at[1]}: tenants.product.quota.lend: is none of parent, max, min, weight, lends, "
+        "scales, outside",
+        f"{path}: 2 mistakes",
+    ]
+
+
+def test_validate_knows_whose_file_it_is(tmp_path, capsys):
+    path = tmp_path / "hived.yaml"
+    path.write_text(HIVED)
+    assert cli.main(["validate", str(path)]) == 0
+    assert capsys.readouterr().out.startswith("chain  cells  nodes  devices  levels\nNODE ")
+    path.write_text("tenants: {}\n")
+    assert cli.main(["validate", str(path)]) == 1
+    assert f"{path}:1: cluster: is missing" in capsys.readouterr().err
+
+
+def test_validate_prints_layers_cells_and_quotas(tmp_path, capsys):
+    path = tmp_path / "cluster.yaml"
+    path.write_text(shape_text("rack"))
+    assert cli.main(["validate", str(path)]) == 0
+    said = capsys.readouterr().out
+    assert "layer   domains\nrack          1\nswitch        4\n" in said
+    assert "product           gpu        48   64\n" in said
+    assert said.endswith("A scheduler of it has queues, quotas, topology, devices.\n")
+    path.write_text(shape_text("four-racks"))
+    assert cli.main(["validate", str(path)]) == 0
+    assert "vision           H100   rack       1\n" in capsys.readouterr().out

@@ -1,0 +1,115 @@
+"""`hivecore log`: a log run again, and what it tells on the command line."""
+
+import re
+
+import pytest
+
+from hivecore import cli
+from hivecore.interop.scheduler_file import SchedulerSpec
+from hivecore.scheduler import Job
+
+FILE = """\
+cluster:
+  models: {m: {gpus: 4}}
+  nodes: {'n[1-%d]': m}
+tenants:
+  lab: {quota: {max: {gpu: %d}}}
+devices:
+"""
+
+
+def spec_file(folder, nodes):
+    path = folder / f"{nodes}.yaml"
+    path.write_text(FILE % (nodes, 4 * nodes))
+    return path
+
+
+@pytest.fixture
+def log(tmp_path):
+    """a runs from 0 to 60, b, which came with it, from 60 to 100."""
+    path = tmp_path / "decisions.jsonl"
+    scheduler = SchedulerSpec.read(spec_file(tmp_path, 1)).scheduler(log=path)
+    for name in ("a", "b"):
+        scheduler.submit(Job(name, "lab", 4), 0.0)
+    scheduler.decide(0.0)
+    for name, now in (("a", 60.0), ("b", 100.0)):
+        scheduler.finish(name, now)
+        scheduler.decide(now)
+    scheduler.close()
+    return str(path)
+
+
+def said(capsys, *arguments):
+    assert cli.main(["log", *arguments]) == 0
+    return capsys.readouterr().out
+
+
+def failed(capsys, *arguments):
+    with pytest.raises(SystemExit) as error:
+        cli.main(["log", *arguments])
+    assert error.value.code == 2
+    return capsys.readouterr().err
+
+
+def test_replay_says_that_it_is_the_same_or_which_line_is_not(log, capsys):
+    assert said(capsys, "replay", log) == (
+        "4 events and 3 decisions with 3 actions until 100 s: the scheduler says the same again, "
+        "to the byte.\n"
+    )
+    with open(log, "r+b") as file:
+        data = file.read().replace(b'"finish"', b'"cancel"', 1)
+        file.seek(0)
+        file.write(data)
+    assert "line 5: its checksum is another" in failed(capsys, "replay", log)
+
+
+def test_state_tells_who_runs_and_who_waits(log, capsys):
+    text = said(capsys, "state", log, "--until", "59")
+    assert re.search(r"^a +lab +4 running +0", text, re.MULTILINE)
+    assert re.search(r"^b +lab +4 pending +0 runtime of 'lab' is exceeded", text, re.MULTILINE)
+    assert "At 0 s 4 of 4 GPUs are in use, 2 jobs are there, 0 are gone" in text
+    assert "0 jobs are there, 2 are gone" in said(capsys, "state", log)
+
+
+def test_explain_tells_why_a_job_did_not_start_then(log, capsys):
+    text = said(capsys, "explain", log, "b", "--at", "30")
+    assert text.startswith("b is pending, with 0 of its queue in front\nquotas: runtime of 'lab'")
+    assert "it would start if a ended" in text
+    assert "job='c': none of this name" in failed(capsys, "explain", log, "c", "--at", "30")
+    assert "was gone at 100.0" in failed(capsys, "explain", log, "b", "--at", "100")
+
+
+def test_diff_tells_who_starts_sooner_and_draws_it(log, tmp_path, capsys):
+    picture = tmp_path / "diff.png"
+    spec = str(spec_file(tmp_path, 2))
+    text = said(capsys, "diff", log, "--spec", spec, "--plot", str(picture))
+    assert re.search(r"^log +2 +0 +0 +30\.0 +4 +100\.0$", text, re.MULTILINE)
+    assert re.search(r"^other +2 +0 +0 +0\.0 +8 +50\.0$", text, re.MULTILINE)
+    assert re.search(r"^b +lab +4 +0 +60 +0 +60 sooner$", text, re.MULTILINE)
+    assert "1 of 2 jobs start sooner, 0 later.\n" in text
+    assert picture.read_bytes().startswith(b"\x89PNG")
+    same = said(capsys, "diff", log, "--spec", str(spec_file(tmp_path, 1)))
+    assert "0 of 2 jobs start sooner, 0 later.\n" in same
+    assert "difference" not in same
+
+
+def test_diff_tells_what_the_log_does_not(tmp_path, capsys):
+    path = tmp_path / "log"
+    scheduler = SchedulerSpec.read(spec_file(tmp_path, 2)).scheduler(log=path)
+    scheduler.submit(Job("a", "lab", 4), 0.0)
+    scheduler.set_node("n2", False, 0.0)
+    scheduler.decide(0.0)
+    scheduler.advance(9.0)
+    scheduler.close()
+    text = said(capsys, "diff", str(path), "--spec", str(spec_file(tmp_path, 1)))
+    assert "Of 1 that start the log does not tell for how long they run" in text
+    assert "1 events say nothing to the other configuration." in text
+
+
+def test_mistakes_are_told(log, tmp_path, capsys):
+    path = tmp_path / "wrong.yaml"
+    path.write_text("cluster:\n  nodes: {n: m}\n")
+    assert f"{path}:2: cluster.nodes.n" in failed(capsys, "diff", log, "--spec", str(path))
+    assert "must be a time in seconds, not '-1'" in failed(capsys, "state", log, "--until", "-1")
+    assert "must end in .png" in failed(capsys, "diff", log, "--spec", "x", "--plot", "x.svg")
+    assert "No such file" in failed(capsys, "replay", str(tmp_path / "none"))

@@ -1,0 +1,132 @@
+"""Evictions end: every history of few jobs on four GPUs, after every event.
+
+Between two events from outside no set of running jobs comes twice. There are 2**n sets of n jobs,
+so whatever happens ends after so many starts at most. Nobody leaves for a job that then waits.
+"""
+
+import pytest
+from profiles import SCALE
+
+from hivecore.cells import CellCluster, Chain, ClusterSpec
+from hivecore.devices import DeviceCluster, NodeDevices
+from hivecore.quotas import Quota, QuotaTree
+from hivecore.scheduler import Job, Preempt, Role, Scheduler, Start
+from hivecore.topology import NetworkTopology
+
+#: A long run tries more of them, of more sizes.
+JOBS = 3 if SCALE < 10 else 4
+SIZES = (1, 2, 4) if SCALE < 5 else (1, 2, 3, 4)
+NODES = "n0", "n1"
+#: Tenant, GPUs, priority, whether it is guaranteed.
+CHOICES = [
+    (tenant, gpus, priority, guaranteed)
+    for tenant in "ab"
+    for gpus in SIZES
+    for priority, guaranteed in ((0, True), (1, True), (0, False))
+]
+
+
+def cells():
+    chain = Chain(["gpu", "node"], [2], 2, nodes=NODES)
+    return CellCluster(ClusterSpec({"c": chain}, {"a": {"c": {"node": 1}}, "b": {"c": {"gpu": 2}}}))
+
+
+def quotas(limit):
+    return QuotaTree(
+        [
+            Quota("a", max={"gpu": 4}, min={"gpu": 1}),
+            Quota("b", max={"gpu": 3}, min={"gpu": 2}),
+        ],
+        total={"gpu": 4},
+        limit=limit,
+    )
+
+
+def network():
+    made = NetworkTopology([], {node: {} for node in NODES})
+    for node in NODES:
+        made.set_free(node, {"gpu": 2})
+    return made
+
+
+def machines():
+    return DeviceCluster(dict.fromkeys(NODES, NodeDevices.uniform(gpus=2)))
+
+
+WORLDS = {
+    "cells": lambda: {"cells": cells()},
+    "runtimes": lambda: {"quotas": quotas("runtime")},
+    "maximums": lambda: {"quotas": quotas("max")},
+    "cells and quotas": lambda: {"cells": cells(), "quotas": quotas("max")},
+    "network and quotas": lambda: {"topology": network(), "quotas": quotas("max")},
+    "devices": lambda: {"devices": machines()},
+}
+
+
+class History:
+    """A scheduler, and who runs by what it has said."""
+
+    def __init__(self, scheduler, jobs, running):
+        self.scheduler, self.jobs, self.running = scheduler, jobs, running
+        self.preempted = 0
+
+    def branch(self):
+        return History(self.scheduler.copy(), dict(self.jobs), set(self.running))
+
+    def submit(self, choice):
+        tenant, gpus, priority, guaranteed = choice
+        name = f"j{len(self.jobs)}"
+        roles = [Role("pod", gpus, gpus=1)]
+        self.jobs[name] = Job(name, tenant, roles, priority=priority, guaranteed=guaranteed)
+        self.scheduler.submit(self.jobs[name], 0.0)
+        self.settle()
+
+    def settle(self):
+        """Decide until nothing happens any more."""
+        seen = {frozenset(self.running)}
+        actions = self.scheduler.decide(0.0, len(self.jobs) * 2 ** len(self.jobs))
+        winner = ""
+        for action in actions:
+            if isinstance(action, Preempt):
+                assert winner in ("", action.for_job), "they leave for several"
+                winner = action.for_job
+                self.running.remove(action.job)
+            elif isinstance(action, Start):
+                assert winner in ("", action.job), "they have left for another one"
+                winner = ""
+                self.running.add(action.job)
+                assert frozenset(self.running) not in seen, "they have run together before"
+                seen.add(frozenset(self.running))
+        assert not winner, "they have left for nobody"
+        won = {action.for_job for action in actions if isinstance(action, Preempt)}
+        assert won <= self.running, "who made others leave waits"
+        self.preempted += len(won)
+        assert self.scheduler.decide(0.0) == [], "it is not quiet"
+
+    def end(self):
+        """Who runs ends, the first one first, until nobody is left."""
+        while self.running:
+            self.scheduler.finish(min(self.running), 0.0)
+            self.running.remove(min(self.running))
+            self.settle()
+        assert len(self.scheduler) == 0, "somebody waits for ever"
+
+
+def after(history, jobs):
+    """All histories of so many more jobs; how often somebody had to leave."""
+    count = 0
+    for choice in CHOICES:
+        branch = history.branch()
+        branch.submit(choice)
+        if jobs > 1:
+            count += after(branch, jobs - 1)
+        else:
+            branch.end()
+        count += branch.preempted
+    return count
+
+
+@pytest.mark.parametrize("world", WORLDS)
+def test_every_history_of_few_jobs_gets_quiet(world):
+    begin = History(Scheduler(**WORLDS[world](), immediate=True), {}, set())
+    assert after(begin, JOBS) > 0

@@ -1,0 +1,86 @@
+"""Jobs under schedulers of any kind: what the event loop makes of what they say."""
+
+import pytest
+
+from hivecore.cells import CellCluster, Chain, ClusterSpec
+from hivecore.quotas import Quota, QuotaTree
+from hivecore.scheduler import Job, Scheduler
+from hivecore.sim import simulate
+
+
+def quotas(**most):
+    limits = {name: {"gpu": gpus} for name, gpus in most.items()}
+    tree = [Quota(name, min=amounts, max={"gpu": 8}) for name, amounts in limits.items()]
+    return QuotaTree(tree, total={"gpu": 8})
+
+
+def two_nodes():
+    chain = Chain(["gpu", "node"], [8], 2)
+    return CellCluster(ClusterSpec({"c": chain}, {name: {"c": {"node": 1}} for name in "ab"}))
+
+
+def test_jobs_run_for_their_durations_and_end_in_order():
+    scheduler = Scheduler(quotas=quotas(a=8), immediate=True)
+    jobs = [Job("one", "a", 8), Job("two", "a", 4), Job("three", "a", 4)]
+    outcome = simulate(scheduler, jobs, [0, 1, 2], [10, 5, 7])
+    assert outcome.start.tolist() == [0, 10, 10]
+    assert outcome.end.tolist() == [10, 15, 17]
+    assert not outcome.preemptions.any() and not outcome.lost.any()
+    assert len(scheduler) == 0
+
+
+@pytest.mark.parametrize("immediate", [True, False])
+def test_who_is_preempted_loses_what_it_has_done_and_runs_again(immediate):
+    scheduler = Scheduler(quotas=quotas(a=4, b=4), immediate=immediate)
+    jobs = [Job("borrows", "a", 8), Job("own", "b", 4)]
+    outcome = simulate(scheduler, jobs, [0, 3], [10, 5])
+    assert outcome.start.tolist() == [8, 3]
+    assert outcome.end.tolist() == [18, 8]
+    assert outcome.preemptions.tolist() == [1, 0]
+    assert outcome.lost.tolist() == [3, 0]
+
+
+def test_work_on_idle_cells_counts_until_the_promotion():
+    scheduler = Scheduler(cells=two_nodes(), lending=True, immediate=True)
+    jobs = [Job("first", "a", 8), Job("second", "a", 8)]
+    outcome = simulate(scheduler, jobs, [0, 10], [60, 100])
+    assert outcome.start.tolist() == [0, 10]
+    assert outcome.end.tolist() == [60, 110]
+    assert outcome.lent.tolist() == [0, 50]
+    assert outcome.promotions == 1
+
+
+def test_work_on_idle_cells_that_is_lost_was_in_vain():
+    scheduler = Scheduler(cells=two_nodes(), lending=True, immediate=True)
+    jobs = [Job("first", "a", 8), Job("second", "a", 8), Job("owner", "b", 8)]
+    outcome = simulate(scheduler, jobs, [0, 10, 30], [60, 100, 50])
+    assert outcome.start.tolist() == [0, 60, 30]
+    assert outcome.lost.tolist() == [0, 20, 0]
+    assert not outcome.lent.any() and outcome.promotions == 0
+
+
+def test_the_watch_is_told_each_time_before_it_moves_on():
+    seen = []
+
+    def watch(now, come):
+        seen.append((now, come))
+        return now
+
+    simulate(Scheduler(), [Job("one", "a", 1), Job("two", "a", 1)], [1, 4], [2, 2], watch)
+    assert seen == [(1, 0), (3, 1), (4, 1), (6, 2)]
+
+
+def test_what_cannot_be_simulated_is_refused():
+    jobs = [Job("one", "a", 1), Job("two", "a", 1)]
+    with pytest.raises(ValueError, match="jobs=2, submit=1, duration=2 differ"):
+        simulate(Scheduler(), jobs, [0], [1, 1])
+    with pytest.raises(ValueError, match="submit: the times fall"):
+        simulate(Scheduler(), jobs, [1, 0], [1, 1])
+    with pytest.raises(ValueError, match="'one' can never run: there is no quota 'a'"):
+        simulate(Scheduler(quotas=quotas(b=8)), jobs, [0, 0], [1, 1])
+    busy = Scheduler()
+    busy.submit(jobs[0], 0.0)
+    with pytest.raises(ValueError, match="scheduler: it has 1 jobs already"):
+        simulate(busy, jobs, [0, 0], [1, 1])
+    with pytest.raises(ValueError, match="duration: must be positive and finite"):
+        simulate(Scheduler(), jobs, [0, 0], [1, 0])
