@@ -4,10 +4,9 @@ import pytest
 from scheduler_lives import machines, network
 
 from hivecore.cells import CellCluster, Chain, ClusterSpec
-from hivecore.decisions import Refusal
 from hivecore.devices import DeviceCluster, DeviceRequest, NodeDevices
 from hivecore.quotas import Quota, QuotaTree
-from hivecore.scheduler import Job, Preempt, Promote, Role, Scheduler, Start, Wait
+from hivecore.scheduler import Job, Preempt, Promote, Role, Scheduler, Start, Wait, Where
 
 
 def nodes():
@@ -49,14 +48,15 @@ def test_a_job_beyond_its_tenants_cells_runs_on_idle_ones_and_waits_for_its_own(
     scheduler.check()
 
 
-def test_it_does_not_wait_while_it_runs_even_if_others_are_in_its_way_now():
-    scheduler = lending()
-    running(scheduler, Job("first", "a", 2), Job("second", "a", 4))
-    assert scheduler.state("second") == "lent"
-    scheduler.submit(Job("weak", "a", 2, guaranteed=False), 1.0)
-    scheduler.decide(1.0)
-    scheduler.finish("first", 2.0)
-    assert not any(isinstance(one, Wait) for one in scheduler.decide(2.0))
+def test_it_does_not_wait_while_it_runs_though_another_one_is_in_its_way_now():
+    chains = {name: Chain(["gpu", "node"], [4], 1, nodes=[f"n{name}"]) for name in "cd"}
+    cells = CellCluster(ClusterSpec(chains, {"a": {"c": {"node": 1}}, "b": {"d": {"node": 1}}}))
+    scheduler = lending(cells=cells, immediate=False)
+    weak = Job("weak", "a", 4, guaranteed=False, where=Where(nodes=["nc"]))
+    running(scheduler, Job("first", "a", 4), weak, Job("second", "a", 4))
+    scheduler.finish("first", 1.0)
+    [start] = scheduler.decide(1.0)
+    assert start.job == "weak" and scheduler.state("second") == "lent"
 
 
 def test_it_is_promoted_when_its_turn_has_come_and_stays_where_it_is_if_it_can():
