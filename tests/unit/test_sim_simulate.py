@@ -66,7 +66,7 @@ def test_the_watch_is_told_each_time_before_it_moves_on():
         seen.append((now, come))
         return now
 
-    simulate(Scheduler(), [Job("one", "a", 1), Job("two", "a", 1)], [1, 4], [2, 2], watch)
+    simulate(Scheduler(), [Job("one", "a", 1), Job("two", "a", 1)], [1, 4], [2, 2], watch=watch)
     assert seen == [(1, 0), (3, 1), (4, 1), (6, 2)]
 
 

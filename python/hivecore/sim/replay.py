@@ -144,7 +144,7 @@ def _run(
     sampler = _Sampler(instants, scheduler, progress)
     trace = work.trace
     submit, duration = trace.submit.tolist(), trace.duration.tolist()
-    outcome = simulate(scheduler, jobs_of(work, policy), submit, duration, sampler.advance)
+    outcome = simulate(scheduler, jobs_of(work, policy), submit, duration, watch=sampler.advance)
     sampler.advance(inf, trace.jobs)
     free, stranded = np.array(sampler.counts, dtype=np.int64).reshape(-1, 2).T
     lent = _borrowing(work, outcome) if policy == LENDING else None

@@ -4,7 +4,8 @@ Time jumps from event to event. At each instant first jobs end, then others come
 decides. Who is preempted loses what it has done, and waits at its old place.
 
 A run is known by its number, so that the end of a run that was preempted is recognized when its
-time has come. Running jobs need nothing in between.
+time has come. Running jobs need nothing in between, unless a world says that their speed changes:
+then what is left of a run begins at that moment, under a number of its own.
 """
 
 from collections.abc import Callable, Sequence
@@ -18,6 +19,7 @@ import numpy.typing as npt
 
 from hivecore.errors import InvariantError
 from hivecore.scheduler import Action, Job, Preempt, Promote, Reject, Scheduler, Start
+from hivecore.sim.worlds import World
 
 __all__ = ["Outcome", "Watch", "simulate"]
 
@@ -50,6 +52,7 @@ def simulate(
     jobs: Sequence[Job],
     submit: Sequence[float],
     duration: Sequence[float],
+    world: World | None = None,
     watch: Watch | None = None,
 ) -> Outcome:
     """Return what becomes of jobs under a scheduler.
@@ -57,11 +60,12 @@ def simulate(
     :param scheduler: without jobs. What it is made of is the policy. Its victims stop at once.
     :param jobs: with names of their own.
     :param submit: seconds at which they come, rising.
-    :param duration: seconds that each has to run, positive.
+    :param duration: seconds that each has to run when nothing slows it, positive.
+    :param world: how fast jobs run; ``None``: at full speed, whatever they share.
     :param watch: is called with a time before the events of that time, or of a later one.
     :raises ValueError: the scheduler refuses a job, or knows jobs already, or the numbers do not go
         together.
-    :raises InvariantError: a job never starts.
+    :raises InvariantError: a job never starts, or stands still for ever.
 
     Ties: jobs that come at the same time come in the order given, and end in this order, too.
     Cost: O(jobs log jobs), and that of the scheduler's decisions.
@@ -81,36 +85,47 @@ def simulate(
         raise ValueError("submit: the times fall")
     if not all(0 < seconds < inf for seconds in duration):
         raise ValueError("duration: must be positive and finite")
-    loop = _Loop(scheduler, jobs, duration)
+    loop = _Loop(scheduler, jobs, duration, world)
     loop.run(submit, watch)
     return loop.outcome()
 
 
 class _Loop:
     def __init__(
-        self, scheduler: Scheduler, jobs: Sequence[Job], duration: Sequence[float]
+        self,
+        scheduler: Scheduler,
+        jobs: Sequence[Job],
+        duration: Sequence[float],
+        world: World | None,
     ) -> None:
-        self.scheduler, self.jobs, self.duration = scheduler, jobs, duration
+        self.scheduler, self.jobs, self.duration, self.world = scheduler, jobs, duration, world
         count = len(jobs)
         self.row = {job.name: row for row, job in enumerate(jobs)}
         #: of the runs: when they end, the job, and which of its runs it is
         self.ends: list[tuple[float, int, int]] = []
         self.number = [0] * count
+        self.left = count
         self.start, self.end = [inf] * count, [inf] * count
         self.preemptions = [0] * count
         self.lost, self.lent = [0.0] * count, [0.0] * count
         #: who runs on idle cells
         self.borrowers: set[int] = set()
         self.promotions = 0
+        #: of running jobs in a world: what is left, since when, and how fast it goes
+        self.pace: dict[int, tuple[float, float, float]] = {}
 
     def run(self, submit: Sequence[float], watch: Watch | None) -> None:
         scheduler, ends, jobs = self.scheduler, self.ends, self.jobs
         watch_at = -inf if watch is not None else inf
         come, count = 0, len(jobs)
-        while come < count or ends:
+        while self.left:
             now = submit[come] if come < count else inf
             if ends and ends[0][0] <= now:
                 now = ends[0][0]
+            if self.world is not None:
+                now = min(now, self.world.next_change())
+            if now == inf:
+                break
             if watch is not None and watch_at < now:
                 watch_at = watch(now, come)
             while ends and ends[0][0] == now:
@@ -122,6 +137,8 @@ class _Loop:
                 come += 1
             while self.do(scheduler.decide(now), now):
                 pass
+            if self.world is not None:
+                self.adjust(self.world, now)
 
     def do(self, actions: Sequence[Action], now: float) -> bool:
         """Do what the scheduler says; whether there is something to decide on after it."""
@@ -138,10 +155,29 @@ class _Loop:
                 self.promote(self.row[action.job], now)
             elif isinstance(action, Reject):
                 raise ValueError(f"job {action.job!r} can never run: {action.reason}")
+        if self.world is not None:
+            self.world.obey(actions, now)
         return stopped
 
+    def adjust(self, world: World, now: float) -> None:
+        """Let what is left of a run begin now if its speed is another one."""
+        for name, speed in world.speeds(now).items():
+            row = self.row[name]
+            left, since, before = self.pace[row]
+            if speed == before:
+                continue
+            left -= (now - since) * before
+            self.pace[row] = left, now, speed
+            self.number[row] += 1
+            if speed:
+                heappush(self.ends, (now + max(left, 0.0) / speed, row, self.number[row]))
+
     def begin(self, row: int, now: float, lent: bool) -> None:
+        if self.start[row] < inf:
+            return  # more pods join it
         self.start[row] = now
+        if self.world is not None:
+            self.pace[row] = self.duration[row], now, 1.0
         self.number[row] += 1
         heappush(self.ends, (now + self.duration[row], row, self.number[row]))
         if lent:
@@ -150,6 +186,9 @@ class _Loop:
     def finish(self, row: int, now: float) -> None:
         self.scheduler.finish(self.jobs[row].name, now)
         self.end[row] = now
+        self.left -= 1
+        if self.world is not None:
+            self.world.end(self.jobs[row].name, now)
         if row in self.borrowers:
             self.borrowers.remove(row)
             self.lent[row] += now - self.start[row]
@@ -170,7 +209,8 @@ class _Loop:
     def outcome(self) -> Outcome:
         for row, end in enumerate(self.end):
             if end == inf:
-                raise InvariantError(f"job {self.jobs[row].name!r} never starts")
+                what = "starts" if self.start[row] == inf else "ends"
+                raise InvariantError(f"job {self.jobs[row].name!r} never {what}")
         return Outcome(
             np.array(self.start, dtype=np.float64),
             np.array(self.end, dtype=np.float64),

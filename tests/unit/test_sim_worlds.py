@@ -1,0 +1,117 @@
+"""How fast jobs run by what they share, and what the event loop makes of it."""
+
+from math import inf
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from profiles import examples
+
+from hivecore.errors import InvariantError
+from hivecore.quotas import Quota, QuotaTree
+from hivecore.scheduler import Job, Move, PlacedPod, Preempt, Scheduler, Sharing, Start
+from hivecore.sim import simulate
+from hivecore.sim.worlds import InterleavedGpus
+
+
+def one_node(**settings):
+    quotas = QuotaTree([Quota("a", max={"gpu": 8})], total={"gpu": 8})
+    return Scheduler(quotas=quotas, immediate=True, **settings)
+
+
+class Script:
+    """A world whose speeds change at known times."""
+
+    def __init__(self, *changes):
+        self.changes = list(changes)
+        self.told = []
+
+    def obey(self, actions, now):
+        self.told += [(now, type(action).__name__, action.job) for action in actions]
+
+    def end(self, job, now):
+        self.told.append((now, "ends", job))
+
+    def speeds(self, now):
+        found = {}
+        while self.changes and self.changes[0][0] <= now:
+            found |= self.changes.pop(0)[1]
+        return found
+
+    def next_change(self):
+        return self.changes[0][0] if self.changes else inf
+
+
+def test_what_is_left_goes_on_at_another_speed():
+    world = Script((4, {"one": 0.5}), (8, {"one": 0.0}), (20, {"one": 0.25}))
+    outcome = simulate(one_node(), [Job("one", "a", 8)], [1], [10], world)
+    # 3 seconds done at 4, 5 at 8, and the other 5 take 20.
+    assert outcome.start.tolist() == [1] and outcome.end.tolist() == [40]
+    assert world.told == [(1, "Start", "one"), (40, "ends", "one")]
+
+
+def test_a_job_that_waits_for_one_that_is_slowed_starts_later():
+    jobs = [Job("one", "a", 8), Job("two", "a", 8)]
+    outcome = simulate(one_node(), jobs, [0, 0], [10, 5], Script((5, {"one": 0.1})))
+    assert outcome.end.tolist() == [55, 60]
+
+
+def test_who_stands_still_for_ever_is_named():
+    with pytest.raises(InvariantError, match="'one' never ends"):
+        simulate(one_node(), [Job("one", "a", 8)], [0], [10], Script((4, {"one": 0.0})))
+
+
+def test_members_of_a_group_go_by_the_round_of_those_who_are_there():
+    stages = {"reads": [3, 1], "computes": [1, 3], "evenly": [2, 2]}
+    jobs = [Job(name, "a", 8, stages=one) for name, one in stages.items()]
+    outcome = simulate(
+        one_node(sharing=Sharing(2)), jobs, [0, 0, 0], [60, 90, 5], InterleavedGpus(jobs)
+    )
+    # The first two fit without loss; the third joins at 60, in rounds of 5 where one alone needs 4.
+    assert outcome.start.tolist() == [0, 0, 60]
+    assert outcome.end.tolist() == [60, 91.25, 66.25]
+
+
+def pods(node):
+    return (PlacedPod("pod", 0, node),)
+
+
+@given(st.data())
+@examples(200)
+def test_speeds_are_those_of_the_groups_that_the_actions_say(data):
+    names = [f"j{i}" for i in range(5)]
+    jobs = [Job(name, "a", 1, stages=[1 + i, 2, 7 - i]) for i, name in enumerate(names)]
+    world, where, told = InterleavedGpus(jobs), {}, {}
+    for now in range(data.draw(st.integers(1, 12))):
+        name = data.draw(st.sampled_from(names))
+        node = data.draw(st.sampled_from("xyz"))
+        others = tuple(sorted(one for one in where if where[one] == node and one != name))
+        if len(others) == 3:
+            continue
+        if name not in where:
+            world.obey([Start(name, pods(node), others)], now)
+            where[name] = node
+        elif data.draw(st.booleans()) and where[name] != node:
+            world.obey([Move(name, pods(node), pods(where[name]), others)], now)
+            where[name] = node
+        else:
+            world.obey([Preempt(name, "other", "priority")], now)
+            del where[name]
+            told.pop(name, None)
+        told |= world.speeds(now)
+        assert told == pytest.approx({one: speed_of(one, where, jobs) for one in where})
+
+
+def speed_of(name, where, jobs):
+    """Of three resources: in each slot all wait for the longest stage; the best order."""
+    stages = {job.name: job.stages for job in jobs}
+    group = [stages[one] for one in sorted(where) if where[one] == where[name]]
+    if len(group) == 1:
+        return 1.0
+    first, *others = group
+    orders = [(1,), (2,)] if len(others) == 1 else [(1, 2), (2, 1)]
+    rounds = []
+    for order in orders:
+        turns = [first, *(one[-by:] + one[:-by] for one, by in zip(others, order, strict=True))]
+        rounds.append(sum(max(turn[slot] for turn in turns) for slot in range(3)))
+    return sum(stages[name]) / min(rounds)
