@@ -8,7 +8,7 @@ import pytest
 from hivecore.interop.hived import ConfigError
 from hivecore.interop.scheduler_file import SchedulerSpec
 from hivecore.queues import QueuedJob
-from hivecore.scheduler import Data, Job, Role, Start, Where
+from hivecore.scheduler import Data, Job, Role, Sharing, Start, Where
 
 EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
 
@@ -122,6 +122,17 @@ def test_processors_and_memory_of_a_model_are_a_device_that_pods_may_ask_for():
     spec = SchedulerSpec.of_yaml(NODES + "devices: {policy: fgd}\n")
     (host,) = spec.devices.inventory("n0").of_type("host")
     assert dict(host.amounts) == {"cpu": 32_000, "memory": 1 << 40}
+
+
+def test_jobs_with_stages_share_on_the_terms_of_the_file():
+    text = NODES + "devices:\nsharing: {resources: 2, max_slowdown: 1.5, min_gain: 0.2}\n"
+    spec = SchedulerSpec.of_yaml(text)
+    assert spec.sharing == Sharing(2, min_gain=0.2, max_slowdown=1.5)
+    scheduler = spec.scheduler()
+    for name, stages in (("reads", [3, 1]), ("computes", [1, 3])):
+        job = Job(name, "a", [Role("w", 4, gpus=4)], stages=stages)
+        assert started(scheduler, job) == ["n0", "n1", "n2", "n3"]
+    assert SchedulerSpec.of_yaml(NODES).sharing is None
 
 
 def test_pinned_cells_are_owned():
@@ -311,6 +322,11 @@ def test_quotas_may_stand_in_koordinators_objects(tmp_path):
         (NODES + "quotas: {limit: max}", 4, "quotas: no tenant has a quota"),
         (NODES + "devices: {policy: best}", 4, "devices.policy: must be one of bin-pack, spread"),
         (NODES + "storage: {cache_gb: 1}", 4, "bandwidth_mbps: must be a number that is not neg"),
+        (NODES + "sharing:", 4, "sharing.resources: is missing: how many stages"),
+        (NODES + "sharing: {resources: 9}", 4, "resources: must be an integer from 2 to 8"),
+        (NODES + "sharing: {resources: 2, max_group: 3}", 4, "max_group: must be an integer from"),
+        (NODES + "sharing: {resources: 2, min_gain: 3}", 4, "sharing: min_gain=3.0: allowed are"),
+        (NODES + "sharing: {resources: 2, stages: 3}", 4, "sharing.stages: is none of resources"),
         (NODES + "scheduler: {tries: 1001}", 4, "tries: must be an integer from 1 to 1000"),
         (NODES + "scheduler: {immediate: 7}", 4, "immediate: must be true or false, not '7'"),
     ],

@@ -71,6 +71,7 @@ tenants:
 queues: {order: weighted, ageing: 0.5}
 quotas: {total: {gpu: 8}}
 devices: {policy: spread}
+sharing: {resources: 3, max_slowdown: 2}
 storage: {cache_gb: 1, bandwidth_mbps: 2.5, datasets_gb: {d: 1}}
 scheduler: {tries: 2, immediate: yes}
 """

@@ -16,7 +16,7 @@ from hivecore.quotas import QuotaTree
 __all__ = ["add_validate_command"]
 
 _Rows = list[tuple[str, ...]]
-_PARTS = ("queues", "quotas", "cells", "topology", "devices", "storage")
+_PARTS = ("queues", "quotas", "cells", "topology", "devices", "sharing", "storage")
 
 
 def add_validate_command(commands: Any) -> None:

@@ -1,4 +1,4 @@
-"""`queues`, `devices`, `storage` and `scheduler`: what each part is to do."""
+"""`queues`, `devices`, `sharing`, `storage` and `scheduler`: what each part is to do."""
 
 from collections.abc import Mapping
 from fractions import Fraction
@@ -10,14 +10,15 @@ from hivecore.interop.hived.configuration.problems import Place
 from hivecore.interop.scheduler_file._nodes import Node
 from hivecore.interop.scheduler_file._reader import Reader
 from hivecore.queues import TenantQueues
-from hivecore.scheduler import StoragePool
+from hivecore.scheduler import Sharing, StoragePool
 
-__all__ = ["read_devices", "read_queues", "read_settings", "read_storage"]
+__all__ = ["read_devices", "read_queues", "read_settings", "read_sharing", "read_storage"]
 
 _ORDERS = ("weighted", "round-robin", "key", "priority")
 _BLOCKING = ("best-effort", "fifo")  # to backfill, queues need what a scheduler does not tell
 _OBJECTIVES = ("greedy", "throughput", "max_min", "fifo")
 _OF_STORAGE = ("cache_gb", "bandwidth_mbps", "objective", "threshold", "datasets_gb")
+_OF_SHARING = ("min_gain", "max_slowdown", "restart_cost")
 _MICRO = 1_000_000
 
 
@@ -74,6 +75,23 @@ def read_devices(value: Any, nodes: Mapping[str, Node], reader: Reader) -> Devic
         return None
     inventories = {name: node.devices for name, node in nodes.items()}
     return reader.made(place, lambda: DeviceCluster(inventories, policy=policy, seed=seed))
+
+
+def read_sharing(value: Any, reader: Reader) -> Sharing | None:
+    """On which terms jobs share GPUs; None: there is a mistake."""
+    place: Place = (None, "sharing")
+    fields = reader.keys(value, place, ("resources", "max_group", "any_tenant", *_OF_SHARING))
+    if fields.get("resources") is None:
+        reader.add((place, "resources"), "is missing: how many stages an iteration has, 2 to 8")
+    resources = reader.integer(fields.get("resources"), (place, "resources"), 2, 8, 2)
+    group = reader.integer(fields.get("max_group"), (place, "max_group"), 2, resources, resources)
+    any_tenant = reader.flag(fields.get("any_tenant"), (place, "any_tenant"))
+    terms = {
+        key: reader.number(fields[key], (place, key))
+        for key in _OF_SHARING
+        if fields.get(key) is not None
+    }
+    return reader.made(place, lambda: Sharing(resources, group, any_tenant=any_tenant, **terms))
 
 
 def read_storage(value: Any, reader: Reader) -> StoragePool | None:

@@ -22,16 +22,26 @@ from hivecore.interop.scheduler_file._settings import (
     read_devices,
     read_queues,
     read_settings,
+    read_sharing,
     read_storage,
 )
 from hivecore.queues import TenantQueues
 from hivecore.quotas import QuotaTree
-from hivecore.scheduler import Scheduler, StoragePool
+from hivecore.scheduler import Scheduler, Sharing, StoragePool
 from hivecore.topology import NetworkTopology
 
 __all__ = ["SchedulerSpec"]
 
-_SECTIONS = ("cluster", "tenants", "queues", "quotas", "devices", "storage", "scheduler")
+_SECTIONS = (
+    "cluster",
+    "tenants",
+    "queues",
+    "quotas",
+    "devices",
+    "sharing",
+    "storage",
+    "scheduler",
+)
 _OF_CLUSTER = ("models", "nodes", "cells", "network")
 _OF_TENANT = ("weight", "key", "cells", "pinned_cells", "quota")
 
@@ -47,7 +57,8 @@ class SchedulerSpec:
     :param cells: what there is, and who is promised which.
     :param topology: the network with what is free on its nodes.
     :param devices: of all nodes.
-    :param storage: what jobs share.
+    :param sharing: on which terms they share GPUs; ``None``: they do not.
+    :param storage: the cache and the remote IO that they share.
     :param immediate: as of `Scheduler`.
     :param lending: as of `Scheduler`; it needs cells.
     :param preemption: as of `Scheduler`.
@@ -84,6 +95,7 @@ class SchedulerSpec:
     cells: CellCluster | None = None
     topology: NetworkTopology | None = None
     devices: DeviceCluster | None = None
+    sharing: Sharing | None = None
     storage: StoragePool | None = None
     immediate: bool = False
     lending: bool = False
@@ -161,6 +173,7 @@ class SchedulerSpec:
             if (part := getattr(self, name)) is not None
         }
         settings = {
+            "sharing": self.sharing,
             "storage": self.storage,
             "immediate": self.immediate,
             "lending": self.lending,
@@ -194,6 +207,8 @@ def _read(document: Mapping[str, Any], reader: Reader) -> dict[str, Any]:
     found["queues"] = read_queues(document, tenants, reader)
     if "devices" in document:
         found["devices"] = read_devices(section, nodes, reader)
+    if "sharing" in document:
+        found["sharing"] = read_sharing(document["sharing"], reader)
     if "storage" in document:
         found["storage"] = read_storage(document["storage"], reader)
     found |= read_settings(document.get("scheduler"), reader)
