@@ -2,6 +2,7 @@
 
 decisions  submit, decide and finish of one gang, with queues, quotas (1,000 leaves), cells and
            devices, two thirds of the GPUs in use: p50 and p99; "parts" is the same work by hand
+profile    where the time of such a decision goes, by part and method
 waiting    so many jobs wait, for quotas and for cells: an event that changes nothing for them, with
            the decide that follows it
 copy       a branch of all of it
@@ -19,6 +20,7 @@ from time import perf_counter
 from typing import Any
 
 from harness import command_line, save
+from scheduler_profile import profile
 
 from hivecore.cells import AffinityGroup, CellCluster, Chain, ClusterSpec
 from hivecore.devices import DeviceCluster, DeviceRequest, NodeDevices
@@ -233,6 +235,7 @@ def main() -> None:
         "gpus": 8 * nodes,
         "in use": used,
         "decisions": decision_figures(scheduler, count, rounds),
+        "profile": profile(lambda: whole(scheduler, GANGS["8 GPUs"], count, "q")),
         "jobs": len(scheduler),
         "copy seconds": copy_seconds(scheduler, 2 if small else 10),
         "log": log_figures(512 if small else 1024, 200 if small else 5000, 1 if small else 3),
@@ -247,6 +250,10 @@ def main() -> None:
             f"{row['gang']}: {1e6 * ours['p50']:.0f} / {1e6 * ours['p99']:.0f} us, "
             f"parts {1e6 * parts['p50']:.0f} / {1e6 * parts['p99']:.0f} us"
         )
+    for part, methods in figures["profile"]["parts"].items():
+        for name, seconds in methods.items():
+            print(f"{part}.{name}: {1e6 * seconds:.1f} us")
+    print(f"the scheduler itself: {1e6 * figures['profile']['own']:.1f} us")
     waiting = figures["waiting"]
     for event, times in waiting.items():
         if event != "jobs":

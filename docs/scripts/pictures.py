@@ -800,6 +800,80 @@ def floors() -> Picture:
     return picture
 
 
+def scheduler() -> Picture:
+    """The way of a job through the stages, and where the time of a decision goes."""
+    file = FOLDER.parents[1] / "bench" / "results" / "scheduler.json"
+    figures = json.loads(file.read_text("utf-8"))["figures"]
+    spent = {part: sum(times.values()) for part, times in figures["profile"]["parts"].items()}
+    own = figures["profile"]["own"]
+    everything = own + sum(spent.values())
+    picture = Picture(760, 376, "The way of a job through the stages of a scheduler")
+    picture.text(
+        20,
+        28,
+        f"{own / everything:.0%} of the {1e6 * everything:.0f} us that a gang of 8 GPUs takes, "
+        "from submit to finish, are the scheduler's own",
+        at="start",
+    )
+    stages = (
+        ("queues", "who is next?", spent["queues"]),
+        ("quotas", "may it have that much?", spent["quotas"]),
+        ("cells, network", "which nodes and GPUs?", spent["cells"]),
+        ("devices", "which GPUs and NICs?", spent["devices"]),
+        ("commit", "all of them or none", None),
+    )
+    left, width, step, top = 20.0, 124.0, 149.0, 86.0
+    picture.text(left + width / 2, top - 32, "submit", size=12)
+    picture.arrow(left + width / 2, top - 26, left + width / 2, top)
+    for i, (name, asks, seconds) in enumerate(stages):
+        x = left + step * i
+        picture.box(x, top, width, 66, "white" if seconds is None else PALE)
+        picture.text(x + width / 2, top + 22, name, size=14)
+        picture.text(x + width / 2, top + 40, asks, size=10)
+        if seconds is not None:
+            picture.text(x + width / 2, top + 58, f"{1e6 * seconds:.0f} us", fill=COLOURS[0])
+        if i:
+            picture.arrow(x - step + width, top + 33, x, top + 33)
+    end = left + step * 4 + width / 2
+    picture.arrow(end, top, end, top - 26)
+    picture.text(end, top - 32, "Start", size=12)
+    back = left + step * 2.9 + width / 2
+    picture.line([(back, top), (back, top - 14), (back - step + 14, top - 14)])
+    picture.arrow(back - step + 14, top - 14, back - step + 14, top)
+    picture.text(back - step / 2 + 7, top - 20, "another node", size=11)
+    below = top + 126
+    for i in (1, 2, 3):
+        x = left + step * i + width / 2
+        picture.arrow(x, top + 66, x, below)
+    picture.text(left + step + width / 2 + 8, top + 98, "refuses", size=11, at="start")
+    picture.box(left + step, below, step * 2 + width, 40, "white")
+    picture.text(left + step * 2 + width / 2, below + 17, "sharing", size=14)
+    picture.text(
+        left + step * 2 + width / 2, below + 33, "is there a job whose GPUs it may share?", size=10
+    )
+    picture.line([(left + step * 3 + width, below + 20), (end - 24, below + 20)], INK, 1.5)
+    picture.arrow(end - 24, below + 20, end - 24, top + 66)
+    picture.text(end - 32, below + 36, "joins it", size=11)
+    picture.arrow(left + step * 2 + width / 2, below + 40, left + step * 2 + width / 2, below + 70)
+    picture.box(left + step, below + 70, step * 2 + width, 40, "white")
+    picture.text(left + step * 2 + width / 2, below + 87, "victims", size=14)
+    picture.text(
+        left + step * 2 + width / 2,
+        below + 103,
+        "who has to leave so that it can start? tried on a branch",
+        size=10,
+    )
+    picture.line([(left + step * 3 + width, below + 90), (end + 24, below + 90)], INK, 1.5)
+    picture.arrow(end + 24, below + 90, end + 24, top + 66)
+    picture.text(end - 18, below + 106, "Preempt", size=11)
+    wait = left + width / 2
+    picture.line([(left + step, below + 90), (wait, below + 90)], INK, 1.5)
+    picture.arrow(wait, below + 90, wait, top + 66)
+    picture.text(left, below + 106, "nobody: Wait until", size=11, at="start")
+    picture.text(left, below + 120, "something else is free", size=11, at="start")
+    return picture
+
+
 PICTURES: tuple[Callable[[], Picture], ...] = (
     caching,
     cells,
@@ -818,6 +892,7 @@ PICTURES: tuple[Callable[[], Picture], ...] = (
     quotas,
     quotas_curve,
     replicas,
+    scheduler,
     simulator,
     storage,
     topology,

@@ -68,5 +68,20 @@ class QuotaRequest:
         >>> QuotaRequest("a", "vision", {"gpu": 1}).replace(name="b").name
         'b'
         """
+        if changes.keys() == {"name"}:
+            return self._renamed(as_name(changes["name"], "name"))
         mine = {name: getattr(self, name) for name in self.__slots__}
         return type(self)(**{**mine, **changes})
+
+    def _renamed(self, name: str) -> Self:
+        """The same for another owner; all else has been checked."""
+        made = object.__new__(type(self))
+        put = object.__setattr__
+        put(made, "name", name)
+        put(made, "quota", self.quota)
+        put(made, "amounts", self.amounts)
+        put(made, "count", self.count)
+        put(made, "min_count", self.min_count)
+        put(made, "priority", self.priority)
+        put(made, "preemptible", self.preemptible)
+        return made

@@ -12,6 +12,7 @@ from typing import NamedTuple
 from hivecore.decisions import Refusal
 from hivecore.devices import DeviceRequest
 from hivecore.queues import Departure
+from hivecore.quotas import QuotaRequest
 from hivecore.scheduler.actions import PlacedPod
 from hivecore.scheduler.job import Job, Role
 
@@ -35,7 +36,17 @@ class Pod(NamedTuple):
 class Kind:
     """What units have in common; it does not change."""
 
-    __slots__ = ("_devices", "amounts", "gpus", "is_alone", "is_lent", "job", "number", "sizes")
+    __slots__ = (
+        "_devices",
+        "_quota",
+        "amounts",
+        "gpus",
+        "is_alone",
+        "is_lent",
+        "job",
+        "number",
+        "sizes",
+    )
 
     def __init__(
         self,
@@ -57,6 +68,7 @@ class Kind:
         self.gpus = sum(pods * role.gpus for role, pods in roles)
         self.amounts = _amounts(roles)
         self._devices: list[DeviceRequest | None] | None = None
+        self._quota: QuotaRequest | None = None
 
     @property
     def devices(self) -> list[DeviceRequest | None]:
@@ -66,6 +78,20 @@ class Kind:
                 one for role, pods in self.sizes for one in [_devices(role, self.job)] * pods
             ]
         return self._devices
+
+    @property
+    def quota_request(self) -> QuotaRequest:
+        """What a unit asks of its quota. Made when there are quotas to be asked."""
+        if self._quota is None:
+            job = self.job
+            self._quota = QuotaRequest(
+                _ANY,
+                job.quota,
+                self.amounts,
+                priority=job.priority,
+                preemptible=job.preemptible,
+            )
+        return self._quota
 
 
 class Refused(NamedTuple):

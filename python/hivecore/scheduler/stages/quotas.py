@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from typing import Self
 
 from hivecore.decisions import Refusal
-from hivecore.quotas import QuotaDecision, QuotaRequest, QuotaTree
+from hivecore.quotas import QuotaDecision, QuotaTree
 from hivecore.scheduler._units import Key, Kind, Unit
 from hivecore.scheduler.stages._lacks import HEADROOM, LIMITS
 
@@ -48,17 +48,7 @@ class QuotaStage:
 
     def submit(self, unit: Unit) -> None:
         """From now on it asks for its part."""
-        kind = unit.kind
-        job = kind.job
-        self.part.submit(
-            QuotaRequest(
-                unit.name,
-                job.quota,
-                kind.amounts,
-                priority=job.priority,
-                preemptible=job.preemptible,
-            )
-        )
+        self.part.submit(unit.kind.quota_request.replace(name=unit.name))
 
     def schedule(self, unit: Unit) -> QuotaDecision:
         """What would be decided."""
