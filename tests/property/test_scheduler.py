@@ -26,6 +26,13 @@ from hivecore.verify import verify_actions
 NAMES = [f"j{i}" for i in range(6)]
 
 
+def all_go(scheduler, now):
+    """Some are gone with those for whom they had to stop."""
+    for name in list(scheduler):
+        if name in scheduler:
+            scheduler.cancel(name, now)
+
+
 def restarted(scheduler):
     return pickle.loads(pickle.dumps(scheduler))
 
@@ -198,8 +205,7 @@ class Lives(RuleBasedStateMachine):
         branch.check()
         other = copy.copy(self.scheduler)
         assert branch.decide(self.now) == other.decide(self.now)
-        for name in list(branch):
-            branch.cancel(name, self.now)
+        all_go(branch, self.now)
         branch.decide(self.now)
         assert self.scheduler.to_bytes() == before
         if how is restarted:
@@ -231,8 +237,7 @@ class Lives(RuleBasedStateMachine):
     def teardown(self):
         """Everybody goes: all is as it was at first."""
         if hasattr(self, "scheduler"):
-            for name in list(self.scheduler):
-                self.scheduler.cancel(name, self.now)
+            all_go(self.scheduler, self.now)
             for name in list(self.ledger.stopping):
                 if name in self.scheduler:
                     self.scheduler.stopped(name, self.now)
