@@ -525,6 +525,19 @@ def test_saved_states_that_are_damaged_are_refused():
         Scheduler.from_bytes("x")
 
 
+@pytest.mark.parametrize(
+    "roles, message",
+    [
+        ([Role("w", 2**20, gpus=0), Role("v", gpus=0)], "more than 2**20 pods in all"),
+        ([Role("w", 2**11, gpus=2**20)], "more than 2**31 GPUs in all"),
+    ],
+)
+def test_a_job_is_bounded_in_all(roles, message):
+    with pytest.raises(ValueError) as found:
+        Job("j", "a", roles)
+    assert message in str(found.value)
+
+
 @pytest.mark.parametrize("after", [[], ["w0"]])
 def test_who_waits_makes_others_leave_when_that_has_become_enough(after):
     scheduler = Scheduler(topology=network(), immediate=True)

@@ -155,7 +155,8 @@ class Job:
 
     :param name: unique among the jobs that the scheduler knows; without "/".
     :param tenant: whose queue it is in, and whose cells it uses.
-    :param roles: its `Role` s, at least one; or a number of GPUs, for a single pod.
+    :param roles: its `Role` s, at least one, with at most 2**20 pods in all; or a number of GPUs,
+        for a single pod.
     :param priority: the higher, the sooner, -1000 to 1000; cells know 0 to 1000.
     :param preemptible: whether it may have to leave for others at all.
     :param guaranteed: whether it uses what its tenant is promised; else it is opportunistic, uses
@@ -215,10 +216,11 @@ class Job:
         put(self, "tenant", as_name(tenant, "tenant"))
         given = (Role("pod", gpus=roles),) if isinstance(roles, int) else as_tuple(roles, "roles")
         put(self, "roles", given)
-        total = 0
+        total = pods = 0
         for role in given:
             if not isinstance(role, Role):
                 raise TypeError(f"roles must hold Roles, not {type(role).__name__}")
+            pods += role.pods
             total += role.pods * role.gpus
         if not given:
             raise ValueError("roles must not be empty")
@@ -226,7 +228,9 @@ class Job:
             raise ValueError("roles: a name is there twice")
         if not any(role.min_pods for role in given):
             raise ValueError("roles: min_pods must be above 0 for one of them")
-        if not 0 <= total < 2**31:
+        if pods > _MOST_PODS:
+            raise ValueError("roles: more than 2**20 pods in all")
+        if total >= 2**31:
             raise ValueError("roles: more than 2**31 GPUs in all")
         put(self, "gpus", total)
         put(self, "priority", as_int(priority, "priority", -1000, 1000))
