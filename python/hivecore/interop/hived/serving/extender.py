@@ -19,10 +19,8 @@ takes time, binding a pod, comes after it. Names of fields are written as in kub
 import copy
 import threading
 import time
-from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from dataclasses import field as attribute
 from typing import Any, Self, TypeVar
 
 from hivecore.cells import NodeSet
@@ -46,8 +44,10 @@ from hivecore.interop.kubernetes.calls import (
 )
 from hivecore.interop.kubernetes.json_text import write_json
 from hivecore.interop.kubernetes.messages import show
+from hivecore.interop.kubernetes.serving.evictions import Evictions, evicting
+from hivecore.interop.kubernetes.serving.replies import Reply
 
-__all__ = ["Extender", "Reply"]
+__all__ = ["Extender"]
 
 _EXTENDER = "/v1/extender/"
 _FILTER, _BIND, _PREEMPT = (f"{_EXTENDER}{verb}" for verb in ("filter", "bind", "preempt"))
@@ -68,24 +68,6 @@ _MOST_REMEMBERED = 100_000
 _ATTEMPTS = 3
 
 _Made = TypeVar("_Made", bound="Extender")
-
-
-@dataclass(slots=True)
-class Reply:
-    """What a request is answered, and what is still to be done for it."""
-
-    status: int
-    answer: Any
-    """Plain data for JSON."""
-    outcome: str = ""
-    """What was decided: "bind", "deferred" (it has a node that is not offered yet), "preempt",
-    "wait", "error", "unknown", "bound"; "": nothing was."""
-    pod: Mapping[str, str] = attribute(default_factory=dict)
-    """Name, namespace and uid of the pod that it is about."""
-    binding: dict[str, Any] | None = None
-    """The object that binds the pod: to be sent before the answer."""
-    pause: float = 0.0
-    """Seconds by which the answer is to be held back."""
 
 
 class Extender:
@@ -150,7 +132,7 @@ class Extender:
         """Whether somebody touches pods that wait when they are due."""
         self._last_names: NamesAtEnd | None = None
         self._attempts: dict[str, int] = {}
-        self._evicting: dict[str, dict[str, str]] = {}
+        self._evictions = Evictions()
         self._lock = threading.RLock()
 
     def __copy__(self) -> Self:
@@ -380,32 +362,9 @@ class Extender:
                 return missing
             decision = self.scheduler.schedule(asked.pod, asked.spec, "Preempting", list(suggested))
             victims = decision.victims_by_node
-            node = self._to_evict_from(asked, victims)
-        answer = (
-            {}
-            if node is None
-            else {node: {"Pods": [{"UID": uid} for uid in victims[node]], "NumPDBViolations": 0}}
-        )
-        return Reply(200, {"NodeNameToMetaVictims": answer}, decision.outcome, asked.pod)
-
-    def _to_evict_from(self, asked: "_Asked", victims: Mapping[str, Sequence[str]]) -> str | None:
-        """The node whose victims go for this pod: Kubernetes evicts those of one at a time.
-
-        Each pod of a group gets another one, the least by name, and keeps it while victims are
-        there.
-        """
-        group = PodRequest.read(asked.spec, asked.full).gang
-        if not victims:
-            self._evicting.pop(group, None)
-            return None
-        nodes = self._evicting.setdefault(group, {})
-        if len(self._evicting) > _MOST_REMEMBERED:
-            del self._evicting[next(iter(self._evicting))]
-        if nodes.get(asked.identity) not in victims:
-            nodes.pop(asked.identity, None)
-            shared = Counter(nodes.values())
-            nodes[asked.identity] = min(victims, key=lambda node: (shared[node], node))
-        return nodes[asked.identity]
+            group = PodRequest.read(asked.spec, asked.full).gang
+            node = self._evictions.node(group, asked.identity, victims)
+        return Reply(200, evicting(node, victims), decision.outcome, asked.pod)
 
     # --- inspection
 

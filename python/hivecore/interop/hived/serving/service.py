@@ -5,10 +5,11 @@ import time
 from collections.abc import Awaitable, Callable, Iterator, Mapping
 from typing import Any
 
-from hivecore.interop.hived.serving.extender import Extender, Reply
+from hivecore.interop.hived.serving.extender import Extender
 from hivecore.interop.kubernetes.json_text import write_json
 from hivecore.interop.kubernetes.serving.logs import LOG
 from hivecore.interop.kubernetes.serving.metrics import Metrics
+from hivecore.interop.kubernetes.serving.replies import Reply, fields_of, log_reply
 
 __all__ = ["HivedService"]
 
@@ -85,7 +86,9 @@ class HivedService:
             else:
                 await self._send(reply)
         if path in _VERBS:
-            self._note(_VERBS[path], reply, time.perf_counter() - started)
+            verb = _VERBS[path]
+            self.metrics.decided(verb, reply.outcome)
+            log_reply(verb, reply, time.perf_counter() - started)
             if reply.outcome == "deferred":
                 self.changed.set()
         self.look_for_gains()
@@ -107,7 +110,7 @@ class HivedService:
             pod = await self._find_pod(reply.pod["namespace"], reply.pod["name"])
         except Exception as error:
             if not isinstance(error, LookupError):
-                LOG.warning("asking for a pod: %s", error, extra={"fields": _fields(reply)})
+                LOG.warning("asking for a pod: %s", error, extra={"fields": fields_of(reply)})
             return False
         self.extender.apply({"type": "ADDED", "object": pod})
         return not self.extender.informer.is_missing(reply.pod["uid"])
@@ -118,7 +121,7 @@ class HivedService:
             await self._binder(reply.binding)
         except Exception as error:
             self.extender.failed(reply, error)
-            LOG.warning("binding failed: %s", error, extra={"fields": _fields(reply)})
+            LOG.warning("binding failed: %s", error, extra={"fields": fields_of(reply)})
 
     def _send_meanwhile(self, reply: Reply) -> None:
         """Bind a pod that kube-scheduler does not get bound; it need not wait for that."""
@@ -126,39 +129,3 @@ class HivedService:
         task = asyncio.get_running_loop().create_task(self._send(reply))
         self._sending.add(task)
         task.add_done_callback(self._sending.discard)
-
-    def _note(self, verb: str, reply: Reply, seconds: float) -> None:
-        self.metrics.decided(verb, reply.outcome)
-        if LOG.isEnabledFor(20):
-            fields = {
-                "verb": verb,
-                "outcome": reply.outcome,
-                "milliseconds": round(seconds * 1e3, 3),
-                **_fields(reply),
-                **_reason(reply),
-            }
-            level = 30 if reply.outcome == "error" else 20
-            LOG.log(level, "decision", extra={"fields": fields})
-
-
-def _fields(reply: Reply) -> dict[str, Any]:
-    if not reply.pod:
-        return {}
-    found = {"pod": f"{reply.pod['namespace']}/{reply.pod['name']}", "uid": reply.pod["uid"]}
-    if reply.binding is not None:
-        found["node"] = reply.binding["target"]["name"]
-    return found
-
-
-def _reason(reply: Reply) -> dict[str, Any]:
-    """What the answer says, in short."""
-    answer = reply.answer
-    if answer.get("Error"):
-        return {"error": answer["Error"]}
-    found = {key: answer[key] for key in ("NodeNames", "FailedNodes") if answer.get(key)}
-    victims = answer.get("NodeNameToMetaVictims")
-    if victims:
-        found["victims"] = {
-            node: [pod["UID"] for pod in one["Pods"]] for node, one in victims.items()
-        }
-    return found
