@@ -5,7 +5,7 @@ import pytest
 from scheduler_lives import NIC, NODES, cell_cluster, machines, network, quota_tree
 
 from hivecore.cells import AffinityGroup
-from hivecore.devices import DeviceRequest
+from hivecore.devices import DeviceCluster, DeviceNeed, DeviceRequest, NodeDevices
 from hivecore.errors import CorruptStateError
 from hivecore.queues import TenantQueues
 from hivecore.quotas import Quota, QuotaTree
@@ -594,3 +594,16 @@ def test_a_name_that_is_rejected_is_free_when_that_is_told():
         assert told(branch.decide(0.0)) == [("reject", "j")]
         branch.submit(Job("j", "a", 1), 0.0)
         assert told(branch.decide(0.0)) == [("start", "j")]
+
+
+def test_parts_of_a_gpu_have_several_owners_and_a_saved_state_has_them_too():
+    scheduler = Scheduler(devices=DeviceCluster({"n": NodeDevices.uniform(gpus=1)}))
+    half = DeviceNeed("gpu", 1, {"core": 50, "memory_ratio": 50})
+    role = Role("w", devices=DeviceRequest("any", needs=[half]))
+    for name in ("a", "b", "c"):
+        scheduler.submit(Job(name, "t", [role]), 0.0)
+    assert [type(action) for action in scheduler.decide(0.0)] == [Start, Start, Wait]
+    scheduler.check()
+    again = Scheduler.from_bytes(scheduler.to_bytes())
+    again.finish("a", 1.0)
+    assert [action.job for action in again.decide(1.0)] == ["c"]

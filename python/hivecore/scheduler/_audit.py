@@ -7,6 +7,7 @@ from hivecore.queues import TenantQueues
 from hivecore.scheduler._live import Live
 from hivecore.scheduler._units import Unit
 from hivecore.scheduler._waiting import Waiting
+from hivecore.scheduler.job import Role
 from hivecore.scheduler.stages.cells import CellStage
 from hivecore.scheduler.stages.sharing import SharingStage
 from hivecore.scheduler.transaction import Stages
@@ -41,11 +42,19 @@ def check_units(
             _require(is_queued == waiting.has(unit.kind, unit.name), f"{unit.name!r}: its kind")
             seen.add(unit.name)
             holder = stages.members(unit.name)[0]
+            in_parts = {role.name for role, _ in unit.kind.sizes if _takes_parts(role)}
             for pod in unit.placed:
+                # How many parts there are is for the devices to audit; whole ones are nobody else's.
+                mine = "several" if pod.role in in_parts else f"job {holder}"
                 for gpu in pod.gpus:
-                    owner = gpus.setdefault((pod.node, gpu), holder)
-                    _require(owner == holder, f"GPU {gpu} of {pod.node!r} has two owners")
+                    owner = gpus.setdefault((pod.node, gpu), mine)
+                    _require(owner == mine, f"GPU {gpu} of {pod.node!r} has two owners")
     _require(set(queued) <= seen, "a queue has units of nobody")
+
+
+def _takes_parts(role: Role) -> bool:
+    need = None if role.devices is None else role.devices.need("gpu")
+    return need is not None and need.shared
 
 
 def check_sharing(sharing: SharingStage, jobs: Iterable[Live]) -> None:
