@@ -21,9 +21,8 @@ from hivecore.interop.serve_options import (
 
 __all__ = ["add_serve_command"]
 
-_OF_CLUSTER = "kubeconfig", "in_cluster", "lease", "no_advertise"
-_OF_HIVED = "evictions", "start_bad", "foreign", *_OF_CLUSTER
-_OF_BINDING = "binder", "no_bind"
+_OF_CLUSTER = "kubeconfig", "in_cluster"
+_OF_HIVED = "evictions", "start_bad", "foreign", "lease", "no_advertise"
 
 
 def add_serve_command(commands: Any) -> None:
@@ -42,7 +41,8 @@ def add_serve_command(commands: Any) -> None:
         "process, which then also watches the cluster itself and listens only when it knows it; "
         "else name a --binder, or say --no-bind if whoever calls binds them. With --scheduler FILE "
         "it serves a scheduler for anybody: events in by POST /v1/events, actions out by "
-        "GET /v1/actions; /v1/explain/JOB, /v1/what-if and /v1/status.",
+        "GET /v1/actions; /v1/explain/JOB, /v1/what-if and /v1/status; and for kube-scheduler: "
+        "/v1/extender and /v1/watch for pods with HiveD's or Koordinator's annotations.",
     )
     one.set_defaults(run=_serve, needs=("yaml", "aiohttp", "prometheus_client"), extra="serve")
     which = one.add_mutually_exclusive_group(required=True)
@@ -101,11 +101,11 @@ def _check(arguments: argparse.Namespace) -> None:
     """Refuse what makes no sense together."""
     cluster = arguments.kubeconfig is not None or arguments.in_cluster
     if arguments.scheduler is not None:
-        _refuse(arguments, (*_OF_HIVED, *_OF_BINDING), "--scheduler")
+        _refuse(arguments, _OF_HIVED, "--scheduler")
     elif arguments.log is not None:
         raise ValueError("--log needs --scheduler")
     if arguments.gpushare is not None:
-        _refuse(arguments, _OF_HIVED, "gpushare")
+        _refuse(arguments, (*_OF_HIVED, *_OF_CLUSTER), "gpushare")
     if arguments.scheduler is None and not (cluster or arguments.binder or arguments.no_bind):
         ways = "--binder URL or --no-bind"
         if arguments.gpushare is None:
@@ -197,9 +197,11 @@ async def _gpushare(arguments: argparse.Namespace, listening: Any) -> None:
 
 
 def _scheduler(arguments: argparse.Namespace, listening: Any) -> int:
-    from hivecore.interop.events.process import opened, serve_scheduler
+    from hivecore.interop.events.process import opened
+    from hivecore.interop.extender.process import PodOptions, serve_scheduler
     from hivecore.interop.kubernetes.serving.server import run
 
+    options = PodOptions(_api(arguments), _binder(arguments), arguments.no_bind)
     with opened(arguments.scheduler, arguments.log) as (scheduler, told):
-        run(serve_scheduler(scheduler, listening, told))
+        run(serve_scheduler(scheduler, listening, told, options))
     return 0

@@ -933,6 +933,7 @@ class Scheduler(Stateful):
                 live.has_stopped,
                 live.is_ending,
                 shares if len(shares) > 1 else (),
+                live.told,
             )
 
     def job(self, name: str) -> Job:

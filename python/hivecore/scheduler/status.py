@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 
+from hivecore.decisions import Refusal
 from hivecore.scheduler.actions import PlacedPod
 
 __all__ = ["JobStatus"]
@@ -21,6 +22,8 @@ class JobStatus:
     :param shares: who is on the same GPUs, first the one that holds them, itself among them; none:
         it is alone.
     :param is_ending: it is gone for good when what it holds is given back.
+    :param refusal: why it waits, as the last `Wait` said; ``None``: none was said since it came or
+        stopped.
     """
 
     state: str
@@ -31,3 +34,4 @@ class JobStatus:
     has_stopped: bool = False
     is_ending: bool = False
     shares: tuple[str, ...] = ()
+    refusal: Refusal | None = None

@@ -1,21 +1,15 @@
-"""The process behind `hivecore serve --scheduler`: where the scheduler comes from, and its end."""
+"""Where the scheduler of `hivecore serve --scheduler` comes from, and its log."""
 
-import gc
-import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from hivecore.interop.events.service import SchedulerService
 from hivecore.interop.events.told import ToldActions
 from hivecore.interop.kubernetes.serving.logs import LOG
-from hivecore.interop.kubernetes.serving.server import HttpServer, Listening
 from hivecore.interop.scheduler_file import SchedulerSpec
 from hivecore.scheduler import Scheduler, recover
 
-__all__ = ["opened", "read_scheduler", "serve_scheduler"]
-
-_SWITCH = 0.0005  # seconds: whoever explains in a thread lets requests in
+__all__ = ["opened", "read_scheduler"]
 
 
 def read_scheduler(path: Path) -> Scheduler:
@@ -79,27 +73,3 @@ def _alone(log: Path) -> Iterator[None]:
         except OSError:
             raise BlockingIOError(f"{log}: another process writes this log") from None
         yield
-
-
-async def serve_scheduler(
-    scheduler: Scheduler, listening: Listening, told: ToldActions | None = None
-) -> None:
-    """Serve until it is cancelled, or something fails that must not.
-
-    :param listening: with the token that clients have to know, if there is one.
-    :param told: the actions that the scheduler has told before.
-    :raises OSError: the address cannot be listened on, or the log cannot be written.
-    """
-    sys.setswitchinterval(_SWITCH)
-    service = SchedulerService(scheduler, told)
-    # What there is now stays: no collection of garbage has to look at it again.
-    gc.collect()
-    gc.freeze()
-    async with HttpServer(service, listening) as server:
-        await server.listen()
-        try:
-            await service.broken.wait()
-        finally:
-            service.end()
-    assert service.failure is not None
-    raise service.failure

@@ -142,11 +142,14 @@ class SchedulerService:
             else:
                 found = await asyncio.to_thread(take, *arguments)
         except Exception as error:
-            self.not_ready, self.failure = "the service has failed", error
-            self.broken.set()
+            self._fail(error)
             raise
         self._note(events, found)
         return found
+
+    def _fail(self, error: Exception) -> None:
+        self.not_ready, self.failure = "the service has failed", error
+        self.broken.set()
 
     def _note(self, events: list[SchedulerEvent], found: Round) -> None:
         """Number the actions, and count."""

@@ -2,6 +2,7 @@
 
 from hivecore.interop.hived.configuration.config import HivedConfig
 from hivecore.interop.hived.configuration.problems import ConfigError
+from hivecore.interop.hived.jobs import job_of_hived_pods
 from hivecore.interop.hived.pod_decision import PodDecision
 from hivecore.interop.hived.pods import RequestError
 from hivecore.interop.hived.scheduler import HivedScheduler
@@ -14,4 +15,5 @@ __all__ = [
     "HivedScheduler",
     "PodDecision",
     "RequestError",
+    "job_of_hived_pods",
 ]

@@ -15,6 +15,7 @@ from hivecore.interop.koordinator.gangs.pods import (
     read_gang_pod,
     read_pod_group,
 )
+from hivecore.interop.koordinator.jobs import job_of_koordinator_pods
 from hivecore.interop.koordinator.pods import read_pod
 from hivecore.interop.koordinator.quotas.cluster import QuotaCluster, read_quota_cluster
 from hivecore.interop.koordinator.quotas.elastic_quotas import (
@@ -54,6 +55,7 @@ __all__ = [
     "bind_annotations",
     "elastic_quota_status",
     "elastic_quota_statuses",
+    "job_of_koordinator_pods",
     "pod_group_status",
     "pod_quota",
     "quota_request_of",

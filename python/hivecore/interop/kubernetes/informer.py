@@ -87,6 +87,11 @@ class ClusterInformer(ABC):
     def _nodes(self) -> Iterable[str]:
         """The nodes that the scheduler knows."""
 
+    def _see_other(  # noqa: B027
+        self, kind: str, type_: str, item: Mapping[str, Any]
+    ) -> None:
+        """An object that is no pod and no node was reported; most schedulers do not look."""
+
     # --- pods by themselves
 
     def name_of(self, identity: str) -> str:
@@ -186,11 +191,14 @@ class ClusterInformer(ABC):
             return f"object {show(name)}: kind={show(kind or None)}: 'Pod' or 'Node' is needed"
         if kind == "Node":
             self._node(type_, item, name, version_of(meta.get("resourceVersion")))
-        elif kind == "Pod":
-            try:
+            return ""
+        try:
+            if kind == "Pod":
                 self._pod(type_, item, meta)
-            except (TypeError, ValueError) as error:
-                return f"pod {show(name)}: {error}"
+            else:
+                self._see_other(kind, type_, item)
+        except (TypeError, ValueError) as error:
+            return f"{kind.lower()} {show(name)}: {error}"
         return ""
 
     # --- nodes

@@ -1,0 +1,1 @@
+"""kube-scheduler's extender over a `hivecore.scheduler.Scheduler`: gangs of pods are its jobs."""

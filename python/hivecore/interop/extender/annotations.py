@@ -1,0 +1,50 @@
+"""What is written on a pod when it is bound, and read again after a restart."""
+
+import re
+from collections.abc import Mapping
+from typing import Any
+
+from hivecore.interop.extender.asked import HivedPod
+from hivecore.interop.extender.gangs import Member, Slot
+from hivecore.interop.hived.serving.annotations import ISOLATION
+from hivecore.interop.koordinator import write_allocation
+from hivecore.interop.koordinator.names import DEVICE_ALLOCATED
+from hivecore.interop.kubernetes.fields import Field
+from hivecore.scheduler import PlacedPod, Scheduler
+
+__all__ = ["JOB", "PLACE", "read_place", "written"]
+
+JOB = "hivecore.io/job"
+"""The annotation with the job that a pod is of."""
+PLACE = "hivecore.io/place"
+"""The annotation with its role and its number there: "worker/3"."""
+_PLACE = re.compile(r"([^/]+)/(0|[1-9][0-9]{0,6})")
+
+
+def written(member: Member, place: PlacedPod, scheduler: Scheduler) -> dict[str, str]:
+    """The annotations of a pod that is bound to its place.
+
+    HiveD's pods find their GPUs where HiveD writes them; of others the devices are written as
+    Koordinator does, if the scheduler has devices.
+    """
+    found = {JOB: member.job, PLACE: f"{place.role}/{place.index}"}
+    if isinstance(member.asked, HivedPod):
+        found[ISOLATION] = ",".join(map(str, place.gpus))
+        return found
+    devices, owner = scheduler.devices, f"{member.job}/{place.role}/{place.index}"
+    if devices is not None and owner in devices:
+        node = devices.inventory(devices.node_of(owner))
+        found[DEVICE_ALLOCATED] = write_allocation(devices.allocations(owner), node)
+    return found
+
+
+def read_place(pod: Mapping[str, Any]) -> tuple[str, Slot | None]:
+    """The job of a bound pod, and its place there; "" and ``None``: it does not say.
+
+    >>> from hivecore.interop.extender.annotations import JOB, PLACE, read_place
+    >>> read_place({"metadata": {"annotations": {JOB: "pods:a", PLACE: "worker/3"}}})
+    ('pods:a', ('worker', 3))
+    """
+    annotations = Field(pod)["metadata"]["annotations"]
+    place = _PLACE.fullmatch(annotations[PLACE].text())
+    return annotations[JOB].text(), None if place is None else (place[1], int(place[2]))

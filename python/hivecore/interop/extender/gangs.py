@@ -1,0 +1,85 @@
+"""The pods of a gang, and which of them has which place of its job."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from hivecore.interop.extender.asked import Asked, shape_of
+from hivecore.scheduler import PlacedPod, Scheduler
+
+__all__ = ["Gang", "Member", "Slot"]
+
+Slot = tuple[str, int]
+
+
+@dataclass(slots=True)
+class Member:
+    """A pod that exists and has not ended."""
+
+    identity: str
+    name: str
+    """"namespace/name"."""
+    asked: Asked
+    job: str
+    slot: Slot | None = None
+    """Its place among the pods of its job."""
+    node: str = ""
+    """Where it is bound, or being bound."""
+
+
+class Gang:
+    """Pods that start together.
+
+    :param name: of its job.
+    """
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self.members: dict[str, Member] = {}
+        self.taken: dict[Slot, str] = {}
+        """Whose each place is."""
+        self.refused = ""
+        """Why it can never run, or is no job."""
+        self._places: dict[Slot, PlacedPod] | None = None
+
+    @property
+    def waiting(self) -> list[Asked]:
+        """The pods that are not bound."""
+        return [member.asked for member in self.members.values() if not member.node]
+
+    @property
+    def is_bound(self) -> bool:
+        """Whether some pod is."""
+        return any(member.node for member in self.members.values())
+
+    def changed(self) -> None:
+        """Its job has other places now, perhaps none."""
+        self._places = None
+
+    def places(self, scheduler: Scheduler) -> dict[Slot, PlacedPod]:
+        """Where the pods of its job go, as far as they have started."""
+        if self._places is None:
+            pods = scheduler.status(self.name).pods if self.name in scheduler else ()
+            self._places = {(pod.role, pod.index): pod for pod in pods}
+        return self._places
+
+    def take(self, member: Member, slot: Slot) -> None:
+        """A pod has this place from now on."""
+        self.leave(member)
+        self.taken[slot] = member.identity
+        member.slot = slot
+
+    def leave(self, member: Member) -> None:
+        """A pod has no place any more."""
+        if member.slot is not None:
+            del self.taken[member.slot]
+            member.slot = None
+
+    def free_slots(self, member: Member, scheduler: Scheduler) -> Iterator[Slot]:
+        """The places of its role that no pod has."""
+        roles: dict[str, Any] = {
+            role.name: shape_of(role) for role in scheduler.job(self.name).roles
+        }
+        for slot in self.places(scheduler):
+            if slot not in self.taken and roles[slot[0]] == member.asked.shape:
+                yield slot

@@ -1,0 +1,81 @@
+"""What Kubernetes reports, told to the jobs of its pods."""
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from hivecore.interop.extender.annotations import read_place
+from hivecore.interop.extender.asked import read_asked
+from hivecore.interop.extender.pod_jobs import PodJobs
+from hivecore.interop.hived.pods import identify
+from hivecore.interop.koordinator import read_pod_group
+from hivecore.interop.kubernetes.fields import Field
+from hivecore.interop.kubernetes.informer import ClusterInformer, KnownPod
+from hivecore.interop.kubernetes.pods import node_of, owner_name
+from hivecore.scheduler import Scheduler
+
+__all__ = ["JobInformer"]
+
+
+class JobInformer(ClusterInformer):
+    """Pods, nodes and PodGroups of a cluster.
+
+    A node is healthy if it is ready and schedulable; those that nobody has reported are as the
+    scheduler has them.
+    """
+
+    def __init__(self, scheduler: Scheduler, jobs: PodJobs) -> None:
+        super().__init__()
+        self._scheduler = scheduler
+        self._jobs = jobs
+        self._healthy = dict.fromkeys(scheduler.summary().unhealthy, False)
+
+    def _identify(self, pod: Any) -> tuple[str, str]:
+        return identify(pod)
+
+    def _is_ours(self, pod: Mapping[str, Any]) -> bool:
+        try:
+            return read_asked(pod) is not None
+        except (TypeError, ValueError):
+            return True
+
+    def _see_pod(self, identity: str, pod: Mapping[str, Any], known: KnownPod | None) -> None:
+        if known is None:
+            return
+        asked = read_asked(pod)
+        if asked is None:
+            return
+        member = self._jobs.add(identity, known.name, asked)
+        node = node_of(Field(pod))
+        if not node:
+            return
+        job, slot = read_place(pod)
+        record = hash((node, job, slot))
+        if known.recovered != record:
+            known.recovered = record
+            self._jobs.bound(member, node, job, slot)
+
+    def _see_other(self, kind: str, type_: str, item: Mapping[str, Any]) -> None:
+        if kind == "PodGroup":
+            gone = type_ == "DELETED"
+            self._jobs.set_group(owner_name(Field(item)), None if gone else read_pod_group(item))
+
+    def _lose_pod(self, identity: str) -> None:
+        self._jobs.lose(identity)
+
+    def _other_pods(self) -> Mapping[str, int]:
+        return {}
+
+    def _set_health(self, node: str, ready: bool) -> None:
+        if self._healthy.get(node, True) != ready:
+            self._healthy[node] = ready
+            self._jobs.set_node(node, ready)
+
+    def _nodes(self) -> Iterable[str]:
+        scheduler = self._scheduler
+        parts = scheduler.cells, scheduler.topology, scheduler.devices
+        return [node for part in parts if part is not None for node in part.nodes]
+
+    def _replace(self, kind: str, names: set[str], version: int) -> None:
+        super()._replace(kind, names, version)
+        if kind == "Pod":
+            self._jobs.listed()

@@ -1,0 +1,352 @@
+"""Pods of Kubernetes as jobs of a scheduler: what happens to the ones is told to the other.
+
+A gang's job is submitted when all pods are known that it needs to start. While it waits it is
+cancelled when one of these is gone; when it runs it ends with its last pod. A job that has to stop
+has stopped when none of its pods is bound any more; it waits again if others have come in their
+place, and is cancelled if not. So a job never waits, or starts, without its pods.
+"""
+
+from collections.abc import Callable, Iterable, Mapping
+from typing import NamedTuple
+
+from hivecore.gangs import GangSpec
+from hivecore.interop.events.rounds import Round
+from hivecore.interop.extender.asked import PREFIX, Asked, job_of
+from hivecore.interop.extender.gangs import Gang, Member, Slot
+from hivecore.interop.kubernetes.messages import show
+from hivecore.scheduler import (
+    Action,
+    Job,
+    Move,
+    PlacedPod,
+    Preempt,
+    Promote,
+    Reject,
+    Scheduler,
+    SchedulerEvent,
+    Start,
+)
+
+__all__ = ["PodJobs", "Standing"]
+
+
+class Standing(NamedTuple):
+    """What there is for a pod.
+
+    :param outcome: "bind", "preempt" (others have to go first), "wait", or "error": it will never
+        be anything else.
+    :param reason: why it is not bound.
+    """
+
+    outcome: str
+    reason: str = ""
+    place: PlacedPod | None = None
+
+
+class PodJobs:
+    """The pods that are known, and their jobs.
+
+    :param tell: tells the scheduler events and has it decide.
+
+    What happens to pods is noted, and told by `settle`.
+    """
+
+    def __init__(self, scheduler: Scheduler, tell: Callable[[list[SchedulerEvent]], Round]) -> None:
+        self._scheduler = scheduler
+        self._tell = tell
+        self.members: dict[str, Member] = {}
+        """The pods by identity."""
+        self.is_listed = False
+        """Whether all pods of the cluster are known."""
+        self.woken: dict[str, None] = {}
+        """The jobs for whose pods there may be something now."""
+        self._gangs: dict[str, Gang] = {}
+        self._names: dict[str, str] = {}
+        self._groups: dict[str, GangSpec] = {}
+        self._events: list[SchedulerEvent] = []
+        self._unsettled: dict[str, None] = {}
+        self._again: set[str] = set()  # their old jobs are not gone yet
+        # Whose pods are not known until all are listed.
+        self._inherited = {job: None for job in scheduler if job.startswith(PREFIX)}
+        self._leaving = {job for job in self._inherited if scheduler.status(job).for_job}
+
+    # --- pods
+
+    def add(self, identity: str, name: str, asked: Asked) -> Member:
+        """A pod exists.
+
+        :raises ValueError: it does not go together with its gang; then it is not added.
+        """
+        known = self.members.get(identity)
+        if known is not None and (known.asked == asked or known.slot is not None):
+            self._unsettled[known.job] = None
+            return known
+        job = job_of(asked)
+        gang = self._gangs.get(job)
+        self._check(asked, job, gang, identity)
+        if known is not None:
+            self.lose(identity)
+        same_name = self._names.get(name)
+        if same_name is not None and same_name != identity:
+            self.lose(same_name)  # its name is another's: it is gone
+        # Whoever was lost may have been the last of the gang.
+        gang = self._gangs.get(job)
+        if gang is None:
+            gang = self._gangs[job] = Gang(job)
+        member = Member(identity, name, asked, job)
+        self.members[identity] = gang.members[identity] = member
+        self._names[name] = identity
+        self._unsettled[job] = None
+        return member
+
+    def _check(self, asked: Asked, job: str, gang: Gang | None, identity: str) -> None:
+        others = [] if gang is None else [m for m in gang.members.values() if m.node == ""]
+        other = next((one for one in others if one.identity != identity), None)
+        if other is not None:
+            alike = type(other.asked) is type(asked) and other.asked.common == asked.common
+            if not alike or other.asked.gang != asked.gang:
+                raise ValueError(
+                    f"gang {show(asked.gang)}: the pod says something else of it than {other.name}"
+                )
+        elif job in self._scheduler and not asked.is_of(self._scheduler.job(job)):
+            raise ValueError(f"gang {show(asked.gang)}: its job {show(job)} is another one")
+
+    def lose(self, identity: str) -> None:
+        """A pod is gone, or has ended."""
+        member = self.members.pop(identity, None)
+        if member is None:
+            return
+        if self._names.get(member.name) == identity:
+            del self._names[member.name]
+        gang = self._gangs[member.job]
+        gang.leave(member)
+        del gang.members[identity]
+        if not gang.members:
+            gang.refused = ""
+        self._unsettled[member.job] = None
+
+    def bound(self, member: Member, node: str, job: str, slot: Slot | None) -> None:
+        """A pod was reported as bound.
+
+        :param job: the job and its place there that its annotations name.
+        :raises ValueError: the scheduler has another place for it, or none.
+        """
+        gang = self._gangs[member.job]
+        member.node = node
+        self._unsettled[member.job] = None
+        places = gang.places(self._scheduler)
+        is_mine = slot is not None and job == member.job and slot in places
+        if is_mine and member.slot is None and slot not in gang.taken:
+            assert slot is not None
+            gang.take(member, slot)
+        place = None if member.slot is None else places.get(member.slot)
+        if place is None or place.node not in ("", node):
+            raise ValueError(
+                f"it is bound to {show(node)}, where its job {show(member.job)} has no place for it"
+            )
+
+    def unbound(self, member: Member) -> None:
+        """A pod that was to be bound is not."""
+        member.node = ""
+        gang = self._gangs[member.job]
+        if gang.name in self._scheduler and self._scheduler.status(gang.name).for_job:
+            gang.leave(member)
+        self._unsettled[member.job] = None
+
+    def listed(self) -> None:
+        """All pods of the cluster are known by now: of other jobs there are none."""
+        if not self.is_listed:
+            self.is_listed = True
+            self._unsettled |= self._inherited
+            self._inherited.clear()
+
+    def set_group(self, name: str, group: GangSpec | None) -> None:
+        """What a PodGroup says; ``None``: it is gone."""
+        if group is None:
+            self._groups.pop(name, None)
+            return
+        self._groups[name] = group
+        for gang in self._gangs.values():
+            if any(member.asked.gang == name for member in gang.members.values()):
+                self._unsettled[gang.name] = None
+
+    def set_node(self, node: str, healthy: bool) -> None:
+        """A node is lost, or back."""
+        arguments = ("node", node), ("healthy", healthy)
+        self._events.append(SchedulerEvent("set_node", None, arguments))
+
+    # --- the scheduler
+
+    def settle(self) -> None:
+        """Tell the scheduler what has happened, and what follows of what it says."""
+        while self._unsettled or self._events:
+            events, self._events = self._events, []
+            names, self._unsettled = self._unsettled, {}
+            submitted: dict[int, str] = {}
+            for name in names:
+                gang = self._gangs.get(name)
+                for event in self._due(name, gang):
+                    if event.name == "submit":
+                        submitted[len(events)] = name
+                    events.append(event)
+                if gang is not None and not gang.members and name not in self._again:
+                    del self._gangs[name]
+            if not events:
+                return
+            found = self._tell(events)
+            for error in found.errors:
+                if error.event in submitted:
+                    self._gangs[submitted[error.event]].refused = error.message
+            self.see(action for _, action in found.actions)
+
+    def see(self, actions: Iterable[Action]) -> None:
+        """The scheduler has said something."""
+        for action in actions:
+            if isinstance(action, (Start, Promote, Move)):
+                self._changed(action.job)
+                self._unsettled |= dict.fromkeys(self._again)
+            elif isinstance(action, Preempt):
+                self._wake(action.for_job)
+                if action.job.startswith(PREFIX):
+                    self._leaving.add(action.job)
+                    self._send_away(action.job)
+            elif isinstance(action, Reject) and action.job in self._gangs:
+                self._gangs[action.job].refused = action.reason
+
+    def _changed(self, job: str) -> None:
+        gang = self._gangs.get(job)
+        if gang is not None:
+            gang.changed()
+            self._wake(job)
+
+    def _wake(self, job: str) -> None:
+        if job in self._gangs:
+            self.woken[job] = None
+
+    def _send_away(self, job: str) -> None:
+        """Who is not bound yet will not be."""
+        self._unsettled[job] = None
+        gang = self._gangs.get(job)
+        if gang is not None:
+            for member in gang.members.values():
+                if not member.node:
+                    gang.leave(member)
+
+    def _due(self, name: str, gang: Gang | None) -> list[SchedulerEvent]:
+        """What has to be told of a gang."""
+        if name in self._inherited or (gang is None and name not in self._scheduler):
+            return []
+        gang = Gang(name) if gang is None else gang
+        self._again.discard(name)
+        if name not in self._scheduler:
+            gang.changed()
+            gang.taken.clear()
+            for member in gang.members.values():
+                member.slot = None
+            return self._submission(gang)
+        status = self._scheduler.status(name)
+        lacks = self._lacks(gang)
+        if status.state in ("pending", "reserved"):
+            gang.changed()
+            return [_of("cancel", name)] if lacks else []
+        if not status.for_job:
+            return [] if gang.members else [_of("finish", name)]
+        if gang.is_bound:
+            return []
+        events = [] if status.has_stopped else [_of("stopped", name)]
+        if lacks and not status.is_ending:
+            events.append(_of("cancel", name))
+        elif not lacks and status.is_ending:
+            self._again.add(name)
+        return events
+
+    def _submission(self, gang: Gang) -> list[SchedulerEvent]:
+        """A gang without a job gets one when all are there."""
+        if gang.refused or self._lacks(gang):
+            return []
+        try:
+            job = self._job(gang)
+        except ValueError as error:
+            gang.refused = str(error)
+            return []
+        return [SchedulerEvent("submit", None, (("job", job),))]
+
+    def _job(self, gang: Gang) -> Job:
+        waiting = gang.waiting
+        return waiting[0].job(gang.name, waiting, self._groups.get(waiting[0].gang))
+
+    def _lacks(self, gang: Gang) -> str:
+        """Which pods its job cannot start without."""
+        waiting = gang.waiting
+        if not waiting:
+            return "none of its pods is there"
+        return waiting[0].lacks(waiting, self._groups.get(waiting[0].gang))
+
+    # --- what there is for a pod
+
+    def standing(self, member: Member) -> Standing:
+        """Where a pod may go, or why it may not."""
+        gang, scheduler = self._gangs[member.job], self._scheduler
+        if gang.refused:
+            return Standing("error", gang.refused)
+        if gang.name in self._inherited:
+            return Standing("wait", "the pods of the cluster have not been listed yet")
+        if gang.name not in scheduler:
+            return Standing("wait", self._lacks(gang) or "its job comes next")
+        status = scheduler.status(gang.name)
+        if status.state == "pending":
+            told = status.refusal
+            return Standing("wait", "its turn has not come" if told is None else told.reason)
+        if status.state == "reserved":
+            victims = ", ".join(map(show, status.victims))
+            return Standing("preempt", f"waits for {victims} to stop")
+        if status.for_job and not member.node:
+            return Standing("wait", f"its job has to stop for {show(status.for_job)}")
+        places = gang.places(scheduler)
+        if member.slot is None or member.slot not in places:
+            slot = next(gang.free_slots(member, scheduler), None)
+            if slot is None:
+                return Standing("wait", "all places of its job are taken, or not there yet")
+            gang.take(member, slot)
+        assert member.slot is not None
+        return Standing("bind", place=places[member.slot])
+
+    def victims_for(self, member: Member) -> dict[str, list[str]]:
+        """By node the pods that have to go so that a pod's job can start, by identity."""
+        status = self._scheduler.status(member.job) if member.job in self._scheduler else None
+        if status is None or status.state not in ("pending", "reserved"):
+            return {}
+        jobs = set(status.victims)
+        for name in list(self._leaving):
+            victim = self._scheduler.status(name) if name in self._scheduler else None
+            if victim is None or not victim.for_job:
+                self._leaving.discard(name)
+            elif not self._is_awaited(name, victim.for_job):
+                jobs.add(name)  # it was told to stop for somebody who is gone
+        found: dict[str, list[str]] = {}
+        for job in sorted(jobs & self._gangs.keys()):
+            for one in self._gangs[job].members.values():
+                if one.node:
+                    found.setdefault(one.node, []).append(one.identity)
+        return {node: sorted(found[node]) for node in sorted(found)}
+
+    def _is_awaited(self, victim: str, job: str) -> bool:
+        return job in self._scheduler and victim in self._scheduler.status(job).victims
+
+    def counts(self) -> Mapping[str, int]:
+        """How many pods are bound and how many wait."""
+        bound = sum(1 for member in self.members.values() if member.node)
+        return {"bound": bound, "waiting": len(self.members) - bound}
+
+    def by_name(self, name: str) -> Member | None:
+        """The pod called "namespace/name"."""
+        return self.members.get(self._names.get(name, ""))
+
+    def pods_of(self, job: str) -> list[Member]:
+        """The pods of a job that are not bound."""
+        gang = self._gangs.get(job)
+        return [] if gang is None else [one for one in gang.members.values() if not one.node]
+
+
+def _of(event: str, job: str) -> SchedulerEvent:
+    return SchedulerEvent(event, None, (("job", job),))

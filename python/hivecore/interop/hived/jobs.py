@@ -1,0 +1,89 @@
+"""HiveD's pods as jobs: an affinity group is a job, its members are the roles."""
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from hivecore._arguments import as_mapping, as_name, as_tuple
+from hivecore.interop.hived.pods import PodRequest, RequestError, identify
+from hivecore.interop.hived.serving.annotations import SPEC, read_spec
+from hivecore.interop.kubernetes.fields import Field
+from hivecore.interop.kubernetes.job_names import job_name
+from hivecore.interop.kubernetes.messages import show
+from hivecore.scheduler import Job, Role, Where
+
+__all__ = ["job_of_hived_pods", "job_of_request", "read_pod_request"]
+
+
+def job_of_hived_pods(
+    pods: Mapping[str, Any] | Iterable[Mapping[str, Any]], *, name: str | None = None
+) -> Job:
+    """The job of an affinity group.
+
+    :param pods: the object of kind Pod as plain data, or several of one group. Each says all of the
+        group, so one is enough.
+    :param name: of the job; ``None``: that of the group, with ":" for "/".
+    :raises ValueError: the annotation ``hivedscheduler.microsoft.com/pod-scheduling-spec`` is
+        missing or wrong, or the pods are of several groups; there is no pod.
+    :raises TypeError: something is of a wrong type.
+
+    The tenant is the virtual cluster; pods with as many leaf cells are a role, "8-gpu". A priority
+    below 0 is an opportunistic job's. ``lazyPreemptionEnable`` and ``ignoreK8sSuggestedNodes`` have
+    no effect: a job that has to leave does, and nodes are what the scheduler knows.
+
+    >>> from hivecore.interop.hived import job_of_hived_pods
+    >>> spec = '''
+    ... virtualCluster: vision
+    ... priority: 5
+    ... leafCellNumber: 8
+    ... affinityGroup: {name: me/bert, members: [{podNumber: 4, leafCellNumber: 8}]}
+    ... '''
+    >>> annotations = {"hivedscheduler.microsoft.com/pod-scheduling-spec": spec}
+    >>> job = job_of_hived_pods({"metadata": {"name": "bert-0", "annotations": annotations}})
+    >>> job.name, job.tenant, job.priority, [(role.pods, role.gpus) for role in job.roles]
+    ('me:bert', 'vision', 5, [(4, 8)])
+    """
+    given = (pods,) if isinstance(pods, Mapping) else as_tuple(pods, "pods")
+    if not given:
+        raise ValueError("pods: is empty")
+    requests = [read_pod_request(as_mapping(pod, "pod")) for pod in given]
+    first = requests[0]
+    for pod, request in zip(given, requests, strict=True):
+        if request._replace(leaf_number=first.leaf_number) != first:
+            raise ValueError(
+                f"pod {show(identify(pod)[1])} says something else of the group {show(first.gang)}"
+                " than the first one"
+            )
+    return job_of_request(first, name)
+
+
+def read_pod_request(pod: Mapping[str, Any]) -> PodRequest:
+    """What a pod says in its annotation.
+
+    :raises RequestError: it says nothing, or nothing that can be meant.
+    :raises TypeError: something is of a wrong type.
+    """
+    annotation = Field(pod)["metadata"]["annotations"][SPEC]
+    if annotation.absent:
+        raise RequestError(str(annotation.error("is missing")))
+    return PodRequest.read(read_spec(annotation.text()), identify(pod)[1])
+
+
+def job_of_request(request: PodRequest, name: str | None = None) -> Job:
+    """The job of what a pod of the group asks for.
+
+    :param name: of the job; ``None``: that of the group.
+    :raises RequestError: there are too many pods or GPUs.
+    """
+    called = job_name(request.gang) if name is None else as_name(name, "name")
+    pinned = request.pinned_cell or ""
+    try:
+        return Job(
+            called,
+            request.virtual_cluster,
+            [Role(f"{number}-gpu", pods, gpus=number) for number, pods in request.roles],
+            priority=request.priority,
+            guaranteed=request.priority >= 0,
+            where=Where(leaf_type="" if pinned else request.leaf_type or "", pinned_cell=pinned),
+        )
+    except ValueError as error:
+        raise RequestError(f"spec: {error}") from None

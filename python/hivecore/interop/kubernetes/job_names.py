@@ -1,0 +1,14 @@
+"""Names of jobs, in which "/" is not allowed, for what Kubernetes calls "namespace/name"."""
+
+__all__ = ["job_name"]
+
+_WRITTEN = str.maketrans({"%": "%25", ":": "%3A", "/": ":"})
+
+
+def job_name(name: str) -> str:
+    """The name of a job for this one, which has a slash perhaps; two never have the same.
+
+    >>> job_name("default/train"), job_name("a:b")
+    ('default:train', 'a%3Ab')
+    """
+    return name.translate(_WRITTEN)
