@@ -275,7 +275,7 @@ def test_the_command_serves_with_a_token_until_it_is_told_to_end(state_file, tmp
     ("options", "says"),
     [
         (["--log", "x", "hived.yaml", "--no-bind"], "--log needs --scheduler"),
-        (["--scheduler", "x", "--no-bind"], "--no-bind has no meaning for --scheduler"),
+        (["--scheduler", "x", "--foreign", "a"], "--foreign has no meaning for --scheduler"),
         (["--scheduler", "x", "--lease", "a/b"], "--lease has no meaning for --scheduler"),
         (["--scheduler", "x", "--gpushare", "MiB"], "not allowed with argument"),
         (["--scheduler", "/none/such"], "/none/such"),

@@ -13,9 +13,9 @@ from profiles import examples
 from scheduler_lives import COMPOSITIONS, make_scheduler
 
 from hivecore.interop.events import bodies, service, told
-from hivecore.interop.events.process import serve_scheduler
 from hivecore.interop.events.service import SchedulerService
 from hivecore.interop.events.told import ToldActions
+from hivecore.interop.extender.process import serve_scheduler
 from hivecore.interop.kubernetes.calls import BadCall
 from hivecore.interop.kubernetes.serving.server import Listening
 from hivecore.scheduler import Scheduler

@@ -44,7 +44,7 @@ def check_units(
             holder = stages.members(unit.name)[0]
             in_parts = {role.name for role, _ in unit.kind.sizes if _takes_parts(role)}
             for pod in unit.placed:
-                # How many parts there are is for the devices to audit; whole ones are nobody else's.
+                # How many parts there are the devices audit; whole ones are nobody else's.
                 mine = "several" if pod.role in in_parts else f"job {holder}"
                 for gpu in pod.gpus:
                     owner = gpus.setdefault((pod.node, gpu), mine)
