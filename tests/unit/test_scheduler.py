@@ -607,3 +607,13 @@ def test_parts_of_a_gpu_have_several_owners_and_a_saved_state_has_them_too():
     again = Scheduler.from_bytes(scheduler.to_bytes())
     again.finish("a", 1.0)
     assert [action.job for action in again.decide(1.0)] == ["c"]
+
+
+@pytest.mark.parametrize("cells", [True, False])
+def test_a_pod_without_devices_runs_beside_those_that_have_some(cells):
+    scheduler = Scheduler(cells=cell_cluster() if cells else None, devices=machines())
+    scheduler.submit(Job("plain", "a", [Role("w", gpus=0)]), 0.0)
+    scheduler.submit(Job("mixed", "a", [Role("l", gpus=0), Role("w", gpus=2)]), 0.0)
+    assert [len(action.pods) for action in scheduler.decide(0.0)] == [1, 2]
+    scheduler.check()
+    assert Scheduler.from_bytes(scheduler.to_bytes()).state("mixed") == "running"

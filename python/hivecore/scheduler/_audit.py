@@ -81,7 +81,8 @@ def _check_unit(stages: Stages, unit: Unit, is_queued: bool) -> None:
     if place is not None:
         _require(placed == unit.is_placed, f"unit {name!r}: its place")
     if stages.devices is not None:
-        there = {one for pod in unit.placed for one in stages.devices.part.owners(pod.node)}
+        nodes = {pod.node for pod in unit.placed if pod.node}
+        there = {one for node in nodes for one in stages.devices.part.owners(node)}
         for owner in unit.device_owners() if runs else ():
             _require((owner in there) == holds, f"pod {owner!r}: its devices")
 
