@@ -5,10 +5,15 @@ every pod that waits, in turn, until nothing changes: filter with all nodes, bin
 left, else preempt; victims are deleted.
 """
 
+import asyncio
 import itertools
 import json
 
-__all__ = ["HIVED", "Cluster", "hived_pod", "koordinator_pod"]
+from scheduler_lives import NODES
+
+from hivecore.interop.extender.service import PodService
+
+__all__ = ["GANG", "HIVED", "Cluster", "World", "hived_pod", "koordinator_pod"]
 
 HIVED = "hivedscheduler.microsoft.com"
 GANG = "pod-group.scheduling.sigs.k8s.io"
@@ -174,3 +179,25 @@ class Cluster:
         status, answer = self.ask(f"/v1/extender/{verb}", body)
         assert status == 200, answer
         return answer
+
+
+class World:
+    """A service in a loop of its own, and a cluster that asks it; time stands still."""
+
+    def __init__(self, scheduler, watches=True, **options):
+        self.scheduler, self.time = scheduler, 0.0
+        self.runner = asyncio.Runner()
+        self.service = self.runner.run(self.made(options))
+        self.cluster = Cluster(self.ask, NODES, watches)
+
+    async def made(self, options):
+        options = {"others_bind": True, **options}
+        return PodService(self.scheduler, clock=lambda: self.time, **options)
+
+    def ask(self, path, body=b""):
+        data = body if isinstance(body, bytes) else json.dumps(body).encode()
+        status, text = self.runner.run(self.service.answer(path, data, {}))
+        return status, json.loads(text)
+
+    def states(self):
+        return {name: self.scheduler.state(name) for name in self.scheduler}

@@ -1,36 +1,15 @@
 """kube-scheduler's extender over a scheduler: gangs of pods, end to end."""
 
-import asyncio
 import json
 
 import pytest
-from interop.pods_and_kubelets import HIVED, Cluster, hived_pod, koordinator_pod
+from hypothesis import given
+from interop.koordinator_objects import broken
+from interop.pods_and_kubelets import HIVED, World, hived_pod, koordinator_pod
+from profiles import examples
 from scheduler_lives import COMPOSITIONS, NODES, make_scheduler
 
-from hivecore.interop.extender.service import PodService
 from hivecore.scheduler import Scheduler
-
-
-class World:
-    """A service in a loop of its own, and a cluster that asks it; time stands still."""
-
-    def __init__(self, scheduler, watches=True, **options):
-        self.scheduler, self.time = scheduler, 0.0
-        self.runner = asyncio.Runner()
-        self.service = self.runner.run(self.made(options))
-        self.cluster = Cluster(self.ask, NODES, watches)
-
-    async def made(self, options):
-        options = {"others_bind": True, **options}
-        return PodService(self.scheduler, clock=lambda: self.time, **options)
-
-    def ask(self, path, body=b""):
-        data = body if isinstance(body, bytes) else json.dumps(body).encode()
-        status, text = self.runner.run(self.service.answer(path, data, {}))
-        return status, json.loads(text)
-
-    def states(self):
-        return {name: self.scheduler.state(name) for name in self.scheduler}
 
 
 @pytest.fixture
@@ -375,3 +354,128 @@ def test_a_bound_pod_that_no_job_knows_is_named(worlds):
     assert (
         f"{HIVED}/pod-leaf-cell-isolation" in world.cluster.pod("a1-0")["metadata"]["annotations"]
     )
+
+
+# --- nothing trusts a body
+
+FILTER, BIND, PREEMPT = (f"/v1/extender/{verb}" for verb in ("filter", "bind", "preempt"))
+WRONG = [
+    (FILTER, b"", "the body is no JSON"),
+    (FILTER, b"\xff\xfe", "the body is no JSON"),
+    (FILTER, b"[" * 5000, "the body is no JSON"),
+    (FILTER, [], "the body must be an object, not a list"),
+    (FILTER, {}, "Pod must be an object, not nothing"),
+    (FILTER, {"Pod": 3}, "Pod must be an object, not 3"),
+    (FILTER, {"Pod": {}}, "pod: 'name' is missing or empty"),
+    (FILTER, {"Pod": {"metadata": {"name": 3}}}, "pod: name=3: must be a string"),
+    (FILTER, {"Pod": {"metadata": {"name": "p", "uid": []}}}, "pod: uid=a list: must be a string"),
+    (FILTER, {"Pod": gang("g", 1)[0], "NodeNames": "n0"}, "NodeNames must be a list of strings"),
+    (FILTER, {"Pod": gang("g", 1)[0], "Nodes": {"items": {}}}, "Nodes.items must be a list"),
+    (PREEMPT, {"Pod": None}, "Pod must be an object, not nothing"),
+    (BIND, {}, "PodName is missing"),
+    (BIND, {"PodName": "p", "PodNamespace": "x", "Node": 3}, "Node must be a string, not 3"),
+    ("/v1/watch", [], "an event or a list of nodes or pods must be an object"),
+    ("/v1/watch", {"type": "GONE"}, "type='GONE': allowed are ADDED, MODIFIED, DELETED"),
+    ("/v1/watch", {"kind": "PodList", "items": 3}, "items must be a list, not 3"),
+    ("/v1/watch", {"type": "ADDED", "object": {"kind": "Pod"}}, "a pod or a node with metadata"),
+    (
+        "/v1/watch",
+        {"type": "ADDED", "object": {"kind": "PodGroup", "metadata": {"name": "g"}}},
+        "podgroup 'g': PodGroup 'g': spec.minMember: is missing",
+    ),
+]
+
+
+@pytest.mark.parametrize(("path", "body", "says"), WRONG, ids=range(len(WRONG)))
+def test_what_no_kube_scheduler_sends_is_refused_and_changes_nothing(worlds, path, body, says):
+    world = worlds("cells")
+    world.cluster.create(*gang("a1", 2))
+    before = world.scheduler.to_bytes()
+    status, found = world.ask(path, body)
+    assert (status, list(found)) == (400, ["Error"])
+    assert says in found["Error"]
+    assert len(found["Error"]) < 600
+    assert world.scheduler.to_bytes() == before
+
+
+def with_spec(text):
+    pod = hived_pod("p", "a", 1)
+    pod["metadata"]["annotations"][f"{HIVED}/pod-scheduling-spec"] = text
+    return pod
+
+
+MEMBERS = "{virtualCluster: a, leafCellNumber: 1, affinityGroup: {name: %s, members: [%s]}}"
+MISTAKES = [
+    (with_spec("["), "annotation hivedscheduler.microsoft.com/pod-scheduling-spec"),
+    (with_spec("{virtualCluster: a}"), "spec: leafCellNumber=0: allowed are 1 to"),
+    (with_spec("{leafCellNumber: 1}"), "virtualCluster=nothing"),
+    (with_spec("{virtualCluster: a, leafCellNumber: 1, priority: 1001}"), "priority=1001"),
+    (
+        with_spec(MEMBERS % ("g", "{podNumber: 65537, leafCellNumber: 1}")),
+        "gang 'g': more than 65536 pods",
+    ),
+    (
+        with_spec(MEMBERS % ("g" * 1001, "{podNumber: 1, leafCellNumber: 1}")),
+        "the name of its gang has more than 1000 characters",
+    ),
+    (with_spec("{virtualCluster: a, leafCellNumber: 2000000}"), "2000000"),
+    (with_spec("{virtualCluster: none, leafCellNumber: 1}"), "'none'"),
+    (with_spec("{virtualCluster: a, leafCellNumber: 5}"), "5"),
+    (
+        with_spec(MEMBERS % ("bert", "{podNumber: 2, leafCellNumber: 1}")),
+        "gang 'bert': the pod says something else of it than x/bert-0",
+    ),
+    (
+        with_spec(MEMBERS % ("runs", "{podNumber: 2, leafCellNumber: 1}")),
+        "gang 'runs': its job 'pods:runs' is another one",
+    ),
+    (koordinator_pod("p", "a", -1), "Pod 'p': "),
+    (koordinator_pod("p", 7, 1), "must be a string, not 7"),
+]
+
+
+@pytest.mark.parametrize(("pod", "says"), MISTAKES, ids=range(len(MISTAKES)))
+def test_a_mistake_of_a_pod_is_an_error_of_its_own_and_takes_nothing(worlds, pod, says):
+    world = worlds("cells")
+    world.cluster.create(gang("bert", 2)[0], *gang("runs", 1))
+    world.cluster.pump()
+    world.cluster.pods.clear()
+    held = world.states()
+    answer = world.cluster.verb("filter", {"Pod": pod, "NodeNames": list(NODES)})
+    assert says in answer["Error"]
+    assert len(answer["Error"]) < 700
+    assert (answer["NodeNames"], answer["FailedNodes"]) == (None, None)
+    answer = world.cluster.verb("preempt", {"Pod": pod})
+    assert answer["NodeNameToMetaVictims"] == {}
+    assert world.states() == held
+
+
+FULL = hived_pod("p", "a", 2, "g", [(1, 2)], 1, leafCellType="gpu", pinnedCellId="c")
+PODS = [hived_pod("q", "a", 1), FULL, koordinator_pod("k", "a", 2, "gang", 1, 100)]
+BODIES = [
+    *((path, {"Pod": pod, "NodeNames": ["n0"]}) for path in (FILTER, PREEMPT) for pod in PODS),
+    *(("/v1/watch", {"type": type_, "object": PODS[2]}) for type_ in ("ADDED", "DELETED")),
+    (BIND, {"PodName": "runs-0", "PodNamespace": "x", "PodUID": "u", "Node": "n0"}),
+    ("/v1/watch", {"kind": "NodeList", "metadata": {}, "items": [{"metadata": {"name": "n0"}}]}),
+]
+
+
+@pytest.mark.parametrize(("path", "body"), BODIES, ids=range(len(BODIES)))
+def test_whatever_is_sent_the_answer_is_200_or_400(path, body):
+    @given(broken(body))
+    @examples(60)
+    def check(spoilt):
+        world = World(make_scheduler(COMPOSITIONS["all with cells"]))
+        world.cluster.create(*gang("runs", 1))
+        try:
+            data = json.dumps(spoilt, default=str, skipkeys=True).encode()
+            status, found = world.ask(path, data)
+            assert status in (200, 400), found
+            assert status == 200 or list(found) == ["Error"]
+            assert world.service.failure is None
+            world.scheduler.check()
+            world.cluster.verb("filter", {"Pod": hived_pod("r", "b", 1), "NodeNames": ["n0"]})
+        finally:
+            world.runner.close()
+
+    check()

@@ -9,8 +9,7 @@ import random
 from collections import Counter
 
 import pytest
-from interop.pods_and_kubelets import hived_pod, koordinator_pod
-from interop.test_pod_extender import World
+from interop.pods_and_kubelets import World, hived_pod, koordinator_pod
 from profiles import seeds
 from scheduler_lives import COMPOSITIONS, NODES, TENANTS, make_scheduler
 

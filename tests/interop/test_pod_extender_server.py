@@ -1,0 +1,214 @@
+"""`hivecore serve --scheduler` for kube-scheduler: a process of its own, a file of a cluster."""
+
+import json
+import re
+import signal
+import subprocess
+import sys
+import time
+from contextlib import contextmanager
+
+import httpx
+import pytest
+from interop.fake_api_server import FakeApiServer
+from interop.fake_kube_scheduler import LEAF_CELL, FakeKubeScheduler
+from interop.pods_and_kubelets import HIVED, Cluster, hived_pod, koordinator_pod
+
+from hivecore.scheduler import replay
+
+NODES = ("n0", "n1", "n2", "n3")
+FILE = """
+cluster:
+  models: {v100: {gpus: 4}}
+  nodes: {"n[0-3]": v100}
+  cells:
+    V100: {levels: [gpu, node, rack], fanouts: [4, 2], nodes: "n[0-3]"}
+tenants:
+  a: {cells: {V100: {rack: 1}}}
+  b: {cells: {V100: {node: 1}}}
+devices:
+"""
+pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="ends processes by signals")
+
+
+class Server:
+    """The command in a process that can be killed and started again."""
+
+    def __init__(self, folder, *options):
+        self.file, self.log = folder / "cluster.yaml", folder / "log"
+        self.file.write_text(FILE)
+        self.options, self.client = options, httpx.Client(timeout=20)
+        self.errors = (folder / "errors").open("ab+")
+
+    def start(self):
+        command = [sys.executable, "-m", "hivecore", "serve", "--port", "0"]
+        command += ["--scheduler", str(self.file), "--log", str(self.log), *self.options]
+        self.process = subprocess.Popen(
+            command, stdout=subprocess.PIPE, stderr=self.errors, text=True
+        )
+        line = self.process.stdout.readline()
+        self.url = re.fullmatch(r"hivecore listens on (\S+)\n", line)[1]
+        return self
+
+    def ask(self, path, body):
+        answer = self.client.post(self.url + path, json=body)
+        return answer.status_code, answer.json()
+
+    def jobs(self):
+        return self.client.get(self.url + "/v1/jobs").json()["jobs"]
+
+    def end(self, number=signal.SIGKILL):
+        self.process.send_signal(number)
+        self.process.wait(20)
+        self.process.stdout.close()
+
+    def __enter__(self):
+        return self.start()
+
+    def __exit__(self, *_):
+        self.end()
+        self.client.close()
+        self.errors.close()
+
+
+def gang(name, size, gpus=4, vc="a", priority=0):
+    members = [(size, gpus)]
+    return [hived_pod(f"{name}-{i}", vc, gpus, name, members, priority) for i in range(size)]
+
+
+def test_gangs_are_served_from_a_file_and_survive_the_end_of_the_process(tmp_path):
+    with Server(tmp_path, "--no-bind") as server:
+        cluster = Cluster(server.ask, NODES)
+        cluster.create(*gang("spare", 3, priority=-1), koordinator_pod("k", "b", 2))
+        cluster.pump()
+        assert len(cluster.bound()) == 4
+        train = gang("train", 2)
+        cluster.create(train[0])
+        cluster.pump()
+        assert cluster.told["train-0"] == "1 of the 2 pods that 'train' needs are there"
+        cluster.create(train[1])
+        cluster.pump(grace=True)
+        expected = {"pods:spare": "running", "pods:x:k": "running", "pods:train": "reserved"}
+        assert server.jobs() == expected
+        assert replay(server.log).state("pods:train") == "reserved"
+        server.end()
+
+        server.start()
+        assert server.jobs() == expected
+        assert cluster.listed() == (200, {})
+        cluster.pump()
+        assert set(cluster.bound()) == {"train-0", "train-1", "k"}
+        explained = server.client.get(f"{server.url}/v1/explain/pods:train").json()
+        assert explained["state"] == "running"
+        for name in ("train-0", "train-1", "k"):
+            cluster.end(name)
+        assert server.jobs() == {}
+
+
+def test_events_and_pods_are_of_one_scheduler(tmp_path):
+    with Server(tmp_path, "--no-bind") as server:
+        roles = [{"name": "w", "pods": 2, "gpus": 4}]
+        job = {"name": "own", "tenant": "a", "roles": roles}
+        assert server.ask("/v1/events", {"event": "submit", "job": job})[0] == 200
+        cluster = Cluster(server.ask, NODES)
+        cluster.create(*gang("train", 2))
+        cluster.pump()
+        assert cluster.bound() == {}
+        assert server.jobs() == {"own": "running", "pods:train": "pending"}
+        assert server.ask("/v1/events", {"event": "finish", "job": "own"})[0] == 200
+        cluster.pump()
+        assert set(cluster.bound()) == {"train-0", "train-1"}
+        text = server.client.get(server.url + "/metrics").text
+        for line in (
+            'hivecore_pods{state="bound"} 2.0',
+            'hivecore_gpus_in_use{tenant="a"} 8.0',
+            'hivecore_decisions_total{outcome="bound",verb="bind"} 2.0',
+            'hivecore_decisions_total{outcome="start",verb="decide"} 2.0',
+            'hivecore_requests_total{path="/v1/extender/filter",status="200"}',
+            "hivecore_decide_seconds_count",
+            'hivecore_refusals_total{stage="cells"}',
+        ):
+            assert line in text
+
+
+def test_without_somebody_who_binds_nobody_is_bound(tmp_path):
+    with Server(tmp_path) as server:
+        cluster = Cluster(server.ask, NODES)
+        (pod,) = gang("a", 1)
+        cluster.create(pod)
+        (node,) = cluster.verb("filter", {"Pod": pod, "NodeNames": list(NODES)})["NodeNames"]
+        named = {"PodName": "a-0", "PodNamespace": "x", "PodUID": pod["metadata"]["uid"]}
+        answer = cluster.verb("bind", {**named, "Node": node})
+        assert answer["Error"].startswith("binding failed: nobody binds pods: start the server")
+
+
+# --- with an API server
+
+
+@contextmanager
+def served(folder, **options):
+    """An API server with nodes, a kube-scheduler, and a server that follows them."""
+    with FakeApiServer() as api:
+        for node in NODES:
+            api.add_node(node, **{LEAF_CELL: "4"})
+        kubeconfig = api.write_kubeconfig(folder / "kubeconfig")
+        with (
+            Server(folder, "--kubeconfig", str(kubeconfig)) as server,
+            FakeKubeScheduler(api, lambda: server.url, **options) as scheduler,
+        ):
+            yield api, server, scheduler
+
+
+def add(api, pods, priority=0):
+    for pod in pods:
+        spec = pod["metadata"]["annotations"][f"{HIVED}/pod-scheduling-spec"]
+        asked = {"requests": {LEAF_CELL: str(json.loads(spec)["leafCellNumber"])}}
+        api.add_pod(
+            pod["metadata"]["name"],
+            pod["metadata"]["annotations"],
+            spec={"containers": [{"name": "c", "resources": asked}]},
+            priority=priority,
+        )
+
+
+def bound(api):
+    pods = api.all("pods")
+    return {p["metadata"]["name"]: p["spec"]["nodeName"] for p in pods if "nodeName" in p["spec"]}
+
+
+def until(holds, seconds=20):
+    end = time.monotonic() + seconds
+    while not holds():
+        assert time.monotonic() < end, "it does not come about"
+        time.sleep(0.005)
+
+
+def test_a_cluster_is_followed_and_its_pods_are_bound_and_touched(tmp_path):
+    with served(tmp_path) as (api, server, scheduler):
+        first, second = gang("bert", 2)
+        add(api, [first])
+        until(lambda: "of the 2 pods" in str(scheduler.failures.get("bert-0")))
+        add(api, [second])
+        until(lambda: set(bound(api)) == {"bert-0", "bert-1"})
+        add(api, gang("next", 2))
+        until(lambda: scheduler.failures.get("next-1"))
+        api.delete_pod("bert-0")
+        api.set_phase("bert-1", "Succeeded")
+        until(lambda: {"next-0", "next-1"} <= set(bound(api)))
+        server.end()
+        server.start()
+        assert server.jobs() == {"pods:next": "running"}
+        api.delete_pod("next-0")
+        api.delete_pod("next-1")
+        until(lambda: server.jobs() == {})
+
+
+def test_victims_on_two_nodes_are_evicted_and_a_gang_takes_their_place(tmp_path):
+    with served(tmp_path, grace=0.2) as (api, server, scheduler):
+        add(api, gang("spare", 4, priority=-1), priority=-1)
+        until(lambda: len(bound(api)) == 4)
+        add(api, gang("train", 2), priority=5)
+        # Of the four pods two are on nodes that nobody wants; whole jobs leave.
+        until(lambda: {"train-0", "train-1"} <= set(bound(api)))
+        assert server.jobs() == {"pods:train": "running"}
+        assert len(scheduler.preempted) == 4
