@@ -65,6 +65,15 @@ def test_pods_of_several_sizes_get_places_of_their_own_size(worlds):
     assert sorted(gpus) == ["l", "w0", "w0", "w1", "w1"]
 
 
+def test_ranks_follow_the_numbers_in_the_names_of_pods(worlds):
+    world = worlds("cells")
+    pods = [hived_pod(f"w-{i}", "a", 1, "g", [(5, 1)]) for i in (10, 9, 0, 2, 1)]
+    world.cluster.create(*pods)
+    world.cluster.pump()
+    places = [pod["metadata"]["annotations"]["hivecore.io/place"] for pod in pods]
+    assert places == ["1-gpu/4", "1-gpu/3", "1-gpu/0", "1-gpu/2", "1-gpu/1"]
+
+
 def test_a_waiting_gang_is_told_why_on_every_node(worlds):
     world = worlds("cells")
     world.cluster.create(*gang("a1", 2), *gang("a2", 2))

@@ -1,15 +1,15 @@
 """The pods of a gang, and which of them has which place of its job."""
 
-from collections.abc import Iterator
+import re
 from dataclasses import dataclass
-from typing import Any
 
-from hivecore.interop.extender.asked import Asked, shape_of
+from hivecore.interop.extender.asked import Asked, Shape, shape_of
 from hivecore.scheduler import PlacedPod, Scheduler
 
 __all__ = ["Gang", "Member", "Slot"]
 
 Slot = tuple[str, int]
+_DIGITS = re.compile(r"([0-9]{1,18})")
 
 
 @dataclass(slots=True)
@@ -75,11 +75,23 @@ class Gang:
             del self.taken[member.slot]
             member.slot = None
 
-    def free_slots(self, member: Member, scheduler: Scheduler) -> Iterator[Slot]:
-        """The places of its role that no pod has."""
-        roles: dict[str, Any] = {
-            role.name: shape_of(role) for role in scheduler.job(self.name).roles
-        }
+    def assign(self, scheduler: Scheduler) -> None:
+        """Give pods that wait the places of their role that no pod has, in the order of names.
+
+        Numbers in names count as numbers: ``bert-2`` is before ``bert-10``, as are its ranks.
+        """
+        roles = {role.name: shape_of(role) for role in scheduler.job(self.name).roles}
+        free: dict[Shape, list[Slot]] = {}
         for slot in self.places(scheduler):
-            if slot not in self.taken and roles[slot[0]] == member.asked.shape:
-                yield slot
+            if slot not in self.taken:
+                free.setdefault(roles[slot[0]], []).append(slot)
+        waiting = [one for one in self.members.values() if one.slot is None and not one.node]
+        for member in sorted(waiting, key=lambda one: _natural(one.name)):
+            slots = free.get(member.asked.shape)
+            if slots:
+                self.take(member, slots.pop(0))
+
+
+def _natural(name: str) -> list[tuple[int, str]]:
+    parts = _DIGITS.split(name)
+    return [(int(part) if i % 2 else 0, "" if i % 2 else part) for i, part in enumerate(parts)]

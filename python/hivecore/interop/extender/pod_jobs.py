@@ -304,11 +304,10 @@ class PodJobs:
             return Standing("wait", f"its job has to stop for {show(status.for_job)}")
         places = gang.places(scheduler)
         if member.slot is None or member.slot not in places:
-            slot = next(gang.free_slots(member, scheduler), None)
-            if slot is None:
+            gang.leave(member)
+            gang.assign(scheduler)
+            if member.slot is None:
                 return Standing("wait", "all places of its job are taken, or not there yet")
-            gang.take(member, slot)
-        assert member.slot is not None
         return Standing("bind", place=places[member.slot])
 
     def victims_for(self, member: Member) -> dict[str, list[str]]:

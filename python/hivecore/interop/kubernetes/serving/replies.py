@@ -58,6 +58,9 @@ def _reason(reply: Reply) -> dict[str, Any]:
     if answer.get("Error"):
         return {"error": answer["Error"]}
     found = {key: answer[key] for key in ("NodeNames", "FailedNodes") if answer.get(key)}
+    reasons = set((answer.get("FailedNodes") or {}).values())
+    if len(reasons) == 1 < len(found["FailedNodes"]):
+        found["FailedNodes"] = {f"{len(found['FailedNodes'])} nodes": reasons.pop()}
     victims = answer.get("NodeNameToMetaVictims")
     if victims:
         found["victims"] = {
