@@ -280,8 +280,22 @@ def test_the_quota_of_a_label_counts(worlds):
     assert "'b'" in world.cluster.told["b3"]
 
 
-def test_a_pod_that_asks_for_nothing_may_go_anywhere(worlds):
+def test_a_pod_that_does_not_exist_gets_nothing(worlds):
+    world = worlds("cells", watches=False)
+    world.cluster.listed()
+    (ghost,) = gang("ghost", 1)
+    answer = world.cluster.verb("filter", {"Pod": ghost, "NodeNames": list(NODES)})
+    uid = ghost["metadata"]["uid"]
+    expected = f"pod 'x/ghost-0' ({uid}) does not exist, or is not known yet"
+    assert answer["Error"] == expected
+    assert world.states() == {}
+
+
+@pytest.mark.parametrize("listed", [False, True])
+def test_a_pod_that_asks_for_nothing_may_go_anywhere(worlds, listed):
     world = worlds("cells")
+    if listed:
+        world.cluster.listed()
     plain = hived_pod("plain", "a", 1)
     plain["metadata"]["annotations"] = {}
     world.cluster.create(plain)

@@ -17,7 +17,7 @@ from typing import Any
 from hivecore.interop.events.bodies import message_of
 from hivecore.interop.events.rounds import Round
 from hivecore.interop.extender.annotations import written
-from hivecore.interop.extender.asked import read_asked
+from hivecore.interop.extender.asked import Asked, read_asked
 from hivecore.interop.extender.gangs import Member
 from hivecore.interop.extender.informer import JobInformer
 from hivecore.interop.extender.pod_jobs import PodJobs, Standing
@@ -99,11 +99,12 @@ class PodExtender:
         except ValueError as error:
             raise BadCall(400, message_of(error)) from None
         asked_of = _naming(pod, name)
-        if self.informer.is_missing(identity) and identity not in self._not_ours:
-            missing = f"pod {show(name)} ({identity}) does not exist, or is not known yet"
-            return Reply(200, {**empty, "Error": missing}, "unknown", asked_of)
         try:
-            member = self._member(pod, identity, name)
+            asked = read_asked(pod)
+            if asked is not None and self.informer.is_missing(identity):
+                missing = f"pod {show(name)} ({identity}) does not exist, or is not known yet"
+                return Reply(200, {**empty, "Error": missing}, "unknown", asked_of)
+            member = self._member(identity, name, asked)
         except (TypeError, ValueError) as error:
             return Reply(200, {**empty, "Error": message_of(error)}, "error", asked_of)
         if path == PREEMPT:
@@ -112,9 +113,8 @@ class PodExtender:
             return Reply(200, filtered(nodes, arguments), "bind", asked_of)
         return self._filter(member, nodes, arguments, asked_of)
 
-    def _member(self, pod: Mapping[str, Any], identity: str, name: str) -> Member | None:
+    def _member(self, identity: str, name: str, asked: Asked | None) -> Member | None:
         """The pod, which is noted; None: it asks for nothing that the scheduler has."""
-        asked = read_asked(pod)
         if asked is None:
             self._not_ours.pop(identity, None)
             self._not_ours[identity] = None
