@@ -120,6 +120,8 @@ class _Loop:
         come, count = 0, len(jobs)
         while self.left:
             now = submit[come] if come < count else inf
+            while ends and self.number[ends[0][1]] != ends[0][2]:
+                heappop(ends)  # of a run that was preempted, or goes at another speed now
             if ends and ends[0][0] <= now:
                 now = ends[0][0]
             if self.world is not None:
