@@ -4,8 +4,9 @@
 arrays of job id, tenant, submission time, duration and GPU count. `generate` makes one up.
 `load_training` and `generate_training` do the same for jobs that are a number of iterations,
 `load_storage` and `generate_storage` for jobs that read a dataset again and again; `with_datasets`
-gives datasets to the jobs of any other trace. `load_openb_nodes` and `load_openb_pods` read nodes
-and pods that share GPUs, and `generate_openb_nodes` and `generate_openb_pods` make some up.
+gives datasets to the jobs of any other trace. `generate_tenants` makes up five tenants whose jobs
+have all of that. `load_openb_nodes` and `load_openb_pods` read nodes and pods that share GPUs, and
+`generate_openb_nodes` and `generate_openb_pods` make some up.
 """
 
 from hivecore.traces.errors import TraceFormatError
@@ -17,6 +18,7 @@ from hivecore.traces.storage import StorageTrace, load_storage, save_storage
 from hivecore.traces.synthetic import generate
 from hivecore.traces.synthetic_openb import generate_openb_nodes, generate_openb_pods
 from hivecore.traces.synthetic_storage import generate_storage, with_datasets
+from hivecore.traces.synthetic_tenants import TenantsTrace, generate_tenants
 from hivecore.traces.synthetic_training import generate_training
 from hivecore.traces.trace import Trace
 from hivecore.traces.training import TrainingTrace, load_training
@@ -27,6 +29,7 @@ __all__ = [
     "GpuNodes",
     "GpuPods",
     "StorageTrace",
+    "TenantsTrace",
     "Trace",
     "TraceFormatError",
     "TrainingTrace",
@@ -34,6 +37,7 @@ __all__ = [
     "generate_openb_nodes",
     "generate_openb_pods",
     "generate_storage",
+    "generate_tenants",
     "generate_training",
     "load",
     "load_openb_nodes",

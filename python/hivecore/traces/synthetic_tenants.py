@@ -1,0 +1,235 @@
+"""A generated trace of five tenants with jobs of different characters: what all parts can act on.
+
+Each job has stages, so that it may share GPUs, and most read a dataset, so that storage may hold
+them up. Nothing is measured: the numbers are round ones, of the order that the module's neighbours
+use, and no figure that comes out of them is to be compared with a published one.
+
+vision     data-bound: a GPU reads up to 114 MB/s of image sets that several jobs read.
+language   big gangs, bound by the network, that read next to nothing.
+speech     bursts: some twenty small jobs of one size at once, then nothing for hours.
+ads        most of the jobs, all of one GPU or two.
+robots     one job of a node after another, at equal intervals, that read nothing.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+import numpy.typing as npt
+
+from hivecore.traces._random_jobs import check_sizes
+from hivecore.traces.trace import Trace
+
+__all__ = ["TenantsTrace", "generate_tenants"]
+
+_GPUS_PER_NODE = 8
+_GAP_IN_BURST = 5.0  # seconds
+_LONGEST = 12.0  # medians
+_DAY = 86400.0
+
+
+@dataclass(frozen=True, slots=True)
+class _Model:
+    """What is trained: a share of its tenant's jobs.
+
+    Milliseconds of an iteration for storage and CPU, for the GPU, and for each doubling of the GPUs
+    on the network; MB/s that a GPU reads.
+    """
+
+    share: float
+    stages: tuple[float, float, float]
+    rate_mbps: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class _Tenant:
+    """Who owns nodes, and what its jobs are like."""
+
+    nodes: int
+    #: of all jobs
+    share: float
+    gpus: tuple[int, ...]
+    shares: tuple[float, ...]
+    log_deviation: float
+    models: tuple[_Model, ...]
+    datasets_gb: tuple[float, ...] = ()
+    arrivals: Literal["random", "bursts", "steady"] = "random"
+    burst: int = 1
+
+
+_TENANTS: Mapping[str, _Tenant] = {
+    "vision": _Tenant(
+        nodes=14,
+        share=0.2,
+        gpus=(1, 2, 4, 8, 16),
+        shares=(0.3, 0.1, 0.25, 0.3, 0.05),
+        log_deviation=1.0,
+        models=(_Model(0.7, (350, 60, 10), 114.0), _Model(0.3, (60, 340, 10), 20.0)),
+        datasets_gb=3 * (143.0, 330.0, 660.0, 900.0, 1360.0, 1460.0),
+    ),
+    "language": _Tenant(
+        nodes=16,
+        share=0.06,
+        gpus=(8, 16, 32, 64),
+        shares=(0.45, 0.3, 0.2, 0.05),
+        log_deviation=1.0,
+        models=(_Model(0.6, (5, 200, 60), 2.0), _Model(0.4, (5, 340, 20), 2.0)),
+        datasets_gb=(20_900.0,),
+    ),
+    "speech": _Tenant(
+        nodes=8,
+        share=0.28,
+        gpus=(1, 2, 4),
+        shares=(0.6, 0.2, 0.2),
+        log_deviation=0.7,
+        models=(_Model(0.7, (40, 330, 10), 15.0), _Model(0.3, (300, 60, 5), 40.0)),
+        datasets_gb=(500.0, 960.0),
+        arrivals="bursts",
+        burst=20,
+    ),
+    "ads": _Tenant(
+        nodes=10,
+        share=0.4,
+        gpus=(1, 2),
+        shares=(0.7, 0.3),
+        log_deviation=1.2,
+        models=(_Model(0.5, (60, 60, 110), 30.0), _Model(0.5, (200, 100, 20), 30.0)),
+        datasets_gb=(2000.0, 4000.0),
+    ),
+    "robots": _Tenant(
+        nodes=6,
+        share=0.06,
+        gpus=(8,),
+        shares=(1.0,),
+        log_deviation=0.3,
+        models=(_Model(0.5, (300, 20, 2)), _Model(0.5, (40, 300, 5))),
+        arrivals="steady",
+    ),
+}
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class TenantsTrace:
+    """Jobs of several tenants, with their stages and what they read.
+
+    :param trace: who submits what, when, and how long each runs if nothing slows it.
+    :param nodes: nodes of 8 GPUs that each tenant owns; together they are the cluster.
+    :param stages: float64[jobs, 3], seconds that an iteration keeps storage and CPU, the GPU, and
+        the network busy.
+    :param dataset: str[jobs], what each reads; "": nothing.
+    :param rate_mbps: float64[jobs], MB/s that all GPUs of each consume when they never wait.
+    :param datasets_gb: the size of each dataset, by name.
+    """
+
+    trace: Trace
+    nodes: Mapping[str, int]
+    stages: npt.NDArray[np.float64]
+    dataset: npt.NDArray[np.str_]
+    rate_mbps: npt.NDArray[np.float64]
+    datasets_gb: Mapping[str, float]
+
+
+def generate_tenants(jobs: int, seed: int, load: float = 0.9, days: float = 3.0) -> TenantsTrace:
+    """Return random jobs of five tenants, each of another character.
+
+    :param jobs: of all tenants together, at least 50. Of fewer jobs each is longer.
+    :param seed: equal seeds give equal traces.
+    :param load: positive; GPU time of a tenant's jobs, if nothing slows them / GPU time that it
+        owns in these days. Each tenant has exactly this load.
+    :param days: positive; all jobs are submitted within them.
+    :raises ValueError: an argument out of range.
+
+    Running times are log-normal, each at most 12 times the median of its tenant. Cost: O(jobs).
+    Source: made up, see the module.
+
+    >>> made = generate_tenants(jobs=500, seed=0, load=0.8)
+    >>> made.trace.tenants, sum(made.nodes.values())
+    (('ads', 'language', 'robots', 'speech', 'vision'), 54)
+    >>> round(made.trace.gpu_hours / (54 * 8 * 72), 6)
+    0.8
+    """
+    check_sizes(jobs, _GPUS_PER_NODE, load)
+    if jobs < _FEWEST:
+        raise ValueError(f"jobs must be at least {_FEWEST}, not {jobs}")
+    if not (np.isfinite(days) and days > 0):
+        raise ValueError(f"days must be finite and positive, not {days}")
+    counts = _split(jobs)
+    streams = np.random.SeedSequence(seed).spawn(len(_TENANTS))
+    parts = [
+        _jobs_of(name, tenant, count, np.random.default_rng(stream), load, days * _DAY)
+        for (name, tenant), count, stream in zip(_TENANTS.items(), counts, streams, strict=True)
+    ]
+    submit, duration, gpus, stages, dataset, rate = (
+        np.concatenate(column) for column in zip(*parts, strict=True)
+    )
+    order = np.argsort(submit, kind="stable")
+    owners = np.repeat(np.array(list(_TENANTS)), counts)[order]
+    return TenantsTrace(
+        trace=Trace.from_columns(
+            np.arange(jobs).astype(np.str_),
+            owners.tolist(),
+            submit[order],
+            duration[order],
+            gpus[order],
+        ),
+        nodes={name: tenant.nodes for name, tenant in _TENANTS.items()},
+        stages=stages[order],
+        dataset=dataset[order],
+        rate_mbps=rate[order],
+        datasets_gb={
+            _dataset(name, number): size
+            for name, tenant in _TENANTS.items()
+            for number, size in enumerate(tenant.datasets_gb)
+        },
+    )
+
+
+_FEWEST = 50
+
+
+def _split(jobs: int) -> list[int]:
+    """How many jobs each tenant has."""
+    share = np.cumsum([tenant.share for tenant in _TENANTS.values()])
+    edges = np.rint(share / share[-1] * jobs).astype(np.int64)
+    return [int(count) for count in np.diff(edges, prepend=0)]
+
+
+def _dataset(tenant: str, number: int) -> str:
+    return f"{tenant}-{number}"
+
+
+def _jobs_of(
+    name: str, tenant: _Tenant, count: int, rng: np.random.Generator, load: float, span: float
+) -> tuple[npt.NDArray[np.generic], ...]:
+    """Columns of one tenant's jobs: those of a burst are of one size, model and dataset."""
+    submit, burst = _submissions(tenant, count, rng, span)
+    bursts = int(burst[-1]) + 1
+    gpus = np.array(tenant.gpus)[rng.choice(len(tenant.gpus), size=bursts, p=tenant.shares)][burst]
+    shares = [model.share for model in tenant.models]
+    model = rng.choice(len(shares), size=bursts, p=shares)[burst]
+    duration = np.exp(tenant.log_deviation * rng.standard_normal(count))
+    duration = np.minimum(duration, _LONGEST)
+    duration *= load * tenant.nodes * _GPUS_PER_NODE * span / float(gpus @ duration)
+    stages = np.array([one.stages for one in tenant.models])[model] / 1000.0
+    stages[:, 2] *= np.log2(gpus)
+    rate = np.array([one.rate_mbps for one in tenant.models])[model] * gpus
+    dataset = np.full(count, "", dtype="U16")
+    if tenant.datasets_gb:
+        names = [_dataset(name, number) for number in range(len(tenant.datasets_gb))]
+        dataset = np.array(names, dtype="U16")[rng.integers(len(names), size=bursts)][burst]
+    return submit, duration, gpus, stages, dataset, rate
+
+
+def _submissions(
+    tenant: _Tenant, count: int, rng: np.random.Generator, span: float
+) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.int64]]:
+    """Rising times within the span, and the number of each job's burst."""
+    burst = np.arange(count) // tenant.burst
+    bursts = int(burst[-1]) + 1
+    if tenant.arrivals == "steady":
+        begins = (np.arange(bursts) + rng.random()) * span / bursts
+    else:
+        begins = np.sort(rng.uniform(0.0, span, bursts))
+    since = (np.arange(count) - burst * tenant.burst) * _GAP_IN_BURST
+    return np.minimum(begins[burst] + since, span), burst
