@@ -18,16 +18,20 @@ from collections.abc import Mapping, Sequence
 from hivecore.cells import CellCluster, Chain, ClusterSpec
 from hivecore.queues import TenantQueues
 from hivecore.quotas import Quota, QuotaTree
-from hivecore.scheduler import Job, Role, Scheduler, Where
+from hivecore.scheduler import Job, Role, Scheduler, Sharing, StoragePool, Where
 from hivecore.sim.workload import CHAIN, FANOUTS, GPUS_PER_NODE, LEVELS, NODE, Workload
 
 __all__ = ["configure", "jobs_of"]
 
 
-def configure(policy: str, work: Workload) -> Scheduler:
+def configure(
+    policy: str, work: Workload, sharing: Sharing | None = None, storage: StoragePool | None = None
+) -> Scheduler:
     """A scheduler without jobs for a workload's tenants.
 
     :param policy: "private", "quota", "cells" or "lending".
+    :param sharing: beside cells, on which terms jobs share GPUs.
+    :param storage: beside cells, what jobs read from.
     """
     owned = dict(zip(work.trace.tenants, work.nodes, strict=True))
     # Among tenants the job that came first is tried first.
@@ -42,8 +46,14 @@ def configure(policy: str, work: Workload) -> Scheduler:
             preemption=False,
             immediate=True,
         )
-    lending = policy == "lending"
-    return Scheduler(queues=queues, cells=_shared(owned, owned), lending=lending, immediate=True)
+    return Scheduler(
+        queues=queues,
+        cells=_shared(owned, owned),
+        lending=policy == "lending",
+        sharing=sharing,
+        storage=storage,
+        immediate=True,
+    )
 
 
 def _private(owned: Mapping[str, int]) -> CellCluster:

@@ -1,0 +1,185 @@
+"""The same jobs under five configurations of a scheduler, each of which adds a part.
+
+alone      each tenant on its own nodes, with its part of cache and remote IO (by nodes), as though
+           nobody else were there: what the others are compared with.
+quotas     all share all nodes; each tenant may hold as many GPUs as it owns, wherever they are.
+cells      each tenant owns whole node cells instead (HiveD).
++ lending  cells, and jobs that wait may run on idle ones, which their owners may take back.
++ sharing  that, and jobs that find no GPUs may join others of their tenant on theirs, if one keeps
+           the network or the storage busy while the other one computes (Muri).
++ data     that, and cache and remote IO are allotted to jobs, too (SiloD). Until here nobody does
+           that: one LRU cache for all, and a network that is fair to whoever reads.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from hivecore.scheduler import Data, Job, Sharing, StoragePool
+from hivecore.sim.configurations import configure, jobs_of
+from hivecore.sim.demo.ledger import Books, Ledger
+from hivecore.sim.simulate import Outcome, simulate
+from hivecore.sim.workload import Workload
+from hivecore.sim.worlds import AllottedStorage, InterleavedGpus, UnmanagedStorage, World
+from hivecore.traces import TenantsTrace
+
+__all__ = ["ALONE", "CONFIGURATIONS", "Demo", "DemoRun", "Progress", "run_demo"]
+
+#: What the configurations are compared with.
+ALONE = "alone"
+#: Each has all that the one before it has; cells take the place of quotas.
+CONFIGURATIONS = ("quotas", "cells", "+ lending", "+ sharing", "+ data")
+
+#: Called now and then with the number of jobs submitted so far.
+Progress = Callable[[int], None]
+
+_POLICIES = {"quotas": "quota", "cells": "cells"}
+_RESOURCES = 3
+_LOOKS = 200  # at the progress
+Floats = npt.NDArray[np.float64]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class DemoRun:
+    """What became of the jobs under a configuration.
+
+    :param start: float64[jobs], seconds, when each began the run that it completed.
+    :param end: float64[jobs], seconds.
+    :param lost: float64[jobs], seconds of runs that were preempted.
+    :param books: who ran and held what; ``None`` for tenants that are alone.
+    """
+
+    start: Floats
+    end: Floats
+    lost: Floats
+    books: Books | None
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Demo:
+    """The jobs, what they share, and what became of them.
+
+    :param made: the jobs and the nodes.
+    :param cache_gb: of the cluster.
+    :param bandwidth_mbps: of remote IO, in MB/s.
+    :param runs: by configuration, `ALONE` first.
+    """
+
+    made: TenantsTrace
+    cache_gb: float
+    bandwidth_mbps: float
+    runs: dict[str, DemoRun]
+
+
+def run_demo(
+    made: TenantsTrace,
+    cache_gb: float,
+    bandwidth_mbps: float,
+    progress: Callable[[str], Progress] | None = None,
+) -> Demo:
+    """Return what becomes of the jobs of a trace under all configurations.
+
+    :param made: the jobs, each of a size that cells have: 1, 2, 4 or 8 GPUs, or whole nodes.
+    :param cache_gb: of all jobs together.
+    :param bandwidth_mbps: of remote IO of all jobs together, in MB/s.
+    :param progress: called with a configuration before it runs; what it returns is called now and
+        then with the number of jobs submitted so far.
+
+    Deterministic. Cost: see `hivecore.sim.simulate`.
+
+    >>> from hivecore.traces import generate_tenants
+    >>> demo = run_demo(generate_tenants(jobs=60, seed=0, days=0.1), 4000.0, 6000.0)
+    >>> list(demo.runs)
+    ['alone', 'quotas', 'cells', '+ lending', '+ sharing', '+ data']
+    """
+    runs = {ALONE: _alone(made, cache_gb, bandwidth_mbps, progress and progress(ALONE))}
+    work = Workload.of(made.trace, made.nodes)
+    for name in CONFIGURATIONS:
+        show = progress(name) if progress else None
+        runs[name] = _together(name, made, work, cache_gb, bandwidth_mbps, show)
+    return Demo(made, cache_gb, bandwidth_mbps, runs)
+
+
+def _alone(
+    made: TenantsTrace, cache_gb: float, bandwidth_mbps: float, progress: Progress | None
+) -> DemoRun:
+    trace = made.trace
+    start, end, lost = (np.empty(trace.jobs) for _ in range(3))
+    nodes = sum(made.nodes.values())
+    for code, name in enumerate(trace.tenants):
+        own = trace.tenant == code
+        work = Workload.of(trace.select(own), {name: made.nodes[name]})
+        jobs = _jobs(made, work, "private", np.flatnonzero(own))
+        part = made.nodes[name] / nodes
+        world = UnmanagedStorage(
+            jobs, made.datasets_gb, cache_gb * part, bandwidth_mbps * part, InterleavedGpus(jobs)
+        )
+        scheduler = configure("private", work)
+        found = simulate(scheduler, jobs, *_times(work), world, _watch(work, progress))
+        start[own], end[own], lost[own] = found.start, found.end, found.lost
+    return DemoRun(start, end, lost, None)
+
+
+def _together(
+    name: str,
+    made: TenantsTrace,
+    work: Workload,
+    cache_gb: float,
+    bandwidth_mbps: float,
+    progress: Progress | None,
+) -> DemoRun:
+    policy = _POLICIES.get(name, "lending")
+    jobs = _jobs(made, work, policy, np.arange(made.trace.jobs))
+    sharing = Sharing(_RESOURCES) if name in ("+ sharing", "+ data") else None
+    pool, world = None, _world(jobs, made, cache_gb, bandwidth_mbps)
+    if name == "+ data":
+        # All changes are told: with the room for the last percents of a dataset untold, a job that
+        # is allotted no remote IO, as all that it reads is to be cached, would stand still.
+        pool = StoragePool(made.datasets_gb, cache_gb, bandwidth_mbps, "max_min", threshold=0.0)
+        world = AllottedStorage(jobs, made.datasets_gb, bandwidth_mbps, InterleavedGpus(jobs))
+    scheduler = configure(policy, work, sharing, pool)
+    assert scheduler.cells is not None
+    numbers = {node: number for number, node in enumerate(scheduler.cells.nodes)}
+    ledger = Ledger(world, jobs, numbers)
+    found: Outcome = simulate(scheduler, jobs, *_times(work), ledger, _watch(work, progress))
+    return DemoRun(found.start, found.end, found.lost, ledger.books())
+
+
+def _world(
+    jobs: Sequence[Job], made: TenantsTrace, cache_gb: float, bandwidth_mbps: float
+) -> World:
+    gpus = InterleavedGpus(jobs)
+    return UnmanagedStorage(jobs, made.datasets_gb, cache_gb, bandwidth_mbps, gpus)
+
+
+def _jobs(
+    made: TenantsTrace, work: Workload, policy: str, rows: npt.NDArray[np.intp]
+) -> list[Job]:
+    """The jobs of a workload, which are these rows of the trace."""
+    if work.rounded or work.unowned.jobs or work.oversized.jobs:
+        raise ValueError("made: a job has a size that no cells have")
+    columns = (made.stages[rows], made.dataset[rows], made.rate_mbps[rows])
+    return [
+        job.replace(stages=stages, data=Data(dataset, rate) if dataset else None)
+        for job, stages, dataset, rate in zip(
+            jobs_of(work, policy), *(column.tolist() for column in columns), strict=True
+        )
+    ]
+
+
+def _times(work: Workload) -> tuple[list[float], list[float]]:
+    return work.trace.submit.tolist(), work.trace.duration.tolist()
+
+
+def _watch(work: Workload, progress: Progress | None) -> Callable[[float, int], float] | None:
+    if progress is None:
+        return None
+    step = work.window / _LOOKS
+
+    def look(now: float, come: int) -> float:
+        progress(come)
+        return now + step
+
+    return look
