@@ -44,6 +44,7 @@ from hivecore.sim.console import (
     try_outputs,
     write_json,
 )
+from hivecore.sim.demo.command import add_demo_command
 from hivecore.sim.devices import SHARING_POLICIES
 from hivecore.sim.devices.command import (
     DEVICE_OPTIONS,
@@ -72,13 +73,12 @@ from hivecore.sim.storage.command import (
     add_storage_options,
     replay_storage,
 )
-from hivecore.traces import FORMATS, Trace, generate, load, load_training, load_virtual_clusters
+from hivecore.traces import FORMATS, Trace, load, load_training, load_virtual_clusters
 
 __all__ = ["main"]
 
 # Three trainers (the first, third and fifth) and two experimenters.
-_DEMO_NODES = {"vision": 10, "search": 14, "speech": 8, "ads": 16, "robots": 6}
-_DEMO: dict[str, Any] = {"jobs": 12_000, "seed": 3, "load": 1.1}
+_SWEPT_NODES = {"vision": 10, "search": 14, "speech": 8, "ads": 16, "robots": 6}
 
 _TENANT_OPTIONS = ("virtual_clusters", "oversubscribe", "load", "opportunistic")
 _JOB_OPTIONS = ("nodes", "job_mtbf", "node_mtbf", "seed", "candidates", "autopack")
@@ -177,12 +177,7 @@ def _parser() -> argparse.ArgumentParser:
     add_storage_options(one.add_argument_group("options of jobs that share storage"))
     add_device_options(one.add_argument_group("options of pods that share GPUs"))
 
-    demo = commands.add_parser(
-        "demo",
-        help="replay a generated trace that shows the anomaly, and cells with lending",
-    )
-    demo.set_defaults(run=_demo, **_NEEDS)
-    demo.add_argument("--out", type=Path, required=True, metavar="DIR", help="for plots and JSON")
+    add_demo_command(commands, **_NEEDS)
 
     many = commands.add_parser(
         "sweep",
@@ -426,24 +421,11 @@ def _muri_options(arguments: argparse.Namespace, policies: Sequence[str]) -> Mur
     return replace(options, candidates=(must, may))
 
 
-def _demo(arguments: argparse.Namespace) -> None:
-    json_file = arguments.out / "replay.json"
-    try_outputs(json_file, arguments.out)
-    watch = Watch()
-    with watch("generate"):
-        trace = generate(_DEMO_NODES, **_DEMO)
-        work = Workload.of(trace, _DEMO_NODES)
-    result = _run(work, (*POLICIES, LENDING), False, watch)
-    configuration = {"generated": _DEMO}
-    arguments.out.mkdir(parents=True, exist_ok=True)
-    _report(result, configuration, watch, json_file, arguments.out)
-
-
 def _sweep(arguments: argparse.Namespace) -> None:
     from joblib import Parallel, delayed, parallel_config
 
     try_outputs(arguments.json, None)
-    nodes, trace = _DEMO_NODES, None
+    nodes, trace = _SWEPT_NODES, None
     if arguments.traces:
         if not arguments.format:
             raise ValueError("--format is needed for trace files")

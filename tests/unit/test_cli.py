@@ -12,6 +12,7 @@ import pytest
 from hivecore import cli
 from hivecore._ctrl_c import held_back
 from hivecore.sim.console import print_table, try_outputs
+from hivecore.sim.demo import CONFIGURATIONS, command
 from hivecore.sim.devices import SHARING_POLICIES, replay_devices
 from hivecore.sim.preemptive import Jobs, MuriOptions, job_figures, schedule
 from hivecore.sim.preemptive.metrics import JobFigures
@@ -85,23 +86,36 @@ def test_opportunistic_reports_what_was_borrowed(trace, owners, capsys):
     assert "Opportunistic jobs did" in capsys.readouterr().out
 
 
-def test_demo_shows_the_anomaly_in_80_columns_and_writes_pictures(tmp_path, monkeypatch, capsys):
+def test_demo_shows_what_each_part_brings_in_80_columns_and_draws_it(tmp_path, monkeypatch, capsys):
     monkeypatch.setenv("COLUMNS", "80")
+    small = command.Terms(jobs=400, load=1.0, days=0.4)
+    monkeypatch.setattr(command, "Terms", lambda: small)
     assert cli.main(["demo", "--out", str(tmp_path / "demo")]) == 0
     out = capsys.readouterr().out
-    table = out.partition("Nodes of 8 GPUs: 54, of which ads owns 16, ")[0]
+    table, _, sentences = out.partition("400 generated jobs in ")
     assert max(printed_widths(table)) <= 80
-    assert "─" in table and "vision" in table
-    assert "(0 violations in 12,000 jobs compared)" in out
-    data = json.loads((tmp_path / "demo" / "replay.json").read_text())
-    assert data["violations"]["quota"]["later"] > 1000
-    assert data["policies"]["quota"]["all"]["max_excess"] > 12 * 3600
-    assert "cells, and waiting jobs run on idle ones" in out
-    means = {policy: one["all"]["mean_delay"] for policy, one in data["policies"].items()}
-    assert means["lending"] < 0.2 * means["cells"] == 0.2 * means["private"]
-    assert 0 < data["violations"]["lending"]["later"] < 100
-    names = {path.name for path in (tmp_path / "demo").iterdir()}
-    assert names == {"tenants.png", "excess.png", "fragmentation.png", "replay.json"}
+    assert [line.split("  ")[0] for line in table.splitlines() if "%" in line] == [
+        "alone",
+        *CONFIGURATIONS,
+    ]
+    assert (
+        "vision owns 14, language owns 16, speech owns 8, ads owns 10, robots owns 6" in sentences
+    )
+    assert "Mean completion time from " in sentences
+    data = json.loads((tmp_path / "demo" / "demo.json").read_text())
+    assert data["configuration"] == {
+        "jobs": 400,
+        "seed": 0,
+        "load": 1.0,
+        "days": 0.4,
+        "cache_gb": 4000.0,
+        "bandwidth_mbps": 6000.0,
+    }
+    assert all(sentence in sentences for sentence in data["findings"])
+    assert set(data["runtime_seconds"]) == {"generate", "simulate", "report"}
+    assert {path.name for path in (tmp_path / "demo").iterdir()} == {"demo.png", "demo.json"}
+    assert (tmp_path / "demo" / "demo.png").read_bytes().startswith(b"\x89PNG")
+    assert f"wrote {tmp_path / 'demo' / 'demo.png'}" in sentences
 
 
 def test_lending_is_a_policy_beside_cells(trace, owners, tmp_path):
@@ -602,8 +616,9 @@ def test_places_that_cannot_be_written_are_refused_before_the_work(
     def work(*_, **__):
         raise AssertionError("the work has begun")
 
-    for name in ("load", "load_training", "generate", "replay_storage"):
+    for name in ("load", "load_training", "replay_storage"):
         monkeypatch.setattr(cli, name, work)
+    monkeypatch.setattr(command, "generate_tenants", work)
     (tmp_path / "file").write_text("kept")
     with pytest.raises(SystemExit) as caught:
         cli.main(arguments.format(folder=tmp_path).split())

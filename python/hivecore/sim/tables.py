@@ -11,7 +11,18 @@ if TYPE_CHECKING:
 
 __all__ = ["as_lists", "empty_table", "minutes"]
 
-_NAMES = ("job", "load", "policy", "quota", "resource", "state", "storage", "tenant", "why")
+_NAMES = (
+    "configuration",
+    "job",
+    "load",
+    "policy",
+    "quota",
+    "resource",
+    "state",
+    "storage",
+    "tenant",
+    "why",
+)
 
 
 def empty_table(title: str, caption: str, headings: Iterable[str]) -> "Table":

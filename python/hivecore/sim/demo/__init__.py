@@ -5,6 +5,7 @@
 """
 
 from hivecore.sim.demo.figures import DemoFigures, demo_figures
+from hivecore.sim.demo.page import save_demo_page
 from hivecore.sim.demo.report import demo_findings, demo_table, demo_to_json
 from hivecore.sim.demo.run import ALONE, CONFIGURATIONS, Demo, DemoRun, run_demo
 
@@ -19,4 +20,5 @@ __all__ = [
     "demo_table",
     "demo_to_json",
     "run_demo",
+    "save_demo_page",
 ]

@@ -17,9 +17,9 @@ __all__ = ["demo_findings", "demo_notes", "demo_table", "demo_to_json"]
 _SCHEMA = "hivecore.demo/1"
 _CAPTION = (
     "queueing: until the run begins that is completed\n"
-    "useful work: done and not lost, at full speed, of what all GPUs could do\n"
-    "start later: jobs that do so, than alone: broken guarantees; end later: likewise\n"
-    "alone: each tenant on its own nodes, with its part of cache and remote IO"
+    "useful work: what is not lost, of what all GPUs could do at full speed\n"
+    "start later: jobs that do so than alone (broken guarantees); end later: alike\n"
+    "alone: a tenant on its own nodes, with its part of cache and remote IO"
 )
 
 

@@ -1,0 +1,86 @@
+"""What a run held, waited for and got done, at instants of time."""
+
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from hivecore.sim.demo.ledger import Floats, Indices
+from hivecore.sim.demo.run import Demo
+
+__all__ = ["DemoSeries", "demo_series"]
+
+_GPUS_PER_NODE = 8
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class DemoSeries:
+    """A configuration over time; tenants are in the order of the trace.
+
+    :param instants: float64[instants], seconds, from 0 until the last submission.
+    :param held: float64[tenants, instants], GPUs on which jobs of each tenant run.
+    :param waiting: float64[tenants, instants], GPUs for which jobs ask that do not run.
+    :param useful: float64[instants], GPUs that would do the same work at full speed; work that is
+        lost later is not in it.
+    :param used: int64[nodes, instants], GPUs of each node on which jobs run.
+    """
+
+    instants: Floats
+    held: Floats
+    waiting: Floats
+    useful: Floats
+    used: Indices
+
+    @property
+    def free(self) -> Indices:
+        """int64[instants], GPUs on which nothing runs."""
+        return np.asarray((_GPUS_PER_NODE - self.used).sum(axis=0))
+
+    @property
+    def stranded(self) -> Indices:
+        """int64[instants], those of them that are on nodes in part use."""
+        return np.asarray(np.where(self.used > 0, _GPUS_PER_NODE - self.used, 0).sum(axis=0))
+
+    @property
+    def fragmentation(self) -> float:
+        """The share of these, of all instants together; 0.0 if no GPU is ever free."""
+        free = int(self.free.sum())
+        return int(self.stranded.sum()) / free if free else 0.0
+
+
+def demo_series(demo: Demo, name: str, instants: int) -> DemoSeries:
+    """Return a configuration over time.
+
+    :param demo: outcome of `run_demo`.
+    :param name: of a configuration in which tenants are not alone.
+    :param instants: how many, at least 2.
+
+    Cost: O(runs + pods + (tenants + nodes) instants).
+    """
+    trace, run = demo.made.trace, demo.runs[name]
+    if run.books is None:
+        raise ValueError(f"name={name!r}: tenants are alone there")
+    times = np.linspace(0.0, float(trace.submit[-1]), instants)
+    tenants, books = len(trace.tenants), run.books
+    tenant, gpus = trace.tenant.astype(np.int64), trace.gpus.astype(np.float64)
+    held = _sums(tenant[books.holder], tenants, books.held, books.gpus, times)
+    present = np.stack([trace.submit, run.end], axis=1)
+    waiting = _sums(tenant, tenants, present, gpus, times)
+    waiting -= _sums(tenant[books.job], tenants, books.runs, gpus[books.job], times)
+    final = np.stack([run.start, run.end], axis=1)
+    speed = trace.duration / (run.end - run.start)
+    useful = _sums(np.zeros_like(tenant), 1, final, gpus * speed, times)[0]
+    nodes = sum(demo.made.nodes.values())
+    used = _sums(books.node, nodes, books.held, books.gpus, times)
+    return DemoSeries(times, held, waiting, useful, np.rint(used).astype(np.int64))
+
+
+def _sums(
+    row: Indices, rows: int, spans: Floats, amount: npt.NDArray[np.generic], times: Floats
+) -> Floats:
+    """Per row and instant the sum of what lasts then: from its begin on, until before its end."""
+    change = np.zeros((rows, len(times) + 1))
+    begin, end = np.searchsorted(times, spans, side="left").T
+    np.add.at(change, (row, begin), amount)
+    np.add.at(change, (row, end), -amount.astype(np.float64))
+    return np.cumsum(change, axis=1)[:, :-1]
