@@ -193,7 +193,7 @@ def _quota(results: Results) -> str:
         "cells, lending": "cells that lend",
     }
     rows = []
-    for trace, said in (("demo", "`make demo`"), ("itp", "Microsoft ITP")):
+    for trace, said in (("demo", "generated"), ("itp", "Microsoft ITP")):
         runs = {
             run["placement"]: run for run in results["quota_placements"] if run["trace"] == trace
         }
@@ -208,6 +208,25 @@ def _quota(results: Results) -> str:
         ]
     head = ("trace and policy", "jobs later than in private clusters", "by up to", "mean delay")
     return _table(head, rows)
+
+
+def _demo(results: Results) -> str:
+    runs = results["demo"]
+    names = [
+        name for name in dict.fromkeys(run["configuration"] for run in runs) if name != "alone"
+    ]
+    rows = []
+    for setting in dict.fromkeys(run["setting"] for run in runs):
+        row = [setting]
+        for name in names:
+            found = [
+                run for run in runs if (run["setting"], run["configuration"]) == (setting, name)
+            ]
+            minutes = sum(run["mean_completion"] for run in found) / len(found) / 60
+            later = sum(run["later"] for run in found) / sum(run["jobs"] for run in found)
+            row.append(f"{minutes:,.0f} min, {later:.1%}")
+        rows.append(tuple(row))
+    return _table(("mean completion, jobs that start later than alone", *names), rows)
 
 
 def _threads(results: Results) -> str:
@@ -1001,6 +1020,7 @@ TABLES: dict[str, Callable[[Results], str]] = {
     "openb-times": _openb_times,
     "packing": _packing,
     "policies": _policies,
+    "demo": _demo,
     "quota": _quota,
     "quotas-fill": _quotas_fill,
     "quotas-life": _quotas_life,

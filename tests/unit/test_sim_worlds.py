@@ -50,6 +50,18 @@ def test_what_is_left_goes_on_at_another_speed():
     assert world.told == [(1, "Start", "one"), (40, "ends", "one")]
 
 
+def test_the_end_of_a_run_that_was_slowed_is_no_event_any_more():
+    times = []
+
+    def watch(now, come):
+        times.append(now)
+        return now
+
+    world = Script((4, {"one": 0.5}))
+    simulate(one_node(), [Job("one", "a", 8)], [1], [10], world, watch)
+    assert times == [1, 4, 18]
+
+
 def test_a_job_that_waits_for_one_that_is_slowed_starts_later():
     jobs = [Job("one", "a", 8), Job("two", "a", 8)]
     outcome = simulate(one_node(), jobs, [0, 0], [10, 5], Script((5, {"one": 0.1})))

@@ -353,6 +353,25 @@ def test_jobs_on_one_dataset_read_as_in_small_steps(given_jobs, gb, part, remote
     assert found == pytest.approx(expected, rel=0.03, abs=0.01 * gb * 1000)
 
 
+class Audited:
+    """A world of storage in which nobody has more than there is."""
+
+    def __init__(self, world, pool):
+        self.world, self.pool = world, pool
+        self.obey, self.end, self.next_change = world.obey, world.end, world.next_change
+
+    def speeds(self, now):
+        found = self.world.speeds(now)
+        world, pool, rows = self.world, self.pool, self.world.running
+        missed = 1.0 - world._cached[rows] / world.size[rows]
+        assert (missed >= -1e-9).all()
+        assert world._rate[rows] @ missed <= pool.bandwidth_mbps * (1 + 1e-9)
+        assert world._held.sum() <= pool.cache_gb * 1000 * (1 + 1e-9)
+        assert (world._held <= world.sizes * (1 + 1e-9)).all()
+        assert (world._rate[rows] <= world.rate[rows] * world.pace[rows] * (1 + 1e-9)).all()
+        return found
+
+
 @given(st.integers(0, 2**32 - 1))
 @examples(30)
 def test_all_jobs_end_where_a_scheduler_allots_storage_and_lets_jobs_share(seed):
@@ -374,6 +393,10 @@ def test_all_jobs_end_where_a_scheduler_allots_storage_and_lets_jobs_share(seed)
     submit = np.cumsum(rng.exponential(60.0, len(jobs)))
     duration = rng.uniform(10, 2000, len(jobs))
     found = simulate(
-        one_node(sharing=Sharing(3), storage=pool), jobs, submit.tolist(), duration.tolist(), world
+        one_node(sharing=Sharing(3), storage=pool),
+        jobs,
+        submit.tolist(),
+        duration.tolist(),
+        Audited(world, pool),
     )
     assert (found.end - found.start >= duration - 1e-6).all()
