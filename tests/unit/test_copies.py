@@ -38,6 +38,7 @@ from hivecore.errors import (
 )
 from hivecore.interop import gpushare
 from hivecore.interop.hived import ConfigError, Extender, HivedScheduler
+from hivecore.sim.worlds import AllottedStorage, InterleavedGpus, UnmanagedStorage
 
 HOW = {
     "copy": copy.copy,
@@ -257,7 +258,41 @@ def saved(thing):
     return thing.to_bytes()
 
 
+READERS = [
+    scheduler.Job(name, "a", 1, stages=stages, data=scheduler.Data("images", 60.0))
+    for name, stages in (("first", [2, 1]), ("second", [1, 1]))
+]
+
+
+def world(make):
+    """Two jobs on the same GPUs; one of them is to end."""
+    made = make(InterleavedGpus(READERS))
+    made.obey([scheduler.Start("first", ()), scheduler.Start("second", (), ("first",))], 0.0)
+    made.speeds(0.0)
+    made.end("second", 1.0)
+    return made
+
+
+def speeds_of(thing):
+    return copy.deepcopy(thing).speeds(2.0)
+
+
 ACTING = {
+    InterleavedGpus: (
+        lambda: world(lambda gpus: gpus),
+        lambda it: it.end("first", 1.0),
+        speeds_of,
+    ),
+    UnmanagedStorage: (
+        lambda: world(lambda gpus: UnmanagedStorage(READERS, {"images": 9.0}, 1.0, 40.0, gpus)),
+        lambda it: it.end("first", 1.0),
+        speeds_of,
+    ),
+    AllottedStorage: (
+        lambda: world(lambda gpus: AllottedStorage(READERS, {"images": 9.0}, 40.0, gpus)),
+        lambda it: it.obey([scheduler.SetRemoteIO("first", 30.0)], 1.0),
+        speeds_of,
+    ),
     scheduler.Scheduler: (running, lambda it: it.finish("first", 1.0), saved),
     cells.AffinityGroup: (lambda: RUNNING, None, repr),
     cells.BuddyAllocator: (allocator, lambda it: it.allocate(1), saved),

@@ -10,7 +10,7 @@ import numpy.typing as npt
 from hivecore.scheduler import Action, Job, PlacedPod, Preempt, Promote, Start
 from hivecore.sim.worlds import World
 
-__all__ = ["Books", "Ledger"]
+__all__ = ["Books", "Floats", "Indices", "Ledger"]
 
 Floats = npt.NDArray[np.float64]
 Indices = npt.NDArray[np.int64]

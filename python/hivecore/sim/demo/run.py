@@ -19,7 +19,7 @@ import numpy.typing as npt
 
 from hivecore.scheduler import Data, Job, Sharing, StoragePool
 from hivecore.sim.configurations import configure, jobs_of
-from hivecore.sim.demo.ledger import Books, Ledger
+from hivecore.sim.demo.ledger import Books, Floats, Ledger
 from hivecore.sim.simulate import Outcome, simulate
 from hivecore.sim.workload import Workload
 from hivecore.sim.worlds import AllottedStorage, InterleavedGpus, UnmanagedStorage, World
@@ -38,7 +38,6 @@ Progress = Callable[[int], None]
 _POLICIES = {"quotas": "quota", "cells": "cells"}
 _RESOURCES = 3
 _LOOKS = 200  # at the progress
-Floats = npt.NDArray[np.float64]
 
 
 @dataclass(frozen=True, slots=True, eq=False)

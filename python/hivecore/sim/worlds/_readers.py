@@ -2,7 +2,9 @@
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
+from copy import deepcopy
 from math import inf
+from typing import Self
 
 import numpy as np
 import numpy.typing as npt
@@ -46,6 +48,9 @@ class Readers(ABC):
         self.is_stale = False
         self._gpus = gpus
         self._runs: dict[int, None] = {}
+
+    def __copy__(self) -> Self:
+        return deepcopy(self)
 
     def obey(self, actions: Sequence[Action], now: float) -> None:
         """See `World`."""

@@ -1,7 +1,9 @@
 """Jobs on the same GPUs take turns, each on another resource at a time (Muri, SIGCOMM'22)."""
 
 from collections.abc import Mapping, Sequence
+from copy import deepcopy
 from math import inf
+from typing import Self
 
 from hivecore.interleaving import interleave
 from hivecore.scheduler import Action, Job, Move, Preempt, Start
@@ -34,6 +36,9 @@ class InterleavedGpus:
         self._changed: set[str] = set()
         #: seconds of a round by mixture
         self._rounds: dict[tuple[tuple[float, ...], ...], float] = {}
+
+    def __copy__(self) -> Self:
+        return deepcopy(self)
 
     def obey(self, actions: Sequence[Action], now: float) -> None:
         """See `World`."""
