@@ -47,7 +47,7 @@ class Ledger:
     """A world in which jobs run as in another one.
 
     :param world: the other one.
-    :param jobs: all that may run.
+    :param jobs: all that may run, each with pods that are alike and start together. None moves.
     :param nodes: those of the cluster, by name their numbers.
     """
 
