@@ -2,7 +2,7 @@
 
 import json
 import os
-from collections.abc import Iterable, Iterator
+from collections.abc import Container, Iterable, Iterator
 from contextlib import contextmanager
 from threading import RLock
 from typing import IO, Any, Self
@@ -17,6 +17,7 @@ from hivecore.errors import InvariantError
 from hivecore.queues import QueuedJob, TenantQueues
 from hivecore.quotas import QuotaTree
 from hivecore.scheduler._audit import check_sharing, check_units, check_waiting
+from hivecore.scheduler._holding import fulfil, hold, let_go
 from hivecore.scheduler._kinds import Kinds
 from hivecore.scheduler._live import Live
 from hivecore.scheduler._moving import carry_out, may_move
@@ -72,8 +73,8 @@ class Scheduler(Stateful):
         promoted when it is their turn to have cells of their own. It needs ``cells``.
     :param sharing: on which terms a job with `Job.stages` joins a running one on its GPUs when it
         finds none of its own, before anybody has to leave for it.
-    :param immediate: whether victims stop at once; else their resources are held for whom they
-        leave for, until `stopped` has come for all of them.
+    :param immediate: whether victims stop at once; else their resources, and whatever else is
+        needed by whom they leave for, are held until `stopped` has come for all of them.
     :param preemption: whether anybody may have to leave for others.
     :param tries: how often a placement that devices refuse is asked for again without the nodes.
     :param log: where to write all that it is told and says: a path without a file, or a binary file
@@ -376,6 +377,8 @@ class Scheduler(Stateful):
             moment = self._moment(now)
             self._stages.set_health(node, healthy)
             self._now = moment
+            if not healthy:
+                self._hold_on_good_nodes((node,))
             self._waiting.touch_all()
             self._note("set_node", node=node, healthy=healthy)
 
@@ -408,6 +411,8 @@ class Scheduler(Stateful):
         """A part was changed by somebody else: whoever waits is tried again."""
         with self._lock:
             self._stages.forget()
+            if self._reserved:
+                self._hold_on_good_nodes(self._stages.unhealthy())
             self._waiting.renew(self._stages.lacks())
             self._kinds.forget_impossible()
             self._waiting.touch_all()
@@ -509,6 +514,14 @@ class Scheduler(Stateful):
             self._jobs[name].for_job = live.job.name
             self._stages.told_to_stop(name)
             self._expect_no_more(self._jobs[name])
+        leaving = self._leaving(live)
+        hold(self._stages, unit, leaving)
+        for one in leaving:  # it may be more than the unit takes
+            self._waiting.touch(self._stages.touched_by_release(one.kind))
+
+    def _leaving(self, live: Live) -> list[Unit]:
+        """What those have who have to stop for a job."""
+        return [unit for name in live.victims for unit in self._jobs[name].placed]
 
     def _tell_to_leave(self, victims: Victims, live: Live) -> None:
         self._outbox += [Preempt(name, live.job.name, why) for name, why in victims.items()]
@@ -596,7 +609,7 @@ class Scheduler(Stateful):
         """A job that has to start first; "": there is none."""
         for name in live.job.after:
             other = self._jobs.get(name)
-            if other is not None and not other.runs:
+            if other is not None and (not other.runs or other.has_stopped):
                 return name
         return ""
 
@@ -751,10 +764,14 @@ class Scheduler(Stateful):
             for victim in live.victims:
                 self._leave(self._jobs[victim])
             unit, live.victims = live.units[0], ()
-            found = None if self._missing(live) else self._stages.start(unit)
+            found: Started | Refused | None = None
+            if not self._missing(live):
+                start = fulfil if unit.placed else Stages.start
+                found = start(self._stages, unit)
             if isinstance(found, Started):
                 self._started(live, unit, found)
             else:
+                self._hold_no_more(live)
                 live.state = "pending"
                 self._requeue(unit)
                 self._offer_idle_cells(live)
@@ -764,10 +781,26 @@ class Scheduler(Stateful):
 
     def _let_go(self, live: Live) -> None:
         """Somebody for whom others have to leave is gone."""
+        self._hold_no_more(live)
         del self._reserved[live.job.name]
         for name in live.victims:
             if self._jobs[name].has_stopped:
                 self._leave(self._jobs[name])
+
+    def _hold_no_more(self, live: Live) -> None:
+        """What is held for a job is not any more; if nothing else happens, it is decided anew on it
+        when all have stopped.
+        """
+        unit = live.units[0]
+        if unit.placed:
+            let_go(self._stages, unit, self._leaving(live))
+            self._waiting.touch(self._stages.touched_by_release(unit.kind))
+
+    def _hold_on_good_nodes(self, bad: Container[str]) -> None:
+        """Hold nothing for jobs that could not start there."""
+        for live in self._reserved.values():
+            if any(pod.node in bad for pod in live.units[0].placed):
+                self._hold_no_more(live)
 
     def _leave(self, live: Live) -> None:
         if live.is_ending:
