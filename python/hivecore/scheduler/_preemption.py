@@ -16,13 +16,15 @@ from hivecore.scheduler.transaction import Stages, Started
 if TYPE_CHECKING:
     from hivecore.scheduler._live import Live
 
-__all__ = ["Victims", "find_victims", "might_leave"]
+__all__ = ["NAME_NOBODY", "Victims", "find_victims", "might_leave"]
 
 #: Who has to leave, and why, in order.
 Victims = dict[str, str]
 _MOST_BRANCHES = 32
 #: Where these refuse and name nobody, nobody's leaving would help.
 _WHO_NAME_VICTIMS = ("quotas", "cells", "scheduler")
+#: These refuse because too little is idle, and name nobody.
+NAME_NOBODY = ("topology", "devices")
 
 
 def find_victims(

@@ -21,7 +21,8 @@ from hivecore.scheduler._holding import fulfil, hold, let_go
 from hivecore.scheduler._kinds import Kinds
 from hivecore.scheduler._live import Live
 from hivecore.scheduler._moving import carry_out, may_move
-from hivecore.scheduler._preemption import Victims, find_victims, might_leave
+from hivecore.scheduler._preemption import NAME_NOBODY, Victims, find_victims, might_leave
+from hivecore.scheduler._relief import Relief
 from hivecore.scheduler._saved import (
     joined,
     live_of_plain,
@@ -152,6 +153,8 @@ class Scheduler(Stateful):
         self._queued: dict[str, Unit] = {}
         #: the jobs for which others have to stop
         self._reserved: dict[str, Live] = {}
+        #: what those who run would leave at most; None: not counted since somebody has left
+        self._relief: Relief | None = None
         self._running: dict[str, Live] = {}
         #: what is to be told by the next decide
         self._outbox: list[Action] = []
@@ -438,6 +441,7 @@ class Scheduler(Stateful):
                 self._start_reserved()
             if self._regroup_for:
                 self._move_jobs()
+            self._relief = None
             while left:
                 self._wake()
                 departure = self._queues.next(moment)
@@ -497,7 +501,7 @@ class Scheduler(Stateful):
             self._started(live, unit, Started(()), joined)
             return
         victims: Victims = {}
-        if known is None and self._may_preempt(live, unit):
+        if known is None and self._may_preempt(live, unit) and self._might_help(unit, refused):
             victims = find_victims(self._stages, self._jobs, unit, refused, self._now)
         if not victims:
             self._wait(live, unit, self._stages.note_refusal(unit.kind, refused))
@@ -565,6 +569,7 @@ class Scheduler(Stateful):
         if isinstance(victims, Refused):
             self._wait(live, unit, victims)
             return
+        self._relief = None
         self._stages.vacate(lent)
         lent.placed, lent.is_placed = (), False
         found = self._start_without(victims, live, unit)
@@ -661,14 +666,23 @@ class Scheduler(Stateful):
 
     def _still_refused(self, kind: Kind, refusal: Refusal, name: str) -> Refused | None:
         again = self._stages.still_refused(kind, refusal, name)
-        if again is None or refusal.stage not in ("topology", "devices"):
+        if again is None or refusal.stage not in NAME_NOBODY:
             return again
         unit = self._queued[name]
-        live = self._jobs[unit.owner]
         # What is idle is too little, but perhaps not with what others would leave.
-        others = self._running.values() if self._may_preempt(live, unit) else ()
-        by_quota = self._stages.quotas is not None
-        return None if any(might_leave(one, live.job, by_quota) for one in others) else again
+        may = self._may_preempt(self._jobs[unit.owner], unit)
+        return None if may and self._might_help(unit, again) else again
+
+    def _might_help(self, unit: Unit, refused: Refused) -> bool:
+        """Whether a unit might start if others left, at a glance."""
+        if refused.refusal.stage not in NAME_NOBODY:
+            return True
+        by_quota, others = self._stages.quotas is not None, self._running.values()
+        if not any(might_leave(one, unit.kind.job, by_quota) for one in others):
+            return False
+        if self._relief is None:
+            self._relief = Relief(self._stages, others)
+        return not self._relief.is_too_little(unit.kind)
 
     def _may_preempt(self, live: Live, unit: Unit) -> bool:
         return self._preemption and live.job.guaranteed and unit is live.units[0]
@@ -739,6 +753,7 @@ class Scheduler(Stateful):
         self._give_back(first, end=end)
 
     def _give_back(self, unit: Unit, *, end: bool) -> None:
+        self._relief = None
         heir = self._stages.give_back(unit, end=end)
         if heir:
             self._jobs[heir].units[0].is_placed = unit.is_placed
@@ -1108,7 +1123,7 @@ class Scheduler(Stateful):
         made._jobs = {}
         made._reserved, made._running = {}, {}
         made._queued, made._outbox, made._now, made._lock = {}, [], 0.0, RLock()
-        made._rejected = set()
+        made._rejected, made._relief = set(), None
         made._log, made._logged, made._regroup_for = None, -1, 0.0
         return made
 
