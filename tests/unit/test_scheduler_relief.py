@@ -1,7 +1,7 @@
 """No branch is made for a job that could not start if all others left who might have to."""
 
 import pytest
-from scheduler_lives import machines, make_scheduler, network
+from scheduler_lives import machines, make_scheduler
 
 from hivecore.devices import DeviceRequest
 from hivecore.scheduler import Job, Preempt, Role, Scheduler, Start, Where
