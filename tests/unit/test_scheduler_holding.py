@@ -181,6 +181,35 @@ def test_a_quota_counts_both_until_the_victim_has_stopped():
     scheduler.check()
 
 
+def test_nobody_leaves_because_quotas_count_more_than_there_is():
+    most = {"gpu": 20}
+    leaves = [Quota(name, max=most, min={"gpu": 9 if name == "a" else 4}) for name in "abc"]
+    scheduler = Scheduler(quotas=QuotaTree(leaves, total=most, limit="max"))
+    running(scheduler, Job("kept", "b", 5, priority=2), Job("borrows", "b", 4, priority=1))
+    running(scheduler, Job("short", "c", 3))
+    scheduler.submit(Job("owner", "a", 9), 1.0)
+    assert told(scheduler.decide(1.0)) == [("preempt", "borrows")]
+    scheduler.finish("short", 2.0)
+    running(scheduler, Job("late", "b", 2))
+    assert sum(scheduler.quotas.status(name).used["gpu"] for name in "abc") == 20
+    scheduler.submit(Job("next", "c", 1), 3.0)
+    assert told(scheduler.decide(3.0)) == [("wait", "next")], "nobody has to leave for it"
+    scheduler.stopped("borrows", 4.0)
+    assert set(told(scheduler.decide(4.0))) >= {("start", "owner"), ("start", "next")}
+
+
+def test_whoever_waits_for_cells_that_victims_have_too_many_of_is_tried_at_once():
+    chain = Chain(["gpu", "node"], [4], 3, nodes=NODES[:3])
+    cells = CellCluster(ClusterSpec({"c": chain}, {"a": {"c": {"node": 2}}}))
+    scheduler = Scheduler(cells=cells)
+    running(scheduler, Job("low", "a", TWO, priority=1))
+    scheduler.submit(Job("next", "a", 4), 0.0)
+    assert told(scheduler.decide(0.0)) == [("wait", "next")]
+    scheduler.submit(Job("high", "a", 4, priority=2), 1.0)
+    assert told(scheduler.decide(1.0)) == [("preempt", "low"), ("start", "next")]
+    scheduler.check()
+
+
 def test_the_very_devices_are_held():
     scheduler = make_scheduler(("devices",))
     weak = [Job(f"w{i}", "a", [Role("w", 1, devices=NIC)], guaranteed=False) for i in range(7)]

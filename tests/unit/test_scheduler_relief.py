@@ -103,18 +103,18 @@ def test_shares_of_gpus_take_no_whole_ones(searched):
 
 
 def test_who_shares_gpus_is_counted_once(searched):
-    """Nobody but "weak" leaves: with the group's GPUs taken twice its own would not do."""
+    """With the GPUs of both that share taken off, too little would be left beside them."""
     scheduler = make_scheduler(("devices", "sharing"), immediate=True)
-    stages = [(4.0, 1.0, 1.0), (1.0, 4.0, 1.0)]
-    alike = [
-        Job(f"g{i}", "b", 4, preemptible=False, stages=stages[i % 2], where=Where(nodes=["n0"]))
-        for i in range(2)
-    ]
-    running(scheduler, *alike)
+    here, stages = Where(nodes=["n0"]), [(4.0, 1.0, 1.0), (1.0, 4.0, 1.0)]
+    stay = Job("stays", "b", 1, preemptible=False, where=here)
+    running(scheduler, stay, Job("weak", "b", 1, guaranteed=False, where=here))
+    for i in range(2):
+        alike = {"preemptible": False, "stages": stages[i], "where": here}
+        running(scheduler, Job(f"g{i}", "b", 1, **alike))
+        if not i:
+            running(scheduler, Job("filler", "b", 1, preemptible=False, where=here))
     assert len(scheduler.status("g0").shares) == 2
-    rest = [Job(f"o{i}", "b", 4, preemptible=False) for i in range(2)]
-    running(scheduler, *rest)
-    running(scheduler, Job("weak", "b", 4, guaranteed=False))
-    scheduler.submit(Job("needs", "a", 4), 1.0)
+    scheduler.finish("filler", 0.0)
+    scheduler.submit(Job("needs", "a", 2, where=here), 1.0)
     scheduler.decide(1.0)
     assert searched == ["needs"] and scheduler.state("needs") == "running"
