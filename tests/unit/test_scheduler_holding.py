@@ -129,8 +129,9 @@ def test_what_is_held_elsewhere_stays_so():
     assert scheduler.status("train").pods == pods
 
 
-def test_a_more_important_job_takes_nothing_of_it_before_it_runs():
-    scheduler = reserved(("topology",))
+@pytest.mark.parametrize("parts", [("topology",), ("cells",), ("devices",)], ids=" ".join)
+def test_a_more_important_job_takes_nothing_of_it_before_it_runs(parts):
+    scheduler = reserved(parts)
     scheduler.submit(Job("urgent", "a", TWO, priority=5), 2.0)
     assert told(scheduler.decide(2.0)) == [("wait", "urgent")]
     scheduler.stopped("weak", 3.0)

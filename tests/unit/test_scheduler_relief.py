@@ -92,14 +92,27 @@ def test_only_nodes_where_the_job_may_be_count(searched):
 
 
 def test_shares_of_gpus_take_no_whole_ones(searched):
-    """Two on each GPU: to count each of them as a whole one would be too much."""
+    """Two that stay are on one GPU: with two taken off, too little would be left."""
     half = DeviceRequest("any", gpus=1, core=50, memory_percent=50)
-    scheduler = Scheduler(devices=machines(), immediate=True)
-    shared = [Job(f"s{i}", "b", [Role("w", 1, devices=half)], guaranteed=False) for i in range(32)]
-    running(scheduler, *shared)
-    scheduler.submit(Job("needs", "a", [Role("w", 4, gpus=4)]), 1.0)
-    assert sum(isinstance(one, Preempt) for one in scheduler.decide(1.0)) == 32
+    scheduler, here = Scheduler(devices=machines(), immediate=True), Where(nodes=["n0"])
+    roles = [Role("w", 1, devices=half)]
+    stay = [Job(f"s{i}", "b", roles, preemptible=False, where=here) for i in range(2)]
+    running(scheduler, *stay, Job("weak", "b", 2, guaranteed=False, where=here))
+    scheduler.submit(Job("needs", "a", 3, where=here), 1.0)
+    assert Preempt("weak", "needs", "opportunistic") in scheduler.decide(1.0)
     assert searched == ["needs"]
+
+
+def test_what_a_victim_has_too_much_of_counts_in_the_same_round(searched):
+    scheduler = make_scheduler(("topology",), immediate=True)
+    stay = [Job(f"s{i}", "b", 4, preemptible=False) for i in range(3)]
+    running(scheduler, *stay, Job("low", "a", 3), Job("weak", "b", 1, guaranteed=False))
+    scheduler.submit(Job("first", "b", 2, priority=2), 1.0)
+    scheduler.submit(Job("second", "a", 2, priority=1), 1.0)
+    actions = [(type(one).__name__, one.job) for one in scheduler.decide(1.0)]
+    assert ("Preempt", "low") in actions and ("Preempt", "weak") in actions
+    assert searched == ["second", "first"]
+    assert scheduler.state("first") == scheduler.state("second") == "running"
 
 
 def test_who_shares_gpus_is_counted_once(searched):
