@@ -677,10 +677,10 @@ class Scheduler(Stateful):
         """Whether a unit might start if others left, at a glance."""
         if refused.refusal.stage not in NAME_NOBODY:
             return True
-        by_quota, others = self._stages.quotas is not None, self._running.values()
-        if not any(might_leave(one, unit.kind.job, by_quota) for one in others):
-            return False
         if self._relief is None:
+            by_quota, others = self._stages.quotas is not None, self._running.values()
+            if not any(might_leave(one, unit.kind.job, by_quota) for one in others):
+                return False
             self._relief = Relief(self._stages, others)
         return not self._relief.is_too_little(unit.kind)
 
