@@ -151,6 +151,7 @@ class Ledger:
         self.lent = set()  # those on idle cells
         self.stopping = {}  # job -> for whom; "": who is gone
         self.held = {}  # job that has stopped -> for whom what it has is held
+        self.promised = {}  # job for which others stop -> the pods with which it is to start
         self.bad = set()
         self.cached, self.io = {}, {}
         self.together = {}  # job -> those on its GPUs, itself included
@@ -163,6 +164,7 @@ class Ledger:
         """What `decide` said. Those for whom all have stopped start first, if they still can."""
         self.moved([action for action in actions if isinstance(action, Move)])
         for winner in set(self.held.values()) - set(self.stopping.values()):
+            self.keeps_its_promise(winner, actions)
             self.let_go(winner)
         for action in actions:
             if isinstance(action, Move):
@@ -206,6 +208,30 @@ class Ledger:
         readers = {name for name in self.running if self.jobs[name].data is not None}
         if "storage" in self.parts:
             assert set(self.io) <= readers
+
+    def promise(self, winner, pods):
+        """What is held for a job until others have stopped for it."""
+        assert pods, "nothing is held"
+        self.promised[winner] = list(pods)
+        self.check()
+
+    def keeps_its_promise(self, winner, actions):
+        """All have stopped for a job: it starts where it was to, and nobody else stops for it."""
+        pods = self.promised.get(winner)
+        first = [name for name in self.jobs[winner].after if name in self.waiting]
+        if pods is None or first:
+            return
+        starts = [one for one in actions if isinstance(one, Start) and one.job == winner]
+        assert starts and not starts[0].shares_with, f"{winner} does not start"
+        places = [[(pod.role, pod.index, pod.node) for pod in of] for of in (starts[0].pods, pods)]
+        assert places[0] == places[1]
+        assert all(one.for_job != winner for one in actions if isinstance(one, Preempt))
+
+    def lose_node(self, node):
+        """Nothing is held there any more."""
+        self.bad.add(node)
+        kept = self.promised.items()
+        self.promised = {name: pods for name, pods in kept if all(pod.node != node for pod in pods)}
 
     def may_preempt(self, winner, loser, why):
         assert winner.guaranteed
@@ -307,6 +333,7 @@ class Ledger:
 
     def let_go(self, winner):
         """Nobody has to stop for a job any more, which has started or is gone."""
+        self.promised.pop(winner, None)
         self.held = {name: other for name, other in self.held.items() if other != winner}
         stopping = self.stopping.items()
         self.stopping = {name: "" if other == winner else other for name, other in stopping}
@@ -320,9 +347,17 @@ class Ledger:
             self.running[name].remove(pod)
 
     def check(self):
+        """All adds up as it is, and as it will be when all have stopped for others."""
+        now = {name: self.running[name] for name in self.counted()}
+        self.check_all(now)
+        if self.promised:
+            soon = {name: now[name] for name in now if self.stopping.get(name) not in self.promised}
+            self.check_all(soon | self.promised)
+
+    def check_all(self, running):
         gpus, nics, counted = {}, {}, dict.fromkeys(NODES, 0)
-        for name in self.counted():
-            pods, job = self.running[name], self.jobs.get(name)
+        for name, pods in running.items():
+            job = self.jobs[name]
             for pod in pods:
                 role = next(one for one in job.roles if one.name == pod.role)
                 if pod.node:
@@ -343,14 +378,13 @@ class Ledger:
                 assert len({NODES.index(node) // 2 for node in nodes}) == 1
         assert all(count <= GPUS for count in counted.values())
         if "quotas" in self.parts:
-            for tenant, most in (("a", 16), ("b", 12)):
-                assert self.used(tenant) <= most
-            assert self.used("a") + self.used("b") <= 16
+            used = {tenant: self.used(tenant, running) for tenant in TENANTS}
+            assert used["a"] <= 16 and used["b"] <= 12 and sum(used.values()) <= 16
 
-    def used(self, tenant):
+    def used(self, tenant, running):
         total = 0
-        for name in self.counted():
-            pods, job = self.running[name], self.jobs[name]
+        for name, pods in running.items():
+            job = self.jobs[name]
             if job.tenant == tenant:
                 sizes = {role.name: role.gpus for role in job.roles}
                 total += sum(sizes[pod.role] for pod in pods)

@@ -98,13 +98,21 @@ class Lives(RuleBasedStateMachine):
         self.rejected.clear()
         if not any(isinstance(one, Move) for one in actions):
             verify_actions(actions, self.ledger.jobs, before)
+        self.ledger.waiting = {name for name in before if name not in self.ledger.running}
         self.ledger.note(actions, self.immediate)
+        self.promise(actions)
         if most is None:
             assert self.scheduler.decide(self.now) == []
             branch = copy.copy(self.scheduler)
             branch.touch()
             again = branch.decide(self.now)
             assert not any(isinstance(one, (Start, Preempt)) for one in again), again
+
+    def promise(self, actions):
+        """Whatever a job needs is held for it as soon as others have to stop for it."""
+        for winner in {one.for_job for one in actions if isinstance(one, Preempt)}:
+            if not self.immediate:
+                self.ledger.promise(winner, self.scheduler.status(winner).pods)
 
     @precondition(lambda self: self.ledger.running)
     @rule(data=st.data())
@@ -180,7 +188,7 @@ class Lives(RuleBasedStateMachine):
     @rule(node=st.sampled_from(NODES), healthy=st.booleans())
     def set_node(self, node, healthy):
         self.scheduler.set_node(node, healthy, self.now)
-        (self.ledger.bad.discard if healthy else self.ledger.bad.add)(node)
+        (self.ledger.bad.discard if healthy else self.ledger.lose_node)(node)
 
     @precondition(lambda self: {"cells", "topology", "devices"} & set(self.parts))
     @rule(node=st.sampled_from(NODES), later=st.integers(0, 3))
@@ -230,7 +238,8 @@ class Lives(RuleBasedStateMachine):
             for name in self.scheduler:
                 status = self.scheduler.status(name)
                 pods = () if status.has_stopped else status.pods
-                assert set(pods) == set(self.ledger.running.get(name, ()))
+                there = self.ledger.promised if status.state == "reserved" else self.ledger.running
+                assert set(pods) == set(there.get(name, ()))
                 assert status.has_stopped == (name in self.ledger.held)
             assert set(self.ledger.running) <= set(self.scheduler)
 
@@ -255,7 +264,7 @@ class SharedLives(Lives):
     @precondition(lambda self: self.blocking == "best-effort")
     @rule()
     def nobody_waits_who_could_share(self):
-        self.ledger.note(self.scheduler.decide(self.now), self.immediate)
+        self.decide(0, None)
         for name in self.scheduler:
             changes = self.scheduler.explain(name).changes
             assert all(change.kind != "share" for change in changes)
@@ -291,6 +300,61 @@ class SharedLives(Lives):
         self.ledger.submit(job)
 
 
+class HeldLives(Lives):
+    """Nothing is idle for long, and victims take their time: much is held for others."""
+
+    @initialize(
+        parts=st.sampled_from([name for name in sorted(COMPOSITIONS) if name != "queues"]),
+        blocking=st.sampled_from(["fifo", "best-effort"]),
+        limit=st.sampled_from(["runtime", "max"]),
+        fills=st.lists(
+            st.tuples(
+                st.sampled_from(TENANTS),
+                st.sampled_from(["one", "two", "four", "nic", "leader", "elastic"]),
+                st.booleans(),
+                st.sampled_from(sorted(STAGES)),
+            ),
+            min_size=3,
+            max_size=9,
+        ),
+    )
+    def begin(self, parts, blocking, limit, fills):
+        super().begin(parts, blocking, limit, False)
+        self.numbers = (f"h{number}" for number in count())
+        for tenant, roles, guaranteed, stages in fills:
+            self.come(tenant, roles, guaranteed=guaranteed, stages=STAGES[stages])
+        self.decide(0, None)
+
+    def come(self, tenant, roles, **arguments):
+        job = make_job(next(self.numbers), tenant, roles, **arguments)
+        self.scheduler.submit(job, self.now)
+        self.ledger.submit(job)
+        if job.name not in self.scheduler:
+            self.rejected.add(job.name)
+
+    @rule(
+        tenant=st.sampled_from(TENANTS),
+        roles=st.sampled_from(["one", "two", "four", "gang", "pairs", "nic", "elastic"]),
+        priority=st.integers(0, 2),
+        guaranteed=st.sampled_from([True, True, False]),
+        rack=st.booleans(),
+    )
+    def need(self, tenant, roles, priority, guaranteed, rack):
+        self.come(tenant, roles, priority=priority, guaranteed=guaranteed, rack=rack)
+        self.decide(0, None)
+
+    @precondition(lambda self: self.ledger.promised)
+    @rule()
+    def stop_all(self):
+        """Whoever has to stop does: those for whom they have stopped all start."""
+        for name in sorted(self.ledger.stopping):
+            self.scheduler.stopped(name, self.now)
+            self.ledger.ended(name)
+        self.decide(1, None)
+
+
+TestHeldLives = HeldLives.TestCase
+TestHeldLives.settings = examples(200, stateful_step_count=30)
 TestLives = Lives.TestCase
 TestSharedLives = SharedLives.TestCase
 TestSharedLives.settings = examples(100, stateful_step_count=40)

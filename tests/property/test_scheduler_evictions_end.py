@@ -2,6 +2,9 @@
 
 Between two events from outside no set of running jobs comes twice. There are 2**n sets of n jobs,
 so whatever happens ends after so many starts at most. Nobody leaves for a job that then waits.
+
+So too where victims take their time: whenever somebody has stopped or ended that is an event, and
+still no set of running jobs comes twice before a job comes or ends, whoever stops first.
 """
 
 import pytest
@@ -124,6 +127,56 @@ def after(history, jobs):
             branch.end()
         count += branch.preempted
     return count
+
+
+class SlowHistory(History):
+    """One whose victims stop one after the other, when they are told to."""
+
+    def __init__(self, scheduler, jobs, running, first=True):
+        super().__init__(scheduler, jobs, running)
+        #: whether who was told first stops first, or last
+        self.first = first
+
+    def branch(self):
+        made = SlowHistory(self.scheduler.copy(), dict(self.jobs), set(self.running), self.first)
+        assert not any(self.scheduler.status(name).for_job for name in self.running)
+        return made
+
+    def settle(self):
+        """Decide and let victims stop until nothing happens any more."""
+        seen = {frozenset(self.running)}
+        stopping = {}  # who has to stop -> for whom
+        while True:
+            waiting = set(stopping.values())
+            for action in self.scheduler.decide(0.0):
+                if isinstance(action, Preempt):
+                    assert action.job in self.running and action.job not in stopping
+                    assert action.for_job not in waiting, "one more has to stop for it"
+                    stopping[action.job] = action.for_job
+                    self.preempted += 1
+                elif isinstance(action, Start):
+                    assert action.job not in stopping.values(), "it does not wait for its victims"
+                    self.running.add(action.job)
+                    assert frozenset(self.running) not in seen, "they have run together before"
+                    seen.add(frozenset(self.running))
+            if not stopping:
+                break
+            victim = list(stopping)[0 if self.first else -1]
+            winner = stopping.pop(victim)
+            self.running.remove(victim)
+            self.scheduler.stopped(victim, 0.0)
+            if winner not in stopping.values():
+                branch = self.scheduler.copy()
+                starts = [one.job for one in branch.decide(0.0) if isinstance(one, Start)]
+                assert winner in starts, "who made others leave waits"
+        assert self.scheduler.decide(0.0) == [], "it is not quiet"
+
+
+@pytest.mark.parametrize("world", WORLDS)
+@pytest.mark.parametrize("first", [True, False] if SCALE > 1 else [True])
+def test_every_history_gets_quiet_where_victims_take_their_time(world, first):
+    begin = SlowHistory(Scheduler(**WORLDS[world]()), {}, set(), first)
+    assert after(begin, JOBS) > 0
 
 
 @pytest.mark.parametrize("world", WORLDS)

@@ -279,6 +279,37 @@ def test_those_who_share_leave_together():
         scheduler.check()
 
 
+@pytest.mark.parametrize("immediate", [True, False])
+def test_nobody_leaves_for_the_priority_of_another_tenants_job(immediate):
+    """All that share GPUs leave together, so all of them have to be of the tenant that wants it."""
+    scheduler = scheduler_of(
+        "topology", sharing=Sharing(3, min_gain=0.5, any_tenant=True), immediate=immediate
+    )
+    for name, tenant, stages in (
+        ("host", "a", READS),
+        ("mine", "a", ()),
+        ("guest", "b", COMPUTES),
+    ):
+        scheduler.submit(Job(name, tenant, TWO, stages=stages), now=0.0)
+        scheduler.decide(0.0)
+    assert scheduler.status("guest").shares == ("host", "guest")
+    scheduler.submit(Job("urgent", "a", [Role("w", 1, gpus=4)], priority=1), now=9.0)
+    told_to_leave = [one for one in scheduler.decide(9.0) if isinstance(one, Preempt)]
+    assert told_to_leave == [Preempt("mine", "urgent", "priority")]
+    scheduler.check()
+
+
+def test_a_job_waits_where_all_others_share_with_another_tenants_jobs():
+    scheduler = scheduler_of("topology", sharing=Sharing(3, min_gain=0.5, any_tenant=True))
+    for name, tenant, stages in (("host", "a", READS), ("guest", "b", COMPUTES)):
+        roles = [Role("w", 4, gpus=4)]
+        scheduler.submit(Job(name, tenant, roles, stages=stages), now=0.0)
+        scheduler.decide(0.0)
+    urgent = Job("urgent", "a", [Role("w", 1, gpus=4)], priority=1)
+    assert started(scheduler, urgent, now=9.0) is None
+    assert scheduler.state("urgent") == "pending" and scheduler.state("host") == "running"
+
+
 def test_who_is_to_stop_for_a_job_that_is_gone_leaves_when_it_has_stopped():
     scheduler = scheduler_of("cells", "quotas")
     for name, stages in (("spare", READS), ("late", COMPUTES)):

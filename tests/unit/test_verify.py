@@ -416,3 +416,19 @@ def test_runtimes_follow_what_has_come_before_in_the_same_round():
     verify_start(second, greedy, scheduler)
     with pytest.raises(InvariantError, match=r"^quota: runtime of 'b' is 6 gpu, 10 would be used"):
         verify_actions([first, second], {"e": elastic, "greedy": greedy}, scheduler)
+
+
+def test_pods_join_a_job_in_the_round_in_which_it_is_promoted():
+    tree_of_a = QuotaTree([Quota("a", max={"gpu": 16})], total={"gpu": 16}, limit="max")
+    scheduler = Scheduler(quotas=tree_of_a, cells=cell_cluster(), lending=True)
+    rack = Where(within="rack")
+    started(scheduler, Job("first", "a", [Role("w", 2, gpus=4)], where=rack))
+    elastic = Job("e", "a", [Role("w", 2, gpus=4, min_pods=1)])
+    scheduler.submit(elastic, 0.0)
+    scheduler.decide(0.0)
+    assert scheduler.state("e") == "lent"
+    scheduler.finish("first", 1.0)
+    before = scheduler.copy()
+    actions = scheduler.decide(1.0)
+    assert [type(one).__name__ for one in actions] == ["Promote", "Start"]
+    verify_actions(actions, {"e": elastic}, before)

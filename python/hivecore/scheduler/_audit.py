@@ -5,7 +5,7 @@ from collections.abc import Iterable, Mapping
 from hivecore.errors import InvariantError
 from hivecore.queues import TenantQueues
 from hivecore.scheduler._live import Live
-from hivecore.scheduler._units import Unit
+from hivecore.scheduler._units import Unit, owner_of
 from hivecore.scheduler._waiting import Waiting
 from hivecore.scheduler.job import Role
 from hivecore.scheduler.stages.cells import CellStage
@@ -23,17 +23,19 @@ def check_units(
     """
     seen = set()
     gpus: dict[tuple[str, int], str] = {}
+    held: dict[tuple[str, int], Live] = {}
     for live in jobs:
         name = live.job.name
         first = live.units[0]
-        state = "pending" if first.name in queued else "running" if first.placed else "reserved"
+        state = "pending" if first.name in queued else "reserved" if live.victims else "running"
         lent = live.lent
         if lent is not None:
             _require(state == "pending", f"job {name!r} is {state}, and lent cells")
             state = "lent" if lent.placed else state
             _require(first.has_quota == bool(lent.placed), f"job {name!r}: its quota")
         _require(live.state == state, f"job {name!r} is {live.state}, and its pods are {state}")
-        _require(bool(live.victims) == (state == "reserved"), f"job {name!r}: victims")
+        _require(state == "reserved" or not live.victims, f"job {name!r}: victims")
+        _require(state != "running" or bool(first.placed), f"job {name!r} runs nowhere")
         _require(not live.for_job or live.runs, f"job {name!r} has to stop, and waits")
         _require(state == "running" or len(live.units) == 1, f"job {name!r}: too many pods")
         for unit in live.all_units:
@@ -45,10 +47,19 @@ def check_units(
             in_parts = {role.name for role, _ in unit.kind.sizes if _takes_parts(role)}
             for pod in unit.placed:
                 # How many parts there are the devices audit; whole ones are nobody else's.
-                mine = "several" if pod.role in in_parts else f"job {holder}"
-                for gpu in pod.gpus:
-                    owner = gpus.setdefault((pod.node, gpu), mine)
-                    _require(owner == mine, f"GPU {gpu} of {pod.node!r} has two owners")
+                is_whole = pod.role not in in_parts
+                for at in ((pod.node, gpu) for gpu in pod.gpus):
+                    if state == "reserved":
+                        right = not is_whole or held.setdefault(at, live) is live
+                        _require(right, f"GPU {at} is held for two jobs")
+                        continue
+                    mine = f"job {holder}" if is_whole else "several"
+                    owner = gpus.setdefault(at, mine)
+                    _require(owner == mine, f"GPU {at} has two owners")
+    for at, live in held.items():
+        owner = gpus.get(at, "several")
+        right = owner == "several" or owner_of(owner.removeprefix("job ")) in live.victims
+        _require(right, f"GPU {at} is held for {live.job.name!r}, and somebody else has it")
     _require(set(queued) <= seen, "a queue has units of nobody")
 
 
@@ -59,7 +70,7 @@ def _takes_parts(role: Role) -> bool:
 
 def check_sharing(sharing: SharingStage, jobs: Iterable[Live]) -> None:
     """Who shares runs where the others do, and is like them; raises `InvariantError`."""
-    running = [unit for live in jobs for unit in live.units if unit.placed]
+    running = [unit for live in jobs if live.runs for unit in live.units if unit.placed]
     for fault in sharing.faults(running):
         raise InvariantError(fault)
 

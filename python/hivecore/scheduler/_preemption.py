@@ -16,13 +16,15 @@ from hivecore.scheduler.transaction import Stages, Started
 if TYPE_CHECKING:
     from hivecore.scheduler._live import Live
 
-__all__ = ["Victims", "find_victims", "might_leave"]
+__all__ = ["NAME_NOBODY", "Victims", "find_victims", "might_leave"]
 
 #: Who has to leave, and why, in order.
 Victims = dict[str, str]
 _MOST_BRANCHES = 32
 #: Where these refuse and name nobody, nobody's leaving would help.
 _WHO_NAME_VICTIMS = ("quotas", "cells", "scheduler")
+#: These refuse because too little is idle, and name nobody.
+NAME_NOBODY = ("topology", "devices")
 
 
 def find_victims(
@@ -33,6 +35,8 @@ def find_victims(
     Who shares its GPUs leaves with those that it shares them with.
     """
     search = _Search(stages, jobs, unit, now)
+    if refused.quota_victims and search.has_quota_soon():
+        return {}
     victims = search.victims(refused)
     return {member: why for name, why in victims.items() for member in search.stages.members(name)}
 
@@ -54,6 +58,19 @@ class _Search:
     def __init__(self, stages: Stages, jobs: "Mapping[str, Live]", unit: Unit, now: float) -> None:
         self.stages, self.jobs, self.unit, self.now = stages, jobs, unit, now
         self.job = jobs[unit.owner].job
+
+    def has_quota_soon(self) -> bool:
+        """Whether quotas admit it when those who have to stop for others already have stopped: till
+        then they count both these and those others.
+        """
+        stopping = [
+            unit.request
+            for live in self.jobs.values()
+            if live.for_job and self.stages.members(live.job.name)[0] == live.job.name
+            for unit in live.placed
+        ]
+        quotas = self.stages.quotas
+        return bool(stopping) and quotas is not None and quotas.would_admit(self.unit, stopping)
 
     def victims(self, refused: Refused) -> Victims:
         """See `find_victims`."""
@@ -100,7 +117,7 @@ class _Search:
         # Nobody starts without those before him, or leaves the idle cells he has for himself.
         if live is None or name == self.job.name or name in self.job.after:
             return False
-        return live.job.preemptible and not live.for_job
+        return live.runs and live.job.preemptible and not live.for_job
 
     def _leave(self, branch: Stages, names: Iterable[str]) -> None:
         for name in names:

@@ -19,7 +19,7 @@ from hivecore.scheduler.stages.devices import DeviceStage
 from hivecore.scheduler.stages.topology import TopologyStage
 from hivecore.scheduler.transaction import Stages
 
-__all__ = ["Dimension", "Held", "Room", "pods_of"]
+__all__ = ["Dimension", "Held", "Room", "pods_of", "whole_gpus"]
 
 #: What the pods of a job on one node give back at most, and what each needs at its next place.
 Held = tuple[int, tuple[int, ...]]
@@ -148,10 +148,12 @@ def _of_devices(devices: DeviceStage, jobs: Mapping[str, Live]) -> Dimension:
         taken = {minor for owner in part.owners(node) for minor in gpus_of(owner)}
         idle[node] = len(known - taken)
 
-    def need(role: Role) -> int:
-        wanted = None if role.devices is None else role.devices.need("gpu")
-        if wanted is not None and (wanted.shared or wanted.every):
-            return 0
-        return role.gpus
+    return Dimension(idle, whole_gpus, lambda _, pod: len(pod.gpus))
 
-    return Dimension(idle, need, lambda _, pod: len(pod.gpus))
+
+def whole_gpus(role: Role) -> int:
+    """The GPUs of which a pod of a role needs all; 0: it shares them, or takes what there is."""
+    wanted = None if role.devices is None else role.devices.need("gpu")
+    if wanted is not None and (wanted.shared or wanted.every):
+        return 0
+    return role.gpus

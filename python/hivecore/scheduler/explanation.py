@@ -114,7 +114,7 @@ class _Search:
         """Of each stage by itself."""
         for name in self.job.after:
             other = self.jobs.get(name)
-            if other is not None and not other.runs:
+            if other is not None and (not other.runs or other.has_stopped):
                 yield Refusal("scheduler", "after", f"waits for {name!r} to start", name)
         quotas, place, devices = self.stages.quotas, self.stages.place, self.stages.devices
         if quotas is not None:

@@ -2,7 +2,7 @@
 
 import json
 import os
-from collections.abc import Iterable, Iterator
+from collections.abc import Container, Iterable, Iterator
 from contextlib import contextmanager
 from threading import RLock
 from typing import IO, Any, Self
@@ -17,10 +17,12 @@ from hivecore.errors import InvariantError
 from hivecore.queues import QueuedJob, TenantQueues
 from hivecore.quotas import QuotaTree
 from hivecore.scheduler._audit import check_sharing, check_units, check_waiting
+from hivecore.scheduler._holding import fulfil, hold, let_go
 from hivecore.scheduler._kinds import Kinds
 from hivecore.scheduler._live import Live
 from hivecore.scheduler._moving import carry_out, may_move
-from hivecore.scheduler._preemption import Victims, find_victims, might_leave
+from hivecore.scheduler._preemption import NAME_NOBODY, Victims, find_victims, might_leave
+from hivecore.scheduler._relief import Relief
 from hivecore.scheduler._saved import (
     joined,
     live_of_plain,
@@ -72,8 +74,8 @@ class Scheduler(Stateful):
         promoted when it is their turn to have cells of their own. It needs ``cells``.
     :param sharing: on which terms a job with `Job.stages` joins a running one on its GPUs when it
         finds none of its own, before anybody has to leave for it.
-    :param immediate: whether victims stop at once; else their resources are held for whom they
-        leave for, until `stopped` has come for all of them.
+    :param immediate: whether victims stop at once; else their resources, and whatever else is
+        needed by whom they leave for, are held until `stopped` has come for all of them.
     :param preemption: whether anybody may have to leave for others.
     :param tries: how often a placement that devices refuse is asked for again without the nodes.
     :param log: where to write all that it is told and says: a path without a file, or a binary file
@@ -151,6 +153,8 @@ class Scheduler(Stateful):
         self._queued: dict[str, Unit] = {}
         #: the jobs for which others have to stop
         self._reserved: dict[str, Live] = {}
+        #: what those who run would leave at most; None: not counted since somebody has left
+        self._relief: Relief | None = None
         self._running: dict[str, Live] = {}
         #: what is to be told by the next decide
         self._outbox: list[Action] = []
@@ -376,6 +380,8 @@ class Scheduler(Stateful):
             moment = self._moment(now)
             self._stages.set_health(node, healthy)
             self._now = moment
+            if not healthy:
+                self._hold_on_good_nodes((node,))
             self._waiting.touch_all()
             self._note("set_node", node=node, healthy=healthy)
 
@@ -408,6 +414,8 @@ class Scheduler(Stateful):
         """A part was changed by somebody else: whoever waits is tried again."""
         with self._lock:
             self._stages.forget()
+            if self._reserved:
+                self._hold_on_good_nodes(self._stages.unhealthy())
             self._waiting.renew(self._stages.lacks())
             self._kinds.forget_impossible()
             self._waiting.touch_all()
@@ -433,6 +441,7 @@ class Scheduler(Stateful):
                 self._start_reserved()
             if self._regroup_for:
                 self._move_jobs()
+            self._relief = None
             while left:
                 self._wake()
                 departure = self._queues.next(moment)
@@ -492,7 +501,7 @@ class Scheduler(Stateful):
             self._started(live, unit, Started(()), joined)
             return
         victims: Victims = {}
-        if known is None and self._may_preempt(live, unit):
+        if known is None and self._may_preempt(live, unit) and self._might_help(unit, refused):
             victims = find_victims(self._stages, self._jobs, unit, refused, self._now)
         if not victims:
             self._wait(live, unit, self._stages.note_refusal(unit.kind, refused))
@@ -509,6 +518,14 @@ class Scheduler(Stateful):
             self._jobs[name].for_job = live.job.name
             self._stages.told_to_stop(name)
             self._expect_no_more(self._jobs[name])
+        leaving = self._leaving(live)
+        hold(self._stages, unit, leaving)
+        for one in leaving:  # it may be more than the unit takes
+            self._waiting.touch(self._stages.touched_by_release(one.kind))
+
+    def _leaving(self, live: Live) -> list[Unit]:
+        """What those have who have to stop for a job."""
+        return [unit for name in live.victims for unit in self._jobs[name].placed]
 
     def _tell_to_leave(self, victims: Victims, live: Live) -> None:
         self._outbox += [Preempt(name, live.job.name, why) for name, why in victims.items()]
@@ -552,6 +569,7 @@ class Scheduler(Stateful):
         if isinstance(victims, Refused):
             self._wait(live, unit, victims)
             return
+        self._relief = None
         self._stages.vacate(lent)
         lent.placed, lent.is_placed = (), False
         found = self._start_without(victims, live, unit)
@@ -596,7 +614,7 @@ class Scheduler(Stateful):
         """A job that has to start first; "": there is none."""
         for name in live.job.after:
             other = self._jobs.get(name)
-            if other is not None and not other.runs:
+            if other is not None and (not other.runs or other.has_stopped):
                 return name
         return ""
 
@@ -648,14 +666,23 @@ class Scheduler(Stateful):
 
     def _still_refused(self, kind: Kind, refusal: Refusal, name: str) -> Refused | None:
         again = self._stages.still_refused(kind, refusal, name)
-        if again is None or refusal.stage not in ("topology", "devices"):
+        if again is None or refusal.stage not in NAME_NOBODY:
             return again
         unit = self._queued[name]
-        live = self._jobs[unit.owner]
         # What is idle is too little, but perhaps not with what others would leave.
-        others = self._running.values() if self._may_preempt(live, unit) else ()
-        by_quota = self._stages.quotas is not None
-        return None if any(might_leave(one, live.job, by_quota) for one in others) else again
+        may = self._may_preempt(self._jobs[unit.owner], unit)
+        return None if may and self._might_help(unit, again) else again
+
+    def _might_help(self, unit: Unit, refused: Refused) -> bool:
+        """Whether a unit might start if others left, at a glance."""
+        if refused.refusal.stage not in NAME_NOBODY:
+            return True
+        if self._relief is None:
+            by_quota, others = self._stages.quotas is not None, self._running.values()
+            if not any(might_leave(one, unit.kind.job, by_quota) for one in others):
+                return False
+            self._relief = Relief(self._stages, others)
+        return not self._relief.is_too_little(unit.kind)
 
     def _may_preempt(self, live: Live, unit: Unit) -> bool:
         return self._preemption and live.job.guaranteed and unit is live.units[0]
@@ -726,6 +753,7 @@ class Scheduler(Stateful):
         self._give_back(first, end=end)
 
     def _give_back(self, unit: Unit, *, end: bool) -> None:
+        self._relief = None
         heir = self._stages.give_back(unit, end=end)
         if heir:
             self._jobs[heir].units[0].is_placed = unit.is_placed
@@ -751,10 +779,14 @@ class Scheduler(Stateful):
             for victim in live.victims:
                 self._leave(self._jobs[victim])
             unit, live.victims = live.units[0], ()
-            found = None if self._missing(live) else self._stages.start(unit)
+            found: Started | Refused | None = None
+            if not self._missing(live):
+                start = fulfil if unit.placed else Stages.start
+                found = start(self._stages, unit)
             if isinstance(found, Started):
                 self._started(live, unit, found)
             else:
+                self._hold_no_more(live)
                 live.state = "pending"
                 self._requeue(unit)
                 self._offer_idle_cells(live)
@@ -764,10 +796,26 @@ class Scheduler(Stateful):
 
     def _let_go(self, live: Live) -> None:
         """Somebody for whom others have to leave is gone."""
+        self._hold_no_more(live)
         del self._reserved[live.job.name]
         for name in live.victims:
             if self._jobs[name].has_stopped:
                 self._leave(self._jobs[name])
+
+    def _hold_no_more(self, live: Live) -> None:
+        """What is held for a job is not any more; if nothing else happens, it is decided anew on it
+        when all have stopped.
+        """
+        unit = live.units[0]
+        if unit.placed:
+            let_go(self._stages, unit, self._leaving(live))
+            self._waiting.touch(self._stages.touched_by_release(unit.kind))
+
+    def _hold_on_good_nodes(self, bad: Container[str]) -> None:
+        """Hold nothing for jobs that could not start there."""
+        for live in self._reserved.values():
+            if any(pod.node in bad for pod in live.units[0].placed):
+                self._hold_no_more(live)
 
     def _leave(self, live: Live) -> None:
         if live.is_ending:
@@ -1075,7 +1123,7 @@ class Scheduler(Stateful):
         made._jobs = {}
         made._reserved, made._running = {}, {}
         made._queued, made._outbox, made._now, made._lock = {}, [], 0.0, RLock()
-        made._rejected = set()
+        made._rejected, made._relief = set(), None
         made._log, made._logged, made._regroup_for = None, -1, 0.0
         return made
 

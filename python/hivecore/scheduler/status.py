@@ -14,7 +14,8 @@ class JobStatus:
 
     :param state: "pending", "reserved" (others are to stop for it), "running", or "lent"
         (it runs on idle cells).
-    :param pods: what it holds; of one that has stopped for another one until that one starts.
+    :param pods: what it holds; of one that has stopped for another one until that one starts. Of
+        one that is reserved: where it is to start.
     :param since: when it started, in seconds; ``None``: it does not run.
     :param victims: while it is reserved: who has to stop for it.
     :param for_job: for whom it has to stop; "": it does not have to.

@@ -25,7 +25,28 @@ from hivecore.scheduler.stages.storage import StoragePool, StorageStage
 from hivecore.scheduler.stages.topology import TopologyStage
 from hivecore.topology import NetworkTopology
 
-__all__ = ["Stages", "Started"]
+__all__ = ["Agreed", "Stages", "Started"]
+
+
+class Agreed(NamedTuple):
+    """What all stages would give a unit; devices are taken already."""
+
+    admitted: Any
+    placed: Any
+    places: Places | None
+    taken: list[DeviceDecision | None]
+
+    def pods(self, unit: Unit) -> tuple[PlacedPod, ...]:
+        """Where each pod is, by who has chosen it."""
+        found = []
+        for i, (role, number) in enumerate(unit.pods):
+            node, gpus = ("", ()) if self.places is None else self.places[i]
+            decision = self.taken[i] if self.taken else None
+            if decision is not None:
+                found.append(PlacedPod(role, number, decision.node, decision.minors, decision))
+            else:
+                found.append(PlacedPod(role, number, node, (("gpu", gpus),) if gpus else ()))
+        return tuple(found)
 
 
 class Started(NamedTuple):
@@ -246,6 +267,29 @@ class Stages:
 
         :param nodes: the only ones to use; none: those that its job allows.
         """
+        agreed = self.agree(unit, nodes)
+        if isinstance(agreed, Refused):
+            return agreed
+        admitted, placed, _, taken = agreed
+        self._commit(unit, admitted, placed, taken)
+        unit.placed = agreed.pods(unit)
+        unit.is_placed = placed is not None
+        self.begin(unit)
+        decisions: list[tuple[str, Any]] = []
+        if admitted is not None:
+            decisions.append(("quotas", admitted))
+        if placed is not None and self.place is not None:
+            decisions.append((self.place.name, placed))
+        return Started(tuple(decisions))
+
+    def begin(self, unit: Unit) -> None:
+        """A unit that has what it asked for runs from now on."""
+        self._running_changed(unit)
+        if self.sharing is not None:
+            self.sharing.begin(unit)
+
+    def agree(self, unit: Unit, nodes: tuple[str, ...] = ()) -> "Refused | Agreed":
+        """What all stages would give a unit, of which it has the devices already, or why not."""
         where = nodes or unit.kind.job.where.nodes
         quotas, place, devices = self.quotas, self.place, self.devices
         admitted = None
@@ -266,18 +310,7 @@ class Stages:
             if given.refusal is not None:
                 return Refused(given.refusal, devices.waits_for())
             taken = given.decisions
-        self._commit(unit, admitted, placed, taken)
-        unit.placed = _pods(unit, places, taken)
-        self._running_changed(unit)
-        unit.is_placed = placed is not None
-        if self.sharing is not None:
-            self.sharing.begin(unit)
-        decisions: list[tuple[str, Any]] = []
-        if admitted is not None:
-            decisions.append(("quotas", admitted))
-        if placed is not None and place is not None:
-            decisions.append((place.name, placed))
-        return Started(tuple(decisions))
+        return Agreed(admitted, placed, places, taken)
 
     def not_placed(self, unit: Unit) -> "Refused | None":
         """Why cells do not have a place for a unit; None: they do, without anybody's leaving."""
@@ -425,21 +458,6 @@ class Stages:
     def _running_changed(self, unit: Unit) -> None:
         if self.storage is not None and unit.kind.job.data is not None:
             self.storage.is_stale = True
-
-
-def _pods(
-    unit: Unit, places: Places | None, taken: list[DeviceDecision | None]
-) -> tuple[PlacedPod, ...]:
-    """Where each pod is, by who has chosen it."""
-    found = []
-    for i, (role, number) in enumerate(unit.pods):
-        node, gpus = ("", ()) if places is None else places[i]
-        decision = taken[i] if taken else None
-        if decision is not None:
-            found.append(PlacedPod(role, number, decision.node, decision.minors, decision))
-        else:
-            found.append(PlacedPod(role, number, node, (("gpu", gpus),) if gpus else ()))
-    return tuple(found)
 
 
 def _as_nodes(place: CellStage | TopologyStage, nodes: tuple[str, ...]) -> Any:

@@ -32,7 +32,7 @@ def check_gang(action: Start | Promote, job: Job, state: State) -> None:
 
 def check_nodes(action: Start | Promote, job: Job, state: State) -> None:
     """Pods are where they may be, on good nodes, within what a network has free there."""
-    cells, network = state.before.cells, state.before.topology
+    cells, network = state.before.cells, state.network
     bad_gpus = () if cells is None else cells.bad_leaves()
     for pod in action.pods:
         name, node = pod_name(job, pod), pod.node

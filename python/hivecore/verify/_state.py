@@ -53,6 +53,7 @@ class State:
     def __init__(self, before: Scheduler) -> None:
         self.before = before
         self.tree = None if before.quotas is None else before.quotas.copy()
+        self.network = None if before.topology is None else before.topology.copy()
         self.told: dict[str, list[str]] = defaultdict(list)
         #: what has been taken of each node since
         self.taken: dict[str, Counter[str]] = defaultdict(Counter)
@@ -74,10 +75,23 @@ class State:
         for shared in list(self.together.values()):
             self.together.update(dict.fromkeys(shared, shared))
         self.has = {name: Has(before.job(name), list(one.pods)) for name, one in of.items()}
-        for status in of.values():  # those for whom all have stopped may start
+        for winner, status in of.items():
+            if status.state != "reserved":
+                continue
+            self.has.pop(winner)
+            # Those for whom all have stopped may start with what is held for them.
             if all(of[name].has_stopped for name in status.victims):
+                self.hold_no_more(winner)
                 for name in status.victims:
                     self.leave(name, ends=of[name].is_ending)
+
+    def hold_no_more(self, name: str) -> None:
+        """Nothing is held for a job any more."""
+        self.groups = [one for one in self.groups if job_of(one.owner) != name]
+        if self.network is not None:
+            for owner in self.network.owners:
+                if job_of(owner) == name:
+                    self.network.release(owner)
 
     def join(self, name: str, others: Iterable[str]) -> None:
         """A job shares what others have."""
@@ -143,7 +157,7 @@ class State:
             for name, amount in amounts_of(job, [pod]).items():
                 taken[name] += times * amount
 
-    def admitted(self, job: Job, pods: tuple[PlacedPod, ...]) -> None:
+    def admitted(self, job: Job, pods: tuple[PlacedPod, ...], *, lent: bool) -> None:
         """What a tree counts when a job starts, and when a pod joins it."""
         assert self.tree is not None
         is_first = len(self.has[job.name].pods) == len(pods)
@@ -151,7 +165,13 @@ class State:
             request = self.tree.request(name)
             self.tree.release(name)
             self.tree.recover(request, 1)
-        for name in _joining(job) if is_first else ():
+        if is_first and not lent:
+            self.expect_joining(job)
+
+    def expect_joining(self, job: Job) -> None:
+        """The other pods of a job wait to join it, so they ask for their part."""
+        assert self.tree is not None
+        for name in _joining(job):
             amounts = amounts_of(job, [PlacedPod(name.split("/")[1], 0, "")])
             self.tree.submit(
                 QuotaRequest(

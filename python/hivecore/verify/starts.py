@@ -92,6 +92,10 @@ def _check(action: Start | Promote, job: Job, state: State) -> None:
         state.groups.append(group)
         for chain in {chain for chain, *_ in group.gpus}:
             check_chain(chain, before.cells.spec, state.groups)
-    if state.tree is not None and isinstance(action, Start):
-        check_quota(action, job, state, state.tree)
-        state.admitted(job, action.pods)
+    if state.tree is None:
+        return
+    if isinstance(action, Promote):
+        state.expect_joining(job)
+        return
+    check_quota(action, job, state, state.tree)
+    state.admitted(job, action.pods, lent=action.lent)

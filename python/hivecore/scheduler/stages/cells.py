@@ -1,10 +1,10 @@
 """Cells: which GPUs of which node a unit gets, by what its tenant is promised (HiveD)."""
 
 import copy
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Self
 
-from hivecore.cells import AffinityGroup, CellCluster, GroupDecision, NodeSet
+from hivecore.cells import AffinityGroup, CellCluster, GroupDecision, NodeSet, PodPlacement
 from hivecore.scheduler._units import Key, Kind, Places, Unit
 
 __all__ = ["CellStage"]
@@ -73,6 +73,51 @@ class CellStage:
         if not unit.kind.gpus:
             return None
         return self.part.schedule(self.group(unit.kind, unit.name), suggested_nodes=allowed)
+
+    def hold(self, unit: Unit, decision: GroupDecision, leaving: Iterable[Unit]) -> None:
+        """Give a unit its cells from under others; what it does not take of theirs they keep, as
+        opportunistic groups.
+
+        :param decision: of a branch that they have left.
+        :param leaving: those who have cells.
+        """
+        there = {one: self.part.group(one.name).placement for one in leaving}
+        for one in there:
+            self.part.release(one.name)
+        self.part.commit(copy.copy(decision))
+        taken = {(pod.node, gpu) for pod in decision.placement for gpu in pod.leaf_indices}
+        for one, pods in there.items():
+            kept = [
+                (pod, [g for g in pod.leaf_indices if (pod.node, g) not in taken]) for pod in pods
+            ]
+            self._stay(one, [(pod.chain, pod.node, gpus) for pod, gpus in kept if gpus])
+
+    def let_go(self, unit: Unit, leaving: Iterable[Unit]) -> None:
+        """Take back the cells of a unit; what it took of others they have again.
+
+        :param leaving: those who are still there, and share with nobody who has cells for them.
+        """
+        others = list(leaving)
+        names = [one.name for one in (unit, *others) if one.is_placed]
+        pods = [pod for name in names for pod in self.part.group(name).placement]
+        chains = {(pod.node, gpu): pod.chain for pod in pods for gpu in pod.leaf_indices}
+        for name in names:
+            self.part.release(name)
+        for one in others:
+            mine = [pod for pod in one.placed if pod.gpus]
+            self._stay(one, [(chains[p.node, p.gpus[0]], p.node, [*p.gpus]) for p in mine])
+
+    def _stay(self, unit: Unit, pods: list[tuple[str, str, list[int]]]) -> None:
+        """A unit is on these GPUs until it has stopped, by chain and node of each pod."""
+        unit.is_placed = bool(pods)
+        if pods:
+            sizes = [(1, len(gpus)) for _, _, gpus in pods]
+            group = AffinityGroup(unit.name, unit.kind.job.tenant, sizes, priority=-1)
+            placement = [
+                PodPlacement(chain, node, tuple(gpus), ("",) * len(gpus), ())
+                for chain, node, gpus in pods
+            ]
+            self.part.recover(group, placement)
 
     def places(self, unit: Unit, decision: GroupDecision) -> Places:
         """Node and GPUs of each pod."""

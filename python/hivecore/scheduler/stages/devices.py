@@ -88,6 +88,38 @@ class DeviceStage:
             taken.append(decision)
         return Taken(taken, None, -1)
 
+    def hold(self, taken: Iterable[DeviceDecision | None]) -> None:
+        """Charge pods for what they get when others have left, who are charged still.
+
+        :param taken: of each pod, on a branch that these have left.
+        """
+        for one in taken:
+            if one is not None:
+                request = one.request
+                self.part.recover(request.name, one.node, one.placement, priority=request.priority)
+
+    def fulfil(self, unit: Unit, gpus_are_chosen: bool) -> Taken:
+        """Decide anew on the devices of each pod of a unit for which they were held, on its node.
+
+        :param gpus_are_chosen: cells say which GPUs.
+        """
+        taken: list[DeviceDecision | None] = []
+        for i, (pod, request) in enumerate(zip(unit.placed, unit.kind.devices, strict=True)):
+            if request is None:
+                taken.append(None)
+                continue
+            mine = request.replace(name=f"{unit.owner}/{pod.role}/{pod.index}")
+            held = self.part.allocations(mine.name)
+            self.part.release(mine.name)
+            gpus = pod.gpus if gpus_are_chosen and pod.gpus else None
+            decision = self.part.schedule(mine, nodes=(pod.node,), gpus=gpus)
+            if decision.outcome != "bind":
+                self.part.recover(mine.name, pod.node, held, priority=mine.priority)
+                return Taken([], decision.refusal, i)
+            self.part.commit(decision)
+            taken.append(decision)
+        return Taken(taken, None, -1)
+
     def give_back(self, pods: Iterable[str]) -> None:
         """The end of what pods have."""
         for name in pods:

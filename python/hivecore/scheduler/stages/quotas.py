@@ -1,6 +1,6 @@
 """Quotas: whether a unit is admitted, and who has to give back what he has borrowed."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Self
 
 from hivecore.decisions import Refusal
@@ -49,6 +49,19 @@ class QuotaStage:
     def submit(self, unit: Unit) -> None:
         """From now on it asks for its part."""
         self.part.submit(unit.kind.quota_request.replace(name=unit.name))
+
+    def hold(self, unit: Unit) -> None:
+        """Charge a unit for what it gets when others have left, who are charged still."""
+        request = self.part.request(unit.request)
+        self.part.release(request.name)
+        self.part.recover(request, request.count)
+
+    def would_admit(self, unit: Unit, without: Iterable[str]) -> bool:
+        """Whether a unit is admitted when these have left."""
+        tree = self.part.copy()
+        for name in without:
+            tree.evict(name)
+        return tree.schedule(unit.request).outcome == "bind"
 
     def schedule(self, unit: Unit) -> QuotaDecision:
         """What would be decided."""

@@ -253,6 +253,12 @@ class SharingStage:
             self._close(group)
             group.is_leaving = True
 
+    def set_placed(self, name: str, is_placed: bool) -> None:
+        """Cells have placed what a job holds, or have nothing for it any more."""
+        group = self._of.get(name)
+        if group is not None:
+            group.is_placed = is_placed
+
     def members(self, name: str) -> tuple[str, ...]:
         """A job and those that it shares with, who holds what they share first."""
         group = self._of.get(name)

@@ -1,11 +1,19 @@
 """Topology: a unit's pods near to each other in a network of domains."""
 
-from collections.abc import Iterator
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Iterator
+from contextlib import suppress
 from typing import Self
 
 from hivecore.scheduler._units import Key, Kind, Places, Unit
 from hivecore.scheduler.job import Role
-from hivecore.topology import NetworkTopology, TopologyDecision, TopologyRequest, TopologyRole
+from hivecore.topology import (
+    NetworkTopology,
+    NodePods,
+    TopologyDecision,
+    TopologyRequest,
+    TopologyRole,
+)
 
 __all__ = ["TopologyStage"]
 
@@ -89,6 +97,56 @@ class TopologyStage:
         request = self.request(unit.kind, unit.name)
         return None if request is None else self.part.schedule(request, nodes=allowed)
 
+    def hold(self, unit: Unit, leaving: Iterable[Unit]) -> None:
+        """Keep for a unit what it needs of its nodes beside what others leave there.
+
+        :param leaving: those who are placed.
+        """
+        there = self._taken(leaving)
+        for node, needed in self._taken([unit]).items():
+            rest = needed - there[node]
+            if rest:
+                request = TopologyRequest(_held(unit, node), 1, amounts=rest)
+                self.part.commit(TopologyDecision(request, "bind", (NodePods(node, 1),)))
+
+    def let_go(self, unit: Unit) -> None:
+        """Keep nothing for a unit any more."""
+        for node in {pod.node for pod in unit.placed}:
+            with suppress(KeyError):  # others leave all that it needs there
+                self.part.release(_held(unit, node))
+
+    def fulfil(self, unit: Unit) -> TopologyDecision | None:
+        """Give a unit what was kept for it; None: there is nothing to place.
+
+        :raises StaleDecisionError: somebody else has changed the network.
+        """
+        self.let_go(unit)
+        request = self.request(unit.kind, unit.name)
+        if request is None:
+            return None
+        amounts = self._amounts_by_role(unit)
+        first: Counter[str] = Counter()
+        more: Counter[str] = Counter()
+        for pod in unit.placed:
+            if amounts[pod.role]:
+                (first if amounts[pod.role] == request.amounts else more)[pod.node] += 1
+        pods = tuple(NodePods(node, first[node], more[node]) for node in {**first, **more})
+        decision = TopologyDecision(request, "bind", pods)
+        self.part.commit(decision)
+        return decision
+
+    def _taken(self, units: Iterable[Unit]) -> defaultdict[str, Counter[str]]:
+        """What units take of each node."""
+        found: defaultdict[str, Counter[str]] = defaultdict(Counter)
+        for unit in units:
+            amounts = self._amounts_by_role(unit)
+            for pod in unit.placed:
+                found[pod.node].update(dict(amounts[pod.role]))
+        return found
+
+    def _amounts_by_role(self, unit: Unit) -> dict[str, tuple[tuple[str, int], ...]]:
+        return {role.name: self.amounts(role) for role, _ in unit.kind.sizes}
+
     def places(self, unit: Unit, decision: TopologyDecision) -> Places:
         """Node of each pod: those of a role on neighbouring nodes."""
         first = decision.request.amounts
@@ -125,3 +183,8 @@ class TopologyStage:
     def knows(self, node: str) -> bool:
         """Whether it has such a node."""
         return node in self._nodes
+
+
+def _held(unit: Unit, node: str) -> str:
+    """The name under which something is kept for a unit on a node."""
+    return f"{unit.name}//{node}"

@@ -1,0 +1,68 @@
+"""Who is not searched for victims has none: with and without counting, the same jobs leave."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from profiles import examples
+from scheduler_lives import COMPOSITIONS, NODES, ROLES, STAGES, TENANTS, make_job, make_scheduler
+
+from hivecore.scheduler import Scheduler, Wait
+
+PARTS = [
+    name for name, parts in sorted(COMPOSITIONS.items()) if {"topology", "devices"} & set(parts)
+]
+JOBS = st.fixed_dictionaries(
+    {
+        "tenant": st.sampled_from(TENANTS),
+        "roles": st.sampled_from(sorted(ROLES)),
+        "priority": st.integers(0, 2),
+        "guaranteed": st.booleans(),
+        "rack": st.booleans(),
+        "stages": st.sampled_from(sorted(STAGES)),
+    }
+)
+EVENTS = st.one_of(
+    JOBS,
+    JOBS,
+    st.tuples(st.just("finish"), st.integers(0, 20)),
+    st.tuples(st.sampled_from(NODES), st.booleans()),
+)
+
+
+class Searching(Scheduler):
+    """Searches for victims whenever somebody is refused."""
+
+    def _might_help(self, unit, refused):
+        return True
+
+
+@pytest.mark.parametrize("immediate", [True, False])
+@given(st.sampled_from(PARTS), st.lists(EVENTS, min_size=5, max_size=25))
+@examples(150)
+def test_counting_first_changes_nothing(immediate, parts, events):
+    scheduler = make_scheduler(COMPOSITIONS[parts], immediate=immediate)
+    other = make_scheduler(COMPOSITIONS[parts], immediate=immediate)
+    other.__class__ = Searching
+    for number, event in enumerate(events):
+        for one in (scheduler, other):
+            happen(one, f"j{number}", event)
+        said = [one.decide(0.0) for one in (scheduler, other)]
+        mine, theirs = ([a for a in actions if not isinstance(a, Wait)] for actions in said)
+        assert mine == theirs
+
+
+def happen(scheduler, name, event):
+    if isinstance(event, dict):
+        stages = STAGES[event["stages"]]
+        scheduler.submit(make_job(name, **{**event, "stages": stages}), 0.0)
+    elif event[0] == "finish":
+        running = [one for one in scheduler if scheduler.state(one) == "running"]
+        stopping = [one for one in running if scheduler.status(one).for_job]
+        if stopping:
+            for one in stopping:
+                if not scheduler.status(one).has_stopped:
+                    scheduler.stopped(one, 0.0)
+        elif running:
+            scheduler.finish(running[event[1] % len(running)], 0.0)
+    else:
+        scheduler.set_node(*event, 0.0)
