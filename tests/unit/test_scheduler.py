@@ -362,6 +362,16 @@ def test_what_shrinks_is_told_before_what_grows_and_small_growth_is_not():
     assert told(one for one in scheduler.decide(1) if isinstance(one, Start)) == [("start", "two")]
 
 
+def test_a_little_more_cache_is_told_as_remote_io_counts_on_it():
+    scheduler = Scheduler(storage=StoragePool({"images": 100.0, "text": 3.0}, 100.0, 50.0))
+    scheduler.submit(Job("one", "a", 1, data=Data("images", 300.0)), now=0)
+    scheduler.submit(Job("two", "a", 1, data=Data("text", 900.0)), now=0)
+    first = {one.dataset: one.size for one in scheduler.decide(0) if isinstance(one, SetCache)}
+    assert first == {"images": 97_000_000_000, "text": 3_000_000_000}
+    scheduler.finish("two", now=1)
+    assert SetCache("images", 100_000_000_000) in scheduler.decide(1)
+
+
 def test_a_later_job_of_a_name_is_told_its_remote_io():
     scheduler = Scheduler(storage=POOL)
     job = Job("one", "a", 1, data=Data("images", 300.0))

@@ -27,7 +27,7 @@ class StoragePool:
     :param cache_gb: of the cache.
     :param bandwidth_mbps: of remote IO, in MB/s.
     :param objective: what it is shared out for, see `hivecore.storage.allocate_storage`.
-    :param threshold: what grows by less, as a share of what it was, is not told.
+    :param threshold: remote IO of a job that grows by less, as a share of what it was, is not told.
     :raises ValueError: a number is out of range, or there is no such objective.
     :raises TypeError: an argument is of a wrong type.
 
@@ -124,12 +124,14 @@ class StorageStage:
             io |= {str(name): share.remote_io_mbps for name, share in found.by_job().items()}
         told: list[SetCache | SetRemoteIO] = []
         for shrinks in (True, False):
+            # What is cached is told in full: remote IO is shared out as if it were there.
             told += [
                 SetCache(name, round(gb * 1e9))
-                for name, gb in self._changed(self.cache, cache, shrinks)
+                for name, gb in _changed(self.cache, cache, shrinks, 0.0)
             ]
             told += [
-                SetRemoteIO(name, rate) for name, rate in self._changed(self.remote_io, io, shrinks)
+                SetRemoteIO(name, rate)
+                for name, rate in _changed(self.remote_io, io, shrinks, self.pool.threshold)
             ]
         return told
 
@@ -150,18 +152,19 @@ class StorageStage:
             current_gb=self.cache or None,
         )
 
-    def _changed(
-        self, before: dict[str, float], now: dict[str, float], shrinks: bool
-    ) -> list[tuple[str, float]]:
-        """Who has less, all of them; or who has more, if it is worth telling."""
-        found = []
-        for name, amount in now.items():
-            known = before.get(name, 0.0)
-            more = amount - known
-            if more < 0.0 if shrinks else more > known * self.pool.threshold:
-                before[name] = amount
-                found.append((name, amount))
-        return found
+
+def _changed(
+    before: dict[str, float], now: dict[str, float], shrinks: bool, threshold: float
+) -> list[tuple[str, float]]:
+    """Who has less, all of them; or who has more, if it is worth telling."""
+    found = []
+    for name, amount in now.items():
+        known = before.get(name, 0.0)
+        more = amount - known
+        if more < 0.0 if shrinks else more > known * threshold:
+            before[name] = amount
+            found.append((name, amount))
+    return found
 
 
 def _within(value: Any, name: str, least: float = 0.0) -> float:

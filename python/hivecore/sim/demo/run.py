@@ -134,9 +134,7 @@ def _together(
     sharing = Sharing(_RESOURCES) if name in ("+ sharing", "+ data") else None
     pool, world = None, _world(jobs, made, cache_gb, bandwidth_mbps)
     if name == "+ data":
-        # All changes are told: with the room for the last percents of a dataset untold, a job that
-        # is allotted no remote IO, as all that it reads is to be cached, would stand still.
-        pool = StoragePool(made.datasets_gb, cache_gb, bandwidth_mbps, "max_min", threshold=0.0)
+        pool = StoragePool(made.datasets_gb, cache_gb, bandwidth_mbps, "max_min")
         world = AllottedStorage(jobs, made.datasets_gb, bandwidth_mbps, InterleavedGpus(jobs))
     scheduler = configure(policy, work, sharing, pool)
     assert scheduler.cells is not None
