@@ -4,6 +4,8 @@ The ledger is kept from events and actions alone: who runs where, who has to sto
 knows the inventory of the nodes and the limits of the quotas, and shares no code with any part.
 """
 
+from contextlib import suppress
+
 from hivecore.cells import CellCluster, Chain, ClusterSpec
 from hivecore.devices import DeviceCluster, DeviceRequest, NodeDevices
 from hivecore.queues import TenantQueues
@@ -21,6 +23,7 @@ from hivecore.scheduler import (
     SetRemoteIO,
     Sharing,
     Start,
+    Stop,
     StoragePool,
     Wait,
     Where,
@@ -28,6 +31,9 @@ from hivecore.scheduler import (
 from hivecore.topology import NetworkTopology
 
 NODES = tuple(f"n{i}" for i in range(4))
+#: with those that may come later
+ALL_NODES = tuple(f"n{i}" for i in range(6))
+RACKS = {node: f"r{i // 2}" for i, node in enumerate(ALL_NODES)}
 TENANTS = ("a", "b")
 GPUS = 4
 NICS = 2
@@ -70,23 +76,44 @@ def quota_tree(limit="runtime"):
     )
 
 
+def racks(nodes):
+    return Chain(["gpu", "pair", "node", "rack"], [2, 2, 2], len(nodes) // 2, nodes=nodes)
+
+
+OWNED = {"a": {"c": {"rack": 1}}, "b": {"c": {"node": 1, "pair": 1}}}
+LESS = {"a": {"c": {"node": 1}}, "b": {"c": {"pair": 1}}}
+#: What cells may be made of.
+SPECS = {
+    "as before": ClusterSpec({"c": racks(NODES)}, OWNED),
+    "a has less": ClusterSpec({"c": racks(NODES)}, LESS),
+    "b has all": ClusterSpec({"c": racks(NODES)}, {"a": {}, "b": {"c": {"rack": 2}}}),
+    "b is gone": ClusterSpec({"c": racks(NODES)}, {"a": {"c": {"rack": 1}}}),
+    "a rack less": ClusterSpec({"c": racks(NODES[:2])}, LESS),
+    "a rack more": ClusterSpec({"c": racks(ALL_NODES)}, OWNED),
+    "no racks": ClusterSpec({"c": Chain(["gpu", "pair", "node"], [2, 2], 4, nodes=NODES)}, LESS),
+    "two chains": ClusterSpec(
+        {"d": racks(NODES[2:]), "c": racks(NODES[:2])}, {**LESS, "b": {"d": {"rack": 1}}}
+    ),
+}
+
+
 def cell_cluster():
-    chain = Chain(["gpu", "pair", "node", "rack"], [2, 2, 2], 2, nodes=NODES)
-    owned = {"a": {"c": {"rack": 1}}, "b": {"c": {"node": 1, "pair": 1}}}
-    return CellCluster(ClusterSpec({"c": chain}, owned))
+    return CellCluster(SPECS["as before"])
 
 
 def network():
-    labels = {node: {"rack": f"r{i // 2}"} for i, node in enumerate(NODES)}
+    labels = {node: {"rack": RACKS[node]} for node in NODES}
     made = NetworkTopology(["rack"], labels)
     for node in NODES:
         made.set_free(node, {"gpu": GPUS})
     return made
 
 
+MACHINE = NodeDevices.uniform(gpus=GPUS, nics=NICS, sockets=1, switches=2)
+
+
 def machines():
-    inventory = NodeDevices.uniform(gpus=GPUS, nics=NICS, sockets=1, switches=2)
-    return DeviceCluster(dict.fromkeys(NODES, inventory))
+    return DeviceCluster(dict.fromkeys(NODES, MACHINE))
 
 
 def make_scheduler(parts, *, blocking="best-effort", limit="runtime", **settings):
@@ -141,6 +168,29 @@ def make_job(name, tenant, roles, **arguments):
     return Job(name, tenant, ROLES[roles], where=where, **arguments)
 
 
+def change_parts(scheduler, rng, now):
+    """Nodes come or go, or quotas or cells change; or it is refused."""
+    node = rng.choice(ALL_NODES)
+    told = {}
+    if scheduler.topology is not None:
+        told |= {"labels": {"rack": RACKS[node]}, "free": {"gpu": GPUS}}
+    if scheduler.devices is not None:
+        told["inventory"] = MACHINE
+    most = 4 * rng.randint(1, 4)
+    quota = Quota(rng.choice(TENANTS), parent="all", max={"gpu": most}, min={"gpu": most // 2})
+    spec = SPECS[rng.choice(sorted(SPECS))]
+    calls = [
+        lambda: scheduler.set_node(node, rng.random() < 0.7, now),
+        lambda: scheduler.remove_node(node, now),
+        lambda: scheduler.add_node(node, now, **told),
+        lambda: scheduler.set_quota(quota, now),
+        lambda: scheduler.set_total({"gpu": rng.randint(8, 24)}, now),
+        lambda: scheduler.reconfigure(spec, now),
+    ]
+    with suppress(KeyError, ValueError):
+        rng.choice(calls)()
+
+
 class Ledger:
     """Who has what, by what was told."""
 
@@ -152,13 +202,39 @@ class Ledger:
         self.stopping = {}  # job -> for whom; "": who is gone
         self.held = {}  # job that has stopped -> for whom what it has is held
         self.promised = {}  # job for which others stop -> the pods with which it is to start
+        self.held_pods = {}  # what it has
         self.bad = set()
+        self.cells = set(NODES)  # the nodes of the cells
+        self.machines = set(NODES)  # those of a network, and of devices
+        self.stops = []  # what is to be told to stop: job, pods, node
+        self.most = {"all": 16, "a": 16, "b": 12}
+        self.least = {"a": 8, "b": 8}
+        self.total = 16
+        self.over = {}  # quota -> what it uses beyond its limits since these are lower
+        self.doomed = set()  # those that could not start at some time when they did not run
+        self.unsure = set()  # those that ran when cells changed: they may have no guarantee
         self.cached, self.io = {}, {}
         self.together = {}  # job -> those on its GPUs, itself included
+
+    @property
+    def only_cells(self):
+        """Whether nobody else knows nodes."""
+        return "cells" in self.parts and "devices" not in self.parts
+
+    @property
+    def known(self):
+        """The nodes that there are."""
+        return self.cells if self.only_cells else self.machines
+
+    @property
+    def nodes(self):
+        """Those on which jobs may start."""
+        return self.known & self.cells if "cells" in self.parts else self.known
 
     def submit(self, job):
         assert job.name not in self.running and job.name not in self.held
         self.jobs[job.name] = job
+        self.doomed.discard(job.name)
 
     def note(self, actions, immediate):
         """What `decide` said. Those for whom all have stopped start first, if they still can."""
@@ -168,6 +244,11 @@ class Ledger:
             self.let_go(winner)
         for action in actions:
             if isinstance(action, Move):
+                continue
+            if isinstance(action, Stop):
+                told = action.job, set(action.pods), action.node
+                assert told in self.stops
+                self.stops.remove(told)
                 continue
             if isinstance(action, SetCache):
                 self.cached[action.dataset] = action.size
@@ -198,10 +279,13 @@ class Ledger:
                 self.io[action.job] = action.rate_mbps
             elif isinstance(action, Reject):
                 assert action.job not in self.running
+                impossible = action.job in self.doomed or not self.is_possible(job)
+                assert "cells" in self.parts or impossible, action
                 del self.jobs[action.job]
             else:
                 assert isinstance(action, Wait) and action.reason
                 assert action.job not in self.running
+        assert not self.stops
         self.io = {name: rate for name, rate in self.io.items() if name in self.running}
         if actions:
             assert sum(self.io.values()) <= BANDWIDTH * (1 + 1e-9)
@@ -236,7 +320,7 @@ class Ledger:
     def may_preempt(self, winner, loser, why):
         assert winner.guaranteed
         if why == "opportunistic":
-            assert not loser.guaranteed or loser.name in self.lent
+            assert not loser.guaranteed or loser.name in self.lent | self.unsure
         elif why == "priority":
             assert loser.tenant == winner.tenant and loser.priority < winner.priority
         else:
@@ -263,8 +347,14 @@ class Ledger:
             assert sum(pod.role == role.name for pod in before) <= role.pods
         placed = {"cells", "topology", "devices"} & set(self.parts)
         for pod in pods:
-            assert (pod.node in NODES and pod.node not in self.bad) if placed else not pod.node
+            assert pod.node in self.nodes - self.bad if placed else not pod.node
+        if "quotas" in self.parts and type(action) is Start and not self.shares(action):
+            assert self.used(job.tenant) <= self.most[job.tenant]
+            assert self.used("a") + self.used("b") <= min(self.most["all"], self.total)
         self.check()
+
+    def shares(self, action):
+        return bool(action.shares_with)
 
     def join(self, job, action):
         """It shares GPUs with all that are there, who are like it and stay."""
@@ -323,12 +413,13 @@ class Ledger:
 
     def ended(self, name):
         """It does not run any more; what it has is held if it has stopped for another one."""
-        self.running.pop(name, None)
+        pods = self.running.pop(name, [])
         self.together.pop(name, set()).discard(name)
         self.lent.discard(name)
+        self.unsure.discard(name)
         winner = self.stopping.pop(name, "")
         if winner:
-            self.held[name] = winner
+            self.held[name], self.held_pods[name] = winner, pods
         self.io.pop(name, None)
 
     def let_go(self, winner):
@@ -348,6 +439,8 @@ class Ledger:
 
     def check(self):
         """All adds up as it is, and as it will be when all have stopped for others."""
+        waiting = (job for name, job in self.jobs.items() if name not in self.running)
+        self.doomed.update(job.name for job in waiting if not self.is_possible(job))
         now = {name: self.running[name] for name in self.counted()}
         self.check_all(now)
         if self.promised:
@@ -355,7 +448,7 @@ class Ledger:
             self.check_all(soon | self.promised)
 
     def check_all(self, running):
-        gpus, nics, counted = {}, {}, dict.fromkeys(NODES, 0)
+        gpus, nics, counted = {}, {}, dict.fromkeys(ALL_NODES, 0)
         for name, pods in running.items():
             job = self.jobs[name]
             for pod in pods:
@@ -375,17 +468,108 @@ class Ledger:
                         assert nics.setdefault((pod.node, one.minor), (name, pod)) == (name, pod)
             nodes = {pod.node for pod in pods[: sum(role.min_pods for role in job.roles)]}
             if job.where.must and {"topology", "cells"} & set(self.parts):
-                assert len({NODES.index(node) // 2 for node in nodes}) == 1
+                assert len({RACKS[node] for node in nodes}) == 1
         assert all(count <= GPUS for count in counted.values())
         if "quotas" in self.parts:
-            used = {tenant: self.used(tenant, running) for tenant in TENANTS}
-            assert used["a"] <= 16 and used["b"] <= 12 and sum(used.values()) <= 16
+            for name, limit in self.limits().items():
+                used = self.used(name, running)
+                assert used <= max(limit, self.over.get(name, 0))
+                if not self.promised:
+                    self.over[name] = used  # what is given back does not come back
 
-    def used(self, tenant, running):
+    def limits(self):
+        most = self.most
+        return {"a": most["a"], "b": most["b"], "all": min(most["all"], self.total)}
+
+    def is_possible(self, job):
+        """Whether it would fit if nobody else were there; cells are not asked."""
+        least = {role.name: (role.min_pods, role.gpus) for role in job.roles if role.min_pods}
+        gpus = sum(pods * size for pods, size in least.values())
+        if "quotas" in self.parts:
+            limits = [self.most["all"], self.most[job.tenant]]
+            if gpus > min(limits if job.preemptible else [*limits, self.least[job.tenant]]):
+                return False
+        if "storage" in self.parts and job.data is not None and job.data.dataset not in DATASETS:
+            return False
+        if "devices" in self.parts and not self.machines:
+            return False
+        if "topology" in self.parts:  # sizes are powers of two: only sums matter
+            racks = [RACKS[node] for node in self.nodes]
+            room = max(map(racks.count, racks)) if job.where.must else len(racks)
+            return gpus <= GPUS * room
+        return True
+
+    def set_limits(self, quota="", most=0, least=0, total=None):
+        """Quotas have other limits: who runs stays."""
+        self.over = {name: self.used(name) for name in self.limits()}
+        self.promised.clear()
+        if quota:
+            self.most[quota] = most
+            if quota in self.least:
+                self.least[quota] = least
+        else:
+            self.total = total
+
+    def removed(self, node):
+        """A node is gone: what runs there has to stop, and nobody waits for what is held there."""
+
+        def is_there(pods):
+            return any(pod.node == node for pod in pods)
+
+        waited = {winner for name, winner in self.held.items() if is_there(self.held_pods[name])}
+        waited |= {name for name, pods in self.promised.items() if is_there(pods)}
+        there = [name for name, pods in self.running.items() if is_there(pods)]
+        for winner in waited | {self.stopping[name] for name in there if name in self.stopping}:
+            if winner:
+                self.let_go(winner)
+        for name in there:
+            pods = self.running[name]
+            sizes = {role.name: role.min_pods for role in self.jobs[name].roles}
+            first = [pod for pod in pods if pod.index < sizes[pod.role]]
+            if name in self.stopping or is_there(first):
+                self.stops.append((name, set(pods), node))
+                self.ended(name)
+            else:
+                lost = [pod for pod in pods if pod.node == node]
+                self.stops.append((name, set(lost), node))
+                self.running[name] = [pod for pod in pods if pod.node != node]
+        if self.only_cells:
+            self.bad.add(node)
+        else:
+            self.machines.discard(node)
+            self.bad.discard(node)
+
+    def may_come(self, node):
+        """Whether a node can come: it is not there, and the cells know it."""
+        if self.only_cells:
+            return node in self.cells & self.bad
+        return node not in self.machines and ("cells" not in self.parts or node in self.cells)
+
+    def added(self, node):
+        """A node has come, and is healthy."""
+        self.machines.add(node)
+        self.bad.discard(node)
+
+    def set_health(self, node, healthy):
+        """A node is lost, or back."""
+        (self.bad.discard if healthy else self.lose_node)(node)
+
+    def reconfigured(self, spec):
+        """Cells have other nodes, which are healthy where they were not there; all runs on."""
+        self.cells = {node for chain in spec.chains.values() for node in chain.nodes}
+        if self.only_cells:
+            self.bad &= self.cells
+        self.unsure |= set(self.running)
+        self.promised.clear()
+
+    def used(self, tenant, running=None):
+        """By a tenant, or by "all"."""
         total = 0
+        if running is None:
+            running = {name: self.running[name] for name in self.counted()}
         for name, pods in running.items():
             job = self.jobs[name]
-            if job.tenant == tenant:
+            if tenant in (job.tenant, "all"):
                 sizes = {role.name: role.gpus for role in job.roles}
                 total += sum(sizes[pod.role] for pod in pods)
         return total

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from profiles import examples
-from scheduler_lives import COMPOSITIONS, make_scheduler
+from scheduler_lives import COMPOSITIONS, MACHINE, SPECS, make_scheduler
 
 from hivecore.interop.events import bodies, service, told
 from hivecore.interop.events.service import SchedulerService
@@ -18,7 +18,7 @@ from hivecore.interop.events.told import ToldActions
 from hivecore.interop.extender.process import serve_scheduler
 from hivecore.interop.kubernetes.calls import BadCall
 from hivecore.interop.kubernetes.serving.server import Listening
-from hivecore.scheduler import Scheduler
+from hivecore.scheduler import Scheduler, plain_inventory, plain_spec
 
 ALL = COMPOSITIONS["all with cells"]
 
@@ -311,8 +311,37 @@ def test_a_long_list_is_taken_by_a_thread_and_the_old_status_is_told_meanwhile(c
     assert [sum(one["jobs"].values()) for one in answers[1:]] == [0, 200]
 
 
+def test_nodes_quotas_and_cells_change_and_what_has_to_stop_is_told(caller):
+    caller.take(submit("gang", pods=2, gpus=4))
+    _, job = caller.ask("/v1/jobs/gang")
+    node = job["pods"][0][2]
+    comes = {"event": "add_node", "node": node, "inventory": plain_inventory(MACHINE)}
+    status, found = caller.ask(
+        "/v1/events",
+        [
+            {"event": "remove_node", "node": node},
+            {"event": "remove_node", "node": node},
+            comes,
+            {"event": "set_quota", "quota": {"name": "a", "parent": "all", "max": {"gpu": 7}}},
+            {"event": "set_total", "total": {"gpu": 12}},
+            {"event": "reconfigure", "spec": plain_spec(SPECS["a has less"])},
+        ],
+    )
+    assert status == 200
+    assert found["errors"] == [{"event": 1, "Error": f"node={node!r}: no part knows it"}]
+    stop, reject = caller.actions(job["last"])
+    assert (stop["action"], stop["node"], stop["pods"]) == ("stop", node, job["pods"])
+    assert reject["action"] == "reject" and "max of 'a' is 7" in reject["reason"]
+    assert caller.ask("/v1/events", {"event": "remove_node", "node": "n9"})[0] == 404
+    assert caller.ask("/v1/events", comes)[0] == 409
+
+
 # --- nothing trusts a body
 
+VAST = {
+    "chains": {"c": {"levels": ["gpu", "node"], "fanouts": [2**10], "roots": 2**11}},
+    "virtual_clusters": {},
+}
 WRONG = [
     (b"", "the body is no JSON"),
     (b"\xff\xfe", "the body is no JSON"),
@@ -327,6 +356,16 @@ WRONG = [
     (json.dumps(submit(pods=2**70)).encode(), ""),
     (json.dumps([finish("a"), {}]).encode(), "event 1: event: 'event' is missing"),
     (json.dumps({"event": "submit", "job": {"name": "a" * 900}}).encode(), "is missing"),
+    (
+        json.dumps({"event": "reconfigure", "spec": VAST}).encode(),
+        "spec: more than 1048576 GPUs",
+    ),
+    (
+        json.dumps(
+            {"event": "add_node", "node": "n", "free": {f"r{i}": 1 for i in range(65)}}
+        ).encode(),
+        "free: more than 64 resources",
+    ),
 ]
 
 
@@ -411,6 +450,19 @@ EVENTS = [
     {"event": "fail", "job": "a1", "pod": "w/0"},
     {"event": "stopped", "job": "a1"},
     {"event": "set_node", "node": "n1", "healthy": False},
+    {"event": "remove_node", "node": "n0"},
+    {
+        "event": "add_node",
+        "node": "n4",
+        "labels": {"rack": "r2"},
+        "free": {"gpu": 4},
+        "inventory": plain_inventory(MACHINE),
+    },
+    {"event": "add_node", "node": "n5", "inventory": plain_inventory(MACHINE)},
+    {"event": "add_node", "node": "n4", "labels": {"rack": "r2"}, "free": {"gpu": 4}},
+    {"event": "set_quota", "quota": {"name": "a", "max": {"gpu": 4}, "parent": "all"}},
+    {"event": "set_total", "total": {"gpu": 8}},
+    {"event": "reconfigure", "spec": plain_spec(SPECS["two chains"])},
     {
         "event": "move",
         "moves": [

@@ -2,6 +2,7 @@
 
 import copy
 import pickle
+from contextlib import contextmanager
 from itertools import count
 
 import pytest
@@ -9,10 +10,14 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 from profiles import examples
 from scheduler_lives import (
+    ALL_NODES,
     COMPOSITIONS,
     DATA,
-    NODES,
+    GPUS,
+    MACHINE,
+    RACKS,
     ROLES,
+    SPECS,
     STAGES,
     TENANTS,
     Ledger,
@@ -20,10 +25,12 @@ from scheduler_lives import (
     make_scheduler,
 )
 
+from hivecore.quotas import Quota
 from hivecore.scheduler import FreeNodes, Move, Preempt, Start
 from hivecore.verify import verify_actions
 
 NAMES = [f"j{i}" for i in range(6)]
+PLACED = {"cells", "topology", "devices"}
 
 
 def all_go(scheduler, now):
@@ -70,8 +77,9 @@ class Lives(RuleBasedStateMachine):
     ):
         while name in self.scheduler or name in self.rejected:
             name += "'"  # names of jobs that are gone come again
+        name = self.unused(name)
         waits = sorted(set(self.scheduler))[-1:] if after else []
-        job = make_job(
+        self.submit_one(
             name,
             tenant,
             roles,
@@ -83,12 +91,26 @@ class Lives(RuleBasedStateMachine):
             data=DATA[data],
             stages=STAGES[stages],
         )
+
+    def submit_one(self, name, *arguments, **more):
+        job = make_job(name, *arguments, **more)
         self.scheduler.submit(job, self.now)
         self.ledger.submit(job)
         if name not in self.scheduler:
             self.rejected.add(name)
         with pytest.raises(ValueError, match="there is one of this name"):
             self.scheduler.submit(job, self.now)
+
+    def unused(self, name):
+        """One may be rejected by whatever has happened, which the next `decide` tells."""
+        while True:
+            try:
+                copy.copy(self.scheduler).submit(make_job(name, "a", "one"), self.now)
+            except ValueError as error:
+                assert "there is one of this name" in str(error)
+                name += "'"
+            else:
+                return name
 
     @rule(later=st.integers(0, 3), most=st.none() | st.integers(1, 2))
     def decide(self, later, most):
@@ -184,16 +206,87 @@ class Lives(RuleBasedStateMachine):
         self.scheduler.stopped(name, self.now)
         self.ledger.ended(name)
 
-    @precondition(lambda self: {"cells", "topology", "devices"} & set(self.parts))
-    @rule(node=st.sampled_from(NODES), healthy=st.booleans())
+    @precondition(lambda self: PLACED & set(self.parts))
+    @rule(node=st.sampled_from(ALL_NODES), healthy=st.booleans())
     def set_node(self, node, healthy):
+        if node not in self.ledger.known:
+            with self.refuses(KeyError):
+                self.scheduler.set_node(node, healthy, self.now)
+            return
         self.scheduler.set_node(node, healthy, self.now)
-        (self.ledger.bad.discard if healthy else self.ledger.lose_node)(node)
+        self.ledger.set_health(node, healthy)
 
-    @precondition(lambda self: {"cells", "topology", "devices"} & set(self.parts))
-    @rule(node=st.sampled_from(NODES), later=st.integers(0, 3))
+    @contextmanager
+    def refuses(self, error):
+        before = self.scheduler.to_bytes()
+        with pytest.raises(error):
+            yield
+        assert self.scheduler.to_bytes() == before
+
+    @precondition(lambda self: PLACED & set(self.parts))
+    @rule(node=st.sampled_from(ALL_NODES))
+    def remove_node(self, node):
+        ledger = self.ledger
+        is_last = "topology" in self.parts and ledger.known == {node}
+        if node not in ledger.known or is_last:
+            with self.refuses((KeyError, ValueError)):
+                self.scheduler.remove_node(node, self.now)
+            return
+        self.scheduler.remove_node(node, self.now)
+        ledger.removed(node)
+
+    @precondition(lambda self: PLACED & set(self.parts))
+    @rule(node=st.sampled_from(ALL_NODES))
+    def add_node(self, node):
+        told = {}
+        if "topology" in self.parts:
+            told |= {"labels": {"rack": RACKS[node]}, "free": {"gpu": GPUS}}
+        if "devices" in self.parts:
+            told["inventory"] = MACHINE
+        if "devices" in self.parts:
+            with self.refuses((KeyError, ValueError)):
+                self.scheduler.add_node(node, self.now, **{**told, "inventory": None})
+        if not self.ledger.may_come(node):
+            with self.refuses((KeyError, ValueError)):
+                self.scheduler.add_node(node, self.now, **told)
+            return
+        self.scheduler.add_node(node, self.now, **told)
+        self.ledger.added(node)
+
+    @precondition(lambda self: "quotas" in self.parts)
+    @rule(
+        quota=st.sampled_from(["all", "a", "b"]),
+        most=st.integers(0, 6),
+        least=st.integers(0, 2),
+        weight=st.none() | st.integers(0, 3),
+    )
+    def set_quota(self, quota, most, least, weight):
+        parent, least = ("", 0) if quota == "all" else ("all", min(least, most))
+        weights = None if weight is None else {"gpu": weight}
+        limits = {"max": {"gpu": 4 * most}, "min": {"gpu": 4 * least}, "weight": weights}
+        self.scheduler.set_quota(Quota(quota, parent=parent, **limits), self.now)
+        self.ledger.set_limits(quota, 4 * most, 4 * least)
+        with self.refuses(KeyError):
+            self.scheduler.set_quota(Quota("c", max={"gpu": 1}, parent="lost"), self.now)
+
+    @precondition(lambda self: "quotas" in self.parts)
+    @rule(total=st.integers(0, 24))
+    def set_total(self, total):
+        self.scheduler.set_total({"gpu": total}, self.now)
+        self.ledger.set_limits(total=total)
+
+    @precondition(lambda self: "cells" in self.parts)
+    @rule(spec=st.sampled_from(sorted(SPECS)))
+    def reconfigure(self, spec):
+        self.scheduler.reconfigure(SPECS[spec], self.now)
+        self.ledger.reconfigured(SPECS[spec])
+
+    @precondition(lambda self: PLACED & set(self.parts))
+    @rule(node=st.sampled_from(ALL_NODES), later=st.integers(0, 3))
     def move(self, node, later):
         """A node gets free, as a plan says; each step by itself."""
+        if node not in self.ledger.nodes:
+            return
         self.now += later
         self.scheduler.advance(self.now)
         plan = self.scheduler.plan_moves(FreeNodes([node]), most_tries=8)
@@ -235,12 +328,17 @@ class Lives(RuleBasedStateMachine):
         if hasattr(self, "scheduler"):
             self.scheduler.check()
             self.ledger.check()
+            winners = {*self.ledger.stopping.values(), *self.ledger.held.values()}
+            for name in winners - {*self.scheduler, ""}:
+                assert "cells" in self.parts or name in self.ledger.doomed
+                self.ledger.let_go(name)  # it is rejected
             for name in self.scheduler:
                 status = self.scheduler.status(name)
                 pods = () if status.has_stopped else status.pods
                 there = self.ledger.promised if status.state == "reserved" else self.ledger.running
                 assert set(pods) == set(there.get(name, ()))
                 assert status.has_stopped == (name in self.ledger.held)
+                assert status.pods or self.ledger.is_possible(self.ledger.jobs[name])
             assert set(self.ledger.running) <= set(self.scheduler)
 
     def teardown(self):
@@ -355,6 +453,52 @@ class HeldLives(Lives):
 
 TestHeldLives = HeldLives.TestCase
 TestHeldLives.settings = examples(200, stateful_step_count=30)
+
+
+class ChangingLives(Lives):
+    """A full cluster, under which the parts change."""
+
+    submit = fail = fail_one_pod = end_while_stopping = move = refused = None
+    cancel_for_whom_others_stop = end_after_stopping = branch = None
+
+    @initialize(
+        parts=st.sampled_from([name for name in sorted(COMPOSITIONS) if name != "queues"]),
+        limit=st.sampled_from(["runtime", "max"]),
+        immediate=st.sampled_from([False, True, False]),
+        weak=st.booleans(),
+    )
+    def begin(self, parts, limit, immediate, weak):
+        super().begin(parts, "best-effort", limit, immediate)
+        for i in range(4):
+            self.come("ab"[i % 2], "four", 0, not weak, False, "evenly")
+
+    @rule(
+        tenant=st.sampled_from(TENANTS),
+        roles=st.sampled_from(["four", "gang", "pairs", "elastic", "huge"]),
+        priority=st.integers(0, 1),
+        guaranteed=st.sampled_from([True, False, True]),
+        rack=st.booleans(),
+        stages=st.sampled_from(["", "reads", "computes"]),
+    )
+    def come(self, tenant, roles, priority, guaranteed, rack, stages):
+        """One more comes, and what it may have is decided at once."""
+        super().submit_one(
+            self.unused("j"),
+            tenant,
+            roles,
+            priority=priority,
+            guaranteed=guaranteed,
+            rack=rack,
+            stages=STAGES[stages],
+        )
+        self.decide(1, None)
+
+    def set_node(self, node, healthy):
+        """Nodes come and go often enough."""
+
+
+TestChangingLives = ChangingLives.TestCase
+TestChangingLives.settings = examples(200, stateful_step_count=20)
 TestLives = Lives.TestCase
 TestSharedLives = SharedLives.TestCase
 TestSharedLives.settings = examples(100, stateful_step_count=40)

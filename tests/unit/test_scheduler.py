@@ -516,8 +516,8 @@ def test_actions_are_plain_data_and_back():
         for action in scheduler.decide(0):
             assert action_of_plain(plain_action(action)) == action
             assert isinstance(action, (Start, Preempt, Wait, Reject))
-    with pytest.raises(ValueError, match="action='stop'"):
-        action_of_plain({"action": "stop"})
+    with pytest.raises(ValueError, match="action='halt'"):
+        action_of_plain({"action": "halt"})
 
 
 def test_saved_states_that_are_damaged_are_refused():

@@ -11,7 +11,16 @@ from pathlib import Path
 
 import pytest
 from profiles import seeds
-from scheduler_lives import COMPOSITIONS, DATA, NODES, ROLES, TENANTS, make_job, make_scheduler
+from scheduler_lives import (
+    COMPOSITIONS,
+    DATA,
+    NODES,
+    ROLES,
+    TENANTS,
+    change_parts,
+    make_job,
+    make_scheduler,
+)
 
 from hivecore.errors import CorruptStateError
 from hivecore.quotas import Quota
@@ -45,12 +54,13 @@ def live(scheduler, rng, steps, first=0):
             scheduler.cancel(rng.choice(names), now)
         elif draw < 0.7 and running:
             scheduler.fail(rng.choice(running), now)
-        elif draw < 0.75 and scheduler.devices is not None:
-            scheduler.set_node(rng.choice(NODES), rng.random() < 0.7, now)
+        elif draw < 0.75:
+            change_parts(scheduler, rng, now)
         elif draw < 0.78:
             scheduler.advance(now)
         elif draw < 0.81 and scheduler.devices is not None:
-            for moves in scheduler.plan_moves(FreeNodes([rng.choice(NODES)]), most_tries=4).steps:
+            nodes = scheduler.devices.nodes or NODES
+            for moves in scheduler.plan_moves(FreeNodes([rng.choice(nodes)]), most_tries=4).steps:
                 scheduler.move(moves, now)
         else:
             most = rng.choice([None, None, 1])

@@ -435,3 +435,121 @@ def test_a_decision_made_by_hand_takes_nothing_twice_and_gives_nothing_away(plac
     with pytest.raises(ValueError, match=says):
         network.commit(decision)
     assert network.to_bytes() == before
+
+
+# --- nodes that come and go
+
+
+def named(amounts, network):
+    return dict(zip(network.nodes, amounts, strict=True))
+
+
+def test_a_node_comes_as_the_last_of_its_domain_and_gangs_go_there():
+    made = small()
+    made.commit(made.schedule(TopologyRequest("first", 8)))
+    before = {node: made.free(node) for node in made.nodes}
+    where = made.placement("first")
+    made.add_node("new", {"spine": "s1", "rack": "r3"}, {"slots": 3, "disk": 1})
+    assert made.nodes == (*(f"n{i}" for i in range(8)), "new")
+    assert made.domain("new") == ("s1", "r3", "new")
+    assert made.placement("first") == where
+    assert {node: made.free(node)["slots"] for node in before} == {
+        node: free["slots"] for node, free in before.items()
+    }
+    assert made.free("new") == {"disk": 1, "slots": 3} and made.free("n0")["disk"] == 0
+    second = made.schedule(TopologyRequest("second", 3))
+    assert second.placement == (NodePods("new", 3),)
+    made.commit(second)
+    made.check()
+    made.add_node("lone", {})
+    assert made.domain("lone")[-1] == "lone" and made.free("lone")["slots"] == 0
+
+
+def test_a_node_goes_with_the_owners_who_have_pods_there():
+    made = small()
+    for name, pods in (("a", 3), ("b", 4), ("c", 2)):
+        made.commit(made.schedule(TopologyRequest(name, pods)))
+    on = {name: {one.node for one in made.placement(name)} for name in made.owners}
+    gone = next(iter(on["b"] - on["a"] - on["c"]))
+    where = {name: made.placement(name) for name in ("a", "c")}
+    assert made.remove_node(gone) == ("b",)
+    assert gone not in made.nodes and made.owners == ("a", "c")
+    assert {name: made.placement(name) for name in ("a", "c")} == where
+    made.check()
+    total = dict(zip((f"n{i}" for i in range(8)), [2, 1, 2, 2, 2, 2, 0, 2], strict=True))
+    for one in (*where["a"], *where["c"]):
+        total[one.node] -= one.pods
+    del total[gone]
+    assert {node: made.free(node)["slots"] for node in made.nodes} == total
+    with pytest.raises(KeyError):
+        made.placement("b")
+
+
+def test_a_node_that_comes_and_goes_leaves_no_trace():
+    made = small()
+    made.set_health("n2", False)
+    made.commit(made.schedule(TopologyRequest("a", 4)))
+    before = made.to_bytes()
+    made.add_node("new", {"spine": "s0"}, {"slots": 9})
+    assert made.unhealthy == ("n2",)
+    assert NetworkTopology.from_bytes(made.to_bytes()).nodes == made.nodes
+    assert made.remove_node("new") == ()
+    assert made.to_bytes() == before
+
+
+def test_what_cannot_be_added_or_removed_changes_nothing():
+    made = small()
+    before = made.to_bytes()
+    for call, error, says in (
+        (lambda: made.add_node("n1", {}), ValueError, "node='n1': is there already"),
+        (lambda: made.add_node("", {}), ValueError, "node must not be empty"),
+        (lambda: made.add_node(3, {}), TypeError, "node must be a string"),
+        (lambda: made.add_node("x", {"zone": "z"}), ValueError, "'zone' is no layer"),
+        (lambda: made.add_node("x", ["rack"]), TypeError, "nodes"),
+        (lambda: made.add_node("x", {}, {"gpu": -1}), ValueError, "free"),
+        (lambda: made.add_node("x", {}, {"gpu": 0.5}), TypeError, "free"),
+        (lambda: made.remove_node("x"), KeyError, "there is no node 'x'"),
+        (lambda: made.remove_node(None), KeyError, "there is no node None"),
+    ):
+        with pytest.raises(error, match=says):
+            call()
+        assert made.to_bytes() == before
+    one = NetworkTopology([], {"only": {}})
+    with pytest.raises(ValueError, match="a network has one node at least"):
+        one.remove_node("only")
+
+
+def test_a_network_whose_nodes_came_and_went_places_as_one_made_of_them():
+    for seed in seeds(20):
+        rng = random.Random(seed)
+        layers = ["spine", "rack"]
+
+        def label(rng=rng):
+            return {"spine": f"s{rng.randrange(2)}", "rack": f"r{rng.randrange(3)}"}
+
+        labels = {f"n{i}": label() for i in range(4)}
+        made = NetworkTopology(layers, labels)
+        free = dict.fromkeys(labels, 0)
+        for step in range(12):
+            node = rng.choice(sorted(free))
+            if rng.random() < 0.3 and len(free) > 1:
+                for owner in made.remove_node(node):
+                    assert owner not in made.owners
+                labels.pop(node)
+            elif rng.random() < 0.5:
+                labels[f"m{step}"] = label()
+                made.add_node(f"m{step}", labels[f"m{step}"], {"slots": rng.randrange(4)})
+            else:
+                made.set_slots([rng.randrange(5)], [node])
+            decision = made.schedule(TopologyRequest(f"g{step}", rng.randrange(1, 6)))
+            if decision.outcome == "bind":
+                made.commit(decision)
+            made.check()
+            free = {node: made.free(node).get("slots", 0) for node in made.nodes}
+        other = NetworkTopology(layers, {node: labels[node] for node in made.nodes})
+        other.set_slots([free[node] for node in other.nodes])
+        assert other.nodes == made.nodes
+        for pods in range(1, 9):
+            request = TopologyRequest("probe", pods)
+            mine, others = made.schedule(request), other.schedule(request)
+            assert (mine.outcome, mine.placement) == (others.outcome, others.placement)

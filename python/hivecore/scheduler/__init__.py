@@ -10,6 +10,7 @@ from hivecore.scheduler.actions import (
     SetCache,
     SetRemoteIO,
     Start,
+    Stop,
     Wait,
 )
 from hivecore.scheduler.events import SchedulerEvent, event_of_plain
@@ -28,6 +29,14 @@ from hivecore.scheduler.job import Data, Job, Role, Where
 from hivecore.scheduler.log import LogRecord, read_log, recover, replay
 from hivecore.scheduler.moves import Fit, FreeDomain, FreeNodes, MovePlan, plan_moves
 from hivecore.scheduler.plain import action_of_plain, job_of_plain, plain_action, plain_job
+from hivecore.scheduler.plain_parts import (
+    inventory_of_plain,
+    plain_inventory,
+    plain_quota,
+    plain_spec,
+    quota_of_plain,
+    spec_of_plain,
+)
 from hivecore.scheduler.scheduler import Scheduler
 from hivecore.scheduler.sharing import Sharing
 from hivecore.scheduler.stages.storage import StoragePool
@@ -64,6 +73,7 @@ __all__ = [
     "SetRemoteIO",
     "Sharing",
     "Start",
+    "Stop",
     "StoragePool",
     "TenantSummary",
     "Wait",
@@ -72,12 +82,18 @@ __all__ = [
     "diff_log",
     "event_of_plain",
     "explain_log",
+    "inventory_of_plain",
     "job_of_plain",
     "log_standing",
     "plain_action",
+    "plain_inventory",
     "plain_job",
+    "plain_quota",
+    "plain_spec",
     "plan_moves",
+    "quota_of_plain",
     "read_log",
     "recover",
     "replay",
+    "spec_of_plain",
 ]

@@ -48,16 +48,24 @@ class Kinds:
 
     def alone(self, kind: Kind) -> Kind:
         """A kind like this one, for somebody who waits for himself."""
-        return self._made(kind.job, list(kind.sizes), is_alone=True)
+        made = self._made(kind.job, list(kind.sizes), is_alone=True)
+        known = self._impossible.get(kind.number)
+        if known is not None:
+            self._note(made, known)
+        return made
 
     def impossible(self, kind: Kind, ask: Callable[[Kind], str]) -> str:
         """Why units of a kind could never start, which is asked once; "": they could."""
         found = self._impossible.get(kind.number)
         if found is None:
             found = ask(kind)
-            if not kind.is_alone:
-                self._impossible[kind.number] = found
+            self._note(kind, found)
         return found
+
+    def _note(self, kind: Kind, reason: str) -> None:
+        if len(self._impossible) >= _MOST:
+            self._impossible.clear()
+        self._impossible[kind.number] = reason
 
     def forget_impossible(self) -> None:
         """What is possible has to be found out anew."""

@@ -108,7 +108,7 @@ class _Search:
             found.setdefault(owner_of(name), "reclaim")
         for name in refused.cell_victims:
             owner = owner_of(name)
-            weak = self.jobs[owner].is_weak
+            weak = self.jobs[owner].is_weak or self.stages.is_downgraded(name)
             found.setdefault(owner, "opportunistic" if weak else "priority")
         return all(self._may_leave(name) for name in found)
 

@@ -16,6 +16,7 @@ __all__ = [
     "SetCache",
     "SetRemoteIO",
     "Start",
+    "Stop",
     "Wait",
 ]
 
@@ -121,6 +122,23 @@ class Preempt:
 
 
 @dataclass(frozen=True, slots=True)
+class Stop:
+    """Stop these pods of a job, whose node is gone; they wait in their queue again.
+
+    :param job: its name.
+    :param pods: all that ran of it, or those that had joined it and were on that node; on other
+        nodes they may still run.
+    :param node: the one that is gone.
+
+    What they had is free already, and no `Scheduler.stopped` is asked for.
+    """
+
+    job: str
+    pods: tuple[PlacedPod, ...]
+    node: str
+
+
+@dataclass(frozen=True, slots=True)
 class Wait:
     """A job has to wait, and why; told again when the reason has changed.
 
@@ -171,4 +189,4 @@ class SetRemoteIO:
     rate_mbps: float
 
 
-Action = Start | Promote | Move | Preempt | Wait | Reject | SetCache | SetRemoteIO
+Action = Start | Promote | Move | Preempt | Stop | Wait | Reject | SetCache | SetRemoteIO

@@ -5,8 +5,10 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from hivecore._arguments import as_bool, as_choice, as_float, as_mapping, as_name, as_text, as_tuple
+from hivecore.cells import ClusterSpec
 from hivecore.scheduler.actions import Move
 from hivecore.scheduler.plain import action_of_plain, job_of_plain
+from hivecore.scheduler.plain_parts import inventory_of_plain, quota_of_plain, spec_of_plain
 
 if TYPE_CHECKING:
     from hivecore.scheduler.scheduler import Scheduler
@@ -34,6 +36,14 @@ def _moves(value: Any) -> tuple[Move, ...]:
     return tuple(found)
 
 
+def _spec(value: Any) -> ClusterSpec:
+    try:
+        return spec_of_plain(as_mapping(value, "spec"))
+    except KeyError as error:
+        raise ValueError(f"spec: {error.args[0]}") from None
+
+
+_OF_NODE: dict[str, Callable[[Any], Any]] = {"node": lambda value: as_name(value, "node")}
 _OF_JOB: dict[str, Callable[[Any], Any]] = {"job": _name}
 #: By event what it needs besides the time, and how that is read.
 _FIELDS: dict[str, dict[str, Callable[[Any], Any]]] = {
@@ -43,15 +53,26 @@ _FIELDS: dict[str, dict[str, Callable[[Any], Any]]] = {
     "fail": {**_OF_JOB, "pod": _pod},
     "stopped": _OF_JOB,
     "move": {"moves": _moves},
-    "set_node": {
-        "node": lambda value: as_name(value, "node"),
-        "healthy": lambda value: as_bool(value, "healthy"),
+    "set_node": {**_OF_NODE, "healthy": lambda value: as_bool(value, "healthy")},
+    "add_node": {
+        **_OF_NODE,
+        "labels": lambda value: dict(as_mapping(value, "labels")),
+        "free": lambda value: dict(as_mapping(value, "free")),
+        "inventory": lambda value: inventory_of_plain(as_mapping(value, "inventory")),
     },
+    "remove_node": _OF_NODE,
+    "set_quota": {"quota": lambda value: quota_of_plain(as_mapping(value, "quota"))},
+    "set_total": {
+        "total": lambda value: dict(as_mapping(value, "total")),
+        "tree": lambda value: as_text(value, "tree"),
+        "carved": lambda value: as_bool(value, "carved"),
+    },
+    "reconfigure": {"spec": _spec},
     "regroup": {"seconds": lambda value: as_float(value, "seconds")},
     "advance": {},
 }
 _EVENTS = tuple(_FIELDS)
-_OPTIONAL = {"pod"}
+_OPTIONAL = {"pod", "labels", "free", "inventory", "tree", "carved"}
 
 
 @dataclass(frozen=True, slots=True)

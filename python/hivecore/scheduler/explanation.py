@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 from hivecore.decisions import Refusal
 from hivecore.quotas import LimitChange
 from hivecore.scheduler._kinds import least_of
+from hivecore.scheduler._nodes import set_health
 from hivecore.scheduler._units import Kind, Refused, Unit
 from hivecore.scheduler.job import Job, Where
 from hivecore.scheduler.transaction import Stages, Started
@@ -170,7 +171,7 @@ class _Search:
     def _with_healthy(self, nodes: tuple[str, ...]) -> Stages:
         branch = self.stages.branch()
         for node in nodes:
-            branch.set_health(node, True)
+            set_health(branch, node, True)
         return branch
 
     def _raised(self) -> Iterator[JobChange]:

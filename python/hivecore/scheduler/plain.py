@@ -1,11 +1,12 @@
 """Jobs and actions as plain data for JSON, and back."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 from hivecore._arguments import as_bool, as_int, as_mapping, as_name, as_text, as_tuple
 from hivecore.decisions import Refusal
 from hivecore.devices import DeviceNeed, DeviceRequest
+from hivecore.scheduler._fields import Plain, read_fields, told_fields
 from hivecore.scheduler.actions import (
     Action,
     Move,
@@ -16,13 +17,12 @@ from hivecore.scheduler.actions import (
     SetCache,
     SetRemoteIO,
     Start,
+    Stop,
     Wait,
 )
 from hivecore.scheduler.job import Data, Job, Role, Where
 
 __all__ = ["action_of_plain", "job_of_plain", "plain_action", "plain_job"]
-
-_Plain = dict[str, Any]
 
 _ROLE = {"pods": 1, "resources": ()}
 _WHERE = {
@@ -63,19 +63,19 @@ _DEVICES = {
 }
 
 
-def plain_job(job: Job) -> _Plain:
+def plain_job(job: Job) -> Plain:
     """A job as plain data; what is as by default is left out.
 
     >>> from hivecore.scheduler import Job, plain_job
     >>> plain_job(Job("train", "vision", 2, priority=1))
     {'name': 'train', 'tenant': 'vision', 'roles': [{'name': 'pod', 'gpus': 2}], 'priority': 1}
     """
-    made: _Plain = {"name": job.name, "tenant": job.tenant}
+    made: Plain = {"name": job.name, "tenant": job.tenant}
     made["roles"] = [_plain_role(role) for role in job.roles]
-    made |= _told(job, _JOB)
+    made |= told_fields(job, _JOB)
     if job.quota != job.tenant:
         made["quota"] = job.quota
-    if where := _told(job.where, _WHERE):
+    if where := told_fields(job.where, _WHERE):
         made["where"] = where
     if job.data is not None:
         made["data"] = {"dataset": job.data.dataset, "rate_mbps": job.data.rate_mbps}
@@ -90,19 +90,19 @@ def job_of_plain(data: Mapping[str, Any]) -> Job:
     :raises ValueError: something is missing, unknown or out of range.
     :raises TypeError: something is of a wrong type.
     """
-    given = _fields(
+    given = read_fields(
         data,
         "job",
         ("name", "tenant", "roles"),
         {*_JOB, "quota", "where", "data"},
         roles=lambda roles: [_role(one) for one in as_tuple(roles, "roles")],
-        where=lambda where: Where(**_fields(where, "where", (), set(_WHERE))),
-        data=lambda data: Data(**_fields(data, "data", ("dataset", "rate_mbps"), {"total_gb"})),
+        where=lambda where: Where(**read_fields(where, "where", (), set(_WHERE))),
+        data=lambda data: Data(**read_fields(data, "data", ("dataset", "rate_mbps"), {"total_gb"})),
     )
     return Job(**given)
 
 
-def plain_action(action: Action) -> _Plain:
+def plain_action(action: Action) -> Plain:
     """An action as plain data.
 
     >>> from hivecore.scheduler import Preempt, plain_action
@@ -111,16 +111,19 @@ def plain_action(action: Action) -> _Plain:
     """
     if isinstance(action, Start):
         made = {"action": "start", "job": action.job, "pods": _plain_pods(action.pods)}
-        return made | _told(action, _START)
+        return made | told_fields(action, _START)
     if isinstance(action, Promote):
         return {"action": "promote", "job": action.job, "pods": _plain_pods(action.pods)}
     if isinstance(action, Move):
         pods, before = _plain_pods(action.pods), _plain_pods(action.before)
         made = {"action": "move", "job": action.job, "pods": pods, "before": before}
-        return made | _told(action, _SHARED)
+        return made | told_fields(action, _SHARED)
     if isinstance(action, Preempt):
         named = {"for_job": action.for_job, "why": action.why}
         return {"action": "preempt", "job": action.job, **named}
+    if isinstance(action, Stop):
+        pods = _plain_pods(action.pods)
+        return {"action": "stop", "job": action.job, "pods": pods, "node": action.node}
     if isinstance(action, Reject):
         return {"action": "reject", "job": action.job, "reason": action.reason}
     if isinstance(action, SetCache):
@@ -141,52 +144,56 @@ def action_of_plain(data: Mapping[str, Any]) -> Action:
     given = dict(as_mapping(data, "action"))
     kind = given.pop("action", None)
     if kind == "start":
-        found = _fields(given, "action", ("job", "pods"), set(_START))
+        found = read_fields(given, "action", ("job", "pods"), set(_START))
         lent = as_bool(found.get("lent", False), "lent")
         job, pods = as_name(found["job"], "job"), _pods(found["pods"])
         return Start(job, pods, lent=lent, **_shared(found))
     if kind == "promote":
-        found = _fields(given, "action", ("job", "pods"), set())
+        found = read_fields(given, "action", ("job", "pods"), set())
         return Promote(as_name(found["job"], "job"), _pods(found["pods"]))
     if kind == "move":
-        found = _fields(given, "action", ("job", "pods", "before"), set(_SHARED))
+        found = read_fields(given, "action", ("job", "pods", "before"), set(_SHARED))
         pods, before = _pods(found["pods"]), _pods(found["before"])
         return Move(as_name(found["job"], "job"), pods, before, **_shared(found))
     if kind == "preempt":
-        return Preempt(**_fields(given, "action", ("job", "for_job", "why"), set()))
+        return Preempt(**read_fields(given, "action", ("job", "for_job", "why"), set()))
+    if kind == "stop":
+        found = read_fields(given, "action", ("job", "pods", "node"), set())
+        node = as_name(found["node"], "node")
+        return Stop(as_name(found["job"], "job"), _pods(found["pods"]), node)
     if kind == "reject":
-        return Reject(**_fields(given, "action", ("job", "reason"), set()))
+        return Reject(**read_fields(given, "action", ("job", "reason"), set()))
     if kind == "wait":
-        found = _fields(given, "action", ("job", "refusal"), set())
+        found = read_fields(given, "action", ("job", "refusal"), set())
         told = [as_text(one, "refusal") for one in as_tuple(found["refusal"], "refusal")]
         if len(told) != 4:
             raise ValueError("refusal: must be a stage, a code, a reason and a part")
         return Wait(as_name(found["job"], "job"), Refusal(*told))
     if kind == "set_cache":
-        return SetCache(**_fields(given, "action", ("dataset", "size"), set()))
+        return SetCache(**read_fields(given, "action", ("dataset", "size"), set()))
     if kind == "set_remote_io":
-        return SetRemoteIO(**_fields(given, "action", ("job", "rate_mbps"), set()))
+        return SetRemoteIO(**read_fields(given, "action", ("job", "rate_mbps"), set()))
     raise ValueError(f"action={kind!r}: there is no such action")
 
 
-def _plain_role(role: Role) -> _Plain:
-    made: _Plain = {"name": role.name} | _told(role, _ROLE)
+def _plain_role(role: Role) -> Plain:
+    made: Plain = {"name": role.name} | told_fields(role, _ROLE)
     if role.min_pods != role.pods:
         made["min_pods"] = role.min_pods
     if role.devices is None:
         made["gpus"] = role.gpus
     else:
         needs = [
-            {"type": need.type, "amounts": dict(need.amounts)} | _told(need, _NEED)
+            {"type": need.type, "amounts": dict(need.amounts)} | told_fields(need, _NEED)
             for need in role.devices.needs
         ]
-        made["devices"] = {"needs": needs} | _told(role.devices, _DEVICES)
+        made["devices"] = {"needs": needs} | told_fields(role.devices, _DEVICES)
     return made
 
 
 def _role(data: Any) -> Role:
     return Role(
-        **_fields(
+        **read_fields(
             data,
             "role",
             ("name",),
@@ -197,15 +204,15 @@ def _role(data: Any) -> Role:
 
 
 def _devices(data: Any) -> DeviceRequest:
-    given = _fields(data, "devices", ("needs",), set(_DEVICES))
+    given = read_fields(data, "devices", ("needs",), set(_DEVICES))
     needs = [
-        DeviceNeed(**_fields(need, "need", ("type", "amounts"), set(_NEED)))
+        DeviceNeed(**read_fields(need, "need", ("type", "amounts"), set(_NEED)))
         for need in as_tuple(given.pop("needs"), "needs")
     ]
     return DeviceRequest("any pod", needs=needs, **given)
 
 
-def _shared(found: _Plain) -> _Plain:
+def _shared(found: Plain) -> Plain:
     others = as_tuple(found.get("shares_with", ()), "shares_with")
     offsets = as_tuple(found.get("offsets", ()), "offsets")
     if len(offsets) != len(others) + bool(others):
@@ -243,36 +250,3 @@ def _pod(data: Any) -> PlacedPod:
 
 def _minors(data: Any) -> tuple[int, ...]:
     return tuple(as_int(one, "minors", 0, 2**31) for one in as_tuple(data, "minors"))
-
-
-def _told(thing: Any, defaults: Mapping[str, Any]) -> _Plain:
-    """The fields that are not as by default."""
-    found = {}
-    for name, usual in defaults.items():
-        value = getattr(thing, name)
-        if value != usual:
-            pairs = isinstance(value, tuple) and value and isinstance(value[0], tuple)
-            found[name] = dict(value) if pairs else list(value) if type(value) is tuple else value
-    return found
-
-
-def _fields(
-    plain: Any,
-    what: str,
-    required: tuple[str, ...],
-    optional: set[str],
-    /,
-    **read: Callable[[Any], Any],
-) -> _Plain:
-    """The fields of plain data, those named in ``read`` as these make them."""
-    given = dict(as_mapping(plain, what))
-    for name in required:
-        if name not in given:
-            raise ValueError(f"{what}: {name!r} is missing")
-    for name in given:
-        if name not in required and name not in optional:
-            raise ValueError(f"{what}: there is no field {name!r}")
-    for name, make in read.items():
-        if name in given:
-            given[name] = make(given[name])
-    return given

@@ -2,25 +2,35 @@
 
 import json
 import os
-from collections.abc import Container, Iterable, Iterator
+from collections.abc import Container, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from threading import RLock
 from typing import IO, Any, Self
 
-from hivecore._arguments import as_bool, as_float, as_int, as_text, as_tuple
+from hivecore._arguments import (
+    as_amounts,
+    as_bool,
+    as_dict,
+    as_float,
+    as_int,
+    as_name,
+    as_text,
+    as_tuple,
+)
 from hivecore._sealed import corrupt_if_it_fails, seal, unseal
 from hivecore._stateful import Stateful
-from hivecore.cells import CellCluster
+from hivecore.cells import CellCluster, ClusterSpec, Reconfiguration
 from hivecore.decisions import Refusal
-from hivecore.devices import DeviceCluster
+from hivecore.devices import DeviceCluster, NodeDevices
 from hivecore.errors import InvariantError
 from hivecore.queues import QueuedJob, TenantQueues
-from hivecore.quotas import QuotaTree
+from hivecore.quotas import Quota, QuotaTree
 from hivecore.scheduler._audit import check_sharing, check_units, check_waiting
 from hivecore.scheduler._holding import fulfil, hold, let_go
 from hivecore.scheduler._kinds import Kinds
 from hivecore.scheduler._live import Live
 from hivecore.scheduler._moving import carry_out, may_move
+from hivecore.scheduler._nodes import add_node, check_removal, remove_node, set_health, shun_missing
 from hivecore.scheduler._preemption import NAME_NOBODY, Victims, find_victims, might_leave
 from hivecore.scheduler._relief import Relief
 from hivecore.scheduler._saved import (
@@ -32,12 +42,13 @@ from hivecore.scheduler._saved import (
 from hivecore.scheduler._sharing import move_jobs
 from hivecore.scheduler._units import Kind, Refused, Unit
 from hivecore.scheduler._waiting import Waiting
-from hivecore.scheduler.actions import Action, Move, Preempt, Promote, Reject, Start, Wait
+from hivecore.scheduler.actions import Action, Move, Preempt, Promote, Reject, Start, Stop, Wait
 from hivecore.scheduler.explanation import JobExplanation, explain
 from hivecore.scheduler.job import Job
 from hivecore.scheduler.log import LogWriter
 from hivecore.scheduler.moves import Goal, MoveCost, MovePlan, plan_moves
 from hivecore.scheduler.plain import action_of_plain, plain_action
+from hivecore.scheduler.plain_parts import plain_node, plain_quota, plain_spec
 from hivecore.scheduler.sharing import Sharing
 from hivecore.scheduler.stages.sharing import Joined, SharingStage
 from hivecore.scheduler.stages.storage import StoragePool, StorageStage
@@ -378,12 +389,216 @@ class Scheduler(Stateful):
         node, healthy = as_text(node, "node"), as_bool(healthy, "healthy")
         with self._lock:
             moment = self._moment(now)
-            self._stages.set_health(node, healthy)
+            set_health(self._stages, node, healthy)
             self._now = moment
             if not healthy:
                 self._hold_on_good_nodes((node,))
             self._waiting.touch_all()
             self._note("set_node", node=node, healthy=healthy)
+
+    def add_node(
+        self,
+        node: str,
+        now: float,
+        *,
+        labels: Mapping[str, str] | None = None,
+        free: Mapping[str, int] | None = None,
+        inventory: NodeDevices | None = None,
+    ) -> None:
+        """A node comes, or is there again; whoever waits is tried again.
+
+        :param labels: with a network: the name of its domain in each layer, as of
+            `NetworkTopology.add_node`; ``None``: it has none.
+        :param free: with a network: what is free on it, by resource, such as {"gpu": 8} or
+            {"slots": 8}; ``None``: nothing.
+        :param inventory: with devices: what it has.
+        :raises KeyError: the cells have no such node: `reconfigure` them first.
+        :raises ValueError: it is there already, no part has nodes, a part is not told what it has
+            to know, or something is told for a part that is not there; or the time goes back.
+        :raises TypeError: an argument is of a wrong type.
+
+        Cells have the nodes of their specification for ever: this makes one of them healthy that
+        has gone. Quotas share out what they are told, see `set_total`.
+
+        >>> from hivecore.scheduler import Job, Scheduler
+        >>> from hivecore.topology import NetworkTopology
+        >>> network = NetworkTopology(["rack"], {"n0": {"rack": "r0"}})
+        >>> scheduler = Scheduler(topology=network)
+        >>> scheduler.add_node("n1", now=5.0, labels={"rack": "r0"}, free={"slots": 1})
+        >>> scheduler.submit(Job("train", "vision", 1), now=5.0)
+        >>> scheduler.decide(now=5.0)[0].pods[0].node
+        'n1'
+        """
+        node = as_name(node, "node")
+        labels = None if labels is None else as_dict(labels, "labels")
+        free = None if free is None else as_dict(free, "free")
+        with self._lock:
+            moment = self._moment(now)
+            add_node(self._stages, node, labels, free, inventory)
+            self._now = moment
+            self._renewed()
+            self._note("add_node", **plain_node(node, labels, free, inventory))
+
+    def remove_node(self, node: str, now: float) -> None:
+        """A node is gone, with all pods on it.
+
+        :raises KeyError: no part knows the node.
+        :raises ValueError: a network has no other one, or the time goes back.
+        :raises TypeError: an argument is of a wrong type.
+
+        Jobs that start with a pod there have failed: they wait again, at their old places. A pod
+        that has joined its job later waits again by itself. The next `decide` says with `Stop` what
+        still runs of them elsewhere, and has to stop; nothing is held for that, and no `stopped` is
+        asked for. A job for which others have to leave that node waits again, too. Who can never
+        start without the node is told by `Reject`.
+
+        Owners in a network or in devices that the scheduler does not know are gone as well. Cells
+        go on to promise what they have promised: the node is bad for them until `add_node`.
+        """
+        node = as_text(node, "node")
+        with self._lock:
+            moment = self._moment(now)
+            check_removal(self._stages, node)
+            self._now = moment
+            self._stop_on(node)
+            remove_node(self._stages, node)
+            self._renewed()
+            self._note("remove_node", node=node)
+
+    def set_quota(self, quota: Quota, now: float) -> None:
+        """A quota has other limits or another parent from now on, or there is a new one.
+
+        :raises KeyError: its parent is missing.
+        :raises ValueError: as of `QuotaTree.set_quota`; there are no quotas; or the time goes back.
+        :raises TypeError: an argument is of a wrong type.
+
+        Jobs that run stay, whatever the limits are: what is used beyond a runtime is taken back
+        when somebody asks for it who is entitled to it. One that waits, and asks for more than it
+        can ever have now, is rejected by the next `decide`.
+
+        >>> from hivecore.quotas import Quota, QuotaTree
+        >>> from hivecore.scheduler import Job, Scheduler
+        >>> quota = Quota("vision", max={"gpu": 8})
+        >>> scheduler = Scheduler(quotas=QuotaTree([quota], total={"gpu": 16}))
+        >>> for name in ("train", "tune"):
+        ...     scheduler.submit(Job(name, "vision", 8), now=0.0)
+        >>> [type(action).__name__ for action in scheduler.decide(now=0.0)]
+        ['Start', 'Wait']
+        >>> scheduler.set_quota(quota.replace(max={"gpu": 16}), now=5.0)
+        >>> [action.job for action in scheduler.decide(now=5.0)]
+        ['tune']
+        """
+        with self._lock:
+            moment = self._moment(now)
+            self._tree("quota").set_quota(quota)
+            self._now = moment
+            self._hold_nothing()
+            self._renewed()
+            self._note("set_quota", quota=plain_quota(quota))
+
+    def set_total(
+        self, total: Mapping[str, int], now: float, *, tree: str = "", carved: bool = False
+    ) -> None:
+        """A tree of quotas has more or less to share out from now on, such as when nodes came.
+
+        :param total: by dimension; what is not named is 0.
+        :param tree: which; a new one if need be.
+        :param carved: it is taken off what the default tree has.
+        :raises ValueError: as of `QuotaTree.set_total`; there are no quotas; or the time goes back.
+        :raises TypeError: an argument is of a wrong type.
+
+        Jobs that run stay, as with `set_quota`.
+        """
+        with self._lock:
+            moment = self._moment(now)
+            given = dict(as_amounts(total, "total", 0, 2**62))
+            self._tree("total").set_total(given, tree=tree, carved=carved)
+            self._now = moment
+            self._hold_nothing()
+            self._renewed()
+            more = {"tree": tree, "carved": carved}
+            self._note("set_total", total=given, **{name: one for name, one in more.items() if one})
+
+    def _tree(self, argument: str) -> QuotaTree:
+        if self._stages.quotas is None:
+            raise ValueError(f"{argument}: there are no quotas")
+        return self._stages.quotas.part
+
+    def reconfigure(self, spec: ClusterSpec, now: float) -> Reconfiguration:
+        """The cells are made of something else, or are promised to others, from now on.
+
+        :returns: what has changed for those that run, by the names that cells have for them.
+        :raises InfeasibleAssignmentError: the tenants' cells do not fit.
+        :raises ValueError: as of `CellCluster.reconfigure`; there are no cells; or the time goes
+            back.
+        :raises TypeError: an argument is of a wrong type.
+
+        All jobs that run go on where they are. One whose guarantee cannot be had any more goes on
+        opportunistically, as HiveD has it: whoever is promised these cells may take them back. One
+        that waits, and asks for what there is no more, is rejected by the next `decide`; so is one
+        that runs, when it has to wait again. Nodes and GPUs that devices do not have are bad until
+        `add_node`.
+        """
+        with self._lock:
+            moment = self._moment(now)
+            cells = self.cells
+            if cells is None:
+                raise ValueError("spec: there are no cells")
+            if self._reserved:
+                cells.copy().reconfigure(spec)  # or it is refused here
+                self._hold_nothing()
+            changes = cells.reconfigure(spec)
+            self._now = moment
+            shun_missing(self._stages, cells.nodes)
+            self._renewed()
+            self._note("reconfigure", spec=plain_spec(spec))
+            return changes
+
+    def _renewed(self) -> None:
+        """The parts are made of something else now: who waits is tried again, or rejected."""
+        self._stages.forget()
+        if self._reserved:
+            self._hold_on_good_nodes(self._stages.unhealthy())
+        self._kinds.forget_impossible()
+        for live in list(self._jobs.values()):
+            if self._jobs.get(live.job.name) is live and not live.runs:
+                self._reject_if_impossible(live)
+        self._waiting.renew(self._stages.lacks())
+        self._waiting.touch_all()
+
+    def _reject_if_impossible(self, live: Live) -> None:
+        """One that waits could never start since something has changed: it is not kept."""
+        reason = self._kinds.impossible(live.units[0].kind, self._stages.impossible)
+        if reason:
+            self._end_waiting(live)
+            self._forget(live)
+            self._outbox.append(Reject(live.job.name, reason))
+            self._rejected.add(live.job.name)
+
+    def _stop_on(self, node: str) -> None:
+        """All that runs on a node has failed."""
+        there = [live for live in self._jobs.values() if _on(live.placed, node)]
+        gone = {live.job.name for live in there}
+        for live in list(self._reserved.values()):
+            if live in there or gone.intersection(live.victims):
+                self._let_go(live)
+                self._wait_again(live)
+        for live in there:
+            units = _on(live.placed, node)
+            if not units or self._jobs.get(live.job.name) is not live:
+                continue  # it had stopped already, and was held
+            is_all = live.for_job or any(unit in (live.units[0], live.lent) for unit in units)
+            units = list(live.placed) if is_all else units
+            pods = tuple(pod for unit in units for pod in unit.placed)
+            self._outbox.append(Stop(live.job.name, pods, node))
+            if live.for_job:
+                self._has_stopped(live)
+            elif is_all:
+                self._stop(live)
+            else:
+                for unit in units:
+                    self._give_back(unit, end=False)
+                    self._requeue(unit)
 
     def regroup(self, now: float, seconds: float) -> None:
         """Jobs that share GPUs are to be grouped anew: the next `decide` says who moves.
@@ -411,14 +626,9 @@ class Scheduler(Stateful):
             self._note("advance")
 
     def touch(self) -> None:
-        """A part was changed by somebody else: whoever waits is tried again."""
+        """A part was changed by somebody else: whoever waits is tried again, or rejected."""
         with self._lock:
-            self._stages.forget()
-            if self._reserved:
-                self._hold_on_good_nodes(self._stages.unhealthy())
-            self._waiting.renew(self._stages.lacks())
-            self._kinds.forget_impossible()
-            self._waiting.touch_all()
+            self._renewed()
             if self._log is not None:
                 self._logged += 1
                 self._log.state("state", self.to_bytes())
@@ -636,10 +846,13 @@ class Scheduler(Stateful):
 
     def _expect_joining(self, live: Live) -> None:
         """The other pods of a job wait to join it."""
-        for joining in live.joining(self._kinds):
+        units = live.joining(self._kinds)
+        for joining in units:
             if self._stages.quotas is not None:
                 self._stages.quotas.submit(joining)
             self._push(joining)
+        if units:  # what they ask for moves what others may use
+            self._waiting.touch(self._stages.touched_by_request())
 
     def _wait(self, live: Live, unit: Unit, refused: Refused) -> None:
         """It has its place in the queue again, and waits with all of its kind."""
@@ -691,12 +904,8 @@ class Scheduler(Stateful):
 
     def _end(self, live: Live) -> None:
         """A job is gone for good."""
-        if live.state == "reserved":
-            self._let_go(live)
-            self._stages.withdraw(live.units[0])
-        elif live.state == "pending":
-            self._lend_no_more(live)
-            self._withdraw(live.units[0])
+        if not live.runs:
+            self._end_waiting(live)
         elif live.for_job:
             live.is_ending = True
             if not live.has_stopped:
@@ -705,6 +914,16 @@ class Scheduler(Stateful):
         else:
             self._give_back_all(live, end=True)
         self._forget(live)
+
+    def _end_waiting(self, live: Live) -> None:
+        """A job that waits asks for nothing any more."""
+        if live.state == "reserved":
+            self._let_go(live)
+            self._stages.withdraw(live.units[0])
+            self._waiting.touch(self._stages.touched_by_request())
+        else:
+            self._lend_no_more(live)
+            self._withdraw(live.units[0])
 
     def _forget(self, live: Live) -> None:
         name = live.job.name
@@ -732,6 +951,7 @@ class Scheduler(Stateful):
         refusal = self._waiting.refusal(live.units[0].kind)
         if refusal is not None and refusal.code != "stops":
             self._tell(live, refusal)
+        self._reject_if_impossible(live)
 
     def _expect_no_more(self, live: Live) -> None:
         """No more pods join a job."""
@@ -787,9 +1007,13 @@ class Scheduler(Stateful):
                 self._started(live, unit, found)
             else:
                 self._hold_no_more(live)
-                live.state = "pending"
-                self._requeue(unit)
-                self._offer_idle_cells(live)
+                self._wait_again(live)
+
+    def _wait_again(self, live: Live) -> None:
+        """A job for which others were to stop goes back to its queue."""
+        live.state, live.victims = "pending", ()
+        self._requeue(live.units[0])
+        self._offer_idle_cells(live)
 
     def _is_ready(self, live: Live) -> bool:
         return all(self._jobs[name].has_stopped for name in live.victims)
@@ -816,6 +1040,11 @@ class Scheduler(Stateful):
         for live in self._reserved.values():
             if any(pod.node in bad for pod in live.units[0].placed):
                 self._hold_no_more(live)
+
+    def _hold_nothing(self) -> None:
+        """What was found for those for whom others have to stop need not be so any more."""
+        for live in self._reserved.values():
+            self._hold_no_more(live)
 
     def _leave(self, live: Live) -> None:
         if live.is_ending:
@@ -1225,6 +1454,7 @@ class Scheduler(Stateful):
         if self._stages.sharing is not None:
             running = {unit.name: unit for unit in self._units() if unit.placed}
             self._stages.sharing.restore(state["sharing"], running)
+            self._stages.note_health()
             lasting = as_float(state["regroup_for"], "regroup_for")
             self._regroup_for = self._seconds(lasting) if lasting else 0.0
         self._rejected = {one.job for one in self._outbox if isinstance(one, Reject)}
@@ -1250,6 +1480,11 @@ class Scheduler(Stateful):
         if live is None:
             raise KeyError(f"there is no job {name!r}")
         return live
+
+
+def _on(units: Iterable[Unit], node: str) -> list[Unit]:
+    """Those that have a pod on a node."""
+    return [unit for unit in units if any(pod.node == node for pod in unit.placed)]
 
 
 def _arrival(live: Live) -> int:

@@ -49,6 +49,9 @@ class Agreed(NamedTuple):
         return tuple(found)
 
 
+_NOWHERE = "none of the nodes that it may use is there"
+
+
 class Started(NamedTuple):
     """A unit has what it asked for."""
 
@@ -131,12 +134,15 @@ class Stages:
         if self._empty is None:
             place = self.place and self.place.emptied()
             self._empty = Stages(None, place, self.devices and self.devices.emptied(), self.tries)
+        nodes = self._nodes_for(kind)
+        if nodes == ():
+            return _NOWHERE
         reason = self.quotas.impossible(kind) if self.quotas is not None else ""
         if not reason and self.place is not None:
             empty: Any = self._empty.place
-            reason = self.place.impossible(kind, empty)
+            reason = self.place.impossible(kind, empty, nodes or ())
         if not reason and self.devices is not None and self._empty.devices is not None:
-            reason = self.devices.impossible(kind, self._empty.devices)
+            reason = self.devices.impossible(kind, self._empty.devices, nodes or ())
         if not reason and self.storage is not None:
             reason = self.storage.impossible(kind)
         if not reason and self.sharing is not None:
@@ -148,34 +154,41 @@ class Stages:
         self._empty = None
         if self.quotas is not None:
             self.quotas.forget_paths()
-        if isinstance(self.place, CellStage):
-            self.place.forget()
+        for one in (self.place, self.devices):
+            if one is not None:
+                one.forget()
         self.note_health()
 
-    def set_health(self, node: str, healthy: bool) -> None:
-        """A node is lost, or back, for all parts that know it.
-
-        :raises KeyError: none does.
-        """
-        known = [one for one in (self.place, self.devices) if one is not None and one.knows(node)]
-        if not known:
-            raise KeyError(f"node={node!r}: no part knows it")
-        for one in known:
-            one.part.set_health(node, healthy)
-        self.note_health()
+    def _nodes_for(self, kind: Kind) -> tuple[str, ...] | None:
+        """The only nodes that units of a kind may use, of those that are there; None: all."""
+        named = kind.job.where.nodes
+        if not named:
+            return None
+        parts = [one for one in (self.place, self.devices) if one is not None]
+        return tuple(node for node in named if all(one.knows(node) for one in parts))
 
     def note_health(self) -> None:
         """Nobody joins another one where nobody may start."""
         if self.sharing is not None:
-            self.sharing.unhealthy = frozenset(self.unhealthy())
+            parts = [one for one in (self.place, self.devices) if one is not None]
+            gone = [
+                node for node in self.sharing.nodes() if not all(one.knows(node) for one in parts)
+            ]
+            self.sharing.unhealthy = frozenset([*self.unhealthy(), *gone])
 
     def unhealthy(self) -> tuple[str, ...]:
-        """The nodes that some part has marked so, sorted."""
+        """The nodes that some part has marked so, sorted; those that are gone are none."""
         found: set[str] = set()
         for one in (self.place, self.devices):
             if one is not None:
                 found.update(one.unhealthy())
+        if self.places_by_cells and self.devices is not None:
+            found = set(filter(self.devices.knows, found))
         return tuple(sorted(found))
+
+    def is_downgraded(self, unit: str) -> bool:
+        """Whether cells have taken its guarantee from a unit that runs."""
+        return isinstance(self.place, CellStage) and not self.place.part.group(unit).guaranteed
 
     @property
     def places_by_cells(self) -> bool:
@@ -290,7 +303,9 @@ class Stages:
 
     def agree(self, unit: Unit, nodes: tuple[str, ...] = ()) -> "Refused | Agreed":
         """What all stages would give a unit, of which it has the devices already, or why not."""
-        where = nodes or unit.kind.job.where.nodes
+        where = nodes or self._nodes_for(unit.kind)
+        if where == ():
+            return Refused(Refusal("scheduler", "nodes", _NOWHERE), (("scheduler", "nodes"),))
         quotas, place, devices = self.quotas, self.place, self.devices
         admitted = None
         if quotas is not None and not unit.has_quota:
@@ -301,12 +316,12 @@ class Stages:
         places: Places | None = None
         taken: list[DeviceDecision | None] = []
         if place is not None:
-            found = self._placed(unit, where)
+            found = self._placed(unit, where or ())
             if isinstance(found, Refused):
                 return found
             placed, places, taken = found
         elif devices is not None:
-            given = devices.take(unit, None, where)
+            given = devices.take(unit, None, where or ())
             if given.refusal is not None:
                 return Refused(given.refusal, devices.waits_for())
             taken = given.decisions
@@ -315,8 +330,11 @@ class Stages:
     def not_placed(self, unit: Unit) -> "Refused | None":
         """Why cells do not have a place for a unit; None: they do, without anybody's leaving."""
         assert self.place is not None
-        where = unit.kind.job.where.nodes
-        placed: Any = self.place.schedule(unit, _as_nodes(self.place, where) if where else None)
+        where = self._nodes_for(unit.kind)
+        allowed = None if where is None else _as_nodes(self.place, where)
+        placed = self._scheduled(unit, allowed)
+        if isinstance(placed, Refused):
+            return placed
         return None if placed.outcome == "bind" else self._not_placed(unit, placed)
 
     def _placed(
@@ -329,7 +347,9 @@ class Stages:
         shunned: set[str] = set()
         refused: Refused | None = None
         while True:
-            placed: Any = place.schedule(unit, allowed)
+            placed = self._scheduled(unit, allowed)
+            if isinstance(placed, Refused):
+                return placed
             if placed is not None and placed.outcome != "bind":
                 return refused or self._not_placed(unit, placed)
             places = None if placed is None else place.places(unit, placed)
@@ -349,6 +369,20 @@ class Stages:
             if not nodes:
                 return refused
             allowed = _as_nodes(place, tuple(sorted(nodes)))
+
+    def _scheduled(self, unit: Unit, allowed: Any) -> Any:
+        """What cells or a network decide; who was let in when they were others may ask for what
+        there is no more.
+        """
+        assert self.place is not None
+        try:
+            return self.place.schedule(unit, allowed)
+        except (KeyError, ValueError):
+            reason = self.impossible(unit.kind)
+            if not reason:
+                raise
+            refusal = Refusal(self.place.name, "impossible", reason)
+            return Refused(refusal, (("scheduler", "made"),))
 
     def _commit(self, unit: Unit, admitted: Any, placed: Any, taken: list[Any]) -> None:
         quotas, place, devices = self.quotas, self.place, self.devices

@@ -73,6 +73,19 @@ class Free:
         made.usable = mask if self.usable is None else mask & self.usable
         return made
 
+    def of_nodes(self, nodes: list[int]) -> Self:
+        """The same for these nodes in this order; -1: a new one, on which nothing is free."""
+        made = type(self)(len(nodes))
+        places = np.array(nodes)
+        is_known = places >= 0
+        made.amounts = {
+            name: np.where(is_known, free[places], 0) for name, free in self.amounts.items()
+        }
+        if self.usable is not None:
+            usable = self.usable[places] | ~is_known
+            made.usable = None if usable.all() else usable
+        return made
+
     def set(self, resource: str, nodes: Ints, values: Ints) -> None:
         """Say what is free on some nodes."""
         if resource not in self.amounts:

@@ -118,6 +118,68 @@ class NetworkTopology(PlainState):
             ends = [begins[end] for end in ends]
         return tuple(self.nodes[first:last] for first, last in pairwise(ends))
 
+    def add_node(self, name: str, labels: Mapping[str, str], free: PairsLike = ()) -> None:
+        """Add a node, as the last one of its domain.
+
+        :param labels: the name of its domain in each layer, see `NetworkTopology`.
+        :param free: what is free on it, by resource; what is not named is 0.
+        :raises ValueError: there is one of this name, the name is empty, a layer is unknown, or an
+            amount is not from 0 to 2**62.
+        :raises TypeError: an argument is of a wrong type.
+
+        Cost: O(nodes x layers), and once more for each kind of pod that is asked for after it.
+
+        >>> from hivecore.topology import NetworkTopology
+        >>> network = NetworkTopology(["rack"], {"a": {"rack": "r1"}, "b": {"rack": "r2"}})
+        >>> network.add_node("c", {"rack": "r1"}, {"gpu": 8})
+        >>> network.nodes, network.free("c")
+        (('a', 'c', 'b'), {'gpu': 8})
+        """
+        name = as_name(name, "node")
+        given = as_amounts(free, "free", 0, 2**62)
+        with self._lock:
+            if name in self._domains.numbers:
+                raise ValueError(f"node={name!r}: is there already")
+            self._become(Domains(self.layers, {**self._domains.labels, name: labels}))
+            for resource, amount in given:
+                self._free.set(resource, self._numbers([name]), np.array([amount]))
+
+    def remove_node(self, name: str) -> tuple[str, ...]:
+        """Remove a node and all owners with pods on it, who give back what they have elsewhere.
+
+        :returns: the names of these owners, sorted.
+        :raises KeyError: there is no such node.
+        :raises ValueError: there is no other one.
+
+        Cost: as of ``add_node``.
+        """
+        with self._lock:
+            number = self._domains.number(name)
+            if len(self.nodes) == 1:
+                raise ValueError(f"node={name!r}: a network has one node at least")
+            there = [
+                owner
+                for owner, known in self._owners.items()
+                if any(node == number for node, *_ in known.pods)
+            ]
+            for owner in there:
+                self._free.take(self._owners.pop(owner), -1)
+            labels = {one: of for one, of in self._domains.labels.items() if one != name}
+            self._become(Domains(self.layers, labels))
+            return tuple(sorted(there))
+
+    def _become(self, domains: Domains) -> None:
+        """Have these nodes; what is known of those that are there already stays."""
+        before, numbers = self._domains.numbers, domains.numbers
+        self._free = self._free.of_nodes([before.get(name, -1) for name in domains.nodes])
+        for name, owner in self._owners.items():
+            pods = tuple(
+                (numbers[self.nodes[node]], count, others) for node, count, others in owner.pods
+            )
+            self._owners[name] = owner._replace(pods=pods)
+        self._domains = domains
+        self._kernels.clear()
+
     # --- what is free
 
     def set_slots(self, counts: npt.ArrayLike, nodes: Iterable[str] | None = None) -> None:

@@ -55,6 +55,8 @@ class State:
         self.tree = None if before.quotas is None else before.quotas.copy()
         self.network = None if before.topology is None else before.topology.copy()
         self.told: dict[str, list[str]] = defaultdict(list)
+        #: who asks for nothing any more when he has left
+        self.rejected: set[str] = set()
         #: what has been taken of each node since
         self.taken: dict[str, Counter[str]] = defaultdict(Counter)
         self.groups: list[Group] = []
@@ -139,6 +141,13 @@ class State:
             if self.tree is not None:
                 self.tree.exchange(name, heir)
         if ends and self.tree is not None:
+            self.tree.release(name)
+
+    def reject(self, name: str) -> None:
+        """A job that had to stop cannot start again."""
+        self.rejected.add(name)
+        self.known.discard(name)
+        if name not in self.has and self.tree is not None and name in self.tree.owners:
             self.tree.release(name)
 
     def expect_no_more(self, name: str) -> None:

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Mapping
 
-from hivecore.scheduler import Action, Job, Move, Preempt, Promote, Scheduler, Start
+from hivecore.scheduler import Action, Job, Move, Preempt, Promote, Reject, Scheduler, Start
 from hivecore.verify._cells import check_chain, group_of_start
 from hivecore.verify._devices import check_devices
 from hivecore.verify._pods import check_gang, check_nodes, check_sharing, check_topology
@@ -64,9 +64,11 @@ def verify_actions(actions: Iterable[Action], jobs: Mapping[str, Job], before: S
         if isinstance(action, Preempt):
             state.told[action.for_job].append(action.job)
             state.expect_no_more(action.job)
+        elif isinstance(action, Reject):
+            state.reject(action.job)
         elif isinstance(action, Start | Promote):
             for name in state.told.pop(action.job, ()):
-                state.leave(name)
+                state.leave(name, ends=name in state.rejected)
             _check(action, jobs[action.job], state)
 
 

@@ -1,11 +1,12 @@
 """Bodies of requests, of which nothing is trusted: the events in them, or what is wrong.
 
 Sizes are bounded before anything is made of them: how deep the JSON is, how long its texts are, how
-many events there are and how many pods a job has.
+many events there are, how many pods a job has and how many GPUs there are in cells.
 """
 
 from typing import Any
 
+from hivecore.cells import ClusterSpec
 from hivecore.interop.kubernetes.calls import BadCall, parsed
 from hivecore.scheduler import Job, SchedulerEvent, event_of_plain
 
@@ -13,6 +14,8 @@ __all__ = ["events_of", "message_of"]
 
 _MOST_EVENTS = 10_000
 _MOST_PODS = 65_536  # of a job
+_MOST_GPUS = 2**20  # of cells
+_MOST_RESOURCES = 64  # of a node
 _DEEPEST = 16
 _LONGEST_TEXT = 1000  # characters
 _LONGEST_MESSAGE = 500
@@ -75,7 +78,15 @@ def _event(data: Any, where: str) -> SchedulerEvent:
         event = event_of_plain(data)
     except (TypeError, ValueError) as error:
         raise BadCall(400, where + message_of(error)) from None
-    for _, value in event.arguments:
+    for name, value in event.arguments:
         if isinstance(value, Job) and sum(role.pods for role in value.roles) > _MOST_PODS:
             raise BadCall(400, f"{where}job: more than {_MOST_PODS} pods")
+        if isinstance(value, ClusterSpec) and _gpus(value) > _MOST_GPUS:
+            raise BadCall(400, f"{where}spec: more than {_MOST_GPUS} GPUs")
+        if name == "free" and len(value) > _MOST_RESOURCES:
+            raise BadCall(400, f"{where}free: more than {_MOST_RESOURCES} resources")
     return event
+
+
+def _gpus(spec: ClusterSpec) -> int:
+    return sum(chain.leaves for chain in spec.chains.values())

@@ -34,6 +34,8 @@ _METHODS = dict.fromkeys(("/", "/healthz", _ACTIONS, _STATUS, _JOBS), "GET") | d
     (_EVENTS, _WHAT_IF), "POST"
 )
 _FEW = 256  # events and pods to come that take less time than to hand them to a thread
+#: Events that take longer than others.
+_LONG = "add_node", "remove_node", "set_quota", "set_total", "reconfigure"
 _SMALL = 64 * 1024  # bytes of a body that do
 _LONGEST_WAIT = 60.0  # seconds
 _BRANCHES = 2  # at a time
@@ -254,6 +256,8 @@ async def _read(body: bytes) -> tuple[list[SchedulerEvent], bool]:
 
 def _size(event: SchedulerEvent) -> int:
     """How much work an event is."""
+    if event.name in _LONG:
+        return _FEW + 1
     pods = (role.pods for _, one in event.arguments if isinstance(one, Job) for role in one.roles)
     return 1 + sum(pods)
 

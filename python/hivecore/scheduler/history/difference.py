@@ -58,9 +58,10 @@ class LogFigures:
     :param preemptions: how often a job was stopped for another one.
     :param mean_wait: seconds from coming to the first start, or to the end for who did not start;
         those that were rejected do not count.
-    :param gpus: of the cluster; 0: not known.
+    :param gpus: of the cluster at the beginning; 0: not known.
     :param gpu_seconds: in use.
-    :param utilisation: of all GPUs, 0 to 1; 0.0 if it is not known how many there are.
+    :param utilisation: of these GPUs, 0 to 1, or more if others came; 0.0 if it is not known how
+        many there are.
     :param usage: pairs of a time and the GPUs in use from then on.
     :param waiting: pairs of a time and the jobs that wait from then on.
     """
@@ -87,8 +88,8 @@ class LogDifference:
     :param after: of the other configuration.
     :param endless: how many jobs that start under the other configuration have no end, since the
         log does not tell for how long they run.
-    :param skipped: how many events say nothing to the other configuration: of nodes that it does
-        not have, or changes of a part from outside.
+    :param skipped: how many events say nothing to the other configuration: of nodes, quotas or
+        cells that it does not have, or changes of a part from outside.
     """
 
     begin: float
@@ -122,7 +123,8 @@ def diff_log(
     :raises ValueError: the scheduler has a job, or its time is behind the beginning of the log.
     :raises CorruptStateError: as of `replay`.
 
-    Jobs come, are cancelled while they wait, and nodes are lost at the logged times. What follows
+    Jobs come, are cancelled while they wait, and nodes, quotas and cells change at the logged
+    times, as far as the other scheduler has them. What follows
     from decisions does so from the other ones: a job that starts at another time runs for as long
     as it did in the log, then ends, fails or is cancelled as it did there; one that is preempted
     goes on later with what is left; one that the log saw no end of has none. Victims stop after the

@@ -20,7 +20,7 @@ class Run:
 
     :param start: in seconds.
     :param end: the same; ``None``: it runs.
-    :param how: "finish", "cancel", "fail" or "preempt"; "": it runs.
+    :param how: "finish", "cancel", "fail", "preempt", or "node": that is gone; "": it runs.
     :param line: the number of the event that ended it.
     """
 
@@ -146,6 +146,13 @@ class Recorder:
         if how in ("finish", "cancel") and history.gone is None:
             history.gone = now
         self._use(name, running, now, scheduler._holds(name))
+
+    def see_all(self, scheduler: "Scheduler", now: float, line: int) -> None:
+        """A node is gone, and all that ran there has stopped; as of `see`."""
+        for name, key in self._named.items():
+            runs = self.jobs[key].runs
+            if runs and runs[-1].end is None:
+                self.see(scheduler, name, now, "node", line)
 
     def _close(self, name: str, run: Run, now: float, how: str, line: int) -> None:
         told = self._stopping.pop(name, None)

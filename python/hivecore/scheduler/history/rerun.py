@@ -15,6 +15,7 @@ from heapq import heappop, heappush
 from typing import TYPE_CHECKING, Any
 
 from hivecore.scheduler.actions import Preempt
+from hivecore.scheduler.events import SchedulerEvent, event_of_plain
 from hivecore.scheduler.history.capacity import gpus_of
 from hivecore.scheduler.history.recorder import JobHistory, Recorder, Run
 from hivecore.scheduler.history.standing import follow
@@ -26,6 +27,8 @@ if TYPE_CHECKING:
 
 __all__ = ["Told", "read_told", "rerun"]
 
+#: What happens to the parts.
+_CHANGES = "set_node", "add_node", "remove_node", "set_quota", "set_total", "reconfigure"
 _FIRST = -1  # among the events of a time
 _GRACE = 30.0  # seconds; that of Kubernetes
 
@@ -84,8 +87,8 @@ def _note(told: Told, record: LogRecord) -> None:
         runs = recorder.jobs[what].runs
         if runs and runs[-1].line == record.number:
             return  # the end of a run
-    elif record.event == "set_node":
-        what = fields["node"], fields["healthy"]
+    elif record.event in _CHANGES:
+        what = event_of_plain({"event": record.event, **fields})
     elif record.event == "decide":
         what = fields.get("most")
     elif record.event != "advance":
@@ -153,17 +156,25 @@ class _Rerun:
                 return False
             scheduler.cancel(what, now)
             self.see(what, now, "cancel", number)
-        elif kind == "set_node":
-            node, healthy = what
-            try:
-                scheduler.set_node(node, healthy, now)
-            except KeyError:
-                self.skipped += 1
-                return False
+        elif kind in _CHANGES:
+            return self.change(what, now, number)
         elif kind == "advance":
             scheduler.advance(now)
         else:
             return self.end(what, now, number)
+        return True
+
+    def change(self, event: SchedulerEvent, now: float, number: int) -> bool:
+        """Nodes, quotas or cells change; whether the scheduler knows these."""
+        try:
+            event.tell(self.scheduler, now)
+        except (KeyError, ValueError):
+            self.skipped += 1
+            return False
+        if event.name == "remove_node":
+            self.recorder.see_all(self.scheduler, now, number)
+            for key in list(self.running):
+                self.follow(key)
         return True
 
     def submit(self, key: str, now: float) -> None:
@@ -228,7 +239,7 @@ def _lives(history: JobHistory) -> list[list[Run]]:
     found: list[list[Run]] = [[]]
     for run in history.runs:
         found[-1].append(run)
-        if run.end is not None and run.how != "preempt":
+        if run.end is not None and run.how not in ("preempt", "node"):
             found.append([])
     return found[-2::-1]
 

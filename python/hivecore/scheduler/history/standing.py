@@ -154,6 +154,8 @@ def follow(recorder: Recorder, scheduler: "Scheduler", record: LogRecord) -> Non
         recorder.submitted(job_of_plain(fields["job"]), now)
     elif record.event == "decide":
         recorder.decided(scheduler, [action_of_plain(one) for one in fields["actions"]], now)
+    elif record.event == "remove_node":
+        recorder.see_all(scheduler, now, record.number)
     elif record.event in _OF_JOB:
         how = "preempt" if record.event == "stopped" else record.event
         recorder.see(scheduler, fields["job"], now, how, record.number)

@@ -32,10 +32,11 @@ class CellStage:
         made.part = self.part.copy()
         return made
 
-    def impossible(self, kind: Kind, empty: "CellStage") -> str:
+    def impossible(self, kind: Kind, empty: "CellStage", nodes: tuple[str, ...]) -> str:
         """Why units of this kind would wait on an empty, healthy cluster, too; "": they would not.
 
         :param empty: that cluster.
+        :param nodes: the only ones to use; none: all.
         """
         job = kind.job
         if not kind.gpus:
@@ -44,7 +45,7 @@ class CellStage:
             return f"its priority is {job.priority}, cells know 0 to 1000"
         try:
             group = self.group(kind, "anybody")
-            allowed = NodeSet(job.where.nodes) if job.where.nodes else None
+            allowed = NodeSet(nodes) if nodes else None
             decision = empty.part.schedule(group, suggested_nodes=allowed)
         except (KeyError, ValueError) as error:
             return str(error.args[0])
@@ -104,7 +105,8 @@ class CellStage:
         for name in names:
             self.part.release(name)
         for one in others:
-            mine = [pod for pod in one.placed if pod.gpus]
+            # What is on nodes that the cells have no more is not theirs.
+            mine = [pod for pod in one.placed if pod.gpus and (pod.node, pod.gpus[0]) in chains]
             self._stay(one, [(chains[p.node, p.gpus[0]], p.node, [*p.gpus]) for p in mine])
 
     def _stay(self, unit: Unit, pods: list[tuple[str, str, list[int]]]) -> None:

@@ -28,10 +28,17 @@ class DeviceStage:
 
     def __init__(self, cluster: DeviceCluster) -> None:
         self.part = cluster
+        self.forget()
+
+    def forget(self) -> None:
+        """There are other nodes now."""
+        self._nodes = frozenset(self.part.nodes)
 
     def branch(self) -> Self:
         """An adapter of a copy."""
-        return type(self)(self.part.copy())
+        made = object.__new__(type(self))
+        made.part, made._nodes = self.part.copy(), self._nodes
+        return made
 
     def emptied(self) -> Self:
         """An adapter of the same cluster, empty and healthy."""
@@ -43,15 +50,15 @@ class DeviceStage:
                 made.part.set_health(node, True)
         return made
 
-    def impossible(self, kind: Kind, empty: "DeviceStage") -> str:
+    def impossible(self, kind: Kind, empty: "DeviceStage", nodes: tuple[str, ...]) -> str:
         """Why a pod of this kind would wait on empty, healthy machines, too; "": none would.
 
         :param empty: these machines.
+        :param nodes: the only ones to use; none: all.
         """
         try:
             for request in {id(one): one for one in kind.devices if one is not None}.values():
-                nodes = kind.job.where.nodes or None
-                decision = empty.part.schedule(request, nodes=nodes)
+                decision = empty.part.schedule(request, nodes=nodes or None)
                 if decision.outcome != "bind":
                     return decision.reason
                 self.part.fits(request)  # which remembers what it will be asked again
@@ -161,4 +168,4 @@ class DeviceStage:
 
     def knows(self, node: str) -> bool:
         """Whether it has such a node."""
-        return node in self.part.nodes
+        return node in self._nodes

@@ -134,6 +134,10 @@ class SharingStage:
     def _demand(self, job: Job) -> Any:
         return self._alike(job), job.tenant, job.quota, job.data and job.data.dataset
 
+    def nodes(self) -> set[str]:
+        """Those on which somebody runs who may share."""
+        return {pod.node for group in self._groups.values() for pod in group.placed if pod.node}
+
     @property
     def unhealthy(self) -> frozenset[str]:
         """Where nobody may start."""

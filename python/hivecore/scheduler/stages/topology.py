@@ -27,9 +27,13 @@ class TopologyStage:
 
     def __init__(self, network: NetworkTopology) -> None:
         self.part = network
+        self.forget()
+
+    def forget(self) -> None:
+        """The network is made of something else now."""
         #: the resources that it counts
-        self.known = frozenset(network.free(network.nodes[0]))
-        self._nodes = frozenset(network.nodes)
+        self.known = frozenset(self.part.free(self.part.nodes[0]))
+        self._nodes = frozenset(self.part.nodes)
 
     def branch(self) -> Self:
         """An adapter of a copy."""
@@ -47,14 +51,15 @@ class TopologyStage:
             made.part.set_health(node, True)
         return made
 
-    def impossible(self, kind: Kind, empty: "TopologyStage") -> str:
+    def impossible(self, kind: Kind, empty: "TopologyStage", nodes: tuple[str, ...]) -> str:
         """Why units of this kind would wait on an empty, healthy network, too; "": they would not.
 
         :param empty: that network.
+        :param nodes: the only ones to use; none: all.
         """
         try:
             request = self.request(kind, "anybody")
-            decision = request and empty.part.schedule(request, nodes=kind.job.where.nodes or None)
+            decision = request and empty.part.schedule(request, nodes=nodes or None)
         except (KeyError, ValueError) as error:
             return str(error.args[0])
         return decision.reason if decision else ""

@@ -1,0 +1,122 @@
+"""Nodes that come and go, in all parts that know nodes, or in none.
+
+A network and devices have the nodes that they are told of. Cells have those of their specification,
+for ever: one that is gone is bad, as in HiveD, so that what tenants are promised stays promised.
+Where devices are handed out, cells use no GPU that the devices of its node do not have.
+"""
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from hivecore.devices import NodeDevices
+from hivecore.scheduler._places import chain_nodes
+from hivecore.scheduler.stages.cells import CellStage
+from hivecore.scheduler.stages.topology import TopologyStage
+from hivecore.scheduler.transaction import Stages
+
+__all__ = ["add_node", "check_removal", "knowing", "remove_node", "set_health", "shun_missing"]
+
+
+def knowing(stages: Stages, node: str) -> list[Any]:
+    """The parts that have a node.
+
+    :raises KeyError: there is none.
+    """
+    parts = [one for one in (stages.place, stages.devices) if one is not None]
+    known = [one for one in parts if one.knows(node)]
+    is_gone = isinstance(stages.place, CellStage) and stages.devices not in (None, *known)
+    if not known or is_gone:
+        raise KeyError(f"node={node!r}: no part knows it")
+    return known
+
+
+def set_health(stages: Stages, node: str, healthy: bool) -> None:
+    """A node is lost, or back.
+
+    :raises KeyError: no part knows it.
+    """
+    for one in knowing(stages, node):
+        one.part.set_health(node, healthy)
+    if healthy:
+        shun_missing(stages, [node])
+    stages.note_health()
+
+
+def add_node(
+    stages: Stages,
+    node: str,
+    labels: Mapping[str, str] | None,
+    free: Mapping[str, int] | None,
+    inventory: NodeDevices | None,
+) -> None:
+    """A node comes; see `Scheduler.add_node`."""
+    place, devices = stages.place, stages.devices
+    if place is None and devices is None:
+        raise ValueError(f"node={node!r}: there is no part that has nodes")
+    if not isinstance(place, TopologyStage):
+        for name, given in (("labels", labels), ("free", free)):
+            if given is not None:
+                raise ValueError(f"{name}: there is no network")
+    if devices is None and inventory is not None:
+        raise ValueError("inventory: there are no devices")
+    if devices is not None and inventory is None:
+        raise ValueError(f"inventory: devices have to know what {node!r} has")
+    more = {} if labels is None else labels, {} if free is None else free
+    if isinstance(place, TopologyStage):
+        place.part.copy().add_node(node, *more)  # or it is refused here
+    elif place is not None:
+        if not place.knows(node):
+            raise KeyError(f"node={node!r}: the cells have no such node; reconfigure them first")
+        if devices is None and node not in place.unhealthy():
+            raise ValueError(f"node={node!r}: is there already")
+    if devices is not None and inventory is not None:
+        devices.part.add_node(node, inventory)
+    if isinstance(place, TopologyStage):
+        place.part.add_node(node, *more)
+    elif place is not None:
+        place.part.set_health(node, True)
+    if devices is not None:
+        devices.forget()
+    shun_missing(stages, [node])
+
+
+def check_removal(stages: Stages, node: str) -> None:
+    """Whether a node can go.
+
+    :raises KeyError: no part knows it.
+    :raises ValueError: a network has no other one.
+    """
+    knowing(stages, node)
+    place = stages.place
+    if isinstance(place, TopologyStage) and place.part.nodes == (node,):
+        raise ValueError(f"node={node!r}: a network has one node at least")
+
+
+def remove_node(stages: Stages, node: str) -> None:
+    """A node that can go is gone."""
+    for one in knowing(stages, node):
+        if isinstance(one, CellStage):
+            one.part.set_health(node, False)
+        else:
+            one.part.remove_node(node)
+
+
+def shun_missing(stages: Stages, nodes: Iterable[str]) -> None:
+    """Mark GPUs of cells as bad that the devices of their nodes do not have."""
+    place, devices = stages.place, stages.devices
+    if not isinstance(place, CellStage) or devices is None:
+        return
+    asked = frozenset(nodes)
+    for name, chain in place.part.spec.chains.items():
+        names = chain_nodes(place.part, name)
+        rows = chain.leaf_indices or [range(chain.leaves // len(names))] * len(names)
+        for node, indices in zip(names, rows, strict=True):
+            if node not in asked:
+                continue
+            if not devices.knows(node):
+                place.part.set_health(node, False)
+                continue
+            there = {one.minor for one in devices.part.inventory(node).of_type("gpu")}
+            for index in indices:
+                if index not in there:
+                    place.part.set_health(node, False, leaf_index=index)
