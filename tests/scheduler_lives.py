@@ -213,6 +213,7 @@ class Ledger:
         self.over = {}  # quota -> what it uses beyond its limits since these are lower
         self.doomed = set()  # those that could not start at some time when they did not run
         self.unsure = set()  # those that ran when cells changed: they may have no guarantee
+        self.in_order = False  # a standing order says who runs
         self.cached, self.io = {}, {}
         self.together = {}  # job -> those on its GPUs, itself included
 
@@ -238,12 +239,15 @@ class Ledger:
 
     def note(self, actions, immediate):
         """What `decide` said. Those for whom all have stopped start first, if they still can."""
+        ordered = [one for one in actions if isinstance(one, Preempt) and one.why == "order"]
+        for action in ordered:
+            self.left_by_order(action, immediate)
         self.moved([action for action in actions if isinstance(action, Move)])
         for winner in set(self.held.values()) - set(self.stopping.values()):
             self.keeps_its_promise(winner, actions)
             self.let_go(winner)
         for action in actions:
-            if isinstance(action, Move):
+            if isinstance(action, Move) or action in ordered:
                 continue
             if isinstance(action, Stop):
                 told = action.job, set(action.pods), action.node
@@ -303,7 +307,7 @@ class Ledger:
         """All have stopped for a job: it starts where it was to, and nobody else stops for it."""
         pods = self.promised.get(winner)
         first = [name for name in self.jobs[winner].after if name in self.waiting]
-        if pods is None or first:
+        if pods is None or first or self.in_order:
             return
         starts = [one for one in actions if isinstance(one, Start) and one.job == winner]
         assert starts and not starts[0].shares_with, f"{winner} does not start"
@@ -316,6 +320,15 @@ class Ledger:
         self.bad.add(node)
         kept = self.promised.items()
         self.promised = {name: pods for name, pods in kept if all(pod.node != node for pod in pods)}
+    def left_by_order(self, action, immediate):
+        """It leaves at once, or when it has stopped: nothing is held for whom it leaves."""
+        assert self.in_order and action.for_job in self.jobs and action.for_job != action.job
+        assert action.job in self.running and action.job not in self.stopping
+        assert self.jobs[action.job].preemptible
+        if immediate:
+            self.ended(action.job)
+        else:
+            self.stopping[action.job] = ""
 
     def may_preempt(self, winner, loser, why):
         assert winner.guaranteed
@@ -383,8 +396,8 @@ class Ledger:
         places = {move.job: list(move.pods) for move in moves}
         assert len(places) == len(moves) and set(places) <= set(self.running) - set(self.stopping)
         for name, pods in places.items():
-            assert self.jobs[name].stages and self.jobs[name].preemptible
-            assert pods != self.running[name]
+            assert self.jobs[name].preemptible
+            assert self.in_order or (self.jobs[name].stages and pods != self.running[name])
             self.together[name].discard(name)
             self.running[name] = pods
         for move in moves:

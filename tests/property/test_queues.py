@@ -3,6 +3,7 @@
 import copy
 import pickle
 from fractions import Fraction
+from math import inf
 from random import Random
 
 import pytest
@@ -195,7 +196,8 @@ class Histories(RuleBasedStateMachine):
     def requeue(self):
         found, weight = self.gone.pop()
         self.queues.requeue(found)
-        self.told.tag[found.job.tenant] -= Fraction(found.job.size, weight)
+        if weight < inf:
+            self.told.tag[found.job.tenant] -= Fraction(found.job.size, weight)
         self.told.push(found.job, found.arrived, found.number, refunded=True)
 
     @precondition(lambda self: self.told.jobs)
@@ -204,6 +206,16 @@ class Histories(RuleBasedStateMachine):
         one = data.draw(st.sampled_from(self.told.jobs))
         assert self.queues.remove(one[0].name) == one[0]
         self.told.jobs.remove(one)
+
+    @precondition(lambda self: self.told.jobs)
+    @rule(data=st.data())
+    def take(self, data):
+        """Out of its turn, so that nobody is charged."""
+        one = data.draw(st.sampled_from(self.told.jobs))
+        found = self.queues.take(one[0].name)
+        assert found[:3] == one and found.charge == 0
+        self.told.jobs.remove(one)
+        self.gone.append((found, inf))
 
     @rule(tenant=st.sampled_from(TENANTS), weight=st.sampled_from([1, 2, 4]))
     def weigh(self, tenant, weight):

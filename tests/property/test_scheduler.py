@@ -124,6 +124,8 @@ class Lives(RuleBasedStateMachine):
         self.ledger.note(actions, self.immediate)
         self.promise(actions)
         if most is None:
+            if self.ledger.in_order and "cells" in self.parts:
+                self.settle()
             assert self.scheduler.decide(self.now) == []
             branch = copy.copy(self.scheduler)
             branch.touch()
@@ -132,9 +134,18 @@ class Lives(RuleBasedStateMachine):
 
     def promise(self, actions):
         """Whatever a job needs is held for it as soon as others have to stop for it."""
-        for winner in {one.for_job for one in actions if isinstance(one, Preempt)}:
+        left = [one for one in actions if isinstance(one, Preempt) and one.why != "order"]
+        for winner in {one.for_job for one in left}:
             if not self.immediate:
                 self.ledger.promise(winner, self.scheduler.status(winner).pods)
+
+    def settle(self):
+        """Where cells are free depends on who came first, so that an order may need more rounds."""
+        for _ in range(8):
+            actions = self.scheduler.decide(self.now)
+            self.ledger.note(actions, self.immediate)
+            if not actions:
+                return
 
     @precondition(lambda self: self.ledger.running)
     @rule(data=st.data())
@@ -297,6 +308,33 @@ class Lives(RuleBasedStateMachine):
         if not plan.reason:
             assert all(pod.node != node for pods in self.ledger.running.values() for pod in pods)
 
+    @precondition(lambda self: len(self.scheduler))
+    @rule(data=st.data(), named=st.integers(0, 9), together=st.booleans())
+    def reorder(self, data, named, together):
+        """Who is named runs in this order from now on; nobody: the queues say it again."""
+        names = data.draw(st.permutations(sorted(self.scheduler)))[:named]
+        order = list(names)
+        if "sharing" in self.parts and together:
+            order = self.grouped(names)
+        if "lending" in self.parts:
+            with pytest.raises(ValueError, match="idle cells"):
+                self.scheduler.reorder(order, self.now)
+            return
+        self.scheduler.reorder(order, self.now)
+        self.ledger.in_order = bool(order)
+
+    def grouped(self, names):
+        """Jobs that may share with the first one of those that are left are with it."""
+        jobs, order, left = self.ledger.jobs, [], list(names)
+        while left:
+            first = jobs[left[0]]
+            fits = first.stages and all(role.min_pods == role.pods for role in first.roles)
+            alike = [name for name in left if fits and jobs[name].stages]
+            group = [name for name in alike if self.ledger.alike(jobs[name], first)][:3]
+            order.append(group if len(group) > 1 else left[0])
+            left = [name for name in left if name not in (group or left[:1])]
+        return order
+
     @rule(how=st.sampled_from([copy.copy, restarted]))
     def branch(self, how):
         """A branch decides alike; what happens to it does not matter to the other."""
@@ -357,9 +395,13 @@ class SharedLives(Lives):
 
     @rule(seconds=st.sampled_from([1.0, 300.0, 1e6]))
     def regroup(self, seconds):
-        self.scheduler.regroup(self.now, seconds)
+        if self.ledger.in_order:
+            with pytest.raises(ValueError, match="an order says who shares"):
+                self.scheduler.regroup(self.now, seconds)
+        else:
+            self.scheduler.regroup(self.now, seconds)
 
-    @precondition(lambda self: self.blocking == "best-effort")
+    @precondition(lambda self: self.blocking == "best-effort" and not self.ledger.in_order)
     @rule()
     def nobody_waits_who_could_share(self):
         self.decide(0, None)

@@ -17,13 +17,15 @@ class Kinds:
     :param by_stages: whether jobs differ by the stages of their iterations, too.
     """
 
-    __slots__ = ("_by_stages", "_impossible", "_known", "_numbered", "_restored")
+    __slots__ = ("_by_stages", "_impossible", "_known", "_numbered", "_restored", "all_want_gpus")
 
     def __init__(self, by_stages: bool = False) -> None:
         self._by_stages = by_stages
         self._known: dict[Any, Kind] = {}
         self._impossible: dict[int, str] = {}
         self._numbered = 0
+        #: whether there was none so far without GPUs
+        self.all_want_gpus = True
         #: while a state is read, by number
         self._restored: dict[int, Kind] = {}
 
@@ -76,7 +78,8 @@ class Kinds:
         found = self._restored.get(number)
         if found is None:
             key = (job.roles if role is None else role, *self._terms(job))
-            found = Kind(number, job, least_of(job) if role is None else [(role, 1)], is_alone)
+            roles = least_of(job) if role is None else [(role, 1)]
+            found = self._noted(Kind(number, job, roles, is_alone))
             self._restored[number] = found
             if not is_alone:
                 self._known[key] = found
@@ -103,7 +106,7 @@ class Kinds:
     def branch(self) -> Self:
         """An equal of its own."""
         made = type(self)(self._by_stages)
-        made._numbered = self._numbered
+        made._numbered, made.all_want_gpus = self._numbered, self.all_want_gpus
         made._known, made._impossible = self._known.copy(), self._impossible.copy()
         return made
 
@@ -122,7 +125,11 @@ class Kinds:
 
     def _made(self, job: Job, roles: list[tuple[Role, int]], *, is_alone: bool = False) -> Kind:
         self._numbered += 1
-        return Kind(self._numbered, job, roles, is_alone)
+        return self._noted(Kind(self._numbered, job, roles, is_alone))
+
+    def _noted(self, kind: Kind) -> Kind:
+        self.all_want_gpus = self.all_want_gpus and kind.gpus > 0
+        return kind
 
     def _forget_half(self) -> None:
         """The older ones; if somebody waits in one of them, others like it wait beside him."""

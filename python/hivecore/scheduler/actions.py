@@ -113,7 +113,8 @@ class Preempt:
     :param job: who has to leave, as a whole.
     :param for_job: who gets what it has.
     :param why: "opportunistic": it used what was idle. "reclaim": its quota is over what it is
-        entitled to. "priority": the other one is more important.
+        entitled to. "priority": the other one is more important. "order": it stands behind the
+        other one in the order that `Scheduler.reorder` was given.
     """
 
     job: str

@@ -43,6 +43,12 @@ def _spec(value: Any) -> ClusterSpec:
         raise ValueError(f"spec: {error.args[0]}") from None
 
 
+def _order(value: Any) -> tuple[str | tuple[str, ...], ...]:
+    return tuple(
+        one if isinstance(one, str) else as_tuple(one, "order") for one in as_tuple(value, "order")
+    )
+
+
 _OF_NODE: dict[str, Callable[[Any], Any]] = {"node": lambda value: as_name(value, "node")}
 _OF_JOB: dict[str, Callable[[Any], Any]] = {"job": _name}
 #: By event what it needs besides the time, and how that is read.
@@ -69,6 +75,7 @@ _FIELDS: dict[str, dict[str, Callable[[Any], Any]]] = {
     },
     "reconfigure": {"spec": _spec},
     "regroup": {"seconds": lambda value: as_float(value, "seconds")},
+    "reorder": {"order": _order},
     "advance": {},
 }
 _EVENTS = tuple(_FIELDS)

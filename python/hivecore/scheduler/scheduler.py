@@ -2,7 +2,7 @@
 
 import json
 import os
-from collections.abc import Container, Iterable, Iterator, Mapping
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from threading import RLock
 from typing import IO, Any, Self
@@ -31,6 +31,7 @@ from hivecore.scheduler._kinds import Kinds
 from hivecore.scheduler._live import Live
 from hivecore.scheduler._moving import carry_out, may_move
 from hivecore.scheduler._nodes import add_node, check_removal, remove_node, set_health, shun_missing
+from hivecore.scheduler._ordering import Order, as_order
 from hivecore.scheduler._preemption import NAME_NOBODY, Victims, find_victims, might_leave
 from hivecore.scheduler._relief import Relief
 from hivecore.scheduler._saved import (
@@ -42,6 +43,7 @@ from hivecore.scheduler._saved import (
 from hivecore.scheduler._sharing import move_jobs
 from hivecore.scheduler._units import Kind, Refused, Unit
 from hivecore.scheduler._waiting import Waiting
+from hivecore.scheduler._walk import Walk
 from hivecore.scheduler.actions import Action, Move, Preempt, Promote, Reject, Start, Stop, Wait
 from hivecore.scheduler.explanation import JobExplanation, explain
 from hivecore.scheduler.job import Job
@@ -174,6 +176,8 @@ class Scheduler(Stateful):
         self._now = 0.0
         #: for how many seconds jobs that share GPUs are to be grouped anew; 0.0: they are not
         self._regroup_for = 0.0
+        #: who runs; None: the queues say it
+        self._order: Order | None = None
         self._lock = RLock()
         self._log: LogWriter | None = None
         self._logged = -1
@@ -605,7 +609,8 @@ class Scheduler(Stateful):
 
         :param seconds: how long the new groups are to last; they have to bring more in that time
             than the restarts of those who move cost, see `Sharing`.
-        :raises ValueError: there is no sharing, ``seconds`` is not above 0, or the time goes back.
+        :raises ValueError: there is no sharing, ``seconds`` is not above 0, jobs run in an order of
+            `reorder`, or the time goes back.
         :raises TypeError: an argument is of a wrong type.
         """
         lasting = self._seconds(seconds)
@@ -613,8 +618,73 @@ class Scheduler(Stateful):
             moment = self._moment(now)
             if self._stages.sharing is None:
                 raise ValueError("regroup: jobs share GPUs only where sharing was given")
+            if self._order is not None:
+                raise ValueError("regroup: an order says who shares GPUs, see reorder")
             self._now, self._regroup_for = moment, lasting
             self._note("regroup", seconds=lasting)
+
+    def reorder(self, order: Sequence[str | Sequence[str]], now: float) -> None:
+        """From now on jobs run in this order, not by the queues, until another one is told.
+
+        :param order: names of jobs that run or wait, the first of which comes first. Names that
+            stand together, as in ``["a", ("b", "c")]``, are of jobs that are to share GPUs. An
+            empty one: the queues say again who is next.
+        :raises KeyError: there is no such job.
+        :raises ValueError: a job is named twice; jobs that are to share GPUs cannot, see `Sharing`;
+            there are idle cells to be lent; or the time goes back.
+        :raises TypeError: an argument is of a wrong type.
+
+        This is for schedulers that share time, too: the caller ranks the jobs by what they have
+        attained or still need (Tiresias, SRTF), or groups them (Muri), as often as it likes, and
+        each `decide` lets run, one after the other, who finds a place beside those before it.
+        Who runs already gives way to those before it, and is preempted if it finds no other place.
+        Nobody moves unless somebody before it, or it itself, would not run otherwise.
+
+        Who is not named does not run. Who may not be preempted is left alone, and so is who has
+        started with fewer pods than it wants. Quotas count as ever. Unless victims stop at once,
+        nobody starts until all have stopped. `decide` pays no heed to ``most`` meanwhile.
+
+        Cost: O(jobs named), here and for each `decide`, and that of the parts for those who come,
+        go or move.
+
+        >>> from hivecore.quotas import Quota, QuotaTree
+        >>> from hivecore.scheduler import Job, Scheduler
+        >>> quotas = QuotaTree([Quota("vision", max={"gpu": 8})], total={"gpu": 8})
+        >>> scheduler = Scheduler(quotas=quotas, immediate=True)
+        >>> scheduler.submit(Job("long", "vision", 8), now=0.0)
+        >>> started = scheduler.decide(now=0.0)
+        >>> scheduler.submit(Job("short", "vision", 2), now=60.0)
+        >>> scheduler.reorder(["short", "long"], now=60.0)
+        >>> [(type(one).__name__, one.job) for one in scheduler.decide(now=60.0)][:2]
+        [('Preempt', 'long'), ('Start', 'short')]
+        """
+        asked = as_order(order)
+        with self._lock:
+            moment = self._moment(now)
+            if self._lending is not None:
+                raise ValueError("order: jobs run on idle cells here, which is an order of its own")
+            for names in asked:
+                if len(names) > 1:
+                    self._check_sharers(names)
+                elif names[0] not in self._jobs:
+                    raise KeyError(f"there is no job {names[0]!r}")
+            if asked:
+                self._regroup_for = 0.0
+            elif self._order is not None:
+                self._waiting.touch_all()
+            self._now, self._order = moment, Order(asked, self._jobs) if asked else None
+            if self._log is not None:
+                self._note(
+                    "reorder", order=[names[0] if len(names) == 1 else names for names in asked]
+                )
+
+    def _check_sharers(self, names: tuple[str, ...]) -> None:
+        sharing = self._stages.sharing
+        if sharing is None:
+            raise ValueError("order: jobs share GPUs only where sharing was given")
+        reason = sharing.unlike([self._live(name).job for name in names])
+        if reason:
+            raise ValueError(f"order: {', '.join(map(repr, names))} {reason}")
 
     def advance(self, now: float) -> None:
         """Time has passed.
@@ -652,6 +722,9 @@ class Scheduler(Stateful):
             if self._regroup_for:
                 self._move_jobs()
             self._relief = None
+            if self._order is not None:
+                self._run_in_order(self._order)
+                left = 0
             while left:
                 self._wake()
                 departure = self._queues.next(moment)
@@ -678,6 +751,49 @@ class Scheduler(Stateful):
             self._outbox.append(move)
             self._waiting.touch(self._stages.touched_by_release(units[move.job].kind))
         self._regroup_for = 0.0
+
+    # --- an order from outside
+
+    def _run_in_order(self, order: Order) -> None:
+        """Those run who stand first in the order."""
+        if order.place.keys().isdisjoint(self._jobs):
+            return  # all are gone
+        if not self._immediate and self._have_to_stop(order):
+            return
+        walk = Walk(self._stages, self._jobs, order, self._kinds.all_want_gpus)
+        found = walk.run(self._running.values())
+        for live in found.stopped:
+            name = live.job.name
+            self._outbox.append(Preempt(name, found.winner(name, order), "order"))
+            self._requeue(live.units[0])
+            del self._running[name]
+            live.state = "pending"
+        for move in found.moves:
+            self._outbox.append(move)
+            self._jobs[move.job].since = self._now
+        for live, sharers, offsets in found.started:
+            unit = live.units[0]
+            self._take_off(unit)
+            decisions = walk.decisions.get(unit.name, ())
+            self._outbox.append(Start(live.job.name, unit.placed, sharers, offsets, decisions))
+            self._runs_now(live)
+        for name, refused in walk.refused.items():
+            self._tell(self._jobs[name], refused.refusal)
+
+    def _have_to_stop(self, order: Order) -> bool:
+        """Tell those to stop who have no place, or another one; whether anybody has to."""
+        if any(live.for_job and name in order.place for name, live in self._running.items()):
+            return True
+        stages, jobs = self._stages.branch(), {name: one.copy() for name, one in self._jobs.items()}
+        walk = Walk(stages, jobs, order, self._kinds.all_want_gpus)
+        found = walk.run([jobs[name] for name in self._running])
+        names = [live.job.name for live in found.stopped] + [move.job for move in found.moves]
+        for name in names:
+            winner = found.winner(name, order)
+            self._outbox.append(Preempt(name, winner, "order"))
+            self._jobs[name].for_job = winner
+            self._stages.told_to_stop(name)
+        return bool(names)
 
     def _allot(self) -> None:
         """Share out cache and remote IO if other jobs run now."""
@@ -839,10 +955,13 @@ class Scheduler(Stateful):
         self._waiting.touch(self._stages.touched_by_sharing(unit.kind))
         if unit is live.units[0]:
             self._lend_no_more(live)
-            live.state, live.since, live.told, live.victims = "running", self._now, None, ()
-            self._running[live.job.name] = live
-            self._waiting.touch((("started", live.job.name),))
-            self._expect_joining(live)
+            self._runs_now(live)
+
+    def _runs_now(self, live: Live) -> None:
+        live.state, live.since, live.told, live.victims = "running", self._now, None, ()
+        self._running[live.job.name] = live
+        self._waiting.touch((("started", live.job.name),))
+        self._expect_joining(live)
 
     def _expect_joining(self, live: Live) -> None:
         """The other pods of a job wait to join it."""
@@ -1000,7 +1119,7 @@ class Scheduler(Stateful):
                 self._leave(self._jobs[victim])
             unit, live.victims = live.units[0], ()
             found: Started | Refused | None = None
-            if not self._missing(live):
+            if self._order is None and not self._missing(live):
                 start = fulfil if unit.placed else Stages.start
                 found = start(self._stages, unit)
             if isinstance(found, Started):
@@ -1103,7 +1222,7 @@ class Scheduler(Stateful):
 
     def _take_off(self, unit: Unit) -> None:
         kind, line = unit.kind, self._line(unit.kind)
-        line.remove(unit.name)
+        unit.departure = line.take(unit.name)
         del self._queued[unit.name]
         if self._waiting.leave(kind, unit.name):
             line.wake(self._queue_of(kind.job), kind.number)
@@ -1341,6 +1460,7 @@ class Scheduler(Stateful):
             made._jobs = {name: live.copy() for name, live in self._jobs.items()}
             made._outbox, made._rejected = list(self._outbox), set(self._rejected)
             made._now, made._regroup_for = self._now, self._regroup_for
+            made._order = self._order
             made._note_states()
             return made
 
@@ -1354,6 +1474,7 @@ class Scheduler(Stateful):
         made._queued, made._outbox, made._now, made._lock = {}, [], 0.0, RLock()
         made._rejected, made._relief = set(), None
         made._log, made._logged, made._regroup_for = None, -1, 0.0
+        made._order = None
         return made
 
     def _note_states(self) -> None:
@@ -1386,6 +1507,8 @@ class Scheduler(Stateful):
                 "outbox": [plain_action(action) for action in self._outbox],
                 "jobs": [plain_live(live) for live in self._jobs.values()],
             }
+            if self._order is not None:
+                state["order"] = self._order.entries
             if self._stages.sharing is not None:
                 state["sharing"] = self._stages.sharing.plain()
                 state["regroup_for"] = self._regroup_for
@@ -1457,6 +1580,8 @@ class Scheduler(Stateful):
             self._stages.note_health()
             lasting = as_float(state["regroup_for"], "regroup_for")
             self._regroup_for = self._seconds(lasting) if lasting else 0.0
+        asked = as_order(state.get("order", []))
+        self._order = Order(asked, self._jobs) if asked else None
         self._rejected = {one.job for one in self._outbox if isinstance(one, Reject)}
         self._note_states()
 

@@ -6,6 +6,7 @@ devices refuse a node, placement is asked again without it, a bounded number of 
 """
 
 from collections.abc import Iterable, Iterator
+from math import inf
 from typing import Any, NamedTuple, Self
 
 from hivecore.cells import CellCluster, NodeSet
@@ -194,6 +195,17 @@ class Stages:
     def places_by_cells(self) -> bool:
         """Whether cells place the pods."""
         return isinstance(self.place, CellStage)
+
+    def room(self) -> float:
+        """How many GPUs are idle, at most; inf: that is not known."""
+        return self.place.room() if isinstance(self.place, TopologyStage) else inf
+
+    def demand(self, unit: Unit) -> Any:
+        """What those have in common that would be answered alike."""
+        if self.quotas is not None:
+            return unit.kind.number  # what one may borrow another one may not
+        job = unit.kind.job
+        return job.roles, job.where, job.tenant, job.priority, job.guaranteed
 
     # --- what waits for what
 
@@ -425,6 +437,12 @@ class Stages:
             unit.placed, unit.is_placed = joined.placed, False
             self._running_changed(unit)
         return joined
+
+    def share(self, unit: Unit, holder: Unit) -> None:
+        """Let a unit share what another one has, which is like it."""
+        assert self.sharing is not None
+        unit.placed, unit.is_placed = self.sharing.share(unit, holder), False
+        self._running_changed(unit)
 
     def give_back(self, unit: Unit, *, end: bool) -> str:
         """Take back what a running unit has, or hand it on to one with which it was shared.

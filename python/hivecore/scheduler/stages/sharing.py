@@ -6,7 +6,7 @@ perhaps alone. The jobs of a group are alike in all that a part reads of them, s
 next can hold what they share when the first one leaves.
 """
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple, Self
 
 import numpy as np
@@ -197,6 +197,21 @@ class SharingStage:
         order = interleave([job.stages, *group.jobs.values()])
         self._enter(unit.name, job, group)
         return Joined(group.placed, others, order.offsets)
+
+    def unlike(self, jobs: Sequence[Job]) -> str:
+        """Why jobs cannot share GPUs with one another; "": they can."""
+        if len(jobs) > self.terms.max_group:
+            return f"are {len(jobs)}, and at most {self.terms.max_group} share GPUs"
+        alike = {self._alike(job) for job in jobs}
+        if len(alike) > 1 or None in alike:
+            return "are not alike, or have no stages"
+        return ""
+
+    def share(self, unit: Unit, holder: Unit) -> tuple[PlacedPod, ...]:
+        """Let a job share what another one has, whatever that brings; where it is then."""
+        group = self._of[holder.name]
+        self._enter(unit.name, unit.kind.job, group)
+        return group.placed
 
     # --- who comes and goes
 

@@ -3,6 +3,7 @@
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
+from math import inf
 from typing import Self
 
 from hivecore.scheduler._units import Key, Kind, Places, Unit
@@ -18,6 +19,7 @@ from hivecore.topology import (
 __all__ = ["TopologyStage"]
 
 _ANY = ("topology", "any")
+_GPU = (("gpu", 1),)
 
 
 class TopologyStage:
@@ -180,6 +182,12 @@ class TopologyStage:
             return True
         slots = self.part.slots(request.must, amounts=request.amounts)
         return max(slots.values()) >= request.pods
+
+    def room(self) -> float:
+        """How many GPUs are idle on healthy nodes; inf: the network does not count them."""
+        if "gpu" not in self.known:
+            return inf
+        return sum(self.part.slots(amounts=_GPU).values())
 
     def unhealthy(self) -> tuple[str, ...]:
         """The nodes that are marked so, at least in part."""

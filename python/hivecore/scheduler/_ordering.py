@@ -1,0 +1,67 @@
+"""An order of jobs that is told: who stands first runs first; see `Walk`."""
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from hivecore._arguments import as_name, as_tuple
+from hivecore.scheduler._live import Live
+
+__all__ = ["Order", "as_order"]
+
+
+class Order:
+    """Who comes first: jobs by name, those together that are to share GPUs.
+
+    :param entries: as of `as_order`.
+    :param jobs: all, by name; who is to start after others that are named stands behind these.
+    """
+
+    __slots__ = ("entries", "place")
+
+    def __init__(self, entries: list[tuple[str, ...]], jobs: Mapping[str, Live]) -> None:
+        after = {
+            name: jobs[name].job.after
+            for names in entries
+            for name in names
+            if name in jobs and jobs[name].job.after
+        }
+        self.entries = _behind_those_before(entries, after) if after else entries
+        #: by name the place of its entry
+        self.place = {name: at for at, names in enumerate(self.entries) for name in names}
+
+
+def _behind_those_before(
+    entries: list[tuple[str, ...]], after: Mapping[str, Iterable[str]]
+) -> list[tuple[str, ...]]:
+    """Each entry as soon as all stand before it after which its jobs are to start."""
+    here = {name for names in entries for name in names}
+    found: list[tuple[str, ...]] = []
+    held: list[tuple[tuple[str, ...], set[str]]] = []
+    for entry in entries:
+        first = {one for name in entry for one in after.get(name, ())}
+        held.append((entry, (here & first).difference(entry, *found)))
+        ready: tuple[str, ...] | None = entry
+        while ready is not None:
+            ready = next((one for one, before in held if not before), None)
+            if ready is not None:
+                found.append(ready)
+                held = [(one, before.difference(ready)) for one, before in held if one is not ready]
+    return [*found, *(one for one, _ in held)]  # these wait for one another
+
+
+def as_order(value: Any) -> list[tuple[str, ...]]:
+    """The entries of an order, checked."""
+    given = as_tuple(value, "order")
+    found = [(one,) if type(one) is str else _together(one) for one in given]
+    names = [name for entry in found for name in entry]
+    if len(set(names)) < len(names):
+        twice = next(name for name in names if names.count(name) > 1)
+        raise ValueError(f"order: job {twice!r} is named twice")
+    return found
+
+
+def _together(value: Any) -> tuple[str, ...]:
+    names = tuple(as_name(one, "order") for one in as_tuple(value, "order"))
+    if not names:
+        raise ValueError("order: nobody shares GPUs with nobody")
+    return names

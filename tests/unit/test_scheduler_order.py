@@ -1,0 +1,258 @@
+"""Jobs that run in an order that is told: who comes first gets the GPUs of who comes later."""
+
+import pickle
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from profiles import examples
+
+from hivecore.quotas import Quota, QuotaTree
+from hivecore.scheduler import (
+    Job,
+    Move,
+    Preempt,
+    Role,
+    Scheduler,
+    Sharing,
+    Start,
+    Wait,
+    event_of_plain,
+    replay,
+)
+from hivecore.topology import NetworkTopology
+
+STAGES = {"a": (3.0, 1.0), "b": (1.0, 3.0), "c": (2.0, 2.0)}
+
+
+def nodes(count, gpus=8):
+    network = NetworkTopology([], {f"n{i}": {} for i in range(count)})
+    for node in network.nodes:
+        network.set_free(node, {"gpu": gpus})
+    return network
+
+
+def submitted(sizes, count=1, immediate=True, **settings):
+    scheduler = Scheduler(topology=nodes(count), immediate=immediate, **settings)
+    for name, gpus in sizes.items():
+        stages = STAGES.get(name, ()) if "sharing" in settings else ()
+        scheduler.submit(Job(name, "t", [Role("w", 1, gpus=gpus)], stages=stages), now=0.0)
+    return scheduler
+
+
+def said(actions):
+    return [(type(one).__name__, one.job) for one in actions if not isinstance(one, Wait)]
+
+
+def running(scheduler):
+    return {name for name in scheduler if scheduler.state(name) == "running"}
+
+
+def decided(scheduler, order, now):
+    scheduler.reorder(order, now)
+    return scheduler.decide(now)
+
+
+def test_those_run_who_come_first_and_behind_them_who_fits():
+    scheduler = submitted({"a": 4, "b": 8, "c": 2, "d": 4})
+    assert said(decided(scheduler, ["a", "b", "c", "d"], 0.0)) == [("Start", "a"), ("Start", "c")]
+    actions = decided(scheduler, ["b", "a", "c", "d"], 1.0)
+    assert actions[:2] == [Preempt("a", "b", "order"), Preempt("c", "b", "order")]
+    assert said(actions[2:]) == [("Start", "b")]
+    assert scheduler.decide(2.0) == []
+
+
+def test_who_runs_stays_where_it_is_unless_another_one_needs_the_place():
+    scheduler = submitted({"a": 4, "b": 4, "c": 4, "d": 8}, count=2)
+    decided(scheduler, ["a", "b", "c"], 0.0)
+    scheduler.finish("a", 1.0)
+    # One of four is on each node: one of them has to make room for eight.
+    moves = decided(scheduler, ["b", "c", "d"], 1.0)
+    assert [type(one) for one in moves if not isinstance(one, Wait)] == [Move, Start]
+    assert running(scheduler) == {"b", "c", "d"}
+    scheduler.check()
+
+
+def test_who_is_not_named_does_not_run():
+    scheduler = submitted({"a": 2, "b": 2})
+    scheduler.decide(0.0)
+    assert said(decided(scheduler, ["b"], 1.0)) == [("Preempt", "a")]
+    scheduler.submit(Job("c", "t", 2), 2.0)
+    assert scheduler.decide(2.0) == []
+    # The queues say it again.
+    assert said(decided(scheduler, [], 3.0)) == [("Start", "a"), ("Start", "c")]
+
+
+def test_who_is_preempted_has_its_old_place_in_the_queue():
+    scheduler = submitted({"a": 8, "b": 8, "c": 8})
+    decided(scheduler, ["c", "b", "a"], 0.0)
+    decided(scheduler, ["b"], 1.0)
+    scheduler.finish("b", 2.0)
+    assert said(decided(scheduler, [], 2.0)) == [("Start", "a")]
+
+
+def test_who_may_not_be_preempted_is_left_alone():
+    scheduler = Scheduler(topology=nodes(1), immediate=True)
+    scheduler.submit(Job("fixed", "t", 6, preemptible=False), 0.0)
+    scheduler.submit(Job("elastic", "t", [Role("w", 2, gpus=1, min_pods=1)]), 0.0)
+    scheduler.decide(0.0)
+    scheduler.submit(Job("first", "t", 8), 1.0)
+    scheduler.submit(Job("second", "t", 1), 1.0)
+    scheduler.finish("elastic", 1.0)
+    assert said(decided(scheduler, ["first", "second", "fixed"], 1.0)) == [("Start", "second")]
+    assert running(scheduler) == {"fixed", "second"}
+
+
+def test_a_job_stands_behind_those_that_it_is_to_start_after():
+    scheduler = Scheduler(topology=nodes(1), immediate=True)
+    scheduler.submit(Job("first", "t", 4), 0.0)
+    scheduler.submit(Job("then", "t", 4, after=["first"]), 0.0)
+    scheduler.submit(Job("other", "t", 4), 0.0)
+    assert said(decided(scheduler, ["then", "other", "first"], 0.0)) == [
+        ("Start", "other"),
+        ("Start", "first"),
+    ]
+    scheduler.finish("other", 1.0)
+    assert said(scheduler.decide(1.0)) == [("Start", "then")]
+
+
+def test_unless_victims_stop_at_once_nobody_starts_until_all_have():
+    scheduler = submitted({"a": 4, "b": 4, "c": 8}, immediate=False)
+    scheduler.decide(0.0)
+    actions = decided(scheduler, ["c", "a", "b"], 1.0)
+    assert said(actions) == [("Preempt", "a"), ("Preempt", "b")]
+    scheduler.stopped("a", 2.0)
+    assert said(scheduler.decide(2.0)) == []
+    scheduler.stopped("b", 3.0)
+    assert said(scheduler.decide(3.0)) == [("Start", "c")]
+    assert scheduler.state("a") == scheduler.state("b") == "pending"
+
+
+def test_jobs_that_stand_together_share_gpus():
+    scheduler = submitted({"a": 8, "b": 8, "c": 8}, sharing=Sharing(2))
+    first, second = [one for one in decided(scheduler, [("a", "b"), "c"], 0.0) if one.job != "c"]
+    assert (first.job, first.shares_with) == ("a", ())
+    assert (second.job, second.shares_with, len(second.offsets)) == ("b", ("a",), 2)
+    # The one that stays has the GPUs from now on, and the third joins it there.
+    actions = decided(scheduler, [("b", "c")], 1.0)
+    assert said(actions) == [("Preempt", "a"), ("Start", "c")]
+    assert actions[-1].shares_with == ("b",)
+    assert scheduler.status("b").shares == ("b", "c")
+    assert said(decided(scheduler, ["c"], 2.0)) == [("Preempt", "b")]
+    scheduler.check()
+
+
+def test_groups_change_members():
+    scheduler = submitted(dict.fromkeys("abcd", 8), count=2, sharing=Sharing(2, max_group=2))
+    scheduler.submit(Job("e", "t", [Role("w", 1, gpus=8)], stages=(2.0, 2.0)), 0.0)
+    with pytest.raises(ValueError, match="'a', 'd' are not alike, or have no stages"):
+        scheduler.reorder([("a", "d")], 0.0)
+    decided(scheduler, [("a", "b"), ("c", "e")], 0.0)
+    where = {name: scheduler.status(name).pods[0].node for name in "abce"}
+    actions = decided(scheduler, [("a", "c"), ("b", "e")], 1.0)
+    assert all(isinstance(one, Move) for one in actions) and len(actions) == 2
+    now = {name: scheduler.status(name).pods[0].node for name in "abce"}
+    assert now["a"] == now["c"] != now["b"] == now["e"]
+    assert {one.job for one in actions} == {name for name in "abce" if where[name] != now[name]}
+
+
+def test_quotas_count_in_an_order_too():
+    quotas = QuotaTree([Quota("t", max={"gpu": 4})], total={"gpu": 8})
+    scheduler = Scheduler(quotas=quotas, immediate=True)
+    for name in "abc":
+        scheduler.submit(Job(name, "t", 2), 0.0)
+    actions = decided(scheduler, ["c", "b", "a"], 0.0)
+    assert said(actions) == [("Start", "c"), ("Start", "b")]
+    assert [one.refusal.stage for one in actions if isinstance(one, Wait)] == ["quotas"]
+
+
+def test_an_order_outlasts_a_restart_and_is_in_the_log(tmp_path):
+    scheduler = submitted({"a": 4, "b": 8, "c": 4}, log=tmp_path / "log")
+    decided(scheduler, ["b", "c", "a"], 0.0)
+    scheduler.finish("b", 1.0)
+    again = pickle.loads(pickle.dumps(scheduler))
+    assert again.decide(1.0) == scheduler.decide(1.0) != []
+    scheduler.close()
+    assert running(replay(tmp_path / "log")) == {"a", "c"}
+
+
+def test_an_order_is_an_event_in_plain_data():
+    scheduler = submitted({"a": 8, "b": 8}, sharing=Sharing(2))
+    event_of_plain({"event": "reorder", "now": 1.0, "order": [["b", "a"]]}).tell(scheduler, 0.0)
+    assert said(scheduler.decide(1.0)) == [("Start", "b"), ("Start", "a")]
+    with pytest.raises(TypeError, match="order must be a sequence, not str"):
+        event_of_plain({"event": "reorder", "order": "ab"})
+
+
+@pytest.mark.parametrize(
+    ("order", "error", "says"),
+    [
+        ("ab", TypeError, "order must be a sequence, not str"),
+        (3, TypeError, "order must be a sequence, not int"),
+        ([3], TypeError, "order must be a sequence, not int"),
+        ([("a", 3)], TypeError, "order must be a string, not int"),
+        ([()], ValueError, "nobody shares GPUs with nobody"),
+        (["a", "a"], ValueError, "job 'a' is named twice"),
+        ([("a", "b"), "b"], ValueError, "job 'b' is named twice"),
+        (["nobody"], KeyError, "there is no job 'nobody'"),
+        ([("a", "nobody")], KeyError, "there is no job 'nobody'"),
+        ([("a", "b", "c")], ValueError, "are 3, and at most 2 share GPUs"),
+        ([("a", "d")], ValueError, "are not alike, or have no stages"),
+    ],
+)
+def test_an_order_that_cannot_be_is_refused_and_changes_nothing(order, error, says):
+    scheduler = submitted(dict.fromkeys("abcd", 2), sharing=Sharing(2))
+    decided(scheduler, ["b", "a"], 0.0)
+    before = scheduler.to_bytes()
+    with pytest.raises(error, match=says):
+        scheduler.reorder(order, 1.0)
+    assert scheduler.to_bytes() == before
+
+
+def test_where_an_order_makes_no_sense_it_is_refused():
+    scheduler = submitted({"a": 2, "b": 2})
+    with pytest.raises(ValueError, match="share GPUs only where sharing was given"):
+        scheduler.reorder([("a", "b")], 0.0)
+    with pytest.raises(ValueError, match=r"allowed are 0\.0 to"):
+        scheduler.reorder(["a"], -1.0)
+
+
+sizes = st.sampled_from([1, 1, 2, 4, 8, 16])
+
+
+@given(
+    st.sampled_from([1, 2, 4]),
+    st.lists(
+        st.tuples(st.lists(sizes, max_size=4), st.randoms(use_true_random=False)), max_size=12
+    ),
+    st.booleans(),
+)
+@examples(150)
+def test_sizes_that_are_powers_of_two_run_as_if_only_their_number_counted(count, rounds, immediate):
+    """Then GPUs that are free in number are free in place as well, if jobs move for it."""
+    scheduler, gpus = Scheduler(topology=nodes(count), immediate=immediate), {}
+    for now, (new, random) in enumerate(rounds):
+        for size in new:
+            if size <= 8 * count:
+                name = f"j{len(gpus)}"
+                gpus[name] = size
+                pods = [Role("w", max(1, size // 8), gpus=min(8, size))]
+                scheduler.submit(Job(name, "t", pods), now)
+        for name in sorted(running(scheduler)):
+            if random.random() < 0.2:
+                scheduler.finish(name, now)
+        order = sorted(scheduler)
+        random.shuffle(order)
+        scheduler.reorder(order, now)
+        for _ in range(4):
+            for action in scheduler.decide(now):
+                if isinstance(action, Preempt) and not immediate:
+                    scheduler.stopped(action.job, now)
+        free, expected = 8 * count, set()
+        for name in order:
+            if gpus[name] <= free:
+                free -= gpus[name]
+                expected.add(name)
+        assert running(scheduler) == expected
+        assert scheduler.decide(now) == []
+        scheduler.check()
