@@ -320,6 +320,7 @@ class Ledger:
         self.bad.add(node)
         kept = self.promised.items()
         self.promised = {name: pods for name, pods in kept if all(pod.node != node for pod in pods)}
+
     def left_by_order(self, action, immediate):
         """It leaves at once, or when it has stopped: nothing is held for whom it leaves."""
         assert self.in_order and action.for_job in self.jobs and action.for_job != action.job

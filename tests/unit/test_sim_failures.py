@@ -211,7 +211,7 @@ def test_history_tells_who_ran_where():
 
 def test_a_failure_ends_a_span_even_if_the_job_goes_on_at_once():
     history = run(jobs_of((0, 12, 100)), "srsf", JobFailure(40, 0), nodes=2).history
-    assert history == [Span(0, 40, (0,), (0, 1)), Span(40, 140, (0,), (0, 1))]
+    assert history == [Span(0, 40, (0,), (1, 0)), Span(40, 140, (0,), (1, 0))]
 
 
 def test_nothing_is_recorded_unasked():

@@ -8,10 +8,10 @@ from profiles import seeds
 from hivecore.reference import interleaving as twin
 from hivecore.reference.muri_matching import muri_groups
 from hivecore.sim.preemptive import Jobs, MuriOptions, job_figures, schedule
-from hivecore.sim.preemptive.events import close, earliest_completion
 from hivecore.sim.preemptive.grouping import Bucket, group_neighbours, matched_groups
 from hivecore.sim.preemptive.interleaving import INTERFERENCE, IterationTimes
 from hivecore.sim.preemptive.placement import place
+from hivecore.sim.preemptive.training import close, earliest_completion
 
 DATA, GPU, NET = (1.0, 0.0, 0.0), (0.0, 1.0, 0.0), (0.0, 0.0, 1.0)
 PAIR, QUAD = INTERFERENCE[1], INTERFERENCE[3]

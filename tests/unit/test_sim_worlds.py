@@ -11,7 +11,10 @@ from hivecore.errors import InvariantError
 from hivecore.quotas import Quota, QuotaTree
 from hivecore.scheduler import Job, Move, PlacedPod, Preempt, Scheduler, Sharing, Start
 from hivecore.sim import simulate
+from hivecore.sim.progress import JobFails, NodeChanges
+from hivecore.sim.progress.paced import Paced
 from hivecore.sim.worlds import InterleavedGpus
+from hivecore.topology import NetworkTopology
 
 
 def one_node(**settings):
@@ -71,6 +74,58 @@ def test_a_job_that_waits_for_one_that_is_slowed_starts_later():
 def test_who_stands_still_for_ever_is_named():
     with pytest.raises(InvariantError, match="'one' never ends"):
         simulate(one_node(), [Job("one", "a", 8)], [0], [10], Script((4, {"one": 0.0})))
+
+
+class Failures(Paced):
+    """What fails when."""
+
+    def __init__(self, *incidents):
+        super().__init__(None)
+        self.incidents = incidents
+
+    def next_change(self, before):
+        return min([before, *(time for time, _ in self.incidents)])
+
+    def happen(self, now):
+        found = [what for time, what in self.incidents if time <= now]
+        self.incidents = self.incidents[len(found) :]
+        for what in found:
+            if isinstance(what, JobFails):
+                del self._number[what.job]
+        return found
+
+
+def test_who_fails_runs_again_elsewhere_if_its_node_is_lost():
+    network = NetworkTopology([], {"x": {}, "y": {}})
+    for node in "xy":
+        network.set_free(node, {"gpu": 8})
+    failures = Failures((3, JobFails("one")), (3, NodeChanges("x", False)))
+    scheduler = Scheduler(topology=network, immediate=True)
+    outcome = simulate(scheduler, [Job("one", "a", 8)], [0], [10], progress=failures)
+    assert (outcome.end.tolist(), outcome.lost.tolist()) == ([13], [3])
+    assert outcome.preemptions.tolist() == [0]
+    assert network.unhealthy == ("x",)
+
+
+def test_an_order_says_before_each_decision_who_comes_first():
+    jobs = [Job("long", "a", 8), Job("short", "a", 8), Job("last", "a", 8)]
+    length = {"long": 10, "short": 4, "last": 5}
+    scheduler, asked = one_node(), []
+
+    def shortest_first(now):
+        asked.append(now)
+        return sorted(scheduler, key=length.__getitem__)
+
+    outcome = simulate(scheduler, jobs, [0, 2, 3], [10, 4, 5], order=shortest_first)
+    assert outcome.end.tolist() == [21, 6, 11]
+    assert outcome.preemptions.tolist() == [1, 0, 0]
+    assert outcome.lost.tolist() == [2, 0, 0]
+    assert asked == [0, 2, 3, 6, 11, 21]
+
+
+def test_a_world_and_a_progress_of_its_own_do_not_go_together():
+    with pytest.raises(ValueError, match="progress says already how fast jobs run"):
+        simulate(one_node(), [], [], [], Script(), progress=Failures())
 
 
 def test_members_of_a_group_go_by_the_round_of_those_who_are_there():

@@ -1,16 +1,12 @@
 """The event loop: jobs come, start, stop and end, as a `Scheduler` says.
 
-Time jumps from event to event. At each instant first jobs end, then others come, then the scheduler
-decides. Who is preempted loses what it has done, and waits at its old place.
-
-A run is known by its number, so that the end of a run that was preempted is recognized when its
-time has come. Running jobs need nothing in between, unless a world says that their speed changes:
-then what is left of a run begins at that moment, under a number of its own.
+Time jumps from event to event. At each instant first jobs end, then what fails does so, then others
+come, then the scheduler decides. When jobs end, and what is left of one that stops, is the business
+of whoever keeps their progress.
 """
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from heapq import heappop, heappush
 from itertools import pairwise
 from math import inf
 
@@ -19,9 +15,14 @@ import numpy.typing as npt
 
 from hivecore.errors import InvariantError
 from hivecore.scheduler import Action, Job, Preempt, Promote, Reject, Scheduler, Start
+from hivecore.sim.progress import Incident, JobFails, Progress
+from hivecore.sim.progress.paced import Paced
 from hivecore.sim.worlds import World
 
-__all__ = ["Outcome", "Watch", "simulate"]
+__all__ = ["Order", "Outcome", "Watch", "simulate"]
+
+#: Is told the time; answers with the names of jobs, see `Scheduler.reorder`.
+Order = Callable[[float], Sequence[str | Sequence[str]]]
 
 #: Is told the time before it moves on, and how many jobs have come; answers when to be told again.
 Watch = Callable[[float, int], float]
@@ -33,8 +34,9 @@ class Outcome:
 
     :param start: float64[jobs], seconds, when each began the run that it completed.
     :param end: float64[jobs], seconds.
-    :param preemptions: int64[jobs], how often each lost its GPUs.
-    :param lost: float64[jobs], seconds of work that each did in vain.
+    :param preemptions: int64[jobs], how often each was preempted.
+    :param lost: float64[jobs], seconds of work that each did in vain, where jobs that stop begin
+        again.
     :param lent: float64[jobs], seconds of work on idle cells that were not lost.
     :param promotions: how many runs went on from idle cells to those of their tenants.
     """
@@ -54,6 +56,8 @@ def simulate(
     duration: Sequence[float],
     world: World | None = None,
     watch: Watch | None = None,
+    order: Order | None = None,
+    progress: Progress | None = None,
 ) -> Outcome:
     """Return what becomes of jobs under a scheduler.
 
@@ -63,6 +67,10 @@ def simulate(
     :param duration: seconds that each has to run when nothing slows it, positive.
     :param world: how fast jobs run; ``None``: at full speed, whatever they share.
     :param watch: is called with a time before the events of that time, or of a later one.
+    :param order: who comes first, for policies that stop and start jobs as they go: asked before
+        each decision, for `Scheduler.reorder`; ``None``: the scheduler's own queues say it.
+    :param progress: what jobs have done, what they keep of it when they stop, and what fails;
+        ``None``: they go as the world says, begin again when they stop, and nothing fails.
     :raises ValueError: the scheduler refuses a job, or knows jobs already, or the numbers do not go
         together.
     :raises InvariantError: a job never starts, or stands still for ever.
@@ -85,7 +93,9 @@ def simulate(
         raise ValueError("submit: the times fall")
     if not all(0 < seconds < inf for seconds in duration):
         raise ValueError("duration: must be positive and finite")
-    loop = _Loop(scheduler, jobs, duration, world)
+    if world is not None and progress is not None:
+        raise ValueError("world: progress says already how fast jobs run")
+    loop = _Loop(scheduler, jobs, duration, progress or Paced(world), order)
     loop.run(submit, watch)
     return loop.outcome()
 
@@ -96,14 +106,13 @@ class _Loop:
         scheduler: Scheduler,
         jobs: Sequence[Job],
         duration: Sequence[float],
-        world: World | None,
+        progress: Progress,
+        order: Order | None,
     ) -> None:
-        self.scheduler, self.jobs, self.duration, self.world = scheduler, jobs, duration, world
+        self.scheduler, self.jobs, self.duration = scheduler, jobs, duration
+        self.progress, self.order = progress, order
         count = len(jobs)
         self.row = {job.name: row for row, job in enumerate(jobs)}
-        #: of the runs: when they end, the job, and which of its runs it is
-        self.ends: list[tuple[float, int, int]] = []
-        self.number = [0] * count
         self.left = count
         self.start, self.end = [inf] * count, [inf] * count
         self.preemptions = [0] * count
@@ -111,36 +120,31 @@ class _Loop:
         #: who runs on idle cells
         self.borrowers: set[int] = set()
         self.promotions = 0
-        #: of running jobs in a world: what is left, since when, and how fast it goes
-        self.pace: dict[int, tuple[float, float, float]] = {}
 
     def run(self, submit: Sequence[float], watch: Watch | None) -> None:
-        scheduler, ends, jobs = self.scheduler, self.ends, self.jobs
+        scheduler, progress, jobs = self.scheduler, self.progress, self.jobs
         watch_at = -inf if watch is not None else inf
         come, count = 0, len(jobs)
         while self.left:
-            now = submit[come] if come < count else inf
-            while ends and self.number[ends[0][1]] != ends[0][2]:
-                heappop(ends)  # of a run that was preempted, or goes at another speed now
-            if ends and ends[0][0] <= now:
-                now = ends[0][0]
-            if self.world is not None:
-                now = min(now, self.world.next_change())
+            end = progress.next_end()
+            now = progress.next_change(min(submit[come], end) if come < count else end)
             if now == inf:
                 break
             if watch is not None and watch_at < now:
                 watch_at = watch(now, come)
-            while ends and ends[0][0] == now:
-                _, row, number = heappop(ends)
-                if self.number[row] == number:
-                    self.finish(row, now)
+            if end == now:
+                for name in progress.completed(now):
+                    self.finish(self.row[name], now)
+            for incident in progress.happen(now):
+                self.suffer(incident, now)
             while come < count and submit[come] == now:
                 scheduler.submit(jobs[come], now)
+                progress.submit(jobs[come].name, self.duration[come], now)
                 come += 1
+            if self.order is not None:
+                scheduler.reorder(self.order(now), now)
             while self.do(scheduler.decide(now), now):
                 pass
-            if self.world is not None:
-                self.adjust(self.world, now)
 
     def do(self, actions: Sequence[Action], now: float) -> bool:
         """Do what the scheduler says; whether there is something to decide on after it."""
@@ -157,31 +161,20 @@ class _Loop:
                 self.promote(self.row[action.job], now)
             elif isinstance(action, Reject):
                 raise ValueError(f"job {action.job!r} can never run: {action.reason}")
-        if self.world is not None:
-            self.world.obey(actions, now)
+        self.progress.obey(actions, now)
         return stopped
 
-    def adjust(self, world: World, now: float) -> None:
-        """Let what is left of a run begin now if its speed is another one."""
-        for name, speed in world.speeds(now).items():
-            row = self.row[name]
-            left, since, before = self.pace[row]
-            if speed == before:
-                continue
-            left -= (now - since) * before
-            self.pace[row] = left, now, speed
-            self.number[row] += 1
-            if speed:
-                heappush(self.ends, (now + max(left, 0.0) / speed, row, self.number[row]))
+    def suffer(self, incident: Incident, now: float) -> None:
+        if isinstance(incident, JobFails):
+            self.scheduler.fail(incident.job, now)
+            self.stop(self.row[incident.job], now)
+        else:
+            self.scheduler.set_node(incident.node, incident.healthy, now)
 
     def begin(self, row: int, now: float, lent: bool) -> None:
         if self.start[row] < inf:
             return  # more pods join it
         self.start[row] = now
-        if self.world is not None:
-            self.pace[row] = self.duration[row], now, 1.0
-        self.number[row] += 1
-        heappush(self.ends, (now + self.duration[row], row, self.number[row]))
         if lent:
             self.borrowers.add(row)
 
@@ -189,19 +182,20 @@ class _Loop:
         self.scheduler.finish(self.jobs[row].name, now)
         self.end[row] = now
         self.left -= 1
-        if self.world is not None:
-            self.world.end(self.jobs[row].name, now)
         if row in self.borrowers:
             self.borrowers.remove(row)
             self.lent[row] += now - self.start[row]
 
     def preempt(self, row: int, now: float) -> None:
-        self.number[row] += 1
         self.preemptions[row] += 1
-        self.lost[row] += now - self.start[row]
+        self.stop(row, now)
+
+    def stop(self, row: int, now: float) -> None:
+        if not self.progress.is_kept:
+            self.lost[row] += now - self.start[row]
+            self.lent[row] = 0.0
         self.start[row] = inf
         self.borrowers.discard(row)
-        self.lent[row] = 0.0
 
     def promote(self, row: int, now: float) -> None:
         self.borrowers.remove(row)

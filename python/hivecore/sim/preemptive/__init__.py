@@ -6,13 +6,13 @@ names its matching. Jobs and nodes may fail meanwhile. `job_figures` turns the o
 completion times.
 """
 
-from hivecore.sim.preemptive.events import Outcome
 from hivecore.sim.preemptive.failures import JobFailure, NodeFailure, RandomFailures
 from hivecore.sim.preemptive.history import Span
 from hivecore.sim.preemptive.jobs import Jobs
 from hivecore.sim.preemptive.metrics import JobFigures, job_figures
 from hivecore.sim.preemptive.muri import MuriOptions
 from hivecore.sim.preemptive.schedule import JOB_POLICIES, schedule
+from hivecore.sim.preemptive.training import Outcome
 
 __all__ = [
     "JOB_POLICIES",

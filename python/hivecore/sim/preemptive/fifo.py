@@ -4,12 +4,12 @@ from collections.abc import Iterable
 from heapq import heapify, heappop, heappush
 from math import inf
 
-from hivecore.sim.preemptive.events import Outcome
 from hivecore.sim.preemptive.failures import Failure
 from hivecore.sim.preemptive.history import Span
 from hivecore.sim.preemptive.incidents import Incidents, reported
 from hivecore.sim.preemptive.jobs import Jobs
 from hivecore.sim.preemptive.placement import Placed, give_back, idle_nodes, place
+from hivecore.sim.preemptive.training import Outcome
 
 __all__ = ["run_fifo"]
 

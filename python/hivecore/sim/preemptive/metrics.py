@@ -3,8 +3,8 @@
 from dataclasses import dataclass
 from math import prod
 
-from hivecore.sim.preemptive.events import Outcome
 from hivecore.sim.preemptive.jobs import Jobs
+from hivecore.sim.preemptive.training import Outcome
 
 __all__ = ["JobFigures", "job_figures"]
 

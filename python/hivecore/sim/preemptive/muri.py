@@ -10,6 +10,7 @@ more candidates: of those that there are for each set of GPUs the first few must
 keeps to the priorities, and the next few may be, where they go better with the others.
 """
 
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import partial
 
@@ -27,7 +28,8 @@ from hivecore.sim.preemptive.interleaving import (
     IterationTimes,
 )
 from hivecore.sim.preemptive.jobs import Jobs
-from hivecore.sim.preemptive.placement import Placed, idle_nodes, place
+from hivecore.sim.preemptive.placement import idle_nodes, place
+from hivecore.sim.preemptive.ranked import Ranked
 
 __all__ = ["Muri", "MuriOptions"]
 
@@ -66,8 +68,8 @@ class MuriOptions:
             raise ValueError(f"candidates must be two rising numbers from 1 on, not {must}, {may}")
 
 
-class Muri:
-    """The policy for `events.run`.
+class Muri(Ranked):
+    """The policy for `Training`.
 
     :param jobs: the jobs.
     :param nodes: of 8 GPUs each.
@@ -81,13 +83,10 @@ class Muri:
     def __init__(
         self, jobs: Jobs, nodes: int, by_attained: bool, options: MuriOptions, exact: bool = False
     ) -> None:
-        self.pace = list(jobs.solo)
-        self.overhead = list(jobs.restart)
-        self._jobs = jobs
-        self.idle = idle_nodes(nodes)
-        # By the first job of each group.
-        self._placed: dict[int, tuple[_Group, tuple[int, ...]]] = {}
-        self._by_attained = by_attained
+        self._jobs, self._by_attained = jobs, by_attained
+        super().__init__(jobs, idle_nodes(nodes))
+        self.pace, self.overhead = list(jobs.solo), list(jobs.restart)
+        self._group_of: dict[int, _Group] = {}
         self._must = self._may = options.largest
         self._autopack = options.autopack
         factors = INTERFERENCE if options.matching else INTERFERENCE_UNMATCHED
@@ -117,37 +116,29 @@ class Muri:
         service = attained if self._by_attained else remaining * self._jobs.solo[job]
         return service * self._jobs.gpus[job]
 
-    def choose(self, order: list[int], key: list[float]) -> list[int]:
-        """Return the jobs of the groups that get GPUs; leaves `order` sorted by GPUs."""
-        gpus = self._jobs.gpus
+    def order(self) -> Iterable[Sequence[int]]:
+        """Return the groups, those of large jobs first; leaves the list sorted by GPUs."""
+        key, order = self._key, self._order
+        order.sort(key=key.__getitem__)
         buckets = self._candidates(order)
         groups = self._group(buckets, sum(self.idle))
         if self._autopack:
             groups = self._admit(self._unpack(groups), key)
-        group_of = {job: group for group in groups for job in group}
+        self._group_of = {job: group for group in groups for job in group}
+        order.sort(key=self._jobs.gpus.__getitem__, reverse=True)
+        return self.groups(order)
 
-        order.sort(key=gpus.__getitem__, reverse=True)
-        free = self.idle.copy()
-        placed = self._placed = {}
-        chosen = []
-        for job in order:
-            group = group_of.get(job)
-            if group is None:
-                continue
-            if group[0] not in placed:
-                nodes = place(free, gpus[job])
-                placed[group[0]] = group, nodes
-                if nodes:
-                    self._start(group)
-            if placed[group[0]][1]:
-                chosen.append(job)
-        return chosen
+    def chosen(self, running: set[int]) -> list[int]:
+        """See `Policy`; a group runs as a whole."""
+        found = super().chosen(running)
+        for group in self.groups(found):
+            self._start(group)
+        return found
 
-    def placed(self) -> list[Placed]:
-        """Return the groups that run, on their nodes."""
-        return [
-            Placed(tuple(sorted(group)), nodes) for group, nodes in self._placed.values() if nodes
-        ]
+    def groups(self, running: Iterable[int]) -> list[Sequence[int]]:
+        """See `Policy`."""
+        groups = {id(group): group for job in running if (group := self._group_of.get(job))}
+        return list(groups.values())
 
     def _candidates(self, order: list[int]) -> list[Bucket]:
         """Return the first jobs of each bucket; buckets in the order of their first jobs."""
@@ -197,7 +188,7 @@ class Muri:
         urgent_first = sorted(groups, key=lambda group: min(key[job] for job in group))
         return [group for group in urgent_first if place(free, self._jobs.gpus[group[0]])]
 
-    def _start(self, group: _Group) -> None:
+    def _start(self, group: Sequence[int]) -> None:
         pace = self._times.of(group)
         overhead = sum(self._jobs.restart[job] for job in group)
         for job in group:

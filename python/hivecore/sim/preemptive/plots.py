@@ -9,10 +9,10 @@ import numpy.typing as npt
 
 from hivecore.sim.extras import require
 from hivecore.sim.pictures import BLUE, GREY, VERMILION, save_figures, set_title
-from hivecore.sim.preemptive.events import Outcome
 from hivecore.sim.preemptive.history import Span
 from hivecore.sim.preemptive.jobs import Jobs
 from hivecore.sim.preemptive.slots import bars
+from hivecore.sim.preemptive.training import Outcome
 from hivecore.sim.workload import GPUS_PER_NODE
 
 if TYPE_CHECKING:

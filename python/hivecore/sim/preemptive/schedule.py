@@ -2,13 +2,15 @@
 
 from collections.abc import Iterable
 
-from hivecore.sim.preemptive.events import Outcome, Policy, run
+from hivecore.sim.preemptive.configuration import configure, events_of
 from hivecore.sim.preemptive.failures import Failure
 from hivecore.sim.preemptive.fifo import run_fifo
 from hivecore.sim.preemptive.jobs import Jobs
 from hivecore.sim.preemptive.muri import Muri, MuriOptions
 from hivecore.sim.preemptive.shortest import Shortest
-from hivecore.sim.preemptive.tiresias import run_tiresias
+from hivecore.sim.preemptive.tiresias import Tiresias, of_jobs
+from hivecore.sim.preemptive.training import Outcome, Policy, Training
+from hivecore.sim.simulate import simulate
 from hivecore.sim.workload import GPUS_PER_NODE
 
 __all__ = ["JOB_POLICIES", "schedule"]
@@ -50,7 +52,7 @@ def schedule(
     and of nodes, and the return of nodes are instants at which the policy chooses anew. A failure
     of a job that does not run has no effect, and neither has one at the instant at which it ends.
 
-    Deterministic. Cost: see `events.run`; for Muri also the matchings at each event.
+    Deterministic. Cost: see `simulate` and `Training`; for Muri also the matchings at each event.
 
     >>> jobs = Jobs([0.0, 10.0], [8, 8], [300.0, 20.0], [1.0, 1.0],
     ...             [(0.5, 0.25, 0.25)] * 2, [300.0, 20.0], [0.0, 0.0])
@@ -66,13 +68,20 @@ def schedule(
         raise ValueError(f"a job of {largest} GPUs does not fit on {nodes} nodes of 8 GPUs")
     if not report_interval > 0:
         raise ValueError(f"report_interval must be positive, not {report_interval}")
-    if policy == "tiresias":
-        if record:
-            raise ValueError("tiresias places no job on a node, so that nothing can be recorded")
-        return run_tiresias(jobs, nodes, failures, report_interval)
     if policy == "fifo":
         return run_fifo(jobs, nodes, failures, report_interval, record)
-    return run(jobs, _policy(jobs, policy, nodes, muri), failures, report_interval, record)
+    counts_only = policy == "tiresias"
+    if counts_only:
+        if record:
+            raise ValueError("tiresias places no job on a node, so that nothing can be recorded")
+        failures = of_jobs(failures)
+    chosen = _policy(jobs, policy, nodes, muri)
+    submit = events_of(jobs.submit) if chosen.same_event or not counts_only else jobs.submit
+    progress = Training(jobs, submit, chosen, failures, report_interval, record)
+    scheduler, asked = configure(jobs, nodes, by_node=not counts_only, shares=policy in _MURI)
+    ones = [1.0] * len(jobs)
+    simulate(scheduler, asked, submit, ones, order=progress.order, progress=progress)
+    return progress.outcome()
 
 
 def _policy(jobs: Jobs, policy: str, nodes: int, muri: MuriOptions) -> Policy:
@@ -80,4 +89,6 @@ def _policy(jobs: Jobs, policy: str, nodes: int, muri: MuriOptions) -> Policy:
         return Shortest(jobs, nodes, by_service=policy == "srsf")
     if policy in _MURI:
         return Muri(jobs, nodes, policy.endswith("l"), muri, exact="exact" in policy)
+    if policy == "tiresias":
+        return Tiresias(jobs)
     raise ValueError(f"policy must be one of {', '.join(JOB_POLICIES)}, not {policy!r}")

@@ -1,0 +1,289 @@
+"""Training jobs that are stopped and restarted at any event, and keep their progress.
+
+The rules are those of the simulator that Muri's authors published, down to the order of operations
+on floats, because ties and roundings move the averages:
+
+- The restart overhead is paid afterwards: in each interval between events a job that ran does no
+  work for its restart time, or for the whole interval if that is shorter, whether or not it was
+  moved. The interval that ends with the job's own completion is free.
+- The list of jobs is one object, sorted stably by key: among equal keys a job stays where the event
+  before has left it, and new jobs come last.
+- Completions at nearly the same time are one event, at the time of the first in the list.
+
+That simulator knows no failures. Here one that stops a running job, a node that is lost and a node
+that is back are events as well, and so all running jobs pay for them. What is stopped loses the
+work since its last report and waits as any other job; it may run again at once. Jobs report at each
+event, and between events whenever another report interval is over.
+"""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from math import inf
+from typing import Protocol
+
+from hivecore.scheduler import Action, Move, PlacedPod, Preempt, Start
+from hivecore.sim.preemptive.failures import Failure
+from hivecore.sim.preemptive.history import Recorder, Span
+from hivecore.sim.preemptive.incidents import Incidents, reported
+from hivecore.sim.preemptive.jobs import Jobs
+from hivecore.sim.preemptive.placement import Placed
+from hivecore.sim.progress import Incident, JobFails, NodeChanges
+
+__all__ = ["Outcome", "Policy", "Training", "close", "earliest_completion"]
+
+_CLOSE = 1e-9
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Outcome:
+    """When each job first ran and when it ended, and how it came to that.
+
+    :param start: per job, seconds.
+    :param end: per job, seconds.
+    :param held: per job, seconds with GPUs, restarts included.
+    :param events: instants at which the policy chose.
+    :param preemptions: how often the policy stopped a running job.
+    :param lost: per job, iterations that were done in vain, because a failure came before a report.
+    :param interruptions: how often a failure stopped a running job.
+    :param history: who ran where and when, in order of ends, if it was recorded.
+    """
+
+    start: list[float]
+    end: list[float]
+    held: list[float]
+    events: int
+    preemptions: int
+    lost: list[float]
+    interruptions: int
+    history: list[Span] | None
+
+
+class Policy(Protocol):
+    """Who comes first, and how fast those go that run."""
+
+    #: A submission and a completion that are as near as this (seconds) are one event.
+    same_event: float
+    #: GPUs of each node, 0 while it is lost.
+    idle: list[int]
+    #: Seconds per iteration of each running job.
+    pace: list[float]
+    #: Seconds of each interval that each running job loses.
+    overhead: list[float]
+
+    def come(self, job: int) -> None:
+        """A job comes."""
+
+    def end(self, job: int) -> None:
+        """A running job has completed."""
+
+    def attain(self, attained: float, now: float, since: float) -> float:
+        """Return the seconds on GPUs of a job that has run since then."""
+
+    def ran(self, job: int, remaining: float, attained: float) -> None:
+        """A job has run: what is left of it, in iterations, and its seconds on GPUs."""
+
+    def order(self) -> Iterable[Sequence[int]]:
+        """Return who comes first, those together that share GPUs; others do not run."""
+
+    def chosen(self, running: set[int]) -> list[int]:
+        """Note who runs from now on; returns them in the order in which their ends are compared."""
+
+    def groups(self, running: Iterable[int]) -> list[Sequence[int]]:
+        """Return those together that share GPUs, in the order of the first of each."""
+
+    def completion(self, ends: list[float]) -> tuple[float, list[int]]:
+        """Return the time of the next completions, and the positions of what completes."""
+
+    def next_change(self, now: float, attained: list[float]) -> float:
+        """Return when the order changes though nothing happens; inf: never."""
+
+
+def close(x: float, y: float) -> bool:
+    """Whether two times differ by rounding only.
+
+    >>> close(3e6, 3e6 + 0.002), close(3e6, 3e6 + 0.004), close(0.0, 0.0)
+    (True, False, True)
+    """
+    return abs(x - y) <= _CLOSE * max(abs(x), abs(y))
+
+
+def earliest_completion(ends: list[float]) -> tuple[float, list[int]]:
+    """Return the time of the first completion event and the positions of what it completes.
+
+    A completion joins the first event in the list that is close to it, or opens one.
+
+    >>> earliest_completion([7.0, 5.0 + 4e-9, 5.0, 6.0])
+    (5.000000004, [1, 2])
+    """
+    if not ends:
+        return inf, []
+    first = min(ends)
+    # Only a chain of close completions could carry an influence beyond this.
+    horizon = first + abs(first) * (2 * _CLOSE * (len(ends) + 1))
+    near = [position for position, end in enumerate(ends) if end <= horizon]
+    if len(near) == 1:
+        return first, near
+    opened: dict[float, list[int]] = {}
+    for position in near:
+        end = ends[position]
+        joined = next((time for time in opened if close(end, time)), end)
+        opened.setdefault(joined, []).append(position)
+    time = min(opened)
+    return time, opened[time]
+
+
+class Training:
+    """For `hivecore.sim.simulate`, whose jobs are named by their numbers.
+
+    :param jobs: in order of submission.
+    :param submit: when they come, seconds.
+    :param policy: made for `jobs`.
+    :param failures: in order of time.
+    :param report_interval: seconds between reports of progress.
+    :param record: whether to keep the history.
+    :raises ValueError: here or later, failures that cannot be, or under which no job gets ahead.
+
+    Cost: O(running jobs) for each event.
+    """
+
+    is_kept = True
+
+    def __init__(
+        self,
+        jobs: Jobs,
+        submit: Sequence[float],
+        policy: Policy,
+        failures: Iterable[Failure],
+        report_interval: float,
+        record: bool,
+    ) -> None:
+        count = len(jobs)
+        self._submit, self._policy, self._interval = submit, policy, report_interval
+        self._names = [str(job) for job in range(count)]
+        self._remaining, self._attained = list(jobs.iterations), [0.0] * count
+        self._start, self._end, self._lost = [inf] * count, [inf] * count, [0.0] * count
+        self._events = self._preemptions = self._interruptions = 0
+        self._running: list[int] = []
+        self._stopped: set[int] = set()
+        self._completion, self._completing = inf, list[int]()
+        self._change = inf
+        self._submitted, self._left = 0, 0
+        self._previous = 0.0
+        self._there = list(policy.idle)
+        self._incidents = Incidents(failures, count, policy.idle)
+        self._nodes: dict[int, tuple[int, ...]] = {}
+        self._recorder = Recorder() if record else None
+
+    def next_end(self) -> float:
+        """See `Progress`: when it is that of the next submission, nearly, it is that."""
+        count, time = self._submitted, self._completion
+        near = self._policy.same_event
+        if near and count < len(self._submit) and time < inf:
+            arrival = self._submit[count]
+            if abs(arrival - time) <= max(_CLOSE * max(arrival, time), near):
+                return arrival
+        return time
+
+    def next_change(self, before: float) -> float:
+        """See `Progress`."""
+        return self._incidents.first(min(before, self._change), self._running)
+
+    def completed(self, now: float) -> Sequence[str]:
+        """See `Progress`."""
+        for job in self._completing:
+            self._end[job] = now
+            self._attained[job] = self._policy.attain(self._attained[job], now, self._previous)
+            self._policy.end(job)
+            self._running.remove(job)
+        self._left -= len(self._completing)
+        self._incidents.got_ahead()
+        return [self._names[job] for job in self._completing]
+
+    def happen(self, now: float) -> Sequence[Incident]:
+        """See `Progress`."""
+        self._events += 1
+        stopped = self._stopped = self._incidents.occur(now, self._running, self._placed)
+        self._interruptions += len(stopped)
+        if self._advance(now) or not self._left:
+            self._incidents.got_ahead()
+        found: list[Incident] = [JobFails(self._names[job]) for job in sorted(stopped)]
+        for node, (gpus, before) in enumerate(zip(self._policy.idle, self._there, strict=True)):
+            if gpus != before:
+                found.append(NodeChanges(str(node), gpus > 0))
+        self._there = list(self._policy.idle)
+        self._running = [job for job in self._running if job not in stopped]
+        return found
+
+    def _advance(self, now: float) -> bool:
+        """Note what running jobs have done since the last event; whether one has got ahead."""
+        policy, elapsed, ahead = self._policy, now - self._previous, False
+        for job in self._running:
+            work = elapsed - policy.overhead[job]
+            if job in self._stopped:
+                done, work = work, reported(elapsed, self._interval) - policy.overhead[job]
+                self._lost[job] += (max(done, 0.0) - max(work, 0.0)) / policy.pace[job]
+            if work > 0:
+                self._remaining[job] -= work / policy.pace[job]
+                ahead = True
+            self._attained[job] = policy.attain(self._attained[job], now, self._previous)
+            policy.ran(job, self._remaining[job], self._attained[job])
+        self._previous = now
+        return ahead
+
+    def submit(self, job: str, seconds: float, now: float) -> None:
+        """See `Progress`."""
+        self._policy.come(int(job))
+        self._submitted += 1
+        self._left += 1
+
+    def order(self, now: float) -> Sequence[str | Sequence[str]]:
+        """Return who comes first."""
+        names = self._names
+        return [
+            names[entry[0]] if len(entry) == 1 else tuple([names[job] for job in entry])
+            for entry in self._policy.order()
+        ]
+
+    def obey(self, actions: Sequence[Action], now: float) -> None:
+        """See `Progress`."""
+        running = set(self._running)
+        for action in actions:
+            if isinstance(action, (Start, Move)):
+                job = int(action.job)
+                self._nodes[job] = _nodes(action.pods)
+                running.add(job)
+                self._start[job] = min(self._start[job], now)
+            elif isinstance(action, Preempt):
+                running.remove(int(action.job))
+                self._preemptions += 1
+        policy = self._policy
+        self._running = policy.chosen(running)
+        if self._recorder:
+            self._recorder.note(now, self._placed(), self._stopped)
+        remaining, pace = self._remaining, policy.pace
+        ends = [now + remaining[job] * pace[job] for job in self._running]
+        self._completion, positions = policy.completion(ends)
+        self._completing = [self._running[position] for position in positions]
+        self._change = policy.next_change(now, self._attained)
+
+    def _placed(self) -> list[Placed]:
+        """Those on the same GPUs, in the order of the first of each."""
+        groups = self._policy.groups(self._running)
+        return [Placed(tuple(sorted(group)), self._nodes[group[0]]) for group in groups]
+
+    def outcome(self) -> Outcome:
+        """Return what has become of the jobs."""
+        return Outcome(
+            self._start,
+            self._end,
+            self._attained,
+            self._events,
+            self._preemptions,
+            self._lost,
+            self._interruptions,
+            self._recorder.spans if self._recorder else None,
+        )
+
+
+def _nodes(pods: Sequence[PlacedPod]) -> tuple[int, ...]:
+    return tuple(dict.fromkeys(int(pod.node) for pod in pods))
