@@ -64,7 +64,7 @@ def assert_as_recorded(found, trace, name, metrics=ALL):
 
 
 @pytest.mark.parametrize("policy", ["SRTF", "SRSF", "Tiresias"])
-@pytest.mark.parametrize("number", [1, 2, 3, 4])
+@pytest.mark.parametrize("number", [1, pytest.param(2, marks=slow), 3, 4])
 @pytest.mark.parametrize("form", ["", "_pr"])
 def test_preemptive_policies_give_the_recorded_figures(policy, number, form):
     trace = f"trace{number}{form}"

@@ -52,6 +52,10 @@ def schedule(
     and of nodes, and the return of nodes are instants at which the policy chooses anew. A failure
     of a job that does not run has no effect, and neither has one at the instant at which it ends.
 
+    Jobs whose sizes are powers of two run as if each event placed all of them anew on the first
+    nodes that can hold them. But under all policies but "fifo" jobs stay where they are while that
+    harms nobody, and node failures hit them there.
+
     Deterministic. Cost: see `simulate` and `Training`; for Muri also the matchings at each event.
 
     >>> jobs = Jobs([0.0, 10.0], [8, 8], [300.0, 20.0], [1.0, 1.0],
