@@ -124,7 +124,7 @@ class Lives(RuleBasedStateMachine):
         self.ledger.note(actions, self.immediate)
         self.promise(actions)
         if most is None:
-            if self.ledger.in_order and "cells" in self.parts:
+            if self.ledger.in_order and {"quotas", "cells"} & set(self.parts):
                 self.settle()
             assert self.scheduler.decide(self.now) == []
             branch = copy.copy(self.scheduler)
@@ -140,7 +140,9 @@ class Lives(RuleBasedStateMachine):
                 self.ledger.promise(winner, self.scheduler.status(winner).pods)
 
     def settle(self):
-        """Where cells are free depends on who came first, so that an order may need more rounds."""
+        """Which cells are free, and what quotas lend, depends on who left and came before, so that
+        an order may need more rounds.
+        """
         for _ in range(8):
             actions = self.scheduler.decide(self.now)
             self.ledger.note(actions, self.immediate)

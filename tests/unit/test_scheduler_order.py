@@ -128,6 +128,16 @@ def test_unless_victims_stop_at_once_nobody_starts_until_all_have():
     assert scheduler.state("a") == scheduler.state("b") == "pending"
 
 
+def test_nobody_starts_either_before_those_have_stopped_who_are_not_named():
+    scheduler = submitted({"a": 2, "b": 2}, immediate=False)
+    scheduler.decide(0.0)
+    scheduler.submit(Job("c", "t", 2), 1.0)
+    assert said(decided(scheduler, ["a", "c"], 1.0)) == [("Preempt", "b")]
+    assert said(scheduler.decide(2.0)) == []
+    scheduler.stopped("b", 3.0)
+    assert said(scheduler.decide(3.0)) == [("Start", "c")]
+
+
 def test_jobs_that_stand_together_share_gpus():
     scheduler = submitted({"a": 8, "b": 8, "c": 8}, sharing=Sharing(2))
     first, second = [one for one in decided(scheduler, [("a", "b"), "c"], 0.0) if one.job != "c"]

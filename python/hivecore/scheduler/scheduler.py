@@ -643,6 +643,8 @@ class Scheduler(Stateful):
         Who is not named does not run. Who may not be preempted is left alone, and so is who has
         started with fewer pods than it wants. Quotas count as ever. Unless victims stop at once,
         nobody starts until all have stopped. `decide` pays no heed to ``most`` meanwhile.
+        What cells and quotas allow depends on who has left before, so with them a second `decide`
+        may still find somebody to start.
 
         Cost: O(jobs named), here and for each `decide`, and that of the parts for those who come,
         go or move.
@@ -782,7 +784,7 @@ class Scheduler(Stateful):
 
     def _have_to_stop(self, order: Order) -> bool:
         """Tell those to stop who have no place, or another one; whether anybody has to."""
-        if any(live.for_job and name in order.place for name, live in self._running.items()):
+        if any(live.for_job for live in self._running.values()):
             return True
         stages, jobs = self._stages.branch(), {name: one.copy() for name, one in self._jobs.items()}
         walk = Walk(stages, jobs, order, self._kinds.all_want_gpus)
