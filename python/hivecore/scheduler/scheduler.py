@@ -780,7 +780,10 @@ class Scheduler(Stateful):
             self._outbox.append(Start(live.job.name, unit.placed, sharers, offsets, decisions))
             self._runs_now(live)
         for name, refused in walk.refused.items():
-            self._tell(self._jobs[name], refused.refusal)
+            told, refusal = self._jobs[name].told, refused.refusal
+            # The numbers in a reason are those of the moment when its turn came.
+            if told is None or (told.stage, told.code) != (refusal.stage, refusal.code):
+                self._tell(self._jobs[name], refusal)
 
     def _have_to_stop(self, order: Order) -> bool:
         """Tell those to stop who have no place, or another one; whether anybody has to."""
@@ -1583,7 +1586,7 @@ class Scheduler(Stateful):
             lasting = as_float(state["regroup_for"], "regroup_for")
             self._regroup_for = self._seconds(lasting) if lasting else 0.0
         asked = as_order(state.get("order", []))
-        self._order = Order(asked, self._jobs) if asked else None
+        self._order = Order(asked, {}) if asked else None  # as it was sorted then
         self._rejected = {one.job for one in self._outbox if isinstance(one, Reject)}
         self._note_states()
 

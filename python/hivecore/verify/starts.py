@@ -62,8 +62,11 @@ def verify_actions(actions: Iterable[Action], jobs: Mapping[str, Job], before: S
     state = State(before)
     for action in actions:
         if isinstance(action, Preempt):
-            state.told[action.for_job].append(action.job)
             state.expect_no_more(action.job)
+            if action.why == "order":  # it leaves before anybody starts
+                state.leave(action.job)
+            else:
+                state.told[action.for_job].append(action.job)
         elif isinstance(action, Reject):
             state.reject(action.job)
         elif isinstance(action, Start | Promote):
