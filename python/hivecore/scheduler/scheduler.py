@@ -770,6 +770,7 @@ class Scheduler(Stateful):
             self._requeue(live.units[0])
             del self._running[name]
             live.state = "pending"
+            self._reject_if_impossible(live)
         for move in found.moves:
             self._outbox.append(move)
             self._jobs[move.job].since = self._now
@@ -780,10 +781,10 @@ class Scheduler(Stateful):
             self._outbox.append(Start(live.job.name, unit.placed, sharers, offsets, decisions))
             self._runs_now(live)
         for name, refused in walk.refused.items():
-            told, refusal = self._jobs[name].told, refused.refusal
-            # The numbers in a reason are those of the moment when its turn came.
-            if told is None or (told.stage, told.code) != (refusal.stage, refusal.code):
-                self._tell(self._jobs[name], refusal)
+            waits = self._jobs.get(name)
+            # Once: the reason is that of the moment when its turn came, beside whoever ran then.
+            if waits is not None and waits.told is None:
+                self._tell(waits, refused.refusal)
 
     def _have_to_stop(self, order: Order) -> bool:
         """Tell those to stop who have no place, or another one; whether anybody has to."""
