@@ -17,9 +17,6 @@ gang           one job on every node of its tenant, and the 400 samples that a r
 All contenders take turns; times are CPU time, the least of several rounds.
 """
 
-import os
-import subprocess
-import sys
 import tempfile
 from collections.abc import Callable
 from functools import partial
@@ -27,7 +24,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from harness import TRACES, command_line, cpu_seconds, save, take_turns
+from harness import TRACES, command_line, cpu_seconds, hivecore_seconds, save, take_turns
 from tenant_loops import Cells, Private, Quota, run
 from twin_clusters import on_the_twin
 
@@ -136,16 +133,9 @@ def time_replays(
 def whole_command(folder: Path) -> float:
     """CPU seconds of a process that replays the Philly trace."""
     philly = TRACES / "philly"
-    main = [sys.executable, "-c", "from hivecore.cli import main; raise SystemExit(main())"]
     given = ["--format", "philly", "--virtual-clusters", philly / "virtual_clusters.csv"]
     outputs = ["--json", folder / "replay.json", "--plots", folder]
-    before = os.times()
-    command = [*main, "replay", philly / "jobs.csv", *given, *outputs]
-    subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
-    after = os.times()
-    return (after.children_user + after.children_system) - (
-        before.children_user + before.children_system
-    )
+    return hivecore_seconds("replay", philly / "jobs.csv", *given, *outputs)
 
 
 def time_gangs(sizes: list[int], rounds: int) -> list[dict[str, Any]]:
