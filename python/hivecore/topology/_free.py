@@ -1,7 +1,7 @@
 """What is free on the nodes of a network, by resource, and what owners take of it."""
 
 from collections.abc import Iterator
-from typing import NamedTuple, Self
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -99,11 +99,12 @@ class Free:
 
     def room(self, amounts: Pairs, nodes: Ints) -> Ints:
         """How many such pods fit on each of these nodes."""
-        room: Ints | int = MOST
+        room: Any = MOST
         for resource, amount in amounts:
             free = self.amounts.get(resource, self._nothing)[nodes]
             room = np.minimum(free if amount == 1 else free // amount, room)
-        return room if self.usable is None else np.where(self.usable[nodes], room, 0)
+        found: Ints = room if self.usable is None else np.where(self.usable[nodes], room, 0)
+        return found
 
     def has_room(self, owner: Owner) -> bool:
         """Whether there is what it takes."""

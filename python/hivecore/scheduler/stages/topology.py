@@ -71,6 +71,12 @@ class TopologyStage:
 
         :raises ValueError: its pods are of more than two kinds.
         """
+        model = kind.gang
+        if model is None:
+            model = kind.gang = self._model(kind)
+        return model and model.replace(name=name)
+
+    def _model(self, kind: Kind) -> TopologyRequest | None:
         where = kind.job.where
         by_amounts: dict[tuple[tuple[str, int], ...], int] = {}
         for role, pods in kind.sizes:
@@ -83,7 +89,7 @@ class TopologyStage:
             raise ValueError("roles: a network places pods of two kinds at most")
         more = TopologyRole("other", others[0][1], dict(others[0][0])) if others else None
         return TopologyRequest(
-            name,
+            "any unit",
             pods,
             must=where.must,
             prefer=where.prefer,
