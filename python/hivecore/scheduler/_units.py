@@ -15,7 +15,6 @@ from hivecore.queues import Departure
 from hivecore.quotas import QuotaRequest
 from hivecore.scheduler.actions import PlacedPod
 from hivecore.scheduler.job import Job, Role
-from hivecore.topology import TopologyRequest
 
 __all__ = ["Key", "Kind", "Places", "Pod", "Refused", "Unit", "owner_of"]
 
@@ -41,7 +40,6 @@ class Kind:
         "_devices",
         "_quota",
         "amounts",
-        "gang",
         "gpus",
         "is_alone",
         "is_lent",
@@ -71,8 +69,6 @@ class Kind:
         self.amounts = _amounts(roles)
         self._devices: list[DeviceRequest | None] | None = None
         self._quota: QuotaRequest | None = None
-        #: what a unit asks of a network, once that was asked for
-        self.gang: TopologyRequest | None = None
 
     @property
     def devices(self) -> list[DeviceRequest | None]:

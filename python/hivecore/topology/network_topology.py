@@ -176,7 +176,7 @@ class NetworkTopology(PlainState):
             )
             self._owners[name] = owner._replace(pods=pods)
         self._domains = domains
-        self._kernels.clear()
+        self._kernels = Kernels(domains.counts)
 
     # --- what is free
 
