@@ -253,7 +253,8 @@ class QuotaTree(Stateful):
             used = self._core.all_amounts(numbers, Field.USED)
             if which != "total":
                 field = Field.RUNTIME if which == "runtime" else Field.MAX
-                return (self._core.all_amounts(numbers, field) - used)[:, columns]
+                left = self._core.all_amounts(numbers, field) - used
+                return left.take(columns, axis=1)  # quicker than to index
             used = used[:, columns]
             left = np.empty_like(used)
             rows = {name: row for row, name in enumerate(self._names.in_order())}

@@ -84,9 +84,10 @@ class Lacks:
                 continue
             rows = (self._limits == limit).nonzero()[0]
             headroom = self._tree.headroom(name, self._dimensions)  # type: ignore[arg-type]
-            enough = (self._needs[rows] <= headroom[self._at[rows]]).all(axis=1)
-            if enough.any():
-                found += self._numbers[rows[enough]].tolist()
+            has = self._needs.take(rows, axis=0) <= headroom.take(self._at.take(rows), axis=0)
+            enough = rows[np.logical_and.reduce(has, axis=1)]
+            if len(enough):
+                found += self._numbers[enough].tolist()
         return found
 
     def _grow(self) -> None:
