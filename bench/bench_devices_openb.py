@@ -8,11 +8,15 @@ medians that FGD's authors recorded of their simulator (openb_reported.py says w
 pictures are of the first list.
 
 Time: CPU time of whole replays, all included but reading the files: making the cluster, placing
-every pod through Python, measuring fragmentation 130 times. "replay" is the least of five with seed
-0, "orders" the sum of ten. The twin is asked at so many arrivals of the same replay, spread evenly,
-and must choose the same nodes; "twin" is the mean per pod. The authors say of their simulator: 10
-minutes for an experiment on 2 vCPU (experiments/README.md of
-hkust-adsl/kubernetes-scheduler-simulator at 8f3d6417), their analysis included.
+every pod through a scheduler, measuring fragmentation 130 times. "replay" is the least of five with
+seed 0, "orders" the sum of ten. Beside it stand "by hand", the same pods on the devices themselves
+without a scheduler, and "quotas", a scheduler whose pods are of ten tenants with a quota each: both
+must place every pod where the replay does. "whole" is a process of its own that runs `hivecore
+replay` with one order: start, reading, the replay, the report. The twin is asked at so many
+arrivals of the same replay, spread evenly, and must choose the same nodes; "twin" is the mean per
+pod. The authors say of their simulator: 10 minutes for an experiment on 2 vCPU
+(experiments/README.md of hkust-adsl/kubernetes-scheduler-simulator at 8f3d6417), their analysis
+included.
 
 The trace is looked for in the folder that HIVECORE_TRACES names, else in `shared/traces` beside the
 checkout; without it only --smoke, on a generated cluster, is to be had.
@@ -26,7 +30,8 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 import numpy as np
-from harness import TRACES, command_line, cpu_seconds, save, take_turns
+from harness import TRACES, command_line, cpu_seconds, hivecore_seconds, save, take_turns
+from openb_loops import ByHand, WithQuotas
 from openb_reported import ALLOCATED, ALLOCATED_AT_100, FRAGMENTED_OF_IDLE
 
 from hivecore.reference.devices.shared_cluster import SharedCluster
@@ -95,6 +100,12 @@ def figures_of(name: str, policy: str, runs: list[DeviceReplay]) -> dict[str, An
     }
 
 
+def whole_command(policy: str) -> float:
+    """CPU seconds of a process that replays one order of the first list."""
+    files = OPENB / "openb_node_list_gpu_node.csv", OPENB / f"openb_pod_list_{LISTS[0]}.csv"
+    return hivecore_seconds("replay", *files, "--format", "openb", "--policy", policy, "--seeds", 1)
+
+
 def twin_seconds(run: DeviceReplay, nodes: GpuNodes, pods: GpuPods, asked: int) -> float:
     """CPU seconds in which the twin places a pod, the mean of so many of a replay's arrivals."""
     twin = SharedCluster.of(nodes.select(run.order), pods, run.policy, run.seed)
@@ -140,12 +151,20 @@ def main() -> int:
                 drawn += runs
                 curves[policy] = [round(100 * median_at(runs, load / 100), 3) for load in CURVE]
                 replay = partial(replay_devices, nodes, pods, policy, 0)
-                once = take_turns({"": partial(cpu_seconds, replay)}, rounds)[""]
+                by_hand, quotas = ByHand(runs[0], nodes, pods), WithQuotas(runs[0], nodes, pods)
+                tasks = {"replay": replay, "by hand": by_hand, "quotas": quotas}
+                contenders = {task: partial(cpu_seconds, one) for task, one in tasks.items()}
+                if not smoke:
+                    contenders["whole"] = partial(whole_command, policy)
+                taken = take_turns(contenders, rounds)
+                once = taken["replay"]
+                by_hand.check()
+                quotas.check()
                 pods_come = len(runs[0].rows)
                 times.append(
                     {
                         "policy": policy,
-                        "replay": once,
+                        **taken,
                         "orders": seconds,
                         "arrivals": pods_come,
                         "per pod": once / pods_come,
@@ -153,7 +172,8 @@ def main() -> int:
                     }
                 )
                 print(
-                    f"time  {policy:12} {once:.2f} s a replay, {seconds:.1f} s {seeds} orders, "
+                    f"time  {policy:12} {once:.2f} s a replay, {taken['by hand']:.2f} s by hand, "
+                    f"{taken['quotas']:.2f} s with quotas, {seconds:.1f} s {seeds} orders, "
                     f"{1e6 * once / pods_come:.0f} us a pod, twin {1e3 * times[-1]['twin']:.1f} ms",
                     flush=True,
                 )

@@ -11,15 +11,16 @@ generality costs. The floor is such a loop with a policy that always says yes. T
 `hivecore replay` on the Philly trace in a process of its own: start, reading, the three replays,
 report, pictures and JSON.
 
+network        five clusters of Microsoft ITP as five tenants of one, under quotas, in a network and
+               on its GPUs: a `Scheduler` made of quotas, topology and devices, and the same parts
+               called by hand; "whole" is reading, replaying and counting delays together
+
 gang           one job on every node of its tenant, and the 400 samples that a replay takes while
                it runs: time per node is to stay the same from 1,000 to 62,500 nodes
 
 All contenders take turns; times are CPU time, the least of several rounds.
 """
 
-import os
-import subprocess
-import sys
 import tempfile
 from collections.abc import Callable
 from functools import partial
@@ -27,11 +28,12 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from harness import TRACES, command_line, cpu_seconds, save, take_turns
+from harness import ITP, TRACES, command_line, cpu_seconds, hivecore_seconds, save, take_turns
+from network_loops import Network, jobs_on_network, on_network
 from tenant_loops import Cells, Private, Quota, run
 from twin_clusters import on_the_twin
 
-from hivecore.sim import LENDING, Workload, simulate
+from hivecore.sim import LENDING, Workload, own_nodes, simulate
 from hivecore.sim import replay as replay_all
 from hivecore.sim.configurations import configure, jobs_of
 from hivecore.traces import Trace, generate, load, load_virtual_clusters, save_csv
@@ -105,6 +107,19 @@ class Replay:
         assert np.isfinite(outcome.end).all()
 
 
+class OnNetwork(Replay):
+    """Quotas, topology and devices."""
+
+    def __init__(self, work: Workload) -> None:
+        super().__init__(work, "network")
+
+    def __call__(self) -> None:
+        work, trace = self.work, self.work.trace
+        submit, duration = trace.submit.tolist(), trace.duration.tolist()
+        outcome = simulate(on_network(work), jobs_on_network(work), submit, duration)
+        self.start = outcome.start.tolist()
+
+
 def time(
     trace: str, jobs: int, tasks: dict[str, Callable[[], Any]], rounds: int
 ) -> list[dict[str, Any]]:
@@ -133,19 +148,31 @@ def time_replays(
     return figures
 
 
+def time_network(trace: str, read: Callable[[], Trace], rounds: int) -> list[dict[str, Any]]:
+    trace_now = read()
+    work = Workload.of(trace_now, own_nodes(trace_now, 1.3))
+    tasks: dict[str, Any] = {"network": OnNetwork(work), "network, by hand": ByHand(work, Network)}
+
+    def whole() -> None:
+        again = read()
+        task = OnNetwork(Workload.of(again, own_nodes(again, 1.3)))
+        task()
+        delays = np.array(task.start) - task.work.trace.submit
+        for tenant in range(len(again.tenants)):
+            np.percentile(delays[task.work.trace.tenant == tenant], [50, 99])
+
+    figures = time(trace, work.trace.jobs, {**tasks, "network, whole": whole}, rounds)
+    starts = [task.start for task in tasks.values()]
+    assert starts[0] == starts[1], "the scheduler disagrees with its parts"
+    return figures
+
+
 def whole_command(folder: Path) -> float:
     """CPU seconds of a process that replays the Philly trace."""
     philly = TRACES / "philly"
-    main = [sys.executable, "-c", "from hivecore.cli import main; raise SystemExit(main())"]
     given = ["--format", "philly", "--virtual-clusters", philly / "virtual_clusters.csv"]
     outputs = ["--json", folder / "replay.json", "--plots", folder]
-    before = os.times()
-    command = [*main, "replay", philly / "jobs.csv", *given, *outputs]
-    subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
-    after = os.times()
-    return (after.children_user + after.children_system) - (
-        before.children_user + before.children_system
-    )
+    return hivecore_seconds("replay", philly / "jobs.csv", *given, *outputs)
 
 
 def time_gangs(sizes: list[int], rounds: int) -> list[dict[str, Any]]:
@@ -192,6 +219,10 @@ def measure(smoke: bool) -> list[dict[str, Any]]:
     twins = {f"{name.partition(',')[0]}, twin": twin_of(policy) for name, policy in BY_HAND.items()}
     figures += time_replays("short", short, BY_HAND | twins, rounds)
 
+    if ITP[0].is_file() and not smoke:
+        figures += time_network("itp", partial(load, ITP, "itp"), rounds)
+    else:
+        figures += time_network("short", partial(generate, FEW_NODES, jobs=few, seed=0), rounds)
     figures += time_gangs([250, 1000] if smoke else [1000, 4000, 16_000, 62_500], 3 * rounds)
 
     if (TRACES / "philly" / "jobs.csv").is_file() and not smoke:

@@ -4,6 +4,8 @@ import argparse
 import json
 import os
 import platform
+import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from time import process_time
@@ -22,6 +24,17 @@ def cpu_seconds(task: Callable[[], Any]) -> float:
     begin = process_time()
     task()
     return process_time() - begin
+
+
+def hivecore_seconds(*arguments: object) -> float:
+    """CPU seconds of a process that runs the command `hivecore` with these arguments."""
+    main = [sys.executable, "-c", "from hivecore.cli import main; raise SystemExit(main())"]
+    before = os.times()
+    subprocess.run([*main, *map(str, arguments)], check=True, stdout=subprocess.DEVNULL)
+    after = os.times()
+    return (after.children_user + after.children_system) - (
+        before.children_user + before.children_system
+    )
 
 
 def take_turns(contenders: dict[str, Callable[[], float]], rounds: int) -> dict[str, float]:

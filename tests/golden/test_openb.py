@@ -94,7 +94,7 @@ def test_an_idle_cluster_is_as_fragmented_as_recorded(nodes, pods):
 @pytest.mark.parametrize("policy", ALLOCATED["default"])
 def test_all_pods_of_the_first_half_find_a_place(nodes, pods, policy):
     # So they did in each of the recorded runs: 50 % allocated at 50 % load.
-    found = replay_devices(nodes, pods, policy, 42, load=0.5)
+    found = replay_devices(nodes, pods, policy, 0, load=0.5)
     assert (found.node >= 0).all()
     assert 0.498 < found.allocation[-1] <= 0.5
 

@@ -234,11 +234,11 @@ class DeviceRequest(_Remembering):
 
     def remember(self, query: object) -> None:
         """Keep what a cluster will want to know when it is asked again."""
-        object.__setattr__(self, "_query", query)
+        _put_query(self, query)
 
     def replace(self, **changes: object) -> Self:
         """The same request with other values of some fields: of those that it has."""
-        if changes.keys() == {"name"}:
+        if len(changes) == 1 and "name" in changes:
             return self._renamed(as_name(changes["name"], "name"))
         fields = {name: getattr(self, name) for name in self.__slots__}
         unknown = set(changes) - set(fields)
@@ -249,10 +249,12 @@ class DeviceRequest(_Remembering):
     def _renamed(self, name: str) -> Self:
         """The same for another owner; all else has been checked."""
         other = object.__new__(type(self))
-        for field in (*self.__slots__, "_query"):
-            if hasattr(self, field):
-                object.__setattr__(other, field, getattr(self, field))
-        object.__setattr__(other, "name", name)
+        for put, get in _CONTENT:
+            put(other, get(self))
+        query = getattr(self, "_query", None)
+        if query is not None:
+            other.remember(query)
+        _put_name(other, name)
         return other
 
     def _as_joint(self, joint: object) -> tuple[str, ...]:
@@ -283,6 +285,13 @@ class DeviceRequest(_Remembering):
             partition = partition or "best-effort"
         set_field(self, "partition", partition)
         set_field(self, "bandwidth", bandwidth)
+
+
+#: How fields are written and read past the checks; a request is renamed for every pod.
+_FIELDS = [DeviceRequest.__dict__[name] for name in DeviceRequest.__slots__]
+_CONTENT = [(field.__set__, field.__get__) for field in _FIELDS if field.__name__ != "name"]
+_put_name = DeviceRequest.__dict__["name"].__set__
+_put_query = _Remembering.__dict__["_query"].__set__
 
 
 def _gpu_amounts(

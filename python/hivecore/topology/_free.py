@@ -1,8 +1,7 @@
 """What is free on the nodes of a network, by resource, and what owners take of it."""
 
 from collections.abc import Iterator
-from functools import reduce
-from typing import NamedTuple, Self
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -21,6 +20,12 @@ class Owner(NamedTuple):
     more: Pairs
     pods: tuple[tuple[int, int, int], ...]
     """Node, pods, others."""
+
+    def wanted(self) -> Iterator[tuple[str, int, int]]:
+        """Resource and amount of each pod, and which number of ``pods`` says how many there are."""
+        for at, amounts in ((1, self.amounts), (2, self.more)):
+            for resource, amount in amounts:
+                yield resource, amount, at
 
     def by_node(self) -> Iterator[tuple[int, dict[str, int]]]:
         """What it takes of each of its nodes."""
@@ -94,12 +99,12 @@ class Free:
 
     def room(self, amounts: Pairs, nodes: Ints) -> Ints:
         """How many such pods fit on each of these nodes."""
-        rooms = []
+        room: Any = MOST
         for resource, amount in amounts:
             free = self.amounts.get(resource, self._nothing)[nodes]
-            rooms.append(free if amount == 1 else free // amount)
-        room = np.minimum(reduce(np.minimum, rooms), MOST)
-        return room if self.usable is None else np.where(self.usable[nodes], room, 0)
+            room = np.minimum(free if amount == 1 else free // amount, room)
+        found: Ints = room if self.usable is None else np.where(self.usable[nodes], room, 0)
+        return found
 
     def has_room(self, owner: Owner) -> bool:
         """Whether there is what it takes."""
@@ -124,12 +129,13 @@ class Free:
 
     def take(self, owner: Owner, sign: int) -> None:
         """What it takes is free no more; or with -1 is so again, up to the most that is counted."""
-        nodes, *counts = np.array(owner.pods, dtype=np.int64).reshape(-1, 3).T
-        for each, wanted in zip(counts, (owner.amounts, owner.more), strict=True):
-            for resource, amount in wanted:
-                if each.any():
+        # Most owners are on few nodes, for which arrays would cost more than they save.
+        for resource, amount, at in owner.wanted():
+            for one in owner.pods:
+                if one[at]:
                     free = self.amounts[resource]
-                    free[nodes] += np.minimum(-sign * amount * each, 2**62 - free[nodes])
+                    node = one[0]
+                    free[node] = min(int(free[node]) - sign * amount * one[at], 2**62)
 
     def copy(self) -> Self:
         """An independent equal."""

@@ -12,11 +12,11 @@ import numpy.typing as npt
 
 from hivecore._arguments import as_amounts, as_bool, as_choice, as_int, as_name, as_tuple
 from hivecore._stateful import PlainState
-from hivecore._topology import TopologyKernel
 from hivecore.decisions import Explanation
 from hivecore.errors import InvariantError, StaleDecisionError
 from hivecore.topology._domains import Domains
 from hivecore.topology._free import Free, Ints, Owner
+from hivecore.topology._kernels import Kernels
 from hivecore.topology._roles import pairs_by_node
 from hivecore.topology.explanation import explain
 from hivecore.topology.koordinator import Wanted, place_greedily
@@ -34,8 +34,6 @@ from hivecore.topology.topology_request import (
 __all__ = ["Method", "NetworkTopology"]
 
 Method = Literal["exact", "koordinator", "koordinator, dear first"]
-
-_CLASSES = 16
 
 
 class NetworkTopology(PlainState):
@@ -79,7 +77,7 @@ class NetworkTopology(PlainState):
         self._lock = RLock()
         self._domains = domains
         self._free = Free(len(domains.nodes))
-        self._kernels: dict[Pairs, TopologyKernel] = {}
+        self._kernels = Kernels(domains.counts)
         self._owners: dict[str, Owner] = {}
 
     # --- the network
@@ -178,7 +176,7 @@ class NetworkTopology(PlainState):
             )
             self._owners[name] = owner._replace(pods=pods)
         self._domains = domains
-        self._kernels.clear()
+        self._kernels = Kernels(domains.counts)
 
     # --- what is free
 
@@ -195,7 +193,7 @@ class NetworkTopology(PlainState):
         values = _as_counts(counts, len(numbers))
         with self._lock:
             self._free.set("slots", numbers, values)
-            self._renew(numbers, "slots")
+            self._kernels.touch(numbers.tolist(), "slots")
 
     def set_free(self, node: str, amounts: PairsLike) -> None:
         """Say what is free on a node, by resource; what is not named is 0.
@@ -209,7 +207,7 @@ class NetworkTopology(PlainState):
         with self._lock:
             for resource in {*self._free.amounts, *given}:
                 self._free.set(resource, number, np.array([given.get(resource, 0)]))
-            self._renew(number)
+            self._kernels.touch(number.tolist())
 
     def free(self, node: str) -> dict[str, int]:
         """What is free on a node, by resource; nothing of one that is unhealthy.
@@ -232,7 +230,7 @@ class NetworkTopology(PlainState):
         number, usable = self._domains.number(node), as_bool(healthy, "healthy")
         with self._lock:
             self._free.set_usable(number, usable)
-            self._renew(np.array([number]))
+            self._kernels.touch([number])
 
     @property
     def unhealthy(self) -> tuple[str, ...]:
@@ -255,7 +253,7 @@ class NetworkTopology(PlainState):
             return sums
 
     def _slots_of_domains(self, level: int, amounts: Pairs) -> list[tuple[str, int]]:
-        counts = self._kernel(amounts).slots(level).tolist()
+        counts = self._kernels.of(amounts, self._free).slots(level).tolist()
         return list(zip(self._domains.names[level], counts, strict=True))
 
     def _numbers(self, nodes: Iterable[str] | None) -> Ints:
@@ -268,24 +266,6 @@ class NetworkTopology(PlainState):
         except (KeyError, TypeError):
             numbers = [self._domains.number(node) for node in given]
         return np.array(numbers, dtype=np.int64)
-
-    def _renew(self, numbers: Ints, resource: str | None = None) -> None:
-        """Tell the kernels what has changed."""
-        for amounts, kernel in self._kernels.items():
-            if resource is None or any(resource == name for name, _ in amounts):
-                kernel.set_slots(numbers, self._free.room(amounts, numbers))
-
-    def _kernel(self, amounts: Pairs) -> TopologyKernel:
-        """Of pods of this kind."""
-        kernel = self._kernels.pop(amounts, None)
-        if kernel is None:
-            kernel = TopologyKernel(self._domains.counts)
-            everywhere = np.arange(len(self.nodes))
-            kernel.set_slots(everywhere, self._free.room(amounts, everywhere))
-            if len(self._kernels) == _CLASSES:
-                del self._kernels[next(iter(self._kernels))]
-        self._kernels[amounts] = kernel  # the last one that was asked for
-        return kernel
 
     # --- owners
 
@@ -390,11 +370,11 @@ class NetworkTopology(PlainState):
         multiples = self._multiples(request.multiple)
         existing = self._by_node(request.existing, "existing")
         cost = self._by_node(request.cost, "cost")
-        kernel = self._kernel(request.amounts)
+        kernel = self._kernels.of(request.amounts, self._free)
         if role is not None:
             if method != "exact":
                 raise ValueError(f"method={method!r}: has no roles")
-            others = self._kernel(role.amounts)
+            others = self._kernels.of(role.amounts, self._free)
             level, _, pods, optimal, fewest = kernel.place_roles(
                 request.pods,
                 widest,
@@ -517,7 +497,7 @@ class NetworkTopology(PlainState):
 
     def _take(self, owner: Owner, sign: int) -> None:
         self._free.take(owner, sign)
-        self._renew(np.array([node for node, *_ in owner.pods], dtype=np.int64))
+        self._kernels.touch(node for node, *_ in owner.pods)
 
     def explain(self, request: TopologyRequest) -> Explanation:
         """Why a gang cannot be placed, and what would let it; nothing changes.
@@ -532,7 +512,7 @@ class NetworkTopology(PlainState):
             if decision.outcome == "bind":
                 return Explanation("bind", "", (), ())
             level = self._domains.level(request.must, "request.must")
-            slots = self._kernel(request.amounts).slots(level).tolist()
+            slots = self._kernels.of(request.amounts, self._free).slots(level).tolist()
             return explain(self, decision, slots, self._gains(level, request.amounts))
 
     def _gains(self, level: int, amounts: Pairs) -> Gains:
@@ -571,7 +551,6 @@ class NetworkTopology(PlainState):
             for what is kept of gangs.
         """
         with self._lock:
-            everywhere = np.arange(len(self.nodes))
             for resource, amounts in self._free.amounts.items():
                 if (amounts < 0).any():
                     raise InvariantError(f"less than nothing is free of {resource!r}")
@@ -579,11 +558,7 @@ class NetworkTopology(PlainState):
                 taken = {key for _, of in owner.by_node() for key, amount in of.items() if amount}
                 if unknown := taken - self._free.amounts.keys():
                     raise InvariantError(f"owner {name!r} takes of {min(unknown)!r}: unknown")
-            for wanted, kernel in self._kernels.items():
-                kernel.check()
-                room = self._free.room(wanted, everywhere)
-                if (kernel.slots(len(self.layers) + 1) != room).any():
-                    raise InvariantError(f"the slots of pods that take {wanted}")
+            self._kernels.check(self._free, len(self.layers) + 1)
 
     def copy(self) -> Self:
         """An independent what-if branch."""
@@ -591,7 +566,7 @@ class NetworkTopology(PlainState):
             made = object.__new__(type(self))
             made._start(self._domains)
             made._free = self._free.copy()
-            made._kernels = {wanted: kernel.copy() for wanted, kernel in self._kernels.items()}
+            made._kernels = self._kernels.copy()
             made._owners = dict(self._owners)
             return made
 
@@ -632,7 +607,7 @@ class NetworkTopology(PlainState):
         return made
 
     def __sizeof__(self) -> int:
-        kernels = sum(kernel.__sizeof__() for kernel in self._kernels.values())
+        kernels = self._kernels.__sizeof__()
         free = sum(amounts.nbytes for amounts in self._free.amounts.values())
         return object.__sizeof__(self) + kernels + free
 

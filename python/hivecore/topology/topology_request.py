@@ -117,5 +117,21 @@ class TopologyRequest:
         >>> TopologyRequest("train", 16, must="rack").replace(must="").must
         ''
         """
+        if len(changes) == 1 and "name" in changes:
+            return self._renamed(as_name(changes["name"], "name"))
         mine = {name: getattr(self, name) for name in self.__slots__}
         return type(self)(**{**mine, **changes})
+
+    def _renamed(self, name: str) -> Self:
+        """The same for another owner; all else has been checked."""
+        other = object.__new__(type(self))
+        for put, get in _CONTENT:
+            put(other, get(self))
+        _put_name(other, name)
+        return other
+
+
+#: How fields are written and read past the checks; a request is renamed for every gang.
+_FIELDS = [TopologyRequest.__dict__[name] for name in TopologyRequest.__slots__]
+_CONTENT = [(field.__set__, field.__get__) for field in _FIELDS if field.__name__ != "name"]
+_put_name = TopologyRequest.__dict__["name"].__set__

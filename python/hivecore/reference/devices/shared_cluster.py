@@ -89,7 +89,7 @@ class SharedCluster:
             self.policy,
             mix=self.mix,
             seed=self.seed,
-            number=_drawn_by(str(number)),
+            number=_drawn_by(f"{number}/pod/0"),  # so a scheduler names it
             only=only,
         )
 

@@ -36,6 +36,8 @@ class Lacks:
         self._free: list[int] = []
         self._numbers: npt.NDArray[np.int64] = np.zeros(0, dtype=np.int64)
         self._limits: npt.NDArray[np.int8] = np.zeros(0, dtype=np.int8)  # -1: the row is free
+        #: how many rows there are of each limit
+        self._counts = [0] * len(LIMITS)
         self._at: npt.NDArray[np.int64] = np.zeros(0, dtype=np.int64)
         self._needs: npt.NDArray[np.int64] = np.zeros((0, len(self._dimensions)), dtype=np.int64)
 
@@ -47,6 +49,7 @@ class Lacks:
         made._tree, made._rows, made._free = tree, self._rows.copy(), self._free.copy()
         made._numbers, made._limits = self._numbers.copy(), self._limits.copy()
         made._at, made._needs = self._at.copy(), self._needs.copy()
+        made._counts = self._counts.copy()
         return made
 
     def add(self, number: int, refusal: Refusal, quota: str, amounts: Mapping[str, int]) -> None:
@@ -57,7 +60,9 @@ class Lacks:
         row = self._rows[number] = self._free.pop()
         managed = self._managed[part]
         self._numbers[row] = number
-        self._limits[row] = LIMITS.index(refusal.code)
+        limit = LIMITS.index(refusal.code)
+        self._limits[row] = limit
+        self._counts[limit] += 1
         self._at[row] = self._quotas[part]
         self._needs[row] = [
             amounts.get(name, 0) if name in managed else 0 for name in self._dimensions
@@ -67,20 +72,22 @@ class Lacks:
         """A kind is not refused any more; one that is not known is no error."""
         row = self._rows.pop(number, None)
         if row is not None:
+            self._counts[self._limits[row]] -= 1
             self._limits[row] = -1
             self._free.append(row)
 
     def able(self) -> list[int]:
         """The kinds for which there is enough where they were refused."""
         found: list[int] = []
-        if not self._rows:
-            return found
         for limit, name in enumerate(LIMITS):
-            rows = np.flatnonzero(self._limits == limit)
-            if len(rows):
-                headroom = self._tree.headroom(name, self._dimensions)  # type: ignore[arg-type]
-                enough = (self._needs[rows] <= headroom[self._at[rows]]).all(axis=1)
-                found += self._numbers[rows[enough]].tolist()
+            if not self._counts[limit]:
+                continue
+            rows = (self._limits == limit).nonzero()[0]
+            headroom = self._tree.headroom(name, self._dimensions)  # type: ignore[arg-type]
+            has = self._needs.take(rows, axis=0) <= headroom.take(self._at.take(rows), axis=0)
+            enough = rows[np.logical_and.reduce(has, axis=1)]
+            if len(enough):
+                found += self._numbers[enough].tolist()
         return found
 
     def _grow(self) -> None:

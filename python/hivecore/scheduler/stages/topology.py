@@ -20,6 +20,7 @@ __all__ = ["TopologyStage"]
 
 _ANY = ("topology", "any")
 _GPU = (("gpu", 1),)
+_MOST = 4096  # requests that are remembered
 
 
 class TopologyStage:
@@ -36,12 +37,14 @@ class TopologyStage:
         #: the resources that it counts
         self.known = frozenset(self.part.free(self.part.nodes[0]))
         self._nodes = frozenset(self.part.nodes)
+        #: what units of a kind ask for; shared with branches
+        self._requests: dict[Kind, TopologyRequest | None] = {}
 
     def branch(self) -> Self:
         """An adapter of a copy."""
         made = object.__new__(type(self))
         made.part = self.part.copy()
-        made.known, made._nodes = self.known, self._nodes
+        made.known, made._nodes, made._requests = self.known, self._nodes, self._requests
         return made
 
     def emptied(self) -> Self:
@@ -71,6 +74,16 @@ class TopologyStage:
 
         :raises ValueError: its pods are of more than two kinds.
         """
+        try:
+            found = self._requests[kind]
+        except KeyError:
+            if len(self._requests) >= _MOST:
+                self._requests.clear()
+            found = self._requests[kind] = self._model(kind)
+        return found and found.replace(name=name)
+
+    def _model(self, kind: Kind) -> TopologyRequest | None:
+        """The same for any unit of the kind."""
         where = kind.job.where
         by_amounts: dict[tuple[tuple[str, int], ...], int] = {}
         for role, pods in kind.sizes:
@@ -83,7 +96,7 @@ class TopologyStage:
             raise ValueError("roles: a network places pods of two kinds at most")
         more = TopologyRole("other", others[0][1], dict(others[0][0])) if others else None
         return TopologyRequest(
-            name,
+            "any unit",
             pods,
             must=where.must,
             prefer=where.prefer,

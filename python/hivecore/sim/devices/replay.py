@@ -1,4 +1,8 @@
-"""The replay: pods come one after the other, each is placed or turned away, and nobody goes."""
+"""The replay: pods come one after the other, each is placed or turned away, and nobody goes.
+
+A policy is a `Scheduler` with nothing but devices. Each pod is a job of its own, which is cancelled
+if it does not start at once.
+"""
 
 from dataclasses import dataclass
 
@@ -8,6 +12,7 @@ import numpy.typing as npt
 from hivecore._arguments import as_int
 from hivecore.devices import DeviceCluster, DeviceRequest, TaskMix
 from hivecore.devices.device_cluster import Policy
+from hivecore.scheduler import Job, Role, Scheduler, Start
 from hivecore.sim.devices.arrivals import arrivals
 from hivecore.sim.devices.inventories import inventories, request_of
 from hivecore.traces import GpuNodes, GpuPods
@@ -95,7 +100,7 @@ def replay_devices(
     :param nodes: the cluster; their order, which breaks ties, is shuffled by the seed.
     :param pods: the list that `arrivals` draws from, and the task mix of "fgd".
     :param policy: see `DeviceCluster`.
-    :param seed: equal seeds give equal replays; "random" draws by it and the arrival's number.
+    :param seed: equal seeds give equal replays; "random" draws by it and the pod's name.
     :param load: see `arrivals`.
     :raises ValueError: an argument out of range, no such policy, no GPU, or no pod that comes.
 
@@ -117,12 +122,14 @@ def replay_devices(
         raise ValueError(f"load={load}: the first pod asks for more already")
     order = np.random.default_rng((number, 1)).permutation(len(nodes))
     requests, kinds = _requests(pods)
+    roles = [(Role("pod", devices=one),) for one in requests]
     cluster = DeviceCluster(
         {str(place): one for place, one in enumerate(inventories(nodes.select(order)))},
         policy=policy,
         mix=TaskMix.of(requests[kind] for kind in kinds),
         seed=number,
     )
+    scheduler = Scheduler(devices=cluster, preemption=False)
     arrived = np.cumsum(pods.total_milli[rows])
     percents = arrived * 100 // capacity
     sampled = np.flatnonzero(np.diff(percents, append=percents[-1] + 1))
@@ -130,13 +137,7 @@ def replay_devices(
     places = np.full(len(rows), -1)
     fragmented = []
     for arrival, row in enumerate(rows.tolist()):
-        kind = kinds[row]
-        # The last one of a kind is the next one's model: the cluster knows it already.
-        request = requests[kind] = requests[kind].replace(name=str(arrival))
-        decision = cluster.schedule(request)
-        if decision.outcome == "bind":
-            cluster.commit(decision)
-            places[arrival] = int(decision.node)
+        places[arrival] = _node_of(scheduler, Job(str(arrival), "anybody", roles[kinds[row]]))
         if arrival in sampling:
             fragmented.append(cluster.fragmentation())
     placed = places >= 0
@@ -152,6 +153,17 @@ def replay_devices(
         sampled=sampled,
         fragmented=np.array(fragmented),
     )
+
+
+def _node_of(scheduler: Scheduler, job: Job) -> int:
+    """The node that a job gets at once; -1: none, and it is gone."""
+    scheduler.submit(job, scheduler.now)
+    for action in scheduler.decide(scheduler.now):
+        if isinstance(action, Start):
+            return int(action.pods[0].node)
+    if job.name in scheduler:  # one that no node could ever serve is gone already
+        scheduler.cancel(job.name, scheduler.now)
+    return -1
 
 
 def _requests(pods: GpuPods) -> tuple[list[DeviceRequest], list[int]]:
