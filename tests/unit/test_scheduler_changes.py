@@ -597,6 +597,22 @@ def test_jobs_on_nodes_that_cells_have_no_more_run_on_and_have_them_again_later(
     scheduler.check()
 
 
+def test_a_victim_keeps_what_it_has_on_nodes_that_cells_have_no_more():
+    """Others may start there only when it has stopped, should the cells have these nodes again."""
+    scheduler = Scheduler(cells=cells())
+    run(scheduler, Job("wide", "a", [Role("w", 4, gpus=4)], guaranteed=False))
+    scheduler.reconfigure(SPECS["a rack less"], 1.0)
+    run(scheduler, Job("train", "a", 4), now=2.0)
+    assert scheduler.status("train").victims == ("wide",)
+    scheduler.reconfigure(SPECS["as before"], 3.0)
+    actions = run(scheduler, *(Job(f"j{i}", "b", 1, guaranteed=False) for i in range(9)), now=3.0)
+    assert not any(isinstance(one, Start) for one in actions)
+    scheduler.check()
+    scheduler.stopped("wide", 4.0)
+    assert told(scheduler.decide(4.0))[0] == ("start", "train")
+    scheduler.check()
+
+
 def test_nobody_joins_who_runs_on_a_node_that_cells_have_no_more():
     scheduler = Scheduler(cells=cells(), sharing=Sharing(2))
     for i in range(4):

@@ -1,7 +1,7 @@
 """Cells: which GPUs of which node a unit gets, by what its tenant is promised (HiveD)."""
 
 import copy
-from collections.abc import Iterable, Iterator
+from collections.abc import Container, Iterable, Iterator
 from typing import Self
 
 from hivecore.cells import AffinityGroup, CellCluster, GroupDecision, NodeSet, PodPlacement
@@ -82,16 +82,14 @@ class CellStage:
         :param decision: of a branch that they have left.
         :param leaving: those who have cells.
         """
-        there = {one: self.part.group(one.name).placement for one in leaving}
-        for one in there:
+        others = list(leaving)
+        chains = self._chains_of(one.name for one in others)
+        for one in others:
             self.part.release(one.name)
         self.part.commit(copy.copy(decision))
         taken = {(pod.node, gpu) for pod in decision.placement for gpu in pod.leaf_indices}
-        for one, pods in there.items():
-            kept = [
-                (pod, [g for g in pod.leaf_indices if (pod.node, g) not in taken]) for pod in pods
-            ]
-            self._stay(one, [(pod.chain, pod.node, gpus) for pod, gpus in kept if gpus])
+        for one in others:
+            self._stay(one, chains, taken)
 
     def let_go(self, unit: Unit, leaving: Iterable[Unit]) -> None:
         """Take back the cells of a unit; what it took of others they have again.
@@ -100,17 +98,30 @@ class CellStage:
         """
         others = list(leaving)
         names = [one.name for one in (unit, *others) if one.is_placed]
-        pods = [pod for name in names for pod in self.part.group(name).placement]
-        chains = {(pod.node, gpu): pod.chain for pod in pods for gpu in pod.leaf_indices}
+        chains = self._chains_of(names)
         for name in names:
             self.part.release(name)
         for one in others:
-            # What is on nodes that the cells have no more is not theirs.
-            mine = [pod for pod in one.placed if pod.gpus and (pod.node, pod.gpus[0]) in chains]
-            self._stay(one, [(chains[p.node, p.gpus[0]], p.node, [*p.gpus]) for p in mine])
+            self._stay(one, chains, frozenset())
 
-    def _stay(self, unit: Unit, pods: list[tuple[str, str, list[int]]]) -> None:
-        """A unit is on these GPUs until it has stopped, by chain and node of each pod."""
+    def _chains_of(self, names: Iterable[str]) -> dict[tuple[str, int], str]:
+        """The chain of each GPU of groups; those that the cells have no more have none."""
+        pods = [pod for name in names for pod in self.part.group(name).placement]
+        return {(pod.node, gpu): pod.chain for pod in pods for gpu in pod.leaf_indices}
+
+    def _stay(
+        self, unit: Unit, chains: dict[tuple[str, int], str], taken: Container[tuple[str, int]]
+    ) -> None:
+        """A unit is on its GPUs until it has stopped, but for those that are another one's.
+
+        On GPUs that the cells have no more it is as well: they may have them again.
+        """
+        pods = []
+        for pod in unit.placed:
+            gpus = [gpu for gpu in pod.gpus if (pod.node, gpu) not in taken]
+            if gpus:
+                chain = next((c for g in gpus if (c := chains.get((pod.node, g)))), self._chains[0])
+                pods.append((chain, pod.node, gpus))
         unit.is_placed = bool(pods)
         if pods:
             sizes = [(1, len(gpus)) for _, _, gpus in pods]
