@@ -456,6 +456,18 @@ def test_a_change_of_quotas_that_cannot_be_changes_nothing():
             call()
 
 
+def test_who_has_no_place_in_an_order_and_can_never_start_again_is_rejected():
+    scheduler = lab(most=16, immediate=True)
+    run(scheduler, Job("one", "lab", 8), Job("two", "lab", 8))
+    scheduler.set_quota(Quota("lab", max={"gpu": 7}), 1.0)
+    scheduler.submit(Job("small", "lab", 7), 2.0)
+    scheduler.reorder(["small"], 2.0)
+    actions = scheduler.decide(2.0)
+    assert {one.job for one in actions if isinstance(one, Reject)} == {"one", "two"}
+    assert list(scheduler) == ["small"] and scheduler.state("small") == "running"
+    scheduler.check()
+
+
 def test_a_victim_that_cannot_start_again_asks_for_nothing_any_more():
     scheduler = make_scheduler(("quotas", "devices"), immediate=True)
     run(scheduler, make_job("victim", "a", "gang", guaranteed=False))
