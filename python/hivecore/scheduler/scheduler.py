@@ -805,9 +805,10 @@ class Scheduler(Stateful):
         """Share out cache and remote IO if other jobs run now."""
         storage = self._stages.storage
         if storage is not None and storage.is_stale:
-            self._outbox += storage.allot(
+            readers = (
                 live.job for live in self._jobs.values() if live.runs and not live.has_stopped
             )
+            self._outbox += storage.allot(readers, self._now)
 
     def _offer(self, unit: Unit) -> None:
         """A unit that has left its queue starts, or goes back."""

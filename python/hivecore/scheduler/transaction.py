@@ -505,7 +505,7 @@ class Stages:
         """A unit that ran has ended, or stopped."""
         self._running_changed(unit)
         if self.storage is not None:
-            self.storage.remote_io.pop(unit.request, None)
+            self.storage.forget(unit.request)
 
     def _running_changed(self, unit: Unit) -> None:
         if self.storage is not None and unit.kind.job.data is not None:

@@ -16,7 +16,7 @@ __all__ = ["read_devices", "read_queues", "read_settings", "read_sharing", "read
 
 _ORDERS = ("weighted", "round-robin", "key", "priority")
 _BLOCKING = ("best-effort", "fifo")  # to backfill, queues need what a scheduler does not tell
-_OBJECTIVES = ("greedy", "throughput", "max_min", "fifo")
+_OBJECTIVES = ("greedy", "throughput", "max_min", "finish_time", "fifo", "sjf")
 _OF_STORAGE = ("cache_gb", "bandwidth_mbps", "objective", "threshold", "datasets_gb")
 _OF_SHARING = ("min_gain", "max_slowdown", "restart_cost")
 _MICRO = 1_000_000

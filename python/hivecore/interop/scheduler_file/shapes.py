@@ -108,7 +108,7 @@ devices: {{policy: bin-pack}}
 storage:
   cache_gb: 40000
   bandwidth_mbps: 8000
-  objective: greedy             # or throughput, max_min, fifo
+  objective: greedy             # or throughput, max_min, finish_time, fifo, sjf
   datasets_gb: {{imagenet: 143, laion: 240000}}
 
 # immediate: yes for simulators, in which who has to leave has left at once.

@@ -10,13 +10,15 @@ from hivecore._arguments import as_bool, as_choice, as_float, as_mapping, as_nam
 from hivecore.scheduler._units import Kind
 from hivecore.scheduler.actions import SetCache, SetRemoteIO
 from hivecore.scheduler.job import Job
-from hivecore.storage import StorageJobs, allocate_storage
+from hivecore.storage import StorageJobs, allocate_storage, throughput
 
 __all__ = ["Objective", "StoragePool", "StorageStage"]
 
-#: Those that need to know of a job no more than its dataset and its rate.
-Objective = Literal["greedy", "throughput", "max_min", "fifo"]
+Objective = Literal["greedy", "throughput", "max_min", "finish_time", "fifo", "sjf"]
+#: Those that ask how much a job has yet to read.
+_BY_PROGRESS = ("finish_time", "sjf")
 _MOST = 1e15
+_LEAST_RATE = 1e-9
 
 
 @dataclass(frozen=True, slots=True, init=False)
@@ -26,7 +28,10 @@ class StoragePool:
     :param datasets_gb: the size of each dataset, by name.
     :param cache_gb: of the cache.
     :param bandwidth_mbps: of remote IO, in MB/s.
-    :param objective: what it is shared out for, see `hivecore.storage.allocate_storage`.
+    :param objective: what it is shared out for, see `hivecore.storage.allocate_storage`. "sjf" and
+        "finish_time" ask how much jobs have yet to read: that is `Data.total_gb` without what they
+        have read by now if they have always had what they were told, with their caches full. They
+        count time from a job's start.
     :param threshold: remote IO of a job that grows by less, as a share of what it was, is not told.
     :raises ValueError: a number is out of range, or there is no such objective.
     :raises TypeError: an argument is of a wrong type.
@@ -74,12 +79,16 @@ class StorageStage:
         #: GB by dataset, MB/s by job
         self.cache: dict[str, float] = {}
         self.remote_io: dict[str, float] = {}
+        #: by job when it began and the GB that it had read, at a time that all of them have
+        self._progress: dict[str, tuple[float, float]] = {}
+        self._since = 0.0
         self.is_stale = False
 
     def branch(self) -> Self:
         """An adapter that goes its own way."""
         made = type(self)(self.pool)
         made.cache, made.remote_io = self.cache.copy(), self.remote_io.copy()
+        made._progress, made._since = self._progress.copy(), self._since
         made.is_stale = self.is_stale
         return made
 
@@ -91,6 +100,8 @@ class StorageStage:
             "limits": [pool.cache_gb, pool.bandwidth_mbps, pool.objective, pool.threshold],
             "cache": self.cache,
             "remote_io": self.remote_io,
+            "progress": self._progress,
+            "since": self._since,
             "is_stale": self.is_stale,
         }
 
@@ -102,6 +113,10 @@ class StorageStage:
             made.cache[as_name(name, "cache")] = _within(gb, "cache")
         for name, rate in data["remote_io"].items():
             made.remote_io[as_name(name, "remote_io")] = _within(rate, "remote_io")
+        for name, (began, read_gb) in data["progress"].items():
+            known = _within(began, "began"), _within(read_gb, "read_gb")
+            made._progress[as_name(name, "progress")] = known
+        made._since = _within(data["since"], "since")
         made.is_stale = as_bool(data["is_stale"], "is_stale")
         return made
 
@@ -112,14 +127,21 @@ class StorageStage:
             return f"there is no dataset {data.dataset!r}"
         return ""
 
-    def allot(self, running: Iterable[Job]) -> list[SetCache | SetRemoteIO]:
+    def forget(self, job: str) -> None:
+        """One that ran has ended, or begins again from nothing."""
+        self.remote_io.pop(job, None)
+        self._progress.pop(job, None)
+
+    def allot(self, running: Iterable[Job], now: float) -> list[SetCache | SetRemoteIO]:
         """What is another share now: first what shrinks, so that what grows has room."""
         self.is_stale = False
         readers = [job for job in running if job.data is not None]
+        if self.pool.objective in _BY_PROGRESS:
+            self._read_on(readers, now)
         cache = dict.fromkeys(self.cache, 0.0)
         io = dict.fromkeys(self.remote_io, 0.0)
         if readers:
-            found = self._allocated(readers)
+            found = self._allocated(readers, now)
             cache |= {str(name): gb for name, gb in found.by_dataset().items()}
             io |= {str(name): share.remote_io_mbps for name, share in found.by_job().items()}
         told: list[SetCache | SetRemoteIO] = []
@@ -135,13 +157,47 @@ class StorageStage:
             ]
         return told
 
-    def _allocated(self, readers: list[Job]) -> Any:
+    def _read_on(self, readers: list[Job], now: float) -> None:
+        """Time has passed, in which jobs had what they were told last."""
+        passed, self._since = now - self._since, now
+        before, self._progress = self._progress, {}
+        for job in readers:
+            began, read_gb = now, 0.0
+            if job.name in before:
+                began, read_gb = before[job.name]
+                read_gb = min(read_gb + passed * self._rate(job) / 1000.0, _MOST)
+            self._progress[job.name] = began, read_gb
+
+    def _rate(self, job: Job) -> float:
+        """MB/s at which a job reads with what it was told last."""
+        data = job.data
+        assert data is not None
+        size = self._sizes[data.dataset]
+        cached = min(self.cache.get(data.dataset, 0.0), size)
+        return throughput(data.rate_mbps, self.remote_io.get(job.name, 0.0), cached, size)
+
+    def _allocated(self, readers: list[Job], now: float) -> Any:
         data = [job.data for job in readers if job.data is not None]
         jobs = StorageJobs(
             dataset=[one.dataset for one in data],
             rate_mbps=np.array([one.rate_mbps for one in data]),
             names=tuple(job.name for job in readers),
         )
+        if self._progress:
+            known = [self._progress[job.name] for job in readers]
+            left = [
+                min(max(one.total_gb - read_gb, 0.0), _MOST)
+                for one, (_, read_gb) in zip(data, known, strict=True)
+            ]
+            jobs = jobs.replace(remaining_gb=left, elapsed=[now - began for began, _ in known])
+            if self.pool.objective == "finish_time":
+                # What they have read would have taken so long with an equal share.
+                read_mb = 1000.0 * np.array([read_gb for _, read_gb in known])
+                equal = np.maximum(self._shared_out(jobs).reference_mbps, _LEAST_RATE)
+                jobs = jobs.replace(elapsed_alone=np.minimum(read_mb / equal, _MOST))
+        return self._shared_out(jobs)
+
+    def _shared_out(self, jobs: StorageJobs) -> Any:
         pool = self.pool
         return allocate_storage(
             jobs,
