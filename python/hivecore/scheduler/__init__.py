@@ -28,10 +28,13 @@ from hivecore.scheduler.history import (
 from hivecore.scheduler.job import Data, Job, Role, Where
 from hivecore.scheduler.log import LogRecord, read_log, recover, replay
 from hivecore.scheduler.moves import Fit, FreeDomain, FreeNodes, MovePlan, plan_moves
-from hivecore.scheduler.plain import action_of_plain, job_of_plain, plain_action, plain_job
-from hivecore.scheduler.plain_parts import (
+from hivecore.scheduler.plain import (
+    action_of_plain,
     inventory_of_plain,
+    job_of_plain,
+    plain_action,
     plain_inventory,
+    plain_job,
     plain_quota,
     plain_spec,
     quota_of_plain,

@@ -7,8 +7,13 @@ from typing import TYPE_CHECKING, Any
 from hivecore._arguments import as_bool, as_choice, as_float, as_mapping, as_name, as_text, as_tuple
 from hivecore.cells import ClusterSpec
 from hivecore.scheduler.actions import Move
-from hivecore.scheduler.plain import action_of_plain, job_of_plain
-from hivecore.scheduler.plain_parts import inventory_of_plain, quota_of_plain, spec_of_plain
+from hivecore.scheduler.plain import (
+    action_of_plain,
+    inventory_of_plain,
+    job_of_plain,
+    quota_of_plain,
+    spec_of_plain,
+)
 
 if TYPE_CHECKING:
     from hivecore.scheduler.scheduler import Scheduler

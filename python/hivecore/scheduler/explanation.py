@@ -6,11 +6,11 @@ from typing import TYPE_CHECKING, Any
 
 from hivecore.decisions import Refusal
 from hivecore.quotas import LimitChange
-from hivecore.scheduler._kinds import least_of
-from hivecore.scheduler._nodes import set_health
-from hivecore.scheduler._units import Kind, Refused, Unit
 from hivecore.scheduler.job import Job, Where
-from hivecore.scheduler.transaction import Stages, Started
+from hivecore.scheduler.lifecycle.kinds import least_of
+from hivecore.scheduler.lifecycle.units import Kind, Refused, Unit
+from hivecore.scheduler.stages.nodes import set_health
+from hivecore.scheduler.stages.transaction import Stages, Started
 
 if TYPE_CHECKING:
     from hivecore.scheduler.scheduler import Scheduler

@@ -25,38 +25,49 @@ from hivecore.devices import DeviceCluster, NodeDevices
 from hivecore.errors import InvariantError
 from hivecore.queues import QueuedJob, TenantQueues
 from hivecore.quotas import Quota, QuotaTree
-from hivecore.scheduler._audit import check_sharing, check_units, check_waiting
-from hivecore.scheduler._holding import fulfil, hold, let_go
-from hivecore.scheduler._kinds import Kinds
-from hivecore.scheduler._live import Live
-from hivecore.scheduler._moving import carry_out, may_move
-from hivecore.scheduler._nodes import add_node, check_removal, remove_node, set_health, shun_missing
-from hivecore.scheduler._ordering import Order, as_order
-from hivecore.scheduler._preemption import NAME_NOBODY, Victims, find_victims, might_leave
-from hivecore.scheduler._relief import Relief
-from hivecore.scheduler._saved import (
+from hivecore.scheduler.actions import Action, Move, Preempt, Promote, Reject, Start, Stop, Wait
+from hivecore.scheduler.explanation import JobExplanation, explain
+from hivecore.scheduler.job import Job
+from hivecore.scheduler.lifecycle.audit import check_sharing, check_units, check_waiting
+from hivecore.scheduler.lifecycle.kinds import Kinds
+from hivecore.scheduler.lifecycle.live import Live
+from hivecore.scheduler.lifecycle.saved import (
     joined,
     live_of_plain,
     plain_live,
     split,
 )
-from hivecore.scheduler._sharing import move_jobs
-from hivecore.scheduler._units import Kind, Refused, Unit
-from hivecore.scheduler._waiting import Waiting
-from hivecore.scheduler._walk import Walk
-from hivecore.scheduler.actions import Action, Move, Preempt, Promote, Reject, Start, Stop, Wait
-from hivecore.scheduler.explanation import JobExplanation, explain
-from hivecore.scheduler.job import Job
+from hivecore.scheduler.lifecycle.units import Kind, Refused, Unit
+from hivecore.scheduler.lifecycle.waiting import Waiting
 from hivecore.scheduler.log import LogWriter
 from hivecore.scheduler.moves import Goal, MoveCost, MovePlan, plan_moves
-from hivecore.scheduler.plain import action_of_plain, plain_action
-from hivecore.scheduler.plain_parts import plain_node, plain_quota, plain_spec
+from hivecore.scheduler.moves.moving import carry_out, may_move
+from hivecore.scheduler.orders.ordering import Order, as_order
+from hivecore.scheduler.orders.walk import Walk
+from hivecore.scheduler.plain import (
+    action_of_plain,
+    plain_action,
+    plain_node,
+    plain_quota,
+    plain_spec,
+)
+from hivecore.scheduler.preemption.holding import fulfil, hold, let_go
+from hivecore.scheduler.preemption.relief import Relief
+from hivecore.scheduler.preemption.victims import NAME_NOBODY, Victims, find_victims, might_leave
 from hivecore.scheduler.sharing import Sharing
+from hivecore.scheduler.stages._moving import move_jobs
+from hivecore.scheduler.stages.nodes import (
+    add_node,
+    check_removal,
+    remove_node,
+    set_health,
+    shun_missing,
+)
 from hivecore.scheduler.stages.sharing import Joined, SharingStage
 from hivecore.scheduler.stages.storage import StoragePool, StorageStage
+from hivecore.scheduler.stages.transaction import Stages, Started
 from hivecore.scheduler.status import JobStatus
 from hivecore.scheduler.summary import SchedulerSummary, tenants_of
-from hivecore.scheduler.transaction import Stages, Started
 from hivecore.topology import NetworkTopology
 
 __all__ = ["Scheduler"]

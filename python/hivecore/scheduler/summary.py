@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
-from hivecore.scheduler._live import Live
+from hivecore.scheduler.lifecycle.live import Live
 
 __all__ = ["SchedulerSummary", "TenantSummary", "tenants_of"]
 

@@ -5,7 +5,7 @@ from collections.abc import Container, Iterable, Iterator
 from typing import Self
 
 from hivecore.cells import AffinityGroup, CellCluster, GroupDecision, NodeSet, PodPlacement
-from hivecore.scheduler._units import Key, Kind, Places, Unit
+from hivecore.scheduler.lifecycle.units import Key, Kind, Places, Unit
 
 __all__ = ["CellStage"]
 

@@ -5,7 +5,7 @@ from typing import NamedTuple, Self
 
 from hivecore.decisions import Refusal
 from hivecore.devices import DeviceCluster, DeviceDecision
-from hivecore.scheduler._units import Key, Kind, Places, Unit
+from hivecore.scheduler.lifecycle.units import Key, Kind, Places, Unit
 
 __all__ = ["DeviceStage", "Taken"]
 

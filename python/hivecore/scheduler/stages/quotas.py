@@ -5,7 +5,7 @@ from typing import Self
 
 from hivecore.decisions import Refusal
 from hivecore.quotas import QuotaDecision, QuotaTree
-from hivecore.scheduler._units import Key, Kind, Unit
+from hivecore.scheduler.lifecycle.units import Key, Kind, Unit
 from hivecore.scheduler.stages._lacks import HEADROOM, LIMITS
 
 __all__ = ["QuotaStage"]

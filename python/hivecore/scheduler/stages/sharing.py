@@ -13,9 +13,9 @@ import numpy as np
 
 from hivecore._arguments import as_bool, as_name
 from hivecore.interleaving import interleave
-from hivecore.scheduler._units import Key, Kind, Refused, Unit
 from hivecore.scheduler.actions import PlacedPod
 from hivecore.scheduler.job import Job, Role, Where
+from hivecore.scheduler.lifecycle.units import Key, Kind, Refused, Unit
 from hivecore.scheduler.sharing import Sharing
 from hivecore.scheduler.stages._groups import ROUNDING, Group, Table
 from hivecore.scheduler.stages._regrouping import Regrouping, regroup

@@ -7,9 +7,9 @@ from typing import Any, Literal, Self, get_args
 import numpy as np
 
 from hivecore._arguments import as_bool, as_choice, as_float, as_mapping, as_name
-from hivecore.scheduler._units import Kind
 from hivecore.scheduler.actions import SetCache, SetRemoteIO
 from hivecore.scheduler.job import Job
+from hivecore.scheduler.lifecycle.units import Kind
 from hivecore.storage import StorageJobs, allocate_storage, throughput
 
 __all__ = ["Objective", "StoragePool", "StorageStage"]

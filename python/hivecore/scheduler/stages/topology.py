@@ -6,8 +6,8 @@ from contextlib import suppress
 from math import inf
 from typing import Self
 
-from hivecore.scheduler._units import Key, Kind, Places, Unit
 from hivecore.scheduler.job import Role
+from hivecore.scheduler.lifecycle.units import Key, Kind, Places, Unit
 from hivecore.topology import (
     NetworkTopology,
     NodePods,

@@ -12,13 +12,13 @@ from heapq import heappop, heappush
 from math import inf
 from typing import NamedTuple
 
-from hivecore.scheduler._bounds import Counting, Problem
-from hivecore.scheduler._live import Live
-from hivecore.scheduler._move_trial import Failed, Steps, Trial
-from hivecore.scheduler._openings import Openings
-from hivecore.scheduler._places import places_for
-from hivecore.scheduler._room import Room
-from hivecore.scheduler.transaction import Stages
+from hivecore.scheduler.lifecycle.live import Live
+from hivecore.scheduler.moves.bounds import Counting, Problem
+from hivecore.scheduler.moves.openings import Openings
+from hivecore.scheduler.moves.places import places_for
+from hivecore.scheduler.moves.room import Room
+from hivecore.scheduler.moves.trial import Failed, Steps, Trial
+from hivecore.scheduler.stages.transaction import Stages
 
 __all__ = ["Found", "MoveSearch"]
 

@@ -6,12 +6,12 @@ from math import inf
 from typing import TYPE_CHECKING, Literal, get_args
 
 from hivecore._arguments import as_choice, as_int, as_name, as_text, as_tuple
-from hivecore.scheduler._bounds import Problem
-from hivecore.scheduler._live import Live
-from hivecore.scheduler._move_search import Found, MoveSearch
-from hivecore.scheduler._moving import may_move, placed_pods
-from hivecore.scheduler._places import all_nodes, domains, places_for
 from hivecore.scheduler.actions import Move
+from hivecore.scheduler.lifecycle.live import Live
+from hivecore.scheduler.moves.bounds import Problem
+from hivecore.scheduler.moves.moving import may_move, placed_pods
+from hivecore.scheduler.moves.places import all_nodes, domains, places_for
+from hivecore.scheduler.moves.search import Found, MoveSearch
 
 if TYPE_CHECKING:
     from hivecore.scheduler.scheduler import Scheduler

@@ -16,9 +16,9 @@ from itertools import pairwise
 from math import inf
 from typing import NamedTuple
 
-from hivecore.scheduler._packing import may_pack
-from hivecore.scheduler._room import Room
-from hivecore.scheduler._units import Unit
+from hivecore.scheduler.lifecycle.units import Unit
+from hivecore.scheduler.moves.packing import may_pack
+from hivecore.scheduler.moves.room import Room
 
 __all__ = ["Counting", "Problem"]
 

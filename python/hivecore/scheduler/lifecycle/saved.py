@@ -7,10 +7,10 @@ from typing import Any
 from hivecore.decisions import Refusal
 from hivecore.errors import CorruptStateError
 from hivecore.queues import Departure
-from hivecore.scheduler._kinds import Kinds
-from hivecore.scheduler._live import Live
-from hivecore.scheduler._units import Pod, Unit
 from hivecore.scheduler.actions import PlacedPod
+from hivecore.scheduler.lifecycle.kinds import Kinds
+from hivecore.scheduler.lifecycle.live import Live
+from hivecore.scheduler.lifecycle.units import Pod, Unit
 from hivecore.scheduler.plain import job_of_plain, plain_job
 
 __all__ = ["joined", "live_of_plain", "plain_live", "split"]

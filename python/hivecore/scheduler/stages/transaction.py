@@ -14,8 +14,8 @@ from hivecore.decisions import Refusal
 from hivecore.devices import DeviceCluster, DeviceDecision
 from hivecore.errors import StaleDecisionError
 from hivecore.quotas import QuotaTree
-from hivecore.scheduler._units import Key, Kind, Places, Refused, Unit, owner_of
 from hivecore.scheduler.actions import PlacedPod
+from hivecore.scheduler.lifecycle.units import Key, Kind, Places, Refused, Unit, owner_of
 from hivecore.scheduler.sharing import Sharing
 from hivecore.scheduler.stages._lacks import Lacks
 from hivecore.scheduler.stages.cells import CellStage

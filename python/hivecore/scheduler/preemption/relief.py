@@ -13,12 +13,12 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from hivecore.scheduler._live import Live
-from hivecore.scheduler._room import whole_gpus
-from hivecore.scheduler._units import Kind
 from hivecore.scheduler.job import Job, Role
+from hivecore.scheduler.lifecycle.live import Live
+from hivecore.scheduler.lifecycle.units import Kind
+from hivecore.scheduler.moves.room import whole_gpus
 from hivecore.scheduler.stages.topology import TopologyStage
-from hivecore.scheduler.transaction import Stages
+from hivecore.scheduler.stages.transaction import Stages
 
 __all__ = ["Relief"]
 

@@ -9,15 +9,15 @@ the sum over the pods that need a place is at most the sum over the nodes: else 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from functools import partial
 
-from hivecore.scheduler._live import Live
-from hivecore.scheduler._places import chain_nodes
-from hivecore.scheduler._units import Unit
 from hivecore.scheduler.actions import PlacedPod
 from hivecore.scheduler.job import Role
+from hivecore.scheduler.lifecycle.live import Live
+from hivecore.scheduler.lifecycle.units import Unit
+from hivecore.scheduler.moves.places import chain_nodes
 from hivecore.scheduler.stages.cells import CellStage
 from hivecore.scheduler.stages.devices import DeviceStage
 from hivecore.scheduler.stages.topology import TopologyStage
-from hivecore.scheduler.transaction import Stages
+from hivecore.scheduler.stages.transaction import Stages
 
 __all__ = ["Dimension", "Held", "Room", "pods_of", "whole_gpus"]
 

@@ -8,10 +8,10 @@ branch is carried out for real.
 from collections.abc import Mapping, Sequence
 
 from hivecore.errors import StaleDecisionError
-from hivecore.scheduler._live import Live
-from hivecore.scheduler._units import Refused, Unit
 from hivecore.scheduler.actions import Move, PlacedPod
-from hivecore.scheduler.transaction import Stages, Started
+from hivecore.scheduler.lifecycle.live import Live
+from hivecore.scheduler.lifecycle.units import Refused, Unit
+from hivecore.scheduler.stages.transaction import Stages, Started
 
 __all__ = ["carry_out", "land", "leave", "may_move", "move_of", "nodes_of", "placed_pods"]
 

@@ -12,21 +12,21 @@ from itertools import chain
 from typing import Any, NamedTuple
 
 from hivecore.interleaving import interleave
-from hivecore.scheduler._live import Live
-from hivecore.scheduler._ordering import Order
-from hivecore.scheduler._units import Refused, Unit
 from hivecore.scheduler.actions import Move, PlacedPod
-from hivecore.scheduler.transaction import Stages, Started
+from hivecore.scheduler.lifecycle.live import Live
+from hivecore.scheduler.lifecycle.units import Refused, Unit
+from hivecore.scheduler.orders.ordering import Order
+from hivecore.scheduler.stages.transaction import Stages, Started
 
 __all__ = ["Changes", "Walk"]
 
 #: Jobs that share GPUs; one job has its own.
-Entry = tuple[Live, ...]
+_Entry = tuple[Live, ...]
 #: By running job where it is, and who shares its GPUs, itself included.
-Places = dict[str, tuple[tuple[PlacedPod, ...], tuple[str, ...]]]
+_Places = dict[str, tuple[tuple[PlacedPod, ...], tuple[str, ...]]]
 
 
-def may_be_ordered(live: Live) -> bool:
+def _may_be_ordered(live: Live) -> bool:
     """Whether an order may start, stop and move a job: others are left alone."""
     if live.state == "running":
         return live.job.preemptible and not live.for_job and len(live.units) == 1
@@ -48,7 +48,7 @@ class Walk:
         self._stages, self._jobs, self._is_short = stages, jobs, is_short
         self._names, self._place = order.entries, order.place
         #: those that it has looked at, by place
-        self._entries: dict[int, Entry] = {}
+        self._entries: dict[int, _Entry] = {}
         #: what was committed for those that have started, by unit
         self.decisions: dict[str, tuple[tuple[str, Any], ...]] = {}
         #: why entries have no place, by the first job of each
@@ -68,7 +68,7 @@ class Walk:
 
         :param running: all that run.
         """
-        lives = [live for live in running if may_be_ordered(live)]
+        lives = [live for live in running if _may_be_ordered(live)]
         before = {
             live.job.name: (live.units[0].placed, self._stages.members(live.job.name))
             for live in lives
@@ -86,15 +86,15 @@ class Walk:
         self._count()
         self._go()
         touched = sorted(there | self._placed.keys())
-        return changes([*(self.entry(at) for at in touched), *others], before)
+        return _changes([*(self.entry(at) for at in touched), *others], before)
 
-    def entry(self, at: int) -> Entry:
+    def entry(self, at: int) -> _Entry:
         """The jobs of a place that may be ordered; none: they are gone, or are left alone."""
         found = self._entries.get(at)
         if found is None:
             jobs, sharing = self._jobs, self._stages.sharing
             lives = [jobs[name] for name in self._names[at] if name in jobs]
-            found = tuple([live for live in lives if may_be_ordered(live)])
+            found = tuple([live for live in lives if _may_be_ordered(live)])
             if len(found) > 1 and (sharing is None or sharing.unlike([one.job for one in found])):
                 found = found[:1]  # others have these names by now
             self._entries[at] = found
@@ -117,7 +117,7 @@ class Walk:
                         at = -1
             at += 1
 
-    def _may_start(self, entry: Entry) -> bool:
+    def _may_start(self, entry: _Entry) -> bool:
         """Whether the jobs run after which these are to start."""
         names = (name for live in entry for name in live.job.after)
         others = [self._jobs[name] for name in names if name in self._jobs]
@@ -126,7 +126,7 @@ class Walk:
             for one in others
         )
 
-    def _is_as_ordered(self, entry: Entry) -> bool:
+    def _is_as_ordered(self, entry: _Entry) -> bool:
         members = self._stages.members(entry[0].job.name)
         return len(members) == len(entry) and set(members) == {live.job.name for live in entry}
 
@@ -168,7 +168,7 @@ class Walk:
         self.refused[entry[0].job.name] = found
         return True
 
-    def _start_without_those_behind(self, entry: Entry) -> Refused | None:
+    def _start_without_those_behind(self, entry: _Entry) -> Refused | None:
         """Let the last ones leave, as many as have to."""
         found: Refused | None = None
         idle = self._left - sum(_gpus(self.entry(at)) for at in self._behind)
@@ -204,7 +204,7 @@ class Walk:
 
     # --- who comes and goes
 
-    def _start(self, entry: Entry) -> Refused | None:
+    def _start(self, entry: _Entry) -> Refused | None:
         first, *others = [live.units[0] for live in entry]
         found: Refused | Started | None = None
         if nodes := self._nodes.get(first.name):
@@ -223,7 +223,7 @@ class Walk:
             self._vacate(self.entry(at))
         places.clear()
 
-    def _vacate(self, entry: Entry) -> None:
+    def _vacate(self, entry: _Entry) -> None:
         for live in reversed(entry):
             unit = live.units[0]
             if unit.placed:
@@ -235,7 +235,7 @@ class Walk:
                 unit.placed, unit.is_placed = (), False
 
 
-def _gpus(entry: Entry) -> int:
+def _gpus(entry: _Entry) -> int:
     return entry[0].units[0].kind.gpus
 
 
@@ -253,7 +253,7 @@ class Changes(NamedTuple):
     started: list[tuple[Live, tuple[str, ...], tuple[int, ...]]]
 
     #: by job that had GPUs: where, and who shared them, itself included
-    before: Places
+    before: _Places
 
     def winner(self, name: str, order: Order) -> str:
         """For whom a job leaves what it has: the first one that starts, if that can be said."""
@@ -262,7 +262,7 @@ class Changes(NamedTuple):
         return next(one for one in chain(started, self.before[name][1], named) if one != name)
 
 
-def changes(entries: Iterable[Entry], before: Places) -> Changes:
+def _changes(entries: Iterable[_Entry], before: _Places) -> Changes:
     """What has changed since.
 
     Of jobs that were together before those stay that are so still, on the same GPUs; once, as they
@@ -296,7 +296,7 @@ def changes(entries: Iterable[Entry], before: Places) -> Changes:
     return found
 
 
-def _offsets(live: Live, entry: Entry, others: Sequence[str]) -> tuple[int, ...]:
+def _offsets(live: Live, entry: _Entry, others: Sequence[str]) -> tuple[int, ...]:
     if not others:
         return ()
     stages = {one.job.name: one.job.stages for one in entry}

@@ -6,7 +6,6 @@ from typing import Any
 from hivecore._arguments import as_bool, as_int, as_mapping, as_name, as_text, as_tuple
 from hivecore.decisions import Refusal
 from hivecore.devices import DeviceNeed, DeviceRequest
-from hivecore.scheduler._fields import Plain, read_fields, told_fields
 from hivecore.scheduler.actions import (
     Action,
     Move,
@@ -21,6 +20,7 @@ from hivecore.scheduler.actions import (
     Wait,
 )
 from hivecore.scheduler.job import Data, Job, Role, Where
+from hivecore.scheduler.plain.fields import Plain, read_fields, told_fields
 
 __all__ = ["action_of_plain", "job_of_plain", "plain_action", "plain_job"]
 

@@ -7,11 +7,11 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
-from hivecore.scheduler._live import Live
-from hivecore.scheduler._room import Room
-from hivecore.scheduler._units import Unit
 from hivecore.scheduler.actions import PlacedPod
 from hivecore.scheduler.job import Role
+from hivecore.scheduler.lifecycle.live import Live
+from hivecore.scheduler.lifecycle.units import Unit
+from hivecore.scheduler.moves.room import Room
 
 __all__ = ["Openings"]
 

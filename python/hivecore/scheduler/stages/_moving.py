@@ -4,10 +4,10 @@ from collections.abc import Mapping
 
 from hivecore.interleaving import interleave
 from hivecore.quotas import QuotaTree
-from hivecore.scheduler._units import Unit
 from hivecore.scheduler.actions import Move, PlacedPod
+from hivecore.scheduler.lifecycle.units import Unit
 from hivecore.scheduler.stages._regrouping import Regrouping
-from hivecore.scheduler.transaction import Stages
+from hivecore.scheduler.stages.transaction import Stages
 
 __all__ = ["move_jobs"]
 

@@ -9,10 +9,10 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from hivecore.devices import NodeDevices
-from hivecore.scheduler._places import chain_nodes
+from hivecore.scheduler.moves.places import chain_nodes
 from hivecore.scheduler.stages.cells import CellStage
 from hivecore.scheduler.stages.topology import TopologyStage
-from hivecore.scheduler.transaction import Stages
+from hivecore.scheduler.stages.transaction import Stages
 
 __all__ = ["add_node", "check_removal", "knowing", "remove_node", "set_health", "shun_missing"]
 

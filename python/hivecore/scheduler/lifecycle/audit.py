@@ -4,13 +4,13 @@ from collections.abc import Iterable, Mapping
 
 from hivecore.errors import InvariantError
 from hivecore.queues import TenantQueues
-from hivecore.scheduler._live import Live
-from hivecore.scheduler._units import Unit, owner_of
-from hivecore.scheduler._waiting import Waiting
 from hivecore.scheduler.job import Role
+from hivecore.scheduler.lifecycle.live import Live
+from hivecore.scheduler.lifecycle.units import Unit, owner_of
+from hivecore.scheduler.lifecycle.waiting import Waiting
 from hivecore.scheduler.stages.cells import CellStage
 from hivecore.scheduler.stages.sharing import SharingStage
-from hivecore.scheduler.transaction import Stages
+from hivecore.scheduler.stages.transaction import Stages
 
 __all__ = ["check_sharing", "check_units", "check_waiting"]
 

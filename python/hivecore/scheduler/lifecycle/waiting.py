@@ -10,7 +10,7 @@ from typing import Any, Self
 
 from hivecore.decisions import Refusal
 from hivecore.quotas import QuotaTree
-from hivecore.scheduler._units import Key, Kind, Refused
+from hivecore.scheduler.lifecycle.units import Key, Kind, Refused
 from hivecore.scheduler.stages._lacks import HEADROOM, LIMITS, Lacks
 
 __all__ = ["Waiting"]

@@ -4,12 +4,12 @@ from collections.abc import Iterator
 
 from hivecore.cells import CellCluster
 from hivecore.scheduler.job import Job
-from hivecore.scheduler.transaction import Stages
+from hivecore.scheduler.stages.transaction import Stages
 from hivecore.topology import NetworkTopology
 
 __all__ = ["all_nodes", "chain_nodes", "domains", "places_for"]
 
-Domains = dict[str, tuple[str, ...]]
+_Domains = dict[str, tuple[str, ...]]
 
 
 def all_nodes(stages: Stages) -> tuple[str, ...]:
@@ -18,7 +18,7 @@ def all_nodes(stages: Stages) -> tuple[str, ...]:
     return tuple(dict.fromkeys(node for nodes in parts for node in nodes))
 
 
-def domains(stages: Stages, layer: str) -> Domains:
+def domains(stages: Stages, layer: str) -> _Domains:
     """The nodes of each domain of a layer, by name; "node": each node alone.
 
     A domain of a network has its own name, or, if it shares that, those of the domains around it in
@@ -26,7 +26,7 @@ def domains(stages: Stages, layer: str) -> Domains:
 
     :raises KeyError: there is no such layer, or it is below nodes.
     """
-    found: Domains = {}
+    found: _Domains = {}
     if layer == "node":
         found = {node: (node,) for node in all_nodes(stages)}
     elif stages.place is not None:
@@ -40,7 +40,7 @@ def domains(stages: Stages, layer: str) -> Domains:
     return found
 
 
-def _of_network(network: NetworkTopology, layer: str) -> Domains:
+def _of_network(network: NetworkTopology, layer: str) -> _Domains:
     level = network.layers.index(layer) + 1
     paths = [(network.domain(nodes[0])[:level], nodes) for nodes in network.domains(layer)]
     names = [path[-1] for path, _ in paths]

@@ -9,12 +9,12 @@ least important first, twice as many each time; then as many as can stay.
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING
 
-from hivecore.scheduler._units import Refused, Unit, owner_of
 from hivecore.scheduler.job import Job
-from hivecore.scheduler.transaction import Stages, Started
+from hivecore.scheduler.lifecycle.units import Refused, Unit, owner_of
+from hivecore.scheduler.stages.transaction import Stages, Started
 
 if TYPE_CHECKING:
-    from hivecore.scheduler._live import Live
+    from hivecore.scheduler.lifecycle.live import Live
 
 __all__ = ["NAME_NOBODY", "Victims", "find_victims", "might_leave"]
 

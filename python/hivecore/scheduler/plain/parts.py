@@ -16,7 +16,7 @@ from hivecore.devices import (
     VirtualFunctionGroup,
 )
 from hivecore.quotas import Quota
-from hivecore.scheduler._fields import Plain, read_fields, told_fields
+from hivecore.scheduler.plain.fields import Plain, read_fields, told_fields
 
 __all__ = [
     "inventory_of_plain",

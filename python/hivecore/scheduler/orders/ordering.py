@@ -4,7 +4,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from hivecore._arguments import as_name, as_tuple
-from hivecore.scheduler._live import Live
+from hivecore.scheduler.lifecycle.live import Live
 
 __all__ = ["Order", "as_order"]
 

@@ -4,9 +4,9 @@ from collections.abc import Iterator
 from typing import Self
 
 from hivecore.decisions import Refusal
-from hivecore.scheduler._kinds import Kinds
-from hivecore.scheduler._units import Kind, Pod, Unit
 from hivecore.scheduler.job import Job
+from hivecore.scheduler.lifecycle.kinds import Kinds
+from hivecore.scheduler.lifecycle.units import Kind, Pod, Unit
 
 __all__ = ["Live"]
 

@@ -3,14 +3,14 @@
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
-from hivecore.scheduler._bounds import Problem
-from hivecore.scheduler._live import Live
-from hivecore.scheduler._moving import carry_out, land, leave, move_of, nodes_of, placed_pods
-from hivecore.scheduler._room import pods_of
-from hivecore.scheduler._units import Refused, Unit
 from hivecore.scheduler.actions import Move, PlacedPod
 from hivecore.scheduler.job import Role
-from hivecore.scheduler.transaction import Stages
+from hivecore.scheduler.lifecycle.live import Live
+from hivecore.scheduler.lifecycle.units import Refused, Unit
+from hivecore.scheduler.moves.bounds import Problem
+from hivecore.scheduler.moves.moving import carry_out, land, leave, move_of, nodes_of, placed_pods
+from hivecore.scheduler.moves.room import pods_of
+from hivecore.scheduler.stages.transaction import Stages
 
 __all__ = ["Failed", "Steps", "Trial"]
 

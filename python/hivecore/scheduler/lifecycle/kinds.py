@@ -3,8 +3,8 @@
 from collections.abc import Callable
 from typing import Any, Self
 
-from hivecore.scheduler._units import Kind
 from hivecore.scheduler.job import Job, Role, Where
+from hivecore.scheduler.lifecycle.units import Kind
 
 __all__ = ["Kinds", "least_of"]
 
@@ -45,7 +45,7 @@ class Kinds:
         found = self._known.get(key)
         if found is None:
             self._numbered += 1
-            found = self._known[key] = lent_kind(self._numbered, kind.job)
+            found = self._known[key] = _lent_kind(self._numbered, kind.job)
         return found
 
     def alone(self, kind: Kind) -> Kind:
@@ -89,7 +89,7 @@ class Kinds:
         """The kind of this number of what is lent cells while one of a kind waits."""
         found = self._restored.get(number)
         if found is None:
-            found = self._restored[number] = lent_kind(number, kind.job)
+            found = self._restored[number] = _lent_kind(number, kind.job)
             self._known["lent", kind.number] = found
         return found
 
@@ -137,7 +137,7 @@ class Kinds:
             self._impossible.pop(self._known.pop(key).number, None)
 
 
-def lent_kind(number: int, job: Job) -> Kind:
+def _lent_kind(number: int, job: Job) -> Kind:
     """A kind that asks for idle cells as opportunistic jobs do."""
     wishes = {name: getattr(job.where, name) for name in Where.__slots__}
     where = Where(**{**wishes, "pinned_cell": ""})

@@ -16,11 +16,11 @@ from typing import Any
 
 from hivecore.decisions import Refusal
 from hivecore.errors import StaleDecisionError
-from hivecore.scheduler._units import Refused, Unit
 from hivecore.scheduler.actions import PlacedPod
+from hivecore.scheduler.lifecycle.units import Refused, Unit
 from hivecore.scheduler.stages.cells import CellStage
 from hivecore.scheduler.stages.topology import TopologyStage
-from hivecore.scheduler.transaction import Stages, Started
+from hivecore.scheduler.stages.transaction import Stages, Started
 
 __all__ = ["fulfil", "hold", "let_go"]
 

@@ -1,0 +1,3 @@
+"""What becomes of jobs: they wait, start, are told to stop, and end."""
+
+__all__: list[str] = []
