@@ -5,7 +5,7 @@ from scheduler_lives import machines, make_scheduler
 
 from hivecore.devices import DeviceRequest
 from hivecore.scheduler import Job, Preempt, Role, Scheduler, Start, Where
-from hivecore.scheduler import scheduler as module
+from hivecore.scheduler.rounds import offers as module
 
 PARTS = pytest.mark.parametrize(
     "parts", [("topology",), ("devices",), ("topology", "devices")], ids=" ".join

@@ -101,7 +101,7 @@ def test_a_job_joins_one_that_it_complements_on_the_same_places(parts):
     begun = started(scheduler, Job("late", "a", TWO, stages=COMPUTES))
     assert begun.shares_with == (names[0],)
     assert begun.offsets == interleave([COMPUTES, READS]).offsets
-    assert begun.pods == scheduler._jobs[names[0]].units[0].placed
+    assert begun.pods == scheduler._state.jobs[names[0]].units[0].placed
     assert before == [part.to_bytes() for part in (scheduler.cells, scheduler.topology) if part]
     if scheduler.quotas is not None:
         assert scheduler.quotas.members("late") == 0 and scheduler.quotas.members(names[0]) == 1
@@ -213,7 +213,7 @@ def test_who_comes_next_holds_what_they_share_when_the_first_one_ends(parts, how
     scheduler, names = full(parts)
     started(scheduler, Job("late", "a", TWO, stages=COMPUTES))
     scheduler = how(scheduler)
-    placed = [pod.node for pod in scheduler._jobs["late"].units[0].placed]
+    placed = [pod.node for pod in scheduler._state.jobs["late"].units[0].placed]
     scheduler.finish(names[0], now=1.0)
     scheduler.check()
     scheduler = how(scheduler)
@@ -334,7 +334,7 @@ def test_who_is_to_stop_for_a_job_that_is_gone_leaves_when_it_has_stopped():
 def test_nobody_joins_on_an_unhealthy_node():
     for parts in (("topology",), ("cells",), ("devices",)):
         scheduler, names = full(parts)
-        node = scheduler._jobs[names[0]].units[0].placed[0].node
+        node = scheduler._state.jobs[names[0]].units[0].placed[0].node
         for name in names[1:]:
             scheduler.cancel(name, 0.0)
         for other in ("n0", "n1", "n2", "n3"):
@@ -343,7 +343,7 @@ def test_nobody_joins_on_an_unhealthy_node():
         assert started(scheduler, late) is None
         scheduler = pickle.loads(pickle.dumps(scheduler))
         assert scheduler.decide(0.0) == []
-        for other in scheduler._jobs[names[0]].units[0].placed:
+        for other in scheduler._state.jobs[names[0]].units[0].placed:
             scheduler.set_node(other.node, True, now=1.0)
         assert [one.shares_with for one in scheduler.decide(1.0)] == [(names[0],)]
         assert node
@@ -500,11 +500,11 @@ def grouped(parts, groups, **terms):
 
 
 def together(scheduler):
-    return {frozenset(one.jobs) for one in scheduler._stages.sharing._groups.values()}
+    return {frozenset(one.jobs) for one in scheduler._state.stages.sharing._groups.values()}
 
 
 def where(scheduler, name):
-    return scheduler._jobs[name].units[0].placed
+    return scheduler._state.jobs[name].units[0].placed
 
 
 BAD = [("r1", "r2"), ("c1", "c2")]

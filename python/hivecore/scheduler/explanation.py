@@ -106,8 +106,8 @@ def explain(scheduler: "Scheduler", job: Job, unit: Unit | None, position: int) 
 
 class _Search:
     def __init__(self, scheduler: "Scheduler", job: Job, unit: Unit) -> None:
-        self.stages: Stages = scheduler._stages
-        self.jobs = scheduler._jobs
+        self.stages: Stages = scheduler._state.stages
+        self.jobs = scheduler._state.jobs
         self.now = scheduler.now
         self.job, self.unit = job, unit
 

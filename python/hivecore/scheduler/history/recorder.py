@@ -55,7 +55,7 @@ class JobHistory:
 
 def _holds(scheduler: "Scheduler", name: str) -> bool:
     """Whether it has stopped, and holds what it had until others have stopped as well."""
-    live = scheduler._jobs.get(name)
+    live = scheduler._state.jobs.get(name)
     return live is not None and live.runs and live.has_stopped
 
 
@@ -113,7 +113,7 @@ class Recorder:
                 self._stopping[action.job] = now
         for name in {one.job: None for one in actions if isinstance(one, (Preempt, Start))}:
             self.see(scheduler, name, now)
-            live = scheduler._jobs.get(name)
+            live = scheduler._state.jobs.get(name)
             if live is None or not live.for_job:
                 self._stopping.pop(name, None)
 
@@ -125,7 +125,7 @@ class Recorder:
         :param how: what ended its run, if it has ended.
         :param line: the number of that event.
         """
-        live = scheduler._jobs.get(name)
+        live = scheduler._state.jobs.get(name)
         running = live if live is not None and live.runs else None
         history = self.jobs[self.key(name)]
         latest = history.runs[-1] if history.runs else None

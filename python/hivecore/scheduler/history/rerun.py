@@ -206,7 +206,7 @@ class _Rerun:
             self.follow(name)
         for victim in [one.job for one in actions if isinstance(one, Preempt)]:
             run = self.running.get(victim)
-            if run is not None and self.scheduler._jobs[victim].for_job:
+            if run is not None and self.scheduler._state.jobs[victim].for_job:
                 usual = now + self.grace, _FIRST
                 stop, number = self.told.recorder.stops.get((victim, now), usual)
                 self.push(stop, number, "end", (victim, run, "preempt"))

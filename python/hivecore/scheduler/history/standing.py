@@ -87,7 +87,7 @@ def log_standing(path: "str | os.PathLike[str]", *, until: float | None = None) 
     scheduler, recorder, number, now = _until(path, until)
     jobs = []
     for name in scheduler:
-        live = scheduler._jobs[name]
+        live = scheduler._state.jobs[name]
         came = recorder.jobs[recorder.key(name)].submitted
         since = live.since if live.runs else came
         reason = live.told.reason if live.told is not None and live.state == "pending" else ""

@@ -1,30 +1,137 @@
 """A scheduler's state as bytes: those of its parts, and its jobs as JSON."""
 
+import json
 import struct
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+from hivecore._arguments import as_bool, as_float, as_int
+from hivecore.cells import CellCluster
 from hivecore.decisions import Refusal
+from hivecore.devices import DeviceCluster
 from hivecore.errors import CorruptStateError
-from hivecore.queues import Departure
-from hivecore.scheduler.actions import PlacedPod
-from hivecore.scheduler.lifecycle.kinds import Kinds
+from hivecore.queues import Departure, TenantQueues
+from hivecore.quotas import QuotaTree
+from hivecore.scheduler.actions import PlacedPod, Reject
+from hivecore.scheduler.lifecycle.lines import queued_job
 from hivecore.scheduler.lifecycle.live import Live
+from hivecore.scheduler.lifecycle.state import LATEST, State
 from hivecore.scheduler.lifecycle.units import Pod, Unit
-from hivecore.scheduler.plain import job_of_plain, plain_job
+from hivecore.scheduler.orders.ordering import Order, as_order
+from hivecore.scheduler.plain import action_of_plain, job_of_plain, plain_action, plain_job
+from hivecore.scheduler.stages.sharing import SharingStage
+from hivecore.scheduler.stages.storage import StorageStage
+from hivecore.scheduler.stages.transaction import Stages
+from hivecore.topology import NetworkTopology
 
-__all__ = ["joined", "live_of_plain", "plain_live", "split"]
+__all__ = ["pack", "unpack"]
+
+_PARTS: dict[str, Any] = {
+    "quotas": QuotaTree,
+    "cells": CellCluster,
+    "topology": NetworkTopology,
+    "devices": DeviceCluster,
+}
 
 _LENGTH = struct.Struct("<Q")
 _TEXTS = "stage", "code", "reason", "part"
 
 
-def joined(pieces: Iterable[bytes]) -> bytes:
+def pack(state: State, logged: int) -> bytes:
+    """All of a state.
+
+    :param logged: the number of the last line of its log.
+    """
+    stages = state.stages
+    told: dict[str, Any] = {
+        "settings": [state.has_queues, state.immediate, state.preemption, stages.tries],
+        "lending": state.lending is not None,
+        "storage": None if stages.storage is None else stages.storage.plain(),
+        "parts": [stage.name for stage in stages.all],
+        "now": state.now,
+        "logged": logged,
+        "kinds": state.kinds.numbered,
+        "waiting": state.waiting.plain(),
+        "outbox": [plain_action(action) for action in state.outbox],
+        "jobs": [_plain_live(live) for live in state.jobs.values()],
+    }
+    if state.order is not None:
+        told["order"] = state.order.entries
+    if stages.sharing is not None:
+        told["sharing"] = stages.sharing.plain()
+        told["regroup_for"] = state.regroup_for
+    text = json.dumps(told, separators=(",", ":")).encode()
+    parts = [stage.part.to_bytes() for stage in stages.all]
+    if state.lending is not None:
+        parts.append(state.lending.to_bytes())
+    return _joined([text, state.queues.to_bytes(), *parts])
+
+
+def unpack(data: bytes) -> tuple[State, int]:
+    """The state, with parts of its own, and the number of the last line of its log.
+
+    :raises ValueError: or another error: they are damaged, or describe no possible state.
+    """
+    text, queues, *parts = _split(data)
+    told = json.loads(text)
+    has_queues, immediate, preemption, tries = told["settings"]
+    lending = TenantQueues.from_bytes(parts.pop()) if told["lending"] else None
+    if len(parts) != len(told["parts"]) or set(told["parts"]) - set(_PARTS):
+        raise ValueError("parts")
+    read = dict.fromkeys(_PARTS) | {
+        name: _PARTS[name].from_bytes(part) for name, part in zip(told["parts"], parts, strict=True)
+    }
+    storage = None if told["storage"] is None else StorageStage.of_plain(told["storage"])
+    sharing = told.get("sharing")
+    stages = Stages.of(
+        **read,
+        storage=None if storage is None else storage.pool,
+        tries=as_int(tries, "tries", 1, 1000),
+        sharing=None if sharing is None else SharingStage.terms_of_plain(sharing),
+    )
+    stages.storage = storage
+    state = State(
+        stages,
+        TenantQueues.from_bytes(queues),
+        lending=False,
+        immediate=as_bool(immediate, "immediate"),
+        preemption=as_bool(preemption, "preemption"),
+    )
+    state.lending = lending
+    state.has_queues = as_bool(has_queues, "has_queues")
+    state.now = state.moment(told["now"])
+    _read_jobs(state, told)
+    return state, as_int(told["logged"], "logged", -1, 2**62)
+
+
+def _read_jobs(state: State, told: Mapping[str, Any]) -> None:
+    for one in told["jobs"]:
+        live = _live_of_plain(one, state)
+        if live.job.name in state.jobs:
+            raise ValueError(f"job {live.job.name!r} is there twice")
+        state.jobs[live.job.name] = live
+    state.kinds.numbered = as_int(told["kinds"], "kinds", 0, 2**61)
+    state.waiting.restore(told["waiting"], {unit.kind.number: unit.kind for unit in state.units()})
+    state.outbox = [action_of_plain(action) for action in told["outbox"]]
+    state.rejected = {one.job for one in state.outbox if isinstance(one, Reject)}
+    sharing = state.stages.sharing
+    if sharing is not None:
+        sharing.restore(told["sharing"], {unit.name: unit for unit in state.units() if unit.placed})
+        state.stages.note_health()
+        state.regroup_for = as_float(told["regroup_for"], "regroup_for")
+        if not 0.0 <= state.regroup_for <= LATEST:
+            raise ValueError("regroup_for")
+    asked = as_order(told.get("order", []))
+    state.order = Order(asked, {}) if asked else None  # as it was sorted then
+    state.note_states()
+
+
+def _joined(pieces: Iterable[bytes]) -> bytes:
     """Pieces of any length, one after the other."""
     return b"".join(_LENGTH.pack(len(piece)) + piece for piece in pieces)
 
 
-def split(data: bytes) -> list[bytes]:
+def _split(data: bytes) -> list[bytes]:
     """The pieces."""
     found, at = [], 0
     while at < len(data):
@@ -36,7 +143,7 @@ def split(data: bytes) -> list[bytes]:
     return found
 
 
-def plain_live(live: Live) -> dict[str, Any]:
+def _plain_live(live: Live) -> dict[str, Any]:
     """A job, and what has become of it."""
     return {
         "job": plain_job(live.job),
@@ -63,11 +170,8 @@ def _plain_unit(unit: Unit) -> list[Any]:
     ]
 
 
-def live_of_plain(data: Mapping[str, Any], kinds: Kinds, queued_job: Any) -> Live:
-    """The job of plain data.
-
-    :param queued_job: what a unit of a job is in its queue.
-    """
+def _live_of_plain(data: Mapping[str, Any], state: State) -> Live:
+    kinds = state.kinds
     job = job_of_plain(data["job"])
 
     def unit_of(one: list[Any], is_lent: bool) -> Unit:
@@ -80,7 +184,7 @@ def live_of_plain(data: Mapping[str, Any], kinds: Kinds, queued_job: Any) -> Liv
             kind = kinds.restored(int(number), bool(is_alone), job, role)
         unit = Unit(name, job.name, kind, tuple(Pod(*pod) for pod in pods))
         if departure is not None:
-            unit.departure = Departure(queued_job(unit, job), *departure)
+            unit.departure = Departure(queued_job(state, unit, job), *departure)
         unit.is_placed = bool(is_placed)
         unit.placed = tuple(
             PlacedPod(role_name, index, node, tuple((k, tuple(v)) for k, v in minors.items()))

@@ -166,7 +166,11 @@ def plan_moves(
 
 class _Planning:
     def __init__(self, scheduler: "Scheduler", cost: MoveCost, tries: int) -> None:
-        self.scheduler, self.stages, self.jobs = scheduler, scheduler._stages, scheduler._jobs
+        self.scheduler, self.stages, self.jobs = (
+            scheduler,
+            scheduler._state.stages,
+            scheduler._state.jobs,
+        )
         self.tries, self.cost = tries, cost
         now = scheduler.now
         costs = {
@@ -236,9 +240,9 @@ class _Planning:
         if live.state != "pending":
             raise ValueError(f"job={goal.job!r}: it is {live.state}, and does not wait in a queue")
         unit = live.units[0]
-        missing = self.scheduler._missing(live)
-        if missing:
-            return self._never(goal, f"waits for {missing!r} to start")
+        other = self.scheduler._state.missing(live)
+        if other:
+            return self._never(goal, f"waits for {other!r} to start")
         if self.stages.quotas is not None:
             decision = self.stages.quotas.schedule(unit)
             if decision.outcome != "bind":

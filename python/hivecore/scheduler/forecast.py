@@ -1,0 +1,32 @@
+"""When a job would start, by the estimates of those that run."""
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from hivecore.scheduler.scheduler import Scheduler
+
+__all__ = ["first_start"]
+
+
+def first_start(branch: "Scheduler", job: str) -> float | None:
+    """The time when a job would start, in seconds; ``None``: never, as far as is known.
+
+    :param branch: where running jobs end by their estimates.
+    """
+    jobs = branch._state.jobs
+    branch.decide(branch.now)
+    while not jobs[job].runs:
+        ends = [
+            (max(branch.now, live.since + live.job.run_time), name)
+            for name, live in jobs.items()
+            if live.runs and live.job.run_time is not None
+        ]
+        if not ends:
+            return None
+        now = min(ends)[0]
+        for end, name in sorted(ends):
+            if end == now:
+                # Who has to stop for others has stopped by now.
+                (branch.stopped if jobs[name].for_job else branch.finish)(name, now)
+        branch.decide(now)
+    return jobs[job].since

@@ -1,0 +1,75 @@
+"""What happens to jobs when the cluster changes under them."""
+
+from collections.abc import Container, Iterable
+
+from hivecore.scheduler.actions import Stop
+from hivecore.scheduler.lifecycle.ends import (
+    abandon,
+    give_back,
+    has_stopped,
+    hold_no_more,
+    reject_if_impossible,
+    stop,
+)
+from hivecore.scheduler.lifecycle.lines import requeue, wait_again
+from hivecore.scheduler.lifecycle.state import State
+from hivecore.scheduler.lifecycle.units import Unit
+
+__all__ = ["hold_nothing", "hold_on_good_nodes", "renew", "stop_on"]
+
+
+def renew(state: State) -> None:
+    """The parts are made of something else now: who waits is tried again, or rejected."""
+    state.stages.forget()
+    if state.reserved:
+        hold_on_good_nodes(state, state.stages.unhealthy())
+    state.kinds.forget_impossible()
+    for live in list(state.jobs.values()):
+        if state.jobs.get(live.job.name) is live and not live.runs:
+            reject_if_impossible(state, live)
+    state.waiting.renew(state.stages.lacks())
+    state.waiting.touch_all()
+
+
+def stop_on(state: State, node: str) -> None:
+    """All that runs on a node has failed."""
+    there = [live for live in state.jobs.values() if _on(live.placed, node)]
+    gone = {live.job.name for live in there}
+    for live in list(state.reserved.values()):
+        if live in there or gone.intersection(live.victims):
+            abandon(state, live)
+            wait_again(state, live)
+    for live in there:
+        units = _on(live.placed, node)
+        if not units or state.jobs.get(live.job.name) is not live:
+            continue  # it had stopped already, and was held
+        is_all = live.for_job or any(unit in (live.units[0], live.lent) for unit in units)
+        units = list(live.placed) if is_all else units
+        pods = tuple(pod for unit in units for pod in unit.placed)
+        state.outbox.append(Stop(live.job.name, pods, node))
+        if live.for_job:
+            has_stopped(state, live)
+        elif is_all:
+            stop(state, live)
+        else:
+            for unit in units:
+                give_back(state, unit, end=False)
+                requeue(state, unit)
+
+
+def hold_on_good_nodes(state: State, bad: Container[str]) -> None:
+    """Hold nothing for jobs that could not start there."""
+    for live in state.reserved.values():
+        if any(pod.node in bad for pod in live.units[0].placed):
+            hold_no_more(state, live)
+
+
+def hold_nothing(state: State) -> None:
+    """What was found for those for whom others have to stop need not be so any more."""
+    for live in state.reserved.values():
+        hold_no_more(state, live)
+
+
+def _on(units: Iterable[Unit], node: str) -> list[Unit]:
+    """Those that have a pod on a node."""
+    return [unit for unit in units if any(pod.node == node for pod in unit.placed)]

@@ -1,0 +1,172 @@
+"""How jobs end, or stop and wait again, and what they give back then."""
+
+from hivecore.scheduler.actions import Reject, Start, Wait
+from hivecore.scheduler.lifecycle.lines import (
+    lend_no_more,
+    offer_idle_cells,
+    requeue,
+    take_off,
+    withdraw,
+)
+from hivecore.scheduler.lifecycle.live import Live
+from hivecore.scheduler.lifecycle.state import State
+from hivecore.scheduler.lifecycle.units import Unit
+from hivecore.scheduler.preemption.holding import let_go
+
+__all__ = [
+    "abandon",
+    "end",
+    "expect_no_more",
+    "give_back",
+    "has_stopped",
+    "hold_no_more",
+    "leave",
+    "leaving",
+    "reject_if_impossible",
+    "stop",
+]
+
+
+def end(state: State, live: Live) -> None:
+    """A job is gone for good."""
+    if not live.runs:
+        _end_waiting(state, live)
+    elif live.for_job:
+        live.is_ending = True
+        if not live.has_stopped:
+            has_stopped(state, live)
+        return
+    else:
+        _give_back_all(state, live, end=True)
+    _forget(state, live)
+
+
+def _end_waiting(state: State, live: Live) -> None:
+    """A job that waits asks for nothing any more."""
+    if live.state == "reserved":
+        abandon(state, live)
+        state.stages.withdraw(live.units[0])
+        state.waiting.touch(state.stages.touched_by_request())
+    else:
+        lend_no_more(state, live)
+        withdraw(state, live.units[0])
+
+
+def _forget(state: State, live: Live) -> None:
+    """A job is not known any more."""
+    name = live.job.name
+    del state.jobs[name]
+    state.running.pop(name, None)
+    # What was not told yet of a job that is gone is not told any more.
+    kept = [a for a in state.outbox if not (isinstance(a, (Start, Wait)) and a.job == name)]
+    state.outbox = kept
+    state.waiting.touch((("started", name),))
+
+
+def stop(state: State, live: Live) -> None:
+    """A running job waits again."""
+    lent = live.lent
+    if lent is None:
+        _give_back_all(state, live, end=False)
+        requeue(state, live.units[0])
+        offer_idle_cells(state, live)
+    else:
+        give_back(state, lent, end=False)
+        live.units[0].has_quota = False
+        requeue(state, lent)
+        state.waiting.touch((("stopped", live.job.name),))
+    del state.running[live.job.name]
+    live.state, live.for_job, live.has_stopped = "pending", "", False
+    refusal = state.waiting.refusal(live.units[0].kind)
+    if refusal is not None and refusal.code != "stops":
+        state.tell(live, refusal)
+    reject_if_impossible(state, live)
+
+
+def expect_no_more(state: State, live: Live) -> None:
+    """No more pods join a job."""
+    for unit in live.units[1:]:
+        if not unit.placed:
+            withdraw(state, unit)
+    live.units = [live.units[0], *[unit for unit in live.units[1:] if unit.placed]]
+
+
+def _give_back_all(state: State, live: Live, end: bool) -> None:
+    if live.lent is not None:
+        give_back(state, live.lent, end=end)
+        take_off(state, live.units[0])
+        return
+    expect_no_more(state, live)
+    first, *joined = live.units
+    for unit in reversed(joined):
+        give_back(state, unit, end=True)
+    live.units = [first]
+    give_back(state, first, end=end)
+
+
+def give_back(state: State, unit: Unit, *, end: bool) -> None:
+    """A unit has nothing any more.
+
+    :param end: it asks for nothing any more, either.
+    """
+    state.relief = None
+    heir = state.stages.give_back(unit, end=end)
+    if heir:
+        state.jobs[heir].units[0].is_placed = unit.is_placed
+    unit.placed, unit.is_placed = (), False
+    if state.waiting:
+        state.waiting.touch(state.stages.touched_by_release(unit.kind))
+
+
+def has_stopped(state: State, live: Live) -> None:
+    """A victim has stopped: what it has is held until all have."""
+    live.has_stopped = True
+    for unit in live.placed:
+        state.stages.reads_no_more(unit)
+    mine = state.jobs.get(live.for_job)
+    # The other one may be gone, and its name somebody else's by now.
+    if mine is None or live.job.name not in mine.victims:
+        leave(state, live)
+
+
+def leave(state: State, live: Live) -> None:
+    """What a victim that has stopped has is free."""
+    if live.is_ending:
+        _give_back_all(state, live, end=True)
+        _forget(state, live)
+    else:
+        stop(state, live)
+
+
+def abandon(state: State, live: Live) -> None:
+    """Somebody for whom others have to leave is gone."""
+    hold_no_more(state, live)
+    del state.reserved[live.job.name]
+    for name in live.victims:
+        if state.jobs[name].has_stopped:
+            leave(state, state.jobs[name])
+
+
+def hold_no_more(state: State, live: Live) -> None:
+    """What is held for a job is not any more; if nothing else happens, it is decided anew on it
+    when all have stopped.
+    """
+    unit = live.units[0]
+    if unit.placed:
+        let_go(state.stages, unit, leaving(state, live))
+        state.waiting.touch(state.stages.touched_by_release(unit.kind))
+
+
+def leaving(state: State, live: Live) -> list[Unit]:
+    """What those have who have to stop for a job."""
+    return [unit for name in live.victims for unit in state.jobs[name].placed]
+
+
+def reject_if_impossible(state: State, live: Live) -> None:
+    """One that waits could never start since something has changed: it is not kept."""
+    reason = state.kinds.impossible(live.units[0].kind, state.stages.impossible)
+    if reason:
+        _end_waiting(state, live)
+        _forget(state, live)
+        state.outbox.append(Reject(live.job.name, reason))
+        state.rejected.add(live.job.name)

@@ -1,0 +1,121 @@
+"""Where units wait: in the queue of their tenant, or in the line for idle cells."""
+
+from hivecore.queues import QueuedJob, TenantQueues
+from hivecore.scheduler.job import Job
+from hivecore.scheduler.lifecycle.live import Live
+from hivecore.scheduler.lifecycle.state import MICRO, State
+from hivecore.scheduler.lifecycle.units import Kind, Refused, Unit
+
+__all__ = [
+    "lend_no_more",
+    "line_of",
+    "offer_idle_cells",
+    "push",
+    "queue_of",
+    "queued_job",
+    "requeue",
+    "take_off",
+    "wait",
+    "wait_again",
+    "withdraw",
+]
+
+
+def queue_of(state: State, job: Job) -> str:
+    """The queue of a job."""
+    return job.tenant if state.has_queues else "all"
+
+
+def line_of(state: State, kind: Kind) -> TenantQueues:
+    """Where units of a kind wait."""
+    if not kind.is_lent:
+        return state.queues
+    assert state.lending is not None
+    return state.lending
+
+
+def push(state: State, unit: Unit) -> None:
+    """A unit comes into its queue."""
+    line_of(state, unit.kind).push(queued_job(state, unit), state.microseconds)
+    state.queued[unit.name] = unit
+    state.waiting.add(unit.kind, unit.name)
+
+
+def queued_job(state: State, unit: Unit, job: Job | None = None) -> QueuedJob:
+    """What its queue knows of a unit; its job may not be known yet."""
+    kind = unit.kind
+    job = state.jobs[unit.owner].job if job is None else job
+    run_time = None if job.run_time is None else max(1, int(job.run_time * MICRO))
+    return QueuedJob(
+        unit.name,
+        queue_of(state, job),
+        max(1, kind.gpus),
+        job.priority,
+        run_time,
+        kind=kind.number,
+    )
+
+
+def requeue(state: State, unit: Unit) -> None:
+    """Put one that was stopped back at its old place; it is of a kind of its own then: what it
+    may borrow is not what others may.
+    """
+    departure = unit.departure
+    assert departure is not None
+    if not unit.kind.is_lent:
+        unit.kind = state.kinds.alone(unit.kind)
+    line_of(state, unit.kind).requeue(departure._replace(job=queued_job(state, unit)))
+    state.queued[unit.name] = unit
+    state.waiting.add(unit.kind, unit.name)
+
+
+def withdraw(state: State, unit: Unit) -> None:
+    """A unit that waits in a queue is not wanted any more."""
+    take_off(state, unit)
+    state.stages.withdraw(unit)
+    state.waiting.touch(state.stages.touched_by_request())
+
+
+def take_off(state: State, unit: Unit) -> None:
+    """A unit leaves its queue without having been offered."""
+    kind, line = unit.kind, line_of(state, unit.kind)
+    unit.departure = line.take(unit.name)
+    del state.queued[unit.name]
+    if state.waiting.leave(kind, unit.name):
+        line.wake(queue_of(state, kind.job), kind.number)
+
+
+def wait(state: State, live: Live, unit: Unit, refused: Refused) -> None:
+    """It has its place in the queue again, and waits with all of its kind."""
+    kind = unit.kind
+    departure = unit.departure
+    assert departure is not None
+    queues = line_of(state, kind)
+    queues.requeue(departure)
+    state.queued[unit.name] = unit
+    queues.park(departure.job.tenant, kind.number)
+    state.waiting.park(kind, refused.refusal, refused.keys)
+    if unit is live.units[0] and not live.runs:
+        state.tell(live, refused.refusal)
+
+
+def offer_idle_cells(state: State, live: Live) -> None:
+    """While a job waits for its tenant's cells it also waits for idle ones."""
+    job = live.job
+    may = job.guaranteed and job.preemptible and live.units[0].kind.gpus
+    if state.lending is not None and may:
+        push(state, live.may_be_lent(state.kinds))
+
+
+def lend_no_more(state: State, live: Live) -> None:
+    """A job has what it waited for, or waits no more: it is lent nothing."""
+    if live.lent is not None:
+        take_off(state, live.lent)
+        live.lent = None
+
+
+def wait_again(state: State, live: Live) -> None:
+    """A job for which others were to stop goes back to its queue."""
+    live.state, live.victims = "pending", ()
+    requeue(state, live.units[0])
+    offer_idle_cells(state, live)

@@ -1,0 +1,147 @@
+"""All that a scheduler knows of jobs, in one record; what changes it stands in files beside it."""
+
+from collections.abc import Iterator
+
+from hivecore._arguments import as_float
+from hivecore.decisions import Refusal
+from hivecore.queues import TenantQueues
+from hivecore.scheduler.actions import Action, Wait
+from hivecore.scheduler.lifecycle.kinds import Kinds
+from hivecore.scheduler.lifecycle.live import Live
+from hivecore.scheduler.lifecycle.units import Unit
+from hivecore.scheduler.lifecycle.waiting import Waiting
+from hivecore.scheduler.orders.ordering import Order
+from hivecore.scheduler.preemption.relief import Relief
+from hivecore.scheduler.stages.transaction import Stages
+
+__all__ = ["LATEST", "MICRO", "State"]
+
+#: The latest time that there is, in seconds.
+LATEST = 2.0**40
+#: Queues count microseconds.
+MICRO = 1_000_000
+
+
+class State:
+    """The jobs of a scheduler, its queues and its parts.
+
+    :param queues: ``None``: all wait in one queue.
+    :param lending: whether those that wait may meanwhile run on idle cells.
+    :param immediate: whether victims stop at once.
+    :param preemption: whether anybody may have to leave for others.
+    """
+
+    __slots__ = (
+        "has_queues",
+        "immediate",
+        "jobs",
+        "kinds",
+        "lending",
+        "now",
+        "order",
+        "outbox",
+        "preemption",
+        "queued",
+        "queues",
+        "regroup_for",
+        "rejected",
+        "relief",
+        "reserved",
+        "running",
+        "stages",
+        "waiting",
+    )
+
+    def __init__(
+        self,
+        stages: Stages,
+        queues: TenantQueues | None,
+        *,
+        lending: bool,
+        immediate: bool,
+        preemption: bool,
+    ) -> None:
+        self.stages = stages
+        self.has_queues = queues is not None
+        self.queues = TenantQueues() if queues is None else queues
+        #: those that may run on idle cells meanwhile
+        self.lending = TenantQueues(order="arrival") if lending else None
+        self.immediate, self.preemption = immediate, preemption
+        self.kinds = Kinds(by_stages=stages.sharing is not None)
+        self.waiting = Waiting(stages.lacks())
+        self.jobs: dict[str, Live] = {}
+        #: the units that wait in a queue
+        self.queued: dict[str, Unit] = {}
+        #: the jobs for which others have to stop
+        self.reserved: dict[str, Live] = {}
+        #: what those who run would leave at most; None: not counted since somebody has left
+        self.relief: Relief | None = None
+        self.running: dict[str, Live] = {}
+        #: what is to be told by the next decide
+        self.outbox: list[Action] = []
+        #: who is rejected by that
+        self.rejected: set[str] = set()
+        self.now = 0.0
+        #: for how many seconds jobs that share GPUs are to be grouped anew; 0.0: they are not
+        self.regroup_for = 0.0
+        #: who runs; None: the queues say it
+        self.order: Order | None = None
+
+    def moment(self, now: object) -> float:
+        """A time that somebody tells, checked: it does not go back."""
+        moment = as_float(now, "now")
+        if not self.now <= moment <= LATEST:
+            raise ValueError(f"now={moment!r}: allowed are {self.now!r} to 2**40 seconds")
+        return moment
+
+    @property
+    def microseconds(self) -> int:
+        """The time as queues count it."""
+        return int(self.now * MICRO)
+
+    def tell(self, live: Live, refusal: Refusal) -> None:
+        """Say why a job waits, if it is another reason than before."""
+        if live.told != refusal:
+            live.told = refusal
+            self.outbox.append(Wait(live.job.name, refusal))
+
+    def missing(self, live: Live) -> str:
+        """A job that has to start before another one; "": there is none."""
+        for name in live.job.after:
+            other = self.jobs.get(name)
+            if other is not None and (not other.runs or other.has_stopped):
+                return name
+        return ""
+
+    def units(self) -> Iterator[Unit]:
+        """What all jobs start with, what joins them, and what is lent to them."""
+        for live in self.jobs.values():
+            yield from live.all_units
+
+    def note_states(self) -> None:
+        """Find who is reserved, runs, or is in a queue, when jobs have been read or copied."""
+        for name, live in self.jobs.items():
+            if live.state == "reserved":
+                self.reserved[name] = live
+            elif live.runs:
+                self.running[name] = live
+            for unit in live.all_units:
+                if not unit.placed and live.state != "reserved":
+                    self.queued[unit.name] = unit
+
+    def branch(self) -> "State":
+        """A copy that shares nothing."""
+        made = object.__new__(State)
+        made.stages, made.queues = self.stages.branch(), self.queues.copy()
+        made.has_queues = self.has_queues
+        made.lending = None if self.lending is None else self.lending.copy()  # empty ones are false
+        made.immediate, made.preemption = self.immediate, self.preemption
+        made.kinds = self.kinds.branch()
+        quotas = made.stages.quotas
+        made.waiting = self.waiting.branch(None if quotas is None else quotas.part)
+        made.jobs = {name: live.copy() for name, live in self.jobs.items()}
+        made.queued, made.reserved, made.running, made.relief = {}, {}, {}, None
+        made.outbox, made.rejected = list(self.outbox), set(self.rejected)
+        made.now, made.regroup_for, made.order = self.now, self.regroup_for, self.order
+        made.note_states()
+        return made

@@ -1,0 +1,58 @@
+"""A round of decisions where jobs run in an order that is told."""
+
+from hivecore.scheduler.actions import Preempt, Start
+from hivecore.scheduler.lifecycle.ends import reject_if_impossible
+from hivecore.scheduler.lifecycle.lines import requeue, take_off
+from hivecore.scheduler.lifecycle.state import State
+from hivecore.scheduler.orders.ordering import Order
+from hivecore.scheduler.orders.walk import Walk
+from hivecore.scheduler.rounds.starts import runs_now
+
+__all__ = ["run_in_order"]
+
+
+def run_in_order(state: State, order: Order) -> None:
+    """Those run who stand first in the order."""
+    if order.place.keys().isdisjoint(state.jobs):
+        return  # all are gone
+    if not state.immediate and _have_to_stop(state, order):
+        return
+    walk = Walk(state.stages, state.jobs, order, state.kinds.all_want_gpus)
+    found = walk.run(state.running.values())
+    for live in found.stopped:
+        name = live.job.name
+        state.outbox.append(Preempt(name, found.winner(name, order), "order"))
+        requeue(state, live.units[0])
+        del state.running[name]
+        live.state = "pending"
+        reject_if_impossible(state, live)
+    for move in found.moves:
+        state.outbox.append(move)
+        state.jobs[move.job].since = state.now
+    for live, sharers, offsets in found.started:
+        unit = live.units[0]
+        take_off(state, unit)
+        decisions = walk.decisions.get(unit.name, ())
+        state.outbox.append(Start(live.job.name, unit.placed, sharers, offsets, decisions))
+        runs_now(state, live)
+    for name, refused in walk.refused.items():
+        waits = state.jobs.get(name)
+        # Once: the reason is that of the moment when its turn came, beside whoever ran then.
+        if waits is not None and waits.told is None:
+            state.tell(waits, refused.refusal)
+
+
+def _have_to_stop(state: State, order: Order) -> bool:
+    """Tell those to stop who have no place, or another one; whether anybody has to."""
+    if any(live.for_job for live in state.running.values()):
+        return True
+    stages, jobs = state.stages.branch(), {name: one.copy() for name, one in state.jobs.items()}
+    walk = Walk(stages, jobs, order, state.kinds.all_want_gpus)
+    found = walk.run([jobs[name] for name in state.running])
+    names = [live.job.name for live in found.stopped] + [move.job for move in found.moves]
+    for name in names:
+        winner = found.winner(name, order)
+        state.outbox.append(Preempt(name, winner, "order"))
+        state.jobs[name].for_job = winner
+        state.stages.told_to_stop(name)
+    return bool(names)

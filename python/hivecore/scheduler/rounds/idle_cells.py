@@ -1,0 +1,71 @@
+"""Idle cells that are lent to jobs which wait for those of their tenants."""
+
+from hivecore.decisions import Refusal
+from hivecore.scheduler.actions import Promote, Start
+from hivecore.scheduler.lifecycle.lines import wait
+from hivecore.scheduler.lifecycle.live import Live
+from hivecore.scheduler.lifecycle.state import State
+from hivecore.scheduler.lifecycle.units import Refused, Unit
+from hivecore.scheduler.preemption.victims import Victims, find_victims
+from hivecore.scheduler.rounds.starts import expect_joining, start_without
+from hivecore.scheduler.stages.transaction import Started
+
+__all__ = ["lend", "promote"]
+
+
+def lend(state: State, live: Live, unit: Unit) -> None:
+    """A job starts on idle cells, or waits for these, too."""
+    found = state.stages.start(unit)
+    if not isinstance(found, Started):
+        wait(state, live, unit, found)
+        return
+    state.waiting.leave(unit.kind, unit.name)
+    live.state, live.since, live.told, live.units[0].has_quota = "lent", state.now, None, True
+    state.running[live.job.name] = live
+    state.outbox.append(Start(live.job.name, unit.placed, decisions=found.decisions, lent=True))
+    state.waiting.touch((("started", live.job.name),))
+
+
+def promote(state: State, live: Live, unit: Unit) -> None:
+    """One that runs on idle cells gets those of its tenant, if these are not in use."""
+    lent = live.lent
+    assert lent is not None
+    victims = _promotion(state, live, unit, lent)
+    if isinstance(victims, Refused):
+        wait(state, live, unit, victims)
+        return
+    state.relief = None
+    state.stages.vacate(lent)
+    lent.placed, lent.is_placed = (), False
+    found = start_without(state, victims, live, unit)
+    unit.has_quota = False
+    state.waiting.leave(unit.kind, unit.name)
+    state.waiting.touch(state.stages.touched_by_release(lent.kind))
+    live.lent = None
+    state.outbox.append(Promote(live.job.name, unit.placed, found.decisions))
+    live.state = "running"
+    expect_joining(state, live)
+
+
+def _promotion(state: State, live: Live, unit: Unit, lent: Unit) -> Refused | Victims:
+    """Who else has to leave at once so that a job has cells of its own, or why it stays on idle
+    ones.
+    """
+    name = live.job.name
+    if live.for_job:
+        refusal = Refusal("scheduler", "stops", f"has to stop for {live.for_job!r}")
+        return Refused(refusal, (("stopped", name),))
+    if state.stages.devices is None:
+        refused = state.stages.not_placed(unit)
+        if refused is None:
+            return {}
+        if not refused.cell_victims:
+            return refused
+    branch = state.stages.branch()
+    branch.vacate(lent)
+    found = branch.start(unit.trial())
+    if isinstance(found, Started):
+        return {}
+    may_evict = state.immediate and state.preemption
+    victims = may_evict and find_victims(branch, state.jobs, unit, found, state.now)
+    return victims or found

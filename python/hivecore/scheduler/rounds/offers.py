@@ -1,0 +1,62 @@
+"""What becomes of a unit whose turn it is."""
+
+from hivecore.decisions import Refusal
+from hivecore.scheduler.lifecycle.ends import expect_no_more, leaving
+from hivecore.scheduler.lifecycle.lines import lend_no_more, wait
+from hivecore.scheduler.lifecycle.state import State
+from hivecore.scheduler.lifecycle.units import Refused, Unit
+from hivecore.scheduler.preemption.holding import hold
+from hivecore.scheduler.preemption.victims import Victims, find_victims
+from hivecore.scheduler.rounds.idle_cells import lend, promote
+from hivecore.scheduler.rounds.starts import has_started, start_without, tell_to_leave
+from hivecore.scheduler.rounds.waking import may_preempt, might_help
+from hivecore.scheduler.stages.transaction import Started
+
+__all__ = ["offer"]
+
+
+def offer(state: State, unit: Unit) -> None:
+    """A unit that has left its queue starts, or goes back."""
+    live = state.jobs[unit.owner]
+    other = state.missing(live)
+    if other:
+        refusal = Refusal("scheduler", "after", f"waits for {other!r} to start", other)
+        wait(state, live, unit, Refused(refusal, (("started", other),)))
+        return
+    if unit is live.lent:
+        lend(state, live, unit)
+        return
+    if live.state == "lent":
+        promote(state, live, unit)
+        return
+    known = state.stages.known_refusal(unit.kind)
+    refused = known or state.stages.start(unit)
+    if isinstance(refused, Started):
+        has_started(state, live, unit, refused)
+        return
+    joined = state.stages.join(unit)
+    if joined is not None:
+        has_started(state, live, unit, Started(()), joined)
+        return
+    victims: Victims = {}
+    if known is None and may_preempt(state, live, unit) and might_help(state, unit, refused):
+        victims = find_victims(state.stages, state.jobs, unit, refused, state.now)
+    if not victims:
+        wait(state, live, unit, state.stages.note_refusal(unit.kind, refused))
+        return
+    if state.immediate:
+        has_started(state, live, unit, start_without(state, victims, live, unit))
+        return
+    tell_to_leave(state, victims, live)
+    live.state, live.victims = "reserved", tuple(victims)
+    state.reserved[live.job.name] = live
+    state.waiting.leave(unit.kind, unit.name)
+    lend_no_more(state, live)
+    for name in victims:
+        state.jobs[name].for_job = live.job.name
+        state.stages.told_to_stop(name)
+        expect_no_more(state, state.jobs[name])
+    there = leaving(state, live)
+    hold(state.stages, unit, there)
+    for one in there:  # it may be more than the unit takes
+        state.waiting.touch(state.stages.touched_by_release(one.kind))

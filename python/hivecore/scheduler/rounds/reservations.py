@@ -1,0 +1,41 @@
+"""Jobs for which others have to stop: they start when all have stopped."""
+
+from hivecore.scheduler.lifecycle.ends import hold_no_more, leave
+from hivecore.scheduler.lifecycle.lines import wait_again
+from hivecore.scheduler.lifecycle.live import Live
+from hivecore.scheduler.lifecycle.state import State
+from hivecore.scheduler.lifecycle.units import Refused
+from hivecore.scheduler.preemption.holding import fulfil
+from hivecore.scheduler.rounds.starts import has_started
+from hivecore.scheduler.stages.transaction import Stages, Started
+
+__all__ = ["start_reserved"]
+
+
+def start_reserved(state: State) -> None:
+    """Those for whom all have stopped start, or wait again if something else has happened."""
+    ready = [live for live in state.reserved.values() if _is_ready(state, live)]
+    for live in sorted(ready, key=_arrival):
+        del state.reserved[live.job.name]
+        for victim in live.victims:
+            leave(state, state.jobs[victim])
+        unit, live.victims = live.units[0], ()
+        found: Started | Refused | None = None
+        if state.order is None and not state.missing(live):
+            start = fulfil if unit.placed else Stages.start
+            found = start(state.stages, unit)
+        if isinstance(found, Started):
+            has_started(state, live, unit, found)
+        else:
+            hold_no_more(state, live)
+            wait_again(state, live)
+
+
+def _is_ready(state: State, live: Live) -> bool:
+    return all(state.jobs[name].has_stopped for name in live.victims)
+
+
+def _arrival(live: Live) -> int:
+    """The place of a job among all that have left their queues, when it is in none."""
+    departure = live.units[0].departure
+    return 0 if departure is None else departure.number

@@ -1,0 +1,64 @@
+"""What follows when a unit has what it asked for."""
+
+from hivecore.errors import InvariantError
+from hivecore.scheduler.actions import Preempt, Start
+from hivecore.scheduler.lifecycle.ends import stop
+from hivecore.scheduler.lifecycle.lines import lend_no_more, push
+from hivecore.scheduler.lifecycle.live import Live
+from hivecore.scheduler.lifecycle.state import State
+from hivecore.scheduler.lifecycle.units import Unit
+from hivecore.scheduler.preemption.victims import Victims
+from hivecore.scheduler.stages.sharing import Joined
+from hivecore.scheduler.stages.transaction import Started
+
+__all__ = ["expect_joining", "has_started", "runs_now", "start_without", "tell_to_leave"]
+
+
+def has_started(
+    state: State, live: Live, unit: Unit, started: Started, joined: Joined | None = None
+) -> None:
+    """A unit runs from now on, on what it has got or shares."""
+    if live.state != "reserved":
+        state.waiting.leave(unit.kind, unit.name)
+    others, offsets = ((), ()) if joined is None else (joined.others, joined.offsets)
+    decisions = started.decisions
+    state.outbox.append(Start(live.job.name, unit.placed, others, offsets, decisions))
+    state.waiting.touch(state.stages.touched_by_sharing(unit.kind))
+    if unit is live.units[0]:
+        lend_no_more(state, live)
+        runs_now(state, live)
+
+
+def runs_now(state: State, live: Live) -> None:
+    """A job runs from now on."""
+    live.state, live.since, live.told, live.victims = "running", state.now, None, ()
+    state.running[live.job.name] = live
+    state.waiting.touch((("started", live.job.name),))
+    expect_joining(state, live)
+
+
+def expect_joining(state: State, live: Live) -> None:
+    """The other pods of a job wait to join it."""
+    units = live.joining(state.kinds)
+    for joining in units:
+        if state.stages.quotas is not None:
+            state.stages.quotas.submit(joining)
+        push(state, joining)
+    if units:  # what they ask for moves what others may use
+        state.waiting.touch(state.stages.touched_by_request())
+
+
+def start_without(state: State, victims: Victims, live: Live, unit: Unit) -> Started:
+    """Let others stop at once, and a unit start that then can."""
+    tell_to_leave(state, victims, live)
+    for name in victims:
+        stop(state, state.jobs[name])
+    found = state.stages.start(unit)
+    if not isinstance(found, Started):
+        raise InvariantError(f"job {live.job.name!r} does not start without {list(victims)}")
+    return found
+
+
+def tell_to_leave(state: State, victims: Victims, live: Live) -> None:
+    """Say who has to stop for a job."""
+    state.outbox += [Preempt(name, live.job.name, why) for name, why in victims.items()]

@@ -1,0 +1,47 @@
+"""Whether those that wait are worth another try."""
+
+from functools import partial
+
+from hivecore.decisions import Refusal
+from hivecore.scheduler.lifecycle.lines import line_of, queue_of
+from hivecore.scheduler.lifecycle.live import Live
+from hivecore.scheduler.lifecycle.state import State
+from hivecore.scheduler.lifecycle.units import Kind, Refused, Unit
+from hivecore.scheduler.preemption.relief import Relief
+from hivecore.scheduler.preemption.victims import NAME_NOBODY, might_leave
+
+__all__ = ["may_preempt", "might_help", "wake"]
+
+
+def wake(state: State) -> None:
+    """Offer the kinds again that something has happened for."""
+    refused, able = partial(_still_refused, state), state.stages.able_to_share
+    for kind in state.waiting.woken(refused, able):
+        line_of(state, kind).wake(queue_of(state, kind.job), kind.number)
+
+
+def _still_refused(state: State, kind: Kind, refusal: Refusal, name: str) -> Refused | None:
+    again = state.stages.still_refused(kind, refusal, name)
+    if again is None or refusal.stage not in NAME_NOBODY:
+        return again
+    unit = state.queued[name]
+    # What is idle is too little, but perhaps not with what others would leave.
+    may = may_preempt(state, state.jobs[unit.owner], unit)
+    return None if may and might_help(state, unit, again) else again
+
+
+def might_help(state: State, unit: Unit, refused: Refused) -> bool:
+    """Whether a unit might start if others left, at a glance."""
+    if refused.refusal.stage not in NAME_NOBODY:
+        return True
+    if state.relief is None:
+        by_quota, others = state.stages.quotas is not None, state.running.values()
+        if not any(might_leave(one, unit.kind.job, by_quota) for one in others):
+            return False
+        state.relief = Relief(state.stages, others)
+    return not state.relief.is_too_little(unit.kind)
+
+
+def may_preempt(state: State, live: Live, unit: Unit) -> bool:
+    """Whether others may have to leave for a unit."""
+    return state.preemption and live.job.guaranteed and unit is live.units[0]
