@@ -13,6 +13,8 @@ __all__ = ["Data", "Job", "Role", "Where"]
 _MOST_PODS = 2**20
 _MOST_GPUS = 2**20
 _MOST_AMOUNT = 2**40
+#: What may change in a job without a look at its other fields.
+_LONE = frozenset(("name", "run_time"))
 
 
 @dataclass(frozen=True, slots=True, init=False)
@@ -210,9 +212,9 @@ class Job:
         after: Iterable[str] = (),
     ) -> None:
         put = object.__setattr__
-        put(self, "name", as_name(name, "name"))
-        if "/" in self.name:
-            raise ValueError(f"name={name!r}: '/' is not allowed in the name of a job")
+        before = as_tuple(after, "after")
+        put(self, "after", tuple(as_name(one, "after") for one in before) if before else ())
+        put(self, "name", _job_name(name, self.after))
         put(self, "tenant", as_name(tenant, "tenant"))
         given = (Role("pod", gpus=roles),) if isinstance(roles, int) else as_tuple(roles, "roles")
         put(self, "roles", given)
@@ -249,10 +251,6 @@ class Job:
         if data is not None and not isinstance(data, Data):
             raise TypeError(f"data must be a Data, not {type(data).__name__}")
         put(self, "data", data)
-        before = as_tuple(after, "after")
-        put(self, "after", tuple(as_name(one, "after") for one in before) if before else ())
-        if self.name in self.after:
-            raise ValueError(f"after: {self.name!r} would wait for itself")
         if not self.preemptible and not self.guaranteed:
             raise ValueError("preemptible: an opportunistic job has to leave for others")
 
@@ -263,8 +261,32 @@ class Job:
         >>> Job("a", "vision", 8).replace(name="b").name
         'b'
         """
-        mine = {name: getattr(self, name) for name in self.__slots__ if name != "gpus"}
-        return type(self)(**{**mine, **changes})
+        if changes.keys() - _LONE:
+            mine = {name: getattr(self, name) for name in self.__slots__ if name != "gpus"}
+            return type(self)(**{**mine, **changes})
+        # Nothing else has to be checked again.
+        made = object.__new__(type(self))
+        for set_field, get in _FIELDS:
+            set_field(made, get(self))
+        put = object.__setattr__
+        if "name" in changes:
+            put(made, "name", _job_name(changes["name"], self.after))
+        run_time = changes.get("run_time")
+        if "run_time" in changes:
+            put(made, "run_time", None if run_time is None else _positive(run_time, "run_time"))
+        return made
+
+
+_FIELDS = [(one.__set__, one.__get__) for one in (getattr(Job, name) for name in Job.__slots__)]
+
+
+def _job_name(value: Any, after: tuple[str, ...]) -> str:
+    name = as_name(value, "name")
+    if "/" in name:
+        raise ValueError(f"name={name!r}: '/' is not allowed in the name of a job")
+    if name in after:
+        raise ValueError(f"after: {name!r} would wait for itself")
+    return name
 
 
 def _positive(value: Any, name: str, most: float = 1e15) -> float:

@@ -33,7 +33,7 @@ from hivecore.scheduler.lifecycle.lines import offer_idle_cells, push, queue_of,
 from hivecore.scheduler.lifecycle.live import Live
 from hivecore.scheduler.lifecycle.saved import pack, unpack
 from hivecore.scheduler.lifecycle.state import LATEST, State
-from hivecore.scheduler.log import LogWriter
+from hivecore.scheduler.log.writer import LogWriter
 from hivecore.scheduler.moves import Goal, MoveCost, MovePlan, plan_moves
 from hivecore.scheduler.moves.moving import carry_out, may_move
 from hivecore.scheduler.orders.ordering import Order, as_order
@@ -202,36 +202,32 @@ class Scheduler(Stateful):
         if not isinstance(job, Job):
             raise TypeError(f"job must be a Job, not {type(job).__name__}")
         with self._lock:
-            moment = self._state.moment(now)
-            if job.name in self._state.jobs or job.name in self._state.rejected:
+            state = self._state
+            moment = state.moment(now)
+            if job.name in state.jobs or job.name in state.rejected:
                 raise ValueError(f"job={job.name!r}: there is one of this name")
-            kind = self._state.kinds.of(job)
-            reason = self._state.kinds.impossible(kind, self._state.stages.impossible)
+            kind = state.kinds.of(job)
+            reason = state.kinds.impossible(kind, state.stages.impossible)
             if reason:
-                self._state.now = moment
-                self._state.outbox.append(Reject(job.name, reason))
-                self._state.rejected.add(job.name)
-                self._note_submit(job)
-                return
-            live = Live.submitted(job, kind)
-            unit = live.units[0]
-            if self._state.stages.quotas is not None:
-                self._state.stages.quotas.submit(unit)
-            self._state.now = moment
-            self._state.jobs[job.name] = live
-            push(self._state, unit)
-            offer_idle_cells(self._state, live)
-            if self._state.waiting:
-                self._state.waiting.touch(self._state.stages.touched_by_request())
-            refusal = self._state.waiting.refusal(kind)
-            if refusal is not None:
-                self._state.tell(live, refusal)
-            self._note_submit(job)
-
-    def _note_submit(self, job: Job) -> None:
-        if self._log is not None:
-            self._logged += 1
-            self._log.submit(job, self._state.now)
+                state.now = moment
+                state.outbox.append(Reject(job.name, reason))
+                state.rejected.add(job.name)
+            else:
+                live = Live.submitted(job, kind)
+                if state.stages.quotas is not None:
+                    state.stages.quotas.submit(live.units[0])
+                state.now = moment
+                state.jobs[job.name] = live
+                push(state, live.units[0])
+                offer_idle_cells(state, live)
+                if state.waiting:
+                    state.waiting.touch(state.stages.touched_by_request())
+                refusal = state.waiting.refusal(kind)
+                if refusal is not None:
+                    state.tell(live, refusal)
+            if self._log is not None:
+                self._logged += 1
+                self._log.submit(job, kind.number, moment)
 
     def _note_job(self, event: str, job: str) -> None:
         if self._log is not None:

@@ -1,0 +1,7 @@
+"""The decision log: everything that came in and went out, so that it can be run again."""
+
+from hivecore.scheduler.log.reader import LogRecord, read_log
+from hivecore.scheduler.log.replay import recover, replay, replayed
+from hivecore.scheduler.log.writer import LogWriter
+
+__all__ = ["LogRecord", "LogWriter", "read_log", "recover", "replay", "replayed"]

@@ -1,0 +1,155 @@
+"""Running a decision log again, and going on with it after a crash.
+
+What the scheduler says is compared with the log as text: it is written anew, by the same code. Only
+where the texts differ, as those of another release may, are the data compared. Of jobs that differ
+only in their names and estimates one is read.
+"""
+
+import os
+from base64 import b64decode
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
+
+from hivecore._arguments import as_float
+from hivecore.errors import CorruptStateError, StaleDecisionError
+from hivecore.scheduler.events import event_of_plain
+from hivecore.scheduler.job import Job
+from hivecore.scheduler.log.reader import Line, LogRecord, Submitted, read_lines
+from hivecore.scheduler.log.writer import LogWriter, decided
+from hivecore.scheduler.plain import job_of_plain, plain_action
+
+if TYPE_CHECKING:
+    from hivecore.scheduler.scheduler import Scheduler
+
+__all__ = ["recover", "replay", "replayed"]
+
+_MOST_JOBS = 4096
+#: The events that there are most of, beside those that are looked at as text.
+_OF_JOB = frozenset(("finish", "cancel", "stopped"))
+
+
+def replay(path: "str | os.PathLike[str]", *, until: float | None = None) -> "Scheduler":
+    """Run a log again; the scheduler must say what it said, to the byte.
+
+    :param until: stop before the first event after this time; ``None``: all of it.
+    :returns: the scheduler as it was then.
+    :raises CorruptStateError: the log is damaged, or the scheduler says something else; the message
+        names the line.
+    """
+    rerun = _Rerun()
+    for _ in rerun.lines(path, until):
+        pass
+    assert rerun.scheduler is not None
+    return rerun.scheduler
+
+
+def replayed(
+    path: "str | os.PathLike[str]", *, until: float | None = None
+) -> "Iterator[tuple[Scheduler, LogRecord]]":
+    """Run a log again line by line: the scheduler as it is after each; else as `replay`."""
+    rerun = _Rerun()
+    for line in rerun.lines(path, until):
+        assert rerun.scheduler is not None
+        yield rerun.scheduler, line.record
+
+
+def recover(path: "str | os.PathLike[str]", state: bytes | None = None) -> "Scheduler":
+    """The scheduler that wrote a log, after a crash; it goes on writing there.
+
+    :param state: what ``to_bytes`` gave at some time since the log began: only what came after it
+        is run again. ``None``: all of it is.
+    :raises CorruptStateError: as of `replay`; the state is of no time of the log.
+
+    A torn last line is cut off. It was an event whose call had not returned.
+    """
+    from hivecore.scheduler.scheduler import Scheduler
+
+    rerun = _Rerun()
+    if state is not None:
+        rerun.scheduler = Scheduler.from_bytes(state)
+    since = -1 if rerun.scheduler is None else rerun.scheduler.logged
+    last: Line | None = None
+    for last in read_lines(path):
+        if last.number > since:
+            rerun.repeat(last)
+    number = -1 if last is None else last.number
+    scheduler = rerun.scheduler
+    if scheduler is None or last is None or number < since:
+        raise CorruptStateError(f"state: is of event {since}, and the log ends with {number}")
+    scheduler._write_to(LogWriter.behind(path, last.end, number, last.hash), number)
+    return scheduler
+
+
+class _Rerun:
+    """A scheduler that is told again what a log tells."""
+
+    def __init__(self) -> None:
+        self.scheduler: Scheduler | None = None
+        #: by the text of what jobs have in common, one of them
+        self._jobs: dict[str, Job] = {}
+
+    def lines(self, path: "str | os.PathLike[str]", until: float | None) -> Iterator[Line]:
+        """Those of a log, each when it has been repeated."""
+        last = None if until is None else as_float(until, "until")
+        for line in read_lines(path):
+            if last is not None:
+                record = line.record
+                if record.event not in ("begin", "state") and record.now > last:
+                    break
+            self.repeat(line)
+            yield line
+
+    def repeat(self, line: Line) -> None:
+        """Tell it what a line tells, or see that it says what the line says."""
+        try:
+            self._tell(line)
+        except (KeyError, TypeError, ValueError, CorruptStateError, StaleDecisionError) as error:
+            told = str(error.args[0] if error.args else error)
+            where = f"line {line.number + 1}: "
+            raise CorruptStateError(told if told.startswith(where) else where + told) from None
+
+    def _tell(self, line: Line) -> None:
+        scheduler = self.scheduler
+        if scheduler is not None:
+            decision = line.decision()
+            if decision is not None:
+                now, most, text = decision
+                actions = scheduler.decide(now, most)
+                if decided(now, most, actions) != text:
+                    _compare([plain_action(one) for one in actions], line.record.fields["actions"])
+                return
+            submitted = line.submitted()
+            if submitted is not None:
+                scheduler.submit(self._job(submitted, line), submitted.now)
+                return
+        event, now, fields = line.record[2:]
+        if scheduler is None or event in ("begin", "state"):
+            from hivecore.scheduler.scheduler import Scheduler
+
+            self.scheduler = Scheduler.from_bytes(b64decode(fields["state"], validate=True))
+        elif event == "decide":
+            actions = scheduler.decide(now, fields.get("most"))
+            _compare([plain_action(one) for one in actions], fields["actions"])
+        elif event in _OF_JOB and len(fields) == 1:
+            getattr(scheduler, event)(fields["job"], now)
+        else:
+            event_of_plain({"event": event, "now": now, **fields}).tell(scheduler, now)
+
+    def _job(self, submitted: Submitted, line: Line) -> Job:
+        like = self._jobs.get(submitted.alike)
+        if like is not None:
+            return like.replace(name=submitted.name, run_time=submitted.run_time)
+        if len(self._jobs) >= _MOST_JOBS:
+            self._jobs.clear()
+        job = self._jobs[submitted.alike] = job_of_plain(line.record.fields["job"])
+        return job
+
+
+def _compare(said: list[Any], logged: list[Any]) -> None:
+    """See that a scheduler says what it said."""
+    if said == logged:
+        return
+    for mine, other in zip(said, logged, strict=False):
+        if mine != other:
+            raise CorruptStateError(f"the scheduler says {mine}, the log {other}")
+    raise CorruptStateError(f"the scheduler says {len(said)} actions, the log {len(logged)}")

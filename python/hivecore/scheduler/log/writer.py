@@ -1,0 +1,158 @@
+"""Writing the decision log.
+
+JSON Lines. The first line has the state of the scheduler when the log began. Each further line is
+an event, or a round of decisions with its actions, in the order in which they happened; its number
+is one more than that of the line before, and its checksum covers its text and all lines before. So
+a line that was damaged, lost or added is found, and which. Lines are handed to the system with each
+round of decisions, before anybody can act by them. The last line may be torn, when the process was
+stopped while it was written: it is dropped, as its caller had no answer yet.
+
+A part that was changed from outside cannot be known from events: `Scheduler.touch` writes the state
+again.
+"""
+
+import os
+from base64 import b64encode
+from json import JSONEncoder
+from json.encoder import encode_basestring_ascii as quoted
+from pathlib import Path
+from typing import IO, Any, Self
+from zlib import crc32
+
+from hivecore.scheduler.actions import Action, Start
+from hivecore.scheduler.job import Job
+from hivecore.scheduler.plain import plain_action, plain_job
+
+__all__ = ["VERSION", "LogWriter", "decided"]
+
+VERSION = 1
+_encode = JSONEncoder(separators=(",", ":")).encode
+_MOST_TEXTS = 4096
+
+
+class LogWriter:
+    """Writes what a scheduler is told and says.
+
+    :param file: a path, at which there must be no file yet, or a binary file open for writing.
+    :raises FileExistsError: there is a file; see `recover` for going on with one.
+    """
+
+    def __init__(self, file: "str | os.PathLike[str] | IO[bytes]") -> None:
+        self._is_mine = isinstance(file, (str, os.PathLike))
+        self._file: Any = None
+        if isinstance(file, (str, os.PathLike)):
+            self._file = Path(file).open("xb", buffering=0)  # noqa: SIM115 - it stays open
+        else:
+            self._file = file
+        self._number = -1
+        self._hash = 0
+        self._lines: list[bytes] = []
+        #: by kind, the words for what its jobs have in common
+        self._alike: dict[int, str] = {}
+
+    @classmethod
+    def behind(cls, path: "str | os.PathLike[str]", end: int, number: int, last: int) -> Self:
+        """Go on behind a line of this number and hash, which ends there."""
+        file = Path(path).open("r+b", buffering=0)  # noqa: SIM115 - it stays open
+        file.truncate(end)
+        file.seek(end)
+        made = cls(file)
+        made._is_mine, made._number, made._hash = True, number, last
+        return made
+
+    def close(self) -> None:
+        """Nothing more is written; a file that was opened here is closed."""
+        if self._file is not None:
+            self.flush()
+            if self._is_mine:
+                self._file.close()
+                self._file = None
+
+    def __del__(self) -> None:
+        self.close()
+
+    def state(self, event: str, state: bytes) -> None:
+        """The state as it is now."""
+        text = b64encode(state).decode()
+        self._write(f'"event":"{event}","version":{VERSION},"state":"{text}"')
+        self.flush()
+
+    def submit(self, job: Job, kind: int, now: float) -> None:
+        """A job has come.
+
+        :param kind: the number of its kind: what all of one kind have in common is put into words
+            once.
+        """
+        if job.stages or job.data is not None or job.after:
+            body = _encode(plain_job(job))
+        else:
+            alike = self._alike.get(kind)
+            if alike is None:
+                if len(self._alike) >= _MOST_TEXTS:
+                    self._alike.clear()
+                plain = plain_job(job)
+                del plain["name"]
+                plain.pop("run_time", None)
+                alike = self._alike[kind] = f",{_encode(plain)[1:-1]}"
+            estimate = "" if job.run_time is None else f',"run_time":{job.run_time!r}'
+            body = f'{{"name":{quoted(job.name)}{estimate}{alike}}}'
+        self._write(f'"event":"submit","now":{now!r},"job":{body}')
+
+    def event(self, event: str, now: float, **fields: Any) -> None:
+        """Something else has happened."""
+        more = "".join([f',"{name}":{_encode(value)}' for name, value in fields.items()])
+        self._write(f'"event":"{event}","now":{now!r}{more}')
+
+    def of_job(self, event: str, job: str, now: float) -> None:
+        """Something has happened to a job."""
+        self._write(f'"event":"{event}","now":{now!r},"job":{quoted(job)}')
+
+    def decided(self, now: float, most: int | None, actions: list[Action]) -> None:
+        """What the scheduler said."""
+        self._write(decided(now, most, actions))
+        self.flush()
+
+    def flush(self) -> None:
+        """Hand all lines to the system; what it does not take is kept for the next time."""
+        if self._lines:
+            text, self._lines = b"".join(self._lines), []
+            if not self._is_mine:
+                self._file.write(text)
+                return
+            done = 0
+            try:
+                while done < len(text):  # a full disk takes a part before it refuses
+                    done += self._file.write(text[done:] if done else text)
+            finally:
+                if done < len(text):
+                    self._lines = [text[done:]]
+
+    def _write(self, text: str) -> None:
+        self._number += 1
+        line = f'{{"n":{self._number},{text}'.encode()
+        self._hash = crc32(line, self._hash)
+        self._lines.append(b'%b,"hash":"%08x"}\n' % (line, self._hash))
+
+
+def decided(now: float, most: int | None, actions: list[Action]) -> str:
+    """What a scheduler said, as it stands in its line behind the number."""
+    limit = "" if most is None else f',"most":{most}'
+    said = ",".join(
+        [
+            _start(action) if isinstance(action, Start) else _encode(plain_action(action))
+            for action in actions
+        ]
+    )
+    return f'"event":"decide","now":{now!r}{limit},"actions":[{said}]'
+
+
+def _start(start: Start) -> str:
+    """Its plain data as JSON; there are so many that it is worth a way of its own."""
+    if start.shares_with:
+        return _encode(plain_action(start))
+    pods = []
+    for pod in start.pods:
+        minors = ",".join([f'"{type}":[{",".join(map(str, them))}]' for type, them in pod.minors])
+        pods.append(f"[{quoted(pod.role)},{pod.index},{quoted(pod.node)},{{{minors}}}]")
+    lent = ',"lent":true' if start.lent else ""
+    return f'{{"action":"start","job":{quoted(start.job)},"pods":[{",".join(pods)}]{lent}}}'
