@@ -40,6 +40,7 @@ from hivecore.sim.console import (
     print_sentence,
     print_table,
     print_times,
+    progress_bar,
     say_written,
     try_outputs,
     write_json,
@@ -66,6 +67,7 @@ from hivecore.sim.preemptive.plots import save_job_plots
 from hivecore.sim.preemptive.report import jobs_table, jobs_to_json
 from hivecore.sim.quotas.command import add_quota_command
 from hivecore.sim.report import notes, sweep_table, sweep_to_json, table, to_json
+from hivecore.sim.specs.command import add_spec_options, replay_with_specs
 from hivecore.sim.storage import GPU_POLICIES
 from hivecore.sim.storage.command import (
     STORAGE_FORMAT,
@@ -139,14 +141,16 @@ def _parser() -> argparse.ArgumentParser:
         "restart jobs, or let several share GPUs, and reports completion times; or, with --storage,"
         f" lets jobs share GPUs, cache and remote IO; or, with --format {OPENB_FORMAT}, lets pods "
         "that share GPUs come to a cluster until they ask for more than it has, and reports what "
-        "is allocated.",
+        "is allocated; or, with --spec, runs the jobs of any trace under the schedulers that files "
+        "describe, side by side.",
     )
     one.set_defaults(run=_replay, **_NEEDS)
     one.add_argument(
         "traces",
         nargs="+",
         metavar="TRACE",
-        help=f"trace file, .gz is unpacked; with --format {OPENB_FORMAT} two: NODES PODS",
+        help=f"trace file, .gz is unpacked; with --format {OPENB_FORMAT} two, NODES PODS, or with "
+        "--spec one: PODS",
     )
     one.add_argument(
         "--policy",
@@ -173,6 +177,7 @@ def _parser() -> argparse.ArgumentParser:
     _add_opportunistic(one)
     one.add_argument("--json", type=Path, metavar="FILE", help="write all figures as JSON")
     one.add_argument("--plots", type=Path, metavar="DIR", help="write plots as PNG files")
+    add_spec_options(one.add_argument_group("schedulers that files describe"))
     _add_job_options(one.add_argument_group("options of job policies"))
     add_storage_options(one.add_argument_group("options of jobs that share storage"))
     add_device_options(one.add_argument_group("options of pods that share GPUs"))
@@ -287,6 +292,13 @@ def _given(value: Any, default: Any) -> Any:
 
 def _replay(arguments: argparse.Namespace) -> None:
     try_outputs(arguments.json, arguments.plots)
+    if arguments.spec:
+        unused = [option for option in (*_TENANT_OPTIONS, *_JOB_OPTIONS) if option != "load"]
+        others = (*unused, "policy", "storage", *STORAGE_OPTIONS, *DEVICE_OPTIONS)
+        _refuse(arguments, others, "schedulers of --spec")
+        replay_with_specs(arguments, SchedulerSpec.read)
+        return
+    _refuse(arguments, ("tenant",), "policies: it needs --spec")
     if arguments.format == OPENB_FORMAT:
         unused = [option for option in (*_TENANT_OPTIONS, *_JOB_OPTIONS) if option != "load"]
         _refuse(arguments, ("storage", *unused, *STORAGE_OPTIONS), "pods that share GPUs")
@@ -480,23 +492,9 @@ def _connect(backend: str) -> None:
 
 
 def _run(work: Workload, policies: Sequence[str], opportunistic: bool, watch: Watch) -> Replay:
-    from tqdm import tqdm
-
     total = work.trace.jobs * len({"private", *policies})
-    # None: bars only where someone looks at them.
-    with tqdm(total=total, unit=" jobs", disable=None, leave=False) as bar:
-
-        def show(policy: str) -> Callable[[int], None]:
-            bar.set_description(policy)
-            before = bar.n
-
-            def move(submitted: int) -> None:
-                bar.update(before + submitted - bar.n)
-
-            return move
-
-        with watch("replay"):
-            return replay(work, policies, opportunistic, show)
+    with progress_bar(total) as step, watch("replay"):
+        return replay(work, policies, opportunistic, step)
 
 
 def _report(
