@@ -67,7 +67,12 @@ from hivecore.sim.preemptive.plots import save_job_plots
 from hivecore.sim.preemptive.report import jobs_table, jobs_to_json
 from hivecore.sim.quotas.command import add_quota_command
 from hivecore.sim.report import notes, sweep_table, sweep_to_json, table, to_json
-from hivecore.sim.specs.command import add_spec_options, replay_with_specs
+from hivecore.sim.specs.command import (
+    add_spec_options,
+    named_specs,
+    replay_with_specs,
+    tenant_names,
+)
 from hivecore.sim.storage import GPU_POLICIES
 from hivecore.sim.storage.command import (
     STORAGE_FORMAT,
@@ -186,8 +191,9 @@ def _parser() -> argparse.ArgumentParser:
 
     many = commands.add_parser(
         "sweep",
-        help="replay over seeds, loads and policies in parallel",
-        description="Replays generated traces, or a given one, over seeds, loads and policies.",
+        help="replay over seeds, loads, policies and specs in parallel",
+        description="Replays generated traces, or a given one, over seeds and loads, under "
+        "policies and under the schedulers that files describe.",
     )
     many.set_defaults(run=_sweep, **_NEEDS)
     many.add_argument("traces", nargs="*", metavar="TRACE", help="given trace (none: generated)")
@@ -201,8 +207,17 @@ def _parser() -> argparse.ArgumentParser:
         help="of generated traces: 0 to N-1 (default 3)",
     )
     many.add_argument("--jobs", type=count, default=10_000, metavar="N", help="per generated trace")
+    many.add_argument(
+        "--nodes",
+        type=_owned,
+        nargs="+",
+        metavar="TENANT=N",
+        help="of generated traces: how many nodes of 8 GPUs each tenant owns (default "
+        f"{' '.join(f'{name}={nodes}' for name, nodes in _SWEPT_NODES.items())})",
+    )
     many.add_argument("--policies", choices=POLICIES, nargs="+", default=list(POLICIES))
     _add_opportunistic(many)
+    add_spec_options(many)
     many.add_argument("--workers", type=count, default=1, metavar="N", help="replays at once")
     many.add_argument(
         "--backend",
@@ -218,6 +233,13 @@ def _parser() -> argparse.ArgumentParser:
     add_validate_command(commands)
     add_serve_command(commands)
     return parser
+
+
+def _owned(text: str) -> tuple[str, int]:
+    name, equals, nodes = text.partition("=")
+    if not (name and equals):
+        raise argparse.ArgumentTypeError(f"must be TENANT=N, not {text!r}")
+    return name, count(nodes)
 
 
 def _add_trace_options(
@@ -437,11 +459,15 @@ def _sweep(arguments: argparse.Namespace) -> None:
     from joblib import Parallel, delayed, parallel_config
 
     try_outputs(arguments.json, None)
-    nodes, trace = _SWEPT_NODES, None
+    nodes, trace = dict(arguments.nodes or _SWEPT_NODES), None
     if arguments.traces:
         if not arguments.format:
             raise ValueError("--format is needed for trace files")
+        _refuse(arguments, ("nodes",), "trace files")
         trace, nodes = _owned_trace(arguments)
+    if not arguments.spec:
+        _refuse(arguments, ("tenant",), "policies: it needs --spec")
+    specs = named_specs(arguments.spec or (), SchedulerSpec.read)
     with _deaf_children():
         _connect(arguments.backend)
     with parallel_config(backend=arguments.backend, n_jobs=arguments.workers):
@@ -455,6 +481,8 @@ def _sweep(arguments: argparse.Namespace) -> None:
             trace,
             arguments.policies,
             arguments.opportunistic,
+            specs,
+            tenant_names(arguments),
         )
     print_table(sweep_table(points))
     if arguments.json:
