@@ -14,7 +14,7 @@ from hivecore.sim.worlds import AllottedStorage, InterleavedGpus, UnmanagedStora
 __all__ = ["Spec", "SpecRun", "replay_specs"]
 
 #: Called now and then with the number of jobs submitted so far.
-Progress = Callable[[int], None]
+_Progress = Callable[[int], None]
 
 _LOOKS = 200  # at the progress
 
@@ -53,7 +53,7 @@ class SpecRun:
 def replay_specs(
     trace: TraceJobs,
     specs: Mapping[str, Spec],
-    progress: Callable[[str], Progress] | None = None,
+    progress: Callable[[str], _Progress] | None = None,
 ) -> dict[str, SpecRun]:
     """Return what becomes of the jobs of a trace under each spec.
 
@@ -104,7 +104,7 @@ def _run(
     trace: TraceJobs,
     spec: Spec,
     pools: Sequence[StoragePool],
-    progress: Progress | None,
+    progress: _Progress | None,
 ) -> SpecRun:
     options: dict[str, Any] = {}
     datasets = dict(trace.datasets_gb)
@@ -154,7 +154,7 @@ def _world(
     return None if spec.sharing is None else gpus
 
 
-def _watch(last: float, progress: Progress) -> Watch:
+def _watch(last: float, progress: _Progress) -> Watch:
     def look(now: float, come: int) -> float:
         progress(come)
         return now + max(last / _LOOKS, 1.0)

@@ -25,7 +25,7 @@ from hivecore.traces import (
 
 __all__ = ["OTHERS", "TraceJobs", "load_jobs"]
 
-Floats = npt.NDArray[np.float64]
+_Floats = npt.NDArray[np.float64]
 
 #: As a tenant of the trace: all that are not named.
 OTHERS = "*"
@@ -49,9 +49,9 @@ class TraceJobs:
     """
 
     tenant: tuple[str, ...]
-    submit: Floats
-    duration: Floats
-    gpus: Floats
+    submit: _Floats
+    duration: _Floats
+    gpus: _Floats
     stages: tuple[tuple[float, ...], ...] = ()
     data: tuple[Data, ...] = ()
     datasets_gb: Mapping[str, float] = field(default_factory=dict)
