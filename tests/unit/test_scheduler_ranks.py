@@ -1,11 +1,15 @@
 """Jobs that wait in the order of what they need, or have had, and what is served of it."""
 
+import random
+
 import pytest
-from scheduler_lives import network
+from decision_logs import happen
+from profiles import seeds
+from scheduler_lives import COMPOSITIONS, make_scheduler, network
 
 from hivecore.queues import TenantQueues
 from hivecore.quotas import Quota, QuotaTree
-from hivecore.scheduler import Job, Role, Scheduler, Start
+from hivecore.scheduler import Job, Role, Scheduler, Start, replay
 
 WHOLE = [Role("w", 4, gpus=4)]
 
@@ -89,3 +93,27 @@ def test_a_stopped_job_needs_all_of_its_run_time_again():
     assert starts(scheduler, 1.0) == []
     scheduler.fail("long", 50.0)
     assert starts(scheduler, 50.0) == ["short"]
+
+
+@pytest.mark.parametrize("name", COMPOSITIONS)
+@pytest.mark.parametrize("seed", seeds(3))
+def test_whatever_happens_all_adds_up_and_is_the_same_again(seed, name, tmp_path):
+    rng = random.Random(f"{seed} {name}")
+    order, blocking = rng.choice(["sjf", "srsf", "2d-las"]), rng.choice(["fifo", "best-effort"])
+    settings = {"order": order, "blocking": blocking, "immediate": rng.random() < 0.5}
+    scheduler = make_scheduler(COMPOSITIONS[name], log=tmp_path / "log", **settings)
+    now = 0.0
+    for step in range(80):
+        now += rng.choice([0.0, 0.5, 60.0])
+        happen(scheduler, rng, step, now)
+        scheduler.check()
+    scheduler.decide(now)
+    branches = [scheduler.copy(), Scheduler.from_bytes(scheduler.to_bytes())]
+    branches.append(replay(tmp_path / "log"))
+    for one in branches:
+        assert {job: one.state(job) for job in one} == {j: scheduler.state(j) for j in scheduler}
+        ends = [job for job in one if one.state(job) == "running" and not one.status(job).for_job]
+        for job in ends:
+            one.finish(job, now + 9.0)
+    first, *others = [one.decide(now + 9.0) for one in branches]
+    assert all(found == first for found in others)

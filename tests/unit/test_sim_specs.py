@@ -14,6 +14,7 @@ from hivecore.sim.specs.report import specs_notes, specs_to_json
 from hivecore.sim.specs.requests import requests
 from hivecore.sim.worlds import InterleavedGpus, UnmanagedStorage
 from hivecore.traces import (
+    FORMATS,
     GpuPods,
     Trace,
     generate,
@@ -299,6 +300,37 @@ def test_a_tenant_needs_a_spec(files, capsys):
     with pytest.raises(SystemExit):
         run("replay", files / "jobs.csv", "--format", "csv", "--tenant", "a=b")
     assert "--tenant has no meaning for policies: it needs --spec" in capsys.readouterr().err
+
+
+TEXTS = {
+    "philly": "timestamp,duration,num_gpus,gpu_time,cluster\n2017-10-09 07:01:55,60,8,480,a\n",
+    "itp": "job_id,submission_time,duration,num_gpu\nfirst,5010,60,8\n",
+    "muri": "job_id,num_gpu,submit_time,iterations,model_name,duration,iteration_time,"
+    "resource_time_0,resource_time_1,resource_time_2\n0,8,1500,600,dqn,60000,100,50,30,20\n",
+    "swf": "1 100 5 60 8 -1 -1 8 120 -1 1 3 4 1 2 1 -1 -1\n",
+    "csv": "job_id,tenant,submit,duration,gpus\nx,a,10,60,8\n",
+    "storage": "job_id,dataset,dataset_gb,epochs,rate_mbps,gpus,submit\n7,images,6,1,100,8,5\n",
+    "openb": "name,cpu_milli,memory_mib,num_gpu,gpu_milli,creation_time,deletion_time\n"
+    "p,4000,1024,8,1000,7,67\n",
+}
+
+
+def test_every_format_has_an_example_here():
+    assert set(TEXTS) == {*FORMATS, "storage", "openb"}
+
+
+@pytest.mark.parametrize("format", TEXTS)
+def test_jobs_of_every_format_run(format, tmp_path, capsys):
+    """In each it is one of 8 GPUs and a minute."""
+    (tmp_path / "a.csv").write_text(TEXTS[format])
+    cluster = NODES % ("nics: 0", 0, ", network: {layers: {rack: 1}}")
+    text = cluster + "tenants: {lab: {}}\ndevices:\nsharing: {resources: 3}\n"
+    (tmp_path / "one.yaml").write_text(text + "storage: {cache_gb: 1, bandwidth_mbps: 200}\n")
+    trace = ["replay", tmp_path / "a.csv", "--format", format, "--json", tmp_path / "out.json"]
+    assert run(*trace, "--spec", tmp_path / "one.yaml", "--tenant", "*=lab") == 0
+    found = json.loads((tmp_path / "out.json").read_text())["specs"]["one.yaml"]["all"]
+    assert (found["jobs"], found["refused"], found["mean_completion"]) == (1, 0, 60)
+    assert found["utilisation"] == 1
 
 
 def test_in_formats_without_tenants_a_file_is_one(tmp_path):

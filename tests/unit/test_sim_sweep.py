@@ -1,3 +1,5 @@
+from secrets import token_hex
+
 import joblib
 import numpy as np
 import pytest
@@ -59,8 +61,10 @@ def test_a_dask_cluster_finds_what_the_serial_one_finds(serial):
         assert swept() == serial
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("default")
-def test_a_ray_cluster_finds_what_the_serial_one_finds(serial):
+def test_a_ray_cluster_finds_what_the_serial_one_finds(serial, monkeypatch):
+    monkeypatch.setenv("RAY_AUTH_TOKEN", token_hex(16))  # else it leaves one in the home folder
     ray = pytest.importorskip("ray")
     from ray.util.joblib import register_ray
 
