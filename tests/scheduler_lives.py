@@ -116,9 +116,9 @@ def machines():
     return DeviceCluster(dict.fromkeys(NODES, MACHINE))
 
 
-def make_scheduler(parts, *, blocking="best-effort", limit="runtime", **settings):
+def make_scheduler(parts, *, order="weighted", blocking="best-effort", limit="runtime", **settings):
     return Scheduler(
-        queues=TenantQueues(blocking=blocking),
+        queues=TenantQueues(order=order, blocking=blocking),
         quotas=quota_tree(limit) if "quotas" in parts else None,
         cells=cell_cluster() if "cells" in parts else None,
         topology=network() if "topology" in parts else None,

@@ -40,6 +40,7 @@ from hivecore.sim.console import (
     print_sentence,
     print_table,
     print_times,
+    progress_bar,
     say_written,
     try_outputs,
     write_json,
@@ -66,6 +67,12 @@ from hivecore.sim.preemptive.plots import save_job_plots
 from hivecore.sim.preemptive.report import jobs_table, jobs_to_json
 from hivecore.sim.quotas.command import add_quota_command
 from hivecore.sim.report import notes, sweep_table, sweep_to_json, table, to_json
+from hivecore.sim.specs.command import (
+    add_spec_options,
+    named_specs,
+    replay_with_specs,
+    tenant_names,
+)
 from hivecore.sim.storage import GPU_POLICIES
 from hivecore.sim.storage.command import (
     STORAGE_FORMAT,
@@ -139,14 +146,16 @@ def _parser() -> argparse.ArgumentParser:
         "restart jobs, or let several share GPUs, and reports completion times; or, with --storage,"
         f" lets jobs share GPUs, cache and remote IO; or, with --format {OPENB_FORMAT}, lets pods "
         "that share GPUs come to a cluster until they ask for more than it has, and reports what "
-        "is allocated.",
+        "is allocated; or, with --spec, runs the jobs of any trace under the schedulers that files "
+        "describe, side by side.",
     )
     one.set_defaults(run=_replay, **_NEEDS)
     one.add_argument(
         "traces",
         nargs="+",
         metavar="TRACE",
-        help=f"trace file, .gz is unpacked; with --format {OPENB_FORMAT} two: NODES PODS",
+        help=f"trace file, .gz is unpacked; with --format {OPENB_FORMAT} two, NODES PODS, or with "
+        "--spec one: PODS",
     )
     one.add_argument(
         "--policy",
@@ -173,6 +182,7 @@ def _parser() -> argparse.ArgumentParser:
     _add_opportunistic(one)
     one.add_argument("--json", type=Path, metavar="FILE", help="write all figures as JSON")
     one.add_argument("--plots", type=Path, metavar="DIR", help="write plots as PNG files")
+    add_spec_options(one.add_argument_group("schedulers that files describe"))
     _add_job_options(one.add_argument_group("options of job policies"))
     add_storage_options(one.add_argument_group("options of jobs that share storage"))
     add_device_options(one.add_argument_group("options of pods that share GPUs"))
@@ -181,8 +191,9 @@ def _parser() -> argparse.ArgumentParser:
 
     many = commands.add_parser(
         "sweep",
-        help="replay over seeds, loads and policies in parallel",
-        description="Replays generated traces, or a given one, over seeds, loads and policies.",
+        help="replay over seeds, loads, policies and specs in parallel",
+        description="Replays generated traces, or a given one, over seeds and loads, under "
+        "policies and under the schedulers that files describe.",
     )
     many.set_defaults(run=_sweep, **_NEEDS)
     many.add_argument("traces", nargs="*", metavar="TRACE", help="given trace (none: generated)")
@@ -196,8 +207,17 @@ def _parser() -> argparse.ArgumentParser:
         help="of generated traces: 0 to N-1 (default 3)",
     )
     many.add_argument("--jobs", type=count, default=10_000, metavar="N", help="per generated trace")
+    many.add_argument(
+        "--nodes",
+        type=_owned,
+        nargs="+",
+        metavar="TENANT=N",
+        help="of generated traces: how many nodes of 8 GPUs each tenant owns (default "
+        f"{' '.join(f'{name}={nodes}' for name, nodes in _SWEPT_NODES.items())})",
+    )
     many.add_argument("--policies", choices=POLICIES, nargs="+", default=list(POLICIES))
     _add_opportunistic(many)
+    add_spec_options(many)
     many.add_argument("--workers", type=count, default=1, metavar="N", help="replays at once")
     many.add_argument(
         "--backend",
@@ -213,6 +233,13 @@ def _parser() -> argparse.ArgumentParser:
     add_validate_command(commands)
     add_serve_command(commands)
     return parser
+
+
+def _owned(text: str) -> tuple[str, int]:
+    name, equals, nodes = text.partition("=")
+    if not (name and equals):
+        raise argparse.ArgumentTypeError(f"must be TENANT=N, not {text!r}")
+    return name, count(nodes)
 
 
 def _add_trace_options(
@@ -287,6 +314,13 @@ def _given(value: Any, default: Any) -> Any:
 
 def _replay(arguments: argparse.Namespace) -> None:
     try_outputs(arguments.json, arguments.plots)
+    if arguments.spec:
+        unused = [option for option in (*_TENANT_OPTIONS, *_JOB_OPTIONS) if option != "load"]
+        others = (*unused, "policy", "storage", *STORAGE_OPTIONS, *DEVICE_OPTIONS)
+        _refuse(arguments, others, "schedulers of --spec")
+        replay_with_specs(arguments, SchedulerSpec.read)
+        return
+    _refuse(arguments, ("tenant",), "policies: it needs --spec")
     if arguments.format == OPENB_FORMAT:
         unused = [option for option in (*_TENANT_OPTIONS, *_JOB_OPTIONS) if option != "load"]
         _refuse(arguments, ("storage", *unused, *STORAGE_OPTIONS), "pods that share GPUs")
@@ -425,11 +459,15 @@ def _sweep(arguments: argparse.Namespace) -> None:
     from joblib import Parallel, delayed, parallel_config
 
     try_outputs(arguments.json, None)
-    nodes, trace = _SWEPT_NODES, None
+    nodes, trace = dict(arguments.nodes or _SWEPT_NODES), None
     if arguments.traces:
         if not arguments.format:
             raise ValueError("--format is needed for trace files")
+        _refuse(arguments, ("nodes",), "trace files")
         trace, nodes = _owned_trace(arguments)
+    if not arguments.spec:
+        _refuse(arguments, ("tenant",), "policies: it needs --spec")
+    specs = named_specs(arguments.spec or (), SchedulerSpec.read)
     with _deaf_children():
         _connect(arguments.backend)
     with parallel_config(backend=arguments.backend, n_jobs=arguments.workers):
@@ -443,6 +481,8 @@ def _sweep(arguments: argparse.Namespace) -> None:
             trace,
             arguments.policies,
             arguments.opportunistic,
+            specs,
+            tenant_names(arguments),
         )
     print_table(sweep_table(points))
     if arguments.json:
@@ -480,23 +520,9 @@ def _connect(backend: str) -> None:
 
 
 def _run(work: Workload, policies: Sequence[str], opportunistic: bool, watch: Watch) -> Replay:
-    from tqdm import tqdm
-
     total = work.trace.jobs * len({"private", *policies})
-    # None: bars only where someone looks at them.
-    with tqdm(total=total, unit=" jobs", disable=None, leave=False) as bar:
-
-        def show(policy: str) -> Callable[[int], None]:
-            bar.set_description(policy)
-            before = bar.n
-
-            def move(submitted: int) -> None:
-                bar.update(before + submitted - bar.n)
-
-            return move
-
-        with watch("replay"):
-            return replay(work, policies, opportunistic, show)
+    with progress_bar(total) as step, watch("replay"):
+        return replay(work, policies, opportunistic, step)
 
 
 def _report(

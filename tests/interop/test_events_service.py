@@ -18,6 +18,7 @@ from hivecore.interop.events.told import ToldActions
 from hivecore.interop.extender.process import serve_scheduler
 from hivecore.interop.kubernetes.calls import BadCall
 from hivecore.interop.kubernetes.serving.server import Listening
+from hivecore.interop.scheduler_file import SchedulerSpec
 from hivecore.scheduler import Scheduler, plain_inventory, plain_spec
 
 ALL = COMPOSITIONS["all with cells"]
@@ -106,6 +107,17 @@ def test_decisions_are_made_at_the_end_of_each_moment(caller):
     caller.time = 7.0
     caller.take({"event": "advance"})
     assert caller.scheduler.now == 12.0  # the clock goes on from what was told
+
+
+def test_an_order_by_what_jobs_need_is_served():
+    text = "{cluster: {models: {m: {gpus: 8}}, nodes: {n: m}}, devices: , queues: {order: %s}}"
+    for order, then in (("srsf", "small"), ("sjf", "short"), ("2d-las", "short")):
+        caller = Caller(SchedulerSpec.of_yaml(text % order).scheduler())
+        caller.take(submit("first", gpus=8), submit("unknown", "b", gpus=8))
+        caller.take(submit("short", gpus=8, run_time=10.0), submit("small", gpus=1, run_time=20.0))
+        caller.take({"event": "cancel", "job": "unknown"}, finish("first", now=9.0))
+        assert said(caller.actions())[-1] == (9.0, "start", then)
+        caller.runner.close()
 
 
 def test_a_refused_event_changes_nothing_and_the_others_of_its_list_count(caller):

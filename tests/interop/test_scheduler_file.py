@@ -1,6 +1,7 @@
 """One YAML file for a cluster: what becomes of it, and what every mistake is called."""
 
 import json
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -93,6 +94,23 @@ def test_without_queues_the_whole_cluster_is_one_queue():
     assert SchedulerSpec.of_yaml(NODES).queues is None
     assert SchedulerSpec.of_yaml(NODES + "queues: {order: priority}").queues is None
     assert SchedulerSpec.of_yaml(NODES + "queues:\n").queues is not None
+
+
+@pytest.mark.parametrize(
+    ("order", "starts"), [("sjf", ["wide", "long"]), ("srsf", ["long", "wide"])]
+)
+def test_jobs_of_all_tenants_may_be_ordered_by_what_they_need(order, starts):
+    text = NODES + f"  network: {{layers: {{rack: 4}}}}\nqueues: {{order: {order}}}\n"
+    scheduler = SchedulerSpec.of_yaml(text).scheduler()
+    gangs = {pods: [Role("w", pods, gpus=4)] for pods in (3, 4)}
+    started(scheduler, Job("first", "c", gangs[4]))
+    scheduler.submit(Job("unknown", "a", gangs[4]), 0.0)
+    scheduler.submit(Job("wide", "a", gangs[4], run_time=10), 0.0)
+    scheduler.submit(Job("long", "b", gangs[3], run_time=12), 0.0)
+    for before, after in pairwise(["first", *starts, "unknown"]):
+        scheduler.finish(before, 1.0)
+        assert [one.job for one in scheduler.decide(1.0) if isinstance(one, Start)] == [after]
+        scheduler.check()
 
 
 def test_ageing_is_priority_per_second_of_waiting():
@@ -313,7 +331,8 @@ def test_quotas_may_stand_in_koordinators_objects(tmp_path):
         (CELLS + "tenants:\n  a:\n    cells: {c: {node: 5}}", 5, "level 'node': 1 cell too few"),
         (NODES + "tenants: {a: {weight: 2}}", 4, "weight: has no meaning unless queues.order is w"),
         (NODES + "tenants: {a: {weight: 0}}\nqueues:", 4, "integer from 1 to 2147483647, not '0'"),
-        (NODES + "queues: {order: srsf}", 4, "one of weighted, round-robin, key, priority, not"),
+        (NODES + "queues: {order: lifo}", 4, "one of weighted, round-robin, key, priority, sjf, "),
+        (NODES + "queues: {order: srsf, ageing: 1}", 4, "has no meaning for the order 'srsf'"),
         (NODES + "queues:\n  order: priority\n  ageing: 1", 6, "no meaning for the order priority"),
         (NODES + "tenants:\n  a:\n    quota:\n      max: {gpu: 1x}", 7, "gpu: '1x' is no quant"),
         (NODES + "tenants: {a: {quota: {min: {gpu: 1}}}}", 4, "max is missing"),

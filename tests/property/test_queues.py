@@ -2,6 +2,7 @@
 
 import copy
 import pickle
+from dataclasses import replace
 from fractions import Fraction
 from math import inf
 from random import Random
@@ -14,6 +15,8 @@ from profiles import examples, seeds
 from hivecore.queues import Capacity, QueuedJob, TenantQueues
 
 TENANTS = ["a", "b", "c", "d"]
+RANKED = ["sjf", "srsf", "2d-las"]
+BY_JOB = ["arrival", *RANKED]
 
 
 class Account:
@@ -35,10 +38,20 @@ class Account:
             self.tag[name] = Fraction(0)
             self.parked[name] = set()
 
+    def rank(self, job):
+        """Of jobs of one priority, the lowest first."""
+        if self.order == "2d-las":
+            return job.size * job.attained
+        if self.order not in ("sjf", "srsf"):
+            return 0
+        if job.run_time is None:
+            return inf
+        return job.run_time * (job.size if self.order == "srsf" else 1)
+
     def queue(self, name, now):
         def urgency(one):
             job, arrived, number = one
-            return -(job.priority + self.ageing * (now - arrived)), number
+            return -(job.priority + self.ageing * (now - arrived)), self.rank(job), number
 
         return sorted([one for one in self.jobs if one[0].tenant == name], key=urgency)
 
@@ -55,7 +68,7 @@ class Account:
             return sorted(busy, key=lambda name: (self.tag[name], place(name)))
         if self.order == "key":
             return sorted(busy, key=lambda name: (self.key[name], place(name)))
-        if self.order == "arrival":
+        if self.order in BY_JOB:
             return sorted(busy, key=self.first_place)
         after = -1 if self.last is None else place(self.last)
         return sorted(busy, key=lambda name: (place(name) <= after, place(name)))
@@ -64,8 +77,10 @@ class Account:
         """Of the first one that is not parked; whoever has none is not asked."""
         parked = self.parked[name]
         free = [one for one in self.jobs if one[0].tenant == name and one[0].kind not in parked]
-        places = [(self.ageing * at - job.priority, number) for job, at, number in free]
-        return min(places, default=(2**70, 0))
+        places = [
+            (self.ageing * at - job.priority, self.rank(job), number) for job, at, number in free
+        ]
+        return min(places, default=(2**70, 0, 0))
 
     def next(self, now, held=(), unfit=(), free=None, running=()):
         reserved = None
@@ -128,11 +143,12 @@ def restarted(queues):
 
 class Histories(RuleBasedStateMachine):
     @initialize(
-        order=st.sampled_from(["weighted", "round-robin", "key", "arrival"]),
+        order=st.sampled_from(["weighted", "round-robin", "key", *BY_JOB]),
         ageing=st.sampled_from([Fraction(0), Fraction(1, 3), Fraction(5)]),
         blocking=st.sampled_from(["fifo", "best-effort", "backfill"]),
     )
     def begin(self, order, ageing, blocking):
+        ageing = Fraction(0) if order in RANKED else ageing
         self.queues = TenantQueues(order=order, ageing=ageing, blocking=blocking)
         self.told = Account(order, ageing, blocking)
         self.now = self.made = 0
@@ -144,12 +160,13 @@ class Histories(RuleBasedStateMachine):
         priority=st.integers(-2, 2),
         run_time=st.none() | st.integers(1, 9),
         kind=st.integers(0, 2),
+        attained=st.integers(0, 3),
         later=st.integers(0, 2),
     )
-    def push(self, tenant, size, priority, run_time, kind, later):
+    def push(self, tenant, size, priority, run_time, kind, attained, later):
         self.now += later
         self.made += 1
-        job = QueuedJob(f"j{self.made}", tenant, size, priority, run_time, kind)
+        job = QueuedJob(f"j{self.made}", tenant, size, priority, run_time, kind, attained)
         self.queues.push(job, self.now)
         self.told.push(job, self.now, self.made)
 
@@ -192,9 +209,12 @@ class Histories(RuleBasedStateMachine):
             self.gone.append((found, self.told.weight[found.job.tenant]))
 
     @precondition(lambda self: self.gone)
-    @rule()
-    def requeue(self):
+    @rule(more=st.integers(0, 3))
+    def requeue(self, more):
+        """It may have run meanwhile."""
         found, weight = self.gone.pop()
+        ran = replace(found.job, attained=found.job.attained + more)
+        found = found._replace(job=ran)
         self.queues.requeue(found)
         if weight < inf:
             self.told.tag[found.job.tenant] -= Fraction(found.job.size, weight)
@@ -293,13 +313,14 @@ ACTS = ["push", "push", "push", "next", "next", "requeue", "remove", "park", "wa
 
 
 @pytest.mark.parametrize("blocking", ["fifo", "best-effort"])
+@pytest.mark.parametrize("order", ["weighted", "srsf"])
 @pytest.mark.parametrize("seed", seeds(8))
-def test_many_kinds_that_are_parked_and_woken_all_the_time(seed, blocking):
+def test_many_kinds_that_are_parked_and_woken_all_the_time(seed, order, blocking):
     """Heaps of many queues: the account again, for longer and with few tenants."""
     rng = Random(seed)
-    ageing = rng.choice([0, 1])
-    queues = TenantQueues(ageing=ageing, blocking=blocking)
-    told = Account("weighted", ageing, blocking)
+    ageing = rng.choice([0, 1]) if order == "weighted" else 0
+    queues = TenantQueues(order=order, ageing=ageing, blocking=blocking)
+    told = Account(order, ageing, blocking)
     few = rng.choice([3, 40])
     gone = []
     made = 0
@@ -308,7 +329,8 @@ def test_many_kinds_that_are_parked_and_woken_all_the_time(seed, blocking):
         tenant, kind = rng.choice("ab"), rng.randint(1, few)
         if act == "push":
             made += 1
-            job = QueuedJob(f"j{made}", tenant, 1, rng.randint(0, 2), kind=rng.randint(0, few))
+            terms = rng.randint(0, 2), rng.choice([None, 1, 5, 9]), rng.randint(0, few)
+            job = QueuedJob(f"j{made}", tenant, 1, *terms)
             queues.push(job, now)
             told.push(job, now, made)
         elif act == "next":

@@ -144,6 +144,22 @@ def test_sweep_prints_and_writes_its_points(tmp_path, capsys):
     ]
 
 
+def test_sweep_takes_specs_and_tenants_of_generated_traces(tmp_path, capsys):
+    out, spec = tmp_path / "sweep.json", tmp_path / "one.yaml"
+    spec.write_text(
+        "cluster: {models: {m: {gpus: 8}}, nodes: {'n[0-3]': m}, network: {layers: {rack: 4}}}\n"
+        "tenants: {a: {quota: {max: {gpu: 4}}}, b: {quota: {max: {gpu: 8}}}}\n"
+    )
+    small = ["--seeds", "1", "--loads", "1", "--jobs", "90", "--nodes", "a=3", "c=2"]
+    where = ["--spec", str(spec), "--tenant", "c=b", "--json", str(out)]
+    assert cli.main(["sweep", *small, "--policies", "cells", *where]) == 0
+    assert "one.yaml" in capsys.readouterr().out
+    cells, one = json.loads(out.read_text())["points"]
+    assert (cells["policy"], cells["nodes"], cells["refused"]) == ("cells", 5, 0)
+    assert (one["policy"], one["nodes"], one["fragmentation"]) == ("one.yaml", 4, None)
+    assert one["jobs"] + one["refused"] == cells["jobs"] and one["refused"] > 0
+
+
 def test_sweep_takes_a_given_trace_and_a_backend(trace, owners, tmp_path):
     out = tmp_path / "sweep.json"
     given = [str(trace), "--format", "csv", "--virtual-clusters", str(owners)]
@@ -185,6 +201,13 @@ def test_sweep_takes_a_given_trace_and_a_backend(trace, owners, tmp_path):
         (["sweep", "--seeds", "0"], "at least 1, not '0'"),
         (["sweep", "{trace}"], "--format is needed for trace files"),
         (["sweep", "--jobs", "2"], "at least one per tenant"),
+        (["sweep", "--tenant", "a=b"], "--tenant has no meaning for policies: it needs --spec"),
+        (["sweep", "--nodes", "a"], "must be TENANT=N, not 'a'"),
+        (["sweep", "--nodes", "a=0"], "at least 1, not '0'"),
+        (
+            ["sweep", "{trace}", "--format", "csv", "--nodes", "a=1"],
+            "--nodes has no meaning for trace files",
+        ),
     ],
 )
 def test_wrong_arguments_end_with_a_message_and_status_2(arguments, says, trace, capsys):

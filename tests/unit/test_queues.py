@@ -19,8 +19,12 @@ def filled(names, **options):
 
 
 def drained(queues, **how):
+    return drained_at(0, queues, **how)
+
+
+def drained_at(now, queues, **how):
     found = []
-    while departure := queues.next(0, **how):
+    while departure := queues.next(now, **how):
         found.append(departure.job.name)
     return found
 
@@ -121,6 +125,46 @@ def test_the_lowest_key_is_next_and_ties_go_to_who_came_up_first():
     queues = filled(["a1", "b1", "c1"], order="key")
     queues.set_key("a", 0.5)
     assert drained(queues) == ["b1", "c1", "a1"]
+
+
+RANKED = {  # size, run time and what they have attained
+    "short": (4, 10, 9),
+    "small": (1, 30, 9),
+    "fresh": (2, None, 0),
+    "large": (8, 9, 4),
+}
+
+
+@pytest.mark.parametrize(
+    ("order", "left"),
+    [
+        ("arrival", ["short", "small", "fresh", "large"]),
+        ("sjf", ["large", "short", "small", "fresh"]),
+        ("srsf", ["small", "short", "large", "fresh"]),
+        ("2d-las", ["fresh", "small", "large", "short"]),
+    ],
+)
+def test_jobs_of_all_tenants_leave_by_rank_within_their_priority(order, left):
+    queues = TenantQueues(order=order)
+    for number, (name, (size, run_time, attained)) in enumerate(RANKED.items()):
+        tenant = "ab"[number % 2]
+        queues.push(QueuedJob(name, tenant, size, 0, run_time, attained=attained), number)
+        queues.push(QueuedJob(f"{name} first", tenant, 1, 1 + number), number)
+    again = TenantQueues.from_bytes(queues.to_bytes())
+    queues.check()
+    urgent = [f"{name} first" for name in reversed(RANKED)]
+    assert drained_at(9, queues) == drained_at(9, again) == [*urgent, *left]
+
+
+def test_by_rank_equals_leave_as_they_came_and_one_that_ran_stands_behind():
+    queues = TenantQueues(order="2d-las")
+    for number, name in enumerate(["a1", "b1", "a2"]):
+        queues.push(QueuedJob(name, name[0], 2), number)
+    first = queues.next(5)
+    assert first.job.name == "a1"
+    queues.requeue(first._replace(job=QueuedJob("a1", "a", 2, attained=7)))
+    queues.check()
+    assert drained_at(9, queues) == ["b1", "a2", "a1"]
 
 
 def test_ageing_lets_who_waits_overtake():
@@ -620,6 +664,8 @@ def test_bad_input_leaves_all_as_it_was(error, act):
         (ValueError, lambda: TenantQueues(blocking="easy")),
         (ValueError, lambda: TenantQueues(ageing=-1)),
         (TypeError, lambda: TenantQueues(ageing=0.5)),
+        (ValueError, lambda: TenantQueues(order="srsf", ageing=1)),
+        (ValueError, lambda: QueuedJob("x", "a", 1, attained=-1)),
         (ValueError, lambda: NamespaceQuota(0)),
     ],
 )

@@ -5,6 +5,7 @@ from scheduler_lives import machines, network
 
 from hivecore.cells import CellCluster, Chain, ClusterSpec
 from hivecore.devices import DeviceCluster, DeviceRequest, NodeDevices
+from hivecore.queues import TenantQueues
 from hivecore.quotas import Quota, QuotaTree
 from hivecore.scheduler import Job, Preempt, Promote, Role, Scheduler, Start, Wait, Where
 
@@ -196,3 +197,16 @@ def test_lending_needs_cells():
         Scheduler(topology=network(), lending=True)
     with pytest.raises(TypeError, match="lending"):
         Scheduler(cells=nodes(), lending=1)
+
+
+def test_what_a_job_has_attained_on_idle_cells_counts_where_it_waits_for_its_own():
+    scheduler = lending(queues=TenantQueues(order="2d-las"))
+    running(scheduler, Job("first", "a", 4))
+    running(scheduler, Job("lent", "a", 4), Job("fresh", "a", 4))
+    assert scheduler.state("lent") == "lent"
+    scheduler.submit(Job("own", "b", 4), 5.0)
+    assert ("Preempt", "lent") in said(scheduler.decide(5.0))
+    scheduler.check()
+    scheduler.finish("first", 6.0)
+    again = Scheduler.from_bytes(scheduler.to_bytes())
+    assert said(scheduler.decide(6.0)) == said(again.decide(6.0)) == [("Start", "fresh", "n0")]

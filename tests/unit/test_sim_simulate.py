@@ -84,3 +84,13 @@ def test_what_cannot_be_simulated_is_refused():
         simulate(busy, jobs, [0, 0], [1, 1])
     with pytest.raises(ValueError, match="duration: must be positive and finite"):
         simulate(Scheduler(), jobs, [0, 0], [1, 0])
+
+
+def test_jobs_that_may_be_refused_are_named_with_the_reason():
+    jobs = [Job("huge", "a", 16), Job("one", "a", 8), Job("nobody's", "c", 1)]
+    outcome = simulate(Scheduler(quotas=quotas(a=8)), jobs, [0, 0, 5], [9, 9, 9], may_refuse=True)
+    assert outcome.end.tolist() == [float("inf"), 9, float("inf")]
+    assert sorted(outcome.refused) == ["huge", "nobody's"]
+    assert outcome.refused["nobody's"] == "there is no quota 'c'"
+    with pytest.raises(ValueError, match="'huge' can never run"):
+        simulate(Scheduler(quotas=quotas(a=8)), jobs, [0, 0, 5], [9, 9, 9])

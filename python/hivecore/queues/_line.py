@@ -1,8 +1,8 @@
 """The jobs of one tenant in order: a queue for each priority and kind, and heaps of their firsts.
 
 Times never go back, so a job that comes is behind all others of its priority, whatever the ageing:
-only one that comes back has to look for its place. A job that leaves from the middle is dead and
-stays until it is first, or until the dead are the majority.
+only one that comes back, or has a rank, has to look for its place. A job that leaves from the
+middle is dead and stays until it is first, or until the dead are the majority.
 
 The queues of parked kinds have a heap of their own. Parking and waking put firsts into the other
 heap and leave what lies in the first one; so does a job that comes back in front. Such litter goes
@@ -90,7 +90,7 @@ class Line:
             queue.append(entry)  # what is there is not looked at: it may be far away in memory
 
     def insert(self, entry: Entry) -> None:
-        """Put one that was here before into its place."""
+        """Put one into its place that need not be the last."""
         queue = self.queues.get(lane_of(entry.job))
         if queue is None or entry > queue[-1]:
             self.push(entry)

@@ -25,6 +25,7 @@ class QueuedJob:
     :param run_time: an upper estimate in the caller's unit of time, 1 to 2**61; ``None``: unknown.
     :param kind: jobs of one tenant, priority and kind are interchangeable for whoever starts them,
         so that where one is refused, the others need not be tried: 1 to 2**61; 0: of no kind.
+    :param attained: for how long it has run already, in the caller's unit of time, 0 to 2**61.
     :param resources: what it asks for by resource, 0 to 2**63 - 1 each, for quotas.
     :param namespace: where its quota is; "": the namespace with the tenant's name.
     :raises ValueError: a value is not allowed.
@@ -41,6 +42,7 @@ class QueuedJob:
     priority: int
     run_time: int | None
     kind: int
+    attained: int
     resources: tuple[tuple[str, int], ...]
     namespace: str
 
@@ -52,6 +54,7 @@ class QueuedJob:
         priority: int = 0,
         run_time: int | None = None,
         kind: int = 0,
+        attained: int = 0,
         *,
         resources: Mapping[str, int] | Iterable[tuple[str, int]] = (),
         namespace: str = "",
@@ -66,6 +69,7 @@ class QueuedJob:
         known = run_time is not None
         put(self, "run_time", as_int(run_time, "run_time", 1, _MOST_TIME) if known else None)
         put(self, "kind", as_int(kind, "kind", 0, _MOST_KIND))
+        put(self, "attained", as_int(attained, "attained", 0, _MOST_TIME))
         put(self, "resources", asked)
         put(self, "namespace", as_text(namespace, "namespace") or owner)
 

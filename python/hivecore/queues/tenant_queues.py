@@ -1,14 +1,16 @@
 """Jobs of many tenants, and which of them is next.
 
 Each tenant's jobs are in a line by a key that does not change with time: under ageing all jobs of a
-line gain the same in the same time. Tenants whose lines offer a job are in a heap by a tag:
+line gain the same in the same time. A rank, such as the run time, counts among jobs of one
+priority. Tenants whose lines offer a job are in a heap by a tag:
 
     weighted      start-time fair queueing. A tenant's tag is its virtual time, which its jobs move
                   on by size / weight. Virtual time, V, is the tag of who was served last, if that
                   is later; a tenant that becomes busy starts at max(its own, V).
     round-robin   the round in which it is next: of the last tenant's round for those behind it
     key           the caller's
-    arrival       the place of its first job that is not parked, among all jobs
+    by job        the place of its first job that is not parked, among all jobs: "arrival", "sjf",
+                  "srsf" and "2d-las", which differ in the keys of jobs
 
 Tags count in units of 2**-72 and carry the remainder. Served amounts per weight are multiples of
 2**-62 at least, so that no rounding moves one over the bound that exact tags would keep.
@@ -36,16 +38,25 @@ from hivecore.queues.queued_job import Capacity, Departure, QueuedJob, Standing
 __all__ = ["Blocking", "TenantOrder", "TenantQueues"]
 
 #: Which tenant is next: see `TenantQueues`.
-TenantOrder = Literal["weighted", "round-robin", "key", "arrival"]
+TenantOrder = Literal["weighted", "round-robin", "key", "arrival", "sjf", "srsf", "2d-las"]
 #: What a job that cannot leave means to those behind it: see `TenantQueues`.
 Blocking = Literal["fifo", "best-effort", "backfill"]
 
-_ORDERS = ("weighted", "round-robin", "key", "arrival")
+#: The ranks of jobs of one priority, the lowest first, by the order that goes by them.
+_RANKS: dict[str, Callable[[QueuedJob], int]] = {
+    "sjf": lambda job: _UNKNOWN if job.run_time is None else job.run_time,
+    "srsf": lambda job: _UNKNOWN if job.run_time is None else job.size * job.run_time,
+    "2d-las": lambda job: job.size * job.attained,
+}
+_BY_JOB = ("arrival", *_RANKS)
+_ORDERS = ("weighted", "round-robin", "key", *_BY_JOB)
 _MODES = ("fifo", "best-effort", "backfill")
 _LATEST = 2**61
 _MOST_KIND = 2**61
 _MOST_WEIGHT = 2**31 - 1
 _SHIFT = 72
+_UNKNOWN = 2**92  # no rank is higher
+_PRIORITY = 100  # bits of a rank
 _PLUGS = ("filter", "score", "pre_dequeue")
 
 
@@ -211,9 +222,13 @@ class TenantQueues(PlainState):
         each over its weight. "round-robin": a job per tenant in turn, in the order in which tenants
         came up; who cannot start one loses the turn. "key": the tenant with the lowest key
         (`set_key`). "arrival": the tenant whose first job is the most urgent of all, and of equals
-        the one that came first. Ties: the tenant that came up first.
+        the one that came first. Ties: the tenant that came up first. The others are as "arrival",
+        but of jobs of one priority first come those of the least ``run_time`` ("sjf"), of the least
+        size times ``run_time`` ("srsf"; in both the unknown ones last), or of the least size times
+        ``attained`` ("2d-las"), and of equals the one that came first.
     :param ageing: by how much of priority a job gains per unit of time: an int or a Fraction, 0 to
-        2**31 with a denominator of at most 2**31. Ties: the earlier arrival.
+        2**31 with a denominator of at most 2**31; 0 for "sjf", "srsf" and "2d-las". Ties: the
+        earlier arrival.
     :param blocking: of new tenants' queues. "fifo": a job that cannot leave holds up those behind.
         "best-effort": they go past it. "backfill": they go past it if that does not delay the first
         that lacks capacity (EASY: it is reserved when running jobs will have left enough).
@@ -235,9 +250,10 @@ class TenantQueues(PlainState):
     one, the others of its tenant, priority and kind are not asked by this call. A kind of which no
     job can leave may be parked until it is woken: 100,000 parked jobs cost nothing.
 
-    Cost: push and next O(log n); next O(log n) more for each job and tenant that is passed over,
-    O(jobs of the tenant) with scores; O(1) where nothing is free. For n count the tenants, and the
-    priorities and kinds of one of them. Threads take turns.
+    Cost: push and next O(log n); by "sjf", "srsf" and "2d-las" a push O(jobs of this tenant,
+    priority and kind) if others come after it; next O(log n) more for each job and tenant that is
+    passed over, O(jobs of the tenant) with scores; O(1) where nothing is free. For n count the
+    tenants, and the priorities and kinds of one of them. Threads take turns.
 
     Source: KubeDL's job coordinator; start-time fair queueing (Goyal, Vin and Cheng, 1996); EASY
     backfilling (Lifka, 1995).
@@ -261,6 +277,7 @@ class TenantQueues(PlainState):
         "_now",
         "_numbered",
         "_order",
+        "_rank",
         "_rate",
         "_ring",
         "_scale",
@@ -277,12 +294,15 @@ class TenantQueues(PlainState):
         blocking: Blocking = "best-effort",
     ) -> None:
         self._order = as_choice(order, "order", _ORDERS)
+        self._rank = _RANKS.get(self._order)
         self._blocking = as_choice(blocking, "blocking", _MODES)
         if isinstance(ageing, bool) or not isinstance(ageing, (int, Fraction)):
             raise TypeError(f"ageing must be an int or a Fraction, not {type(ageing).__name__}")
         self._ageing = Fraction(ageing)
         if not 0 <= self._ageing <= 2**31 or self._ageing.denominator > 2**31:
             raise ValueError("ageing: allowed are 0 to 2**31, in parts of at most 2**31")
+        if self._ageing and self._rank is not None:
+            raise ValueError(f"ageing: has no meaning for the order {order!r}")
         self._rate, self._scale = self._ageing.as_integer_ratio()
         self._entries: dict[str, Entry] = {}
         self._tenants: dict[str, _Tenant] = {}
@@ -311,11 +331,14 @@ class TenantQueues(PlainState):
             key = self._key(job, moment)
             # Entry(...) would be a call in Python more, and this is called for every job.
             entries[name] = entry = tuple.__new__(Entry, (key, number, 0, moment, job))
-            tenant.line.push(entry)
+            if self._rank is None:
+                tenant.line.push(entry)
+            else:
+                tenant.line.insert(entry)
             tenant.size += 1
             if tenant.size == 1:
                 self._wake(tenant, False)
-            elif tenant.line.shut or self._order == "arrival":
+            elif tenant.line.shut or self._order in _BY_JOB:
                 self._update(tenant)
 
     def next(
@@ -414,7 +437,7 @@ class TenantQueues(PlainState):
         tenant.size += 1
         if tenant.size == 1:
             self._wake(tenant, True)
-        elif tenant.line.shut or self._order == "arrival":
+        elif tenant.line.shut or self._order in _BY_JOB:
             self._update(tenant)
 
     @in_turn
@@ -632,7 +655,7 @@ class TenantQueues(PlainState):
                 _require(not heap or self._lives(heap[0]), f"tenant {name!r}: the first is dead")
             if self._order == "key":
                 _require(tenant.tag == tenant.value, f"tenant {name!r}: key")
-            if self._order == "arrival" and tenant.offers:
+            if self._order in _BY_JOB and tenant.offers:
                 _require(tenant.tag == _place(tenant), f"tenant {name!r}: its first job")
         _require(is_heap([entry[:2] for entry in self._ring]), "the ring is out of order")
 
@@ -640,7 +663,7 @@ class TenantQueues(PlainState):
     def copy(self) -> Self:
         """An independent what-if branch. Cost: O(jobs), of which all is shared but the order."""
         made = type(self)(ageing=self._ageing)
-        made._order, made._blocking = self._order, self._blocking
+        made._order, made._rank, made._blocking = self._order, self._rank, self._blocking
         made._entries = self._entries.copy()
         made._tenants = {name: tenant.copy() for name, tenant in self._tenants.items()}
         made._gather_ring()
@@ -667,7 +690,10 @@ class TenantQueues(PlainState):
             ],
             "jobs": [
                 (
-                    (job.name, job.tenant, job.size, job.priority, job.run_time, job.kind),
+                    (
+                        *(job.name, job.tenant, job.size, job.priority),
+                        *(job.run_time, job.kind, job.attained),
+                    ),
                     job.resources,
                     job.namespace,
                     entry.arrived,
@@ -744,6 +770,8 @@ class TenantQueues(PlainState):
         return found
 
     def _key(self, job: QueuedJob, arrived: int) -> int:
+        if self._rank is not None:
+            return self._rank(job) - (job.priority << _PRIORITY)
         return arrived * self._rate - job.priority * self._scale
 
     def _lives(self, entry: Entry) -> bool:
@@ -765,7 +793,7 @@ class TenantQueues(PlainState):
         elif self._order == "round-robin":
             turn, last = divmod(self._clock, 2**40)
             tenant.tag = turn if tenant.index >= last else turn + 1
-        elif self._order == "arrival" and tenant.line.heads:
+        elif self._order in _BY_JOB and tenant.line.heads:
             tenant.tag = _place(tenant)
         if tenant.line.heads:
             tenant.offers = True
@@ -782,7 +810,7 @@ class TenantQueues(PlainState):
         elif tenant.offers and not offers:
             tenant.offers = False
             self._tidy_ring()
-        elif offers and self._order == "arrival" and tenant.tag != _place(tenant):
+        elif offers and self._order in _BY_JOB and tenant.tag != _place(tenant):
             tenant.tag = _place(tenant)
             self._rejoin(tenant)
 
@@ -842,7 +870,7 @@ class TenantQueues(PlainState):
                 other.tag = turn + (other.index < tenant.index)
                 self._rejoin(other)
             tenant.tag = turn + 1
-        elif order == "arrival" and tenant.offers:
+        elif order in _BY_JOB and tenant.offers:
             tenant.tag = _place(tenant)
         ring = self._ring
         if tenant.offers and order != "key":

@@ -335,7 +335,7 @@ class Scheduler(Stateful):
             carry_out(stages, lives, given)
             self._state.now = moment
             for live in lives:
-                live.since = moment
+                live.pause(moment)
                 for unit in live.units:
                     if unit.placed and self._state.waiting:
                         self._state.waiting.touch(self._state.stages.touched_by_release(unit.kind))

@@ -11,7 +11,7 @@ import json
 import os
 import shutil
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from math import inf
 from pathlib import Path
@@ -31,6 +31,7 @@ __all__ = [
     "print_sentence",
     "print_table",
     "print_times",
+    "progress_bar",
     "say_written",
     "try_outputs",
     "write_json",
@@ -108,6 +109,32 @@ class Watch:
         begin = perf_counter()
         yield
         self.seconds[step] = round(perf_counter() - begin, 3)
+
+
+@contextmanager
+def progress_bar(total: int) -> Iterator[Callable[[str], Callable[[int], None]]]:
+    """Show how many jobs have been submitted, where someone looks at it.
+
+    :param total: jobs of all steps.
+    :returns: what is told the name of a step, and answers with what is told its jobs so far.
+
+    >>> with progress_bar(8) as step:
+    ...     step("cells")(8)
+    """
+    from tqdm import tqdm
+
+    with tqdm(total=total, unit=" jobs", disable=None, leave=False) as bar:
+
+        def step(name: str) -> Callable[[int], None]:
+            bar.set_description(name)
+            before = bar.n
+
+            def move(submitted: int) -> None:
+                bar.update(before + submitted - bar.n)
+
+            return move
+
+        yield step
 
 
 def file_names(paths: Sequence[str]) -> list[str]:

@@ -10,10 +10,10 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from hivecore.sim.replay import LENDING, Replay
-from hivecore.sim.workload import GPUS_PER_NODE
+from hivecore.sim.replay import LENDING, TOLERANCE, Replay
+from hivecore.sim.workload import GPUS_PER_NODE, Workload
 
-__all__ = ["Figures", "findings", "summarize"]
+__all__ = ["Figures", "figures_of", "findings", "summarize"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,7 +21,7 @@ class Figures:
     """What one tenant, or all of them, got from one policy.
 
     :param tenant: its name, or None for all tenants together.
-    :param nodes: nodes owned.
+    :param nodes: nodes of 8 GPUs owned.
     :param jobs: jobs replayed; all figures of a tenant without jobs are 0.
     :param mean_delay: seconds from submission to start, mean over all jobs.
     :param p99_delay: their 99th percentile, interpolated linearly.
@@ -73,24 +73,49 @@ def summarize(replay: Replay, policy: str) -> tuple[Figures, ...]:
 def _figures(
     replay: Replay, policy: str, own: npt.NDArray[np.bool_], tenant: str | None, nodes: int
 ) -> Figures:
-    trace, window = replay.work.trace, replay.work.window
-    start = replay.runs[policy].start[own]
-    if not len(start):
+    private = replay.runs["private"].start
+    start, gpus = replay.runs[policy].start, nodes * GPUS_PER_NODE
+    return figures_of(replay.work, start, private, own, tenant, gpus)
+
+
+def figures_of(
+    work: Workload,
+    start: npt.NDArray[np.float64],
+    private: npt.NDArray[np.float64],
+    own: npt.NDArray[np.bool_],
+    tenant: str | None,
+    gpus: int,
+) -> Figures:
+    """Return the figures of some jobs, wherever they ran.
+
+    :param work: all jobs.
+    :param start: float64[jobs], seconds, when each began the run that it completed.
+    :param private: float64[jobs], the same in the private clusters.
+    :param own: bool[jobs], which count.
+    :param tenant: see `Figures`.
+    :param gpus: that they had together.
+
+    Cost: O(jobs).
+    """
+    nodes = gpus // GPUS_PER_NODE
+    if not own.any():
         return Figures(tenant, nodes, 0, 0.0, 0.0, 0.0, 0, 0.0, 0.0, 0.0)
-    delay = replay.delay(policy)[own]
-    excess = replay.excess(policy)[own & replay.later(policy)]
-    in_window = np.clip(window - start, 0.0, trace.duration[own])
+    trace, window = work.trace, work.window
+    delay = (start - trace.submit)[own]
+    excess = (start - private)[own]
+    excess = excess[excess > TOLERANCE]
+    in_window = np.clip(window - start[own], 0.0, trace.duration[own])
     return Figures(
         tenant=tenant,
         nodes=nodes,
-        jobs=len(start),
+        jobs=len(delay),
         mean_delay=float(delay.mean()),
         p99_delay=float(np.percentile(delay, 99)),
         max_delay=float(delay.max()),
         later=len(excess),
         mean_excess=float(excess.mean()) if len(excess) else 0.0,
         max_excess=float(excess.max()) if len(excess) else 0.0,
-        utilisation=float(trace.gpus[own] @ in_window) / (nodes * GPUS_PER_NODE * window),
+        utilisation=float(trace.gpus[own] @ in_window) / (gpus * window),
     )
 
 

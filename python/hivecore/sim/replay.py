@@ -13,7 +13,7 @@ from hivecore.sim.configurations import configure, jobs_of
 from hivecore.sim.simulate import Outcome, simulate
 from hivecore.sim.workload import GPUS_PER_NODE, Workload
 
-__all__ = ["LENDING", "POLICIES", "Borrowing", "Progress", "Replay", "Run", "replay"]
+__all__ = ["LENDING", "POLICIES", "TOLERANCE", "Borrowing", "Progress", "Replay", "Run", "replay"]
 
 #: Called now and then with the number of jobs submitted so far.
 Progress = Callable[[int], None]
@@ -22,9 +22,10 @@ Progress = Callable[[int], None]
 POLICIES = ("private", "quota", "cells")
 #: Cells, while waiting jobs may run on those that are idle; replayed only if it is asked for.
 LENDING = "lending"
+#: Seconds: where two policies start a job at the same event, sums of durations may be rounded in
+#: different ways.
+TOLERANCE = 1e-6
 _SAMPLES = 400
-# Where two policies start a job at the same event, rounding of sums of durations may differ.
-_TOLERANCE = 1e-6
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,7 +89,7 @@ class Replay:
 
     def later(self, policy: str) -> npt.NDArray[np.bool_]:
         """Which jobs start later than in their private cluster, by more than a microsecond."""
-        return self.excess(policy) > _TOLERANCE
+        return self.excess(policy) > TOLERANCE
 
 
 def replay(

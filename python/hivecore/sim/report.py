@@ -172,7 +172,7 @@ def _plain(one: Figures) -> dict[str, Any]:
 
 
 def sweep_table(points: Sequence[Point]) -> "Table":
-    """Return a Rich table with a row per load and policy, means over seeds, times in minutes.
+    """Return a Rich table with a row per load and policy or spec: means over seeds, in minutes.
 
     :param points: what `sweep` returned.
 
@@ -180,7 +180,9 @@ def sweep_table(points: Sequence[Point]) -> "Table":
     >>> sweep_table(sweep({"x": 8}, loads=[0.5, 1.0], jobs=50)).row_count
     6
     """
-    grid = _grid(("load", "policy", "seeds", "mean\ndelay", *_COMMON_HEADINGS))
+    refusing = any(point.refused for point in points)
+    more = ("jobs\nrefused",) if refusing else ()
+    grid = _grid(("load", "policy", "seeds", "mean\ndelay", *_COMMON_HEADINGS, *more))
     groups: dict[tuple[float, str], list[Point]] = {}
     for point in points:
         groups.setdefault((point.load, point.policy), []).append(point)
@@ -196,14 +198,20 @@ def sweep_table(points: Sequence[Point]) -> "Table":
             policy,
             f"{len(group)}",
             minutes(float(np.mean([one.mean_delay for one in figures]))),
-            f"{later / sum(one.jobs for one in figures):.2%}",
+            f"{later / max(sum(one.jobs for one in figures), 1):.2%}",
             minutes(excess),
             minutes(max(one.max_excess for one in figures)),
             f"{np.mean([one.utilisation for one in figures]):.1%}",
-            f"{np.mean([point.fragmentation for point in group]):.1%}",
+            _mean_fragmentation(group),
+            *([f"{sum(point.refused for point in group):,}"] if refusing else []),
         )
         shown = load
     return grid
+
+
+def _mean_fragmentation(points: Sequence[Point]) -> str:
+    known = [point.fragmentation for point in points if point.fragmentation is not None]
+    return f"{np.mean(known):.1%}" if known else ""
 
 
 def sweep_to_json(points: Sequence[Point]) -> dict[str, Any]:

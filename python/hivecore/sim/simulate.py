@@ -5,8 +5,8 @@ come, then the scheduler decides. When jobs end, and what is left of one that st
 of whoever keeps their progress.
 """
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from itertools import pairwise
 from math import inf
 
@@ -32,13 +32,15 @@ Watch = Callable[[float, int], float]
 class Outcome:
     """What became of each job.
 
-    :param start: float64[jobs], seconds, when each began the run that it completed.
-    :param end: float64[jobs], seconds.
+    :param start: float64[jobs], seconds, when each began the run that it completed; inf: it never
+        ran to its end.
+    :param end: float64[jobs], seconds; inf alike.
     :param preemptions: int64[jobs], how often each was preempted.
     :param lost: float64[jobs], seconds of work that each did in vain, where jobs that stop begin
         again.
     :param lent: float64[jobs], seconds of work on idle cells that were not lost.
     :param promotions: how many runs went on from idle cells to those of their tenants.
+    :param refused: by name why a job never ran to its end, where that is no error.
     """
 
     start: npt.NDArray[np.float64]
@@ -47,6 +49,7 @@ class Outcome:
     lost: npt.NDArray[np.float64]
     lent: npt.NDArray[np.float64]
     promotions: int
+    refused: Mapping[str, str] = field(default_factory=dict)
 
 
 def simulate(
@@ -58,6 +61,7 @@ def simulate(
     watch: Watch | None = None,
     order: Order | None = None,
     progress: Progress | None = None,
+    may_refuse: bool = False,
 ) -> Outcome:
     """Return what becomes of jobs under a scheduler.
 
@@ -71,9 +75,10 @@ def simulate(
         each decision, for `Scheduler.reorder`; ``None``: the scheduler's own queues say it.
     :param progress: what jobs have done, what they keep of it when they stop, and what fails;
         ``None``: they go as the world says, begin again when they stop, and nothing fails.
-    :raises ValueError: the scheduler refuses a job, or knows jobs already, or the numbers do not go
-        together.
-    :raises InvariantError: a job never starts, or stands still for ever.
+    :param may_refuse: whether jobs may be rejected, or wait for ever: `Outcome.refused` says why.
+    :raises ValueError: the scheduler rejects a job though it may not, or knows jobs already, or the
+        numbers do not go together.
+    :raises InvariantError: a job never starts though it has to, or stands still for ever.
 
     Ties: jobs that come at the same time come in the order given, and end in this order, too.
     Cost: O(jobs log jobs), and that of the scheduler's decisions.
@@ -95,7 +100,7 @@ def simulate(
         raise ValueError("duration: must be positive and finite")
     if world is not None and progress is not None:
         raise ValueError("world: progress says already how fast jobs run")
-    loop = _Loop(scheduler, jobs, duration, progress or Paced(world), order)
+    loop = _Loop(scheduler, jobs, duration, progress or Paced(world), order, may_refuse)
     loop.run(submit, watch)
     return loop.outcome()
 
@@ -108,9 +113,10 @@ class _Loop:
         duration: Sequence[float],
         progress: Progress,
         order: Order | None,
+        may_refuse: bool,
     ) -> None:
         self.scheduler, self.jobs, self.duration = scheduler, jobs, duration
-        self.progress, self.order = progress, order
+        self.progress, self.order, self.may_refuse = progress, order, may_refuse
         count = len(jobs)
         self.row = {job.name: row for row, job in enumerate(jobs)}
         self.left = count
@@ -120,6 +126,7 @@ class _Loop:
         #: who runs on idle cells
         self.borrowers: set[int] = set()
         self.promotions = 0
+        self.refused: dict[str, str] = {}
 
     def run(self, submit: Sequence[float], watch: Watch | None) -> None:
         scheduler, progress, jobs = self.scheduler, self.progress, self.jobs
@@ -160,7 +167,10 @@ class _Loop:
             elif isinstance(action, Promote):
                 self.promote(self.row[action.job], now)
             elif isinstance(action, Reject):
-                raise ValueError(f"job {action.job!r} can never run: {action.reason}")
+                if not self.may_refuse:
+                    raise ValueError(f"job {action.job!r} can never run: {action.reason}")
+                self.refused[action.job] = action.reason
+                self.left -= 1
         self.progress.obey(actions, now)
         return stopped
 
@@ -204,9 +214,14 @@ class _Loop:
 
     def outcome(self) -> Outcome:
         for row, end in enumerate(self.end):
-            if end == inf:
+            name = self.jobs[row].name
+            if end < inf or name in self.refused:
+                continue
+            if self.start[row] < inf or not self.may_refuse:
                 what = "starts" if self.start[row] == inf else "ends"
-                raise InvariantError(f"job {self.jobs[row].name!r} never {what}")
+                raise InvariantError(f"job {name!r} never {what}")
+            refusal = self.scheduler.status(name).refusal
+            self.refused[name] = "waits for ever" if refusal is None else refusal.reason
         return Outcome(
             np.array(self.start, dtype=np.float64),
             np.array(self.end, dtype=np.float64),
@@ -214,4 +229,5 @@ class _Loop:
             np.array(self.lost, dtype=np.float64),
             np.array(self.lent, dtype=np.float64),
             self.promotions,
+            self.refused,
         )

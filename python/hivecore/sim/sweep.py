@@ -1,4 +1,5 @@
-"""Many replays at once: loads by seeds by policies, spread over processes or machines by joblib.
+"""Many replays at once, spread over processes or machines by joblib: loads by seeds by policies and
+specs.
 
 Whoever calls chooses where: inside `joblib.parallel_config(backend=...)` the same sweep runs in
 threads, in local processes, or on a Dask or Ray cluster. A replay is one task; only its figures
@@ -7,11 +8,15 @@ come back.
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from functools import partial
+
+import numpy as np
 
 from hivecore.sim.extras import require
-from hivecore.sim.metrics import Figures, summarize
+from hivecore.sim.metrics import Figures, figures_of, summarize
 from hivecore.sim.replay import POLICIES, replay
-from hivecore.sim.workload import Workload
+from hivecore.sim.specs import Spec, TraceJobs, replay_specs
+from hivecore.sim.workload import GPUS_PER_NODE, Workload
 from hivecore.traces import Trace, generate
 
 __all__ = ["Point", "sweep"]
@@ -19,20 +24,22 @@ __all__ = ["Point", "sweep"]
 
 @dataclass(frozen=True, slots=True)
 class Point:
-    """The figures of all tenants together, for one policy, load and seed.
+    """The figures of all tenants together, for one policy or spec, load and seed.
 
     :param seed: of the generated trace, or None for a given one.
     :param load: see `sweep`.
-    :param policy: its name.
-    :param figures: over all tenants.
-    :param fragmentation: see `Run.fragmentation`.
+    :param policy: its name, or that of the spec.
+    :param figures: over all tenants; of a spec over the jobs that it runs, and all of its GPUs.
+    :param fragmentation: see `Run.fragmentation`; ``None``: of a spec.
+    :param refused: jobs that the spec rejects, or lets wait for ever.
     """
 
     seed: int | None
     load: float
     policy: str
     figures: Figures
-    fragmentation: float
+    fragmentation: float | None
+    refused: int = 0
 
 
 def sweep(
@@ -43,8 +50,10 @@ def sweep(
     trace: Trace | None = None,
     policies: Iterable[str] = POLICIES,
     opportunistic: bool = False,
+    specs: Mapping[str, Spec] | None = None,
+    tenants: Mapping[str, str] | None = None,
 ) -> list[Point]:
-    """Return a point per seed, load and policy, in this order.
+    """Return a point per seed, load and policy or spec, in this order.
 
     :param nodes: nodes of 8 GPUs that each tenant owns.
     :param loads: of generated traces, or factors by which to scale the load of `trace`.
@@ -53,7 +62,11 @@ def sweep(
     :param trace: replayed instead of generated ones.
     :param policies: names among `POLICIES`. "private" is replayed in any case, as the yardstick.
     :param opportunistic: see `replay`.
-    :raises ValueError: see `generate`, `Trace.scale_load` and `replay`.
+    :param specs: by name what describes further schedulers, for the same jobs: those that could run
+        in the private clusters.
+    :param tenants: by tenant whose its jobs are under the specs, see `TraceJobs.with_tenants`.
+    :raises ValueError: see `generate`, `Trace.scale_load`, `replay` and `replay_specs`; a policy is
+        unknown, or a spec is called like one; there is neither.
 
     Needs joblib, and runs one replay after the other unless its configuration says otherwise.
 
@@ -66,34 +79,40 @@ def sweep(
 
     names = tuple(policies)
     wanted = [name for name in POLICIES if name in names]
-    if len(wanted) < len(set(names)) or not wanted:
+    more = dict(specs or {})
+    if len(wanted) < len(set(names)) or not (wanted or more):
         raise ValueError(f"policies must be among {', '.join(POLICIES)}, not {', '.join(names)}")
+    if taken := [name for name in more if name in POLICIES]:
+        raise ValueError(f"specs: {taken[0]!r} is the name of a policy")
     sources: list[int | None] = list(seeds) if trace is None else [None]
     levels = list(loads)
     tasks = [(seed, load) for seed in sources for load in levels]
-    results: Iterable[list[Point]] = Parallel()(
-        delayed(_points)(dict(nodes), seed, load, jobs, trace, wanted, opportunistic)
-        for seed, load in tasks
+    points = partial(
+        _points, dict(nodes), jobs, trace, wanted, opportunistic, more, dict(tenants or {})
     )
+    results: Iterable[list[Point]] = Parallel()(delayed(points)(*task) for task in tasks)
     return [point for points in results for point in points]
 
 
 def _points(
     nodes: dict[str, int],
-    seed: int | None,
-    load: float,
     jobs: int,
     trace: Trace | None,
     policies: list[str],
     opportunistic: bool,
+    specs: dict[str, Spec],
+    tenants: dict[str, str],
+    seed: int | None,
+    load: float,
 ) -> list[Point]:
     if trace is not None:
         trace = trace.scale_load(load)
     else:
         assert seed is not None
         trace = generate(nodes, jobs=jobs, seed=seed, load=load)
-    result = replay(Workload.of(trace, nodes), policies, opportunistic)
-    return [
+    work = Workload.of(trace, nodes)
+    result = replay(work, policies, opportunistic)
+    points = [
         Point(
             seed=seed,
             load=load,
@@ -103,3 +122,11 @@ def _points(
         )
         for policy in policies
     ]
+    private = result.runs["private"].start
+    given = TraceJobs.of(work.trace).with_tenants(tenants)
+    for name, run in replay_specs(given, specs).items():
+        start, refused = run.outcome.start, len(run.outcome.refused)
+        gpus = run.gpus or sum(nodes.values()) * GPUS_PER_NODE
+        figures = figures_of(work, start, private, np.isfinite(start), None, gpus)
+        points.append(Point(seed, load, name, figures, None, refused))
+    return points

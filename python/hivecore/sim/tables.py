@@ -1,6 +1,6 @@
 """The look of the tables that the command prints."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from textwrap import fill
 from typing import TYPE_CHECKING
 
@@ -9,7 +9,7 @@ from hivecore.sim.extras import require
 if TYPE_CHECKING:
     from rich.table import Table
 
-__all__ = ["as_lists", "empty_table", "minutes"]
+__all__ = ["as_lists", "empty_table", "minutes", "side_by_side"]
 
 _NAMES = (
     "configuration",
@@ -18,6 +18,7 @@ _NAMES = (
     "policy",
     "quota",
     "resource",
+    "spec",
     "state",
     "storage",
     "tenant",
@@ -51,6 +52,31 @@ def empty_table(title: str, caption: str, headings: Iterable[str]) -> "Table":
     for heading in headings:
         name = heading in _NAMES
         table.add_column(heading, justify="left" if name else "right", no_wrap=not name)
+    return table
+
+
+def side_by_side(
+    title: str, caption: str, what: str, rows: Mapping[str, Mapping[str, str]]
+) -> "Table":
+    """Return a Rich table with a row for each of several configurations.
+
+    :param title: what the figures are, with their unit.
+    :param caption: what the headings do not say.
+    :param what: the configurations are: heading of their names.
+    :param rows: by name of a configuration its figures by heading, the same for all.
+
+    >>> rows = {"a": {"mean": "5"}, "b": {"mean": "7"}}
+    >>> table = side_by_side("Delays", "in seconds", "spec", rows)
+    >>> [[str(cell) for cell in column.cells] for column in table.columns]
+    [['a', 'b'], ['5', '7']]
+    """
+    from rich.text import Text
+
+    headings = next(iter(rows.values()), {})
+    table = empty_table(title, caption, [what, *headings])
+    for name, figures in rows.items():
+        # As text: a name in brackets is no colour.
+        table.add_row(Text(name), *(figures[heading] for heading in headings))
     return table
 
 

@@ -8,6 +8,7 @@ from hivecore.interop.koordinator.allocations import (
     write_allocation,
 )
 from hivecore.interop.koordinator.combinations import COMBINATIONS
+from hivecore.interop.koordinator.explanations import schedule_explanation
 from hivecore.interop.koordinator.gangs.pods import (
     GangPod,
     bind_annotations,
@@ -71,6 +72,7 @@ __all__ = [
     "read_pod_group",
     "read_quota_cluster",
     "read_topology_gang",
+    "schedule_explanation",
     "with_default_shared",
     "write_allocation",
     "write_device_record",

@@ -14,7 +14,7 @@ from hivecore.scheduler import Sharing, StoragePool
 
 __all__ = ["read_devices", "read_queues", "read_settings", "read_sharing", "read_storage"]
 
-_ORDERS = ("weighted", "round-robin", "key", "priority")
+_ORDERS = ("weighted", "round-robin", "key", "priority", "sjf", "srsf", "2d-las")
 _BLOCKING = ("best-effort", "fifo")  # to backfill, queues need what a scheduler does not tell
 _OBJECTIVES = ("greedy", "throughput", "max_min", "finish_time", "fifo", "sjf")
 _OF_STORAGE = ("cache_gb", "bandwidth_mbps", "objective", "threshold", "datasets_gb")

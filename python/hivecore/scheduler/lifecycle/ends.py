@@ -4,6 +4,7 @@ from hivecore.scheduler.actions import Reject, Start, Wait
 from hivecore.scheduler.lifecycle.lines import (
     lend_no_more,
     offer_idle_cells,
+    rank_anew,
     requeue,
     take_off,
     withdraw,
@@ -66,6 +67,7 @@ def _forget(state: State, live: Live) -> None:
 def stop(state: State, live: Live) -> None:
     """A running job waits again."""
     lent = live.lent
+    live.pause(state.now)
     if lent is None:
         _give_back_all(state, live, end=False)
         requeue(state, live.units[0])
@@ -74,6 +76,7 @@ def stop(state: State, live: Live) -> None:
         give_back(state, lent, end=False)
         live.units[0].has_quota = False
         requeue(state, lent)
+        rank_anew(state, live.units[0])
         state.waiting.touch((("stopped", live.job.name),))
     del state.running[live.job.name]
     live.state, live.for_job, live.has_stopped = "pending", "", False

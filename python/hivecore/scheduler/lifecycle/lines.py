@@ -13,6 +13,7 @@ __all__ = [
     "push",
     "queue_of",
     "queued_job",
+    "rank_anew",
     "requeue",
     "take_off",
     "wait",
@@ -43,8 +44,10 @@ def push(state: State, unit: Unit) -> None:
 
 def queued_job(state: State, unit: Unit, job: Job | None = None) -> QueuedJob:
     """What its queue knows of a unit; its job may not be known yet."""
-    kind = unit.kind
-    job = state.jobs[unit.owner].job if job is None else job
+    kind, attained = unit.kind, 0.0
+    if job is None:
+        live = state.jobs[unit.owner]
+        job, attained = live.job, live.attained
     run_time = None if job.run_time is None else max(1, int(job.run_time * MICRO))
     return QueuedJob(
         unit.name,
@@ -52,7 +55,8 @@ def queued_job(state: State, unit: Unit, job: Job | None = None) -> QueuedJob:
         max(1, kind.gpus),
         job.priority,
         run_time,
-        kind=kind.number,
+        kind.number,
+        int(attained * MICRO),
     )
 
 
@@ -67,6 +71,12 @@ def requeue(state: State, unit: Unit) -> None:
     line_of(state, unit.kind).requeue(departure._replace(job=queued_job(state, unit)))
     state.queued[unit.name] = unit
     state.waiting.add(unit.kind, unit.name)
+
+
+def rank_anew(state: State, unit: Unit) -> None:
+    """A unit that waits in its queue has attained more meanwhile: its job ran on idle cells."""
+    line = line_of(state, unit.kind)
+    line.requeue(line.take(unit.name)._replace(job=queued_job(state, unit)))
 
 
 def withdraw(state: State, unit: Unit) -> None:

@@ -17,6 +17,7 @@ class Live:
     """What the scheduler knows of a job."""
 
     __slots__ = (
+        "attained",
         "for_job",
         "has_stopped",
         "is_ending",
@@ -35,6 +36,8 @@ class Live:
         self.state = "pending"
         #: when it started
         self.since = 0.0
+        #: for how many seconds it had run before that
+        self.attained = 0.0
         #: the first is what it starts with; the others join while it runs
         self.units = units
         #: what it may run as on idle cells while the first one waits
@@ -85,7 +88,13 @@ class Live:
         made.state, made.since, made.told = self.state, self.since, self.told
         made.victims, made.for_job = self.victims, self.for_job
         made.has_stopped, made.is_ending = self.has_stopped, self.is_ending
+        made.attained = self.attained
         return made
+
+    def pause(self, now: float) -> None:
+        """It has run until now, and begins anew or waits."""
+        self.attained += now - self.since
+        self.since = now
 
     def may_be_lent(self, kinds: Kinds) -> Unit:
         """What it may run as on idle cells, from now on."""

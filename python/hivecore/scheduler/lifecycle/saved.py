@@ -149,6 +149,7 @@ def _plain_live(live: Live) -> dict[str, Any]:
         "job": plain_job(live.job),
         "state": live.state,
         "since": live.since,
+        "attained": live.attained,
         "told": None if live.told is None else [getattr(live.told, name) for name in _TEXTS],
         "victims": live.victims,
         "stops": [live.for_job, live.has_stopped, live.is_ending],
@@ -197,6 +198,7 @@ def _live_of_plain(data: Mapping[str, Any], state: State) -> Live:
         live.lent = unit_of(data["lent"], True)
         live.units[0].has_quota = live.lent.is_placed
     live.state, live.since = str(data["state"]), float(data["since"])
+    live.attained = float(data.get("attained", 0.0))
     live.told = None if data["told"] is None else Refusal(*data["told"])
     live.victims = tuple(data["victims"])
     live.for_job, live.has_stopped, live.is_ending = data["stops"]

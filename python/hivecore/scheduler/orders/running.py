@@ -22,13 +22,14 @@ def run_in_order(state: State, order: Order) -> None:
     for live in found.stopped:
         name = live.job.name
         state.outbox.append(Preempt(name, found.winner(name, order), "order"))
+        live.pause(state.now)
         requeue(state, live.units[0])
         del state.running[name]
         live.state = "pending"
         reject_if_impossible(state, live)
     for move in found.moves:
         state.outbox.append(move)
-        state.jobs[move.job].since = state.now
+        state.jobs[move.job].pause(state.now)
     for live, sharers, offsets in found.started:
         unit = live.units[0]
         take_off(state, unit)

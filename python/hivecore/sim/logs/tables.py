@@ -4,7 +4,7 @@ from math import isinf
 from typing import TYPE_CHECKING
 
 from hivecore.scheduler import JobDifference, LogDifference, LogStanding
-from hivecore.sim.tables import empty_table
+from hivecore.sim.tables import empty_table, side_by_side
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -46,14 +46,20 @@ def figures_table(found: LogDifference) -> "Table":
     >>> [str(next(iter(column.cells))) for column in table.columns]
     ['log', '3', '0', '1', '20.0', '8', '50.0']
     """
+    rows = {
+        name: {
+            "started": str(one.started),
+            "rejected": str(one.rejected),
+            "preempted": str(one.preemptions),
+            "mean wait": f"{one.mean_wait:.1f}",
+            "GPUs": str(one.gpus or "?"),
+            "use": f"{100 * one.utilisation:.1f}" if one.gpus else "?",
+        }
+        for name, one in (("log", found.before), ("other", found.after))
+    }
     caption = "mean wait: seconds until the first start, or the end of the log. use: % of GPUs"
-    headings = ("policy", "started", "rejected", "preempted", "mean wait", "GPUs", "use")
-    table = empty_table(f"From {found.begin:g} to {found.end:g} s", caption, headings)
-    for name, one in (("log", found.before), ("other", found.after)):
-        use = f"{100 * one.utilisation:.1f}" if one.gpus else "?"
-        counts = [str(number) for number in (one.started, one.rejected, one.preemptions)]
-        table.add_row(name, *counts, f"{one.mean_wait:.1f}", str(one.gpus or "?"), use)
-    return table
+    title = f"From {found.begin:g} to {found.end:g} s"
+    return side_by_side(title, caption, "policy", rows)
 
 
 def difference_table(found: LogDifference, most: int) -> "Table":

@@ -1,0 +1,16 @@
+"""Any trace through the schedulers that specs describe, side by side."""
+
+from hivecore.sim.specs.figures import SpecFigures, spec_figures
+from hivecore.sim.specs.run import Spec, SpecRun, replay_specs
+from hivecore.sim.specs.trace_jobs import OTHERS, TraceJobs, load_jobs
+
+__all__ = [
+    "OTHERS",
+    "Spec",
+    "SpecFigures",
+    "SpecRun",
+    "TraceJobs",
+    "load_jobs",
+    "replay_specs",
+    "spec_figures",
+]
