@@ -207,6 +207,11 @@ class SharingStage:
             return "are not alike, or have no stages"
         return ""
 
+    def is_open(self, name: str) -> bool:
+        """Whether others may come to where a running job is."""
+        group = self._of[name]
+        return not group.is_leaving and not group.is_on(self._unhealthy)
+
     def share(self, unit: Unit, holder: Unit) -> tuple[PlacedPod, ...]:
         """Let a job share what another one has, whatever that brings; where it is then."""
         group = self._of[holder.name]

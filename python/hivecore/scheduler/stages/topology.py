@@ -141,6 +141,13 @@ class TopologyStage:
         :raises StaleDecisionError: somebody else has changed the network.
         """
         self.let_go(unit)
+        return self.commit_as_placed(unit)
+
+    def commit_as_placed(self, unit: Unit) -> TopologyDecision | None:
+        """Give a unit what it needs where its pods are said to be; None: that is nothing.
+
+        :raises StaleDecisionError: there is no room for it.
+        """
         request = self.request(unit.kind, unit.name)
         if request is None:
             return None
@@ -198,9 +205,9 @@ class TopologyStage:
 
     def room(self) -> float:
         """How many GPUs are idle on healthy nodes; inf: the network does not count them."""
-        if "gpu" not in self.known:
+        if "gpu" not in self.known or "slots" in self.known:
             return inf
-        return sum(self.part.slots(amounts=_GPU).values())
+        return sum(self.part.slots("", amounts=_GPU).values())
 
     def unhealthy(self) -> tuple[str, ...]:
         """The nodes that are marked so, at least in part."""
