@@ -60,6 +60,11 @@ class Free:
         found = self.amounts.get(resource, self._nothing)
         return found if self.usable is None else np.where(self.usable, found, 0)
 
+    def total(self, resource: str) -> int:
+        """Of all usable nodes; a number of any size."""
+        free = self.of(resource)
+        return int(free.sum()) if self.nodes * int(free.max()) < 2**62 else sum(free.tolist())
+
     def set_usable(self, node: int, usable: bool) -> None:
         """Say whether a node is."""
         mask = np.ones(self.nodes, dtype=bool) if self.usable is None else self.usable

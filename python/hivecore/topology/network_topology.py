@@ -220,6 +220,19 @@ class NetworkTopology(PlainState):
             found = sorted(self._free.amounts.items())
             return {name: int(all_[number]) if usable else 0 for name, all_ in found}
 
+    def total_free(self, resource: str) -> int:
+        """How much of a resource is free on all healthy nodes together; 0 of one that was never
+        told. Cost: O(nodes), which are added up at once.
+
+        >>> from hivecore.topology import NetworkTopology
+        >>> network = NetworkTopology([], {"a": {}, "b": {}})
+        >>> network.set_free("a", {"gpu": 8})
+        >>> network.total_free("gpu"), network.total_free("nic")
+        (8, 0)
+        """
+        with self._lock:
+            return self._free.total(resource)
+
     def set_health(self, node: str, healthy: bool) -> None:
         """Mark a node as unhealthy, so that nobody is placed there, or as healthy again; owners
         stay.

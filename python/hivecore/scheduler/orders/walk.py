@@ -68,7 +68,7 @@ class Walk:
 
         :param running: all that run.
         """
-        members, place = self._stages.members, self._place
+        members, place, entries = self._stages.members, self._place, self._entries
         before: Places = {}
         there: set[int] = set()
         rest: list[str] = []
@@ -81,6 +81,8 @@ class Walk:
                     rest.append(name)
                 else:
                     there.add(at)
+                    if len(self._names[at]) == 1:
+                        entries[at] = (live,)
         others = [(self._jobs[name],) for name in sorted(rest)]
         for other in others:
             self._vacate(other)

@@ -19,7 +19,6 @@ from hivecore.topology import (
 __all__ = ["TopologyStage"]
 
 _ANY = ("topology", "any")
-_GPU = (("gpu", 1),)
 _MOST = 4096  # requests that are remembered
 
 
@@ -207,7 +206,7 @@ class TopologyStage:
         """How many GPUs are idle on healthy nodes; inf: the network does not count them."""
         if "gpu" not in self.known or "slots" in self.known:
             return inf
-        return sum(self.part.slots("", amounts=_GPU).values())
+        return self.part.total_free("gpu")
 
     def unhealthy(self) -> tuple[str, ...]:
         """The nodes that are marked so, at least in part."""

@@ -94,5 +94,5 @@ def _policy(jobs: Jobs, policy: str, nodes: int, muri: MuriOptions) -> Policy:
     if policy in _MURI:
         return Muri(jobs, nodes, policy.endswith("l"), muri, exact="exact" in policy)
     if policy == "tiresias":
-        return Tiresias(jobs)
+        return Tiresias(jobs, GPUS_PER_NODE * nodes)
     raise ValueError(f"policy must be one of {', '.join(JOB_POLICIES)}, not {policy!r}")

@@ -21,14 +21,15 @@ class Tiresias:
     """Events are submissions, completions, and the instants at which a job sinks; for `Training`.
 
     :param jobs: in order of submission.
+    :param gpus: of the cluster.
 
     Time lost to restarts counts as attained service.
     """
 
     same_event = 0.0
 
-    def __init__(self, jobs: Jobs) -> None:
-        self.idle: list[int] = []
+    def __init__(self, jobs: Jobs, gpus: int) -> None:
+        self.idle = [gpus]
         self.pace, self.overhead = jobs.solo, jobs.restart
         self._gpus = jobs.gpus
         self._sinks_at = [[ceil(limit / size) for size in jobs.gpus] for limit in _LIMITS]

@@ -160,6 +160,9 @@ class Training:
         count = len(jobs)
         self._submit, self._policy, self._interval = submit, policy, report_interval
         self._names = [str(job) for job in range(count)]
+        self._gpus = jobs.gpus
+        #: whether whoever comes first has a place if there are as many GPUs
+        self._fill_up = len(policy.idle) == 1 or all(map(_is_power_of_two, set(jobs.gpus)))
         self._remaining, self._attained = list(jobs.iterations), [0.0] * count
         self._start, self._end, self._lost = [inf] * count, [inf] * count, [0.0] * count
         self._events = self._preemptions = self._interruptions = 0
@@ -237,12 +240,17 @@ class Training:
         self._left += 1
 
     def order(self, now: float) -> Sequence[str | Sequence[str]]:
-        """Return who comes first."""
-        names = self._names
-        return [
-            names[entry[0]] if len(entry) == 1 else tuple([names[job] for job in entry])
-            for entry in self._policy.order()
-        ]
+        """Return who comes first, as far as somebody may find a place."""
+        names, gpus, left = self._names, self._gpus, sum(self._policy.idle)
+        found: list[str | Sequence[str]] = []
+        for entry in self._policy.order():
+            first = entry[0]
+            found.append(names[first] if len(entry) == 1 else tuple([names[job] for job in entry]))
+            if gpus[first] <= left:
+                left -= gpus[first]
+                if not left and self._fill_up:
+                    break
+        return found
 
     def obey(self, actions: Sequence[Action], now: float) -> None:
         """See `Progress`."""
@@ -283,6 +291,10 @@ class Training:
             self._interruptions,
             self._recorder.spans if self._recorder else None,
         )
+
+
+def _is_power_of_two(number: int) -> bool:
+    return number & (number - 1) == 0
 
 
 def _nodes(pods: Sequence[PlacedPod]) -> tuple[int, ...]:
