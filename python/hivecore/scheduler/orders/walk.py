@@ -111,20 +111,23 @@ class Walk:
 
     def _go(self) -> None:
         names, jobs, behind = self._names, self._jobs, self._behind
-        at = 0
-        while at < len(names):
+        at, count = 0, len(names)
+        left = self._idle + self._held
+        while at < count:
             if at in behind:
                 del behind[at]
                 self._placed[at] = None
                 self._held -= _gpus(self._entry(at))
-            elif self._is_short and not behind and self._idle <= 0.0:
+                left = self._idle + self._held
+            elif left <= 0.0 and self._is_short and not behind:
                 return
             else:
                 first = jobs.get(names[at][0])
-                if first is None or first.units[0].kind.gpus <= self._idle + self._held:
+                if first is None or first.units[0].kind.gpus <= left:
                     entry = self._entry(at)
                     if entry and self._may_start(entry) and not self._serve(at, entry):
                         at = -1
+                    left = self._idle + self._held
             at += 1
 
     def _may_start(self, entry: Entry) -> bool:

@@ -16,18 +16,18 @@ work since its last report and waits as any other job; it may run again at once.
 event, and between events whenever another report interval is over.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from math import inf
 from typing import Protocol
 
-from hivecore.scheduler import Action, Move, PlacedPod, Preempt, Start
+from hivecore.scheduler import Action, Move, Preempt, Start
 from hivecore.sim.preemptive.failures import Failure
 from hivecore.sim.preemptive.history import Recorder, Span
 from hivecore.sim.preemptive.incidents import Incidents, reported
 from hivecore.sim.preemptive.jobs import Jobs
-from hivecore.sim.preemptive.placement import Placed
-from hivecore.sim.progress import Incident, JobFails, NodeChanges
+from hivecore.sim.preemptive.placement import Placed, nodes_of
+from hivecore.sim.progress import Incident, JobFails
 
 __all__ = ["Outcome", "Policy", "Training", "close", "earliest_completion"]
 
@@ -172,7 +172,6 @@ class Training:
         self._change = inf
         self._submitted, self._left = 0, 0
         self._previous = 0.0
-        self._there = list(policy.idle)
         self._incidents = Incidents(failures, count, policy.idle)
         self._nodes: dict[int, tuple[int, ...]] = {}
         self._recorder = Recorder() if record else None
@@ -209,13 +208,10 @@ class Training:
         self._interruptions += len(stopped)
         if self._advance(now) or not self._left:
             self._incidents.got_ahead()
-        found: list[Incident] = [JobFails(self._names[job]) for job in sorted(stopped)]
-        for node, (gpus, before) in enumerate(zip(self._policy.idle, self._there, strict=True)):
-            if gpus != before:
-                found.append(NodeChanges(str(node), gpus > 0))
-        self._there = list(self._policy.idle)
-        self._running = [job for job in self._running if job not in stopped]
-        return found
+        if stopped:
+            self._running = [job for job in self._running if job not in stopped]
+        failed = [JobFails(self._names[job]) for job in sorted(stopped)]
+        return [*failed, *self._incidents.changes()]
 
     def _advance(self, now: float) -> bool:
         """Note what running jobs have done since the last event; whether one has got ahead."""
@@ -240,17 +236,25 @@ class Training:
         self._left += 1
 
     def order(self, now: float) -> Sequence[str | Sequence[str]]:
-        """Return who comes first, as far as somebody may find a place."""
-        names, gpus, left = self._names, self._gpus, sum(self._policy.idle)
-        found: list[str | Sequence[str]] = []
-        for entry in self._policy.order():
-            first = entry[0]
-            found.append(names[first] if len(entry) == 1 else tuple([names[job] for job in entry]))
-            if gpus[first] <= left:
-                left -= gpus[first]
-                if not left and self._fill_up:
-                    break
-        return found
+        """Return who comes first, of those who may find a place."""
+        entries = self._policy.order()
+        if self._fill_up:
+            entries = self._first_of(entries)
+        names = self._names
+        return [
+            names[entry[0]] if len(entry) == 1 else tuple([names[job] for job in entry])
+            for entry in entries
+        ]
+
+    def _first_of(self, entries: Iterable[Sequence[int]]) -> Iterator[Sequence[int]]:
+        """Those for whom there are GPUs enough, one after the other."""
+        gpus, left = self._gpus, sum(self._policy.idle)
+        for entry in entries:
+            if gpus[entry[0]] <= left:
+                yield entry
+                left -= gpus[entry[0]]
+                if not left:
+                    return
 
     def obey(self, actions: Sequence[Action], now: float) -> None:
         """See `Progress`."""
@@ -258,7 +262,7 @@ class Training:
         for action in actions:
             if isinstance(action, (Start, Move)):
                 job = int(action.job)
-                self._nodes[job] = _nodes(action.pods)
+                self._nodes[job] = nodes_of(action.pods)
                 running.add(job)
                 self._start[job] = min(self._start[job], now)
             elif isinstance(action, Preempt):
@@ -295,7 +299,3 @@ class Training:
 
 def _is_power_of_two(number: int) -> bool:
     return number & (number - 1) == 0
-
-
-def _nodes(pods: Sequence[PlacedPod]) -> tuple[int, ...]:
-    return tuple(dict.fromkeys(int(pod.node) for pod in pods))
