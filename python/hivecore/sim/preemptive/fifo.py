@@ -110,8 +110,8 @@ class Fifo:
                 self._nodes[job] = nodes_of(action.pods)
                 self._start[job] = min(self._start[job], now)
                 self._begin[job] = now
-                run = self._setup[job] + self._remaining[job] * self._jobs.solo[job]
-                heappush(self._ends, (now + run, job))
+                work = self._remaining[job] * self._jobs.solo[job]
+                heappush(self._ends, (now + self._setup[job] + work, job))
                 self._waiting -= 1
 
     def _leave(self, job: int, now: float) -> None:
