@@ -62,8 +62,7 @@ class Free:
 
     def total(self, resource: str) -> int:
         """Of all usable nodes; a number of any size."""
-        free = self.of(resource)
-        return int(free.sum()) if self.nodes * int(free.max()) < 2**62 else sum(free.tolist())
+        return sum(self.of(resource).tolist())
 
     def set_usable(self, node: int, usable: bool) -> None:
         """Say whether a node is."""

@@ -44,6 +44,7 @@ class Kind:
         "is_alone",
         "is_lent",
         "job",
+        "like",
         "number",
         "sizes",
     )
@@ -55,8 +56,11 @@ class Kind:
         roles: list[tuple[Role, int]],
         is_alone: bool = False,
         is_lent: bool = False,
+        like: "Kind | None" = None,
     ) -> None:
         self.number = number
+        #: another one that asks for the same, if that is known; it has none itself
+        self.like = like
         #: one of the jobs, for all that they have in common
         self.job = job
         #: the roles, and how many pods of each

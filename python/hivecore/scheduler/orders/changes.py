@@ -1,6 +1,7 @@
 """What a walk along an order has changed."""
 
 from collections.abc import Iterable, Sequence
+from functools import lru_cache
 from itertools import chain
 from typing import NamedTuple
 
@@ -76,4 +77,9 @@ def _offsets(live: Live, entry: Entry, others: Sequence[str]) -> tuple[int, ...]
     if not others:
         return ()
     stages = {one.job.name: one.job.stages for one in entry}
-    return interleave([live.job.stages, *(stages[other] for other in others)]).offsets
+    return _offsets_of((live.job.stages, *[stages[other] for other in others]))
+
+
+@lru_cache(4096)  # jobs of few kinds come together again and again
+def _offsets_of(stages: tuple[tuple[float, ...], ...]) -> tuple[int, ...]:
+    return interleave(stages).offsets

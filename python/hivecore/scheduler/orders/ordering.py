@@ -17,7 +17,7 @@ class Order:
     :param jobs: all, by name; who is to start after others that are named stands behind these.
     """
 
-    __slots__ = ("entries", "place")
+    __slots__ = ("entries", "place", "sharers")
 
     def __init__(self, entries: list[tuple[str, ...]], jobs: Mapping[str, Live]) -> None:
         after = {
@@ -28,6 +28,12 @@ class Order:
         self.entries = _behind_those_before(entries, after) if after else entries
         #: by name the place of its entry
         self.place = {name: at for at, names in enumerate(self.entries) for name in names}
+        #: by place those that are known to be able to share GPUs
+        self.sharers = {
+            at: [jobs[name] for name in names]
+            for at, names in enumerate(self.entries)
+            if len(names) > 1 and jobs
+        }
 
 
 def _behind_those_before(

@@ -19,6 +19,7 @@ from hivecore.scheduler.lifecycle.live import Live
 from hivecore.scheduler.lifecycle.units import Refused
 from hivecore.scheduler.orders.changes import Changes, Entry, Places, changes
 from hivecore.scheduler.orders.ordering import Order
+from hivecore.scheduler.stages.sharing import SharingStage
 from hivecore.scheduler.stages.transaction import Stages, Started
 
 __all__ = ["Walk"]
@@ -44,16 +45,17 @@ class Walk:
         self, stages: Stages, jobs: Mapping[str, Live], order: Order, is_short: bool
     ) -> None:
         self._stages, self._jobs, self._is_short = stages, jobs, is_short
-        self._names, self._place = order.entries, order.place
+        self._names, self._place, self._sharers = order.entries, order.place, order.sharers
         #: those that it has looked at, by place
         self._entries: dict[int, Entry] = {}
         #: what was committed for those that have started, by unit
         self.decisions: dict[str, tuple[tuple[str, Any], ...]] = {}
         #: why entries have no place, by the first job of each
         self.refused: dict[str, Refused] = {}
-        #: the places in the order of those that hold GPUs: before the walk has come to them, after
-        self._behind: dict[int, None] = {}
-        self._placed: dict[int, None] = {}
+        #: the places in the order of those that hold GPUs, and how many: before the walk has come to
+        #: them, after
+        self._behind: dict[int, int] = {}
+        self._placed: dict[int, int] = {}
         #: the places of those that have started, left, or share GPUs with others than before
         self._touched: set[int] = set()
         #: where those were that have left on the way
@@ -68,29 +70,28 @@ class Walk:
 
         :param running: all that run.
         """
-        members, place, entries = self._stages.members, self._place, self._entries
+        sharing = self._stages.sharing
         before: Places = {}
         there: set[int] = set()
         rest: list[str] = []
         for live in running:
             if _may_be_ordered(live):
                 name = live.job.name
-                before[name] = live.units[0].placed, members(name)
-                at = place.get(name)
+                members = (name,) if sharing is None else sharing.members(name)
+                before[name] = live.units[0].placed, members
+                at = self._place.get(name)
                 if at is None:
                     rest.append(name)
                 else:
                     there.add(at)
-                    if len(self._names[at]) == 1:
-                        entries[at] = (live,)
         others = [(self._jobs[name],) for name in sorted(rest)]
         for other in others:
             self._vacate(other)
         for at in sorted(there):
             entry = self._entry(at)
-            if self._stays(at, entry):
-                self._behind[at] = None
-                self._held += _gpus(entry)
+            if sharing is None or self._stays(at, entry, sharing):
+                gpus = self._behind[at] = _gpus(entry)
+                self._held += gpus
             else:
                 self._vacate_at(at)
         self._idle = self._stages.room()
@@ -104,8 +105,9 @@ class Walk:
             jobs, sharing = self._jobs, self._stages.sharing
             lives = [jobs[name] for name in self._names[at] if name in jobs]
             found = tuple([live for live in lives if _may_be_ordered(live)])
-            if len(found) > 1 and (sharing is None or sharing.unlike([one.job for one in found])):
-                found = found[:1]  # others have these names by now
+            if len(found) > 1 and lives != self._sharers.get(at):
+                if sharing is None or sharing.unlike([one.job for one in found]):
+                    found = found[:1]  # others have these names by now
             self._entries[at] = found
         return found
 
@@ -115,10 +117,9 @@ class Walk:
         left = self._idle + self._held
         while at < count:
             if at in behind:
-                del behind[at]
-                self._placed[at] = None
-                self._held -= _gpus(self._entry(at))
-                left = self._idle + self._held
+                gpus = self._placed[at] = behind.pop(at)
+                self._held -= gpus
+                left -= gpus
             elif left <= 0.0 and self._is_short and not behind:
                 return
             else:
@@ -139,11 +140,8 @@ class Walk:
             for one in others
         )
 
-    def _stays(self, at: int, entry: Entry) -> bool:
+    def _stays(self, at: int, entry: Entry, sharing: SharingStage) -> bool:
         """Whether an entry has GPUs that it keeps, which it has to itself from now on."""
-        sharing = self._stages.sharing
-        if sharing is None:
-            return True
         holder = next((live.units[0] for live in entry if live.units[0].placed), None)
         if holder is None:
             return False  # who comes before it has taken them along
@@ -170,7 +168,7 @@ class Walk:
         if found is None:
             found = self._start_somewhere(at, entry)
             if found is None:
-                self._placed[at] = None
+                self._placed[at] = _gpus(entry)
                 return True
             if not self._is_fresh and self._has_place(at, range(at)):
                 self._begin_anew()
@@ -195,8 +193,7 @@ class Walk:
         found: Refused | None = None
         left: list[int] = []
         for other in reversed(list(self._behind)):
-            del self._behind[other]
-            self._held -= _gpus(self._entry(other))
+            self._held -= self._behind.pop(other)
             self._vacate_at(other)
             left.append(other)
             if _gpus(entry) <= self._idle:
@@ -206,8 +203,8 @@ class Walk:
         if self._stages.puts_back:
             for other in reversed(left):
                 self._start(other, self._entry(other))
-                self._behind[other] = None
-                self._held += _gpus(self._entry(other))
+                gpus = self._behind[other] = _gpus(self._entry(other))
+                self._held += gpus
         return found or self._start(at, entry)
 
     def _has_place(self, at: int, before: Sequence[int]) -> bool:
@@ -216,12 +213,10 @@ class Walk:
         :param before: who gets a place before it; nobody: those that have one now keep it.
         """
         branch = self._stages.branch()
-        left = self._idle + self._held
+        left = self._idle + self._held + sum(self._placed.values())
         for other in (*self._behind, *(self._placed if before else ())):
             for live in reversed(self._entry(other)):
                 branch.give_back(live.units[0], end=False)
-        if before:
-            left += sum(_gpus(self._entry(one)) for one in self._placed)
         for other in before:
             for live in self._entry(other)[:1]:
                 if live.units[0].kind.gpus <= left and isinstance(

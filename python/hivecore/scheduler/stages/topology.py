@@ -73,12 +73,13 @@ class TopologyStage:
 
         :raises ValueError: its pods are of more than two kinds.
         """
+        key = kind.like or kind
         try:
-            found = self._requests[kind]
+            found = self._requests[key]
         except KeyError:
             if len(self._requests) >= _MOST:
                 self._requests.clear()
-            found = self._requests[kind] = self._model(kind)
+            found = self._requests[key] = self._model(kind)
         return found and found.replace(name=name)
 
     def _model(self, kind: Kind) -> TopologyRequest | None:

@@ -21,7 +21,7 @@ from dataclasses import dataclass
 from math import inf
 from typing import Protocol
 
-from hivecore.scheduler import Action, Move, Preempt, Start
+from hivecore.scheduler import Action, Move, PlacedPod, Preempt, Start
 from hivecore.sim.preemptive.failures import Failure
 from hivecore.sim.preemptive.history import Recorder, Span
 from hivecore.sim.preemptive.incidents import Incidents, reported
@@ -173,7 +173,7 @@ class Training:
         self._submitted, self._left = 0, 0
         self._previous = 0.0
         self._incidents = Incidents(failures, count, policy.idle)
-        self._nodes: dict[int, tuple[int, ...]] = {}
+        self._pods: dict[int, tuple[PlacedPod, ...]] = {}
         self._recorder = Recorder() if record else None
 
     def next_end(self) -> float:
@@ -262,7 +262,7 @@ class Training:
         for action in actions:
             if isinstance(action, (Start, Move)):
                 job = int(action.job)
-                self._nodes[job] = nodes_of(action.pods)
+                self._pods[job] = action.pods
                 running.add(job)
                 self._start[job] = min(self._start[job], now)
             elif isinstance(action, Preempt):
@@ -281,7 +281,7 @@ class Training:
     def _placed(self) -> list[Placed]:
         """Those on the same GPUs, in the order of the first of each."""
         groups = self._policy.groups(self._running)
-        return [Placed(tuple(sorted(group)), self._nodes[group[0]]) for group in groups]
+        return [Placed(tuple(sorted(group)), nodes_of(self._pods[group[0]])) for group in groups]
 
     def outcome(self) -> Outcome:
         """Return what has become of the jobs."""
