@@ -1,13 +1,20 @@
 """The schedulers that training jobs run under: nodes of 8 GPUs, and an order or a queue."""
 
 from collections.abc import Iterable, Sequence
+from functools import lru_cache
 
 from hivecore.queues import TenantQueues
 from hivecore.scheduler import Job, Role, Scheduler, Sharing
 from hivecore.sim.preemptive.jobs import Jobs
 from hivecore.sim.preemptive.training import close
 from hivecore.sim.workload import GPUS_PER_NODE
-from hivecore.topology import Method, NetworkTopology, TopologyDecision, TopologyRequest
+from hivecore.topology import (
+    Method,
+    NetworkTopology,
+    TopologyDecision,
+    TopologyRequest,
+    TopologyRole,
+)
 
 __all__ = ["configure", "configure_queue", "events_of"]
 
@@ -56,9 +63,18 @@ class _FirstNodes(NetworkTopology):
         work: int = 2**28,
     ) -> TopologyDecision:
         """See `NetworkTopology`."""
-        if not request.cost:
-            request = request.replace(cost={node: at for at, node in enumerate(self.nodes)})
-        return super().schedule(request, nodes=nodes, method=method, work=work)
+        alike = _at_rising_costs(request.pods, request.amounts, request.role, self.nodes)
+        return super().schedule(
+            alike.replace(name=request.name), nodes=nodes, method=method, work=work
+        )
+
+
+@lru_cache(1024)
+def _at_rising_costs(
+    pods: int, amounts: tuple[tuple[str, int], ...], role: TopologyRole | None, nodes: tuple[str, ...]
+) -> TopologyRequest:
+    cost = {node: at for at, node in enumerate(nodes)}
+    return TopologyRequest("anybody", pods, amounts=amounts, cost=cost, role=role)
 
 
 def _idle(network: type[NetworkTopology], sizes: Sequence[int]) -> NetworkTopology:
