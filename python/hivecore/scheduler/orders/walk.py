@@ -58,7 +58,7 @@ class Walk:
         self._placed: dict[int, int] = {}
         #: the places of those that have started, left, or share GPUs with others than before
         self._touched: set[int] = set()
-        #: where those were that have left on the way
+        #: where those were that have left on the way, or are to be on an empty cluster
         self._was: dict[str, tuple[PlacedPod, ...]] = {}
         self._is_fresh = False
         #: how many GPUs are idle at most, and how many those have to whom it has not come yet
@@ -170,8 +170,9 @@ class Walk:
             if found is None:
                 self._placed[at] = _gpus(entry)
                 return True
-            if not self._is_fresh and self._has_place(at, range(at)):
-                self._begin_anew()
+            anew = None if self._is_fresh else self._place_for(at, range(at))
+            if anew is not None:
+                self._begin_anew(anew)
                 return False
             self._known[kind] = found
         self.refused[entry[0].job.name] = found
@@ -184,7 +185,7 @@ class Walk:
             found = self._start(at, entry)
             if found is None:
                 return None
-        if self._behind and (self._stages.puts_back or self._has_place(at, [])):
+        if self._behind and (self._stages.puts_back or self._place_for(at, []) is not None):
             return self._start_without_those_behind(at, entry)
         return found or self._start(at, entry)
 
@@ -207,8 +208,11 @@ class Walk:
                 self._held += gpus
         return found or self._start(at, entry)
 
-    def _has_place(self, at: int, before: Sequence[int]) -> bool:
-        """Whether an entry has a place without those behind it, tried on a branch.
+    def _place_for(
+        self, at: int, before: Sequence[int]
+    ) -> dict[str, tuple[PlacedPod, ...]] | None:
+        """Where those before an entry are when it has a place without those behind it; None: it has
+        none. It is tried on a branch.
 
         :param before: who gets a place before it; nobody: those that have one now keep it.
         """
@@ -217,22 +221,28 @@ class Walk:
         for other in (*self._behind, *(self._placed if before else ())):
             for live in reversed(self._entry(other)):
                 branch.give_back(live.units[0], end=False)
+        found: dict[str, tuple[PlacedPod, ...]] = {}
         for other in before:
             for live in self._entry(other)[:1]:
-                if live.units[0].kind.gpus <= left and isinstance(
-                    branch.start(live.units[0].trial()), Started
-                ):
-                    left -= live.units[0].kind.gpus
-        return isinstance(branch.start(self._entry(at)[0].units[0].trial()), Started)
+                trial = live.units[0].trial()
+                if trial.kind.gpus <= left and isinstance(branch.start(trial), Started):
+                    left -= trial.kind.gpus
+                    found[trial.name] = trial.placed
+        last = branch.start(self._entry(at)[0].units[0].trial())
+        return found if isinstance(last, Started) else None
 
-    def _begin_anew(self) -> None:
+    def _begin_anew(self, where: dict[str, tuple[PlacedPod, ...]]) -> None:
+        """Let all leave, and walk again.
+
+        :param where: those are found to have places who come before the entry that has none.
+        """
         for at in (*self._behind, *self._placed):
             self._vacate_at(at)
         self._behind.clear()
         self._placed.clear()
-        self._was.clear()
         self._known.clear()
         self.refused.clear()
+        self._was = where if self._stages.puts_back else {}
         self._is_fresh = True
         self._idle, self._held = self._stages.room(), 0
 

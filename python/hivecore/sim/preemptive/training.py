@@ -16,7 +16,7 @@ work since its last report and waits as any other job; it may run again at once.
 event, and between events whenever another report interval is over.
 """
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from math import inf
 from typing import Protocol
@@ -237,24 +237,18 @@ class Training:
 
     def order(self, now: float) -> Sequence[str | Sequence[str]]:
         """Return who comes first, of those who may find a place."""
-        entries = self._policy.order()
-        if self._fill_up:
-            entries = self._first_of(entries)
-        names = self._names
-        return [
-            names[entry[0]] if len(entry) == 1 else tuple([names[job] for job in entry])
-            for entry in entries
-        ]
-
-    def _first_of(self, entries: Iterable[Sequence[int]]) -> Iterator[Sequence[int]]:
-        """Those for whom there are GPUs enough, one after the other."""
-        gpus, left = self._gpus, sum(self._policy.idle)
-        for entry in entries:
-            if gpus[entry[0]] <= left:
-                yield entry
-                left -= gpus[entry[0]]
-                if not left:
-                    return
+        names, gpus, left = self._names, self._gpus, sum(self._policy.idle)
+        found: list[str | Sequence[str]] = []
+        for entry in self._policy.order():
+            first = entry[0]
+            if self._fill_up:
+                if gpus[first] > left:
+                    continue
+                left -= gpus[first]
+            found.append(names[first] if len(entry) == 1 else tuple([names[job] for job in entry]))
+            if not left:
+                break
+        return found
 
     def obey(self, actions: Sequence[Action], now: float) -> None:
         """See `Progress`."""
