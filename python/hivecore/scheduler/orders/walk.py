@@ -24,6 +24,10 @@ from hivecore.scheduler.stages.transaction import Stages, Started
 
 __all__ = ["Walk"]
 
+_Decisions = tuple[tuple[str, Any], ...]
+#: By unit where it was or is to be, and what was decided for that if it is of this walk.
+_Places = dict[str, tuple[tuple[PlacedPod, ...], _Decisions]]
+
 
 def _may_be_ordered(live: Live) -> bool:
     """Whether an order may start, stop and move a job: others are left alone."""
@@ -49,7 +53,7 @@ class Walk:
         #: those that it has looked at, by place
         self._entries: dict[int, Entry] = {}
         #: what was committed for those that have started, by unit
-        self.decisions: dict[str, tuple[tuple[str, Any], ...]] = {}
+        self.decisions: dict[str, _Decisions] = {}
         #: why entries have no place, by the first job of each
         self.refused: dict[str, Refused] = {}
         #: the places in the order of those that hold GPUs, and how many: before the walk has come to
@@ -59,7 +63,7 @@ class Walk:
         #: the places of those that have started, left, or share GPUs with others than before
         self._touched: set[int] = set()
         #: where those were that have left on the way, or are to be on an empty cluster
-        self._was: dict[str, tuple[PlacedPod, ...]] = {}
+        self._was: _Places = {}
         self._is_fresh = False
         #: how many GPUs are idle at most, and how many those have to whom it has not come yet
         self._idle, self._held = 0.0, 0
@@ -70,7 +74,7 @@ class Walk:
 
         :param running: all that run.
         """
-        sharing = self._stages.sharing
+        sharing, entries = self._stages.sharing, self._entries
         before: Places = {}
         there: set[int] = set()
         rest: list[str] = []
@@ -84,16 +88,17 @@ class Walk:
                     rest.append(name)
                 else:
                     there.add(at)
+                    if sharing is None:
+                        entries[at] = (live,)
         others = [(self._jobs[name],) for name in sorted(rest)]
         for other in others:
             self._vacate(other)
         for at in sorted(there):
-            entry = self._entry(at)
-            if sharing is None or self._stays(at, entry, sharing):
-                gpus = self._behind[at] = _gpus(entry)
-                self._held += gpus
+            if sharing is None or self._stays(at, sharing):
+                self._behind[at] = _gpus(entries[at])
             else:
                 self._vacate_at(at)
+        self._held = sum(self._behind.values())
         self._idle = self._stages.room()
         self._go()
         return changes([*map(self._entry, sorted(self._touched)), *others], before)
@@ -140,8 +145,9 @@ class Walk:
             for one in others
         )
 
-    def _stays(self, at: int, entry: Entry, sharing: SharingStage) -> bool:
+    def _stays(self, at: int, sharing: SharingStage) -> bool:
         """Whether an entry has GPUs that it keeps, which it has to itself from now on."""
+        entry = self._entry(at)
         holder = next((live.units[0] for live in entry if live.units[0].placed), None)
         if holder is None:
             return False  # who comes before it has taken them along
@@ -208,9 +214,7 @@ class Walk:
                 self._held += gpus
         return found or self._start(at, entry)
 
-    def _place_for(
-        self, at: int, before: Sequence[int]
-    ) -> dict[str, tuple[PlacedPod, ...]] | None:
+    def _place_for(self, at: int, before: Sequence[int]) -> _Places | None:
         """Where those before an entry are when it has a place without those behind it; None: it has
         none. It is tried on a branch.
 
@@ -221,20 +225,22 @@ class Walk:
         for other in (*self._behind, *(self._placed if before else ())):
             for live in reversed(self._entry(other)):
                 branch.give_back(live.units[0], end=False)
-        found: dict[str, tuple[PlacedPod, ...]] = {}
+        found: _Places = {}
         for other in before:
             for live in self._entry(other)[:1]:
                 trial = live.units[0].trial()
-                if trial.kind.gpus <= left and isinstance(branch.start(trial), Started):
-                    left -= trial.kind.gpus
-                    found[trial.name] = trial.placed
+                if trial.kind.gpus <= left:
+                    started = branch.start(trial)
+                    if isinstance(started, Started):
+                        left -= trial.kind.gpus
+                        found[trial.name] = trial.placed, started.decisions
         last = branch.start(self._entry(at)[0].units[0].trial())
         return found if isinstance(last, Started) else None
 
-    def _begin_anew(self, where: dict[str, tuple[PlacedPod, ...]]) -> None:
+    def _begin_anew(self, places: _Places) -> None:
         """Let all leave, and walk again.
 
-        :param where: those are found to have places who come before the entry that has none.
+        :param places: of those who come before the entry that has none.
         """
         for at in (*self._behind, *self._placed):
             self._vacate_at(at)
@@ -242,7 +248,7 @@ class Walk:
         self._placed.clear()
         self._known.clear()
         self.refused.clear()
-        self._was = where if self._stages.puts_back else {}
+        self._was = places if self._stages.puts_back else {}
         self._is_fresh = True
         self._idle, self._held = self._stages.room(), 0
 
@@ -250,12 +256,13 @@ class Walk:
 
     def _start(self, at: int, entry: Entry) -> Refused | None:
         first, *others = [live.units[0] for live in entry]
-        was = self._was.get(first.name)
-        if was is None or not self._stages.put_back(first, was):
+        placed, decisions = self._was.get(first.name, ((), ()))
+        if not placed or not self._stages.put_back(first, placed):
             found = self._stages.start(first)
             if not isinstance(found, Started):
                 return found
-            self.decisions[first.name] = found.decisions
+            decisions = found.decisions
+        self.decisions[first.name] = decisions
         for unit in others:
             self._stages.share(unit, first)
         self._touched.add(at)
@@ -273,7 +280,7 @@ class Walk:
             unit = live.units[0]
             if unit.placed:
                 if not self._is_fresh:
-                    self._was[unit.name] = unit.placed
+                    self._was[unit.name] = unit.placed, ()
                 heir = self._stages.give_back(unit, end=False)
                 if heir:
                     self._jobs[heir].units[0].is_placed = unit.is_placed

@@ -176,6 +176,8 @@ class TopologyStage:
 
     def places(self, unit: Unit, decision: TopologyDecision) -> Places:
         """Node of each pod: those of a role on neighbouring nodes."""
+        if len(unit.pods) == 1:
+            return [(decision.placement[0].node, ())]
         first = decision.request.amounts
         ranks = iter(decision.ranks)
         others = iter([one.node for one in decision.placement for _ in range(one.others)])
