@@ -202,8 +202,8 @@ class SharingStage:
         """Why jobs cannot share GPUs with one another; "": they can."""
         if len(jobs) > self.terms.max_group:
             return f"are {len(jobs)}, and at most {self.terms.max_group} share GPUs"
-        alike = {self._alike(job) for job in jobs}
-        if len(alike) > 1 or None in alike:
+        first, *others = map(self._alike, jobs)
+        if first is None or any(one != first for one in others):
             return "are not alike, or have no stages"
         return ""
 
