@@ -15,6 +15,9 @@ network        five clusters of Microsoft ITP as five tenants of one, under quot
                on its GPUs: a `Scheduler` made of quotas, topology and devices, and the same parts
                called by hand; "whole" is reading, replaying and counting delays together
 
+training       jobs that are stopped and restarted, or share GPUs, under each policy of
+               `hivecore.sim.preemptive`; on Muri's traces, else on generated jobs
+
 gang           one job on every node of its tenant, and the 400 samples that a replay takes while
                it runs: time per node is to stay the same from 1,000 to 62,500 nodes
 
@@ -36,7 +39,16 @@ from twin_clusters import on_the_twin
 from hivecore.sim import LENDING, Workload, own_nodes, simulate
 from hivecore.sim import replay as replay_all
 from hivecore.sim.configurations import configure, jobs_of
-from hivecore.traces import Trace, generate, load, load_virtual_clusters, save_csv
+from hivecore.sim.preemptive import JOB_POLICIES, Jobs, schedule
+from hivecore.traces import (
+    Trace,
+    generate,
+    generate_training,
+    load,
+    load_training,
+    load_virtual_clusters,
+    save_csv,
+)
 
 NODES = {"a": 9, "b": 14, "c": 48, "d": 9, "e": 25}
 FEW_NODES = {"a": 2, "b": 2}
@@ -120,6 +132,20 @@ class OnNetwork(Replay):
         self.start = outcome.start.tolist()
 
 
+class Training:
+    """A policy of training jobs; every job gets done what it came for."""
+
+    def __init__(self, jobs: Jobs, policy: str) -> None:
+        self.jobs = jobs
+        self.policy = policy
+
+    def __call__(self) -> None:
+        jobs, outcome = self.jobs, schedule(self.jobs, self.policy)
+        assert np.isfinite(outcome.end).all()
+        alone = np.array(jobs.iterations) * jobs.solo
+        assert (np.array(outcome.held) > 0.999 * alone).all()
+
+
 def time(
     trace: str, jobs: int, tasks: dict[str, Callable[[], Any]], rounds: int
 ) -> list[dict[str, Any]]:
@@ -167,6 +193,12 @@ def time_network(trace: str, read: Callable[[], Trace], rounds: int) -> list[dic
     return figures
 
 
+def time_training(
+    trace: str, jobs: Jobs, policies: tuple[str, ...], rounds: int
+) -> list[dict[str, Any]]:
+    return time(trace, len(jobs), {one: Training(jobs, one) for one in policies}, rounds)
+
+
 def whole_command(folder: Path) -> float:
     """CPU seconds of a process that replays the Philly trace."""
     philly = TRACES / "philly"
@@ -201,6 +233,21 @@ def time_gangs(sizes: list[int], rounds: int) -> list[dict[str, Any]]:
     return figures
 
 
+def measure_training(smoke: bool, rounds: int) -> list[dict[str, Any]]:
+    if smoke or not (TRACES / "muri").is_dir():
+        jobs = Jobs.of(generate_training(jobs=50 if smoke else 1000, seed=0))
+        return time_training("training", jobs, JOB_POLICIES, rounds)
+    figures = []
+    for name, policies in (
+        ("cluster_trace", JOB_POLICIES),
+        ("trace3", JOB_POLICIES),
+        ("trace2", ("fifo", "srtf", "srsf", "tiresias")),
+    ):
+        jobs = Jobs.of(load_training(TRACES / "muri" / f"{name}.csv"))
+        figures += time_training(name, jobs, policies, rounds)
+    return figures
+
+
 def measure(smoke: bool) -> list[dict[str, Any]]:
     rounds, jobs, few = (1, 2_000, 60) if smoke else (3, 82_000, 400)
     make = partial(generate, NODES, jobs=jobs, seed=0)
@@ -223,6 +270,7 @@ def measure(smoke: bool) -> list[dict[str, Any]]:
         figures += time_network("itp", partial(load, ITP, "itp"), rounds)
     else:
         figures += time_network("short", partial(generate, FEW_NODES, jobs=few, seed=0), rounds)
+    figures += measure_training(smoke, rounds)
     figures += time_gangs([250, 1000] if smoke else [1000, 4000, 16_000, 62_500], 3 * rounds)
 
     if (TRACES / "philly" / "jobs.csv").is_file() and not smoke:

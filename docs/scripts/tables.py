@@ -585,7 +585,7 @@ def _replicas(results: Results) -> str:
 
 def _replays(results: Results) -> str:
     runs = {(run["trace"], run["task"], run.get("nodes")): run["seconds"] for run in results["sim"]}
-    philly, gang = ("philly", None), ("gang", 62500)
+    philly, gang, muri = ("philly", None), ("gang", 62500), ("trace2", None)
     rows = []
     for (trace, nodes), task, said in (
         (philly, "event loop alone", "Philly, 82,229 jobs: an event loop alone"),
@@ -595,6 +595,10 @@ def _replays(results: Results) -> str:
         (philly, "quota", "Philly: quota"),
         (philly, "cells, lending", "Philly: cells that lend"),
         (philly, "the whole command", "the whole command: start, reading, three replays, pictures"),
+        (muri, "fifo", "Muri's trace2, 5,755 jobs: FIFO"),
+        (muri, "srtf", "Muri's trace2: SRTF"),
+        (muri, "tiresias", "Muri's trace2: Tiresias"),
+        (("cluster_trace", None), "muri-s", "400 jobs of Muri's testbed: Muri-S"),
         (gang, "quota", "one gang of 62,500 nodes: quota"),
         (gang, "cells", "one gang of 62,500 nodes: cells"),
     ):

@@ -73,6 +73,44 @@ def test_who_runs_stays_where_it_is_unless_another_one_needs_the_place():
     scheduler.check()
 
 
+def test_who_starts_while_all_are_placed_anew_is_told_with_what_was_decided():
+    sizes = {"a": 4, "b": 4, "c": 4, "d": 8, "e": 8}
+    scheduler = submitted(sizes, count=3)
+    decided(scheduler, ["a", "b", "c"], 0.0)
+    scheduler.finish("a", 1.0)
+    # Beside the fours, which are on two nodes, there is a place for one of eight.
+    actions = decided(scheduler, ["b", "c", "d", "e"], 1.0)
+    assert said(actions) == [("Move", "c"), ("Start", "d"), ("Start", "e")]
+    for start in actions[1:]:
+        [(stage, decision)] = start.decisions
+        assert (stage, decision.request.name) == ("topology", start.job)
+        assert [one.node for one in decision.placement] == [one.node for one in start.pods]
+    scheduler.check()
+
+
+def test_if_all_who_come_later_have_too_little_in_one_place_they_stay():
+    sizes = {"p": 5, "q": 5, "r": 3, "s": 3, "x": 6}
+    scheduler = submitted(sizes, count=2)
+    decided(scheduler, ["p", "q", "r", "s"], 0.0)
+    before = {name: scheduler.status(name).pods for name in "pqrs"}
+    actions = decided(scheduler, ["p", "q", "x", "s", "r"], 1.0)
+    assert [(type(one), one.job) for one in actions] == [(Wait, "x")]
+    assert {name: scheduler.status(name).pods for name in "pqrs"} == before
+    scheduler.check()
+
+
+def test_so_do_those_who_share_gpus():
+    sizes = dict.fromkeys("ab", 3) | {"p": 5, "q": 5, "s": 3, "x": 6}
+    scheduler = submitted(sizes, count=2, sharing=Sharing(2))
+    decided(scheduler, ["p", "q", "s", ("a", "b")], 0.0)
+    before = {name: scheduler.status(name).pods for name in "pqsab"}
+    actions = decided(scheduler, ["p", "q", "x", ("b", "a"), "s"], 1.0)
+    assert [(type(one), one.job) for one in actions] == [(Wait, "x")]
+    assert {name: scheduler.status(name).pods for name in "pqsab"} == before
+    assert sorted(scheduler.status("a").shares) == ["a", "b"]
+    scheduler.check()
+
+
 def test_who_is_not_named_does_not_run():
     scheduler = submitted({"a": 2, "b": 2})
     scheduler.decide(0.0)

@@ -60,6 +60,10 @@ class Free:
         found = self.amounts.get(resource, self._nothing)
         return found if self.usable is None else np.where(self.usable, found, 0)
 
+    def total(self, resource: str) -> int:
+        """Of all usable nodes; a number of any size."""
+        return sum(self.of(resource).tolist())
+
     def set_usable(self, node: int, usable: bool) -> None:
         """Say whether a node is."""
         mask = np.ones(self.nodes, dtype=bool) if self.usable is None else self.usable

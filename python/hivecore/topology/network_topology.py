@@ -34,6 +34,7 @@ from hivecore.topology.topology_request import (
 __all__ = ["Method", "NetworkTopology"]
 
 Method = Literal["exact", "koordinator", "koordinator, dear first"]
+_METHODS = get_args(Method)
 
 
 class NetworkTopology(PlainState):
@@ -220,6 +221,19 @@ class NetworkTopology(PlainState):
             found = sorted(self._free.amounts.items())
             return {name: int(all_[number]) if usable else 0 for name, all_ in found}
 
+    def total_free(self, resource: str) -> int:
+        """How much of a resource is free on all healthy nodes together; 0 of one that was never
+        told. Cost: O(nodes).
+
+        >>> from hivecore.topology import NetworkTopology
+        >>> network = NetworkTopology([], {"a": {}, "b": {}})
+        >>> network.set_free("a", {"gpu": 8})
+        >>> network.total_free("gpu"), network.total_free("nic")
+        (8, 0)
+        """
+        with self._lock:
+            return self._free.total(resource)
+
     def set_health(self, node: str, healthy: bool) -> None:
         """Mark a node as unhealthy, so that nobody is placed there, or as healthy again; owners
         stay.
@@ -323,7 +337,7 @@ class NetworkTopology(PlainState):
         if not isinstance(request, TopologyRequest):
             raise TypeError(f"request must be a TopologyRequest, not {type(request).__name__}")
         work = as_int(work, "work", 0, 2**62)
-        as_choice(method, "method", get_args(Method))
+        as_choice(method, "method", _METHODS)
         levels = self._domains.levels
         widest = self._domains.level(request.must, "request.must")
         narrowest = self._domains.level(request.prefer or "node", "request.prefer")

@@ -50,7 +50,7 @@ class Kinds:
 
     def alone(self, kind: Kind) -> Kind:
         """A kind like this one, for somebody who waits for himself."""
-        made = self._made(kind.job, list(kind.sizes), is_alone=True)
+        made = self._made(kind.job, list(kind.sizes), is_alone=True, like=kind.like or kind)
         known = self._impossible.get(kind.number)
         if known is not None:
             self._note(made, known)
@@ -123,9 +123,16 @@ class Kinds:
             self._known[key] = found
         return found
 
-    def _made(self, job: Job, roles: list[tuple[Role, int]], *, is_alone: bool = False) -> Kind:
+    def _made(
+        self,
+        job: Job,
+        roles: list[tuple[Role, int]],
+        *,
+        is_alone: bool = False,
+        like: Kind | None = None,
+    ) -> Kind:
         self._numbered += 1
-        return self._noted(Kind(self._numbered, job, roles, is_alone))
+        return self._noted(Kind(self._numbered, job, roles, is_alone, like=like))
 
     def _noted(self, kind: Kind) -> Kind:
         self.all_want_gpus = self.all_want_gpus and kind.gpus > 0

@@ -44,6 +44,7 @@ class Kind:
         "is_alone",
         "is_lent",
         "job",
+        "like",
         "number",
         "sizes",
     )
@@ -55,8 +56,11 @@ class Kind:
         roles: list[tuple[Role, int]],
         is_alone: bool = False,
         is_lent: bool = False,
+        like: "Kind | None" = None,
     ) -> None:
         self.number = number
+        #: another one that asks for the same, if that is known; it has none itself
+        self.like = like
         #: one of the jobs, for all that they have in common
         self.job = job
         #: the roles, and how many pods of each
@@ -65,14 +69,16 @@ class Kind:
         self.is_alone = is_alone
         #: whether it asks for idle cells while another unit of its job waits for its own
         self.is_lent = is_lent
-        self.gpus = sum(pods * role.gpus for role, pods in roles)
-        self.amounts = _amounts(roles)
+        self.gpus = like.gpus if like else sum(pods * role.gpus for role, pods in roles)
+        self.amounts = like.amounts if like else _amounts(roles)
         self._devices: list[DeviceRequest | None] | None = None
         self._quota: QuotaRequest | None = None
 
     @property
     def devices(self) -> list[DeviceRequest | None]:
         """What each pod asks of devices; None: nothing. Made when there are devices to be asked."""
+        if self.like is not None:
+            return self.like.devices
         if self._devices is None:
             self._devices = [
                 one for role, pods in self.sizes for one in [_devices(role, self.job)] * pods
@@ -82,6 +88,8 @@ class Kind:
     @property
     def quota_request(self) -> QuotaRequest:
         """What a unit asks of its quota. Made when there are quotas to be asked."""
+        if self.like is not None:
+            return self.like.quota_request
         if self._quota is None:
             job = self.job
             self._quota = QuotaRequest(

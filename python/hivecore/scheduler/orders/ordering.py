@@ -1,6 +1,7 @@
 """An order of jobs that is told: who stands first runs first; see `Walk`."""
 
 from collections.abc import Iterable, Mapping
+from itertools import chain
 from typing import Any
 
 from hivecore._arguments import as_name, as_tuple
@@ -16,18 +17,23 @@ class Order:
     :param jobs: all, by name; who is to start after others that are named stands behind these.
     """
 
-    __slots__ = ("entries", "place")
+    __slots__ = ("entries", "place", "sharers")
 
     def __init__(self, entries: list[tuple[str, ...]], jobs: Mapping[str, Live]) -> None:
         after = {
-            name: jobs[name].job.after
-            for names in entries
-            for name in names
-            if name in jobs and jobs[name].job.after
+            live.job.name: live.job.after
+            for live in map(jobs.get, chain.from_iterable(entries))
+            if live is not None and live.job.after
         }
         self.entries = _behind_those_before(entries, after) if after else entries
         #: by name the place of its entry
         self.place = {name: at for at, names in enumerate(self.entries) for name in names}
+        #: by place those that are known to be able to share GPUs
+        self.sharers = {
+            at: [jobs[name] for name in names]
+            for at, names in enumerate(self.entries)
+            if len(names) > 1 and jobs
+        }
 
 
 def _behind_those_before(
@@ -53,7 +59,7 @@ def as_order(value: Any) -> list[tuple[str, ...]]:
     """The entries of an order, checked."""
     given = as_tuple(value, "order")
     found = [(one,) if type(one) is str else _together(one) for one in given]
-    names = [name for entry in found for name in entry]
+    names = list(chain.from_iterable(found))
     if len(set(names)) < len(names):
         twice = next(name for name in names if names.count(name) > 1)
         raise ValueError(f"order: job {twice!r} is named twice")

@@ -13,7 +13,7 @@ __all__ = ["run_in_order"]
 
 def run_in_order(state: State, order: Order) -> None:
     """Those run who stand first in the order."""
-    if order.place.keys().isdisjoint(state.jobs):
+    if order.place.keys().isdisjoint(state.jobs.keys()):
         return  # all are gone
     if not state.immediate and _have_to_stop(state, order):
         return

@@ -4,6 +4,7 @@ The stages of the jobs of all groups stand in arrays, one for each number of job
 of the kernel says what a job would bring to thousands of groups.
 """
 
+from math import isnan, nan
 from typing import Any
 
 import numpy as np
@@ -60,6 +61,7 @@ class Table:
     def __init__(self, size: int, resources: int) -> None:
         self.groups: list[Group] = []
         self._rows: _Floats = np.empty((4, size, resources))
+        #: progress, as far as it was asked for; else nan
         self._before: _Floats = np.empty(4)
 
     def add(self, group: Group) -> None:
@@ -68,9 +70,8 @@ class Table:
         if at == len(self._rows):
             self._rows = np.concatenate([self._rows, np.empty_like(self._rows)])
             self._before = np.concatenate([self._before, np.empty_like(self._before)])
-        rows = list(group.jobs.values())
-        self._rows[at] = rows
-        self._before[at] = progress(rows)
+        self._rows[at] = list(group.jobs.values())
+        self._before[at] = nan
         self.groups.append(group)
 
     def remove(self, group: Group) -> None:
@@ -84,14 +85,21 @@ class Table:
     def gains(self, stages: Durations, slowdown: float | None) -> _Floats:
         """What a job would bring to each."""
         count = len(self.groups)
+        for at in np.flatnonzero(np.isnan(self._before[:count])).tolist():
+            self._find_progress(at)
         one = np.broadcast_to(np.array(stages), (count, len(stages)))
         return gains(one, self._rows[:count], self._before[:count], slowdown)
 
     def gains_of(self, group: Group, stages: list[Durations], slowdown: float | None) -> _Floats:
         """What each of several jobs would bring to a group."""
         count, at = len(stages), group.place
+        self._find_progress(at)
         others = np.broadcast_to(self._rows[at], (count, *self._rows[at].shape))
         return gains(np.array(stages), others, self._before[at], slowdown)
+
+    def _find_progress(self, at: int) -> None:
+        if isnan(self._before[at]):
+            self._before[at] = progress(list(self.groups[at].jobs.values()))
 
 
 def progress(rows: list[Durations]) -> float:

@@ -202,10 +202,15 @@ class SharingStage:
         """Why jobs cannot share GPUs with one another; "": they can."""
         if len(jobs) > self.terms.max_group:
             return f"are {len(jobs)}, and at most {self.terms.max_group} share GPUs"
-        alike = {self._alike(job) for job in jobs}
-        if len(alike) > 1 or None in alike:
+        first, *others = map(self._alike, jobs)
+        if first is None or any(one != first for one in others):
             return "are not alike, or have no stages"
         return ""
+
+    def is_open(self, name: str) -> bool:
+        """Whether others may come to where a running job is."""
+        group = self._of[name]
+        return not group.is_leaving and not group.is_on(self._unhealthy)
 
     def share(self, unit: Unit, holder: Unit) -> tuple[PlacedPod, ...]:
         """Let a job share what another one has, whatever that brings; where it is then."""

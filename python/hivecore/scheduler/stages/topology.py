@@ -19,7 +19,6 @@ from hivecore.topology import (
 __all__ = ["TopologyStage"]
 
 _ANY = ("topology", "any")
-_GPU = (("gpu", 1),)
 _MOST = 4096  # requests that are remembered
 
 
@@ -74,12 +73,13 @@ class TopologyStage:
 
         :raises ValueError: its pods are of more than two kinds.
         """
+        key = kind.like or kind
         try:
-            found = self._requests[kind]
+            found = self._requests[key]
         except KeyError:
             if len(self._requests) >= _MOST:
                 self._requests.clear()
-            found = self._requests[kind] = self._model(kind)
+            found = self._requests[key] = self._model(kind)
         return found and found.replace(name=name)
 
     def _model(self, kind: Kind) -> TopologyRequest | None:
@@ -141,6 +141,13 @@ class TopologyStage:
         :raises StaleDecisionError: somebody else has changed the network.
         """
         self.let_go(unit)
+        return self.commit_as_placed(unit)
+
+    def commit_as_placed(self, unit: Unit) -> TopologyDecision | None:
+        """Give a unit what it needs where its pods are said to be; None: that is nothing.
+
+        :raises StaleDecisionError: there is no room for it.
+        """
         request = self.request(unit.kind, unit.name)
         if request is None:
             return None
@@ -169,6 +176,8 @@ class TopologyStage:
 
     def places(self, unit: Unit, decision: TopologyDecision) -> Places:
         """Node of each pod: those of a role on neighbouring nodes."""
+        if len(unit.pods) == 1:
+            return [(decision.placement[0].node, ())]
         first = decision.request.amounts
         ranks = iter(decision.ranks)
         others = iter([one.node for one in decision.placement for _ in range(one.others)])
@@ -198,9 +207,9 @@ class TopologyStage:
 
     def room(self) -> float:
         """How many GPUs are idle on healthy nodes; inf: the network does not count them."""
-        if "gpu" not in self.known:
+        if "gpu" not in self.known or "slots" in self.known:
             return inf
-        return sum(self.part.slots(amounts=_GPU).values())
+        return self.part.total_free("gpu")
 
     def unhealthy(self) -> tuple[str, ...]:
         """The nodes that are marked so, at least in part."""

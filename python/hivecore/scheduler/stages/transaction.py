@@ -307,6 +307,25 @@ class Stages:
             decisions.append((self.place.name, placed))
         return Started(tuple(decisions))
 
+    @property
+    def puts_back(self) -> bool:
+        """Whether a unit that gives back what it has can have the very same again."""
+        return isinstance(self.place, TopologyStage) and len(self.all) == 1 and not self.storage
+
+    def put_back(self, unit: Unit, placed: tuple[PlacedPod, ...]) -> bool:
+        """Let a unit that has left be where it was, if it can; else nothing has changed."""
+        if not (self.puts_back and isinstance(self.place, TopologyStage)):
+            nodes = tuple(dict.fromkeys(pod.node for pod in placed if pod.node))
+            return bool(nodes) and isinstance(self.start(unit, nodes), Started)
+        unit.placed = placed
+        try:
+            unit.is_placed = self.place.commit_as_placed(unit) is not None
+        except StaleDecisionError:
+            unit.placed = ()
+            return False
+        self.begin(unit)
+        return True
+
     def begin(self, unit: Unit) -> None:
         """A unit that has what it asked for runs from now on."""
         self._running_changed(unit)

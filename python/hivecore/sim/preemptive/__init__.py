@@ -2,9 +2,8 @@
 
 `schedule` runs jobs on nodes of 8 GPUs under FIFO, SRTF, SRSF, Tiresias, Muri-S or Muri-L, by the
 rules of the simulator that Muri's authors published, and to its last digit where `MuriOptions`
-names its matching. All but FIFO are orders of one `hivecore.scheduler.Scheduler`. Jobs and nodes
-may fail meanwhile. `job_figures` turns the outcome into
-completion times.
+names its matching. They are orders of one `hivecore.scheduler.Scheduler`, and FIFO is its queue.
+Jobs and nodes may fail meanwhile. `job_figures` turns the outcome into completion times.
 """
 
 from hivecore.sim.preemptive.failures import JobFailure, NodeFailure, RandomFailures

@@ -1,14 +1,22 @@
-"""The scheduler that training jobs run under: nodes of 8 GPUs, and an order that is told."""
+"""The schedulers that training jobs run under: nodes of 8 GPUs, and an order or a queue."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from functools import lru_cache
 
+from hivecore.queues import TenantQueues
 from hivecore.scheduler import Job, Role, Scheduler, Sharing
 from hivecore.sim.preemptive.jobs import Jobs
 from hivecore.sim.preemptive.training import close
 from hivecore.sim.workload import GPUS_PER_NODE
-from hivecore.topology import NetworkTopology
+from hivecore.topology import (
+    Method,
+    NetworkTopology,
+    TopologyDecision,
+    TopologyRequest,
+    TopologyRole,
+)
 
-__all__ = ["configure", "events_of"]
+__all__ = ["configure", "configure_queue", "events_of"]
 
 #: Storage, CPU, GPU and network, of which a trace tells the first two together.
 _RESOURCES = 4
@@ -17,7 +25,7 @@ _RESOURCES = 4
 def configure(
     jobs: Jobs, nodes: int, *, by_node: bool, shares: bool
 ) -> tuple[Scheduler, list[Job]]:
-    """Return a scheduler without jobs, and the jobs, named by their numbers.
+    """Return a scheduler without jobs for an order, and the jobs, named by their numbers.
 
     :param jobs: in order of submission.
     :param nodes: of 8 GPUs each.
@@ -26,16 +34,62 @@ def configure(
     :param shares: whether jobs share GPUs.
     """
     sizes = [GPUS_PER_NODE] * nodes if by_node else [GPUS_PER_NODE * nodes]
-    network = NetworkTopology([], {str(node): {} for node in range(len(sizes))})
-    for node, gpus in enumerate(sizes):
-        network.set_free(str(node), {"gpu": gpus})
     sharing = Sharing(_RESOURCES) if shares else None
-    roles = {count: _roles(count, sizes[0]) for count in set(jobs.gpus)}
-    asked = [
+    scheduler = Scheduler(topology=_idle(NetworkTopology, sizes), sharing=sharing, immediate=True)
+    return scheduler, _asked(jobs, sizes[0], shares)
+
+
+def configure_queue(jobs: Jobs, nodes: int) -> tuple[Scheduler, list[Job]]:
+    """Return the same for jobs that come in their turn, each on the first nodes that can hold it.
+
+    :param jobs: in order of submission.
+    :param nodes: of 8 GPUs each.
+    """
+    network = _idle(_FirstNodes, [GPUS_PER_NODE] * nodes)
+    queues = TenantQueues(blocking="fifo")
+    scheduler = Scheduler(queues=queues, topology=network, immediate=True, preemption=False)
+    return scheduler, _asked(jobs, GPUS_PER_NODE, shares=False)
+
+
+class _FirstNodes(NetworkTopology):
+    """A network that costs the more the later its nodes stand."""
+
+    def schedule(
+        self,
+        request: TopologyRequest,
+        *,
+        nodes: Iterable[str] | None = None,
+        method: Method = "exact",
+        work: int = 2**28,
+    ) -> TopologyDecision:
+        """See `NetworkTopology`."""
+        alike = _at_rising_costs(request.pods, request.amounts, request.role, self.nodes)
+        return super().schedule(
+            alike.replace(name=request.name), nodes=nodes, method=method, work=work
+        )
+
+
+@lru_cache(1024)
+def _at_rising_costs(
+    pods: int, amounts: tuple[tuple[str, int], ...], role: TopologyRole | None, nodes: tuple[str, ...]
+) -> TopologyRequest:
+    cost = {node: at for at, node in enumerate(nodes)}
+    return TopologyRequest("anybody", pods, amounts=amounts, cost=cost, role=role)
+
+
+def _idle(network: type[NetworkTopology], sizes: Sequence[int]) -> NetworkTopology:
+    made = network([], {str(node): {} for node in range(len(sizes))})
+    for node, gpus in enumerate(sizes):
+        made.set_free(str(node), {"gpu": gpus})
+    return made
+
+
+def _asked(jobs: Jobs, most: int, shares: bool) -> list[Job]:
+    roles = {count: _roles(count, most) for count in set(jobs.gpus)}
+    return [
         Job(str(number), "all", roles[gpus], stages=_stages(stages) if shares else ())
         for number, (gpus, stages) in enumerate(zip(jobs.gpus, jobs.stages, strict=True))
     ]
-    return Scheduler(topology=network, sharing=sharing, immediate=True), asked
 
 
 def _roles(gpus: int, most: int) -> tuple[Role, ...]:

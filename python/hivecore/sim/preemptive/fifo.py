@@ -1,104 +1,146 @@
-"""First in, first out: no job is stopped, and none starts before one that came earlier."""
+"""First in, first out: no job is stopped, and none starts before one that came earlier.
 
-from collections.abc import Iterable
+The queue of the scheduler says so, not an order: jobs keep their GPUs until they end. One that a
+failure stops takes its place in the queue again, and pays for its restart; nothing else does. It
+keeps the work that it had reported. So the end of a run is known when it begins, and is looked at
+again only if a failure comes first.
+"""
+
+from collections.abc import Iterable, Sequence
 from heapq import heapify, heappop, heappush
 from math import inf
 
+from hivecore.scheduler import Action, Start
 from hivecore.sim.preemptive.failures import Failure
 from hivecore.sim.preemptive.history import Span
 from hivecore.sim.preemptive.incidents import Incidents, reported
 from hivecore.sim.preemptive.jobs import Jobs
-from hivecore.sim.preemptive.placement import Placed, give_back, idle_nodes, place
+from hivecore.sim.preemptive.placement import Placed, idle_nodes, nodes_of
 from hivecore.sim.preemptive.training import Outcome
+from hivecore.sim.progress import Incident, JobFails
 
-__all__ = ["run_fifo"]
+__all__ = ["Fifo"]
 
 
-def run_fifo(
-    jobs: Jobs,
-    nodes: int,
-    failures: Iterable[Failure] = (),
-    report_interval: float = inf,
-    record: bool = False,
-) -> Outcome:
-    """Return what becomes of the jobs.
+class Fifo:
+    """Progress for `hivecore.sim.simulate` of jobs that are named by their numbers.
 
-    :param jobs: in order of submission, each of which can run on the empty cluster.
+    :param jobs: in order of submission.
     :param nodes: of 8 GPUs each.
     :param failures: in order of time.
     :param report_interval: seconds between reports of progress.
     :param record: whether to keep the history.
-    :raises ValueError: failures that cannot be, or under which no job gets ahead.
+    :raises ValueError: here or later, failures that cannot be, or under which no job gets ahead.
 
-    Jobs are placed as by the other policies, but keep their GPUs until they end. A job that a
-    failure stops takes its place in the queue again, and pays for its restart; nothing else does.
+    Cost: O(log running jobs) for each run, and O(running jobs) for each failure.
     """
-    count, submit = len(jobs), jobs.submit
-    remaining, setup = list(jobs.iterations), [0.0] * count
-    start, end, begin = [inf] * count, [inf] * count, [inf] * count
-    held, lost = [0.0] * count, [0.0] * count
-    idle, free = idle_nodes(nodes), idle_nodes(nodes)
-    nodes_of: dict[int, tuple[int, ...]] = {}
-    waiting: list[int] = []
-    running: list[tuple[float, int]] = []
-    history: list[Span] = []
-    submitted = events = interruptions = 0
-    previous = 0.0
-    incidents = Incidents(failures, count, idle)
 
-    def leave(job: int) -> None:
-        held[job] += now - begin[job]
-        if record and begin[job] < now:
-            history.append(Span(begin[job], now, (job,), nodes_of[job]))
-        give_back(free, jobs.gpus[job], nodes_of.pop(job))
+    is_kept = True
 
-    def placed() -> list[Placed]:
-        return [Placed((job,), where) for job, where in nodes_of.items()]
+    def __init__(
+        self,
+        jobs: Jobs,
+        nodes: int,
+        failures: Iterable[Failure],
+        report_interval: float,
+        record: bool,
+    ) -> None:
+        count = len(jobs)
+        self._jobs, self._interval, self._record = jobs, report_interval, record
+        self._remaining, self._setup = list(jobs.iterations), [0.0] * count
+        self._start, self._end, self._begin = [inf] * count, [inf] * count, [inf] * count
+        self._held, self._lost = [0.0] * count, [0.0] * count
+        self._events = self._interruptions = 0
+        #: of running jobs
+        self._ends: list[tuple[float, int]] = []
+        self._nodes: dict[int, tuple[int, ...]] = {}
+        self._waiting = 0
+        self._has_ended = False
+        self._previous = 0.0
+        self._incidents = Incidents(failures, count, idle_nodes(nodes))
+        self._spans: list[Span] = []
 
-    while submitted < count or running or waiting:
-        now = submit[submitted] if submitted < count else inf
-        if running:
-            now = min(now, running[0][0])
-        now = incidents.first(now, nodes_of)
-        events += 1
-        ahead = False
-        while running and running[0][0] == now:
-            job = heappop(running)[1]
-            end[job] = now
-            leave(job)
-            ahead = True
+    def next_end(self) -> float:
+        """See `Progress`."""
+        return self._ends[0][0] if self._ends else inf
 
-        there = idle.copy()
-        stopped = incidents.occur(now, nodes_of, placed)
-        for job in sorted(stopped):
-            leave(job)
-            done = now - begin[job] - setup[job]
-            kept = previous + reported(now - previous, report_interval) - begin[job] - setup[job]
-            lost[job] += (max(done, 0.0) - max(kept, 0.0)) / jobs.solo[job]
-            if kept > 0:
-                remaining[job] -= kept / jobs.solo[job]
-                ahead = True
-            setup[job] = jobs.restart[job]
-            heappush(waiting, job)
+    def next_change(self, before: float) -> float:
+        """See `Progress`."""
+        return self._incidents.first(before, self._nodes)
+
+    def completed(self, now: float) -> Sequence[str]:
+        """See `Progress`."""
+        found = []
+        while self._ends and self._ends[0][0] == now:
+            job = heappop(self._ends)[1]
+            self._end[job] = now
+            self._leave(job, now)
+            found.append(str(job))
+        self._has_ended = True
+        return found
+
+    def happen(self, now: float) -> Sequence[Incident]:
+        """See `Progress`."""
+        self._events += 1
+        stopped = sorted(self._incidents.occur(now, self._nodes, self._placed))
+        is_ahead, self._has_ended = self._has_ended, False
+        for job in stopped:
+            self._leave(job, now)
+            is_ahead = self._keep_what_it_reported(job, now) or is_ahead
+            self._setup[job] = self._jobs.restart[job]
         if stopped:
-            running = [(time, job) for time, job in running if job not in stopped]
-            heapify(running)
-        for node, gpus in enumerate(idle):
-            if gpus != there[node]:
-                free[node] = gpus
-        if ahead or running or not waiting:
-            incidents.got_ahead()
-        interruptions += len(stopped)
-        previous = now
+            self._ends = [(time, job) for time, job in self._ends if job in self._nodes]
+            heapify(self._ends)
+            self._waiting += len(stopped)
+            self._interruptions += len(stopped)
+        if is_ahead or self._nodes or not self._waiting:
+            self._incidents.got_ahead()
+        self._previous = now
+        return [*(JobFails(str(job)) for job in stopped), *self._incidents.changes()]
 
-        while submitted < count and submit[submitted] == now:
-            # The numbers of jobs are in order of submission.
-            heappush(waiting, submitted)
-            submitted += 1
-        while waiting and (where := place(free, jobs.gpus[waiting[0]])):
-            job = heappop(waiting)
-            nodes_of[job] = where
-            start[job] = min(start[job], now)
-            begin[job] = now
-            heappush(running, (now + setup[job] + remaining[job] * jobs.solo[job], job))
-    return Outcome(start, end, held, events, 0, lost, interruptions, history if record else None)
+    def submit(self, job: str, seconds: float, now: float) -> None:
+        """See `Progress`."""
+        self._waiting += 1
+
+    def obey(self, actions: Sequence[Action], now: float) -> None:
+        """See `Progress`."""
+        for action in actions:
+            if isinstance(action, Start):
+                job = int(action.job)
+                self._nodes[job] = nodes_of(action.pods)
+                self._start[job] = min(self._start[job], now)
+                self._begin[job] = now
+                work = self._remaining[job] * self._jobs.solo[job]
+                heappush(self._ends, (now + self._setup[job] + work, job))
+                self._waiting -= 1
+
+    def _leave(self, job: int, now: float) -> None:
+        begin, nodes = self._begin[job], self._nodes.pop(job)
+        self._held[job] += now - begin
+        if self._record and begin < now:
+            self._spans.append(Span(begin, now, (job,), nodes))
+
+    def _keep_what_it_reported(self, job: int, now: float) -> bool:
+        """Whether that is anything, of the run that a failure ends."""
+        begin, setup, solo = self._begin[job], self._setup[job], self._jobs.solo[job]
+        last = self._previous + reported(now - self._previous, self._interval)
+        done, kept = max(now - begin - setup, 0.0), max(last - begin - setup, 0.0)
+        self._lost[job] += (done - kept) / solo
+        self._remaining[job] -= kept / solo
+        return kept > 0
+
+    def _placed(self) -> list[Placed]:
+        return [Placed((job,), nodes) for job, nodes in self._nodes.items()]
+
+    def outcome(self) -> Outcome:
+        """Return what has become of the jobs."""
+        return Outcome(
+            self._start,
+            self._end,
+            self._held,
+            self._events,
+            0,
+            self._lost,
+            self._interruptions,
+            self._spans if self._record else None,
+        )

@@ -7,6 +7,7 @@ from math import inf
 
 from hivecore.sim.preemptive.failures import Failure, JobFailure
 from hivecore.sim.preemptive.placement import Placed
+from hivecore.sim.progress import NodeChanges
 from hivecore.sim.workload import GPUS_PER_NODE
 
 __all__ = ["Incidents", "reported"]
@@ -39,7 +40,7 @@ class Incidents:
     def __init__(self, failures: Iterable[Failure], jobs: int, idle: list[int]) -> None:
         self._failures = iter(failures)
         self._jobs = jobs
-        self._idle = idle
+        self._idle, self._told = idle, idle.copy()
         self._back = [0.0] * len(idle)
         self._returns: list[tuple[float, int]] = []
         self._vain = 0
@@ -112,6 +113,19 @@ class Incidents:
             if not (jobs.isdisjoint(group.jobs) and nodes.isdisjoint(group.nodes))
         ]
         return up.intersection(chain.from_iterable(stopped))
+
+    def changes(self) -> list[NodeChanges]:
+        """Return the nodes that were lost or came back since this was asked last."""
+        if self._idle == self._told:
+            return []
+        pairs = zip(self._idle, self._told, strict=True)
+        found = [
+            NodeChanges(str(node), gpus > 0)
+            for node, (gpus, before) in enumerate(pairs)
+            if gpus != before
+        ]
+        self._told = self._idle.copy()
+        return found
 
     def got_ahead(self) -> None:
         """Say that since the last incident a job has got ahead, or that there is none."""

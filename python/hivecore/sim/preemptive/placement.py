@@ -1,10 +1,12 @@
 """Which nodes a job gets: the first that can hold it, and whole nodes if it is larger than one."""
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 
+from hivecore.scheduler import PlacedPod
 from hivecore.sim.workload import GPUS_PER_NODE
 
-__all__ = ["Placed", "give_back", "idle_nodes", "place"]
+__all__ = ["Placed", "idle_nodes", "nodes_of", "place"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,19 +58,6 @@ def place(free: list[int], gpus: int) -> tuple[int, ...]:
     return tuple(taken)
 
 
-def give_back(free: list[int], gpus: int, nodes: tuple[int, ...]) -> None:
-    """Undo `place`.
-
-    :param free: free GPUs per node.
-    :param gpus: as given to `place`.
-    :param nodes: as returned by it.
-
-    >>> free = [3, 8, 8]
-    >>> give_back(free, 10, place(free, 10))
-    >>> free
-    [3, 8, 8]
-    """
-    for node in nodes:
-        part = min(gpus, GPUS_PER_NODE)
-        free[node] += part
-        gpus -= part
+def nodes_of(pods: Iterable[PlacedPod]) -> tuple[int, ...]:
+    """Return the numbers of the nodes on which the pods of a job are, each once, in their order."""
+    return tuple(dict.fromkeys([int(pod.node) for pod in pods]))

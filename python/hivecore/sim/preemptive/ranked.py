@@ -1,6 +1,7 @@
 """What the policies have in common that go by a key."""
 
 from collections.abc import Iterable, Sequence
+from itertools import islice
 from math import inf
 
 from hivecore.sim.preemptive.jobs import Jobs
@@ -51,11 +52,12 @@ class Ranked:
     def order(self) -> Iterable[Sequence[int]]:
         """See `Policy`."""
         self._order.sort(key=self._key.__getitem__)
-        return [(job,) for job in self._order]
+        return zip(self._order)
 
     def chosen(self, running: set[int]) -> list[int]:
         """See `Policy`."""
-        return [job for job in self._order if job in running]
+        found = (job for job in self._order if job in running)
+        return list(islice(found, len(running)))
 
     def groups(self, running: Iterable[int]) -> list[Sequence[int]]:
         """See `Policy`."""

@@ -2,9 +2,9 @@
 
 from collections.abc import Iterable
 
-from hivecore.sim.preemptive.configuration import configure, events_of
+from hivecore.sim.preemptive.configuration import configure, configure_queue, events_of
 from hivecore.sim.preemptive.failures import Failure
-from hivecore.sim.preemptive.fifo import run_fifo
+from hivecore.sim.preemptive.fifo import Fifo
 from hivecore.sim.preemptive.jobs import Jobs
 from hivecore.sim.preemptive.muri import Muri, MuriOptions
 from hivecore.sim.preemptive.shortest import Shortest
@@ -53,8 +53,9 @@ def schedule(
     of a job that does not run has no effect, and neither has one at the instant at which it ends.
 
     Jobs whose sizes are powers of two run as if each event placed all of them anew on the first
-    nodes that can hold them. But under all policies but "fifo" jobs stay where they are while that
-    harms nobody, and node failures hit them there.
+    nodes that can hold them. But they stay where they are while that harms nobody, and node failures
+    hit them there. Under "fifo" they are on the first nodes that can hold them when they start, and
+    stay there in any case; nothing but a failure costs a restart, and only the jobs that it stops.
 
     Deterministic. Cost: see `simulate` and `Training`; for Muri also the matchings at each event.
 
@@ -72,8 +73,11 @@ def schedule(
         raise ValueError(f"a job of {largest} GPUs does not fit on {nodes} nodes of 8 GPUs")
     if not report_interval > 0:
         raise ValueError(f"report_interval must be positive, not {report_interval}")
+    ones = [1.0] * len(jobs)
     if policy == "fifo":
-        return run_fifo(jobs, nodes, failures, report_interval, record)
+        queue = Fifo(jobs, nodes, failures, report_interval, record)
+        simulate(*configure_queue(jobs, nodes), jobs.submit, ones, progress=queue)
+        return queue.outcome()
     counts_only = policy == "tiresias"
     if counts_only:
         if record:
@@ -83,7 +87,6 @@ def schedule(
     submit = events_of(jobs.submit) if chosen.same_event or not counts_only else jobs.submit
     progress = Training(jobs, submit, chosen, failures, report_interval, record)
     scheduler, asked = configure(jobs, nodes, by_node=not counts_only, shares=policy in _MURI)
-    ones = [1.0] * len(jobs)
     simulate(scheduler, asked, submit, ones, order=progress.order, progress=progress)
     return progress.outcome()
 
@@ -94,5 +97,5 @@ def _policy(jobs: Jobs, policy: str, nodes: int, muri: MuriOptions) -> Policy:
     if policy in _MURI:
         return Muri(jobs, nodes, policy.endswith("l"), muri, exact="exact" in policy)
     if policy == "tiresias":
-        return Tiresias(jobs)
+        return Tiresias(jobs, GPUS_PER_NODE * nodes)
     raise ValueError(f"policy must be one of {', '.join(JOB_POLICIES)}, not {policy!r}")

@@ -6,6 +6,7 @@ As in the simulator of Muri's authors, only the number of free GPUs counts, not 
 """
 
 from collections.abc import Iterable, Iterator, Sequence
+from itertools import chain
 from math import ceil, inf
 
 from hivecore.sim.preemptive.failures import Failure, JobFailure
@@ -21,14 +22,15 @@ class Tiresias:
     """Events are submissions, completions, and the instants at which a job sinks; for `Training`.
 
     :param jobs: in order of submission.
+    :param gpus: of the cluster.
 
     Time lost to restarts counts as attained service.
     """
 
     same_event = 0.0
 
-    def __init__(self, jobs: Jobs) -> None:
-        self.idle: list[int] = []
+    def __init__(self, jobs: Jobs, gpus: int) -> None:
+        self.idle = [gpus]
         self.pace, self.overhead = jobs.solo, jobs.restart
         self._gpus = jobs.gpus
         self._sinks_at = [[ceil(limit / size) for size in jobs.gpus] for limit in _LIMITS]
@@ -58,12 +60,12 @@ class Tiresias:
 
     def order(self) -> Iterable[Sequence[int]]:
         """See `Policy`."""
-        return [(job,) for queue in self._queues for job in queue]
+        return zip(chain.from_iterable(self._queues))
 
     def chosen(self, running: set[int]) -> list[int]:
         """See `Policy`; the order of jobs that sink at one event is that of their submission."""
         for queue in self._queues:
-            queue.sort(key=lambda job: job not in running)
+            queue.sort(key=running.__contains__, reverse=True)
         self._running = sorted(running)
         return self._running
 

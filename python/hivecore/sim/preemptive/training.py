@@ -26,8 +26,8 @@ from hivecore.sim.preemptive.failures import Failure
 from hivecore.sim.preemptive.history import Recorder, Span
 from hivecore.sim.preemptive.incidents import Incidents, reported
 from hivecore.sim.preemptive.jobs import Jobs
-from hivecore.sim.preemptive.placement import Placed
-from hivecore.sim.progress import Incident, JobFails, NodeChanges
+from hivecore.sim.preemptive.placement import Placed, nodes_of
+from hivecore.sim.progress import Incident, JobFails
 
 __all__ = ["Outcome", "Policy", "Training", "close", "earliest_completion"]
 
@@ -160,6 +160,9 @@ class Training:
         count = len(jobs)
         self._submit, self._policy, self._interval = submit, policy, report_interval
         self._names = [str(job) for job in range(count)]
+        self._gpus = jobs.gpus
+        #: whether whoever comes first has a place if there are as many GPUs
+        self._fill_up = len(policy.idle) == 1 or all(map(_is_power_of_two, set(jobs.gpus)))
         self._remaining, self._attained = list(jobs.iterations), [0.0] * count
         self._start, self._end, self._lost = [inf] * count, [inf] * count, [0.0] * count
         self._events = self._preemptions = self._interruptions = 0
@@ -169,9 +172,8 @@ class Training:
         self._change = inf
         self._submitted, self._left = 0, 0
         self._previous = 0.0
-        self._there = list(policy.idle)
         self._incidents = Incidents(failures, count, policy.idle)
-        self._nodes: dict[int, tuple[int, ...]] = {}
+        self._pods: dict[int, tuple[PlacedPod, ...]] = {}
         self._recorder = Recorder() if record else None
 
     def next_end(self) -> float:
@@ -206,13 +208,10 @@ class Training:
         self._interruptions += len(stopped)
         if self._advance(now) or not self._left:
             self._incidents.got_ahead()
-        found: list[Incident] = [JobFails(self._names[job]) for job in sorted(stopped)]
-        for node, (gpus, before) in enumerate(zip(self._policy.idle, self._there, strict=True)):
-            if gpus != before:
-                found.append(NodeChanges(str(node), gpus > 0))
-        self._there = list(self._policy.idle)
-        self._running = [job for job in self._running if job not in stopped]
-        return found
+        if stopped:
+            self._running = [job for job in self._running if job not in stopped]
+        failed = [JobFails(self._names[job]) for job in sorted(stopped)]
+        return [*failed, *self._incidents.changes()]
 
     def _advance(self, now: float) -> bool:
         """Note what running jobs have done since the last event; whether one has got ahead."""
@@ -237,12 +236,19 @@ class Training:
         self._left += 1
 
     def order(self, now: float) -> Sequence[str | Sequence[str]]:
-        """Return who comes first."""
-        names = self._names
-        return [
-            names[entry[0]] if len(entry) == 1 else tuple([names[job] for job in entry])
-            for entry in self._policy.order()
-        ]
+        """Return who comes first, of those who may find a place."""
+        names, gpus, left = self._names, self._gpus, sum(self._policy.idle)
+        found: list[str | Sequence[str]] = []
+        for entry in self._policy.order():
+            first = entry[0]
+            if self._fill_up:
+                if gpus[first] > left:
+                    continue
+                left -= gpus[first]
+            found.append(names[first] if len(entry) == 1 else tuple([names[job] for job in entry]))
+            if not left:
+                break
+        return found
 
     def obey(self, actions: Sequence[Action], now: float) -> None:
         """See `Progress`."""
@@ -250,7 +256,7 @@ class Training:
         for action in actions:
             if isinstance(action, (Start, Move)):
                 job = int(action.job)
-                self._nodes[job] = _nodes(action.pods)
+                self._pods[job] = action.pods
                 running.add(job)
                 self._start[job] = min(self._start[job], now)
             elif isinstance(action, Preempt):
@@ -269,7 +275,7 @@ class Training:
     def _placed(self) -> list[Placed]:
         """Those on the same GPUs, in the order of the first of each."""
         groups = self._policy.groups(self._running)
-        return [Placed(tuple(sorted(group)), self._nodes[group[0]]) for group in groups]
+        return [Placed(tuple(sorted(group)), nodes_of(self._pods[group[0]])) for group in groups]
 
     def outcome(self) -> Outcome:
         """Return what has become of the jobs."""
@@ -285,5 +291,5 @@ class Training:
         )
 
 
-def _nodes(pods: Sequence[PlacedPod]) -> tuple[int, ...]:
-    return tuple(dict.fromkeys(int(pod.node) for pod in pods))
+def _is_power_of_two(number: int) -> bool:
+    return number & (number - 1) == 0

@@ -1,0 +1,85 @@
+"""What a walk along an order has changed."""
+
+from collections.abc import Iterable, Sequence
+from functools import lru_cache
+from itertools import chain
+from typing import NamedTuple
+
+from hivecore.interleaving import interleave
+from hivecore.scheduler.actions import Move, PlacedPod
+from hivecore.scheduler.lifecycle.live import Live
+from hivecore.scheduler.orders.ordering import Order
+
+__all__ = ["Changes", "Entry", "Places", "changes"]
+
+#: Jobs that share GPUs; one job has its own.
+Entry = tuple[Live, ...]
+#: By running job where it is, and who shares its GPUs, itself included.
+Places = dict[str, tuple[tuple[PlacedPod, ...], tuple[str, ...]]]
+
+
+class Changes(NamedTuple):
+    """What a walk has changed."""
+
+    #: who had GPUs and has none
+    stopped: list[Live]
+    moves: list[Move]
+    #: who runs from now on: with whom on the same GPUs, and by how many stages each is behind it
+    started: list[tuple[Live, tuple[str, ...], tuple[int, ...]]]
+
+    #: by job that had GPUs: where, and who shared them, itself included
+    before: Places
+
+    def winner(self, name: str, order: Order) -> str:
+        """For whom a job leaves what it has: the first one that starts, if that can be said."""
+        started = (live.job.name for live, _, _ in self.started)
+        named = (one for names in order.entries for one in names)
+        return next(one for one in chain(started, self.before[name][1], named) if one != name)
+
+
+def changes(entries: Iterable[Entry], before: Places) -> Changes:
+    """What has changed since.
+
+    :param entries: all that have, in order.
+
+    Of jobs that were together before those stay that are so still, on the same GPUs; once, as they
+    may be in two groups now of which nobody can say on which GPUs they are.
+    """
+    found = Changes([], [], [], before)
+    stayed: set[tuple[str, ...]] = set()
+    for entry in entries:
+        there = [live.job.name for live in entry if live.job.name in before]
+        placed = entry[0].units[0].placed if entry else ()
+        if not placed:
+            found.stopped.extend(live for live in entry if live.job.name in before)
+            continue
+        old: tuple[str, ...] = ()
+        for name in there:
+            pods, members = before[name]
+            if not old and pods == placed and members not in stayed:
+                old = members
+        stayed.add(old)
+        now = list(there)
+        for live in entry:
+            name = live.job.name
+            if name in there and name not in old:
+                others = tuple(other for other in there if other != name)
+                offsets = _offsets(live, entry, others)
+                found.moves.append(Move(name, placed, before[name][0], others, offsets))
+            elif name not in there:
+                others = tuple(now)
+                found.started.append((live, others, _offsets(live, entry, others)))
+                now.append(name)
+    return found
+
+
+def _offsets(live: Live, entry: Entry, others: Sequence[str]) -> tuple[int, ...]:
+    if not others:
+        return ()
+    stages = {one.job.name: one.job.stages for one in entry}
+    return _offsets_of((live.job.stages, *[stages[other] for other in others]))
+
+
+@lru_cache(4096)  # jobs of few kinds come together again and again
+def _offsets_of(stages: tuple[tuple[float, ...], ...]) -> tuple[int, ...]:
+    return interleave(stages).offsets
