@@ -246,6 +246,7 @@ class Ledger:
         for winner in set(self.held.values()) - set(self.stopping.values()):
             self.keeps_its_promise(winner, actions)
             self.let_go(winner)
+        self.start_together(actions)
         for action in actions:
             if isinstance(action, Move) or action in ordered:
                 continue
@@ -297,6 +298,15 @@ class Ledger:
         if "storage" in self.parts:
             assert set(self.io) <= readers
 
+    def start_together(self, actions):
+        """Whom a job names that starts, that one starts with it, or runs, or is not known."""
+        started = {one.job for one in actions if isinstance(one, Start)}
+        gone = {one.job for one in actions if isinstance(one, Reject)}
+        for name in started:
+            if name not in self.running and name in self.jobs:
+                left = self.waiting - started - gone
+                assert left.isdisjoint(self.jobs[name].together), name
+
     def promise(self, winner, pods):
         """What is held for a job until others have stopped for it."""
         assert pods, "nothing is held"
@@ -306,7 +316,8 @@ class Ledger:
     def keeps_its_promise(self, winner, actions):
         """All have stopped for a job: it starts where it was to, and nobody else stops for it."""
         pods = self.promised.get(winner)
-        first = [name for name in self.jobs[winner].after if name in self.waiting]
+        job = self.jobs[winner]
+        first = [name for name in (*job.after, *job.together) if name in self.waiting]
         if pods is None or first or self.in_order:
             return
         starts = [one for one in actions if isinstance(one, Start) and one.job == winner]

@@ -92,6 +92,36 @@ class Lives(RuleBasedStateMachine):
             stages=STAGES[stages],
         )
 
+    @rule(
+        data=st.data(),
+        tenant=st.sampled_from(TENANTS),
+        roles=st.lists(st.sampled_from(sorted(ROLES)), min_size=2, max_size=3),
+        mutual=st.booleans(),
+        guaranteed=st.booleans(),
+        stages=st.sampled_from(sorted(STAGES)),
+    )
+    def submit_together(self, data, tenant, roles, mutual, guaranteed, stages):
+        """Jobs of which the first names all others, and these name it, or nobody."""
+        names = []
+        for _ in roles:
+            name = self.unused("g")
+            while name in self.scheduler or name in self.rejected or name in names:
+                name = self.unused(name + "'")
+            names.append(name)
+        for at, (name, role) in enumerate(zip(names, roles, strict=True)):
+            others = names[1:] if not at else names[:1] * mutual
+            after = names[:1] if at and data.draw(st.booleans()) else []
+            self.submit_one(
+                name,
+                tenant,
+                role,
+                guaranteed=guaranteed,
+                priority=data.draw(st.integers(0, 2)),
+                stages=STAGES[stages],
+                together=others,
+                after=after,
+            )
+
     def submit_one(self, name, *arguments, **more):
         job = make_job(name, *arguments, **more)
         self.scheduler.submit(job, self.now)
@@ -317,6 +347,11 @@ class Lives(RuleBasedStateMachine):
     def reorder(self, data, named, together):
         """Who is named runs in this order from now on; nobody: the queues say it again."""
         names = data.draw(st.permutations(sorted(self.scheduler)))[:named]
+        bound = [name for name in names if self.scheduler.job(name).together]
+        if bound:
+            with pytest.raises(ValueError, match=r"starts together|idle cells"):
+                self.scheduler.reorder(names, self.now)
+            names = [name for name in names if name not in bound]
         order = list(names)
         if "sharing" in self.parts and together:
             order = self.grouped(names)

@@ -100,7 +100,9 @@ def explain(scheduler: "Scheduler", job: Job, unit: Unit | None, position: int) 
         return JobExplanation(job.name, state, (), 0, ())
     search = _Search(scheduler, job, unit)
     refusals = tuple(search.refusals())
-    changes = tuple(search.changes()) if refusals else ()
+    # What one of several needs that start together says little of them all.
+    alone = all(one.code != "together" for one in refusals)
+    changes = tuple(search.changes()) if refusals and alone else ()
     return JobExplanation(job.name, state, refusals, position, changes)
 
 
@@ -117,6 +119,9 @@ class _Search:
             other = self.jobs.get(name)
             if other is not None and (not other.runs or other.has_stopped):
                 yield Refusal("scheduler", "after", f"waits for {name!r} to start", name)
+        told = self.jobs[self.job.name].told
+        if told is not None and told.code == "together":
+            yield told
         quotas, place, devices = self.stages.quotas, self.stages.place, self.stages.devices
         if quotas is not None:
             refused = Stages(quotas, None, None, 1).branch().start(self.unit.trial())

@@ -171,6 +171,10 @@ class Job:
     :param data: what it reads; ``None``: nothing that storage has to know of.
     :param after: jobs that must have started before it may start; those that the scheduler does not
         know (any more) do not count.
+    :param together: jobs that have to start in the same round of decisions, if they do not run yet:
+        all of them or none, with those that they name themselves. Those that the scheduler does not
+        know do not count, so they are all submitted before it decides. They are lent no idle cells,
+        and nobody leaves for them unless victims stop at once.
     :raises ValueError: something is out of range, or does not go together.
     :raises TypeError: an argument is of a wrong type.
 
@@ -192,6 +196,7 @@ class Job:
     stages: tuple[float, ...]
     data: Data | None
     after: tuple[str, ...]
+    together: tuple[str, ...]
     gpus: int = field(compare=False)
     """Of all pods together."""
 
@@ -210,11 +215,12 @@ class Job:
         stages: Iterable[float] = (),
         data: Data | None = None,
         after: Iterable[str] = (),
+        together: Iterable[str] = (),
     ) -> None:
         put = object.__setattr__
-        before = as_tuple(after, "after")
-        put(self, "after", tuple(as_name(one, "after") for one in before) if before else ())
-        put(self, "name", _job_name(name, self.after))
+        put(self, "after", _names(after, "after"))
+        put(self, "together", _names(together, "together"))
+        put(self, "name", _job_name(name, self.after, self.together))
         put(self, "tenant", as_name(tenant, "tenant"))
         given = (Role("pod", gpus=roles),) if isinstance(roles, int) else as_tuple(roles, "roles")
         put(self, "roles", given)
@@ -270,7 +276,7 @@ class Job:
             set_field(made, get(self))
         put = object.__setattr__
         if "name" in changes:
-            put(made, "name", _job_name(changes["name"], self.after))
+            put(made, "name", _job_name(changes["name"], self.after, self.together))
         run_time = changes.get("run_time")
         if "run_time" in changes:
             put(made, "run_time", None if run_time is None else _positive(run_time, "run_time"))
@@ -280,12 +286,19 @@ class Job:
 _FIELDS = [(one.__set__, one.__get__) for one in (getattr(Job, name) for name in Job.__slots__)]
 
 
-def _job_name(value: Any, after: tuple[str, ...]) -> str:
+def _names(value: Any, name: str) -> tuple[str, ...]:
+    given = as_tuple(value, name)
+    return tuple([as_name(one, name) for one in given]) if given else ()
+
+
+def _job_name(value: Any, after: tuple[str, ...], together: tuple[str, ...]) -> str:
     name = as_name(value, "name")
     if "/" in name:
         raise ValueError(f"name={name!r}: '/' is not allowed in the name of a job")
     if name in after:
         raise ValueError(f"after: {name!r} would wait for itself")
+    if name in together:
+        raise ValueError(f"together: {name!r} is the job itself")
     return name
 
 

@@ -586,6 +586,9 @@ class Scheduler(Stateful):
             if self._state.lending is not None:
                 raise ValueError("order: jobs run on idle cells here, which is an order of its own")
             for names in asked:
+                for name in names:
+                    if name in self._state.jobs and self._state.jobs[name].job.together:
+                        raise ValueError(f"order: {name!r} starts together with other jobs")
                 if len(names) > 1:
                     self._check_sharers(names)
                 elif names[0] not in self._state.jobs:

@@ -180,7 +180,11 @@ class _Rerun:
     def submit(self, key: str, now: float) -> None:
         job = self.told.recorder.jobs[key].job
         # One of its name that was gone in the log may be there still.
-        named = job.replace(name=key, after=[self.latest.get(one, one) for one in job.after])
+        named = job.replace(
+            name=key,
+            after=[self.latest.get(one, one) for one in job.after],
+            together=[self.latest.get(one, one) for one in job.together],
+        )
         self.latest[job.name] = key
         self.recorder.submitted(named, now)
         self.scheduler.submit(named, now)

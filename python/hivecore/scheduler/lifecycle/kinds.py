@@ -31,7 +31,7 @@ class Kinds:
 
     def of(self, job: Job) -> Kind:
         """The kind of what a job starts with."""
-        if job.after:
+        if job.after or job.together:
             return self._made(job, least_of(job), is_alone=True)
         return self._find((job.roles, *self._terms(job)), job, None)
 

@@ -112,7 +112,7 @@ def wait(state: State, live: Live, unit: Unit, refused: Refused) -> None:
 def offer_idle_cells(state: State, live: Live) -> None:
     """While a job waits for its tenant's cells it also waits for idle ones."""
     job = live.job
-    may = job.guaranteed and job.preemptible and live.units[0].kind.gpus
+    may = job.guaranteed and job.preemptible and not job.together and live.units[0].kind.gpus
     if state.lending is not None and may:
         push(state, live.may_be_lent(state.kinds))
 

@@ -113,6 +113,21 @@ class State:
                 return name
         return ""
 
+    def companions(self, live: Live) -> list[Live]:
+        """The jobs that do not run and have to start together with another one, in the order in
+        which they are named.
+        """
+        if not live.job.together:
+            return []
+        found = {live.job.name: live}
+        for one in (known := [live]):
+            for name in one.job.together:
+                other = self.jobs.get(name)
+                if other is not None and name not in found and not other.runs:
+                    found[name] = other
+                    known.append(other)
+        return known[1:]
+
     def units(self) -> Iterator[Unit]:
         """What all jobs start with, what joins them, and what is lent to them."""
         for live in self.jobs.values():

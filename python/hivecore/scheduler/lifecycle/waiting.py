@@ -70,6 +70,13 @@ class Waiting:
         line = self._lines.get(kind.number)
         return None if line is None else line.refusal
 
+    def refused(self, kind: Kind) -> Refused | None:
+        """Why a kind is parked, and what has to happen first; None: it is not."""
+        line = self._lines.get(kind.number)
+        if line is None or line.refusal is None:
+            return None
+        return Refused(line.refusal, line.keys)
+
     def park(self, kind: Kind, refusal: Refusal, keys: Iterable[Key]) -> None:
         """A kind some of whose units wait is parked."""
         line = self._lines[kind.number]

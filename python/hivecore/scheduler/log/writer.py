@@ -83,7 +83,7 @@ class LogWriter:
         :param kind: the number of its kind: what all of one kind have in common is put into words
             once.
         """
-        if job.stages or job.data is not None or job.after:
+        if job.stages or job.data is not None or job.after or job.together:
             body = _encode(plain_job(job))
         else:
             alike = self._alike.get(kind)

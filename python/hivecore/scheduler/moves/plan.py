@@ -243,6 +243,8 @@ class _Planning:
         other = self.scheduler._state.missing(live)
         if other:
             return self._never(goal, f"waits for {other!r} to start")
+        if self.scheduler._state.companions(live):
+            return self._never(goal, "starts together with other jobs")
         if self.stages.quotas is not None:
             decision = self.stages.quotas.schedule(unit)
             if decision.outcome != "bind":

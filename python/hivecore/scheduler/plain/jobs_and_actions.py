@@ -41,6 +41,7 @@ _JOB = {
     "run_time": None,
     "stages": (),
     "after": (),
+    "together": (),
 }
 _SHARED = {"shares_with": (), "offsets": ()}
 _START = {**_SHARED, "lent": False}

@@ -12,11 +12,11 @@ from hivecore.scheduler.rounds.starts import has_started, start_without, tell_to
 from hivecore.scheduler.rounds.waking import may_preempt, might_help
 from hivecore.scheduler.stages.transaction import Started
 
-__all__ = ["offer"]
+__all__ = ["offer_alone"]
 
 
-def offer(state: State, unit: Unit) -> None:
-    """A unit that has left its queue starts, or goes back."""
+def offer_alone(state: State, unit: Unit) -> None:
+    """A unit that has left its queue starts by itself, or goes back."""
     live = state.jobs[unit.owner]
     other = state.missing(live)
     if other:
@@ -48,7 +48,7 @@ def offer(state: State, unit: Unit) -> None:
         has_started(state, live, unit, start_without(state, victims, live, unit))
         return
     tell_to_leave(state, victims, live)
-    live.state, live.victims = "reserved", tuple(victims)
+    live.state, live.victims, live.since = "reserved", tuple(victims), state.now
     state.reserved[live.job.name] = live
     state.waiting.leave(unit.kind, unit.name)
     lend_no_more(state, live)

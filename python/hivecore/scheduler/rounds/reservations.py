@@ -21,7 +21,7 @@ def start_reserved(state: State) -> None:
             leave(state, state.jobs[victim])
         unit, live.victims = live.units[0], ()
         found: Started | Refused | None = None
-        if state.order is None and not state.missing(live):
+        if state.order is None and not (state.missing(live) or state.companions(live)):
             start = fulfil if unit.placed else Stages.start
             found = start(state.stages, unit)
         if isinstance(found, Started):

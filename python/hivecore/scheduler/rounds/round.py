@@ -3,8 +3,8 @@
 from hivecore.scheduler.actions import Action
 from hivecore.scheduler.lifecycle.state import State
 from hivecore.scheduler.orders.running import run_in_order
-from hivecore.scheduler.rounds.offers import offer
 from hivecore.scheduler.rounds.reservations import start_reserved
+from hivecore.scheduler.rounds.together import offer
 from hivecore.scheduler.rounds.waking import wake
 from hivecore.scheduler.stages._moving import move_jobs
 

@@ -1,0 +1,109 @@
+"""Jobs that start together or not at all.
+
+All of them are tried one after the other on a branch, and only if all run there at the end it is
+done in earnest. Else they wait, each for what the one that found no place waits for.
+"""
+
+from hivecore.decisions import Refusal
+from hivecore.errors import InvariantError
+from hivecore.scheduler.lifecycle.lines import queued_job, take_off, wait
+from hivecore.scheduler.lifecycle.live import Live
+from hivecore.scheduler.lifecycle.state import State
+from hivecore.scheduler.lifecycle.units import Key, Refused, Unit
+from hivecore.scheduler.rounds.offers import offer_alone
+from hivecore.scheduler.stages._lacks import HEADROOM
+
+__all__ = ["offer"]
+
+
+def offer(state: State, unit: Unit) -> None:
+    """A unit that has left its queue starts, perhaps with others, or goes back."""
+    live = state.jobs[unit.owner]
+    others = state.companions(live) if unit is live.units[0] and not live.runs else []
+    if not others:
+        offer_alone(state, unit)
+        return
+    lives = _in_turn([live, *others])
+    refused = _failure(state, live, lives)
+    if refused is not None:
+        wait(state, live, unit, refused)
+        for one in others:
+            # Who does not name all of them may start sooner.
+            if len(state.companions(one)) == len(others):
+                _take(state, one)
+                wait(state, one, one.units[0], refused)
+        return
+    for one in others:
+        _take(state, one)
+    may_preempt, state.preemption = state.preemption, state.preemption and state.immediate
+    if _start(state, lives) is not None:
+        raise InvariantError(f"job {live.job.name!r} does not start with {len(others)} others")
+    state.preemption = may_preempt
+
+
+def _in_turn(lives: list[Live]) -> list[Live]:
+    """The same, each behind those after which it is to start."""
+    found: list[Live] = []
+    left = {live.job.name: live for live in lives}
+    while left:
+        free = [one for one in left.values() if left.keys().isdisjoint(one.job.after)]
+        for one in free or [*left.values()]:  # or they wait for one another, for ever
+            found.append(left.pop(one.job.name))
+    return found
+
+
+def _failure(state: State, offered: Live, lives: list[Live]) -> Refused | None:
+    """Why these jobs do not start together now; None: they do.
+
+    :param offered: the one that has left its queue already.
+    """
+    for one in lives:
+        if one.state != "pending":
+            name = one.job.name
+            reason = f"starts together with {name!r}, for which others have to stop"
+            return Refused(Refusal("scheduler", "together", reason, name), (("started", name),))
+    trial = state.branch()
+    # Where victims take their time those who start together could not.
+    trial.preemption = state.preemption and state.immediate
+    twins = [trial.jobs[one.job.name] for one in lives]
+    for twin in twins:
+        if twin.job.name == offered.job.name:
+            del trial.queued[twin.units[0].name]
+        else:
+            _take(trial, twin)
+    failed = _start(trial, twins)
+    if failed is None:
+        return None
+    name = failed.job.name
+    refused = trial.waiting.refused(failed.units[0].kind)
+    keys: tuple[Key, ...] = ()
+    if refused is None:
+        reason = f"starts together with {name!r}, which would have to leave for another of them"
+        keys = (("started", name),)
+    else:
+        reason = f"starts together with {name!r}: {refused.refusal.reason}"
+        # Each waits for something that another one lacks, so that its own needs say nothing.
+        keys = tuple([("quotas", "any") if key == HEADROOM else key for key in refused.keys])
+    gone = tuple([("started", one.job.name) for one in lives])
+    return Refused(Refusal("scheduler", "together", reason, name), (*keys, *gone))
+
+
+def _start(state: State, lives: list[Live]) -> Live | None:
+    """Let jobs that are in no queue start; who does not run then, if anybody."""
+    for at, live in enumerate(lives):
+        offer_alone(state, live.units[0])
+        for one in reversed(lives[: at + 1]):
+            if not one.runs:
+                return one
+    return None
+
+
+def _take(state: State, live: Live) -> None:
+    """One that waits leaves its queue to be offered, or to wait for what the others wait for."""
+    unit = live.units[0]
+    take_off(state, unit)
+    if not unit.kind.is_alone:
+        assert unit.departure is not None
+        unit.kind = state.kinds.alone(unit.kind)
+        unit.departure = unit.departure._replace(job=queued_job(state, unit))
+    state.waiting.add(unit.kind, unit.name)
