@@ -30,8 +30,8 @@ class Once(Fifo):
     def __init__(self, instant):
         self.instant = instant
 
-    def grant(self, situation):
-        found = super().grant(situation)
+    def granted(self, situation, jobs):
+        found = super().granted(situation, jobs)
         left = self.instant - situation.now
         return Grants(found.jobs, found.share, None, left if left > 0 else inf)
 

@@ -7,9 +7,9 @@ that acts for itself: Alluxio's LRU, CoorDL or Quiver. Amounts of data are a flu
 `storage_figures` turns the outcome into completion times, utilisation and fairness.
 """
 
-from hivecore.sim.storage.events import Rules, StorageOutcome
 from hivecore.sim.storage.history import StorageHistory
 from hivecore.sim.storage.metrics import StorageFigures, storage_figures
+from hivecore.sim.storage.reading import Rules, StorageOutcome
 from hivecore.sim.storage.schedule import (
     GPU_POLICIES,
     STORAGE_SYSTEMS,
