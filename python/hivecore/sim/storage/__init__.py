@@ -2,7 +2,8 @@
 
 `schedule_storage` runs jobs that read a dataset again and again under FIFO, SJF, SRTF, LAS or
 max-min fairness, with SiloD's joint allocation of cache and remote IO, or with a storage system
-that acts for itself: Alluxio's LRU, CoorDL or Quiver. Amounts of data are a fluid in it;
+that acts for itself: Alluxio's LRU, CoorDL or Quiver. `hivecore.scheduler.Scheduler` says who runs,
+and what SiloD caches, in the one event loop of the simulator. Amounts of data are a fluid in it;
 `schedule_items` does the same with real items in real caches, to see how well that fits.
 `storage_figures` turns the outcome into completion times, utilisation and fairness.
 """

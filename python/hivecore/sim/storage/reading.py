@@ -17,17 +17,24 @@ from typing import Protocol
 
 import numpy as np
 
-from hivecore.scheduler import Action, Preempt, Start
+from hivecore.scheduler import Action, Preempt, Scheduler, SetCache, Start
 from hivecore.sim.progress import Incident
-from hivecore.sim.storage.caches import CachePolicy
+from hivecore.sim.storage.caches import Allotted, CachePolicy
 from hivecore.sim.storage.history import Recorder, StorageHistory
 from hivecore.sim.storage.orders import Order
 from hivecore.sim.storage.situation import NOBODY, Situation, in_order
-from hivecore.sim.storage.workload import Floats, Indices, StorageCluster, StorageWorkload
+from hivecore.sim.storage.workload import (
+    MB,
+    Floats,
+    Indices,
+    StorageCluster,
+    StorageWorkload,
+)
 
 __all__ = ["Contents", "Reading", "Rules", "StorageOutcome"]
 
 _STUCK = 1_000_000  # events in which no job comes or ends
+_BYTES = 1e6  # per MB
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -134,6 +141,7 @@ class Reading:
     :param cluster: what they share.
     :param rules: who gets what.
     :param contents: empty caches.
+    :param scheduler: under which they run; its storage stage is told what is observed.
     :param recorder: takes down what happens.
     :raises ValueError: later, no job gets ahead.
 
@@ -148,10 +156,11 @@ class Reading:
         cluster: StorageCluster,
         rules: Rules,
         contents: Contents,
+        scheduler: Scheduler,
         recorder: Recorder | None,
     ) -> None:
         self._work, self._cluster, self._rules = work, cluster, rules
-        self._contents, self._recorder = contents, recorder
+        self._contents, self._scheduler, self._recorder = contents, scheduler, recorder
         self._cache_of = np.arange(len(work)) if rules.cache.private else work.dataset
         count = len(work)
         self._names = [str(job) for job in range(count)]
@@ -165,6 +174,9 @@ class Reading:
         #: what was decided last, and when that has to be done again
         self._grants, self._again = NOBODY, inf
         self._quota = np.zeros(len(contents.cached))
+        #: MB of each dataset as the scheduler was told, and as it has allotted
+        self._told, self._allotted = np.full(len(work.names), np.nan), np.zeros(len(work.names))
+        self._code = {name: code for code, name in enumerate(work.names)}
         self._look()
         self._ranked: Indices | None = None
         self._allocate()
@@ -217,9 +229,27 @@ class Reading:
     def order(self, now: float) -> Sequence[str]:
         """Return who comes first; nobody: the queue of the scheduler says it."""
         self._look()
-        self._ranked = self._rules.order.ranked(self._situation)
-        names = self._names
+        order, names = self._rules.order, self._names
+        self._ranked = order.ranked(self._situation)
+        if order.takes_turns:  # all will run
+            self._grants = order.granted(self._situation, self._present)
+        if isinstance(self._rules.cache, Allotted):
+            self._observe(now)
         return () if self._ranked is None else [names[job] for job in self._ranked.tolist()]
+
+    def _observe(self, now: float) -> None:
+        """Tell the scheduler what is cached, and how fast jobs could read that take turns."""
+        held = np.minimum(self._situation.held, self._work.size_mb)
+        changed = np.flatnonzero(held != self._told).tolist()
+        self._told = held
+        names, gb = self._work.names, (held / MB).tolist()
+        rates: dict[str, float] = {}
+        if self._rules.order.takes_turns:
+            jobs, share = self._grants.jobs, self._grants.share
+            full = (self._work.rate_mbps[jobs] * share).tolist()
+            rates = {self._names[job]: rate for job, rate in zip(jobs.tolist(), full, strict=True)}
+        cached = {names[code]: gb[code] for code in changed}
+        self._scheduler.observe(now, cached_gb=cached, rate_mbps=rates)
 
     def _look(self) -> None:
         """Take down how things are."""
@@ -235,6 +265,7 @@ class Reading:
             contents.cached,
             self._quota,
             contents.last_use,
+            self._allotted,
         )
 
     def obey(self, actions: Sequence[Action], now: float) -> None:
@@ -242,13 +273,21 @@ class Reading:
         for action in actions:
             if isinstance(action, Start | Preempt):
                 self._runs[int(action.job)] = isinstance(action, Start)
+            elif isinstance(action, SetCache):
+                self._allot(self._code[action.dataset], action.size / _BYTES)
         self._decisions += 1
-        ranked = self._present if self._ranked is None else self._ranked
-        jobs = ranked[self._runs[ranked]]
-        self._grants = self._rules.order.granted(self._situation, jobs)
+        if not self._rules.order.takes_turns:
+            ranked = self._present if self._ranked is None else self._ranked
+            self._grants = self._rules.order.granted(self._situation, ranked[self._runs[ranked]])
+        jobs = self._grants.jobs
         self._again = now + self._grants.again
         self._start[jobs] = np.minimum(self._start[jobs], now)
         self._allocate()
+
+    def _allot(self, code: int, mb: float) -> None:
+        """A dataset may have so much cache, which is told in whole bytes."""
+        size = float(self._work.size_mb[code])
+        self._allotted[code] = size if size - mb < 1.0 / _BYTES else mb
 
     def _allocate(self) -> None:
         """Let the contents take over what was decided."""

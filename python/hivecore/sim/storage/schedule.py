@@ -5,11 +5,11 @@ import numpy as np
 from hivecore._arguments import as_choice
 from hivecore._sim import FluidClock
 from hivecore.queues import TenantQueues
-from hivecore.scheduler import Job, Role, Scheduler
+from hivecore.scheduler import Data, Job, Role, Scheduler
 from hivecore.sim.simulate import simulate
 from hivecore.sim.storage.caches import (
+    Allotted,
     CachePolicy,
-    Greedy,
     PerGpu,
     SharedLru,
     WholeDatasets,
@@ -18,7 +18,7 @@ from hivecore.sim.storage.history import Recorder
 from hivecore.sim.storage.items import LruItems, UniformItems
 from hivecore.sim.storage.orders import Fifo, LeastAttained, MaxMin, Order, Shortest
 from hivecore.sim.storage.reading import Contents, Reading, Rules, StorageOutcome
-from hivecore.sim.storage.workload import StorageCluster, StorageWorkload
+from hivecore.sim.storage.workload import MB, StorageCluster, StorageWorkload
 from hivecore.topology import NetworkTopology
 
 __all__ = ["GPU_POLICIES", "STORAGE_SYSTEMS", "rules_of", "schedule_items", "schedule_storage"]
@@ -27,7 +27,7 @@ __all__ = ["GPU_POLICIES", "STORAGE_SYSTEMS", "rules_of", "schedule_items", "sch
 #: first, max-min fairness.
 GPU_POLICIES = ("fifo", "sjf", "srtf", "las", "max-min")
 _CACHES: dict[str, type[CachePolicy]] = {
-    "silod": Greedy,
+    "silod": Allotted,
     "quiver": WholeDatasets,
     "coordl": PerGpu,
     "alluxio": SharedLru,
@@ -163,18 +163,37 @@ def _amounts(
 def _run(
     work: StorageWorkload, cluster: StorageCluster, rules: Rules, contents: Contents, record: bool
 ) -> StorageOutcome:
-    progress = Reading(work, cluster, rules, contents, Recorder() if record else None)
-    # Where jobs take turns nobody waits for GPUs.
-    network = None if rules.order.takes_turns else NetworkTopology([], {"all": {}})
-    if network is not None:
+    network, pool = None, None
+    if not rules.order.takes_turns:  # else nobody waits for GPUs
+        network = NetworkTopology([], {"all": {}})
         network.set_free("all", {"gpu": cluster.gpus})
+    if isinstance(rules.cache, Allotted):
+        pool = rules.cache.pool(work, cluster)
     queues = TenantQueues(blocking="fifo")
-    scheduler = Scheduler(queues=queues, topology=network, immediate=True)
-    roles = {gpus: (Role("worker", 1, gpus=gpus),) for gpus in set(work.gpus.tolist())}
-    jobs = [Job(str(job), "all", roles[gpus]) for job, gpus in enumerate(work.gpus.tolist())]
-    ones = [1.0] * len(jobs)
-    simulate(scheduler, jobs, work.submit.tolist(), ones, order=progress.order, progress=progress)
+    scheduler = Scheduler(queues=queues, topology=network, storage=pool, immediate=True)
+    recorder = Recorder() if record else None
+    progress = Reading(work, cluster, rules, contents, scheduler, recorder)
+    submit, ones = work.submit.tolist(), [1.0] * len(work)
+    jobs = _jobs(work, has_data=pool is not None)
+    simulate(scheduler, jobs, submit, ones, order=progress.order, progress=progress)
     return progress.outcome()
+
+
+def _jobs(work: StorageWorkload, has_data: bool) -> list[Job]:
+    """The jobs as the scheduler knows them, named by their numbers."""
+    roles = {gpus: (Role("worker", 1, gpus=gpus),) for gpus in set(work.gpus.tolist())}
+    columns = work.gpus, work.dataset, work.rate_mbps, work.total_mb / MB
+    return [
+        Job(
+            str(job),
+            "all",
+            roles[gpus],
+            data=Data(work.names[code], rate, total) if has_data else None,
+        )
+        for job, (gpus, code, rate, total) in enumerate(
+            zip(*(column.tolist() for column in columns), strict=True)
+        )
+    ]
 
 
 def _check_fits(work: StorageWorkload, cluster: StorageCluster) -> None:
