@@ -10,7 +10,7 @@ import pytest
 from jobs_on_storage import workload
 
 from hivecore.sim.storage import Rules, StorageCluster, schedule_items, schedule_storage
-from hivecore.sim.storage.caches import Greedy
+from hivecore.sim.storage.caches import Allotted
 from hivecore.sim.storage.orders import Fifo
 from hivecore.sim.storage.situation import Grants
 
@@ -30,8 +30,8 @@ class Once(Fifo):
     def __init__(self, instant):
         self.instant = instant
 
-    def grant(self, situation):
-        found = super().grant(situation)
+    def granted(self, situation, jobs):
+        found = super().granted(situation, jobs)
         left = self.instant - situation.now
         return Grants(found.jobs, found.share, None, left if left > 0 else inf)
 
@@ -155,7 +155,7 @@ def test_reclaimed_bytes_stay_useful_until_another_cache_admits():
     """The second job is more efficient and takes the cache, miss by miss."""
     rows = ("x", 100.0, 300.0, 60.0, 1, 0.0), ("y", 50.0, 100.0, 100.0, 1, 5000.0)
     cluster = StorageCluster(gpus=2, cache_gb=50.0, bandwidth_mbps=40.0)
-    rules = Rules(Fifo(), Greedy(hysteresis=0.0), "priority")
+    rules = Rules(Fifo(), Allotted(eps=0.0), "priority")
     lazy, eager = (
         schedule_storage(workload(*rows), cluster, rules, lazy=lazy).end for lazy in (True, False)
     )

@@ -13,6 +13,7 @@ from scheduler_lives import (
     ALL_NODES,
     COMPOSITIONS,
     DATA,
+    DATASETS,
     GPUS,
     MACHINE,
     RACKS,
@@ -427,6 +428,21 @@ class Lives(RuleBasedStateMachine):
                     self.scheduler.stopped(name, self.now)
             assert len(self.scheduler) == 0
             self.scheduler.check()
+
+    @precondition(lambda self: "storage" in self.parts)
+    @rule(data=st.data())
+    def observe(self, data):
+        share = st.floats(0.0, 1.0)
+        cached = data.draw(st.dictionaries(st.sampled_from(sorted(DATASETS)), share))
+        readers = [name for name in self.scheduler if self.scheduler.job(name).data is not None]
+        jobs = st.dictionaries(st.sampled_from(readers), share) if readers else st.just({})
+        self.scheduler.observe(
+            self.now,
+            cached_gb={name: part * DATASETS[name] for name, part in cached.items()},
+            hit_gb={name: 100.0 * part for name, part in data.draw(jobs).items()},
+            read_gb={name: 400.0 * part for name, part in data.draw(jobs).items()},
+            rate_mbps={name: 300.0 * part for name, part in data.draw(jobs).items()},
+        )
 
 
 class SharedLives(Lives):

@@ -14,6 +14,7 @@ from jobs_on_storage import workload
 from profiles import examples, seeds
 from storage_by_steps import Job, by_steps
 
+from hivecore import scheduler as composed
 from hivecore.sim.storage import (
     GPU_POLICIES,
     STORAGE_SYSTEMS,
@@ -22,7 +23,7 @@ from hivecore.sim.storage import (
     schedule_items,
     schedule_storage,
 )
-from hivecore.sim.storage.caches import Greedy
+from hivecore.sim.storage.caches import Allotted
 from hivecore.sim.storage.orders import Fifo
 from hivecore.sim.storage.remote_io import IO_MODES, grant, reached
 from hivecore.sim.storage.situation import Grants, Situation
@@ -144,7 +145,7 @@ def test_equal_shares_are_those_that_the_library_compares_with(work, cluster):
     everyone = np.arange(len(work))
     nothing = np.zeros(len(work.size_mb))
     situation = Situation(
-        0.0, work, cluster, everyone, everyone, work.total_mb, 0 * work.total_mb, *[nothing] * 3
+        0.0, work, cluster, everyone, everyone, work.total_mb, 0 * work.total_mb, *[nothing] * 4
     )
     found = allocate_storage(
         situation.jobs(everyone, work.rate_mbps),
@@ -157,24 +158,50 @@ def test_equal_shares_are_those_that_the_library_compares_with(work, cluster):
     assert situation.equal_rates() == pytest.approx(found.reference_mbps)
 
 
+def allotted(work, cluster, present, running, held):
+    """MB of each dataset that a scheduler lets be cached while these run and those wait."""
+    scheduler = composed.Scheduler(storage=Allotted().pool(work, cluster))
+    for job in present.tolist():
+        data = composed.Data(work.names[work.dataset[job]], float(work.rate_mbps[job]))
+        scheduler.submit(composed.Job(str(job), "all", 1, data=data), now=0.0)
+    scheduler.observe(0.0, cached_gb=dict(zip(work.names, (held / 1e3).tolist(), strict=True)))
+    scheduler.reorder([str(job) for job in running.tolist()], now=0.0)
+    actions = scheduler.decide(0.0)
+    told = {one.dataset: one.size for one in actions if isinstance(one, composed.SetCache)}
+    scheduler.check()
+    return np.array([told.get(name, 0) / 1e6 for name in work.names])
+
+
 @given(
     workloads(),
     clusters,
     st.lists(st.sampled_from([0.0, 0.3, 1.0]), min_size=4, max_size=4),
     st.lists(st.sampled_from([0.0, 5.0, 9.0]), min_size=4, max_size=4),
-    st.integers(0, 8),
+    st.integers(1, 8),
 )
-def test_greedy_quotas_are_those_of_the_library(work, cluster, shares, last_use, running):
+def test_the_scheduler_allots_cache_as_the_library_does(work, cluster, shares, last_use, running):
     present = np.arange(len(work))[len(work) // 3 :]
     held = np.array(shares[: len(work.size_mb)]) * work.size_mb
     held *= min(1.0, cluster.cache_mb / max(held.sum(), 1e-9))
     used = np.array(last_use[: len(work.size_mb)])
     jobs = present[:running]
+    quota = allotted(work, cluster, present, jobs, held)
     situation = Situation(
-        9.0, work, cluster, present, jobs, work.total_mb, 0 * work.total_mb, held, 0 * held, used
+        9.0,
+        work,
+        cluster,
+        present,
+        jobs,
+        work.total_mb,
+        0 * work.total_mb,
+        held,
+        quota,
+        used,
+        quota,
     )
     grants = Grants(jobs, np.ones(len(jobs)), None, np.inf)
-    quota, reclaim = Greedy().quotas(situation, grants)
+    same, reclaim = Allotted().quotas(situation, grants)
+    assert same.tolist() == quota.tolist()
     columns = StorageJobs(
         dataset=work.dataset[present],
         rate_mbps=work.rate_mbps[present],
@@ -236,7 +263,7 @@ def test_the_fluid_model_is_what_small_steps_come_to(seed):
     outcome = schedule_storage(
         work,
         StorageCluster(gpus, cache / 1e3, bandwidth),
-        Rules(Fifo(), Greedy(hysteresis=0.0), mode, warm_up),
+        Rules(Fifo(), Allotted(eps=0.0), mode, warm_up),
         shrink=shrink,
         lazy=lazy,
     )

@@ -4,7 +4,17 @@ from math import inf
 
 import pytest
 
-from hivecore.scheduler import Data, Job, Scheduler, SetCache, SetRemoteIO, StoragePool, recover
+from hivecore.queues import TenantQueues
+from hivecore.scheduler import (
+    Data,
+    Job,
+    Scheduler,
+    SetCache,
+    SetRemoteIO,
+    StoragePool,
+    event_of_plain,
+    recover,
+)
 
 SIZES = {"images": 1000.0, "text": 1000.0}
 
@@ -132,3 +142,145 @@ def test_a_log_with_progress_is_run_again(tmp_path):
     scheduler.cancel("second", 301.0)
     again.cancel("second", 301.0)
     assert again.decide(301.0) == scheduler.decide(301.0)
+
+
+# --- what is observed
+
+
+def caches(actions):
+    return {one.dataset: one.size / 1e9 for one in actions if isinstance(one, SetCache)}
+
+
+def two_readers(**options):
+    """Images fit into the cache, and text does not."""
+    storage = StoragePool({"images": 100.0, "text": 1000.0}, 100.0, 90.0, **options)
+    scheduler = Scheduler(storage=storage, immediate=True)
+    scheduler.submit(reader("one", inf, rate_mbps=80.0), 0.0)
+    scheduler.submit(reader("two", inf, "text", 50.0), 0.0)
+    return scheduler, scheduler.decide(0.0)
+
+
+def test_who_finds_its_cache_empty_has_remote_io_to_fill_it():
+    scheduler, actions = two_readers(threshold=0.0)
+    assert caches(actions) == {"images": 100.0} and remote_io(actions) == {"two": 50.0}
+    found = []
+    for cached in (0.0, 50.0, 75.0, 100.0):
+        scheduler.observe(10.0, cached_gb={"images": cached})
+        found.append(remote_io(scheduler.decide(10.0)))
+    assert found == [
+        {"one": 80.0, "two": 10.0},
+        {"one": 40.0, "two": 50.0},
+        {"one": 20.0},
+        {"one": 0.0},
+    ]
+
+
+def test_what_a_job_finds_in_its_epoch_may_be_less_than_what_is_cached():
+    scheduler, _ = two_readers()
+    scheduler.observe(10.0, cached_gb={"images": 100.0}, hit_gb={"one": 50.0})
+    assert remote_io(scheduler.decide(10.0)) == {"one": 40.0}
+    scheduler.observe(20.0, hit_gb={"one": 100.0})
+    assert remote_io(scheduler.decide(20.0)) == {"one": 0.0}
+
+
+def test_who_reads_less_for_now_saves_less_remote_io():
+    storage = StoragePool({"images": 100.0, "text": 100.0}, 100.0, None)
+    scheduler = Scheduler(storage=storage, immediate=True)
+    scheduler.submit(reader("one", inf, rate_mbps=80.0), 0.0)
+    scheduler.submit(reader("two", inf, "text", 50.0), 0.0)
+    assert scheduler.decide(0.0)[2:] == [SetCache("images", 100 * 10**9)]
+    scheduler.observe(10.0, rate_mbps={"one": 46.0})
+    assert scheduler.decide(10.0) == []  # what is there saves a tenth more
+    scheduler.observe(20.0, rate_mbps={"one": 40.0})
+    assert caches(scheduler.decide(20.0)) == {"images": 0.0, "text": 100.0}
+
+
+def test_what_was_read_is_what_was_observed():
+    scheduler, _ = with_jobs("sjf", reader("first", 60.0))
+    scheduler.observe(500.0, read_gb={"first": 10.0})  # and not 50, as it was told
+    scheduler.submit(reader("second", 40.0, "text"), 500.0)
+    assert remote_io(scheduler.decide(500.0)) == {"first": 0.0, "second": 100.0}
+
+
+def test_cache_that_is_left_over_is_for_those_who_wait():
+    storage = StoragePool({"images": 40.0, "text": 100.0}, 100.0, None, ahead=True)
+    scheduler = Scheduler(queues=TenantQueues(blocking="fifo"), storage=storage, immediate=True)
+    scheduler.submit(reader("runs", inf), 0.0)
+    assert caches(scheduler.decide(0.0)) == {"images": 40.0}
+    scheduler.submit(reader("waits", inf, "text").replace(after=("runs",)), 1.0)
+    scheduler.reorder(["runs"], 1.0)
+    assert caches(scheduler.decide(1.0)) == {"text": 60.0}
+    scheduler.cancel("waits", 2.0)
+    assert caches(scheduler.decide(2.0)) == {"text": 0.0}
+
+
+def test_whole_bytes_are_never_more_than_there_are():
+    storage = StoragePool(dict.fromkeys("abc", 1.0), 2e-9, None, eps=0.0)
+    scheduler = Scheduler(storage=storage, immediate=True)
+    for name in "abc":
+        scheduler.submit(reader(name, inf, name), 0.0)
+    scheduler.observe(0.0, cached_gb=dict.fromkeys("abc", 0.7e-9))
+    told = [one.size for one in scheduler.decide(0.0) if isinstance(one, SetCache)]
+    assert sum(told) <= 2
+
+
+@pytest.mark.parametrize(
+    ("observed", "error", "says"),
+    [
+        ({"cached_gb": {"video": 1.0}}, KeyError, "there is no dataset 'video'"),
+        ({"hit_gb": {"three": 1.0}}, KeyError, "there is no job 'three'"),
+        ({"read_gb": {"computes": 1.0}}, ValueError, "job 'computes' reads nothing"),
+        ({"rate_mbps": {"one": -1.0}}, ValueError, r"rate_mbps\['one'\]=-1.0: allowed are 0 to"),
+        ({"cached_gb": {"images": "full"}}, TypeError, "cached_gb"),
+        ({"cached_gb": 7}, TypeError, "cached_gb must be a mapping, not int"),
+    ],
+)
+def test_what_cannot_have_been_observed_changes_nothing(observed, error, says):
+    scheduler, _ = two_readers()
+    scheduler.submit(Job("computes", "a", 1), 0.0)
+    before = scheduler.to_bytes()
+    with pytest.raises(error, match=says):
+        scheduler.observe(10.0, **({"hit_gb": {"one": 1.0}} | observed))
+    assert scheduler.to_bytes() == before
+
+
+def test_nothing_is_observed_without_storage():
+    with pytest.raises(ValueError, match="there is no storage"):
+        Scheduler().observe(0.0, cached_gb={})
+
+
+def test_a_pool_without_remote_io_is_for_the_least_of_it():
+    with pytest.raises(ValueError, match="bandwidth_mbps is missing: objective 'max_min' shares"):
+        StoragePool(SIZES, 1.0, None, "max_min")
+
+
+@pytest.mark.parametrize("objective", ["greedy", "sjf", "finish_time"])
+def test_copies_saved_schedulers_and_logs_know_what_was_observed(objective, tmp_path):
+    log = tmp_path / "log"
+    scheduler = Scheduler(storage=pool(objective, 500.0, ahead=True, eps=0.2), log=log)
+    for name, dataset in (("first", "images"), ("second", "text")):
+        scheduler.submit(reader(name, 60.0, dataset), 0.0)
+    scheduler.decide(0.0)
+    scheduler.observe(
+        100.0,
+        cached_gb={"images": 200.0, "text": 7.0},
+        hit_gb={"first": 100.0},
+        read_gb={"second": 9.0},
+        rate_mbps={"first": 70.0},
+    )
+    scheduler.decide(100.0)
+    others = [scheduler.copy(), Scheduler.from_bytes(scheduler.to_bytes())]
+    scheduler.close()
+    others.append(recover(log))
+    told = []
+    for one in (scheduler, *others):
+        one.check()
+        one.submit(reader("third", 40.0, "text"), 300.0)
+        told.append(one.decide(300.0))
+    assert told[1:] == [told[0]] * 3
+
+
+def test_an_observation_is_an_event_of_the_log():
+    scheduler, _ = two_readers()
+    event_of_plain({"event": "observe", "cached_gb": {"images": 0}}).tell(scheduler, 5.0)
+    assert remote_io(scheduler.decide(5.0)) == {"one": 80.0, "two": 10.0}

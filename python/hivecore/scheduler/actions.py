@@ -171,7 +171,7 @@ class SetCache:
     """Keep so much of a dataset in the cache.
 
     :param dataset: its name.
-    :param size: bytes.
+    :param size: bytes, rounded down.
     """
 
     dataset: str

@@ -14,6 +14,7 @@ from hivecore.scheduler.plain import (
     quota_of_plain,
     spec_of_plain,
 )
+from hivecore.scheduler.stages.storage import Observed
 
 if TYPE_CHECKING:
     from hivecore.scheduler.scheduler import Scheduler
@@ -54,6 +55,14 @@ def _order(value: Any) -> tuple[str | tuple[str, ...], ...]:
     )
 
 
+def _amounts(field: str) -> Callable[[Any], dict[str, float]]:
+    def read(value: Any) -> dict[str, float]:
+        given = as_mapping(value, field)
+        return {as_name(name, field): as_float(given[name], field) for name in given}
+
+    return read
+
+
 _OF_NODE: dict[str, Callable[[Any], Any]] = {"node": lambda value: as_name(value, "node")}
 _OF_JOB: dict[str, Callable[[Any], Any]] = {"job": _name}
 #: By event what it needs besides the time, and how that is read.
@@ -81,10 +90,11 @@ _FIELDS: dict[str, dict[str, Callable[[Any], Any]]] = {
     "reconfigure": {"spec": _spec},
     "regroup": {"seconds": lambda value: as_float(value, "seconds")},
     "reorder": {"order": _order},
+    "observe": {field: _amounts(field) for field in Observed._fields},
     "advance": {},
 }
 _EVENTS = tuple(_FIELDS)
-_OPTIONAL = {"pod", "labels", "free", "inventory", "tree", "carved"}
+_OPTIONAL = {"pod", "labels", "free", "inventory", "tree", "carved", *Observed._fields}
 
 
 @dataclass(frozen=True, slots=True)

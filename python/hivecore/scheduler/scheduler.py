@@ -26,7 +26,12 @@ from hivecore.scheduler.actions import Action, Move, Reject
 from hivecore.scheduler.explanation import JobExplanation, explain
 from hivecore.scheduler.forecast import first_start
 from hivecore.scheduler.job import Job
-from hivecore.scheduler.lifecycle.audit import check_sharing, check_units, check_waiting
+from hivecore.scheduler.lifecycle.audit import (
+    check_sharing,
+    check_storage,
+    check_units,
+    check_waiting,
+)
 from hivecore.scheduler.lifecycle.changes import hold_nothing, hold_on_good_nodes, renew, stop_on
 from hivecore.scheduler.lifecycle.ends import end, give_back, has_stopped, stop
 from hivecore.scheduler.lifecycle.lines import offer_idle_cells, push, queue_of, requeue
@@ -216,6 +221,8 @@ class Scheduler(Stateful):
                 live = Live.submitted(job, kind)
                 if state.stages.quotas is not None:
                     state.stages.quotas.submit(live.units[0])
+                if state.stages.storage is not None:
+                    state.stages.storage.come(job)
                 state.now = moment
                 state.jobs[job.name] = live
                 push(state, live.units[0])
@@ -614,6 +621,57 @@ class Scheduler(Stateful):
         if reason:
             raise ValueError(f"order: {', '.join(map(repr, names))} {reason}")
 
+    def observe(
+        self,
+        now: float,
+        *,
+        cached_gb: Mapping[str, float] | None = None,
+        hit_gb: Mapping[str, float] | None = None,
+        read_gb: Mapping[str, float] | None = None,
+        rate_mbps: Mapping[str, float] | None = None,
+    ) -> None:
+        """This is how full the caches are, and how far jobs have got; who shares storage shares it
+        out anew by that with the next `decide`.
+
+        :param cached_gb: by dataset: GB of it in the cache, whatever was told.
+        :param hit_gb: by job: GB of its dataset that it finds cached in its current epoch, if that
+            is not all that is cached: SiloD's effective cache.
+        :param read_gb: by job: GB that it has read of its `Data.total_gb`.
+        :param rate_mbps: by job: MB/s that its GPUs consume now when they never wait, if that is
+            not `Data.rate_mbps`, such as while it shares them.
+        :raises KeyError: there is no such dataset or job.
+        :raises ValueError: a number is out of range, a job reads nothing, there is no storage, or
+            the time goes back.
+        :raises TypeError: an argument is of a wrong type.
+
+        What is not named is as it was: caches that nobody has observed count as full, as far as
+        they may be. Of a job that stops or ends all is forgotten. Cost: O(names).
+
+        >>> from hivecore.scheduler import Data, Job, Scheduler, StoragePool
+        >>> pool = StoragePool({"images": 100.0, "text": 90.0}, cache_gb=100.0, bandwidth_mbps=90.0)
+        >>> scheduler = Scheduler(storage=pool)
+        >>> for name, rate in (("images", 80.0), ("text", 50.0)):
+        ...     scheduler.submit(Job(name, "all", 1, data=Data(name, rate)), now=0.0)
+        >>> scheduler.decide(now=0.0)[2:]  # as if all images were cached already
+        [SetCache(dataset='images', size=100000000000), SetRemoteIO(job='text', rate_mbps=50.0)]
+        >>> scheduler.observe(now=0.0, cached_gb={"images": 0.0})
+        >>> for action in scheduler.decide(now=0.0):
+        ...     print(action)
+        SetRemoteIO(job='text', rate_mbps=10.0)
+        SetRemoteIO(job='images', rate_mbps=80.0)
+        """
+        given = {"cached_gb": cached_gb, "hit_gb": hit_gb, "read_gb": read_gb}
+        with self._lock:
+            moment = self._state.moment(now)
+            storage = self._state.stages.storage
+            if storage is None:
+                raise ValueError("observe: there is no storage")
+            observed = storage.as_observed({**given, "rate_mbps": rate_mbps}, self._live)
+            self._state.now = moment
+            storage.observe(observed, moment)
+            told = {field: amounts for field, amounts in observed._asdict().items() if amounts}
+            self._note("observe", **told)
+
     def advance(self, now: float) -> None:
         """Time has passed.
 
@@ -673,6 +731,8 @@ class Scheduler(Stateful):
             )
             if self._state.stages.sharing is not None:
                 check_sharing(self._state.stages.sharing, self._state.jobs.values())
+            if self._state.stages.storage is not None:
+                check_storage(self._state.stages.storage, self._state.jobs.values())
 
     @property
     def queues(self) -> TenantQueues:

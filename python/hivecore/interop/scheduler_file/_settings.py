@@ -17,7 +17,7 @@ __all__ = ["read_devices", "read_queues", "read_settings", "read_sharing", "read
 _ORDERS = ("weighted", "round-robin", "key", "priority", "sjf", "srsf", "2d-las")
 _BLOCKING = ("best-effort", "fifo")  # to backfill, queues need what a scheduler does not tell
 _OBJECTIVES = ("greedy", "throughput", "max_min", "finish_time", "fifo", "sjf")
-_OF_STORAGE = ("cache_gb", "bandwidth_mbps", "objective", "threshold", "datasets_gb")
+_OF_STORAGE = ("cache_gb", "bandwidth_mbps", "objective", "threshold", "ahead", "eps")
 _OF_SHARING = ("min_gain", "max_slowdown", "restart_cost")
 _MICRO = 1_000_000
 
@@ -97,19 +97,23 @@ def read_sharing(value: Any, reader: Reader) -> Sharing | None:
 def read_storage(value: Any, reader: Reader) -> StoragePool | None:
     """What jobs share; None: there is a mistake."""
     place: Place = (None, "storage")
-    fields = reader.keys(value, place, _OF_STORAGE)
+    fields = reader.keys(value, place, (*_OF_STORAGE, "datasets_gb"))
     at = place, "datasets_gb"
     sizes = {
         name: reader.number(entry, where)
         for name, entry, where in reader.named(fields.get("datasets_gb"), at)
     }
-    numbers = {
-        key: reader.number(fields.get(key), (place, key)) for key in ("cache_gb", "bandwidth_mbps")
-    }
+    cache_gb = reader.number(fields.get("cache_gb"), (place, "cache_gb"))
+    bandwidth_mbps = reader.number(fields.get("bandwidth_mbps"), (place, "bandwidth_mbps"))
     objective: Any = reader.choice(fields.get("objective"), (place, "objective"), _OBJECTIVES)
     threshold = reader.number(fields.get("threshold"), (place, "threshold"), 0.05)
+    ahead = reader.flag(fields.get("ahead"), (place, "ahead"))
+    eps = reader.number(fields.get("eps"), (place, "eps"), 0.1)
     return reader.made(
-        place, lambda: StoragePool(sizes, **numbers, objective=objective, threshold=threshold)
+        place,
+        lambda: StoragePool(
+            sizes, cache_gb, bandwidth_mbps, objective, threshold, ahead=ahead, eps=eps
+        ),
     )
 
 

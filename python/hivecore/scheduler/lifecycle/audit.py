@@ -10,9 +10,10 @@ from hivecore.scheduler.lifecycle.units import Unit, owner_of
 from hivecore.scheduler.lifecycle.waiting import Waiting
 from hivecore.scheduler.stages.cells import CellStage
 from hivecore.scheduler.stages.sharing import SharingStage
+from hivecore.scheduler.stages.storage import StorageStage
 from hivecore.scheduler.stages.transaction import Stages
 
-__all__ = ["check_sharing", "check_units", "check_waiting"]
+__all__ = ["check_sharing", "check_storage", "check_units", "check_waiting"]
 
 
 def check_units(
@@ -66,6 +67,16 @@ def check_units(
 def _takes_parts(role: Role) -> bool:
     need = None if role.devices is None else role.devices.need("gpu")
     return need is not None and need.shared
+
+
+def check_storage(storage: StorageStage, jobs: Iterable[Live]) -> None:
+    """It knows who reads, and who of them runs; raises `InvariantError`."""
+    reads = {
+        live.job.name: live.runs and not live.has_stopped
+        for live in jobs
+        if live.job.data is not None
+    }
+    _require(storage.reads() == reads, "storage knows other jobs")
 
 
 def check_sharing(sharing: SharingStage, jobs: Iterable[Live]) -> None:

@@ -58,6 +58,8 @@ def _forget(state: State, live: Live) -> None:
     name = live.job.name
     del state.jobs[name]
     state.running.pop(name, None)
+    if state.stages.storage is not None:
+        state.stages.storage.go(name)
     # What was not told yet of a job that is gone is not told any more.
     kept = [a for a in state.outbox if not (isinstance(a, (Start, Wait)) and a.job == name)]
     state.outbox = kept

@@ -114,7 +114,13 @@ def _read_jobs(state: State, told: Mapping[str, Any]) -> None:
     state.waiting.restore(told["waiting"], {unit.kind.number: unit.kind for unit in state.units()})
     state.outbox = [action_of_plain(action) for action in told["outbox"]]
     state.rejected = {one.job for one in state.outbox if isinstance(one, Reject)}
-    sharing = state.stages.sharing
+    storage, sharing = state.stages.storage, state.stages.sharing
+    if storage is not None:
+        for live in state.jobs.values():
+            storage.come(live.job)
+            if live.runs and not live.has_stopped:
+                storage.begin(live.job.name)
+        storage.restore(told["storage"])
     if sharing is not None:
         sharing.restore(told["sharing"], {unit.name: unit for unit in state.units() if unit.placed})
         state.stages.note_health()

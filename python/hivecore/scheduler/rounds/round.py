@@ -53,8 +53,7 @@ def _move_jobs(state: State) -> None:
 
 
 def _allot(state: State) -> None:
-    """Share out cache and remote IO if other jobs run now."""
+    """Share out cache and remote IO if other jobs run now, or something was observed."""
     storage = state.stages.storage
     if storage is not None and storage.is_stale:
-        readers = (live.job for live in state.jobs.values() if live.runs and not live.has_stopped)
-        state.outbox += storage.allot(readers, state.now)
+        state.outbox += storage.allot(state.now)

@@ -1,24 +1,28 @@
 """Storage: cache and remote IO shared out anew whenever the running jobs have changed (SiloD)."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any, Literal, Self, get_args
+from typing import Any, Literal, NamedTuple, Self, get_args
 
 import numpy as np
+import numpy.typing as npt
 
 from hivecore._arguments import as_bool, as_choice, as_float, as_mapping, as_name
 from hivecore.scheduler.actions import SetCache, SetRemoteIO
 from hivecore.scheduler.job import Job
 from hivecore.scheduler.lifecycle.units import Kind
-from hivecore.storage import StorageJobs, allocate_storage, throughput
+from hivecore.scheduler.stages._readers import Floats, Indices, Readers
+from hivecore.storage import StorageJobs, allocate_storage, greedy_cache, throughput
 
-__all__ = ["Objective", "StoragePool", "StorageStage"]
+__all__ = ["Objective", "Observed", "StoragePool", "StorageStage"]
 
 Objective = Literal["greedy", "throughput", "max_min", "finish_time", "fifo", "sjf"]
 #: Those that ask how much a job has yet to read.
 _BY_PROGRESS = ("finish_time", "sjf")
 _MOST = 1e15
 _LEAST_RATE = 1e-9
+_GB = 1e9  # in bytes
+_ROUNDING = 1e-3  # of a byte
 
 
 @dataclass(frozen=True, slots=True, init=False)
@@ -27,13 +31,18 @@ class StoragePool:
 
     :param datasets_gb: the size of each dataset, by name.
     :param cache_gb: of the cache.
-    :param bandwidth_mbps: of remote IO, in MB/s.
+    :param bandwidth_mbps: of remote IO, in MB/s; ``None``: the network shares it out, and only the
+        cache is allotted, which is for the objective "greedy" alone.
     :param objective: what it is shared out for, see `hivecore.storage.allocate_storage`. "sjf" and
         "finish_time" ask how much jobs have yet to read: that is `Data.total_gb` without what they
-        have read by now if they have always had what they were told, with their caches full. They
-        count time from a job's start.
+        have read by now, as `Scheduler.observe` was told, or else if they have always had what they
+        were told. They count time from a job's start.
     :param threshold: remote IO of a job that grows by less, as a share of what it was, is not told.
-    :raises ValueError: a number is out of range, or there is no such objective.
+    :param ahead: whether cache that those who run leave over is for what waiting jobs read, who
+        came first first: it may be filled before they start. Else what nobody reads stays where it
+        is while there is room.
+    :param eps: how much more efficient a dataset must be to displace another one's bytes.
+    :raises ValueError: a number is out of range, there is no such objective, or it needs remote IO.
     :raises TypeError: an argument is of a wrong type.
 
     >>> from hivecore.scheduler import StoragePool
@@ -43,17 +52,22 @@ class StoragePool:
 
     datasets_gb: tuple[tuple[str, float], ...]
     cache_gb: float
-    bandwidth_mbps: float
+    bandwidth_mbps: float | None
     objective: Objective
     threshold: float
+    ahead: bool
+    eps: float
 
     def __init__(
         self,
         datasets_gb: Mapping[str, float],
         cache_gb: float,
-        bandwidth_mbps: float,
+        bandwidth_mbps: float | None,
         objective: Objective = "greedy",
         threshold: float = 0.05,
+        *,
+        ahead: bool = False,
+        eps: float = 0.1,
     ) -> None:
         put = object.__setattr__
         sizes = as_mapping(datasets_gb, "datasets_gb")
@@ -63,168 +77,304 @@ class StoragePool:
         ]
         put(self, "datasets_gb", tuple(sorted(pairs)))
         put(self, "cache_gb", _within(cache_gb, "cache_gb"))
-        put(self, "bandwidth_mbps", _within(bandwidth_mbps, "bandwidth_mbps"))
+        limit = None if bandwidth_mbps is None else _within(bandwidth_mbps, "bandwidth_mbps")
+        put(self, "bandwidth_mbps", limit)
         put(self, "objective", as_choice(objective, "objective", get_args(Objective)))
+        if limit is None and self.objective != "greedy":
+            raise ValueError(f"bandwidth_mbps is missing: objective {objective!r} shares it out")
         put(self, "threshold", _within(threshold, "threshold"))
+        put(self, "ahead", as_bool(ahead, "ahead"))
+        put(self, "eps", _within(eps, "eps", most=1e6))
+
+
+class Observed(NamedTuple):
+    """What `Scheduler.observe` was told."""
+
+    cached_gb: dict[str, float]
+    hit_gb: dict[str, float]
+    read_gb: dict[str, float]
+    rate_mbps: dict[str, float]
 
 
 class StorageStage:
-    """A `StoragePool`, and what of it was told last."""
+    """A `StoragePool`, what of it was told last, and what was observed of it.
+
+    Datasets are numbers here, in order of their names.
+    """
 
     name = "storage"
 
     def __init__(self, pool: StoragePool) -> None:
         self.pool = pool
-        self._sizes = dict(pool.datasets_gb)
-        #: GB by dataset, MB/s by job
-        self.cache: dict[str, float] = {}
-        self.remote_io: dict[str, float] = {}
-        #: by job when it began and the GB that it had read, at a time that all of them have
-        self._progress: dict[str, tuple[float, float]] = {}
-        self._since = 0.0
+        self._names = [name for name, _ in pool.datasets_gb]
+        self._code = {name: code for code, name in enumerate(self._names)}
+        self._size = np.array([gb for _, gb in pool.datasets_gb], dtype=np.float64)
+        #: GB of each dataset as it was told, and as it is cached; NaN: nobody has said it
+        self._cache = np.zeros(len(self._size))
+        self._held = np.full(len(self._size), np.nan)
+        self._readers = Readers()
         self.is_stale = False
 
     def branch(self) -> Self:
         """An adapter that goes its own way."""
         made = type(self)(self.pool)
-        made.cache, made.remote_io = self.cache.copy(), self.remote_io.copy()
-        made._progress, made._since = self._progress.copy(), self._since
-        made.is_stale = self.is_stale
+        made._cache, made._held = self._cache.copy(), self._held.copy()
+        made._readers, made.is_stale = self._readers.copy(), self.is_stale
         return made
 
     def plain(self) -> dict[str, Any]:
-        """All of it as plain data."""
-        pool = self.pool
+        """All of it as plain data, but for who runs and who waits."""
+        pool, readers = self.pool, self._readers
+        limits = [pool.cache_gb, pool.bandwidth_mbps, pool.objective, pool.threshold]
+        rows = readers.running()
+        began = rows[~np.isnan(readers.began[rows])]
+        progress = np.stack([readers.began, readers.read, readers.at], axis=1)[began].tolist()
         return {
             "datasets_gb": dict(pool.datasets_gb),
-            "limits": [pool.cache_gb, pool.bandwidth_mbps, pool.objective, pool.threshold],
-            "cache": self.cache,
-            "remote_io": self.remote_io,
-            "progress": self._progress,
-            "since": self._since,
+            "limits": limits,
+            "terms": {"ahead": pool.ahead, "eps": pool.eps},
+            "cache": _by_name(self._names, self._cache, self._cache > 0.0),
+            "held": _by_name(self._names, self._held, ~np.isnan(self._held)),
+            "remote_io": _by_name(readers.names, readers.io, readers.io > 0.0),
+            "hits": _by_name(readers.names, readers.hit, readers.is_here & ~np.isnan(readers.hit)),
+            "rates": _by_name(
+                readers.names, readers.rate, readers.is_here & (readers.rate != readers.full)
+            ),
+            "progress": dict(zip([readers.names[row] for row in began], progress, strict=True)),
             "is_stale": self.is_stale,
         }
 
     @classmethod
     def of_plain(cls, data: Mapping[str, Any]) -> Self:
-        """What plain data say."""
-        made = cls(StoragePool(data["datasets_gb"], *data["limits"]))
-        for name, gb in data["cache"].items():
-            made.cache[as_name(name, "cache")] = _within(gb, "cache")
-        for name, rate in data["remote_io"].items():
-            made.remote_io[as_name(name, "remote_io")] = _within(rate, "remote_io")
-        for name, (began, read_gb) in data["progress"].items():
-            known = _within(began, "began"), _within(read_gb, "read_gb")
-            made._progress[as_name(name, "progress")] = known
-        made._since = _within(data["since"], "since")
-        made.is_stale = as_bool(data["is_stale"], "is_stale")
+        """What plain data say of the pool; those of logs from before know of no observations."""
+        made = cls(StoragePool(data["datasets_gb"], *data["limits"], **data.get("terms", {})))
+        for known, field in ((made._cache, "cache"), (made._held, "held")):
+            for name, gb in data.get(field, {}).items():
+                known[made._code[name]] = _within(gb, field)
         return made
+
+    def restore(self, data: Mapping[str, Any]) -> None:
+        """What plain data say of the jobs, when it is known who runs and who waits."""
+        readers = self._readers
+        columns = ((readers.io, "remote_io"), (readers.hit, "hits"), (readers.rate, "rates"))
+        for column, field in columns:
+            for name, amount in data.get(field, {}).items():
+                column[readers.row[name]] = _within(amount, field)
+        for name, known in data["progress"].items():
+            row = readers.row[name]
+            for column, value in zip((readers.began, readers.read, readers.at), known, strict=True):
+                column[row] = _within(value, "progress")
+        self.is_stale = as_bool(data["is_stale"], "is_stale")
 
     def impossible(self, kind: Kind) -> str:
         """Why jobs of this kind could never run; "": they could."""
         data = kind.job.data
-        if data is not None and data.dataset not in self._sizes:
+        if data is not None and data.dataset not in self._code:
             return f"there is no dataset {data.dataset!r}"
         return ""
 
-    def forget(self, job: str) -> None:
-        """One that ran has ended, or begins again from nothing."""
-        self.remote_io.pop(job, None)
-        self._progress.pop(job, None)
+    def reads(self) -> dict[str, bool]:
+        """Those that read, and whether they run."""
+        return {name: bool(self._readers.runs[row]) for name, row in self._readers.row.items()}
 
-    def allot(self, running: Iterable[Job], now: float) -> list[SetCache | SetRemoteIO]:
+    # --- what has happened
+
+    def come(self, job: Job) -> None:
+        """A job waits."""
+        data = job.data
+        if data is not None:
+            code = self._code[data.dataset]
+            self._readers.come(job.name, code, data.rate_mbps, data.total_gb)
+            self.is_stale |= self.pool.ahead
+
+    def go(self, job: str) -> None:
+        """A job is gone that has not run, or runs no more."""
+        if job in self._readers.row:
+            self._readers.go(job)
+            self.is_stale |= self.pool.ahead
+
+    def begin(self, job: str) -> None:
+        """A job runs; others do not read."""
+        row = self._readers.row.get(job)
+        if row is not None:
+            self._readers.runs[row] = self.is_stale = True
+
+    def stop(self, job: str) -> None:
+        """A job that ran has ended, or begins again from nothing."""
+        row = self._readers.row.get(job)
+        if row is not None:
+            self._readers.stop(row)
+            self.is_stale = True
+
+    def as_observed(self, amounts: Mapping[str, Any], knows: Callable[[str], object]) -> Observed:
+        """What was observed, checked.
+
+        :param amounts: by the names of `Observed`.
+        :param knows: is asked for those that read nothing; raises KeyError if there is none.
+        """
+        found = Observed({}, {}, {}, {})
+        for field, known in zip(Observed._fields, found, strict=True):
+            there = self._code if field == "cached_gb" else self._readers.row
+            for name, amount in as_mapping(amounts[field] or {}, field).items():
+                if name not in there:
+                    if there is self._code:
+                        raise KeyError(f"{field}: there is no dataset {name!r}")
+                    knows(name)
+                    raise ValueError(f"{field}: job {name!r} reads nothing")
+                is_checked = type(amount) is float and 0.0 <= amount <= _MOST
+                known[name] = amount if is_checked else _within(amount, f"{field}[{name!r}]")
+        return found
+
+    def observe(self, observed: Observed, now: float) -> None:
+        """So much is cached, was read, and could be read."""
+        readers, row = self._readers, self._readers.row
+        for name, gb in observed.cached_gb.items():
+            self._held[self._code[name]] = gb
+        for name, gb in observed.hit_gb.items():
+            readers.hit[row[name]] = gb
+        for name, gb in observed.read_gb.items():
+            readers.read[row[name]], readers.at[row[name]] = gb, now
+        for name, rate in observed.rate_mbps.items():
+            readers.rate[row[name]] = rate
+        self.is_stale |= any(observed)
+
+    # --- what is allotted
+
+    def allot(self, now: float) -> list[SetCache | SetRemoteIO]:
         """What is another share now: first what shrinks, so that what grows has room."""
         self.is_stale = False
-        readers = [job for job in running if job.data is not None]
-        if self.pool.objective in _BY_PROGRESS:
-            self._read_on(readers, now)
-        cache = dict.fromkeys(self.cache, 0.0)
-        io = dict.fromkeys(self.remote_io, 0.0)
-        if readers:
-            found = self._allocated(readers, now)
-            cache |= {str(name): gb for name, gb in found.by_dataset().items()}
-            io |= {str(name): share.remote_io_mbps for name, share in found.by_job().items()}
-        told: list[SetCache | SetRemoteIO] = []
-        for shrinks in (True, False):
-            # What is cached is told in full: remote IO is shared out as if it were there.
-            told += [
-                SetCache(name, round(gb * 1e9))
-                for name, gb in _changed(self.cache, cache, shrinks, 0.0)
-            ]
-            told += [
-                SetRemoteIO(name, rate)
-                for name, rate in _changed(self.remote_io, io, shrinks, self.pool.threshold)
-            ]
-        return told
+        readers, pool = self._readers, self.pool
+        rows = readers.running()
+        code = readers.dataset[rows]
+        cache, io = np.zeros(len(self._size)), None
+        if pool.objective in _BY_PROGRESS:
+            self._read_on(rows, now)
+        if len(rows) and pool.bandwidth_mbps is None:
+            saved = np.bincount(code, readers.rate[rows], len(cache)) / self._size
+            cache = greedy_cache(saved, self._size, pool.cache_gb, self._cached(), pool.eps)
+        elif len(rows):
+            found = self._shared_out(rows, now)
+            cache[:], io = found.cache_gb, found.remote_io_mbps
+        if pool.ahead:
+            self._fill_ahead(cache, code)
+        elif len(rows) and pool.bandwidth_mbps is None:
+            self._keep(cache, np.setdiff1d(np.arange(len(cache)), code)[::-1])
+        less, more = self._told_cache(cache)
+        if io is None:
+            return [*less, *more]
+        less_io, more_io = self._told_remote_io(rows, io)
+        return [*less, *less_io, *more, *more_io]
 
-    def _read_on(self, readers: list[Job], now: float) -> None:
+    def _told_cache(self, cache: Floats) -> tuple[list[SetCache], list[SetCache]]:
+        """Who has less and who has more, in full: remote IO is shared out as if it were there."""
+        more, self._cache = cache - self._cache, cache
+        found = [
+            [
+                SetCache(self._names[at], int(cache[at] * _GB + _ROUNDING))
+                for at in changed.nonzero()[0].tolist()
+            ]
+            for changed in (more < 0.0, more > 0.0)
+        ]
+        return found[0], found[1]
+
+    def _told_remote_io(
+        self, rows: Indices, io: Floats
+    ) -> tuple[list[SetRemoteIO], list[SetRemoteIO]]:
+        """Who has less, all of them, and who has more, if it is worth telling."""
+        readers, before = self._readers, self._readers.io[rows]
+        more = io - before
+        less, grown = more < 0.0, more > before * self.pool.threshold
+        readers.io[rows] = np.where(less | grown, io, before)
+        found = [
+            [
+                SetRemoteIO(readers.names[rows[at]], float(io[at]))
+                for at in changed.nonzero()[0].tolist()
+            ]
+            for changed in (less, grown)
+        ]
+        return found[0], found[1]
+
+    def _cached(self) -> Floats:
+        """GB of each dataset that are cached: all that was told, where nobody has said it."""
+        held: Floats = np.where(np.isnan(self._held), self._cache, self._held)
+        return np.minimum(held, self._size)
+
+    def _effective(self, rows: Indices) -> Floats | None:
+        """GB of its dataset that each job finds cached; None: nobody has said it."""
+        code, hit = self._readers.dataset[rows], self._readers.hit[rows]
+        found = np.where(np.isnan(hit), self._held[code], hit)
+        unknown = np.isnan(found)
+        return None if unknown.all() else np.where(unknown, self._size[code], found)
+
+    def _read_on(self, rows: Indices, now: float) -> None:
         """Time has passed, in which jobs had what they were told last."""
-        passed, self._since = now - self._since, now
-        before, self._progress = self._progress, {}
-        for job in readers:
-            began, read_gb = now, 0.0
-            if job.name in before:
-                began, read_gb = before[job.name]
-                read_gb = min(read_gb + passed * self._rate(job) / 1000.0, _MOST)
-            self._progress[job.name] = began, read_gb
+        readers, code = self._readers, self._readers.dataset[rows]
+        begin = rows[np.isnan(readers.began[rows])]
+        readers.began[begin] = readers.at[begin] = now
+        cached, effective = np.minimum(self._cache, self._size)[code], self._effective(rows)
+        if effective is not None:
+            cached = np.minimum(cached, effective)
+        rate = throughput(readers.rate[rows], readers.io[rows], cached, self._size[code])
+        read = readers.read[rows] + (now - readers.at[rows]) * (rate / 1000.0)
+        readers.read[rows], readers.at[rows] = np.minimum(read, _MOST), now
 
-    def _rate(self, job: Job) -> float:
-        """MB/s at which a job reads with what it was told last."""
-        data = job.data
-        assert data is not None
-        size = self._sizes[data.dataset]
-        cached = min(self.cache.get(data.dataset, 0.0), size)
-        return throughput(data.rate_mbps, self.remote_io.get(job.name, 0.0), cached, size)
-
-    def _allocated(self, readers: list[Job], now: float) -> Any:
-        data = [job.data for job in readers if job.data is not None]
+    def _shared_out(self, rows: Indices, now: float) -> Any:
+        readers = self._readers
         jobs = StorageJobs(
-            dataset=[one.dataset for one in data],
-            rate_mbps=np.array([one.rate_mbps for one in data]),
-            names=tuple(job.name for job in readers),
+            dataset=readers.dataset[rows],
+            rate_mbps=readers.rate[rows],
+            effective_gb=self._effective(rows),
         )
-        if self._progress:
-            known = [self._progress[job.name] for job in readers]
-            left = [
-                min(max(one.total_gb - read_gb, 0.0), _MOST)
-                for one, (_, read_gb) in zip(data, known, strict=True)
-            ]
-            jobs = jobs.replace(remaining_gb=left, elapsed=[now - began for began, _ in known])
+        if self.pool.objective in _BY_PROGRESS:
+            read = readers.read[rows]
+            left = np.clip(readers.total[rows] - read, 0.0, _MOST)
+            jobs = jobs.replace(remaining_gb=left, elapsed=now - readers.began[rows])
             if self.pool.objective == "finish_time":
                 # What they have read would have taken so long with an equal share.
-                read_mb = 1000.0 * np.array([read_gb for _, read_gb in known])
-                equal = np.maximum(self._shared_out(jobs).reference_mbps, _LEAST_RATE)
-                jobs = jobs.replace(elapsed_alone=np.minimum(read_mb / equal, _MOST))
-        return self._shared_out(jobs)
+                equal = np.maximum(self._allocated(jobs).reference_mbps, _LEAST_RATE)
+                jobs = jobs.replace(elapsed_alone=np.minimum(1000.0 * read / equal, _MOST))
+        return self._allocated(jobs)
 
-    def _shared_out(self, jobs: StorageJobs) -> Any:
-        pool = self.pool
+    def _allocated(self, jobs: StorageJobs) -> Any:
+        pool, current = self.pool, self._cached()
+        assert pool.bandwidth_mbps is not None
         return allocate_storage(
             jobs,
-            self._sizes,
+            self._size,
             pool.cache_gb,
             pool.bandwidth_mbps,
             pool.objective,
-            current_gb=self.cache or None,
+            current_gb=current if current.any() else None,
+            eps=pool.eps,
         )
 
+    def _fill_ahead(self, cache: Floats, code: Indices) -> None:
+        """What is left over keeps what waiting jobs read, and makes room for more of it."""
+        is_idle = np.ones(len(cache), dtype=np.bool_)
+        is_idle[code] = False
+        cache[is_idle] = 0.0
+        waits = self._readers.dataset[self._readers.waiting()]
+        first = np.array(list(dict.fromkeys(waits[is_idle[waits]].tolist())), np.int64)
+        if len(first):
+            self._keep(cache, np.sort(first)[::-1])
+            self._fill(cache, first, self._size[first] - cache[first])
 
-def _changed(
-    before: dict[str, float], now: dict[str, float], shrinks: bool, threshold: float
-) -> list[tuple[str, float]]:
-    """Who has less, all of them; or who has more, if it is worth telling."""
-    found = []
-    for name, amount in now.items():
-        known = before.get(name, 0.0)
-        more = amount - known
-        if more < 0.0 if shrinks else more > known * threshold:
-            before[name] = amount
-            found.append((name, amount))
-    return found
+    def _keep(self, cache: Floats, codes: Indices) -> None:
+        """What of these is cached stays, as far as there is room."""
+        self._fill(cache, codes, self._cached()[codes])
+
+    def _fill(self, cache: Floats, codes: Indices, wanted: Floats) -> None:
+        left = max(self.pool.cache_gb - float(cache.sum()), 0.0)
+        cache[codes] += np.clip(left - (np.cumsum(wanted) - wanted), 0.0, wanted)
 
 
-def _within(value: Any, name: str, least: float = 0.0) -> float:
+def _by_name(names: list[str], amounts: Floats, which: npt.NDArray[np.bool_]) -> dict[str, float]:
+    rows = np.flatnonzero(which)
+    return dict(zip([names[row] for row in rows], amounts[rows].tolist(), strict=True))
+
+
+def _within(value: Any, name: str, least: float = 0.0, most: float = _MOST) -> float:
     number = as_float(value, name)
-    if not least <= number <= _MOST:
-        raise ValueError(f"{name}={number!r}: allowed are {least:g} to {_MOST:g}")
+    if not least <= number <= most:
+        raise ValueError(f"{name}={number!r}: allowed are {least:g} to {most:g}")
     return number

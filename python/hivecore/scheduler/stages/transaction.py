@@ -328,7 +328,7 @@ class Stages:
 
     def begin(self, unit: Unit) -> None:
         """A unit that has what it asked for runs from now on."""
-        self._running_changed(unit)
+        self._reads(unit)
         if self.sharing is not None:
             self.sharing.begin(unit)
 
@@ -454,14 +454,14 @@ class Stages:
         joined = None if self.sharing is None else self.sharing.join(unit)
         if joined is not None:
             unit.placed, unit.is_placed = joined.placed, False
-            self._running_changed(unit)
+            self._reads(unit)
         return joined
 
     def share(self, unit: Unit, holder: Unit) -> None:
         """Let a unit share what another one has, which is like it."""
         assert self.sharing is not None
         unit.placed, unit.is_placed = self.sharing.share(unit, holder), False
-        self._running_changed(unit)
+        self._reads(unit)
 
     def give_back(self, unit: Unit, *, end: bool) -> str:
         """Take back what a running unit has, or hand it on to one with which it was shared.
@@ -522,13 +522,12 @@ class Stages:
 
     def reads_no_more(self, unit: Unit) -> None:
         """A unit that ran has ended, or stopped."""
-        self._running_changed(unit)
         if self.storage is not None:
-            self.storage.forget(unit.request)
+            self.storage.stop(unit.request)
 
-    def _running_changed(self, unit: Unit) -> None:
-        if self.storage is not None and unit.kind.job.data is not None:
-            self.storage.is_stale = True
+    def _reads(self, unit: Unit) -> None:
+        if self.storage is not None:
+            self.storage.begin(unit.request)
 
 
 def _as_nodes(place: CellStage | TopologyStage, nodes: tuple[str, ...]) -> Any:

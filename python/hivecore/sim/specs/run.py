@@ -139,7 +139,13 @@ def _datasets(name: str, told: Mapping[str, float], pool: StoragePool) -> dict[s
 
 def _with_datasets(pool: StoragePool, sizes: Mapping[str, float]) -> StoragePool:
     return StoragePool(
-        sizes, pool.cache_gb, pool.bandwidth_mbps, pool.objective, threshold=pool.threshold
+        sizes,
+        pool.cache_gb,
+        pool.bandwidth_mbps,
+        pool.objective,
+        pool.threshold,
+        ahead=pool.ahead,
+        eps=pool.eps,
     )
 
 
@@ -148,9 +154,12 @@ def _world(
 ) -> World | None:
     gpus = InterleavedGpus(jobs)
     if pools and any(job.data is not None for job in jobs):
+        pool = spec.storage or pools[0]
+        if pool.bandwidth_mbps is None:
+            raise ValueError("storage: bandwidth_mbps is missing, without which nobody can read")
         if spec.storage is not None:
-            return AllottedStorage(jobs, datasets, spec.storage.bandwidth_mbps, gpus)
-        return UnmanagedStorage(jobs, datasets, pools[0].cache_gb, pools[0].bandwidth_mbps, gpus)
+            return AllottedStorage(jobs, datasets, pool.bandwidth_mbps, gpus)
+        return UnmanagedStorage(jobs, datasets, pool.cache_gb, pool.bandwidth_mbps, gpus)
     return None if spec.sharing is None else gpus
 
 

@@ -2,14 +2,15 @@
 
 `schedule_storage` runs jobs that read a dataset again and again under FIFO, SJF, SRTF, LAS or
 max-min fairness, with SiloD's joint allocation of cache and remote IO, or with a storage system
-that acts for itself: Alluxio's LRU, CoorDL or Quiver. Amounts of data are a fluid in it;
+that acts for itself: Alluxio's LRU, CoorDL or Quiver. `hivecore.scheduler.Scheduler` says who runs,
+and what SiloD caches, in the one event loop of the simulator. Amounts of data are a fluid in it;
 `schedule_items` does the same with real items in real caches, to see how well that fits.
 `storage_figures` turns the outcome into completion times, utilisation and fairness.
 """
 
-from hivecore.sim.storage.events import Rules, StorageOutcome
 from hivecore.sim.storage.history import StorageHistory
 from hivecore.sim.storage.metrics import StorageFigures, storage_figures
+from hivecore.sim.storage.reading import Rules, StorageOutcome
 from hivecore.sim.storage.schedule import (
     GPU_POLICIES,
     STORAGE_SYSTEMS,

@@ -1,16 +1,16 @@
-"""Who gets how much cache: SiloD's greedy rule, and the systems that it is compared with."""
+"""Who gets how much cache: as the scheduler says, or by systems that act for themselves."""
 
 from typing import Protocol
 
 import numpy as np
 
-from hivecore.sim.storage.situation import Grants, Situation, in_order
-from hivecore.sim.storage.workload import MB, Floats, Indices
-from hivecore.storage import greedy_cache
+from hivecore.scheduler import StoragePool
+from hivecore.sim.storage.situation import Grants, Situation
+from hivecore.sim.storage.workload import MB, Floats, Indices, StorageCluster, StorageWorkload
 
 __all__ = [
+    "Allotted",
     "CachePolicy",
-    "Greedy",
     "PerGpu",
     "Quotas",
     "SharedLru",
@@ -37,40 +37,38 @@ class CachePolicy(Protocol):
         """
 
 
-class Greedy:
-    """SiloD: the datasets that save the most remote IO per GB, as far as the room goes.
+class Allotted:
+    """SiloD: the scheduler's storage stage says it, as a `StoragePool` for the least remote IO.
 
-    What is left over goes to the datasets of waiting jobs, in order of arrival, which keeps what is
-    there, and lets a warm-up begin.
+    Those are the datasets that save the most remote IO per GB, as far as the room goes. What is
+    left over goes to the datasets of waiting jobs, in order of arrival, which keeps what is there,
+    and lets a warm-up begin.
 
-    :param hysteresis: by how much another dataset must save more before it takes the room of one
-        that is cached already.
+    :param eps: by how much another dataset must save more before it takes the room of one that is
+        cached already.
     """
 
     private = lru = False
 
-    def __init__(self, hysteresis: float = 0.1) -> None:
-        self._hysteresis = hysteresis
+    def __init__(self, eps: float = 0.1) -> None:
+        self._eps = eps
+
+    def pool(self, work: StorageWorkload, cluster: StorageCluster) -> StoragePool:
+        """Return what the scheduler has to know.
+
+        :param work: the jobs.
+        :param cluster: what they share.
+        """
+        sizes = dict(zip(work.names, (work.size_mb / MB).tolist(), strict=True))
+        return StoragePool(sizes, cluster.cache_gb, None, ahead=True, eps=self._eps)
 
     def quotas(self, situation: Situation, grants: Grants) -> Quotas:
-        """Return quotas by efficiency.
+        """Return what the scheduler has said.
 
         :param situation: of this instant.
         :param grants: who runs.
         """
-        work, cluster = situation.work, situation.cluster
-        size, held = work.size_mb / MB, np.minimum(situation.held, work.size_mb)
-        saved = _efficiency(situation, grants.jobs, grants.share)
-        found = greedy_cache(saved, size, cluster.cache_gb, held / MB, self._hysteresis)
-        quota = np.minimum(found * MB, work.size_mb)
-        left = cluster.cache_mb - float(quota.sum())
-        dataset = work.dataset[situation.present]
-        waiting = dataset[saved[dataset] == 0] if left > 0 else dataset[:0]
-        if len(waiting):
-            kept = np.unique(waiting)[::-1]
-            left -= _fill(quota, kept, held[kept], left)
-            first = in_order(waiting)
-            _fill(quota, first, work.size_mb[first] - quota[first], left)
+        quota = situation.allotted.copy()
         return quota, _reclaimed(situation, grants, quota)
 
 
@@ -141,21 +139,6 @@ class SharedLru:
         return np.zeros(len(situation.work.size_mb)), np.empty(0, dtype=np.int64)
 
 
-def _efficiency(situation: Situation, jobs: Indices, share: Floats | float = 1.0) -> Floats:
-    """Return float64[datasets], MB/s of remote IO that each GB saves if these jobs run."""
-    work = situation.work
-    rate = np.bincount(work.dataset[jobs], work.rate_mbps[jobs] * share, len(work.size_mb))
-    saved: Floats = rate / (work.size_mb / MB)
-    return saved
-
-
-def _fill(quota: Floats, caches: Indices, wanted: Floats, left: float) -> float:
-    """Add to the quota of one cache after the other what it wants, as far as that goes."""
-    given = np.clip(left - (np.cumsum(wanted) - wanted), 0.0, wanted)
-    quota[caches] += given
-    return float(given.sum())
-
-
 def _reclaimed(situation: Situation, grants: Grants, quota: Floats) -> Indices:
     """Return the datasets that have something to give up, as `reclaim_order` does it.
 
@@ -167,4 +150,6 @@ def _reclaimed(situation: Situation, grants: Grants, quota: Floats) -> Indices:
     work = situation.work
     wanted = np.bincount(work.dataset[situation.present], minlength=len(work.size_mb))[over] > 0
     unused_since = np.where(wanted, 0.0, situation.last_use[over])
-    return over[np.lexsort((_efficiency(situation, grants.jobs)[over], unused_since, wanted))]
+    rate = np.bincount(work.dataset[grants.jobs], work.rate_mbps[grants.jobs], len(work.size_mb))
+    efficiency = rate / (work.size_mb / MB)
+    return over[np.lexsort((efficiency[over], unused_since, wanted))]

@@ -14,9 +14,9 @@ from hivecore.sim.console import (
     say_written,
     write_json,
 )
-from hivecore.sim.storage.events import StorageOutcome
 from hivecore.sim.storage.metrics import StorageFigures, storage_figures
 from hivecore.sim.storage.plots import save_storage_plots
+from hivecore.sim.storage.reading import StorageOutcome
 from hivecore.sim.storage.report import storage_table, storage_to_json
 from hivecore.sim.storage.schedule import GPU_POLICIES, STORAGE_SYSTEMS, schedule_storage
 from hivecore.sim.storage.workload import StorageCluster, StorageWorkload

@@ -20,22 +20,40 @@ __all__ = ["Fifo", "LeastAttained", "MaxMin", "Order", "Shortest"]
 class Order(Protocol):
     """A rule for the GPUs."""
 
-    def grant(self, situation: Situation) -> Grants:
-        """Return who runs from now on."""
+    #: Whether jobs take turns on GPUs, so that all of them run.
+    takes_turns: bool
+
+    def ranked(self, situation: Situation) -> Indices | None:
+        """Return the jobs that may run, who comes first first; None: by arrival, and nobody passes
+        another one.
+        """
+
+    def granted(self, situation: Situation, jobs: Indices) -> Grants:
+        """Return what those have that run from now on, whom the scheduler has chosen.
+
+        :param situation: as it was ranked.
+        :param jobs: int64[running], as they were ranked.
+        """
 
 
 class Fifo:
     """First in, first out: no job is stopped, and none starts before one that came earlier."""
 
-    def grant(self, situation: Situation) -> Grants:
-        """Return the jobs that came first, as many as fit.
+    takes_turns = False
+
+    def ranked(self, situation: Situation) -> None:
+        """Return nothing: it is the order of the scheduler's queue.
 
         :param situation: of this instant.
         """
-        present = situation.present
-        used = np.cumsum(situation.work.gpus[present])
-        count = int(np.searchsorted(used, situation.cluster.gpus, side="right"))
-        return _whole(present[:count])
+
+    def granted(self, situation: Situation, jobs: Indices) -> Grants:
+        """Return the jobs.
+
+        :param situation: of this instant.
+        :param jobs: those that run, in order of arrival.
+        """
+        return _whole(jobs)
 
 
 class Shortest:
@@ -48,25 +66,29 @@ class Shortest:
         stopped over and over.)
     """
 
+    takes_turns = False
+
     def __init__(self, preemptive: bool, aware: bool) -> None:
         self._preemptive = preemptive
         self._aware = aware
 
-    def grant(self, situation: Situation) -> Grants:
-        """Return the shortest jobs, and behind them whatever else fits.
+    def ranked(self, situation: Situation) -> Indices:
+        """Return the shortest jobs first, but behind those that run if it stops none.
 
         :param situation: of this instant.
         """
         present, running = situation.present, situation.running
         if self._preemptive:
-            order = _sorted(situation, present, self._rates(situation, present))
-            return _whole(_that_fit(situation, order, situation.cluster.gpus))
-        free = situation.cluster.gpus - int(situation.work.gpus[running].sum())
-        waiting = present[situation.waits]
-        if free and len(waiting):
-            running = np.append(running, self._start(situation, waiting, free))
-        # The most urgent first, because remote IO follows the same order.
-        return _whole(_sorted(situation, running, self._rates(situation, running)))
+            return _sorted(situation, present, self._rates(situation, present))
+        return np.append(running, self._next(situation, present[situation.waits]))
+
+    def granted(self, situation: Situation, jobs: Indices) -> Grants:
+        """Return the jobs, the shortest first, because remote IO follows the same order.
+
+        :param situation: as it was ranked.
+        :param jobs: those that run.
+        """
+        return _whole(_sorted(situation, jobs, self._rates(situation, jobs)))
 
     def _rates(self, situation: Situation, jobs: Indices) -> Floats:
         """Return the rates in MB/s on which the estimates count."""
@@ -75,16 +97,19 @@ class Shortest:
             return work.rate_mbps[jobs]
         gpus = work.gpus[situation.present]
         # As many jobs as run at once, on average.
-        parts = max(1.0, len(gpus) * min(1.0, cluster.gpus / float(gpus.sum())))
+        parts = max(1.0, len(gpus) * min(1.0, cluster.gpus / max(float(gpus.sum()), 1.0)))
         dataset = work.dataset[jobs]
         miss = np.maximum(1.0 - situation.held[dataset] / work.size_mb[dataset], 0.0)
         return reached(work.rate_mbps[jobs], miss, cluster.bandwidth_mbps / parts)
 
-    def _start(self, situation: Situation, waiting: Indices, free: int) -> Indices:
-        """Return the waiting jobs that start now, none of which stops a running one."""
+    def _next(self, situation: Situation, waiting: Indices) -> Indices:
+        """Return the waiting jobs in the order in which they may start."""
         work, cluster, running = situation.work, situation.cluster, situation.running
         if not self._aware:
-            return _that_fit(situation, _sorted(situation, waiting, work.rate_mbps[waiting]), free)
+            return _sorted(situation, waiting, work.rate_mbps[waiting])
+        free = cluster.gpus - int(work.gpus[running].sum())
+        if not free or not len(waiting):
+            return waiting[:0]
         # Each job counts on an equal share, where those that run have left less.
         parts = min(len(running) + len(waiting), cluster.gpus)
         dataset = work.dataset[running]
@@ -111,26 +136,31 @@ class LeastAttained:
     :param limits: GPU seconds at which a job leaves each queue but the last, rising.
     """
 
+    takes_turns = False
+
     def __init__(self, limits: tuple[float, ...] = (3_600.0, 36_000.0)) -> None:
         self._limits = np.array(limits)
 
-    def grant(self, situation: Situation) -> Grants:
-        """Return the jobs of the first queues, and behind them whatever else fits.
+    def ranked(self, situation: Situation) -> Indices:
+        """Return the jobs of the first queue first.
 
         :param situation: of this instant.
         """
         present = situation.present
-        attained = situation.attained[present] * (1 + 1e-9)
-        queue = np.searchsorted(self._limits, attained, side="right")
-        chosen = _that_fit(
-            situation,
-            present[np.lexsort((present, situation.waits, queue))],
-            situation.cluster.gpus,
-        )
-        queue = np.searchsorted(self._limits, situation.attained[chosen] * (1 + 1e-9), side="right")
-        limit = np.append(self._limits, inf)[queue]
-        again = (limit - situation.attained[chosen]) / situation.work.gpus[chosen]
-        return _whole(chosen, float(again.min(initial=inf)))
+        return present[np.lexsort((present, situation.waits, self._queue(situation, present)))]
+
+    def granted(self, situation: Situation, jobs: Indices) -> Grants:
+        """Return the jobs, until one of them sinks.
+
+        :param situation: as it was ranked.
+        :param jobs: those that run.
+        """
+        limit = np.append(self._limits, inf)[self._queue(situation, jobs)]
+        again = (limit - situation.attained[jobs]) / situation.work.gpus[jobs]
+        return _whole(jobs, float(again.min(initial=inf)))
+
+    def _queue(self, situation: Situation, jobs: Indices) -> Indices:
+        return np.searchsorted(self._limits, situation.attained[jobs] * (1 + 1e-9), side="right")
 
 
 class MaxMin:
@@ -140,51 +170,44 @@ class MaxMin:
         share of all would allow (SiloD); else the time that jobs have their GPUs.
     """
 
+    takes_turns = True
+
     def __init__(self, aware: bool) -> None:
         self._aware = aware
 
-    def grant(self, situation: Situation) -> Grants:
-        """Return all jobs, with their share of the time.
+    def ranked(self, situation: Situation) -> None:
+        """Return nothing: all run.
 
         :param situation: of this instant.
         """
-        present, work, cluster = situation.present, situation.work, situation.cluster
-        rate = work.rate_mbps[present]
+
+    def granted(self, situation: Situation, jobs: Indices) -> Grants:
+        """Return the jobs, with their share of the time.
+
+        :param situation: of this instant.
+        :param jobs: all that are there.
+        """
+        work, cluster = situation.work, situation.cluster
+        rate = work.rate_mbps[jobs]
         if not self._aware:
-            return Grants(present, _equal_time(situation), None, inf)
+            gpus = max(float(work.gpus[jobs].sum()), 1.0)
+            return Grants(jobs, np.full(len(jobs), min(1.0, cluster.gpus / gpus)), None, inf)
         found = allocate_storage(
-            situation.jobs(present, rate),
+            situation.jobs(jobs, rate),
             work.size_mb[situation.live] / MB,
             cluster.cache_gb,
             cluster.bandwidth_mbps,
             "max_min",
             gpu_capacity=cluster.gpus,
         )
-        return Grants(present, np.minimum(found.rates_mbps / rate, 1.0), found.reference_mbps, inf)
+        return Grants(jobs, np.minimum(found.rates_mbps / rate, 1.0), found.reference_mbps, inf)
 
 
 def _whole(jobs: Indices, again: float = inf) -> Grants:
     return Grants(jobs, np.ones(len(jobs)), None, again)
 
 
-def _equal_time(situation: Situation) -> Floats:
-    gpus = situation.work.gpus[situation.present]
-    return np.full(len(gpus), min(1.0, situation.cluster.gpus / max(float(gpus.sum()), 1.0)))
-
-
 def _sorted(situation: Situation, jobs: Indices, rate: Floats) -> Indices:
     """Return jobs by the time that they have left at these rates."""
     key = situation.left[jobs] / np.maximum(rate, 1e-12)
     return jobs[np.lexsort((jobs, key))]
-
-
-def _that_fit(situation: Situation, order: Indices, free: int) -> Indices:
-    """Return the jobs that fit when they are taken one after another."""
-    chosen = []
-    for job, gpus in zip(order.tolist(), situation.work.gpus[order].tolist(), strict=True):
-        if gpus <= free:
-            chosen.append(job)
-            free -= gpus
-            if not free:
-                break
-    return np.array(chosen, dtype=np.int64)

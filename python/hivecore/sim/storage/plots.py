@@ -8,8 +8,8 @@ import numpy as np
 
 from hivecore.sim.extras import require
 from hivecore.sim.pictures import BLUE, GREY, VERMILION, save_figures, set_title
-from hivecore.sim.storage.events import StorageOutcome
 from hivecore.sim.storage.history import StorageHistory
+from hivecore.sim.storage.reading import StorageOutcome
 from hivecore.sim.storage.workload import Floats, StorageCluster, StorageWorkload
 
 if TYPE_CHECKING:

@@ -4,18 +4,22 @@ import numpy as np
 
 from hivecore._arguments import as_choice
 from hivecore._sim import FluidClock
+from hivecore.queues import TenantQueues
+from hivecore.scheduler import Data, Job, Role, Scheduler
+from hivecore.sim.simulate import simulate
 from hivecore.sim.storage.caches import (
+    Allotted,
     CachePolicy,
-    Greedy,
     PerGpu,
     SharedLru,
     WholeDatasets,
 )
-from hivecore.sim.storage.events import Rules, StorageOutcome, run
 from hivecore.sim.storage.history import Recorder
 from hivecore.sim.storage.items import LruItems, UniformItems
 from hivecore.sim.storage.orders import Fifo, LeastAttained, MaxMin, Order, Shortest
-from hivecore.sim.storage.workload import StorageCluster, StorageWorkload
+from hivecore.sim.storage.reading import Contents, Reading, Rules, StorageOutcome
+from hivecore.sim.storage.workload import MB, StorageCluster, StorageWorkload
+from hivecore.topology import NetworkTopology
 
 __all__ = ["GPU_POLICIES", "STORAGE_SYSTEMS", "rules_of", "schedule_items", "schedule_storage"]
 
@@ -23,7 +27,7 @@ __all__ = ["GPU_POLICIES", "STORAGE_SYSTEMS", "rules_of", "schedule_items", "sch
 #: first, max-min fairness.
 GPU_POLICIES = ("fifo", "sjf", "srtf", "las", "max-min")
 _CACHES: dict[str, type[CachePolicy]] = {
-    "silod": Greedy,
+    "silod": Allotted,
     "quiver": WholeDatasets,
     "coordl": PerGpu,
     "alluxio": SharedLru,
@@ -59,8 +63,8 @@ def schedule_storage(
     :raises ValueError: an unknown name, a job that is larger than the cluster, or no job gets
         ahead.
 
-    See `events` and `hivecore.reference.sim` for the model. Deterministic. Ties: the job
-    that came first. Cost: see `events.run`.
+    See `reading` and `hivecore.reference.sim` for the model. Deterministic. Ties: the job
+    that came first. Cost: see `Reading`.
 
     A job of three epochs over 100 GB with 50 GB of cache reads at 40 MB/s first, and at 80 MB/s
     from its second epoch on:
@@ -76,7 +80,7 @@ def schedule_storage(
     rules = rules_of(policy, storage, warm_up) if isinstance(policy, str) else policy
     _check_fits(work, cluster)
     contents = _amounts(work, cluster, rules, shrink, lazy)
-    return run(work, cluster, rules, contents, Recorder() if record else None)
+    return _run(work, cluster, rules, contents, record)
 
 
 def schedule_items(
@@ -132,7 +136,7 @@ def schedule_items(
         contents = UniformItems(
             work, cluster, rules.io_mode, items, seed, shrink, lazy, private, rules.warm_up
         )
-    return run(work, cluster, rules, contents, Recorder() if record else None)
+    return _run(work, cluster, rules, contents, record)
 
 
 def _amounts(
@@ -154,6 +158,42 @@ def _amounts(
         private=rules.cache.private,
         warm_up=rules.warm_up,
     )
+
+
+def _run(
+    work: StorageWorkload, cluster: StorageCluster, rules: Rules, contents: Contents, record: bool
+) -> StorageOutcome:
+    network, pool = None, None
+    if not rules.order.takes_turns:  # else nobody waits for GPUs
+        network = NetworkTopology([], {"all": {}})
+        network.set_free("all", {"gpu": cluster.gpus})
+    if isinstance(rules.cache, Allotted):
+        pool = rules.cache.pool(work, cluster)
+    queues = TenantQueues(blocking="fifo")
+    scheduler = Scheduler(queues=queues, topology=network, storage=pool, immediate=True)
+    recorder = Recorder() if record else None
+    progress = Reading(work, cluster, rules, contents, scheduler, recorder)
+    submit, ones = work.submit.tolist(), [1.0] * len(work)
+    jobs = _jobs(work, has_data=pool is not None)
+    simulate(scheduler, jobs, submit, ones, order=progress.order, progress=progress)
+    return progress.outcome()
+
+
+def _jobs(work: StorageWorkload, has_data: bool) -> list[Job]:
+    """The jobs as the scheduler knows them, named by their numbers."""
+    roles = {gpus: (Role("worker", 1, gpus=gpus),) for gpus in set(work.gpus.tolist())}
+    columns = work.gpus, work.dataset, work.rate_mbps, work.total_mb / MB
+    return [
+        Job(
+            str(job),
+            "all",
+            roles[gpus],
+            data=Data(work.names[code], rate, total) if has_data else None,
+        )
+        for job, (gpus, code, rate, total) in enumerate(
+            zip(*(column.tolist() for column in columns), strict=True)
+        )
+    ]
 
 
 def _check_fits(work: StorageWorkload, cluster: StorageCluster) -> None:

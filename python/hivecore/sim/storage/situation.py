@@ -28,6 +28,7 @@ class Situation:
     :param held: float64[caches], MB in each cache.
     :param quota: float64[caches], MB that was promised to each.
     :param last_use: float64[caches], seconds.
+    :param allotted: float64[datasets], MB that the scheduler lets be cached, as it has said last.
     """
 
     now: float
@@ -40,6 +41,7 @@ class Situation:
     held: Floats
     quota: Floats
     last_use: Floats
+    allotted: Floats
 
     @cached_property
     def live(self) -> Indices:

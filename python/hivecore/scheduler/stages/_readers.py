@@ -1,0 +1,82 @@
+"""The jobs that read data, as columns in order of arrival."""
+
+from typing import Self
+
+import numpy as np
+import numpy.typing as npt
+
+__all__ = ["Floats", "Indices", "Readers"]
+
+Floats = npt.NDArray[np.float64]
+Indices = npt.NDArray[np.int64]
+
+_LEAST = 16
+
+
+class Readers:
+    """A row for each job that runs or waits, and reads; rows of others are dead until all are full.
+
+    Rows are moved when one is added, so that nobody may keep their numbers.
+    """
+
+    def __init__(self) -> None:
+        self.row: dict[str, int] = {}
+        self.names: list[str] = []
+        self.is_here, self.runs = np.zeros(_LEAST, np.bool_), np.zeros(_LEAST, np.bool_)
+        self.dataset = np.zeros(_LEAST, np.int64)
+        #: MB/s as it was submitted, and as it was observed; and GB in all
+        self.full, self.rate, self.total = np.zeros(_LEAST), np.zeros(_LEAST), np.zeros(_LEAST)
+        #: MB/s of remote IO as it was told, and GB that are found cached; NaN: nobody has said it
+        self.io, self.hit = np.zeros(_LEAST), np.zeros(_LEAST)
+        #: when it began; NaN: that is not known yet; and the GB that it had read, and when
+        self.began, self.read, self.at = np.zeros(_LEAST), np.zeros(_LEAST), np.zeros(_LEAST)
+
+    def copy(self) -> Self:
+        """An equal of its own."""
+        made = type(self)()
+        made.row, made.names = self.row.copy(), self.names.copy()
+        for name in _COLUMNS:
+            setattr(made, name, getattr(self, name).copy())
+        return made
+
+    def come(self, name: str, dataset: int, rate: float, total: float) -> None:
+        """A job waits."""
+        if len(self.names) == len(self.runs):
+            self._make_room()
+        row = self.row[name] = len(self.names)
+        self.names.append(name)
+        self.is_here[row], self.dataset[row] = True, dataset
+        self.full[row], self.total[row] = rate, total
+        self.stop(row)
+
+    def go(self, name: str) -> None:
+        """A job is gone."""
+        row = self.row.pop(name)
+        self.is_here[row] = self.runs[row] = False
+
+    def stop(self, row: int) -> None:
+        """A job waits, and begins from nothing."""
+        self.runs[row], self.rate[row], self.io[row] = False, self.full[row], 0.0
+        self.hit[row] = self.began[row] = np.nan
+        self.read[row] = self.at[row] = 0.0
+
+    def running(self) -> Indices:
+        """The rows of those that run."""
+        return self.runs.nonzero()[0]
+
+    def waiting(self) -> Indices:
+        """The rows of those that wait."""
+        return (self.is_here & ~self.runs).nonzero()[0]
+
+    def _make_room(self) -> None:
+        alive = list(self.row.values())
+        for name in _COLUMNS:
+            before = getattr(self, name)
+            column = np.zeros(max(2 * len(alive), _LEAST), before.dtype)
+            column[: len(alive)] = before[alive]
+            setattr(self, name, column)
+        self.names = list(self.row)
+        self.row = {name: row for row, name in enumerate(self.names)}
+
+
+_COLUMNS = [name for name, value in vars(Readers()).items() if isinstance(value, np.ndarray)]
