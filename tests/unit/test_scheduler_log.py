@@ -296,3 +296,20 @@ def test_a_log_may_begin_later_and_only_once(tmp_path):
     with pytest.raises(FileExistsError):
         scheduler.write_log(path)
     assert replay(path).state("a") == "running"
+
+
+def test_jobs_that_differ_in_their_estimates_only_are_read_as_they_were(tmp_path):
+    path = tmp_path / "log"
+    scheduler = Scheduler(log=path)
+    plain = {"tenant": "a", "roles": 2}
+    shared = {**plain, "stages": (1.0, 2.0)}
+    jobs = [
+        Job(f"{name}{number}", run_time=run_time, **of)
+        for name, of in (("plain", plain), ("shared", shared))
+        for number, run_time in enumerate([None, 60.25, None, 7.0, 60.25])
+    ]
+    for job in (*jobs, *[job.replace(name=f"{job.name} again") for job in reversed(jobs)]):
+        scheduler.submit(job, 1.0)
+    scheduler.close()
+    again = replay(path)
+    assert [again.job(name) for name in again] == [scheduler.job(name) for name in scheduler]

@@ -202,7 +202,7 @@ def _live_of_plain(data: Mapping[str, Any], state: State) -> Live:
     live = Live(job, [unit_of(one, False) for one in data["units"]])
     if data["lent"] is not None:
         live.lent = unit_of(data["lent"], True)
-        live.units[0].has_quota = live.lent.is_placed
+        live.units[0].has_quota = bool(live.lent.placed)
     live.state, live.since = str(data["state"]), float(data["since"])
     live.attained = float(data.get("attained", 0.0))
     live.told = None if data["told"] is None else Refusal(*data["told"])

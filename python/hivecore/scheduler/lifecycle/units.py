@@ -69,8 +69,8 @@ class Kind:
         self.is_alone = is_alone
         #: whether it asks for idle cells while another unit of its job waits for its own
         self.is_lent = is_lent
-        self.gpus = like.gpus if like else sum(pods * role.gpus for role, pods in roles)
-        self.amounts = like.amounts if like else _amounts(roles)
+        self.gpus: int = like.gpus if like else sum(pods * role.gpus for role, pods in roles)
+        self.amounts: dict[str, int] = like.amounts if like else _amounts(roles)
         self._devices: list[DeviceRequest | None] | None = None
         self._quota: QuotaRequest | None = None
 

@@ -10,7 +10,7 @@ from zlib import crc32
 from hivecore.errors import CorruptStateError
 from hivecore.scheduler.log.writer import VERSION
 
-__all__ = ["Line", "LogRecord", "read_lines", "read_log"]
+__all__ = ["Line", "LogRecord", "Submitted", "read_lines", "read_log"]
 
 _TAIL = len(',"hash":"01234567"}\n')
 _DECIDE, _SUBMIT = ',"event":"decide","now":', ',"event":"submit","now":'

@@ -136,13 +136,16 @@ class _Rerun:
             event_of_plain({"event": event, "now": now, **fields}).tell(scheduler, now)
 
     def _job(self, submitted: Submitted, line: Line) -> Job:
+        name, run_time = submitted.name, submitted.run_time
         like = self._jobs.get(submitted.alike)
-        if like is not None:
-            return like.replace(name=submitted.name, run_time=submitted.run_time)
-        if len(self._jobs) >= _MOST_JOBS:
-            self._jobs.clear()
-        job = self._jobs[submitted.alike] = job_of_plain(line.record.fields["job"])
-        return job
+        if like is None:
+            if len(self._jobs) >= _MOST_JOBS:
+                self._jobs.clear()
+            job = job_of_plain(line.record.fields["job"])
+            # An estimate among what is alike is the same for all.
+            self._jobs[submitted.alike] = job if run_time is None else job.replace(run_time=None)
+            return job
+        return like.replace(name=name, **({} if run_time is None else {"run_time": run_time}))
 
 
 def _compare(said: list[Any], logged: list[Any]) -> None:

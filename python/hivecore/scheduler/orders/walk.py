@@ -56,8 +56,8 @@ class Walk:
         self.decisions: dict[str, _Decisions] = {}
         #: why entries have no place, by the first job of each
         self.refused: dict[str, Refused] = {}
-        #: the places in the order of those that hold GPUs, and how many: before the walk has come to
-        #: them, after
+        #: the places in the order of those that hold GPUs, and how many: before the walk has come
+        #: to them, after
         self._behind: dict[int, int] = {}
         self._placed: dict[int, int] = {}
         #: the places of those that have started, left, or share GPUs with others than before
@@ -110,9 +110,9 @@ class Walk:
             jobs, sharing = self._jobs, self._stages.sharing
             lives = [jobs[name] for name in self._names[at] if name in jobs]
             found = tuple([live for live in lives if _may_be_ordered(live)])
-            if len(found) > 1 and lives != self._sharers.get(at):
-                if sharing is None or sharing.unlike([one.job for one in found]):
-                    found = found[:1]  # others have these names by now
+            are_others = len(found) > 1 and lives != self._sharers.get(at)
+            if are_others and (sharing is None or sharing.unlike([one.job for one in found])):
+                found = found[:1]  # these names are others' by now
             self._entries[at] = found
         return found
 
@@ -158,7 +158,7 @@ class Walk:
             return True
         if not all(_may_be_ordered(live) for (live,) in leaving):
             return False
-        if joining and not (sharing.is_open(holder.name) and self._may_start(joining)):
+        if joining and not (sharing.is_open(holder.name) and self._may_start(tuple(joining))):
             return False
         self._touched.add(at)
         for one in (*leaving, *((live,) for live in joining)):

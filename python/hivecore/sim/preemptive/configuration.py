@@ -71,7 +71,10 @@ class _FirstNodes(NetworkTopology):
 
 @lru_cache(1024)
 def _at_rising_costs(
-    pods: int, amounts: tuple[tuple[str, int], ...], role: TopologyRole | None, nodes: tuple[str, ...]
+    pods: int,
+    amounts: tuple[tuple[str, int], ...],
+    role: TopologyRole | None,
+    nodes: tuple[str, ...],
 ) -> TopologyRequest:
     cost = {node: at for at, node in enumerate(nodes)}
     return TopologyRequest("anybody", pods, amounts=amounts, cost=cost, role=role)

@@ -53,9 +53,10 @@ def schedule(
     of a job that does not run has no effect, and neither has one at the instant at which it ends.
 
     Jobs whose sizes are powers of two run as if each event placed all of them anew on the first
-    nodes that can hold them. But they stay where they are while that harms nobody, and node failures
-    hit them there. Under "fifo" they are on the first nodes that can hold them when they start, and
-    stay there in any case; nothing but a failure costs a restart, and only the jobs that it stops.
+    nodes that can hold them. But they stay where they are while that harms nobody, and node
+    failures hit them there. Under "fifo" they are on the first nodes that can hold them when they
+    start, and stay there in any case; nothing but a failure costs a restart, and only the jobs that
+    it stops.
 
     Deterministic. Cost: see `simulate` and `Training`; for Muri also the matchings at each event.
 
