@@ -210,3 +210,15 @@ def test_what_a_job_has_attained_on_idle_cells_counts_where_it_waits_for_its_own
     scheduler.finish("first", 6.0)
     again = Scheduler.from_bytes(scheduler.to_bytes())
     assert said(scheduler.decide(6.0)) == said(again.decide(6.0)) == [("Start", "fresh", "n0")]
+
+
+def test_who_has_to_leave_idle_cells_that_are_held_already_is_saved_and_read():
+    scheduler = lending(immediate=False)
+    running(scheduler, Job("first", "a", 4), Job("lent", "a", 4))
+    assert running(scheduler, Job("own", "b", 4)) == [("Preempt", "lent")]
+    again = Scheduler.from_bytes(scheduler.to_bytes())
+    assert (again.state("lent"), again.state("own")) == ("lent", "reserved")
+    for one in (scheduler, again):
+        one.stopped("lent", 1.0)
+        assert said(one.decide(1.0)) == [("Start", "own", "n1")]
+        one.check()
