@@ -133,7 +133,10 @@ class OnNetwork(Replay):
 
 
 class Training:
-    """A policy of training jobs; every job gets done what it came for."""
+    """A policy of training jobs; every job ends, and has run for as long as it takes alone.
+
+    Not those that share GPUs: the stages of some profiles are less than an iteration takes alone.
+    """
 
     def __init__(self, jobs: Jobs, policy: str) -> None:
         self.jobs = jobs
@@ -142,8 +145,9 @@ class Training:
     def __call__(self) -> None:
         jobs, outcome = self.jobs, schedule(self.jobs, self.policy)
         assert np.isfinite(outcome.end).all()
-        alone = np.array(jobs.iterations) * jobs.solo
-        assert (np.array(outcome.held) > 0.999 * alone).all()
+        if not self.policy.startswith("muri"):
+            alone = np.array(jobs.iterations) * jobs.solo
+            assert (np.array(outcome.held) > 0.999 * alone).all()
 
 
 def time(
