@@ -153,7 +153,9 @@ class Lives(RuleBasedStateMachine):
         is_at_once = self.ledger.in_order and "quotas" in self.parts
         if not is_at_once and not any(isinstance(one, Move) for one in actions):
             verify_actions(actions, self.ledger.jobs, before)
-        self.ledger.waiting = {name for name in before if name not in self.ledger.running}
+        # Of those that have stopped some were to end then.
+        there = [name for name in before if name in self.scheduler]
+        self.ledger.waiting = {name for name in there if name not in self.ledger.running}
         self.ledger.note(actions, self.immediate)
         self.promise(actions)
         if most is None:
@@ -163,7 +165,11 @@ class Lives(RuleBasedStateMachine):
             branch = copy.copy(self.scheduler)
             branch.touch()
             again = branch.decide(self.now)
-            assert not any(isinstance(one, (Start, Preempt)) for one in again), again
+            changes = [one for one in again if isinstance(one, (Start, Preempt))]
+            # Where the first of those is who start together depends on what is idle when they are
+            # tried, and so does what is left for the others.
+            starts = [self.ledger.jobs[one.job] for one in changes if isinstance(one, Start)]
+            assert not changes or any(job.together for job in starts), again
 
     def promise(self, actions):
         """Whatever a job needs is held for it as soon as others have to stop for it."""

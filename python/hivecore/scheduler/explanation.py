@@ -100,8 +100,8 @@ def explain(scheduler: "Scheduler", job: Job, unit: Unit | None, position: int) 
         return JobExplanation(job.name, state, (), 0, ())
     search = _Search(scheduler, job, unit)
     refusals = tuple(search.refusals())
-    # What one of several needs that start together says little of them all.
-    alone = all(one.code != "together" for one in refusals)
+    # What it needs itself would not let it start while it waits for other jobs.
+    alone = all(one.code not in ("after", "together") for one in refusals)
     changes = tuple(search.changes()) if refusals and alone else ()
     return JobExplanation(job.name, state, refusals, position, changes)
 

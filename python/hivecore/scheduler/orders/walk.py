@@ -31,6 +31,8 @@ _Places = dict[str, tuple[tuple[PlacedPod, ...], _Decisions]]
 
 def _may_be_ordered(live: Live) -> bool:
     """Whether an order may start, stop and move a job: others are left alone."""
+    if live.job.together:
+        return False
     if live.state == "running":
         return live.job.preemptible and not live.for_job and len(live.units) == 1
     return live.state == "pending"

@@ -84,8 +84,9 @@ def _failure(state: State, offered: Live, lives: list[Live]) -> Refused | None:
         reason = f"starts together with {name!r}: {refused.refusal.reason}"
         # Each waits for something that another one lacks, so that its own needs say nothing.
         keys = tuple([("quotas", "any") if key == HEADROOM else key for key in refused.keys])
-    gone = tuple([("started", one.job.name) for one in lives])
-    return Refused(Refusal("scheduler", "together", reason, name), (*keys, *gone))
+    gone = [("started", one.job.name) for one in lives]
+    once = tuple(dict.fromkeys([*keys, *gone]))
+    return Refused(Refusal("scheduler", "together", reason, name), once)
 
 
 def _start(state: State, lives: list[Live]) -> Live | None:
