@@ -30,7 +30,7 @@ from hivecore.scheduler import (
     log_standing,
     read_log,
 )
-from hivecore.scheduler.log import LogWriter
+from hivecore.scheduler.log.writer import LogWriter
 
 #: What became of a job on idle cells depends on when its tenant's own were free.
 KNOWN = sorted(name for name in COMPOSITIONS if "lending" not in name)

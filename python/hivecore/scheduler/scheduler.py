@@ -557,8 +557,8 @@ class Scheduler(Stateful):
             stand together, as in ``["a", ("b", "c")]``, are of jobs that are to share GPUs. An
             empty one: the queues say again who is next.
         :raises KeyError: there is no such job.
-        :raises ValueError: a job is named twice, or starts together with others; jobs that are to share
-            GPUs cannot, see `Sharing`; there are idle cells to be lent; or the time goes back.
+        :raises ValueError: a job is named twice, or starts together with others; jobs that are to
+            share GPUs cannot, see `Sharing`; there are idle cells to be lent; or the time goes back.
         :raises TypeError: an argument is of a wrong type.
 
         This is for schedulers that share time, too: the caller ranks the jobs by what they have
@@ -568,8 +568,9 @@ class Scheduler(Stateful):
         Nobody moves unless somebody before it, or it itself, would not run otherwise.
 
         Who is not named does not run. Who may not be preempted is left alone, and so is who has
-        started with fewer pods than it wants, or starts together with others. Quotas count as ever. Unless victims stop at once,
-        nobody starts until all have stopped. `decide` pays no heed to ``most`` meanwhile.
+        started with fewer pods than it wants, or starts together with others. Quotas count as ever.
+        Unless victims stop at once, nobody starts until all have stopped. `decide` pays no heed to
+        ``most`` meanwhile.
         What cells and quotas allow depends on who has left before, so with them a second `decide`
         may still find somebody to start.
 

@@ -2,6 +2,5 @@
 
 from hivecore.scheduler.log.reader import LogRecord, read_log
 from hivecore.scheduler.log.replay import recover, replay, replayed
-from hivecore.scheduler.log.writer import LogWriter
 
-__all__ = ["LogRecord", "LogWriter", "read_log", "recover", "replay", "replayed"]
+__all__ = ["LogRecord", "read_log", "recover", "replay", "replayed"]
