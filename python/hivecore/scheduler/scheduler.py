@@ -558,7 +558,8 @@ class Scheduler(Stateful):
             empty one: the queues say again who is next.
         :raises KeyError: there is no such job.
         :raises ValueError: a job is named twice, or starts together with others; jobs that are to
-            share GPUs cannot, see `Sharing`; there are idle cells to be lent; or the time goes back.
+            share GPUs cannot, see `Sharing`; there are idle cells to be lent; or the time goes
+            back.
         :raises TypeError: an argument is of a wrong type.
 
         This is for schedulers that share time, too: the caller ranks the jobs by what they have
