@@ -87,3 +87,13 @@ def test_a_stopped_job_goes_on_where_it_was_in_its_epoch():
     one.advance(2.5)
     # Of the 60 MB that are left in the epoch it has cached nothing yet.
     assert one.misses.tolist() == [1.0]
+
+
+def test_late_in_time_an_lru_cache_still_holds_no_more_than_its_capacity():
+    one = FluidClock([178.0], [0], [2.5 * 178.0], 30.0, 5.0, policy="lru")
+    for rate, events in ((1.0, 82), (0.0, 40), (10.0, 1)):
+        one.allocate([0], [rate])
+        one.advance(events=events)
+        one.check()
+    # A step of the clock is 60 us by now, in which 0.3 kB are read.
+    assert one.now > 1e11 and 29.9 < one.cached.sum() <= 30.0 * (1 + 1e-6)

@@ -17,7 +17,7 @@ together must not exceed the capacity: this tells how far the window begins to m
 
 from bisect import bisect_right
 from dataclasses import dataclass
-from math import ceil, inf
+from math import ceil, inf, nextafter
 
 from hivecore.reference.storage._numbers import total
 
@@ -111,7 +111,8 @@ class LruFluid:
         # Between two rows all rates were constant, so that little is left to do.
         for _ in range(ITERATIONS):
             part = (high - low) * at_low / max(at_low - at_high, TINY)
-            self.begin = min(low + part, high)  # rounding may lead beyond
+            # Rounding may lead beyond, and late in time an instant is a step of the clock.
+            self.begin = min(max(low + part, nextafter(low, high)), high)
             value = self.over(self.begin, row)
             if abs(value) <= CLOSE * self.capacity:
                 break

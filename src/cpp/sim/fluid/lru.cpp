@@ -127,7 +127,8 @@ void FluidLru::slide() {
     // Between two rows all rates were constant, so that little is left to do.
     for (int i = 0; i < kIterations; ++i) {
         const double part = (high - low) * at_low / std::max(at_low - at_high, kTiny);
-        begin_ = std::min(low + part, high);  // rounding may lead beyond
+        // Rounding may lead beyond, and late in time an instant is a step of the clock.
+        begin_ = std::min(std::max(low + part, std::nextafter(low, high)), high);
         const double value = over(begin_, row);
         if (std::abs(value) <= kClose * shape_.capacity) {
             break;
