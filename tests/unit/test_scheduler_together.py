@@ -159,6 +159,43 @@ def test_what_was_tried_in_vain_leaves_no_trace(parts):
     assert [type(one) for one in scheduler.decide(3.0)] == [type(one) for one in alone.decide(3.0)]
 
 
+def full(parts, *jobs, **settings):
+    """On four nodes of four GPUs, three of which are taken by those who cannot leave."""
+    scheduler = make_scheduler(parts, **settings)
+    firm = [Job(f"firm{i}", "a", 4, preemptible=False) for i in range(3)]
+    assert len(started(submit(scheduler, *firm, *jobs))) == 3 + len(jobs)
+    return scheduler
+
+
+PLACED = pytest.mark.parametrize("parts", [("topology",), ("devices",)], ids=" ".join)
+
+
+@PLACED
+def test_who_fails_waits_for_the_one_that_waits_for_victims(parts):
+    first = Job("one", "a", 1, together=["two"])
+    scheduler = full(parts, first, Job("weak", "a", 3), immediate=False)
+    two = Job("two", "a", 3, priority=1, together=["one"])
+    assert submit(scheduler, two) == [Preempt("weak", "two", "priority")]
+    scheduler.fail("one", 1.0)
+    [wait] = scheduler.decide(1.0)
+    assert wait.reason == "starts together with 'two', for which others have to stop"
+    scheduler.stopped("weak", 2.0)
+    scheduler.decide(2.0)
+    scheduler.check()
+    assert (scheduler.state("one"), scheduler.state("two")) == ("running", "running")
+
+
+@PLACED
+@pytest.mark.parametrize("immediate", [False, True])
+def test_nobody_leaves_for_one_that_does_not_start_without_it(parts, immediate):
+    first = Job("one", "a", 4, together=["two"])
+    scheduler = full(parts, first, immediate=immediate)
+    two = Job("two", "a", 4, priority=1)
+    assert Preempt("one", "two", "priority") in submit(scheduler.copy(), two)
+    [wait] = submit(scheduler, Job("two", "a", 4, priority=1, together=["one"]))
+    assert isinstance(wait, Wait) and scheduler.state("one") == "running"
+
+
 def test_they_are_explained_logged_and_read_again(tmp_path):
     job = pair()[0]
     assert job_of_plain(plain(job)) == job

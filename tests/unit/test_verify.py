@@ -284,6 +284,25 @@ def test_a_pinned_cell_is_its_tenants_alone():
     assert forged(case, "node", on("n1", 0)).startswith("guarantee: 'j' uses a 'node' of ('a', ")
 
 
+def test_who_has_to_stop_uses_no_cells_of_its_tenant():
+    chain = Chain(["gpu", "node", "rack"], [4, 2], 2, nodes=NODES)
+    spec = ClusterSpec({"c": chain}, {"a": {"c": {"rack": 1}}})
+    scheduler = Scheduler(cells=CellCluster(spec))
+    old = started(scheduler, Job("old", "a", 1)).job("old")
+    [pod] = scheduler.status("old").pods
+    scheduler.set_node(NODES[NODES.index(pod.node) ^ 1], False, 0.0)
+    jobs = {name: Job(name, "a", 4, priority=1) for name in ("first", "second")}
+    for job in jobs.values():
+        scheduler.submit(job, 0.0)
+    before = scheduler.copy()
+    preempt, start = scheduler.decide(0.0)
+    assert preempt == Preempt("old", "first", "priority")
+    assert (start.job, start.lent) == ("second", False)
+    verify_actions([preempt, start], jobs | {"old": old}, before)
+    with pytest.raises(InvariantError, match="guarantee: 'a' uses 1 'rack' more than its own"):
+        verify_actions([start], jobs, before)
+
+
 def test_opportunistic_work_is_in_nobodys_way():
     scheduler = Scheduler(cells=cell_cluster())
     case = Case(scheduler, Job("j", "b", [Role("pod", 2, gpus=4)], guaranteed=False))

@@ -150,9 +150,17 @@ class State:
         if name not in self.has and self.tree is not None and name in self.tree.owners:
             self.tree.release(name)
 
-    def expect_no_more(self, name: str) -> None:
-        """No more pods join a job: it has to stop."""
+    def must_stop(self, name: str) -> None:
+        """A job stays on its GPUs until it has stopped, on no cells of its tenant; no more pods
+        join it.
+        """
         self.stopping.add(name)
+        self.groups = [
+            one._replace(gpus=[(*gpu[:3], "") for gpu in one.gpus])
+            if job_of(one.owner) == name
+            else one
+            for one in self.groups
+        ]
         if self.tree is not None:
             for owner in set(_joining(self.has[name].job)) & set(self.tree.owners):
                 if not self.tree.members(owner):

@@ -28,9 +28,9 @@ def verify_start(action: Start, job: Job, before: Scheduler) -> None:
     what it has; *nearness*: NICs and GPUs together as asked; *partition*: a row of the fabric's
     table. *topology*: one domain holds all, in multiples. *guarantee*: each tenant keeps to its
     cells, and what is still promised to others fits beside them (S >= 0); who is lent idle cells
-    uses none of its tenant. *sharing*: who shares has the pods of those that it shares with.
-    *quota*: sums along the path are within max, runtime and total, firm ones within min. Cost:
-    O(jobs, nodes, GPUs).
+    or has to stop uses none of its tenant. *sharing*: who shares has the pods of those that it
+    shares with. *quota*: sums along the path are within max, runtime and total, firm ones within
+    min. Cost: O(jobs, nodes, GPUs).
 
     >>> from hivecore.quotas import Quota, QuotaTree
     >>> from hivecore.scheduler import Job, PlacedPod, Scheduler, Start
@@ -62,7 +62,7 @@ def verify_actions(actions: Iterable[Action], jobs: Mapping[str, Job], before: S
     state = State(before)
     for action in actions:
         if isinstance(action, Preempt):
-            state.expect_no_more(action.job)
+            state.must_stop(action.job)
             if action.why == "order":  # it leaves before anybody starts
                 state.leave(action.job)
             else:

@@ -47,11 +47,16 @@ def might_leave(other: "Live", job: Job, by_quota: bool) -> bool:
     :param by_quota: quotas take back what they have lent.
     """
     mine = other.job
-    if not mine.preemptible or other.for_job or mine.name in job.after:
+    if not mine.preemptible or other.for_job or _is_needed(mine.name, job):
         return False
     if other.is_weak or (by_quota and mine.quota != job.quota):
         return True
     return mine.tenant == job.tenant and mine.priority < job.priority
+
+
+def _is_needed(name: str, job: Job) -> bool:
+    """Whether a job does not start without another one."""
+    return name in job.after or name in job.together
 
 
 class _Search:
@@ -114,8 +119,8 @@ class _Search:
 
     def _may_leave(self, name: str) -> bool:
         live = self.jobs.get(name)
-        # Nobody starts without those before him, or leaves the idle cells he has for himself.
-        if live is None or name == self.job.name or name in self.job.after:
+        # Nobody leaves the idle cells he has for himself.
+        if live is None or name == self.job.name or _is_needed(name, self.job):
             return False
         return live.runs and live.job.preemptible and not live.for_job
 

@@ -28,8 +28,8 @@ def offer(state: State, unit: Unit) -> None:
     if refused is not None:
         wait(state, live, unit, refused)
         for one in others:
-            # Who does not name all of them may start sooner.
-            if len(state.companions(one)) == len(others):
+            # Who does not name all of them may start sooner; who is reserved is in no queue.
+            if one.state == "pending" and len(state.companions(one)) == len(others):
                 _take(state, one)
                 wait(state, one, one.units[0], refused)
         return

@@ -1,0 +1,156 @@
+"""Long random histories of all compositions, in which rare events come in rows.
+
+`test_scheduler.py` looks for the shortest history that fails, with a ledger beside the scheduler;
+here each history draws how often each event comes, so that thousands of unlike ones are lived
+through in a minute. After every event all parts agree, every start keeps all rules, and who has
+decided has nothing left to decide. HIVECORE_EXAMPLES=200 is about a million events.
+"""
+
+import copy
+import random
+from contextlib import suppress
+from itertools import count
+
+import pytest
+from profiles import seeds
+from scheduler_lives import (
+    ALL_NODES,
+    COMPOSITIONS,
+    ROLES,
+    STAGES,
+    change_parts,
+    make_job,
+    make_scheduler,
+)
+
+from hivecore.scheduler import FreeNodes, Move
+from hivecore.verify import verify_actions
+
+
+class History:
+    """What happens to one scheduler; the seed says all of it."""
+
+    def __init__(self, parts, seed):
+        self.rng = rng = random.Random(seed)
+        self.parts = COMPOSITIONS[parts]
+        self.scheduler = make_scheduler(
+            self.parts,
+            blocking=rng.choice(["fifo", "best-effort"]),
+            limit=rng.choice(["runtime", "max"]),
+            immediate=rng.random() < 0.3,
+        )
+        self.now, self.jobs, self.numbers = 0.0, {}, count()
+        self.tenants = rng.choice(["a", "ab", "aab"])
+        self.roles = rng.sample(sorted(ROLES), rng.randint(2, 6))
+        self.stages = [(), STAGES[rng.choice(sorted(STAGES))]]
+        self.guaranteed = rng.choice([0.5, 0.8, 1.0])
+        self.events = [
+            self.come,
+            self.come_together,
+            self.go,
+            self.fail_a_pod,
+            self.stop,
+            self.all_stop,
+            self.change,
+            self.set_node,
+            self.regroup,
+            self.free_a_node,
+        ]
+        self.weights = [rng.random() ** 2 for _ in self.events]
+        self.weights[0] += 0.4
+        self.weights[-1] *= 0.1
+
+    def live(self, steps):
+        for _ in range(steps):
+            (event,) = self.rng.choices(self.events, self.weights)
+            event()
+            self.scheduler.check()
+            if self.rng.random() < 0.6:
+                self.now += self.rng.randint(0, 3)
+                self.decide()
+
+    def decide(self):
+        before = copy.copy(self.scheduler)
+        actions = self.scheduler.decide(self.now)
+        if not any(isinstance(one, Move) for one in actions):
+            verify_actions(actions, self.jobs, before)
+        self.scheduler.check()
+        assert self.scheduler.decide(self.now) == []
+
+    def submit(self, name, **more):
+        rng = self.rng
+        job = make_job(
+            name,
+            rng.choice(self.tenants),
+            rng.choice(self.roles),
+            guaranteed=rng.random() < self.guaranteed,
+            priority=rng.randint(0, 2),
+            rack=rng.random() < 0.15,
+            stages=rng.choice(self.stages),
+            **more,
+        )
+        self.scheduler.submit(job, self.now)
+        self.jobs[name] = job
+
+    def come(self):
+        others = list(self.scheduler)[-1:] if self.rng.random() < 0.1 else []
+        self.submit(f"j{next(self.numbers)}", after=others)
+
+    def come_together(self):
+        names = [f"j{next(self.numbers)}" for _ in range(self.rng.randint(2, 3))]
+        for at, name in enumerate(names):
+            back = names[:1] if self.rng.random() < 0.5 else []
+            self.submit(name, together=back if at else names[1:])
+
+    def some(self, *states):
+        """One of those in such a state; none: there are none."""
+        names = [name for name in self.scheduler if self.scheduler.state(name) in states]
+        return self.rng.sample(names, min(1, len(names)))
+
+    def go(self):
+        how = self.rng.choice(["finish", "cancel", "fail"])
+        states = ["running", "lent", "stopping"] + ["pending", "reserved"] * (how == "cancel")
+        for name in self.some(*states):
+            getattr(self.scheduler, how)(name, self.now)
+
+    def fail_a_pod(self):
+        for name in self.some("running", "lent", "stopping"):
+            pod = self.rng.choice(self.scheduler.status(name).pods)
+            self.scheduler.fail(name, self.now, f"{pod.role}/{pod.index}")
+
+    def stop(self):
+        for name in self.some("stopping"):
+            self.scheduler.stopped(name, self.now)
+
+    def all_stop(self):
+        for name in [one for one in self.scheduler if self.scheduler.state(one) == "stopping"]:
+            self.scheduler.stopped(name, self.now)
+
+    def change(self):
+        change_parts(self.scheduler, self.rng, self.now)
+
+    def set_node(self):
+        with suppress(KeyError):
+            node = self.rng.choice(ALL_NODES)
+            self.scheduler.set_node(node, self.rng.random() < 0.6, self.now)
+
+    def regroup(self):
+        if "sharing" in self.parts:
+            self.scheduler.regroup(self.now, self.rng.choice([1.0, 300.0, 1e6]))
+
+    def free_a_node(self):
+        with suppress(KeyError, ValueError):  # there is no such node, or nothing has nodes
+            goal = FreeNodes([self.rng.choice(ALL_NODES)])
+            for step in self.scheduler.plan_moves(goal, most_tries=4).steps:
+                self.scheduler.move(step, self.now)
+
+
+@pytest.mark.parametrize("parts", sorted(COMPOSITIONS))
+def test_all_adds_up_in_whatever_happens(parts):
+    for seed in seeds(6):
+        history = History(parts, seed)
+        try:
+            history.live(40)
+        except Exception as error:
+            error.add_note(f"seed {seed}")
+            raise
