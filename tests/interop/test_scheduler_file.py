@@ -58,8 +58,9 @@ def test_each_scheduler_of_a_file_has_parts_of_its_own():
 
 
 def test_options_of_a_scheduler_count_more_than_the_file(tmp_path):
-    spec = SchedulerSpec.of_yaml(NODES + "devices:\nscheduler: {preemption: no}\n")
-    assert not spec.preemption
+    settings = "{preemption: no, reservation_seconds: 90}"
+    spec = SchedulerSpec.of_yaml(NODES + f"devices:\nscheduler: {settings}\n")
+    assert not spec.preemption and spec.reservation_seconds == 90.0
     with pytest.raises(ValueError, match="tries=0"):
         spec.scheduler(tries=0)
     scheduler = spec.scheduler(log=tmp_path / "log")
@@ -347,6 +348,7 @@ def test_quotas_may_stand_in_koordinators_objects(tmp_path):
         (NODES + "sharing: {resources: 2, min_gain: 3}", 4, "sharing: min_gain=3.0: allowed are"),
         (NODES + "sharing: {resources: 2, stages: 3}", 4, "sharing.stages: is none of resources"),
         (NODES + "scheduler: {tries: 1001}", 4, "tries: must be an integer from 1 to 1000"),
+        (NODES + "scheduler: {reservation_seconds: 0}", 4, "reservation_seconds: 0: allowed are 0"),
         (NODES + "scheduler: {immediate: 7}", 4, "immediate: must be true or false, not '7'"),
     ],
 )  # fmt: skip

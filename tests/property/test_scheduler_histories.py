@@ -38,6 +38,7 @@ class History:
             blocking=rng.choice(["fifo", "best-effort"]),
             limit=rng.choice(["runtime", "max"]),
             immediate=rng.random() < 0.3,
+            reservation_seconds=rng.choice([None, None, 5.0]),
         )
         self.now, self.jobs, self.numbers = 0.0, {}, count()
         self.tenants = rng.choice(["a", "ab", "aab"])
@@ -70,6 +71,7 @@ class History:
                 self.decide()
 
     def decide(self):
+        self.scheduler.advance(self.now)  # reservations may end
         before = copy.copy(self.scheduler)
         actions = self.scheduler.decide(self.now)
         if not any(isinstance(one, Move) for one in actions):
@@ -102,28 +104,33 @@ class History:
             back = names[:1] if self.rng.random() < 0.5 else []
             self.submit(name, together=back if at else names[1:])
 
-    def some(self, *states):
-        """One of those in such a state; none: there are none."""
-        names = [name for name in self.scheduler if self.scheduler.state(name) in states]
+    def one_of(self, names):
+        """One of them; none: there are none."""
         return self.rng.sample(names, min(1, len(names)))
+
+    def running(self):
+        return [one for one in self.scheduler if self.scheduler.state(one) in ("running", "lent")]
+
+    def stopping(self):
+        told = {name: self.scheduler.status(name) for name in self.scheduler}
+        return [name for name, one in told.items() if one.for_job and not one.has_stopped]
 
     def go(self):
         how = self.rng.choice(["finish", "cancel", "fail"])
-        states = ["running", "lent", "stopping"] + ["pending", "reserved"] * (how == "cancel")
-        for name in self.some(*states):
+        for name in self.one_of(list(self.scheduler) if how == "cancel" else self.running()):
             getattr(self.scheduler, how)(name, self.now)
 
     def fail_a_pod(self):
-        for name in self.some("running", "lent", "stopping"):
+        for name in self.one_of(self.running()):
             pod = self.rng.choice(self.scheduler.status(name).pods)
             self.scheduler.fail(name, self.now, f"{pod.role}/{pod.index}")
 
     def stop(self):
-        for name in self.some("stopping"):
+        for name in self.one_of(self.stopping()):
             self.scheduler.stopped(name, self.now)
 
     def all_stop(self):
-        for name in [one for one in self.scheduler if self.scheduler.state(one) == "stopping"]:
+        for name in self.stopping():
             self.scheduler.stopped(name, self.now)
 
     def change(self):

@@ -99,6 +99,38 @@ def test_what_was_idle_is_so_again_when_the_job_is_cancelled(parts):
         assert scheduler.quotas.owners == ()
 
 
+@PARTS
+def test_a_job_does_not_wait_for_victims_longer_than_it_may(parts):
+    scheduler = reserved(parts, reservation_seconds=60.0)
+    assert scheduler.decide(60.0) == []
+    before = scheduler.copy()
+    [wait] = scheduler.decide(61.0)
+    assert isinstance(wait, Wait) and wait.job == "train"
+    assert scheduler.state("train") == "pending" and scheduler.status("weak").for_job == "train"
+    assert scheduler.decide(61.0) == []
+    scheduler.check()
+    again = pickle.loads(pickle.dumps(before))
+    assert again.decide(61.0) == [wait]
+    for one in (scheduler, again):
+        running(one, Job("spare", "a", 4, guaranteed=False))  # what was idle is so again
+        one.finish("spare", 62.0)
+        one.cancel("weak", 63.0)
+        assert told(one.decide(63.0)) == [("start", "train")]
+        one.check()
+
+
+def test_victims_that_stop_in_time_are_waited_for():
+    scheduler = reserved(("topology",), reservation_seconds=60.0)
+    scheduler.stopped("weak", 61.0)
+    assert told(scheduler.decide(61.0))[0] == ("start", "train")
+
+
+@pytest.mark.parametrize("seconds", [0, -1.0, float("nan"), 2.0**41, "1", True])
+def test_nobody_waits_for_such_a_time(seconds):
+    with pytest.raises((TypeError, ValueError), match="reservation_seconds"):
+        Scheduler(reservation_seconds=seconds)
+
+
 @pytest.mark.parametrize("parts", [("topology",), ("cells",), ("devices",)], ids=" ".join)
 @pytest.mark.parametrize("by_touch", [False, True])
 def test_what_is_held_on_a_node_that_is_lost_is_let_go(parts, by_touch):

@@ -3,6 +3,7 @@
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from math import inf
 from threading import RLock
 from typing import IO, Any, Self
 
@@ -43,6 +44,7 @@ from hivecore.scheduler.moves import Goal, MoveCost, MovePlan, plan_moves
 from hivecore.scheduler.moves.moving import carry_out, may_move
 from hivecore.scheduler.orders.ordering import Order, as_order
 from hivecore.scheduler.plain import plain_action, plain_node, plain_quota, plain_spec
+from hivecore.scheduler.rounds.reservations import give_up_late
 from hivecore.scheduler.rounds.round import decide
 from hivecore.scheduler.sharing import Sharing
 from hivecore.scheduler.stages.nodes import (
@@ -80,10 +82,14 @@ class Scheduler(Stateful):
     :param immediate: whether victims stop at once; else their resources, and whatever else is
         needed by whom they leave for, are held until `stopped` has come for all of them.
     :param preemption: whether anybody may have to leave for others.
+    :param reservation_seconds: when victims have not stopped after so long, nothing is held any
+        more for the job that they leave for: it waits again and may start elsewhere, and they still
+        have to stop. `advance` and `decide` look for such jobs. ``None``: it waits without end.
     :param tries: how often a placement that devices refuse is asked for again without the nodes.
     :param log: where to write all that it is told and says: a path without a file, or a binary file
         that is open for writing; see `replay` and `recover`.
-    :raises ValueError: ``cells`` and ``topology`` are both given, or ``lending`` without ``cells``.
+    :raises ValueError: ``cells`` and ``topology`` are both given, or ``lending`` without ``cells``;
+        or a number is out of range.
     :raises TypeError: an argument is of a wrong type.
     :raises FileExistsError: there is a log already.
 
@@ -123,6 +129,7 @@ class Scheduler(Stateful):
         sharing: Sharing | None = None,
         immediate: bool = False,
         preemption: bool = True,
+        reservation_seconds: float | None = None,
         tries: int = 4,
         log: str | os.PathLike[str] | IO[bytes] | None = None,
     ) -> None:
@@ -142,6 +149,11 @@ class Scheduler(Stateful):
         if as_bool(lending, "lending") and cells is None:
             raise ValueError("lending: there are no cells")
         number = as_int(tries, "tries", 1, 1000)
+        patience = inf
+        if reservation_seconds is not None:
+            patience = as_float(reservation_seconds, "reservation_seconds")
+            if not 0.0 < patience <= LATEST:
+                raise ValueError(f"reservation_seconds={patience!r}: allowed are 0 to 2**40, not 0")
         self._adopt(
             State(
                 Stages.of(quotas, cells, topology, devices, storage, number, sharing),
@@ -149,6 +161,7 @@ class Scheduler(Stateful):
                 lending=lending,
                 immediate=as_bool(immediate, "immediate"),
                 preemption=as_bool(preemption, "preemption"),
+                patience=patience,
             )
         )
         if log is not None:
@@ -675,12 +688,13 @@ class Scheduler(Stateful):
             self._note("observe", **told)
 
     def advance(self, now: float) -> None:
-        """Time has passed.
+        """Time has passed: who has waited too long for its victims waits for other room.
 
         :raises ValueError: it goes back.
         """
         with self._lock:
             self._state.now = self._state.moment(now)
+            give_up_late(self._state)
             self._note("advance")
 
     def touch(self) -> None:

@@ -17,7 +17,8 @@ def verify_start(action: Start, job: Job, before: Scheduler) -> None:
 
     :param action: what `Scheduler.decide` has said.
     :param job: as it was submitted.
-    :param before: the scheduler as it was before this start: a copy.
+    :param before: the scheduler as it was before this start: a copy. Where reservations may end by
+        then (``reservation_seconds``), it has been told the time by `Scheduler.advance`.
     :raises InvariantError: a rule is broken.
     :raises ValueError: cells guarantee something, and the start does not say how: it was read from
         a file.

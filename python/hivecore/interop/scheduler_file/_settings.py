@@ -19,7 +19,9 @@ _BLOCKING = ("best-effort", "fifo")  # to backfill, queues need what a scheduler
 _OBJECTIVES = ("greedy", "throughput", "max_min", "finish_time", "fifo", "sjf")
 _OF_STORAGE = ("cache_gb", "bandwidth_mbps", "objective", "threshold", "ahead", "eps")
 _OF_SHARING = ("min_gain", "max_slowdown", "restart_cost")
+_OF_SCHEDULER = ("immediate", "preemption", "lending", "tries", "reservation_seconds")
 _MICRO = 1_000_000
+_LATEST = 2.0**40  # seconds
 
 
 def read_queues(
@@ -118,17 +120,22 @@ def read_storage(value: Any, reader: Reader) -> StoragePool | None:
 
 
 def read_settings(value: Any, reader: Reader) -> dict[str, Any]:
-    """Immediate, preemption, lending and tries, as of `Scheduler`."""
+    """How it decides, as of `Scheduler`."""
     place: Place = (None, "scheduler")
-    fields = reader.keys(value, place, ("immediate", "preemption", "lending", "tries"))
+    fields = reader.keys(value, place, _OF_SCHEDULER)
     immediate = reader.flag(fields.get("immediate"), (place, "immediate"))
     given = fields.get("preemption")
     preemption = True if given is None else reader.flag(given, (place, "preemption"))
     tries = reader.integer(fields.get("tries"), (place, "tries"), 1, 1000, 4)
     lending = reader.flag(fields.get("lending"), (place, "lending"))
+    late, at = fields.get("reservation_seconds"), (place, "reservation_seconds")
+    patience = None if late is None else reader.number(late, at)
+    if patience is not None and not 0.0 < patience <= _LATEST:
+        reader.add(at, f"{patience:g}: allowed are 0 to 2**40, not 0")
     return {
         "immediate": immediate,
         "preemption": preemption,
         "lending": lending,
         "tries": tries,
+        "reservation_seconds": patience,
     }

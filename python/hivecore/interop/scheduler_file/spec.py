@@ -63,6 +63,7 @@ class SchedulerSpec:
     :param lending: as of `Scheduler`; it needs cells.
     :param preemption: as of `Scheduler`.
     :param tries: as of `Scheduler`.
+    :param reservation_seconds: as of `Scheduler`.
 
     The parts are those of an empty cluster; each `scheduler` gets copies of its own.
 
@@ -101,6 +102,7 @@ class SchedulerSpec:
     lending: bool = False
     preemption: bool = True
     tries: int = 4
+    reservation_seconds: float | None = None
 
     @classmethod
     def read(cls, path: str | os.PathLike[str]) -> Self:
@@ -179,6 +181,7 @@ class SchedulerSpec:
             "lending": self.lending,
             "preemption": self.preemption,
             "tries": self.tries,
+            "reservation_seconds": self.reservation_seconds,
         }
         return Scheduler(**{**parts, **settings, **options})
 

@@ -3,6 +3,7 @@
 import json
 import struct
 from collections.abc import Iterable, Mapping
+from math import inf
 from typing import Any
 
 from hivecore._arguments import as_bool, as_float, as_int
@@ -55,6 +56,8 @@ def pack(state: State, logged: int) -> bytes:
         "outbox": [plain_action(action) for action in state.outbox],
         "jobs": [_plain_live(live) for live in state.jobs.values()],
     }
+    if state.patience < inf:
+        told["patience"] = state.patience
     if state.order is not None:
         told["order"] = state.order.entries
     if stages.sharing is not None:
@@ -96,6 +99,7 @@ def unpack(data: bytes) -> tuple[State, int]:
         lending=False,
         immediate=as_bool(immediate, "immediate"),
         preemption=as_bool(preemption, "preemption"),
+        patience=as_float(told.get("patience", inf), "patience"),
     )
     state.lending = lending
     state.has_queues = as_bool(has_queues, "has_queues")

@@ -1,6 +1,7 @@
 """All that a scheduler knows of jobs, in one record; what changes it stands in files beside it."""
 
 from collections.abc import Iterator
+from math import inf
 
 from hivecore._arguments import as_float
 from hivecore.decisions import Refusal
@@ -29,6 +30,7 @@ class State:
     :param lending: whether those that wait may meanwhile run on idle cells.
     :param immediate: whether victims stop at once.
     :param preemption: whether anybody may have to leave for others.
+    :param patience: for how many seconds a job waits for its victims to stop.
     """
 
     __slots__ = (
@@ -40,6 +42,7 @@ class State:
         "now",
         "order",
         "outbox",
+        "patience",
         "preemption",
         "queued",
         "queues",
@@ -60,13 +63,14 @@ class State:
         lending: bool,
         immediate: bool,
         preemption: bool,
+        patience: float = inf,
     ) -> None:
         self.stages = stages
         self.has_queues = queues is not None
         self.queues = TenantQueues() if queues is None else queues
         #: those that may run on idle cells meanwhile
         self.lending = TenantQueues(order="arrival") if lending else None
-        self.immediate, self.preemption = immediate, preemption
+        self.immediate, self.preemption, self.patience = immediate, preemption, patience
         self.kinds = Kinds(by_stages=stages.sharing is not None)
         self.waiting = Waiting(stages.lacks())
         self.jobs: dict[str, Live] = {}
@@ -151,6 +155,7 @@ class State:
         made.has_queues = self.has_queues
         made.lending = None if self.lending is None else self.lending.copy()  # empty ones are false
         made.immediate, made.preemption = self.immediate, self.preemption
+        made.patience = self.patience
         made.kinds = self.kinds.branch()
         quotas = made.stages.quotas
         made.waiting = self.waiting.branch(None if quotas is None else quotas.part)

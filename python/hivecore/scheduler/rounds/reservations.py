@@ -1,6 +1,6 @@
 """Jobs for which others have to stop: they start when all have stopped."""
 
-from hivecore.scheduler.lifecycle.ends import hold_no_more, leave
+from hivecore.scheduler.lifecycle.ends import abandon, hold_no_more, leave
 from hivecore.scheduler.lifecycle.lines import wait_again
 from hivecore.scheduler.lifecycle.live import Live
 from hivecore.scheduler.lifecycle.state import State
@@ -9,7 +9,7 @@ from hivecore.scheduler.preemption.holding import fulfil
 from hivecore.scheduler.rounds.starts import has_started
 from hivecore.scheduler.stages.transaction import Stages, Started
 
-__all__ = ["start_reserved"]
+__all__ = ["give_up_late", "start_reserved"]
 
 
 def start_reserved(state: State) -> None:
@@ -29,6 +29,18 @@ def start_reserved(state: State) -> None:
         else:
             hold_no_more(state, live)
             wait_again(state, live)
+
+
+def give_up_late(state: State) -> None:
+    """Those whose victims take too long wait again; whoever was told to stop still has to."""
+    late = [
+        live
+        for live in state.reserved.values()
+        if state.now - live.since >= state.patience and not _is_ready(state, live)
+    ]
+    for live in sorted(late, key=_arrival):
+        abandon(state, live)
+        wait_again(state, live)
 
 
 def _is_ready(state: State, live: Live) -> bool:

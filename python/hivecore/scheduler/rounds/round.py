@@ -3,7 +3,7 @@
 from hivecore.scheduler.actions import Action
 from hivecore.scheduler.lifecycle.state import State
 from hivecore.scheduler.orders.running import run_in_order
-from hivecore.scheduler.rounds.reservations import start_reserved
+from hivecore.scheduler.rounds.reservations import give_up_late, start_reserved
 from hivecore.scheduler.rounds.together import offer
 from hivecore.scheduler.rounds.waking import wake
 from hivecore.scheduler.stages._moving import move_jobs
@@ -20,6 +20,7 @@ def decide(state: State, most: int) -> list[Action]:
     state.stages.begin_round()
     if state.reserved:
         start_reserved(state)
+        give_up_late(state)
     if state.regroup_for:
         _move_jobs(state)
     state.relief = None
