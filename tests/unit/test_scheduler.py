@@ -182,6 +182,38 @@ def test_a_quota_is_reclaimed_and_who_borrowed_comes_back_when_there_is_room():
     assert told(scheduler.decide(2)) == [("start", "borrower")]
 
 
+@pytest.mark.parametrize("place", [{}, {"topology": True}, {"cells": True}], ids=str)
+def test_in_a_quota_the_least_important_leave_and_as_few_as_can_be(place):
+    parts = {"topology": network, "cells": cell_cluster}
+    made = {name: parts[name]() for name in place}
+    quotas = QuotaTree([Quota("a", max={"gpu": 6}), Quota("b", max={"gpu": 9})], total={"gpu": 16})
+    scheduler = Scheduler(quotas=quotas, immediate=True, **made)
+    for i, (tenant, priority) in enumerate([("a", 0), ("a", 1), ("b", 0), ("a", 0)]):
+        scheduler.submit(Job(f"j{i}", tenant, 2, priority=priority), now=i)
+        assert told(scheduler.decide(i)) == [("start", f"j{i}")]
+    scheduler.submit(Job("alike", "a", 1), now=8)
+    assert told(scheduler.decide(8)) == [("wait", "alike")]
+    scheduler.submit(Job("urgent", "a", 1, priority=1), now=9)
+    actions = scheduler.decide(9)
+    assert actions[0] == Preempt("j3", "urgent", "priority")
+    assert ("start", "urgent") in told(actions) and ("start", "alike") in told(actions)
+    scheduler.check()
+
+
+def test_who_may_not_be_preempted_stays_in_its_quota():
+    scheduler = limited(immediate=True)
+    scheduler.submit(Job("weak", "a", 4), now=0)
+    scheduler.decide(0)
+    scheduler.submit(Job("weaker", "a", 4, priority=-1, guaranteed=False), now=0)
+    scheduler.decide(0)
+    scheduler.set_quota(Quota("a", max={"gpu": 8}, min={"gpu": 8}), now=0)
+    scheduler.submit(Job("rock", "a", 4, priority=1, preemptible=False), now=1)
+    assert told(scheduler.decide(1))[0] == ("preempt", "weaker")
+    scheduler.submit(Job("urgent", "a", 8, priority=9), now=2)
+    assert ("wait", "urgent") in told(scheduler.decide(2))
+    assert scheduler.state("rock") == scheduler.state("weak") == "running"
+
+
 def test_in_a_network_the_least_important_leave_and_as_few_as_can_be():
     scheduler = Scheduler(topology=network(), immediate=True)
     for i, tenant in enumerate("aabb"):

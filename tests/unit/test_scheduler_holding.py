@@ -223,7 +223,7 @@ def test_nobody_leaves_because_quotas_count_more_than_there_is():
     scheduler.submit(Job("owner", "a", 9), 1.0)
     assert told(scheduler.decide(1.0)) == [("preempt", "borrows")]
     scheduler.finish("short", 2.0)
-    running(scheduler, Job("late", "b", 2))
+    running(scheduler, Job("late", "b", 2, priority=1))
     assert sum(scheduler.quotas.status(name).used["gpu"] for name in "abc") == 20
     scheduler.submit(Job("next", "c", 1), 3.0)
     assert told(scheduler.decide(3.0)) == [("wait", "next")], "nobody has to leave for it"

@@ -1,7 +1,8 @@
 """Whose end would let a unit start, tried on a branch before anybody is named.
 
-Quotas name whom they reclaim from and cells whom they preempt; what they name leaves on a branch,
-and the unit is decided on there, until it starts or nobody more is named. Where placement in a
+Quotas name whom they reclaim from, else who is less important in the same quota, and cells whom
+they preempt; what they name leaves on a branch, and the unit is decided on there, until it starts
+or nobody more is named. Where placement in a
 network or devices refuse, who name nobody, those who may have to leave do so on the branch, the
 least important first, twice as many each time; then as many as can stay.
 """
@@ -35,9 +36,10 @@ def find_victims(
     Who shares its GPUs leaves with those that it shares them with.
     """
     search = _Search(stages, jobs, unit, now)
-    if refused.quota_victims and search.has_quota_soon():
+    named = search.of_quotas(stages, refused)
+    if named and search.has_quota_soon():
         return {}
-    victims = search.victims(refused)
+    victims = search.victims(refused, named)
     return {member: why for name, why in victims.items() for member in search.stages.members(name)}
 
 
@@ -77,9 +79,19 @@ class _Search:
         quotas = self.stages.quotas
         return bool(stopping) and quotas is not None and quotas.would_admit(self.unit, stopping)
 
-    def victims(self, refused: Refused) -> Victims:
-        """See `find_victims`."""
-        found: Victims = {}
+    def of_quotas(self, stages: Stages, refused: Refused) -> Victims:
+        """Whom quotas name, and why."""
+        reclaimed = dict.fromkeys(map(owner_of, refused.quota_victims), "reclaim")
+        if reclaimed or stages.quotas is None or refused.refusal.stage != stages.quotas.name:
+            return reclaimed
+        return dict.fromkeys(map(owner_of, stages.quotas.less_important(self.unit)), "priority")
+
+    def victims(self, refused: Refused, named: Victims) -> Victims:
+        """See `find_victims`.
+
+        :param named: by quotas.
+        """
+        found: Victims = dict(named)
         if not self._add_named(found, refused):
             return {}
         if found and self._is_enough(refused):
@@ -95,6 +107,8 @@ class _Search:
             if isinstance(tried, Started):
                 return found
             again = tried
+            for name, why in self.of_quotas(branch, again).items():
+                found.setdefault(name, why)
             if not self._add_named(found, again):
                 return {}
         if again.refusal.stage in _WHO_NAME_VICTIMS:
@@ -108,9 +122,7 @@ class _Search:
         return bool(refused.cell_victims) or self.stages.place is None
 
     def _add_named(self, found: Victims, refused: Refused) -> bool:
-        """Add the jobs that stages name; whether all of them may be made to leave."""
-        for name in refused.quota_victims:
-            found.setdefault(owner_of(name), "reclaim")
+        """Add the jobs that cells name; whether all who are named may be made to leave."""
         for name in refused.cell_victims:
             owner = owner_of(name)
             weak = self.jobs[owner].is_weak or self.stages.is_downgraded(name)

@@ -67,6 +67,12 @@ class QuotaStage:
         """What would be decided."""
         return self.part.schedule(unit.request)
 
+    def less_important(self, unit: Unit) -> tuple[str, ...]:
+        """Those of lower priority in the same quota without whom a unit is admitted; none: there
+        are too few, or another quota refuses it.
+        """
+        return self.part.preempt_within(unit.request).victims
+
     def waits_for(self, refusal: Refusal) -> tuple[Key, ...]:
         """What has to happen before a refused unit is worth another try."""
         return (HEADROOM if refusal.code in LIMITS else _ANY,)
