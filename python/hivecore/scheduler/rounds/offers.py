@@ -15,8 +15,11 @@ from hivecore.scheduler.stages.transaction import Started
 __all__ = ["offer_alone"]
 
 
-def offer_alone(state: State, unit: Unit) -> None:
-    """A unit that has left its queue starts by itself, or goes back."""
+def offer_alone(state: State, unit: Unit, *, only_at_once: bool = False) -> None:
+    """A unit that has left its queue starts by itself, or goes back.
+
+    :param only_at_once: nobody is to leave for it who takes time for that.
+    """
     live = state.jobs[unit.owner]
     other = state.missing(live)
     if other:
@@ -39,7 +42,8 @@ def offer_alone(state: State, unit: Unit) -> None:
         has_started(state, live, unit, Started(()), joined)
         return
     victims: Victims = {}
-    if known is None and may_preempt(state, live, unit) and might_help(state, unit, refused):
+    may = may_preempt(state, live, unit) and (state.immediate or not only_at_once)
+    if known is None and may and might_help(state, unit, refused):
         victims = find_victims(state.stages, state.jobs, unit, refused, state.now)
     if not victims:
         wait(state, live, unit, state.stages.note_refusal(unit.kind, refused))

@@ -35,10 +35,8 @@ def offer(state: State, unit: Unit) -> None:
         return
     for one in others:
         _take(state, one)
-    may_preempt, state.preemption = state.preemption, state.preemption and state.immediate
     if _start(state, lives) is not None:
         raise InvariantError(f"job {live.job.name!r} does not start with {len(others)} others")
-    state.preemption = may_preempt
 
 
 def _in_turn(lives: list[Live]) -> list[Live]:
@@ -63,8 +61,6 @@ def _failure(state: State, offered: Live, lives: list[Live]) -> Refused | None:
             reason = f"starts together with {name!r}, for which others have to stop"
             return Refused(Refusal("scheduler", "together", reason, name), (("started", name),))
     trial = state.branch()
-    # Where victims take their time those who start together could not.
-    trial.preemption = state.preemption and state.immediate
     twins = [trial.jobs[one.job.name] for one in lives]
     for twin in twins:
         if twin.job.name == offered.job.name:
@@ -92,7 +88,8 @@ def _failure(state: State, offered: Live, lives: list[Live]) -> Refused | None:
 def _start(state: State, lives: list[Live]) -> Live | None:
     """Let jobs that are in no queue start; who does not run then, if anybody."""
     for at, live in enumerate(lives):
-        offer_alone(state, live.units[0])
+        # Where victims take their time those who start together could not.
+        offer_alone(state, live.units[0], only_at_once=True)
         for one in reversed(lives[: at + 1]):
             if not one.runs:
                 return one
