@@ -404,6 +404,24 @@ def test_who_has_left_for_a_job_is_not_in_its_way():
         verify_start(start, job, before)
 
 
+def test_who_was_admitted_when_others_were_told_to_stop_starts_whatever_runtimes_are_since():
+    quotas = [Quota(name, max={"gpu": 8}, min={"gpu": 4}) for name in "ab"]
+    scheduler = Scheduler(quotas=QuotaTree(quotas, total={"gpu": 8}))
+    started(scheduler, Job("stays", "a", 4, priority=2), Job("old", "a", 4))
+    job = Job("urgent", "a", 4, priority=1)
+    scheduler.submit(job, 1.0)
+    assert scheduler.decide(1.0) == [Preempt("old", "urgent", "priority")]
+    scheduler.submit(Job("other", "b", 4), 2.0)  # so that a may have half of it
+    scheduler.stopped("old", 3.0)
+    before = scheduler.copy()
+    start = scheduler.decide(3.0)[0]
+    assert start.job == "urgent"
+    verify_start(start, job, before)
+    before.set_quota(Quota("a", max={"gpu": 4}, min={"gpu": 4}), 3.0)  # nothing is held any more
+    with pytest.raises(InvariantError, match="quota: max of 'a' is 4 gpu, 8 would be used"):
+        verify_start(start, job, before)
+
+
 def test_what_is_held_for_one_job_is_not_given_to_another():
     scheduler = Scheduler(topology=network())
     weak = [Job(f"w{i}", "a", 4, guaranteed=False) for i in range(4)]

@@ -36,7 +36,7 @@ def check_quota(action: Start, job: Job, state: State, tree: QuotaTree) -> None:
     *above, own = reversed(_path(tree, job.quota))
     for place in [own, *(above if tree.check_ancestors else ())]:
         _compare(f"max of {place!r}", used[place], dict(tree.quota(place).max), wanted)
-        if tree.limit == "runtime":
+        if tree.limit == "runtime" and job.name not in state.admitted_before:
             _compare(f"runtime of {place!r}", used[place], tree.runtime(place), wanted)
     top = tree.quota(_path(tree, job.quota)[-1])
     if tree.check_ancestors and not top.outside:

@@ -76,6 +76,8 @@ class State:
         }
         for shared in list(self.together.values()):
             self.together.update(dict.fromkeys(shared, shared))
+        #: those that were admitted when others were told to stop for them, all of whom have
+        self.admitted_before: set[str] = set()
         self.has = {name: Has(before.job(name), list(one.pods)) for name, one in of.items()}
         for winner, status in of.items():
             if status.state != "reserved":
@@ -83,6 +85,8 @@ class State:
             self.has.pop(winner)
             # Those for whom all have stopped may start with what is held for them.
             if all(of[name].has_stopped for name in status.victims):
+                if status.pods:
+                    self.admitted_before.add(winner)
                 self.hold_no_more(winner)
                 for name in status.victims:
                     self.leave(name, ends=of[name].is_ending)

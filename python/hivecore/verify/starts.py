@@ -31,7 +31,7 @@ def verify_start(action: Start, job: Job, before: Scheduler) -> None:
     cells, and what is still promised to others fits beside them (S >= 0); who is lent idle cells
     or has to stop uses none of its tenant. *sharing*: who shares has the pods of those that it
     shares with. *quota*: sums along the path are within max, runtime and total, firm ones within
-    min. Cost: O(jobs, nodes, GPUs).
+    min; runtimes may have moved since others were told to stop for it. Cost: O(jobs, nodes, GPUs).
 
     >>> from hivecore.quotas import Quota, QuotaTree
     >>> from hivecore.scheduler import Job, PlacedPod, Scheduler, Start
