@@ -182,7 +182,7 @@ def test_a_quota_is_reclaimed_and_who_borrowed_comes_back_when_there_is_room():
     assert told(scheduler.decide(2)) == [("start", "borrower")]
 
 
-@pytest.mark.parametrize("place", [{}, {"topology": True}, {"cells": True}], ids=str)
+@pytest.mark.parametrize("place", [(), ("topology",), ("cells",)], ids=str)
 def test_in_a_quota_the_least_important_leave_and_as_few_as_can_be(place):
     parts = {"topology": network, "cells": cell_cluster}
     made = {name: parts[name]() for name in place}

@@ -151,9 +151,7 @@ class Scheduler(Stateful):
         number = as_int(tries, "tries", 1, 1000)
         patience = inf
         if reservation_seconds is not None:
-            patience = as_float(reservation_seconds, "reservation_seconds")
-            if not 0.0 < patience <= LATEST:
-                raise ValueError(f"reservation_seconds={patience!r}: allowed are 0 to 2**40, not 0")
+            patience = self._seconds(reservation_seconds, "reservation_seconds")
         self._adopt(
             State(
                 Stages.of(quotas, cells, topology, devices, storage, number, sharing),
@@ -959,10 +957,10 @@ class Scheduler(Stateful):
     # --- what they have in common
 
     @staticmethod
-    def _seconds(value: Any) -> float:
-        seconds = as_float(value, "seconds")
+    def _seconds(value: Any, name: str = "seconds") -> float:
+        seconds = as_float(value, name)
         if not 0.0 < seconds <= LATEST:
-            raise ValueError(f"seconds={seconds!r}: allowed is what is above 0, up to 2**40")
+            raise ValueError(f"{name}={seconds!r}: allowed is what is above 0, up to 2**40")
         return seconds
 
     def _live(self, name: str) -> Live:

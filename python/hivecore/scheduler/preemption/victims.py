@@ -2,9 +2,9 @@
 
 Quotas name whom they reclaim from, else who is less important in the same quota, and cells whom
 they preempt; what they name leaves on a branch, and the unit is decided on there, until it starts
-or nobody more is named. Where placement in a
-network or devices refuse, who name nobody, those who may have to leave do so on the branch, the
-least important first, twice as many each time; then as many as can stay.
+or nobody more is named. Where placement in a network or devices refuse, who name nobody, those who
+may have to leave do so on the branch, the least important first, twice as many each time; then as
+many as can stay.
 """
 
 from collections.abc import Iterable, Mapping
@@ -91,8 +91,8 @@ class _Search:
 
         :param named: by quotas.
         """
-        found: Victims = dict(named)
-        if not self._add_named(found, refused):
+        found: Victims = {}
+        if not self._add_named(found, refused, named):
             return {}
         if found and self._is_enough(refused):
             return found
@@ -107,9 +107,7 @@ class _Search:
             if isinstance(tried, Started):
                 return found
             again = tried
-            for name, why in self.of_quotas(branch, again).items():
-                found.setdefault(name, why)
-            if not self._add_named(found, again):
+            if not self._add_named(found, again, self.of_quotas(branch, again)):
                 return {}
         if again.refusal.stage in _WHO_NAME_VICTIMS:
             return {}
@@ -121,8 +119,10 @@ class _Search:
             return False
         return bool(refused.cell_victims) or self.stages.place is None
 
-    def _add_named(self, found: Victims, refused: Refused) -> bool:
-        """Add the jobs that cells name; whether all who are named may be made to leave."""
+    def _add_named(self, found: Victims, refused: Refused, of_quotas: Victims) -> bool:
+        """Add the jobs that stages name; whether all of them may be made to leave."""
+        for name, why in of_quotas.items():
+            found.setdefault(name, why)
         for name in refused.cell_victims:
             owner = owner_of(name)
             weak = self.jobs[owner].is_weak or self.stages.is_downgraded(name)
