@@ -60,6 +60,10 @@ class Readers:
         self.hit[row] = self.began[row] = np.nan
         self.read[row] = self.at[row] = 0.0
 
+    def here(self) -> Indices:
+        """The rows of all, in order of arrival."""
+        return self.is_here.nonzero()[0]
+
     def running(self) -> Indices:
         """The rows of those that run."""
         return self.runs.nonzero()[0]

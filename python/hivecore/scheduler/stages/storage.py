@@ -308,26 +308,31 @@ class StorageStage:
 
     def _read_on(self, rows: Indices, now: float) -> None:
         """Time has passed, in which jobs had what they were told last."""
-        readers, code = self._readers, self._readers.dataset[rows]
+        readers = self._readers
         begin = rows[np.isnan(readers.began[rows])]
         readers.began[begin] = readers.at[begin] = now
+        readers.read[rows], readers.at[rows] = self._read_by(rows, now), now
+
+    def _read_by(self, rows: Indices, now: float) -> Floats:
+        """GB that each job has read, if it had what it was told last since that was counted."""
+        readers, code = self._readers, self._readers.dataset[rows]
         cached, effective = np.minimum(self._cache, self._size)[code], self._effective(rows)
         if effective is not None:
             cached = np.minimum(cached, effective)
         rate = throughput(readers.rate[rows], readers.io[rows], cached, self._size[code])
-        read = readers.read[rows] + (now - readers.at[rows]) * (rate / 1000.0)
-        readers.read[rows], readers.at[rows] = np.minimum(read, _MOST), now
+        seconds = np.where(np.isnan(readers.began[rows]), 0.0, now - readers.at[rows])
+        read: Floats = np.minimum(readers.read[rows] + seconds * (rate / 1000.0), _MOST)
+        return read
+
+    def _left(self, rows: Indices, read: Floats) -> Floats:
+        """GB that each job has yet to read."""
+        return np.clip(self._readers.total[rows] - read, 0.0, _MOST)
 
     def _shared_out(self, rows: Indices, now: float) -> Any:
-        readers = self._readers
-        jobs = StorageJobs(
-            dataset=readers.dataset[rows],
-            rate_mbps=readers.rate[rows],
-            effective_gb=self._effective(rows),
-        )
+        readers, jobs = self._readers, self._jobs(rows)
         if self.pool.objective in _BY_PROGRESS:
             read = readers.read[rows]
-            left = np.clip(readers.total[rows] - read, 0.0, _MOST)
+            left = self._left(rows, read)
             jobs = jobs.replace(remaining_gb=left, elapsed=now - readers.began[rows])
             if self.pool.objective == "finish_time":
                 # What they have read would have taken so long with an equal share.
@@ -335,7 +340,20 @@ class StorageStage:
                 jobs = jobs.replace(elapsed_alone=np.minimum(1000.0 * read / equal, _MOST))
         return self._allocated(jobs)
 
-    def _allocated(self, jobs: StorageJobs) -> Any:
+    def _jobs(self, rows: Indices) -> StorageJobs:
+        readers = self._readers
+        return StorageJobs(
+            dataset=readers.dataset[rows],
+            rate_mbps=readers.rate[rows],
+            effective_gb=self._effective(rows),
+        )
+
+    def _allocated(
+        self,
+        jobs: StorageJobs,
+        objective: Objective | None = None,
+        gpu_capacity: float | None = None,
+    ) -> Any:
         pool, current = self.pool, self._cached()
         assert pool.bandwidth_mbps is not None
         return allocate_storage(
@@ -343,10 +361,34 @@ class StorageStage:
             self._size,
             pool.cache_gb,
             pool.bandwidth_mbps,
-            pool.objective,
+            objective or pool.objective,
             current_gb=current if current.any() else None,
             eps=pool.eps,
+            gpu_capacity=gpu_capacity,
         )
+
+    # --- who should run
+
+    def shortest_first(self, now: float) -> list[str]:
+        """All that read, first who has the least time left with what those before it leave over."""
+        readers = self._readers
+        rows = readers.here()
+        if not len(rows):
+            return []
+        jobs = self._jobs(rows).replace(remaining_gb=self._left(rows, self._read_by(rows, now)))
+        order = self._allocated(jobs, "sjf").certificate.order
+        return [readers.names[row] for row in rows[order].tolist()]
+
+    def fair_shares(self, gpus: Callable[[str], float], gpu_capacity: float) -> dict[str, float]:
+        """By job that reads: the share of time for which it has GPUs, if all get ahead alike."""
+        readers = self._readers
+        rows = readers.here()
+        if not len(rows):
+            return {}
+        names = [readers.names[row] for row in rows.tolist()]
+        jobs = self._jobs(rows).replace(gpus=np.array([gpus(name) for name in names]))
+        rates = self._allocated(jobs, "max_min", gpu_capacity).rates_mbps
+        return dict(zip(names, np.minimum(rates / readers.rate[rows], 1.0).tolist(), strict=True))
 
     def _fill_ahead(self, cache: Floats, code: Indices) -> None:
         """What is left over keeps what waiting jobs read, and makes room for more of it."""
