@@ -6,7 +6,7 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
-from hypothesis import assume, given
+from hypothesis import assume, example, given
 from hypothesis import strategies as st
 from profiles import examples
 from property.test_matching import FLOATS, INTEGERS, dense, graphs, lightest
@@ -17,6 +17,9 @@ from hivecore.matching import max_weight_matching, min_weight_matching
 from hivecore.reference.matching import brute_force
 
 NO_TIME = 1e-9
+PAIRS_OF_4 = [(0, 1), (0, 2), (1, 2), (0, 3), (1, 3), (2, 3)]
+#: 1.0 is beyond all floats in units of the least weight.
+TINY_BESIDE_1 = (4, PAIRS_OF_4, [0.0, 0.0, 0.0, 0.0, 2.225073858507e-311, 1.0])
 
 
 def same(one, other):
@@ -57,6 +60,7 @@ def test_without_time_the_bound_holds(graph):
             assert true_weight(graph, found) == best
 
 
+@example(TINY_BESIDE_1)
 @given(graphs(st.one_of(INTEGERS, FLOATS)))
 @examples(200)
 def test_without_time_nothing_is_claimed_of_matchings_of_most_edges(graph):

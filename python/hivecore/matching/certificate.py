@@ -158,7 +158,7 @@ def integer_weight(graph: Graph, mate: Int64, certificate: Certificate) -> int:
     total: int = sum(weights.tolist())
     for weight in matched.weights[is_below_floor(matched.weights, certificate)].tolist():
         unit = Fraction(2) ** certificate.exponent
-        total += certificate.sense * round(weight / unit) - (_floor_of(certificate) or 0)
+        total += certificate.sense * round(Fraction(weight) / unit) - (_floor_of(certificate) or 0)
     return total
 
 
