@@ -43,6 +43,8 @@ def as_text(value: Any, name: str) -> str:
 
 def as_float(value: Any, name: str) -> float:
     """The number as a float, or a TypeError or ValueError that names the argument."""
+    if type(value) is float:
+        return value
     if isinstance(value, bool) or not isinstance(value, Real):
         raise TypeError(f"{name} must be a float, not {type(value).__name__}")
     try:

@@ -162,7 +162,28 @@ class AffinityGroup(_Fields):
 
     def replace(self, **changes: Any) -> Self:
         """The same group but for these arguments."""
+        if len(changes) == 1 and "name" in changes:
+            return self._renamed(as_name(changes["name"], "name"))
         return type(self)(**(self._arguments() | changes))
+
+    def _renamed(self, name: str) -> Self:
+        """The same under another name; all else has been checked."""
+        made: Any = _Fields()
+        made.name = name
+        made.virtual_cluster = self.virtual_cluster
+        made.members = self.members
+        made.priority = self.priority
+        made.leaf_type = self.leaf_type
+        made.pinned_cell = self.pinned_cell
+        made.lazy_preemption = self.lazy_preemption
+        made.within = self.within
+        made.placement = self.placement
+        made.merge_siblings = self.merge_siblings
+        made.evictions = self.evictions
+        made.sizes = self.sizes
+        made.confined = self.confined
+        made.__class__ = type(self)  # from here on it does not change
+        return made  # type: ignore[no-any-return]
 
     def _arguments(self) -> dict[str, Any]:
         derived = ("sizes", "confined")

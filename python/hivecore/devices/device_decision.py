@@ -3,6 +3,7 @@
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any, NoReturn, final
 
+from hivecore._devices import Plan
 from hivecore.decisions import Outcome, Refusal
 from hivecore.devices.device import TYPES
 from hivecore.devices.device_allocation import DeviceAllocation
@@ -81,17 +82,11 @@ class DeviceDecision(_Fields):
         each; empty when it waits.
         """
         plan = self._plan
-        charges = getattr(plan, "charges", None)
-        if charges is None:
-            found = [(one.type, one.minor) for one in self.placement]
-        else:
-            found = [(TYPES[charge[0]], charge[1]) for charge in charges]
+        if isinstance(plan, Plan):
+            return tuple([(TYPES[type], minors) for type, minors in plan.minors])
         by_type: dict[str, list[int]] = {}
-        for type, minor in found:
-            if type in by_type:
-                by_type[type].append(minor)
-            else:
-                by_type[type] = [minor]
+        for one in self.placement:
+            by_type.setdefault(one.type, []).append(one.minor)
         return tuple([(type, tuple(sorted(minors))) for type, minors in by_type.items()])
 
     @property

@@ -59,19 +59,31 @@ class QueuedJob:
         resources: Mapping[str, int] | Iterable[tuple[str, int]] = (),
         namespace: str = "",
     ) -> None:
-        owner = as_name(tenant, "tenant")
-        asked = as_amounts(resources, "resources", 0, _MOST_AMOUNT)
+        # One is made for each job: what is plain already is not checked by a call.
+        if type(name) is not str or not name:
+            name = as_name(name, "name")
+        if type(tenant) is not str or not tenant:
+            tenant = as_name(tenant, "tenant")
+        if type(size) is not int or not 1 <= size <= _MOST_SIZE:
+            size = as_int(size, "size", 1, _MOST_SIZE)
+        if type(priority) is not int or not -(2**31) <= priority <= _MOST_SIZE:
+            priority = as_int(priority, "priority", -(2**31), _MOST_SIZE)
+        if run_time is not None:
+            run_time = as_int(run_time, "run_time", 1, _MOST_TIME)
+        if type(kind) is not int or not 0 <= kind <= _MOST_KIND:
+            kind = as_int(kind, "kind", 0, _MOST_KIND)
+        if type(attained) is not int or not 0 <= attained <= _MOST_TIME:
+            attained = as_int(attained, "attained", 0, _MOST_TIME)
         put = object.__setattr__
-        put(self, "name", as_name(name, "name"))
-        put(self, "tenant", owner)
-        put(self, "size", as_int(size, "size", 1, _MOST_SIZE))
-        put(self, "priority", as_int(priority, "priority", -(2**31), _MOST_SIZE))
-        known = run_time is not None
-        put(self, "run_time", as_int(run_time, "run_time", 1, _MOST_TIME) if known else None)
-        put(self, "kind", as_int(kind, "kind", 0, _MOST_KIND))
-        put(self, "attained", as_int(attained, "attained", 0, _MOST_TIME))
-        put(self, "resources", asked)
-        put(self, "namespace", as_text(namespace, "namespace") or owner)
+        put(self, "name", name)
+        put(self, "tenant", tenant)
+        put(self, "size", size)
+        put(self, "priority", priority)
+        put(self, "run_time", run_time)
+        put(self, "kind", kind)
+        put(self, "attained", attained)
+        put(self, "resources", as_amounts(resources, "resources", 0, _MOST_AMOUNT))
+        put(self, "namespace", as_text(namespace, "namespace") or tenant)
 
 
 @dataclass(frozen=True, slots=True, init=False)

@@ -199,6 +199,22 @@ cdef class Plan:
         """A (type, minor, amounts, function or -1, exclusive, template or -1) for each device."""
         return describe_charges(self.charged)
 
+    @property
+    def minors(self):
+        """A (type, minors, ascending) for each type, in the order of its first charge."""
+        cdef size_t i
+        cdef int type_
+        cdef int last = -1
+        cdef list of = None
+        cdef dict found = {}
+        for i in range(self.charged.size()):
+            type_ = <int> self.charged[i].type
+            if type_ != last:
+                of = found.setdefault(type_, [])
+                last = type_
+            of.append(self.charged[i].minor)
+        return [(key, tuple(sorted(of))) for key, of in found.items()]
+
 
 cdef Plan as_plan(int32_t node, vector[ChargeRecord]& charges, bool_t idle):
     cdef Plan plan = Plan.__new__(Plan, node, (), bool(idle))

@@ -93,7 +93,7 @@ class State:
 
     def moment(self, now: object) -> float:
         """A time that somebody tells, checked: it does not go back."""
-        moment = as_float(now, "now")
+        moment = now if type(now) is float else as_float(now, "now")
         if not self.now <= moment <= LATEST:
             raise ValueError(f"now={moment!r}: allowed are {self.now!r} to 2**40 seconds")
         return moment

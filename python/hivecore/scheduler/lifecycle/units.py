@@ -9,6 +9,7 @@ its cells, beside the one that waits. Quotas know both by the job.
 
 from typing import NamedTuple
 
+from hivecore.cells import AffinityGroup
 from hivecore.decisions import Refusal
 from hivecore.devices import DeviceRequest
 from hivecore.queues import Departure
@@ -38,6 +39,7 @@ class Kind:
 
     __slots__ = (
         "_devices",
+        "_group",
         "_quota",
         "amounts",
         "gpus",
@@ -72,6 +74,7 @@ class Kind:
         self.gpus: int = like.gpus if like else sum(pods * role.gpus for role, pods in roles)
         self.amounts: dict[str, int] = like.amounts if like else _amounts(roles)
         self._devices: list[DeviceRequest | None] | None = None
+        self._group: AffinityGroup | None = None
         self._quota: QuotaRequest | None = None
 
     @property
@@ -84,6 +87,28 @@ class Kind:
                 one for role, pods in self.sizes for one in [_devices(role, self.job)] * pods
             ]
         return self._devices
+
+    @property
+    def affinity_group(self) -> AffinityGroup:
+        """What a unit asks of cells. Made when there are cells to be asked.
+
+        :raises ValueError: cells know of no such request.
+        """
+        if self.like is not None:
+            return self.like.affinity_group
+        if self._group is None:
+            job = self.job
+            where = job.where
+            self._group = AffinityGroup(
+                _ANY,
+                job.tenant,
+                [(pods, role.gpus) for role, pods in self.sizes if role.gpus],
+                priority=job.priority if job.guaranteed else -1,
+                leaf_type=where.leaf_type or None,
+                pinned_cell=where.pinned_cell or None,
+                within=where.within or None,
+            )
+        return self._group
 
     @property
     def quota_request(self) -> QuotaRequest:

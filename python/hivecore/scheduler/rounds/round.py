@@ -27,7 +27,7 @@ def decide(state: State, most: int) -> list[Action]:
     if state.order is not None:
         run_in_order(state, state.order)
         most = 0
-    while most:
+    while most and state.queued:
         wake(state)
         departure = state.queues.next(moment)
         if departure is None and state.lending is not None:

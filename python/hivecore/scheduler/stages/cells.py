@@ -44,9 +44,8 @@ class CellStage:
         if job.guaranteed and job.priority < 0:
             return f"its priority is {job.priority}, cells know 0 to 1000"
         try:
-            group = self.group(kind, "anybody")
             allowed = NodeSet(nodes) if nodes else None
-            decision = empty.part.schedule(group, suggested_nodes=allowed)
+            decision = empty.part.schedule(kind.affinity_group, suggested_nodes=allowed)
         except (KeyError, ValueError) as error:
             return str(error.args[0])
         return decision.reason
@@ -55,25 +54,12 @@ class CellStage:
         """An adapter of the same cluster, empty and healthy."""
         return type(self)(CellCluster(self.part.spec))
 
-    def group(self, kind: Kind, name: str) -> AffinityGroup:
-        """What a unit of this name asks for."""
-        job = kind.job
-        where = job.where
-        return AffinityGroup(
-            name,
-            job.tenant,
-            [(pods, role.gpus) for role, pods in kind.sizes if role.gpus],
-            priority=job.priority if job.guaranteed else -1,
-            leaf_type=where.leaf_type or None,
-            pinned_cell=where.pinned_cell or None,
-            within=where.within or None,
-        )
-
     def schedule(self, unit: Unit, allowed: NodeSet | None) -> GroupDecision | None:
         """What would be decided; None: there is nothing to place."""
         if not unit.kind.gpus:
             return None
-        return self.part.schedule(self.group(unit.kind, unit.name), suggested_nodes=allowed)
+        group = unit.kind.affinity_group.replace(name=unit.name)
+        return self.part.schedule(group, suggested_nodes=allowed)
 
     def hold(self, unit: Unit, decision: GroupDecision, leaving: Iterable[Unit]) -> None:
         """Give a unit its cells from under others; what it does not take of theirs they keep, as
