@@ -420,7 +420,7 @@ def test_what_is_wrong_is_named_and_changes_nothing(case):
 
 
 @pytest.mark.parametrize("seed", seeds(40))
-def test_headroom_is_the_limit_less_what_is_used(seed):
+def test_there_is_room_up_to_the_limit_beside_what_is_used(seed):
     rng = random.Random(seed)
     quotas = [
         Quota("all", max={"gpu": 64, "cpu": 64}),
@@ -442,24 +442,51 @@ def test_headroom_is_the_limit_less_what_is_used(seed):
         decision = tree.schedule(request.name)
         if decision.outcome == "bind":
             tree.commit(decision)
+    at = [rng.randrange(len(tree.quotas)) for _ in range(60)]
+    more = [[rng.randint(0, 9), rng.choice([0, rng.randint(0, 64)])] for _ in at]
     for limit in ("runtime", "max", "total"):
-        found = tree.headroom(limit, ["cpu", "gpu"])
-        assert found.shape == (len(tree.quotas), 2)
-        for row, name in zip(found.tolist(), tree.quotas, strict=True):
-            status, quota = tree.status(name), tree.quota(name)
-            for left, dimension in zip(row, ["cpu", "gpu"], strict=True):
-                if limit == "total":
-                    tops = [one for one in tree.quotas if not tree.quota(one).parent]
-                    used = sum(
-                        tree.status(one).used.get(dimension, 0)
-                        for one in tops
-                        if not tree.quota(one).outside
-                    )
-                    assert left == tree.total().get(dimension, 0) - used
-                elif dimension in dict(quota.max):
-                    most = {"runtime": status.runtime, "max": dict(quota.max)}[limit]
-                    assert left == most[dimension] - status.used[dimension]
-    with pytest.raises(KeyError, match="no dimension 'x'"):
-        tree.headroom("max", ["x"])
-    with pytest.raises(ValueError, match="limit"):
-        tree.headroom("min", ["gpu"])
+        found = tree.have_room(limit, at, more, ["cpu", "gpu"])
+        for has, row, asked in zip(found.tolist(), at, more, strict=True):
+            name = tree.quotas[row]
+            left = left_by(tree, name, limit)
+            assert has == all(
+                amount == 0 or amount <= left.get(dimension, amount)
+                for amount, dimension in zip(asked, ["cpu", "gpu"], strict=True)
+            )
+
+
+def left_by(tree, name, limit):
+    """How much more a quota may use by a limit, of what it has a maximum of."""
+    status, most = tree.status(name), dict(tree.quota(name).max)
+    if limit == "total":
+        tops = [
+            one for one in tree.quotas if not (tree.quota(one).parent or tree.quota(one).outside)
+        ]
+        used = {d: sum(tree.status(one).used.get(d, 0) for one in tops) for d in most}
+        return {d: tree.total().get(d, 0) - used[d] for d in most}
+    limits = status.runtime if limit == "runtime" else most
+    return {d: limits[d] - status.used[d] for d in most}
+
+
+@pytest.mark.parametrize(
+    ("arguments", "error", "match"),
+    [
+        (("max", [0], [[1]], ["x"]), KeyError, "no dimension 'x'"),
+        (("min", [0], [[1]], ["gpu"]), ValueError, "limit"),
+        (("max", [2], [[1]], ["gpu"]), ValueError, "quotas"),
+        (("max", [-1], [[1]], ["gpu"]), ValueError, "quotas"),
+        (("max", [0.0], [[1]], ["gpu"]), TypeError, "quotas"),
+        (("max", [[0]], [[1]], ["gpu"]), ValueError, "quotas"),
+        (("max", [0], [[-1]], ["gpu"]), ValueError, "amounts"),
+        (("max", [0], [[2**62 + 1]], ["gpu"]), ValueError, "amounts"),
+        (("max", [0], [[0.5]], ["gpu"]), TypeError, "amounts"),
+        (("max", [0], [1], ["gpu"]), ValueError, "amounts"),
+        (("max", [0], [[1, 2]], ["gpu"]), ValueError, "amounts"),
+        (("max", [0, 1], [[1]], ["gpu"]), ValueError, "amounts"),
+    ],
+)
+def test_no_room_is_asked_for_that_cannot_be(arguments, error, match):
+    tree = QuotaTree([Quota("a", max={"gpu": 4}), Quota("b", max={"gpu": 4})], total={"gpu": 8})
+    with pytest.raises(error, match=match):
+        tree.have_room(*arguments)
+    assert tree.have_room("max", [], np.zeros((0, 1), int), ["gpu"]).tolist() == []

@@ -659,3 +659,30 @@ def test_a_pod_without_devices_runs_beside_those_that_have_some(cells):
     assert [len(action.pods) for action in scheduler.decide(0.0)] == [1, 2]
     scheduler.check()
     assert Scheduler.from_bytes(scheduler.to_bytes()).state("mixed") == "running"
+
+
+@pytest.mark.parametrize("limit", ["runtime", "max"])
+def test_what_a_quota_does_not_limit_keeps_nobody_waiting(limit):
+    quotas = [Quota("a", max={"gpu": 8}), Quota("b", max={"gpu": 8, "cpu": 4})]
+    tree = QuotaTree(quotas, total={"gpu": 16, "cpu": 4}, limit=limit)
+    scheduler = Scheduler(quotas=tree)
+    for name in ("first", "second"):
+        scheduler.submit(Job(name, "a", 8), 0.0)
+    scheduler.decide(0.0)
+    assert [scheduler.state(name) for name in ("first", "second")] == ["running", "pending"]
+    scheduler.finish("first", 1.0)
+    scheduler.decide(1.0)
+    assert scheduler.state("second") == "running"
+
+
+def test_who_asks_for_none_of_what_there_is_too_little_of_does_not_wait_for_it():
+    most = {"gpu": 8, "cpu": 8}
+    scheduler = Scheduler(quotas=QuotaTree([Quota("a", max=most)], total=most))
+    scheduler.submit(Job("gpus", "a", 4), 0.0)
+    scheduler.submit(Job("cpus", "a", [Role("worker", 1, gpus=0, resources={"cpu": 6})]), 0.0)
+    scheduler.submit(Job("more", "a", 8), 0.0)
+    scheduler.decide(0.0)
+    scheduler.set_quota(Quota("a", max={"gpu": 8, "cpu": 2}), 1.0)
+    scheduler.finish("gpus", 2.0)
+    scheduler.decide(2.0)
+    assert [scheduler.state(name) for name in ("cpus", "more")] == ["running", "running"]

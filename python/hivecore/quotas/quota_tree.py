@@ -234,42 +234,42 @@ class QuotaTree(Stateful):
             found = self._core.all_amounts(self._names.numbers_in_order(), Field.RUNTIME)
             return found[:, columns]
 
-    def headroom(
-        self, limit: Literal["runtime", "max", "total"], dimensions: Iterable[str]
-    ) -> npt.NDArray[np.int64]:
-        """How much more each quota could use by one of the limits, for whoever has many waiting.
+    def have_room(
+        self,
+        limit: Literal["runtime", "max", "total"],
+        quotas: npt.ArrayLike,
+        amounts: npt.ArrayLike,
+        dimensions: Iterable[str],
+    ) -> npt.NDArray[np.bool_]:
+        """Whether quotas could use so much more by one of the limits, for whoever has many waiting.
 
-        :param limit: "runtime" and "max": its own; "total": what its tree has left.
+        :param limit: "runtime" and "max": a quota's own; "total": what its tree has left.
+        :param quotas: int64[n], by their places in ``quotas``; more than once for several demands.
+        :param amounts: int64[n, dimensions], from 0: of each how much more. What a quota has no
+            maximum of does not count.
         :param dimensions: which.
-        :returns: int64[quotas, dimensions], in the order of ``quotas``; below 0: it is over. A
-            dimension that it has no maximum of counts as a limit of 0.
+        :returns: bool[n].
         :raises KeyError: there is no such dimension.
-        :raises ValueError: there is no such limit.
+        :raises ValueError: there is no such limit or quota, an amount is out of range, or an array
+            is not of that shape.
+        :raises TypeError: an argument is of a wrong type.
+
+        Cost: O(n), and that of the runtimes that have moved.
+
+        >>> from hivecore.quotas import Quota, QuotaTree
+        >>> tree = QuotaTree([Quota("vision", max={"gpu": 8})], total={"gpu": 8})
+        >>> tree.have_room("max", [0, 0], [[8], [9]], ["gpu"])
+        array([ True, False])
         """
-        which = as_choice(limit, "limit", ("runtime", "max", "total"))
+        code = CODES.index(as_choice(limit, "limit", ("runtime", "max", "total")))
+        asked, wanted = np.asarray(amounts), as_tuple(dimensions, "dimensions")
+        if asked.ndim != 2 or asked.shape[1] != len(wanted):
+            raise ValueError(
+                f"amounts must have {len(wanted)} columns, not the shape {asked.shape}"
+            )
         with self._lock:
-            columns = self._columns(dimensions)
-            numbers = self._names.numbers_in_order()
-            used = self._core.all_amounts(numbers, Field.USED)
-            if which != "total":
-                field = Field.RUNTIME if which == "runtime" else Field.MAX
-                left = self._core.all_amounts(numbers, field) - used
-                return left.take(columns, axis=1)  # quicker than to index
-            used = used[:, columns]
-            left = np.empty_like(used)
-            rows = {name: row for row, name in enumerate(self._names.in_order())}
-            trees: dict[str, list[int]] = {}
-            for name, row in rows.items():
-                trees.setdefault(self._names.tree_of(name), []).append(row)
-            for tree, members in trees.items():
-                tops = [
-                    rows[name]
-                    for name in self._names.children("", tree)
-                    if not self._names.quotas[name].outside
-                ]
-                total = np.array(self._core.net_total(self._names.roots[tree]))[columns]
-                left[members] = total - used[tops].sum(axis=0)
-            return left
+            columns, known = self._columns(wanted), self._names.numbers_in_order()
+            return self._core.have_room(code, known, quotas, columns, asked.reshape(-1))
 
     def _columns(self, dimensions: Iterable[str]) -> list[int]:
         """The places of dimensions in the rows of the kernel."""

@@ -55,16 +55,33 @@ std::int64_t QuotaTree::runtime(std::int32_t where, int dimension) const {
 
 // The dimensions in which more would be used than there is: of runtime, or of max.
 Dimensions QuotaTree::lacking(const Places& places, std::size_t place, Field limit) const {
-    const auto where = places.where[place];
     Dimensions found = 0;
     for (int d = 0; d < stride_; ++d) {
         const auto asked = places.asked[place * stride_ + d];
-        if (asked == 0) {
-            continue;
-        }
-        const auto most = limit == kMax && where >= 0 ? amount(kMax, where, d) : runtime(where, d);
-        if (static_cast<std::uint64_t>(used(where, d)) + asked > static_cast<std::uint64_t>(most)) {
+        if (asked != 0 && asked > left(places.where[place], d, limit)) {
             found |= Dimensions{1} << d;
+        }
+    }
+    return found;
+}
+
+std::int64_t QuotaTree::left(std::int32_t where, int dimension, Field limit) const {
+    const auto most =
+        limit == kMax && where >= 0 ? amount(kMax, where, dimension) : runtime(where, dimension);
+    return std::max(most - used(where, dimension), std::int64_t{0});
+}
+
+std::vector<std::int64_t> QuotaTree::room(Code limit, std::span<const std::int64_t> quotas,
+                                          std::span<const std::int64_t> dimensions) const {
+    std::vector<std::int64_t> found;
+    found.reserve(quotas.size() * dimensions.size());
+    for (const auto each : quotas) {
+        const auto quota = static_cast<QuotaId>(each);
+        const auto where = limit == Code::kTotal ? -1 - root_of(quota) : quota;
+        for (const auto each_dimension : dimensions) {
+            const auto d = static_cast<int>(each_dimension);
+            found.push_back(
+                manages(quota, d) ? left(where, d, limit == Code::kMax ? kMax : kRuntime) : kMost);
         }
     }
     return found;

@@ -129,6 +129,10 @@ class QuotaTree {
     void set_scaled_min(QuotaId quota, std::span<const std::int64_t> values);
     // The same of several quotas, row by row, as it is after refresh_all().
     void copy_amounts(std::span<const std::int64_t> quotas, Field field, std::int64_t* to) const;
+    // How much more of some dimensions several quotas could use, row by row, by kRuntime or kMax of
+    // their own, or by kTotal of what their roots have; after refresh_all().
+    std::vector<std::int64_t> room(Code limit, std::span<const std::int64_t> quotas,
+                                   std::span<const std::int64_t> dimensions) const;
     // How the amount of a parent in a dimension is shared out among its children.
     struct Sharing {
         std::int64_t amount = 0;
@@ -291,6 +295,7 @@ class QuotaTree {
     Places collect(std::span<const Ask> asks);
     std::int64_t used(std::int32_t where, int dimension) const;
     std::int64_t runtime(std::int32_t where, int dimension) const;
+    std::int64_t left(std::int32_t where, int dimension, Field limit) const;
     Dimensions lacking(const Places& places, std::size_t place, Field limit) const;
     bool is_refused(const Places& places, std::int32_t where) const;
     Verdict firm_refusal(std::span<const Ask> asks) const;

@@ -80,6 +80,7 @@ cdef extern from "quotas/quota_tree.hpp" namespace "hivecore::quotas" nogil:
         void refresh_all() except +
         void set_scaled_min(int32_t, Values) except +
         void copy_amounts(Values, FieldNumber, int64_t*) noexcept
+        vector[int64_t] room(CodeNumber, Values, Values) except +
         SharingRecord sharing(int32_t, int) except +
         int32_t submit(int32_t, Values, const OwnerRecord&) except +
         void release(int32_t) except +
@@ -370,6 +371,49 @@ cdef class QuotaKernel(KernelObject):
         with nogil:
             self.kernel.refresh_all()
             self.kernel.copy_amounts(wanted_quotas, <FieldNumber> <int> wanted, to)
+        return found
+
+    def have_room(self, limit, known, quotas, dimensions, amounts):
+        """bool[quotas], whether so much more of the dimensions would be within a limit.
+
+        :param limit: number of the refusal that else there would be.
+        :param known: numbers of quotas.
+        :param quotas: their places there.
+        :param amounts: int64[quotas * dimensions], row by row.
+        """
+        cdef Guard guard
+        cdef int64_t wanted = as_bounded(limit, "limit", 1, 4)
+        cdef cnp.ndarray numbers = as_int64_array(known, "known", 0)
+        cdef cnp.ndarray places = as_int64_array(quotas, "quotas", 0)
+        cdef cnp.ndarray columns = as_int64_array(dimensions, "dimensions", 0)
+        cdef cnp.ndarray asked = as_int64_array(amounts, "amounts", 0)
+        cdef cnp.ndarray found = new_bool_array(places.size)
+        cdef Values each = as_values(numbers), each_column = as_values(columns)
+        cdef const int64_t* place = <const int64_t*> cnp.PyArray_DATA(places)
+        cdef const int64_t* amount = <const int64_t*> cnp.PyArray_DATA(asked)
+        cdef bool_t* to = <bool_t*> cnp.PyArray_DATA(found)
+        cdef vector[int64_t] room
+        cdef size_t i, d, rows = places.size, width = columns.size
+        if asked.size != places.size * columns.size:
+            raise ValueError(f"amounts must have {places.size} rows, as quotas has")
+        if rows:
+            check_range(places, 0, numbers.size - 1, "quotas", 0)
+        if asked.size:
+            check_range(asked, 0, MOST, "amounts", 0)
+        guard.lock(self.mutex)
+        for i in range(each.size()):
+            if not 0 <= each[i] <= MOST_MEMBERS or not self.kernel.is_quota(<int32_t> each[i]):
+                raise KeyError(each[i])
+        if width:
+            check_range(columns, 0, self.kernel.dimensions() - 1, "dimensions", 0)
+        guard.keep()
+        with nogil:
+            self.kernel.refresh_all()
+            room = self.kernel.room(<CodeNumber> <int> wanted, each, each_column)
+            for i in range(rows):
+                to[i] = True
+                for d in range(width):
+                    to[i] &= amount[i * width + d] <= room[place[i] * width + d]
         return found
 
     def sharing(self, parent, dimension):
