@@ -13,6 +13,7 @@ again.
 
 import os
 from base64 import b64encode
+from functools import lru_cache
 from json import JSONEncoder
 from json.encoder import encode_basestring_ascii as quoted
 from pathlib import Path
@@ -150,9 +151,14 @@ def _start(start: Start) -> str:
     """Its plain data as JSON; there are so many that it is worth a way of its own."""
     if start.shares_with:
         return _encode(plain_action(start))
-    pods = []
-    for pod in start.pods:
-        minors = ",".join([f'"{type}":[{",".join(map(str, them))}]' for type, them in pod.minors])
-        pods.append(f"[{quoted(pod.role)},{pod.index},{quoted(pod.node)},{{{minors}}}]")
+    pods = [
+        f"[{quoted(pod.role)},{pod.index},{quoted(pod.node)},{{{_devices(pod.minors)}}}]"
+        for pod in start.pods
+    ]
     lent = ',"lent":true' if start.lent else ""
     return f'{{"action":"start","job":{quoted(start.job)},"pods":[{",".join(pods)}]{lent}}}'
+
+
+@lru_cache(_MOST_TEXTS)  # the same numbers come again on node after node
+def _devices(minors: tuple[tuple[str, tuple[int, ...]], ...]) -> str:
+    return ",".join([f'"{type}":[{",".join(map(str, them))}]' for type, them in minors])
