@@ -153,6 +153,7 @@ def path_of_four(total):
     return QuotaTree(quotas, total={"x": total})
 
 
+@pytest.mark.slow
 def test_a_hundred_thousand_owners_on_one_path_add_up():
     count = 100_000
     tree = path_of_four(count)
