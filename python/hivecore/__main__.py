@@ -4,6 +4,7 @@ Ctrl-C ends with one line and status 130, a reader of the output that has gone (
 a word and with status 141: what a shell reports of programs that die of SIGINT and SIGPIPE.
 """
 
+import gc
 import os
 import signal
 import sys
@@ -23,6 +24,9 @@ def main() -> int:
         try:
             with held_back():  # native modules take an interrupt for a failure to load
                 from hivecore.cli import main as command
+            # Jobs are many, live long and are in no cycles: to look for some among them every 700
+            # objects takes a sixth of a replay.
+            gc.set_threshold(50_000)
             return command()
         except KeyboardInterrupt:
             signal.signal(signal.SIGINT, signal.SIG_DFL)  # a second one: at once, without a trace
