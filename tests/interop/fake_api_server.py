@@ -1,7 +1,7 @@
 """A small API server of Kubernetes, with what can go wrong: for tests of what talks to one.
 
-It keeps nodes, pods and leases, each change with the next resource version; lists come in pages;
-a watch starts at a version and sends bookmarks, or 410 where the version is compacted. `down`,
+It keeps nodes, pods, PodGroups and leases, each change with the next resource version; lists come
+in pages; a watch starts at a version and sends bookmarks, or 410 where the version is compacted. `down`,
 `drop_watches`, `compact`, `doubled` and `late` are the ways in which it fails.
 """
 
@@ -16,7 +16,8 @@ from aiohttp import web
 
 __all__ = ["FakeApiServer"]
 
-KINDS = {"pods": "Pod", "nodes": "Node", "leases": "Lease"}
+KINDS = {"pods": "Pod", "nodes": "Node", "leases": "Lease", "podgroups": "PodGroup"}
+GROUPS = ("/apis/coordination.k8s.io", "/apis/scheduling.sigs.k8s.io")
 
 
 class Refused(Exception):
@@ -44,7 +45,8 @@ class FakeApiServer:
     :ivar requests: (method, path) of everything that was asked.
     """
 
-    def __init__(self, page=500):
+    def __init__(self, page=500, has_pod_groups=True):
+        self.has_pod_groups = has_pod_groups
         self.objects = {kind: {} for kind in KINDS}
         self.version = 100
         self.events = {kind: deque() for kind in KINDS}
@@ -92,6 +94,10 @@ class FakeApiServer:
             "status": {"phase": "Pending"},
         }
         return self._put("pods", pod)
+
+    def add_pod_group(self, name, min_member, namespace="x"):
+        meta = {"name": name, "namespace": namespace}
+        return self._put("podgroups", {"metadata": meta, "spec": {"minMember": min_member}})
 
     def set_phase(self, name, phase, namespace="x"):
         with self._lock:
@@ -225,13 +231,15 @@ class FakeApiServer:
 
     async def _answer(self, request):
         assert request.headers["Authorization"] == "Bearer secret"
-        parts = request.path.removeprefix("/apis/coordination.k8s.io").split("/")
-        parts = [part for part in parts if part not in ("", "api", "v1")]
+        path = request.path
+        for group in GROUPS:
+            path = path.removeprefix(group)
+        parts = [part for part in path.split("/") if part not in ("", "api", "v1", "v1alpha1")]
         namespace = ""
         if parts[0] == "namespaces":
             namespace, parts = parts[1], parts[2:]
         kind, rest = parts[0], parts[1:]
-        if kind not in KINDS:
+        if kind not in KINDS or (kind == "podgroups" and not self.has_pod_groups):
             raise Refused(404, "no such kind")
         if not rest and request.method == "GET":
             if request.query.get("watch") == "true":

@@ -146,9 +146,9 @@ def test_without_somebody_who_binds_nobody_is_bound(tmp_path):
 
 
 @contextmanager
-def served(folder, **options):
+def served(folder, has_pod_groups=True, **options):
     """An API server with nodes, a kube-scheduler, and a server that follows them."""
-    with FakeApiServer() as api:
+    with FakeApiServer(has_pod_groups=has_pod_groups) as api:
         for node in NODES:
             api.add_node(node, **{LEAF_CELL: "4"})
         kubeconfig = api.write_kubeconfig(folder / "kubeconfig")
@@ -212,3 +212,35 @@ def test_victims_on_two_nodes_are_evicted_and_a_gang_takes_their_place(tmp_path)
         until(lambda: {"train-0", "train-1"} <= set(bound(api)))
         assert server.jobs() == {"pods:train": "running"}
         assert len(scheduler.preempted) == 4
+
+
+def add_to_group(api, name, group, vc="b"):
+    pod = koordinator_pod(name, vc, 2)
+    pod["metadata"]["labels"]["pod-group.scheduling.sigs.k8s.io"] = group
+    pod["metadata"].setdefault("annotations", {})
+    pod.update(status={"phase": "Pending"})
+    api._put("pods", pod)
+
+
+def test_pod_groups_are_followed(tmp_path):
+    with served(tmp_path) as (api, server, scheduler):
+        api.add_pod_group("early", 2)
+        add_to_group(api, "e0", "early")
+        add_to_group(api, "e1", "early")
+        until(lambda: {"e0", "e1"} <= set(bound(api)))
+        for name in ("e0", "e1"):
+            api.delete_pod(name)
+        until(lambda: server.jobs() == {})
+        add_to_group(api, "l0", "late")
+        until(lambda: "is not known" in str(scheduler.failures.get("l0")))
+        api.add_pod_group("late", 1)
+        until(lambda: "l0" in bound(api))
+
+
+def test_a_cluster_without_pod_groups_is_served_all_the_same(tmp_path):
+    with served(tmp_path, has_pod_groups=False) as (api, server, scheduler):
+        add(api, gang("bert", 2))
+        until(lambda: set(bound(api)) == {"bert-0", "bert-1"})
+        add_to_group(api, "g0", "group")
+        until(lambda: "is not known" in str(scheduler.failures.get("g0")))
+        assert server.jobs() == {"pods:bert": "running"}

@@ -8,6 +8,7 @@ from hivecore.interop.extender.asked import read_asked
 from hivecore.interop.extender.pod_jobs import PodJobs
 from hivecore.interop.hived.pods import identify
 from hivecore.interop.koordinator import read_pod_group
+from hivecore.interop.koordinator.gangs.names import KIND
 from hivecore.interop.kubernetes.fields import Field
 from hivecore.interop.kubernetes.informer import ClusterInformer, KnownPod
 from hivecore.interop.kubernetes.pods import node_of, owner_name
@@ -22,6 +23,8 @@ class JobInformer(ClusterInformer):
     A node is healthy if it is ready and schedulable; those that nobody has reported are as the
     scheduler has them.
     """
+
+    kinds = (*ClusterInformer.kinds, KIND)
 
     def __init__(self, scheduler: Scheduler, jobs: PodJobs) -> None:
         super().__init__()
@@ -55,7 +58,7 @@ class JobInformer(ClusterInformer):
             self._jobs.bound(member, node, job, slot)
 
     def _see_other(self, kind: str, type_: str, item: Mapping[str, Any]) -> None:
-        if kind == "PodGroup":
+        if kind == KIND:
             gone = type_ == "DELETED"
             self._jobs.set_group(owner_name(Field(item)), None if gone else read_pod_group(item))
 
@@ -75,7 +78,18 @@ class JobInformer(ClusterInformer):
         parts = scheduler.cells, scheduler.topology, scheduler.devices
         return [node for part in parts if part is not None for node in part.nodes]
 
+    def _key_of(self, item: Any, kind: str) -> str:
+        if kind != KIND:
+            return super()._key_of(item, kind)
+        try:
+            return owner_name(Field(item))
+        except (TypeError, ValueError):
+            return ""
+
     def _replace(self, kind: str, names: set[str], version: int) -> None:
+        if kind == KIND:
+            self._jobs.keep_groups(names)
+            return
         super()._replace(kind, names, version)
         if kind == "Pod":
             self._jobs.listed()

@@ -11,6 +11,7 @@ from typing import Any
 
 from hivecore.interop.extender.gangs import Member
 from hivecore.interop.extender.service import PodService
+from hivecore.interop.koordinator.gangs.names import KIND as POD_GROUP
 from hivecore.interop.kubernetes.client.api_server import ApiError, ApiServer
 from hivecore.interop.kubernetes.client.reflector import Reflector
 from hivecore.interop.kubernetes.serving.logs import LOG
@@ -19,13 +20,18 @@ __all__ = ["RETRY", "PodLink"]
 
 RETRY = "hivecore.io/retry"
 """The annotation by which waiting pods are touched."""
+_PATHS = {
+    "Node": "/api/v1/nodes",
+    POD_GROUP: "/apis/scheduling.sigs.k8s.io/v1alpha1/podgroups",
+    "Pod": "/api/v1/pods",
+}
 _AT_ONCE = 16
 _AFTER_CHANGES = 0.005  # seconds: changes come in bursts
 _LEAST = 1.0  # seconds between two touches of a pod
 
 
 class PodLink:
-    """Follows pods and nodes of a cluster for a service, and touches pods.
+    """Follows nodes, PodGroups and pods of a cluster for a service, and touches pods.
 
     :param service: its requests may be answered from `listed` on.
     """
@@ -39,8 +45,10 @@ class PodLink:
         self._touched: dict[str, float] = {}
         self._tasks: set[asyncio.Task[None]] = set()
         self.reflectors = [
-            Reflector(api, f"/api/v1/{kind.lower()}s", kind, self._news.put_nowait, LOG.warning)
-            for kind in ("Node", "Pod")
+            Reflector(
+                api, path, kind, self._news.put_nowait, LOG.warning, is_optional=kind == POD_GROUP
+            )
+            for kind, path in _PATHS.items()
         ]
         service.metrics.add_gauges(
             [
@@ -54,7 +62,7 @@ class PodLink:
         )
 
     async def listed(self) -> None:
-        """Return when all nodes and pods are known; `run` has to be under way."""
+        """Return when all that there is is known; `run` has to be under way."""
         for reflector in self.reflectors:
             await reflector.listed.wait()
         await self._news.join()

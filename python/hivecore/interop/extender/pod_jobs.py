@@ -170,6 +170,10 @@ class PodJobs:
             if any(member.asked.gang == name for member in gang.members.values()):
                 self._unsettled[gang.name] = None
 
+    def keep_groups(self, names: set[str]) -> None:
+        """There are no PodGroups but these."""
+        self._groups = {name: group for name, group in self._groups.items() if name in names}
+
     def set_node(self, node: str, healthy: bool) -> None:
         """A node is lost, or back."""
         arguments = ("node", node), ("healthy", healthy)

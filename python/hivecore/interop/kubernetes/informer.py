@@ -45,6 +45,9 @@ class ClusterInformer(ABC):
     Not for several threads at once.
     """
 
+    kinds: tuple[str, ...] = ("Pod", "Node")
+    """Those of which a list says that there are no others."""
+
     def __init__(self) -> None:
         self.pods: dict[str, KnownPod] = {}
         """The scheduler's pods by identity: those that were reported, or asked for."""
@@ -125,7 +128,7 @@ class ClusterInformer(ABC):
 
         A pod that is deleted or has ended is forgotten. A PodList or a NodeList, the last one of
         its pages, says that there are no others. Every object must say its ``kind``, or its list
-        for all; other kinds have no effect.
+        for all; other kinds have no effect, but for what a subclass makes of them.
         """
         if not isinstance(events, Mapping):
             return [f"an event or a list of nodes or pods must be an object, not {show(events)}"]
@@ -145,7 +148,7 @@ class ClusterInformer(ABC):
         if not isinstance(items, (list, tuple)):
             return [f"items must be a list, not {show(items)}"]
         found = [self._event("ADDED", item, kind) for item in items]
-        if kind in ("Pod", "Node"):
+        if kind in self.kinds:
             meta = mapping_in(page, "metadata")
             version = str(meta.get("resourceVersion") or "")
             listing = self._listings.get(kind)

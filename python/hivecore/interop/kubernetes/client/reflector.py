@@ -17,6 +17,7 @@ __all__ = ["Reflector"]
 
 _PAGE = 500
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.05, 5.0
+_MISSING_PAUSE = 60.0  # a kind that is not installed may be later
 _MOST_FAILURES = 8  # of watches that fail with something else than 410 before a new list
 
 
@@ -28,6 +29,7 @@ class Reflector:
     :param apply: is given every page, as a list with its kind, and every event, each with the kind
         of its object.
     :param complain: is told in a sentence what went wrong; it goes on by itself.
+    :param is_optional: the cluster need not have this kind: then there are no objects of it.
     """
 
     def __init__(
@@ -37,12 +39,15 @@ class Reflector:
         kind: str,
         apply: Callable[[dict[str, Any]], object],
         complain: Callable[[str], object],
+        *,
+        is_optional: bool = False,
     ) -> None:
         self._api = api
         self.path = path
         self._kind = kind
         self._apply = apply
         self._complain = complain
+        self._is_optional = is_optional
         self.listed = asyncio.Event()
         """Set after the first list."""
         self.heard = monotonic()
@@ -59,7 +64,11 @@ class Reflector:
                 pause = _FIRST_PAUSE
                 await self._watch(version)
             except ApiError as error:
-                if error.status != 410:
+                if self._is_optional and error.status == 404:
+                    self._take_page({})
+                    self.listed.set()
+                    pause = _MISSING_PAUSE
+                elif error.status != 410:
                     self._complain(f"listing {self.path}: {error}")
                 await asyncio.sleep(pause * random.uniform(0.5, 1))
                 pause = min(2 * pause, _LONGEST_PAUSE)
@@ -69,15 +78,19 @@ class Reflector:
         query = {"limit": str(_PAGE)}
         while True:
             page = await self._api.request("GET", self.path, query=query)
-            self.heard = monotonic()
-            meta = page.get("metadata") or {}
-            self._apply({**page, "kind": f"{self._kind}List", "items": page.get("items") or []})
+            meta = self._take_page(page)
             if not meta.get("continue"):
                 self.lists += 1
                 self.listed.set()
                 return str(meta.get("resourceVersion", ""))
             query["continue"] = meta["continue"]
             await asyncio.sleep(0)
+
+    def _take_page(self, page: dict[str, Any]) -> dict[str, Any]:
+        """Pass on a page of a list; its metadata."""
+        self.heard = monotonic()
+        self._apply({**page, "kind": f"{self._kind}List", "items": page.get("items") or []})
+        return page.get("metadata") or {}
 
     async def _watch(self, version: str) -> None:
         """Follow the changes since a version until the server no longer has it."""
