@@ -1,8 +1,8 @@
 """A small API server of Kubernetes, with what can go wrong: for tests of what talks to one.
 
 It keeps nodes, pods, PodGroups and leases, each change with the next resource version; lists come
-in pages; a watch starts at a version and sends bookmarks, or 410 where the version is compacted. `down`,
-`drop_watches`, `compact`, `doubled` and `late` are the ways in which it fails.
+in pages; a watch starts at a version and sends bookmarks, or 410 where the version is compacted.
+`down`, `drop_watches`, `compact`, `doubled` and `late` are the ways in which it fails.
 """
 
 import asyncio

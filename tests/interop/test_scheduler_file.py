@@ -348,7 +348,8 @@ def test_quotas_may_stand_in_koordinators_objects(tmp_path):
         (NODES + "sharing: {resources: 2, min_gain: 3}", 4, "sharing: min_gain=3.0: allowed are"),
         (NODES + "sharing: {resources: 2, stages: 3}", 4, "sharing.stages: is none of resources"),
         (NODES + "scheduler: {tries: 1001}", 4, "tries: must be an integer from 1 to 1000"),
-        (NODES + "scheduler: {reservation_seconds: 0}", 4, "reservation_seconds: 0: allowed are 0"),
+        (NODES + "scheduler: {reservation_seconds: 0}", 4, "reservation_seconds=0.0: allowed is"),
+        (NODES + "scheduler: {lending: yes}", 4, "scheduler.lending: needs cluster.cells"),
         (NODES + "scheduler: {immediate: 7}", 4, "immediate: must be true or false, not '7'"),
     ],
 )  # fmt: skip

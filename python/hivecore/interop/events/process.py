@@ -50,7 +50,10 @@ def opened(path: Path, log: Path | None) -> Iterator[tuple[Scheduler, ToldAction
                 told = ToldActions()
             else:
                 told, scheduler = ToldActions.of_log(log), recover(log)
-                LOG.info("the scheduler is as its log says", extra={"fields": {"log": str(log)}})
+                LOG.info(
+                    "the scheduler is as its log says; its file is not read",
+                    extra={"fields": {"log": str(log)}},
+                )
         except ValueError as error:
             raise ValueError(f"{log}: {error}") from None
         try:

@@ -10,7 +10,7 @@ from hivecore.interop.hived.configuration.problems import Place
 from hivecore.interop.scheduler_file._nodes import Node
 from hivecore.interop.scheduler_file._reader import Reader
 from hivecore.queues import TenantQueues
-from hivecore.scheduler import Sharing, StoragePool
+from hivecore.scheduler import Scheduler, Sharing, StoragePool
 
 __all__ = ["read_devices", "read_queues", "read_settings", "read_sharing", "read_storage"]
 
@@ -21,7 +21,6 @@ _OF_STORAGE = ("cache_gb", "bandwidth_mbps", "objective", "threshold", "ahead", 
 _OF_SHARING = ("min_gain", "max_slowdown", "restart_cost")
 _OF_SCHEDULER = ("immediate", "preemption", "lending", "tries", "reservation_seconds")
 _MICRO = 1_000_000
-_LATEST = 2.0**40  # seconds
 
 
 def read_queues(
@@ -119,7 +118,7 @@ def read_storage(value: Any, reader: Reader) -> StoragePool | None:
     )
 
 
-def read_settings(value: Any, reader: Reader) -> dict[str, Any]:
+def read_settings(value: Any, has_cells: bool, reader: Reader) -> dict[str, Any]:
     """How it decides, as of `Scheduler`."""
     place: Place = (None, "scheduler")
     fields = reader.keys(value, place, _OF_SCHEDULER)
@@ -128,10 +127,11 @@ def read_settings(value: Any, reader: Reader) -> dict[str, Any]:
     preemption = True if given is None else reader.flag(given, (place, "preemption"))
     tries = reader.integer(fields.get("tries"), (place, "tries"), 1, 1000, 4)
     lending = reader.flag(fields.get("lending"), (place, "lending"))
+    if lending and not has_cells:
+        reader.add((place, "lending"), "needs cluster.cells, of which idle ones are lent")
     late, at = fields.get("reservation_seconds"), (place, "reservation_seconds")
     patience = None if late is None else reader.number(late, at)
-    if patience is not None and not 0.0 < patience <= _LATEST:
-        reader.add(at, f"{patience:g}: allowed are 0 to 2**40, not 0")
+    reader.made(at, lambda: Scheduler(reservation_seconds=patience))
     return {
         "immediate": immediate,
         "preemption": preemption,

@@ -214,7 +214,7 @@ def _read(document: Mapping[str, Any], reader: Reader) -> dict[str, Any]:
         found["sharing"] = read_sharing(document["sharing"], reader)
     if "storage" in document:
         found["storage"] = read_storage(document["storage"], reader)
-    found |= read_settings(document.get("scheduler"), reader)
+    found |= read_settings(document.get("scheduler"), "cells" in cluster, reader)
     amounts = _amounts(nodes, found.get("cells"))
     found["quotas"] = read_quotas(document.get("quotas"), tenants, amounts, reader)
     return found
