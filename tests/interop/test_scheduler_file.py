@@ -34,6 +34,11 @@ def started(scheduler, job, now=0.0):
 
 
 @pytest.mark.skipif(not EXAMPLES.is_dir(), reason="only the installed package is here")
+def test_without_its_bandwidth_the_network_shares_out_remote_io():
+    pool = SchedulerSpec.of_yaml(NODES + "storage: {cache_gb: 1}").storage
+    assert pool is not None and pool.bandwidth_mbps is None
+
+
 def test_the_example_runs_jobs_with_cells_quotas_devices_and_data():
     spec = SchedulerSpec.read(EXAMPLES / "cluster.yaml")
     assert len(spec.nodes) == 64
@@ -341,7 +346,7 @@ def test_quotas_may_stand_in_koordinators_objects(tmp_path):
         (NODES + "tenants: {a: {quota: {max: {gpu: 1}, parent: b}}}", 4, "a.quota: a: "),
         (NODES + "quotas: {limit: max}", 4, "quotas: no tenant has a quota"),
         (NODES + "devices: {policy: best}", 4, "devices.policy: must be one of bin-pack, spread"),
-        (NODES + "storage: {cache_gb: 1}", 4, "bandwidth_mbps: must be a number that is not neg"),
+        (NODES + "storage: {cache_gb: 1, bandwidth_mbps: x}", 4, "mbps: must be a number that is"),
         (NODES + "sharing:", 4, "sharing.resources: is missing: how many stages"),
         (NODES + "sharing: {resources: 9}", 4, "resources: must be an integer from 2 to 8"),
         (NODES + "sharing: {resources: 2, max_group: 3}", 4, "max_group: must be an integer from"),

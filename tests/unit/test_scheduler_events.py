@@ -1,10 +1,15 @@
 """Events as records and as plain data, and what there is at a glance."""
 
+import re
+from pathlib import Path
+from typing import get_args
+
 import pytest
 from scheduler_lives import COMPOSITIONS, make_job, make_scheduler
 
 from hivecore.quotas import Quota, QuotaTree
 from hivecore.scheduler import (
+    Action,
     Job,
     Scheduler,
     Sharing,
@@ -111,3 +116,17 @@ def test_who_waits_for_others_to_stop_is_reserved_and_they_keep_their_gpus():
         TenantSummary("a", pending=0, reserved=0, lent=0, running=2, gpus=16),
         TenantSummary("b", pending=0, reserved=1, lent=0, running=0, gpus=0),
     )
+
+
+def test_the_page_for_other_languages_names_every_event_and_action():
+    page = (Path(__file__).parents[2] / "docs/subjects/scheduler.md").read_text()
+    rows = page.partition("### Events and actions as JSON")[2].partition("### Is it right?")[0]
+    named = set()
+    for row in rows.splitlines():
+        named.update(re.findall(r"`(\w+)`", row.split("|")[1] if row.startswith("|") else ""))
+    with pytest.raises(ValueError, match="must be one of") as error:
+        event_of_plain({"event": "none"})
+    events = set(re.search(r"one of (.*), not", str(error.value))[1].split(", "))
+    names = [kind.__name__ for kind in get_args(Action)]
+    actions = {re.sub(r"(?<=[a-z])(?=[A-Z])", "_", name).lower() for name in names}
+    assert named == events | actions

@@ -105,7 +105,8 @@ def read_storage(value: Any, reader: Reader) -> StoragePool | None:
         for name, entry, where in reader.named(fields.get("datasets_gb"), at)
     }
     cache_gb = reader.number(fields.get("cache_gb"), (place, "cache_gb"))
-    bandwidth_mbps = reader.number(fields.get("bandwidth_mbps"), (place, "bandwidth_mbps"))
+    given = fields.get("bandwidth_mbps")
+    bandwidth_mbps = None if given is None else reader.number(given, (place, "bandwidth_mbps"))
     objective: Any = reader.choice(fields.get("objective"), (place, "objective"), _OBJECTIVES)
     threshold = reader.number(fields.get("threshold"), (place, "threshold"), 0.05)
     ahead = reader.flag(fields.get("ahead"), (place, "ahead"))
