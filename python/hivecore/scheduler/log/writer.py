@@ -50,6 +50,8 @@ class LogWriter:
         self._lines: list[bytes] = []
         #: by kind, the words for what its jobs have in common
         self._alike: dict[int, str] = {}
+        #: the same by what it is but for the quota: what comes before that, and behind
+        self._but_for_quota: dict[Any, tuple[str, str]] = {}
 
     @classmethod
     def behind(cls, path: "str | os.PathLike[str]", end: int, number: int, last: int) -> Self:
@@ -89,15 +91,28 @@ class LogWriter:
         else:
             alike = self._alike.get(kind)
             if alike is None:
-                if len(self._alike) >= _MOST_TEXTS:
-                    self._alike.clear()
-                plain = plain_job(job)
-                del plain["name"]
-                plain.pop("run_time", None)
-                alike = self._alike[kind] = f",{_encode(plain)[1:-1]}"
+                alike = self._alike[kind] = self._put_into_words(job)
             estimate = "" if job.run_time is None else f',"run_time":{job.run_time!r}'
             body = f'{{"name":{quoted(job.name)}{estimate}{alike}}}'
         self._write(f'"event":"submit","now":{now!r},"job":{body}')
+
+    def _put_into_words(self, job: Job) -> str:
+        """What jobs of its kind have in common; there may be as many kinds as quotas."""
+        key = job.roles, job.tenant, job.priority, job.preemptible, job.guaranteed, job.where
+        words = self._but_for_quota.get(key)
+        if words is None:
+            if len(self._but_for_quota) >= _MOST_TEXTS:
+                self._but_for_quota.clear()
+            plain = plain_job(job)
+            where = {"where": plain.pop("where")} if "where" in plain else {}
+            for field in ("name", "run_time", "quota"):
+                plain.pop(field, None)
+            words = f",{_encode(plain)[1:-1]}", f",{_encode(where)[1:-1]}" if where else ""
+            self._but_for_quota[key] = words
+        if len(self._alike) >= _MOST_TEXTS:
+            self._alike.clear()
+        quota = "" if job.quota == job.tenant else f',"quota":{quoted(job.quota)}'
+        return words[0] + quota + words[1]
 
     def event(self, event: str, now: float, **fields: Any) -> None:
         """Something else has happened."""
