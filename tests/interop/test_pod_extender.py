@@ -86,6 +86,61 @@ def test_a_waiting_gang_is_told_why_on_every_node(worlds):
     assert reason
 
 
+def asked_about(world, pod, nodes, times=1):
+    """What the last one of so many questions about these nodes is answered."""
+    for _ in range(times):
+        answer = world.cluster.verb("filter", {"Pod": pod, "NodeNames": list(nodes)})
+    return answer
+
+
+@pytest.mark.parametrize("parts", ["cells", "topology", "devices", "cells and devices"])
+def test_a_gang_goes_elsewhere_if_its_node_is_never_offered(worlds, parts):
+    world = worlds(parts)
+    first, second = gang("bert", 2, gpus=2)
+    world.cluster.create(first, second)
+    (node,) = asked_about(world, first, NODES)["NodeNames"]
+    others = [name for name in NODES if name != node]
+    answer = asked_about(world, first, others, times=9)
+    assert answer["FailedNodes"] == dict.fromkeys(
+        others, f"the pod goes to {node}, which is not offered"
+    )
+    asked_about(world, first, NODES)  # and there it is: those before do not count any more
+    assert asked_about(world, first, others, times=9)["FailedNodes"] == answer["FailedNodes"]
+    (other,) = asked_about(world, first, others)["NodeNames"]
+    assert other in others
+    assert asked_about(world, second, others)["NodeNames"]
+    world.cluster.nodes = others
+    world.cluster.pump()
+    assert set(world.cluster.bound()) == {"bert-0", "bert-1"}
+    assert node not in world.cluster.bound().values()
+
+
+def test_a_gang_stays_if_there_is_nothing_else_or_a_pod_of_it_is_bound(worlds):
+    world = worlds("cells")
+    (pod,) = gang("alone", 1)
+    world.cluster.create(pod, *gang("full", 3, priority=-1))
+    world.cluster.pump()
+    assert len(world.cluster.bound()) == 4
+    assert world.states() == {"pods:alone": "running", "pods:full": "running"}
+    world.cluster.end("alone-0")
+    (next_one,) = gang("next", 1)
+    world.cluster.create(next_one)
+    (node,) = asked_about(world, next_one, NODES)["NodeNames"]
+    others = [name for name in NODES if name != node]
+    assert "not offered" in str(asked_about(world, next_one, others, times=30)["FailedNodes"])
+    assert world.states() == {"pods:full": "running", "pods:next": "running"}
+    world.cluster.delete("full-0")
+    world.cluster.delete("full-1")
+    world.cluster.delete("full-2")
+    two = gang("two", 2, gpus=1)
+    world.cluster.create(*two)
+    (node,) = asked_about(world, two[0], NODES)["NodeNames"]
+    world.cluster.bind(two[0], node)
+    (there,) = asked_about(world, two[1], NODES)["NodeNames"]
+    others = [name for name in NODES if name != there]
+    assert "not offered" in str(asked_about(world, two[1], others, times=30)["FailedNodes"])
+
+
 def test_the_end_of_the_last_pod_frees_what_the_gang_had(worlds):
     world = worlds("cells")
     world.cluster.create(*gang("a1", 2), *gang("a2", 2))

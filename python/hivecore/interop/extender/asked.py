@@ -70,8 +70,9 @@ class HivedPod:
         return job_of_request(self.request, name)
 
     def is_of(self, job: Job) -> bool:
-        """Whether a job can be that of its gang."""
-        return job_of_request(self.request, job.name) == job
+        """Whether a job can be that of its gang, on whatever nodes."""
+        mine = job_of_request(self.request, job.name)
+        return mine.replace(where=job.where) == job
 
 
 @dataclass(frozen=True, slots=True)

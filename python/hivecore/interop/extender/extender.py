@@ -45,6 +45,7 @@ WATCH = "/v1/watch"
 PATHS = FILTER, BIND, PREEMPT, WATCH
 """All are posted to."""
 _MOST_REMEMBERED = 100_000
+_MOST_MISSES = 10  # a node may be missing for a moment
 
 
 class PodExtender:
@@ -146,7 +147,13 @@ class PodExtender:
         node = standing.place.node
         fitting = nodes if not node else [node] if node in nodes else []
         if fitting:
+            member.misses = 0
             return Reply(200, filtered(fitting, arguments), "bind", asked_of)
+        member.misses += 1
+        if member.misses >= _MOST_MISSES:
+            member.misses = 0
+            if self.jobs.avoid(member, node):
+                return self._filter(member, nodes, arguments, asked_of)
         failed = dict.fromkeys(nodes, f"the pod goes to {node}, which is not offered")
         return Reply(200, {**NOTHING_FILTERED, "FailedNodes": failed}, "deferred", asked_of)
 

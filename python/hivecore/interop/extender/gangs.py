@@ -25,6 +25,8 @@ class Member:
     """Its place among the pods of its job."""
     node: str = ""
     """Where it is bound, or being bound."""
+    misses: int = 0
+    """How often one after the other its node was not among those that it was asked about."""
 
 
 class Gang:
@@ -40,6 +42,8 @@ class Gang:
         """Whose each place is."""
         self.refused = ""
         """Why it can never run, or is no job."""
+        self.avoided: frozenset[str] = frozenset()
+        """The nodes that its pods were never asked about, though they were to go there."""
         self._places: dict[Slot, PlacedPod] | None = None
 
     @property

@@ -25,6 +25,7 @@ from hivecore.scheduler import (
     Scheduler,
     SchedulerEvent,
     Start,
+    Where,
 )
 
 __all__ = ["PodJobs", "Standing"]
@@ -285,6 +286,43 @@ class PodJobs:
         if not waiting:
             return "none of its pods is there"
         return waiting[0].lacks(waiting, self._groups.get(waiting[0].gang))
+
+    def avoid(self, member: Member, node: str) -> bool:
+        """A pod was to go to a node that it is not asked about: whether its job starts elsewhere
+        instead, at once and without others' leaving; else nothing has changed.
+        """
+        gang = self._gangs[member.job]
+        avoided = gang.avoided | {node}
+        try:
+            job = self._job(gang)
+        except ValueError:
+            return False
+        nodes = [one for one in job.where.nodes or self._nodes() if one not in avoided]
+        if gang.is_bound or not nodes:
+            return False
+        wishes = {name: getattr(job.where, name) for name in Where.__slots__}
+        job = job.replace(where=Where(**{**wishes, "nodes": nodes}))
+        with self._scheduler.what_if() as branch:
+            branch.cancel(job.name, branch.now)
+            branch.submit(job, branch.now)
+            actions = branch.decide(branch.now)
+        starts = any(isinstance(one, Start) and one.job == job.name for one in actions)
+        if not starts or any(isinstance(one, Preempt) for one in actions):
+            return False
+        gang.avoided = avoided
+        gang.changed()
+        for other in gang.members.values():
+            gang.leave(other)
+        again = SchedulerEvent("submit", None, (("job", job),))
+        self._events += [_of("cancel", job.name), again]
+        self.settle()
+        return True
+
+    def _nodes(self) -> list[str]:
+        """Those that all parts know which place pods."""
+        parts = self._scheduler.cells, self._scheduler.topology, self._scheduler.devices
+        known = [part.nodes for part in parts if part is not None]
+        return [node for node in known[0] if all(node in other for other in known[1:])]
 
     # --- what there is for a pod
 
