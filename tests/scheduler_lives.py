@@ -511,7 +511,7 @@ class Ledger:
         least = {role.name: (role.min_pods, role.gpus) for role in job.roles if role.min_pods}
         gpus = sum(pods * size for pods, size in least.values())
         if "quotas" in self.parts:
-            limits = [self.most["all"], self.most[job.tenant]]
+            limits = [self.total, self.most["all"], self.most[job.tenant]]
             if gpus > min(limits if job.preemptible else [*limits, self.least[job.tenant]]):
                 return False
         if "storage" in self.parts and job.data is not None and job.data.dataset not in DATASETS:

@@ -490,3 +490,26 @@ def test_no_room_is_asked_for_that_cannot_be(arguments, error, match):
     with pytest.raises(error, match=match):
         tree.have_room(*arguments)
     assert tree.have_room("max", [], np.zeros((0, 1), int), ["gpu"]).tolist() == []
+
+
+def test_what_less_important_owners_of_a_quota_use():
+    tree = QuotaTree([Quota("a", max={"gpu": 9}), Quota("b", max={"gpu": 9})], total={"gpu": 18})
+    for name, quota, gpus, priority, preemptible in (
+        ("low", "a", 1, 0, True),
+        ("lower", "a", 2, -1, True),
+        ("fixed", "a", 0, -1, False),
+        ("equal", "a", 1, 1, True),
+        ("other", "b", 4, 0, True),
+        ("waits", "a", 8, 0, True),
+    ):
+        terms = {"priority": priority, "preemptible": preemptible}
+        tree.submit(QuotaRequest(name, quota, {"gpu": gpus}, **terms))
+        if name != "waits":
+            tree.commit(tree.schedule(name))
+    assert tree.used_below("a", 1) == {"gpu": 3}
+    assert tree.used_below("a", 0) == {"gpu": 2}
+    assert tree.used_below("a", -1) == {}
+    with pytest.raises(KeyError, match="there is no quota"):
+        tree.used_below("c", 0)
+    with pytest.raises(TypeError, match="priority"):
+        tree.used_below("a", 0.5)

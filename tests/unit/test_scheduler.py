@@ -29,6 +29,7 @@ from hivecore.scheduler import (
     plain_job,
 )
 from hivecore.storage import StorageJobs, allocate_storage
+from hivecore.topology import NetworkTopology
 
 
 def limited(most=8, **settings):
@@ -686,3 +687,109 @@ def test_who_asks_for_none_of_what_there_is_too_little_of_does_not_wait_for_it()
     scheduler.finish("gpus", 2.0)
     scheduler.decide(2.0)
     assert [scheduler.state(name) for name in ("cpus", "more")] == ["running", "running"]
+
+
+def test_a_run_time_is_no_longer_than_time_is_counted():
+    with pytest.raises(ValueError, match="run_time"):
+        Job("long", "a", 4, run_time=2.0**40 + 1)
+    scheduler = Scheduler(queues=TenantQueues(order="srsf"))
+    huge = Job("huge", "a", [Role("w", 2**10, gpus=2**20)], run_time=2.0**40)
+    scheduler.submit(huge, 0.0)
+    scheduler.check()
+    assert scheduler.decide(0.0)[0].job == "huge"
+
+
+def moves(actions):
+    return [(type(one).__name__, one.job) for one in actions if not isinstance(one, Wait)]
+
+
+def test_an_urgent_job_is_tried_again_when_others_run_in_its_quota():
+    tree = QuotaTree([Quota("a", max={"gpu": 8})], total={"gpu": 8})
+    scheduler = Scheduler(quotas=tree, immediate=True)
+    scheduler.submit(Job("peer", "a", 4, priority=5), 0.0)
+    scheduler.submit(Job("low", "a", 4), 0.0)
+    scheduler.submit(Job("urgent", "a", 8, priority=5), 0.0)
+    assert moves(scheduler.decide(0.0)) == [("Start", "peer"), ("Start", "low")]
+    again = Scheduler.from_bytes(scheduler.to_bytes())
+    branch = scheduler.copy()
+    for one in (scheduler, again, branch):
+        one.finish("peer", 1.0)
+        assert moves(one.decide(1.0)) == [("Preempt", "low"), ("Start", "urgent")]
+
+
+@pytest.mark.parametrize("most", [8, 16])
+def test_whatever_refuses_opportunistic_work_leaves_first(most):
+    def started(*others, **wishes):
+        racks = NetworkTopology([], {"n0": {}})
+        racks.set_free("n0", {"gpu": 8})
+        tree = QuotaTree([Quota("q", max={"gpu": most})], total={"gpu": 16})
+        scheduler = Scheduler(quotas=tree, topology=racks, immediate=True)
+        for job in others:
+            scheduler.submit(job, 0.0)
+        scheduler.decide(0.0)
+        scheduler.submit(Job("mine", "y", quota="q", **wishes), 1.0)
+        return [(one.job, one.why) for one in scheduler.decide(1.0) if isinstance(one, Preempt)]
+
+    weak = Job("weak", "q", 8, guaranteed=False)
+    assert started(weak, roles=8) == [("weak", "opportunistic")]
+    pair = Job("weak", "q", 4, guaranteed=False, priority=3), Job("low", "q", 4)
+    assert started(*pair, roles=4, priority=5) == [("weak", "opportunistic")]
+    other = Job("low", "x", 8, quota="q")
+    assert started(other, roles=8, priority=5) == [("low", "priority")]
+
+
+def test_who_was_named_by_quotas_stays_if_whom_the_network_needs_is_enough():
+    racks = NetworkTopology([], {"n0": {}, "n1": {}})
+    for node in ("n0", "n1"):
+        racks.set_free(node, {"gpu": 8})
+    quotas = [Quota("a", max={"gpu": 12}), Quota("b", max={"gpu": 4})]
+    scheduler = Scheduler(quotas=QuotaTree(quotas, total={"gpu": 16}), topology=racks)
+    for name, quota, gpus in (("there", "a", 8), ("elsewhere", "a", 4), ("other", "b", 4)):
+        scheduler.submit(Job(name, quota, gpus), 0.0)
+    scheduler.decide(0.0)
+    scheduler.submit(Job("mine", "a", 4, priority=3, where=Where(nodes=["n0"])), 10.0)
+    found = [one.job for one in scheduler.decide(10.0) if isinstance(one, Preempt)]
+    assert found == ["there"]
+
+
+def test_more_than_there_is_in_all_is_rejected():
+    tree = QuotaTree([Quota("a", max={"gpu": 16})], total={"gpu": 16})
+    scheduler = Scheduler(queues=TenantQueues(blocking="fifo"), quotas=tree)
+    for name, gpus in (("run", 16), ("big", 12), ("small", 1)):
+        scheduler.submit(Job(name, "a", gpus), 0.0)
+    scheduler.decide(0.0)
+    scheduler.set_total({"gpu": 8}, 1.0)
+    scheduler.finish("run", 2.0)
+    assert moves(scheduler.decide(2.0)) == [("Reject", "big"), ("Start", "small")]
+    scheduler.submit(Job("large", "a", 10), 3.0)
+    assert scheduler.decide(3.0) == [
+        Reject("large", "asks for 10 of 'gpu', and there are 8 in all")
+    ]
+
+
+def test_a_forecast_while_victims_stop():
+    racks = NetworkTopology([], {"n0": {}, "n1": {}})
+    racks.set_slots([1, 1])
+    scheduler = Scheduler(topology=racks)
+    for name in ("p", "q"):
+        scheduler.submit(Job(name, "v", 1, guaranteed=False, run_time=100), 0.0)
+    scheduler.decide(0.0)
+    scheduler.submit(Job("train", "v", [Role("w", 2, gpus=1)], run_time=50), 10.0)
+    scheduler.decide(10.0)
+    assert scheduler.forecast("train") == 100.0
+    scheduler.stopped("p", 20.0)
+    assert scheduler.forecast("train") == 100.0
+
+
+def test_why_a_job_is_not_offered_though_no_stage_refuses_it():
+    tree = QuotaTree([Quota("v", max={"gpu": 8})], total={"gpu": 8})
+    scheduler = Scheduler(queues=TenantQueues(blocking="fifo"), quotas=tree)
+    for name, gpus in (("run", 4), ("head", 8), ("behind", 2)):
+        scheduler.submit(Job(name, "v", gpus), 0.0)
+    scheduler.decide(0.0)
+    found = scheduler.explain("behind")
+    assert found.reason == "is behind 'head', which waits"
+    assert (found.position, found.changes) == (1, ())
+    scheduler.reorder(["run"], 1.0)
+    scheduler.decide(1.0)
+    assert scheduler.explain("behind").reason == "is not named in the order that was told"

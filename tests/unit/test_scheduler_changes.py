@@ -495,7 +495,7 @@ def test_what_joining_pods_ask_for_may_be_what_others_waited_for():
     weak = make_job("weak", "b", "four", guaranteed=False, priority=1)
     assert ("wait", "weak") in told(run(scheduler, weak, now=6.0))
     actions = run(scheduler, make_job("elastic", "b", "elastic", priority=1), now=7.0)
-    assert told(actions)[0] == ("start", "elastic")
+    assert next(one for one in told(actions) if one[0] == "start") == ("start", "elastic")
     again = scheduler.copy()
     again.touch()
     assert not any(isinstance(one, Start) for one in again.decide(7.0))

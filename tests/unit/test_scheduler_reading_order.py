@@ -160,3 +160,20 @@ def test_bad_questions_are_told():
             one.reading_order()
         with pytest.raises(ValueError, match=reason):
             one.reading_shares(8)
+
+
+def test_who_reads_nothing_for_now_is_to_have_its_gpus_as_ever():
+    scheduler = scheduler_of(*[reader(name, 10.0) for name in "abc"])
+    scheduler.observe(0.0, rate_mbps={"b": 0.0})
+    assert scheduler.reading_shares(8) == dict.fromkeys("abc", pytest.approx(1 / 3))
+
+
+@pytest.mark.parametrize("objective", ["greedy", "sjf"])
+def test_what_was_observed_is_saved(objective):
+    jobs = reader("first", 50.0, 100.0), reader("second", 50.0, 60.0, "text")
+    scheduler = scheduler_of(*jobs, bandwidth_mbps=50.0, objective=objective)
+    scheduler.observe(0.0, read_gb={"first": 90.0})
+    again = Scheduler.from_bytes(scheduler.to_bytes())
+    assert again.reading_order() == scheduler.reading_order() == ["first", "second"]
+    assert again.decide(0.0) == scheduler.decide(0.0)
+    assert again.to_bytes() == scheduler.to_bytes()

@@ -338,6 +338,23 @@ class QuotaTree(Stateful):
         with self._lock:
             return self._core.members(self._number(name))
 
+    def used_below(self, name: str, priority: int) -> dict[str, int]:
+        """What owners of a quota itself use that may be preempted and are of lower priority, by
+        dimension; what is 0 is left out. O(running owners of it).
+
+        :raises KeyError: there is no such quota.
+        """
+        least = as_int(priority, "priority", -(2**31), 2**31 - 1)
+        found: dict[str, int] = {}
+        with self._lock:
+            for number in self._core.running(self._names.number(name)):
+                request = self._known(number)
+                if request.preemptible and request.priority < least:
+                    members = self._core.members(number)
+                    for dimension, amount in request.amounts:
+                        found[dimension] = found.get(dimension, 0) + members * amount
+        return found
+
     def submit(self, request: QuotaRequest) -> None:
         """An owner asks for a part of a quota from now on.
 

@@ -62,7 +62,8 @@ class JobExplanation:
     :param job: its name.
     :param state: as of `Scheduler.state`.
     :param refusals: the first stage that refuses, then what the later ones would say if it did not;
-        none: it runs, or would start with the next `Scheduler.decide`.
+        if none does, "queues", where it stands behind a job that blocks its queue, or is not in the
+        order that was told; none: it runs, or would start with the next `Scheduler.decide`.
     :param position: how many jobs of its queue are in front.
     :param changes: what would let it start now, if nobody in front of it takes what gets free;
         those that take nothing from others first.
@@ -90,16 +91,21 @@ class JobExplanation:
         return "\n".join(lines)
 
 
-def explain(scheduler: "Scheduler", job: Job, unit: Unit | None, position: int) -> JobExplanation:
+def explain(
+    scheduler: "Scheduler", job: Job, unit: Unit | None, position: int, held: str = ""
+) -> JobExplanation:
     """Of a job that waits in a queue; it is the caller's turn.
 
     :param unit: what it starts with; None: it does not wait there.
+    :param held: why it is not offered, though no stage may refuse it.
     """
     state = scheduler.state(job.name)
     if unit is None:
         return JobExplanation(job.name, state, (), 0, ())
     search = _Search(scheduler, job, unit)
     refusals = tuple(search.refusals())
+    if held and not refusals:
+        return JobExplanation(job.name, state, (Refusal("queues", "order", held),), position, ())
     # What it needs itself would not let it start while it waits for other jobs.
     alone = all(one.code not in ("after", "together") for one in refusals)
     changes = tuple(search.changes()) if refusals and alone else ()

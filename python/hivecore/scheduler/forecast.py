@@ -19,7 +19,7 @@ def first_start(branch: "Scheduler", job: str) -> float | None:
         ends = [
             (max(branch.now, live.since + live.job.run_time), name)
             for name, live in jobs.items()
-            if live.runs and live.job.run_time is not None
+            if live.runs and not live.has_stopped and live.job.run_time is not None
         ]
         if not ends:
             return None

@@ -15,6 +15,7 @@ _MOST_GPUS = 2**20
 _MOST_AMOUNT = 2**40
 #: What may change in a job without a look at its other fields.
 _LONE = frozenset(("name", "run_time"))
+_LONGEST = 2.0**40  # seconds
 
 
 @dataclass(frozen=True, slots=True, init=False)
@@ -165,7 +166,7 @@ class Job:
         what is idle, and leaves for everybody who is guaranteed.
     :param quota: where it counts; "": the quota with the tenant's name.
     :param where: where its pods may be.
-    :param run_time: seconds, an upper estimate; ``None``: unknown.
+    :param run_time: seconds, an upper estimate, up to 2**40; ``None``: unknown.
     :param stages: seconds of each resource that an iteration takes, one after the other, such as
         (storage and CPU, GPU, network): it may share its GPUs. None: it does not.
     :param data: what it reads; ``None``: nothing that storage has to know of.
@@ -249,7 +250,7 @@ class Job:
             raise TypeError(f"where must be a Where, not {type(where).__name__}")
         put(self, "where", where)
         known = run_time is not None
-        put(self, "run_time", _positive(run_time, "run_time") if known else None)
+        put(self, "run_time", _positive(run_time, "run_time", _LONGEST) if known else None)
         durations = as_tuple(stages, "stages")
         put(self, "stages", tuple(_duration(one) for one in durations) if durations else ())
         if durations and not any(self.stages):
@@ -279,7 +280,11 @@ class Job:
             put(made, "name", _job_name(changes["name"], self.after, self.together))
         run_time = changes.get("run_time")
         if "run_time" in changes:
-            put(made, "run_time", None if run_time is None else _positive(run_time, "run_time"))
+            put(
+                made,
+                "run_time",
+                None if run_time is None else _positive(run_time, "run_time", _LONGEST),
+            )
         return made
 
 

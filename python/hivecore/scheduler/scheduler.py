@@ -951,12 +951,18 @@ class Scheduler(Stateful):
         Each change was tried on a branch, so it costs some of these.
         """
         with self._lock:
-            live = self._live(job)
+            state, live = self._state, self._live(job)
             unit = live.units[0] if live.state == "pending" else None
-            position = 0
-            if unit is not None:
-                position = self._state.queues.explain(unit.name, self._state.microseconds).position
-            return explain(self, live.job, unit, position)
+            if unit is None:
+                return explain(self, live.job, None, 0)
+            standing = state.queues.explain(unit.name, state.microseconds)
+            held = ""
+            if state.order is not None:
+                if job not in state.order.place:
+                    held = "is not named in the order that was told"
+            elif not state.waiting.refusal(unit.kind):
+                held = standing.reason
+            return explain(self, live.job, unit, standing.position, held)
 
     @contextmanager
     def what_if(self) -> Iterator[Self]:

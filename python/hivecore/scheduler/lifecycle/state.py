@@ -157,8 +157,7 @@ class State:
         made.immediate, made.preemption = self.immediate, self.preemption
         made.patience = self.patience
         made.kinds = self.kinds.branch()
-        quotas = made.stages.quotas
-        made.waiting = self.waiting.branch(None if quotas is None else quotas.part)
+        made.waiting = self.waiting.branch(made.stages.quotas)
         made.jobs = {name: live.copy() for name, live in self.jobs.items()}
         made.queued, made.reserved, made.running, made.relief = {}, {}, {}, None
         made.outbox, made.rejected = list(self.outbox), set(self.rejected)

@@ -20,6 +20,7 @@ from hivecore.scheduler.job import Job, Role
 __all__ = ["Key", "Kind", "Places", "Pod", "Refused", "Unit", "owner_of"]
 
 _ANY = "any pod"
+_BELOW_ALL = 3000  # jobs have priorities from -1000 to 1000
 _new = object.__new__
 #: Something that may happen, for which somebody waits.
 Key = tuple[str, str]
@@ -121,7 +122,8 @@ class Kind:
                 _ANY,
                 job.quota,
                 self.amounts,
-                priority=job.priority,
+                # Opportunistic ones leave before all others.
+                priority=job.priority if job.guaranteed else job.priority - _BELOW_ALL,
                 preemptible=job.preemptible,
             )
         return self._quota

@@ -6,12 +6,14 @@ and woken if its stage says that it is worth a try.
 """
 
 from collections.abc import Callable, Iterable
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 from hivecore.decisions import Refusal
-from hivecore.quotas import QuotaTree
 from hivecore.scheduler.lifecycle.units import Key, Kind, Refused
 from hivecore.scheduler.stages._lacks import HEADROOM, LIMITS, Lacks
+
+if TYPE_CHECKING:
+    from hivecore.scheduler.stages.quotas import QuotaStage
 
 __all__ = ["Waiting"]
 
@@ -90,7 +92,7 @@ class Waiting:
         if self._lacks is None or refusal is None or refusal.stage != "quotas":
             return
         if refusal.code in LIMITS:
-            self._lacks.add(kind.number, refusal, kind.job.quota, kind.amounts)
+            self._lacks.add(kind, refusal, next(iter(line.names)))
 
     def renew(self, lacks: Lacks | None) -> None:
         """Quotas are others now."""
@@ -170,9 +172,9 @@ class Waiting:
         """The kinds that are parked, by number."""
         return {number: line.kind for number, line in self._lines.items() if line.refusal}
 
-    def branch(self, tree: QuotaTree | None) -> Self:
+    def branch(self, quotas: "QuotaStage | None") -> Self:
         """An equal for a branch with these quotas; kinds do not change."""
-        made = type(self)(self._lacks and self._lacks.branch(tree))
+        made = type(self)(self._lacks and self._lacks.branch(quotas))
         for number, line in self._lines.items():
             twin = made._lines[number] = _Line(line.kind)
             twin.names, twin.refusal, twin.keys = line.names.copy(), line.refusal, line.keys

@@ -57,7 +57,7 @@ def let_go(stages: Stages, unit: Unit, leaving: Sequence[Unit]) -> None:
     :param leaving: those of whom something was held, as far as they have not left.
     """
     if stages.quotas is not None:
-        stages.quotas.part.evict(unit.request)
+        stages.quotas.evict(unit)
     if isinstance(stages.place, CellStage) and unit.is_placed:
         holding = [one for one in leaving if stages.members(one.name)[0] == one.name]
         stages.place.let_go(unit, holding)

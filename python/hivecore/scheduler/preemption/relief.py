@@ -41,7 +41,7 @@ class _Who(NamedTuple):
             return self.may
         if by_quota and self.quota != job.quota:
             return True
-        return self.tenant == job.tenant and self.priority < job.priority
+        return self.priority < job.priority and (by_quota or self.tenant == job.tenant)
 
 
 class _Pods(NamedTuple):

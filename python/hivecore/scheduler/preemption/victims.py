@@ -3,8 +3,8 @@
 Quotas name whom they reclaim from, else who is less important in the same quota, and cells whom
 they preempt; what they name leaves on a branch, and the unit is decided on there, until it starts
 or nobody more is named. Where placement in a network or devices refuse, who name nobody, those who
-may have to leave do so on the branch, the least important first, twice as many each time; then as
-many as can stay.
+may have to leave do so on the branch, the least important first, twice as many each time. Where
+more than one stage has had its say, as many stay then as can.
 """
 
 from collections.abc import Iterable, Mapping
@@ -53,7 +53,12 @@ def might_leave(other: "Live", job: Job, by_quota: bool) -> bool:
         return False
     if other.is_weak or (by_quota and mine.quota != job.quota):
         return True
-    return mine.tenant == job.tenant and mine.priority < job.priority
+    return mine.priority < job.priority and _is_on_the_side_of(mine, job, by_quota)
+
+
+def _is_on_the_side_of(mine: Job, job: Job, by_quota: bool) -> bool:
+    """Whether priorities count between jobs: of one tenant, or of one quota."""
+    return mine.tenant == job.tenant or (by_quota and mine.quota == job.quota)
 
 
 def _is_needed(name: str, job: Job) -> bool:
@@ -84,7 +89,9 @@ class _Search:
         reclaimed = dict.fromkeys(map(owner_of, refused.quota_victims), "reclaim")
         if reclaimed or stages.quotas is None or refused.refusal.stage != stages.quotas.name:
             return reclaimed
-        return dict.fromkeys(map(owner_of, stages.quotas.less_important(self.unit)), "priority")
+        owners = dict.fromkeys(map(owner_of, stages.quotas.less_important(self.unit)))
+        weak = {name for name in owners if name in self.jobs and self.jobs[name].is_weak}
+        return {name: "opportunistic" if name in weak else "priority" for name in owners}
 
     def victims(self, refused: Refused, named: Victims) -> Victims:
         """See `find_victims`.
@@ -105,7 +112,7 @@ class _Search:
             gone += leaving
             tried = branch.start(self.unit.trial())
             if isinstance(tried, Started):
-                return found
+                return found if leaving == gone else self._without_whom_it_may(found, gone)
             again = tried
             if not self._add_named(found, again, self.of_quotas(branch, again)):
                 return {}
@@ -161,14 +168,15 @@ class _Search:
                     found.append(((0, other.priority, lost, name), name, "opportunistic"))
             elif name in overdrawn and other.quota != mine.quota:
                 found.append(((1, other.priority, lost, name), name, "reclaim"))
-            elif other.priority < mine.priority and self._is_of_my_tenant(name):
+            elif other.priority < mine.priority and self._is_on_my_side(name):
                 found.append(((2, other.priority, lost, name), name, "priority"))
         return sorted(found)
 
-    def _is_of_my_tenant(self, name: str) -> bool:
-        """So that nobody leaves with another tenant's job who does not for this one."""
-        mine = self.job.tenant
-        return all(self.jobs[one].job.tenant == mine for one in self.stages.members(name))
+    def _is_on_my_side(self, name: str) -> bool:
+        """So that nobody leaves with another one's job who does not for this one."""
+        by_quota = self.stages.quotas is not None
+        others = [self.jobs[one].job for one in self.stages.members(name)]
+        return all(_is_on_the_side_of(one, self.job, by_quota) for one in others)
 
     def _overdrawn(self) -> frozenset[str]:
         """Who runs on what his quota has borrowed, as far as this one does not borrow itself."""
@@ -205,12 +213,21 @@ class _Search:
         there = [name for name in gone if self._is_on(name, nodes)]
         if not self._starts_without([*known, *there]):
             there = gone
-        for name in there[: -_MOST_BRANCHES - 1 : -1]:
-            rest = [one for one in there if one != name]
-            if self._starts_without([*known, *rest]):
-                there = rest
         why = {name: reason for _, name, reason in candidates}
-        return known | {name: why[name] for name in there}
+        found = known | {name: why[name] for name in there}
+        return self._without_whom_it_may(found, [*known, *there])
+
+    def _without_whom_it_may(self, found: Victims, names: list[str]) -> Victims:
+        """The same without those who need not leave, as far as that is not too much to try; what
+        one stage has named may be no use to another one.
+
+        :param names: who may stay, the last ones first.
+        """
+        for name in names[: -_MOST_BRANCHES - 1 : -1]:
+            rest = {one: why for one, why in found.items() if one != name}
+            if self._starts_without(rest):
+                found = rest
+        return found
 
     def _is_on(self, name: str, nodes: set[str]) -> bool:
         return any(pod.node in nodes for unit in self.jobs[name].placed for pod in unit.placed)

@@ -22,12 +22,20 @@ def wake(state: State) -> None:
 
 def _still_refused(state: State, kind: Kind, refusal: Refusal, name: str) -> Refused | None:
     again = state.stages.still_refused(kind, refusal, name)
-    if again is None or refusal.stage not in NAME_NOBODY:
-        return again
     unit = state.queued[name]
+    if again is None or not may_preempt(state, state.jobs[unit.owner], unit):
+        return again
     # What is idle is too little, but perhaps not with what others would leave.
-    may = may_preempt(state, state.jobs[unit.owner], unit)
-    return None if may and might_help(state, unit, again) else again
+    quotas = state.stages.quotas
+    if refusal.stage in NAME_NOBODY:
+        is_worth_a_try = might_help(state, unit, again)
+    else:
+        is_worth_a_try = (
+            quotas is not None
+            and again.refusal.stage == quotas.name
+            and bool(quotas.less_important(unit))
+        )
+    return None if is_worth_a_try else again
 
 
 def might_help(state: State, unit: Unit, refused: Refused) -> bool:

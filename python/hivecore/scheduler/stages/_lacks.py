@@ -7,13 +7,17 @@ may be enough now.
 
 import copy
 from collections.abc import Mapping
-from typing import Literal, Self
+from typing import TYPE_CHECKING, Literal, NamedTuple, Self
 
 import numpy as np
 import numpy.typing as npt
 
 from hivecore.decisions import Refusal
 from hivecore.quotas import QuotaTree
+from hivecore.scheduler.lifecycle.units import Kind
+
+if TYPE_CHECKING:
+    from hivecore.scheduler.stages.quotas import QuotaStage
 
 __all__ = ["HEADROOM", "LIMITS", "Lacks"]
 
@@ -66,44 +70,92 @@ class _Table:
         return found
 
 
-class Lacks:
-    """Needs by kind and limit."""
+class _Urgent(NamedTuple):
+    """A kind that may make others leave."""
 
-    def __init__(self, tree: QuotaTree) -> None:
-        self._tree = tree
+    limit: Limit
+    quota: int
+    needs: list[int]
+    priority: int
+
+
+class Lacks:
+    """Needs by kind and limit.
+
+    What less important units of its own quota use a guaranteed kind does not need: they may have to
+    leave for it. That is looked at again where others run in the quota than before.
+    """
+
+    def __init__(self, stage: "QuotaStage") -> None:
+        self._stage = stage
+        tree = stage.part
         names = tree.quotas
         self._quotas = {name: row for row, name in enumerate(names)}
         self._managed = {name: dict(tree.quota(name).max) for name in names}
         self._dimensions = sorted({one for of in self._managed.values() for one in of})
-        self._tables: dict[str, _Table] = {limit: _Table(len(self._dimensions)) for limit in LIMITS}
+        self._tables = {limit: _Table(len(self._dimensions)) for limit in LIMITS}
+        self._urgent: dict[str, dict[int, _Urgent]] = {}
+        self._own_quota: dict[int, str] = {}
 
-    def branch(self, tree: QuotaTree | None) -> Self | None:
-        """An equal for a copy of the tree."""
-        if tree is None:
+    def branch(self, stage: "QuotaStage | None") -> Self | None:
+        """An equal for a branch of the quotas."""
+        if stage is None:
             return None
         made = copy.copy(self)
-        made._tree = tree
+        made._stage = stage
         made._tables = {limit: table.copy() for limit, table in self._tables.items()}
+        made._urgent = {quota: kinds.copy() for quota, kinds in self._urgent.items()}
+        made._own_quota = self._own_quota.copy()
         return made
 
-    def add(self, number: int, refusal: Refusal, quota: str, amounts: Mapping[str, int]) -> None:
-        """A kind is refused at a quota, or by the tree of its own."""
-        part = refusal.part or quota
-        managed = self._managed[part]
-        needs = [amounts.get(name, 0) if name in managed else 0 for name in self._dimensions]
+    def add(self, kind: Kind, refusal: Refusal, name: str) -> None:
+        """A kind is refused at a quota, or by the tree of its own.
+
+        :param name: of one of its units.
+        """
+        number, job, tree = kind.number, kind.job, self._stage.part
         self.drop(number)
-        self._tables[refusal.code].add(number, self._quotas[part], needs)
+        part, limit = refusal.part or job.quota, LIMITS[LIMITS.index(refusal.code)]
+        managed, asked = self._managed[part], kind.amounts
+        needs = [asked.get(one, 0) if one in managed else 0 for one in self._dimensions]
+        at = self._quotas[part]
+        self._tables[limit].add(number, at, needs)
+        if job.guaranteed:
+            self._own_quota[number] = job.quota
+            urgent = _Urgent(limit, at, needs, job.priority)
+            self._urgent.setdefault(job.quota, {})[number] = urgent
+            below = tree.used_below(job.quota, job.priority)
+            # If they would do, that was tried in vain.
+            if below and not tree.preempt_within(name).victims:
+                self._need_less(number, urgent, below)
+
+    def _need_less(self, number: int, urgent: _Urgent, below: Mapping[str, int]) -> None:
+        needs = [
+            max(need - below.get(name, 0), 0)
+            for name, need in zip(self._dimensions, urgent.needs, strict=True)
+        ]
+        self._tables[urgent.limit].drop(number)
+        self._tables[urgent.limit].add(number, urgent.quota, needs)
 
     def drop(self, number: int) -> None:
         """A kind is not refused any more; one that is not known is no error."""
         for table in self._tables.values():
             table.drop(number)
+        quota = self._own_quota.pop(number, None)
+        if quota is not None:
+            del self._urgent[quota][number]
+            if not self._urgent[quota]:
+                del self._urgent[quota]
 
     def able(self) -> list[int]:
         """The kinds for which there is enough where they were refused."""
+        for quota in self._stage.stirred:
+            for number, urgent in self._urgent.get(quota, {}).items():
+                below = self._stage.part.used_below(quota, urgent.priority)
+                self._need_less(number, urgent, below)
+        self._stage.stirred.clear()
         found: list[int] = []
-        for limit in LIMITS:
-            table = self._tables[limit]
+        for limit, table in self._tables.items():
             if table.rows:
-                found += table.able(self._tree, limit, self._dimensions)
+                found += table.able(self._stage.part, limit, self._dimensions)
         return found

@@ -21,11 +21,15 @@ class QuotaStage:
 
     def __init__(self, tree: QuotaTree) -> None:
         self.part = tree
+        #: those among whose own units others run now than when that was looked at last
+        self.stirred: set[str] = set()
         self._paths: dict[str, tuple[str, ...]] = {}
 
     def branch(self) -> Self:
         """An adapter of a copy."""
-        return type(self)(self.part.copy())
+        made = type(self)(self.part.copy())
+        made.stirred = self.stirred.copy()
+        return made
 
     def impossible(self, kind: Kind) -> str:
         """Why units of this kind could never be admitted; "": they could."""
@@ -44,14 +48,43 @@ class QuotaStage:
                             f"asks for {amount} of {dimension!r}, and {what} of {name!r} is "
                             f"{most.get(dimension, 0)}"
                         )
+        return self._beyond_total(kind)
+
+    def _beyond_total(self, kind: Kind) -> str:
+        """Why a tree never has as much as units of a kind ask for; "": it has."""
+        tree, quota = self.part, self.part.quota(kind.job.quota)
+        top = tree.quota(self._path(quota.name)[-1])
+        if top.outside or not (tree.check_ancestors or tree.limit == "runtime"):
+            return ""
+        total, limited = tree.total(top.tree), dict(quota.max)
+        for dimension, amount in kind.amounts.items():
+            if dimension in limited and amount > total.get(dimension, 0):
+                there = total.get(dimension, 0)
+                return f"asks for {amount} of {dimension!r}, and there are {there} in all"
         return ""
 
     def submit(self, unit: Unit) -> None:
         """From now on it asks for its part."""
         self.part.submit(unit.kind.quota_request.replace(name=unit.name))
 
+    def admit(self, unit: Unit, decision: QuotaDecision) -> None:
+        """It uses its part from now on."""
+        self.part.commit(decision)
+        self.stirred.add(unit.kind.job.quota)
+
+    def evict(self, unit: Unit) -> None:
+        """It uses its part no more, and asks for it still."""
+        self.part.evict(unit.request)
+        self.stirred.add(unit.kind.job.quota)
+
+    def release(self, unit: Unit) -> None:
+        """It asks for nothing any more."""
+        self.part.release(unit.request)
+        self.stirred.add(unit.kind.job.quota)
+
     def hold(self, unit: Unit) -> None:
         """Charge a unit for what it gets when others have left, who are charged still."""
+        self.stirred.add(unit.kind.job.quota)
         request = self.part.request(unit.request)
         self.part.release(request.name)
         self.part.recover(request, request.count)

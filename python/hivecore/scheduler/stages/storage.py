@@ -126,9 +126,12 @@ class StorageStage:
         """All of it as plain data, but for who runs and who waits."""
         pool, readers = self.pool, self._readers
         limits = [pool.cache_gb, pool.bandwidth_mbps, pool.objective, pool.threshold]
-        rows = readers.running()
-        began = rows[~np.isnan(readers.began[rows])]
-        progress = np.stack([readers.began, readers.read, readers.at], axis=1)[began].tolist()
+        rows = readers.here()
+        known = rows[
+            ~np.isnan(readers.began[rows]) | (readers.at[rows] > 0.0) | (readers.read[rows] > 0.0)
+        ]
+        began = [None if np.isnan(one) else one for one in readers.began[known].tolist()]
+        counted = zip(began, readers.read[known].tolist(), readers.at[known].tolist(), strict=True)
         return {
             "datasets_gb": dict(pool.datasets_gb),
             "limits": limits,
@@ -140,7 +143,7 @@ class StorageStage:
             "rates": _by_name(
                 readers.names, readers.rate, readers.is_here & (readers.rate != readers.full)
             ),
-            "progress": dict(zip([readers.names[row] for row in began], progress, strict=True)),
+            "progress": dict(zip([readers.names[row] for row in known], counted, strict=True)),
             "is_stale": self.is_stale,
         }
 
@@ -163,7 +166,8 @@ class StorageStage:
         for name, known in data["progress"].items():
             row = readers.row[name]
             for column, value in zip((readers.began, readers.read, readers.at), known, strict=True):
-                column[row] = _within(value, "progress")
+                if value is not None:
+                    column[row] = _within(value, "progress")
         self.is_stale = as_bool(data["is_stale"], "is_stale")
 
     def impossible(self, kind: Kind) -> str:
@@ -386,9 +390,12 @@ class StorageStage:
         if not len(rows):
             return {}
         names = [readers.names[row] for row in rows.tolist()]
-        jobs = self._jobs(rows).replace(gpus=np.array([gpus(name) for name in names]))
+        # Who reads nothing for now is to have its GPUs as ever.
+        full = np.where(readers.rate[rows] > 0.0, readers.rate[rows], readers.full[rows])
+        known = np.array([gpus(name) for name in names], dtype=np.float64)
+        jobs = self._jobs(rows).replace(gpus=known, rate_mbps=full)
         rates = self._allocated(jobs, "max_min", gpu_capacity).rates_mbps
-        return dict(zip(names, np.minimum(rates / readers.rate[rows], 1.0).tolist(), strict=True))
+        return dict(zip(names, np.minimum(rates / full, 1.0).tolist(), strict=True))
 
     def _fill_ahead(self, cache: Floats, code: Indices) -> None:
         """What is left over keeps what waiting jobs read, and makes room for more of it."""

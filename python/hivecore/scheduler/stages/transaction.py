@@ -257,7 +257,7 @@ class Stages:
 
     def lacks(self) -> Lacks | None:
         """Where to note what quotas refuse; None: there are none."""
-        return None if self.quotas is None else Lacks(self.quotas.part)
+        return None if self.quotas is None else Lacks(self.quotas)
 
     def still_refused(self, kind: Kind, refusal: Refusal, name: str) -> Refused | None:
         """Why a unit of a kind that waits is not worth a try, by the stage that refused; None: it
@@ -283,7 +283,7 @@ class Stages:
     def withdraw(self, unit: Unit) -> None:
         """One that waits asks for nothing any more."""
         if self.quotas is not None:
-            self.quotas.part.release(unit.request)
+            self.quotas.release(unit)
 
     # --- one decision
 
@@ -420,13 +420,13 @@ class Stages:
         admitted_now = False
         try:
             if quotas is not None and admitted is not None:
-                quotas.part.commit(admitted)
+                quotas.admit(unit, admitted)
                 admitted_now = True
             if place is not None and placed is not None:
                 place.part.commit(placed)
         except StaleDecisionError:
             if admitted_now and quotas is not None:
-                quotas.part.evict(unit.request)
+                quotas.evict(unit)
             if devices is not None:
                 devices.give_back([one.request.name for one in taken if one is not None])
             raise
@@ -477,15 +477,15 @@ class Stages:
                 if left.held:
                     self._hand_on(unit, left.heir, is_placed)
                 if end and self.quotas is not None:
-                    self.quotas.part.release(unit.name)
+                    self.quotas.release(unit)
                 self.reads_no_more(unit)
                 return left.heir if left.held else ""
         self._vacate(unit, is_placed)
         if self.quotas is not None:
             if end:
-                self.quotas.part.release(unit.request)
+                self.quotas.release(unit)
             else:
-                self.quotas.part.evict(unit.request)
+                self.quotas.evict(unit)
         self.reads_no_more(unit)
         return ""
 
@@ -518,7 +518,7 @@ class Stages:
         """A unit goes elsewhere, with all that share what it has."""
         self._vacate(unit, is_placed)
         if self.quotas is not None:
-            self.quotas.part.evict(unit.name)
+            self.quotas.evict(unit)
 
     def reads_no_more(self, unit: Unit) -> None:
         """A unit that ran has ended, or stopped."""
