@@ -170,3 +170,7 @@ def test_all_adds_up_in_whatever_happens(parts):
         except Exception as error:
             error.add_note(f"seed {seed}")
             raise
+
+
+def test_who_could_not_stay_beside_who_starts_with_it_is_tried_again():
+    History("devices", 127).live(40)

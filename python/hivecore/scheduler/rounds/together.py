@@ -72,14 +72,16 @@ def _failure(state: State, offered: Live, lives: list[Live]) -> Refused | None:
         return None
     name = failed.job.name
     refused = trial.waiting.refused(failed.units[0].kind)
-    keys: tuple[Key, ...] = ()
     if refused is None:
         reason = f"starts together with {name!r}, which would have to leave for another of them"
-        keys = (("started", name),)
+        waits_for = [
+            key for one in lives for key in state.stages.touched_by_release(one.units[0].kind)
+        ]
     else:
         reason = f"starts together with {name!r}: {refused.refusal.reason}"
-        # Each waits for something that another one lacks, so that its own needs say nothing.
-        keys = tuple([("quotas", "any") if key == HEADROOM else key for key in refused.keys])
+        waits_for = list(refused.keys)
+    # Each waits for something that another one lacks, so that its own needs say nothing.
+    keys: list[Key] = [("quotas", "any") if key == HEADROOM else key for key in waits_for]
     gone = [("started", one.job.name) for one in lives]
     once = tuple(dict.fromkeys([*keys, *gone]))
     return Refused(Refusal("scheduler", "together", reason, name), once)
