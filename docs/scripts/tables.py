@@ -937,7 +937,15 @@ def _speed(results: Results) -> str:
     slower = network["koordinator"]["p50"] / network["exact"]["p50"]
     sim = {(run["trace"], run["task"]): run["seconds"] for run in results["sim"]}
     replays = sum(sim["philly", policy] for policy in ("private", "quota", "cells"))
+    whole = next(row for row in results["scheduler"]["decisions"] if row["gang"] == "8 GPUs")
+    alone = whole["parts"]["p50"] / whole["scheduler"]["p50"]
     rows = [
+        (
+            "scheduler",
+            "8 GPUs of 65,536: submit + decide + finish, median",
+            _time(whole["scheduler"]["p50"]),
+            f"its parts alone, called by hand, {_times(alone)}",
+        ),
         (
             "cells",
             "a cell of 1,048,576 GPUs, in a batch",

@@ -58,7 +58,8 @@ Dimensions QuotaTree::lacking(const Places& places, std::size_t place, Field lim
     Dimensions found = 0;
     for (int d = 0; d < stride_; ++d) {
         const auto asked = places.asked[place * stride_ + d];
-        if (asked != 0 && asked > left(places.where[place], d, limit)) {
+        const auto room = static_cast<std::uint64_t>(left(places.where[place], d, limit));
+        if (asked > room) {
             found |= Dimensions{1} << d;
         }
     }

@@ -7,7 +7,7 @@ may be enough now.
 
 import copy
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Literal, NamedTuple, Self
+from typing import TYPE_CHECKING, Literal, NamedTuple, Self, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -115,7 +115,7 @@ class Lacks:
         """
         number, job, tree = kind.number, kind.job, self._stage.part
         self.drop(number)
-        part, limit = refusal.part or job.quota, LIMITS[LIMITS.index(refusal.code)]
+        part, limit = refusal.part or job.quota, cast(Limit, refusal.code)
         managed, asked = self._managed[part], kind.amounts
         needs = [asked.get(one, 0) if one in managed else 0 for one in self._dimensions]
         at = self._quotas[part]
