@@ -1,7 +1,7 @@
 """Why a job waits, and what would let it start now, each change tried on a branch."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from hivecore.decisions import Refusal
@@ -163,9 +163,7 @@ class _Search:
         for wish in Where.__slots__:
             if getattr(where, wish) == getattr(usual, wish):
                 continue
-            wishes = {name: getattr(where, name) for name in Where.__slots__}
-            wishes[wish] = getattr(usual, wish)
-            job = self.job.replace(where=Where(**wishes))
+            job = self.job.replace(where=replace(where, **{wish: getattr(usual, wish)}))
             if self._starts(self.stages.branch(), Kind(0, job, least_of(job))):
                 yield JobChange("relax", relaxed=(wish,))
 

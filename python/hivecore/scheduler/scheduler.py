@@ -151,7 +151,7 @@ class Scheduler(Stateful):
         number = as_int(tries, "tries", 1, 1000)
         patience = inf
         if reservation_seconds is not None:
-            patience = self._seconds(reservation_seconds, "reservation_seconds")
+            patience = self._positive(reservation_seconds, "reservation_seconds")
         self._adopt(
             State(
                 Stages.of(quotas, cells, topology, devices, storage, number, sharing),
@@ -551,7 +551,7 @@ class Scheduler(Stateful):
             `reorder`, or the time goes back.
         :raises TypeError: an argument is of a wrong type.
         """
-        lasting = self._seconds(seconds)
+        lasting = self._positive(seconds)
         with self._lock:
             moment = self._state.moment(now)
             if self._state.stages.sharing is None:
@@ -684,9 +684,7 @@ class Scheduler(Stateful):
         [0.667, 0.667, 0.667]
         >>> scheduler.reorder(sorted(credit, key=credit.get, reverse=True), now=0.0)
         """
-        number = as_float(gpus, "gpus")
-        if not 0.0 < number <= LATEST:
-            raise ValueError(f"gpus={number!r}: allowed is what is above 0, up to 2**40")
+        number = self._positive(gpus, "gpus")
         with self._lock:
             jobs = self._state.jobs
             shares = self._storage_that_shares().fair_shares(
@@ -1035,11 +1033,11 @@ class Scheduler(Stateful):
     # --- what they have in common
 
     @staticmethod
-    def _seconds(value: Any, name: str = "seconds") -> float:
-        seconds = as_float(value, name)
-        if not 0.0 < seconds <= LATEST:
-            raise ValueError(f"{name}={seconds!r}: allowed is what is above 0, up to 2**40")
-        return seconds
+    def _positive(value: Any, name: str = "seconds") -> float:
+        number = as_float(value, name)
+        if not 0.0 < number <= LATEST:
+            raise ValueError(f"{name}={number!r}: allowed is what is above 0, up to 2**40")
+        return number
 
     def _live(self, name: str) -> Live:
         live = self._state.jobs.get(as_text(name, "job"))

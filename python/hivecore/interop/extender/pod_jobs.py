@@ -7,6 +7,7 @@ place, and is cancelled if not. So a job never waits, or starts, without its pod
 """
 
 from collections.abc import Callable, Iterable, Mapping
+from dataclasses import replace
 from typing import NamedTuple
 
 from hivecore.gangs import GangSpec
@@ -25,7 +26,6 @@ from hivecore.scheduler import (
     Scheduler,
     SchedulerEvent,
     Start,
-    Where,
 )
 
 __all__ = ["PodJobs", "Standing"]
@@ -300,8 +300,7 @@ class PodJobs:
         nodes = [one for one in job.where.nodes or self._nodes() if one not in avoided]
         if gang.is_bound or not nodes:
             return False
-        wishes = {name: getattr(job.where, name) for name in Where.__slots__}
-        job = job.replace(where=Where(**{**wishes, "nodes": nodes}))
+        job = job.replace(where=replace(job.where, nodes=tuple(nodes)))
         with self._scheduler.what_if() as branch:
             branch.cancel(job.name, branch.now)
             branch.submit(job, branch.now)

@@ -1,9 +1,10 @@
 """The kinds of units, each known by what it asks for."""
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any, Self
 
-from hivecore.scheduler.job import Job, Role, Where
+from hivecore.scheduler.job import Job, Role
 from hivecore.scheduler.lifecycle.units import Kind
 
 __all__ = ["Kinds", "least_of"]
@@ -146,9 +147,7 @@ class Kinds:
 
 def _lent_kind(number: int, job: Job) -> Kind:
     """A kind that asks for idle cells as opportunistic jobs do."""
-    wishes = {name: getattr(job.where, name) for name in Where.__slots__}
-    where = Where(**{**wishes, "pinned_cell": ""})
-    weak = job.replace(guaranteed=False, where=where)
+    weak = job.replace(guaranteed=False, where=replace(job.where, pinned_cell=""))
     return Kind(number, weak, least_of(job), is_lent=True)
 
 
