@@ -89,12 +89,12 @@ format: $(VENV)/tools
 
 # Sanitized modules live in build/san and are found there first; never beside the normal ones.
 # Reports go to files: they must not vanish with the output of a test, or of a process that ends.
-# What hardly reaches a kernel is left out, and what goes through all that can happen to find the one
-# decision that is wrong: it does the same with memory over and over.
+# What hardly reaches a kernel is left out, and what does the same with memory over and over: whole
+# traces, and tests that go through all that can happen to find the one decision that is wrong.
 SAN_TESTS = $(filter-out tests/unit/test_traces% \
             $(patsubst %,tests/unit/test_%.py,cli cpp_users examples house sim_demo sim_job_plots sim_opportunistic sim_quotas sim_report sim_sweep) \
             $(patsubst %,tests/property/test_%.py,hived_config pod_extender quota_reclaim_ends scheduler_evictions_end) \
-            tests/golden/test_replicas.py,\
+            $(patsubst %,tests/golden/test_%.py,openb replicas sim sim_preemptive),\
             $(wildcard tests/unit/test_*.py tests/property/test_*.py tests/golden/test_*.py $(addprefix tests/interop/test_hived_,random.py property.py defects.py)))
 # Sanitized modules are several times slower, and what they look for shows in few examples.
 SAN_EXAMPLES ?= 0.2

@@ -142,11 +142,14 @@ class State:
         for name, live in self.jobs.items():
             if live.state == "reserved":
                 self.reserved[name] = live
-            elif live.runs:
+                continue
+            if live.state != "pending":
                 self.running[name] = live
-            for unit in live.all_units:
-                if not unit.placed and live.state != "reserved":
+            for unit in live.units:
+                if not unit.placed:
                     self.queued[unit.name] = unit
+            if live.lent is not None and not live.lent.placed:
+                self.queued[live.lent.name] = live.lent
 
     def branch(self) -> "State":
         """A copy that shares nothing."""
