@@ -1,5 +1,6 @@
 """Nodes come and go, quotas change, and cells are reconfigured, while jobs run."""
 
+import numpy as np
 import pytest
 from scheduler_lives import (
     ALL_NODES,
@@ -861,3 +862,16 @@ def test_nothing_is_told_twice():
     assert told(scheduler.decide(1.0)) == [("stop", "j"), ("reject", "j")]
     assert scheduler.decide(2.0) == []
     assert not any(isinstance(one, Wait) for one in scheduler.decide(3.0))
+
+
+def test_a_node_s_numbers_may_be_those_of_numpy(tmp_path):
+    network = NetworkTopology(["rack"], {"n0": {"rack": "r0"}})
+    scheduler = Scheduler(topology=network, log=tmp_path / "log")
+    scheduler.add_node("n1", 1.0, labels={"rack": "r0"}, free={"gpu": np.int64(8)})
+    scheduler.submit(Job("a", "t", 8), 1.0)
+    assert [type(one) for one in scheduler.decide(1.0)] == [Start]
+    scheduler.close()
+    assert replay(tmp_path / "log").status("a") == scheduler.status("a")
+    with pytest.raises(TypeError, match="free"):
+        scheduler.add_node("n2", 2.0, labels={"rack": "r0"}, free={"gpu": 1.5})
+    assert network.nodes == ("n0", "n1")

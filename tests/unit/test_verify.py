@@ -469,3 +469,20 @@ def test_pods_join_a_job_in_the_round_in_which_it_is_promoted():
     actions = scheduler.decide(1.0)
     assert [type(one).__name__ for one in actions] == ["Promote", "Start"]
     verify_actions(actions, {"e": elastic}, before)
+
+
+def test_what_a_reserved_job_is_promised_holds_up_nobody_below_where_ancestors_do_not_count():
+    quotas = [Quota("a", max={"gpu": 4}), Quota("below", parent="a", max={"gpu": 4})]
+    parts = QuotaTree(quotas, total={"gpu": 100}, limit="max", check_ancestors=False)
+    scheduler = Scheduler(quotas=parts)
+    for now, name, quota, priority in ((0.0, "low", "a", 0), (1.0, "urgent", "a", 5)):
+        scheduler.submit(Job(name, quota, 4, priority=priority), now)
+        scheduler.decide(now)
+    scheduler.submit(Job("child", "below", 4), 1.0)
+    scheduler.decide(1.0)
+    jobs = {name: scheduler.job(name) for name in scheduler}
+    scheduler.stopped("low", 2.0)
+    before = scheduler.copy()
+    actions = scheduler.decide(2.0)
+    verify_actions(actions, jobs, before)
+    assert [one.job for one in actions if isinstance(one, Start)] == ["urgent"]

@@ -1,6 +1,6 @@
 """Why a job waits, and what would let it start now, each change tried on a branch."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
@@ -9,6 +9,7 @@ from hivecore.quotas import LimitChange
 from hivecore.scheduler.job import Job, Where
 from hivecore.scheduler.lifecycle.kinds import least_of
 from hivecore.scheduler.lifecycle.units import Kind, Refused, Unit
+from hivecore.scheduler.preemption.fewest import Fewest
 from hivecore.scheduler.stages.nodes import set_health
 from hivecore.scheduler.stages.transaction import Stages, Started
 
@@ -17,7 +18,8 @@ if TYPE_CHECKING:
 
 __all__ = ["JobChange", "JobExplanation", "explain"]
 
-_MOST_ENDS = 64  # jobs whose end is thought of
+_MOST_ENDS = 512  # jobs whose end is thought of
+_MOST_ALONE = 64  # and of whom each by himself is
 _MOST_NODES = 16  # nodes whose return is thought of one by one
 
 
@@ -129,16 +131,17 @@ class _Search:
         if told is not None and told.code == "together":
             yield told
         quotas, place, devices = self.stages.quotas, self.stages.place, self.stages.devices
-        if quotas is not None:
-            refused = Stages(quotas, None, None, 1).branch().start(self.unit.trial())
-            if isinstance(refused, Refused):
-                yield refused.refusal
-        if place is not None or devices is not None:
-            refused = (
-                Stages(None, place, devices, self.stages.tries).branch().start(self.unit.trial())
-            )
-            if isinstance(refused, Refused):
-                yield refused.refusal
+        yield from self._refusal(Stages(quotas, None, None, 1))
+        for refusal in self._refusal(Stages(None, place, devices, self.stages.tries)):
+            yield refusal
+            if place is not None and refusal.stage == place.name:
+                yield from self._refusal(Stages(None, None, devices, 1))
+
+    def _refusal(self, stages: Stages) -> Iterator[Refusal]:
+        """Of some of the stages."""
+        refused = stages.branch().start(self.unit.trial())
+        if isinstance(refused, Refused):
+            yield refused.refusal
 
     def _starts(self, branch: Stages, kind: Kind | None = None) -> bool:
         return isinstance(branch.start(self.unit.trial(kind)), Started)
@@ -204,22 +207,16 @@ class _Search:
             for name, live in self.jobs.items()
             if live.runs and self._may_help(live.job)
         )[:_MOST_ENDS]
-        names = [name for _, name in running]
-        low, high = 0, len(names)
-        if not high or not self._starts_without(names):
+        losses = {name: lost for lost, name in running}
+        search = Fewest(self.unit, self._end)
+        needed = search.first(self.stages, [*losses])
+        if not needed:
             return
-        while high - low > 1:
-            middle = (low + high) // 2
-            if self._starts_without(names[:middle]):
-                high = middle
-            else:
-                low = middle
-        needed = names[:high]
-        for name in reversed(names[:high]):
-            fewer = [one for one in needed if one != name]
-            if fewer and self._starts_without(fewer):
-                needed = fewer
-        cost = sum(lost for lost, name in running if name in needed)
+        needed = search.needed(self.stages, needed)
+        cost = sum(losses[name] for name in needed)
+        for name in [*losses][:_MOST_ALONE] if len(needed) > 1 else ():
+            if losses[name] < cost and search.starts_without(self.stages, [name]):
+                needed, cost = [name], losses[name]
         yield JobChange("release", jobs=tuple(needed), cost=cost)
 
     def _may_help(self, other: Job) -> bool:
@@ -228,12 +225,10 @@ class _Search:
             return other.tenant == self.job.tenant
         return True
 
-    def _starts_without(self, names: list[str]) -> bool:
-        branch = self.stages.branch()
+    def _end(self, branch: Stages, names: Sequence[str]) -> None:
         for name in names:
             for unit in self.jobs[name].placed:
                 branch.give_back(unit, end=True)
-        return self._starts(branch)
 
 
 def _raise_limits(tree: Any, limits: tuple[LimitChange, ...]) -> None:

@@ -2,6 +2,8 @@
 
 from typing import TYPE_CHECKING
 
+from hivecore.scheduler.lifecycle.state import LATEST
+
 if TYPE_CHECKING:
     from hivecore.scheduler.scheduler import Scheduler
 
@@ -21,9 +23,9 @@ def first_start(branch: "Scheduler", job: str) -> float | None:
             for name, live in jobs.items()
             if live.runs and not live.has_stopped and live.job.run_time is not None
         ]
-        if not ends:
+        now = min(ends)[0] if ends else LATEST + 1.0
+        if now > LATEST:
             return None
-        now = min(ends)[0]
         for end, name in sorted(ends):
             if end == now:
                 # Who has to stop for others has stopped by now.

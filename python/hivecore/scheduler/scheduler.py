@@ -419,7 +419,7 @@ class Scheduler(Stateful):
         """
         node = as_name(node, "node")
         labels = None if labels is None else as_dict(labels, "labels")
-        free = None if free is None else as_dict(free, "free")
+        free = None if free is None else dict(as_amounts(free, "free", 0, 2**62))
         with self._lock:
             moment = self._state.moment(now)
             add_node(self._state.stages, node, labels, free, inventory)

@@ -34,9 +34,12 @@ def check_quota(action: Start, job: Job, state: State, tree: QuotaTree) -> None:
         if quota == job.quota and not preemptible:
             firm += mine
     *above, own = reversed(_path(tree, job.quota))
+    was_admitted = job.name in state.admitted_before
     for place in [own, *(above if tree.check_ancestors else ())]:
-        _compare(f"max of {place!r}", used[place], dict(tree.quota(place).max), wanted)
-        if tree.limit == "runtime" and job.name not in state.admitted_before:
+        # Who came below it since then was not held up by what it is promised.
+        if tree.check_ancestors or not was_admitted:
+            _compare(f"max of {place!r}", used[place], dict(tree.quota(place).max), wanted)
+        if tree.limit == "runtime" and not was_admitted:
             _compare(f"runtime of {place!r}", used[place], tree.runtime(place), wanted)
     top = tree.quota(_path(tree, job.quota)[-1])
     if tree.check_ancestors and not top.outside:

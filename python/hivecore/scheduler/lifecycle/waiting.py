@@ -92,7 +92,9 @@ class Waiting:
         if self._lacks is None or refusal is None or refusal.stage != "quotas":
             return
         if refusal.code in LIMITS:
-            self._lacks.add(kind, refusal, next(iter(line.names)))
+            # With these others have left in vain, until what stands in the way has happened.
+            hindered = any(key[0] not in ("quotas", "sharing") for key in line.keys)
+            self._lacks.add(kind, refusal, hindered=hindered)
 
     def renew(self, lacks: Lacks | None) -> None:
         """Quotas are others now."""

@@ -3,15 +3,19 @@
 Quotas name whom they reclaim from, else who is less important in the same quota, and cells whom
 they preempt; what they name leaves on a branch, and the unit is decided on there, until it starts
 or nobody more is named. Where placement in a network or devices refuse, who name nobody, those who
-may have to leave do so on the branch, the least important first, twice as many each time. Where
-more than one stage has had its say, as many stay then as can.
+may have to leave do so on the branch, the least important first, until it is enough. Where more
+than one stage has had its say, or whole jobs leave and only some of their pods are named, as many
+stay then as can.
 """
 
-from collections.abc import Iterable, Mapping
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
+from hivecore.scheduler.actions import PlacedPod
 from hivecore.scheduler.job import Job
-from hivecore.scheduler.lifecycle.units import Refused, Unit, owner_of
+from hivecore.scheduler.lifecycle.units import Key, Refused, Unit, owner_of
+from hivecore.scheduler.preemption.fewest import Fewest
 from hivecore.scheduler.stages.transaction import Stages, Started
 
 if TYPE_CHECKING:
@@ -21,26 +25,33 @@ __all__ = ["NAME_NOBODY", "Victims", "find_victims", "might_leave"]
 
 #: Who has to leave, and why, in order.
 Victims = dict[str, str]
-_MOST_BRANCHES = 32
 #: Where these refuse and name nobody, nobody's leaving would help.
 _WHO_NAME_VICTIMS = ("quotas", "cells", "scheduler")
 #: These refuse because too little is idle, and name nobody.
 NAME_NOBODY = ("topology", "devices")
+#: Why somebody leaves, rather for the first of these reasons than for the last.
+_REASONS = ("opportunistic", "reclaim", "priority")
+_WHO_PLACE = ("cells", *NAME_NOBODY)
 
 
 def find_victims(
     stages: Stages, jobs: "Mapping[str, Live]", unit: Unit, refused: Refused, now: float
-) -> Victims:
-    """Those without whom the unit starts; none: there are no such jobs, or too hard to find.
+) -> tuple[Victims, tuple[Key, ...]]:
+    """Those without whom the unit starts, and why, in order; none: there are no such jobs.
 
     Who shares its GPUs leaves with those that it shares them with.
+
+    :returns: also what has to happen before those whom quotas name would be enough.
     """
     search = _Search(stages, jobs, unit, now)
     named = search.of_quotas(stages, refused)
-    if named and search.has_quota_soon():
-        return {}
+    if named:
+        stopping = search.without_whom_it_has_quota()
+        if stopping:
+            return {}, tuple(("started", owner_of(name)) for name in stopping)
     victims = search.victims(refused, named)
-    return {member: why for name, why in victims.items() for member in search.stages.members(name)}
+    whole = {member: why for name, why in victims.items() for member in stages.members(name)}
+    return whole, search.hindered_by
 
 
 def might_leave(other: "Live", job: Job, by_quota: bool) -> bool:
@@ -70,10 +81,12 @@ class _Search:
     def __init__(self, stages: Stages, jobs: "Mapping[str, Live]", unit: Unit, now: float) -> None:
         self.stages, self.jobs, self.unit, self.now = stages, jobs, unit, now
         self.job = jobs[unit.owner].job
+        #: what has to happen before those whom quotas name would be enough
+        self.hindered_by: tuple[Key, ...] = ()
 
-    def has_quota_soon(self) -> bool:
-        """Whether quotas admit it when those who have to stop for others already have stopped: till
-        then they count both these and those others.
+    def without_whom_it_has_quota(self) -> list[str]:
+        """Those who have to stop for others already, if quotas admit it when they have: till then
+        they count both these and those others.
         """
         stopping = [
             unit.request
@@ -82,7 +95,9 @@ class _Search:
             for unit in live.placed
         ]
         quotas = self.stages.quotas
-        return bool(stopping) and quotas is not None and quotas.would_admit(self.unit, stopping)
+        if not stopping or quotas is None or not quotas.would_admit(self.unit, stopping):
+            return []
+        return stopping
 
     def of_quotas(self, stages: Stages, refused: Refused) -> Victims:
         """Whom quotas name, and why."""
@@ -102,7 +117,7 @@ class _Search:
         if not self._add_named(found, refused, named):
             return {}
         if found and self._is_enough(refused):
-            return found
+            return self._least(found) if self._are_more_than_named(found) else found
         branch: Stages | None = None
         again: Refused = refused
         gone: list[str] = []
@@ -112,19 +127,25 @@ class _Search:
             gone += leaving
             tried = branch.start(self.unit.trial())
             if isinstance(tried, Started):
-                return found if leaving == gone else self._without_whom_it_may(found, gone)
+                is_least = leaving == gone and not self._are_more_than_named(found)
+                return found if is_least else self._least(found)
             again = tried
             if not self._add_named(found, again, self.of_quotas(branch, again)):
                 return {}
-        if again.refusal.stage in _WHO_NAME_VICTIMS:
-            return {}
-        return self._searched(found)
+        searched = {} if again.refusal.stage in _WHO_NAME_VICTIMS else self._searched(found)
+        if not searched:
+            self.hindered_by = tuple(key for key in again.keys if key[0] in _WHO_PLACE)
+        return searched
 
     def _is_enough(self, refused: Refused) -> bool:
         """Whether the word of the stage that names them is enough: nobody is asked after it."""
         if self.stages.devices is not None:
             return False
         return bool(refused.cell_victims) or self.stages.place is None
+
+    def _are_more_than_named(self, names: Iterable[str]) -> bool:
+        """Whether jobs have several units: one may be named, and all leave."""
+        return any(len(list(self.jobs[name].placed)) > 1 for name in names)
 
     def _add_named(self, found: Victims, refused: Refused, of_quotas: Victims) -> bool:
         """Add the jobs that stages name; whether all of them may be made to leave."""
@@ -134,7 +155,8 @@ class _Search:
             owner = owner_of(name)
             weak = self.jobs[owner].is_weak or self.stages.is_downgraded(name)
             found.setdefault(owner, "opportunistic" if weak else "priority")
-        return all(self._may_leave(name) for name in found)
+        self.hindered_by = tuple(("started", name) for name in found if not self._may_leave(name))
+        return not self.hindered_by
 
     def _may_leave(self, name: str) -> bool:
         live = self.jobs.get(name)
@@ -143,7 +165,7 @@ class _Search:
             return False
         return live.runs and live.job.preemptible and not live.for_job
 
-    def _leave(self, branch: Stages, names: Iterable[str]) -> None:
+    def _leave(self, branch: Stages, names: Sequence[str]) -> None:
         for name in names:
             for member in reversed(self.stages.members(name)):
                 for unit in self.jobs[member].placed:
@@ -151,26 +173,35 @@ class _Search:
 
     # --- where nobody is named
 
-    def _candidates(self, known: Victims) -> list[tuple[tuple[int, int, float, str], str, str]]:
-        """Who may have to leave, the least important first."""
+    def _candidates(self, known: Victims) -> Victims:
+        """Who may have to leave, and why, the least important first."""
         mine = self.job
         overdrawn = self._overdrawn() if mine.guaranteed else frozenset()
-        found = []
+        found: Victims = {}
         for name, live in self.jobs.items():
             other = live.job
             if not live.runs or name in known or not self._may_leave(name):
                 continue
             if self.stages.members(name)[0] != name:
                 continue
-            lost = (self.now - live.since) * other.gpus
             if live.is_weak:
                 if mine.guaranteed:
-                    found.append(((0, other.priority, lost, name), name, "opportunistic"))
+                    found[name] = "opportunistic"
             elif name in overdrawn and other.quota != mine.quota:
-                found.append(((1, other.priority, lost, name), name, "reclaim"))
+                found[name] = "reclaim"
             elif other.priority < mine.priority and self._is_on_my_side(name):
-                found.append(((2, other.priority, lost, name), name, "priority"))
-        return sorted(found)
+                found[name] = "priority"
+        return {name: found[name] for name in self._by_importance(found)}
+
+    def _by_importance(self, found: Victims) -> list[str]:
+        """The same, whoever may leave first in front: of equals those who lose least."""
+
+        def importance(name: str) -> tuple[int, int, float, str]:
+            live = self.jobs[name]
+            lost = (self.now - live.since) * live.job.gpus
+            return _REASONS.index(found[name]), live.job.priority, lost, name
+
+        return sorted(found, key=importance)
 
     def _is_on_my_side(self, name: str) -> bool:
         """So that nobody leaves with another one's job who does not for this one."""
@@ -193,46 +224,49 @@ class _Search:
 
     def _searched(self, known: Victims) -> Victims:
         candidates = self._candidates(known)
-        if not candidates:
-            return {}
         branch = self.stages.branch()
-        self._leave(branch, known)
-        gone: list[str] = []
-        step = 1
-        trial = self.unit.trial()
-        while True:
-            if len(gone) == len(candidates):
-                return {}
-            leaving = [name for _, name, _ in candidates[len(gone) : len(gone) + step]]
-            self._leave(branch, leaving)
-            gone += leaving
-            step *= 2
-            if isinstance(branch.start(trial), Started):
+        self._leave(branch, [*known])
+        search = Fewest(self.unit, self._leave)
+        gone = search.first(branch, [*candidates])
+        if not gone:
+            return {}
+        for fewer in (self._in_the_way(gone, search.placed), gone):
+            if fewer is gone or search.starts_without(branch, fewer):
                 break
-        nodes = {pod.node for pod in trial.placed}
-        there = [name for name in gone if self._is_on(name, nodes)]
-        if not self._starts_without([*known, *there]):
-            there = gone
-        why = {name: reason for _, name, reason in candidates}
-        found = known | {name: why[name] for name in there}
-        return self._without_whom_it_may(found, [*known, *there])
+        return self._least(known | {name: candidates[name] for name in fewer})
 
-    def _without_whom_it_may(self, found: Victims, names: list[str]) -> Victims:
-        """The same without those who need not leave, as far as that is not too much to try; what
-        one stage has named may be no use to another one.
-
-        :param names: who may stay, the last ones first.
+    def _least(self, found: Victims) -> Victims:
+        """The same without those who need not leave, the most important ones first: what one stage
+        has named may be no use to another one.
         """
-        for name in names[: -_MOST_BRANCHES - 1 : -1]:
-            rest = {one: why for one, why in found.items() if one != name}
-            if self._starts_without(rest):
-                found = rest
+        search = Fewest(self.unit, self._leave)
+        needed = set(search.needed(self.stages, self._by_importance(found)))
+        return {name: why for name, why in found.items() if name in needed}
+
+    def _in_the_way(self, names: Sequence[str], placed: Sequence[PlacedPod]) -> list[str]:
+        """Those who have GPUs that the unit would get, or as many on its nodes, where it does not
+        matter which.
+        """
+        wanted = Counter[str]()
+        taken: set[tuple[str, int]] = set()
+        for pod, size in zip(placed, _sizes(self.unit), strict=True):
+            wanted[pod.node] += size
+            taken.update((pod.node, gpu) for gpu in pod.gpus)
+        found = []
+        for name in names:
+            is_there = False
+            for unit in self.jobs[name].placed:
+                for pod, size in zip(unit.placed, _sizes(unit), strict=True):
+                    if taken and pod.gpus:
+                        is_there |= any((pod.node, gpu) in taken for gpu in pod.gpus)
+                    elif wanted[pod.node] > 0:
+                        is_there = True
+                        wanted[pod.node] -= size
+            if is_there:
+                found.append(name)
         return found
 
-    def _is_on(self, name: str, nodes: set[str]) -> bool:
-        return any(pod.node in nodes for unit in self.jobs[name].placed for pod in unit.placed)
 
-    def _starts_without(self, names: Iterable[str]) -> bool:
-        branch = self.stages.branch()
-        self._leave(branch, names)
-        return isinstance(branch.start(self.unit.trial()), Started)
+def _sizes(unit: Unit) -> list[int]:
+    """How much of a node each pod takes, roughly."""
+    return [max(1, role.gpus) for role, count in unit.kind.sizes for _ in range(count)]

@@ -67,5 +67,7 @@ def _promotion(state: State, live: Live, unit: Unit, lent: Unit) -> Refused | Vi
     if isinstance(found, Started):
         return {}
     may_evict = state.immediate and state.preemption
-    victims = may_evict and find_victims(branch, state.jobs, unit, found, state.now)
+    if not may_evict:
+        return found
+    victims, _ = find_victims(branch, state.jobs, unit, found, state.now)
     return victims or found

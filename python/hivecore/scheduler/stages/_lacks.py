@@ -83,7 +83,8 @@ class Lacks:
     """Needs by kind and limit.
 
     What less important units of its own quota use a guaranteed kind does not need: they may have to
-    leave for it. That is looked at again where others run in the quota than before.
+    leave for it. That is looked at again where others run in the quota than before. One that is
+    refused above its own quota need only be entitled there: others may have borrowed what it lacks.
     """
 
     def __init__(self, stage: "QuotaStage") -> None:
@@ -94,6 +95,7 @@ class Lacks:
         self._managed = {name: dict(tree.quota(name).max) for name in names}
         self._dimensions = sorted({one for of in self._managed.values() for one in of})
         self._tables = {limit: _Table(len(self._dimensions)) for limit in LIMITS}
+        self._entitled = _Table(len(self._dimensions))
         self._urgent: dict[str, dict[int, _Urgent]] = {}
         self._own_quota: dict[int, str] = {}
 
@@ -104,30 +106,35 @@ class Lacks:
         made = copy.copy(self)
         made._stage = stage
         made._tables = {limit: table.copy() for limit, table in self._tables.items()}
+        made._entitled = self._entitled.copy()
         made._urgent = {quota: kinds.copy() for quota, kinds in self._urgent.items()}
         made._own_quota = self._own_quota.copy()
         return made
 
-    def add(self, kind: Kind, refusal: Refusal, name: str) -> None:
+    def add(self, kind: Kind, refusal: Refusal, *, hindered: bool) -> None:
         """A kind is refused at a quota, or by the tree of its own.
 
-        :param name: of one of its units.
+        :param hindered: it would be no use if others left for it.
         """
         number, job, tree = kind.number, kind.job, self._stage.part
         self.drop(number)
         part, limit = refusal.part or job.quota, cast(Limit, refusal.code)
-        managed, asked = self._managed[part], kind.amounts
-        needs = [asked.get(one, 0) if one in managed else 0 for one in self._dimensions]
-        at = self._quotas[part]
+        needs, at = self._needs(kind, part), self._quotas[part]
         self._tables[limit].add(number, at, needs)
         if job.guaranteed:
+            if refusal.part != job.quota:
+                own = self._quotas[job.quota]
+                self._entitled.add(number, own, self._needs(kind, job.quota))
             self._own_quota[number] = job.quota
             urgent = _Urgent(limit, at, needs, job.priority)
             self._urgent.setdefault(job.quota, {})[number] = urgent
             below = tree.used_below(job.quota, job.priority)
-            # If they would do, that was tried in vain.
-            if below and not tree.preempt_within(name).victims:
+            if below and not hindered:
                 self._need_less(number, urgent, below)
+
+    def _needs(self, kind: Kind, quota: str) -> list[int]:
+        managed, asked = self._managed[quota], kind.amounts
+        return [asked.get(one, 0) if one in managed else 0 for one in self._dimensions]
 
     def _need_less(self, number: int, urgent: _Urgent, below: Mapping[str, int]) -> None:
         needs = [
@@ -139,7 +146,7 @@ class Lacks:
 
     def drop(self, number: int) -> None:
         """A kind is not refused any more; one that is not known is no error."""
-        for table in self._tables.values():
+        for table in (*self._tables.values(), self._entitled):
             table.drop(number)
         quota = self._own_quota.pop(number, None)
         if quota is not None:
@@ -148,7 +155,7 @@ class Lacks:
                 del self._urgent[quota]
 
     def able(self) -> list[int]:
-        """The kinds for which there is enough where they were refused."""
+        """The kinds for which there is enough where they were refused, or might be."""
         for quota in self._stage.stirred:
             for number, urgent in self._urgent.get(quota, {}).items():
                 below = self._stage.part.used_below(quota, urgent.priority)
@@ -158,4 +165,6 @@ class Lacks:
         for limit, table in self._tables.items():
             if table.rows:
                 found += table.able(self._stage.part, limit, self._dimensions)
+        if self._entitled.rows:
+            found += self._entitled.able(self._stage.part, "runtime", self._dimensions)
         return found

@@ -39,10 +39,10 @@ class CellStage:
         :param nodes: the only ones to use; none: all.
         """
         job = kind.job
+        if job.gpus and job.guaranteed and job.priority < 0:
+            return f"its priority is {job.priority}, cells know 0 to 1000"
         if not kind.gpus:
             return ""
-        if job.guaranteed and job.priority < 0:
-            return f"its priority is {job.priority}, cells know 0 to 1000"
         try:
             allowed = NodeSet(nodes) if nodes else None
             decision = empty.part.schedule(kind.affinity_group, suggested_nodes=allowed)

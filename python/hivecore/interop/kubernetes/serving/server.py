@@ -160,6 +160,8 @@ class HttpServer:
                 body = await request.read() if method == "POST" else b""
         except web.HTTPRequestEntityTooLarge:
             return _refusal(413, f"the request has more than {self._listening.max_body} bytes")
+        except ConnectionResetError:
+            return _refusal(400, "the connection has ended before the body")
         except TimeoutError:
             message = f"the body has not come within {seconds:g} seconds"
             return _refusal(408, message, {"Connection": "close"})

@@ -1,0 +1,128 @@
+"""Who has to leave: as few as can be, of those who lose least, and whenever it would help."""
+
+import pytest
+
+from hivecore.cells import CellCluster, Chain, ClusterSpec
+from hivecore.devices import DeviceCluster, NodeDevices
+from hivecore.quotas import Quota, QuotaTree
+from hivecore.scheduler import Job, Preempt, Role, Scheduler, Start, Where, recover
+from hivecore.topology import NetworkTopology
+
+
+def said(actions, kind):
+    return [one.job for one in actions if isinstance(one, kind)]
+
+
+def machines(nodes):
+    return DeviceCluster(dict.fromkeys(nodes, NodeDevices.uniform(gpus=8)))
+
+
+def network(nodes):
+    found = NetworkTopology(["rack"], {node: {"rack": "r"} for node in nodes})
+    for node in nodes:
+        found.set_free(node, {"gpu": 8})
+    return found
+
+
+@pytest.mark.parametrize("immediate", [False, True])
+@pytest.mark.parametrize("part", ["devices", "topology"])
+def test_as_many_leave_as_are_needed(part, immediate):
+    nodes = [f"n{i}" for i in range(16)]
+    parts = {"devices": machines(nodes)} if part == "devices" else {part: network(nodes)}
+    scheduler = Scheduler(**parts, immediate=immediate)
+    for i in range(8 * len(nodes)):
+        scheduler.submit(Job(f"o{i}", "t", 1, guaranteed=False), 0.0)
+    scheduler.decide(0.0)
+    scheduler.submit(Job("gang", "t", [Role("w", 14, gpus=5)]), 10.0)
+    actions = scheduler.decide(10.0)
+    victims = said(actions, Preempt)
+    assert len(victims) == 14 * 5
+    assert said(actions, Start) == (["gang"] if immediate else [])
+    if not immediate:
+        for name in victims:
+            scheduler.stopped(name, 11.0)
+        assert said(scheduler.decide(11.0), Start) == ["gang"]
+
+
+def test_those_leave_who_lose_least():
+    scheduler = Scheduler(devices=machines(["n0"]), immediate=True)
+    for now, name in enumerate(["oldest", "old", "young", "youngest"]):
+        scheduler.submit(Job(name, "t", 2, guaranteed=False), 10.0 * now)
+        scheduler.decide(10.0 * now)
+    scheduler.submit(Job("urgent", "t", 4), 100.0)
+    assert set(said(scheduler.decide(100.0), Preempt)) == {"young", "youngest"}
+
+
+def test_of_jobs_whose_pods_are_named_no_more_leave_than_have_to():
+    tree = QuotaTree([Quota("q", max={"gpu": 8})], total={"gpu": 8})
+    scheduler = Scheduler(quotas=tree)
+    for name in ("low", "lower"):
+        scheduler.submit(Job(name, "q", [Role("w", 4, gpus=1, min_pods=1)]), 0.0)
+    scheduler.decide(0.0)
+    scheduler.submit(Job("urgent", "q", 4, priority=5), 1.0)
+    assert len({one.partition("/")[0] for one in tree.preempt_within("urgent").victims}) == 2
+    assert len(said(scheduler.decide(1.0), Preempt)) == 1
+
+
+def full_quota(log=None):
+    """Of 8 GPUs 4 are used by somebody important, 4 by somebody who is not; 6 are asked for."""
+    full = Quota("q", max={"gpu": 8})
+    tree = QuotaTree([full, Quota("other", max={"gpu": 100})], total={"gpu": 100})
+    scheduler = Scheduler(quotas=tree, immediate=True, log=log)
+    scheduler.submit(Job("important", "q", 4, priority=5), 0.0)
+    scheduler.submit(Job("urgent", "q", 6, priority=5), 0.0)
+    scheduler.decide(0.0)
+    scheduler.submit(Job("low", "q", 4), 0.0)
+    scheduler.decide(0.0)
+    scheduler.submit(Job("elsewhere", "other", 1), 0.0)
+    scheduler.decide(0.0)
+    return full, scheduler
+
+
+def test_a_limit_that_is_raised_lets_others_leave():
+    full, scheduler = full_quota()
+    scheduler.set_quota(full.replace(max={"gpu": 10}), 1.0)
+    actions = scheduler.decide(1.0)
+    assert (said(actions, Preempt), said(actions, Start)) == (["low"], ["urgent"])
+
+
+def test_what_was_saved_says_who_leaves_as_well(tmp_path):
+    _, scheduler = full_quota(tmp_path / "log")
+    scheduler.finish("important", 1.0)
+    saved = scheduler.to_bytes()
+    actions = scheduler.decide(1.0)
+    scheduler.close()
+    assert said(actions, Preempt) == ["low"]
+    assert Scheduler.from_bytes(saved).decide(1.0) == actions
+    assert recover(tmp_path / "log", saved).to_bytes() == scheduler.to_bytes()
+
+
+def test_others_leave_when_what_else_was_missing_is_there():
+    quotas = [Quota("q", max={"gpu": 8}), Quota("other", max={"gpu": 16})]
+    tree = QuotaTree(quotas, total={"gpu": 24}, limit="max")
+    scheduler = Scheduler(topology=network(["n0", "n1"]), quotas=tree, immediate=True)
+    for name, quota, gpus, node in (
+        ("blocks", "other", 8, "n1"),
+        ("stays", "other", 4, "n0"),
+        ("low", "q", 4, "n0"),
+    ):
+        scheduler.submit(Job(name, quota, gpus, where=Where(nodes=[node])), 0.0)
+    scheduler.decide(0.0)
+    scheduler.submit(Job("urgent", "q", 8, priority=5), 1.0)
+    assert said(scheduler.decide(1.0), Preempt) == []
+    for name in ("a", "b"):  # quotas move, which is no use
+        scheduler.submit(Job(name, "other", [Role("w", 1, gpus=0)]), 1.0)
+        assert said(scheduler.decide(1.0), Preempt) == []
+    scheduler.finish("blocks", 2.0)
+    actions = scheduler.decide(2.0)
+    assert (said(actions, Preempt), said(actions, Start)) == (["low"], ["urgent"])
+
+
+def test_what_nobody_is_promised_is_not_taken_by_pods_that_join():
+    chain = Chain(["gpu", "node"], [4], 2)
+    cells = CellCluster(ClusterSpec({"c": chain}, {"a": {}, "b": {"c": {"node": 2}}}))
+    scheduler = Scheduler(cells=cells)
+    roles = [Role("l", 1, gpus=0), Role("w", 2, gpus=4, min_pods=0)]
+    scheduler.submit(Job("j", "a", roles, priority=-1), 0.0)
+    (rejected,) = scheduler.decide(0.0)
+    assert "cells know 0 to 1000" in rejected.reason
