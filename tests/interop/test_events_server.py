@@ -184,15 +184,19 @@ def test_a_head_that_comes_too_slowly_ends_its_connection(monkeypatch):
         assert client.get("/v1/status").status_code == 200
 
 
-def test_who_hangs_up_in_the_middle_of_a_body_has_said_nothing():
+def test_who_hangs_up_in_the_middle_of_a_body_has_said_nothing(caplog):
     scheduler = Scheduler()
     body = json.dumps(submit("x")).encode()
     with client_of(scheduler) as client:
         for cut in (0, 1, len(body) - 1):
             head = b"POST /v1/events HTTP/1.1\r\nHost: x\r\nContent-Length: %d\r\n\r\n" % len(body)
             raw(client, head + body[:cut]).close()
+        given_up = 'hivecore_requests_total{path="/v1/events",status="400"} 3.0'
+        while given_up not in client.get("/metrics").text:
+            time.sleep(0.01)
         assert client.get("/v1/status").json()["last"] == 0
         assert len(scheduler) == 0
+    assert [one for one in caplog.records if one.levelname == "ERROR"] == []
 
 
 def test_a_huge_body_is_refused_however_it_is_sent():
@@ -288,6 +292,14 @@ def test_options_that_make_no_sense_are_refused(options, says, capsys):
         cli.main(["serve", *options])
     assert caught.value.code == 2
     assert says in capsys.readouterr().err
+
+
+def test_the_yaml_of_a_cluster_needs_no_option(tmp_path, capsys):
+    cluster = tmp_path / "cluster.yaml"
+    cluster.write_text("cluster: {models: {m: {gpus: 8}}, nodes: {'n[1-2]': m}}\ndevices:\n")
+    with pytest.raises(SystemExit):
+        cli.main(["serve", str(cluster), "--foreign", "a"])
+    assert "--foreign has no meaning for --scheduler" in capsys.readouterr().err
 
 
 def test_a_scheduler_is_read_from_the_file_of_a_cluster_or_a_saved_state(tmp_path):

@@ -8,6 +8,7 @@ from typing import Any
 
 from hivecore.interop.hived.serving.command import read_config
 from hivecore.interop.kubernetes.serving.logs import LEVELS, start_logging
+from hivecore.interop.scheduler_file import SchedulerSpec
 from hivecore.interop.serve_options import (
     GPUSHARE_PORT,
     HIVED_PORT,
@@ -47,7 +48,11 @@ def add_serve_command(commands: Any) -> None:
     one.set_defaults(run=_serve, needs=("yaml", "aiohttp", "prometheus_client"), extra="serve")
     which = one.add_mutually_exclusive_group(required=True)
     which.add_argument(
-        "config", type=Path, nargs="?", metavar="CONFIG", help="HiveD's configuration file"
+        "config",
+        type=Path,
+        nargs="?",
+        metavar="CONFIG",
+        help="HiveD's configuration file; a cluster's own YAML is as with --scheduler",
     )
     which.add_argument(
         "--gpushare", choices=("MiB", "GiB"), help="gpushare, its gpu-mem in this unit"
@@ -75,6 +80,8 @@ def add_serve_command(commands: Any) -> None:
 def _serve(arguments: argparse.Namespace) -> int:
     from hivecore.interop.kubernetes.serving.server import run
 
+    if arguments.config is not None and _is_of_a_cluster(arguments.config):
+        arguments.scheduler = arguments.config
     _check(arguments)
     start_logging(arguments.log_level)
     if arguments.scheduler is not None:
@@ -83,6 +90,11 @@ def _serve(arguments: argparse.Namespace) -> int:
         run(_gpushare(arguments, _listening(arguments, GPUSHARE_PORT, MAX_BODY)))
         return 0
     return _hived(arguments, _listening(arguments, HIVED_PORT, MAX_BODY))
+
+
+def _is_of_a_cluster(path: Path) -> bool:
+    """Whether it is a cluster's own YAML, and none of HiveD's."""
+    return path.is_file() and SchedulerSpec.recognises(path.read_text("utf-8", errors="replace"))
 
 
 def _listening(arguments: argparse.Namespace, port: int, max_body: int) -> Any:
