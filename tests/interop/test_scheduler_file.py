@@ -368,6 +368,10 @@ def test_a_mistake_is_named_with_its_line_and_what_is_allowed(text, line, says):
 def test_all_mistakes_are_named_at_once_by_line():
     text = "cluster:\n  nodes: {n: x}\nqueues: {order: y}\ntenants: {a: {wait: 1}}\n"
     assert [one.split(":")[1] for one in problems(text)] == ["2", "3", "4"]
+    a, b = "{max: {gpu: 1}, parent: none}", "{max: {gpu: 1}, min: {gpu: 2}}"
+    found = problems(NODES + f"tenants:\n  a: {{quota: {a}}}\n  b: {{quota: {b}}}\n")
+    assert [one.split(":")[1] for one in found] == ["5", "6"]
+    assert "its parent 'none' is missing" in found[0]
 
 
 def test_a_file_that_is_no_text_is_a_mistake_of_the_file(tmp_path):

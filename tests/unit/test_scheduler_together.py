@@ -43,6 +43,7 @@ def test_neither_starts_where_there_is_room_for_one_only():
     waits = [one for one in actions if isinstance(one, Wait)]
     assert [one.job for one in waits] == ["one", "two"]
     assert waits[0].reason.startswith("starts together with 'two': runtime of 'a' is exceeded")
+    assert waits[1].reason.startswith("runtime of 'a' is exceeded")
     assert scheduler.decide(1.0) == []
     scheduler.finish("other", 2.0)
     assert started(scheduler.decide(2.0)) == ["one", "two"]
@@ -178,7 +179,7 @@ def test_who_fails_waits_for_the_one_that_waits_for_victims(parts):
     assert submit(scheduler, two) == [Preempt("weak", "two", "priority")]
     scheduler.fail("one", 1.0)
     [wait] = scheduler.decide(1.0)
-    assert wait.reason == "starts together with 'two', for which others have to stop"
+    assert wait.reason == "starts together with 'two': others have to stop for it"
     scheduler.stopped("weak", 2.0)
     scheduler.decide(2.0)
     scheduler.check()

@@ -11,7 +11,7 @@ from hivecore.scheduler import Data
 from hivecore.sim import Workload, replay, simulate
 from hivecore.sim.specs import TraceJobs, load_jobs, replay_specs, spec_figures
 from hivecore.sim.specs.report import specs_notes, specs_to_json
-from hivecore.sim.specs.requests import requests
+from hivecore.sim.specs.scheduler_jobs import scheduler_jobs
 from hivecore.sim.worlds import InterleavedGpus, UnmanagedStorage
 from hivecore.traces import (
     FORMATS,
@@ -48,7 +48,7 @@ def ends(trace, **specs):
 def test_a_job_of_more_gpus_than_a_node_has_is_whole_nodes_and_a_rest():
     trace = jobs(("x", 0, 60, 20), ("x", 0, 60, 16), ("x", 0, 60, 3))
     for one in (spec(3), spec(3, "devices:", placing=""), spec(3, placing=CELLS % 2)):
-        made = requests(trace, one.scheduler())
+        made = scheduler_jobs(trace, one.scheduler())
         assert [[(role.pods, role.gpus) for role in job.roles] for job in made] == [
             [(2, 8), (1, 4)],
             [(2, 8)],
@@ -61,16 +61,20 @@ def test_who_is_promised_no_cells_asks_for_idle_ones():
     one = spec(2, "tenants: {x: {cells: {M: {node: 1}}}, y: {cells: {M: {node: 0}}}, z: {}}",
                placing=CELLS % 1)  # fmt: skip
     trace = jobs(("x", 0, 60, 8), ("y", 0, 60, 8), ("z", 0, 60, 8))
-    assert [job.guaranteed for job in requests(trace, one.scheduler())] == [True, False, False]
+    assert [job.guaranteed for job in scheduler_jobs(trace, one.scheduler())] == [
+        True,
+        False,
+        False,
+    ]
 
 
 def test_stages_are_asked_for_only_where_jobs_share_and_padded_in_front():
     trace = TraceJobs.of_training(generate_training(jobs=5, seed=0), "all")
     bare = spec().scheduler()
-    assert not requests(trace, bare)[0].stages
-    assert requests(trace, bare, 4)[0].stages == (0.0, *trace.stages[0])
+    assert not scheduler_jobs(trace, bare)[0].stages
+    assert scheduler_jobs(trace, bare, 4)[0].stages == (0.0, *trace.stages[0])
     with pytest.raises(ValueError, match="sharing has 2 resources, and jobs have 3 stages"):
-        requests(trace, bare, 2)
+        scheduler_jobs(trace, bare, 2)
 
 
 def pods(**columns):
@@ -89,7 +93,7 @@ def test_pods_ask_for_percents_and_only_for_what_nodes_tell_of():
     trace = TraceJobs.of_pods(pods(**times), "all")
     assert trace.gpus.tolist() == [0.455, 2.0, 0.0]
     bare, full = (
-        requests(trace, spec(1, "devices:", model=model, placing="").scheduler())
+        scheduler_jobs(trace, spec(1, "devices:", model=model, placing="").scheduler())
         for model in ("nics: 0", "model: H100, resources: {cpu: 64, memory: 64Gi}")
     )
     part, whole, none = (job.roles[0].devices for job in bare)
@@ -219,7 +223,7 @@ def test_a_spec_without_storage_has_a_plain_cache_of_the_size_that_another_one_t
     assert ends(trace, bare=spec()) == [[600]]
     allotted, plain = ends(trace, stored=stored, bare=spec())
     assert allotted == [1600]
-    made = requests(trace, spec().scheduler())
+    made = scheduler_jobs(trace, spec().scheduler())
     world = UnmanagedStorage(made, trace.datasets_gb, 10, 25, InterleavedGpus(made))
     by_hand = simulate(spec().scheduler(), made, trace.submit, trace.duration, world)
     assert plain == by_hand.end.tolist() and 1600 < plain[0] < 2400

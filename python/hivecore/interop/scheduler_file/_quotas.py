@@ -109,11 +109,14 @@ def _of_tenants(
         if "quota" in one:
             at = places[name] = ((None, "tenants"), name), "quota"
             quotas += _quota(name, one["quota"], at, reader)
-    if reader.is_sound:
-        for broken in quota_rules(quotas, same_dimensions=False):
-            # Minimums that are too high are scaled down; that is no mistake of the file.
-            if broken.rule != "min":
-                reader.add(places[broken.quota], str(broken))
+    parents = {one.name: one.parent for one in quotas}
+    is_sound = reader.is_sound
+    for broken in quota_rules(quotas, same_dimensions=False):
+        # Minimums that are too high are scaled down; that is no mistake of the file. Where it has
+        # others, parents that are there may not have been read.
+        is_missing = broken.rule == "parent" and parents[broken.quota] not in places
+        if is_missing or (is_sound and broken.rule != "min"):
+            reader.add(places[broken.quota], str(broken))
     return _Declared(tuple(quotas), places)
 
 

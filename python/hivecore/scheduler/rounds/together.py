@@ -4,6 +4,8 @@ All of them are tried one after the other on a branch, and only if all run there
 done in earnest. Else they wait, each for what the one that found no place waits for.
 """
 
+from dataclasses import replace
+
 from hivecore.decisions import Refusal
 from hivecore.errors import InvariantError
 from hivecore.scheduler.lifecycle.lines import queued_job, take_off, wait
@@ -26,17 +28,26 @@ def offer(state: State, unit: Unit) -> None:
     lives = _in_turn([live, *others])
     refused = _failure(state, live, lives)
     if refused is not None:
-        wait(state, live, unit, refused)
+        wait(state, live, unit, _as_told(live, refused))
         for one in others:
             # Who does not name all of them may start sooner; who is reserved is in no queue.
             if one.state == "pending" and len(state.companions(one)) == len(others):
                 _take(state, one)
-                wait(state, one, one.units[0], refused)
+                wait(state, one, one.units[0], _as_told(one, refused))
         return
     for one in others:
         _take(state, one)
     if _start(state, lives) is not None:
         raise InvariantError(f"job {live.job.name!r} does not start with {len(others)} others")
+
+
+def _as_told(live: Live, refused: Refused) -> Refused:
+    """A reason that is another one's."""
+    refusal = refused.refusal
+    if refusal.part == live.job.name:
+        return refused
+    reason = f"starts together with {refusal.part!r}: {refusal.reason}"
+    return refused._replace(refusal=replace(refusal, reason=reason))
 
 
 def _in_turn(lives: list[Live]) -> list[Live]:
@@ -51,14 +62,14 @@ def _in_turn(lives: list[Live]) -> list[Live]:
 
 
 def _failure(state: State, offered: Live, lives: list[Live]) -> Refused | None:
-    """Why these jobs do not start together now; None: they do.
+    """Why one of these jobs does not start now with the others; None: they all do.
 
     :param offered: the one that has left its queue already.
     """
     for one in lives:
         if one.state != "pending":
             name = one.job.name
-            reason = f"starts together with {name!r}, for which others have to stop"
+            reason = "others have to stop for it"
             return Refused(Refusal("scheduler", "together", reason, name), (("started", name),))
     trial = state.branch()
     twins = [trial.jobs[one.job.name] for one in lives]
@@ -73,12 +84,12 @@ def _failure(state: State, offered: Live, lives: list[Live]) -> Refused | None:
     name = failed.job.name
     refused = trial.waiting.refused(failed.units[0].kind)
     if refused is None:
-        reason = f"starts together with {name!r}, which would have to leave for another of them"
+        reason = "it would have to leave for another of them"
         waits_for = [
             key for one in lives for key in state.stages.touched_by_release(one.units[0].kind)
         ]
     else:
-        reason = f"starts together with {name!r}: {refused.refusal.reason}"
+        reason = refused.refusal.reason
         waits_for = list(refused.keys)
     # Each waits for something that another one lacks, so that its own needs say nothing.
     keys: list[Key] = [("quotas", "any") if key == HEADROOM else key for key in waits_for]

@@ -2,6 +2,7 @@
 
 from hivecore.sim.specs.figures import SpecFigures, spec_figures
 from hivecore.sim.specs.run import Spec, SpecRun, replay_specs
+from hivecore.sim.specs.scheduler_jobs import scheduler_jobs
 from hivecore.sim.specs.trace_jobs import OTHERS, TraceJobs, load_jobs
 
 __all__ = [
@@ -12,5 +13,6 @@ __all__ = [
     "TraceJobs",
     "load_jobs",
     "replay_specs",
+    "scheduler_jobs",
     "spec_figures",
 ]

@@ -7,7 +7,7 @@ from typing import Any, Protocol
 from hivecore.scheduler import Job, Scheduler, Sharing, StoragePool
 from hivecore.scheduler.history.capacity import gpus_of
 from hivecore.sim.simulate import Outcome, Watch, simulate
-from hivecore.sim.specs.requests import requests
+from hivecore.sim.specs.scheduler_jobs import scheduler_jobs
 from hivecore.sim.specs.trace_jobs import TraceJobs
 from hivecore.sim.worlds import AllottedStorage, InterleavedGpus, UnmanagedStorage, World
 
@@ -114,7 +114,7 @@ def _run(
     scheduler = spec.scheduler(**options)
     resources = 0 if spec.sharing is None else spec.sharing.resources
     try:
-        jobs = requests(trace, scheduler, resources)
+        jobs = scheduler_jobs(trace, scheduler, resources)
     except ValueError as error:
         raise ValueError(f"{name}: {error}") from None
     gpus = gpus_of(scheduler)

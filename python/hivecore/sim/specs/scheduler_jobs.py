@@ -12,13 +12,13 @@ from hivecore.scheduler import Job, Role, Scheduler
 from hivecore.sim.specs.trace_jobs import TraceJobs
 from hivecore.traces import GpuPods
 
-__all__ = ["requests"]
+__all__ = ["scheduler_jobs"]
 
 _MIB = 1 << 20
 _WHOLE = 1000  # thousandths
 
 
-def requests(trace: TraceJobs, scheduler: Scheduler, resources: int = 0) -> list[Job]:
+def scheduler_jobs(trace: TraceJobs, scheduler: Scheduler, resources: int = 0) -> list[Job]:
     """Return the jobs of a trace, named by their places in it.
 
     :param trace: any jobs.
@@ -33,7 +33,7 @@ def requests(trace: TraceJobs, scheduler: Scheduler, resources: int = 0) -> list
     >>> from hivecore.traces import Trace
     >>> spec = ClusterSpec({"c": Chain(["gpu", "node"], [8], 4)}, {"x": {"c": {"node": 2}}})
     >>> trace = Trace.from_columns(["a", "b"], ["x", "y"], [0, 0], [60, 60], [20, 4])
-    >>> first, second = requests(TraceJobs.of(trace), Scheduler(cells=CellCluster(spec)))
+    >>> first, second = scheduler_jobs(TraceJobs.of(trace), Scheduler(cells=CellCluster(spec)))
     >>> [(role.pods, role.gpus) for role in first.roles], first.guaranteed, second.guaranteed
     ([(2, 8), (1, 4)], True, False)
     """
