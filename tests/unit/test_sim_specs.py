@@ -9,9 +9,8 @@ from hivecore import cli
 from hivecore.interop.scheduler_file import SchedulerSpec
 from hivecore.scheduler import Data
 from hivecore.sim import Workload, replay, simulate
-from hivecore.sim.specs import TraceJobs, load_jobs, replay_specs, spec_figures
+from hivecore.sim.specs import TraceJobs, load_jobs, replay_specs, scheduler_jobs, spec_figures
 from hivecore.sim.specs.report import specs_notes, specs_to_json
-from hivecore.sim.specs.scheduler_jobs import scheduler_jobs
 from hivecore.sim.worlds import InterleavedGpus, UnmanagedStorage
 from hivecore.traces import (
     FORMATS,
