@@ -230,9 +230,9 @@ class _Search:
         gone = search.first(branch, [*candidates])
         if not gone:
             return {}
-        for fewer in (self._in_the_way(gone, search.placed), gone):
-            if fewer is gone or search.starts_without(branch, fewer):
-                break
+        fewer = self._in_the_way(gone, search.placed)
+        if not search.starts_without(branch, fewer):
+            fewer = gone
         return self._least(known | {name: candidates[name] for name in fewer})
 
     def _least(self, found: Victims) -> Victims:
