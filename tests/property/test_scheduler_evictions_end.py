@@ -1,7 +1,8 @@
 """Evictions end: every history of few jobs on four GPUs, after every event.
 
 Between two events from outside no set of running jobs comes twice. There are 2**n sets of n jobs,
-so whatever happens ends after so many starts at most. Nobody leaves for a job that then waits.
+3**n where some may run on idle cells, so whatever happens ends after so many starts at most. Nobody
+leaves for a job that then waits.
 
 So too where victims take their time: whenever somebody has stopped or ended that is an event, and
 still no set of running jobs comes twice before a job comes or ends, whoever stops first.
@@ -13,7 +14,7 @@ from profiles import SCALE
 from hivecore.cells import CellCluster, Chain, ClusterSpec
 from hivecore.devices import DeviceCluster, NodeDevices
 from hivecore.quotas import Quota, QuotaTree
-from hivecore.scheduler import Job, Preempt, Role, Scheduler, Start
+from hivecore.scheduler import Job, Preempt, Promote, Role, Scheduler, Sharing, Start
 from hivecore.topology import NetworkTopology
 
 #: A long run tries more of them, of more sizes.
@@ -63,6 +64,8 @@ WORLDS = {
     "cells and quotas": lambda: {"cells": cells(), "quotas": quotas("max")},
     "network and quotas": lambda: {"topology": network(), "quotas": quotas("max")},
     "devices": lambda: {"devices": machines()},
+    "lending": lambda: {"cells": cells(), "lending": True},
+    "sharing": lambda: {"devices": machines(), "sharing": Sharing(resources=2, max_group=2)},
 }
 
 
@@ -70,47 +73,59 @@ class History:
     """A scheduler, and who runs by what it has said."""
 
     def __init__(self, scheduler, jobs, running):
+        #: who runs -> whether on idle cells
         self.scheduler, self.jobs, self.running = scheduler, jobs, running
         self.preempted = 0
 
     def branch(self):
-        return History(self.scheduler.copy(), dict(self.jobs), set(self.running))
+        return History(self.scheduler.copy(), dict(self.jobs), dict(self.running))
 
     def submit(self, choice):
         tenant, gpus, priority, guaranteed = choice
         name = f"j{len(self.jobs)}"
         roles = [Role("pod", gpus, gpus=1)]
-        self.jobs[name] = Job(name, tenant, roles, priority=priority, guaranteed=guaranteed)
+        self.jobs[name] = Job(
+            name,
+            tenant,
+            roles,
+            priority=priority,
+            guaranteed=guaranteed,
+            stages=(1.0, 3.0) if len(self.jobs) % 2 else (3.0, 1.0),
+        )
         self.scheduler.submit(self.jobs[name], 0.0)
         self.settle()
 
     def settle(self):
         """Decide until nothing happens any more."""
-        seen = {frozenset(self.running)}
-        actions = self.scheduler.decide(0.0, len(self.jobs) * 2 ** len(self.jobs))
+        seen = {frozenset(self.running.items())}
+        actions = self.scheduler.decide(0.0, len(self.jobs) * 3 ** len(self.jobs))
         winner = ""
         for action in actions:
             if isinstance(action, Preempt):
                 assert winner in ("", action.for_job), "they leave for several"
                 winner = action.for_job
-                self.running.remove(action.job)
-            elif isinstance(action, Start):
+                del self.running[action.job]
+            elif isinstance(action, (Start, Promote)):
                 assert winner in ("", action.job), "they have left for another one"
                 winner = ""
-                self.running.add(action.job)
-                assert frozenset(self.running) not in seen, "they have run together before"
-                seen.add(frozenset(self.running))
+                self.runs(action, seen)
         assert not winner, "they have left for nobody"
         won = {action.for_job for action in actions if isinstance(action, Preempt)}
-        assert won <= self.running, "who made others leave waits"
+        assert won <= self.running.keys(), "who made others leave waits"
         self.preempted += len(won)
         assert self.scheduler.decide(0.0) == [], "it is not quiet"
+
+    def runs(self, action, seen):
+        self.running[action.job] = isinstance(action, Start) and action.lent
+        assert frozenset(self.running.items()) not in seen, "they have run together before"
+        seen.add(frozenset(self.running.items()))
 
     def end(self):
         """Who runs ends, the first one first, until nobody is left."""
         while self.running:
-            self.scheduler.finish(min(self.running), 0.0)
-            self.running.remove(min(self.running))
+            first = min(self.running)
+            self.scheduler.finish(first, 0.0)
+            del self.running[first]
             self.settle()
         assert len(self.scheduler) == 0, "somebody waits for ever"
 
@@ -138,13 +153,13 @@ class SlowHistory(History):
         self.first = first
 
     def branch(self):
-        made = SlowHistory(self.scheduler.copy(), dict(self.jobs), set(self.running), self.first)
+        made = SlowHistory(self.scheduler.copy(), dict(self.jobs), dict(self.running), self.first)
         assert not any(self.scheduler.status(name).for_job for name in self.running)
         return made
 
     def settle(self):
         """Decide and let victims stop until nothing happens any more."""
-        seen = {frozenset(self.running)}
+        seen = {frozenset(self.running.items())}
         stopping = {}  # who has to stop -> for whom
         while True:
             waiting = set(stopping.values())
@@ -154,16 +169,14 @@ class SlowHistory(History):
                     assert action.for_job not in waiting, "one more has to stop for it"
                     stopping[action.job] = action.for_job
                     self.preempted += 1
-                elif isinstance(action, Start):
+                elif isinstance(action, (Start, Promote)):
                     assert action.job not in stopping.values(), "it does not wait for its victims"
-                    self.running.add(action.job)
-                    assert frozenset(self.running) not in seen, "they have run together before"
-                    seen.add(frozenset(self.running))
+                    self.runs(action, seen)
             if not stopping:
                 break
             victim = list(stopping)[0 if self.first else -1]
             winner = stopping.pop(victim)
-            self.running.remove(victim)
+            del self.running[victim]
             self.scheduler.stopped(victim, 0.0)
             if winner not in stopping.values():
                 branch = self.scheduler.copy()
@@ -175,11 +188,11 @@ class SlowHistory(History):
 @pytest.mark.parametrize("world", WORLDS)
 @pytest.mark.parametrize("first", [True, False] if SCALE > 1 else [True])
 def test_every_history_gets_quiet_where_victims_take_their_time(world, first):
-    begin = SlowHistory(Scheduler(**WORLDS[world]()), {}, set(), first)
+    begin = SlowHistory(Scheduler(**WORLDS[world]()), {}, {}, first)
     assert after(begin, JOBS) > 0
 
 
 @pytest.mark.parametrize("world", WORLDS)
 def test_every_history_of_few_jobs_gets_quiet(world):
-    begin = History(Scheduler(**WORLDS[world](), immediate=True), {}, set())
+    begin = History(Scheduler(**WORLDS[world](), immediate=True), {}, {})
     assert after(begin, JOBS) > 0
