@@ -2,8 +2,9 @@
 
 `test_scheduler.py` looks for the shortest history that fails, with a ledger beside the scheduler;
 here each history draws how often each event comes, so that thousands of unlike ones are lived
-through in a minute. After every event all parts agree, every start keeps all rules, and who has
-decided has nothing left to decide, nor would have if all that wait were tried again.
+through in a minute. After every event all parts agree, every start keeps all rules, what was saved
+decides the same, and who has decided has nothing left to decide, nor would have if all that wait
+were tried again.
 HIVECORE_EXAMPLES=200 is about a million events.
 """
 
@@ -24,7 +25,7 @@ from scheduler_lives import (
     make_scheduler,
 )
 
-from hivecore.scheduler import FreeNodes, Move, Preempt, Start
+from hivecore.scheduler import FreeNodes, Move, Preempt, Scheduler, Start
 from hivecore.scheduler.lifecycle.lines import line_of, queue_of
 from hivecore.verify import verify_actions
 
@@ -75,7 +76,9 @@ class History:
     def decide(self):
         self.scheduler.advance(self.now)  # reservations may end
         before = copy.copy(self.scheduler)
+        saved = self.scheduler.to_bytes()
         actions = self.scheduler.decide(self.now)
+        assert Scheduler.from_bytes(saved).decide(self.now) == actions
         if not any(isinstance(one, Move) for one in actions):
             verify_actions(actions, self.jobs, before)
         self.scheduler.check()

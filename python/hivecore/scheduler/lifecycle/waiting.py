@@ -196,7 +196,8 @@ class Waiting:
             for number, line in self._lines.items()
         ]
         order = [[key, list(of)] for key, of in self._by_key.items()]
-        return {"lines": lines, "order": order, "touched": list(self._touched)}
+        lacks = None if self._lacks is None else self._lacks.plain()
+        return {"lines": lines, "order": order, "touched": list(self._touched), "lacks": lacks}
 
     def restore(self, state: dict[str, Any], kinds: dict[int, Kind]) -> None:
         """What plain data say."""
@@ -211,3 +212,5 @@ class Waiting:
             for (what, which), of in state["order"]
         }
         self._touched = {(str(what), str(which)): None for what, which in state["touched"]}
+        if self._lacks is not None and state.get("lacks") is not None:
+            self._lacks.restore(state["lacks"])

@@ -7,7 +7,7 @@ may be enough now.
 
 import copy
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Literal, NamedTuple, Self, cast
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Self, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -98,6 +98,9 @@ class Lacks:
         self._entitled = _Table(len(self._dimensions))
         self._urgent: dict[str, dict[int, _Urgent]] = {}
         self._own_quota: dict[int, str] = {}
+        #: those for whom others would leave in vain, as far as is known
+        self._vain: set[int] = set()
+        self._parents = {tree.quota(name).parent for name in names}
 
     def branch(self, stage: "QuotaStage | None") -> Self | None:
         """An equal for a branch of the quotas."""
@@ -108,35 +111,41 @@ class Lacks:
         made._tables = {limit: table.copy() for limit, table in self._tables.items()}
         made._entitled = self._entitled.copy()
         made._urgent = {quota: kinds.copy() for quota, kinds in self._urgent.items()}
-        made._own_quota = self._own_quota.copy()
+        made._own_quota, made._vain = self._own_quota.copy(), self._vain.copy()
         return made
 
     def add(self, kind: Kind, refusal: Refusal, *, hindered: bool) -> None:
         """A kind is refused at a quota, or by the tree of its own.
 
-        :param hindered: it would be no use if others left for it.
+        :param hindered: others would leave for it in vain.
         """
-        number, job, tree = kind.number, kind.job, self._stage.part
+        number, job = kind.number, kind.job
         self.drop(number)
         part, limit = refusal.part or job.quota, cast(Limit, refusal.code)
         needs, at = self._needs(kind, part), self._quotas[part]
         self._tables[limit].add(number, at, needs)
         if job.guaranteed:
-            if refusal.part != job.quota:
-                own = self._quotas[job.quota]
+            own = self._quotas[job.quota]
+            if job.quota in self._parents:  # those below it may have borrowed from it
+                self._entitled.add(number, own, [0] * len(self._dimensions))
+            elif refusal.part != job.quota:
                 self._entitled.add(number, own, self._needs(kind, job.quota))
             self._own_quota[number] = job.quota
             urgent = _Urgent(limit, at, needs, job.priority)
             self._urgent.setdefault(job.quota, {})[number] = urgent
-            below = tree.used_below(job.quota, job.priority)
-            if below and not hindered:
-                self._need_less(number, urgent, below)
+            if hindered:
+                self._vain.add(number)
+            else:
+                self._spare(number, job.quota, urgent)
 
     def _needs(self, kind: Kind, quota: str) -> list[int]:
         managed, asked = self._managed[quota], kind.amounts
         return [asked.get(one, 0) if one in managed else 0 for one in self._dimensions]
 
-    def _need_less(self, number: int, urgent: _Urgent, below: Mapping[str, int]) -> None:
+    def _spare(self, number: int, quota: str, urgent: _Urgent) -> None:
+        """A kind does not need what others may leave."""
+        self._vain.discard(number)
+        below = self._stage.part.used_below(quota, urgent.priority)
         needs = [
             max(need - below.get(name, 0), 0)
             for name, need in zip(self._dimensions, urgent.needs, strict=True)
@@ -150,16 +159,27 @@ class Lacks:
             table.drop(number)
         quota = self._own_quota.pop(number, None)
         if quota is not None:
+            self._vain.discard(number)
             del self._urgent[quota][number]
             if not self._urgent[quota]:
                 del self._urgent[quota]
+
+    def plain(self) -> dict[str, list[Any]]:
+        """What does not follow from who waits for what."""
+        return {"vain": sorted(self._vain), "stirred": sorted(self._stage.stirred)}
+
+    def restore(self, state: Mapping[str, Any]) -> None:
+        """What plain data say, when all who wait are known."""
+        for number in self._vain.difference(state["vain"]):
+            quota = self._own_quota[number]
+            self._spare(number, quota, self._urgent[quota][number])
+        self._stage.stirred.update(self._quotas.keys() & state["stirred"])
 
     def able(self) -> list[int]:
         """The kinds for which there is enough where they were refused, or might be."""
         for quota in self._stage.stirred:
             for number, urgent in self._urgent.get(quota, {}).items():
-                below = self._stage.part.used_below(quota, urgent.priority)
-                self._need_less(number, urgent, below)
+                self._spare(number, quota, urgent)
         self._stage.stirred.clear()
         found: list[int] = []
         for limit, table in self._tables.items():
