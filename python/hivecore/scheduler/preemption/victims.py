@@ -3,13 +3,12 @@
 Quotas name whom they reclaim from, else who is less important in the same quota, and cells whom
 they preempt; what they name leaves on a branch, and the unit is decided on there, until it starts
 or nobody more is named. Where placement in a network or devices refuse, who name nobody, those who
-may have to leave do so on the branch, the least important first, until it is enough. Where more
-than one stage has had its say, or whole jobs leave and only some of their pods are named, as many
-stay then as can.
+may have to leave do so on the branch, the least important first, until it is enough. Of all of them
+as many stay then as can, but where cells alone have named them, whose choice is the least.
 """
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from hivecore.scheduler.actions import PlacedPod
@@ -117,7 +116,7 @@ class _Search:
         if not self._add_named(found, refused, named):
             return {}
         if found and self._is_enough(refused):
-            return self._least(found) if self._are_more_than_named(found) else found
+            return self._least(found) if self._may_be_too_many(found, named) else found
         branch: Stages | None = None
         again: Refused = refused
         gone: list[str] = []
@@ -127,7 +126,7 @@ class _Search:
             gone += leaving
             tried = branch.start(self.unit.trial())
             if isinstance(tried, Started):
-                is_least = leaving == gone and not self._are_more_than_named(found)
+                is_least = leaving == gone and not self._may_be_too_many(found, named)
                 return found if is_least else self._least(found)
             again = tried
             if not self._add_named(found, again, self.of_quotas(branch, again)):
@@ -143,9 +142,11 @@ class _Search:
             return False
         return bool(refused.cell_victims) or self.stages.place is None
 
-    def _are_more_than_named(self, names: Iterable[str]) -> bool:
-        """Whether jobs have several units: one may be named, and all leave."""
-        return any(len(list(self.jobs[name].placed)) > 1 for name in names)
+    def _may_be_too_many(self, found: Victims, named: Victims) -> bool:
+        """Whether some of those who are named might stay: quotas name whoever runs beyond what he
+        is entitled to, one after the other, and where one unit of a job is named all leave.
+        """
+        return len(named) > 1 or any(len(list(self.jobs[name].placed)) > 1 for name in found)
 
     def _add_named(self, found: Victims, refused: Refused, of_quotas: Victims) -> bool:
         """Add the jobs that stages name; whether all of them may be made to leave."""
