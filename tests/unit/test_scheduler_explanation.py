@@ -167,8 +167,8 @@ def test_unknown_jobs_are_named():
             call("x")
 
 
-def one_gpu_jobs(nodes, ages):
-    """Jobs of one GPU on nodes of four, the last one the youngest; the time is 100."""
+def running_jobs(nodes, ages):
+    """Jobs, by age, name, GPUs and node, that run on nodes of four GPUs; the time is 100."""
     scheduler = Scheduler(devices=machines_of(nodes))
     for age, name, gpus, node in ages:
         job = Job(name, "t", gpus, where=Where(nodes=[node]))
@@ -183,7 +183,7 @@ def machines_of(nodes):
 
 def test_of_ends_that_would_do_the_one_that_costs_least_is_named():
     ages = [(100, "a", 2, "n0"), (100, "b", 2, "n0"), (70, "c", 4, "n1")]
-    scheduler = one_gpu_jobs(["n0", "n1"], ages)
+    scheduler = running_jobs(["n0", "n1"], ages)
     scheduler.submit(Job("waits", "t", 4), 100.0)
     scheduler.decide(100.0)
     (change,) = scheduler.explain("waits").changes
@@ -194,7 +194,7 @@ def test_an_old_job_behind_many_younger_ones_is_found():
     nodes = [f"n{i}" for i in range(31)]
     ages = [(100, "old", 4, "n30")]
     ages += [(10, f"young{i}", 1, nodes[i // 4]) for i in range(120)]
-    scheduler = one_gpu_jobs(nodes, ages)
+    scheduler = running_jobs(nodes, ages)
     scheduler.submit(Job("waits", "t", 4, where=Where(nodes=["n30"])), 100.0)
     scheduler.decide(100.0)
     found = [change for change in scheduler.explain("waits").changes if change.kind == "release"]

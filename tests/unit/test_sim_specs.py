@@ -60,11 +60,8 @@ def test_who_is_promised_no_cells_asks_for_idle_ones():
     one = spec(2, "tenants: {x: {cells: {M: {node: 1}}}, y: {cells: {M: {node: 0}}}, z: {}}",
                placing=CELLS % 1)  # fmt: skip
     trace = jobs(("x", 0, 60, 8), ("y", 0, 60, 8), ("z", 0, 60, 8))
-    assert [job.guaranteed for job in scheduler_jobs(trace, one.scheduler())] == [
-        True,
-        False,
-        False,
-    ]
+    made = scheduler_jobs(trace, one.scheduler())
+    assert [job.guaranteed for job in made] == [True, False, False]
 
 
 def test_stages_are_asked_for_only_where_jobs_share_and_padded_in_front():

@@ -201,7 +201,9 @@ class _Search:
                 return
 
     def _released(self) -> Iterator[JobChange]:
-        """The ends that cost least; of running jobs those that lose least are thought of first."""
+        """Ends of which each is needed, or a single one that costs less; of running jobs those that
+        lose least are thought of first.
+        """
         running = sorted(
             ((self.now - live.since) * live.job.gpus, name)
             for name, live in self.jobs.items()

@@ -1,5 +1,6 @@
 """When a job would start, by the estimates of those that run."""
 
+from math import inf
 from typing import TYPE_CHECKING
 
 from hivecore.scheduler.lifecycle.state import LATEST
@@ -23,7 +24,7 @@ def first_start(branch: "Scheduler", job: str) -> float | None:
             for name, live in jobs.items()
             if live.runs and not live.has_stopped and live.job.run_time is not None
         ]
-        now = min(ends)[0] if ends else LATEST + 1.0
+        now = min((end for end, _ in ends), default=inf)
         if now > LATEST:
             return None
         for end, name in sorted(ends):

@@ -4,11 +4,12 @@ Quotas name whom they reclaim from, else who is less important in the same quota
 they preempt; what they name leaves on a branch, and the unit is decided on there, until it starts
 or nobody more is named. Where placement in a network or devices refuse, who name nobody, those who
 may have to leave do so on the branch, the least important first, until it is enough. Of all of them
-as many stay then as can, but where cells alone have named them, whose choice is the least.
+as many stay then as can, as far as a bounded number of tries tells; but where cells alone have
+named them it is as they say.
 """
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from hivecore.scheduler.actions import PlacedPod
@@ -166,7 +167,7 @@ class _Search:
             return False
         return live.runs and live.job.preemptible and not live.for_job
 
-    def _leave(self, branch: Stages, names: Sequence[str]) -> None:
+    def _leave(self, branch: Stages, names: Iterable[str]) -> None:
         for name in names:
             for member in reversed(self.stages.members(name)):
                 for unit in self.jobs[member].placed:
@@ -226,7 +227,7 @@ class _Search:
     def _searched(self, known: Victims) -> Victims:
         candidates = self._candidates(known)
         branch = self.stages.branch()
-        self._leave(branch, [*known])
+        self._leave(branch, known)
         search = Fewest(self.unit, self._leave)
         gone = search.first(branch, [*candidates])
         if not gone:

@@ -42,7 +42,7 @@ def offer(state: State, unit: Unit) -> None:
 
 
 def _as_told(live: Live, refused: Refused) -> Refused:
-    """A reason that is another one's."""
+    """What one of the jobs is told: whose reason it is, where it is another one's."""
     refusal = refused.refusal
     if refusal.part == live.job.name:
         return refused
