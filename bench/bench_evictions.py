@@ -67,7 +67,11 @@ HIVED_PACKING = {
 
 
 def churn(
-    load: float, share: float, seeds: int, requests: int, evictions: Literal["packing", "least"]
+    load: float,
+    share: float,
+    seeds: int,
+    requests: int,
+    evictions: Literal["packing", "least", "private"],
 ) -> dict[str, Any]:
     tallies = [
         Traffic(CellCluster(small_cluster(), evictions=evictions), seed, share).churn(
@@ -150,16 +154,18 @@ def main() -> int:
     loads = (0.66,) if small else LOADS
     churns = []
     print(
-        "churn: guaranteed groups that evict, groups evicted; the same by least evictions (HiveD)"
+        "churn: guaranteed groups that evict, groups evicted; the same by least evictions, and in "
+        "the nodes of a private cluster (HiveD)"
     )
     for load, share in product(loads, SHARES):
         size = (1, 200) if small else (4, 2000)
         row = churn(load, share, *size, "packing")
         least = churn(load, share, *size, "least")
-        churns += [row, least]
+        private = churn(load, share, *size, "private")
+        churns += [row, least, private]
         line = f"  load {load:.0%}, {share:.0%} opportunistic: " + "; ".join(
             f"{percent(each['evicting'], each['guaranteed'])}, {each['evicted']:,} groups"
-            for each in (row, least)
+            for each in (row, least, private)
         )
         if not small:
             theirs = HIVED_CHURN[load, share]

@@ -19,19 +19,19 @@ def lending(work: Workload) -> list[dict[str, Any]]:
     alone = replay(work, []).runs["private"].start
     usual = configure(LENDING, work)
     assert usual.cells is not None
-    least = Scheduler(
-        queues=usual.queues.copy(),
-        cells=CellCluster(usual.cells.spec, evictions="least"),
-        lending=True,
-        immediate=True,
-    )
-    for name, scheduler in {"packing": usual, "least evictions": least}.items():
+    for evictions in ("packing", "least", "private"):
+        scheduler = Scheduler(
+            queues=usual.queues.copy(),
+            cells=CellCluster(usual.cells.spec, evictions=evictions),
+            lending=True,
+            immediate=True,
+        )
         submit, duration = trace.submit.tolist(), trace.duration.tolist()
         outcome = simulate(scheduler, jobs_of(work, LENDING), submit, duration)
         delay = (outcome.start - trace.submit) / 60.0
         rows.append(
             {
-                "evictions": name,
+                "evictions": evictions,
                 "jobs": trace.jobs,
                 "evicted_runs": int(outcome.preemptions.sum()),
                 "lost_gpu_hours": float(trace.gpus @ outcome.lost) / 3600.0,

@@ -12,6 +12,7 @@ IMPLEMENTATIONS = [Twin, kernel.GroupScheduler]
 BIND, PREEMPT, WAIT = "bind", "preempt", "wait"
 FITS, CAPACITY, FRAGMENTED, MAPPING = "", "capacity", "fragmented", "mapping"
 SEARCH_LIMIT, POLICY = "search limit", "policy"
+PACKING, LEAST, ALONE = range(3)  # ways to weigh evictions
 
 each_implementation = pytest.mark.parametrize(
     "made", IMPLEMENTATIONS, ids=lambda made: made.__module__.split(".")[1]
@@ -32,10 +33,10 @@ def schedule(
     merge=False,
     suggested=None,
     units=None,
-    least=False,
+    evictions=PACKING,
 ):
     """The plan of a group; its options by their names."""
-    shape = sizes, within, group_within, spread, merge, suggested, units, least
+    shape = sizes, within, group_within, spread, merge, suggested, units, evictions
     return scheduler.schedule(vc, chain, pool, priority, *shape)
 
 

@@ -8,7 +8,7 @@ import random
 from functools import cache
 from typing import Any, NamedTuple
 
-from group_schedulers import BIND, IMPLEMENTATIONS, PREEMPT, WAIT, schedule
+from group_schedulers import BIND, IMPLEMENTATIONS, LEAST, PACKING, PREEMPT, WAIT, schedule
 
 CHAINS = [  # fan-outs, roots, node level
     ([3, 2], 4, 1),
@@ -183,13 +183,13 @@ def answers_among_bad_nodes(made, seed, steps):
         suggested = None
         if chance.random() < 0.3:
             suggested = sorted(chance.sample(range(nodes), chance.randint(1, nodes)))
-        least = chance.random() < 0.4
-        asked = {"vc": vc, "priority": priority, "suggested": suggested, "least": least}
+        evictions = LEAST if chance.random() < 0.4 else PACKING
+        asked = {"vc": vc, "priority": priority, "suggested": suggested, "evictions": evictions}
         plan = schedule(scheduler, sizes, **asked)
         waits = evicts = False
         if priority == 0 and plan.outcome == WAIT:
             waits = ways.exist(vc, sizes, suggested, on_idle_leaves=False)
-        if priority == 0 and plan.outcome == PREEMPT and least:
+        if priority == 0 and plan.outcome == PREEMPT and evictions == LEAST:
             evicts = ways.exist(vc, sizes, suggested, on_idle_leaves=True)
         for victim in plan.victims:
             scheduler.release(victim)

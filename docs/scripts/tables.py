@@ -137,28 +137,22 @@ def _evictions(results: Results) -> str:
     def share(run: dict[str, Any]) -> str:
         return f"{100 * run['evicting'] / run['guaranteed']:.2f} %"
 
-    churn = results["evictions"]["churn"]
-    rows = []
-    for packing in churn:
-        if packing["evictions"] != "packing":
-            continue
-        [least] = [
-            run
-            for run in churn
-            if run["evictions"] == "least"
-            and (run["load"], run["share"]) == (packing["load"], packing["share"])
-        ]
-        rows.append(
-            (
-                f"{100 * packing['load']:.0f} % in use, {100 * packing['share']:.0f} % of the "
-                "requests opportunistic",
-                share(packing),
-                share(least),
-                share(packing["hived"]),
-            )
-        )
-    head = ("guaranteed groups that evict somebody", "hivecore", '`evictions="least"`', "HiveD's")
-    return _table(head, rows)
+    rows: dict[tuple[float, float], list[str]] = {}
+    hived = {}
+    for run in results["evictions"]["churn"]:
+        kind = run["load"], run["share"]
+        about = f"{100 * kind[0]:.0f} % in use, {100 * kind[1]:.0f} % of the requests opportunistic"
+        rows.setdefault(kind, [about]).append(share(run))
+        if "hived" in run:
+            hived[kind] = share(run["hived"])
+    head = (
+        "guaranteed groups that evict somebody",
+        "hivecore",
+        '`evictions="least"`',
+        '`"private"`',
+        "HiveD's",
+    )
+    return _table(head, [(*row, hived[kind]) for kind, row in rows.items()])
 
 
 def _packing(results: Results) -> str:

@@ -108,7 +108,7 @@ class GroupScheduler(KernelObject):
         merge: bool,
         suggested: Iterable[int] | None,
         units: Iterable[int] | None,
-        least_evictions: bool = False,
+        evictions: int = 0,
         /,
     ) -> Plan: ...
     def holds(self, plan: Plan, /) -> bool: ...

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from hivecore.cells import CellCluster
 from hivecore.interop.hived import ConfigError
 from hivecore.interop.scheduler_file import SchedulerSpec
 from hivecore.queues import QueuedJob
@@ -164,6 +165,13 @@ def test_pinned_cells_are_owned():
     text = CELLS + f"tenants: {{a: {{cells: {{c: {{node: 1}}}}, pinned_cells: {{p: {pin}}}}}}}\n"
     job = Job("j", "a", 4, where=Where(pinned_cell="p"))
     assert started(SchedulerSpec.of_yaml(text).scheduler(), job) == ["n2"]
+
+
+@pytest.mark.parametrize("evictions", ["packing", "least", "private"])
+def test_cells_weigh_evictions_as_the_file_says(evictions):
+    text = CELLS + f"scheduler: {{evictions: {evictions}}}\n"
+    cells = SchedulerSpec.of_yaml(text).scheduler().cells
+    assert cells.to_bytes() == CellCluster(cells.spec, evictions=evictions).to_bytes()
 
 
 # --- other files
@@ -355,6 +363,8 @@ def test_quotas_may_stand_in_koordinators_objects(tmp_path):
         (NODES + "scheduler: {tries: 1001}", 4, "tries: must be an integer from 1 to 1000"),
         (NODES + "scheduler: {reservation_seconds: 0}", 4, "reservation_seconds=0.0: allowed is"),
         (NODES + "scheduler: {lending: yes}", 4, "scheduler.lending: needs cluster.cells"),
+        (NODES + "scheduler: {evictions: least}", 4, "scheduler.evictions: needs cluster.cells"),
+        (NODES + "scheduler: {evictions: few}", 4, "must be one of packing, least, private"),
         (NODES + "scheduler: {immediate: 7}", 4, "immediate: must be true or false, not '7'"),
     ],
 )  # fmt: skip

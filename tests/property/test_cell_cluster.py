@@ -85,6 +85,7 @@ def groups(name):
         within=st.none() | st.none() | st.sampled_from(("node", "rack")),
         placement=st.sampled_from(("pack", "pack", "spread")),
         merge_siblings=st.booleans(),
+        evictions=st.sampled_from((None, None, "least", "private")),
     )
 
 
@@ -441,6 +442,65 @@ def test_tenants_get_what_they_get_in_a_cluster_of_their_own(seed):
         if step % 100 == 0:
             shared.check()
     assert served > 50
+
+
+@pytest.mark.parametrize("seed", seeds(20))
+def test_as_in_a_private_cluster_whoever_runs_on_what_is_idle(seed):
+    """The same with opportunistic groups in the way, and groups that have to be in one cell."""
+    rng = np.random.default_rng(seed)
+    spec = owned_to_the_last_leaf(rng)
+    chain = spec.chains["c"]
+    per_cell = chain.leaves_per_cell()
+    shared = CellCluster(spec, evictions="private")
+    private = {
+        tenant: CellCluster(ClusterSpec(spec.chains, {tenant: owned}))
+        for tenant, owned in spec.virtual_clusters.items()
+    }
+    live: dict[str, str | None] = {}  # the tenant; None: a guest
+    evicted = waited = 0
+    for step in range(600):
+        if live and rng.random() < 0.45:
+            name = str(rng.choice(list(live)))
+            owner = live.pop(name)
+            shared.release(name)
+            if owner is not None:
+                private[owner].release(name)
+            continue
+        tenant, guest = str(rng.choice(list(private))), rng.random() < 0.4
+        pods, leaves = int(rng.choice([1, 1, 1, 2, 3])), int(rng.integers(1, per_cell[2] + 1))
+        above = [
+            level
+            for level, width in zip(chain.levels[2:], per_cell[2:], strict=True)
+            if width >= pods * leaves
+        ]
+        within = str(rng.choice(above)) if above and rng.random() < 0.3 else None
+        options = {"priority": -1 if guest else 0, "within": within}
+        group = AffinityGroup(f"{step}", tenant, [(pods, leaves)], **options)
+        ours = shared.schedule(group)
+        if guest:
+            if ours.outcome == "bind":
+                shared.commit(ours)
+                live[group.name] = None
+            continue
+        alone = private[tenant].schedule(group)
+        while ours.victims:
+            for victim in ours.victims:
+                assert live.pop(victim) is None
+                shared.release(victim)
+                evicted += 1
+            ours = shared.schedule(group)
+        assert (ours.outcome, ours.refusals) == (alone.outcome, alone.refusals)
+        if ours.outcome == "wait":
+            waited += 1
+            continue
+        assert [pod.preassigned for pod in ours.placement] == [
+            pod.preassigned for pod in alone.placement
+        ]
+        shared.commit(ours)
+        private[tenant].commit(alone)
+        live[group.name] = tenant
+    shared.check()
+    assert evicted + waited > 0
 
 
 @pytest.mark.parametrize("seed", seeds(15))

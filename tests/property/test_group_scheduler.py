@@ -81,9 +81,9 @@ class Machine(RuleBasedStateMachine):
         return *request, *self.some_options(data, *request)
 
     def some_options(self, data, vc, chain, pool, priority, sizes):
-        """Mostly none; else within, group_within, spread, merge, nodes, units, least evictions."""
+        """Mostly none; else within, group_within, spread, merge, nodes, units, evictions."""
         draw = data.draw
-        options = ["within", "group_within", "spread", "merge", "nodes", "units", "least"]
+        options = ["within", "group_within", "spread", "merge", "nodes", "units", "evictions"]
         names = st.sampled_from(options)
         one = names.map(lambda name: [name])
         some = draw(st.just([]) | one | st.lists(names), label="options")
@@ -102,7 +102,8 @@ class Machine(RuleBasedStateMachine):
             number = st.integers(0, numbers - 1)
             units = draw(st.lists(number, min_size=many, max_size=many), label="units")
         flags = "spread" in some, "merge" in some
-        return within, group_within, *flags, suggested, units, "least" in some
+        evictions = draw(st.integers(0, 2), label="evictions") if "evictions" in some else 0
+        return within, group_within, *flags, suggested, units, evictions
 
     def some_handle(self, data, such=lambda group: True):
         twin = self.both.twin

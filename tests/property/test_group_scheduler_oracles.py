@@ -11,7 +11,9 @@ from group_schedulers import (
     FITS,
     FRAGMENTED,
     IMPLEMENTATIONS,
+    LEAST,
     MAPPING,
+    PACKING,
     PREEMPT,
     SEARCH_LIMIT,
     WAIT,
@@ -271,8 +273,8 @@ def test_evictions_come_after_packing_or_before_it(made, data, seed):
             continue
         pool = chance.randrange(len(pools))
         priority, pods = chance.choice([-1, -1, 0, 0, 0]), chance.choice([1, 1, 1, 2, 3])
-        size, least = chance.randint(1, width), chance.random() < 0.5
-        request = {"vc": pools[pool][0], "priority": priority, "least": least}
+        size, evictions = chance.randint(1, width), chance.choice([PACKING, LEAST])
+        request = {"vc": pools[pool][0], "priority": priority, "evictions": evictions}
         plan = schedule(scheduler, [size] * pods, **request)
         if priority == 0 and plan.outcome != WAIT:
             groups = {handle: scheduler.group(handle) for handle in live} | {-1: None}
@@ -284,7 +286,7 @@ def test_evictions_come_after_packing_or_before_it(made, data, seed):
             free, roots = scheduler.free_cells(0, 1).tolist(), scheduler.unbound_roots(pool)
             rooms = [idle[n] // size for n in bound]
             rooms += sorted((idle[n] // size for n in free), reverse=True)[:roots]
-            if least:
+            if evictions == LEAST:
                 assert (plan.outcome == BIND) == (sum(rooms) >= pods)
             elif pods == 1:  # only nodes that are used as much as the most used one with room
                 used = {n: held[n] for n in bound} | dict.fromkeys(free if roots else [], 0)

@@ -9,7 +9,15 @@ import random
 from itertools import combinations
 
 import pytest
-from group_schedulers import BIND, PREEMPT, SEARCH_LIMIT, each_implementation, schedule
+from group_schedulers import (
+    BIND,
+    LEAST,
+    PACKING,
+    PREEMPT,
+    SEARCH_LIMIT,
+    each_implementation,
+    schedule,
+)
 from group_ways import CHAINS, Ways, some_pools
 from profiles import seeds
 
@@ -40,8 +48,8 @@ class Crowd:
             self.scheduler.set_health(first, first + 1, False)
         self.groups = {h: self.scheduler.group(h) for h in self.scheduler.handles()}
 
-    def ask(self, vc, priority, sizes, least=False):
-        return schedule(self.scheduler, sizes, vc=vc, priority=priority, least=least)
+    def ask(self, vc, priority, sizes, evictions=PACKING):
+        return schedule(self.scheduler, sizes, vc=vc, priority=priority, evictions=evictions)
 
     def harm(self, handles):
         """Guaranteed leaves, leaves and groups."""
@@ -168,7 +176,7 @@ def test_no_victims_of_a_gang_are_harmed_less_unless_it_says_so(made, seed):
     for _ in range(4):
         vc = crowd.chance.choice(crowd.pools)[0]
         sizes = [crowd.chance.randint(1, crowd.width) for _ in range(crowd.chance.randint(2, 3))]
-        plan = crowd.ask(vc, 0, sizes, least=True)
+        plan = crowd.ask(vc, 0, sizes, evictions=LEAST)
         if plan.outcome != PREEMPT:
             continue
         gave_up = plan.reason == SEARCH_LIMIT
@@ -200,7 +208,7 @@ def test_whose_victims_have_gone_is_bound_unless_it_says_that_it_gave_up(made, s
             continue
         vc, priority = chance.choice(pools)[0], chance.choice([-1, 0, 0, 1, 2])
         sizes = [chance.randint(1, width) for _ in range(chance.choice([1, 1, 2, 3, 4]))]
-        request = {"vc": vc, "priority": priority, "least": chance.random() < 0.3}
+        request = {"vc": vc, "priority": priority, "evictions": chance.choice([0, 0, 0, 1, 1, 2])}
         plan = schedule(scheduler, sizes, **request)
         for victim in plan.victims:
             scheduler.release(victim)

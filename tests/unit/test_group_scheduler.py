@@ -9,11 +9,13 @@ from itertools import permutations
 import numpy as np
 import pytest
 from group_schedulers import (
+    ALONE,
     BIND,
     CAPACITY,
     FITS,
     FRAGMENTED,
     IMPLEMENTATIONS,
+    LEAST,
     MAPPING,
     POLICY,
     PREEMPT,
@@ -471,8 +473,23 @@ def test_a_single_pod_takes_the_unit_where_nobody_has_to_leave(make):
     scheduler.release(second)
     plan = ask(scheduler, [1])  # a unit that is used comes before an idle one
     assert (plan.outcome, plan.pods, plan.victims) == (PREEMPT, [[3]], [guest])
-    plan = ask(scheduler, [1], least=True)  # unless an eviction is worse
+    plan = ask(scheduler, [1], evictions=LEAST)  # unless an eviction is worse
     assert (plan.outcome, plan.pods) == (BIND, [[4]])
+
+
+def test_as_if_alone_a_pod_stays_in_its_unit_and_only_unbound_ones_go_where_nobody_is(make):
+    scheduler = make([(0, 0, NODE, 2), (1, 0, NODE, 2)])
+    first = run(scheduler, [3], suggested=[0])
+    run(scheduler, [3], suggested=[1])
+    guest = run(scheduler, [1], priority=-1, suggested=[0])
+    plan = ask(scheduler, [1], evictions=ALONE)
+    assert (plan.outcome, plan.pods, plan.victims) == (PREEMPT, [[3]], [guest])
+    assert ask(scheduler, [1]).pods == [[7]]
+    scheduler.release(first)
+    scheduler.release(guest)
+    run(scheduler, [4], priority=-1, suggested=[0])
+    plan = ask(scheduler, [4], evictions=ALONE)
+    assert (plan.outcome, plan.pods) == (BIND, [[8, 9, 10, 11]])
 
 
 def test_a_gang_leaves_its_rack_before_it_evicts_but_opens_no_more_nodes_for_it(make):

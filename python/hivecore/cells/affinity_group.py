@@ -5,7 +5,10 @@ from typing import Any, Literal, NamedTuple, Self, final
 
 from hivecore._arguments import as_bool, as_int, as_name, as_tuple
 
-__all__ = ["AffinityGroup", "Member", "check_evictions"]
+__all__ = ["EVICTIONS", "AffinityGroup", "Evictions", "Member", "check_evictions"]
+
+Evictions = Literal["packing", "least", "private"]
+EVICTIONS: tuple[Evictions, ...] = ("packing", "least", "private")  # as the kernel numbers them
 
 _MOST_LEAVES = 2**31
 _MOST_PODS = 2**20
@@ -51,7 +54,7 @@ class _Fields:
     within: str | None
     placement: Literal["pack", "spread"]
     merge_siblings: bool
-    evictions: Literal["packing", "least"] | None
+    evictions: Evictions | None
     sizes: tuple[int, ...]
     """Leaves of each pod: the members' pods in order."""
     confined: bool
@@ -81,7 +84,9 @@ class AffinityGroup(_Fields):
     :param evictions: "packing": the tenant's nodes are packed as in a private cluster, and only
         among choices that pack equally well the one that evicts the fewest leaves is taken.
         "least": it evicts nobody if it finds a place without, and otherwise as few as it can, even
-        if that opens nodes. ``None``: what the cluster says.
+        if that opens nodes. "private": its tenant's virtual nodes are the very ones that it would
+        get in a private cluster, so that who is there never changes what runs later; only the cells
+        that nothing is bound to are chosen for few evictions. ``None``: what the cluster says.
     :raises ValueError: a value is not allowed.
     :raises TypeError: an argument is of a wrong type.
 
@@ -107,7 +112,7 @@ class AffinityGroup(_Fields):
         within: str | None = None,
         placement: Literal["pack", "spread"] = "pack",
         merge_siblings: bool = False,
-        evictions: Literal["packing", "least"] | None = None,
+        evictions: Evictions | None = None,
     ) -> Self:
         # One is made for each request: what is plain already is not checked by a call.
         if type(name) is not str or not name:
@@ -220,8 +225,8 @@ def _restored(fields: dict[str, Any]) -> AffinityGroup:
 
 def check_evictions(value: Any) -> None:
     """Raise unless it is a way to weigh evictions against packing."""
-    if as_name(value, "evictions") not in ("packing", "least"):
-        raise ValueError(f"evictions={value!r}: allowed are 'packing' and 'least'")
+    if as_name(value, "evictions") not in EVICTIONS:
+        raise ValueError(f"evictions={value!r}: allowed are 'packing', 'least' and 'private'")
 
 
 def _placement(value: Any) -> Literal["pack", "spread"]:

@@ -1,7 +1,7 @@
 """The scheduler of a cluster shared by tenants: affinity groups in, decisions out (HiveD)."""
 
 from collections.abc import Iterable, Mapping
-from typing import Any, Literal, Self
+from typing import Any, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -10,7 +10,7 @@ from hivecore import _cells
 from hivecore._arguments import as_bool, as_int, as_mapping, as_name, as_text
 from hivecore._sealed import corrupt_if_it_fails, seal, unseal
 from hivecore._stateful import Stateful
-from hivecore.cells.affinity_group import AffinityGroup, check_evictions
+from hivecore.cells.affinity_group import AffinityGroup, Evictions, check_evictions
 from hivecore.cells.books.cluster_report import (
     doomed_cells,
     group_status,
@@ -102,7 +102,7 @@ class CellCluster(Stateful):
         spec: ClusterSpec,
         *,
         policies: Mapping[str, IntraVCPolicy] | None = None,
-        evictions: Literal["packing", "least"] = "packing",
+        evictions: Evictions = "packing",
     ) -> None:
         if not isinstance(spec, ClusterSpec):
             raise TypeError(f"spec must be a ClusterSpec, not {type(spec).__name__}")

@@ -89,7 +89,7 @@ def add_hived(group: Any) -> None:
     """
     group.add_argument(
         "--evictions",
-        choices=("packing", "least"),
+        choices=("packing", "least", "private"),
         help="what comes first where both cannot be had: well-packed nodes, or few evictions "
         "(default packing)",
     )

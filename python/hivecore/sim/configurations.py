@@ -68,7 +68,8 @@ def _shared(owned: Mapping[str, int], promised: Mapping[str, int]) -> CellCluste
         name: {CHAIN: {LEVELS[-1]: nodes}} if nodes else {} for name, nodes in promised.items()
     }
     chains = {CHAIN: _chain(sum(owned.values()))}
-    return CellCluster(ClusterSpec(chains=chains, virtual_clusters=promises))
+    # So what runs on idle cells does not change which nodes a tenant's own jobs get.
+    return CellCluster(ClusterSpec(chains=chains, virtual_clusters=promises), evictions="private")
 
 
 def _chain(nodes: int) -> Chain:

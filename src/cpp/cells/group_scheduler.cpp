@@ -159,10 +159,11 @@ void GroupScheduler::unwind() {
     groups_.put_back();
 }
 
-// Whether a way that was found without its victims can be had over the virtual leaves that they
-// hold; it gets those.
+// Whether a way can be had over the virtual leaves that its victims hold, or else over the lowest
+// that are bound to nothing; it gets those.
 bool GroupScheduler::reservable(Way& way) {
     std::erase_if(way.downgrades, [&](Handle handle) { return !groups_.group(handle).guaranteed; });
+    const std::size_t before = virtual_cells().journal_size();
     downgrade(way.downgrades);
     const std::uint32_t first = groups_.first_leaf(task_.chain);
     const PhysicalCells& physical = virtual_cells().physical(task_.chain);
@@ -176,7 +177,7 @@ bool GroupScheduler::reservable(Way& way) {
         }
         return groups_.virtual_cells().book(placed.held, leaf);
     });
-    groups_.virtual_cells().undo(0);
+    groups_.virtual_cells().undo(before);
     return all;
 }
 
@@ -236,7 +237,7 @@ void GroupScheduler::prepare(const Request& request) {
     task_.chain = request.chain;
     task_.priority = request.priority;
     task_.spread = request.spread;
-    task_.least_evictions = request.least_evictions;
+    task_.evictions = request.evictions;
     task_.group_within = request.group_within;
     task_.constrained |= request.group_within >= 0;
     task_.pods = demands_;

@@ -130,6 +130,7 @@ class GroupScheduler {
                     const Harm* least = nullptr);
     bool next_way();
     bool next_packing();
+    bool keeps_units();
     bool next_gentler(Harm& least);
     bool next_single();
     void map_single(const Unit& unit);
@@ -146,6 +147,7 @@ class GroupScheduler {
     std::int64_t opened() const;
     std::vector<Handle> harmed_by(const Way& way) const;
     std::uint64_t idle_beside() const;
+    std::vector<std::pair<std::int32_t, CellIndex>> units_taken() const;
     void downgrade(std::span<const Handle> handles);
     std::vector<Handle> victims_of(std::span<const Placed> leaves) const;
     Harm harm() const;
@@ -182,6 +184,7 @@ class GroupScheduler {
     // better, and where to go on.
     std::int64_t packing_ = 0;
     std::int64_t limit_ = 0;
+    std::vector<std::pair<std::int32_t, CellIndex>> kept_;  // the only units to take; empty: all
     bool single_ = false;
     const Harm* least_ = nullptr;
     std::vector<CellIndex> cells_;  // of the unit

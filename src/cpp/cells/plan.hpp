@@ -12,6 +12,9 @@ namespace hivecore::cells {
 using Handle = std::int32_t;
 inline constexpr Handle kNoGroup = -1;
 
+// What comes before few evictions: that nodes are packed well; nothing; that the tenant's units are
+// those that it would get if nobody else were there.
+enum class Evictions : std::uint8_t { packing, least, alone };
 enum class PlanOutcome : std::uint8_t { bind, preempt, wait };
 enum class PlanReason : std::uint8_t { none, capacity, fragmented, mapping, search_limit, policy };
 
@@ -25,7 +28,7 @@ struct Request {
     std::int32_t group_within = -1;
     bool spread = false;
     bool merge = false;
-    bool least_evictions = false;  // even where that packs worse
+    Evictions evictions = Evictions::packing;
     bool has_suggested = false;
     bool has_units = false;
     std::vector<CellIndex> suggested;  // nodes of the chain

@@ -29,6 +29,11 @@ cdef extern from "cells/group_scheduler.hpp" namespace "hivecore::cells" nogil:
     cdef enum class PlanReason(uint8_t):
         none
 
+    cdef enum class Evictions(uint8_t):
+        packing
+        least
+        alone
+
     cdef cppclass PlanRequest "hivecore::cells::Request":
         int32_t vc
         int32_t chain
@@ -39,7 +44,7 @@ cdef extern from "cells/group_scheduler.hpp" namespace "hivecore::cells" nogil:
         int32_t group_within
         bint spread
         bint merge
-        bint least_evictions
+        Evictions evictions
         bint has_suggested
         bint has_units
         vector[CellIndex] suggested

@@ -137,7 +137,7 @@ cdef class GroupScheduler(KernelObject):
 
     def schedule(
         self, vc, chain, pool, priority, sizes, within, group_within, spread, merge, suggested,
-        units, least_evictions=False, /
+        units, evictions=0, /
     ):
         """Plan a group; nothing changes.
 
@@ -150,7 +150,8 @@ cdef class GroupScheduler(KernelObject):
         :param merge: let a pod lie in several virtual cells below node level.
         :param suggested: the nodes of the chain that may be used; None: all.
         :param units: per pod the number of its unit, see ``units``; None: the scheduler chooses.
-        :param least_evictions: evict as few as possible, even if nodes are packed worse.
+        :param evictions: 0: as few as packing allows; 1: as few as possible; 2: the units are those
+            of a cluster without others, and only where they are bound is up to evictions.
         :raises ValueError: a number is out of range, or lengths differ.
         """
         cdef Guard guard
@@ -185,7 +186,7 @@ cdef class GroupScheduler(KernelObject):
         request.group_within = as_bounded(group_within, "group_within", -1, top)
         request.spread = bool(spread)
         request.merge = bool(merge)
-        request.least_evictions = bool(least_evictions)
+        request.evictions = <Evictions>as_bounded(evictions, "evictions", 0, 2)
         request.has_suggested = suggested is not None
         if suggested is not None:
             number = physical.shape().size[physical.node_level()]

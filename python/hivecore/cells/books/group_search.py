@@ -3,7 +3,7 @@
 from typing import Any
 
 from hivecore._arguments import as_int, as_tuple
-from hivecore.cells.affinity_group import AffinityGroup
+from hivecore.cells.affinity_group import EVICTIONS, AffinityGroup
 from hivecore.cells.books.cluster_names import ClusterNames
 from hivecore.cells.books.group_books import GroupBooks
 from hivecore.cells.cluster_view import ClusterView, IntraVCPolicy
@@ -30,7 +30,7 @@ def find(books: GroupBooks, group: AffinityGroup, suggested: Suggested | None) -
     confined = group.confined
     if confined:
         _check_levels(names, group)
-    least = (group.evictions or books.evictions) == "least"
+    evictions = group.evictions or books.evictions
     evicting: tuple[Any, int] | None = None  # a plan, and how many chains were refused before it
     tried: list[Tried] = []
     searched = names.searches.get((group.leaf_type, tenant))
@@ -67,14 +67,14 @@ def find(books: GroupBooks, group: AffinityGroup, suggested: Suggested | None) -
             group.merge_siblings,
             None if suggested is None else suggested[chain],
             units,
-            least,
+            EVICTIONS.index(evictions),
         )
         outcome = plan.outcome
         if outcome == "bind" and plan.is_harmless:
             return made_decision(group, "bind", names, plan, core, tuple(tried))
         if outcome == "wait":
             tried.append(Tried(chain, plan.reason))
-        elif outcome == "bind" or not least:
+        elif outcome == "bind" or evictions != "least":
             return _planned(books, group, plan, tried)
         elif evicting is None or _harm(core, plan) < _harm(core, evicting[0]):
             evicting = plan, len(tried)  # another chain may do with less

@@ -119,7 +119,7 @@ class HivedScheduler(Stateful):
         chain_order: Iterable[str] | None = None,
         *,
         initially_healthy: bool = True,
-        evictions: Literal["packing", "least"] = "packing",
+        evictions: Literal["packing", "least", "private"] = "packing",
     ) -> None:
         self._initially_healthy = as_bool(initially_healthy, "initially_healthy")
         self._config, spec = catalog.read(config, chain_order)

@@ -5,6 +5,7 @@ from dataclasses import replace
 from typing import Any
 
 from hivecore.cells import CellCluster, Chain, ClusterSpec
+from hivecore.cells.affinity_group import Evictions
 from hivecore.interop.hived import ConfigError, HivedConfig
 from hivecore.interop.hived.configuration._yaml_text import read_yaml
 from hivecore.interop.hived.configuration.problems import Place, Problems
@@ -23,11 +24,13 @@ def read_cells(
     place: Place,
     nodes: Mapping[str, Node],
     tenants: Mapping[str, Mapping[str, Any]],
+    evictions: Evictions,
     reader: Reader,
 ) -> CellCluster | None:
     """The cells with who owns which; None: there is a mistake.
 
     :param tenants: by name the fields of `tenants`.
+    :param evictions: as of `CellCluster`.
     """
     before = len(reader.found)
     if isinstance(value, Mapping) and isinstance(value.get("hived"), str):
@@ -41,7 +44,7 @@ def read_cells(
         _check_nodes(spec, place, nodes, reader)
     if len(reader.found) > before:
         return None
-    return reader.made((None, "tenants"), lambda: CellCluster(spec))
+    return reader.made((None, "tenants"), lambda: CellCluster(spec, evictions=evictions))
 
 
 def _of_hived(

@@ -2,8 +2,9 @@
 
 from collections.abc import Mapping
 from fractions import Fraction
-from typing import Any
+from typing import Any, cast
 
+from hivecore.cells.affinity_group import EVICTIONS, Evictions
 from hivecore.devices import DeviceCluster
 from hivecore.devices.device_cluster import POLICIES
 from hivecore.interop.hived.configuration.problems import Place
@@ -12,14 +13,28 @@ from hivecore.interop.scheduler_file._reader import Reader
 from hivecore.queues import TenantQueues
 from hivecore.scheduler import Scheduler, Sharing, StoragePool
 
-__all__ = ["read_devices", "read_queues", "read_settings", "read_sharing", "read_storage"]
+__all__ = [
+    "read_devices",
+    "read_evictions",
+    "read_queues",
+    "read_settings",
+    "read_sharing",
+    "read_storage",
+]
 
 _ORDERS = ("weighted", "round-robin", "key", "priority", "sjf", "srsf", "2d-las")
 _BLOCKING = ("best-effort", "fifo")  # to backfill, queues need what a scheduler does not tell
 _OBJECTIVES = ("greedy", "throughput", "max_min", "finish_time", "fifo", "sjf")
 _OF_STORAGE = ("cache_gb", "bandwidth_mbps", "objective", "threshold", "ahead", "eps")
 _OF_SHARING = ("min_gain", "max_slowdown", "restart_cost")
-_OF_SCHEDULER = ("immediate", "preemption", "lending", "tries", "reservation_seconds")
+_OF_SCHEDULER = (
+    "immediate",
+    "preemption",
+    "evictions",
+    "lending",
+    "tries",
+    "reservation_seconds",
+)
 _MICRO = 1_000_000
 
 
@@ -119,6 +134,14 @@ def read_storage(value: Any, reader: Reader) -> StoragePool | None:
     )
 
 
+def read_evictions(document: Mapping[str, Any], reader: Reader) -> Evictions:
+    """What comes before few evictions in cells, as of `CellCluster`."""
+    settings = document.get("scheduler")
+    given = settings.get("evictions") if isinstance(settings, Mapping) else None
+    place: Place = ((None, "scheduler"), "evictions")
+    return cast(Evictions, reader.choice(given, place, EVICTIONS))
+
+
 def read_settings(value: Any, has_cells: bool, reader: Reader) -> dict[str, Any]:
     """How it decides, as of `Scheduler`."""
     place: Place = (None, "scheduler")
@@ -130,6 +153,8 @@ def read_settings(value: Any, has_cells: bool, reader: Reader) -> dict[str, Any]
     lending = reader.flag(fields.get("lending"), (place, "lending"))
     if lending and not has_cells:
         reader.add((place, "lending"), "needs cluster.cells, of which idle ones are lent")
+    if fields.get("evictions") in EVICTIONS and not has_cells:
+        reader.add((place, "evictions"), "needs cluster.cells, in which others are evicted")
     late, at = fields.get("reservation_seconds"), (place, "reservation_seconds")
     patience = None if late is None else reader.number(late, at)
     reader.made(at, lambda: Scheduler(reservation_seconds=patience))

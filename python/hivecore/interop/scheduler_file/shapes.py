@@ -111,8 +111,10 @@ storage:
   objective: greedy             # or throughput, max_min, finish_time, fifo, sjf
   datasets_gb: {{imagenet: 143, laion: 240000}}
 
-# immediate: yes for simulators, in which who has to leave has left at once.
-scheduler: {{preemption: yes, immediate: no}}
+# immediate: yes for simulators, in which who has to leave has left at once. evictions: private has
+# the teams' nodes packed exactly as if each were alone; least evicts the fewest, however they are
+# packed.
+scheduler: {{preemption: yes, immediate: no, evictions: packing}}
 """
 
 _TEXTS = {"node": _NODE, "rack": _RACK, "four-racks": _FOUR_RACKS}

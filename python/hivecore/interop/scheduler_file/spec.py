@@ -8,6 +8,7 @@ from typing import Any, Self
 
 from hivecore._arguments import as_text
 from hivecore.cells import CellCluster
+from hivecore.cells.affinity_group import Evictions
 from hivecore.devices import DeviceCluster
 from hivecore.interop.hived import ConfigError
 from hivecore.interop.hived.configuration._yaml_text import read_yaml
@@ -20,6 +21,7 @@ from hivecore.interop.scheduler_file._quotas import read_quotas
 from hivecore.interop.scheduler_file._reader import Reader
 from hivecore.interop.scheduler_file._settings import (
     read_devices,
+    read_evictions,
     read_queues,
     read_settings,
     read_sharing,
@@ -206,7 +208,8 @@ def _read(document: Mapping[str, Any], reader: Reader) -> dict[str, Any]:
         "nodes": {name: node.model for name, node in nodes.items()},
         "tenants": tuple(tenants),
     }
-    _place(cluster, nodes, tenants, found, reader)
+    evictions = read_evictions(document, reader)
+    _place(cluster, nodes, tenants, evictions, found, reader)
     found["queues"] = read_queues(document, tenants, reader)
     if "devices" in document:
         found["devices"] = read_devices(section, nodes, reader)
@@ -224,6 +227,7 @@ def _place(
     cluster: Mapping[str, Any],
     nodes: Mapping[str, Node],
     tenants: Mapping[str, Mapping[str, Any]],
+    evictions: Evictions,
     found: dict[str, Any],
     reader: Reader,
 ) -> None:
@@ -232,7 +236,9 @@ def _place(
     if "cells" in cluster and "network" in cluster:
         reader.add((at, "network"), "cells place the pods already")
     if "cells" in cluster:
-        found["cells"] = read_cells(cluster["cells"], (at, "cells"), nodes, tenants, reader)
+        found["cells"] = read_cells(
+            cluster["cells"], (at, "cells"), nodes, tenants, evictions, reader
+        )
         if found["cells"] is not None:
             owners = found["cells"].spec.virtual_clusters
             found["tenants"] = tuple(dict.fromkeys((*tenants, *owners)))

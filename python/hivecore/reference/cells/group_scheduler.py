@@ -27,7 +27,7 @@ from hivecore.reference.cells.doomed import doomed
 from hivecore.reference.cells.planning import Planner
 from hivecore.reference.cells.recovery import admitted, promote
 from hivecore.reference.cells.requests import instance_of, new_state, request_of
-from hivecore.reference.cells.unit_choice import numbered_units
+from hivecore.reference.cells.unit_choice import PACKING, numbered_units
 
 __all__ = ["GroupScheduler", "GroupState", "UnitState"]
 
@@ -98,7 +98,7 @@ class GroupScheduler:
         merge: bool,
         suggested: Sequence[int] | None,
         units: Sequence[int] | None,
-        least_evictions: bool = False,
+        evictions: int = PACKING,
     ) -> Plan:
         request = request_of(
             instance_of(self._state, vc, chain, pool),
@@ -110,7 +110,7 @@ class GroupScheduler:
             merge,
             suggested,
             units,
-            least_evictions,
+            evictions,
         )
         return Planner(self._state, request).plan()
 

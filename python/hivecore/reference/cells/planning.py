@@ -8,10 +8,10 @@ An attempt takes the first way in the order of packing if it harms nobody. Other
 one on idle leaves alone, and if there is none for the one that does the least harm, in both cases
 among those that pack as well: a single pod in a unit that is used as much, a gang on no more units
 that were idle. So a tenant's nodes are packed as in a cluster of its own, whoever else is there.
-(A request for the least evictions looks among all.)
+A request for the least evictions looks among all. A request as if alone looks among those on the
+very units of the first: only where those that are bound to nothing go is up to who is there.
 """
 
-import math
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator
 from dataclasses import replace
@@ -43,8 +43,10 @@ from hivecore.reference.cells.occupants import NO_HARM, Harm, Occupants, choose_
 from hivecore.reference.cells.recovery import promote
 from hivecore.reference.cells.state import State
 from hivecore.reference.cells.unit_choice import (
+    ALONE,
     GUARANTEED,
     IDLE,
+    LEAST,
     OPPORTUNISTIC,
     Choice,
     Chooser,
@@ -181,7 +183,7 @@ class Planner:
         return self.state.by_sequence({user[leaf] for leaf in way.leaves if leaf in user})
 
     def _reservable(self, way: _Way) -> _Way | None:
-        """A way that was found without its victims, over the virtual leaves that they hold."""
+        """A way over the virtual leaves that its victims hold, or the lowest unbound ones."""
         trial = self._trial(self.state)
         downgrades = [h for h in way.downgrades if trial.groups[h].virtual is not None]
         for handle in downgrades:
@@ -297,27 +299,50 @@ class Planner:
         first = next(self._ways(reach), None)
         if first is None or self._harm(first) == NO_HARM:
             return first
-        limit = math.inf if self.request.least_evictions else first.packing
         if reach == OPPORTUNISTIC:
-            harmless = next(self._no_worse(limit, self._ways(IDLE)), None)
+            harmless = next(self._instead(first, reach, self._ways(IDLE)), None)
             if harmless is not None:
                 return harmless
-        ways = self._no_worse(limit, self._ways(reach, every_cell=True))
+        ways = self._instead(first, reach, self._ways(reach, every_cell=True))
         best = min([first, *ways], key=lambda way: (self._harm(way), way.idle))
         if self._is_single or self.request.units is not None:
             return best
         room = _Room(self.state, self.request, reach)
-        return self._fewest(reach, limit, room, self._spared(reach, limit, room, best))
+        return self._fewest(reach, first, room, self._spared(reach, first, room, best))
 
-    def _no_worse(self, limit: float, ways: Iterable[_Way]) -> Iterator[_Way]:
-        return (way for way in ways if way.packing <= limit)
+    def _instead(self, first: _Way, reach: int, ways: Iterable[_Way]) -> Iterator[_Way]:
+        """Those that may be taken instead of the first, if they harm others less."""
+        evictions = self.request.evictions
+        for way in ways:
+            if evictions == LEAST:
+                yield way
+            elif way.packing <= first.packing:
+                if evictions != ALONE or reach != OPPORTUNISTIC:
+                    yield way
+                elif (kept := self._in_units(self._units(first), way)) is not None:
+                    yield kept
+
+    def _in_units(self, units: Counter[VirtualCell], way: _Way) -> _Way | None:
+        """The way if it is in these units, perhaps when what is bound to nothing is renumbered."""
+        for same in (way, self._reservable(way)):
+            if same is not None and self._units(same) == units:
+                return same
+        return None
+
+    def _units(self, way: _Way) -> Counter[VirtualCell]:
+        """The units of a way, each as often as it gives leaves."""
+        state, node = self.state, self._forest.node_level
+        virtual = (leaf for pod in way.placed.values() for _, leaf in pod)
+        return Counter(
+            state.around(leaf, min(state.pools[leaf[0]].level, node)) for leaf in virtual
+        )
 
     @property
     def _is_single(self) -> bool:
         request = self.request
         return len(request.demands) == 1 and request.group_within < 0 and request.units is None
 
-    def _spared(self, reach: int, limit: float, room: "_Room", best: _Way) -> _Way:
+    def _spared(self, reach: int, first: _Way, room: "_Room", best: _Way) -> _Way:
         """A way that needs all of its victims, the dearest having been spared first."""
         occupants, tries = Occupants(self.state), _MOST_TRIES
         again = True
@@ -332,7 +357,7 @@ class Planner:
                     self.budget.cut_short = True
                     return best
                 tries -= 1
-                ways = self._no_worse(limit, self._ways(reach, others))
+                ways = self._instead(first, reach, self._ways(reach, others))
                 gentler = (way for way in ways if self._harm(way) < self._harm(best))
                 found = next(gentler, None)
                 if found is not None:
@@ -340,7 +365,7 @@ class Planner:
                     break
         return best
 
-    def _fewest(self, reach: int, limit: float, room: "_Room", best: _Way) -> _Way:
+    def _fewest(self, reach: int, first: _Way, room: "_Room", best: _Way) -> _Way:
         """The way of the least harm: sets of victims are tried, the cheapest first."""
         occupants, state = Occupants(self.state), self.state
         order = sorted(state.by_sequence(set(room.more)), key=occupants.price)
@@ -366,7 +391,7 @@ class Planner:
             if not room.may_suffice(victims):
                 continue
             tries -= 1
-            for way in self._no_worse(limit, self._ways(reach, victims)):
+            for way in self._instead(first, reach, self._ways(reach, victims)):
                 if self._harm(way) < self._harm(best):
                     best = way
                     break

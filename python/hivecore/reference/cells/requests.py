@@ -67,7 +67,7 @@ def request_of(
     merge: bool,
     suggested: Sequence[int] | None,
     units: Sequence[int] | None,
-    least_evictions: bool,
+    evictions: int,
 ) -> Request:
     """The request; its pods ascend in size."""
     levels = [-1] * len(sizes) if within is None else within
@@ -81,5 +81,5 @@ def request_of(
         merge,
         None if suggested is None else frozenset(suggested),
         None if units is None else tuple(units),
-        least_evictions,
+        evictions,
     )

@@ -23,9 +23,12 @@ from hivecore.reference.cells.leaf_choice import Budget, Demand, LeafClass, choo
 from hivecore.reference.cells.state import State
 
 __all__ = [
+    "ALONE",
     "GUARANTEED",
     "IDLE",
+    "LEAST",
     "OPPORTUNISTIC",
+    "PACKING",
     "Choice",
     "Chooser",
     "Domain",
@@ -39,6 +42,11 @@ __all__ = [
 IDLE, OPPORTUNISTIC, GUARANTEED = range(3)
 """How far a choice reaches: to idle leaves, also to those with opportunistic work, also to those of
 groups that may be preempted. It is the class of a leaf that it reaches."""
+
+
+PACKING, LEAST, ALONE = range(3)
+"""What comes before few evictions: that nodes are packed well; nothing; that the tenant's units are
+those that it would get if nobody else were there."""
 
 
 @dataclass(frozen=True)
@@ -56,7 +64,7 @@ class Request:
     merge: bool
     suggested: frozenset[int] | None
     units: tuple[int, ...] | None  # a policy's choice, by position
-    least_evictions: bool = False  # even where that packs worse
+    evictions: int = PACKING
 
     @property
     def total(self) -> int:

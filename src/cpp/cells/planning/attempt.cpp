@@ -7,9 +7,11 @@
 //
 // A way that harms nobody is taken. If the first one harms somebody, a way on idle leaves alone is
 // sought, then the one of the least harm; neither may pack worse than the first, unless the request
-// wants the least evictions. So a tenant's nodes are packed as in a cluster of its own, whoever
-// else is there. For a single pod this looks at every cell; for a gang the victims of the best way
-// are spared one by one, and then cheaper sets of victims are tried, within limits.
+// wants the least evictions. So a tenant's nodes are packed as well as in a cluster of its own,
+// whoever else is there. A request as if alone stays in the very units of the first way: only where
+// those that are bound to nothing go is up to who is there. For a single pod this looks at every
+// cell; for a gang the victims of the best way are spared one by one, and then cheaper sets of
+// victims are tried, within limits.
 #include <algorithm>
 #include <functional>
 #include <limits>
@@ -31,6 +33,7 @@ constexpr CellIndex kMostLeaves = 1U << 17;  // of the chain, for all tries toge
 }  // namespace
 
 bool GroupScheduler::attempt(Reach reach) {
+    kept_.clear();
     start_ways(reach);
     if (!next_way()) {
         return false;
@@ -39,7 +42,11 @@ bool GroupScheduler::attempt(Reach reach) {
     if (least == Harm{}) {
         return true;
     }
-    limit_ = task_.least_evictions ? std::numeric_limits<std::int64_t>::max() : packing_;
+    limit_ =
+        task_.evictions == Evictions::least ? std::numeric_limits<std::int64_t>::max() : packing_;
+    if (task_.evictions == Evictions::alone && reach == Reach::opportunistic) {
+        kept_ = units_taken();
+    }
     Way best = way();
     std::uint64_t idle = idle_beside();
     if (reach == Reach::opportunistic) {
@@ -90,13 +97,37 @@ std::uint64_t GroupScheduler::idle_beside() const {
     return idle;
 }
 
+// The units of the way that was found last, each as often as it gives leaves, ascending.
+std::vector<std::pair<std::int32_t, CellIndex>> GroupScheduler::units_taken() const {
+    std::vector<std::pair<std::int32_t, CellIndex>> taken;
+    for (const Placed& placed : placed_) {
+        const auto& [pool, leaf] = placed.held;
+        taken.emplace_back(pool, leaf / unit_choice_.width(pool));
+    }
+    std::sort(taken.begin(), taken.end());
+    return taken;
+}
+
+// Whether the way is in the units to take, if need be when what is bound to nothing is renumbered.
+bool GroupScheduler::keeps_units() {
+    if (kept_.empty() || kept_ == units_taken()) {
+        return true;
+    }
+    Way renumbered = way();
+    if (!reservable(renumbered)) {
+        return false;
+    }
+    take(std::move(renumbered));
+    return kept_ == units_taken();
+}
+
 // The next way that packs well enough.
 bool GroupScheduler::next_packing() {
     while (next_way()) {
-        if (packing_ <= limit_) {
+        if (packing_ <= limit_ && keeps_units()) {
             return true;
         }
-        if (single_) {  // they come in the order of packing
+        if (single_ && packing_ > limit_) {  // they come in the order of packing
             return false;
         }
     }
@@ -287,7 +318,8 @@ bool GroupScheduler::next_single() {
         if (!unit_choice_.next_taker(unit)) {
             return false;
         }
-        if (is_new(unit.pool, unit_choice_.unit_level(unit.pool), unit.index)) {
+        const bool is_kept = kept_.empty() || kept_.front() == std::pair(unit.pool, unit.index);
+        if (is_kept && is_new(unit.pool, unit_choice_.unit_level(unit.pool), unit.index)) {
             unit_choice_.choose_one(unit, choice_);
             downgrades_.clear();
             if (unit_choice_.reach() == Reach::guaranteed) {

@@ -36,7 +36,7 @@ struct Task {
     std::int32_t instance = -1;  // -1: opportunistic
     std::int32_t priority = -1;
     bool spread = false;
-    bool least_evictions = false;
+    Evictions evictions = Evictions::packing;
     std::int32_t group_within = -1;
     bool constrained = false;  // some leaves must be close together
     std::uint64_t total = 0;
