@@ -14,7 +14,7 @@ OWNED = {"vision": {"A100": {"node": 2}}, "speech": {"A100": {"node": 1}}}
 
 def main() -> None:
     """Let jobs come, and tell what the scheduler says."""
-    cells = CellCluster(ClusterSpec({"A100": NODES}, OWNED))
+    cells = CellCluster(ClusterSpec({"A100": NODES}, OWNED), evictions="private")
     scheduler = Scheduler(queues=TenantQueues(), cells=cells, immediate=True)
     jobs = [
         Job("sweep", "speech", [Role("worker", 2, gpus=8)], guaranteed=False),

@@ -97,8 +97,8 @@ SPECS = {
 }
 
 
-def cell_cluster():
-    return CellCluster(SPECS["as before"])
+def cell_cluster(evictions="packing"):
+    return CellCluster(SPECS["as before"], evictions=evictions)
 
 
 def network():
@@ -116,11 +116,19 @@ def machines():
     return DeviceCluster(dict.fromkeys(NODES, MACHINE))
 
 
-def make_scheduler(parts, *, order="weighted", blocking="best-effort", limit="runtime", **settings):
+def make_scheduler(
+    parts,
+    *,
+    order="weighted",
+    blocking="best-effort",
+    limit="runtime",
+    evictions="packing",
+    **settings,
+):
     return Scheduler(
         queues=TenantQueues(order=order, blocking=blocking),
         quotas=quota_tree(limit) if "quotas" in parts else None,
-        cells=cell_cluster() if "cells" in parts else None,
+        cells=cell_cluster(evictions) if "cells" in parts else None,
         topology=network() if "topology" in parts else None,
         devices=machines() if "devices" in parts else None,
         storage=StoragePool(DATASETS, CACHE_GB, BANDWIDTH) if "storage" in parts else None,

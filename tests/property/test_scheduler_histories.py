@@ -40,6 +40,7 @@ class History:
             self.parts,
             blocking=rng.choice(["fifo", "best-effort"]),
             limit=rng.choice(["runtime", "max"]),
+            evictions="private" if seed % 2 else "packing",
             immediate=rng.random() < 0.3,
             reservation_seconds=rng.choice([None, None, 5.0]),
         )

@@ -111,10 +111,10 @@ storage:
   objective: greedy             # or throughput, max_min, finish_time, fifo, sjf
   datasets_gb: {{imagenet: 143, laion: 240000}}
 
-# immediate: yes for simulators, in which who has to leave has left at once. evictions: private has
-# the teams' nodes packed exactly as if each were alone; least evicts the fewest, however they are
-# packed.
-scheduler: {{preemption: yes, immediate: no, evictions: packing}}
+# immediate: yes for simulators, in which who has to leave has left at once. evictions: with private
+# each team's jobs get the very nodes that they would get if it were alone; with packing fewer
+# borrowers are evicted, with least the fewest.
+scheduler: {{preemption: yes, immediate: no, evictions: private}}
 """
 
 _TEXTS = {"node": _NODE, "rack": _RACK, "four-racks": _FOUR_RACKS}
