@@ -29,7 +29,7 @@ from hivecore.scheduler import FreeNodes
 FILE = Path(__file__).parent / "golden" / "decisions.json.gz"
 STEPS = 80
 #: With which all kinds of events and actions happen.
-SEED = 5
+SEED = 26
 
 
 def read_logs():

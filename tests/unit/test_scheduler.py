@@ -619,6 +619,7 @@ def test_a_job_for_which_others_have_stopped_still_starts_after_others():
     scheduler = Scheduler(topology=network())
     for i in range(4):
         scheduler.submit(Job(f"w{i}", "a", 4, guaranteed=i == 0), 0.0)
+    scheduler.decide(0.0)
     scheduler.submit(Job("j", "a", 4, after=["w0"]), 0.0)
     victim = scheduler.decide(0.0)[-1].job
     scheduler.set_node(scheduler.status("w0").pods[0].node, False, 1.0)
@@ -626,6 +627,35 @@ def test_a_job_for_which_others_have_stopped_still_starts_after_others():
     scheduler.stopped(victim, 1.0)
     actions = told(scheduler.decide(1.0))
     assert actions[0] == ("start", "w0") and ("start", "j") not in actions
+
+
+@pytest.mark.parametrize("immediate", [False, True])
+def test_who_would_have_to_leave_in_the_round_in_which_it_starts_is_not_told_to_start(immediate):
+    scheduler = Scheduler(topology=network(), immediate=immediate)
+    for i in range(4):
+        scheduler.submit(Job(f"w{i}", "a", 4, guaranteed=False), 0.0)
+    scheduler.submit(Job("j", "a", 4), 0.0)
+    actions = told(scheduler.decide(0.0))
+    assert [verb for verb, _ in actions] == ["start"] * 4 + ["wait"]
+    assert ("start", "j") in actions
+    assert sum(scheduler.state(f"w{i}") == "running" for i in range(4)) == 3
+    scheduler.check()
+
+
+def test_who_has_started_because_of_a_job_keeps_it_from_being_taken_back():
+    scheduler = Scheduler(topology=network(), immediate=True)
+    for i in range(3):
+        scheduler.submit(Job(f"w{i}", "a", 4), 0.0)
+    scheduler.submit(Job("first", "a", 2, guaranteed=False), 0.0)
+    scheduler.submit(Job("second", "a", 2, guaranteed=False, after=["first"]), 0.0)
+    scheduler.submit(Job("j", "a", 2), 0.0)
+    assert told(scheduler.decide(0.0))[3:] == [
+        ("start", "first"),
+        ("start", "second"),
+        ("preempt", "first"),
+        ("start", "j"),
+        ("wait", "first"),
+    ]
 
 
 def test_a_name_that_is_rejected_is_free_when_that_is_told():

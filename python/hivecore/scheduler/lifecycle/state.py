@@ -6,7 +6,7 @@ from math import inf
 from hivecore._arguments import as_float
 from hivecore.decisions import Refusal
 from hivecore.queues import TenantQueues
-from hivecore.scheduler.actions import Action, Wait
+from hivecore.scheduler.actions import Action, Start, Wait
 from hivecore.scheduler.lifecycle.kinds import Kinds
 from hivecore.scheduler.lifecycle.live import Live
 from hivecore.scheduler.lifecycle.units import Unit
@@ -34,6 +34,7 @@ class State:
     """
 
     __slots__ = (
+        "begun",
         "has_queues",
         "immediate",
         "jobs",
@@ -52,6 +53,7 @@ class State:
         "reserved",
         "running",
         "stages",
+        "unsaid",
         "waiting",
     )
 
@@ -83,6 +85,10 @@ class State:
         self.running: dict[str, Live] = {}
         #: what is to be told by the next decide
         self.outbox: list[Action] = []
+        #: by job, its start in this round, as long as nothing else has happened because of it
+        self.begun: dict[str, Start] = {}
+        #: the starts in this round that are not told: those who started were in the way of others
+        self.unsaid: list[Start] = []
         #: who is rejected by that
         self.rejected: set[str] = set()
         self.now = 0.0
@@ -164,6 +170,7 @@ class State:
         made.jobs = {name: live.copy() for name, live in self.jobs.items()}
         made.queued, made.reserved, made.running, made.relief = {}, {}, {}, None
         made.outbox, made.rejected = list(self.outbox), set(self.rejected)
+        made.begun, made.unsaid = dict(self.begun), list(self.unsaid)
         made.now, made.regroup_for, made.order = self.now, self.regroup_for, self.order
         made.note_states()
         return made

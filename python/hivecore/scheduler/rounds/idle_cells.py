@@ -7,7 +7,7 @@ from hivecore.scheduler.lifecycle.live import Live
 from hivecore.scheduler.lifecycle.state import State
 from hivecore.scheduler.lifecycle.units import Refused, Unit
 from hivecore.scheduler.preemption.victims import Victims, find_victims
-from hivecore.scheduler.rounds.starts import expect_joining, start_without
+from hivecore.scheduler.rounds.starts import expect_joining, start_without, tell_to_leave
 from hivecore.scheduler.stages.transaction import Started
 
 __all__ = ["lend", "promote"]
@@ -22,7 +22,9 @@ def lend(state: State, live: Live, unit: Unit) -> None:
     state.waiting.leave(unit.kind, unit.name)
     live.state, live.since, live.told, live.units[0].has_quota = "lent", state.now, None, True
     state.running[live.job.name] = live
-    state.outbox.append(Start(live.job.name, unit.placed, decisions=found.decisions, lent=True))
+    start = Start(live.job.name, unit.placed, decisions=found.decisions, lent=True)
+    state.outbox.append(start)
+    state.begun[live.job.name] = start
     state.waiting.touch((("started", live.job.name),))
 
 
@@ -34,14 +36,16 @@ def promote(state: State, live: Live, unit: Unit) -> None:
     if isinstance(victims, Refused):
         wait(state, live, unit, victims)
         return
+    told = tell_to_leave(state, victims, live)
     state.relief = None
     state.stages.vacate(lent)
     lent.placed, lent.is_placed = (), False
-    found = start_without(state, victims, live, unit)
+    found = start_without(state, told, live, unit)
     unit.has_quota = False
     state.waiting.leave(unit.kind, unit.name)
     state.waiting.touch(state.stages.touched_by_release(lent.kind))
     live.lent = None
+    state.begun.pop(live.job.name, None)
     state.outbox.append(Promote(live.job.name, unit.placed, found.decisions))
     live.state = "running"
     expect_joining(state, live)

@@ -49,15 +49,17 @@ def offer_alone(state: State, unit: Unit, *, only_at_once: bool = False) -> None
     if not victims:
         wait(state, live, unit, state.stages.note_refusal(unit.kind, refused))
         return
-    if state.immediate:
-        has_started(state, live, unit, start_without(state, victims, live, unit))
+    told = tell_to_leave(state, victims, live)
+    if state.immediate or not told:
+        has_started(state, live, unit, start_without(state, told, live, unit))
+        if told:  # others stop because of it
+            state.begun.pop(live.job.name, None)
         return
-    tell_to_leave(state, victims, live)
-    live.state, live.victims, live.since = "reserved", tuple(victims), state.now
+    live.state, live.victims, live.since = "reserved", tuple(told), state.now
     state.reserved[live.job.name] = live
     state.waiting.leave(unit.kind, unit.name)
     lend_no_more(state, live)
-    for name in victims:
+    for name in told:
         state.jobs[name].for_job = live.job.name
         state.stages.told_to_stop(name)
         expect_no_more(state, state.jobs[name])

@@ -40,6 +40,11 @@ def decide(state: State, most: int) -> list[Action]:
         offer(state, unit)
     _allot(state)
     actions, state.outbox = state.outbox, []
+    if state.unsaid:
+        unsaid = {id(start) for start in state.unsaid}
+        actions = [action for action in actions if id(action) not in unsaid]
+        state.unsaid = []
+    state.begun.clear()
     state.rejected.clear()
     return actions
 

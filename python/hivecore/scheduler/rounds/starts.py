@@ -21,12 +21,24 @@ def has_started(
     if live.state != "reserved":
         state.waiting.leave(unit.kind, unit.name)
     others, offsets = ((), ()) if joined is None else (joined.others, joined.offsets)
-    decisions = started.decisions
-    state.outbox.append(Start(live.job.name, unit.placed, others, offsets, decisions))
+    start = Start(live.job.name, unit.placed, others, offsets, started.decisions)
+    state.outbox.append(start)
+    _note_begun(state, live, unit, start)
     state.waiting.touch(state.stages.touched_by_sharing(unit.kind))
     if unit is live.units[0]:
         lend_no_more(state, live)
         runs_now(state, live)
+
+
+def _note_begun(state: State, live: Live, unit: Unit, start: Start) -> None:
+    """A job might be in the way of others before it is told that it starts."""
+    job = live.job
+    for other in (*job.after, *start.shares_with):
+        state.begun.pop(other, None)
+    if unit is not live.units[0]:
+        state.begun.pop(job.name, None)
+    elif live.state == "pending" and not (job.together or start.shares_with):
+        state.begun[job.name] = start
 
 
 def runs_now(state: State, live: Live) -> None:
@@ -48,17 +60,28 @@ def expect_joining(state: State, live: Live) -> None:
         state.waiting.touch(state.stages.touched_by_request())
 
 
-def start_without(state: State, victims: Victims, live: Live, unit: Unit) -> Started:
-    """Let others stop at once, and a unit start that then can."""
-    tell_to_leave(state, victims, live)
-    for name in victims:
+def start_without(state: State, told: list[str], live: Live, unit: Unit) -> Started:
+    """Let those stop at once who were told to leave, and a unit start that then can."""
+    for name in told:
         stop(state, state.jobs[name])
     found = state.stages.start(unit)
     if not isinstance(found, Started):
-        raise InvariantError(f"job {live.job.name!r} does not start without {list(victims)}")
+        raise InvariantError(f"job {live.job.name!r} does not start though others have left")
     return found
 
 
-def tell_to_leave(state: State, victims: Victims, live: Live) -> None:
-    """Say who has to stop for a job."""
-    state.outbox += [Preempt(name, live.job.name, why) for name, why in victims.items()]
+def tell_to_leave(state: State, victims: Victims, live: Live) -> list[str]:
+    """Say who has to stop for a job.
+
+    :returns: those; others have started in this round, and wait again as if they had not.
+    """
+    told = []
+    for name, why in victims.items():
+        start = state.begun.pop(name, None)
+        if start is None:
+            state.outbox.append(Preempt(name, live.job.name, why))
+            told.append(name)
+        else:
+            state.unsaid.append(start)
+            stop(state, state.jobs[name])
+    return told
