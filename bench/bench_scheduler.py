@@ -5,6 +5,8 @@ decisions  submit, decide and finish of one gang, with queues, quotas (1,000 lea
 profile    where the time of such a decision goes, by part and method
 waiting    so many jobs wait, for quotas and for cells: an event that changes nothing for them, with
            the decide that follows it
+explain    why a gang waits for its tenant's cells, all of which are in use, and whose end would
+           start it now
 copy       a branch of all of it
 log        the same jobs with and without a decision log, and the log run again
 
@@ -187,6 +189,34 @@ def waiting_figures(scheduler: Scheduler, waiting: int, count: int) -> dict[str,
     return {"jobs": wait, **{name: quantiles(times) for name, times in spent.items()}}
 
 
+def explain_figures(scheduler: Scheduler, rounds: int) -> list[dict[str, Any]]:
+    """Gangs that ask for more than the cells of their tenant have left, which is nothing."""
+    number = 0
+    while True:
+        job = Job(f"x{number}", tenant(0), [Role("worker", 1, gpus=8)], quota=quota(8 * number))
+        scheduler.submit(job, 1.0)
+        number += 1
+        if not any(isinstance(one, Start) for one in scheduler.decide(1.0)):
+            break
+    found = []
+    for pods in (1, 8, 32):
+        scheduler.submit(
+            Job("asks", tenant(0), [Role("worker", pods, gpus=8)], quota=quota(0)), 1.0
+        )
+        scheduler.decide(1.0)
+        times = []
+        for _ in range(rounds):
+            begin = perf_counter()
+            explained = scheduler.explain("asks")
+            times.append(perf_counter() - begin)
+        assert explained.reason
+        leave = max((len(change.jobs) for change in explained.changes), default=0)
+        found.append({"pods": pods, "leave": leave, **quantiles(times)})
+        scheduler.cancel("asks", 1.0)
+        scheduler.decide(1.0)
+    return found
+
+
 def copy_seconds(scheduler: Scheduler, rounds: int) -> float:
     times = []
     for _ in range(rounds):
@@ -237,6 +267,7 @@ def main() -> None:
         "decisions": decision_figures(scheduler, count, rounds),
         "profile": profile(lambda: whole(scheduler, GANGS["8 GPUs"], count, "q")),
         "jobs": len(scheduler),
+        "explain": explain_figures(scheduler.copy(), 2 if small else 20),
         "copy seconds": copy_seconds(scheduler, 2 if small else 10),
         "log": log_figures(512 if small else 1024, 200 if small else 5000, 1 if small else 3),
     }
@@ -254,6 +285,11 @@ def main() -> None:
         for name, seconds in methods.items():
             print(f"{part}.{name}: {1e6 * seconds:.1f} us")
     print(f"the scheduler itself: {1e6 * figures['profile']['own']:.1f} us")
+    for row in figures["explain"]:
+        print(
+            f"explain {row['pods']} pods of 8 GPUs: {1e3 * row['p50']:.1f} / "
+            f"{1e3 * row['p99']:.1f} ms, {row['leave']} jobs would have to end"
+        )
     waiting = figures["waiting"]
     for event, times in waiting.items():
         if event != "jobs":

@@ -440,6 +440,18 @@ def test_devices_have_the_labels_that_are_selected():
     assert code(cluster, nics=1, nic_wishes=wishes) == "no match"
 
 
+def test_nodes_with_a_bad_device_are_told():
+    machine = NodeDevices.uniform(gpus=2, nics=1, sockets=1, switches=1)
+    cluster = DeviceCluster(dict.fromkeys(("a", "b", "c"), machine))
+    assert cluster.unhealthy_nodes() == ()
+    cluster.set_health("c", False, type="gpu", minor=1)
+    cluster.set_health("a", False)
+    cluster.remove_node("b")
+    assert cluster.unhealthy_nodes() == cluster.copy().unhealthy_nodes() == ("a", "c")
+    cluster.set_health("a", True)
+    assert cluster.unhealthy_nodes() == ("c",)
+
+
 def test_all_of_a_type_are_taken_or_none():
     cluster = one_node(EIGHT)
     assert bound(cluster, "x", nics="all", nic_percent=40) == {"rdma": [0, 1, 2, 3]}

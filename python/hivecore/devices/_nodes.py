@@ -64,6 +64,15 @@ class Nodes:
         assert inventory is not None
         return inventory
 
+    def unhealthy(self) -> tuple[str, ...]:
+        """The names of those that have a device which is not healthy."""
+        known: dict[int, bool] = {}
+        for inventory in self.inventories:
+            if inventory is not None and id(inventory) not in known:
+                known[id(inventory)] = all(device.healthy for device in inventory.devices)
+        pairs = zip(self.names, self.inventories, strict=True)
+        return tuple([name for name, one in pairs if name is not None and not known[id(one)]])
+
     def visible_with(self, number: int, gpus: Iterable[int]) -> Masks:
         """The devices of each type on a node, of GPUs these only.
 

@@ -247,6 +247,14 @@ class DeviceCluster(Stateful):
         with self._lock:
             return self._nodes.inventory(self._nodes.number(name))
 
+    def unhealthy_nodes(self) -> tuple[str, ...]:
+        """The nodes that have a device which is marked unhealthy, in the order of ``nodes``.
+
+        Cost: O(nodes), and that of each inventory that several nodes have in common, once.
+        """
+        with self._lock:
+            return self._nodes.unhealthy()
+
     def _equip(self, number: int, inventory: NodeDevices) -> None:
         if self._nodes.equip(number, inventory):
             self._mix.is_told = False  # it may be too heavy now

@@ -90,8 +90,8 @@ def add_hived(group: Any) -> None:
     group.add_argument(
         "--evictions",
         choices=("packing", "least", "private"),
-        help="what comes first where both cannot be had: well-packed nodes, or few evictions "
-        "(default packing)",
+        help="what comes first where not all can be had: well-packed nodes, few evictions, or the "
+        "nodes of a private cluster (default packing)",
     )
     group.add_argument(
         "--start-bad",

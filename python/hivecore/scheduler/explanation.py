@@ -211,9 +211,9 @@ class _Search:
         )[:_MOST_ENDS]
         losses = {name: lost for lost, name in running}
         search = Fewest(self.unit, self._end)
-        if not losses or not search.starts_without(self.stages, [*losses]):
+        needed = search.least(self.stages, [*losses])
+        if not needed:
             return
-        needed = search.needed(self.stages, search.first(self.stages, [*losses]))
         cost = sum(losses[name] for name in needed)
         for name in [*losses][:_MOST_ALONE] if len(needed) > 1 else ():
             if losses[name] < cost and search.starts_without(self.stages, [name]):

@@ -69,7 +69,8 @@ class HivedScheduler(Stateful):
         could serve tries them; ``None``: as they stand in ``physicalCells``.
     :param initially_healthy: whether nodes are healthy before ``set_node`` says so. HiveD itself
         starts with all nodes bad and waits for the cluster's report.
-    :param evictions: "least" puts few evictions before well-packed nodes, see `AffinityGroup`.
+    :param evictions: "least" puts few evictions before well-packed nodes, "private" before both the
+        nodes of a private cluster, see `AffinityGroup`.
     :raises ConfigError: the configuration is wrong; lists every mistake.
     :raises ValueError: ``chain_order`` has not exactly the names of the chains, or ``evictions`` is
         no such value.

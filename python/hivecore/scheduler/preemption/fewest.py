@@ -52,15 +52,29 @@ class Fewest:
     def needed(self, branch: Stages, names: Sequence[str]) -> list[str]:
         """Those of whom nobody can stay, when it starts without all of these; rather the first ones
         than the last, and more where that takes too many tries.
+        """
+        return self._found(branch, lambda stages: self._needed(stages, names)) or list(names)
+
+    def least(self, branch: Stages, names: Sequence[str]) -> list[str]:
+        """The same of the shortest run of the first of these that is enough; none: none is."""
+        return self._found(branch, lambda stages: self._needed(stages, self.first(stages, names)))
+
+    def _found(self, branch: Stages, find: Callable[[Stages], list[str]]) -> list[str]:
+        """What is found without devices, which cost most to try, if it is enough with them."""
+        for stages in (branch.without_devices(), branch):
+            if stages is None or self.starts_without(stages, ()):
+                continue
+            self._tries = 0
+            found = find(stages)
+            if found and self.starts_without(branch, found):
+                return found
+        return []
+
+    def _needed(self, branch: Stages, names: Sequence[str]) -> list[str]:
+        """Those of whom nobody can stay, where it does not start without their leaving.
 
         Source: QuickXplain, U. Junker, AAAI 2004.
         """
-        self._tries = 0
-        found = self._needed(branch, names)
-        return found if self.starts_without(branch, found) else list(names)
-
-    def _needed(self, branch: Stages, names: Sequence[str]) -> list[str]:
-        """The same, where it does not start without their leaving."""
         if len(names) < 2 or self._tries >= _MOST_TRIES:
             return list(names)
         first, last = names[: len(names) // 2], names[len(names) // 2 :]
@@ -75,7 +89,7 @@ class Fewest:
             return self._needed(branch, names)
         ahead = self._without(branch, gone)
         self._tries += 1
-        if self.starts_without(ahead, ()):
+        if self._starts(ahead):  # else it is what it was
             return []
         return self._needed(ahead, names)
 

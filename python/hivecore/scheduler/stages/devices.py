@@ -154,17 +154,7 @@ class DeviceStage:
 
     def unhealthy(self) -> tuple[str, ...]:
         """The nodes that are marked so, at least in part."""
-        known: dict[int, bool] = {}  # nodes that are alike share an inventory
-        found = []
-        for node in self.part.nodes:
-            inventory = self.part.inventory(node)
-            healthy = known.get(id(inventory))
-            if healthy is None:
-                healthy = all(device.healthy for device in inventory.devices)
-                known[id(inventory)] = healthy
-            if not healthy:
-                found.append(node)
-        return tuple(found)
+        return self.part.unhealthy_nodes()
 
     def knows(self, node: str) -> bool:
         """Whether it has such a node."""

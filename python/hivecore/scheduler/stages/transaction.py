@@ -128,6 +128,14 @@ class Stages:
         made.sharing = self.sharing
         return made
 
+    def without_devices(self) -> Self | None:
+        """The same parts but for the devices; ``None``: there are none."""
+        if self.devices is None:
+            return None
+        made = type(self)(self.quotas, self.place, None, self.tries)
+        made.sharing = self.sharing
+        return made
+
     # --- what can be at all
 
     def impossible(self, kind: Kind) -> str:
