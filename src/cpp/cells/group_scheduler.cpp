@@ -78,7 +78,9 @@ bool GroupScheduler::make_lasting(const Request& request) {
     const bool guaranteed = std::any_of(victims.begin(), victims.end(), [&](Handle victim) {
         return groups_.group(victim).guaranteed;
     });
-    if (victims.empty() || !(guaranteed || groups_.any_is_downgraded() || !downgrades_.empty())) {
+    const bool is_sure = task_.evictions != Evictions::alone && !guaranteed &&
+                         !groups_.any_is_downgraded() && downgrades_.empty();
+    if (victims.empty() || is_sure) {
         return true;
     }
     const auto searched = std::pair(budget_, cut_short_);
@@ -159,14 +161,24 @@ void GroupScheduler::unwind() {
     groups_.put_back();
 }
 
-// Whether a way can be had over the virtual leaves that its victims hold, or else over the lowest
-// that are bound to nothing; it gets those.
+// Whether a way that was found without its victims can be had now: as it is, or over the virtual
+// leaves that they hold; it gets those.
 bool GroupScheduler::reservable(Way& way) {
     std::erase_if(way.downgrades, [&](Handle handle) { return !groups_.group(handle).guaranteed; });
     const std::size_t before = virtual_cells().journal_size();
     downgrade(way.downgrades);
     const std::uint32_t first = groups_.first_leaf(task_.chain);
     const PhysicalCells& physical = virtual_cells().physical(task_.chain);
+    const std::size_t downgraded = virtual_cells().journal_size();
+    const bool as_it_is =
+        std::all_of(way.placed.begin(), way.placed.end(), [&](const Placed& placed) {
+            return groups_.virtual_cells().book(placed.held, placed.leaf - first);
+        });
+    if (as_it_is) {
+        groups_.virtual_cells().undo(before);
+        return true;
+    }
+    groups_.virtual_cells().undo(downgraded);
     const bool all = std::all_of(way.placed.begin(), way.placed.end(), [&](Placed& placed) {
         const CellIndex leaf = placed.leaf - first;
         if (!virtual_leaf(leaf, placed.held.pool, placed.held)) {

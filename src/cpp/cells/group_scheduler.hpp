@@ -130,7 +130,6 @@ class GroupScheduler {
                     const Harm* least = nullptr);
     bool next_way();
     bool next_packing();
-    bool keeps_units();
     bool next_gentler(Harm& least);
     bool next_single();
     void map_single(const Unit& unit);
@@ -147,7 +146,7 @@ class GroupScheduler {
     std::int64_t opened() const;
     std::vector<Handle> harmed_by(const Way& way) const;
     std::uint64_t idle_beside() const;
-    std::vector<std::pair<std::int32_t, CellIndex>> units_taken() const;
+    std::uint64_t newly_bound_bad() const;
     void downgrade(std::span<const Handle> handles);
     std::vector<Handle> victims_of(std::span<const Placed> leaves) const;
     Harm harm() const;
@@ -184,7 +183,10 @@ class GroupScheduler {
     // better, and where to go on.
     std::int64_t packing_ = 0;
     std::int64_t limit_ = 0;
-    std::vector<std::pair<std::int32_t, CellIndex>> kept_;  // the only units to take; empty: all
+    bool keeps_ = false;          // all ways are those to map one choice
+    bool kept_left_ = false;      // which has not been tried
+    Choice kept_;                 // that one
+    std::uint64_t most_bad_ = 0;  // leaves in cells that a way may bind
     bool single_ = false;
     const Harm* least_ = nullptr;
     std::vector<CellIndex> cells_;  // of the unit

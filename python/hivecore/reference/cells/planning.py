@@ -9,7 +9,8 @@ one on idle leaves alone, and if there is none for the one that does the least h
 among those that pack as well: a single pod in a unit that is used as much, a gang on no more units
 that were idle. So a tenant's nodes are packed as in a cluster of its own, whoever else is there.
 A request for the least evictions looks among all. A request as if alone looks among those on the
-very units of the first: only where those that are bound to nothing go is up to who is there.
+very units of the first: only where those that are bound to nothing go is up to who is there, in
+cells that have no more bad leaves.
 """
 
 from collections import Counter
@@ -75,6 +76,7 @@ class _Way(NamedTuple):
     placed: Placed
     downgrades: list[int]
     packing: int = 0
+    choice: Choice | None = None  # what it maps
     idle: int = 0  # leaves that are left idle beside a single pod
 
     @property
@@ -90,6 +92,7 @@ class Planner:
         self.refused = refused  # victims of ways that would not last
         self.budget = Budget()
         self.failures = 0  # choices that could not be mapped
+        self.kept: Choice | None = None  # the only one that is mapped; None: all are
 
     def plan(self) -> Plan:
         """What to do."""
@@ -120,7 +123,8 @@ class Planner:
         victims, groups = self._victims(first), self.state.groups.values()
         guaranteed = any(self.state.groups[victim].virtual is not None for victim in victims)
         waiting = any(group.virtual is None and group.pools is not None for group in groups)
-        if not victims or not (guaranteed or waiting or first.downgrades):
+        alone = self.request.evictions == ALONE
+        if not victims or not (alone or guaranteed or waiting or first.downgrades):
             return first
         way: _Way | None = first
         refused: list[list[int]] = []
@@ -183,11 +187,14 @@ class Planner:
         return self.state.by_sequence({user[leaf] for leaf in way.leaves if leaf in user})
 
     def _reservable(self, way: _Way) -> _Way | None:
-        """A way over the virtual leaves that its victims hold, or the lowest unbound ones."""
+        """A way that was found without its victims: as it is, or over their virtual leaves."""
         trial = self._trial(self.state)
         downgrades = [h for h in way.downgrades if trial.groups[h].virtual is not None]
         for handle in downgrades:
             trial.downgrade(handle)
+        as_it_is = trial.copy()
+        if all(as_it_is.book(*held) for pod in way.placed.values() for held in pod):
+            return way._replace(downgrades=downgrades)
         placed: Placed = {}
         for position, pod in sorted(way.placed.items()):
             placed[position] = []
@@ -296,46 +303,41 @@ class Planner:
         )
 
     def _attempt(self, reach: int) -> _Way | None:
+        self.kept = None
         first = next(self._ways(reach), None)
         if first is None or self._harm(first) == NO_HARM:
             return first
+        if self.request.evictions == ALONE and reach == OPPORTUNISTIC:
+            self.kept = first.choice
         if reach == OPPORTUNISTIC:
-            harmless = next(self._instead(first, reach, self._ways(IDLE)), None)
+            harmless = next(self._instead(first, self._ways(IDLE)), None)
             if harmless is not None:
                 return harmless
-        ways = self._instead(first, reach, self._ways(reach, every_cell=True))
+        ways = self._instead(first, self._ways(reach, every_cell=True))
         best = min([first, *ways], key=lambda way: (self._harm(way), way.idle))
         if self._is_single or self.request.units is not None:
             return best
         room = _Room(self.state, self.request, reach)
         return self._fewest(reach, first, room, self._spared(reach, first, room, best))
 
-    def _instead(self, first: _Way, reach: int, ways: Iterable[_Way]) -> Iterator[_Way]:
+    def _instead(self, first: _Way, ways: Iterable[_Way]) -> Iterator[_Way]:
         """Those that may be taken instead of the first, if they harm others less."""
-        evictions = self.request.evictions
         for way in ways:
-            if evictions == LEAST:
+            if self.request.evictions != LEAST and way.packing > first.packing:
+                continue
+            bad = self._newly_bound_bad(way)
+            if self.kept is None or bad <= self._newly_bound_bad(first):
                 yield way
-            elif way.packing <= first.packing:
-                if evictions != ALONE or reach != OPPORTUNISTIC:
-                    yield way
-                elif (kept := self._in_units(self._units(first), way)) is not None:
-                    yield kept
 
-    def _in_units(self, units: Counter[VirtualCell], way: _Way) -> _Way | None:
-        """The way if it is in these units, perhaps when what is bound to nothing is renumbered."""
-        for same in (way, self._reservable(way)):
-            if same is not None and self._units(same) == units:
-                return same
-        return None
-
-    def _units(self, way: _Way) -> Counter[VirtualCell]:
-        """The units of a way, each as often as it gives leaves."""
-        state, node = self.state, self._forest.node_level
-        virtual = (leaf for pod in way.placed.values() for _, leaf in pod)
-        return Counter(
-            state.around(leaf, min(state.pools[leaf[0]].level, node)) for leaf in virtual
-        )
+    def _newly_bound_bad(self, way: _Way) -> int:
+        """Bad leaves in the cells that a way would bind, with all in them."""
+        state, cells = self.state, set()
+        for leaf, virtual in (held for pod in way.placed.values() for held in pod):
+            level = state.pools[virtual[0]].level
+            while level > 0 and state.around(virtual, level) in state.bound:
+                level -= 1
+            cells.add(PhysicalCell(self.request.chain, level, self._forest.above(leaf, level)))
+        return sum(map(state.sick, cells))
 
     @property
     def _is_single(self) -> bool:
@@ -357,7 +359,7 @@ class Planner:
                     self.budget.cut_short = True
                     return best
                 tries -= 1
-                ways = self._instead(first, reach, self._ways(reach, others))
+                ways = self._instead(first, self._ways(reach, others))
                 gentler = (way for way in ways if self._harm(way) < self._harm(best))
                 found = next(gentler, None)
                 if found is not None:
@@ -391,7 +393,7 @@ class Planner:
             if not room.may_suffice(victims):
                 continue
             tries -= 1
-            for way in self._instead(first, reach, self._ways(reach, victims)):
+            for way in self._instead(first, self._ways(reach, victims)):
                 if self._harm(way) < self._harm(best):
                     best = way
                     break
@@ -410,6 +412,11 @@ class Planner:
         if self._is_single:
             yield from self._single_ways(chooser, every_cell)
             return
+        if self.kept is not None:
+            way = self._mapped(chooser, self.kept)
+            if way is not None:
+                yield way
+            return
         failures = self.failures
         at_once = (reach == IDLE or victims is not None) and request.units is None
         if not at_once:
@@ -422,6 +429,8 @@ class Planner:
         """The pod in each unit that takes it."""
         seen: set[tuple[int, ...]] = set()
         for unit in chooser.takers():
+            if self.kept is not None and unit.virtual != next(iter(self.kept)).virtual:
+                continue
             if chooser.alike(unit.virtual) not in seen:
                 seen.add(chooser.alike(unit.virtual))
                 choice = {unit: list(self.request.demands)}
@@ -493,7 +502,7 @@ class Planner:
             packing = chooser.packed(next(iter(choice)).used)
         else:
             packing = chooser.opened(choice)
-        return self._unless_refused(_Way(mapper.placed, downgrades, packing))
+        return self._unless_refused(_Way(mapper.placed, downgrades, packing, choice))
 
     def _unless_refused(self, way: _Way | None) -> _Way | None:
         return None if way is None or self._victims(way) in self.refused else way

@@ -16,6 +16,7 @@
 #include <functional>
 #include <limits>
 #include <queue>
+#include <set>
 #include <tuple>
 #include <utility>
 
@@ -33,7 +34,7 @@ constexpr CellIndex kMostLeaves = 1U << 17;  // of the chain, for all tries toge
 }  // namespace
 
 bool GroupScheduler::attempt(Reach reach) {
-    kept_.clear();
+    keeps_ = false;
     start_ways(reach);
     if (!next_way()) {
         return false;
@@ -44,10 +45,12 @@ bool GroupScheduler::attempt(Reach reach) {
     }
     limit_ =
         task_.evictions == Evictions::least ? std::numeric_limits<std::int64_t>::max() : packing_;
-    if (task_.evictions == Evictions::alone && reach == Reach::opportunistic) {
-        kept_ = units_taken();
-    }
     Way best = way();
+    if (task_.evictions == Evictions::alone && reach == Reach::opportunistic) {
+        keeps_ = true;
+        kept_ = choice_;
+        most_bad_ = newly_bound_bad();
+    }
     std::uint64_t idle = idle_beside();
     if (reach == Reach::opportunistic) {
         start_ways(Reach::idle);
@@ -97,34 +100,31 @@ std::uint64_t GroupScheduler::idle_beside() const {
     return idle;
 }
 
-// The units of the way that was found last, each as often as it gives leaves, ascending.
-std::vector<std::pair<std::int32_t, CellIndex>> GroupScheduler::units_taken() const {
-    std::vector<std::pair<std::int32_t, CellIndex>> taken;
+// The bad leaves in the cells that the way that was found last would bind, with all in them.
+std::uint64_t GroupScheduler::newly_bound_bad() const {
+    const PhysicalCells& physical = virtual_cells().physical(task_.chain);
+    const Shape& shape = physical.shape();
+    std::set<std::pair<int, CellIndex>> counted;
+    std::uint64_t bad = 0;
     for (const Placed& placed : placed_) {
-        const auto& [pool, leaf] = placed.held;
-        taken.emplace_back(pool, leaf / unit_choice_.width(pool));
+        const auto& [pool, held] = placed.held;
+        int level = virtual_cells().pool(pool).level;
+        while (level > 0 && virtual_cells().is_bound(pool, level, held / shape.leaves[level])) {
+            --level;
+        }
+        const CellIndex leaf = placed.leaf - groups_.first_leaf(task_.chain);
+        const CellIndex cell = leaf / shape.leaves[level];
+        if (counted.emplace(level, cell).second) {
+            bad += physical.cell(level, cell).bad;
+        }
     }
-    std::sort(taken.begin(), taken.end());
-    return taken;
-}
-
-// Whether the way is in the units to take, if need be when what is bound to nothing is renumbered.
-bool GroupScheduler::keeps_units() {
-    if (kept_.empty() || kept_ == units_taken()) {
-        return true;
-    }
-    Way renumbered = way();
-    if (!reservable(renumbered)) {
-        return false;
-    }
-    take(std::move(renumbered));
-    return kept_ == units_taken();
+    return bad;
 }
 
 // The next way that packs well enough.
 bool GroupScheduler::next_packing() {
     while (next_way()) {
-        if (packing_ <= limit_ && keeps_units()) {
+        if (packing_ <= limit_ && (!keeps_ || newly_bound_bad() <= most_bad_)) {
             return true;
         }
         if (single_ && packing_ > limit_) {  // they come in the order of packing
@@ -249,6 +249,10 @@ void GroupScheduler::start_ways(Reach reach, const std::vector<Handle>* victims,
         return;
     }
     failures_before_ = failures_;
+    kept_left_ = true;
+    if (keeps_) {
+        return;
+    }
     foresees_ = (reach == Reach::idle || victims != nullptr) && task_.units.empty();
     if (foresees_) {
         foresight_.start(groups_.virtual_cells(), unit_choice_, task_);
@@ -271,6 +275,10 @@ void GroupScheduler::start_gangs() {
 bool GroupScheduler::next_way() {
     if (single_) {
         return next_single();
+    }
+    if (keeps_) {
+        choice_ = kept_;
+        return std::exchange(kept_left_, false) && mapped();
     }
     if (next_gang()) {
         return true;
@@ -318,7 +326,8 @@ bool GroupScheduler::next_single() {
         if (!unit_choice_.next_taker(unit)) {
             return false;
         }
-        const bool is_kept = kept_.empty() || kept_.front() == std::pair(unit.pool, unit.index);
+        const bool is_kept = !keeps_ || (unit.pool == kept_.units.front().pool &&
+                                         unit.index == kept_.units.front().index);
         if (is_kept && is_new(unit.pool, unit_choice_.unit_level(unit.pool), unit.index)) {
             unit_choice_.choose_one(unit, choice_);
             downgrades_.clear();

@@ -174,8 +174,10 @@ std::vector<CellMapping::Units> CellMapping::split(Units units, int level) const
 
 // Whether the cell can be bound to whatever is chosen of its level.
 bool CellMapping::serves_anything(int level, CellIndex cell) const {
+    const bool all_may_leave =
+        unit_choice_.reach() != Reach::idle && unit_choice_.victims() == nullptr;
     return !task_.constrained && task_.suggested.empty() && physical_->cell(level, cell).bad == 0 &&
-           (unit_choice_.reach() != Reach::idle || physical_->cell(level, cell).load == 0);
+           (all_may_leave || physical_->cell(level, cell).load == 0);
 }
 
 bool CellMapping::hosts(const Wanted& wanted, CellIndex cell) {
@@ -187,9 +189,10 @@ bool CellMapping::hosts(const Wanted& wanted, CellIndex cell) {
     for (const Demand& pod : pods) {
         total += pod.leaves;
     }
-    const CellIndex room = unit_choice_.reach() == Reach::idle
-                               ? unit_choice_.idle_in(unit_level_, cell)
-                               : physical_->cell(unit_level_, cell).open;
+    const CellIndex room =
+        unit_choice_.reach() == Reach::idle ? unit_choice_.idle_in(unit_level_, cell)
+        : unit_choice_.victims() != nullptr ? unit_choice_.available_in(unit_level_, cell)
+                                            : physical_->cell(unit_level_, cell).open;
     if (room < total) {
         return false;
     }
