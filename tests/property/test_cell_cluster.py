@@ -468,14 +468,18 @@ def test_as_in_a_private_cluster_whoever_runs_on_what_is_idle(seed):
             continue
         tenant, guest = str(rng.choice(list(private))), rng.random() < 0.4
         pods, leaves = int(rng.choice([1, 1, 1, 2, 3])), int(rng.integers(1, per_cell[2] + 1))
+        members = [(pods, leaves)]
+        if rng.random() < 0.3:
+            members.append((1, int(rng.integers(1, per_cell[2] + 1))))
+        total = sum(pods * leaves for pods, leaves in members)
         above = [
             level
             for level, width in zip(chain.levels[2:], per_cell[2:], strict=True)
-            if width >= pods * leaves
+            if width >= total
         ]
         within = str(rng.choice(above)) if above and rng.random() < 0.3 else None
         options = {"priority": -1 if guest else 0, "within": within}
-        group = AffinityGroup(f"{step}", tenant, [(pods, leaves)], **options)
+        group = AffinityGroup(f"{step}", tenant, members, **options)
         ours = shared.schedule(group)
         if guest:
             if ours.outcome == "bind":

@@ -492,6 +492,35 @@ def test_as_if_alone_a_pod_stays_in_its_unit_and_only_unbound_ones_go_where_nobo
     assert (plan.outcome, plan.pods) == (BIND, [[8, 9, 10, 11]])
 
 
+def test_as_if_alone_pods_of_a_gang_change_places_where_a_guest_is_in_the_way(make):
+    scheduler = make([(0, 0, 2, 1)], chains=[([4, 2], 1, 1)])
+    run(scheduler, [1], priority=-1, suggested=[1])
+    for sizes in ([2, 4], [4, 2]):
+        plan = ask(scheduler, sizes, evictions=ALONE)
+        small, large = sorted(plan.pods, key=len)
+        assert (plan.outcome, large, small) == (BIND, [0, 1, 2, 3], [5, 6])
+
+
+def test_as_if_alone_who_is_asked_again_when_its_victims_have_gone_binds(make):
+    scheduler = make([(0, 0, 2, 1)], chains=[([2, 2], 1, 1)])
+    run(scheduler, [1], priority=-1, suggested=[0])
+    run(scheduler, [2], priority=-1, suggested=[1])
+    plan = ask(scheduler, [2, 1], evictions=ALONE)
+    assert plan.outcome == PREEMPT
+    for victim in plan.victims:
+        scheduler.release(victim)
+    assert ask(scheduler, [2, 1], evictions=ALONE).outcome == BIND
+
+
+def test_as_if_alone_guests_push_nobody_into_a_cell_with_bad_leaves(make):
+    scheduler = make([(0, 0, 2, 1)], chains=[([2, 2], 2, 1)])
+    scheduler.set_health(0, 2, False)
+    for node in (2, 3):
+        run(scheduler, [1], priority=-1, suggested=[node])
+    plan = ask(scheduler, [2], evictions=ALONE)
+    assert (plan.outcome, plan.pods) == (PREEMPT, [[4, 5]])
+
+
 def test_a_gang_leaves_its_rack_before_it_evicts_but_opens_no_more_nodes_for_it(make):
     scheduler = make([(0, 0, RACK, 2)])
     guest = run(scheduler, [2], priority=-1)

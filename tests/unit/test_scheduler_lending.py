@@ -192,6 +192,24 @@ def test_nobody_has_to_leave_for_himself_where_devices_refuse_his_own_cells():
     scheduler.check()
 
 
+def test_who_has_his_quota_already_stays_on_idle_cells_where_devices_refuse_his_own():
+    chain = Chain(["gpu", "node"], [2], 2)
+    cells = CellCluster(ClusterSpec({"c": chain}, {name: {"c": {"node": 1}} for name in "ab"}))
+    machine = NodeDevices.uniform(gpus=2, nics=1)
+    quotas = QuotaTree([Quota(name, max={"gpu": 4}) for name in "ab"], total={"gpu": 4})
+    devices = DeviceCluster(dict.fromkeys(cells.nodes, machine))
+    scheduler = lending(cells=cells, devices=devices, quotas=quotas)
+    nic = [Role("w", 1, devices=DeviceRequest("any", gpus=1, nics=1))]
+    guest = Job("guest", "b", 1, guaranteed=False)
+    running(scheduler, Job("first", "a", nic), Job("second", "a", nic), guest)
+    assert scheduler.state("second") == "lent"
+    scheduler.submit(Job("third", "a", 2), 1.0)
+    scheduler.finish("guest", 2.0)
+    assert said(scheduler.decide(2.0)) == []
+    assert scheduler.state("second") == "lent"
+    scheduler.check()
+
+
 def test_lending_needs_cells():
     with pytest.raises(ValueError, match="lending: there are no cells"):
         Scheduler(topology=network(), lending=True)

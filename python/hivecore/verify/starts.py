@@ -52,6 +52,8 @@ def verify_actions(actions: Iterable[Action], jobs: Mapping[str, Job], before: S
     """Verify all starts of one `Scheduler.decide`, each after what is told before it.
 
     :param jobs: those that start, as they were submitted.
+    :param before: the scheduler before it decided; where reservations expire, after ``advance`` to
+        that time.
     :raises InvariantError: see `verify_start`.
     :raises KeyError: one that starts is not in ``jobs``.
     :raises ValueError: see `verify_start`; or jobs that share GPUs change places, which has no

@@ -214,7 +214,10 @@ class SchedulerService:
             raise BadCall(404, f"there is no job {show(job)}")
         async with self._branches:
             branch, now = await self._branch()
-            branch.advance(max(now, branch.now))
+            try:
+                branch.advance(max(now, branch.now))
+            except ValueError as error:
+                raise BadCall(409, str(error)) from None
             try:
                 return plain_explanation(await asyncio.to_thread(branch.explain, job))
             except KeyError:

@@ -138,6 +138,8 @@ class Refused(NamedTuple):
     #: the units that have to leave first, as far as a stage names them
     quota_victims: tuple[str, ...] = ()
     cell_victims: tuple[str, ...] = ()
+    #: whether cells have made sure that these are enough
+    is_sure: bool = True
 
 
 class Unit:

@@ -141,7 +141,7 @@ class _Search:
         """Whether the word of the stage that names them is enough: nobody is asked after it."""
         if self.stages.devices is not None:
             return False
-        return bool(refused.cell_victims) or self.stages.place is None
+        return refused.is_sure and (bool(refused.cell_victims) or self.stages.place is None)
 
     def _may_be_too_many(self, found: Victims, named: Victims) -> bool:
         """Whether some of those who are named might stay: quotas name whoever runs beyond what he
@@ -216,13 +216,14 @@ class _Search:
         quotas = self.stages.quotas
         if quotas is None:
             return frozenset()
-        decision = quotas.schedule(self.unit)
-        if decision.outcome == "bind" and decision.borrows:
-            return frozenset()
         tree = quotas.part
-        return frozenset(
-            owner_of(owner) for quota in tree.overused() for owner in tree.overusers(quota)
-        )
+        over = {owner for quota in tree.overused() for owner in tree.overusers(quota)}
+        if self.unit.has_quota:
+            borrows = self.unit.request in over
+        else:
+            decision = quotas.schedule(self.unit)
+            borrows = decision.outcome == "bind" and decision.borrows
+        return frozenset() if borrows else frozenset(map(owner_of, over))
 
     def _searched(self, known: Victims) -> Victims:
         candidates = self._candidates(known)

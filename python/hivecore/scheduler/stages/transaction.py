@@ -453,7 +453,7 @@ class Stages:
         if decision.outcome == "wait":
             return Refused(decision.refusal, keys)
         refusal = Refusal(self.place.name, "preempt", decision.reason)
-        return Refused(refusal, keys, (), decision.victims)
+        return Refused(refusal, keys, (), decision.victims, not decision.cut_short)
 
     def join(self, unit: Unit) -> Joined | None:
         """Let a unit share what others have, and ask for its part all the same; None: nothing has
