@@ -78,6 +78,9 @@ def test_nothing_is_read_twice_or_beyond_what_there_is(work, cluster, asked):
     # No job is faster than without waiting.
     assert (outcome.end - outcome.start >= (1 - 1e-6) * work.total_mb / work.rate_mbps).all()
     assert outcome.busy == pytest.approx(float(work.gpus @ (work.total_mb / work.rate_mbps)))
+    assert history.time[-1] == outcome.end.max()
+    spans = np.diff(history.time)
+    assert float(spans @ history.rate_mbps[:-1]) == pytest.approx(outcome.read_mb, rel=1e-5)
     assert (history.remote_mbps <= cluster.bandwidth_mbps * (1 + 1e-6)).all()
     assert (history.cached_gb.sum(axis=1) <= cluster.cache_gb * (1 + 1e-6)).all()
     if asked["storage"] != "coordl":

@@ -1,7 +1,9 @@
 import json
+from io import StringIO
 
 import numpy as np
 import pytest
+from rich.console import Console
 
 from hivecore.sim import LENDING, POLICIES, Workload, findings, plots, replay, summarize
 from hivecore.sim.plots import save_plots
@@ -99,10 +101,26 @@ def test_notes_tell_who_owns_what_and_what_was_changed_or_left_out():
 def test_the_table_has_a_row_per_tenant_and_policy():
     grid = table(replayed())
     assert grid.row_count == 9
-    columns = [list(column.cells) for column in grid.columns]
+    columns = [list(map(str, column.cells)) for column in grid.columns]
     assert columns[0] == ["x", "", "", "y", "", "", "all", "", ""]
     assert columns[2] == ["private", "quota", "cells"] * 3
     assert columns[6] == ["", "0", "0", "", "2", "0", "", "2", "0"]
+
+
+@pytest.mark.parametrize("name", ["[/x]", "[red]x", "_x", r"x$\frac$"])
+def test_names_are_shown_as_they_are(name, tmp_path):
+    trace = Trace.from_columns(["1"], [name], [0], [60], [8])
+    result = replay(Workload.of(trace, {name: 1}))
+    with StringIO() as out:
+        Console(file=out, width=200).print(table(result))
+        assert name in out.getvalue()
+    assert len(save_plots(result, tmp_path)) == 3
+
+
+def test_a_tenant_without_jobs_where_nobody_waits_is_no_subject_of_a_picture(tmp_path):
+    trace = Trace.from_columns(["1", "2"], ["b", "b"], [0, 100], [60, 60], [8, 4])
+    result = replay(Workload.of(trace, {"a": 1, "b": 2}))
+    assert len(save_plots(result, tmp_path)) == 3
 
 
 def test_lending_is_a_row_a_sentence_and_a_bar_of_its_own(tmp_path):

@@ -119,7 +119,7 @@ def test_pods_without_times_and_those_that_never_ran_are_left_out():
 def test_a_tenant_that_a_spec_lacks_is_named_and_can_be_mapped():
     trace = jobs(("east", 0, 60, 8), ("west", 0, 60, 8), ("x", 0, 60, 8))
     two = spec(2, "tenants: {x: {}, y: {}}")
-    says = "two has the tenants x, y, and the trace has jobs of east, west: .* --tenant east=x"
+    says = "two has the tenants x, y, and the trace has jobs of east, west: .* --tenant NAME=x"
     with pytest.raises(ValueError, match=says):
         replay_specs(trace, {"any": spec(2), "two": two})
     mapped = trace.with_tenants({"east": "y", "*": "x"})

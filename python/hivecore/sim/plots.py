@@ -12,7 +12,7 @@ import numpy.typing as npt
 
 from hivecore.sim.extras import require
 from hivecore.sim.metrics import Figures, summarize
-from hivecore.sim.pictures import BLUE, GREEN, GREY, VERMILION, save_figures, set_title
+from hivecore.sim.pictures import BLUE, GREEN, GREY, VERMILION, literal, save_figures, set_title
 from hivecore.sim.replay import LENDING, Replay
 
 if TYPE_CHECKING:
@@ -63,7 +63,7 @@ def _tenants(replay: Replay) -> "Figure":
         hours = [one.mean_delay / _HOUR for one in figures]
         size, marker = 130 if policy == "private" else 45, _MARKERS.get(policy, "o")
         waits.scatter(hours, rows, s=size, marker=marker, color=_COLORS[policy], label=policy)
-    waits.set_yticks(rows, names)
+    waits.set_yticks(rows, [literal(name or "") for name in names])
     waits.invert_yaxis()
     waits.set_xlabel("mean queueing delay (hours)")
 
@@ -100,7 +100,10 @@ def _promise(replay: Replay) -> str:
     quota = f"Quota starts {late['quota']:,} of" if late["quota"] else "Quota starts none of"
     cells = f"cells {late['cells']:,}" if late["cells"] else "cells none"
     jobs = replay.work.trace.jobs
-    lent = f",\nand with lending {late[LENDING]:,}, for shorter queues" if LENDING in late else ""
+    lent = ""
+    if LENDING in late:
+        shorter = replay.delay(LENDING).mean() < replay.delay("cells").mean()
+        lent = f",\nand with lending {late[LENDING]:,}{', for shorter queues' if shorter else ''}"
     return f"{quota} {jobs:,} jobs later than the tenant's private cluster does, {cells}{lent}"
 
 
@@ -110,7 +113,7 @@ def _excess(replay: Replay) -> "Figure":
 
     trace = replay.work.trace
     worst = max(
-        summarize(replay, "quota")[:-1],
+        (one for one in summarize(replay, "quota")[:-1] if one.jobs),
         key=lambda one: (one.mean_excess * one.later, one.mean_delay),
     )
     own = trace.tenant == trace.tenants.index(worst.tenant or "")
@@ -139,11 +142,12 @@ def _keep_open(axes: "Axes", hours: npt.NDArray[np.float64]) -> None:
 
 
 def _worst_title(replay: Replay, worst: Figures, own: npt.NDArray[np.bool_]) -> str:
+    name = literal(worst.tenant or "")
     if not worst.later:
-        return f"Quota delays no tenant beyond its private cluster; shown: {worst.tenant}"
+        return f"Quota delays no tenant beyond its private cluster; shown: {name}"
     kept = int((replay.later("cells") & own).sum())
     return (
-        f"Under quota {worst.later:,} of {worst.jobs:,} jobs of {worst.tenant} start later than in "
+        f"Under quota {worst.later:,} of {worst.jobs:,} jobs of {name} start later than in "
         f"its private cluster,\nby up to {worst.max_excess / _HOUR:,.1f} hours; "
         f"under cells {f'{kept:,} do' if kept else 'none does'}"
     )
@@ -166,12 +170,14 @@ def _fragmentation(replay: Replay) -> "Figure":
     axes.set_xlim(0, days[-1])
     axes.set_xlabel("time since the first submission (days)")
     axes.set_ylabel("free GPUs that are not in\nwholly free nodes (%)")
-    quota, cells = replay.runs["quota"].fragmentation, replay.runs["cells"].fragmentation
-    set_title(
-        axes,
-        f"{quota:.0%} of the GPUs that quota leaves free are useless for a job of a whole node, "
-        f"{cells:.0%} with cells",
-    )
+    quota, cells = replay.runs["quota"], replay.runs["cells"]
+    title = "Quota leaves no GPU free"
+    if quota.free.any():
+        title = (
+            f"{quota.fragmentation:.0%} of the GPUs that quota leaves free are useless for a job "
+            f"of a whole node, {cells.fragmentation:.0%} with cells"
+        )
+    set_title(axes, title)
     figure.legend(loc="outside lower center", ncols=len(replay.runs), frameon=False)
     axes.grid(alpha=0.3)
     return figure

@@ -14,6 +14,7 @@ from hivecore.sim.workload import GPUS_PER_NODE, Excluded, Workload
 
 if TYPE_CHECKING:
     from rich.table import Table
+    from rich.text import Text
 
 __all__ = ["notes", "sweep_table", "sweep_to_json", "table", "to_json"]
 
@@ -60,8 +61,11 @@ def _grid(headings: Iterable[str], lending: bool = False) -> "Table":
     return empty_table("Queueing delay in minutes", caption, headings)
 
 
-def _head(one: Figures, first: bool) -> tuple[str, str]:
-    return (one.tenant or "all", f"{one.jobs:,}") if first else ("", "")
+def _head(one: Figures, first: bool) -> "tuple[Text | str, str]":
+    from rich.text import Text
+
+    # As text: a name in brackets is no colour.
+    return (Text(one.tenant or "all"), f"{one.jobs:,}") if first else ("", "")
 
 
 def _cells(replay: Replay, policy: str, one: Figures) -> list[str]:
@@ -180,6 +184,8 @@ def sweep_table(points: Sequence[Point]) -> "Table":
     >>> sweep_table(sweep({"x": 8}, loads=[0.5, 1.0], jobs=50)).row_count
     6
     """
+    from rich.text import Text
+
     refusing = any(point.refused for point in points)
     more = ("jobs\nrefused",) if refusing else ()
     grid = _grid(("load", "policy", "seeds", "mean\ndelay", *_COMMON_HEADINGS, *more))
@@ -195,7 +201,7 @@ def sweep_table(points: Sequence[Point]) -> "Table":
         excess = sum(one.later * one.mean_excess for one in figures) / max(later, 1)
         grid.add_row(
             "" if load == shown else f"{load:g}",
-            policy,
+            Text(policy),
             f"{len(group)}",
             minutes(float(np.mean([one.mean_delay for one in figures]))),
             f"{later / max(sum(one.jobs for one in figures), 1):.2%}",

@@ -30,6 +30,7 @@ _NAMES = {
     _QUEUE: "queue number",
 }
 _UNKNOWN = -1.0
+_LARGEST = 2.0**53  # beyond this a float is no exact count
 
 
 def read(path: Path) -> Part:
@@ -92,7 +93,7 @@ def _check(path: Path, text: str, table: npt.NDArray[np.float64]) -> None:
             sound &= column >= 0
             expected = "a number that is not negative"
         elif position != _RUN:
-            sound &= column == np.floor(column)
+            sound &= (column == np.floor(column)) & (column <= _LARGEST)
             expected = "-1 or a whole number that is not negative"
         if not sound.all():
             row = int(np.flatnonzero(~sound)[0])

@@ -63,8 +63,10 @@ def generate(tenants: Mapping[str, int], jobs: int, seed: int, load: float = 1.0
         trainers, the others experimenters; no job is larger than its tenant.
     :param jobs: number of jobs of all tenants together, at least one per tenant.
     :param seed: equal seeds give equal traces.
-    :param load: positive; GPU time of a tenant's jobs / GPU time that it owns between the first and
-        the last submission. The whole trace has exactly this load, and so has each tenant.
+    :param load: positive; GPU time of a tenant's jobs / GPU time that it owns while jobs are
+        submitted: the whole trace has exactly this load, and so has each tenant, over the time in
+        which submissions are drawn. From the first to the last of them it is a little shorter, by
+        2 % for 1,000 jobs and 0.02 % for 50,000.
     :raises ValueError: an argument out of range.
 
     Every tenant's jobs spread over the same time, so small jobs make many of them. Cost: O(jobs).

@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from hivecore.sim.extras import require
-from hivecore.sim.pictures import BLUE, GREY, VERMILION, save_figures, set_title
+from hivecore.sim.pictures import BLUE, GREY, VERMILION, rising, save_figures, set_title
 from hivecore.sim.preemptive.history import Span
 from hivecore.sim.preemptive.jobs import Jobs
 from hivecore.sim.preemptive.slots import bars
@@ -76,15 +76,19 @@ def _completion(jobs: Jobs, outcomes: Mapping[str, Outcome]) -> "Figure":
 
     figure = Figure(figsize=(9, 4.6), layout="constrained")
     axes = figure.subplots()
-    share = 100 * np.arange(1, len(jobs) + 1) / len(jobs)
+    taken = {
+        policy: (np.array(outcome.end) - np.array(jobs.submit)) / _HOUR
+        for policy, outcome in outcomes.items()
+    }
+    longest = max(float(hours.max()) for hours in taken.values())
     means = {}
     others = iter(_OTHER * len(outcomes))
-    for policy, outcome in outcomes.items():
-        hours = np.sort(np.array(outcome.end) - np.array(jobs.submit)) / _HOUR
+    for policy, hours in taken.items():
         means[policy] = float(hours.mean())
+        times, done = rising(hours, longest)
         axes.step(
-            hours,
-            share,
+            times,
+            100 * done / len(jobs),
             where="post",
             color=_COLORS.get(policy) or next(others),
             linewidth=2.2 if policy.startswith("muri") else 1.6,
@@ -116,6 +120,8 @@ def _timeline(policy: str, jobs: Jobs, nodes: int, history: list[Span]) -> "Figu
     all_bars = bars(shown, jobs.gpus, nodes)
     for count, color in _SHARING.items():
         mine = [bar for bar in all_bars if len(bar[0].jobs) == count]
+        if not mine:
+            continue
         lefts = [max(span.begin, begin) / _HOUR for span, _, _ in mine]
         rights = [min(span.end, end) / _HOUR for span, _, _ in mine]
         axes.barh(

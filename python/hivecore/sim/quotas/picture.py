@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from hivecore.sim.extras import require
-from hivecore.sim.pictures import BLUE, GREEN, GREY, VERMILION
+from hivecore.sim.pictures import BLUE, GREEN, GREY, VERMILION, literal
 from hivecore.sim.quotas.amounts import UNLIMITED, axis_unit, shown
 from hivecore.sim.quotas.rows import QuotaRow
 
@@ -67,7 +67,7 @@ def _figure(rows: Sequence[QuotaRow], resources: Sequence[str]) -> "Figure":
     panels = figure.subplots(1, len(resources), sharey=True, squeeze=False)[0]
     for axes, resource in zip(panels, resources, strict=True):
         _panel(axes, rows, resource)
-    labels = ["   " * row.depth + _plain(row.name) for row in rows]
+    labels = ["   " * row.depth + literal(row.name) for row in rows]
     panels[0].set_yticks(range(len(rows)), labels, ha="left")
     for label, row in zip(panels[0].get_yticklabels(), rows, strict=True):
         label.set_fontweight("normal" if row.depth else "bold")
@@ -92,7 +92,7 @@ def _panel(axes: "Axes", rows: Sequence[QuotaRow], resource: str) -> None:
     axes.set_xlim(0, 1.04 * limit / unit)
     axes.xaxis.set_major_locator(MaxNLocator(6, integer=unit == 1))
     axes.tick_params(axis="y", length=0)
-    axes.set_xlabel(_plain(name))
+    axes.set_xlabel(literal(name))
     axes.set_title("uses / may use now", loc="right", fontsize=8, color="0.35")
     axes.grid(axis="x", alpha=0.3)
     axes.set_axisbelow(True)
@@ -160,7 +160,7 @@ def _title(rows: Sequence[QuotaRow], width: float) -> str:
     verb = "uses" if len(over) == 1 else "use"
     fact = f"{len(over)} of {len(quotas)} quotas {verb} more than may be used now"
     room = len(fact) + 2 + len(names) <= width / _INCHES
-    return _plain(f"{fact}: {names}" if room else fact)
+    return literal(f"{fact}: {names}" if room else fact)
 
 
 def _legend(figure: "Figure") -> None:
@@ -186,8 +186,3 @@ def _legend(figure: "Figure") -> None:
         frameon=False,
         fontsize=8,
     )
-
-
-def _plain(text: str) -> str:
-    """Text in which a dollar sign begins no formula."""
-    return text.replace("$", r"\$")

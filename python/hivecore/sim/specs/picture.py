@@ -16,6 +16,9 @@ from hivecore.sim.pictures import (
     PURPLE,
     SKY,
     VERMILION,
+    Floats,
+    literal,
+    rising,
     save_figures,
     set_title,
 )
@@ -30,6 +33,7 @@ __all__ = ["save_specs_picture"]
 
 _COLOURS = (BLUE, VERMILION, GREEN, ORANGE, SKY, PURPLE, BLACK)
 _STYLES = ("-", "--", ":", "-.")
+_COLUMNS = 4  # of the legend
 
 
 def save_specs_picture(
@@ -57,22 +61,26 @@ def save_specs_picture(
     require("matplotlib")
     from matplotlib.figure import Figure
 
-    figure = Figure(figsize=(11.0, 4.5), layout="constrained")
+    rows = -(-(1 + len(runs)) // _COLUMNS)
+    figure = Figure(figsize=(11.0, 4.5 + 0.2 * rows), layout="constrained")
     done, took = figure.subplots(1, 2)
-    _count(done, trace.submit, label="submitted", color=GREY)
     compared = compared_jobs(runs)
-    for number, (name, run) in enumerate(runs.items()):
+    ends = {name: run.outcome.end for name, run in runs.items()}
+    times = {name: (end - trace.submit)[compared] for name, end in ends.items()}
+    ended = {name: end[np.isfinite(end)] for name, end in ends.items()}
+    last = max(float(end.max(initial=0.0)) for end in (trace.submit, *ended.values()))
+    longest = max(float(time.max(initial=0.0)) for time in times.values())
+    _count(done, trace.submit, last, label="submitted", color=GREY)
+    for number, name in enumerate(runs):
         style = {
-            "label": name,
             "color": _COLOURS[number % len(_COLOURS)],
             "linestyle": _STYLES[number // len(_COLOURS) % len(_STYLES)],
         }
-        end = run.outcome.end
-        _count(done, end[np.isfinite(end)], **style)
-        _count(took, (end - trace.submit)[compared], **style)
+        _count(done, ended[name], last, label=literal(name), **style)
+        _count(took, times[name], longest, **style)
     set_title(done, "Jobs done")
     done.set_xlabel("hours since the first submission")
-    done.legend(frameon=False)
+    figure.legend(loc="outside lower center", ncols=_COLUMNS, frameon=False, fontsize=8)
     set_title(took, "Jobs that took no longer, of those that all specs run")
     took.set_xlabel("hours from submission to end")
     took.set_xscale("log")
@@ -82,6 +90,6 @@ def save_specs_picture(
     return save_figures({"completions": figure}, folder)
 
 
-def _count(axes: "Axes", seconds: "np.typing.NDArray[np.float64]", **style: str) -> None:
-    hours = np.sort(seconds) / 3600.0
-    axes.step(hours, np.arange(1, len(hours) + 1), where="post", linewidth=1.4, **style)  # type: ignore[arg-type]
+def _count(axes: "Axes", seconds: Floats, until: float, **style: str) -> None:
+    hours, jobs = rising(seconds / 3600.0, until / 3600.0)
+    axes.step(hours, jobs, where="post", linewidth=1.4, **style)  # type: ignore[arg-type]

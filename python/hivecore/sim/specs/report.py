@@ -21,7 +21,8 @@ _REASONS = 3  # that are told of each spec
 _CAPTION = (
     "completion, queueing: of jobs that run to their end under all specs\n"
     "queueing: until the run begins that is completed\n"
-    "useful work: what is not lost, of what all GPUs could do until the last submission"
+    "useful work: what is not lost, of what all GPUs could do until the last\n"
+    "submission, or until the last end if all jobs come at once"
 )
 
 

@@ -95,7 +95,7 @@ def _check_tenants(name: str, spec: Spec, tenants: Sequence[str]) -> None:
         raise ValueError(
             f"{name} has the tenants {', '.join(spec.tenants)}, and the trace has jobs of "
             f"{', '.join(missing)}: say whose they are, as in --tenant "
-            f"{missing[0]}={spec.tenants[0]}"
+            f"NAME={spec.tenants[0]}, with a name of the trace"
         )
 
 

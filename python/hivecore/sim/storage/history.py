@@ -11,7 +11,8 @@ __all__ = ["Recorder", "StorageHistory"]
 
 @dataclass(frozen=True, slots=True, eq=False)
 class StorageHistory:
-    """What was the case from each of these instants to the next.
+    """What was the case from each of these instants to the next; at the last one all jobs have
+    ended.
 
     :param time: float64[instants], seconds, rising.
     :param rate_mbps: float64[instants], MB/s that all jobs read.

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from hivecore.sim.extras import require
-from hivecore.sim.pictures import BLUE, GREY, VERMILION, save_figures, set_title
+from hivecore.sim.pictures import BLUE, GREY, VERMILION, literal, rising, save_figures, set_title
 from hivecore.sim.storage.history import StorageHistory
 from hivecore.sim.storage.reading import StorageOutcome
 from hivecore.sim.storage.workload import Floats, StorageCluster, StorageWorkload
@@ -73,14 +73,16 @@ def _completion(work: StorageWorkload, outcomes: _Outcomes) -> "Figure":
 
     figure = Figure(figsize=(9, 4.6), layout="constrained")
     axes = figure.subplots()
-    share = 100 * np.arange(1, len(work) + 1) / len(work)
     policies = list(dict.fromkeys(policy for policy, _ in outcomes))
+    taken = {names: (outcome.end - work.submit) / _HOUR for names, outcome in outcomes.items()}
+    longest = max(float(hours.max()) for hours in taken.values())
     means = {}
-    for names, outcome in outcomes.items():
-        hours = np.sort(outcome.end - work.submit) / _HOUR
+    for names, hours in taken.items():
         means[" with ".join(names)] = mean = float(hours.mean())
         label = f"{', '.join(names)} (mean {mean:,.1f} h)"
-        axes.step(hours, share, where="post", label=label, **_style(names, policies))
+        times, done = rising(hours, longest)
+        done *= 100 / len(work)
+        axes.step(times, done, where="post", label=label, **_style(names, policies))
     axes.set_xscale("log")
     axes.set_ylim(0, 100)
     axes.set_xlabel("completion time, from submission to end (hours)")
@@ -148,7 +150,7 @@ def _cache(
         *(cached[:, code] for code in largest),
         rest,
         colors=[*_LAYERS[: len(largest)], GREY],
-        labels=[*(work.names[code] for code in largest), "all others"],
+        labels=[*(literal(work.names[code]) for code in largest), "all others"],
         linewidth=0,
     )
     axes.axhline(cluster.cache_gb, color="black", linewidth=0.8, linestyle="--")

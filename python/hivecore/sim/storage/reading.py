@@ -306,21 +306,28 @@ class Reading:
         assert self._recorder
         if not self._recorder.due(now):
             return
-        work, rates = self._work, self._contents.rates
-        if self._rules.cache.private:
-            cached = np.bincount(work.dataset, cached, len(work.size_mb)).astype(np.float64)
+        rates = self._contents.rates
         self._recorder.note(
             now,
             float(rates.sum()),
             float(rates @ self._contents.misses) + self._contents.warming,
             float(self._busy_per_mb[self._grants.jobs] @ rates),
             len(self._present),
-            cached,
+            self._cached(cached),
         )
+
+    def _cached(self, mb: Floats) -> Floats:
+        """MB of each dataset in all caches together."""
+        if not self._rules.cache.private:
+            return mb
+        work = self._work
+        return np.bincount(work.dataset, mb, len(work.size_mb)).astype(np.float64)
 
     def outcome(self) -> StorageOutcome:
         """Return what has become of the jobs."""
         contents = self._contents
+        if self._recorder:  # the last rates hold until the last job ends
+            self._recorder.note(contents.now, 0.0, 0.0, 0.0, 0, self._cached(contents.cached))
         moved = self._work.total_mb - contents.left
         return StorageOutcome(
             start=self._start,
