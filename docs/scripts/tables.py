@@ -788,6 +788,9 @@ def _scheduler(results: Results) -> str:
         if event != "jobs":
             what = f"{waiting['jobs']:,} jobs wait: {event}, and decide"
             rows.append((what, _time(times["p50"]), _time(times["p99"]), "", ""))
+    for row in figures["explain"]:
+        what = f"why a gang of {row['pods']} x 8 GPUs waits, and whose end would start it"
+        rows.append((what, _time(row["p50"]), _time(row["p99"]), "", ""))
     rows.append(("a branch of all of it", _time(figures["copy seconds"]), "", "", ""))
     log = figures["log"]["seconds"]
     rows += [
