@@ -210,6 +210,22 @@ def test_who_has_his_quota_already_stays_on_idle_cells_where_devices_refuse_his_
     scheduler.check()
 
 
+def test_who_has_started_on_idle_cells_because_of_a_job_keeps_it_from_being_taken_back():
+    chain = Chain(["gpu", "node"], [4], 3)
+    owned = {"a": {"c": {"node": 1}}, "b": {"c": {"node": 2}}}
+    scheduler = lending(cells=CellCluster(ClusterSpec({"c": chain}, owned)))
+    running(scheduler, Job("first", "a", 4))
+    guest = Job("guest", "a", 4, guaranteed=False, where=Where(nodes=["c/1"]))
+    behind = Job("behind", "a", 4, after=["guest"])
+    actions = running(scheduler, guest, behind, Job("owner", "b", 4, after=["behind"]))
+    assert [action[:2] for action in actions] == [
+        ("Start", "guest"),
+        ("Start", "behind"),
+        ("Preempt", "guest"),
+        ("Start", "owner"),
+    ]
+
+
 def test_lending_needs_cells():
     with pytest.raises(ValueError, match="lending: there are no cells"):
         Scheduler(topology=network(), lending=True)

@@ -7,7 +7,12 @@ from hivecore.scheduler.lifecycle.live import Live
 from hivecore.scheduler.lifecycle.state import State
 from hivecore.scheduler.lifecycle.units import Refused, Unit
 from hivecore.scheduler.preemption.victims import Victims, find_victims
-from hivecore.scheduler.rounds.starts import expect_joining, start_without, tell_to_leave
+from hivecore.scheduler.rounds.starts import (
+    expect_joining,
+    note_begun,
+    start_without,
+    tell_to_leave,
+)
 from hivecore.scheduler.stages.transaction import Started
 
 __all__ = ["lend", "promote"]
@@ -24,7 +29,7 @@ def lend(state: State, live: Live, unit: Unit) -> None:
     state.running[live.job.name] = live
     start = Start(live.job.name, unit.placed, decisions=found.decisions, lent=True)
     state.outbox.append(start)
-    state.begun[live.job.name] = start
+    note_begun(state, live.job, start)
     state.waiting.touch((("started", live.job.name),))
 
 

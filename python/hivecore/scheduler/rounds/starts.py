@@ -2,6 +2,7 @@
 
 from hivecore.errors import InvariantError
 from hivecore.scheduler.actions import Preempt, Start
+from hivecore.scheduler.job import Job
 from hivecore.scheduler.lifecycle.ends import stop
 from hivecore.scheduler.lifecycle.lines import lend_no_more, push
 from hivecore.scheduler.lifecycle.live import Live
@@ -11,7 +12,14 @@ from hivecore.scheduler.preemption.victims import Victims
 from hivecore.scheduler.stages.sharing import Joined
 from hivecore.scheduler.stages.transaction import Started
 
-__all__ = ["expect_joining", "has_started", "runs_now", "start_without", "tell_to_leave"]
+__all__ = [
+    "expect_joining",
+    "has_started",
+    "note_begun",
+    "runs_now",
+    "start_without",
+    "tell_to_leave",
+]
 
 
 def has_started(
@@ -23,22 +31,22 @@ def has_started(
     others, offsets = ((), ()) if joined is None else (joined.others, joined.offsets)
     start = Start(live.job.name, unit.placed, others, offsets, started.decisions)
     state.outbox.append(start)
-    _note_begun(state, live, unit, start)
+    note_begun(state, live.job, start)
+    if unit is not live.units[0] or live.state == "reserved":
+        state.begun.pop(live.job.name, None)  # it runs already, or others have stopped for it
     state.waiting.touch(state.stages.touched_by_sharing(unit.kind))
     if unit is live.units[0]:
         lend_no_more(state, live)
         runs_now(state, live)
 
 
-def _note_begun(state: State, live: Live, unit: Unit, start: Start) -> None:
-    """A job might be in the way of others before it is told that it starts."""
-    job = live.job
+def note_begun(state: State, job: Job, start: Start) -> None:
+    """A job may be taken back in this round, and those because of which it starts not any more."""
+    state.begun[job.name] = start
     for other in (*job.after, *start.shares_with):
         state.begun.pop(other, None)
-    if unit is not live.units[0]:
-        state.begun.pop(job.name, None)
-    elif live.state == "pending" and not (job.together or start.shares_with):
-        state.begun[job.name] = start
+    if job.together or start.shares_with:
+        del state.begun[job.name]
 
 
 def runs_now(state: State, live: Live) -> None:
