@@ -5,7 +5,7 @@
 churn      1,024 GPUs, four tenants that own all of them as rows, racks and nodes; groups come, a
            part of them opportunistic, and while more than the load is in use a random one ends;
            victims leave and the group is asked again. How many of the guaranteed groups evicted
-           somebody, and how many groups and GPUs were evicted
+           somebody, and how many groups and GPUs were evicted, for each way to weigh evictions
 filling    an empty cluster of 8,192 GPUs to two thirds, a quarter of the groups opportunistic
 packing    two thirds of 8,192 and 65,536 GPUs in use, no opportunistic work, one group in fifty a
            gang of 8 pods of 8 GPUs, many have come and gone: nodes partly used, racks per gang
@@ -29,7 +29,7 @@ from collections import Counter
 from dataclasses import asdict
 from itertools import product
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 from evictions import Traffic, large_cluster, small_cluster
@@ -39,6 +39,7 @@ from lending import lending
 from hivecore import traces
 from hivecore._cells import GroupScheduler
 from hivecore.cells import CellCluster
+from hivecore.cells.affinity_group import Evictions
 from hivecore.sim import Workload, own_nodes
 
 sys.path.append(str(Path(__file__).parents[1] / "tests"))
@@ -71,7 +72,7 @@ def churn(
     share: float,
     seeds: int,
     requests: int,
-    evictions: Literal["packing", "least", "private"],
+    evictions: Evictions,
 ) -> dict[str, Any]:
     tallies = [
         Traffic(CellCluster(small_cluster(), evictions=evictions), seed, share).churn(

@@ -1,4 +1,4 @@
-"""The simulator's cells with lending, and what evicting as little as possible changes there."""
+"""The simulator's cells with lending, and what the ways to weigh evictions change there."""
 
 from typing import Any
 

@@ -406,6 +406,13 @@ def owned_to_the_last_leaf(rng):
     return ClusterSpec({"c": chain}, owned)
 
 
+def clusters_of_their_own(spec):
+    return {
+        tenant: CellCluster(ClusterSpec(spec.chains, {tenant: owned}))
+        for tenant, owned in spec.virtual_clusters.items()
+    }
+
+
 @pytest.mark.parametrize("seed", seeds(10))
 def test_tenants_get_what_they_get_in_a_cluster_of_their_own(seed):
     """Theorem 1 of HiveD, and more: the same of their cells, too."""
@@ -413,10 +420,7 @@ def test_tenants_get_what_they_get_in_a_cluster_of_their_own(seed):
     spec = owned_to_the_last_leaf(rng)
     node = spec.chains["c"].leaves_per_cell()[2]
     shared = CellCluster(spec)
-    private = {
-        tenant: CellCluster(ClusterSpec(spec.chains, {tenant: owned}))
-        for tenant, owned in spec.virtual_clusters.items()
-    }
+    private = clusters_of_their_own(spec)
     live, served = [], 0
     for step in range(1000):
         tenant = str(rng.choice(list(private)))
@@ -452,10 +456,7 @@ def test_as_in_a_private_cluster_whoever_runs_on_what_is_idle(seed):
     chain = spec.chains["c"]
     per_cell = chain.leaves_per_cell()
     shared = CellCluster(spec, evictions="private")
-    private = {
-        tenant: CellCluster(ClusterSpec(spec.chains, {tenant: owned}))
-        for tenant, owned in spec.virtual_clusters.items()
-    }
+    private = clusters_of_their_own(spec)
     live: dict[str, str | None] = {}  # the tenant; None: a guest
     evicted = waited = 0
     for step in range(600):

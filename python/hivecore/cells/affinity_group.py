@@ -84,9 +84,10 @@ class AffinityGroup(_Fields):
     :param evictions: "packing": the tenant's nodes are packed as in a private cluster, and only
         among choices that pack equally well the one that evicts the fewest leaves is taken.
         "least": it evicts nobody if it finds a place without, and otherwise as few as it can, even
-        if that opens nodes. "private": its tenant's virtual nodes are the very ones that it would
-        get in a private cluster, so that who is there never changes what runs later; only the cells
-        that nothing is bound to are chosen for few evictions. ``None``: what the cluster says.
+        if that opens nodes. "private": it gets the very virtual nodes that it would get in a
+        private cluster of its tenant, so that who borrows never changes what runs later (as long
+        as nobody is preempted by priority, or confined to less than a node); only the cells that
+        nothing is bound to are chosen for few evictions. ``None``: what the cluster says.
     :raises ValueError: a value is not allowed.
     :raises TypeError: an argument is of a wrong type.
 
@@ -226,7 +227,7 @@ def _restored(fields: dict[str, Any]) -> AffinityGroup:
 def check_evictions(value: Any) -> None:
     """Raise unless it is a way to weigh evictions against packing."""
     if as_name(value, "evictions") not in EVICTIONS:
-        raise ValueError(f"evictions={value!r}: allowed are 'packing', 'least' and 'private'")
+        raise ValueError(f"evictions={value!r}: allowed are {', '.join(EVICTIONS)}")
 
 
 def _placement(value: Any) -> Literal["pack", "spread"]:

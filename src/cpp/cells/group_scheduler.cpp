@@ -165,7 +165,6 @@ void GroupScheduler::unwind() {
 // leaves that they hold; it gets those.
 bool GroupScheduler::reservable(Way& way) {
     std::erase_if(way.downgrades, [&](Handle handle) { return !groups_.group(handle).guaranteed; });
-    const std::size_t before = virtual_cells().journal_size();
     downgrade(way.downgrades);
     const std::uint32_t first = groups_.first_leaf(task_.chain);
     const PhysicalCells& physical = virtual_cells().physical(task_.chain);
@@ -175,7 +174,7 @@ bool GroupScheduler::reservable(Way& way) {
             return groups_.virtual_cells().book(placed.held, placed.leaf - first);
         });
     if (as_it_is) {
-        groups_.virtual_cells().undo(before);
+        groups_.virtual_cells().undo(0);
         return true;
     }
     groups_.virtual_cells().undo(downgraded);
@@ -189,7 +188,7 @@ bool GroupScheduler::reservable(Way& way) {
         }
         return groups_.virtual_cells().book(placed.held, leaf);
     });
-    groups_.virtual_cells().undo(before);
+    groups_.virtual_cells().undo(0);
     return all;
 }
 

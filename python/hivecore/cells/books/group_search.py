@@ -31,6 +31,7 @@ def find(books: GroupBooks, group: AffinityGroup, suggested: Suggested | None) -
     if confined:
         _check_levels(names, group)
     evictions = group.evictions or books.evictions
+    weighed = EVICTIONS.index(evictions)
     evicting: tuple[Any, int] | None = None  # a plan, and how many chains were refused before it
     tried: list[Tried] = []
     searched = names.searches.get((group.leaf_type, tenant))
@@ -67,7 +68,7 @@ def find(books: GroupBooks, group: AffinityGroup, suggested: Suggested | None) -
             group.merge_siblings,
             None if suggested is None else suggested[chain],
             units,
-            EVICTIONS.index(evictions),
+            weighed,
         )
         outcome = plan.outcome
         if outcome == "bind" and plan.is_harmless:

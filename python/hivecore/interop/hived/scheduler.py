@@ -23,6 +23,7 @@ from hivecore.cells import (
     Reconfiguration,
     Recovery,
 )
+from hivecore.cells.affinity_group import Evictions
 from hivecore.decisions import Outcome
 from hivecore.errors import (
     CorruptStateError,
@@ -120,7 +121,7 @@ class HivedScheduler(Stateful):
         chain_order: Iterable[str] | None = None,
         *,
         initially_healthy: bool = True,
-        evictions: Literal["packing", "least", "private"] = "packing",
+        evictions: Evictions = "packing",
     ) -> None:
         self._initially_healthy = as_bool(initially_healthy, "initially_healthy")
         self._config, spec = catalog.read(config, chain_order)

@@ -325,8 +325,7 @@ class Planner:
         for way in ways:
             if self.request.evictions != LEAST and way.packing > first.packing:
                 continue
-            bad = self._newly_bound_bad(way)
-            if self.kept is None or bad <= self._newly_bound_bad(first):
+            if self.kept is None or self._newly_bound_bad(way) <= self._newly_bound_bad(first):
                 yield way
 
     def _newly_bound_bad(self, way: _Way) -> int:

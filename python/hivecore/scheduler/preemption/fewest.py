@@ -56,7 +56,7 @@ class Fewest:
         return self._found(branch, lambda stages: self._needed(stages, names)) or list(names)
 
     def least(self, branch: Stages, names: Sequence[str]) -> list[str]:
-        """The same of the shortest run of the first of these that is enough; none: none is."""
+        """The same of the shortest run of the first of these that is enough, if one is."""
         return self._found(branch, lambda stages: self._needed(stages, self.first(stages, names)))
 
     def _found(self, branch: Stages, find: Callable[[Stages], list[str]]) -> list[str]:
