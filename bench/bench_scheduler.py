@@ -7,6 +7,8 @@ waiting    so many jobs wait, for quotas and for cells: an event that changes no
            the decide that follows it
 explain    why a gang waits for its tenant's cells, all of which are in use, and whose end would
            start it now
+together   ten pairs of gangs that start together wait for cells: a job of their tenant ends, which
+           is too little for a pair, with the decide that tries them
 copy       a branch of all of it
 log        the same jobs with and without a decision log, and the log run again
 
@@ -189,15 +191,40 @@ def waiting_figures(scheduler: Scheduler, waiting: int, count: int) -> dict[str,
     return {"jobs": wait, **{name: quantiles(times) for name, times in spent.items()}}
 
 
-def explain_figures(scheduler: Scheduler, rounds: int) -> list[dict[str, Any]]:
-    """Gangs that ask for more than the cells of their tenant have left, which is nothing."""
+def fill_cells_of_first(scheduler: Scheduler) -> int:
+    """The first tenant's cells are all in use then; how many jobs of a node each that took."""
     number = 0
     while True:
         job = Job(f"x{number}", tenant(0), [Role("worker", 1, gpus=8)], quota=quota(8 * number))
         scheduler.submit(job, 1.0)
-        number += 1
         if not any(isinstance(one, Start) for one in scheduler.decide(1.0)):
-            break
+            return number
+        number += 1
+
+
+def together_figures(scheduler: Scheduler, pairs: int) -> dict[str, Any]:
+    jobs = fill_cells_of_first(scheduler)
+    scheduler.cancel(f"x{jobs}", 1.0)
+    most = min(jobs, 20)
+    for i in range(pairs):
+        for name, other, pods in (("a", "b", most), ("b", "a", 1)):
+            roles = [Role("worker", pods, gpus=8)]
+            told = {"quota": quota(8 * i), "together": [f"{other}{i}"]}
+            scheduler.submit(Job(f"{name}{i}", tenant(0), roles, **told), 1.0)
+    scheduler.decide(1.0)
+    times = []
+    for i in range(most):
+        begin = perf_counter()
+        scheduler.finish(f"x{i}", 1.0)
+        actions = scheduler.decide(1.0)
+        times.append(perf_counter() - begin)
+        assert not any(isinstance(one, Start) for one in actions)
+    return {"pairs": pairs, **quantiles(times)}
+
+
+def explain_figures(scheduler: Scheduler, rounds: int) -> list[dict[str, Any]]:
+    """Gangs that ask for more than the cells of their tenant have left, which is nothing."""
+    fill_cells_of_first(scheduler)
     found = []
     for pods in (1, 8, 32):
         scheduler.submit(
@@ -268,6 +295,7 @@ def main() -> None:
         "profile": profile(lambda: whole(scheduler, GANGS["8 GPUs"], count, "q")),
         "jobs": len(scheduler),
         "explain": explain_figures(scheduler.copy(), 2 if small else 20),
+        "together": together_figures(scheduler.copy(), 10),
         "copy seconds": copy_seconds(scheduler, 2 if small else 10),
         "log": log_figures(512 if small else 1024, 200 if small else 5000, 1 if small else 3),
     }
@@ -290,6 +318,8 @@ def main() -> None:
             f"explain {row['pods']} pods of 8 GPUs: {1e3 * row['p50']:.1f} / "
             f"{1e3 * row['p99']:.1f} ms, {row['leave']} jobs would have to end"
         )
+    together = figures["together"]
+    print(f"{together['pairs']} pairs wait, a job ends: {1e6 * together['p50']:.0f} us")
     waiting = figures["waiting"]
     for event, times in waiting.items():
         if event != "jobs":

@@ -4,7 +4,17 @@ import pytest
 from scheduler_lives import COMPOSITIONS, make_scheduler
 
 from hivecore.quotas import Quota, QuotaTree
-from hivecore.scheduler import Fit, Job, Preempt, Reject, Scheduler, Start, Wait, job_of_plain
+from hivecore.scheduler import (
+    Fit,
+    Job,
+    Preempt,
+    Reject,
+    Role,
+    Scheduler,
+    Start,
+    Wait,
+    job_of_plain,
+)
 from hivecore.scheduler import plain_job as plain
 
 
@@ -135,9 +145,10 @@ def test_one_that_can_never_run_is_rejected_and_does_not_count():
     assert started(actions) == ["one"]
 
 
+@pytest.mark.parametrize("immediate", [False, True])
 @pytest.mark.parametrize("parts", COMPOSITIONS.values(), ids=COMPOSITIONS)
-def test_what_was_tried_in_vain_leaves_no_trace(parts):
-    scheduler = make_scheduler(parts, immediate=True)
+def test_what_was_tried_in_vain_leaves_no_trace(parts, immediate):
+    scheduler = make_scheduler(parts, immediate=immediate)
     scheduler.submit(Job("old", "a", 4, preemptible=False), 0.0)
     scheduler.decide(0.0)
     alone = scheduler.copy()
@@ -158,6 +169,55 @@ def test_what_was_tried_in_vain_leaves_no_trace(parts):
     for one in (scheduler, alone):
         one.submit(probe, 3.0)
     assert [type(one) for one in scheduler.decide(3.0)] == [type(one) for one in alone.decide(3.0)]
+
+
+@pytest.mark.parametrize("parts", COMPOSITIONS.values(), ids=COMPOSITIONS)
+def test_the_first_that_is_refused_is_found_and_nothing_has_changed(parts):
+    scheduler = make_scheduler(parts)
+    running = submit(scheduler, Job("old", "a", 2), Job("b's", "b", 1))
+    assert started(running) == ["old", "b's"]
+    like = [Job(f"j{at}", "a", [Role("w", 2, gpus=2)]) for at in range(8)]
+    for job in like:
+        scheduler.submit(job, 1.0)
+    before = scheduler.to_bytes()
+    units = [scheduler._state.jobs[job.name].units[0].trial() for job in like]
+    found = scheduler._state.stages.first_refused(units)
+    assert (found is None) == (parts == ())
+    assert found is None or 0 < found[0] < 4
+    assert scheduler.to_bytes() == before
+    scheduler.check()
+
+
+@pytest.mark.parametrize("evictions", ["packing", "private"])
+def test_those_come_first_who_would_not_beside_the_others(evictions):
+    """Alone the opportunistic one would go where its tenant's rack is, which the other needs."""
+    scheduler = make_scheduler(("cells",), evictions=evictions)
+    jobs = [
+        Job("weak", "a", 1, guaranteed=False, together=["strong"]),
+        Job("strong", "a", [Role("w", 2, gpus=4)], together=["weak"]),
+    ]
+    assert started(submit(scheduler, Job("other", "b", 2), *jobs)) == ["other", "strong", "weak"]
+
+
+def test_those_come_last_for_whom_others_would_leave_who_need_not():
+    """Where the opportunistic one is the only place is left where nobody runs."""
+    scheduler = make_scheduler(("cells",))
+    guest, owner = Job("guest", "b", 2, guaranteed=False), Job("owner", "b", 4)
+    jobs = [
+        Job("weak", "a", [Role("w", 2, gpus=4)], guaranteed=False, together=["strong"]),
+        Job("strong", "a", 2, together=["weak"]),
+    ]
+    assert started(submit(scheduler, guest, owner)) == ["guest", "owner"]
+    assert started(submit(scheduler, *jobs, now=1.0)) == ["weak", "strong"]
+
+
+def test_of_many_the_most_important_come_first_or_last():
+    scheduler = limited(8)
+    jobs = [
+        Job(name, "a", gpus, priority=gpus, together=[other])
+        for name, other, gpus in (("a", "b", 1), ("b", "c", 2), ("c", "d", 3), ("d", "a", 2))
+    ]
+    assert started(submit(scheduler, *jobs)) == ["c", "d", "b", "a"]
 
 
 def full(parts, *jobs, **settings):

@@ -34,7 +34,11 @@ class Kinds:
         """The kind of what a job starts with."""
         if job.after or job.together:
             return self._made(job, least_of(job), is_alone=True)
-        return self._find((job.roles, *self._terms(job)), job, None)
+        return self._find(self.asked_by(job), job, None)
+
+    def asked_by(self, job: Job) -> tuple[Any, ...]:
+        """What jobs have in common that are of one kind, if they start by themselves."""
+        return (job.roles, *self._terms(job))
 
     def joining(self, job: Job, role: Role) -> Kind:
         """The kind of a pod that joins a job later."""

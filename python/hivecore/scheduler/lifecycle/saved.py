@@ -128,6 +128,7 @@ def _read_jobs(state: State, told: Mapping[str, Any]) -> None:
     if sharing is not None:
         sharing.restore(told["sharing"], {unit.name: unit for unit in state.units() if unit.placed})
         state.stages.note_health()
+        sharing.restore_fresh(told["sharing"])
         state.regroup_for = as_float(told["regroup_for"], "regroup_for")
         if not 0.0 <= state.regroup_for <= LATEST:
             raise ValueError("regroup_for")

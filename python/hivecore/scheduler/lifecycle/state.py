@@ -115,13 +115,13 @@ class State:
             live.told = refusal
             self.outbox.append(Wait(live.job.name, refusal))
 
-    def missing(self, live: Live) -> str:
-        """A job that has to start before another one; "": there is none."""
-        for name in live.job.after:
-            other = self.jobs.get(name)
-            if other is not None and (not other.runs or other.has_stopped):
-                return name
-        return ""
+    def missing(self, live: Live) -> list[str]:
+        """The jobs that have to start before another one."""
+        return [
+            name
+            for name in live.job.after
+            if (other := self.jobs.get(name)) is not None and (not other.runs or other.has_stopped)
+        ]
 
     def companions(self, live: Live) -> list[Live]:
         """The jobs that do not run and have to start together with another one, in the order in

@@ -240,9 +240,9 @@ class _Planning:
         if live.state != "pending":
             raise ValueError(f"job={goal.job!r}: it is {live.state}, and does not wait in a queue")
         unit = live.units[0]
-        other = self.scheduler._state.missing(live)
-        if other:
-            return self._never(goal, f"waits for {other!r} to start")
+        first = self.scheduler._state.missing(live)
+        if first:
+            return self._never(goal, f"waits for {first[0]!r} to start")
         if self.scheduler._state.companions(live):
             return self._never(goal, "starts together with other jobs")
         if self.stages.quotas is not None:

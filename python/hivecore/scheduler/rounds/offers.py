@@ -1,8 +1,11 @@
 """What becomes of a unit whose turn it is."""
 
+from collections.abc import Collection
+
 from hivecore.decisions import Refusal
 from hivecore.scheduler.lifecycle.ends import expect_no_more, leaving
 from hivecore.scheduler.lifecycle.lines import lend_no_more, wait
+from hivecore.scheduler.lifecycle.live import Live
 from hivecore.scheduler.lifecycle.state import State
 from hivecore.scheduler.lifecycle.units import Refused, Unit
 from hivecore.scheduler.preemption.holding import hold
@@ -12,7 +15,19 @@ from hivecore.scheduler.rounds.starts import has_started, start_without, tell_to
 from hivecore.scheduler.rounds.waking import may_preempt, might_help
 from hivecore.scheduler.stages.transaction import Started
 
-__all__ = ["offer_alone"]
+__all__ = ["not_yet", "offer_alone"]
+
+
+def not_yet(state: State, live: Live, started: Collection[str] = ()) -> Refused | None:
+    """Why a job may not start before another one; None: it may.
+
+    :param started: the jobs that will have started by then.
+    """
+    for other in state.missing(live):
+        if other not in started:
+            refusal = Refusal("scheduler", "after", f"waits for {other!r} to start", other)
+            return Refused(refusal, (("started", other),))
+    return None
 
 
 def offer_alone(state: State, unit: Unit, *, only_at_once: bool = False) -> None:
@@ -21,10 +36,9 @@ def offer_alone(state: State, unit: Unit, *, only_at_once: bool = False) -> None
     :param only_at_once: nobody is to leave for it who takes time for that.
     """
     live = state.jobs[unit.owner]
-    other = state.missing(live)
-    if other:
-        refusal = Refusal("scheduler", "after", f"waits for {other!r} to start", other)
-        wait(state, live, unit, Refused(refusal, (("started", other),)))
+    too_early = not_yet(state, live)
+    if too_early is not None:
+        wait(state, live, unit, too_early)
         return
     if unit is live.lent:
         lend(state, live, unit)

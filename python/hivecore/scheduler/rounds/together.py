@@ -1,10 +1,14 @@
 """Jobs that start together or not at all.
 
-All of them are tried one after the other on a branch, and only if all run there at the end it is
-done in earnest. Else they wait, each for what the one that found no place waits for.
+They are tried one after the other, first without anything's changing, and only if all of them run
+at the end it is done in earnest. Whether they do may depend on who comes first: the most important
+ones do, and if not all run then the other orders are tried, or, of more than three jobs, the
+reverse. Else they wait, each for whatever would let one go on that found no place.
 """
 
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
+from itertools import permutations
 
 from hivecore.decisions import Refusal
 from hivecore.errors import InvariantError
@@ -12,10 +16,13 @@ from hivecore.scheduler.lifecycle.lines import queued_job, take_off, wait
 from hivecore.scheduler.lifecycle.live import Live
 from hivecore.scheduler.lifecycle.state import State
 from hivecore.scheduler.lifecycle.units import Key, Refused, Unit
-from hivecore.scheduler.rounds.offers import offer_alone
+from hivecore.scheduler.rounds.offers import not_yet, offer_alone
+from hivecore.scheduler.rounds.waking import may_preempt, might_have_victims
 from hivecore.scheduler.stages._lacks import HEADROOM
 
 __all__ = ["offer"]
+
+_ALL_ORDERS_OF = 3
 
 
 def offer(state: State, unit: Unit) -> None:
@@ -25,19 +32,18 @@ def offer(state: State, unit: Unit) -> None:
     if not others:
         offer_alone(state, unit)
         return
-    lives = _in_turn([live, *others])
-    refused = _failure(state, live, lives)
-    if refused is not None:
-        wait(state, live, unit, _as_told(live, refused))
+    found = _in_order(state, live, [live, *others])
+    if isinstance(found, Refused):
+        wait(state, live, unit, _as_told(live, found))
         for one in others:
             # Who does not name all of them may start sooner; who is reserved is in no queue.
             if one.state == "pending" and len(state.companions(one)) == len(others):
                 _take(state, one)
-                wait(state, one, one.units[0], _as_told(one, refused))
+                wait(state, one, one.units[0], _as_told(one, found))
         return
     for one in others:
         _take(state, one)
-    if _start(state, lives) is not None:
+    if _start(state, found) is not None:
         raise InvariantError(f"job {live.job.name!r} does not start with {len(others)} others")
 
 
@@ -50,19 +56,8 @@ def _as_told(live: Live, refused: Refused) -> Refused:
     return refused._replace(refusal=replace(refusal, reason=reason))
 
 
-def _in_turn(lives: list[Live]) -> list[Live]:
-    """The same, each behind those after which it is to start."""
-    found: list[Live] = []
-    left = {live.job.name: live for live in lives}
-    while left:
-        free = [one for one in left.values() if left.keys().isdisjoint(one.job.after)]
-        for one in free or [*left.values()]:  # or they wait for one another, for ever
-            found.append(left.pop(one.job.name))
-    return found
-
-
-def _failure(state: State, offered: Live, lives: list[Live]) -> Refused | None:
-    """Why one of these jobs does not start now with the others; None: they all do.
+def _in_order(state: State, offered: Live, lives: list[Live]) -> Refused | list[Live]:
+    """An order in which these jobs all start now, or why there is none.
 
     :param offered: the one that has left its queue already.
     """
@@ -71,6 +66,96 @@ def _failure(state: State, offered: Live, lives: list[Live]) -> Refused | None:
             name = one.job.name
             reason = "others have to stop for it"
             return Refused(Refusal("scheduler", "together", reason, name), (("started", name),))
+    keys: list[Key] = []
+    first: Refused | None = None
+    for order in _orders(state, lives):
+        refused = _refused(state, offered, order)
+        if refused is None:
+            return order
+        first = first or refused
+        keys += refused.keys
+    assert first is not None
+    # Each waits for something that another one lacks, so that its own needs say nothing.
+    keys = [("quotas", "any") if key == HEADROOM else key for key in keys]
+    gone = [("started", one.job.name) for one in lives]
+    return first._replace(keys=tuple(dict.fromkeys([*keys, *gone])))
+
+
+def _orders(state: State, lives: list[Live]) -> Iterator[list[Live]]:
+    """Orders in which jobs may start, unlike ones only, the most important and largest first."""
+
+    def importance(live: Live) -> tuple[bool, int, int]:
+        return not live.job.guaranteed, -live.job.priority, -live.units[0].kind.gpus
+
+    ranked = sorted(lives, key=importance)
+    orders: Iterable[Iterable[Live]] = (
+        permutations(ranked) if len(ranked) <= _ALL_ORDERS_OF else (ranked, reversed(ranked))
+    )
+    known = set()
+    for order in orders:
+        found = _in_turn(order)
+        asked = tuple(state.kinds.asked_by(one.job) for one in found)
+        if asked not in known:
+            known.add(asked)
+            yield found
+
+
+def _in_turn(lives: Iterable[Live]) -> list[Live]:
+    """The same, each behind those after which it is to start."""
+    found: list[Live] = []
+    left = {live.job.name: live for live in lives}
+    while left:
+        free = (one for one in left.values() if left.keys().isdisjoint(one.job.after))
+        one = next(free, None) or next(iter(left.values()))  # they wait for one another, for ever
+        found.append(left.pop(one.job.name))
+    return found
+
+
+def _refused(state: State, offered: Live, lives: list[Live]) -> Refused | None:
+    """Why not all of these jobs start when they do in turn; None: they do."""
+    started: set[str] = set()
+    for live in lives:
+        refused = not_yet(state, live, started)
+        if refused is not None:
+            return _of(live, refused)
+        started.add(live.job.name)
+    if state.stages.quotas is not None and any(map(_asks_for_more, lives)):
+        return _refused_on_branch(state, offered, lives)
+    found = state.stages.first_refused([live.units[0].trial() for live in lives])
+    if found is None:
+        return None
+    live, refused = lives[found[0]], found[1]
+    if _might_do_more(state, live, refused):
+        return _refused_on_branch(state, offered, lives)
+    return _of(live, refused)
+
+
+def _asks_for_more(live: Live) -> bool:
+    """Whether other pods join a job once it runs, which ask quotas for their part from then on."""
+    return any(role.min_pods < role.pods for role in live.job.roles)
+
+
+def _might_do_more(state: State, live: Live, refused: Refused) -> bool:
+    """Whether one that is refused might share what others have, or make them leave."""
+    unit, quotas, sharing = live.units[0], state.stages.quotas, state.stages.sharing
+    if sharing is not None and sharing.keys(unit.kind):
+        return True
+    if not (state.immediate and may_preempt(state, live, unit)):
+        return False
+    if quotas is not None and refused.refusal.stage == quotas.name:
+        # Those before it in turn count in its quota, so that it takes more than these to say no.
+        return bool(refused.quota_victims) or quotas.has_less_important(unit)
+    return might_have_victims(state, unit, refused)
+
+
+def _of(live: Live, refused: Refused) -> Refused:
+    """Why a job is refused that others start with."""
+    reason = refused.refusal.reason
+    return Refused(Refusal("scheduler", "together", reason, live.job.name), refused.keys)
+
+
+def _refused_on_branch(state: State, offered: Live, lives: list[Live]) -> Refused | None:
+    """The same where they may do more than take what is idle."""
     trial = state.branch()
     twins = [trial.jobs[one.job.name] for one in lives]
     for twin in twins:
@@ -81,21 +166,12 @@ def _failure(state: State, offered: Live, lives: list[Live]) -> Refused | None:
     failed = _start(trial, twins)
     if failed is None:
         return None
-    name = failed.job.name
     refused = trial.waiting.refused(failed.units[0].kind)
-    if refused is None:
-        reason = "it would have to leave for another of them"
-        waits_for = [
-            key for one in lives for key in state.stages.touched_by_release(one.units[0].kind)
-        ]
-    else:
-        reason = refused.refusal.reason
-        waits_for = list(refused.keys)
-    # Each waits for something that another one lacks, so that its own needs say nothing.
-    keys: list[Key] = [("quotas", "any") if key == HEADROOM else key for key in waits_for]
-    gone = [("started", one.job.name) for one in lives]
-    once = tuple(dict.fromkeys([*keys, *gone]))
-    return Refused(Refusal("scheduler", "together", reason, name), once)
+    if refused is not None:
+        return _of(failed, refused)
+    reason = "it would have to leave for another of them"
+    keys = [key for one in lives for key in state.stages.touched_by_release(one.units[0].kind)]
+    return Refused(Refusal("scheduler", "together", reason, failed.job.name), tuple(keys))
 
 
 def _start(state: State, lives: list[Live]) -> Live | None:

@@ -10,7 +10,7 @@ from hivecore.scheduler.lifecycle.units import Kind, Refused, Unit
 from hivecore.scheduler.preemption.relief import Relief
 from hivecore.scheduler.preemption.victims import NAME_NOBODY, might_leave
 
-__all__ = ["may_preempt", "might_help", "wake"]
+__all__ = ["may_preempt", "might_have_victims", "might_help", "wake"]
 
 
 def wake(state: State) -> None:
@@ -26,16 +26,17 @@ def _still_refused(state: State, kind: Kind, refusal: Refusal, name: str) -> Ref
     if again is None or not may_preempt(state, state.jobs[unit.owner], unit):
         return again
     # What is idle is too little, but perhaps not with what others would leave.
-    quotas = state.stages.quotas
-    if refusal.stage in NAME_NOBODY:
-        is_worth_a_try = might_help(state, unit, again)
-    else:
-        is_worth_a_try = (
-            quotas is not None
-            and again.refusal.stage == quotas.name
-            and bool(quotas.less_important(unit))
-        )
-    return None if is_worth_a_try else again
+    return None if might_have_victims(state, unit, again) else again
+
+
+def might_have_victims(state: State, unit: Unit, refused: Refused) -> bool:
+    """Whether others might leave for a unit that is refused, at a glance."""
+    stage, quotas = refused.refusal.stage, state.stages.quotas
+    if refused.quota_victims or refused.cell_victims:
+        return True
+    if stage in NAME_NOBODY:
+        return might_help(state, unit, refused)
+    return quotas is not None and stage == quotas.name and bool(quotas.less_important(unit))
 
 
 def might_help(state: State, unit: Unit, refused: Refused) -> bool:

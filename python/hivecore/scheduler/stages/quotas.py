@@ -100,11 +100,20 @@ class QuotaStage:
         """What would be decided."""
         return self.part.schedule(unit.request)
 
+    def schedule_many(self, units: Iterable[Unit]) -> tuple[QuotaDecision, ...]:
+        """What would be decided for one after the other."""
+        return self.part.schedule_many([unit.request for unit in units])
+
     def less_important(self, unit: Unit) -> tuple[str, ...]:
         """Those of lower priority in the same quota without whom a unit is admitted; none: there
         are too few, or another quota refuses it.
         """
         return self.part.preempt_within(unit.request).victims
+
+    def has_less_important(self, unit: Unit) -> bool:
+        """Whether any of lower priority run in the same quota."""
+        asked = unit.kind.quota_request
+        return bool(self.part.used_below(asked.quota, asked.priority))
 
     def waits_for(self, refusal: Refusal) -> tuple[Key, ...]:
         """What has to happen before a refused unit is worth another try."""

@@ -336,6 +336,7 @@ class SharingStage:
         return {
             "terms": {name: getattr(terms, name) for name in Sharing.__slots__},
             "groups": [[list(one.jobs), one.is_leaving] for one in self._groups.values()],
+            "fresh": [next(iter(self._groups[number].jobs)) for number in self._fresh],
         }
 
     @staticmethod
@@ -359,6 +360,11 @@ class SharingStage:
             if not 1 <= len(names) <= self.terms.max_group:
                 raise ValueError("groups: too many share GPUs")
             self._add(group)
+
+    def restore_fresh(self, data: Mapping[str, Any]) -> None:
+        """The groups that are others now than when it was asked last; when all else is known."""
+        names = [as_name(name, "fresh") for name in data["fresh"]]
+        self._fresh = {self._of[name].number: None for name in names}
 
     def faults(self, running: Iterable[Unit]) -> Iterator[str]:
         """What is wrong about the groups of those that run."""

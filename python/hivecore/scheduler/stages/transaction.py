@@ -366,6 +366,28 @@ class Stages:
             taken = given.decisions
         return Agreed(admitted, placed, places, taken)
 
+    def first_refused(self, units: list[Unit]) -> tuple[int, Refused] | None:
+        """Which of these is refused first when each in turn takes what it asks for, and why; None:
+        none is. Nothing has changed then.
+        """
+        if self.quotas is not None:
+            for at, decision in enumerate(self.quotas.schedule_many(units)):
+                if decision.outcome != "bind":
+                    return at, self._not_admitted(units[at], decision)
+        placing = self.without_quotas()
+        taken: list[tuple[Unit, bool]] = []
+        found = None
+        for at, unit in enumerate(units):
+            agreed = placing.agree(unit)
+            if isinstance(agreed, Refused):
+                found = at, agreed
+                break
+            placing._commit(unit, None, agreed.placed, agreed.taken)
+            taken.append((unit, agreed.placed is not None))
+        for unit, is_placed in reversed(taken):
+            placing._vacate(unit, is_placed)
+        return found
+
     def not_placed(self, unit: Unit) -> "Refused | None":
         """Why cells do not have a place for a unit; None: they do, without anybody's leaving."""
         assert self.place is not None
