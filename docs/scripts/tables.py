@@ -788,6 +788,9 @@ def _scheduler(results: Results) -> str:
         if event != "jobs":
             what = f"{waiting['jobs']:,} jobs wait: {event}, and decide"
             rows.append((what, _time(times["p50"]), _time(times["p99"]), "", ""))
+    pairs = figures["together"]
+    what = f"{pairs['pairs']} pairs of gangs wait that start together: a job ends, and decide"
+    rows.append((what, _time(pairs["p50"]), _time(pairs["p99"]), "", ""))
     for row in figures["explain"]:
         what = f"why a gang of {row['pods']} x 8 GPUs waits, and whose end would start it"
         rows.append((what, _time(row["p50"]), _time(row["p99"]), "", ""))

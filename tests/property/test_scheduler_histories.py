@@ -25,7 +25,7 @@ from scheduler_lives import (
     make_scheduler,
 )
 
-from hivecore.scheduler import FreeNodes, Move, Preempt, Scheduler, Start
+from hivecore.scheduler import FreeNodes, Move, Preempt, Promote, Scheduler, Start
 from hivecore.scheduler.lifecycle.lines import line_of, queue_of
 from hivecore.verify import verify_actions
 
@@ -103,7 +103,7 @@ class History:
 
     def starts_need_room(self, branch, told=(), just_started=frozenset()):
         found = branch.decide(self.now)
-        started = {one.job for one in found if isinstance(one, Start)}
+        started = {one.job for one in found if isinstance(one, Start | Promote)}
         leaving = [one for one in found if isinstance(one, Preempt)]
         assert leaving or not started
         if leaving and told:  # what follows may be because of the first

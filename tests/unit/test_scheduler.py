@@ -275,6 +275,27 @@ def test_a_job_waits_for_those_after_which_it_may_start():
     assert told(scheduler.decide(2)) == [("start", "server"), ("start", "worker")]
 
 
+def test_the_other_pods_of_one_that_runs_wait_for_nobody_to_start():
+    """Pods of other jobs that ask for the same would wait with them."""
+    scheduler = limited()
+    elastic = [Role("w", 3, gpus=1, min_pods=1)]
+    jobs = [
+        Job("first", "a", 4),
+        Job("second", "a", elastic, after=["first"]),
+        Job("third", "a", elastic),
+        Job("other", "a", 2),
+    ]
+    for job in jobs:
+        scheduler.submit(job, 0)
+    assert told(scheduler.decide(0))[:4] == [("start", job.name) for job in jobs]
+    scheduler.set_quota(Quota("a", max={"gpu": 7}), 1)
+    scheduler.fail("first", 1)  # and there is no room for it any more
+    starts = [one for one in scheduler.decide(1) if isinstance(one, Start)]
+    assert sorted(one.job for one in starts) == ["second", "second", "third"]
+    assert scheduler.state("first") == "pending"
+    scheduler.check()
+
+
 def test_cells_choose_the_gpus_and_devices_the_nics_beside_them():
     scheduler = Scheduler(cells=cell_cluster(), devices=machines())
     scheduler.submit(Job("one", "a", [Role("w", 1, devices=NIC)]), now=0)

@@ -10,10 +10,13 @@ from hivecore.quotas import Quota, QuotaTree
 from hivecore.scheduler import Job, Preempt, Promote, Role, Scheduler, Start, Wait, Where
 
 
-def nodes():
-    """Two nodes of 4 GPUs, one for each tenant."""
-    chain = Chain(["gpu", "node"], [4], 2, nodes=["n0", "n1"])
-    return CellCluster(ClusterSpec({"c": chain}, {name: {"c": {"node": 1}} for name in "ab"}))
+def nodes(count=2, **owned):
+    """Nodes of 4 GPUs, one for each tenant."""
+    chain = Chain(["gpu", "node"], [4], count, nodes=[f"n{i}" for i in range(count)])
+    has = owned or {"a": 1, "b": 1}
+    return CellCluster(
+        ClusterSpec({"c": chain}, {name: {"c": {"node": most}} for name, most in has.items()})
+    )
 
 
 def lending(**parts):
@@ -105,6 +108,23 @@ def test_who_has_to_stop_is_not_promoted_meanwhile():
     ]
     assert scheduler.state("second") == "running"
     scheduler.check()
+
+
+def test_another_one_gets_the_cells_meanwhile_that_asks_for_the_same():
+    scheduler = lending(cells=nodes(3, a=2, b=1), immediate=False)
+    running(scheduler, *[Job(f"j{i}", "a", 4) for i in range(4)])
+    assert [scheduler.state(f"j{i}") for i in range(4)] == ["running"] * 2 + ["lent", "pending"]
+    assert said(running_owner(scheduler)) == [("Preempt", "j2")]
+    scheduler.finish("j0", 1.0)
+    [start] = scheduler.decide(1.0)
+    assert (start.job, start.lent) == ("j3", False)
+    scheduler.check()
+    scheduler.finish("j1", 2.0)
+    scheduler.stopped("j2", 3.0)
+    assert sorted(one[:2] for one in said(scheduler.decide(3.0))) == [
+        ("Start", "j2"),
+        ("Start", "owner"),
+    ]
 
 
 @pytest.mark.parametrize("event", ["finish", "cancel"])

@@ -120,13 +120,12 @@ class _Search:
         self.jobs = scheduler._state.jobs
         self.now = scheduler.now
         self.job, self.unit = job, unit
+        self.missing = scheduler._state.missing(self.jobs[job.name])
 
     def refusals(self) -> Iterator[Refusal]:
         """Of each stage by itself."""
-        for name in self.job.after:
-            other = self.jobs.get(name)
-            if other is not None and (not other.runs or other.has_stopped):
-                yield Refusal("scheduler", "after", f"waits for {name!r} to start", name)
+        for name in self.missing:
+            yield Refusal("scheduler", "after", f"waits for {name!r} to start", name)
         told = self.jobs[self.job.name].told
         if told is not None and told.code == "together":
             yield told

@@ -25,7 +25,8 @@ def check_gang(action: Start | Promote, job: Job, state: State) -> None:
         count = sum(pod.role == role.name for pod in action.pods)
         what = f"role {role.name!r} of {job.name!r} starts with {count} pods of {role.min_pods}"
         hold(count >= role.min_pods, "gang", what)
-    for other in job.after:
+    has_begun = isinstance(action, Promote) or bool(runs and runs.pods)
+    for other in () if has_begun else job.after:
         started = other not in state.known or bool(other in state.has and state.has[other].pods)
         hold(started, "gang", f"{job.name!r} starts before {other!r}")
 

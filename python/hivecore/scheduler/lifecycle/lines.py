@@ -95,6 +95,17 @@ def take_off(state: State, unit: Unit) -> None:
         line.wake(queue_of(state, kind.job), kind.number)
 
 
+def wait_apart(state: State, live: Live, unit: Unit, refused: Refused) -> None:
+    """It waits for what others of its kind do not wait for."""
+    if not unit.kind.is_alone:
+        assert unit.departure is not None
+        state.waiting.leave(unit.kind, unit.name)
+        unit.kind = state.kinds.alone(unit.kind)
+        unit.departure = unit.departure._replace(job=queued_job(state, unit))
+        state.waiting.add(unit.kind, unit.name)
+    wait(state, live, unit, refused)
+
+
 def wait(state: State, live: Live, unit: Unit, refused: Refused) -> None:
     """It has its place in the queue again, and waits with all of its kind."""
     kind = unit.kind

@@ -116,10 +116,11 @@ class State:
             self.outbox.append(Wait(live.job.name, refusal))
 
     def missing(self, live: Live) -> list[str]:
-        """The jobs that have to start before another one."""
+        """The jobs that have to start before another one may."""
+        others = () if live.runs else live.job.after
         return [
             name
-            for name in live.job.after
+            for name in others
             if (other := self.jobs.get(name)) is not None and (not other.runs or other.has_stopped)
         ]
 

@@ -2,7 +2,7 @@
 
 from hivecore.decisions import Refusal
 from hivecore.scheduler.actions import Promote, Start
-from hivecore.scheduler.lifecycle.lines import wait
+from hivecore.scheduler.lifecycle.lines import wait, wait_apart
 from hivecore.scheduler.lifecycle.live import Live
 from hivecore.scheduler.lifecycle.state import State
 from hivecore.scheduler.lifecycle.units import Refused, Unit
@@ -37,7 +37,11 @@ def promote(state: State, live: Live, unit: Unit) -> None:
     """One that runs on idle cells gets those of its tenant, if these are not in use."""
     lent = live.lent
     assert lent is not None
-    victims = _promotion(state, live, unit, lent)
+    if live.for_job:
+        refusal = Refusal("scheduler", "stops", f"has to stop for {live.for_job!r}")
+        wait_apart(state, live, unit, Refused(refusal, (("stopped", live.job.name),)))
+        return
+    victims = _promotion(state, unit, lent)
     if isinstance(victims, Refused):
         wait(state, live, unit, victims)
         return
@@ -56,14 +60,10 @@ def promote(state: State, live: Live, unit: Unit) -> None:
     expect_joining(state, live)
 
 
-def _promotion(state: State, live: Live, unit: Unit, lent: Unit) -> Refused | Victims:
+def _promotion(state: State, unit: Unit, lent: Unit) -> Refused | Victims:
     """Who else has to leave at once so that a job has cells of its own, or why it stays on idle
     ones.
     """
-    name = live.job.name
-    if live.for_job:
-        refusal = Refusal("scheduler", "stops", f"has to stop for {live.for_job!r}")
-        return Refused(refusal, (("stopped", name),))
     if state.stages.devices is None:
         refused = state.stages.not_placed(unit)
         if refused is None:
