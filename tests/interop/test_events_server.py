@@ -73,6 +73,7 @@ def test_wrong_methods_paths_and_parameters_are_refused():
             ("GET", "/v1/explain/", 404),
             ("GET", "/v1/explain/none", 404),
             ("GET", "/v1/explain/%ff%2f..", 404),
+            ("GET", "/v1/explain/a%0Ab", 404),
             ("GET", "/v1/actions?after=1", 400),
             ("GET", "/v1/actions?after=0&after=0", 400),
             ("GET", "/v1/status?x", 400),
@@ -95,7 +96,7 @@ def test_who_does_not_know_the_token_learns_and_changes_nothing():
             "Bearer \xff",
         ):
             headers = {} if header is None else {"Authorization": header.encode("latin-1")}
-            for path in ("/v1/status", "/metrics", "/v1/explain/none", "/nothing", "/"):
+            for path in ("/v1/status", "/metrics", "/v1/explain/none", "/a%0Ab", "/"):
                 answer = client.get(path, headers=headers)
                 assert answer.status_code == 401
                 assert answer.json() == {"Error": "a bearer token is needed"}

@@ -49,6 +49,8 @@ class History:
         self.roles = rng.sample(sorted(ROLES), rng.randint(2, 6))
         self.stages = [(), STAGES[rng.choice(sorted(STAGES))]]
         self.guaranteed = rng.choice([0.5, 0.8, 1.0])
+        #: in some histories jobs do not ask the quota that is called like their tenant
+        self.quotas = random.Random(~seed) if seed % 3 == 2 and "quotas" in self.parts else None
         self.events = [
             self.come,
             self.come_together,
@@ -125,6 +127,8 @@ class History:
             stages=rng.choice(self.stages),
             **more,
         )
+        if self.quotas is not None:
+            job = job.replace(quota=self.quotas.choice("ab"))
         self.scheduler.submit(job, self.now)
         self.jobs[name] = job
 

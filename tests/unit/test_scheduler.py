@@ -827,9 +827,21 @@ def test_a_forecast_while_victims_stop():
     scheduler.decide(0.0)
     scheduler.submit(Job("train", "v", [Role("w", 2, gpus=1)], run_time=50), 10.0)
     scheduler.decide(10.0)
-    assert scheduler.forecast("train") == 100.0
+    assert scheduler.forecast("train") == 10.0  # they are expected to stop at any time
     scheduler.stopped("p", 20.0)
-    assert scheduler.forecast("train") == 100.0
+    assert scheduler.forecast("train") == 20.0
+
+
+def test_a_forecast_where_nobody_leaves_for_those_who_start_together():
+    network = NetworkTopology([], {"n0": {}})
+    network.set_free("n0", {"gpu": 3})
+    scheduler = Scheduler(topology=network)
+    scheduler.submit(Job("spare", "v", 2, guaranteed=False, run_time=1000.0), 0.0)
+    scheduler.submit(Job("brief", "v", 1, run_time=10.0), 0.0)
+    scheduler.decide(0.0)
+    scheduler.submit(Job("one", "v", 2, together=["two"]), 1.0)
+    scheduler.submit(Job("two", "v", 1, together=["one"]), 1.0)
+    assert scheduler.forecast("one") == 1000.0
 
 
 def test_why_a_job_is_not_offered_though_no_stage_refuses_it():

@@ -18,6 +18,7 @@ from scheduler_lives import (
 )
 
 from hivecore.devices import DeviceCluster, NodeDevices
+from hivecore.queues import TenantQueues
 from hivecore.quotas import Quota, QuotaTree
 from hivecore.scheduler import Job, Role, Scheduler, Start, Where
 from hivecore.topology import NetworkTopology
@@ -219,3 +220,31 @@ def test_no_start_is_foretold_behind_the_end_of_time():
     scheduler.submit(Job("waits", "t", 1), 1.0)
     scheduler.decide(1.0)
     assert scheduler.forecast("waits") is None
+
+
+def test_who_starts_together_with_others_is_told_no_change_that_would_not_do_for_them():
+    tree = QuotaTree([Quota("v", max={"gpu": 8})], total={"gpu": 8})
+    scheduler = Scheduler(queues=TenantQueues(blocking="fifo"), quotas=tree)
+    for name in "xy":
+        scheduler.submit(Job(name, "v", 4), 0.0)
+    scheduler.submit(Job("head", "v", 8), 0.0)
+    scheduler.submit(Job("one", "v", 4, together=["two"]), 0.0)
+    scheduler.submit(Job("two", "v", 4), 0.0)
+    scheduler.decide(0.0)  # they are behind the head, and not tried
+    found = scheduler.explain("one")
+    assert found.refusals and found.changes == ()
+
+
+def test_the_end_of_one_that_leaves_for_another_is_of_no_use():
+    two = NetworkTopology([], {"n0": {}})
+    two.set_free("n0", {"gpu": 2})
+    scheduler = Scheduler(topology=two)
+    for name in ("spare", "firm"):
+        scheduler.submit(Job(name, "v", 1, guaranteed=name == "firm"), 0.0)
+    scheduler.decide(0.0)
+    for name in ("train", "late"):
+        scheduler.submit(Job(name, "v", 1), 1.0)
+    scheduler.decide(1.0)
+    assert scheduler.state("train") == "reserved"
+    [change] = scheduler.explain("late").changes
+    assert change.jobs == ("firm",)

@@ -380,3 +380,29 @@ def test_pods_that_join_later_count_as_used(tmp_path):
     found = diff_log(path, cluster(8))
     assert found.before.gpu_seconds == 40.0
     assert found.after.gpu_seconds == 80.0
+
+
+def test_orders_moves_and_regroupings_are_skipped_and_counted(tmp_path):
+    scheduler = lab(8, immediate=True, log=tmp_path / "log")
+    for name in ("long", "short"):
+        scheduler.submit(Job(name, "lab", 8), 0.0)
+    scheduler.reorder(["short", "long"], 0.0)
+    scheduler.decide(0.0)
+    scheduler.finish("short", 60.0)
+    scheduler.decide(60.0)
+    scheduler.close()
+    found = diff_log(tmp_path / "log", lab(8, immediate=True))
+    assert found.skipped == 1
+    assert [one.job for one in found.sooner] == ["long"]
+
+
+def test_who_had_not_stopped_when_the_log_ended_has_not_elsewhere(tmp_path):
+    scheduler = lab(8, log=tmp_path / "log")
+    scheduler.submit(Job("spare", "lab", 8, guaranteed=False), 0.0)
+    scheduler.decide(0.0)
+    scheduler.submit(Job("train", "lab", 8), 60.0)
+    assert [type(one) for one in scheduler.decide(60.0)] == [Preempt]
+    scheduler.advance(100.0)
+    scheduler.close()
+    found = diff_log(tmp_path / "log", lab(8))
+    assert (found.sooner, found.later, found.skipped) == ((), (), 0)

@@ -6,6 +6,7 @@ from hivecore.cells import CellCluster, Chain, ClusterSpec
 from hivecore.devices import DeviceCluster, NodeDevices
 from hivecore.quotas import Quota, QuotaTree
 from hivecore.scheduler import Job, Preempt, Role, Scheduler, Start, Where, recover
+from hivecore.scheduler.preemption.precedence import Precedence
 from hivecore.topology import NetworkTopology
 
 
@@ -146,3 +147,70 @@ def test_who_is_named_but_need_not_leave_stays():
     assert set(tree.schedule("comes").victims) == {"one", "two"}
     actions = scheduler.decide(1.0)
     assert (said(actions, Preempt), said(actions, Start)[0]) == (["one"], "comes")
+
+
+def one_node(gpus):
+    network = NetworkTopology([], {"n0": {}})
+    network.set_free("n0", {"gpu": gpus})
+    return network
+
+
+def quiet(scheduler, now):
+    """Whoever has to stop does, and it ends: the actions until then."""
+    found = scheduler.decide(now, 100)
+    while leaving := [one for one in scheduler if scheduler.status(one).for_job]:
+        assert len(found) < 40, "it goes on and on"
+        for name in leaving:
+            scheduler.stopped(name, now)
+        found += scheduler.decide(now, 100)
+    assert len(found) < 40 and scheduler.decide(now) == []
+    scheduler.check()
+    return found
+
+
+ELASTIC = [Role("w", 3, gpus=2, min_pods=1)]
+
+
+@pytest.mark.parametrize("immediate", [False, True])
+def test_jobs_of_one_tenant_in_several_quotas_do_not_evict_one_another_for_ever(immediate):
+    tree = QuotaTree(
+        [Quota("a", max={"gpu": 16}, min={"gpu": 8}), Quota("b", max={"gpu": 16}, min={"gpu": 1})],
+        total={"gpu": 12},
+    )
+    scheduler = Scheduler(topology=one_node(6), quotas=tree, immediate=immediate)
+    scheduler.submit(Job("j0", "b", 5, priority=1), 0.0)
+    scheduler.submit(Job("j1", "a", ELASTIC, priority=2, guaranteed=False), 0.0)
+    scheduler.submit(Job("j2", "a", 4, quota="b", priority=2), 0.0)
+    scheduler.submit(Job("j3", "b", 5, quota="a"), 0.0)
+    quiet(scheduler, 1.0)
+    assert scheduler.state("j3") == "running"  # which its quota is entitled to
+
+
+@pytest.mark.parametrize("immediate", [False, True])
+def test_priority_does_not_take_what_another_quota_is_entitled_to(immediate):
+    tree = QuotaTree(
+        [Quota("a", max={"gpu": 3}, min={"gpu": 2}), Quota("b", max={"gpu": 2}, min={"gpu": 1})],
+        total={"gpu": 3},
+        limit="max",
+    )
+    scheduler = Scheduler(topology=one_node(2), quotas=tree, immediate=immediate)
+    elastic = [Role("w", 2, gpus=1, min_pods=1)]
+    scheduler.submit(Job("x", "a", elastic, quota="b", priority=1), 0.0)
+    assert len(quiet(scheduler, 0.0)) == 2
+    scheduler.submit(Job("y", "a", 2), 1.0)
+    told = quiet(scheduler, 1.0)
+    assert [one for one in told if isinstance(one, Preempt)] == [Preempt("x", "y", "reclaim")]
+    assert (scheduler.state("x"), scheduler.state("y")) == ("pending", "running")
+
+
+def test_nobody_makes_those_leave_for_whom_he_had_to():
+    order = Precedence()
+    order.note("high", ["middle"])
+    order.note("middle", ["low"])
+    order.note("other", ["high"])
+    assert set(order.above("low")) == {"high", "middle", "other"}
+    assert set(order.above("middle")) == {"high", "other"}
+    assert set(order.above("high")) == {"other"} and not order.above("other")
+    copy = Precedence.of_plain(order.plain())
+    order.clear()
+    assert not order and copy and set(copy.above("high")) == {"other"}

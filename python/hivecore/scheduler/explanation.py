@@ -109,7 +109,7 @@ def explain(
     if held and not refusals:
         return JobExplanation(job.name, state, (Refusal("queues", "order", held),), position, ())
     # What it needs itself would not let it start while it waits for other jobs.
-    alone = all(one.code not in ("after", "together") for one in refusals)
+    alone = not (search.missing or search.companions)
     changes = tuple(search.changes()) if refusals and alone else ()
     return JobExplanation(job.name, state, refusals, position, changes)
 
@@ -120,7 +120,9 @@ class _Search:
         self.jobs = scheduler._state.jobs
         self.now = scheduler.now
         self.job, self.unit = job, unit
-        self.missing = scheduler._state.missing(self.jobs[job.name])
+        live = self.jobs[job.name]
+        self.missing = scheduler._state.missing(live)
+        self.companions = scheduler._state.companions(live)
 
     def refusals(self) -> Iterator[Refusal]:
         """Of each stage by itself."""
@@ -206,7 +208,7 @@ class _Search:
         running = sorted(
             ((self.now - live.since) * live.job.gpus, name)
             for name, live in self.jobs.items()
-            if live.runs and self._may_help(live.job)
+            if live.runs and not live.for_job and self._may_help(live.job)
         )[:_MOST_ENDS]
         losses = {name: lost for lost, name in running}
         search = Fewest(self.unit, self._end)

@@ -17,19 +17,33 @@ def first_start(branch: "Scheduler", job: str) -> float | None:
     :param branch: where running jobs end by their estimates.
     """
     jobs = branch._state.jobs
-    branch.decide(branch.now)
+    _decide(branch)
     while not jobs[job].runs:
         ends = [
             (max(branch.now, live.since + live.job.run_time), name)
             for name, live in jobs.items()
-            if live.runs and not live.has_stopped and live.job.run_time is not None
+            if live.runs and live.job.run_time is not None
         ]
         now = min((end for end, _ in ends), default=inf)
         if now > LATEST:
             return None
         for end, name in sorted(ends):
             if end == now:
-                # Who has to stop for others has stopped by now.
-                (branch.stopped if jobs[name].for_job else branch.finish)(name, now)
-        branch.decide(now)
+                branch.finish(name, now)
+        _decide(branch)
     return jobs[job].since
+
+
+def _decide(branch: "Scheduler") -> None:
+    """Until nothing happens any more; who has to stop does so at once."""
+    while True:
+        branch.decide(branch.now)
+        stopping = [
+            name
+            for name, live in branch._state.jobs.items()
+            if live.for_job and not live.has_stopped
+        ]
+        if not stopping:
+            return
+        for name in stopping:
+            branch.stopped(name, branch.now)

@@ -225,7 +225,7 @@ class Scheduler(Stateful):
             kind = state.kinds.of(job)
             reason = state.kinds.impossible(kind, state.stages.impossible)
             if reason:
-                state.now = moment
+                state.happens(moment)
                 state.outbox.append(Reject(job.name, reason))
                 state.rejected.add(job.name)
             else:
@@ -234,7 +234,7 @@ class Scheduler(Stateful):
                     state.stages.quotas.submit(live.units[0])
                 if state.stages.storage is not None:
                     state.stages.storage.come(job)
-                state.now = moment
+                state.happens(moment)
                 state.jobs[job.name] = live
                 push(state, live.units[0])
                 offer_idle_cells(state, live)
@@ -268,7 +268,7 @@ class Scheduler(Stateful):
             moment = self._state.moment(now)
             if not live.runs:
                 raise ValueError(f"job={job!r}: it is {live.state}, not running")
-            self._state.now = moment
+            self._state.happens(moment)
             end(self._state, live)
             self._note_job("finish", job)
 
@@ -280,7 +280,7 @@ class Scheduler(Stateful):
         """
         with self._lock:
             live = self._live(job)
-            self._state.now = self._state.moment(now)
+            self._state.happens(self._state.moment(now))
             end(self._state, live)
             self._note_job("cancel", job)
 
@@ -303,7 +303,7 @@ class Scheduler(Stateful):
                 unit = live.unit_of(name)
                 if unit is None:
                     raise KeyError(f"pod={pod!r}: job {job!r} runs no such pod")
-            self._state.now = moment
+            self._state.happens(moment)
             if live.for_job:
                 has_stopped(self._state, live)
             elif unit is None or unit in (live.units[0], live.lent):
@@ -351,7 +351,7 @@ class Scheduler(Stateful):
             stages = self._state.stages.without_quotas()
             carry_out(stages.branch(), [live.copy() for live in lives], given)
             carry_out(stages, lives, given)
-            self._state.now = moment
+            self._state.happens(moment)
             for live in lives:
                 live.pause(moment)
                 for unit in live.units:
@@ -378,7 +378,7 @@ class Scheduler(Stateful):
         with self._lock:
             moment = self._state.moment(now)
             set_health(self._state.stages, node, healthy)
-            self._state.now = moment
+            self._state.happens(moment)
             if not healthy:
                 hold_on_good_nodes(self._state, (node,))
             self._state.waiting.touch_all()
@@ -423,7 +423,7 @@ class Scheduler(Stateful):
         with self._lock:
             moment = self._state.moment(now)
             add_node(self._state.stages, node, labels, free, inventory)
-            self._state.now = moment
+            self._state.happens(moment)
             renew(self._state)
             self._note("add_node", **plain_node(node, labels, free, inventory))
 
@@ -447,7 +447,7 @@ class Scheduler(Stateful):
         with self._lock:
             moment = self._state.moment(now)
             check_removal(self._state.stages, node)
-            self._state.now = moment
+            self._state.happens(moment)
             stop_on(self._state, node)
             remove_node(self._state.stages, node)
             renew(self._state)
@@ -479,7 +479,7 @@ class Scheduler(Stateful):
         with self._lock:
             moment = self._state.moment(now)
             self._tree("quota").set_quota(quota)
-            self._state.now = moment
+            self._state.happens(moment)
             hold_nothing(self._state)
             renew(self._state)
             self._note("set_quota", quota=plain_quota(quota))
@@ -501,7 +501,7 @@ class Scheduler(Stateful):
             moment = self._state.moment(now)
             given = dict(as_amounts(total, "total", 0, 2**62))
             self._tree("total").set_total(given, tree=tree, carved=carved)
-            self._state.now = moment
+            self._state.happens(moment)
             hold_nothing(self._state)
             renew(self._state)
             more = {"tree": tree, "carved": carved}
@@ -536,7 +536,7 @@ class Scheduler(Stateful):
                 cells.copy().reconfigure(spec)  # or it is refused here
                 hold_nothing(self._state)
             changes = cells.reconfigure(spec)
-            self._state.now = moment
+            self._state.happens(moment)
             shun_missing(self._state.stages, cells.nodes)
             renew(self._state)
             self._note("reconfigure", spec=plain_spec(spec))
@@ -558,7 +558,8 @@ class Scheduler(Stateful):
                 raise ValueError("regroup: jobs share GPUs only where sharing was given")
             if self._state.order is not None:
                 raise ValueError("regroup: an order says who shares GPUs, see reorder")
-            self._state.now, self._state.regroup_for = moment, lasting
+            self._state.happens(moment)
+            self._state.regroup_for = lasting
             self._note("regroup", seconds=lasting)
 
     def reorder(self, order: Sequence[str | Sequence[str]], now: float) -> None:
@@ -617,10 +618,8 @@ class Scheduler(Stateful):
                 self._state.regroup_for = 0.0
             elif self._state.order is not None:
                 self._state.waiting.touch_all()
-            self._state.now, self._state.order = (
-                moment,
-                Order(asked, self._state.jobs) if asked else None,
-            )
+            self._state.happens(moment)
+            self._state.order = Order(asked, self._state.jobs) if asked else None
             if self._log is not None:
                 self._note(
                     "reorder", order=[names[0] if len(names) == 1 else names for names in asked]
@@ -768,6 +767,7 @@ class Scheduler(Stateful):
     def touch(self) -> None:
         """A part was changed by somebody else: whoever waits is tried again, or rejected."""
         with self._lock:
+            self._state.happens(self._state.now)
             renew(self._state)
             if self._log is not None:
                 self._logged += 1
@@ -981,7 +981,8 @@ class Scheduler(Stateful):
         return plan_moves(self, goal, cost=cost, most_tries=most_tries)
 
     def forecast(self, job: str) -> float | None:
-        """When a job would start if nobody else came and running jobs ended by their estimates.
+        """When a job would start if nobody else came, running jobs ended by their estimates, and
+        whoever has to stop for others did so at once.
 
         :returns: the time, in seconds; ``None``: it would not, or not before a job ends that has no
             estimate.
@@ -994,7 +995,6 @@ class Scheduler(Stateful):
             if live.runs:
                 return live.since
             branch = self.copy()
-        branch._state.immediate = True
         return first_start(branch, job)
 
     # --- all of it

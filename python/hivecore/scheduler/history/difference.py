@@ -89,7 +89,8 @@ class LogDifference:
     :param endless: how many jobs that start under the other configuration have no end, since the
         log does not tell for how long they run.
     :param skipped: how many events say nothing to the other configuration: of nodes, quotas or
-        cells that it does not have, or changes of a part from outside.
+        cells that it does not have, changes of a part from outside, orders that say who runs, moves
+        and regroupings.
     """
 
     begin: float
@@ -131,7 +132,8 @@ def diff_log(
     time that they took in the log, others after the mean of these, or 30 seconds if there is none.
     Where the log decides whenever something has happened, so does this; else at its times. Jobs
     that were there at its beginning come at its beginning. Failures of single pods that had joined
-    later are left out. The same configuration gives the same starts.
+    later are left out. The same configuration gives the same starts if no event is skipped, and no
+    idle cells are lent.
 
     Cost: that of a `replay` and of the decisions of the other scheduler.
 

@@ -79,6 +79,11 @@ class Recorder:
         #: by key and time of the order to stop: when it stopped, and the number of that event
         self.stops: dict[tuple[str, float], tuple[float, int]] = {}
 
+    @property
+    def stopping(self) -> set[tuple[str, float]]:
+        """By key and time of the order those that have to stop, and have not."""
+        return {(self.key(name), told) for name, told in self._stopping.items()}
+
     def key(self, name: str) -> str:
         """That of the latest job of a name."""
         return self._named.get(name, name)

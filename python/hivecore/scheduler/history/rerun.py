@@ -29,6 +29,8 @@ __all__ = ["Told", "read_told", "rerun"]
 
 #: What happens to the parts.
 _CHANGES = "set_node", "add_node", "remove_node", "set_quota", "set_total", "reconfigure"
+#: What says nothing to another scheduler, where other jobs run at that time.
+_NOT_FOR_OTHERS = "state", "reorder", "move", "regroup"
 _FIRST = -1  # among the events of a time
 _GRACE = 30.0  # seconds; that of Kubernetes
 
@@ -92,7 +94,7 @@ def _note(told: Told, record: LogRecord) -> None:
     elif record.event == "decide":
         what = fields.get("most")
     elif record.event != "advance":
-        told.skipped += record.event == "state"
+        told.skipped += record.event in _NOT_FOR_OTHERS
         return
     told.events.append((record.now, record.number, record.event, what))
 
@@ -118,6 +120,8 @@ class _Rerun:
         self.running: dict[str, Run] = {}
         #: by name the key of the latest job
         self.latest: dict[str, str] = {}
+        #: who was told to stop, and when, and had not by the end of the log
+        self.never_stopped = told.recorder.stopping
         stops = told.recorder.stops
         times = [stop - ordered for (_, ordered), (stop, _) in stops.items()]
         self.grace = sum(times) / max(1, len(times)) or _GRACE
@@ -210,6 +214,8 @@ class _Rerun:
             self.follow(name)
         for victim in [one.job for one in actions if isinstance(one, Preempt)]:
             run = self.running.get(victim)
+            if (victim, now) in self.never_stopped:
+                continue
             if run is not None and self.scheduler._state.jobs[victim].for_job:
                 usual = now + self.grace, _FIRST
                 stop, number = self.told.recorder.stops.get((victim, now), usual)

@@ -18,6 +18,7 @@ __all__ = [
     "take_off",
     "wait",
     "wait_again",
+    "wait_apart",
     "withdraw",
 ]
 
@@ -140,3 +141,4 @@ def wait_again(state: State, live: Live) -> None:
     live.state, live.victims = "pending", ()
     requeue(state, live.units[0])
     offer_idle_cells(state, live)
+    state.waiting.touch((("started", live.job.name),))

@@ -20,6 +20,7 @@ from hivecore.scheduler.lifecycle.state import LATEST, State
 from hivecore.scheduler.lifecycle.units import Pod, Unit
 from hivecore.scheduler.orders.ordering import Order, as_order
 from hivecore.scheduler.plain import action_of_plain, job_of_plain, plain_action, plain_job
+from hivecore.scheduler.preemption.precedence import Precedence
 from hivecore.scheduler.stages.sharing import SharingStage
 from hivecore.scheduler.stages.storage import StorageStage
 from hivecore.scheduler.stages.transaction import Stages
@@ -56,6 +57,8 @@ def pack(state: State, logged: int) -> bytes:
         "outbox": [plain_action(action) for action in state.outbox],
         "jobs": [_plain_live(live) for live in state.jobs.values()],
     }
+    if state.precedence:
+        told["precedence"] = state.precedence.plain()
     if state.patience < inf:
         told["patience"] = state.patience
     if state.order is not None:
@@ -118,6 +121,7 @@ def _read_jobs(state: State, told: Mapping[str, Any]) -> None:
     state.waiting.restore(told["waiting"], {unit.kind.number: unit.kind for unit in state.units()})
     state.outbox = [action_of_plain(action) for action in told["outbox"]]
     state.rejected = {one.job for one in state.outbox if isinstance(one, Reject)}
+    state.precedence = Precedence.of_plain(told.get("precedence", {}))
     storage, sharing = state.stages.storage, state.stages.sharing
     if storage is not None:
         for live in state.jobs.values():

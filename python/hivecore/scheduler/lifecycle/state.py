@@ -12,6 +12,7 @@ from hivecore.scheduler.lifecycle.live import Live
 from hivecore.scheduler.lifecycle.units import Unit
 from hivecore.scheduler.lifecycle.waiting import Waiting
 from hivecore.scheduler.orders.ordering import Order
+from hivecore.scheduler.preemption.precedence import Precedence
 from hivecore.scheduler.preemption.relief import Relief
 from hivecore.scheduler.stages.transaction import Stages
 
@@ -44,6 +45,7 @@ class State:
         "order",
         "outbox",
         "patience",
+        "precedence",
         "preemption",
         "queued",
         "queues",
@@ -85,6 +87,8 @@ class State:
         self.running: dict[str, Live] = {}
         #: what is to be told by the next decide
         self.outbox: list[Action] = []
+        #: whom nobody makes leave now who had to leave for them
+        self.precedence = Precedence()
         #: by job, its start in this round, as long as nothing else has happened because of it
         self.begun: dict[str, Start] = {}
         #: the starts in this round that are not told: those who started were in the way of others
@@ -103,6 +107,12 @@ class State:
         if not self.now <= moment <= LATEST:
             raise ValueError(f"now={moment!r}: allowed are {self.now!r} to 2**40 seconds")
         return moment
+
+    def happens(self, moment: float) -> None:
+        """Something happens outside, at a time that is checked."""
+        self.now = moment
+        if self.precedence:
+            self.precedence.clear()
 
     @property
     def microseconds(self) -> int:
@@ -172,6 +182,7 @@ class State:
         made.queued, made.reserved, made.running, made.relief = {}, {}, {}, None
         made.outbox, made.rejected = list(self.outbox), set(self.rejected)
         made.begun, made.unsaid = dict(self.begun), list(self.unsaid)
+        made.precedence = self.precedence.copy()
         made.now, made.regroup_for, made.order = self.now, self.regroup_for, self.order
         made.note_states()
         return made

@@ -16,6 +16,7 @@ from hivecore.scheduler.actions import PlacedPod
 from hivecore.scheduler.job import Job
 from hivecore.scheduler.lifecycle.units import Key, Refused, Unit, owner_of
 from hivecore.scheduler.preemption.fewest import Fewest
+from hivecore.scheduler.preemption.precedence import Precedence
 from hivecore.scheduler.stages.transaction import Stages, Started
 
 if TYPE_CHECKING:
@@ -35,7 +36,12 @@ _WHO_PLACE = ("cells", *NAME_NOBODY)
 
 
 def find_victims(
-    stages: Stages, jobs: "Mapping[str, Live]", unit: Unit, refused: Refused, now: float
+    stages: Stages,
+    jobs: "Mapping[str, Live]",
+    unit: Unit,
+    refused: Refused,
+    now: float,
+    precedence: Precedence,
 ) -> tuple[Victims, tuple[Key, ...]]:
     """Those without whom the unit starts, and why, in order; none: there are no such jobs.
 
@@ -43,7 +49,7 @@ def find_victims(
 
     :returns: also what has to happen before those whom quotas name would be enough.
     """
-    search = _Search(stages, jobs, unit, now)
+    search = _Search(stages, jobs, unit, now, precedence)
     named = search.of_quotas(stages, refused)
     if named:
         stopping = search.without_whom_it_has_quota()
@@ -68,8 +74,8 @@ def might_leave(other: "Live", job: Job, by_quota: bool) -> bool:
 
 
 def _is_on_the_side_of(mine: Job, job: Job, by_quota: bool) -> bool:
-    """Whether priorities count between jobs: of one tenant, or of one quota."""
-    return mine.tenant == job.tenant or (by_quota and mine.quota == job.quota)
+    """Whether priorities count between jobs: of one quota, or without quotas of one tenant."""
+    return mine.quota == job.quota if by_quota else mine.tenant == job.tenant
 
 
 def _is_needed(name: str, job: Job) -> bool:
@@ -78,9 +84,17 @@ def _is_needed(name: str, job: Job) -> bool:
 
 
 class _Search:
-    def __init__(self, stages: Stages, jobs: "Mapping[str, Live]", unit: Unit, now: float) -> None:
+    def __init__(
+        self,
+        stages: Stages,
+        jobs: "Mapping[str, Live]",
+        unit: Unit,
+        now: float,
+        precedence: Precedence,
+    ) -> None:
         self.stages, self.jobs, self.unit, self.now = stages, jobs, unit, now
         self.job = jobs[unit.owner].job
+        self.above = precedence.above(self.job.name)
         #: what has to happen before those whom quotas name would be enough
         self.hindered_by: tuple[Key, ...] = ()
 
@@ -164,6 +178,8 @@ class _Search:
         live = self.jobs.get(name)
         # Nobody leaves the idle cells he has for himself.
         if live is None or name == self.job.name or _is_needed(name, self.job):
+            return False
+        if name in self.above:
             return False
         return live.runs and live.job.preemptible and not live.for_job
 

@@ -78,5 +78,5 @@ def _promotion(state: State, unit: Unit, lent: Unit) -> Refused | Victims:
     may_evict = state.immediate and state.preemption
     if not may_evict:
         return found
-    victims, _ = find_victims(branch, state.jobs, unit, found, state.now)
+    victims, _ = find_victims(branch, state.jobs, unit, found, state.now, state.precedence)
     return victims or found

@@ -58,7 +58,9 @@ def offer_alone(state: State, unit: Unit, *, only_at_once: bool = False) -> None
     victims: Victims = {}
     may = may_preempt(state, live, unit) and (state.immediate or not only_at_once)
     if known is None and may and might_help(state, unit, refused):
-        victims, hindered_by = find_victims(state.stages, state.jobs, unit, refused, state.now)
+        victims, hindered_by = find_victims(
+            state.stages, state.jobs, unit, refused, state.now, state.precedence
+        )
         refused = refused._replace(keys=tuple(dict.fromkeys([*refused.keys, *hindered_by])))
     if not victims:
         wait(state, live, unit, state.stages.note_refusal(unit.kind, refused))

@@ -84,6 +84,8 @@ def tell_to_leave(state: State, victims: Victims, live: Live) -> list[str]:
     :returns: those; others have started in this round, and wait again as if they had not.
     """
     told = []
+    if victims:
+        state.precedence.note(live.job.name, victims)
     for name, why in victims.items():
         start = state.begun.pop(name, None)
         if start is None:

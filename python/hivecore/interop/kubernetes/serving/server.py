@@ -89,7 +89,7 @@ class HttpServer:
         self._service = service
         self._listening = listening
         app = web.Application(client_max_size=listening.max_body)
-        app.router.add_route("*", "/{path:.*}", self._handle)
+        app.router.add_route("*", r"/{path:[\s\S]*}", self._handle)
         self._token = listening.token.encode()
         self._runner = web.AppRunner(
             app, access_log=None, shutdown_timeout=_LAST_ANSWERS, keepalive_timeout=_IDLE
