@@ -53,6 +53,14 @@ def as_float(value: Any, name: str) -> float:
         raise ValueError(f"{name} is too large for a float") from None
 
 
+def as_positive(value: Any, name: str, most: float) -> float:
+    """The number above 0."""
+    number = as_float(value, name)
+    if not 0.0 < number <= most:
+        raise ValueError(f"{name}={number!r}: must be positive, at most {most:g}")
+    return number
+
+
 def as_name(value: Any, name: str) -> str:
     """The non-empty plain string, or a TypeError or ValueError that names the argument."""
     text = as_text(value, name)

@@ -21,6 +21,7 @@ from hivecore.scheduler import (
     replay,
 )
 from hivecore.topology import NetworkTopology
+from hivecore.verify import verify_actions
 
 STAGES = {"a": (3.0, 1.0), "b": (1.0, 3.0), "c": (2.0, 2.0)}
 
@@ -127,6 +128,25 @@ def test_who_is_preempted_has_its_old_place_in_the_queue():
     decided(scheduler, ["b"], 1.0)
     scheduler.finish("b", 2.0)
     assert said(decided(scheduler, [], 2.0)) == [("Start", "a")]
+
+
+def test_pods_that_may_join_later_ask_for_nothing_until_the_queues_say_who_is_next():
+    tree = QuotaTree(
+        [Quota("a", max={"gpu": 16}), Quota("b", max={"gpu": 4}, min={"gpu": 2})], total={"gpu": 11}
+    )
+    scheduler = Scheduler(quotas=tree, immediate=True)
+    scheduler.submit(Job("elastic", "b", [Role("w", 3, gpus=1, min_pods=1)]), 0.0)
+    scheduler.submit(Job("large", "a", 10), 0.0)
+    jobs = {name: scheduler.job(name) for name in scheduler}
+    scheduler.reorder(["elastic", "large"], 0.0)
+    before = scheduler.copy()
+    actions = scheduler.decide(0.0)
+    assert said(actions) == [("Start", "elastic"), ("Start", "large")]
+    verify_actions(actions, jobs, before)
+    scheduler.finish("large", 1.0)
+    assert scheduler.decide(1.0) == []
+    assert said(decided(scheduler, [], 2.0)) == [("Start", "elastic")] * 2
+    scheduler.check()
 
 
 def test_who_may_not_be_preempted_is_left_alone():

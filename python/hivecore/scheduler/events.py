@@ -4,9 +4,21 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from hivecore._arguments import as_bool, as_choice, as_float, as_mapping, as_name, as_text, as_tuple
+from hivecore._arguments import (
+    as_amounts,
+    as_bool,
+    as_choice,
+    as_dict,
+    as_float,
+    as_mapping,
+    as_name,
+    as_positive,
+    as_text,
+    as_tuple,
+)
 from hivecore.cells import ClusterSpec
 from hivecore.scheduler.actions import Move
+from hivecore.scheduler.orders.ordering import as_order
 from hivecore.scheduler.plain import (
     action_of_plain,
     inventory_of_plain,
@@ -49,12 +61,6 @@ def _spec(value: Any) -> ClusterSpec:
         raise ValueError(f"spec: {error.args[0]}") from None
 
 
-def _order(value: Any) -> tuple[str | tuple[str, ...], ...]:
-    return tuple(
-        one if isinstance(one, str) else as_tuple(one, "order") for one in as_tuple(value, "order")
-    )
-
-
 def _amounts(field: str) -> Callable[[Any], dict[str, float]]:
     def read(value: Any) -> dict[str, float]:
         given = as_mapping(value, field)
@@ -76,20 +82,20 @@ _FIELDS: dict[str, dict[str, Callable[[Any], Any]]] = {
     "set_node": {**_OF_NODE, "healthy": lambda value: as_bool(value, "healthy")},
     "add_node": {
         **_OF_NODE,
-        "labels": lambda value: dict(as_mapping(value, "labels")),
-        "free": lambda value: dict(as_mapping(value, "free")),
+        "labels": lambda value: dict(as_dict(value, "labels")),
+        "free": lambda value: dict(as_amounts(value, "free", 0, 2**62)),
         "inventory": lambda value: inventory_of_plain(as_mapping(value, "inventory")),
     },
     "remove_node": _OF_NODE,
     "set_quota": {"quota": lambda value: quota_of_plain(as_mapping(value, "quota"))},
     "set_total": {
-        "total": lambda value: dict(as_mapping(value, "total")),
+        "total": lambda value: dict(as_amounts(value, "total", 0, 2**62)),
         "tree": lambda value: as_text(value, "tree"),
         "carved": lambda value: as_bool(value, "carved"),
     },
     "reconfigure": {"spec": _spec},
-    "regroup": {"seconds": lambda value: as_float(value, "seconds")},
-    "reorder": {"order": _order},
+    "regroup": {"seconds": lambda value: as_positive(value, "seconds", _LATEST)},
+    "reorder": {"order": lambda value: tuple(as_order(value))},
     "observe": {field: _amounts(field) for field in Observed._fields},
     "advance": {},
 }

@@ -5,7 +5,16 @@ from dataclasses import dataclass, field
 from math import inf, isfinite
 from typing import Any, Self
 
-from hivecore._arguments import as_amounts, as_bool, as_float, as_int, as_name, as_text, as_tuple
+from hivecore._arguments import (
+    as_amounts,
+    as_bool,
+    as_float,
+    as_int,
+    as_name,
+    as_positive,
+    as_text,
+    as_tuple,
+)
 from hivecore.devices import DeviceRequest
 
 __all__ = ["Data", "Job", "Role", "Where"]
@@ -145,8 +154,8 @@ class Data:
     def __post_init__(self) -> None:
         put = object.__setattr__
         put(self, "dataset", as_name(self.dataset, "dataset"))
-        put(self, "rate_mbps", _positive(self.rate_mbps, "rate_mbps"))
-        put(self, "total_gb", _positive(self.total_gb, "total_gb", inf))
+        put(self, "rate_mbps", as_positive(self.rate_mbps, "rate_mbps", 1e15))
+        put(self, "total_gb", as_positive(self.total_gb, "total_gb", inf))
 
 
 _ANYWHERE = Where()
@@ -250,7 +259,7 @@ class Job:
             raise TypeError(f"where must be a Where, not {type(where).__name__}")
         put(self, "where", where)
         known = run_time is not None
-        put(self, "run_time", _positive(run_time, "run_time", _LONGEST) if known else None)
+        put(self, "run_time", as_positive(run_time, "run_time", _LONGEST) if known else None)
         durations = as_tuple(stages, "stages")
         put(self, "stages", tuple(_duration(one) for one in durations) if durations else ())
         if durations and not any(self.stages):
@@ -283,7 +292,7 @@ class Job:
             put(
                 made,
                 "run_time",
-                None if run_time is None else _positive(run_time, "run_time", _LONGEST),
+                None if run_time is None else as_positive(run_time, "run_time", _LONGEST),
             )
         return made
 
@@ -305,13 +314,6 @@ def _job_name(value: Any, after: tuple[str, ...], together: tuple[str, ...]) -> 
     if name in together:
         raise ValueError(f"together: {name!r} is the job itself")
     return name
-
-
-def _positive(value: Any, name: str, most: float = 1e15) -> float:
-    number = as_float(value, name)
-    if not 0.0 < number <= most:
-        raise ValueError(f"{name}={number!r}: must be positive, at most {most:g}")
-    return number
 
 
 def _duration(value: Any) -> float:

@@ -11,9 +11,9 @@ from hivecore._arguments import (
     as_amounts,
     as_bool,
     as_dict,
-    as_float,
     as_int,
     as_name,
+    as_positive,
     as_text,
     as_tuple,
 )
@@ -46,6 +46,7 @@ from hivecore.scheduler.orders.ordering import Order, as_order
 from hivecore.scheduler.plain import plain_action, plain_node, plain_quota, plain_spec
 from hivecore.scheduler.rounds.reservations import give_up_late
 from hivecore.scheduler.rounds.round import decide
+from hivecore.scheduler.rounds.starts import expect_joining
 from hivecore.scheduler.sharing import Sharing
 from hivecore.scheduler.stages.nodes import (
     add_node,
@@ -151,7 +152,7 @@ class Scheduler(Stateful):
         number = as_int(tries, "tries", 1, 1000)
         patience = inf
         if reservation_seconds is not None:
-            patience = self._positive(reservation_seconds, "reservation_seconds")
+            patience = as_positive(reservation_seconds, "reservation_seconds", LATEST)
         self._adopt(
             State(
                 Stages.of(quotas, cells, topology, devices, storage, number, sharing),
@@ -551,7 +552,7 @@ class Scheduler(Stateful):
             `reorder`, or the time goes back.
         :raises TypeError: an argument is of a wrong type.
         """
-        lasting = self._positive(seconds)
+        lasting = as_positive(seconds, "seconds", LATEST)
         with self._lock:
             moment = self._state.moment(now)
             if self._state.stages.sharing is None:
@@ -580,8 +581,10 @@ class Scheduler(Stateful):
         Who runs already gives way to those before it, and is preempted if it finds no other place.
         Nobody moves unless somebody before it, or it itself, would not run otherwise.
 
-        Who is not named does not run. Who may not be preempted is left alone, and so is who has
-        started with fewer pods than it wants, or starts together with others. Quotas count as ever.
+        Who is not named does not run. Who may not be preempted is left alone, and so is who waits
+        for more pods already, or starts together with others. Whoever starts meanwhile does so with
+        the fewest pods that it can, and gets no more until the queues say again who is next. Quotas
+        count as ever.
         Unless victims stop at once, nobody starts until all have stopped. `decide` pays no heed to
         ``most`` meanwhile.
         What cells and quotas allow depends on who has left before, so with them a second `decide`
@@ -620,6 +623,10 @@ class Scheduler(Stateful):
                 self._state.waiting.touch_all()
             self._state.happens(moment)
             self._state.order = Order(asked, self._state.jobs) if asked else None
+            if not asked:
+                for live in self._state.running.values():
+                    if len(live.units) == 1:  # it may have started meanwhile
+                        expect_joining(self._state, live)
             if self._log is not None:
                 self._note(
                     "reorder", order=[names[0] if len(names) == 1 else names for names in asked]
@@ -683,7 +690,7 @@ class Scheduler(Stateful):
         [0.667, 0.667, 0.667]
         >>> scheduler.reorder(sorted(credit, key=credit.get, reverse=True), now=0.0)
         """
-        number = self._positive(gpus, "gpus")
+        number = as_positive(gpus, "gpus", LATEST)
         with self._lock:
             jobs = self._state.jobs
             shares = self._storage_that_shares().fair_shares(
@@ -849,6 +856,11 @@ class Scheduler(Stateful):
     def immediate(self) -> bool:
         """Whether victims stop at once."""
         return self._state.immediate
+
+    @property
+    def has_order(self) -> bool:
+        """Whether an order that was told to `reorder` says who runs."""
+        return self._state.order is not None
 
     @property
     def now(self) -> float:
@@ -1031,13 +1043,6 @@ class Scheduler(Stateful):
         return made
 
     # --- what they have in common
-
-    @staticmethod
-    def _positive(value: Any, name: str = "seconds") -> float:
-        number = as_float(value, name)
-        if not 0.0 < number <= LATEST:
-            raise ValueError(f"{name}={number!r}: allowed is what is above 0, up to 2**40")
-        return number
 
     def _live(self, name: str) -> Live:
         live = self._state.jobs.get(as_text(name, "job"))

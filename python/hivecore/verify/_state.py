@@ -190,8 +190,10 @@ class State:
             self.expect_joining(job)
 
     def expect_joining(self, job: Job) -> None:
-        """The other pods of a job wait to join it, so they ask for their part."""
+        """The other pods of a job wait to join it, so they ask for their part; not in an order."""
         assert self.tree is not None
+        if self.before.has_order:
+            return
         for name in _joining(job):
             amounts = amounts_of(job, [PlacedPod(name.split("/")[1], 0, "")])
             self.tree.submit(
