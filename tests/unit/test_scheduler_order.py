@@ -149,6 +149,18 @@ def test_pods_that_may_join_later_ask_for_nothing_until_the_queues_say_who_is_ne
     scheduler.check()
 
 
+def test_no_pods_join_who_has_to_stop_when_an_order_ends():
+    scheduler = Scheduler(topology=nodes(1))
+    scheduler.submit(Job("elastic", "t", [Role("w", 2, gpus=2, min_pods=1)]), 0.0)
+    assert said(decided(scheduler, ["elastic"], 0.0)) == [("Start", "elastic")]
+    scheduler.submit(Job("first", "t", 8), 1.0)
+    assert said(decided(scheduler, ["first", "elastic"], 1.0)) == [("Preempt", "elastic")]
+    assert said(decided(scheduler, [], 2.0)) == []
+    scheduler.stopped("elastic", 3.0)
+    assert said(scheduler.decide(3.0)) == [("Start", "elastic")] * 2
+    scheduler.check()
+
+
 def test_who_may_not_be_preempted_is_left_alone():
     scheduler = Scheduler(topology=nodes(1), immediate=True)
     scheduler.submit(Job("fixed", "t", 6, preemptible=False), 0.0)

@@ -624,8 +624,9 @@ class Scheduler(Stateful):
             self._state.happens(moment)
             self._state.order = Order(asked, self._state.jobs) if asked else None
             if not asked:
-                for live in self._state.running.values():
-                    if len(live.units) == 1:  # it may have started meanwhile
+                for live in self._state.jobs.values():
+                    # It may have started meanwhile.
+                    if live.state == "running" and not live.for_job and len(live.units) == 1:
                         expect_joining(self._state, live)
             if self._log is not None:
                 self._note(
