@@ -214,3 +214,42 @@ def test_nobody_makes_those_leave_for_whom_he_had_to():
     copy = Precedence.of_plain(order.plain())
     order.clear()
     assert not order and copy and set(copy.above("high")) == {"other"}
+
+
+@pytest.mark.parametrize("evictions", ["packing", "least", "private"])
+@pytest.mark.parametrize("order", ["firm first", "firm last"])
+def test_others_leave_where_cells_name_one_who_may_not(evictions, order):
+    chain = Chain(["gpu", "node"], [4], 3)
+    spec = ClusterSpec({"c": chain}, {"a": {"c": {"node": 3}}})
+    scheduler = Scheduler(cells=CellCluster(spec, evictions=evictions), immediate=True)
+    jobs = [
+        Job("firm", "a", 4, preemptible=False),
+        Job("soft", "a", 4),
+        Job("other", "a", 4, priority=1),
+    ]
+    for job in jobs if order == "firm first" else reversed(jobs):
+        scheduler.submit(job, 0.0)
+    assert len(scheduler.decide(0.0)) == 3
+    scheduler.submit(Job("high", "a", 4, priority=1), 1.0)
+    assert scheduler.decide(1.0)[0] == Preempt("soft", "high", "priority")
+    scheduler.submit(Job("wide", "a", [Role("w", 2, gpus=4)], priority=2), 2.0)
+    victims = [one.job for one in scheduler.decide(2.0) if isinstance(one, Preempt)]
+    assert sorted(victims) == ["high", "other"]
+    assert scheduler.state("wide") == scheduler.state("firm") == "running"
+    scheduler.check()
+
+
+def test_who_waits_for_another_one_has_somebody_else_leave():
+    chain = Chain(["gpu", "node"], [2], 2)
+    spec = ClusterSpec({"c": chain}, {"a": {"c": {"node": 2}}})
+    scheduler = Scheduler(cells=CellCluster(spec), immediate=True)
+    for name in "xy":
+        scheduler.submit(Job(name, "a", 2), 0.0)
+    scheduler.decide(0.0)
+    first, other = (("x", "y"), ("y", "x"))[scheduler.status("x").pods[0].node > "c/0"]
+    for needed, leaves in ((first, other), (other, first)):
+        branch = scheduler.copy()
+        branch.submit(Job("high", "a", 2, priority=1, after=[needed]), 1.0)
+        found = branch.decide(1.0)
+        assert found[0] == Preempt(leaves, "high", "priority")
+        assert branch.state("high") == "running"

@@ -3,13 +3,13 @@
 Quotas name whom they reclaim from, else who is less important in the same quota, and cells whom
 they preempt; what they name leaves on a branch, and the unit is decided on there, until it starts
 or nobody more is named. Where placement in a network or devices refuse, who name nobody, those who
-may have to leave do so on the branch, the least important first, until it is enough. Of all of them
-as many stay then as can, as far as a bounded number of tries tells; but where cells alone have
-named them it is as they say.
+may have to leave do so on the branch, the least important first, until it is enough; so do others
+of the tenant where cells name somebody who may not leave. Of all of them as many stay then as can,
+as far as a bounded number of tries tells; but where cells alone have named them it is as they say.
 """
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from hivecore.scheduler.actions import PlacedPod
@@ -128,24 +128,35 @@ class _Search:
         :param named: by quotas.
         """
         found: Victims = {}
-        if not self._add_named(found, refused, named):
-            return {}
-        if found and self._is_enough(refused):
+        stay = self._add_named(found, refused, named)
+        if found and not stay and self._is_enough(refused):
             return self._least(found) if self._may_be_too_many(found, named) else found
         branch: Stages | None = None
         again: Refused = refused
         gone: list[str] = []
-        while leaving := [name for name in found if name not in gone]:
+        others = self._instead_of_those_of_cells()
+        are_least = True
+        while found or stay:
+            if stay:
+                more = next(others, None) if again.cell_victims else None
+                if more is None:
+                    return {}
+                found |= dict.fromkeys(more, "priority")
+                are_least = False
+            leaving = [name for name in found if name not in gone]
+            if not leaving and stay:
+                continue
+            if not leaving:
+                break
             branch = branch or self.stages.branch()
             self._leave(branch, leaving)
+            are_least &= not gone and not self._may_be_too_many(found, named)
             gone += leaving
             tried = branch.start(self.unit.trial())
             if isinstance(tried, Started):
-                is_least = leaving == gone and not self._may_be_too_many(found, named)
-                return found if is_least else self._least(found)
+                return found if are_least else self._least(found)
             again = tried
-            if not self._add_named(found, again, self.of_quotas(branch, again)):
-                return {}
+            stay = self._add_named(found, again, self.of_quotas(branch, again))
         searched = {} if again.refusal.stage in _WHO_NAME_VICTIMS else self._searched(found)
         if not searched:
             self.hindered_by = tuple(key for key in again.keys if key[0] in _WHO_PLACE)
@@ -163,16 +174,33 @@ class _Search:
         """
         return len(named) > 1 or any(len(list(self.jobs[name].placed)) > 1 for name in found)
 
-    def _add_named(self, found: Victims, refused: Refused, of_quotas: Victims) -> bool:
-        """Add the jobs that stages name; whether all of them may be made to leave."""
+    def _add_named(self, found: Victims, refused: Refused, of_quotas: Victims) -> list[str]:
+        """Add the jobs that stages name and that may be made to leave; those that may not."""
         for name, why in of_quotas.items():
             found.setdefault(name, why)
         for name in refused.cell_victims:
             owner = owner_of(name)
             weak = self.jobs[owner].is_weak or self.stages.is_downgraded(name)
             found.setdefault(owner, "opportunistic" if weak else "priority")
-        self.hindered_by = tuple(("started", name) for name in found if not self._may_leave(name))
-        return not self.hindered_by
+        stay = [name for name in found if not self._may_leave(name)]
+        for name in stay:
+            del found[name]
+        self.hindered_by = tuple(("started", name) for name in stay)
+        return stay
+
+    def _instead_of_those_of_cells(self) -> Iterator[list[str]]:
+        """Less important jobs of the same tenant that may leave where cells name others, who may
+        not: the least important ones, twice as many each time.
+        """
+        candidates = [
+            name
+            for name, why in self._candidates({}).items()
+            if why == "priority" and self.jobs[name].job.tenant == self.job.tenant
+        ]
+        count = 1
+        while candidates:
+            yield candidates[:count]
+            candidates, count = candidates[count:], 2 * count
 
     def _may_leave(self, name: str) -> bool:
         live = self.jobs.get(name)
