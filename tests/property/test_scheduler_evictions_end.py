@@ -63,6 +63,11 @@ WORLDS = {
     "maximums": lambda: {"quotas": quotas("max")},
     "cells and quotas": lambda: {"cells": cells(), "quotas": quotas("max")},
     "network and quotas": lambda: {"topology": network(), "quotas": quotas("max")},
+    "network and runtimes, across tenants": lambda: {
+        "topology": network(),
+        "quotas": quotas("runtime"),
+    },
+    "cells and quotas, across tenants": lambda: {"cells": cells(), "quotas": quotas("max")},
     "devices": lambda: {"devices": machines()},
     "lending": lambda: {"cells": cells(), "lending": True},
     "sharing": lambda: {"devices": machines(), "sharing": Sharing(resources=2, max_group=2)},
@@ -70,15 +75,23 @@ WORLDS = {
 
 
 class History:
-    """A scheduler, and who runs by what it has said."""
+    """A scheduler, and who runs by what it has said.
 
-    def __init__(self, scheduler, jobs, running):
+    :param across: whether every other job asks the quota of the other tenant.
+    """
+
+    def __init__(self, scheduler, jobs, running, across):
         #: who runs -> whether on idle cells
         self.scheduler, self.jobs, self.running = scheduler, jobs, running
+        self.across = across
         self.preempted = 0
 
+    @classmethod
+    def of(cls, world, *more, **settings):
+        return cls(Scheduler(**WORLDS[world](), **settings), {}, {}, "across" in world, *more)
+
     def branch(self):
-        return History(self.scheduler.copy(), dict(self.jobs), dict(self.running))
+        return History(self.scheduler.copy(), dict(self.jobs), dict(self.running), self.across)
 
     def submit(self, choice):
         tenant, gpus, priority, guaranteed = choice
@@ -90,6 +103,7 @@ class History:
             roles,
             priority=priority,
             guaranteed=guaranteed,
+            quota={"a": "b", "b": "a"}[tenant] if self.across and len(self.jobs) % 2 else tenant,
             stages=(1.0, 3.0) if len(self.jobs) % 2 else (3.0, 1.0),
         )
         self.scheduler.submit(self.jobs[name], 0.0)
@@ -147,13 +161,14 @@ def after(history, jobs):
 class SlowHistory(History):
     """One whose victims stop one after the other, when they are told to."""
 
-    def __init__(self, scheduler, jobs, running, first=True):
-        super().__init__(scheduler, jobs, running)
+    def __init__(self, scheduler, jobs, running, across, first):
+        super().__init__(scheduler, jobs, running, across)
         #: whether who was told first stops first, or last
         self.first = first
 
     def branch(self):
-        made = SlowHistory(self.scheduler.copy(), dict(self.jobs), dict(self.running), self.first)
+        told = self.scheduler.copy(), dict(self.jobs), dict(self.running)
+        made = SlowHistory(*told, self.across, self.first)
         assert not any(self.scheduler.status(name).for_job for name in self.running)
         return made
 
@@ -188,11 +203,9 @@ class SlowHistory(History):
 @pytest.mark.parametrize("world", WORLDS)
 @pytest.mark.parametrize("first", [True, False] if SCALE > 1 else [True])
 def test_every_history_gets_quiet_where_victims_take_their_time(world, first):
-    begin = SlowHistory(Scheduler(**WORLDS[world]()), {}, {}, first)
-    assert after(begin, JOBS) > 0
+    assert after(SlowHistory.of(world, first), JOBS) > 0
 
 
 @pytest.mark.parametrize("world", WORLDS)
 def test_every_history_of_few_jobs_gets_quiet(world):
-    begin = History(Scheduler(**WORLDS[world](), immediate=True), {}, {})
-    assert after(begin, JOBS) > 0
+    assert after(History.of(world, immediate=True), JOBS) > 0
