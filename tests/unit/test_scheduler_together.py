@@ -3,6 +3,7 @@
 import pytest
 from scheduler_lives import COMPOSITIONS, make_scheduler
 
+from hivecore.cells import CellCluster, Chain, ClusterSpec
 from hivecore.quotas import Quota, QuotaTree
 from hivecore.scheduler import (
     Fit,
@@ -283,3 +284,18 @@ def test_they_are_not_moved_to_nor_told_in_an_order():
 def test_wrong_names_are_refused(names):
     with pytest.raises((TypeError, ValueError), match="together"):
         Job("one", "a", 1, together=names)
+
+
+def test_nobody_is_taken_back_whom_others_have_started_with():
+    """It is in the way of one that is offered after it, and has to be told to stop."""
+    chain = Chain(["gpu", "node"], [4], 2)
+    cells = CellCluster(ClusterSpec({"c": chain}, {"a": {"c": {"node": 1}}, "b": {}}))
+    scheduler = Scheduler(cells=cells)
+    jobs = [
+        Job("one", "b", [Role("w", 1, gpus=4)], guaranteed=False, together=["two"]),
+        Job("two", "b", [Role("w", 1, gpus=4)], guaranteed=False),
+        Job("owner", "a", 4),
+    ]
+    actions = submit(scheduler, *jobs)
+    [preempt] = [one for one in actions if isinstance(one, Preempt)]
+    assert started(actions) == ["one", "two"] and preempt.for_job == "owner"

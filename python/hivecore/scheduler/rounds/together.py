@@ -45,6 +45,8 @@ def offer(state: State, unit: Unit) -> None:
         _take(state, one)
     if _start(state, found) is not None:
         raise InvariantError(f"job {live.job.name!r} does not start with {len(others)} others")
+    for one in found:  # nobody is taken back, as the others are not
+        state.begun.pop(one.job.name, None)
 
 
 def _as_told(live: Live, refused: Refused) -> Refused:
