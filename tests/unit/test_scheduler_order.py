@@ -161,6 +161,14 @@ def test_no_pods_join_who_has_to_stop_when_an_order_ends():
     scheduler.check()
 
 
+def test_nobody_leaves_for_one_that_is_gone():
+    scheduler = submitted({"a": 8, "b": 8, "c": 8}, count=2)
+    scheduler.decide(0.0)
+    scheduler.reorder(["c", "a"], 1.0)
+    scheduler.cancel("c", 2.0)
+    assert scheduler.decide(2.0) == [Preempt("b", "a", "order")]
+
+
 def test_who_may_not_be_preempted_is_left_alone():
     scheduler = Scheduler(topology=nodes(1), immediate=True)
     scheduler.submit(Job("fixed", "t", 6, preemptible=False), 0.0)

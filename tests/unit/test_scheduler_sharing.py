@@ -21,12 +21,14 @@ from hivecore.scheduler import (
     Sharing,
     Start,
     StoragePool,
+    Wait,
     Where,
     action_of_plain,
     plain_action,
     recover,
     replay,
 )
+from hivecore.topology import NetworkTopology
 
 READS, COMPUTES, TALKS = (4.0, 1.0, 1.0), (1.0, 4.0, 1.0), (1.0, 1.0, 4.0)
 LONG = (8.0, 2.0, 2.0)
@@ -618,3 +620,39 @@ def test_groups_last_for_some_time(seconds):
     assert scheduler.to_bytes() == before
     with pytest.raises(ValueError, match="only where sharing was given"):
         Scheduler().regroup(now=1.0, seconds=1.0)
+
+
+def one_slot():
+    made = NetworkTopology([], {"n0": {}})
+    made.set_slots([1])
+    return made
+
+
+@pytest.mark.parametrize("needs", ["after", "together"])
+@pytest.mark.parametrize("immediate", [False, True])
+def test_nobody_makes_those_leave_who_share_with_one_that_it_needs(needs, immediate):
+    scheduler = Scheduler(topology=one_slot(), sharing=Sharing(2), immediate=immediate)
+    scheduler.submit(Job("lead", "t", 1, stages=(3.0, 1.0)), 0.0)
+    scheduler.submit(Job("service", "t", 1, stages=(1.0, 3.0)), 0.0)
+    assert len(scheduler.decide(0.0)) == 2
+    scheduler.submit(Job("client", "t", 1, priority=5, **{needs: ["service"]}), 1.0)
+    assert [type(one) for one in scheduler.decide(1.0)] == [Wait]
+    scheduler.finish("service", 2.0)
+    assert [one.for_job for one in scheduler.decide(2.0) if isinstance(one, Preempt)] == ["client"]
+
+
+def test_nobody_is_told_twice_to_stop_who_shares():
+    scheduler = Scheduler(topology=one_slot(), sharing=Sharing(3))
+    for name, stages in (("x", (4, 1, 1)), ("y", (1, 4, 1)), ("z", (1, 1, 4))):
+        scheduler.submit(Job(name, "t", 1, stages=stages, guaranteed=False), 0.0)
+    scheduler.decide(0.0)
+    scheduler.reorder(["x"], 1.0)
+    assert {one.job for one in scheduler.decide(1.0) if isinstance(one, Preempt)} == {"y", "z"}
+    scheduler.reorder([], 2.0)
+    scheduler.submit(Job("urgent", "t", 1), 2.0)
+    assert not [one for one in scheduler.decide(2.0) if isinstance(one, Preempt)]
+    for name in ("y", "z"):
+        scheduler.stopped(name, 3.0)
+    found = [one for one in scheduler.decide(3.0) if isinstance(one, Preempt)]
+    assert found[0] == Preempt("x", "urgent", "opportunistic")
+    scheduler.check()

@@ -12,7 +12,7 @@ from hivecore.scheduler.lifecycle.live import Live
 from hivecore.scheduler.lifecycle.units import Unit
 from hivecore.scheduler.lifecycle.waiting import Waiting
 from hivecore.scheduler.orders.ordering import Order
-from hivecore.scheduler.preemption.precedence import Precedence
+from hivecore.scheduler.preemption.precedence import OUTSIDE, Precedence
 from hivecore.scheduler.preemption.relief import Relief
 from hivecore.scheduler.stages.transaction import Stages
 
@@ -113,6 +113,7 @@ class State:
         self.now = moment
         if self.precedence:
             self.precedence.clear()
+            self.waiting.touch((OUTSIDE,))
 
     @property
     def microseconds(self) -> int:

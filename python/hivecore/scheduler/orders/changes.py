@@ -1,6 +1,6 @@
 """What a walk along an order has changed."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Container, Iterable, Sequence
 from functools import lru_cache
 from itertools import chain
 from typing import NamedTuple
@@ -30,11 +30,16 @@ class Changes(NamedTuple):
     #: by job that had GPUs: where, and who shared them, itself included
     before: Places
 
-    def winner(self, name: str, order: Order) -> str:
-        """For whom a job leaves what it has: the first one that starts, if that can be said."""
-        started = (live.job.name for live, _, _ in self.started)
-        named = (one for names in order.entries for one in names)
-        return next(one for one in chain(started, self.before[name][1], named) if one != name)
+    def winner(self, name: str, order: Order, jobs: Container[str]) -> str:
+        """For whom a job leaves what it has: the first one that starts, if that can be said.
+
+        :param jobs: those that there are.
+        """
+        started = [live.job.name for live, _, _ in self.started]
+        named = [one for names in order.entries for one in names]
+        there = (one for one in named if one in jobs)
+        others = chain(started, self.before[name][1], there, named)
+        return next(one for one in others if one != name)
 
 
 def changes(entries: Iterable[Entry], before: Places) -> Changes:

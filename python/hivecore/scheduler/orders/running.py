@@ -21,7 +21,7 @@ def run_in_order(state: State, order: Order) -> None:
     found = walk.run(state.running.values())
     for live in found.stopped:
         name = live.job.name
-        state.outbox.append(Preempt(name, found.winner(name, order), "order"))
+        state.outbox.append(Preempt(name, found.winner(name, order, state.jobs), "order"))
         live.pause(state.now)
         requeue(state, live.units[0])
         del state.running[name]
@@ -52,7 +52,7 @@ def _have_to_stop(state: State, order: Order) -> bool:
     found = walk.run([jobs[name] for name in state.running])
     names = [live.job.name for live in found.stopped] + [move.job for move in found.moves]
     for name in names:
-        winner = found.winner(name, order)
+        winner = found.winner(name, order, state.jobs)
         state.outbox.append(Preempt(name, winner, "order"))
         state.jobs[name].for_job = winner
         state.stages.told_to_stop(name)

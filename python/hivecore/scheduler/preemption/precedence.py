@@ -11,7 +11,10 @@ from typing import Self
 
 from hivecore._arguments import as_name
 
-__all__ = ["Precedence"]
+__all__ = ["OUTSIDE", "Precedence"]
+
+#: That something has happened outside, so that nobody has precedence any more.
+OUTSIDE = ("scheduler", "outside")
 
 
 class Precedence:

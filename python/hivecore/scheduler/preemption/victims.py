@@ -16,7 +16,7 @@ from hivecore.scheduler.actions import PlacedPod
 from hivecore.scheduler.job import Job
 from hivecore.scheduler.lifecycle.units import Key, Refused, Unit, owner_of
 from hivecore.scheduler.preemption.fewest import Fewest
-from hivecore.scheduler.preemption.precedence import Precedence
+from hivecore.scheduler.preemption.precedence import OUTSIDE, Precedence
 from hivecore.scheduler.stages.transaction import Stages, Started
 
 if TYPE_CHECKING:
@@ -57,7 +57,8 @@ def find_victims(
             return {}, tuple(("started", owner_of(name)) for name in stopping)
     victims = search.victims(refused, named)
     whole = {member: why for name, why in victims.items() for member in stages.members(name)}
-    return whole, search.hindered_by
+    later = (OUTSIDE,) if search.above else ()
+    return whole, (*search.hindered_by, *later)
 
 
 def might_leave(other: "Live", job: Job, by_quota: bool) -> bool:
@@ -203,6 +204,10 @@ class _Search:
             candidates, count = candidates[count:], 2 * count
 
     def _may_leave(self, name: str) -> bool:
+        """Whether one may, with all that share its GPUs."""
+        return all(map(self._may_go, self.stages.members(name)))
+
+    def _may_go(self, name: str) -> bool:
         live = self.jobs.get(name)
         # Nobody leaves the idle cells he has for himself.
         if live is None or name == self.job.name or _is_needed(name, self.job):
