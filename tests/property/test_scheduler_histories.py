@@ -208,3 +208,17 @@ def test_who_could_not_stay_beside_who_starts_with_it_is_tried_again():
 @pytest.mark.parametrize("seed", [12, 193, 246])
 def test_who_is_refused_by_his_quota_is_tried_again_when_others_may_leave(seed):
     History("quotas", seed).live(40)
+
+
+@pytest.mark.parametrize(
+    ("parts", "seed"),
+    [
+        ("lending", 3295),
+        ("lending and sharing", 1965),
+        ("devices", 4201),
+        ("topology and sharing", 4140),
+        ("quotas, topology, devices and sharing", 7012),
+    ],
+)
+def test_histories_that_went_wrong_once(parts, seed):
+    History(parts, seed).live(40)

@@ -274,3 +274,27 @@ def test_who_made_nobody_leave_for_that_is_tried_again_when_something_happens_ou
     scheduler.submit(Job("other", "b", 1), 3.0)
     assert scheduler.decide(3.0)[0] == Preempt("low", "high", "priority")
     scheduler.check()
+
+
+@pytest.mark.parametrize("part", ["topology", "devices"])
+@pytest.mark.parametrize("immediate", [False, True])
+def test_what_was_lent_is_taken_back_when_others_ask_so_that_it_is_too_much(part, immediate):
+    parts = {"topology": lambda: one_node(4), "devices": lambda: one_machine(4)}
+    quotas = [Quota("a", max={"gpu": 8}, min={"gpu": 4}), Quota("b", max={"gpu": 8})]
+    scheduler = Scheduler(
+        **{part: parts[part]()}, quotas=QuotaTree(quotas, total={"gpu": 8}), immediate=immediate
+    )
+    scheduler.submit(Job("lent", "b", 4), 0.0)
+    scheduler.decide(0.0)
+    scheduler.submit(Job("first", "a", 2), 1.0)
+    [wait] = scheduler.decide(1.0)
+    assert wait.refusal.stage == part
+    restored = Scheduler.from_bytes(scheduler.to_bytes())
+    for one in (scheduler, restored):
+        one.submit(Job("more", "a", 4, guaranteed=False), 2.0)  # b is to have two only now
+        assert one.decide(2.0)[0] == Preempt("lent", "first", "reclaim")
+        one.check()
+
+
+def one_machine(gpus):
+    return DeviceCluster({"n0": NodeDevices.uniform(gpus=gpus)})

@@ -649,6 +649,8 @@ class QuotaTree(Stateful):
         """
         with self._lock:
             found = set(self._core.overused())
+            if not found:
+                return ()
             return tuple(n for n in self._names.in_order() if self._names.numbers[n] in found)
 
     def explain(self, request: QuotaRequest | str) -> Explanation:

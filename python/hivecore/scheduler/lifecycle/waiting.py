@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 from hivecore.decisions import Refusal
 from hivecore.scheduler.lifecycle.units import Key, Kind, Refused
-from hivecore.scheduler.stages._lacks import HEADROOM, LIMITS, Lacks
+from hivecore.scheduler.stages._lacks import HEADROOM, LIMITS, OVERUSED, Lacks
 
 if TYPE_CHECKING:
     from hivecore.scheduler.stages.quotas import QuotaStage
@@ -85,6 +85,8 @@ class Waiting:
         line.refusal, line.keys = refusal, tuple(keys)
         for key in line.keys:
             self._by_key.setdefault(key, {})[kind.number] = None
+        if OVERUSED in line.keys and self._lacks is not None:
+            self._lacks.note_overused()
         self._note(line)
 
     def _note(self, line: _Line) -> None:
@@ -149,6 +151,9 @@ class Waiting:
                 sharers += [self._lines[number].kind for number in self._by_key.get(key, ())]
             elif key == HEADROOM and self._lacks is not None:
                 found.update(self._lacks.able())
+            elif key == OVERUSED and self._lacks is not None:
+                if self._lacks.is_one_more_overused():
+                    found.update(self._by_key.get(key, ()))
             else:
                 found.update(self._by_key.get(key, ()))
         self._touched.clear()

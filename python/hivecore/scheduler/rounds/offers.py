@@ -9,10 +9,11 @@ from hivecore.scheduler.lifecycle.live import Live
 from hivecore.scheduler.lifecycle.state import State
 from hivecore.scheduler.lifecycle.units import Refused, Unit
 from hivecore.scheduler.preemption.holding import hold
-from hivecore.scheduler.preemption.victims import Victims, find_victims
+from hivecore.scheduler.preemption.victims import NAME_NOBODY, Victims, find_victims
 from hivecore.scheduler.rounds.idle_cells import lend, promote
 from hivecore.scheduler.rounds.starts import has_started, start_without, tell_to_leave
 from hivecore.scheduler.rounds.waking import may_preempt, might_help
+from hivecore.scheduler.stages._lacks import OVERUSED
 from hivecore.scheduler.stages.transaction import Started
 
 __all__ = ["not_yet", "offer_alone"]
@@ -62,6 +63,8 @@ def offer_alone(state: State, unit: Unit, *, only_at_once: bool = False) -> None
             state.stages, state.jobs, unit, refused, state.now, state.precedence
         )
         refused = refused._replace(keys=tuple(dict.fromkeys([*refused.keys, *hindered_by])))
+    if may and state.stages.quotas is not None and refused.refusal.stage in NAME_NOBODY:
+        refused = refused._replace(keys=tuple(dict.fromkeys([*refused.keys, OVERUSED])))
     if not victims:
         wait(state, live, unit, state.stages.note_refusal(unit.kind, refused))
         return

@@ -19,11 +19,13 @@ from hivecore.scheduler.lifecycle.units import Kind
 if TYPE_CHECKING:
     from hivecore.scheduler.stages.quotas import QuotaStage
 
-__all__ = ["HEADROOM", "LIMITS", "Lacks"]
+__all__ = ["HEADROOM", "LIMITS", "OVERUSED", "Lacks"]
 
 Limit = Literal["runtime", "max", "total"]
 #: That limits or what is used have changed somewhere.
 HEADROOM = ("quotas", "headroom")
+#: That a quota may use more than its runtime now, which others may take back.
+OVERUSED = ("quotas", "overused")
 #: The refusals that end when there is enough headroom.
 LIMITS: tuple[Limit, ...] = ("runtime", "max", "total")
 
@@ -101,6 +103,8 @@ class Lacks:
         #: those for whom others would leave in vain, as far as is known
         self._vain: set[int] = set()
         self._parents = {tree.quota(name).parent for name in names}
+        #: those that used more than their runtimes when it was asked last, and do so still
+        self._overused: frozenset[str] = frozenset()
 
     def branch(self, stage: "QuotaStage | None") -> Self | None:
         """An equal for a branch of the quotas."""
@@ -166,7 +170,11 @@ class Lacks:
 
     def plain(self) -> dict[str, list[Any]]:
         """What does not follow from who waits for what."""
-        return {"vain": sorted(self._vain), "stirred": sorted(self._stage.stirred)}
+        return {
+            "vain": sorted(self._vain),
+            "stirred": sorted(self._stage.stirred),
+            "overused": sorted(self._overused),
+        }
 
     def restore(self, state: Mapping[str, Any]) -> None:
         """What plain data say, when all who wait are known."""
@@ -174,6 +182,16 @@ class Lacks:
             quota = self._own_quota[number]
             self._spare(number, quota, self._urgent[quota][number])
         self._stage.stirred.update(self._quotas.keys() & state["stirred"])
+        self._overused = frozenset(self._quotas.keys() & state["overused"])
+
+    def note_overused(self) -> None:
+        """Somebody has been refused by placement beside those that use too much now."""
+        self._overused &= frozenset(self._stage.part.overused())
+
+    def is_one_more_overused(self) -> bool:
+        """Whether a quota uses more than its runtime that did not when it was asked last."""
+        before, self._overused = self._overused, frozenset(self._stage.part.overused())
+        return not self._overused <= before
 
     def able(self) -> list[int]:
         """The kinds for which there is enough where they were refused, or might be."""

@@ -6,7 +6,7 @@ from typing import Self
 from hivecore.decisions import Refusal
 from hivecore.quotas import QuotaDecision, QuotaTree
 from hivecore.scheduler.lifecycle.units import Key, Kind, Unit
-from hivecore.scheduler.stages._lacks import HEADROOM, LIMITS
+from hivecore.scheduler.stages._lacks import HEADROOM, LIMITS, OVERUSED
 
 __all__ = ["QuotaStage"]
 
@@ -123,6 +123,7 @@ class QuotaStage:
         """What happens when a unit asks for something, or gives something back: runtimes move."""
         yield HEADROOM
         yield _ANY
+        yield OVERUSED
 
     def _path(self, name: str) -> tuple[str, ...]:
         """A quota and those above it."""
