@@ -43,10 +43,10 @@ from hivecore.scheduler.log.writer import LogWriter
 from hivecore.scheduler.moves import Goal, MoveCost, MovePlan, plan_moves
 from hivecore.scheduler.moves.moving import carry_out, may_move
 from hivecore.scheduler.orders.ordering import Order, as_order
+from hivecore.scheduler.orders.running import end_order
 from hivecore.scheduler.plain import plain_action, plain_node, plain_quota, plain_spec
 from hivecore.scheduler.rounds.reservations import give_up_late
 from hivecore.scheduler.rounds.round import decide
-from hivecore.scheduler.rounds.starts import expect_joining
 from hivecore.scheduler.sharing import Sharing
 from hivecore.scheduler.stages.nodes import (
     add_node,
@@ -619,15 +619,11 @@ class Scheduler(Stateful):
                     raise KeyError(f"there is no job {names[0]!r}")
             if asked:
                 self._state.regroup_for = 0.0
-            elif self._state.order is not None:
-                self._state.waiting.touch_all()
             self._state.happens(moment)
-            self._state.order = Order(asked, self._state.jobs) if asked else None
-            if not asked:
-                for live in self._state.jobs.values():
-                    # It may have started meanwhile.
-                    if live.state == "running" and not live.for_job and len(live.units) == 1:
-                        expect_joining(self._state, live)
+            if asked:
+                self._state.order = Order(asked, self._state.jobs)
+            elif self._state.order is not None:
+                end_order(self._state)
             if self._log is not None:
                 self._note(
                     "reorder", order=[names[0] if len(names) == 1 else names for names in asked]

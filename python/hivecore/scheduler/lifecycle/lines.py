@@ -15,6 +15,7 @@ __all__ = [
     "queued_job",
     "rank_anew",
     "requeue",
+    "set_apart",
     "take_off",
     "wait",
     "wait_again",
@@ -98,13 +99,18 @@ def take_off(state: State, unit: Unit) -> None:
 
 def wait_apart(state: State, live: Live, unit: Unit, refused: Refused) -> None:
     """It waits for what others of its kind do not wait for."""
+    state.waiting.leave(unit.kind, unit.name)
+    set_apart(state, unit)
+    wait(state, live, unit, refused)
+
+
+def set_apart(state: State, unit: Unit) -> None:
+    """One that has left its queue is of a kind of its own when it waits again."""
     if not unit.kind.is_alone:
         assert unit.departure is not None
-        state.waiting.leave(unit.kind, unit.name)
         unit.kind = state.kinds.alone(unit.kind)
         unit.departure = unit.departure._replace(job=queued_job(state, unit))
-        state.waiting.add(unit.kind, unit.name)
-    wait(state, live, unit, refused)
+    state.waiting.add(unit.kind, unit.name)
 
 
 def wait(state: State, live: Live, unit: Unit, refused: Refused) -> None:

@@ -82,7 +82,7 @@ class Waiting:
     def park(self, kind: Kind, refusal: Refusal, keys: Iterable[Key]) -> None:
         """A kind some of whose units wait is parked."""
         line = self._lines[kind.number]
-        line.refusal, line.keys = refusal, tuple(keys)
+        line.refusal, line.keys = refusal, tuple(dict.fromkeys(keys))
         for key in line.keys:
             self._by_key.setdefault(key, {})[kind.number] = None
         if OVERUSED in line.keys and self._lacks is not None:

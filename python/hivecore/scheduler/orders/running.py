@@ -6,9 +6,18 @@ from hivecore.scheduler.lifecycle.lines import requeue, take_off
 from hivecore.scheduler.lifecycle.state import State
 from hivecore.scheduler.orders.ordering import Order
 from hivecore.scheduler.orders.walk import Walk
-from hivecore.scheduler.rounds.starts import runs_now
+from hivecore.scheduler.rounds.starts import expect_joining, runs_now
 
-__all__ = ["run_in_order"]
+__all__ = ["end_order", "run_in_order"]
+
+
+def end_order(state: State) -> None:
+    """The queues say again who is next, and also the other pods of those that have started."""
+    state.order = None
+    state.waiting.touch_all()
+    for live in state.jobs.values():
+        if live.state == "running" and not live.for_job and len(live.units) == 1:
+            expect_joining(state, live)
 
 
 def run_in_order(state: State, order: Order) -> None:

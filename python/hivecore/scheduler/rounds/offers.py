@@ -58,13 +58,16 @@ def offer_alone(state: State, unit: Unit, *, only_at_once: bool = False) -> None
         return
     victims: Victims = {}
     may = may_preempt(state, live, unit) and (state.immediate or not only_at_once)
-    if known is None and may and might_help(state, unit, refused):
-        victims, hindered_by = find_victims(
-            state.stages, state.jobs, unit, refused, state.now, state.precedence
-        )
-        refused = refused._replace(keys=tuple(dict.fromkeys([*refused.keys, *hindered_by])))
-    if may and state.stages.quotas is not None and refused.refusal.stage in NAME_NOBODY:
-        refused = refused._replace(keys=tuple(dict.fromkeys([*refused.keys, OVERUSED])))
+    if known is None and may:
+        keys = [*refused.keys]
+        if might_help(state, unit, refused):
+            victims, hindered_by = find_victims(
+                state.stages, state.jobs, unit, refused, state.now, state.precedence
+            )
+            keys += hindered_by
+        if state.stages.quotas is not None and refused.refusal.stage in NAME_NOBODY:
+            keys.append(OVERUSED)
+        refused = refused._replace(keys=tuple(keys))
     if not victims:
         wait(state, live, unit, state.stages.note_refusal(unit.kind, refused))
         return

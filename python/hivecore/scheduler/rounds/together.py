@@ -12,7 +12,7 @@ from itertools import permutations
 
 from hivecore.decisions import Refusal
 from hivecore.errors import InvariantError
-from hivecore.scheduler.lifecycle.lines import queued_job, take_off, wait
+from hivecore.scheduler.lifecycle.lines import set_apart, take_off, wait
 from hivecore.scheduler.lifecycle.live import Live
 from hivecore.scheduler.lifecycle.state import State
 from hivecore.scheduler.lifecycle.units import Key, Refused, Unit
@@ -80,7 +80,7 @@ def _in_order(state: State, offered: Live, lives: list[Live]) -> Refused | list[
     # Each waits for something that another one lacks, so that its own needs say nothing.
     keys = [("quotas", "any") if key == HEADROOM else key for key in keys]
     gone = [("started", one.job.name) for one in lives]
-    return first._replace(keys=tuple(dict.fromkeys([*keys, *gone])))
+    return first._replace(keys=(*keys, *gone))
 
 
 def _orders(state: State, lives: list[Live]) -> Iterator[list[Live]]:
@@ -191,8 +191,4 @@ def _take(state: State, live: Live) -> None:
     """One that waits leaves its queue to be offered, or to wait for what the others wait for."""
     unit = live.units[0]
     take_off(state, unit)
-    if not unit.kind.is_alone:
-        assert unit.departure is not None
-        unit.kind = state.kinds.alone(unit.kind)
-        unit.departure = unit.departure._replace(job=queued_job(state, unit))
-    state.waiting.add(unit.kind, unit.name)
+    set_apart(state, unit)
