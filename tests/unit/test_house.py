@@ -58,6 +58,13 @@ ARROWS = {
 # Private modules of no subject.
 COMMON = ("hivecore._arguments.", "hivecore._sealed.", "hivecore._stateful.")
 
+# Classes that answer in several turns: others go on while they bind a pod, sleep or draw.
+OF_SEVERAL_TURNS = (
+    "hivecore.interop.gpushare.extender.Extender",
+    "hivecore.interop.hived.inspection.inspector.Inspector",
+    "hivecore.interop.hived.serving.extender.Extender",
+)
+
 # column -> the one header of another column that it may include
 SIDEWAYS = {"interleaving": "matching/matching.hpp", "sim": "storage/remote_io.hpp"}
 
@@ -237,6 +244,95 @@ def imports_against_the_arrows(root: Path) -> list[str]:
     return found
 
 
+class _Turns:
+    """Which methods of a class with a ``_lock`` look at the object's state only in their turn."""
+
+    def __init__(self, of: ast.ClassDef) -> None:
+        functions = [node for node in of.body if isinstance(node, ast.FunctionDef)]
+        self.methods = {node.name: node for node in functions if not self._is_static(node)}
+
+    @staticmethod
+    def _decorators(function: ast.FunctionDef) -> list[str]:
+        return [ast.unparse(node) for node in function.decorator_list]
+
+    def _is_static(self, function: ast.FunctionDef) -> bool:
+        return bool({"staticmethod", "classmethod"} & set(self._decorators(function)))
+
+    def keeps(self, name: str) -> bool:
+        """Whether all that it does with the object is in a turn, or is a single call that is."""
+        function = self.methods.get(name)
+        if function is None:
+            return True  # of a base class
+        if "in_turn" in self._decorators(function):
+            return True
+        uses, turns = self._uses(function)
+        if not uses:
+            return True
+        if turns or len(uses) > 1:
+            return False
+        used = uses[0]
+        if not isinstance(used, ast.Attribute):
+            return True  # an argument of a call
+        return used.attr in self.methods and used.attr != name and self.keeps(used.attr)
+
+    def _uses(self, function: ast.FunctionDef) -> tuple[list[ast.expr], int]:
+        """What it does with `self` outside of its turns, and how many turns it has."""
+        uses: list[ast.expr] = []
+        turns = 0
+
+        def visit(node: ast.AST) -> None:
+            nonlocal turns
+            if (
+                isinstance(node, ast.With)
+                and ast.unparse(node.items[0].context_expr) == "self._lock"
+            ):
+                turns += 1
+                return
+            if isinstance(node, ast.Call) and ast.unparse(node) == "type(self)":
+                return
+            if isinstance(node, ast.Attribute) and ast.unparse(node.value) == "self":
+                uses.append(node)
+                return
+            if isinstance(node, ast.Name) and node.id == "self":
+                uses.append(node)
+            for child in ast.iter_child_nodes(node):
+                visit(child)
+
+        for statement in function.body:
+            visit(statement)
+        return uses, turns
+
+
+def looks_out_of_turn(root: Path) -> list[str]:
+    """Public methods of a class with a ``_lock`` touch the object's state only while they have it.
+
+    What is looked up before may be another thing when it is used.
+    """
+    found = []
+    for module, file in python_sources(root):
+        for node in ast.walk(ast.parse(file.read_text("utf-8"))):
+            if not isinstance(node, ast.ClassDef) or f"{module}.{node.name}" in OF_SEVERAL_TURNS:
+                continue
+            targets = [
+                ast.unparse(target)
+                for one in ast.walk(node)
+                if isinstance(one, ast.Assign)
+                for many in one.targets
+                for target in (many.elts if isinstance(many, ast.Tuple) else [many])
+            ]
+            if "self._lock" not in targets:
+                continue
+            turns = _Turns(node)
+            found += [
+                f"{module}.{node.name}.{name}"
+                for name in turns.methods
+                if (not name.startswith("_") or name.endswith("__"))
+                and name not in ("__init__", "__new__", "__setstate__")
+                and not turns.keeps(name)
+            ]
+    return found
+
+
 def undocumented_api(module: types.ModuleType) -> list[str]:
     """`__all__` is exactly what the module defines in public, and all of it carries a docstring."""
     file = Path(str(module.__file__))
@@ -366,6 +462,7 @@ TREE_RULES = [
     imports_of_foreign_bindings,
     imports_of_private_names,
     imports_against_the_arrows,
+    looks_out_of_turn,
     absent_files,
 ]
 
@@ -570,6 +667,21 @@ CELLS_PYX = "src/hivecore/_cells.pyx"
 PART = "src/hivecore/cells/part.pxi"
 TWIN = "python/hivecore/reference/cells.py"
 
+LOCKED = """
+class Cluster:
+    def __init__(self):
+        self._lock, self._numbers = RLock(), {}
+
+    @property
+    @in_turn
+    def size(self):
+        return len(self._numbers)
+
+    def _help(self):
+        return self._numbers
+
+"""
+
 BROKEN = [
     (python_in_kernels, CELLS_CPP, "#include <Python.h>", "Python.h"),
     (python_in_kernels, STATUS, '# include "numpy/arrayobject.h"', "numpy"),
@@ -640,6 +752,22 @@ BROKEN = [
         "hivecore.matching.a imports hivecore.cells",
     ),
     (imports_against_the_arrows, "python/hivecore/weather.py", "", "weather is not in ARROWS"),
+    *(
+        (
+            looks_out_of_turn,
+            "python/hivecore/cells.py",
+            f"{LOCKED}    def find(self, name):\n        {body}\n",
+            "hivecore.cells.Cluster.find",
+        )
+        for body in (
+            "return self._numbers[name]",
+            "number = self._numbers[name]\n        with self._lock:\n            return number",
+            "with self._lock:\n            n = 1\n        return self._numbers",
+            "return self.size + self.size",
+            "return self._help()",
+            "return self._numbers.get(self.size)",
+        )
+    ),
     (absent_files, "Makefile", "fuzz:\n\tpytest tests/unit/test_gone.py", "unit/test_gone.py"),
     (
         absent_files,
@@ -653,6 +781,35 @@ BROKEN = [
 @pytest.mark.parametrize(("rule", "file", "text", "says"), BROKEN)
 def test_a_broken_rule_is_found(rule, file, text, says, tmp_path):
     assert any(says in line for line in rule(plant(tmp_path, {file: text})))
+
+
+def test_a_method_that_has_its_turn_or_hands_the_object_on_passes(tmp_path):
+    good = f"""{LOCKED}
+    def find(self, name):
+        name = str(name)
+        with self._lock, open(name):
+            return self._number(name), self.size
+
+    def sizes(self):
+        return [self.size]
+
+    def copy(self):
+        return type(self)._of(self._state())
+
+    def _state(self):
+        with self._lock:
+            return dict(self._numbers)
+
+    def _number(self, name):
+        return self._numbers[name]
+
+    @classmethod
+    def of(cls, names):
+        self = cls()
+        self._numbers = names
+        return self
+"""
+    assert looks_out_of_turn(plant(tmp_path, {"python/hivecore/cells.py": good})) == []
 
 
 def test_the_one_allowed_face_of_another_column_passes(tmp_path):

@@ -121,13 +121,15 @@ class CellCluster(Stateful):
     @property
     def spec(self) -> ClusterSpec:
         """What the cluster is made of and who owns which cells: a copy."""
-        spec = self._books.names.spec
+        with self._lock:
+            spec = self._books.names.spec
         return ClusterSpec(spec.chains, spec.virtual_clusters, spec.pinned_cells)
 
     @property
     def nodes(self) -> tuple[str, ...]:
         """Names of the nodes, chain by chain; one that is in several is named once."""
-        return tuple(self._books.names.nodes)
+        with self._lock:
+            return tuple(self._books.names.nodes)
 
     # --- decisions
 
@@ -567,7 +569,8 @@ class CellCluster(Stateful):
             self._books.groups.check()
 
     def __sizeof__(self) -> int:
-        return object.__sizeof__(self) + self._books.core.__sizeof__()
+        with self._lock:
+            return object.__sizeof__(self) + self._books.core.__sizeof__()
 
     def _chain(self, name: str) -> int:
         chains = self._books.names.chains

@@ -36,6 +36,8 @@ class Nodes:
         self.queries = Queries(self.numbers, quirks is not None)
         self.by_name: dict[str, int] = {}
         self.names: list[str | None] = []
+        #: by number, what tells a node from a later one of its name; None: there is no node
+        self.marks: list[object] = []
         self.inventories: list[NodeDevices | None] = []
         self.holes: list[int] = []
         self._shapes: dict[Any, int] = {}
@@ -107,10 +109,10 @@ class Nodes:
             number = heappop(self.holes)
         else:
             number = len(self.names)
-            self.names.append(None)
-            self.inventories.append(None)
+            self._append_hole()
         self.by_name[name] = number
         self.names[number] = name
+        self.marks[number] = object()
         self._in_order = None
         return number
 
@@ -121,12 +123,17 @@ class Nodes:
         assert name is not None
         del self.by_name[name]
         self.names[number] = self.inventories[number] = self._in_order = None
+        self.marks[number] = None
         heappush(self.holes, number)
 
     def leave_out(self) -> None:
         """A number that no node has."""
         self.core.set_node(len(self.names), -1, (0,) * len(TYPES))
+        self._append_hole()
+
+    def _append_hole(self) -> None:
         self.names.append(None)
+        self.marks.append(None)
         self.inventories.append(None)
 
     def open_holes(self) -> None:
@@ -149,6 +156,7 @@ class Nodes:
         other.queries = Queries(other.numbers, self.quirks is not None)
         other.by_name = dict(self.by_name)
         other.names = list(self.names)
+        other.marks = list(self.marks)
         other.inventories = list(self.inventories)
         other.holes = list(self.holes)
         other._shapes = dict(self._shapes)

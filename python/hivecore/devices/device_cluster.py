@@ -282,10 +282,10 @@ class DeviceCluster(Stateful):
         :raises TypeError: an argument is of a wrong type.
         """
         _check_request(request)
-        number = self._policy_number(policy)
         names = None if nodes is None else as_tuple(nodes, "nodes")
         wish = Wish.of(reservations, reserved)
         with self._lock:
+            number = self._policy_number(policy)
             wish.check(self)
             if names is None:
                 names = self._nodes.in_order
@@ -298,8 +298,8 @@ class DeviceCluster(Stateful):
             if wish.names or wish.when == "only":
                 looked_at = range(len(names)) if asked is None else asked
                 add_reserved(self, query, number, looked_at, wish, codes, resolvable, scores)
-        if not self._is_strict and scores.any():
-            scores = 100 * scores // scores.max()
+            if not self._is_strict and scores.any():
+                scores = 100 * scores // scores.max()
         return Feasibility(names, codes, resolvable, scores)
 
     def fits(self, request: DeviceRequest) -> bool:
@@ -338,7 +338,6 @@ class DeviceCluster(Stateful):
         :raises TypeError: an argument is of a wrong type.
         """
         _check_request(request)
-        number = self._policy_number(policy)
         names = None if nodes is None else as_tuple(nodes, "nodes")
         may_leave: frozenset[str] = frozenset()
         if preemptible is not _NO_WISH.names:
@@ -355,9 +354,10 @@ class DeviceCluster(Stateful):
             chosen = _as_minors(gpus)
             if names is None or len(names) != 1 or may_leave or wish is not _NO_WISH:
                 raise ValueError("gpus: only with one node, and with nothing else")
-            if not self._is_strict:
-                raise ValueError("gpus: mode 'koordinator' cannot be told devices")
         with self._lock:
+            number = self._policy_number(policy)
+            if chosen is not None and not self._is_strict:
+                raise ValueError("gpus: mode 'koordinator' cannot be told devices")
             if wish.names:
                 wish.check(self)
             if request.name in self._owners.numbers:
@@ -396,9 +396,9 @@ class DeviceCluster(Stateful):
         self, request: DeviceRequest, plan: Any, reservation: str = "", of_all: bool = True
     ) -> DeviceDecision:
         name = self._nodes.names[plan.node] or ""
-        inventory = self._nodes.inventories[plan.node]
+        inventory, mark = self._nodes.inventories[plan.node], self._nodes.marks[plan.node]
         return made_decision(
-            request, name, (), plan, self, inventory, None, (), reservation, of_all
+            request, name, (), plan, self, inventory, None, (), reservation, of_all, mark
         )
 
     def _draw(self, request: DeviceRequest, policy: int) -> tuple[int, int]:
@@ -440,7 +440,8 @@ class DeviceCluster(Stateful):
     def commit(self, decision: DeviceDecision) -> None:
         """Carry out a decision to bind: from now on its owner has these devices.
 
-        :raises StaleDecisionError: they are not free any more, or not there, or another inventory
+        :raises StaleDecisionError: they are not free any more, or not there, or the node was
+            removed since, even if another one has its name now, or another inventory
             of the node has made them other than asked, or their reservation is gone or has not
             enough left, or the owner has devices by now; nothing has changed.
         :raises ValueError: it is not a decision to bind, or one of another cluster.
@@ -462,7 +463,7 @@ class DeviceCluster(Stateful):
             if decision._cluster is not None:
                 raise ValueError("decision is of another cluster")
             plan = self._fitted(decision)
-        elif self._nodes.names[plan.node] != decision.node:
+        elif self._nodes.marks[plan.node] is not decision._mark:
             raise StaleDecisionError(f"node {decision.node!r} is gone")
         if request.name in self._owners.numbers:
             raise StaleDecisionError(f"{request.name!r} has devices by now")
@@ -603,8 +604,8 @@ class DeviceCluster(Stateful):
         :raises TypeError: an argument is of a wrong type.
         """
         _check_request(request)
-        policy_number = self._policy_number(policy)
         with self._lock:
+            policy_number = self._policy_number(policy)
             number = self._nodes.number(node)
             if request.name in self._owners.numbers:
                 raise ValueError(f"request: {request.name!r} has devices already")
@@ -727,8 +728,8 @@ class DeviceCluster(Stateful):
         """
         _check_request(request)
         restricted = as_bool(restricted, "restricted")
-        number = self._policy_number(policy)
         with self._lock:
+            number = self._policy_number(policy)
             self._check_reserving()
             if request.name in self._owners.numbers:
                 raise ValueError(f"request: {request.name!r} has devices already")
@@ -807,10 +808,12 @@ class DeviceCluster(Stateful):
     # --- questions
 
     def __contains__(self, name: object) -> bool:
-        return name in self._owners.numbers
+        with self._lock:
+            return name in self._owners.numbers
 
     def __len__(self) -> int:
-        return len(self._owners.numbers)
+        with self._lock:
+            return len(self._owners.numbers)
 
     def node_of(self, name: str) -> str:
         """The node that an owner is on.
@@ -872,10 +875,10 @@ class DeviceCluster(Stateful):
         Cost: O(2**NUMA nodes) choices, of about a microsecond.
         """
         _check_request(request)
-        how = self._policy_number(policy)
-        if not self._is_strict:
-            raise ValueError("numa_hints: mode 'koordinator' does not give any")
         with self._lock:
+            how = self._policy_number(policy)
+            if not self._is_strict:
+                raise ValueError("numa_hints: mode 'koordinator' does not give any")
             self._prepare(how)
             number = self._nodes.number(node)
             query, inventory = self._nodes.query(request), self._nodes.inventory(number)
@@ -891,9 +894,9 @@ class DeviceCluster(Stateful):
         with self._lock:
             return explain(self, request, POLICIES[self._policy_number(policy)])
 
-    def _placed(self, plan: Any) -> tuple[DeviceAllocation, ...]:
+    def _placed(self, plan: Any, inventory: Any) -> tuple[DeviceAllocation, ...]:
         with self._lock:
-            return self._named(plan.node, plan.charges)
+            return self._nodes.numbers.allocations(plan.charges, inventory)
 
     def _policy_number(self, policy: str | None) -> int:
         if policy is None:
@@ -989,7 +992,8 @@ class DeviceCluster(Stateful):
             self._core.check()
 
     def __sizeof__(self) -> int:
-        return object.__sizeof__(self) + self._core.__sizeof__()
+        with self._lock:
+            return object.__sizeof__(self) + self._core.__sizeof__()
 
 
 def _draw_number(name: str) -> int:

@@ -32,6 +32,7 @@ class _Fields:
         "_inventory": None,
         "_of_all": None,
         "_placement": None,
+        "_mark": None,
     }
 
     request: DeviceRequest
@@ -46,6 +47,7 @@ class _Fields:
         _inventory: NodeDevices | None
         _of_all: bool
         _placement: tuple[DeviceAllocation, ...] | None
+        _mark: object
 
 
 @final
@@ -71,7 +73,7 @@ class DeviceDecision(_Fields):
     def placement(self) -> tuple[DeviceAllocation, ...]:
         """What of which devices, by type and minor; empty when it waits."""
         if self._placement is None:
-            made: tuple[DeviceAllocation, ...] = self._cluster._placed(self._plan)
+            made: tuple[DeviceAllocation, ...] = self._cluster._placed(self._plan, self._inventory)
             _set_placement(self, made)
             return made
         return self._placement
@@ -190,10 +192,12 @@ def made_decision(
     victims: tuple[str, ...] = (),
     reservation: str = "",
     of_all: bool = True,
+    mark: object = None,
 ) -> DeviceDecision:
     """A decision, with what it takes to commit it, and the inventory that it was made for.
 
     :param of_all: see `check_placement`.
+    :param mark: that of its node in the cluster.
     """
     made: Any = _Fields()
     made.request = request
@@ -207,5 +211,6 @@ def made_decision(
     made._inventory = inventory
     made._placement = placement
     made._of_all = of_all
+    made._mark = mark
     made.__class__ = DeviceDecision  # from here on it does not change
     return made  # type: ignore[no-any-return]

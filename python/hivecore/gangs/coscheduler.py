@@ -398,9 +398,11 @@ class Coscheduler(PlainState):
 
     # --- what is known
 
+    @in_turn
     def __len__(self) -> int:
         return len(self._rounds.pods)
 
+    @in_turn
     def __contains__(self, pod: object) -> bool:
         return pod in self._rounds.pods
 

@@ -129,9 +129,11 @@ class Grouper(Branching):
         self._terms["interference"] = self._candidates([]).factors
         self._largest = len(self._terms["interference"])
 
+    @in_turn
     def __len__(self) -> int:
         return len(self._jobs)
 
+    @in_turn
     def __contains__(self, job: object) -> bool:
         return job in self._jobs
 

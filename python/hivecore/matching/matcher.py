@@ -85,7 +85,8 @@ class Matcher(Branching):
     @property
     def n(self) -> int:
         """The number of vertices, removed ones included: the length of `Matching.mate`."""
-        return self._graph.n
+        with self._lock:
+            return self._graph.n
 
     @property
     @in_turn
@@ -200,6 +201,7 @@ class Matcher(Branching):
     def __reduce__(self) -> tuple[Any, ...]:
         return _restored, (type(self), self._state())
 
+    @in_turn
     def check(self) -> None:
         """Prove the answer for the graph as it is now.
 

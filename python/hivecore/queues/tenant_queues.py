@@ -515,9 +515,11 @@ class TenantQueues(PlainState):
                     reason = f"{chosen.job.name!r} leaves first"
         return Standing(place, ahead, reason)
 
+    @in_turn
     def __len__(self) -> int:
         return len(self._entries)
 
+    @in_turn
     def __contains__(self, name: object) -> bool:
         return name in self._entries
 

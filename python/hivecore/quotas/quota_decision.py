@@ -83,7 +83,7 @@ class QuotaDecision(_Fields):
         :param tree: as it was when the decision was made.
         :raises CertificateError: a limit would be exceeded, which the message names.
         """
-        check_decision(self, tree)
+        check_decision(self, tree.copy())
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, QuotaDecision):

@@ -124,13 +124,15 @@ class QuotaTree(Stateful):
     @property
     def limit(self) -> Limit:
         """What admission goes by beside the total: "runtime" or "max"."""
-        limit: Limit = self._settings[0]
-        return limit
+        with self._lock:
+            limit: Limit = self._settings[0]
+            return limit
 
     @property
     def check_ancestors(self) -> bool:
         """Whether the quotas above, and the total, limit what is admitted, too."""
-        return bool(self._settings[1])
+        with self._lock:
+            return bool(self._settings[1])
 
     @property
     def quotas(self) -> tuple[str, ...]:
@@ -892,7 +894,8 @@ class QuotaTree(Stateful):
         return tree
 
     def __sizeof__(self) -> int:
-        return object.__sizeof__(self) + self._core.__sizeof__()
+        with self._lock:
+            return object.__sizeof__(self) + self._core.__sizeof__()
 
 
 def _check_request(request: object) -> None:

@@ -203,7 +203,8 @@ class Scheduler(Stateful):
     @property
     def logged(self) -> int:
         """The number of the last line of its log; -1: it has none."""
-        return self._logged
+        with self._lock:
+            return self._logged
 
     # --- events
 
@@ -825,51 +826,65 @@ class Scheduler(Stateful):
     @property
     def queues(self) -> TenantQueues:
         """Its queues, to be read."""
-        return self._state.queues
+        with self._lock:
+            return self._state.queues
 
     @property
     def quotas(self) -> QuotaTree | None:
         """Its quotas; who changes them calls `touch`. So for all parts."""
-        return None if self._state.stages.quotas is None else self._state.stages.quotas.part
+        with self._lock:
+            stage = self._state.stages.quotas
+            return None if stage is None else stage.part
 
     @property
     def cells(self) -> CellCluster | None:
         """Its cells."""
-        part = None if self._state.stages.place is None else self._state.stages.place.part
-        return part if isinstance(part, CellCluster) else None
+        with self._lock:
+            stage = self._state.stages.place
+            part = None if stage is None else stage.part
+            return part if isinstance(part, CellCluster) else None
 
     @property
     def topology(self) -> NetworkTopology | None:
         """Its network."""
-        part = None if self._state.stages.place is None else self._state.stages.place.part
-        return part if isinstance(part, NetworkTopology) else None
+        with self._lock:
+            stage = self._state.stages.place
+            part = None if stage is None else stage.part
+            return part if isinstance(part, NetworkTopology) else None
 
     @property
     def devices(self) -> DeviceCluster | None:
         """Its devices."""
-        return None if self._state.stages.devices is None else self._state.stages.devices.part
+        with self._lock:
+            stage = self._state.stages.devices
+            return None if stage is None else stage.part
 
     @property
     def immediate(self) -> bool:
         """Whether victims stop at once."""
-        return self._state.immediate
+        with self._lock:
+            return self._state.immediate
 
     @property
     def has_order(self) -> bool:
         """Whether an order that was told to `reorder` says who runs."""
-        return self._state.order is not None
+        with self._lock:
+            return self._state.order is not None
 
     @property
     def now(self) -> float:
         """The time that was told last, in seconds."""
-        return self._state.now
+        with self._lock:
+            return self._state.now
 
     def __len__(self) -> int:
         """How many jobs it knows."""
-        return len(self._state.jobs)
+        with self._lock:
+            return len(self._state.jobs)
 
     def __contains__(self, name: object) -> bool:
-        return name in self._state.jobs
+        with self._lock:
+            return name in self._state.jobs
 
     def __iter__(self) -> Iterator[str]:
         """A snapshot of the names, in the order in which they came."""

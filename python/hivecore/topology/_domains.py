@@ -18,9 +18,11 @@ class Domains:
     A domain is what it is called and what it is in: equal names in different domains are different
     domains. A node without a label of a layer has a domain of its own there, with those that share
     its next narrower one.
+
+    :param before: the domains that these follow: a node that is in both is the same node.
     """
 
-    def __init__(self, layers: object, nodes: object) -> None:
+    def __init__(self, layers: object, nodes: object, before: "Domains | None" = None) -> None:
         self.layers = tuple(as_name(one, "layers") for one in as_tuple(layers, "layers"))
         if len(set(self.layers)) != len(self.layers) or "node" in self.layers:
             raise ValueError("layers: names must differ from each other and from 'node'")
@@ -34,6 +36,9 @@ class Domains:
         paths = {as_name(name, "nodes"): self._path(name, given[name]) for name in given}
         self._tree(paths)
         self.labels = {name: dict(given[name]) for name in self.nodes}
+        same = {} if before is None else before.marks
+        #: tells a node from another of its name that was there before it
+        self.marks = {name: same.get(name) or object() for name in self.nodes}
 
     def _path(self, name: str, labels: object) -> tuple[tuple[str, ...], ...]:
         """What tells each of its domains from others within the one around it."""
@@ -85,6 +90,11 @@ class Domains:
             return self.numbers[node]  # type: ignore[index]
         except (KeyError, TypeError):
             raise KeyError(f"there is no node {node!r}") from None
+
+    def around(self, node: object) -> tuple[str, ...]:
+        """The names of the domains that a node is in, from wide to narrow, and its own."""
+        path = self.path(len(self.layers) + 1, self.number(node))
+        return tuple(self.names[level][one] for level, one in enumerate(path) if level)
 
     def children(self, level: int, domain: int) -> range:
         """The numbers of the domains of the next level in this one."""

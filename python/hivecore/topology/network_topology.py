@@ -12,6 +12,7 @@ import numpy.typing as npt
 
 from hivecore._arguments import as_amounts, as_bool, as_choice, as_int, as_name, as_tuple
 from hivecore._stateful import PlainState
+from hivecore._turns import in_turn
 from hivecore.decisions import Explanation
 from hivecore.errors import InvariantError, StaleDecisionError
 from hivecore.topology._domains import Domains
@@ -86,20 +87,22 @@ class NetworkTopology(PlainState):
     @property
     def layers(self) -> tuple[str, ...]:
         """From wide to narrow."""
-        return self._domains.layers
+        with self._lock:
+            return self._domains.layers
 
     @property
     def nodes(self) -> tuple[str, ...]:
         """Their names, domain by domain."""
-        return self._domains.nodes
+        with self._lock:
+            return self._domains.nodes
 
     def domain(self, node: str) -> tuple[str, ...]:
         """The names of the domains that a node is in, from wide to narrow, and its own.
 
         :raises KeyError: there is no such node.
         """
-        path = self._domains.path(len(self.layers) + 1, self._domains.number(node))
-        return tuple(self._domains.names[level][one] for level, one in enumerate(path) if level)
+        with self._lock:
+            return self._domains.around(node)
 
     def domains(self, layer: str) -> tuple[tuple[str, ...], ...]:
         """The nodes of each domain of a layer, in the order of ``nodes``; "node": each alone.
@@ -111,11 +114,12 @@ class NetworkTopology(PlainState):
         >>> NetworkTopology(["rack"], labels).domains("rack")
         (('a', 'c'), ('b',))
         """
-        level = self._domains.level(layer, "layer")
-        ends: Iterable[int] = range(len(self._domains.names[level]) + 1)
-        for begins in self._domains.begins[level:]:
-            ends = [begins[end] for end in ends]
-        return tuple(self.nodes[first:last] for first, last in pairwise(ends))
+        with self._lock:
+            level = self._domains.level(layer, "layer")
+            ends: Iterable[int] = range(len(self._domains.names[level]) + 1)
+            for begins in self._domains.begins[level:]:
+                ends = [begins[end] for end in ends]
+            return tuple(self.nodes[first:last] for first, last in pairwise(ends))
 
     def add_node(self, name: str, labels: Mapping[str, str], free: PairsLike = ()) -> None:
         """Add a node, as the last one of its domain.
@@ -139,7 +143,8 @@ class NetworkTopology(PlainState):
         with self._lock:
             if name in self._domains.numbers:
                 raise ValueError(f"node={name!r}: is there already")
-            self._become(Domains(self.layers, {**self._domains.labels, name: labels}))
+            named = {**self._domains.labels, name: labels}
+            self._become(Domains(self.layers, named, self._domains))
             for resource, amount in given:
                 self._free.set(resource, self._numbers([name]), np.array([amount]))
 
@@ -164,7 +169,7 @@ class NetworkTopology(PlainState):
             for owner in there:
                 self._free.take(self._owners.pop(owner), -1)
             labels = {one: of for one, of in self._domains.labels.items() if one != name}
-            self._become(Domains(self.layers, labels))
+            self._become(Domains(self.layers, labels, self._domains))
             return tuple(sorted(there))
 
     def _become(self, domains: Domains) -> None:
@@ -190,9 +195,11 @@ class NetworkTopology(PlainState):
         :raises ValueError: a count is out of range, or there are too many or too few.
         :raises TypeError: an argument is of a wrong type.
         """
-        numbers = self._numbers(nodes)
-        values = _as_counts(counts, len(numbers))
+        named = None if nodes is None else as_tuple(nodes, "nodes")
+        given = _as_array(counts)
         with self._lock:
+            numbers = self._numbers(named)
+            values = _as_counts(given, len(numbers))
             self._free.set("slots", numbers, values)
             self._kernels.touch(numbers.tolist(), "slots")
 
@@ -203,9 +210,9 @@ class NetworkTopology(PlainState):
         :raises ValueError: an amount is not from 0 to 2**62.
         :raises TypeError: an argument is of a wrong type.
         """
-        number = np.array([self._domains.number(node)])
         given = dict(as_amounts(amounts, "amounts", 0, 2**62))
         with self._lock:
+            number = np.array([self._domains.number(node)])
             for resource in {*self._free.amounts, *given}:
                 self._free.set(resource, number, np.array([given.get(resource, 0)]))
             self._kernels.touch(number.tolist())
@@ -215,8 +222,8 @@ class NetworkTopology(PlainState):
 
         :raises KeyError: there is no such node.
         """
-        number = self._domains.number(node)
         with self._lock:
+            number = self._domains.number(node)
             usable = self._free.usable is None or bool(self._free.usable[number])
             found = sorted(self._free.amounts.items())
             return {name: int(all_[number]) if usable else 0 for name, all_ in found}
@@ -241,8 +248,9 @@ class NetworkTopology(PlainState):
         :raises KeyError: there is no such node.
         :raises TypeError: ``healthy`` is no bool.
         """
-        number, usable = self._domains.number(node), as_bool(healthy, "healthy")
+        usable = as_bool(healthy, "healthy")
         with self._lock:
+            number = self._domains.number(node)
             self._free.set_usable(number, usable)
             self._kernels.touch([number])
 
@@ -258,9 +266,9 @@ class NetworkTopology(PlainState):
 
         :raises KeyError: there is no such layer.
         """
-        level = self._domains.level(layer, "layer")
         wanted = TopologyRequest("anybody", 1, amounts=amounts).amounts
         with self._lock:
+            level = self._domains.level(layer, "layer")
             sums: dict[str, int] = {}
             for name, count in self._slots_of_domains(level, wanted):
                 sums[name] = sums.get(name, 0) + count
@@ -270,10 +278,9 @@ class NetworkTopology(PlainState):
         counts = self._kernels.of(amounts, self._free).slots(level).tolist()
         return list(zip(self._domains.names[level], counts, strict=True))
 
-    def _numbers(self, nodes: Iterable[str] | None) -> Ints:
-        if nodes is None:
+    def _numbers(self, given: tuple[str, ...] | None) -> Ints:
+        if given is None:
             return np.arange(len(self.nodes))
-        given = as_tuple(nodes, "nodes")
         known = self._domains.numbers
         try:
             numbers = [known[node] for node in given]
@@ -338,15 +345,16 @@ class NetworkTopology(PlainState):
             raise TypeError(f"request must be a TopologyRequest, not {type(request).__name__}")
         work = as_int(work, "work", 0, 2**62)
         as_choice(method, "method", _METHODS)
-        levels = self._domains.levels
-        widest = self._domains.level(request.must, "request.must")
-        narrowest = self._domains.level(request.prefer or "node", "request.prefer")
-        if narrowest < widest:
-            raise ValueError(
-                f"request.prefer={request.prefer!r}: is wider than must={request.must!r}"
-            )
-        allowed = None if nodes is None else self._numbers(nodes)
+        named = None if nodes is None else as_tuple(nodes, "nodes")
         with self._lock:
+            levels = self._domains.levels
+            widest = self._domains.level(request.must, "request.must")
+            narrowest = self._domains.level(request.prefer or "node", "request.prefer")
+            if narrowest < widest:
+                raise ValueError(
+                    f"request.prefer={request.prefer!r}: is wider than must={request.must!r}"
+                )
+            allowed = None if named is None else self._numbers(named)
             if request.name in self._owners:
                 raise ValueError(f"request: there is an owner {request.name!r}")
             if allowed is not None:
@@ -357,14 +365,17 @@ class NetworkTopology(PlainState):
                 slots = partial(self._slots_of_domains, widest)
                 refusal = refused(request, slots, optimal or method != "exact")
                 return TopologyDecision(request, "wait", refusal=refusal, optimal=optimal)
+            placed = self._placed(pods)
+            marks = self._domains.marks
             return TopologyDecision(
                 request,
                 "bind",
-                self._placed(pods),
+                placed,
                 levels[level],
-                self.domain(self.nodes[pods[0][0]])[:level],
+                self._domains.around(placed[0].node)[:level],
                 optimal=optimal,
                 fewest=tuple(zip(levels[level + 1 :], fewest, strict=False)),
+                _marks={one.node: marks[one.node] for one in placed},
             )
 
     def _within(self, nodes: Ints) -> Self:
@@ -421,12 +432,16 @@ class NetworkTopology(PlainState):
     def commit(self, decision: TopologyDecision) -> None:
         """Take what a decision to bind needs from the nodes.
 
-        :raises StaleDecisionError: a node has no room for it any more, or there is an owner of its
+        :raises StaleDecisionError: a node has no room for it any more, or was removed since the
+            decision was made, even if another node has its name now; or there is an owner of its
             name.
         :raises ValueError: its outcome is not "bind", or it names a node twice or a negative number
             of pods.
         :raises KeyError: it names a node that is not here.
         :raises TypeError: ``decision`` is none.
+
+        A decision that was copied or pickled, or that the caller has made, means the nodes that
+        have its names now.
         """
         if not isinstance(decision, TopologyDecision):
             raise TypeError(f"decision must be a TopologyDecision, not {type(decision).__name__}")
@@ -434,14 +449,10 @@ class NetworkTopology(PlainState):
             raise ValueError(f"decision.outcome must be 'bind', not {decision.outcome!r}")
         request = decision.request
         more = request.role.amounts if request.role else ()
-        pods = tuple(
-            (self._domains.number(one.node), one.pods, one.others) for one in decision.placement
-        )
-        if len({node for node, *_ in pods}) < len(pods):
-            raise ValueError("decision.placement: a node is named twice")
-        if any(here < 0 or others < 0 for _, here, others in pods):
+        if any(one.pods < 0 or one.others < 0 for one in decision.placement):
             raise ValueError("decision.placement: a number of pods is negative")
         with self._lock:
+            pods = self._where(decision)
             if request.name in self._owners:
                 raise StaleDecisionError(f"decision: there is an owner {request.name!r}")
             owner = Owner(request.amounts, more, pods)
@@ -449,6 +460,18 @@ class NetworkTopology(PlainState):
                 raise StaleDecisionError("decision: a node has no room for it any more")
             self._owners[request.name] = owner
             self._take(owner, 1)
+
+    def _where(self, decision: TopologyDecision) -> tuple[tuple[int, int, int], ...]:
+        """What a decision places, by the numbers that its nodes have now."""
+        for node, mark in decision._marks.items():
+            if self._domains.marks.get(node) is not mark:
+                raise StaleDecisionError(f"decision: node {node!r} was removed after it was made")
+        pods = tuple(
+            (self._domains.number(one.node), one.pods, one.others) for one in decision.placement
+        )
+        if len({node for node, *_ in pods}) < len(pods):
+            raise ValueError("decision.placement: a node is named twice")
+        return pods
 
     def schedule_many(
         self, requests: Iterable[TopologyRequest], *, method: Method = "exact", work: int = 2**28
@@ -620,17 +643,21 @@ class NetworkTopology(PlainState):
             made._owners[name] = Owner(request.amounts, role, where)
         return made
 
+    @in_turn
     def __sizeof__(self) -> int:
         kernels = self._kernels.__sizeof__()
         free = sum(amounts.nbytes for amounts in self._free.amounts.values())
         return object.__sizeof__(self) + kernels + free
 
 
-def _as_counts(counts: npt.ArrayLike, length: int) -> Ints:
+def _as_array(counts: npt.ArrayLike) -> npt.NDArray[Any]:
     try:
-        values = np.asarray(counts)
+        return np.asarray(counts)
     except ValueError:
         raise ValueError("counts must be an array of integers") from None
+
+
+def _as_counts(values: npt.NDArray[Any], length: int) -> Ints:
     if values.size == 0 and length == 0:
         return np.empty(0, dtype=np.int64)
     if values.dtype.kind not in "iu":

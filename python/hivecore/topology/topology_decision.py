@@ -1,7 +1,8 @@
 """Where a gang would go."""
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from collections.abc import Mapping
+from dataclasses import dataclass, field, fields
+from typing import TYPE_CHECKING, Any
 
 from hivecore.decisions import Outcome, Refusal
 from hivecore.topology.proof import check_decision
@@ -49,6 +50,8 @@ class TopologyDecision:
     fewest: tuple[tuple[str, int], ...] = ()
     victims: tuple[str, ...] = ()
     nodes: tuple[str, ...] | None = None
+    _marks: Mapping[str, object] = field(default_factory=dict, repr=False, compare=False)
+    """By node, what tells it from a later one of its name; what it lacks is known by name alone."""
 
     @property
     def reason(self) -> str:
@@ -76,4 +79,9 @@ class TopologyDecision:
         :param network: as it was when the decision was made.
         :raises CertificateError: something is not so, which the message says.
         """
-        check_decision(self, network)
+        check_decision(self, network.copy())
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """By value: its nodes are known by their names alone."""
+        names = [one.name for one in fields(self) if one.name != "_marks"]
+        return TopologyDecision, tuple(getattr(self, name) for name in names)

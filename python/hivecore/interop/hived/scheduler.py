@@ -143,7 +143,8 @@ class HivedScheduler(Stateful):
     @property
     def config(self) -> HivedConfig:
         """The configuration in force."""
-        return self._config
+        with self._lock:
+            return self._config
 
     # --- pods
 
@@ -501,7 +502,7 @@ class HivedScheduler(Stateful):
         inspector, cluster, gangs = self._snapshot()
         trees = inspector.write(cluster, gangs, partial(StatusText.virtual_cluster, name=name))
         if trees is None:
-            raise _unknown(name, self._spec.virtual_clusters)
+            raise _unknown(name, cluster.spec.virtual_clusters)
         return trees
 
     def _trees(self) -> tuple[list[dict[str, Any]], dict[str, list[dict[str, Any]]]]:

@@ -137,9 +137,7 @@ class Extender:
 
     def __copy__(self) -> Self:
         other = object.__new__(type(self))
-        # Whoever binds pods is no part of the state.
-        memo = {id(self._binder): self._binder}
-        other.__setstate__(copy.deepcopy(self.__getstate__(), memo))
+        other.__setstate__(self.__getstate__())
         return other
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Self:
@@ -147,7 +145,10 @@ class Extender:
 
     def __getstate__(self) -> dict[str, Any]:
         with self._lock:
-            return {name: value for name, value in vars(self).items() if name != "_lock"}
+            state = {name: value for name, value in vars(self).items() if name != "_lock"}
+            # What binds pods is no part of the state. The copy is made here: what reads the state
+            # later, such as pickle, does so out of turn.
+            return copy.deepcopy(state, {id(self._binder): self._binder})
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         vars(self).update(state)
