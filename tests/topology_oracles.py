@@ -26,11 +26,7 @@ class Parts:
 
 def objective(parts, slots, wish, level, counts):
     """The numbers that are compared of so many pods on nodes; None: a multiple is not kept."""
-    touched = [
-        (at, nodes)
-        for at, nodes in parts.domains
-        if at >= level and any(counts.get(node) for node in nodes)
-    ]
+    touched = [(at, nodes) for at, nodes in parts.domains if at >= level and _uses(counts, nodes)]
     if level > 0 and len([1 for at, _ in touched if at == level]) != 1:
         return None
     if any(
@@ -38,15 +34,22 @@ def objective(parts, slots, wish, level, counts):
     ):
         return None
     levels = range(level, parts.deepest + 1)
+    wider = [nodes for at, nodes in parts.domains if 0 < at < level and _uses(counts, nodes)][::-1]
     return (
         *(sum(at == one for at, _ in touched) for one in levels),
         *(
             -sum(wish.existing.get(n, 0) for at, nodes in touched if at == one for n in nodes)
             for one in levels
         ),
+        *(-sum(wish.existing.get(n, 0) for n in nodes) for nodes in wider),
         sum(wish.cost.get(node, 0) for node, count in counts.items() if count),
         *(sum(slots[n] for at, nodes in touched if at == one for n in nodes) for one in levels),
+        *(sum(slots[n] for n in nodes) for nodes in wider),
     )
+
+
+def _uses(counts, nodes):
+    return any(counts.get(node) for node in nodes)
 
 
 def brute_force(labels, slots, wish):

@@ -23,7 +23,7 @@ def integer_program(labels: Labels, slots: Any, wish: Any) -> tuple[int, tuple[i
     """(level, numbers) of the best placement of a `reference.topology.Wish`, if there is one.
 
     The numbers are those that are compared, level by level each: domains that are touched, existing
-    pods in them (negative), cost, slots of them.
+    pods in them and in wider ones (negative), cost, slots of them, slots of wider ones.
     """
     domains = domains_of(labels)
     deepest = len(labels[0]) + 1
@@ -82,11 +82,29 @@ def _solve(domains: Any, deepest: int, slots: Any, wish: Any, level: int) -> tup
             for one in levels
         ]
 
+    def around(value: Any) -> list[Any]:
+        return [
+            [
+                (p, value(next(wider for of, wider in domains if of == one and nodes[0] in wider)))
+                for p, (at, nodes) in enumerate(inside)
+                if at == level
+            ]
+            for one in range(level - 1, 0, -1)
+        ]
+
+    def near(nodes: tuple[int, ...]) -> int:
+        return -sum(wish.existing.get(node, 0) for node in nodes)
+
+    def room(nodes: tuple[int, ...]) -> int:
+        return sum(slots[node] for node in nodes)
+
     goals = [
         *of(lambda nodes: 1),
-        *of(lambda nodes: -sum(wish.existing.get(n, 0) for n in nodes)),
+        *of(near),
+        *around(near),
         [(p, wish.cost.get(nodes[0], 0)) for p, (at, nodes) in enumerate(inside) if at == deepest],
-        *of(lambda nodes: sum(slots[n] for n in nodes)),
+        *of(room),
+        *around(room),
     ]
     found = []
     for terms in goals:

@@ -89,6 +89,28 @@ def test_kernel_twin_and_all_placements_agree():
     assert placed > 0
 
 
+def test_of_equally_narrow_places_the_one_in_the_fullest_wider_domains_is_taken():
+    wider = 0
+    for seed in seeds(150):
+        rng = Random(seed)
+        layers, nodes = rng.randint(1, 3), rng.randint(2, 8)
+        labels = random_labels(rng, layers, nodes, "abc")
+        network, slots = network_of(labels), [0] * nodes
+        for _ in range(4):
+            for node in rng.sample(range(nodes), rng.randint(1, nodes)):
+                slots[node] = rng.choice([0, 2, 2])
+                network.set_slots([slots[node]], [f"n{node}"])
+            wish = Wish(rng.choice([1, 2, 2, 4]), rng.randint(0, layers + 1))
+            if rng.random() < 0.3:
+                wish = wish._replace(narrowest=rng.randint(max(1, wish.widest), layers + 1))
+            best = brute_force(labels, slots, wish)
+            assert place(build(labels), slots, wish) == best, seed
+            assert answer(network, wish) == best, seed
+            network.check()
+            wider += best is not None and best[1][0][0] > slots.index(max(slots))
+    assert wider > 0
+
+
 def test_kernel_and_twin_agree_in_larger_networks():
     for seed in seeds(40):
         rng = Random(seed)

@@ -84,6 +84,84 @@ def test_a_wide_layer_is_preferred_and_a_narrow_one_is_tried_first():
     assert made.schedule(TopologyRequest("g", 8, must="spine")).outcome == "wait"
 
 
+def tree(slots, below=4, wide=2):
+    """Leaves of so many nodes, spines of so many leaves."""
+    labels = {
+        f"n{i}": {"spine": f"s{i // (below * wide)}", "leaf": f"l{i // below}"}
+        for i in range(len(slots))
+    }
+    made = NetworkTopology(["spine", "leaf"], labels)
+    made.set_slots(slots)
+    return made
+
+
+@pytest.mark.parametrize("must", ["", "spine", "leaf", "node"])
+@pytest.mark.parametrize(
+    ("slots", "pods", "nodes"),
+    [
+        ([8] * 4 + [0, 0, 0, 8], 8, ["n7"]),
+        ([8] * 4 + [0, 0, 0, 8], 5, ["n7"]),
+        ([8] * 4 + [0, 8, 0, 8], 8, ["n5"]),
+        ([4] + [8] * 3 + [0, 0, 0, 8], 4, ["n0"]),  # a tight node comes before a full leaf
+        # all leaves have a node left: the spine decides
+        ([8, 0, 0, 0, 8, 8, 8, 8] + [0] * 7 + [8], 8, ["n15"]),
+        ([8, 0, 0, 0, 8, 8, 8, 8] + [0, 8, 0, 0, 8, 0, 0, 0], 8, ["n9"]),
+        # the leaf comes before the spine
+        ([8, 8, 0, 0, 0, 0, 0, 0] + [8, 8, 8, 8, 0, 0, 0, 8], 8, ["n15"]),
+    ],
+)
+def test_of_equal_nodes_the_one_in_the_fullest_leaf_then_in_the_fullest_spine_wins(
+    must, slots, pods, nodes
+):
+    made = tree(slots)
+    decision = made.schedule(TopologyRequest("g", pods, must=must))
+    assert [one.node for one in decision.placement] == nodes
+    made.set_free("n0", {"slots": slots[0], "cpu": 0})
+    with_others = TopologyRequest("g", pods - 1, must=must, role=TopologyRole("w", 1, {"slots": 1}))
+    assert [one.node for one in made.schedule(with_others).placement] == nodes
+    priced = TopologyRequest("g", pods, must=must, cost=dict.fromkeys(made.nodes, 1))
+    assert [one.node for one in made.schedule(priced).placement] == nodes
+    segments = TopologyRequest("g", pods, must=must, multiple={"node": pods})
+    assert [one.node for one in made.schedule(segments).placement] == nodes
+
+
+@pytest.mark.parametrize("wishes", [{}, {"must": "leaf"}, {"must": "spine"}, {"prefer": "leaf"}])
+def test_of_equal_leaves_the_one_in_the_fullest_spine_wins(wishes):
+    made = tree([8] * 8 + [0] * 4 + [8] * 4)
+    decision = made.schedule(TopologyRequest("g", 16, **wishes))
+    assert [one.node for one in decision.placement] == ["n12", "n13"]
+
+
+def test_a_leaf_fills_while_gangs_come_and_end():
+    made = tree([1] * 16, below=4)
+    for name in "abcdef":
+        made.commit(made.schedule(TopologyRequest(name, 1)))
+    assert [made.placement(name)[0].node for name in "abcdef"] == [
+        "n0",
+        "n1",
+        "n2",
+        "n3",
+        "n4",
+        "n5",
+    ]
+    made.release("b")
+    made.release("e")
+    for name, node in (("g", "n1"), ("h", "n4"), ("i", "n6")):
+        made.commit(made.schedule(TopologyRequest(name, 1)))
+        assert made.placement(name)[0].node == node
+    made.check()
+
+
+def test_existing_pods_in_wider_domains_count_where_none_are_nearer():
+    made = tree([8] * 4 + [0, 0, 8, 8] + [8] * 8)
+    for existing, node in (({"n4": 2}, "n6"), ({"n10": 1}, "n10"), ({"n4": 1, "n9": 1}, "n9")):
+        asked = TopologyRequest("g", 8, existing=existing)
+        assert made.schedule(asked).ranks[0] == node
+    # fewer slots are left on n0, but no pod is near to it
+    made.set_slots([4, 8], ["n0", "n9"])
+    assert made.schedule(TopologyRequest("g", 4, existing={"n5": 1})).ranks[0] == "n6"
+
+
 def test_pods_near_to_existing_ones_and_on_cheap_nodes():
     made = small()
     near = made.schedule(TopologyRequest("g", 2, existing={"n5": 3}))

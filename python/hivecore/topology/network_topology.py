@@ -50,8 +50,10 @@ class NetworkTopology(PlainState):
 
     Placements are exact. The best one is, compared in this order: in one domain of the narrowest
     layer; with the fewest domains of each layer below it, from wide to narrow; with the most
-    existing pods in them; with the least cost; with the fewest slots left over in them; with most
-    pods on the first nodes, in the order of ``nodes``.
+    existing pods in them, then in the wider domains around them; with the least cost; with the
+    fewest free slots in them, then in the wider domains around them, from narrow to wide; with most
+    pods on the first nodes, in the order of ``nodes``. So of equal nodes the one in the fullest
+    rack is used, and an idle rack stays idle.
 
     What is free on nodes is told by ``set_slots`` or ``set_free``; who is committed takes of it,
     who is released gives it back. One object may be used by several threads: calls take turns.

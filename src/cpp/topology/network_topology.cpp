@@ -187,6 +187,7 @@ NetworkTopology::Numbers NetworkTopology::bound(const Question& question,
     if (!existing.empty()) {
         found.push_back(most_existing[held] - existing[held][domain]);
         found.resize(found.size() + levels);
+        add_around(existing, most_existing, held, domain, found);
     }
     if (!wish.cost.empty()) {
         found.push_back(held == network_->deepest() ? wish.cost[domain] : 0);
@@ -194,6 +195,16 @@ NetworkTopology::Numbers NetworkTopology::bound(const Question& question,
     found.push_back(slots[held][domain]);
     found.resize(found.size() + levels, wish.pods + wish.others);
     return found;
+}
+
+// What the domains around one have, from narrow to wide, or what they miss of the most.
+void NetworkTopology::add_around(const Sums& sums, std::span<const std::int64_t> most, int level,
+                                 std::int32_t domain, Numbers& numbers) const {
+    for (; level > 1; --level) {
+        domain = network_->parent(level, domain);
+        const auto sum = sums[level - 1][domain];
+        numbers.push_back(most.empty() ? sum : most[level - 1] - sum);
+    }
 }
 
 template <int kWords>
@@ -213,6 +224,7 @@ NetworkTopology::Numbers NetworkTopology::numbers(const Question& question,
     if (!existing.empty()) {
         found.push_back(most_existing[held] - existing[held][domain]);
         take(levels);
+        add_around(existing, most_existing, held, domain, found);
     }
     if (!wish.cost.empty()) {
         take(1);
@@ -267,6 +279,10 @@ bool NetworkTopology::search(const Question& question, const CostLayout& layout,
                              Placement& found) const {
     const auto& wish = question.wish;
     using Candidate = std::pair<Numbers, std::int32_t>;
+    const auto candidate = [&](std::int32_t domain, Numbers numbers) {
+        add_around(question.slots, {}, question.held, domain, numbers);
+        return Candidate{std::move(numbers), domain};
+    };
     std::vector<Candidate> candidates;
     for (std::int32_t domain = 0; domain < network_->size(question.held); ++domain) {
         const bool holds_others =
@@ -274,7 +290,7 @@ bool NetworkTopology::search(const Question& question, const CostLayout& layout,
         const bool holds_both = question.worth == nullptr ||
                                 question.worth->sums[question.held][domain] >= question.worth->all;
         if (slots_[question.held][domain] >= wish.pods && holds_others && holds_both) {
-            candidates.emplace_back(bound(question, domain), domain);
+            candidates.push_back(candidate(domain, bound(question, domain)));
         }
     }
     std::ranges::sort(candidates);
@@ -300,7 +316,7 @@ bool NetworkTopology::search(const Question& question, const CostLayout& layout,
         }
         const auto cost = search.cost(one.second);
         if (cost.words[0] < kImpossible) {
-            Candidate exact{numbers(question, layout, one.second, cost), one.second};
+            auto exact = candidate(one.second, numbers(question, layout, one.second, cost));
             if (!best || exact < *best) {
                 best = std::move(exact);
             }
@@ -399,25 +415,63 @@ void NetworkTopology::touch(Kind& kind, std::int32_t domain) {
     }
 }
 
-bool NetworkTopology::comes_before(const Kind& kind, std::int32_t a, std::int32_t b) {
-    if (b < 0 || a < 0) {
-        return b < 0 && a >= 0;
-    }
+// Of two domains that are in one of this level: what is around both of them does not matter.
+bool NetworkTopology::comes_before(const Kind& kind, int level, std::int32_t a,
+                                   std::int32_t b) const {
     if (kind.costs[a] != kind.costs[b]) {
         return kind.costs[a] < kind.costs[b];
     }
-    // Who may turn out to be as good comes first.
+    if (kind.costs[a].words[0] >= kImpossible) {
+        return a < b;
+    }
+    auto around_a = a, around_b = b;
+    for (int around = kind.level; around > level + 1; --around) {
+        around_a = network_->parent(around, around_a);
+        around_b = network_->parent(around, around_b);
+        const auto slots_a = slots_[around - 1][around_a], slots_b = slots_[around - 1][around_b];
+        if (slots_a != slots_b) {
+            return slots_a < slots_b;
+        }
+    }
+    // A domain that may turn out to be as good comes first.
     return kind.exact[a] != kind.exact[b] ? kind.exact[a] < kind.exact[b] : a < b;
 }
 
-void NetworkTopology::play(Kind& kind, std::size_t match) {
-    const auto a = kind.winners[2 * match], b = kind.winners[2 * match + 1];
-    kind.winners[match] = comes_before(kind, b, a) ? b : a;
+// The best domain for the kind in a domain of this level.
+std::int32_t NetworkTopology::winner(const Kind& kind, int level, std::int32_t domain) const {
+    return level == kind.level ? domain
+                               : kind.winners[level][2 * network_->first_child(level, domain) + 1];
 }
 
-void NetworkTopology::replay(Kind& kind, std::int32_t domain) {
-    for (auto i = (kind.winners.size() / 2 + domain) / 2; i > 0; i /= 2) {
-        play(kind, i);
+void NetworkTopology::replay(Kind& kind, std::int32_t domain) const {
+    for (int level = kind.level - 1; level >= 0; --level) {
+        const auto parent = network_->parent(level + 1, domain);
+        const auto first = network_->first_child(level, parent);
+        auto* const matches = kind.winners[level].data() + 2 * first;
+        auto i = network_->end_child(level, parent) - first + domain - first;
+        matches[i] = winner(kind, level + 1, domain);
+        for (i /= 2; i > 0; i /= 2) {
+            const auto a = matches[2 * i], b = matches[2 * i + 1];
+            matches[i] = comes_before(kind, level, b, a) ? b : a;
+        }
+        domain = parent;
+    }
+}
+
+void NetworkTopology::replay_all(Kind& kind) const {
+    for (int level = kind.level - 1; level >= 0; --level) {
+        for (std::int32_t domain = 0; domain < network_->size(level); ++domain) {
+            const auto first = network_->first_child(level, domain);
+            const auto size = network_->end_child(level, domain) - first;
+            auto* const matches = kind.winners[level].data() + 2 * first;
+            for (std::int32_t i = 0; i < size; ++i) {
+                matches[size + i] = winner(kind, level + 1, first + i);
+            }
+            for (auto i = size; i-- > 1;) {
+                const auto a = matches[2 * i], b = matches[2 * i + 1];
+                matches[i] = comes_before(kind, level, b, a) ? b : a;
+            }
+        }
     }
 }
 
@@ -452,12 +506,12 @@ NetworkTopology::Kind* NetworkTopology::kind_of(const Question& question) {
         return nullptr;
     }
     const auto size = static_cast<std::size_t>(network_->size(held));
-    const auto width = std::bit_ceil(size);
     kind.costs.resize(size);
     kind.exact.resize(size);
     kind.changed.resize(size);
-    kind.winners.assign(2 * width, -1);
-    std::iota(kind.winners.begin() + width, kind.winners.begin() + width + size, 0);
+    for (int level = 0; level < held; ++level) {
+        kind.winners.emplace_back(2 * static_cast<std::size_t>(network_->size(level + 1)));
+    }
     for (std::size_t domain = 0; domain < size; ++domain) {
         touch(kind, static_cast<std::int32_t>(domain));
     }
@@ -486,9 +540,7 @@ bool NetworkTopology::answer_again(const Question& question, Kind& kind, Placeme
         kind.changed[domain] = 0;
     }
     if (kind.dirty.size() * 8 > kind.costs.size()) {
-        for (auto i = kind.winners.size() / 2; i-- > 1;) {
-            play(kind, i);
-        }
+        replay_all(kind);
     } else {
         for (const auto domain : kind.dirty) {
             replay(kind, domain);
@@ -498,7 +550,8 @@ bool NetworkTopology::answer_again(const Question& question, Kind& kind, Placeme
     Search<1> search(*network_, slots_, question.existing, question.wish, question.held,
                      kind.inside, question.most_existing);
     std::uint64_t work = 0;
-    for (auto first = kind.winners[1]; kind.exact[first] == 0; first = kind.winners[1]) {
+    const auto best = [&] { return winner(kind, 0, 0); };
+    for (auto first = best(); kind.exact[first] == 0; first = best()) {
         work += cells(question.held, first, kind.pods + 1, 1);
         if (work > static_cast<std::uint64_t>(question.wish.work)) {
             return answer(question, found);
@@ -506,7 +559,7 @@ bool NetworkTopology::answer_again(const Question& question, Kind& kind, Placeme
         keep(kind, first, numbers(question, kind.inside, first, search.cost(first)), true);
         replay(kind, first);
     }
-    found.domain = kind.winners[1];
+    found.domain = best();
     if (kind.costs[found.domain].words[0] >= kImpossible) {
         return false;
     }
@@ -539,6 +592,10 @@ std::string NetworkTopology::audit() const {
         const Question question{wish, kind.level, none, {}, slots_, nullptr, nullptr};
         Search<1> search(*network_, slots_, none, wish, kind.level, kind.inside, {});
         Kind other = kind;
+        replay_all(other);
+        if (kind.dirty.empty() && other.winners != kind.winners) {
+            return "the best domain for " + std::to_string(kind.pods) + " pods";
+        }
         for (std::int32_t domain = 0; domain < network_->size(kind.level); ++domain) {
             if (kind.changed[domain] != 0 ||
                 cells(kind.level, domain, kind.pods + 1, 1) > kAudited) {
@@ -564,8 +621,10 @@ std::uint64_t NetworkTopology::bytes() const {
         sum += 8 * level.capacity() + 16 * std::bit_ceil(level.size());
     }
     for (const auto& kind : kinds_) {
-        sum += sizeof(Kind) + 18 * kind.costs.capacity() +
-               4 * (kind.dirty.capacity() + kind.winners.capacity());
+        sum += sizeof(Kind) + 18 * kind.costs.capacity() + 4 * kind.dirty.capacity();
+        for (const auto& matches : kind.winners) {
+            sum += 4 * matches.capacity();
+        }
     }
     return sum;
 }

@@ -5,8 +5,14 @@
 // searched first that would touch the fewest others if those could be chosen freely, level by
 // level; the search ends when no other one can be better than the best that was found.
 //
+// Of domains that cost the same, the one in the fullest wider domain wins: the fewest slots in its
+// parent, then in the parent of that, and so on; then the lowest number. So idle parts of the
+// network stay idle. Existing pods count in wider domains as well, the most first.
+//
 // What was found for domains is kept for the last few kinds of gangs, by the number of pods, until
-// slots below a domain change. The first of all is at the top of a tournament.
+// slots below a domain change. The best child of each domain is at the top of a tournament. What is
+// around its domain does not matter there, so a change of slots replays only the matches on its way
+// to the root.
 //
 // Invariants: a sum is that of the slots below; what is kept of a domain is its cost, or, if it is
 // not marked as exact, at most that.
@@ -67,7 +73,9 @@ class NetworkTopology {
         std::vector<std::int64_t> most_slots;  // by level, as far as the layouts go
         std::vector<Cost<2>> costs;            // by domain, in the whole layout
         std::vector<std::uint8_t> exact, changed;
-        std::vector<std::int32_t> dirty, winners;
+        std::vector<std::int32_t> dirty;
+        // By level: of each domain of it a tournament of its children, next to each other.
+        std::vector<std::vector<std::int32_t>> winners;
     };
 
     // Of two roles: what a domain has of both at once is worth at most so much, where each pod and
@@ -87,7 +95,7 @@ class NetworkTopology {
         const Sums* others;  // of the second role, or null
         const Worth* worth;  // if there is one
     };
-    // What a domain that holds all costs, one number after the other.
+    // What a domain that holds all costs, one number after the other, but for the slots around it.
     using Numbers = std::vector<std::int64_t>;
 
     CostLayout layout_of(const Question& question, std::span<const std::int64_t> most_slots,
@@ -97,6 +105,8 @@ class NetworkTopology {
     Numbers fewest(const Question& question, std::int32_t domain) const;
     Worth worth(const Wish& wish, const Sums& others) const;
     Numbers bound(const Question& question, std::int32_t domain) const;
+    void add_around(const Sums& sums, std::span<const std::int64_t> most, int level,
+                    std::int32_t domain, Numbers& numbers) const;
     template <int kWords>
     Numbers numbers(const Question& question, const CostLayout& inside, std::int32_t domain,
                     const Cost<kWords>& cost) const;
@@ -110,9 +120,10 @@ class NetworkTopology {
     Kind* kind_of(const Question& question);
     static void touch(Kind& kind, std::int32_t domain);
     static void keep(Kind& kind, std::int32_t domain, const Numbers& numbers, bool is_exact);
-    static bool comes_before(const Kind& kind, std::int32_t a, std::int32_t b);
-    static void play(Kind& kind, std::size_t match);
-    static void replay(Kind& kind, std::int32_t domain);
+    bool comes_before(const Kind& kind, int level, std::int32_t a, std::int32_t b) const;
+    std::int32_t winner(const Kind& kind, int level, std::int32_t domain) const;
+    void replay(Kind& kind, std::int32_t domain) const;
+    void replay_all(Kind& kind) const;
     bool answer_again(const Question& question, Kind& kind, Placement& found);
 
     std::shared_ptr<const Network> network_;

@@ -3,7 +3,8 @@
 A domain is a part of the network, of a level: 0 is all of it, then come the layers from wide to
 narrow, the last level are the nodes. What a choice of nodes costs is a list of numbers that are
 compared one after the other, each a sum over the domains that are touched; so the best choice of a
-domain for so many pods is the best one of its children for the parts.
+domain for so many pods is the best one of its children for the parts. Of domains that are as good,
+the one wins whose wider domains are fuller, so that an idle part of the network stays idle.
 
 A gang may have others beside its pods that take something else. What a domain gets is then a pair
 of numbers, and so is what a node has room for.
@@ -83,18 +84,21 @@ def place(
 
     The narrowest level comes first. Then count, each from wide to narrow: the domains that are
     touched below it, the existing pods in them (most first), the cost of the nodes, the slots left
-    over; then the most pods in the first domain that has a multiple, or the most others, then the
-    most pods, on the first node. ``slots`` are by node, of pods and of others together.
+    over. After the existing pods in the domain that holds all come those around it, from narrow to
+    wide, and so after its slots those of the domains around it (fewest first). Then the most pods
+    in the first domain that has a multiple, or the most others, then the most pods, on the first
+    node. ``slots`` are by node, of pods and of others together.
     """
     deepest = _depth(network)
     narrowest = deepest if wish.narrowest is None else wish.narrowest
     for level in range(narrowest, wish.widest - 1, -1):
         found = []
-        for domain in _of_level(network, level):
+        for domain, around in _of_level(network, level):
             best = _best(domain, slots, wish, level, deepest).get((wish.pods, wish.others))
             if best is not None:
-                cost = _touched(domain, slots, wish, level, deepest)
-                found.append(best._replace(cost=_sum(best.cost, cost)))
+                cost = _sum(best.cost, _touched(domain, slots, wish, level, deepest))
+                cost = _with_those_around(cost, around, slots, wish, deepest - level + 1)
+                found.append(best._replace(cost=cost))
         if found:
             winner = min(found, key=lambda one: one.cost)  # the first of equals
             return level, list(winner.pods)
@@ -107,10 +111,24 @@ def _depth(domain: Domain) -> int:
     return domain.level
 
 
-def _of_level(domain: Domain, level: int) -> list[Domain]:
+def _of_level(
+    domain: Domain, level: int, around: tuple[Domain, ...] = ()
+) -> list[tuple[Domain, tuple[Domain, ...]]]:
+    """Each domain of a level, with those around it from narrow to wide, but for the network."""
     if domain.level == level:
-        return [domain]
-    return [one for child in domain.children for one in _of_level(child, level)]
+        return [(domain, around)]
+    wider = (domain, *around) if domain.level else ()
+    return [one for child in domain.children for one in _of_level(child, level, wider)]
+
+
+def _with_those_around(
+    cost: _Cost, around: Sequence[Domain], slots: Sequence[int], wish: Wish, width: int
+) -> _Cost:
+    """The cost with what domains around the touched ones have, each in its place."""
+    nodes = [domain.nodes() for domain in around]
+    near = [-sum(wish.existing.get(node, 0) for node in of) for of in nodes]
+    left = [sum(slots[node] for node in of) for of in nodes]
+    return (*cost[: 2 * width], *near, *cost[2 * width :], *left)
 
 
 def _touched(domain: Domain, slots: Sequence[int], wish: Wish, held: int, deepest: int) -> _Cost:
