@@ -21,3 +21,4 @@ class Field(IntEnum):
     ALLOCATED = 10
     SCALED_MIN = 11
     RUNTIME = 12
+    REACH = 13

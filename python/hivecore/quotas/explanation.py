@@ -68,7 +68,9 @@ def _refusals(tree: "QuotaTree", decision: QuotaDecision) -> Iterator[Refusal]:
         yield decision.refusal
     elif not any(one.reason for one in found):
         # It would be admitted if it could borrow, or a sum would be too large.
-        yield decision.refusal or refused(tree, "evicted", quota, asks)
+        above = [*reversed(path)] if check_ancestors else []
+        over = (one for one in [quota, *above] if refused(tree, "runtime", one, asks).reason)
+        yield decision.refusal or refused(tree, "evicted", next(over, quota), asks)
 
 
 def _changes(tree: "QuotaTree", request: QuotaRequest, decision: QuotaDecision) -> Iterator[Change]:

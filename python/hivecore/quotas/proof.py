@@ -8,6 +8,7 @@ had been submitted.
 from typing import TYPE_CHECKING
 
 from hivecore.errors import CertificateError
+from hivecore.quotas.refusals import after_outside
 
 if TYPE_CHECKING:
     from hivecore.quotas.quota_decision import QuotaDecision
@@ -27,24 +28,25 @@ def check_decision(decision: "QuotaDecision", tree: "QuotaTree") -> None:
     _check_victims(decision, tree)
     tree = _with_new_owners(decision, tree)
     used, firm = _sums(decision, tree)
+    limits = _with_outside(decision, tree)
     limit, check_ancestors, *_ = tree._settings
     quotas = {request.quota for request, _, _ in decision._asks}
-    # Who reclaims from other quotas has to be entitled to all that he asks for, wherever it counts.
+    # An owner that reclaims from other quotas is within the runtimes of all that is checked.
     reclaims = bool(decision.victims) and not any(
         tree.request(victim).quota in quotas for victim in decision.victims
     )
-    by_runtime, all_of_path = limit == "runtime" or reclaims, check_ancestors or reclaims
+    by_runtime = limit == "runtime" or reclaims
     for request, _, _ in decision._asks:
         managed = {dimension for dimension, _ in tree.quota(request.quota).max}
         wanted = {dimension for dimension, _ in request.amounts if dimension in managed}
         path = _path(tree, request.quota)
-        for place in path if all_of_path else path[:1]:
-            _check_limit(tree, place, by_runtime, used.get(place, {}), wanted)
+        for place in path if check_ancestors else path[:1]:
+            _check_limit(limits, place, by_runtime, used.get(place, {}), wanted)
         if not request.preemptible:
             _check_minimum(tree, request.quota, firm.get(request.quota, {}), wanted)
         top = tree.quota(path[-1])
-        if all_of_path and not top.outside:
-            _check_total(tree, top.tree, used, wanted)
+        if check_ancestors and not top.outside:
+            _check_total(limits, top.tree, used, wanted)
 
 
 def _check_owners(decision: "QuotaDecision", tree: "QuotaTree") -> None:
@@ -88,11 +90,19 @@ def _with_new_owners(decision: "QuotaDecision", tree: "QuotaTree") -> "QuotaTree
     return branch
 
 
+def _with_outside(decision: "QuotaDecision", tree: "QuotaTree") -> "QuotaTree":
+    """The limits of the others when owners of outside quotas have what they ask for."""
+    try:
+        return after_outside(tree, decision._asks)
+    except ValueError as error:
+        raise CertificateError(f"so much cannot be used: {error}") from error
+
+
 def _sums(
     decision: "QuotaDecision", tree: "QuotaTree"
 ) -> tuple[dict[str, _Vector], dict[str, _Vector]]:
-    """What would be used at each quota and below it, and of that by those who cannot go, of which
-    new ones count in their own quotas alone, as they are admitted.
+    """What would be used at each quota and below it, and of that by owners that cannot be
+    preempted.
     """
     used: dict[str, _Vector] = {}
     firm: dict[str, _Vector] = {}
@@ -107,8 +117,8 @@ def _sums(
         known = tree.request(name)
         for place in _path(tree, known.quota):
             _add(tree, known, more, used.setdefault(place, {}))
-        if not known.preemptible:
-            _add(tree, known, more, firm.setdefault(known.quota, {}))
+            if not known.preemptible:
+                _add(tree, known, more, firm.setdefault(place, {}))
     return used, firm
 
 

@@ -48,7 +48,9 @@ class JobChange:
         if self.kind == "release":
             return f"if {', '.join(self.jobs)} ended"
         if self.kind == "limits":
-            raised = [f"{one.limit} of {one.quota or 'the total'}" for one in self.limits]
+            raised = [
+                f"{one.limit} of {one.quota}" if one.quota else "the total" for one in self.limits
+            ]
             to = [f"{one.dimension}: {one.amount}" for one in self.limits]
             pairs = zip(raised, to, strict=True)
             return f"if {', '.join(f'{what} were {amount}' for what, amount in pairs)}"

@@ -1,8 +1,13 @@
-// Who is admitted: nothing on the path may be used beyond what limits it.
+// Which owners are admitted: nothing on their paths may be used beyond what limits it.
+//
+// Of several that ask together, each is held against its limits as if the others were admitted
+// before it.
 
 #include <algorithm>
+#include <bit>
 
 #include "quotas/quota_tree.hpp"
+#include "quotas/taken.hpp"
 
 namespace hivecore::quotas {
 
@@ -12,29 +17,51 @@ std::int64_t QuotaTree::counted(OwnerId id, int dimension) const {
     return manages(one.quota, dimension) ? amounts_of(id)[dimension] * one.members : 0;
 }
 
+// The dimensions that an ask takes something of and that count at its quota.
+Dimensions QuotaTree::wanted(const Ask& ask) const {
+    Dimensions dimensions = 0;
+    for (int d = 0; d < stride_; ++d) {
+        const bool counts = amounts_of(ask.owner)[d] > 0 && manages(owner(ask.owner).quota, d);
+        dimensions |= Dimensions{counts} << d;
+    }
+    return dimensions;
+}
+
 // The asks at all quotas and roots where they count; runtimes there are up to date.
 QuotaTree::Places QuotaTree::collect(std::span<const Ask> asks) {
     Places places;
     for (const auto& ask : asks) {
         const auto quota = owner(ask.owner).quota;
+        const auto dimensions = wanted(ask);
         refresh(quota);
         for (std::int32_t where = quota;;) {
             const bool is_root = where < 0;
             if (is_root && node(quota).is_outside) {
                 break;
             }
-            const auto found = std::ranges::find(places.where, where);
-            const auto place = static_cast<std::size_t>(found - places.where.begin());
-            if (found == places.where.end()) {
+            const auto place = places.of(where);
+            if (place == places.size()) {
                 places.where.push_back(where);
+                places.wanted.push_back(0);
+                places.checked.push_back(0);
                 places.asked.resize(places.asked.size() + stride_);
             }
-            auto* asked = places.asked.data() + place * stride_;
-            for (int d = 0; d < stride_; ++d) {
-                if (manages(quota, d)) {
+            places.wanted[place] |= dimensions;
+            if (where == quota || options_.check_ancestors) {
+                places.checked[place] |= dimensions;
+            }
+            const auto add = [&](std::vector<std::uint64_t>& sums) {
+                sums.resize(places.asked.size());
+                auto* sum = sums.data() + place * stride_;
+                for (auto rest = dimensions; rest != 0; rest &= rest - 1) {
+                    const int d = std::countr_zero(rest);
                     const auto more = amounts_of(ask.owner)[d] * ask.members;
-                    asked[d] = std::min<std::uint64_t>(asked[d] + more, std::uint64_t{1} << 63);
+                    sum[d] = std::min<std::uint64_t>(sum[d] + more, std::uint64_t{1} << 63);
                 }
+            };
+            add(places.asked);
+            if (!owner(ask.owner).is_preemptible) {
+                add(places.firm);
             }
             if (is_root) {
                 break;
@@ -53,17 +80,22 @@ std::int64_t QuotaTree::runtime(std::int32_t where, int dimension) const {
     return where >= 0 ? amount(kRuntime, where, dimension) : net_total(-1 - where, dimension);
 }
 
-// The dimensions in which more would be used than there is: of runtime, or of max.
+// The dimensions in which more would be used than a limit that applies: of runtime, or of max.
 Dimensions QuotaTree::lacking(const Places& places, std::size_t place, Field limit) const {
-    Dimensions found = 0;
-    for (int d = 0; d < stride_; ++d) {
+    return exceeded(places, place, limit, places.checked[place]);
+}
+
+Dimensions QuotaTree::exceeded(const Places& places, std::size_t place, Field limit,
+                               Dimensions among) const {
+    Dimensions beyond = 0;
+    for (auto rest = among; rest != 0; rest &= rest - 1) {
+        const int d = std::countr_zero(rest);
         const auto asked = places.asked[place * stride_ + d];
-        const auto room = static_cast<std::uint64_t>(left(places.where[place], d, limit));
-        if (asked > room) {
-            found |= Dimensions{1} << d;
+        if (asked > static_cast<std::uint64_t>(left(places.where[place], d, limit))) {
+            beyond |= Dimensions{1} << d;
         }
     }
-    return found;
+    return beyond;
 }
 
 std::int64_t QuotaTree::left(std::int32_t where, int dimension, Field limit) const {
@@ -89,31 +121,51 @@ std::vector<std::int64_t> QuotaTree::room(Code limit, std::span<const std::int64
 }
 
 bool QuotaTree::is_refused(const Places& places, std::int32_t where) const {
-    const auto place = std::ranges::find(places.where, where) - places.where.begin();
-    return lacking(places, place, options_.limited_by_runtime ? kRuntime : kMax) != 0;
+    const auto limit = options_.limited_by_runtime ? kRuntime : kMax;
+    return lacking(places, places.of(where), limit) != 0;
 }
 
-// Those who cannot be preempted have to be within the minimum of their quota.
-Verdict QuotaTree::firm_refusal(std::span<const Ask> asks) const {
+// Owners that cannot be preempted have to be within the minimum of their quota, together with those
+// below it.
+Verdict QuotaTree::firm_refusal(std::span<const Ask> asks, const Places& places) const {
     for (const auto& ask : asks) {
-        const auto quota = owner(ask.owner).quota;
         if (owner(ask.owner).is_preemptible) {
             continue;
         }
-        for (int d = 0; d < stride_; ++d) {
-            std::uint64_t sum = 0;
-            for (const auto& other : asks) {
-                const auto& one = owner(other.owner);
-                if (one.quota == quota && !one.is_preemptible) {
-                    const auto more = amounts_of(other.owner)[d] * other.members;
-                    sum = std::min<std::uint64_t>(sum + more, std::uint64_t{1} << 63);
-                }
-            }
-            if (sum > 0 && manages(quota, d) &&
-                static_cast<std::uint64_t>(amount(kFirm, quota, d)) + sum >
-                    static_cast<std::uint64_t>(amount(kMin, quota, d))) {
+        const auto quota = owner(ask.owner).quota;
+        const auto place = places.of(quota);
+        for (auto rest = wanted(ask); rest != 0; rest &= rest - 1) {
+            const int d = std::countr_zero(rest);
+            if (static_cast<std::uint64_t>(amount(kFirm, quota, d)) +
+                    places.firm[place * stride_ + d] >
+                static_cast<std::uint64_t>(amount(kMin, quota, d))) {
                 return {Outcome::kWait, Code::kMin, false, quota};
             }
+        }
+    }
+    return {};
+}
+
+// An owner that was evicted may not borrow: its quota comes first, then the path from the top down.
+Verdict QuotaTree::borrowing_refusal(std::span<const Ask> asks, const Places& places) const {
+    for (const auto& ask : asks) {
+        if (may_borrow(ask.owner)) {
+            continue;
+        }
+        const auto quota = owner(ask.owner).quota;
+        const auto dimensions = wanted(ask);
+        std::int32_t beyond = -1;
+        for (std::int32_t where = quota; where >= 0; where = node(where).parent) {
+            const auto place = places.of(where);
+            if (exceeded(places, place, kRuntime, places.checked[place] & dimensions) != 0) {
+                beyond = where;
+                if (where == quota) {
+                    break;
+                }
+            }
+        }
+        if (beyond >= 0) {
+            return {Outcome::kWait, Code::kEvicted, false, beyond};
         }
     }
     return {};
@@ -126,7 +178,7 @@ Verdict QuotaTree::admitted(std::span<const Ask> asks, const Places& places) con
             return {Outcome::kWait, code, false, quota};
         }
     }
-    if (const auto refusal = firm_refusal(asks); refusal.outcome != Outcome::kBind) {
+    if (const auto refusal = firm_refusal(asks, places); refusal.outcome != Outcome::kBind) {
         return refusal;
     }
     for (std::size_t i = 0; options_.check_ancestors && i < asks.size(); ++i) {
@@ -153,19 +205,16 @@ Verdict QuotaTree::admitted(std::span<const Ask> asks, const Places& places) con
             return {Outcome::kWait, Code::kTotal, false, where};  // more than is counted
         }
     }
-    Verdict verdict;
+    auto verdict = borrowing_refusal(asks, places);
     for (std::size_t place = 0; place < places.size(); ++place) {
-        verdict.borrows |= places.where[place] >= 0 && lacking(places, place, kRuntime) != 0;
-    }
-    const bool may_all =
-        std::ranges::all_of(asks, [&](const auto& ask) { return may_borrow(ask.owner); });
-    if (verdict.borrows && !may_all) {
-        return {Outcome::kWait, Code::kEvicted, false, owner(asks[0].owner).quota};
+        verdict.borrows |= verdict.outcome == Outcome::kBind && places.where[place] >= 0 &&
+                           exceeded(places, place, kRuntime, places.wanted[place]) != 0;
     }
     return verdict;
 }
 
 Verdict QuotaTree::decide(std::span<const Ask> asks) {
+    const Taken taken(*this, asks);
     return admitted(asks, collect(asks));
 }
 

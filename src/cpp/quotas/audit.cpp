@@ -118,10 +118,10 @@ std::string QuotaTree::audit() const {
     QuotaTree other(*this);
     for (int d = 0; d < stride_; ++d) {
         for (std::int32_t root = 0; root < roots(); ++root) {
-            other.mark(-1 - root, d);
+            other.mark_minimums(-1 - root, d);
         }
         for (QuotaId quota = 0; quota < size(); ++quota) {
-            other.mark(quota, d);
+            other.mark_minimums(quota, d);
         }
     }
     other.refresh_all();
@@ -132,6 +132,11 @@ std::string QuotaTree::audit() const {
             const auto runtime = known.amount(kRuntime, quota, d);
             if (runtime != other.amount(kRuntime, quota, d)) {
                 return of("the runtime", quota);
+            }
+            for (const auto field : {kScaledMin, kReach}) {
+                if (known.amount(field, quota, d) != other.amount(field, quota, d)) {
+                    return of("the scaled minimum", quota);
+                }
             }
             if ((known.node(quota).over >> d & 1) != (amount(kUsed, quota, d) > runtime)) {
                 return of("what is over the runtime", quota);

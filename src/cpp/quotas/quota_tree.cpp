@@ -38,6 +38,7 @@ int QuotaTree::add_dimension(Dimensions kept) {
     for (auto& root : roots_) {
         root.total.resize(wider);
         root.used.resize(wider);
+        root.taken.resize(wider);
     }
     uses_.push_back(0);
     return stride_++;
@@ -47,6 +48,7 @@ std::int32_t QuotaTree::add_root() {
     auto& root = roots_.emplace_back();
     root.total.resize(stride_);
     root.used.resize(stride_);
+    root.taken.resize(stride_);
     return roots() - 1;
 }
 
@@ -58,12 +60,13 @@ void QuotaTree::set_total(std::int32_t root, std::span<const std::int64_t> total
     changed.total.assign(total.begin(), total.end());
     changed.is_carved = carved;
     changed.stale = roots_[0].stale = ~Dimensions{0};
+    changed.stale_minimums = roots_[0].stale_minimums = ~Dimensions{0};
     something_happened();
 }
 
 std::int64_t QuotaTree::net_total(std::int32_t root, int dimension) const {
     const auto& one = roots_[root];
-    auto left = one.total[dimension];
+    auto left = std::max<std::int64_t>(one.total[dimension] - one.taken[dimension], 0);
     for (const auto quota : one.outside) {
         left = std::max<std::int64_t>(left - amount(kUsed, quota, dimension), 0);
     }
@@ -117,6 +120,10 @@ Dimensions QuotaTree::stale(std::int32_t parent) const {
     return parent >= 0 ? node(parent).stale : roots_[-1 - parent].stale;
 }
 
+Dimensions QuotaTree::stale_minimums(std::int32_t parent) const {
+    return parent >= 0 ? node(parent).stale_minimums : roots_[-1 - parent].stale_minimums;
+}
+
 void QuotaTree::mark(std::int32_t parent, int dimension) {
     const auto bit = Dimensions{1} << dimension;
     if (parent < 0) {
@@ -128,12 +135,22 @@ void QuotaTree::mark(std::int32_t parent, int dimension) {
     }
 }
 
+// To be called when the minimums below a parent, or what it can have for them, may have changed.
+void QuotaTree::mark_minimums(std::int32_t parent, int dimension) {
+    mark(parent, dimension);
+    const auto bit = Dimensions{1} << dimension;
+    if ((stale_minimums(parent) & bit) == 0) {
+        (parent < 0 ? roots_[-1 - parent].stale_minimums : change(parent).stale_minimums) |= bit;
+    }
+}
+
 void QuotaTree::unmark(std::int32_t parent) {
     if (parent < 0) {
-        roots_[-1 - parent].stale = 0;
+        roots_[-1 - parent].stale = roots_[-1 - parent].stale_minimums = 0;
     } else {
         auto& block = nodes_.own(parent / kRows);
-        block.nodes[parent % kRows].stale = 0;
+        auto& changed = block.nodes[parent % kRows];
+        changed.stale = changed.stale_minimums = 0;
         block.stale &= ~(std::uint64_t{1} << parent % kRows);
     }
 }
@@ -276,7 +293,7 @@ bool QuotaTree::set_limits(QuotaId quota, const Limits& limits) {
                       sign * amount(kOwnFirm, quota, d));
         }
         push_allocated(quota, d);
-        mark(node(quota).parent, d);
+        mark_minimums(node(quota).parent, d);
     }
     something_happened();
     return true;
@@ -314,7 +331,7 @@ bool QuotaTree::attach(QuotaId quota, std::int32_t parent, std::int32_t position
     for (int d = 0; d < stride_; ++d) {
         push_used(parent, false, d, amount(kUsed, quota, d), amount(kFirm, quota, d));
         push_allocated(parent, d);
-        mark(parent, d);
+        mark_minimums(parent, d);
     }
     if (!push_requests(quota)) {
         detach(quota);
@@ -335,7 +352,7 @@ void QuotaTree::detach(QuotaId quota) {
         push_used(parent, node(quota).is_outside, d, -amount(kUsed, quota, d),
                   -amount(kFirm, quota, d));
         push_allocated(parent, d);
-        mark(parent, d);
+        mark_minimums(parent, d);
     }
 }
 
@@ -407,12 +424,15 @@ void QuotaTree::push_used(std::int32_t where, bool outside, int dimension, std::
     if (!outside) {
         root.used[dimension] += more;
     } else if (more != 0) {
-        mark(where, dimension);
+        mark_minimums(where, dimension);
     }
 }
 
 std::int64_t QuotaTree::guaranteed(QuotaId quota, int dimension) const {
-    return std::max(amount(kAllocated, quota, dimension), amount(kMin, quota, dimension));
+    // What runs is kept even beyond a maximum that was lowered meanwhile.
+    const auto most = std::max(amount(kMax, quota, dimension), amount(kUsed, quota, dimension));
+    return std::min(std::max(amount(kAllocated, quota, dimension), amount(kMin, quota, dimension)),
+                    most);
 }
 
 void QuotaTree::push_allocated(std::int32_t where, int dimension) {

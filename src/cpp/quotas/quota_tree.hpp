@@ -14,6 +14,7 @@
 // first; a quota that is not stale has children whose runtimes are those that its own implies.
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <cstdint>
 #include <span>
@@ -44,6 +45,7 @@ enum Field : std::uint8_t {
     kAllocated,  // used, by a child its minimum at least
     kScaledMin,
     kRuntime,
+    kReach,  // the most that it can ever have while its siblings have their minimums
     kFields
 };
 
@@ -189,8 +191,9 @@ class QuotaTree {
         std::int32_t parent = -1, position = 0, owners = 0;
         bool is_alive = false, lends = true, scales = true, is_outside = false;
         Dimensions managed = 0;
-        Dimensions stale = 0;  // the sharing among the children
-        Dimensions over = 0;   // more is used than the runtime
+        Dimensions stale = 0;           // the sharing among the children
+        Dimensions stale_minimums = 0;  // their scaled minimums, too; some of `stale`
+        Dimensions over = 0;            // more is used than the runtime
         std::vector<QuotaId> children;
         std::vector<OwnerId> running;
     };
@@ -208,17 +211,24 @@ class QuotaTree {
 
     struct Root {
         std::vector<std::int64_t> total, used;  // used: of those that are not outside
+        std::vector<std::int64_t> taken;        // see Taken; 0 but during a decision
         std::vector<QuotaId> children, outside;
-        Dimensions stale = 0;
+        Dimensions stale = 0, stale_minimums = 0;
         bool is_carved = false;
     };
 
     // What all asks together come to at the quotas and roots that they are below.
     struct Places {
         std::vector<std::int32_t> where;
+        std::vector<Dimensions> wanted;    // those of which something is asked
+        std::vector<Dimensions> checked;   // of these, in which the limit of the place applies
         std::vector<std::uint64_t> asked;  // [place * stride + dimension]
+        std::vector<std::uint64_t> firm;   // of it, by owners that cannot be preempted; or empty
 
         std::size_t size() const { return where.size(); }
+        std::size_t of(std::int32_t sought) const {
+            return std::ranges::find(where, sought) - where.begin();
+        }
     };
 
     // What takes place for a while and is then forgotten.
@@ -233,6 +243,7 @@ class QuotaTree {
 
     class Freed;
     class Reclaim;
+    class Taken;
 
     const Node& node(QuotaId quota) const { return nodes_[quota / kRows].nodes[quota % kRows]; }
     Node& change(QuotaId quota) { return nodes_.own(quota / kRows).nodes[quota % kRows]; }
@@ -262,7 +273,9 @@ class QuotaTree {
     const std::vector<QuotaId>& siblings(std::int32_t parent, bool outside) const;
     std::vector<QuotaId>& change_siblings(std::int32_t parent, bool outside);
     Dimensions stale(std::int32_t parent) const;
+    Dimensions stale_minimums(std::int32_t parent) const;
     void mark(std::int32_t parent, int dimension);
+    void mark_minimums(std::int32_t parent, int dimension);
     void unmark(std::int32_t parent);
     void compare_to_runtime(QuotaId quota, int dimension);
     std::int64_t net_total(std::int32_t root, int dimension) const;
@@ -288,6 +301,7 @@ class QuotaTree {
     void refresh_children(std::int32_t parent);
     void scale_like_original(QuotaId quota);
     void gather(std::int32_t parent, int dimension);
+    void settle_minimums(std::int32_t parent, int dimension);
     void scale_minimums(std::int64_t amount, std::span<const QuotaId> children);
     std::span<const QuotaId> children(std::int32_t parent) const;
     std::int64_t shared_amount(std::int32_t parent, int dimension) const;
@@ -296,9 +310,13 @@ class QuotaTree {
     std::int64_t used(std::int32_t where, int dimension) const;
     std::int64_t runtime(std::int32_t where, int dimension) const;
     std::int64_t left(std::int32_t where, int dimension, Field limit) const;
+    Dimensions wanted(const Ask& ask) const;
     Dimensions lacking(const Places& places, std::size_t place, Field limit) const;
+    Dimensions exceeded(const Places& places, std::size_t place, Field limit,
+                        Dimensions among) const;
     bool is_refused(const Places& places, std::int32_t where) const;
-    Verdict firm_refusal(std::span<const Ask> asks) const;
+    Verdict firm_refusal(std::span<const Ask> asks, const Places& places) const;
+    Verdict borrowing_refusal(std::span<const Ask> asks, const Places& places) const;
     Verdict admitted(std::span<const Ask> asks, const Places& places) const;
     std::int64_t counted(OwnerId owner, int dimension) const;
     const std::vector<std::int32_t>& order();

@@ -1,11 +1,16 @@
-// Who has to leave so that others can be admitted.
+// Which owners have to leave so that others can be admitted.
 //
 // Reclaiming ends. What is asked for counts whether it runs or not, so an eviction changes no
 // runtime. A reclaim lowers the sum of what is used beyond runtimes, over quotas and dimensions:
-// whom it admits is within the runtimes of his path, whom it evicts used some of what is beyond
-// them. Only who borrows raises the sum, and who was evicted may do so only after an event from
-// outside; so between two of these everybody borrows once at most, and between two that borrow the
-// sum only falls.
+// the owner that it admits is within the runtimes of its path, each victim used some of what is
+// beyond them. Only an owner that borrows raises the sum, and a victim may do so only after an
+// event from outside; so between two events each owner borrows once at most, and between two that
+// borrow the sum only falls.
+//
+// Where ancestors are not checked, an admission may raise the sum at ancestors, but it ends all the
+// same. A victim is in a quota that is over its runtime by its own limit, and that quota gets over
+// it again only by an admission further down. Its owner was a victim itself then, in a quota that
+// is further down, and so on: the depth of the tree ends it.
 
 #include <algorithm>
 #include <bit>
@@ -14,6 +19,7 @@
 
 #include "common/wide.hpp"
 #include "quotas/quota_tree.hpp"
+#include "quotas/taken.hpp"
 
 namespace hivecore::quotas {
 
@@ -295,9 +301,10 @@ class QuotaTree::Reclaim {
 };
 
 Verdict QuotaTree::decide(std::span<const Ask> asks, std::vector<OwnerId>& victims) {
+    const Taken taken(*this, asks);
     const auto places = collect(asks);
     auto verdict = admitted(asks, places);
-    if (verdict.outcome != Outcome::kBind && firm_refusal(asks).outcome == Outcome::kBind &&
+    if (verdict.outcome != Outcome::kBind && firm_refusal(asks, places).outcome == Outcome::kBind &&
         Reclaim(*this, asks, places).find(victims)) {
         verdict.outcome = Outcome::kPreempt;
     }
@@ -305,6 +312,7 @@ Verdict QuotaTree::decide(std::span<const Ask> asks, std::vector<OwnerId>& victi
 }
 
 Verdict QuotaTree::decide_without(std::span<const Ask> asks, std::vector<OwnerId>& victims) {
+    const Taken taken(*this, asks);
     const auto places = collect(asks);
     auto verdict = admitted(asks, places);
     if (verdict.outcome == Outcome::kBind) {

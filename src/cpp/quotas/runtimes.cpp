@@ -13,7 +13,7 @@ std::int64_t QuotaTree::shared_amount(std::int32_t parent, int dimension) const 
     return parent >= 0 ? amount(kRuntime, parent, dimension) : net_total(-1 - parent, dimension);
 }
 
-// Minimums of which more is promised than there is, in the scratch space: those that may be scaled
+// Minimums that add up to more than the amount, in the scratch space: those that may be scaled
 // share what the others leave.
 void QuotaTree::scale_minimums(std::int64_t amount, std::span<const QuotaId> children) {
     auto& minimum = scratch_.minimum;
@@ -46,9 +46,57 @@ void QuotaTree::scale_minimums(std::int64_t amount, std::span<const QuotaId> chi
     }
 }
 
+// The scaled minimums of the children of a parent, and what each can have for its own children.
+//
+// They are scaled by what the parent can ever have, so they do not depend on requests. A quota can
+// have what the minimums of its siblings leave, its maximum at most; without a weight its minimum.
+void QuotaTree::settle_minimums(std::int32_t parent, int dimension) {
+    const auto list = children(parent);
+    const auto most =
+        parent >= 0 ? amount(kReach, parent, dimension) : net_total(-1 - parent, dimension);
+    auto& minimum = scratch_.minimum;
+    minimum.clear();
+    for (const auto child : list) {
+        minimum.push_back(amount(kMin, child, dimension));
+    }
+    if (options_.scale_min) {
+        scale_minimums(most, list);
+    }
+    Wide all;
+    for (const auto least : minimum) {
+        all += static_cast<std::uint64_t>(least);
+    }
+    for (std::size_t i = 0; i < list.size(); ++i) {
+        const auto child = list[i];
+        const auto others = all - Wide(static_cast<std::uint64_t>(minimum[i]));
+        const bool is_left = others < Wide(static_cast<std::uint64_t>(most));
+        const auto left = is_left ? most - static_cast<std::int64_t>(others.low) : 0;
+        const auto reach =
+            amount(kWeight, child, dimension) == 0
+                ? minimum[i]
+                : std::max(minimum[i], std::min(left, amount(kMax, child, dimension)));
+        if (amount(kScaledMin, child, dimension) != minimum[i]) {
+            change(kScaledMin, child, dimension) = minimum[i];
+        }
+        if (amount(kReach, child, dimension) != reach) {
+            change(kReach, child, dimension) = reach;
+            if (!node(child).children.empty()) {
+                mark_minimums(child, dimension);
+            }
+        }
+    }
+}
+
 // What the children of a parent ask of a dimension, into the scratch space.
+//
+// Where the parent has less than they ask for, their minimums are scaled by what it has. Elsewhere
+// it has little because they ask for little, and nothing of their minimums is missing.
 void QuotaTree::gather(std::int32_t parent, int dimension) {
     const auto list = children(parent);
+    const auto amount = shared_amount(parent, dimension);
+    const bool is_settled =
+        options_.parity || parent < 0 || this->amount(kChildRequest, parent, dimension) <= amount;
+    const auto minimum = is_settled ? kScaledMin : kMin;
     scratch_.request.resize(list.size());
     scratch_.minimum.resize(list.size());
     scratch_.weight.resize(list.size());
@@ -58,30 +106,31 @@ void QuotaTree::gather(std::int32_t parent, int dimension) {
     for (std::size_t i = 0; i < list.size(); ++i) {
         const auto* cell = cells(list[i], dimension);
         scratch_.request[i] = cell[kLimited * plane];
-        scratch_.minimum[i] = cell[(options_.parity ? kScaledMin : kMin) * plane];
+        scratch_.minimum[i] = cell[minimum * plane];
         scratch_.weight[i] = cell[kWeight * plane];
         scratch_.lends[i] = lends(list[i]);
     }
-    if (options_.scale_min && !options_.parity) {
-        scale_minimums(shared_amount(parent, dimension), list);
+    if (options_.scale_min && !is_settled) {
+        scale_minimums(amount, list);
     }
-    for (std::size_t i = 0; i < list.size(); ++i) {
-        if (cells(list[i], dimension)[kScaledMin * plane] != scratch_.minimum[i]) {
-            change(kScaledMin, list[i], dimension) = scratch_.minimum[i];
-        }
-        if (options_.guarantee) {
-            scratch_.minimum[i] = std::max(scratch_.minimum[i], guaranteed(list[i], dimension));
-        }
+    for (std::size_t i = 0; options_.guarantee && i < list.size(); ++i) {
+        scratch_.minimum[i] = std::max(scratch_.minimum[i], guaranteed(list[i], dimension));
     }
 }
 
 void QuotaTree::refresh_children(std::int32_t parent) {
+    if (parent >= 0) {
+        nodes_.own(parent / kRows);  // so that the list stays where it is
+    }
     const auto list = children(parent);
     const auto plane = static_cast<std::size_t>(kRows) * stride_;
     for (auto rest = stale(parent); rest != 0; rest &= rest - 1) {
         const int d = std::countr_zero(rest);
         if (d >= stride_) {
             break;
+        }
+        if (!options_.parity && (stale_minimums(parent) >> d & 1) != 0) {
+            settle_minimums(parent, d);
         }
         gather(parent, d);
         scratch_.fill.fill(shared_amount(parent, d),
@@ -231,6 +280,9 @@ void QuotaTree::copy_amounts(std::span<const std::int64_t> quotas, Field field,
 QuotaTree::Sharing QuotaTree::sharing(std::int32_t parent, int dimension) {
     if (parent >= 0) {
         refresh(parent);
+    }
+    if (stale(parent) != 0) {
+        refresh_children(parent);
     }
     gather(parent, dimension);
     Sharing found;

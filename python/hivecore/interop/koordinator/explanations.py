@@ -62,7 +62,7 @@ def schedule_explanation(
     ({'questionObjectKey': 'lab/tune'}, True)
     >>> print(found["status"]["failedMessage"])
     quotas: runtime of 'lab' is exceeded (gpu: 6 used + 6 asked > 8)
-    it would start if max of lab were gpu: 12, total of the total were gpu: 12
+    it would start if max of lab were gpu: 12, the total were gpu: 12
     it would start if lab:train ended
     """
     if not isinstance(explanation, JobExplanation):

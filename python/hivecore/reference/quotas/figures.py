@@ -74,18 +74,23 @@ class Figures:
         self.firm: dict[str, Vector] = {}
         self.guaranteed: dict[str, Vector] = {}
         self.minimum: dict[str, Vector] = {}
+        self.reach: dict[str, Vector] = {}
         self.runtime: dict[str, Vector] = {}
         self.totals: dict[str, Vector] = {}
         self.rounds: dict[tuple[str, str], tuple[int, list[str], list[Claim], list[Round]]] = {}
 
 
-def figures_of(tree: Any) -> Figures:
-    """Of a `reference.quotas.QuotaTree`."""
+def figures_of(tree: Any, taken: Mapping[str, Vector] | None = None) -> Figures:
+    """Of a `reference.quotas.QuotaTree`.
+
+    :param taken: by tree, what is taken off its total beside what quotas outside of it use.
+    """
     found = Figures()
     for name in reversed(tree.in_order()):
         _add_up(tree, name, found)
     for root in tree.roots():
-        found.totals[root] = _net_total(tree, root, found)
+        found.totals[root] = _net_total(tree, root, found, (taken or {}).get(root, {}))
+        _settle(tree, tree.children("", root), found.totals[root], found)
         _share_out(tree, tree.children("", root), found.totals[root], found, root)
     return found
 
@@ -108,14 +113,17 @@ def _add_up(tree: Any, name: str, found: Figures) -> None:
         firm[d] = sum(owner.held().get(d, 0) for owner in owners if not owner.request.preemptible)
         firm[d] += sum(found.firm[child].get(d, 0) for child in below)
         allocated = own + sum(found.guaranteed[child].get(d, 0) for child in below)
-        guaranteed[d] = max(min(allocated, MOST), quota.min.get(d, 0))
+        # What runs is kept even beyond a maximum that was lowered meanwhile.
+        guaranteed[d] = min(max(min(allocated, MOST), quota.min.get(d, 0)), max(most, used[d]))
     found.request[name], found.limited[name], found.used[name] = request, limited, used
     found.firm[name], found.guaranteed[name] = firm, guaranteed
 
 
-def _net_total(tree: Any, root: str, found: Figures) -> Vector:
+def _net_total(tree: Any, root: str, found: Figures, taken: Vector) -> Vector:
     """What is there for the quotas at the top of a tree."""
     total = dict(tree.totals.get(root, {}))
+    for d, amount in taken.items():
+        total[d] = total.get(d, 0) - amount
     if root == "":
         for other in tree.carved:
             for d, amount in tree.totals[other].items():
@@ -127,13 +135,40 @@ def _net_total(tree: Any, root: str, found: Figures) -> Vector:
     return {d: max(amount, 0) for d, amount in total.items()}
 
 
+def _settle(tree: Any, children: list[str], amounts: Vector, found: Figures) -> None:
+    """The minimums in effect, scaled by what a parent can ever have, and what each quota can have
+    for its own children: what the minimums of its siblings leave, its maximum at most; without a
+    weight its minimum. They do not depend on requests.
+    """
+    inside = [tree.quotas[name] for name in children if not tree.quotas[name].outside]
+    for quota in [tree.quotas[name] for name in children]:
+        found.minimum[quota.name] = {d: quota.min.get(d, 0) for d in quota.max}
+        found.reach[quota.name] = {}
+    for d in {d for quota in inside for d in quota.max}:
+        amount = amounts.get(d, 0)
+        rivals = [quota for quota in inside if d in quota.max]
+        minimums = _minimums(tree, rivals, d, amount)
+        for quota in rivals:
+            own = minimums[quota.name]
+            left = min(amount - sum(minimums.values()) + own, quota.max[d])
+            found.minimum[quota.name][d] = own
+            found.reach[quota.name][d] = max(own, left) if quota.weight.get(d, 0) else own
+    for quota in inside:
+        _settle(tree, tree.children(quota.name), found.reach[quota.name], found)
+
+
+def _minimums(tree: Any, quotas: list[Limits], d: str, amount: int) -> Vector:
+    """Scaled down if they add up to more than an amount."""
+    minimums = {quota.name: quota.min.get(d, 0) for quota in quotas}
+    if tree.scale_min and sum(minimums.values()) > amount:
+        return _scaled(minimums, {quota.name for quota in quotas if quota.scales}, amount)
+    return minimums
+
+
 def _share_out(tree: Any, children: list[str], amounts: Vector, found: Figures, key: str) -> None:
     for name in children:
-        found.runtime[name], found.minimum[name] = {}, {}
-        if tree.quotas[name].outside:
-            found.runtime[name] = dict(tree.quotas[name].max)
-            quota = tree.quotas[name]
-            found.minimum[name] = {d: quota.min.get(d, 0) for d in quota.max}
+        outside = tree.quotas[name].outside
+        found.runtime[name] = dict(tree.quotas[name].max) if outside else {}
     inside = [name for name in children if not tree.quotas[name].outside]
     for d in sorted({d for name in inside for d in tree.quotas[name].max}):
         _share_out_one(
@@ -152,12 +187,13 @@ def _share_out_one(
     tree: Any, names: list[str], d: str, amount: int, found: Figures, key: str
 ) -> None:
     quotas = [tree.quotas[name] for name in names]
-    minimums = {quota.name: quota.min.get(d, 0) for quota in quotas}
-    if tree.scale_min and sum(minimums.values()) > amount:
-        minimums = _scaled(minimums, {q.name for q in quotas if q.scales}, amount)
+    if sum(found.limited[name][d] for name in names) <= amount:
+        # Where the parent has little because little is asked for, no minimum is missing.
+        minimums = {name: found.minimum[name][d] for name in names}
+    else:
+        minimums = _minimums(tree, quotas, d, amount)
     claims = []
     for quota in quotas:
-        found.minimum[quota.name][d] = minimums[quota.name]
         least = minimums[quota.name]
         if tree.guarantee:
             least = max(least, found.guaranteed[quota.name][d])

@@ -124,7 +124,7 @@ class QuotaTree:
 
     def decide(self, asked: Mapping[str, int]) -> Answer:
         """Whether these owners can have so many members more, all of them or none."""
-        figures = figures_of(self)
+        figures = figures_of(self, self._taken(asked))
         plain = self._admitted(asked, figures)
         if plain.outcome == "bind" or self._firm_refusal(asked, figures):
             return plain
@@ -135,7 +135,7 @@ class QuotaTree:
         self, asked: Mapping[str, int], budgets: Sequence[tuple[Iterable[str], int]] = ()
     ) -> Answer:
         """The same at the cost of those of lower priority in the same quota."""
-        plain = self._admitted(asked, figures_of(self))
+        plain = self._admitted(asked)
         ((name, _),) = asked.items()
         mine = self.owners[name].request
         weaker = [
@@ -229,6 +229,33 @@ class QuotaTree:
                         sums[place][d] += amount
         return sums
 
+    def _wanted(self, name: str) -> set[str]:
+        """The dimensions that an owner takes something of and that count at its quota."""
+        request = self.owners[name].request
+        return {
+            d for d, amount in request.amounts if amount and d in self.quotas[request.quota].max
+        }
+
+    def _checked(self, asked: Mapping[str, int]) -> dict[str, set[str]]:
+        """By place, the dimensions in which its limit applies to an owner that asks."""
+        found: dict[str, set[str]] = {}
+        for name in asked:
+            quota = self.owners[name].request.quota
+            for place in self._places(quota) if self.check_ancestors else [quota]:
+                found.setdefault(place, set()).update(self._wanted(name))
+        return found
+
+    def _taken(self, asked: Mapping[str, int]) -> dict[str, Vector]:
+        """By tree, what owners of outside quotas take off its total, if others ask beside them."""
+        found: dict[str, Vector] = {}
+        outside = {n for n in asked if self.quotas[self.owners[n].request.quota].outside}
+        for name in outside if len(outside) < len(asked) else ():
+            tree = found.setdefault(self.tree_of(self.owners[name].request.quota), {})
+            held = self.owners[name].held(asked[name])
+            for d in self._wanted(name):
+                tree[d] = tree.get(d, 0) + held[d]
+        return found
+
     def _places(self, name: str) -> list[str]:
         """Where it counts what owners of a quota use: on its path and, if it takes part in what is
         shared out, in all of its tree.
@@ -257,62 +284,64 @@ class QuotaTree:
         return figures.totals[place[1:]] if place.startswith("/") else figures.runtime[place]
 
     def _admitted(self, asked: Mapping[str, int], figures: Figures | None = None) -> Answer:
-        """Without anybody's leaving."""
-        figures = figures or figures_of(self)
-        sums = self._asked_at(asked)
+        """Whether these owners can have so many members more while all others stay. Each is held
+        against its limits as if the others had been admitted before it.
+        """
+        figures = figures or figures_of(self, self._taken(asked))
+        sums, checked = self._asked_at(asked), self._checked(asked)
 
-        def exceeds(place: str, limits: Vector) -> bool:
+        def exceeds(place: str, limits: Vector, among: Iterable[str]) -> bool:
             used = self._used(place, figures)
-            return any(
-                used.get(d, 0) + amount > limits.get(d, 0)
-                for d, amount in sums.get(place, {}).items()
-            )
+            return any(used.get(d, 0) + sums[place][d] > limits.get(d, 0) for d in among)
 
         def refuses(place: str) -> bool:
-            if place.startswith("/"):
-                return exceeds(place, figures.totals[place[1:]])
-            if self.limit == "max":
-                return exceeds(place, self.quotas[place].max)
-            return exceeds(place, figures.runtime[place])
+            limits = figures.totals[place[1:]] if place.startswith("/") else figures.runtime[place]
+            if self.limit == "max" and not place.startswith("/"):
+                limits = self.quotas[place].max
+            return exceeds(place, limits, checked.get(place, ()))
 
-        borrows = any(exceeds(p, figures.runtime[p]) for p in sums if not p.startswith("/"))
         for name in asked:
             quota = self.owners[name].request.quota
             if refuses(quota):
                 return Answer("wait", code=self.limit, part=quota)
         if firm := self._firm_refusal(asked, figures):
             return firm
-        if self.check_ancestors:
-            for name in asked:
-                quota = self.owners[name].request.quota
-                if refuses(self._root(quota)):
-                    return Answer("wait", code="total", part="")
-                for place in reversed(self.path(quota)):
-                    if refuses(place):
-                        return Answer("wait", code=self.limit, part=place)
+        for name in asked:
+            for place in reversed(self._places(self.owners[name].request.quota)):
+                if refuses(place):
+                    code = "total" if place.startswith("/") else self.limit
+                    return Answer("wait", code=code, part=self._part(place))
         for place in sums:
             used = self._used(place, figures)
             if any(used.get(d, 0) + amount > MOST for d, amount in sums[place].items()):
                 return Answer("wait", code="total", part=self._part(place))
-        if borrows and not all(self.owners[name].may_borrow for name in asked):
-            first = self.owners[next(iter(asked))]
-            return Answer("wait", code="evicted", part=first.request.quota)
+        for name in asked:
+            quota = self.owners[name].request.quota
+            for place in [quota, *reversed(self.path(quota))]:
+                among = checked.get(place, set()) & self._wanted(name)
+                if not self.owners[name].may_borrow and exceeds(
+                    place, figures.runtime[place], among
+                ):
+                    return Answer("wait", code="evicted", part=place)
+        quotas = [place for place in sums if not place.startswith("/")]
+        borrows = any(exceeds(place, figures.runtime[place], sums[place]) for place in quotas)
         return Answer("bind", borrows=borrows)
 
     def _firm_refusal(self, asked: Mapping[str, int], figures: Figures) -> Answer | None:
-        """Those who cannot be preempted have to be within the minimum."""
-        sums: dict[str, Vector] = {}
-        for name, members in asked.items():
-            owner = self.owners[name]
-            if not owner.request.preemptible:
-                mine = sums.setdefault(owner.request.quota, {})
-                for d, amount in owner.held(members).items():
-                    mine[d] = mine.get(d, 0) + amount
-        for quota, vector in sums.items():
-            least = self.quotas[quota].min
-            for d, amount in vector.items():
-                used = figures.firm[quota].get(d)
-                if used is not None and amount > 0 and used + amount > least.get(d, 0):
+        """Owners that cannot be preempted have to be within the minimum of their quota, together
+        with those below it.
+        """
+        firm = {
+            name: members
+            for name, members in asked.items()
+            if not self.owners[name].request.preemptible
+        }
+        sums = self._asked_at(firm)
+        for name in firm:
+            quota = self.owners[name].request.quota
+            for d in self._wanted(name):
+                least = self.quotas[quota].min.get(d, 0)
+                if figures.firm[quota][d] + sums[quota][d] > least:
                     return Answer("wait", code="min", part=quota)
         return None
 
@@ -320,7 +349,7 @@ class QuotaTree:
         """Owners of other quotas that are over their runtime, so many that the asked are within
         their own (section 8.4); empty: it cannot be done.
         """
-        sums = self._asked_at(asked)
+        sums, checked = self._asked_at(asked), self._checked(asked)
         mine = {self.owners[name].request.quota for name in asked}
         used = {place: dict(self._used(place, figures)) for place in sums}
         used.update(figures.used)
@@ -332,8 +361,10 @@ class QuotaTree:
             runtime = self._runtime(place, figures)
             return {
                 d
-                for d, amount in sums[place].items()
-                if used[place].get(d, 0) + amount - sum(self._counted(one, d) for one in below)
+                for d in checked.get(place, ())
+                if used[place].get(d, 0)
+                + sums[place][d]
+                - sum(self._counted(one, d) for one in below)
                 > runtime.get(d, 0)
             }
 

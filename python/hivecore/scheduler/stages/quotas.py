@@ -59,8 +59,9 @@ class QuotaStage:
         total, limited = tree.total(top.tree), dict(quota.max)
         for dimension, amount in kind.amounts.items():
             if dimension in limited and amount > total.get(dimension, 0):
-                there = total.get(dimension, 0)
-                return f"asks for {amount} of {dimension!r}, and there are {there} in all"
+                in_all = total.get(dimension, 0)
+                hint = "" if in_all else ": see set_total"
+                return f"asks for {amount} of {dimension!r}, and there are {in_all} in all{hint}"
         return ""
 
     def submit(self, unit: Unit) -> None:
