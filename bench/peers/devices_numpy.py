@@ -35,7 +35,7 @@ class NumpyDevices:
         return self.idle.sum(1) >= count, self.score(count * self.size)
 
     def share(self, percent: int) -> tuple[Any, Ints]:
-        need = -(-percent * self.size // 100)
+        need = percent * self.size // 100
         fits = ((self.memory >= need) & (self.core >= percent)).any(1)
         return fits, self.score(need)
 

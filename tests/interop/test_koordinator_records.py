@@ -344,7 +344,7 @@ def test_a_written_record_reads_as_the_inventory_whatever_it_said_before(invento
 def test_an_allocation_has_bytes_and_the_percents_are_made_of_them():
     node = read_device_record(record(gpu(0), gpu(1), NIC))
     held = (
-        DeviceAllocation("gpu", 1, {"core": 30, "memory": 80 * GI * 29 // 100 + 1}),
+        DeviceAllocation("gpu", 1, {"core": 30, "memory": 80 * GI * 29 // 100}),
         DeviceAllocation("rdma", 1, {"share": 1}, VirtualFunction("0000:09:00.2", 2)),
     )
     text = write_allocation(held, node)
@@ -353,7 +353,7 @@ def test_an_allocation_has_bytes_and_the_percents_are_made_of_them():
             {
                 "minor": 1,
                 "id": "GPU-1",
-                "resources": {CORE: "30", MEMORY: str(80 * GI * 29 // 100 + 1), RATIO: "29"},
+                "resources": {CORE: "30", MEMORY: str(80 * GI * 29 // 100), RATIO: "29"},
             }
         ],
         "rdma": [
@@ -369,22 +369,24 @@ def test_an_allocation_has_bytes_and_the_percents_are_made_of_them():
     assert read_allocation(json.loads(text)) == held
 
 
-@pytest.mark.parametrize("total", [80 * GI, 16276, 100, 7])
+@pytest.mark.parametrize("total", [80 * GI, 85198045184, 16276, 100, 7])
 def test_percents_that_became_bytes_are_themselves_again(total):
     node = NodeDevices((Device("gpu", 0, {"memory": total}),))
     for percent in range(1, 101):
-        held = -(-percent * total // 100)
+        held = percent * total // 100
+        if not held:
+            continue
         text = write_allocation([DeviceAllocation("gpu", 0, {"memory": held})], node)
         [one] = json.loads(text)["gpu"]
         found = int(one["resources"]["koordinator.sh/gpu-memory-ratio"])
         assert found <= percent
-        assert -(-found * total // 100) == held
+        assert found * total // 100 == held
         assert total < 100 or found == percent
 
 
 @pytest.mark.parametrize("percent", [1, 28, 29, 57, 58, 99, 100])
 def test_percents_become_bytes_and_the_same_percents_again(percent):
-    # Koordinator truncates both ways, and 29 percent come back as 28.
+    # Koordinator truncates the percents as well, and 29 come back as 28.
     node = read_device_record(record(gpu(0, resources={MEMORY: 16_945_512_448})))
     (held,) = read_allocation(
         write_allocation([DeviceAllocation("gpu", 0, {"memory_ratio": percent})], node),
@@ -392,7 +394,7 @@ def test_percents_become_bytes_and_the_same_percents_again(percent):
     )
     amounts = dict(held.amounts)
     assert amounts["memory_ratio"] == percent
-    assert amounts["memory"] * 100 >= percent * 16_945_512_448 > (amounts["memory"] - 1) * 100
+    assert amounts["memory"] * 100 <= percent * 16_945_512_448 < (amounts["memory"] + 1) * 100
     bytes_alone = [DeviceAllocation("gpu", 0, {"memory": amounts["memory"] - 1})]
     (again,) = json.loads(write_allocation(bytes_alone, node))["gpu"]
     assert int(again["resources"][RATIO]) == percent

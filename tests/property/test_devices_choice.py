@@ -34,7 +34,7 @@ class Oracle:
         have = dict(device.amounts)
         wanted = dict(need.amounts)
         if "memory" in have and "memory_ratio" in wanted:
-            wanted["memory"] = (wanted.pop("memory_ratio") * have["memory"] + 99) // 100
+            wanted["memory"] = wanted.pop("memory_ratio") * have["memory"] // 100
         elif "memory" in have:
             have.pop("memory_ratio", None)
         return wanted, have

@@ -81,13 +81,13 @@ def test_bytes_and_percents_never_promise_more_than_a_card_has():
 
 @pytest.mark.parametrize("percent", [1, 28, 29, 33, 57, 99])
 @pytest.mark.parametrize("total", [1, 99, 1001, 80 * GIB])
-def test_a_percentage_is_charged_in_bytes_rounded_up_and_given_back_in_full(percent, total):
+def test_a_percentage_is_charged_in_bytes_rounded_down_and_given_back_in_full(percent, total):
     cluster = one_node(NodeDevices.uniform(gpus=1, gpu_memory=total))
     before = cluster.to_bytes()
     bound(cluster, "x", 1, memory_percent=percent)
     amounts = dict(cluster.allocations("x")[0].amounts)
-    assert amounts == {"memory": (percent * total + 99) // 100}
-    left = total - amounts["memory"]
+    assert amounts == ({"memory": percent * total // 100} if percent * total >= 100 else {})
+    left = total - amounts.get("memory", 0)
     assert left == 0 or code(cluster, 1, memory=left) is None
     assert code(cluster, 1, memory=left + 1) in ("capacity", "no match")
     cluster.release("x")
@@ -102,14 +102,35 @@ def test_a_hundred_small_byte_pods_leave_no_room_for_their_percents():
     bound(cluster, "rest", 1, memory_percent=10)
 
 
-def test_percents_that_add_up_to_a_hundred_may_take_more_than_a_card_when_rounded_up():
-    cluster = one_node(NodeDevices.uniform(gpus=1, gpu_memory=1000))
-    bound(cluster, "x", 1, memory_percent=29)
-    assert code(cluster, 1, memory_percent=71) is None
+@pytest.mark.parametrize(
+    "total", [16 << 30, 85198045184, 24564 << 20, 40536 << 20, 81559 << 20, 1001, 99, 7, 1]
+)
+@pytest.mark.parametrize("pods", [1, 3, 5, 7, 10, 33, 100])
+def test_so_many_equal_percents_as_add_up_to_a_hundred_fit_on_one_card(pods, total):
+    cluster = one_node(NodeDevices.uniform(gpus=1, gpu_memory=total))
+    percent = 100 // pods
+    for i in range(pods):
+        bound(cluster, f"o{i}", 1, memory_percent=percent, core=percent)
+
+
+def test_percents_that_add_up_to_a_hundred_leave_less_than_a_byte_each():
     cluster = one_node(NodeDevices.uniform(gpus=1, gpu_memory=1001))
     bound(cluster, "x", 1, memory_percent=29)  # 290.29
-    assert code(cluster, 1, memory_percent=71) == "capacity"  # 710.71
-    assert code(cluster, 1, memory_percent=70) is None
+    bound(cluster, "y", 1, memory_percent=71)  # 710.71
+    assert code(cluster, 1, memory=2) == "capacity"
+    assert code(cluster, 1, memory=1) is None
+
+
+def test_a_share_of_no_byte_occupies_the_card():
+    cluster = one_node(NodeDevices.uniform(gpus=1, gpu_memory=50))
+    assert bound(cluster, "x", 1, memory_percent=1) == {"gpu": [0]}
+    assert cluster.allocations("x") == (DeviceAllocation("gpu", 0, {}),)
+    assert code(cluster, 1) == "capacity"
+    assert code(cluster, 1, memory=50) is None  # bytes alone count
+    restored = DeviceCluster.from_bytes(cluster.to_bytes())
+    assert code(restored, 1) == "capacity"
+    cluster.release("x")
+    assert code(cluster, 1) is None
 
 
 def test_a_whole_gpu_and_shares_keep_off_each_other():
@@ -117,7 +138,7 @@ def test_a_whole_gpu_and_shares_keep_off_each_other():
     assert bound(cluster, "share", 1, memory_percent=1) == {"gpu": [0]}
     assert bound(cluster, "whole", 1) == {"gpu": [1]}
     assert code(cluster, 1) == "capacity"
-    assert bound(cluster, "other share", 1, memory_percent=98) == {"gpu": [0]}
+    assert bound(cluster, "other share", 1, memory_percent=99) == {"gpu": [0]}
     assert code(cluster, 1, memory_percent=1) == "capacity"
 
 
@@ -638,8 +659,8 @@ def test_owners_are_recovered_in_any_order_and_again():
 def test_percents_are_recovered_as_the_bytes_that_they_were_charged_as():
     cluster = one_node(NodeDevices.uniform(gpus=1, gpu_memory=1001))
     cluster.recover("x", "n", [DeviceAllocation("gpu", 0, {"memory_ratio": 29})])
-    assert cluster.allocations("x") == (DeviceAllocation("gpu", 0, {"memory": 291}),)
-    cluster.recover("x", "n", [DeviceAllocation("gpu", 0, {"memory": 291})])
+    assert cluster.allocations("x") == (DeviceAllocation("gpu", 0, {"memory": 290}),)
+    cluster.recover("x", "n", [DeviceAllocation("gpu", 0, {"memory": 290})])
 
 
 def test_percents_become_bytes_when_a_card_comes_back_that_has_them():
@@ -648,10 +669,10 @@ def test_percents_become_bytes_when_a_card_comes_back_that_has_them():
     for minor, (name, amounts) in enumerate(records.items()):
         cluster.recover(name, "n", [DeviceAllocation("gpu", minor, amounts)])
     cluster.set_inventory("n", NodeDevices.uniform(gpus=2, gpu_memory=1001))
-    assert dict(cluster.allocations("x")[0].amounts) == {"memory": 291}
+    assert dict(cluster.allocations("x")[0].amounts) == {"memory": 290}
     assert dict(cluster.allocations("y")[0].amounts) == {"memory": 2**48}  # as much as can be
-    assert code(cluster, 1, memory=711) == "capacity"
-    assert code(cluster, 1, memory=710) is None
+    assert code(cluster, 1, memory=712) == "capacity"
+    assert code(cluster, 1, memory=711) is None
     before = cluster.to_bytes()
     cluster.recover("x", "n", [DeviceAllocation("gpu", 0, records["x"])])  # told again
     assert DeviceCluster.from_bytes(before).to_bytes() == cluster.to_bytes() == before

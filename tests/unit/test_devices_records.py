@@ -463,7 +463,7 @@ def test_a_uniform_machine_may_have_nothing_and_has_a_switch_for_every_socket():
 # --- shares in bytes
 
 
-def test_percents_of_memory_become_bytes_rounded_up_where_there_are_bytes():
+def test_percents_of_memory_become_bytes_rounded_down_where_there_are_bytes():
     inventory = NodeDevices(
         (Device("gpu", 0, {"memory": 1001}), Device("gpu", 1, {"memory_ratio": 100}), nic(0))
     )
@@ -474,7 +474,7 @@ def test_percents_of_memory_become_bytes_rounded_up_where_there_are_bytes():
         DeviceAllocation("rdma", 0, {"share": 3}, VirtualFunction("a"), "device"),
     )
     in_bytes = inventory.in_bytes(given)
-    assert in_bytes[0] == DeviceAllocation("gpu", 0, {"core": 5, "memory": 291})
+    assert in_bytes[0] == DeviceAllocation("gpu", 0, {"core": 5, "memory": 290})
     assert in_bytes[1:] == given[1:]
     assert inventory.in_bytes(in_bytes) == in_bytes
 

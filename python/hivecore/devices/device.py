@@ -14,7 +14,15 @@ from hivecore.devices._pairs import (
     as_labels,
 )
 
-__all__ = ["AMOUNTS", "MOST_DEVICES", "TYPES", "Device", "VirtualFunction", "VirtualFunctionGroup"]
+__all__ = [
+    "AMOUNTS",
+    "MOST_DEVICES",
+    "TYPES",
+    "Device",
+    "VirtualFunction",
+    "VirtualFunctionGroup",
+    "share_of_memory",
+]
 
 #: What the devices of each type have, and are asked for.
 AMOUNTS = {
@@ -26,6 +34,13 @@ AMOUNTS = {
 TYPES = tuple(AMOUNTS)
 MOST_DEVICES = 256  # of one type on one node
 _MOST_ID = 2**31 - 1
+
+
+def share_of_memory(percent: int, memory: int) -> int:
+    """The bytes that so many percent of a card's memory are, rounded down: shares that sum to 100
+    percent never exceed the card.
+    """
+    return percent * memory // 100
 
 
 @dataclass(frozen=True, slots=True)

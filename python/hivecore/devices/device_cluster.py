@@ -99,8 +99,9 @@ class DeviceCluster(Stateful):
     (spread: most); and has the lowest minors. Of virtual functions the lowest bus addresses are
     taken.
 
-    Memory is counted in bytes; a percentage is converted for each device, rounded up, so a card is
-    never promised more than it has.
+    Memory is counted in bytes; a percentage is converted for each device, rounded down, so shares
+    that sum to 100 percent fit on any card, and a card is never promised more than it has. A pod
+    with a share that comes to no byte of a small card is on that card all the same.
 
     Mode "koordinator" decides as its device plugin does at commit a7a1b76b: the nodes that pass its
     filter, and can be reserved after that, are scored ("bin-pack": MostAllocated, "spread":

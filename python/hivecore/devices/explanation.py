@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from hivecore.decisions import Change, Explanation, Refusal
-from hivecore.devices.device import TYPES, Device
+from hivecore.devices.device import TYPES, Device, share_of_memory
 from hivecore.devices.device_allocation import DeviceAllocation
 from hivecore.devices.device_request import DeviceNeed, DeviceRequest
 from hivecore.devices.feasibility import CODES, REASONS, count_codes
@@ -178,11 +178,10 @@ def _has_free(device: Device, held: list[DeviceAllocation], need: DeviceNeed) ->
     if here and (need.exclusive or any(one.exclusive for one in here)):
         return False
     for name, wanted in need.amounts:
-        unit = 1
         if name == "memory_ratio" and "memory" in has:
-            name, wanted, unit = "memory", wanted * has["memory"], 100
+            name, wanted = "memory", share_of_memory(wanted, has["memory"])
         used = sum(dict(one.amounts).get(name, 0) for one in here)
-        if wanted > unit * (has.get(name, 0) - used):
+        if wanted > has.get(name, 0) - used:
             return False
     return True
 

@@ -5,7 +5,13 @@ from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 from hivecore._arguments import as_bool, as_choice, as_int, as_text, as_tuple
-from hivecore.devices.device import MOST_DEVICES, TYPES, Device, VirtualFunctionGroup
+from hivecore.devices.device import (
+    MOST_DEVICES,
+    TYPES,
+    Device,
+    VirtualFunctionGroup,
+    share_of_memory,
+)
 from hivecore.devices.device_allocation import DeviceAllocation
 from hivecore.devices.partition_table import Partition, PartitionTable
 from hivecore.devices.share_templates import ShareTemplates
@@ -131,7 +137,7 @@ class NodeDevices:
         return replace(self, devices=devices)
 
     def in_bytes(self, allocations: Iterable[DeviceAllocation]) -> tuple[DeviceAllocation, ...]:
-        """What is allocated, memory in bytes, rounded up, where devices say how many they have."""
+        """What is allocated, memory in bytes, rounded down, where devices say how many they have."""
         memory = {
             gpu.minor: dict(gpu.amounts)["memory"]
             for gpu in self.of_type("gpu")
@@ -141,7 +147,7 @@ class NodeDevices:
         for one in allocations:
             amounts = dict(one.amounts)
             if one.type == "gpu" and one.minor in memory and "memory_ratio" in amounts:
-                share = -(-amounts.pop("memory_ratio") * memory[one.minor] // 100)
+                share = share_of_memory(amounts.pop("memory_ratio"), memory[one.minor])
                 amounts.setdefault("memory", share)
                 one = DeviceAllocation(
                     "gpu", one.minor, amounts, one.function, one.exclusive, one.template

@@ -118,10 +118,10 @@ def _check_device(
 
 
 def _amounts_of(device: Device, need: DeviceNeed) -> dict[str, int]:
-    """What it has to give: a percentage of its memory is rounded up to bytes, if it has bytes."""
+    """What it has to give: of a percentage of its memory the whole bytes, if it has bytes."""
     asked, has = dict(need.amounts), dict(device.amounts)
     if "memory_ratio" in asked and "memory" in has:
-        asked["memory"] = -(-asked.pop("memory_ratio") * has["memory"] // 100)
+        asked["memory"] = asked.pop("memory_ratio") * has["memory"] // 100
     return asked
 
 

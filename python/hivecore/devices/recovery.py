@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 from hivecore._arguments import as_int, as_name, as_tuple
 from hivecore.devices._owners import Charges, Held, left_of
 from hivecore.devices._pairs import MOST
-from hivecore.devices.device import AMOUNTS, TYPES
+from hivecore.devices.device import AMOUNTS, TYPES, share_of_memory
 from hivecore.devices.device_allocation import DeviceAllocation
 
 if TYPE_CHECKING:
@@ -127,7 +127,7 @@ def _counted(amounts: tuple[int, ...], memory: int) -> tuple[int, ...]:
         return amounts
     found = list(amounts)
     # More than any card has makes no difference.
-    found[_MEMORY] = amounts[_MEMORY] or min(-(-amounts[_RATIO] * memory // 100), MOST)
+    found[_MEMORY] = amounts[_MEMORY] or min(share_of_memory(amounts[_RATIO], memory), MOST)
     found[_RATIO] = 0
     return tuple(found)
 

@@ -7,7 +7,7 @@
 
 A share that is a template has ``"extension": {"gpuSharedResourceTemplate": "vir02"}``. The
 annotation says twice how much of a GPU's memory there is. Bytes are what counts here; the percents
-are made of them, rounded up.
+are the fewest that come to so many bytes.
 """
 
 import json
@@ -17,6 +17,7 @@ from typing import Any
 
 from hivecore._arguments import as_mapping, as_tuple
 from hivecore.devices import Device, DeviceAllocation, NodeDevices, VirtualFunction
+from hivecore.devices.device import share_of_memory
 from hivecore.interop.koordinator.hints import read_hints
 from hivecore.interop.koordinator.names import AMOUNTS, DEVICE_ALLOCATED, MEMORY
 from hivecore.interop.kubernetes.fields import Field
@@ -100,7 +101,7 @@ def write_allocation(allocations: Iterable[DeviceAllocation], inventory: NodeDev
     """The annotation ``scheduling.koordinator.sh/device-allocated``; `read_allocation` reads it.
 
     GPUs have both bytes and percents of memory in it: what is missing is made of the other by the
-    memory that the device has, bytes rounded up, percents the fewest that come to so many bytes,
+    memory that the device has, bytes rounded down, percents the fewest that come to so many bytes,
     so that percents which became bytes are themselves again. Ids are the devices' uuids,
     or else bus addresses. Devices of type "host" are left out: Kubernetes counts them itself.
     Whether the pod has a device alone is left to its hints.
@@ -142,9 +143,9 @@ def _written(allocation: DeviceAllocation, device: Device) -> dict[str, Any]:
     total = dict(device.amounts).get("memory", 0)
     if allocation.type == "gpu" and total:
         if "memory" in amounts and "memory_ratio" not in amounts:
-            amounts["memory_ratio"] = min((amounts["memory"] - 1) * 100 // total + 1, 100)
+            amounts["memory_ratio"] = min(-(-amounts["memory"] * 100 // total), 100)
         elif "memory_ratio" in amounts and "memory" not in amounts:
-            amounts["memory"] = -(-amounts["memory_ratio"] * total // 100)
+            amounts["memory"] = share_of_memory(amounts["memory_ratio"], total)
     resources = {}
     for name, there in sorted(AMOUNTS[allocation.type].items(), key=lambda pair: pair[1]):
         if name in amounts:

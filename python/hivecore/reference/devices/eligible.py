@@ -1,7 +1,9 @@
 """What a device would give for a need, and which devices can.
 
-A share of memory in percent is converted once per device, into its bytes, rounded up: a card is
-never promised more than it has, whatever mixture of bytes and percents its owners asked for.
+A share of memory in percent is converted once per device, into its bytes, rounded down: shares that
+sum to 100 percent always fit on one card, and a card is never promised more bytes than it has,
+whatever mixture of bytes and percents its owners asked for. A share that comes to no byte occupies
+the card all the same.
 """
 
 from collections.abc import Collection, Iterable
@@ -25,8 +27,8 @@ def charge_of(need: Any, device: Any) -> dict[str, int]:
     amounts = dict(need.amounts)
     total = columns(device).get("memory")
     if "memory_ratio" in amounts and total is not None:
-        amounts["memory"] = -(-amounts.pop("memory_ratio") * total // 100)
-    return amounts
+        amounts["memory"] = amounts.pop("memory_ratio") * total // 100
+    return {name: amount for name, amount in amounts.items() if amount}
 
 
 def primary(device: Any) -> str:

@@ -23,7 +23,7 @@ bool charge_of(const Need& need, const DeviceColumn& column, int device, Amounts
     };
     if (need.type == kGpu && charge[kMemoryRatio] > 0 && total(kMemory) > 0 &&
         total(kMemoryRatio) == 0) {
-        charge[kMemory] = (charge[kMemoryRatio] * total(kMemory) + 99) / 100;
+        charge[kMemory] = charge[kMemoryRatio] * total(kMemory) / 100;
         charge[kMemoryRatio] = 0;
     }
     for (int amount = 0; amount < kAmounts; ++amount) {

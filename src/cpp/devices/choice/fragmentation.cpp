@@ -19,7 +19,7 @@ MixTable::MixTable(const TaskMix& mix, const Shape& shape) {
             never_ += task.weight;
             continue;
         }
-        const auto share = task.is_percent ? (task.share * size + 99) / 100 : task.share;
+        const auto share = task.is_percent ? task.share * size / 100 : task.share;
         by_kind[{share, task.count}].push_back(&task);
         cpus_.push_back(task.cpu);
     }
