@@ -3,7 +3,7 @@
 from hivecore import _devices
 from hivecore.devices._numbers import Numbers, healthy_masks
 from hivecore.devices.device import TYPES
-from hivecore.reference.devices.choice import CODES, Choice, choose
+from hivecore.reference.devices.choice import CODES, Choice, choose, choose_in
 from hivecore.reference.devices.eligible import View
 from hivecore.reference.devices.node_state import Charge, NodeState
 from hivecore.reference.devices.score import node_score
@@ -86,6 +86,23 @@ class Pair:
             else:
                 assert resolvable[0] == ours.resolvable
                 assert self.kernel.schedule(query, number) is None
+        return plan
+
+    def ask_designated(self, asked, policy, designated, numa=None):
+        """The same with designated devices."""
+        query = self.numbers.query(asked)
+        given = self.numbers.charges(designated)
+        code, type, plan = self.kernel.examine(
+            query, POLICIES.index(policy), 0, self.visible(numa), (), True, given
+        )
+        charges = as_charges(designated)
+        view = View(self.twin, numa, (), charges, {one.type for one in charges}, True)
+        ours = choose_in(view, asked, policy)
+        if isinstance(ours, Choice):
+            assert CODES[code] == "fits"
+            assert self.named(plan.charges) == ours.charges
+        else:
+            assert (CODES[code], TYPES[type]) == (ours.code, ours.type)
         return plan
 
     def named(self, charges):

@@ -13,6 +13,7 @@ from profiles import examples
 from hivecore.devices import (
     Device,
     DeviceAllocation,
+    DeviceCluster,
     NodeDevices,
     Partition,
     PartitionTable,
@@ -24,6 +25,7 @@ from hivecore.interop.koordinator import (
     read_bound_pod,
     read_designated,
     read_device_record,
+    read_pod,
     write_allocation,
     write_device_record,
     write_node_labels,
@@ -571,3 +573,64 @@ def test_a_hostile_allocation_is_refused_clearly_or_read(document):
     except (TypeError, ValueError) as error:
         assert type(error) in (TypeError, ValueError)
         assert ALLOCATED in str(error)
+
+
+def koordinators(minor, core, memory, ratio, **extension):
+    """An entry of the annotation as Koordinator's scheduler writes it."""
+    resources = {CORE: str(core), MEMORY: str(memory), RATIO: str(ratio)}
+    return {"minor": minor, "resources": resources, "id": f"GPU-{minor}", **extension}
+
+
+def designated_to(limits, held, *, annotations=None, cards=2, memory=85198045184):
+    """What a pod gets whose annotation says what Koordinator has given it."""
+    resources = {CORE: "100", MEMORY: str(memory), RATIO: "100"}
+    node = read_device_record(record(*(gpu(i, resources=resources) for i in range(cards)), NIC))
+    cluster = DeviceCluster({"n": node})
+    one = pod(limits, {ALLOCATED: json.dumps(held), **(annotations or {})})
+    found = []
+    for keep in (False, True):
+        designated = read_designated(one, keep_ratio=keep)
+        decision = cluster.copy().allocate(read_pod(one), "n", designated=designated)
+        assert decision.outcome == "bind", decision.reason
+        decision.verify(node)
+        found.append(decision.placement)
+    assert found[0] == found[1]
+    return found[0]
+
+
+@pytest.mark.parametrize(("memory", "step"), [(85198045184, 1), (24564 << 20, 7), (81559 << 20, 9)])
+def test_what_koordinator_wrote_for_percents_is_designated_for_the_same_pod(memory, step):
+    for percent in range(1, 101, step):
+        held = {"gpu": [koordinators(1, percent, percent * memory // 100, percent)]}
+        for limits in ({CORE: percent, RATIO: percent}, {RATIO: percent}):
+            (one,) = designated_to(limits, held, memory=memory)
+            assert dict(one.amounts)["memory"] == percent * memory // 100
+
+
+def test_what_koordinator_wrote_for_bytes_is_designated_for_the_same_pod():
+    for part in range(1, 101):
+        memory = 85198045184 * part // 100 - part % 7
+        ratio = int(memory / 85198045184 * 100)  # cut off
+        held = {"gpu": [koordinators(0, 30, memory, ratio)]}
+        (one,) = designated_to({CORE: 30, MEMORY: memory}, held)
+        assert dict(one.amounts) == {"core": 30, "memory": memory}
+
+
+def test_several_gpus_and_a_virtual_function_that_koordinator_wrote_are_designated():
+    memory = 85198045184
+    function = {"extension": {"vfs": [{"busID": "0000:09:00.3"}]}}
+    nic = {"minor": 1, "resources": {"koordinator.sh/rdma": "1"}, **function}
+    held = {"gpu": [koordinators(i, 100, memory, 100) for i in (0, 2, 3)], "rdma": [nic]}
+    hint = {HINT: json.dumps({"rdma": {"vfSelector": {}}})}
+    limits = {"nvidia.com/gpu": 3, "koordinator.sh/rdma": 1}
+    found = designated_to(limits, held, annotations=hint, cards=4)
+    assert [(one.type, one.minor) for one in found] == [
+        ("gpu", 0),
+        ("gpu", 2),
+        ("gpu", 3),
+        ("rdma", 1),
+    ]
+    assert found[-1].function.bus_id == "0000:09:00.3"
+    shares = {"gpu": [koordinators(i, 25, memory // 4, 25) for i in (1, 3)]}
+    limits = {"koordinator.sh/gpu.shared": 2, CORE: 50, RATIO: 50}
+    assert [one.minor for one in designated_to(limits, shares, cards=4)] == [1, 3]

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from profiles import examples
 
-from hivecore.devices import NodeDevices
+from hivecore.devices import DeviceAllocation, NodeDevices, VirtualFunction
 
 
 def flapped(rng, inventory):
@@ -46,5 +46,38 @@ def test_every_answer_of_a_node_is_the_twin_s(seed):
             policy = rng.choice(POLICIES)
             plan = pair.ask(asked, policy, numa, gone)
             if plan is not None and not gone:
+                pair.commit(f"owner{step}", plan)
+        pair.check()
+
+
+def some_devices(rng, inventory):
+    """Devices that somebody might designate: all amounts, or parts of them."""
+    found = []
+    for device in inventory.devices:
+        if rng.random() < 0.6:
+            amounts = {
+                name: amount if rng.random() < 0.8 else rng.randint(0, amount)
+                for name, amount in device.amounts
+                if name != "memory_ratio" or "memory" not in dict(device.amounts)
+            }
+            functions = [one.bus_id for group in device.vf_groups for one in group.functions]
+            named = functions and rng.random() < 0.5
+            function = VirtualFunction(rng.choice(functions)) if named else None
+            found.append(DeviceAllocation(device.type, device.minor, amounts, function))
+    return found
+
+
+@examples(300)
+@given(st.integers(0, 2**32))
+def test_designated_devices_serve_what_they_serve_in_the_twin(seed):
+    rng = random.Random(seed)
+    pair = Pair(machine(rng))
+    for step in range(rng.randint(1, 6)):
+        asked = request(rng, pair.twin.inventory)
+        designated = some_devices(rng, pair.twin.inventory)
+        if designated:
+            numa = rng.choice((None, None, {0}, {0, 1}))
+            plan = pair.ask_designated(asked, rng.choice(POLICIES), designated, numa)
+            if plan is not None:
                 pair.commit(f"owner{step}", plan)
         pair.check()

@@ -9,6 +9,7 @@ from hivecore.devices import (
     DeviceRequest,
     NodeDevices,
     NumaHint,
+    VirtualFunction,
 )
 
 GIB = 1 << 30
@@ -151,28 +152,113 @@ def test_designated_devices_are_given_as_they_are():
     assert (again.outcome, again.counts) == ("wait", (("designated", 1),))
 
 
-@pytest.mark.parametrize(
-    ("minors", "gpus"), [((0,), 2), ((0, 1, 2), 2), ((0, 9), 2), ((0, 2), 2), ((3, 4), 2)]
-)
-def test_designated_devices_that_break_a_rule_are_refused(minors, gpus):
+@pytest.mark.parametrize(("minors", "gpus"), [((0,), 2), ((0, 9), 2), ((0, 2), 2), ((3, 4), 2)])
+def test_a_request_that_the_designated_devices_cannot_serve_waits(minors, gpus):
     cluster = DeviceCluster({"n": two_sockets()})
     request = DeviceRequest("new", gpus=gpus, gpu_wishes={"scope": "pcie"})
-    whole = {"core": 100, "memory": 80 * GIB}
-    wish = [DeviceAllocation("gpu", minor, whole) for minor in minors]
     before = cluster.to_bytes()
-    assert cluster.allocate(request, "n", designated=wish).outcome == "wait"
+    decision = cluster.allocate(request, "n", designated=whole(*minors))
+    assert (decision.outcome, decision.counts) == ("wait", (("designated", 1),))
     assert cluster.to_bytes() == before
+
+
+def whole(*minors, **amounts):
+    amounts = {"core": 100, "memory": 80 * GIB} | amounts
+    return [DeviceAllocation("gpu", minor, amounts) for minor in minors]
+
+
+def allocated(request, designated, inventory=None, **options):
+    """What it gets of an idle node; None: it waits."""
+    cluster = DeviceCluster({"n": inventory or two_sockets()})
+    decision = cluster.allocate(request, "n", designated=designated, **options)
+    cluster.check()
+    if decision.outcome == "wait":
+        return None
+    decision.verify(inventory or two_sockets())
+    return [(one.type, one.minor, dict(one.amounts)) for one in decision.placement]
+
+
+@pytest.mark.parametrize("memory", [80 * GIB, 85198045184, 24564 << 20, 1001])
+def test_every_percent_gets_the_designated_bytes_that_are_cut_off(memory):
+    inventory = NodeDevices.uniform(2, gpu_memory=memory)
+    for percent in range(1, 101):
+        request = DeviceRequest("new", gpus=1, core=percent, memory_percent=percent)
+        amounts = {"core": percent, "memory": percent * memory // 100}
+        for given in (amounts, {"core": percent, "memory_ratio": percent}):
+            designated = [DeviceAllocation("gpu", 1, given)]
+            assert allocated(request, designated, inventory) == [("gpu", 1, amounts)]
+        less = DeviceAllocation("gpu", 1, amounts | {"memory": amounts["memory"] - 1})
+        assert allocated(request, [less], inventory) is None
+
+
+def test_more_than_is_asked_for_may_be_designated():
+    request = DeviceRequest("new", gpus=1, memory_percent=100)
+    assert allocated(request, whole(5)) == [("gpu", 5, {"memory": 80 * GIB})]
+    half = DeviceRequest("new", gpus=1, core=10, memory=40 * GIB)
+    assert allocated(half, whole(5)) == [("gpu", 5, {"core": 10, "memory": 40 * GIB})]
+    pair = DeviceRequest("new", gpus=2, gpu_wishes={"scope": "pcie"})
+    assert [minor for _, minor, _ in allocated(pair, whole(1, 2, 3))] == [2, 3]
+    nic = DeviceAllocation("rdma", 3, {"share": 100})
+    assert allocated(pair, [*whole(6, 7), nic])[0][:2] == ("gpu", 6)
+
+
+def test_what_is_used_of_designated_devices_is_not_free():
+    cluster = DeviceCluster({"n": two_sockets()})
+    share = DeviceRequest("a", gpus=1, core=60, memory_percent=60)
+    assert cluster.allocate(share, "n", designated=whole(2)).outcome == "bind"
+    again = cluster.allocate(share.replace(name="b"), "n", designated=whole(2))
+    assert again.outcome == "wait"
+    small = DeviceRequest("b", gpus=1, core=40, memory_percent=40)
+    assert cluster.allocate(small, "n", designated=whole(2)).outcome == "bind"
+    assert (
+        cluster.allocate(DeviceRequest("c", 1), "n", designated=whole(2, 3)).placement[0].minor == 3
+    )
+    cluster.set_health("n", False, type="gpu", minor=7)
+    assert cluster.allocate(DeviceRequest("d", 1), "n", designated=whole(7)).outcome == "wait"
+
+
+def test_a_type_that_is_not_designated_is_chosen_freely():
+    request = DeviceRequest("new", gpus=1, nics=1, joint=("gpu", "rdma"), same_pcie=True)
+    assert [one[:2] for one in allocated(request, whole(5))] == [("gpu", 5), ("rdma", 2)]
+    nic = [DeviceAllocation("rdma", 3, {"share": 100})]
+    assert [one[:2] for one in allocated(request, nic)] == [("gpu", 6), ("rdma", 3)]
+    assert allocated(request, whole(5) + nic) is None  # they are on two switches
+
+
+def test_a_designated_virtual_function_is_given_or_the_request_waits():
+    request = DeviceRequest("a", nics=1, nic_percent=1, nic_wishes={"vf_selector": {}})
+    named = [DeviceAllocation("rdma", 2, {"share": 1}, VirtualFunction("002:001"))]
+    cluster = DeviceCluster({"n": two_sockets()})
+    decision = cluster.allocate(request, "n", designated=named)
+    assert decision.placement == tuple(named)
+    again = cluster.allocate(request.replace(name="b"), "n", designated=named)
+    assert again.outcome == "wait"
+    free = [DeviceAllocation("rdma", 2, {"share": 1})]
+    other = cluster.allocate(request.replace(name="b"), "n", designated=free)
+    assert other.placement[0].function.bus_id == "002:000"
+    plain = DeviceRequest("c", nics=1, nic_percent=1)
+    assert cluster.allocate(plain, "n", designated=named).placement[0].function is None
+
+
+def test_designated_devices_are_used_on_the_given_numa_nodes_only():
+    request = DeviceRequest("new", gpus=1)
+    assert allocated(request, whole(1, 5), numa=[1])[0][1] == 5
+    assert allocated(request, whole(1, 5), numa=[0])[0][1] == 1
+    assert allocated(request, whole(1, 2), numa=[1]) is None
+    assert allocated(request, whole(1, 2), numa=[]) is None
+    unplaced = NodeDevices((Device("gpu", 0, {"core": 100, "memory": 80 * GIB}),))
+    assert allocated(request, whole(0), unplaced, numa=[1]) is not None
 
 
 def test_designated_devices_are_checked_as_arguments():
     cluster = DeviceCluster({"n": two_sockets()})
     request = DeviceRequest("new", gpus=1)
-    one = DeviceAllocation("gpu", 0, {"core": 100, "memory": 80 * GIB})
+    [one] = whole(0)
     with pytest.raises(ValueError, match="twice"):
         cluster.allocate(request, "n", designated=[one, one])
     with pytest.raises(TypeError, match="designated"):
         cluster.allocate(request, "n", designated=[3])
-    with pytest.raises(ValueError, match="numa"):
-        cluster.allocate(request, "n", designated=[one], numa=[0])
+    with pytest.raises(TypeError, match="numa"):
+        cluster.allocate(request, "n", designated=[one], numa=["0"])
     with pytest.raises(KeyError, match="nowhere"):
         cluster.allocate(request, "nowhere", designated=[one])

@@ -12,6 +12,7 @@ from hivecore._stateful import Stateful
 from hivecore.devices._koordinator import as_quirks, named_quirks
 from hivecore.devices._learned_mix import LearnedMix
 from hivecore.devices._nodes import Nodes
+from hivecore.devices._numbers import Masks
 from hivecore.devices._owners import Charges, Held, Owners
 from hivecore.devices._saved import OwnerRecord, decode, encode
 from hivecore.devices.device import TYPES
@@ -25,6 +26,7 @@ from hivecore.devices.numa_hints import NumaHint, numa_hints, visible_masks
 from hivecore.devices.preemption import cheapest_leavers
 from hivecore.devices.proof import check_placement
 from hivecore.devices.recovery import (
+    are_of_templates,
     check_allocations,
     count_in_bytes,
     recover_owner,
@@ -597,11 +599,14 @@ class DeviceCluster(Stateful):
 
         :param numa: the only NUMA nodes to use, see ``numa_hints``; ``None``: all. A device that
             does not say its NUMA node is on all of them.
-        :param designated: the very devices, amounts and virtual functions that it is to have;
-            ``None``: the best. It binds if they are free and keep all rules of the request.
+        :param designated: of each type in it the only devices to use, the most that each of them
+            gives, and its virtual function, if one is named; ``None``: all. What is free is capped
+            by it, then the request has to fit: it gets what it asks for, not what is designated
+            beyond that. A type that is not in it is chosen freely. With ``numa``, both hold: of the
+            designated devices only those on these NUMA nodes are used.
         :raises KeyError: there is no such node.
-        :raises ValueError: the owner has devices already, ``numa`` and ``designated`` are both
-            given, or the latter is in mode "koordinator".
+        :raises ValueError: the owner has devices already, a designated device is named twice, or
+            ``designated`` is given in mode "koordinator".
         :raises TypeError: an argument is of a wrong type.
         """
         _check_request(request)
@@ -613,12 +618,10 @@ class DeviceCluster(Stateful):
             if designated is not None:
                 if not self._is_strict:
                     raise ValueError("designated: mode 'koordinator' cannot be told devices")
-                if numa is not None:
-                    raise ValueError("numa: not together with designated devices")
-                decision = self._designated(request, number, as_tuple(designated, "designated"))
+                given = as_tuple(designated, "designated")
+                decision = self._designated(request, number, policy_number, given, _as_numa(numa))
             elif numa is not None:
-                allowed = {as_int(one, "numa", 0, 2**31 - 1) for one in as_tuple(numa, "numa")}
-                decision = self._on_numa(request, number, policy_number, allowed)
+                decision = self._on_numa(request, number, policy_number, _as_numa(numa))
             else:
                 decision = self.schedule(request, nodes=(node,), policy=policy)
             if decision.outcome == "bind":
@@ -626,26 +629,36 @@ class DeviceCluster(Stateful):
             return decision
 
     def _on_numa(
-        self, request: DeviceRequest, number: int, policy: int, allowed: set[int]
+        self, request: DeviceRequest, number: int, policy: int, allowed: set[int] | None
     ) -> DeviceDecision:
         self._prepare(policy)
-        upstream = not self._is_strict
-        masks = visible_masks(self._nodes.inventory(number), allowed, placed_only=upstream)
+        masks = self._masks(number, allowed)
         code, _, plan = self._core.examine(self._nodes.query(request), policy, number, masks)
         return self._for_node(request, code, plan, False)
 
+    def _masks(self, number: int, numa: set[int] | None) -> Masks | None:
+        """The devices of a node on these NUMA nodes; ``None``: all."""
+        if numa is None:
+            return None
+        upstream = not self._is_strict
+        return visible_masks(self._nodes.inventory(number), numa, placed_only=upstream)
+
     def _designated(
-        self, request: DeviceRequest, number: int, given: tuple[DeviceAllocation, ...]
+        self,
+        request: DeviceRequest,
+        number: int,
+        policy: int,
+        given: tuple[DeviceAllocation, ...],
+        numa: set[int] | None,
     ) -> DeviceDecision:
-        inventory = self._nodes.inventory(number)
-        held = self._held_on(number)
-        given = inventory.in_bytes(check_allocations(given, "designated"))
-        try:
-            check_placement(request, given, inventory, held)
-        except CertificateError:
+        self._prepare(policy)
+        named = self._nodes.inventory(number).in_bytes(check_allocations(given, "designated"))
+        query, masks = self._nodes.query(request), self._masks(number, numa)
+        charges = self._nodes.numbers.charges(named)
+        plan = self._core.examine(query, policy, number, masks, (), True, charges)[2]
+        if plan is None or not are_of_templates(plan.charges, charges):
             return self._for_node(request, CODES.index("designated"), None)
-        plan = _devices.Plan(number, self._nodes.numbers.charges(given), False)
-        return self._for_node(request, 0, plan)
+        return self._for_node(request, 0, plan, False)
 
     def _for_node(
         self, request: DeviceRequest, code: int, plan: Any, of_all: bool = True
@@ -1001,6 +1014,12 @@ def _draw_number(name: str) -> int:
     """64 bits of the owner's name."""
     bits = name.encode(errors="surrogatepass")
     return int.from_bytes(blake2b(bits, digest_size=8).digest(), "little")
+
+
+def _as_numa(numa: Iterable[int] | None) -> set[int] | None:
+    if numa is None:
+        return None
+    return {as_int(one, "numa", 0, 2**31 - 1) for one in as_tuple(numa, "numa")}
 
 
 def _as_minors(gpus: Iterable[int]) -> tuple[int, ...]:

@@ -137,7 +137,7 @@ class NodeDevices:
         return replace(self, devices=devices)
 
     def in_bytes(self, allocations: Iterable[DeviceAllocation]) -> tuple[DeviceAllocation, ...]:
-        """What is allocated, memory in bytes, rounded down, where devices say how many they have."""
+        """What is allocated, memory in bytes, rounded down, where devices say theirs."""
         memory = {
             gpu.minor: dict(gpu.amounts)["memory"]
             for gpu in self.of_type("gpu")

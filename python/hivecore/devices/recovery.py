@@ -12,7 +12,14 @@ from hivecore.devices.device_allocation import DeviceAllocation
 if TYPE_CHECKING:
     from hivecore.devices.device_cluster import DeviceCluster
 
-__all__ = ["check_allocations", "count_in_bytes", "hold", "recover_owner", "recover_reservation"]
+__all__ = [
+    "are_of_templates",
+    "check_allocations",
+    "count_in_bytes",
+    "hold",
+    "recover_owner",
+    "recover_reservation",
+]
 
 _GPU = TYPES.index("gpu")
 _MEMORY, _RATIO = map(AMOUNTS["gpu"].index, ("memory", "memory_ratio"))
@@ -142,6 +149,14 @@ def check_allocations(
     if len({(one.type, one.minor) for one in given}) != len(given):
         raise ValueError(f"{name}: a device is named twice")
     return given
+
+
+def are_of_templates(charges: Charges, designated: Charges) -> bool:
+    """Whether each GPU among the charges is of the template that is designated for it, if it is."""
+    wanted = {(type, minor): template for type, minor, *_, template in designated}
+    return all(
+        wanted.get((type, minor), template) == template for type, minor, *_, template in charges
+    )
 
 
 def _recorded(

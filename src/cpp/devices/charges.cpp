@@ -119,8 +119,8 @@ void add_up(const Shape& shape, std::vector<std::uint64_t>& words) {
     }
 }
 
-void confine(const Shape& shape, std::vector<std::uint64_t>& words,
-             const std::vector<Charge>& charges, std::uint32_t types) {
+void confine(const Shape& shape, std::vector<std::uint64_t>& words, std::span<const Charge> charges,
+             std::uint32_t types, bool any_function) {
     for (int type = 0; type < kTypes; ++type) {
         const auto& column = shape.of(static_cast<Type>(type));
         if (!(types >> type & 1)) {
@@ -139,6 +139,9 @@ void confine(const Shape& shape, std::vector<std::uint64_t>& words,
                 const auto left = std::min(found->amounts[column.amount_of(c)], total);
                 auto& used = words[column.used + c * column.count + i];
                 used = std::max(used, static_cast<std::uint64_t>(total - left));
+            }
+            if (any_function && found->function < 0) {
+                continue;
             }
             for (int f = column.first_function[i]; f < column.first_function[i + 1]; ++f) {
                 if (column.function_names[f] != found->function) {

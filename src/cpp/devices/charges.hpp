@@ -38,9 +38,10 @@ void apply(const Shape& shape, std::vector<std::uint64_t>& words,
 void add_up(const Shape& shape, std::vector<std::uint64_t>& words);
 
 // Leaves of the given types (as bits) nothing but these devices and amounts, as far as they are
-// free; the sums are not brought up to date.
-void confine(const Shape& shape, std::vector<std::uint64_t>& words,
-             const std::vector<Charge>& charges, std::uint32_t types);
+// free; the sums are not brought up to date. `any_function`: a device for which the charges name no
+// virtual function keeps all of its own; otherwise it keeps none.
+void confine(const Shape& shape, std::vector<std::uint64_t>& words, std::span<const Charge> charges,
+             std::uint32_t types, bool any_function = false);
 
 // Whether all of this is free in a state; `idle`: and its GPUs are used by nobody.
 bool is_free(const Shape& shape, const std::uint64_t* words, std::span<const Charge> charges,

@@ -573,26 +573,38 @@ std::vector<Charge> DeviceCluster::choose(Query& query, Policy policy, std::int3
                                       states_.words(nodes_[node].state), nullptr, idle);
     }
     std::vector<Charge> charges;
-    decide(query, policy, node, draw, states_.words(nodes_[node].state), nullptr, &charges, &idle);
+    decide(query, policy, node, draw, states_.words(nodes_[node].state), nullptr, false, &charges,
+           &idle);
     return charges;
 }
 
 Verdict DeviceCluster::examine(Query& query, Policy policy, std::int32_t node,
                                const Visible* visible, std::span<const std::int32_t> without,
-                               std::vector<Charge>* charges, bool* idle) {
+                               std::span<const Charge> designated, std::vector<Charge>* charges,
+                               bool* idle) {
     if (nodes_[node].state < 0) {
         return {Code::kNoDevices, kGpu};
     }
-    const auto words = built(node, without, healthy(node));
+    auto words = built(node, without, healthy(node));
     if (is_koordinator_) {
         return examine_as_koordinator(query, policy, nodes_[node].shape, words.data(), visible,
                                       charges, idle);
     }
-    return decide(query, policy, node, {}, words.data(), visible, charges, idle);
+    if (!designated.empty()) {
+        std::uint32_t types = 0;
+        for (const auto& charge : designated) {
+            types |= std::uint32_t{1} << charge.type;
+        }
+        const auto& shape = states_.shape(nodes_[node].shape);
+        confine(shape, words, designated, types, true);
+        add_up(shape, words);
+    }
+    return decide(query, policy, node, {}, words.data(), visible, !designated.empty(), charges,
+                  idle);
 }
 
 Verdict DeviceCluster::decide(Query& query, Policy policy, std::int32_t node, Draw draw,
-                              const std::uint64_t* words, const Visible* visible,
+                              const std::uint64_t* words, const Visible* visible, bool is_confined,
                               std::vector<Charge>* charges, bool* idle) {
     const auto number = nodes_[node].shape;
     const auto& shape = states_.shape(number);
@@ -600,6 +612,7 @@ Verdict DeviceCluster::decide(Query& query, Policy policy, std::int32_t node, Dr
     auto given = circumstances(policy, number);
     given.draw = draw;
     given.node = static_cast<std::uint64_t>(node);
+    given.is_confined = is_confined;
     return with_chooser(
         query.request, fit, shape, words, policy, given, visible, [&](auto& chooser) {
             const auto verdict = chooser.verdict();

@@ -146,10 +146,11 @@ class DeviceCluster {
     Verdict through(Query& query, Policy policy, std::int32_t owner, std::uint32_t confined,
                     Draw draw, std::vector<Charge>& charges, bool& idle, Worth& worth);
     // Whether a node serves it on some NUMA nodes only, and with some owners thought away; what it
-    // gives then, unless that is not asked for.
+    // gives then, unless that is not asked for. `designated`: of the types in it nothing else may
+    // be had; none: anything may.
     Verdict examine(Query& query, Policy policy, std::int32_t node, const Visible* visible,
-                    std::span<const std::int32_t> without, std::vector<Charge>* charges,
-                    bool* idle);
+                    std::span<const std::int32_t> without, std::span<const Charge> designated,
+                    std::vector<Charge>* charges, bool* idle);
 
     std::string audit() const;
     std::uint64_t bytes() const;
@@ -189,8 +190,8 @@ class DeviceCluster {
                                                const std::uint64_t* words, const Visible* visible,
                                                bool& idle);
     Verdict decide(Query& query, Policy policy, std::int32_t node, Draw draw,
-                   const std::uint64_t* words, const Visible* visible, std::vector<Charge>* charges,
-                   bool* idle);
+                   const std::uint64_t* words, const Visible* visible, bool is_confined,
+                   std::vector<Charge>* charges, bool* idle);
     void forget_outdated(Query& query, Policy policy) const;
     void bring_up_to_date(Query& query, Policy policy);
 

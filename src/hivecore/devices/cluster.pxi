@@ -80,7 +80,7 @@ cdef extern from "devices/cluster.hpp" namespace "hivecore::devices" nogil:
         int64_t most_memory() noexcept
         VerdictRecord examine(
             QueryKernel&, PolicyNumber, int32_t, const VisibleDevices*, Numbers,
-            vector[ChargeRecord]*, bool_t*
+            span[const ChargeRecord], vector[ChargeRecord]*, bool_t*
         ) except +
         VerdictRecord through(
             QueryKernel&, PolicyNumber, int32_t, uint32_t, DrawRecord, vector[ChargeRecord]&,
@@ -499,11 +499,14 @@ cdef class DeviceKernel(KernelObject):
         charges = self.kernel.choose(query.kernel[0], how, node, draw, idle)
         return as_plan(node, charges, idle)
 
-    def examine(self, Query query not None, policy, node, visible=None, without=(), plan=True):
+    def examine(
+        self, Query query not None, policy, node, visible=None, without=(), plan=True, designated=()
+    ):
         """(code, type, plan or None) for one node, on some NUMA nodes, without some owners.
 
         :param visible: masks of the devices to use, by type; None: all.
         :param plan: whether to make one if it fits; to choose takes longer than to look.
+        :param designated: of the types in it the only devices, and the most of each; as `Plan.charges`.
         """
         cdef Guard guard
         cdef PolicyNumber how = as_policy(policy)
@@ -521,13 +524,16 @@ cdef class DeviceKernel(KernelObject):
             shown = &masks
         if as_flag(plan, "plan"):
             made = &charges
+        cdef vector[ChargeRecord] named = as_charges(designated)
+        if named.size() > 0 and self.kernel.is_koordinator():
+            raise ValueError("a kernel that decides as Koordinator does cannot be asked this")
         for owner in without:
             gone.push_back(<int32_t> within(owner, 0, 2**31 - 1))
         guard.lock(self.mutex)
         self.use(query)
         verdict = self.kernel.examine(
             query.kernel[0], how, self.as_node(node), shown, Numbers(gone.data(), gone.size()),
-            made, &idle
+            as_span(named), made, &idle
         )
         if <int> verdict.code != 0 or made == NULL:
             return <int> verdict.code, <int> verdict.type, None

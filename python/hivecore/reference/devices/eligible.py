@@ -44,8 +44,10 @@ class View:
 
     :param numa: the NUMA nodes to use; None: all.
     :param without: owners to think away.
-    :param reserved: what one of them has, if the request comes through it.
+    :param reserved: what one of them has, if the request comes through it; or designated devices.
     :param confined: the types of which nothing else may be had.
+    :param any_function: of a confined device for which no virtual function is named, any may be
+        had; otherwise none.
     """
 
     def __init__(
@@ -55,6 +57,7 @@ class View:
         without: Collection[str] = (),
         reserved: Iterable[Charge] = (),
         confined: Collection[str] = (),
+        any_function: bool = False,
     ) -> None:
         self.node = node.copy()
         for name in without:
@@ -62,6 +65,7 @@ class View:
         self.numa = numa
         self.reserved = {(charge.type, charge.minor): charge for charge in reserved}
         self.confined = confined
+        self.any_function = any_function
 
     def healthy(self, type: str) -> list[Any]:
         """The healthy devices of the type, by minor; of a confined type the reserved ones."""
@@ -112,7 +116,8 @@ class View:
     def _may_give(self, device: Any, function: str) -> bool:
         if device.type not in self.confined:
             return True
-        return self.reserved[device.type, device.minor].function == function
+        named = self.reserved[device.type, device.minor].function
+        return named == function or (named is None and self.any_function)
 
     def function_for(self, device: Any, selector: Any) -> str:
         """The one that a need gets: a reserved one, else that of the lowest address."""
