@@ -76,6 +76,8 @@ def machine(random, *, gpus=None, odd=True):
         devices.append(Device("fpga", 0, {"share": 100}, **place(0, 1)))
     if random.random() < 0.3:
         devices.append(Device("host", 0, {"cpu": 64_000, "memory": 10**6}))
+    if odd and random.random() < 0.2:
+        devices = without_places(random, devices)
     random.shuffle(devices)
     return NodeDevices(
         tuple(devices),
@@ -84,6 +86,15 @@ def machine(random, *, gpus=None, odd=True):
         model=random.choice(("", "V100", "V100", "H100")),
         isolation_provider=random.choice(("", "HAMi-core")),
     )
+
+
+def without_places(random, devices):
+    """The same devices where the NUMA node or socket of some switches and NUMA nodes is unknown."""
+    forgotten = {
+        place: random.choice(({}, {"numa": None}, {"socket": None}, {"numa": None, "socket": None}))
+        for place in sorted({(one.numa, one.socket) for one in devices}, key=str)
+    }
+    return [one.replace(**forgotten[one.numa, one.socket]) for one in devices]
 
 
 def partitions(random, gpus):

@@ -445,6 +445,37 @@ def test_a_share_on_a_gpu_takes_its_partitions_away():
     assert code(cluster, 2, partition="restricted") == "capacity"
 
 
+@pytest.mark.parametrize("scope", ["device", "pcie", "numa", "socket", "node"])
+@pytest.mark.parametrize("place", [{}, {"pcie": "p"}, {"numa": 0}, {"pcie": "p", "socket": 0}])
+def test_one_device_is_in_every_scope_wherever_it_is(place, scope):
+    devices = [
+        Device("gpu", 0, {"core": 100, "memory": GIB}, numa=3),
+        Device("rdma", 0, {"share": 100}, **place),
+    ]
+    wish = {"nics": 1, "nic_wishes": {"scope": scope}}
+    for options in (wish, wish | {"gpus": 1}, wish | JOINT | {"gpus": 1}):
+        assert bound(one_node(NodeDevices(tuple(devices))), "x", **options)["rdma"] == [0]
+
+
+@pytest.mark.parametrize("scope", ["pcie", "numa", "socket"])
+def test_devices_of_one_switch_are_in_one_of_every_wider_scope(scope):
+    nics = [Device("rdma", i, {"share": 100}, pcie="p") for i in range(2)]
+    nics.append(Device("rdma", 2, {"share": 100}))
+    gpu = Device("gpu", 0, {"core": 100, "memory": GIB}, pcie="p")
+    inventory = NodeDevices((gpu, *nics))
+    wish = {"gpus": 1, "nic_wishes": {"scope": scope}} | JOINT
+    assert bound(one_node(inventory), "x", nics=2, **wish)["rdma"] == [0, 1]
+    assert bound(one_node(inventory), "x", nics=2, same_pcie=False, **wish)["rdma"] == [0, 1]
+    assert code(one_node(inventory), nics=3, **wish) == "joint"
+
+
+def test_devices_of_one_numa_node_are_on_one_socket():
+    nics = [Device("rdma", i, {"share": 100}, numa=1) for i in range(2)]
+    gpu = Device("gpu", 0, {"core": 100, "memory": GIB})
+    wish = {"gpus": 1, "nics": 2, "nic_wishes": {"scope": "socket"}} | JOINT
+    assert bound(one_node(NodeDevices((gpu, *nics))), "x", **wish)["rdma"] == [0, 1]
+
+
 # --- selectors, all of a type, isolation, models
 
 

@@ -181,6 +181,16 @@ def scope_of(devices: list[Any]) -> int:
     return 4
 
 
+def _domain(device: Any, scope: str) -> Any:
+    """What the device is in of this scope; where that is not known, of the next tighter one: what
+    is together there is together in every wider scope.
+    """
+    for level in ("socket", "numa", "pcie")[("socket", "numa", "pcie").index(scope) :]:
+        if getattr(device, level) is not None:
+            return level, getattr(device, level)
+    return "device", device.minor
+
+
 def _distance(one: Any, other: Any) -> int:
     """0: on the same switch, 1: in the same NUMA node, 2: on the same socket, 3: neither."""
     for level, place in enumerate(("pcie", "numa", "socket")):
@@ -223,15 +233,10 @@ class _Search:
             elif need.scope == "device":
                 kinds.append([[device] for device in eligible])
             else:
-                places = sorted(
-                    {getattr(device, need.scope) for device in eligible} - {None},
-                    key=lambda place: min(
-                        device.minor for device in eligible if getattr(device, need.scope) == place
-                    ),
-                )
-                kinds.append(
-                    [[one for one in eligible if getattr(one, need.scope) == p] for p in places]
-                )
+                domains: dict[Any, list[Any]] = {}
+                for device in eligible:  # by minor, and so are the domains
+                    domains.setdefault(_domain(device, need.scope), []).append(device)
+                kinds.append(list(domains.values()))
         for pools in product(*kinds):
             yield {need.type: pool for need, pool in zip(self.followers, pools, strict=True)}
 

@@ -70,15 +70,23 @@ typename Chooser<W>::Found Chooser<W>::best(const Group& group) {
             });
             continue;
         }
-        const auto& domains = limit(i) == kSwitch ? of.on_place
-                              : limit(i) == kNuma ? of.on_numa
-                                                  : of.on_socket;
-        for (std::size_t d = 0; d < domains.size(); ++d) {
-            const auto inside = all & domains[d].template as<W>();
-            if (inside.any() && (limit(i) != kSwitch || of.place_switch[d] >= 0)) {
-                choices[f].push_back(inside);
+        // What is together in a tighter scope is so in a wider one, whether or not that is known.
+        auto left = all;
+        const auto add = [&](const std::vector<WideMask>& domains) {
+            for (const auto& domain : domains) {
+                if (const auto inside = left & domain.template as<W>(); inside.any()) {
+                    choices[f].push_back(inside);
+                    left = left & ~inside;
+                }
             }
+        };
+        if (limit(i) == kSocket) {
+            add(of.on_socket);
         }
+        if (limit(i) >= kNuma) {
+            add(of.on_numa);
+        }
+        add(of.on_place);  // switches, and devices that are on none
         std::ranges::sort(choices[f], {}, [](const Set& set) { return set.first(); });
     }
     Found best;
