@@ -20,7 +20,7 @@ from profiles import seeds
 from scheduler_lives import COMPOSITIONS, NODES, ROLES, TENANTS, make_job, make_scheduler
 
 from hivecore import cli
-from hivecore.interop.events.process import read_scheduler
+from hivecore.interop.events.process import opened, read_scheduler
 from hivecore.interop.events.rounds import take
 from hivecore.interop.events.service import SchedulerService
 from hivecore.interop.kubernetes.serving import server
@@ -333,13 +333,35 @@ def test_a_log_is_written_by_one_process_and_a_damaged_one_by_none(state_file, t
         written = log.read_bytes()
         with pytest.raises(SystemExit):
             cli.main(arguments)
-        assert f"{log}: another process writes this log" in capsys.readouterr().err
+        assert f"{log}: another scheduler writes this log" in capsys.readouterr().err
         assert log.read_bytes() == written
     assert replay(log).state("train") == "running"
     log.write_bytes(written.replace(b'"job":"train"', b'"job":"brain"'))
     with pytest.raises(SystemExit):
         cli.main(arguments)
     assert f"{log}: line " in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("keep", [0, 1, 30, 200, -2, -1])
+def test_a_log_that_a_crash_has_left_without_a_whole_line_begins_again(keep, state_file, tmp_path):
+    log = tmp_path / "log"
+    make_scheduler(ALL, log=log).close()
+    whole = log.read_bytes()
+    log.write_bytes(whole[:keep])
+    with opened(state_file, log) as (scheduler, told):
+        assert (len(scheduler), told.last) == (0, 0)
+        take(scheduler, [event_of_plain(submit("train"))], 0.0)
+    assert replay(log).state("train") == "running"
+
+
+@pytest.mark.parametrize("text", [b"mine", b"mine\n", b"{}\n", b'{"n":0,"event":"begin"}\n'])
+def test_a_file_that_is_no_log_is_refused_and_left_as_it_is(text, state_file, tmp_path, capsys):
+    log = tmp_path / "log"
+    log.write_bytes(text)
+    with pytest.raises(SystemExit):
+        cli.main(["serve", "--port", "0", "--scheduler", str(state_file), "--log", str(log)])
+    assert f"{log}: line 1: " in capsys.readouterr().err
+    assert log.read_bytes() == text
 
 
 # --- crashes

@@ -30,7 +30,6 @@ from hivecore.scheduler import (
     log_standing,
     read_log,
 )
-from hivecore.scheduler.log.writer import LogWriter
 
 #: What became of a job on idle cells depends on when its tenant's own were free.
 KNOWN = sorted(name for name in COMPOSITIONS if "lending" not in name)
@@ -271,7 +270,7 @@ def test_jobs_that_were_there_at_the_beginning_come_at_the_beginning(tmp_path):
     scheduler.decide(5.0)
     path = tmp_path / "log"
     branch = Scheduler.from_bytes(scheduler.to_bytes())
-    branch._write_to(LogWriter(path))
+    branch.write_log(path)
     branch.finish("a", 9.0)
     branch.decide(9.0)
     branch.close()

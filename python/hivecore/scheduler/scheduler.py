@@ -39,6 +39,7 @@ from hivecore.scheduler.lifecycle.lines import offer_idle_cells, push, queue_of,
 from hivecore.scheduler.lifecycle.live import Live
 from hivecore.scheduler.lifecycle.saved import pack, unpack
 from hivecore.scheduler.lifecycle.state import LATEST, State
+from hivecore.scheduler.log.outbox import Outbox
 from hivecore.scheduler.log.writer import LogWriter
 from hivecore.scheduler.moves import Goal, MoveCost, MovePlan, plan_moves
 from hivecore.scheduler.moves.moving import carry_out, may_move
@@ -88,11 +89,12 @@ class Scheduler(Stateful):
         have to stop. `advance` and `decide` look for such jobs. ``None``: it waits without end.
     :param tries: how often a placement that devices refuse is asked for again without the nodes.
     :param log: where to write all that it is told and says: a path without a file, or a binary file
-        that is open for writing; see `replay` and `recover`.
+        that is open for writing; see `write_log`, `replay` and `recover`.
     :raises ValueError: ``cells`` and ``topology`` are both given, or ``lending`` without ``cells``;
         or a number is out of range.
     :raises TypeError: an argument is of a wrong type.
     :raises FileExistsError: there is a log already.
+    :raises OSError: the log cannot be written.
 
     It calls nobody, never sleeps and reads no clock: the caller tells it what has happened, by
     events with the time ``now`` in seconds, which never goes back, and does what `decide` says. The
@@ -164,34 +166,51 @@ class Scheduler(Stateful):
             )
         )
         if log is not None:
-            self._write_to(LogWriter(log))
+            self._begin(LogWriter(log))
 
     def _adopt(self, state: State) -> None:
         self._state, self._lock = state, RLock()
+        self._outbox = Outbox()
         self._log: LogWriter | None = None
         self._logged = -1
 
-    def _write_to(self, log: LogWriter, number: int | None = None) -> None:
-        """Write all that it is told and says from now on into a log.
-
-        :param number: that of the last line that is there already; ``None``: the log begins now.
-        """
+    def _begin(self, log: LogWriter) -> None:
+        """Write all that it is told and says from now on into a new log."""
         with self._lock:
-            self._log, self._logged = log, -1 if number is None else number
-            if number is None:
-                self._logged = 0
+            before = self._logged, self._outbox
+            self._logged, self._outbox = 0, Outbox()
+            self._outbox.pending = before[1].pending
+            try:
                 log.state("begin", self.to_bytes())
+            except BaseException:
+                self._logged, self._outbox = before
+                log.abandon()
+                raise
+            self._log = log
+
+    def _go_on(self, log: LogWriter, number: int) -> None:
+        """Write on into a log whose last line has this number."""
+        with self._lock:
+            self._log, self._logged = log, number
 
     def write_log(self, log: str | os.PathLike[str] | IO[bytes]) -> None:
-        """Write all that it is told and says from now on; see ``log`` of the constructor.
+        """Write all that it is told and says from now on.
 
+        :param log: the path of a new file, or a binary file that is open for writing. A file that
+            is opened here is locked as long as it is written. A file of the caller's is written to
+            and flushed, never truncated or closed.
         :raises ValueError: it writes one already.
-        :raises FileExistsError: there is a file.
+        :raises FileExistsError: there is a file with content, other than the torn first line of a
+            log.
+        :raises BlockingIOError: another scheduler writes this log.
+        :raises OSError: it cannot be written; then there is no log.
+
+        The numbers of `actions` begin with the log.
         """
         with self._lock:
             if self._log is not None:
                 raise ValueError("log: it writes one already")
-            self._write_to(LogWriter(log))
+            self._begin(LogWriter(log))
 
     def close(self) -> None:
         """Write no log any more, and close its file if it was opened here."""
@@ -786,15 +805,49 @@ class Scheduler(Stateful):
         :param most: how many attempts to start something there may be; ``None``: until nobody can
             start.
         :raises ValueError: the time goes back, or ``most`` is not positive.
+        :raises OSError: the log cannot be written. What was decided is kept, and the next call
+            that can write the log returns it before what is decided then.
         """
         left = -1 if most is None else as_int(most, "most", 1, 2**62)
         with self._lock:
-            self._state.now = self._state.moment(now)
+            moment = self._state.moment(now)
+            log = self._log
+            if log is not None and log.is_behind:
+                log.flush()
+            self._state.now = moment
             actions = decide(self._state, left)
-            if self._log is not None:
+            self._outbox.pending += actions
+            if log is not None:
                 self._logged += 1
-                self._log.decided(self._state.now, most, actions)
-            return actions
+                log.decided(moment, most, actions)
+            return self._outbox.deliver()
+
+    def actions(self, since: int = 0) -> list[Action]:
+        """The actions that `decide` has returned, again, from one on.
+
+        :param since: the number of an action, counted from 1 since the log began, or since the
+            scheduler was made where there is none; those after it are returned. 0: all of them.
+        :raises LookupError: the first of these is older than the last 10,000, which are known.
+        :raises ValueError: there is no action of this number yet.
+
+        A caller that keeps the number of the last action that it has carried out asks here, after
+        `recover`, for those that it has missed. The numbers are those of `hivecore serve`.
+
+        >>> from hivecore.scheduler import Job, Scheduler
+        >>> scheduler = Scheduler()
+        >>> for name in ("first", "second"):
+        ...     scheduler.submit(Job(name, "vision", 8), now=0.0)
+        ...     _ = scheduler.decide(now=0.0)
+        >>> [action.job for action in scheduler.actions(since=1)], scheduler.last_action
+        (['second'], 2)
+        """
+        with self._lock:
+            return self._outbox.since(since)
+
+    @property
+    def last_action(self) -> int:
+        """The number of the last action that `decide` has returned; 0: there was none."""
+        return self._outbox.last
 
     # --- what there is
 
@@ -1031,12 +1084,13 @@ class Scheduler(Stateful):
         with self._lock:
             made = object.__new__(type(self))
             made._adopt(self._state.branch())
+            made._outbox.pending = list(self._outbox.pending)
             return made
 
     def to_bytes(self) -> bytes:
         """The state, with that of all parts, for ``from_bytes``."""
         with self._lock:
-            return seal(b"HVSC", 2, pack(self._state, self._logged))
+            return seal(b"HVSC", 2, pack(self._state, self._logged, self._outbox.pending))
 
     @classmethod
     def from_bytes(cls, data: bytes) -> Self:
@@ -1048,9 +1102,9 @@ class Scheduler(Stateful):
         payload = unseal(b"HVSC", 2, data)
         with corrupt_if_it_fails():
             made = object.__new__(cls)
-            state, logged = unpack(payload)
+            state, logged, pending = unpack(payload)
             made._adopt(state)
-            made._logged = logged
+            made._logged, made._outbox.pending = logged, pending
             made.check()
         return made
 

@@ -8,6 +8,7 @@ from hivecore.interop.events.told import ToldActions
 from hivecore.interop.kubernetes.serving.logs import LOG
 from hivecore.interop.scheduler_file import SchedulerSpec
 from hivecore.scheduler import Scheduler, recover
+from hivecore.scheduler.log.files import is_new_log
 
 __all__ = ["opened", "read_scheduler"]
 
@@ -34,45 +35,26 @@ def opened(path: Path, log: Path | None) -> Iterator[tuple[Scheduler, ToldAction
     :param path: see `read_scheduler`.
     :param log: of its decisions. If there is one already, the scheduler is as its log says, and
         goes on writing there. ``None``: none is written.
-    :raises OSError: a file cannot be read or written, or another process writes this log.
+    :raises OSError: a file cannot be read or written, or another scheduler writes this log.
     :raises ValueError: a file is damaged.
     """
     if log is None:
         yield read_scheduler(path), ToldActions()
         return
-    is_new = not log.exists()
-    if is_new:
-        scheduler = read_scheduler(path)
+    if is_new_log(log):
+        scheduler, told = read_scheduler(path), ToldActions()
         scheduler.write_log(log)
-    with _alone(log):
+    else:
         try:
-            if is_new:
-                told = ToldActions()
-            else:
-                told, scheduler = ToldActions.of_log(log), recover(log)
-                LOG.info(
-                    "the scheduler is as its log says; its file is not read",
-                    extra={"fields": {"log": str(log)}},
-                )
+            scheduler = recover(log)
+            told = ToldActions.of_log(log)
         except ValueError as error:
             raise ValueError(f"{log}: {error}") from None
-        try:
-            yield scheduler, told
-        finally:
-            scheduler.close()
-
-
-@contextmanager
-def _alone(log: Path) -> Iterator[None]:
-    """No other process has this log."""
+        LOG.info(
+            "the scheduler is as its log says; its file is not read",
+            extra={"fields": {"log": str(log)}},
+        )
     try:
-        import fcntl
-    except ImportError:  # on Windows nobody can open it for writing twice by accident
-        yield
-        return
-    with log.open("rb") as file:
-        try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError:
-            raise BlockingIOError(f"{log}: another process writes this log") from None
-        yield
+        yield scheduler, told
+    finally:
+        scheduler.close()

@@ -2,7 +2,7 @@
 
 import json
 import struct
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from math import inf
 from typing import Any
 
@@ -13,7 +13,7 @@ from hivecore.devices import DeviceCluster
 from hivecore.errors import CorruptStateError
 from hivecore.queues import Departure, TenantQueues
 from hivecore.quotas import QuotaTree
-from hivecore.scheduler.actions import PlacedPod, Reject
+from hivecore.scheduler.actions import Action, PlacedPod, Reject
 from hivecore.scheduler.lifecycle.lines import queued_job
 from hivecore.scheduler.lifecycle.live import Live
 from hivecore.scheduler.lifecycle.state import LATEST, State
@@ -39,10 +39,11 @@ _LENGTH = struct.Struct("<Q")
 _TEXTS = "stage", "code", "reason", "part"
 
 
-def pack(state: State, logged: int) -> bytes:
+def pack(state: State, logged: int, pending: Sequence[Action]) -> bytes:
     """All of a state.
 
     :param logged: the number of the last line of its log.
+    :param pending: the actions that were decided, and that no call has returned yet.
     """
     stages = state.stages
     told: dict[str, Any] = {
@@ -57,6 +58,8 @@ def pack(state: State, logged: int) -> bytes:
         "outbox": [plain_action(action) for action in state.outbox],
         "jobs": [_plain_live(live) for live in state.jobs.values()],
     }
+    if pending:
+        told["pending"] = [plain_action(action) for action in pending]
     if state.precedence:
         told["precedence"] = state.precedence.plain()
     if state.patience < inf:
@@ -73,8 +76,9 @@ def pack(state: State, logged: int) -> bytes:
     return _joined([text, state.queues.to_bytes(), *parts])
 
 
-def unpack(data: bytes) -> tuple[State, int]:
-    """The state, with parts of its own, and the number of the last line of its log.
+def unpack(data: bytes) -> tuple[State, int, list[Action]]:
+    """The state, with parts of its own, the number of the last line of its log, and the actions
+    that no call has returned yet.
 
     :raises ValueError: or another error: they are damaged, or describe no possible state.
     """
@@ -108,7 +112,8 @@ def unpack(data: bytes) -> tuple[State, int]:
     state.has_queues = as_bool(has_queues, "has_queues")
     state.now = state.moment(told["now"])
     _read_jobs(state, told)
-    return state, as_int(told["logged"], "logged", -1, 2**62)
+    pending = [action_of_plain(action) for action in told.get("pending", [])]
+    return state, as_int(told["logged"], "logged", -1, 2**62), pending
 
 
 def _read_jobs(state: State, told: Mapping[str, Any]) -> None:

@@ -128,6 +128,8 @@ def read_lines(path: "str | os.PathLike[str]") -> Iterator[Line]:
                 if number == 0:
                     raise CorruptStateError("line 1: is torn, so that the log says nothing")
                 return
+            if number == 0 and not line.startswith(b'{"n":'):
+                raise CorruptStateError("line 1: does not begin a decision log")
             body, end = line[:-_TAIL], end + len(line)
             last_hash = crc32(body, last_hash)
             if line[-_TAIL:] != b',"hash":"%08x"}\n' % last_hash:

@@ -14,6 +14,7 @@ from hivecore._arguments import as_float
 from hivecore.errors import CorruptStateError, StaleDecisionError
 from hivecore.scheduler.events import event_of_plain
 from hivecore.scheduler.job import Job
+from hivecore.scheduler.log.files import OwnFile
 from hivecore.scheduler.log.reader import Line, LogRecord, Submitted, read_lines
 from hivecore.scheduler.log.writer import LogWriter, decided
 from hivecore.scheduler.plain import job_of_plain, plain_action
@@ -59,9 +60,24 @@ def recover(path: "str | os.PathLike[str]", state: bytes | None = None) -> "Sche
     :param state: what ``to_bytes`` gave at some time since the log began: only what came after it
         is run again. ``None``: all of it is.
     :raises CorruptStateError: as of `replay`; the state is of no time of the log.
+    :raises BlockingIOError: another scheduler writes this log, in this process or another.
 
-    A torn last line is cut off. It was an event whose call had not returned.
+    A torn last line is cut off. It was an event whose call had not returned. What the scheduler
+    decided before the crash is in `Scheduler.actions`, as far as it was run again.
     """
+    file = OwnFile.existing(path)
+    try:
+        scheduler, last = _recovered(path, state)
+        file.cut_at(last.end)
+    except BaseException:
+        file.close()
+        raise
+    scheduler._go_on(LogWriter(file, last.number, last.hash), last.number)
+    return scheduler
+
+
+def _recovered(path: "str | os.PathLike[str]", state: bytes | None) -> "tuple[Scheduler, Line]":
+    """The scheduler as it was after the last line, and that line."""
     from hivecore.scheduler.scheduler import Scheduler
 
     rerun = _Rerun()
@@ -69,15 +85,19 @@ def recover(path: "str | os.PathLike[str]", state: bytes | None = None) -> "Sche
         rerun.scheduler = Scheduler.from_bytes(state)
     since = -1 if rerun.scheduler is None else rerun.scheduler.logged
     last: Line | None = None
+    skipped = 0
     for last in read_lines(path):
         if last.number > since:
             rerun.repeat(last)
+        else:
+            skipped += len(last.record.fields.get("actions", ()))
+            if last.number == since and rerun.scheduler is not None:
+                outbox = rerun.scheduler._outbox
+                outbox.last = skipped - len(outbox.pending)
     number = -1 if last is None else last.number
-    scheduler = rerun.scheduler
-    if scheduler is None or last is None or number < since:
+    if rerun.scheduler is None or last is None or number < since:
         raise CorruptStateError(f"state: is of event {since}, and the log ends with {number}")
-    scheduler._write_to(LogWriter.behind(path, last.end, number, last.hash), number)
-    return scheduler
+    return rerun.scheduler, last
 
 
 class _Rerun:
@@ -111,6 +131,7 @@ class _Rerun:
     def _tell(self, line: Line) -> None:
         scheduler = self.scheduler
         if scheduler is not None:
+            scheduler._outbox.deliver()  # the call that this line is of has returned it
             decision = line.decision()
             if decision is not None:
                 now, most, text = decision
@@ -127,6 +148,8 @@ class _Rerun:
             from hivecore.scheduler.scheduler import Scheduler
 
             self.scheduler = Scheduler.from_bytes(b64decode(fields["state"], validate=True))
+            if scheduler is not None:
+                self.scheduler._outbox = scheduler._outbox
         elif event == "decide":
             actions = scheduler.decide(now, fields.get("most"))
             _compare([plain_action(one) for one in actions], fields["actions"])

@@ -4,8 +4,9 @@ JSON Lines. The first line has the state of the scheduler when the log began. Ea
 an event, or a round of decisions with its actions, in the order in which they happened; its number
 is one more than that of the line before, and its checksum covers its text and all lines before. So
 a line that was damaged, lost or added is found, and which. Lines are handed to the system with each
-round of decisions, before anybody can act by them. The last line may be torn, when the process was
-stopped while it was written: it is dropped, as its caller had no answer yet.
+round of decisions, before anybody can act by them; what the system refuses is kept and written with
+the next round. The last line may be torn, when the process was stopped while it was written: it is
+dropped, as its caller had no answer yet.
 
 A part that was changed from outside cannot be known from events: `Scheduler.touch` writes the state
 again.
@@ -13,15 +14,16 @@ again.
 
 import os
 from base64 import b64encode
+from contextlib import suppress
 from functools import lru_cache
 from json import JSONEncoder
 from json.encoder import encode_basestring_ascii as quoted
-from pathlib import Path
-from typing import IO, Any, Self
+from typing import IO, Any
 from zlib import crc32
 
 from hivecore.scheduler.actions import Action, Start
 from hivecore.scheduler.job import Job
+from hivecore.scheduler.log.files import GivenFile, LogFile, OwnFile
 from hivecore.scheduler.plain import plain_action, plain_job
 
 __all__ = ["VERSION", "LogWriter", "decided"]
@@ -34,45 +36,52 @@ _MOST_TEXTS = 4096
 class LogWriter:
     """Writes what a scheduler is told and says.
 
-    :param file: a path, at which there must be no file yet, or a binary file open for writing.
-    :raises FileExistsError: there is a file; see `recover` for going on with one.
+    :param file: the file, or one that a caller has opened, or the path of a new one.
+    :raises FileExistsError: there is a file with content; see `recover` for going on with one.
+    :raises BlockingIOError: another scheduler writes this log.
+    :param number: that of the last line in the file; -1: there is none.
+    :param last: the hash of that line.
     """
 
-    def __init__(self, file: "str | os.PathLike[str] | IO[bytes]") -> None:
-        self._is_mine = isinstance(file, (str, os.PathLike))
-        self._file: Any = None
-        if isinstance(file, (str, os.PathLike)):
-            self._file = Path(file).open("xb", buffering=0)  # noqa: SIM115 - it stays open
-        else:
-            self._file = file
-        self._number = -1
-        self._hash = 0
+    def __init__(
+        self,
+        file: "str | os.PathLike[str] | IO[bytes] | OwnFile",
+        number: int = -1,
+        last: int = 0,
+    ) -> None:
+        self._file: LogFile | None = None
         self._lines: list[bytes] = []
+        if isinstance(file, OwnFile):
+            self._file = file
+        elif isinstance(file, (str, os.PathLike)):
+            self._file = OwnFile(file)
+        else:
+            self._file = GivenFile(file)
+        self._process = os.getpid()
+        self._number, self._hash = number, last
+        self.is_behind = False
+        """Whether the last write has failed, and its lines are still to be written."""
         #: by kind, the words for what its jobs have in common
         self._alike: dict[int, str] = {}
         #: the same by what it is but for the quota: what comes before that, and behind
         self._but_for_quota: dict[Any, tuple[str, str]] = {}
 
-    @classmethod
-    def behind(cls, path: "str | os.PathLike[str]", end: int, number: int, last: int) -> Self:
-        """Go on behind a line of this number and hash, which ends there."""
-        file = Path(path).open("r+b", buffering=0)  # noqa: SIM115 - it stays open
-        file.truncate(end)
-        file.seek(end)
-        made = cls(file)
-        made._is_mine, made._number, made._hash = True, number, last
-        return made
-
     def close(self) -> None:
         """Nothing more is written; a file that was opened here is closed."""
         if self._file is not None:
-            self.flush()
-            if self._is_mine:
-                self._file.close()
-                self._file = None
+            if self._process == os.getpid():  # a fork copies the lines; its parent writes them
+                self.flush()
+            self._file.close()
+            self._file = None
+
+    def abandon(self) -> None:
+        """The same without what has not been written yet."""
+        self._lines.clear()
+        self.close()
 
     def __del__(self) -> None:
-        self.close()
+        with suppress(OSError):
+            self.close()
 
     def state(self, event: str, state: bytes) -> None:
         """The state as it is now."""
@@ -129,19 +138,19 @@ class LogWriter:
         self.flush()
 
     def flush(self) -> None:
-        """Hand all lines to the system; what it does not take is kept for the next time."""
-        if self._lines:
-            text, self._lines = b"".join(self._lines), []
-            if not self._is_mine:
-                self._file.write(text)
-                return
-            done = 0
-            try:
-                while done < len(text):  # a full disk takes a part before it refuses
-                    done += self._file.write(text[done:] if done else text)
-            finally:
-                if done < len(text):
-                    self._lines = [text[done:]]
+        """Hand all lines to the system; if it does not take them, they are kept.
+
+        :raises OSError: it does not, or the process was forked from the one that writes the log.
+        """
+        if not self._lines:
+            return
+        assert self._file is not None
+        self.is_behind = True
+        if self._process != os.getpid():
+            raise OSError(f"the log is written by process {self._process}, which has forked")
+        self._file.write(b"".join(self._lines))
+        self._lines.clear()
+        self.is_behind = False
 
     def _write(self, text: str) -> None:
         self._number += 1

@@ -1,0 +1,237 @@
+"""The files that a decision log is written to.
+
+A file that the log opens itself is locked, so that one writer has it: the lock belongs to the open
+file, excludes a second writer of the same process as well, and ends with the process. Its end is
+known, so what a failed write has left behind is cut off at once, or before the next write.
+
+A file that a caller has opened is written to and flushed, and nothing else: it is never truncated,
+closed or moved back. After a failed write the next one goes on behind the bytes that it has taken.
+"""
+
+import io
+import os
+import stat
+import weakref
+from contextlib import suppress
+from pathlib import Path
+from typing import IO, Any, Protocol, Self
+
+__all__ = ["GivenFile", "LogFile", "OwnFile", "is_new_log"]
+
+_BEGINNING = b'{"n":0,"event":"begin",'
+_BLANK = b"\0\r\n"
+_FAR = 2**62  # where Windows locks a byte: others may read all that stands before
+
+
+class LogFile(Protocol):
+    """What a log needs of a file."""
+
+    def write(self, text: bytes, /) -> None:
+        """Append all of the text and hand it to the system.
+
+        :raises OSError: not all of it was taken. The next call has to begin with the same text.
+        """
+
+    def close(self) -> None:
+        """Nothing more is written."""
+
+
+class OwnFile:
+    """A file that the log has opened and locked.
+
+    :param path: of a file that `is_new_log`.
+    :raises FileExistsError: it has content.
+    :raises BlockingIOError: another scheduler writes it.
+    """
+
+    def __init__(self, path: "str | os.PathLike[str]") -> None:
+        self._adopt(path, os.O_CREAT)
+        try:
+            if not is_new_log(self.path):
+                raise FileExistsError(f"{path}: there is a file, which is not overwritten")
+            self.cut_at(0)
+        except BaseException:
+            self.close()
+            raise
+
+    @classmethod
+    def existing(cls, path: "str | os.PathLike[str]") -> Self:
+        """A file to read, and to go on with behind `cut_at`.
+
+        :raises FileNotFoundError: there is none.
+        :raises BlockingIOError: another scheduler writes it.
+        """
+        made = object.__new__(cls)
+        made._adopt(path, 0)
+        return made
+
+    def _adopt(self, path: "str | os.PathLike[str]", flags: int) -> None:
+        self.path = os.path.realpath(path)
+        self._descriptor = _locked(self.path, str(path), flags)  # -1: closed
+        self._end = 0
+        self._is_torn = False
+        _OWN.add(self)
+
+    def cut_at(self, end: int) -> None:
+        """Drop all behind this offset; the next write begins there."""
+        self._end = end
+        self._cut()
+
+    def _cut(self) -> None:
+        self._is_torn = True
+        os.ftruncate(self._descriptor, self._end)
+        os.lseek(self._descriptor, self._end, os.SEEK_SET)
+        self._is_torn = False
+
+    def write(self, text: bytes) -> None:
+        """See `LogFile.write`; a failed write leaves the file as it was, or is cut off later."""
+        if self._descriptor < 0:
+            raise OSError(f"{self.path}: the log is closed")
+        if self._is_torn:
+            self._cut()
+        done = 0
+        try:
+            while done < len(text):  # a full disk takes a part before it refuses
+                done += os.write(self._descriptor, text[done:] if done else text)
+        except BaseException:
+            self._is_torn = True
+            with suppress(OSError):
+                self._cut()
+            raise
+        self._end += done
+
+    def close(self) -> None:
+        """See `LogFile.close`; another scheduler may have the file then."""
+        descriptor, self._descriptor = self._descriptor, -1
+        if descriptor >= 0:
+            os.close(descriptor)
+
+
+class GivenFile:
+    """A binary file that a caller has opened.
+
+    :raises TypeError: it cannot be written to.
+    """
+
+    def __init__(self, file: IO[bytes]) -> None:
+        if not callable(getattr(file, "write", None)):
+            raise TypeError(f"log must be a path or a binary file, not {type(file).__name__}")
+        self._file = file
+        self._taken = 0  # bytes of the text that a failed call has left
+
+    def write(self, text: bytes) -> None:
+        """See `LogFile.write`."""
+        while self._taken < len(text):
+            begin = self._position()
+            try:
+                took: Any = self._file.write(text[self._taken :] if self._taken else text)
+            except BaseException:
+                # A buffered file, or one of a caller's own, may have taken a part.
+                end = self._position()
+                if begin is not None and end is not None and end > begin:
+                    self._taken = min(len(text), self._taken + end - begin)
+                raise
+            if took is None and isinstance(self._file, io.RawIOBase):
+                raise BlockingIOError("the log's file takes nothing more for now")
+            self._taken += len(text) if took is None else took
+        flush = getattr(self._file, "flush", None)
+        if flush is not None:
+            flush()
+        self._taken = 0
+
+    def _position(self) -> int | None:
+        """Where the file is; ``None``: it does not say."""
+        try:
+            return int(self._file.tell())
+        except (AttributeError, OSError, TypeError, ValueError):
+            return None
+
+    def close(self) -> None:
+        """The file stays open: it is the caller's."""
+
+
+def is_new_log(path: "str | os.PathLike[str]") -> bool:
+    """Whether a log may begin at this path: there is no file, or one that says nothing.
+
+    That is a file which is empty or ends within the first line of a log, as a crash may leave it:
+    no caller has had an answer by such a log. Zero bytes at the end are what a file system may
+    leave of a write that a power cut has interrupted.
+
+    >>> import tempfile
+    >>> from pathlib import Path
+    >>> path = Path(tempfile.mkdtemp()) / "log"
+    >>> is_new_log(path)
+    True
+    >>> _ = path.write_text('{"n":0,"event":"begin","vers')
+    >>> is_new_log(path)
+    True
+    >>> _ = path.write_text("what another program has written")
+    >>> is_new_log(path)
+    False
+    """
+    if not Path(path).is_file():
+        return True
+    with Path(path).open("rb") as file:
+        first = file.readline()
+        if any(chunk.strip(_BLANK) for chunk in iter(lambda: file.read(2**20), b"")):
+            return False
+    text = first.rstrip(_BLANK)
+    if text.endswith(b'"}') and first.endswith(b"\n"):
+        return False  # a whole line
+    return text.startswith(_BEGINNING) or _BEGINNING.startswith(text)
+
+
+def _locked(path: str, name: str, flags: int) -> int:
+    """The descriptor of the file, open for reading and writing, and locked."""
+    flags |= os.O_RDWR | getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_BINARY", 0)
+    while True:
+        with suppress(FileNotFoundError):
+            if not stat.S_ISREG(os.stat(path).st_mode):
+                raise FileExistsError(f"{name}: is no regular file")
+        descriptor = os.open(path, flags, 0o666)
+        try:
+            _lock(descriptor, name)
+            with suppress(FileNotFoundError):
+                if os.path.samestat(os.fstat(descriptor), os.stat(path)):
+                    return descriptor
+        except BaseException:
+            os.close(descriptor)
+            raise
+        os.close(descriptor)  # it was replaced or removed before it was locked
+
+
+def _lock(descriptor: int, name: str) -> None:
+    try:
+        _take(descriptor)
+    except (BlockingIOError, PermissionError):
+        raise BlockingIOError(f"{name}: another scheduler writes this log") from None
+
+
+try:
+    import fcntl
+
+    def _take(descriptor: int) -> None:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+
+except ImportError:  # Windows
+    import msvcrt
+
+    def _take(descriptor: int) -> None:
+        os.lseek(descriptor, _FAR, os.SEEK_SET)
+        try:
+            msvcrt.locking(descriptor, msvcrt.LK_NBLCK, 1)  # type: ignore[attr-defined]
+        finally:
+            os.lseek(descriptor, 0, os.SEEK_SET)
+
+
+#: A fork copies the open files, and a lock is held until all copies are closed.
+_OWN: "weakref.WeakSet[OwnFile]" = weakref.WeakSet()
+
+
+def _leave_to_parent() -> None:
+    for file in list(_OWN):
+        file.close()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_leave_to_parent)

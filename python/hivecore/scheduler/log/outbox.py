@@ -1,0 +1,57 @@
+"""The actions that a scheduler has decided, with running numbers."""
+
+from collections import deque
+from itertools import islice
+
+from hivecore._arguments import as_int
+from hivecore.scheduler.actions import Action
+
+__all__ = ["Outbox"]
+
+_MOST = 10_000
+
+
+class Outbox:
+    """The latest actions, numbered from 1, and those that no call has returned yet.
+
+    :param last: the number of the latest action so far.
+
+    A number counts from the beginning of the log, or from that of the scheduler where there is no
+    log.
+    """
+
+    __slots__ = ("_kept", "last", "pending")
+
+    def __init__(self, last: int = 0) -> None:
+        self._kept: deque[Action] = deque(maxlen=_MOST)
+        self.last = last
+        """The number of the latest action that was returned."""
+        self.pending: list[Action] = []
+        """What was decided by calls that have raised since."""
+
+    def deliver(self) -> list[Action]:
+        """The pending actions, which get their numbers now."""
+        actions, self.pending = self.pending, []
+        self._kept.extend(actions)
+        self.last += len(actions)
+        return actions
+
+    def since(self, number: int) -> list[Action]:
+        """Those with a greater number.
+
+        :raises LookupError: some of them are forgotten.
+        :raises ValueError: there is no such number yet.
+        """
+        after = as_int(number, "since", 0, 2**62)
+        if after > self.last:
+            raise ValueError(f"since={after}: the last action is number {self.last}")
+        first = self.last - len(self._kept) + 1
+        if after + 1 < first:
+            raise LookupError(f"since={after}: the oldest action that is known is {first}")
+        return list(islice(self._kept, after + 1 - first, None))
+
+    def copy(self) -> "Outbox":
+        """An independent equal."""
+        made = Outbox(self.last)
+        made._kept, made.pending = self._kept.copy(), list(self.pending)
+        return made
