@@ -242,6 +242,31 @@ def test_a_network_may_stand_in_slurms_files(tmp_path):
     assert f"{tmp_path / 'topology.conf'}: line 2: begins with Nonsense" in problem
 
 
+def test_a_network_may_stand_in_what_scontrol_prints_and_in_included_files(tmp_path):
+    leaves = "SwitchName=s0 Level=0 Nodes=n[0-1]\nSwitchName=s1 Level=0 Nodes=n[2-3]\n"
+    (tmp_path / "leaves.conf").write_text(leaves)
+    (tmp_path / "printed").write_text("Include leaves.conf\nSwitchName=s2 Switches=s[0-1]\n")
+    name = str(tmp_path / "cluster.yaml")
+    text = NODES + "  network: {slurm: printed}\n"
+    assert SchedulerSpec.of_yaml(text, name).topology.domain("n2") == ("s2", "s1", "n2")
+    (problem,) = problems(text.replace("printed}", "printed, topology: a}"), name)
+    assert "has but one topology: `topology` is for topology.yaml" in problem
+    (tmp_path / "printed").write_text("Include none.conf\n")
+    (problem,) = problems(text, name)
+    assert f"line 1: {tmp_path / 'none.conf'}: No such file" in problem
+
+
+def test_an_oddity_of_slurms_file_is_a_warning_that_names_the_file(tmp_path):
+    conf = "SwitchName=s0 Nodes=n[0-2]\nSwitchName=s1 Nodes=n[2-3]\n"
+    name = written(tmp_path, topology_conf=conf)
+    with pytest.warns(UserWarning) as caught:
+        spec = SchedulerSpec.of_yaml(NODES + "  network: {slurm: topology.conf}\n", name)
+    assert str(caught[0].message) == (
+        f"{tmp_path / 'topology.conf'}: line 2: below 's0' already, and kept there: 'n2'"
+    )
+    assert spec.topology.domain("n2") == ("s0", "n2")
+
+
 def nodes_with(label):
     return [
         {"kind": "Node", "metadata": {"name": f"n{i}", "labels": {label: f"r{i // 2}"}}}

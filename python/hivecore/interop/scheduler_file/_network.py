@@ -1,6 +1,8 @@
 """`cluster.network`: the domains that nodes are in, spelled out or read from another file."""
 
+import warnings
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 from hivecore.interop.hived.configuration.problems import Place
@@ -15,6 +17,7 @@ from hivecore.topology import NetworkTopology
 
 __all__ = ["read_network"]
 
+_YAML = (".yaml", ".yml", ".json")
 _WAYS = ("layers", "slurm", "kueue", "koordinator")
 
 
@@ -115,17 +118,28 @@ def _of_file(
     path, text = opened
     try:
         if way == "slurm":
-            return _of_slurm(path.suffix, text, name, nodes)
+            return _of_slurm(path, text, name, nodes)
         return _of_objects(way, text, path.name)
     except (TypeError, ValueError) as error:
         reader.add(place, f"{path}: {error}")
         return None
 
 
-def _of_slurm(suffix: str, text: str, name: str, nodes: Mapping[str, Node]) -> NetworkTopology:
-    if suffix == ".conf":
-        return read_topology_conf(text).network
-    found = read_topology_yaml(text, nodes=nodes)
+def _of_slurm(path: Path, text: str, name: str, nodes: Mapping[str, Node]) -> NetworkTopology:
+    def warn(odd: str) -> None:
+        warnings.warn(f"{path}: {odd}", stacklevel=2)
+
+    def include(other: str) -> str:
+        try:
+            return (path.parent / other).read_text("utf-8")
+        except OSError as error:
+            raise ValueError(f"{path.parent / other}: {error.strerror}") from None
+
+    if path.suffix not in _YAML:
+        if name:
+            raise ValueError("has but one topology: `topology` is for topology.yaml")
+        return read_topology_conf(text, include=include, warn=warn).network
+    found = read_topology_yaml(text, nodes=nodes, warn=warn)
     for one in found:
         if one.name == name or (not name and (one.cluster_default or len(found) == 1)):
             return one.network

@@ -1,7 +1,9 @@
 """Blocks of nodes: Slurm's list of them as a network, and back.
 
 Larger blocks are so many base blocks one after the other, in the order of the list; how many,
-follows from the sizes: of sizes 30 and 120 four blocks make a larger one.
+follows from the sizes: of sizes 30 and 120 four blocks make a larger one. Without sizes 2, 4, 8 and
+16 blocks do, until one of them has all. A block with fewer nodes, or none, keeps its place in the
+order.
 """
 
 from typing import NamedTuple
@@ -9,10 +11,13 @@ from typing import NamedTuple
 from hivecore.interop.domain_names import distinct_names, paths_of
 from hivecore.interop.kubernetes.fields import Field
 from hivecore.interop.kubernetes.messages import show
-from hivecore.interop.slurm._names import checked_name
+from hivecore.interop.slurm._names import Note, checked_name, some
 from hivecore.topology import NetworkTopology
 
 __all__ = ["Block", "block_network", "blocks_of"]
+
+_DEFAULT = (2, 4, 8, 16)
+_MOST = 2**15  # of base blocks in a larger one
 
 
 class Block(NamedTuple):
@@ -24,14 +29,17 @@ class Block(NamedTuple):
     """Where it stands."""
 
 
-def block_network(blocks: list[Block], sizes: tuple[int, ...], whole: Field) -> NetworkTopology:
+def block_network(
+    blocks: list[Block], sizes: tuple[int, ...], whole: Field, note: Note
+) -> NetworkTopology:
     """The network of these blocks.
 
-    :param sizes: as the file has them; none: there are no larger blocks.
+    :param sizes: as the file has them; none: the larger blocks are Slurm's default.
     :param whole: where they stand, for messages.
-    :raises ValueError: a block or a node is there twice, or sizes do not go with the blocks.
+    :param note: receives nodes that are in two blocks: the first one keeps them.
+    :raises ValueError: a block is there twice, there is no node, or a size does not fit.
     """
-    counts = _counts(blocks, sizes, whole)
+    counts = _counts(sizes, whole) if sizes else _default_counts(len(blocks))
     layers = {f"blocks{count}": count for count in reversed(counts)}
     labels: dict[str, dict[str, str]] = {}
     names: set[str] = set()
@@ -42,39 +50,37 @@ def block_network(blocks: list[Block], sizes: tuple[int, ...], whole: Field) -> 
         place = {"block": block.name}
         for layer, count in layers.items():
             place[layer] = str(number // count + 1)
-        for node in block.nodes:
-            if node in labels:
-                other = show(labels[node]["block"])
-                raise block.field.error(f"node {show(node)} is in {other} and {show(block.name)}")
-            labels[node] = place
+        taken = [node for node in block.nodes if node in labels]
+        if taken:
+            note(block.field, f"in another block already, and kept there: {some(taken)}")
+        labels |= {node: place for node in block.nodes if node not in labels}
     if not labels:
         raise whole.error("there is no node")
     with whole.named():
         return NetworkTopology([*layers, "block"], labels)
 
 
-def _counts(blocks: list[Block], sizes: tuple[int, ...], whole: Field) -> list[int]:
+def _counts(sizes: tuple[int, ...], whole: Field) -> list[int]:
     """Of how many base blocks the larger ones are."""
-    if not sizes:
-        return []
-    base = sizes[0]
-    for block in blocks:
-        if len(block.nodes) < base:
-            have = f"block {show(block.name)} has {len(block.nodes)} nodes"
-            raise block.field.error(f"{have}, the base block size is {base}")
-    counts = [size // base for size in sizes]
-    for size, count, before in zip(sizes[1:], counts[1:], counts, strict=False):
-        if size % base or count <= before or count & (count - 1):
-            raise whole.error(
-                f"the block size {size} must be {base} times a power of two, and grow"
-            )
-    return counts[1:]
+    counts = set()
+    for size in sizes:
+        count, rest = divmod(size, sizes[0])
+        if rest or count < 1 or count & (count - 1) or count > _MOST:
+            rule = f"{sizes[0]}, the first one, times a power of two up to {_MOST}"
+            raise whole.error(f"the block size {size} must be {rule}")
+        counts.add(count)
+    return sorted(counts)[1:]
+
+
+def _default_counts(blocks: int) -> list[int]:
+    enough = next((i for i, count in enumerate(_DEFAULT) if count >= blocks), len(_DEFAULT))
+    return list(_DEFAULT[: enough + 1]) if blocks > 1 else []
 
 
 def blocks_of(network: NetworkTopology, sizes: tuple[int, ...]) -> list[Block]:
     """The domains of the narrowest layer as blocks, in the order of the network.
 
-    :raises ValueError: they do not go with these sizes, or a name cannot be written.
+    :raises ValueError: sizes do not fit each other, or a name cannot be written.
     """
     if not network.layers:
         raise ValueError("network: it has no layers, so there are no blocks")
@@ -82,6 +88,5 @@ def blocks_of(network: NetworkTopology, sizes: tuple[int, ...]) -> list[Block]:
     for node, path in paths_of(network).items():
         below.setdefault(path[:-1], []).append(checked_name(node, "node"))
     names = distinct_names(below)
-    found = [Block(checked_name(names[path], "block"), tuple(below[path])) for path in below]
-    _counts(found, sizes, Field(None, "block_sizes"))
-    return found
+    _counts(sizes, Field(None, "block_sizes"))
+    return [Block(checked_name(names[path], "block"), tuple(below[path])) for path in below]

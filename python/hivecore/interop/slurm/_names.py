@@ -1,21 +1,46 @@
-"""Names in Slurm's files: lists of them, bounded for the whole file, and what a name may be."""
+"""Names in Slurm's files, what a name may be, and notes of what Slurm accepts with a warning."""
 
 import re
+import warnings
+from collections import Counter
+from collections.abc import Callable, Collection
 
 from hivecore.interop.kubernetes.fields import Field
 from hivecore.interop.kubernetes.messages import show
-from hivecore.interop.slurm.hostlists import MOST_HOSTS, expand_hostlist
+from hivecore.interop.slurm.hostlists import MOST_HOSTS, compress_hostlist, expand_hostlist
 
-__all__ = ["Hosts", "checked_name"]
+__all__ = ["Hosts", "Note", "check_keys", "checked_name", "some"]
 
 _NAME = re.compile(r"[^\s,\[\]=#\"\\]{1,64}")
+_NOTHING = "(null)"  # as Slurm prints a text that is missing
+_WORDS = ("all", "none")
+
+#: Receives what is odd, and where it is.
+Note = Callable[[Field, str], None]
 
 
 class Hosts:
-    """Expands the hostlists of a file, which may stand for so many names in all."""
+    """Expands the hostlists of a file, which may stand for so many names in all.
+
+    Oddities that Slurm accepts are noted, and reported when the file has been read: a file that is
+    refused raises its error alone.
+    """
 
     def __init__(self) -> None:
         self._left = MOST_HOSTS
+        self._notes: list[str] = []
+
+    def note(self, field: Field, text: str) -> None:
+        """Keep what is odd at this place."""
+        self._notes.append(str(field.error(text)))
+
+    def report(self, warn: Callable[[str], None] | None) -> None:
+        """Hand over all notes, to Python's warnings by default."""
+        for text in self._notes:
+            if warn is None:
+                warnings.warn(text, stacklevel=3)
+            else:
+                warn(text)
 
     def name(self, field: Field) -> str:
         """One name, of a switch or a block."""
@@ -25,20 +50,40 @@ class Hosts:
         with field.named():
             return checked_name(field.text(), "the name")
 
+    def nodes(self, field: Field) -> tuple[str, ...]:
+        """The different nodes of a hostlist; none if it is absent."""
+        if not field.absent and field.text().lower() in _WORDS:
+            self.note(field, f"{show(field.text())} stands for no node in a topology")
+            return ()
+        return self.names(field)
+
     def names(self, field: Field) -> tuple[str, ...]:
         """The different names of a hostlist; none if it is absent."""
-        if field.absent:
+        if field.absent or field.text() == _NOTHING:
             return ()
         text = field.text()
         with field.named():
             found = expand_hostlist(text, most=self._left)
         self._left -= len(found)
-        seen: set[str] = set()
-        for name in found:
-            if name in seen:
-                raise field.error(f"{show(name)} is there twice")
-            seen.add(name)
-        return found
+        different = tuple(dict.fromkeys(found))
+        if len(different) < len(found):
+            twice = [name for name, times in Counter(found).items() if times > 1]
+            self.note(field, f"several times, counted once: {some(twice)}")
+        return different
+
+
+def some(names: Collection[str]) -> str:
+    """The first of these names as a hostlist, and how many more there are."""
+    few = list(dict.fromkeys(names))
+    more = f" and {len(few) - 8} more" if len(few) > 8 else ""
+    return show(compress_hostlist(few[:8])) + more
+
+
+def check_keys(field: Field, known: Collection[str]) -> None:
+    """Raise a `ValueError` if a mapping has another key than these."""
+    for key, entry in field.items():
+        if key not in known:
+            raise entry.error(f"is none of {', '.join(known)}")
 
 
 def checked_name(name: str, what: str) -> str:

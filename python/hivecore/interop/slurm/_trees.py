@@ -10,7 +10,7 @@ from typing import NamedTuple
 from hivecore.interop.domain_names import distinct_names, paths_of
 from hivecore.interop.kubernetes.fields import Field
 from hivecore.interop.kubernetes.messages import show
-from hivecore.interop.slurm._names import checked_name
+from hivecore.interop.slurm._names import Note, checked_name, some
 from hivecore.topology import NetworkTopology
 
 __all__ = ["Switch", "switches_of", "tree_network"]
@@ -28,49 +28,82 @@ class Switch(NamedTuple):
     """Where it stands."""
 
 
-def tree_network(switches: list[Switch], whole: Field) -> NetworkTopology:
+def tree_network(switches: list[Switch], whole: Field, note: Note) -> NetworkTopology:
     """The network of these switches.
 
     :param whole: where they stand, for messages.
-    :raises ValueError: they make no tree; see the message.
+    :param note: receives switches without nodes, and what is below two switches that differ: of
+        leaf switches the first one keeps its nodes, of others the one with the most children.
+    :raises ValueError: a switch is there twice, below itself or missing, or there is no node.
     """
     named = _by_name(switches)
-    parents: dict[str, str] = {}
-    node_leaf: dict[str, str] = {}
-    level: dict[str, int] = {}
-    same: dict[object, str] = {}
-    stands_for: dict[str, str] = {}
+    tree = _Tree(note)
     for name in _from_below(named, whole):
-        switch = named[name]
+        tree.add(named[name])
+    if not tree.leaf_of:
+        raise whole.error("there is no node")
+    height = 1 + max(tree.level.values())
+    if height > _LEVELS:
+        raise whole.error(f"{height} levels of switches, allowed are {_LEVELS}")
+    layers = [f"level{number}" for number in range(height - 1, -1, -1)]
+    places = {leaf: tree.place(leaf) for leaf in dict.fromkeys(tree.leaf_of.values())}
+    with whole.named():
+        return NetworkTopology(layers, {node: places[leaf] for node, leaf in tree.leaf_of.items()})
+
+
+class _Tree:
+    """Switches, each added after its children, as a tree of domains."""
+
+    def __init__(self, note: Note) -> None:
+        self._note = note
+        self._same: dict[object, str] = {}
+        self._stands_for: dict[str, str] = {}
+        self._parents: dict[str, str] = {}
+        self.leaf_of: dict[str, str] = {}
+        self.level: dict[str, int] = {}
+
+    def add(self, switch: Switch) -> None:
+        """Make a domain of a switch, unless another one has the same below it."""
+        name, stands_for = switch.name, self._stands_for
         below = dict.fromkeys(stands_for[one] for one in switch.switches if one in stands_for)
         if not below and not switch.nodes:
-            continue  # a switch without nodes is no domain
-        first = same.setdefault((frozenset(below), frozenset(switch.nodes)), name)
-        stands_for[name] = first
+            self._note(switch.field, f"switch {show(name)} has no nodes")
+            return
+        first = self._same.setdefault((frozenset(below), frozenset(switch.nodes)), name)
         if first != name:
-            continue
-        level[name] = 1 + max((level[one] for one in below), default=-1)
-        for owner, names, what in ((parents, below, "switch"), (node_leaf, switch.nodes, "node")):
-            for one in names:
-                if one in owner:
-                    other = show(owner[one])
-                    message = f"{what} {show(one)} is below {other} and {show(name)}, which differ"
-                    raise switch.field.error(message)
-                owner[one] = name
-    if not node_leaf:
-        raise whole.error("there is no node")
-    if max(level.values()) >= _LEVELS:
-        raise whole.error(f"{max(level.values()) + 1} levels of switches, allowed are {_LEVELS}")
-    layers = [f"level{number}" for number in range(max(level.values()), -1, -1)]
-    places: dict[str, dict[str, str]] = {}
-    for leaf in dict.fromkeys(node_leaf.values()):
+            stands_for[name] = first
+            if switch.nodes:
+                self._note(switch.field, f"switch {show(name)} has the nodes of {show(first)}")
+            return
+        nodes = self._free(switch, self.leaf_of, switch.nodes)
+        children = self._free(switch, self._parents, tuple(below))
+        if not nodes and not children:
+            return
+        stands_for[name] = name
+        self.level[name] = 1 + max((self.level[one] for one in children), default=-1)
+        self.leaf_of |= dict.fromkeys(nodes, name)
+        self._parents |= dict.fromkeys(children, name)
+
+    def _free(
+        self, switch: Switch, owner: dict[str, str], names: tuple[str, ...]
+    ) -> tuple[str, ...]:
+        """Those that are below no other switch yet."""
+        taken: dict[str, list[str]] = {}
+        for name in names:
+            if name in owner:
+                taken.setdefault(owner[name], []).append(name)
+        for other, its in taken.items():
+            text = f"below {show(other)} already, and kept there: {some(its)}"
+            self._note(switch.field, text)
+        return tuple(name for name in names if name not in owner)
+
+    def place(self, leaf: str) -> dict[str, str]:
+        """The labels of the nodes of a leaf switch."""
         labels, above = {}, leaf
         while above:
-            labels[f"level{level[above]}"] = above
-            above = parents.get(above, "")
-        places[leaf] = labels
-    with whole.named():
-        return NetworkTopology(layers, {node: places[leaf] for node, leaf in node_leaf.items()})
+            labels[f"level{self.level[above]}"] = above
+            above = self._parents.get(above, "")
+        return labels
 
 
 def _by_name(switches: list[Switch]) -> dict[str, Switch]:
@@ -85,8 +118,8 @@ def _by_name(switches: list[Switch]) -> dict[str, Switch]:
 
 
 def _from_below(named: dict[str, Switch], whole: Field) -> list[str]:
-    """All of them, each after its children; otherwise in their order."""
-    waits_for = {}
+    """All of them, each after its children; of a level, those with the most children first."""
+    waits_for, height = {}, dict.fromkeys(named, 0)
     above: dict[str, list[str]] = {}
     for name, switch in named.items():
         waits_for[name] = len(switch.switches)
@@ -98,12 +131,13 @@ def _from_below(named: dict[str, Switch], whole: Field) -> list[str]:
     for name in order:
         for one in above.get(name, ()):
             waits_for[one] -= 1
+            height[one] = max(height[one], height[name] + 1)
             if waits_for[one] == 0:
                 order.append(one)
     if len(order) < len(named):
         circle = next(name for name, count in waits_for.items() if count)
         raise whole.error(f"switch {show(circle)} is below itself, or above one that is")
-    return order
+    return sorted(order, key=lambda name: (height[name], -len(named[name].switches)))
 
 
 def switches_of(network: NetworkTopology) -> list[Switch]:

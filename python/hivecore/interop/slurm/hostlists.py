@@ -20,6 +20,7 @@ MOST_HOSTS = 2**20
 _NAME = re.compile(r"[^\s,\[\]]+")
 _PART = re.compile(r"\[[^\[\]]*\]|[^\s,\[\]]+")
 _ENTRY = re.compile(r"(?:\[[^\[\]]*\]|[^\s,\[\]])+")
+_SEPARATORS = re.compile(r"[\s,]*")
 _RANGE = re.compile(r"([0-9]{1,18})(?:-([0-9]{1,18}))?")
 _TOKEN = re.compile(r"[0-9]+|[^0-9]+")
 _NUMBER = re.compile(r"[0-9]{1,18}")  # what has more digits is text
@@ -28,9 +29,11 @@ _NUMBER = re.compile(r"[0-9]{1,18}")  # what has more digits is text
 def expand_hostlist(text: str, *, most: int = MOST_HOSTS) -> tuple[str, ...]:
     """The names that an expression stands for, in its order; a name that is there twice stays.
 
-    :param text: names and expressions, separated by commas; a name may have several brackets.
+    :param text: names and expressions, separated by any run of commas and blanks; a name may have
+        several brackets.
     :param most: how many names it may be.
-    :raises ValueError: it is no hostlist, a range runs backwards, or it stands for too many names.
+    :raises ValueError: it is no hostlist, a range runs backwards, it stands for too many names, or
+        it has a hostlist function, such as ``block{b1}``, which Slurm's controller alone expands.
     :raises TypeError: an argument is of a wrong type.
 
     Cost: O(names). Source: Slurm, ``hostlist_create``.
@@ -44,23 +47,28 @@ def expand_hostlist(text: str, *, most: int = MOST_HOSTS) -> tuple[str, ...]:
     given = as_text(text, "text")
     left = as_int(most, "most", 0, 2**31)
     found: list[str] = []
-    at = 0
+    at = _after_separators(given, 0)
     while at < len(given):
         entry = _ENTRY.match(given, at)
         if entry is None:
             raise _wrong(given, f"a name is missing at {show(given[at:])}")
+        if "{" in entry[0]:
+            raise _wrong(given, f"{show(entry[0])} is a function, which only Slurm can expand")
         parts = [_ranges(given, part) for part in _PART.findall(entry[0])]
         count = prod(sum(_size(one) for one in part) for part in parts)
         if count > left:
             raise _wrong(given, f"it stands for more than the {most:,} names that are allowed")
         left -= count
         found.extend("".join(name) for name in product(*(list(_texts(part)) for part in parts)))
-        at = entry.end()
-        if at < len(given):
-            if given[at] != "," or at + 1 == len(given):
-                raise _wrong(given, f"a name is missing at {show(given[at:])}")
-            at += 1
+        at = _after_separators(given, entry.end())
+        if at == entry.end() < len(given):
+            raise _wrong(given, f"a name is missing at {show(given[at:])}")
     return tuple(found)
+
+
+def _after_separators(given: str, at: int) -> int:
+    separators = _SEPARATORS.match(given, at)
+    return separators.end() if separators else at
 
 
 _Piece = str | tuple[int, int, int]

@@ -21,7 +21,8 @@ class SlurmTopology:
         ``level1``, ``level2``, ... for those above; of blocks ``block``, and ``blocks4``, ... for
         so many of them one after the other. A flat one has no layers.
     :param name: of the topology; "" in ``topology.conf``, which has but one.
-    :param block_sizes: of the block plugin: nodes of a base block, then of larger ones.
+    :param block_sizes: of the block plugin: nodes of a base block, then of larger ones; none:
+        larger blocks are Slurm's default, 2, 4, 8 and 16 blocks in a row.
     :param cluster_default: whether it is that of partitions which name none.
     :raises ValueError: an argument is out of range.
     :raises TypeError: an argument is of a wrong type.

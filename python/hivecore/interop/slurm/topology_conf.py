@@ -1,7 +1,7 @@
 """Slurm's ``topology.conf``: a line for each switch, or for each block."""
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 
 from hivecore._arguments import as_text
 from hivecore.interop.kubernetes.fields import Field
@@ -14,26 +14,48 @@ from hivecore.interop.slurm.topologies import SlurmTopology
 
 __all__ = ["read_topology_conf", "write_topology_conf"]
 
-_PAIR = re.compile(r'\s*(\w+)\s*=\s*("[^"]*"|[^\s"]+)(?=\s|$)')
+_ENDS = re.compile(r"\r\n?|\n")
+_COMMENT = re.compile(r"(?<!\\)#.*")
+_PAIR = re.compile(r'\s*(\w+)\s*=\s*("[^"]*"|[^\s"=]+|)(?=\s|$)')
 _KEYS = {
-    "switchname": {"switches", "nodes", "linkspeed"},
-    "blockname": {"nodes"},
+    "switchname": {"level", "linkspeed", "nodes", "switches"},
+    "blockname": {"blockindex", "blocksize", "nodes"},
+    "aggregatedblock": {"blockindex", "blocksize", "nodes"},
     "blocksizes": set[str](),
 }
-_SIZES = re.compile(r"[0-9]{1,9}(,[0-9]{1,9})*")
+_UNREAD = ("ringname", "torusname")
+_SIZE = re.compile(r"\s*([0-9]{1,9})\s*")
+_INCLUDE = re.compile(r"include\s+(\S+)", re.IGNORECASE)
+_MOST_FILES, _DEEPEST = 1000, 16
+
+_Line = tuple[Field, str, Mapping[str, Field]]
 
 
-def read_topology_conf(text: str) -> SlurmTopology:
+def read_topology_conf(
+    text: str,
+    *,
+    include: Callable[[str], str] | None = None,
+    warn: Callable[[str], None] | None = None,
+) -> SlurmTopology:
     r"""The topology of a file for the plugin topology/tree or topology/block.
 
-    :param text: what is in the file. Names of parameters may be in any case, ``#`` begins a
-        comment, ``\`` at its end continues a line; ``LinkSpeed`` is not used, as in Slurm.
-    :raises ValueError: a line is none of these, names are there twice, switches make no tree,
-        hostlists stand for too many names, or block sizes do not fit. The message has the line.
+    :param text: what is in the file, or what ``scontrol show topology`` prints. Names of parameters
+        may be in any case, ``#`` begins a comment, ``\`` at its end continues a line.
+    :param include: returns the text of the file that a line ``Include FILE`` names.
+    :param warn: receives what Slurm accepts with a warning; ``None``: it becomes a `UserWarning`.
+    :raises ValueError: a line is none of these, a switch or a block is there twice, switches are
+        below themselves, hostlists stand for too many names, or block sizes do not fit. The message
+        has the line.
     :raises TypeError: ``text`` is no string.
 
-    Larger blocks are those that ``BlockSizes`` names. Cost: O(nodes x levels). Source: Slurm,
-    topology.conf(5).
+    Warnings, with the line: a node below two leaf switches or in two blocks, where the first one
+    keeps it; a name twice in a list; a switch below two that differ, where the one with the most
+    children keeps it; a switch without nodes; a parameter that is there twice, of which the last
+    one counts. A block may have fewer nodes than others, or none yet. Without ``BlockSizes`` 2, 4,
+    8 and 16 blocks in a row are larger blocks, as in Slurm. ``LinkSpeed``, ``Level`` and
+    ``BlockIndex`` are not used.
+
+    Cost: O(nodes x levels). Source: Slurm, topology.conf(5) and its parser.
 
     >>> from hivecore.interop.slurm import read_topology_conf
     >>> tree = read_topology_conf('''
@@ -47,72 +69,148 @@ def read_topology_conf(text: str) -> SlurmTopology:
     hosts = Hosts()
     switches: list[Switch] = []
     blocks: list[Block] = []
-    sizes: tuple[int, ...] = ()
+    sizes = _Sizes(hosts)
     whole = Field(None, "topology.conf")
-    for line, kind, values in _lines(as_text(text, "text")):
-        if kind == "switchname":
-            name = hosts.name(values[kind])
-            below = hosts.names(values["switches"])
-            switches.append(Switch(name, below, hosts.names(values["nodes"]), line))
-        elif kind == "blockname":
-            blocks.append(Block(hosts.name(values[kind]), hosts.names(values["nodes"]), line))
-        elif sizes:
-            raise line.error("there are two lines with BlockSizes")
-        else:
-            sizes = _sizes(values[kind])
-        if switches and (blocks or sizes):
+    for line, kind, values in _Lines(hosts, include).of(as_text(text, "text"), "", _DEEPEST):
+        if switches if kind != "switchname" else blocks or sizes.all:
             raise line.error("switches and blocks are not for one file")
-    if switches:
-        return SlurmTopology("tree", tree_network(switches, whole))
-    if not blocks:
+        if kind == "switchname":
+            switches.append(_switch(line, values, hosts))
+        elif kind == "blockname":
+            blocks.append(Block(hosts.name(values[kind]), hosts.nodes(values["nodes"]), line))
+            sizes.add(values["blocksize"], base=True)
+        elif kind == "aggregatedblock":
+            sizes.add(values["blocksize"], base=False)
+        else:
+            sizes.list(values[kind])
+    if not switches and not blocks:
         raise whole.error("has neither switches nor blocks")
-    return SlurmTopology("block", block_network(blocks, sizes, whole), block_sizes=sizes)
+    if switches:
+        found = SlurmTopology("tree", tree_network(switches, whole, hosts.note))
+    else:
+        network = block_network(blocks, sizes.all, whole, hosts.note)
+        found = SlurmTopology("block", network, block_sizes=sizes.all)
+    hosts.report(warn)
+    return found
 
 
-def _lines(text: str) -> Iterator[tuple[Field, str, Mapping[str, Field]]]:
-    """Of each line where it is, its first parameter, and all by their names in lower case."""
-    begun: list[str] = []
-    lines = text.splitlines()
-    for number, raw in enumerate(lines, 1):
-        part = raw.partition("#")[0].rstrip()
-        begun.append(part.removesuffix("\\"))
-        if part.endswith("\\") and number < len(lines):
-            continue
-        line = " ".join(begun)
-        begun = []
-        if line.strip():
-            yield _line(Field(line, f"line {number}"))
+def _switch(line: Field, values: Mapping[str, Field], hosts: Hosts) -> Switch:
+    name, below = hosts.name(values["switchname"]), hosts.names(values["switches"])
+    if below and not values["level"].absent:
+        return Switch(name, below, (), line)  # scontrol prints the nodes of its children as well
+    return Switch(name, below, hosts.nodes(values["nodes"]), line)
 
 
-def _line(field: Field) -> tuple[Field, str, Mapping[str, Field]]:
-    text, at = field.text(), 0
-    kind = ""
-    values: dict[str, Field] = {}
-    while text[at:].strip():
-        pair = _PAIR.match(text, at)
-        if pair is None:
-            raise field.error(f"{show(text[at:].strip())} is no Name=Value")
-        key = pair[1].lower()
-        kind = kind or key
-        if kind not in _KEYS:
-            raise field.error(
-                f"begins with {pair[1]}, not with SwitchName, BlockName or BlockSizes"
-            )
-        if key in values or (values and key not in _KEYS[kind]):
-            raise field.error(f"{pair[1]} is there twice, or not for such a line")
-        values[key] = Field(pair[2].strip('"'), f"{field.path}: {pair[1]}")
-        at = pair.end()
-    nothing = {key: Field(None, f"{field.path}: {key}") for key in _KEYS[kind]}
-    return field, kind, {**nothing, **values}
+class _Sizes:
+    """The block sizes, as the file has them or as scontrol prints them with each block."""
+
+    def __init__(self, hosts: Hosts) -> None:
+        self._note = hosts.note
+        self._listed: tuple[int, ...] = ()
+        self._base = 0
+        self._larger: set[int] = set()
+
+    @property
+    def all(self) -> tuple[int, ...]:
+        if self._listed or not self._base:
+            return self._listed
+        return (self._base, *sorted(self._larger - {self._base}))
+
+    def list(self, field: Field) -> None:
+        """All of them, separated by commas; the last such line counts."""
+        if self._listed:
+            self._note(field, "there is a line with BlockSizes before, this one counts")
+        self._listed = tuple(_size(field, one) for one in field.text().split(",") if one)
+        if not self._listed:
+            raise field.error(f"{show(field.text())} are no sizes such as 30,120")
+
+    def add(self, field: Field, base: bool) -> None:
+        """The size that a line says of its block, if it does."""
+        if base and field.absent:
+            return
+        size = _size(field, field.text())
+        if not base:
+            self._larger.add(size)
+        elif self._base not in (0, size):
+            raise field.error(f"{size} is another base block size than {self._base} before")
+        else:
+            self._base = size
 
 
-def _sizes(field: Field) -> tuple[int, ...]:
-    if not _SIZES.fullmatch(field.text()):
-        raise field.error(f"{show(field.text())} are no sizes such as 30,120")
-    sizes = tuple(int(one) for one in field.text().split(","))
-    if 0 in sizes:
+def _size(field: Field, text: str) -> int:
+    found = _SIZE.fullmatch(text)
+    if not found:
+        raise field.error(f"{show(text)} is no size such as 30")
+    if int(found[1]) == 0:
         raise field.error("a size is 0")
-    return sizes
+    return int(found[1])
+
+
+class _Lines:
+    """Takes files apart, those that they include as well."""
+
+    def __init__(self, hosts: Hosts, include: Callable[[str], str] | None) -> None:
+        self._note, self._include = hosts.note, include
+        self._files = 0
+
+    def of(self, text: str, file: str, deep: int) -> Iterator[_Line]:
+        """Of each line where it is, its first parameter, and all by their names in lower case."""
+        begun, first = "", 0
+        lines = _ENDS.split(text.removeprefix("\ufeff"))
+        for number, raw in enumerate(lines, 1):
+            part = _COMMENT.sub("", raw, count=1)
+            first = first or number
+            bare = part.rstrip()
+            if bare.endswith("\\"):
+                begun += bare[:-1]
+                if number < len(lines):
+                    continue
+                part = ""
+            line, begun = begun + part, ""
+            field, first = Field(line, f"{file}line {first}"), 0
+            other = _INCLUDE.fullmatch(line.strip())
+            if other:
+                yield from self._included(field, other[1], deep - 1)
+            elif line.strip():
+                yield self._line(field)
+
+    def _included(self, line: Field, name: str, deep: int) -> Iterator[_Line]:
+        self._files += 1
+        if self._include is None:
+            raise line.error(f"includes {show(name)}: give a function that reads it as `include`")
+        if self._files > _MOST_FILES or not deep:
+            raise line.error(f"includes {show(name)}: too many files, or one that includes itself")
+        with line.named():
+            text = as_text(self._include(name), "the text that `include` returns")
+        yield from self.of(text, f"{name}: ", deep)
+
+    def _line(self, field: Field) -> _Line:
+        text, at = field.text().strip(), 0
+        kind = ""
+        values: dict[str, Field] = {}
+        while at < len(text):
+            pair = _PAIR.match(text, at)
+            if pair is None:
+                raise field.error(f"{show(text[at:].strip())} is no Name=Value")
+            key = pair[1].lower()
+            kind = kind or key
+            if kind not in _KEYS:
+                raise field.error(_unknown(pair[1]))
+            if values and key not in _KEYS[kind]:
+                raise field.error(f"{pair[1]} is not for such a line")
+            value = Field(pair[2].strip('"'), f"{field.path}: {pair[1]}")
+            if key in values:
+                self._note(value, "is there twice, the last one counts")
+            values[key] = value
+            at = pair.end()
+        nothing = {key: Field(None, f"{field.path}: {key}") for key in _KEYS[kind]}
+        return field, kind, {**nothing, **values}
+
+
+def _unknown(name: str) -> str:
+    if name.lower() in _UNREAD:
+        return f"begins with {name}: of topologies trees and blocks are read, no rings or tori"
+    return f"begins with {name}, not with SwitchName, BlockName or BlockSizes"
 
 
 def write_topology_conf(topology: SlurmTopology) -> str:

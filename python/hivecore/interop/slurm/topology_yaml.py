@@ -1,6 +1,6 @@
-"""Slurm's ``topology.yaml``: several topologies, each a tree, blocks or flat."""
+"""Slurm's ``topology.yaml``: several topologies, of which trees, blocks and flat ones are read."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from hivecore._arguments import as_name, as_tuple
@@ -8,7 +8,7 @@ from hivecore.interop.kubernetes.documents import read_yaml
 from hivecore.interop.kubernetes.fields import Field
 from hivecore.interop.kubernetes.messages import show
 from hivecore.interop.slurm._blocks import Block, block_network, blocks_of
-from hivecore.interop.slurm._names import Hosts
+from hivecore.interop.slurm._names import Hosts, check_keys
 from hivecore.interop.slurm._trees import Switch, switches_of, tree_network
 from hivecore.interop.slurm.hostlists import compress_hostlist
 from hivecore.interop.slurm.topologies import SlurmTopology
@@ -17,22 +17,31 @@ from hivecore.topology import NetworkTopology
 __all__ = ["read_topology_yaml", "write_topology_yaml"]
 
 _MOST = 2**31
+_TYPES = ("tree", "block", "flat", "ring", "torus3d")
 
 
 def read_topology_yaml(
-    given: str | Iterable[Mapping[str, Any]], *, nodes: Iterable[str] = ()
+    given: str | Mapping[str, Any] | Iterable[Mapping[str, Any]],
+    *,
+    nodes: Iterable[str] = (),
+    warn: Callable[[str], None] | None = None,
 ) -> tuple[SlurmTopology, ...]:
     """The topologies of a file, in its order.
 
-    :param given: the text, as YAML or JSON, or the list that is in it as plain data.
+    :param given: the text, as YAML or JSON, of the file or of ``scontrol show topoconf``, or the
+        list that is in it, or its one entry, as plain data.
     :param nodes: the names of the cluster's nodes: those of a flat topology, which names none.
-    :raises ValueError: the text is no YAML, a topology is of several types or of none of "tree",
-        "block" and "flat", or as with `read_topology_conf`. The message has the path.
+    :param warn: receives what Slurm accepts with a warning, and which topologies are left out;
+        ``None``: it becomes a `UserWarning`.
+    :raises ValueError: the text is no YAML, a key is unknown, a topology has several types or none,
+        no topology can be read, or as with `read_topology_conf`. The message has the path.
     :raises TypeError: something is of a wrong type.
     :raises ImportError: it is YAML text, and PyYAML is not there.
 
-    ``cluster_default`` is kept of the first that has it. Cost: O(nodes x levels). Source: Slurm,
-    topology.yaml(5), as of 25.05.
+    Trees, blocks and flat topologies are read. Rings and three-dimensional tori are left out with a
+    warning, and so is a flat topology without `nodes`. ``cluster_default`` is kept of the first
+    that has it; ``alpha_step_rank``, the order of tasks in a job, is not used. Cost: O(nodes x
+    levels). Source: Slurm, topology.yaml(5), as of 26.11, and its parser.
 
     >>> from hivecore.interop.slurm import read_topology_yaml
     >>> blocks = {"block_sizes": [2, 4], "blocks": [
@@ -42,57 +51,101 @@ def read_topology_yaml(
     ('gpus', ('blocks2', 'block'), ('1', 'b2', 'n4'))
     """
     known = dict.fromkeys(as_name(one, "nodes") for one in as_tuple(nodes, "nodes"))
-    if isinstance(given, str):
-        documents = read_yaml(Field(given, "topology.yaml"))
-        if len(documents) != 1:
-            raise ValueError(f"topology.yaml: must be one document, not {len(documents)}")
-        whole = Field(documents[0], "topology.yaml")
-    else:
-        whole = Field(as_tuple(given, "topology.yaml"), "topology.yaml")
+    whole = _whole(given)
     hosts = Hosts()
     found: list[SlurmTopology] = []
-    for entry in whole.entries():
+    names: set[str] = set()
+    default_of, left_out = "", []
+    for entry in _entries(whole):
+        check_keys(entry, ("topology", "cluster_default", *_TYPES))
         name = entry["topology"].name()
-        if any(one.name == name for one in found):
+        if name in names:
             raise entry["topology"].error(f"{show(name)} is there twice")
-        default = entry["cluster_default"].flag() and not any(one.cluster_default for one in found)
-        found.append(_topology(entry, name, default, hosts, known))
+        names.add(name)
+        if entry["cluster_default"].flag():
+            default_of = default_of or name
+        kind = _type(entry)
+        body = entry[kind]
+        why = _why_left_out(body, kind, known)
+        if why:
+            left_out.append(str(body.error(why)))
+            hosts.note(body, f"{why}, so {show(name)} is left out")
+        else:
+            found.append(_topology(body, kind, name, name == default_of, hosts, known))
     if not found:
-        raise whole.error("there is no topology")
+        raise whole.error("; ".join(["there is no topology that can be read", *left_out]))
+    hosts.report(warn)
     return tuple(found)
 
 
-def _topology(
-    entry: Field, name: str, default: bool, hosts: Hosts, known: Mapping[str, None]
-) -> SlurmTopology:
-    for key, _ in entry.items():
-        if key not in ("topology", "cluster_default", "tree", "block", "flat"):
-            raise entry.error(
-                f"{show(key)} is none of topology, cluster_default, tree, block, flat"
-            )
-    flat = entry["flat"].flag()
-    types = [key for key in ("tree", "block") if key in entry] + ["flat"] * flat
-    if len(types) != 1:
-        raise entry.error(f"must have exactly one of tree, block and flat, not {len(types)}")
-    if flat:
+def _whole(given: object) -> Field:
+    if not isinstance(given, str):
+        single = isinstance(given, Mapping)
+        return Field(given if single else as_tuple(given, "topology.yaml"), "topology.yaml")
+    documents = read_yaml(Field(given.removeprefix("\ufeff"), "topology.yaml"))
+    if len(documents) != 1:
+        raise ValueError(f"topology.yaml: must be one document, not {len(documents)}")
+    return Field(documents[0], "topology.yaml")
+
+
+def _entries(field: Field) -> list[Field]:
+    """The entries of a list; as in Slurm, a mapping is a list of one."""
+    return [field] if isinstance(field.value, Mapping) else field.entries()
+
+
+def _type(entry: Field) -> str:
+    """The one type that has content: scontrol prints the others too, as empty mappings."""
+    there = [key for key, field in entry.items() if key in _TYPES and field.value is not None]
+    full = [key for key in there if entry[key].value not in ({}, False)]
+    if not full and len(there) == 1 and entry[there[0]].value == {}:
+        full = there
+    if len(full) != 1:
+        raise entry.error(f"must have exactly one of {', '.join(_TYPES)}, not {len(full)}")
+    return full[0]
+
+
+def _why_left_out(body: Field, kind: str, known: Mapping[str, None]) -> str:
+    """What keeps a topology from being read; "" if nothing does."""
+    if kind in ("ring", "torus3d"):
+        return f"a topology of the type {kind} is not supported"
+    if kind == "flat":
+        if isinstance(body.value, Mapping):
+            check_keys(body, ("alpha_step_rank",))
+        else:
+            body.flag()
         if not known:
-            raise entry["flat"].error("a flat topology names no nodes: give them as `nodes`")
-        return SlurmTopology(
-            "flat", NetworkTopology([], {node: {} for node in known}), name, (), default
-        )
-    body = entry[types[0]]
-    if types[0] == "tree":
-        switches = []
-        for one in body["switches"].entries():
-            switch, children = hosts.name(one["switch"]), hosts.names(one["children"])
-            switches.append(Switch(switch, children, hosts.names(one["nodes"]), one))
-        return SlurmTopology("tree", tree_network(switches, body), name, (), default)
+            return "a flat topology names no nodes: give them as `nodes`"
+    return ""
+
+
+def _topology(
+    body: Field, kind: str, name: str, default: bool, hosts: Hosts, known: Mapping[str, None]
+) -> SlurmTopology:
+    if kind == "flat":
+        network = NetworkTopology([], {node: {} for node in known})
+        return SlurmTopology("flat", network, name, (), default)
+    if kind == "tree":
+        check_keys(body, ("switches",))
+        switches = [_switch(one, hosts) for one in _entries(body["switches"])]
+        return SlurmTopology("tree", tree_network(switches, body, hosts.note), name, (), default)
+    check_keys(body, ("block_sizes", "blocks"))
     sizes = tuple(one.integer(1, _MOST) for one in body["block_sizes"].entries())
-    blocks = [
-        Block(hosts.name(one["block"]), hosts.names(one["nodes"]), one)
-        for one in body["blocks"].entries()
-    ]
-    return SlurmTopology("block", block_network(blocks, sizes, body), name, sizes, default)
+    blocks = []
+    for one in _entries(body["blocks"]):
+        check_keys(one, ("block", "nodes"))
+        blocks.append(Block(hosts.name(one["block"]), hosts.nodes(one["nodes"]), one))
+    network = block_network(blocks, sizes, body, hosts.note)
+    return SlurmTopology("block", network, name, sizes, default)
+
+
+def _switch(field: Field, hosts: Hosts) -> Switch:
+    check_keys(field, ("switch", "children", "nodes"))
+    name, nodes = hosts.name(field["switch"]), hosts.nodes(field["nodes"])
+    children = hosts.names(field["children"])
+    if children and nodes:
+        hosts.note(field["children"], "not used, as the switch has nodes")
+        children = ()
+    return Switch(name, children, nodes, field)
 
 
 def write_topology_yaml(topologies: Iterable[SlurmTopology]) -> list[dict[str, Any]]:
