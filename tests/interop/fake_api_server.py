@@ -16,7 +16,19 @@ from aiohttp import web
 
 __all__ = ["FakeApiServer"]
 
-KINDS = {"pods": "Pod", "nodes": "Node", "leases": "Lease", "podgroups": "PodGroup"}
+X_PREFIX = "/apis/scheduling.x-k8s.io/v1alpha1/"
+KINDS = {
+    "pods": "Pod",
+    "nodes": "Node",
+    "leases": "Lease",
+    "podgroups": "PodGroup",
+    "x-podgroups": "PodGroup",
+}
+VERSIONS = {
+    "leases": "coordination.k8s.io/v1",
+    "podgroups": "scheduling.sigs.k8s.io/v1alpha1",
+    "x-podgroups": "scheduling.x-k8s.io/v1alpha1",
+}
 GROUPS = ("/apis/coordination.k8s.io", "/apis/scheduling.sigs.k8s.io")
 
 
@@ -95,9 +107,9 @@ class FakeApiServer:
         }
         return self._put("pods", pod)
 
-    def add_pod_group(self, name, min_member, namespace="x"):
+    def add_pod_group(self, name, min_member, namespace="x", kind="podgroups"):
         meta = {"name": name, "namespace": namespace}
-        return self._put("podgroups", {"metadata": meta, "spec": {"minMember": min_member}})
+        return self._put(kind, {"metadata": meta, "spec": {"minMember": min_member}})
 
     def set_phase(self, name, phase, namespace="x"):
         with self._lock:
@@ -142,7 +154,7 @@ class FakeApiServer:
         key = (found["metadata"].get("namespace", ""), found["metadata"]["name"])
         if type_ != "DELETED":
             self.objects[kind][key] = found
-        found = {"kind": KINDS[kind], "apiVersion": "v1", **found}
+        found = {"kind": KINDS[kind], "apiVersion": VERSIONS.get(kind, "v1"), **found}
         self.events[kind].append((self.version, {"type": type_, "object": found}))
 
     # --- failures
@@ -231,7 +243,7 @@ class FakeApiServer:
 
     async def _answer(self, request):
         assert request.headers["Authorization"] == "Bearer secret"
-        path = request.path
+        path = request.path.replace(X_PREFIX, "x-")
         for group in GROUPS:
             path = path.removeprefix(group)
         parts = [part for part in path.split("/") if part not in ("", "api", "v1", "v1alpha1")]
@@ -239,7 +251,7 @@ class FakeApiServer:
         if parts[0] == "namespaces":
             namespace, parts = parts[1], parts[2:]
         kind, rest = parts[0], parts[1:]
-        if kind not in KINDS or (kind == "podgroups" and not self.has_pod_groups):
+        if kind not in KINDS or ("podgroups" in kind and not self.has_pod_groups):
             raise Refused(404, "no such kind")
         if not rest and request.method == "GET":
             if request.query.get("watch") == "true":
@@ -267,7 +279,7 @@ class FakeApiServer:
                 meta["continue"] = f"{version}-{start + size}"
             return {
                 "kind": f"{KINDS[kind]}List",
-                "apiVersion": "v1",
+                "apiVersion": VERSIONS.get(kind, "v1"),
                 "metadata": meta,
                 "items": items[start : start + size],
             }

@@ -1,5 +1,8 @@
 """Jobs of HiveD's and Koordinator's pods."""
 
+import json
+import re
+
 import pytest
 from hypothesis import given
 from interop.koordinator_objects import broken
@@ -13,9 +16,11 @@ from hivecore.interop.koordinator import (
     job_of_koordinator_pods,
     read_pod_group,
 )
+from hivecore.interop.koordinator.jobs import ANNOTATIONS, LABELS
 from hivecore.interop.kubernetes.job_names import job_name
 from hivecore.quotas import Quota
 from hivecore.scheduler import Job, Role, Where
+from hivecore.topology import NetworkTopology
 
 # --- HiveD
 
@@ -164,6 +169,236 @@ def test_whatever_is_no_pod_of_koordinator_is_a_clear_error(pods):
         assert isinstance(job_of_koordinator_pods(pods), Job)
     except (TypeError, ValueError) as error:
         assert str(error)
+
+
+# --- names
+
+
+# --- where the pods of a gang go, and with which gangs they start
+
+KEY = "gang.scheduling.koordinator.sh"
+SPEC = f"{KEY}/network-topology-spec"
+NETWORK = NetworkTopology(["spine", "rack"], {"n": {"spine": "s", "rack": "r"}})
+
+
+def rules(*layers, **more):
+    """Rules by pairs of a layer and a strategy."""
+    pairs = zip(layers[::2], layers[1::2], strict=True)
+    found = [{"layer": layer, "strategy": strategy, **more} for layer, strategy in pairs]
+    return json.dumps({"gatherStrategy": found})
+
+
+def gang_pods(number=2, **notes):
+    """Pods of the gang x/g with these annotations."""
+    pods = [koordinator_pod(f"p{i}", "q", 4, "g", 2) for i in range(number)]
+    for pod in pods:
+        named = {f"{KEY}/{key.replace('_', '-')}": text for key, text in notes.items()}
+        pod["metadata"]["annotations"] = named
+    return pods
+
+
+@pytest.mark.parametrize(
+    ("text", "network", "where"),
+    [
+        (rules("rack", "MustGather"), None, Where(must="rack")),
+        (rules("rack", "PreferGather"), None, Where(prefer="rack")),
+        (rules("NodeTopologyLayer", "MustGather", "rack", "MustGather"), None, Where(must="node")),
+        (rules("ClusterTopologyLayer", "MustGather"), None, Where()),
+        (rules("rack", "MustGather", "spine", "MustGather"), NETWORK, Where(must="rack")),
+        (
+            rules("rack", "PreferGather", "spine", "MustGather"),
+            NETWORK,
+            Where(must="spine", prefer="rack"),
+        ),
+        (rules("spine", "PreferGather", "rack", "MustGather"), NETWORK, Where(must="rack")),
+        (rules("rack", "", podCountMultiple=2), None, Where(multiple={"rack": 2})),
+    ],
+)
+def test_rules_of_the_topology_say_where_a_job_goes(text, network, where):
+    pods = gang_pods(network_topology_spec=text)
+    assert job_of_koordinator_pods(pods, network=network).where == where
+
+
+@pytest.mark.parametrize(
+    ("text", "network", "says"),
+    [
+        (rules("rack", "MustGather", "spine", "MustGather"), None, "the network says which of 'r"),
+        (rules("rack", "MustGather", "spine", "PreferGather"), None, "which of 'rack' and 'spine'"),
+        (rules("row", "MustGather"), NETWORK, "gang 'x/g': network-topology-spec: 'row' is none"),
+        (rules("row", "", podCountMultiple=2), NETWORK, "'row' is none of spine, rack, node"),
+        (rules("node", "MustGather"), None, "'node' is no layer: NodeTopologyLayer is"),
+        (rules("rack", "Gather"), None, "gatherStrategy[0].strategy: must be one of MustGather"),
+        (rules("rack", "MustGather", foo=1), None, "gatherStrategy[0].foo: is unknown"),
+        ('{"gatherStrategie": []}', None, "is unknown, is gatherStrategy meant?"),
+        ("{", None, "is no JSON"),
+    ],
+)
+def test_rules_that_no_job_can_have_are_named(text, network, says):
+    with pytest.raises(ValueError, match=re.escape(says)):
+        job_of_koordinator_pods(gang_pods(network_topology_spec=text), network=network)
+
+
+def pod_group(**notes):
+    named = {f"{KEY}/{key.replace('_', '-')}": text for key, text in notes.items()}
+    metadata = {"name": "g", "namespace": "x", "annotations": named}
+    return read_pod_group({"metadata": metadata, "spec": {"minMember": 2}})
+
+
+def test_what_a_pod_group_says_of_places_and_groups_is_in_the_job():
+    group = pod_group(
+        network_topology_spec=rules("rack", "MustGather"), groups='["x/g", "y/ps", "x/eval"]'
+    )
+    for pods in (gang_pods(), gang_pods(network_topology_spec=rules("rack", "MustGather"))):
+        job = job_of_koordinator_pods(pods, gang=group)
+        assert (job.where, job.together) == (Where(must="rack"), ("x:eval", "y:ps"))
+
+
+def test_one_pod_may_speak_for_its_gang():
+    pods = gang_pods()
+    pods[1] = gang_pods(2, network_topology_spec=rules("rack", "MustGather"), groups='["x/ps"]')[1]
+    for order in (pods, pods[::-1]):
+        job = job_of_koordinator_pods(order)
+        assert (job.where.must, job.together) == ("rack", ("x:ps",))
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "group", "says"),
+    [
+        ({"groups": '["x/a"]'}, {"groups": '["x/b"]'}, None, "pod 'x/p1': its groups differ|p0"),
+        (
+            {"network_topology_spec": rules("rack", "MustGather")},
+            {"network_topology_spec": rules("spine", "MustGather")},
+            None,
+            "its network-topology-spec differ",
+        ),
+        ({"groups": '["x/a"]'}, {}, {"groups": '["x/b"]'}, "its groups differ"),
+        (
+            {"network_topology_spec": rules("rack", "MustGather")},
+            {},
+            {"network_topology_spec": rules("rack", "PreferGather")},
+            "its network-topology-spec differ",
+        ),
+    ],
+)
+def test_pods_that_say_different_things_of_their_gang_are_no_job(first, second, group, says):
+    pods = [gang_pods(**first)[0], gang_pods(2, **second)[1]]
+    with pytest.raises(ValueError, match=says):
+        job_of_koordinator_pods(pods, gang=None if group is None else pod_group(**group))
+
+
+def test_groups_are_jobs_that_start_together():
+    job = job_of_koordinator_pods(gang_pods(groups='["x/g", "x/ps"]'), name="train")
+    assert (job.name, job.together) == ("train", ("x:ps",))
+    assert job_of_koordinator_pods(gang_pods(groups='["x/g"]')).together == ()
+
+
+def test_the_definition_of_another_gang_is_refused():
+    other = read_pod_group({"metadata": {"name": "h"}, "spec": {"minMember": 2}})
+    with pytest.raises(ValueError, match="gang: is 'default/h', and the pods are of 'x/g'"):
+        job_of_koordinator_pods(gang_pods(), gang=other)
+
+
+SAMPLES = {
+    "pod-group.scheduling.sigs.k8s.io": "h",
+    "scheduling.x-k8s.io/pod-group": "h",
+    "pod-group.scheduling.sigs.k8s.io/name": "h",
+    "pod-group.scheduling.sigs.k8s.io/min-available": "2",
+    "quota.scheduling.koordinator.sh/name": "vision",
+    "quota.scheduling.koordinator.sh/preemptible": "false",
+    "koordinator.sh/gpu-isolation-provider": "HAMi-core",
+    f"{KEY}/name": "h",
+    f"{KEY}/min-available": "2",
+    f"{KEY}/total-number": "9",
+    f"{KEY}/groups": '["x/ps"]',
+    SPEC: rules("rack", "MustGather"),
+    "scheduling.koordinator.sh/network-topology-selector": "train",
+    "scheduling.koordinator.sh/device-allocate-hint": '{"gpu": {"exclusivePolicy": "PCIeLevel"}}',
+    "scheduling.koordinator.sh/device-joint-allocate": '{"deviceTypes": ["gpu", "rdma"]}',
+    "scheduling.koordinator.sh/gpu-partition-spec": '{"allocatePolicy": "Restricted"}',
+}
+#: A job gets its places at once; ranks are given where its pods are.
+WITHOUT_EFFECT = {
+    f"{KEY}/mode": "NonStrict",
+    f"{KEY}/match-policy": "only-waiting",
+    "pod-group.scheduling.sigs.k8s.io/match-policy": "only-waiting",
+    f"{KEY}/waiting-time": "10m",
+    f"{KEY}/network-topology-index": "3",
+}
+
+
+def job_with(place=None, key=None, text=None):
+    """The job of two pods with NICs that need each other no more, with one thing said of both."""
+    pods = [koordinator_pod(f"p{i}", "q", 4) for i in range(2)]
+    for pod in pods:
+        pod["spec"]["containers"][0]["resources"]["limits"]["koordinator.sh/rdma"] = 1
+        pod["metadata"]["annotations"] = {f"{KEY}/name": "g", f"{KEY}/min-available": "1"}
+        if key:
+            pod["metadata"][place][key] = text
+    return job_of_koordinator_pods(pods)
+
+
+@pytest.mark.parametrize("key", LABELS + ANNOTATIONS)
+def test_every_label_and_annotation_is_in_the_job_or_an_error_names_it(key):
+    text = (SAMPLES | WITHOUT_EFFECT)[key]
+    try:
+        job = job_with("labels" if key in LABELS else "annotations", key, text)
+    except ValueError as error:
+        assert text in str(error) or key in str(error)
+    else:
+        assert (job == job_with()) == (key in WITHOUT_EFFECT)
+
+
+@pytest.mark.parametrize("key", LABELS + ANNOTATIONS)
+def test_a_label_among_annotations_and_the_other_way_round_is_named(key):
+    text = (SAMPLES | WITHOUT_EFFECT)[key]
+    pod = koordinator_pod("p", "q", 4)
+    pod["metadata"]["labels"].pop(key, None)
+    pod["metadata"]["annotations" if key in LABELS else "labels"][key] = text
+    place = "a label" if key in LABELS else "an annotation"
+    with pytest.raises(ValueError, match=re.escape(key)) as error:
+        job_of_koordinator_pods(pod)
+    assert f"is read as {place} only" in str(error.value)
+
+
+@pytest.mark.parametrize(
+    ("key", "text", "says"),
+    [
+        ("min-available", "two", "must be an integer from 0 to 2147483647, not 'two'"),
+        ("min-available", "-1", "must be an integer"),
+        ("total-number", "1", "must be an integer from 2 to"),
+        ("total-number", "many", "must be an integer from 2 to"),
+        ("mode", "nonstrict", "must be Strict or NonStrict, not 'nonstrict'"),
+        ("match-policy", "waiting", "must be one of only-waiting"),
+        ("waiting-time", "10", "must be a duration such as 10m, not '10'"),
+        ("groups", "x/ps", 'must be a list of gangs, such as ["ai/train"]'),
+        ("groups", '["ps"]', "must be names with their namespaces"),
+        ("name", "h", "is 'h', and its gang is called 'g'"),
+        ("network-topology-index", "first", "is no integer"),
+    ],
+)
+def test_a_text_that_cannot_be_read_takes_no_default(key, text, says):
+    pod = koordinator_pod("p", "q", 4)
+    pod["metadata"]["labels"][f"{GANG}/name"] = "g"
+    pod["metadata"]["annotations"] = {f"{KEY}/min-available": "2", f"{KEY}/{key}": text}
+    with pytest.raises(ValueError, match=re.escape(f"{KEY}/{key}")) as error:
+        job_of_koordinator_pods(pod)
+    assert says in str(error.value)
+
+
+def test_a_definition_without_the_name_of_a_gang_is_named():
+    pod = koordinator_pod("p", "q", 4)
+    pod["metadata"]["annotations"] = {f"{KEY}/min-available": "2"}
+    with pytest.raises(ValueError, match="the pod names no gang"):
+        job_of_koordinator_pods(pod)
+
+
+@pytest.mark.parametrize("label", [GANG, "scheduling.x-k8s.io/pod-group"])
+def test_either_label_of_pod_groups_names_the_gang(label):
+    pods = [koordinator_pod(f"p{i}", "q", 4) for i in range(2)]
+    for pod in pods:
+        pod["metadata"]["labels"][label] = "g"
+    job = job_of_koordinator_pods(pods, gang=pod_group())
+    assert (job.name, job.roles[0].min_pods) == ("x:g", 2)
 
 
 # --- names

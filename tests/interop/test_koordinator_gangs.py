@@ -1,5 +1,6 @@
 """Gangs as Koordinator's pods and PodGroups define them, and what is written on them."""
 
+import json
 from fractions import Fraction
 
 import pytest
@@ -51,6 +52,15 @@ def test_the_name_is_that_of_the_pod_group_then_the_older_label_then_the_annotat
     assert read_gang_pod(pod(named)).gang == "ai/three"
     assert read_gang_pod(pod()) is None
     assert read_gang_pod({"metadata": {"name": "p"}}) is None
+
+
+def test_the_label_of_either_api_names_a_pod_group():
+    label = "scheduling.x-k8s.io/pod-group"
+    found = read_gang_pod(pod({"name": "three", "min-available": "2"}, {label: "one"}))
+    assert (found.gang, found.spec) == ("ai/one", None)
+    assert read_gang_pod(pod(labels={label: "one", LABEL: "one"})).gang == "ai/one"
+    with pytest.raises(ValueError, match=r"pod-group'\]: is 'two', and pod-group.sched.* is 'one'"):
+        read_gang_pod(pod(labels={label: "two", LABEL: "one"}))
 
 
 def test_a_pod_of_a_pod_group_defines_nothing():
@@ -209,11 +219,45 @@ def test_a_pod_group():
         ({"metadata": {"name": "g"}, "spec": {"minMember": "4"}}, TypeError, "must be an integer"),
         ({"spec": {"minMember": 4}}, ValueError, "PodGroup: metadata.name: is missing"),
         (3, TypeError, "record must be a mapping"),
+        (
+            {"apiVersion": "scheduling.volcano.sh/v1beta1", "metadata": {"name": "g"}},
+            ValueError,
+            "apiVersion: must be one of scheduling.sigs.k8s.io/v1alpha1, scheduling.x-k8s.io/v1",
+        ),
+        (
+            {"metadata": {"name": "g"}, "spec": {"minMember": 1, "minMembers": 2}},
+            ValueError,
+            "spec.minMembers: is unknown, is minMember meant",
+        ),
     ],
 )
 def test_what_is_wrong_with_a_pod_group_is_named(record, kind, says):
     with pytest.raises(kind, match=says):
         read_pod_group(record)
+
+
+def test_a_definition_keeps_the_rules_of_the_topology():
+    rules = {"layer": "rack", "strategy": "MustGather", "podCountMultiple": 2}
+    text = json.dumps({"gatherStrategy": [rules]})
+    expected = GangSpec("ai/g", 2, must=["rack"], multiple={"rack": 2})
+    assert spec_of(network_topology_spec=text) == expected
+    notes = {f"{G}/network-topology-spec": text}
+    metadata = {"name": "g", "namespace": "ai", "annotations": notes}
+    spec = read_pod_group({"metadata": metadata, "spec": {"minMember": 2}})
+    assert spec == expected
+    gangs = Coscheduler()
+    gangs.define_gang(spec, 0)
+    assert Coscheduler.from_bytes(gangs.to_bytes()).to_bytes() == gangs.to_bytes()
+
+
+def test_what_cannot_be_read_is_refused_where_no_default_is_wanted():
+    record = {"metadata": {"name": "g", "annotations": {f"{G}/total-number": "many"}}}
+    record["spec"] = {"minMember": 2}
+    assert read_pod_group(record).total == 2
+    with pytest.raises(ValueError, match="total-number'\\]: must be an integer from 2 to"):
+        read_pod_group(record, strict=True)
+    with pytest.raises(TypeError, match="strict"):
+        read_pod_group(record, strict="yes")
 
 
 def test_options_are_checked():

@@ -115,6 +115,19 @@ def test_pods_that_start_together_are_members_of_one_owner():
     assert quota_request_of(noted, QUOTAS).name == "ns/q"
 
 
+@pytest.mark.parametrize(
+    "label",
+    [
+        "pod-group.scheduling.sigs.k8s.io",
+        "scheduling.x-k8s.io/pod-group",
+        "pod-group.scheduling.sigs.k8s.io/name",
+    ],
+)
+def test_every_label_of_a_gang_names_the_owner(label):
+    pods = [pod(f"p{i}", {"cpu": 1}, quota="a", labels={label: "gang"}) for i in range(2)]
+    assert quota_request_of(pods, QUOTAS).name == "ns/gang"
+
+
 def test_pods_of_one_owner_are_alike_and_of_one_gang():
     labels = {"pod-group.scheduling.sigs.k8s.io": "g"}
     first = pod("p", {"cpu": 1}, quota="a", labels=labels)

@@ -280,6 +280,30 @@ def test_a_gang_without_the_annotation_asks_for_nothing():
     assert found.request == TopologyRequest("default/p", 1, amounts={"gpu": 8})
 
 
+def test_rules_of_pods_count_where_their_gang_has_none_and_must_not_differ():
+    key = f"{GANG}/network-topology-spec"
+    notes = gang(rule("SpineLayer"))["metadata"]["annotations"]
+    other = gang(rule("BlockLayer"))["metadata"]["annotations"]
+    pods = [pod("p"), pod("q")]
+    pods[1]["metadata"]["annotations"] = {key: notes[key]}
+    assert read_topology_gang(gang(), pods, read()).request.must == "SpineLayer"
+    assert read_topology_gang(gang(rule("SpineLayer")), pods, read()).request.must == "SpineLayer"
+    pods[0]["metadata"]["annotations"] = {key: other[key]}
+    for owner in (gang(), gang(rule("SpineLayer"))):
+        with pytest.raises(ValueError, match="differs from that of its gang"):
+            read_topology_gang(owner, pods, read())
+
+
+def test_a_selector_of_any_pod_counts_and_a_second_one_is_named():
+    near = [pod("a", selector="x", spec={"nodeName": "node-4"})]
+    pods = [pod("p"), pod("q", selector="x")]
+    assert read_topology_gang(gang(), pods, read(), others=near).request.existing == (
+        ("node-4", 1),
+    )
+    with pytest.raises(ValueError, match="differs from that of its gang"):
+        read_topology_gang(gang(), [*pods, pod("r", selector="y")], read(), others=near)
+
+
 def test_pods_are_by_index_then_by_name_with_numbers_as_numbers():
     pods = [pod("p-10"), pod("p-9"), pod("q", "10"), pod("r", "2"), pod("p-09"), pod("a", "2")]
     found = read_topology_gang(gang(), pods, read())

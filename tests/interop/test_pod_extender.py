@@ -307,6 +307,241 @@ def test_a_pod_group_says_how_many_pods_its_gang_needs(worlds):
     assert set(world.cluster.bound()) == {"g0", "g1"}
 
 
+# --- groups of gangs, and places in the network
+
+KEY = "gang.scheduling.koordinator.sh"
+
+
+def grouped(name, least, *groups, pods=None, gpus=4, **notes):
+    """The pods of a gang of Koordinator's that starts with others."""
+    made = [koordinator_pod(f"{name}{i}", "a", gpus, name, least) for i in range(pods or least)]
+    for pod in made:
+        annotations = {f"{KEY}/{key.replace('_', '-')}": text for key, text in notes.items()}
+        if groups:
+            annotations[f"{KEY}/groups"] = json.dumps([f"x/{one}" for one in groups])
+        pod["metadata"]["annotations"] = annotations
+    return made
+
+
+RACK = json.dumps({"gatherStrategy": [{"layer": "rack", "strategy": "MustGather"}]})
+
+
+@pytest.mark.parametrize("first", ["ps", "w"])
+def test_gangs_of_one_group_start_together(worlds, first):
+    world = worlds("topology")
+    gangs = {name: grouped(name, 1, "ps", "w") for name in ("ps", "w")}
+    (second,) = gangs.keys() - {first}
+    world.cluster.create(*gangs[first])
+    world.cluster.pump()
+    assert world.cluster.bound() == {}
+    expected = f"the gang 'x/{second}' of its group: none of its pods is there"
+    assert world.cluster.told == {f"{first}0": expected}
+    world.cluster.create(*gangs[second])
+    world.cluster.pump()
+    assert set(world.cluster.bound()) == {"ps0", "w0"}
+    assert world.scheduler.job("pods:x:w").together == ("pods:x:ps",)
+
+
+def test_a_gang_without_room_for_its_group_waits_with_it(worlds):
+    world = worlds("topology")
+    world.cluster.create(*grouped("big", 3), *grouped("ps", 1, "ps", "w"))
+    world.cluster.pump()
+    world.cluster.create(*grouped("w", 1, "ps", "w"))
+    world.cluster.pump()
+    assert set(world.cluster.bound()) == {"big0", "big1", "big2"}
+    world.cluster.delete("big0")
+    world.cluster.delete("big1")
+    world.cluster.delete("big2")
+    world.cluster.pump()
+    assert set(world.cluster.bound()) == {"ps0", "w0"}
+
+
+def test_a_gang_that_nobody_names_does_not_wait_for_those_that_name_it(worlds):
+    world = worlds("topology")
+    world.cluster.create(*grouped("ps", 1))
+    world.cluster.pump()
+    assert set(world.cluster.bound()) == {"ps0"}
+    world.cluster.create(*grouped("w", 1, "ps"))
+    world.cluster.pump()
+    assert set(world.cluster.bound()) == {"ps0", "w0"}
+
+
+def test_a_group_that_has_lost_a_pod_before_it_started_waits_for_another(worlds):
+    world = worlds("topology")
+    world.cluster.create(*grouped("big", 4), *grouped("ps", 2, "w", "ps"), *grouped("w", 1, "ps"))
+    world.cluster.pump()
+    assert world.states()["pods:x:w"] == world.states()["pods:x:ps"] == "pending"
+    world.cluster.delete("ps0")
+    assert set(world.states()) == {"pods:x:big"}
+    for i in range(4):
+        world.cluster.delete(f"big{i}")
+    world.cluster.pump()
+    assert world.cluster.bound() == {}
+    expected = "the gang 'x/ps' of its group: 1 of the 2 pods that 'x/ps' needs are there"
+    assert world.cluster.told["w0"] == expected
+    world.cluster.create(grouped("ps", 2, "w", "ps")[0])
+    world.cluster.pump()
+    assert set(world.cluster.bound()) == {"ps0", "ps1", "w0"}
+
+
+def test_a_gang_does_not_start_without_a_partner_that_the_scheduler_refuses(worlds):
+    world = worlds("topology")
+    world.cluster.create(*grouped("ps", 1, "w"), *grouped("w", 1, "ps", gpus=5))
+    world.cluster.pump()
+    assert world.cluster.bound() == {}
+    assert world.states() == {}
+    assert world.cluster.told["ps0"].startswith("the gang 'x/w' of its group: ")
+    assert world.cluster.told["w0"] != ""
+
+
+def test_a_gang_that_has_started_waits_for_no_partner_that_has_ended(worlds):
+    world = worlds("cells")
+    world.cluster.create(*grouped("ps", 1, "w"), *grouped("w", 1, "ps"))
+    world.cluster.pump()
+    assert set(world.cluster.bound()) == {"ps0", "w0"}
+    world.cluster.end("ps0")
+    urgent = [koordinator_pod(f"u{i}", "a", 4, "u", 2, 9000) for i in range(2)]
+    world.cluster.create(*urgent)
+    world.cluster.pump(grace=True)
+    (again,) = grouped("w", 1, "ps")
+    again["metadata"]["name"] = "w-again"
+    world.cluster.create(again)
+    world.cluster.pump()
+    assert world.states() == {"pods:x:u": "running", "pods:x:w": "pending"}
+    assert set(world.cluster.bound()) == {"u0", "u1"}
+    world.cluster.delete("u0")
+    world.cluster.delete("u1")
+    world.cluster.pump()
+    assert set(world.cluster.bound()) == {"w-again"}
+
+
+def test_a_chain_of_gangs_starts_when_the_last_of_them_is_there(worlds):
+    world = worlds("topology")
+    world.cluster.create(*grouped("c", 1, "b"), *grouped("b", 1, "a"))
+    world.cluster.pump()
+    assert world.cluster.bound() == {}
+    assert world.cluster.told["c0"] == "the gang 'x/a' of its group: none of its pods is there"
+    world.cluster.create(*grouped("a", 1))
+    world.cluster.pump()
+    assert set(world.cluster.bound()) == {"a0", "b0", "c0"}
+
+
+def test_a_gang_stays_in_the_domain_that_its_rules_name(worlds):
+    world = worlds("topology")
+    alone = koordinator_pod("alone", "a", 4)
+    world.cluster.create(alone)
+    world.cluster.pump()
+    left = world.cluster.bound()["alone"]
+    world.cluster.create(*grouped("w", 2, network_topology_spec=RACK))
+    world.cluster.pump()
+    nodes = {world.cluster.bound()[f"w{i}"] for i in range(2)}
+    assert nodes in ({"n0", "n1"}, {"n2", "n3"})
+    assert left not in nodes
+    world.cluster.create(*grouped("v", 3, network_topology_spec=RACK, gpus=2))
+    world.cluster.pump()
+    assert "v0" not in world.cluster.bound()
+
+
+def test_a_layer_that_the_network_does_not_have_is_named(worlds):
+    world = worlds("topology")
+    world.cluster.create(*grouped("w", 1, network_topology_spec=RACK.replace("rack", "row")))
+    world.cluster.pump()
+    expected = "gang 'x/w': network-topology-spec: 'row' is none of rack, node"
+    assert world.cluster.told["w0"] == expected
+
+
+@pytest.mark.parametrize("api", ["scheduling.sigs.k8s.io", "scheduling.x-k8s.io"])
+def test_a_pod_group_of_either_api_says_what_its_gang_needs(worlds, api):
+    world = worlds("topology")
+    label = {"scheduling.sigs.k8s.io": "pod-group.scheduling.sigs.k8s.io"}
+    pods = [koordinator_pod(f"w{i}", "a", 2) for i in range(2)]
+    for pod in pods:
+        pod["metadata"]["labels"][label.get(api, f"{api}/pod-group")] = "w"
+    group = {
+        "apiVersion": f"{api}/v1alpha1",
+        "kind": "PodGroup",
+        "metadata": {"name": "w", "namespace": "x", "annotations": {}},
+        "spec": {"minMember": 2},
+    }
+    group["metadata"]["annotations"][f"{KEY}/network-topology-spec"] = RACK
+    world.cluster.create(*pods)
+    world.cluster.watch("ADDED", group)
+    other = {"kind": "PodGroupList", "apiVersion": "scheduling.sigs.k8s.io/v1alpha1", "items": []}
+    if api != "scheduling.sigs.k8s.io":  # a list of one API says nothing of the other's
+        world.ask("/v1/watch", other)
+    world.cluster.pump()
+    assert set(world.cluster.bound()) == {"w0", "w1"}
+    assert world.scheduler.job("pods:x:w").where.must == "rack"
+
+
+def test_pod_groups_of_both_apis_that_differ_are_named(worlds):
+    world = worlds("topology")
+    pod = koordinator_pod("w0", "a", 2)
+    pod["metadata"]["labels"]["scheduling.x-k8s.io/pod-group"] = "w"
+    world.cluster.create(pod)
+    for number, api in enumerate(("scheduling.sigs.k8s.io", "scheduling.x-k8s.io")):
+        group = {"kind": "PodGroup", "metadata": {"name": "w", "namespace": "x"}}
+        group |= {"apiVersion": f"{api}/v1alpha1", "spec": {"minMember": 2 + number}}
+        world.cluster.watch("ADDED", group)
+    world.cluster.pump()
+    assert world.cluster.told["w0"].startswith("two PodGroups 'x/w', of different APIs")
+
+
+def test_a_pod_group_that_changes_changes_the_job_that_waits(worlds):
+    world = worlds("topology")
+    pods = [koordinator_pod(f"w{i}", "a", 2) for i in range(2)]
+    for pod in pods:
+        pod["metadata"]["labels"]["pod-group.scheduling.sigs.k8s.io"] = "w"
+    group = {"kind": "PodGroup", "metadata": {"name": "w", "namespace": "x"}}
+    group["spec"] = {"minMember": 2}
+    world.cluster.create(*grouped("big", 4), *pods)
+    world.cluster.pump()
+    world.cluster.watch("ADDED", group)
+    assert world.scheduler.job("pods:x:w").where.must == ""
+    group["metadata"]["annotations"] = {f"{KEY}/network-topology-spec": RACK}
+    world.cluster.watch("MODIFIED", group)
+    assert world.scheduler.job("pods:x:w").where.must == "rack"
+
+
+def test_ranks_follow_the_index_of_pods_then_their_names(worlds):
+    world = worlds("topology")
+    pods = grouped("w", 4, gpus=1)
+    for pod, index in zip(pods, ("2", None, "0", "10"), strict=True):
+        if index:
+            pod["metadata"]["annotations"][f"{KEY}/network-topology-index"] = index
+    world.cluster.create(*pods)
+    world.cluster.pump()
+    places = [pod["metadata"]["annotations"]["hivecore.io/place"] for pod in pods]
+    assert places == ["pod/1", "pod/3", "pod/0", "pod/2"]
+
+
+def test_a_pod_of_hived_with_a_gang_of_koordinator_is_refused(worlds):
+    world = worlds("cells")
+    pod = hived_pod("p", "a", 4)
+    pod["metadata"]["labels"][f"{KEY}/name".replace("gang", "x")] = "unread"
+    world.cluster.create(pod)
+    world.cluster.pump()
+    assert "p" in world.cluster.bound()
+    other = hived_pod("q", "a", 4)
+    other["metadata"]["annotations"][f"{KEY}/network-topology-spec"] = RACK
+    status, answer = world.ask("/v1/watch", {"type": "ADDED", "object": other})
+    assert status == 400
+    assert "is not read beside the annotation hivedscheduler" in answer["Error"]
+
+
+def test_a_bound_pod_is_recovered_whatever_else_it_says(worlds):
+    world = worlds("topology")
+    world.cluster.create(*grouped("w", 1))
+    world.cluster.pump()
+    pod = world.cluster.pod("w0")
+    pod["metadata"]["annotations"]["scheduling.koordinator.sh/network-topology-selector"] = "s"
+    pod["metadata"]["annotations"][f"{KEY}/mode"] = "perhaps"
+    again = worlds("topology", Scheduler.from_bytes(world.scheduler.to_bytes()))
+    again.cluster.pods = world.cluster.pods
+    assert again.cluster.listed() == (200, {})
+    assert again.states() == {"pods:x:w": "running"}
+
+
 def test_a_share_of_a_gpu_is_given_as_koordinator_writes_it(worlds):
     world = worlds("devices")
     limits = {"koordinator.sh/gpu-core": 50, "koordinator.sh/gpu-memory-ratio": 50}

@@ -214,9 +214,9 @@ def test_victims_on_two_nodes_are_evicted_and_a_gang_takes_their_place(tmp_path)
         assert len(scheduler.preempted) == 4
 
 
-def add_to_group(api, name, group, vc="b"):
+def add_to_group(api, name, group, vc="b", label="pod-group.scheduling.sigs.k8s.io"):
     pod = koordinator_pod(name, vc, 2)
-    pod["metadata"]["labels"]["pod-group.scheduling.sigs.k8s.io"] = group
+    pod["metadata"]["labels"][label] = group
     pod["metadata"].setdefault("annotations", {})
     pod.update(status={"phase": "Pending"})
     api._put("pods", pod)
@@ -235,6 +235,16 @@ def test_pod_groups_are_followed(tmp_path):
         until(lambda: "is not known" in str(scheduler.failures.get("l0")))
         api.add_pod_group("late", 1)
         until(lambda: "l0" in bound(api))
+
+
+def test_pod_groups_of_both_apis_are_followed(tmp_path):
+    with served(tmp_path) as (api, _, scheduler):
+        add_to_group(api, "x0", "newer", label="scheduling.x-k8s.io/pod-group")
+        add_to_group(api, "s0", "older")
+        until(lambda: "is not known" in str(scheduler.failures.get("x0")))
+        api.add_pod_group("newer", 1, kind="x-podgroups")
+        api.add_pod_group("older", 1)
+        until(lambda: {"x0", "s0"} <= set(bound(api)))
 
 
 def test_a_cluster_without_pod_groups_is_served_all_the_same(tmp_path):

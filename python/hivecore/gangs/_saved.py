@@ -122,7 +122,8 @@ def _spec(gang: str, given: Any) -> GangSpec | None:
     """A definition, or the one of these fields."""
     if given is None or isinstance(given, GangSpec):
         return given
-    spec = GangSpec(**{**given, "roles": dict(given["roles"])})
+    pairs = {field: dict(given.get(field, ())) for field in ("roles", "multiple")}
+    spec = GangSpec(**{**given, **pairs})
     if spec.name != gang:
         raise ValueError(f"gang {gang!r} has the definition of {spec.name!r}")
     return spec

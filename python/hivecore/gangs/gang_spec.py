@@ -36,6 +36,10 @@ class GangSpec:
     :param groups: the gangs without which this one does not start; itself is always one of them.
         A gang that is named here need not name this one.
     :param roles: how many pods of each role are needed, beside ``min_members`` of any.
+    :param must: layers of the network of which one domain has to hold all pods. This, ``prefer``
+        and ``multiple`` are kept for the caller, and decide nothing.
+    :param prefer: layers of which one domain is to hold all pods, if one can.
+    :param multiple: by layer, each domain in use gets a multiple of so many pods, 1 to 2**31.
     :raises ValueError: a value is not allowed.
     :raises TypeError: something is of a wrong type.
 
@@ -54,6 +58,9 @@ class GangSpec:
     wait_time: int
     groups: tuple[str, ...]
     roles: tuple[tuple[str, int], ...]
+    must: tuple[str, ...]
+    prefer: tuple[str, ...]
+    multiple: tuple[tuple[str, int], ...]
 
     def __init__(
         self,
@@ -66,6 +73,9 @@ class GangSpec:
         wait_time: int = 600,
         groups: Iterable[str] = (),
         roles: Mapping[str, int] | Iterable[tuple[str, int]] = (),
+        must: Iterable[str] = (),
+        prefer: Iterable[str] = (),
+        multiple: Mapping[str, int] | Iterable[tuple[str, int]] = (),
     ) -> None:
         own = as_name(name, "name")
         least = as_int(min_members, "min_members", 0, _MOST_PODS)
@@ -79,6 +89,9 @@ class GangSpec:
             ("wait_time", as_int(wait_time, "wait_time", 1, _MOST_TIME)),
             ("groups", tuple(sorted({own, *named}))),
             ("roles", as_amounts(roles, "roles", 0, _MOST_PODS)),
+            ("must", tuple(as_name(one, "must") for one in as_tuple(must, "must"))),
+            ("prefer", tuple(as_name(one, "prefer") for one in as_tuple(prefer, "prefer"))),
+            ("multiple", as_amounts(multiple, "multiple", 1, 2**31)),
         ):
             object.__setattr__(self, field, value)
 

@@ -8,11 +8,19 @@ from hivecore.gangs import GangSpec
 from hivecore.interop.hived.jobs import job_of_request, read_pod_request
 from hivecore.interop.hived.pods import PodRequest
 from hivecore.interop.hived.serving.annotations import SPEC
-from hivecore.interop.koordinator.jobs import JobPod, job_of_job_pods, read_job_pod
+from hivecore.interop.koordinator.jobs import (
+    ANNOTATIONS,
+    LABELS,
+    JobPod,
+    job_of_job_pods,
+    read_job_pod,
+    wishes_of_gang,
+)
 from hivecore.interop.koordinator.quotas.names import QUOTA_NAME
 from hivecore.interop.kubernetes.fields import Field
 from hivecore.interop.kubernetes.job_names import job_name
 from hivecore.interop.kubernetes.messages import show
+from hivecore.interop.kubernetes.pods import node_of
 from hivecore.scheduler import Job, Role
 
 __all__ = [
@@ -52,6 +60,11 @@ class HivedPod:
         return self.request.leaf_number, None, ()
 
     @property
+    def rank(self) -> int | None:
+        """Its place among the pods of its gang; None: by its name."""
+        return None
+
+    @property
     def common(self) -> Hashable:
         """What it shares with all pods of its gang."""
         return self.request._replace(leaf_number=0)
@@ -65,9 +78,15 @@ class HivedPod:
         there = sum(min(counts[number], pods) for number, pods in self.request.roles)
         return "" if there == total else _lacking(self.gang, there, total)
 
-    def job(self, name: str, pods: Sequence["Asked"], group: GangSpec | None) -> Job:
+    def partners(self, pods: Sequence["Asked"], group: GangSpec | None) -> tuple[str, ...]:
+        """The gangs without which it does not start."""
+        return ()
+
+    def job(
+        self, pods: Sequence["Asked"], group: GangSpec | None, layers: Sequence[str] | None
+    ) -> Job:
         """The job of the gang; raises ValueError where it cannot be one."""
-        return job_of_request(self.request, name)
+        return job_of_request(self.request, PREFIX + job_name(self.gang))
 
     def is_of(self, job: Job) -> bool:
         """Whether a job can be that of its gang, on whatever nodes."""
@@ -92,6 +111,11 @@ class KoordinatorPod:
         return self.pod.gpus, self.pod.devices, self.pod.resources
 
     @property
+    def rank(self) -> int | None:
+        """Its place among the pods of its gang; None: by its name."""
+        return self.pod.rank
+
+    @property
     def common(self) -> Hashable:
         """What it shares with all pods of its gang."""
         return self.pod.tenant, self.pod.priority, self.pod.preemptible
@@ -104,10 +128,15 @@ class KoordinatorPod:
         least = 1 if spec is None else max(1, spec.min_members)
         return "" if len(pods) >= least else _lacking(self.gang, len(pods), least)
 
-    def job(self, name: str, pods: Sequence["Asked"], group: GangSpec | None) -> Job:
+    def partners(self, pods: Sequence["Asked"], group: GangSpec | None) -> tuple[str, ...]:
+        """The gangs without which it does not start; raises ValueError where pods disagree."""
+        return wishes_of_gang(_members(pods), group).groups
+
+    def job(
+        self, pods: Sequence["Asked"], group: GangSpec | None, layers: Sequence[str] | None
+    ) -> Job:
         """The job of the gang; raises ValueError where it cannot be one."""
-        members = [one.pod for one in pods if isinstance(one, KoordinatorPod)]
-        return job_of_job_pods(members, group or self.pod.spec, name)
+        return job_of_job_pods(_members(pods), group, PREFIX, layers=layers)
 
     def is_of(self, job: Job) -> bool:
         """Whether a job can be that of its gang."""
@@ -118,6 +147,10 @@ class KoordinatorPod:
 
 
 Asked = HivedPod | KoordinatorPod
+
+
+def _members(pods: Sequence[Asked]) -> list[JobPod]:
+    return [asked.pod for asked in pods if isinstance(asked, KoordinatorPod)]
 
 
 def shape_of(role: Role) -> Shape:
@@ -146,12 +179,16 @@ def read_asked(pod: Mapping[str, Any]) -> Asked | None:
     True
     """
     metadata = Field(pod)["metadata"]
+    # What a bound pod has counts, whatever else it says: it must not be lost at a restart.
+    is_new = not node_of(Field(pod))
     found: Asked
     if not metadata["annotations"][SPEC].absent:
+        if is_new:
+            _check_alone(metadata)
         found = HivedPod(read_pod_request(pod))
         total = sum(pods for _, pods in found.request.roles)
     else:
-        member = read_job_pod(pod)
+        member = read_job_pod(pod, strict=is_new)
         by_quota = not metadata["labels"][QUOTA_NAME].absent
         if member.is_alone and member.devices is None and not member.gpus and not by_quota:
             return None
@@ -162,6 +199,14 @@ def read_asked(pod: Mapping[str, Any]) -> Asked | None:
     if len(found.gang) > _LONGEST_NAME:
         raise ValueError(f"the name of its gang has more than {_LONGEST_NAME} characters")
     return found
+
+
+def _check_alone(metadata: Field) -> None:
+    """Refuse what Koordinator would read beside HiveD's annotation, which says all of a job."""
+    for fields, keys in ((metadata["labels"], LABELS), (metadata["annotations"], ANNOTATIONS)):
+        for key in keys:
+            if not fields[key].absent:
+                raise fields[key].error(f"is not read beside the annotation {SPEC}")
 
 
 def job_of(asked: Asked) -> str:

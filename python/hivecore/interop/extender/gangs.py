@@ -9,6 +9,7 @@ from hivecore.scheduler import PlacedPod, Scheduler
 __all__ = ["Gang", "Member", "Slot"]
 
 Slot = tuple[str, int]
+_NO_RANK = 2**31
 _DIGITS = re.compile(r"([0-9]{1,18})")
 
 
@@ -44,6 +45,12 @@ class Gang:
         """Why it can never run, or is no job."""
         self.avoided: frozenset[str] = frozenset()
         """The nodes that its pods were never asked about, though they were to go there."""
+        self.partners: frozenset[str] = frozenset()
+        """The jobs without which its own does not start."""
+        self.has_started = False
+        """Whether its job has ever started: then it waits for no partner."""
+        self.is_redefined = False
+        """Whether its PodGroup says something else than when its job was submitted."""
         self._places: dict[Slot, PlacedPod] | None = None
 
     @property
@@ -80,9 +87,10 @@ class Gang:
             member.slot = None
 
     def assign(self, scheduler: Scheduler) -> None:
-        """Give pods that wait the places of their role that no pod has, in the order of names.
+        """Give pods that wait the places of their role that no pod has, in the order of ranks.
 
-        Numbers in names count as numbers: ``bert-2`` is before ``bert-10``, as are its ranks.
+        Pods without a rank come after the others, by name. Numbers in names count as numbers:
+        ``bert-2`` is before ``bert-10``.
         """
         roles = {role.name: shape_of(role) for role in scheduler.job(self.name).roles}
         free: dict[Shape, list[Slot]] = {}
@@ -90,10 +98,15 @@ class Gang:
             if slot not in self.taken:
                 free.setdefault(roles[slot[0]], []).append(slot)
         waiting = [one for one in self.members.values() if one.slot is None and not one.node]
-        for member in sorted(waiting, key=lambda one: _natural(one.name)):
+        for member in sorted(waiting, key=_order):
             slots = free.get(member.asked.shape)
             if slots:
                 self.take(member, slots.pop(0))
+
+
+def _order(member: Member) -> tuple[int, list[tuple[int, str]]]:
+    rank = member.asked.rank
+    return _NO_RANK if rank is None else rank, _natural(member.name)
 
 
 def _natural(name: str) -> list[tuple[int, str]]:

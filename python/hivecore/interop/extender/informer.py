@@ -8,7 +8,7 @@ from hivecore.interop.extender.asked import read_asked
 from hivecore.interop.extender.pod_jobs import PodJobs
 from hivecore.interop.hived.pods import identify
 from hivecore.interop.koordinator import read_pod_group
-from hivecore.interop.koordinator.gangs.names import KIND
+from hivecore.interop.koordinator.gangs.names import KIND, VERSIONS, X_KIND
 from hivecore.interop.kubernetes.fields import Field
 from hivecore.interop.kubernetes.informer import ClusterInformer, KnownPod
 from hivecore.interop.kubernetes.pods import node_of, owner_name
@@ -24,13 +24,17 @@ class JobInformer(ClusterInformer):
     scheduler has them.
     """
 
-    kinds = (*ClusterInformer.kinds, KIND)
+    kinds = (*ClusterInformer.kinds, KIND, X_KIND)
 
     def __init__(self, scheduler: Scheduler, jobs: PodJobs) -> None:
         super().__init__()
         self._scheduler = scheduler
         self._jobs = jobs
         self._healthy = dict.fromkeys(scheduler.summary().unhealthy, False)
+
+    def apply(self, events: Any) -> list[str]:
+        """Apply a watch event, or a list of objects, as `ClusterInformer.apply`."""
+        return super().apply(_by_api(events))
 
     def _identify(self, pod: Any) -> tuple[str, str]:
         return identify(pod)
@@ -58,9 +62,12 @@ class JobInformer(ClusterInformer):
             self._jobs.bound(member, node, job, slot)
 
     def _see_other(self, kind: str, type_: str, item: Mapping[str, Any]) -> None:
-        if kind == KIND:
+        if kind in (KIND, X_KIND):
             gone = type_ == "DELETED"
-            self._jobs.set_group(owner_name(Field(item)), None if gone else read_pod_group(item))
+            # Watches of both APIs come here; each names its own by its kind.
+            record = {**item, "kind": KIND}
+            group = None if gone else read_pod_group(record, strict=True)
+            self._jobs.set_group(kind, owner_name(Field(item)), group)
 
     def _lose_pod(self, identity: str) -> None:
         self._jobs.lose(identity)
@@ -79,7 +86,7 @@ class JobInformer(ClusterInformer):
         return [node for part in parts if part is not None for node in part.nodes]
 
     def _key_of(self, item: Any, kind: str) -> str:
-        if kind != KIND:
+        if kind not in (KIND, X_KIND):
             return super()._key_of(item, kind)
         try:
             return owner_name(Field(item))
@@ -87,9 +94,21 @@ class JobInformer(ClusterInformer):
             return ""
 
     def _replace(self, kind: str, names: set[str], version: int) -> None:
-        if kind == KIND:
-            self._jobs.keep_groups(names)
+        if kind in (KIND, X_KIND):
+            self._jobs.keep_groups(kind, names)
             return
         super()._replace(kind, names, version)
         if kind == "Pod":
             self._jobs.listed()
+
+
+def _by_api(events: Any) -> Any:
+    """An event or a list with PodGroups of the newer API called by `X_KIND`."""
+    if not isinstance(events, Mapping):
+        return events
+    if "object" in events:
+        return {**events, "object": _by_api(events["object"])}
+    kind = events.get("kind")
+    if kind in (KIND, f"{KIND}List") and events.get("apiVersion") == VERSIONS[1]:
+        return {**events, "kind": kind.replace(KIND, X_KIND)}
+    return events

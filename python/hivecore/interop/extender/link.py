@@ -11,7 +11,7 @@ from typing import Any
 
 from hivecore.interop.extender.gangs import Member
 from hivecore.interop.extender.service import PodService
-from hivecore.interop.koordinator.gangs.names import KIND as POD_GROUP
+from hivecore.interop.koordinator.gangs.names import KIND, VERSIONS, X_KIND
 from hivecore.interop.kubernetes.client.api_server import ApiError, ApiServer
 from hivecore.interop.kubernetes.client.reflector import Reflector
 from hivecore.interop.kubernetes.serving.logs import LOG
@@ -22,7 +22,7 @@ RETRY = "hivecore.io/retry"
 """The annotation by which waiting pods are touched."""
 _PATHS = {
     "Node": "/api/v1/nodes",
-    POD_GROUP: "/apis/scheduling.sigs.k8s.io/v1alpha1/podgroups",
+    **{kind: f"/apis/{api}/podgroups" for kind, api in zip((KIND, X_KIND), VERSIONS, strict=True)},
     "Pod": "/api/v1/pods",
 }
 _AT_ONCE = 16
@@ -46,7 +46,12 @@ class PodLink:
         self._tasks: set[asyncio.Task[None]] = set()
         self.reflectors = [
             Reflector(
-                api, path, kind, self._news.put_nowait, LOG.warning, is_optional=kind == POD_GROUP
+                api,
+                path,
+                kind,
+                self._news.put_nowait,
+                LOG.warning,
+                is_optional=kind in (KIND, X_KIND),
             )
             for kind, path in _PATHS.items()
         ]

@@ -3,10 +3,12 @@
 A gang's job is submitted when all pods are known that it needs to start. While it waits it is
 cancelled when one of these is gone; when it runs it ends with its last pod. A job that has to stop
 has stopped when none of its pods is bound any more; it waits again if others have come in their
-place, and is cancelled if not. So a job never waits, or starts, without its pods.
+place, and is cancelled if not. So a job never waits, or starts, without its pods. A gang that names
+others as its group has a job only while these have theirs, until it has started.
 """
 
 from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
 from dataclasses import replace
 from typing import NamedTuple
 
@@ -14,6 +16,7 @@ from hivecore.gangs import GangSpec
 from hivecore.interop.events.rounds import Round
 from hivecore.interop.extender.asked import PREFIX, Asked, job_of
 from hivecore.interop.extender.gangs import Gang, Member, Slot
+from hivecore.interop.kubernetes.job_names import job_name, object_name
 from hivecore.interop.kubernetes.messages import show
 from hivecore.scheduler import (
     Action,
@@ -63,7 +66,8 @@ class PodJobs:
         """The jobs for whose pods there may be something now."""
         self._gangs: dict[str, Gang] = {}
         self._names: dict[str, str] = {}
-        self._groups: dict[str, GangSpec] = {}
+        self._groups: dict[str, dict[str, GangSpec]] = {}  # by kind and name
+        self._named_by: dict[str, set[str]] = {}  # the jobs that name a job as their partner
         self._events: list[SchedulerEvent] = []
         self._unsettled: dict[str, None] = {}
         self._again: set[str] = set()  # their old jobs are not gone yet
@@ -161,19 +165,22 @@ class PodJobs:
             self._unsettled |= self._inherited
             self._inherited.clear()
 
-    def set_group(self, name: str, group: GangSpec | None) -> None:
-        """What a PodGroup says; ``None``: it is gone."""
+    def set_group(self, kind: str, name: str, group: GangSpec | None) -> None:
+        """What a PodGroup of one of the kinds says; ``None``: it is gone."""
+        groups = self._groups.setdefault(kind, {})
+        known = groups.pop(name, None)
         if group is None:
-            self._groups.pop(name, None)
             return
-        self._groups[name] = group
+        groups[name] = group
         for gang in self._gangs.values():
             if any(member.asked.gang == name for member in gang.members.values()):
                 self._unsettled[gang.name] = None
+                gang.is_redefined = known not in (None, group)
 
-    def keep_groups(self, names: set[str]) -> None:
-        """There are no PodGroups but these."""
-        self._groups = {name: group for name, group in self._groups.items() if name in names}
+    def keep_groups(self, kind: str, names: set[str]) -> None:
+        """There are no PodGroups of a kind but these."""
+        groups = self._groups.get(kind, {})
+        self._groups[kind] = {name: group for name, group in groups.items() if name in names}
 
     def set_node(self, node: str, healthy: bool) -> None:
         """A node is lost, or back."""
@@ -186,7 +193,7 @@ class PodJobs:
         """Tell the scheduler what has happened, and what follows of what it says."""
         while self._unsettled or self._events:
             events, self._events = self._events, []
-            names, self._unsettled = self._unsettled, {}
+            names, self._unsettled = self._with_partners(self._unsettled), {}
             submitted: dict[int, str] = {}
             for name in names:
                 gang = self._gangs.get(name)
@@ -195,6 +202,7 @@ class PodJobs:
                         submitted[len(events)] = name
                     events.append(event)
                 if gang is not None and not gang.members and name not in self._again:
+                    self._link(gang)
                     del self._gangs[name]
             if not events:
                 return
@@ -217,10 +225,12 @@ class PodJobs:
                     self._send_away(action.job)
             elif isinstance(action, Reject) and action.job in self._gangs:
                 self._gangs[action.job].refused = action.reason
+                self._unsettled[action.job] = None
 
     def _changed(self, job: str) -> None:
         gang = self._gangs.get(job)
         if gang is not None:
+            gang.has_started = True
             gang.changed()
             self._wake(job)
 
@@ -250,10 +260,13 @@ class PodJobs:
                 member.slot = None
             return self._submission(gang)
         status = self._scheduler.status(name)
+        gang.has_started |= status.since is not None
         lacks = self._lacks(gang)
         if status.state in ("pending", "reserved"):
             gang.changed()
-            return [_of("cancel", name)] if lacks else []
+            if gang.is_redefined or lacks:
+                return [_of("cancel", name), *self._submission(gang)]
+            return []
         if not status.for_job:
             return [] if gang.members else [_of("finish", name)]
         if gang.is_bound:
@@ -267,6 +280,7 @@ class PodJobs:
 
     def _submission(self, gang: Gang) -> list[SchedulerEvent]:
         """A gang without a job gets one when all are there."""
+        gang.is_redefined = False
         if gang.refused or self._lacks(gang):
             return []
         try:
@@ -274,18 +288,111 @@ class PodJobs:
         except ValueError as error:
             gang.refused = str(error)
             return []
+        partners = [] if gang.has_started else self._partners(gang)
+        if partners and not self._start_together([gang, *partners]):
+            return []
         return [SchedulerEvent("submit", None, (("job", job),))]
 
     def _job(self, gang: Gang) -> Job:
-        waiting = gang.waiting
-        return waiting[0].job(gang.name, waiting, self._groups.get(waiting[0].gang))
+        waiting, network = gang.waiting, self._scheduler.topology
+        layers = None if network is None else network.layers
+        return waiting[0].job(waiting, self._group(waiting[0].gang), layers)
+
+    def _group(self, gang: str) -> GangSpec | None:
+        """What the PodGroup of a gang says.
+
+        :raises ValueError: there is one in each API, and they differ.
+        """
+        found = [groups[gang] for groups in self._groups.values() if gang in groups]
+        if len(found) > 1 and found[0] != found[1]:
+            raise ValueError(f"two PodGroups {show(gang)}, of different APIs, say different things")
+        return found[0] if found else None
 
     def _lacks(self, gang: Gang) -> str:
         """Which pods its job cannot start without."""
+        lacks = self._lacks_itself(gang)
+        if lacks or gang.has_started:
+            return lacks
+        for partner in self._partners(gang):
+            lacks = partner.refused or self._lacks_itself(partner)
+            if lacks:
+                name = object_name(partner.name.removeprefix(PREFIX))
+                return f"the gang {show(name)} of its group: {lacks}"
+        return ""
+
+    def _lacks_itself(self, gang: Gang) -> str:
         waiting = gang.waiting
         if not waiting:
             return "none of its pods is there"
-        return waiting[0].lacks(waiting, self._groups.get(waiting[0].gang))
+        try:
+            return waiting[0].lacks(waiting, self._group(waiting[0].gang))
+        except ValueError as error:
+            return str(error)
+
+    # --- gangs that start together
+
+    def _link(self, gang: Gang) -> None:
+        """Note which jobs a gang names as its partners."""
+        waiting = gang.waiting
+        named: frozenset[str] = frozenset()
+        if waiting:
+            with suppress(ValueError):  # it gets no job, and its pods hear why
+                partners = waiting[0].partners(waiting, self._group(waiting[0].gang))
+                named = frozenset(PREFIX + job_name(one) for one in partners)
+        for other in gang.partners - named:
+            self._named_by[other].discard(gang.name)
+            if not self._named_by[other]:
+                del self._named_by[other]
+        for other in named - gang.partners:
+            self._named_by.setdefault(other, set()).add(gang.name)
+        gang.partners = named
+
+    def _with_partners(self, names: Iterable[str]) -> dict[str, None]:
+        """These jobs, and those of gangs that name them or are named by them."""
+        found = dict.fromkeys(names)
+        queue = list(found)
+        while queue:
+            name = queue.pop()
+            gang = self._gangs.get(name)
+            if gang is not None:
+                self._link(gang)
+            partners = self._named_by.get(name, set()) | (gang.partners if gang else set())
+            more = sorted(one for one in partners if one in self._gangs and one not in found)
+            found.update(dict.fromkeys(more))
+            queue += more
+        return found
+
+    def _partners(self, gang: Gang) -> list[Gang]:
+        """The gangs without which this one does not start, and theirs, but for those that run."""
+        found: dict[str, Gang] = {}
+        queue = sorted(gang.partners)
+        while queue:
+            name = queue.pop(0)
+            runs = name in self._scheduler and self._scheduler.status(name).since is not None
+            if name != gang.name and name not in found and not runs:
+                found[name] = self._gangs.get(name) or Gang(name)
+                queue += sorted(found[name].partners)
+        return list(found.values())
+
+    def _start_together(self, gangs: list[Gang]) -> bool:
+        """Whether the scheduler would take these jobs: without one, the others would start alone.
+
+        A gang whose job it would not take is refused.
+        """
+        with self._scheduler.what_if() as branch:
+            for gang in gangs:
+                try:
+                    if gang.name not in branch:
+                        branch.submit(self._job(gang), branch.now)
+                except ValueError as error:
+                    gang.refused = str(error)
+            if all(gang.name in branch for gang in gangs):
+                return True
+            for action in branch.decide(branch.now):
+                for gang in gangs:
+                    if isinstance(action, Reject) and action.job == gang.name:
+                        gang.refused = action.reason
+        return False
 
     def avoid(self, member: Member, node: str) -> bool:
         """A pod was to go to a node that it is not asked about: whether its job starts elsewhere

@@ -1,32 +1,89 @@
-"""Koordinator's pods as jobs: a gang is a job, pods that ask for the same are a role."""
+"""Koordinator's pods as jobs: a gang is a job, pods that ask for the same are a role.
+
+Every way from a pod to a job goes through `read_job_pod`: each label and annotation that a reader
+of Koordinator's knows is in the job then, or an error names it.
+"""
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from hivecore._arguments import as_mapping, as_name, as_tuple
 from hivecore.devices import DeviceRequest
 from hivecore.gangs import GangSpec
 from hivecore.interop.koordinator.combinations import RESOURCES
-from hivecore.interop.koordinator.gangs.pods import read_gang_pod
+from hivecore.interop.koordinator.gangs.names import (
+    DEFINITION,
+    GANG_NAME,
+    LIGHT_MINIMUM,
+    LIGHT_NAME,
+    POD_GROUP,
+    X_POD_GROUP,
+)
+from hivecore.interop.koordinator.gangs.pods import read_gang_pod, read_groups
+from hivecore.interop.koordinator.names import (
+    DEVICE_HINT,
+    ISOLATION_PROVIDER,
+    JOINT_ALLOCATE,
+    PARTITION_SPEC,
+)
 from hivecore.interop.koordinator.pods import read_pod
 from hivecore.interop.koordinator.quotas.amounts import in_units
 from hivecore.interop.koordinator.quotas.elastic_quotas import ElasticQuotas
 from hivecore.interop.koordinator.quotas.names import PREEMPTIBLE, QUOTA_NAME
 from hivecore.interop.koordinator.quotas.pods import pod_quota
+from hivecore.interop.koordinator.topology.names import POD_INDEX, SELECTOR, SPEC
+from hivecore.interop.koordinator.topology.rules import (
+    NO_RULES,
+    GatherRules,
+    read_rules,
+    wishes_of,
+)
 from hivecore.interop.kubernetes.documents import named_object
 from hivecore.interop.kubernetes.fields import Field
 from hivecore.interop.kubernetes.job_names import job_name
 from hivecore.interop.kubernetes.messages import show
 from hivecore.interop.kubernetes.pods import owner_name, pod_requests
-from hivecore.scheduler import Job, Role
+from hivecore.scheduler import Job, Role, Where
+from hivecore.topology import NetworkTopology
 
-__all__ = ["JobPod", "job_of_job_pods", "job_of_koordinator_pods", "read_job_pod"]
+__all__ = [
+    "ANNOTATIONS",
+    "LABELS",
+    "GangWishes",
+    "JobPod",
+    "job_of_job_pods",
+    "job_of_koordinator_pods",
+    "read_job_pod",
+    "wishes_of_gang",
+]
 
 _PRIORITIES = -(2**31), 2**31 - 1
 _HIGHEST = 1000
 _OF_DEVICES = frozenset(name for names in RESOURCES.values() for name in names)
+
+#: The labels of a pod that make its job what it is.
+LABELS = (
+    *(POD_GROUP, X_POD_GROUP, LIGHT_NAME, LIGHT_MINIMUM),
+    *(QUOTA_NAME, PREEMPTIBLE, ISOLATION_PROVIDER),
+)
+#: The annotations of a pod that make its job what it is.
+ANNOTATIONS = (
+    *(GANG_NAME, *DEFINITION, SPEC, POD_INDEX, SELECTOR),
+    *(DEVICE_HINT, JOINT_ALLOCATE, PARTITION_SPEC),
+)
+
+
+class GangWishes(NamedTuple):
+    """What a gang asks for beside its minimum, as a pod, a PodGroup or all of them say it.
+
+    :param groups: the gangs without which it does not start; itself is left out.
+    :param rules: where in the network its pods go.
+    """
+
+    groups: tuple[str, ...]
+    rules: GatherRules
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,6 +99,8 @@ class JobPod:
     :param gpus: that it asks for.
     :param devices: ``None``: whole GPUs and nothing else.
     :param resources: what else it asks for.
+    :param wishes: what the pod itself says of its gang.
+    :param rank: its place among the pods of its gang; ``None``: by its name.
     """
 
     name: str
@@ -53,6 +112,8 @@ class JobPod:
     gpus: int
     devices: DeviceRequest | None
     resources: tuple[tuple[str, int], ...]
+    wishes: GangWishes
+    rank: int | None
 
     @property
     def is_alone(self) -> bool:
@@ -66,6 +127,7 @@ def job_of_koordinator_pods(
     gang: GangSpec | None = None,
     quotas: ElasticQuotas | None = None,
     name: str | None = None,
+    network: NetworkTopology | None = None,
 ) -> Job:
     """The job of a gang, or of a pod alone.
 
@@ -74,8 +136,12 @@ def job_of_koordinator_pods(
         and annotations count, and without a minimum all given pods are needed.
     :param quotas: in which a pod without a quota's label is looked up by its namespace.
     :param name: of the job; ``None``: that of the gang or the pod, with ":" for "/".
+    :param network: where the layers of ``network-topology-spec`` are; ``None``: it is not known,
+        and the annotation may not leave open which of two layers is narrower.
     :raises ValueError: pods differ in what a job has once, are of several gangs, or are fewer than
-        the gang's minimum; something cannot be read. The message names the pod.
+        the gang's minimum; something cannot be read, stands in a label instead of an annotation or
+        the other way round, or is no wish of a job (``network-topology-selector``). The message
+        names the pod.
     :raises TypeError: something is of a wrong type.
 
     The tenant is the quota that a pod's label names, or its namespace. Pods that ask for the same
@@ -83,6 +149,11 @@ def job_of_koordinator_pods(
     others up to its total join; else it starts with all that are given. CPUs count in thousandths,
     all else in whole units. Priorities count in tens, up to 1000: Koordinator's classes from 3000
     to 9999 become 300 to 999.
+
+    ``network-topology-spec`` becomes ``where``, and the gangs of ``groups`` the jobs of
+    ``together``, by the names that their own jobs have here. The PodGroup or the pods say either;
+    where several do, they have to say the same. Mode, match policy and waiting time have no effect:
+    a job gets all the places that it needs at once, and never waits with some of them.
 
     >>> from hivecore.interop.koordinator import job_of_koordinator_pods
     >>> def pod(number):
@@ -102,24 +173,33 @@ def job_of_koordinator_pods(
     found = [read_job_pod(as_mapping(pod, "pod"), quotas) for pod in given]
     if gang is not None and not isinstance(gang, GangSpec):
         raise TypeError(f"gang must be a GangSpec, not {type(gang).__name__}")
-    return job_of_job_pods(found, gang, name)
+    if network is not None and not isinstance(network, NetworkTopology):
+        raise TypeError(f"network must be a NetworkTopology, not {type(network).__name__}")
+    job = job_of_job_pods(found, gang, layers=None if network is None else network.layers)
+    return job if name is None else job.replace(name=as_name(name, "name"))
 
 
-def read_job_pod(pod: Mapping[str, Any], quotas: ElasticQuotas | None = None) -> JobPod:
+def read_job_pod(
+    pod: Mapping[str, Any], quotas: ElasticQuotas | None = None, *, strict: bool = True
+) -> JobPod:
     """What a pod says of its job.
 
     :param quotas: as of `job_of_koordinator_pods`.
+    :param strict: whether what has no effect is an error; not for a pod that runs already.
     :raises ValueError: something cannot be read; the message names the pod.
     :raises TypeError: something is of a wrong type.
     """
     document = Field(pod)
-    member = read_gang_pod(pod)
+    member = read_gang_pod(pod, strict=strict)
     with named_object(document, "Pod"):
+        if strict:
+            _check_places(document["metadata"])
         asked = read_pod(pod)
         metadata, name = document["metadata"], owner_name(document)
         namespace = metadata["namespace"].text() or "default"
         label = metadata["labels"][QUOTA_NAME].text()
         priority = document["spec"]["priority"]
+        index = metadata["annotations"][POD_INDEX]
         need = None if asked is None else asked.need("gpu")
         gpus = 0 if need is None else need.count
         devices = None if asked is None else asked.replace(name="any pod", priority=0)
@@ -141,21 +221,75 @@ def read_job_pod(pod: Mapping[str, Any], quotas: ElasticQuotas | None = None) ->
             gpus,
             devices,
             tuple(sorted(resources.items())),
+            GangWishes(
+                read_groups(metadata["annotations"], strict=strict),
+                read_rules(metadata["annotations"][SPEC]),
+            ),
+            None if index.absent else index.integer_text(0, _PRIORITIES[1]),
         )
+
+
+def _check_places(metadata: Field) -> None:
+    """Refuse labels among annotations, annotations among labels, and what no job can wish for."""
+    labels, annotations = metadata["labels"], metadata["annotations"]
+    for key in LABELS:
+        if not annotations[key].absent and labels[key].absent:
+            raise annotations[key].error("is read as a label only")
+    for key in ANNOTATIONS:
+        if not labels[key].absent and annotations[key].absent:
+            raise labels[key].error("is read as an annotation only")
+    if not annotations[SELECTOR].absent:
+        raise annotations[SELECTOR].error("a job cannot wish to be near to other pods")
 
 
 def _in_tens(priority: int) -> int:
     return max(-_HIGHEST, min(_HIGHEST, priority // 10))
 
 
+def wishes_of_gang(pods: Sequence[JobPod], group: GangSpec | None = None) -> GangWishes:
+    """What these pods of one gang and its PodGroup say together.
+
+    :raises ValueError: two of them say something else of one thing.
+    """
+    gang = pods[0].gang
+    sources = {pod.wishes: f"pod {show(pod.name)}" for pod in reversed(pods)}
+    if group is not None:
+        rules = GatherRules(group.must, group.prefer, group.multiple)
+        sources[GangWishes(group.groups, rules)] = f"PodGroup {show(group.name)}"
+    found = GangWishes((), NO_RULES)
+    for wishes, source in sources.items():
+        groups = tuple(sorted({*wishes.groups} - {gang}))
+        for said, known, what in (
+            (groups, found.groups, "groups"),
+            (wishes.rules, found.rules, "network-topology-spec"),
+        ):
+            if any(said) and any(known) and said != known:
+                raise ValueError(
+                    f"{source}: its {what} differ from those of another pod or the PodGroup of the "
+                    f"gang {show(gang)}"
+                )
+        found = GangWishes(
+            found.groups or groups, found.rules if any(found.rules) else wishes.rules
+        )
+    return found
+
+
 def job_of_job_pods(
-    pods: Sequence[JobPod], gang: GangSpec | None = None, name: str | None = None
+    pods: Sequence[JobPod],
+    gang: GangSpec | None = None,
+    prefix: str = "",
+    *,
+    layers: Sequence[str] | None = None,
 ) -> Job:
     """The job of these pods of one gang; see `job_of_koordinator_pods`.
 
+    :param prefix: what the names of jobs begin with.
+    :param layers: of the network, from wide to narrow; ``None``: they are not known.
     :raises ValueError: they do not go together, or are too few.
     """
     first = pods[0]
+    if gang is not None and gang.name != first.gang:
+        raise ValueError(f"gang: is {show(gang.name)}, and the pods are of {show(first.gang)}")
     for pod in pods:
         for what in ("gang", "tenant", "priority", "preemptible"):
             if getattr(pod, what) != getattr(first, what):
@@ -167,25 +301,34 @@ def job_of_job_pods(
     least = len(pods) if defined is None else max(1, defined.min_members)
     if len(pods) < least:
         raise ValueError(f"pods: {len(pods)} of {least} that the gang {show(first.gang)} needs")
-    kinds = Counter((pod.gpus, pod.devices, pod.resources) for pod in pods)
+    wishes = wishes_of_gang(pods, gang)
+    try:
+        where = Where(**wishes_of(wishes.rules, layers))
+    except ValueError as error:
+        raise ValueError(f"gang {show(first.gang)}: network-topology-spec: {error}") from None
     total = max(len(pods), 0 if defined is None else defined.total)
-    roles = []
-    for number, ((gpus, devices, resources), count) in enumerate(kinds.items()):
-        only = len(kinds) == 1
-        roles.append(
-            Role(
-                "pod" if only else f"pod-{number}",
-                total if only else count,
-                gpus,
-                min_pods=least if only else count,
-                devices=devices,
-                resources=resources,
-            )
-        )
     return Job(
-        job_name(first.gang) if name is None else as_name(name, "name"),
+        prefix + job_name(first.gang),
         first.tenant,
-        roles,
+        _roles(pods, least, total),
         priority=first.priority,
         preemptible=first.preemptible,
+        where=where,
+        together=[prefix + job_name(other) for other in wishes.groups],
     )
+
+
+def _roles(pods: Sequence[JobPod], least: int, total: int) -> list[Role]:
+    kinds = Counter((pod.gpus, pod.devices, pod.resources) for pod in pods)
+    only = len(kinds) == 1
+    return [
+        Role(
+            "pod" if only else f"pod-{number}",
+            total if only else count,
+            gpus,
+            min_pods=least if only else count,
+            devices=devices,
+            resources=resources,
+        )
+        for number, ((gpus, devices, resources), count) in enumerate(kinds.items())
+    ]

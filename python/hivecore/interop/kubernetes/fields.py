@@ -9,6 +9,7 @@ import json
 import re
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from difflib import get_close_matches
 from fractions import Fraction
 from typing import Any, TypeVar
 
@@ -62,6 +63,19 @@ class Field:
             if not isinstance(key, str):
                 raise TypeError(f"{self._name} has the key {show(key)}: keys must be strings")
         return [(as_text(key, self.path), self._under(key, mapping[key])) for key in mapping]
+
+    def only(self, *known: str) -> None:
+        """Refuse the keys of a mapping that are none of these.
+
+        >>> Field({"layer": "rack", "stratgy": "MustGather"}).only("layer", "strategy")
+        Traceback (most recent call last):
+        ValueError: stratgy: is unknown, is strategy meant?
+        """
+        for key, entry in self.items():
+            if key not in known and entry.value is not None:
+                near = get_close_matches(key, known, n=1, cutoff=0.8)
+                meant = f"is {near[0]} meant?" if near else f"known are {', '.join(known)}"
+                raise entry.error(f"is unknown, {meant}")
 
     def entries(self) -> list["Field"]:
         """The entries of a list."""

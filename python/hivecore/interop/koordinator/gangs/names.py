@@ -1,13 +1,13 @@
-"""What Koordinator calls things of gangs: labels and annotations.
+"""What Koordinator calls things of gangs: labels and annotations, and kinds of PodGroups.
 
-Source: Koordinator, ``apis/extension/coscheduling.go``.
+Source: Koordinator, ``apis/extension/coscheduling.go``; scheduler-plugins,
+``apis/scheduling/v1alpha1``.
 """
-
-from hivecore.interop.koordinator.quotas.names import GANG_NAME, POD_GROUP
 
 __all__ = [
     "BIND_GROUP",
     "BIND_MEMBERS",
+    "DEFINITION",
     "GANG_NAME",
     "GROUPS",
     "KIND",
@@ -19,12 +19,26 @@ __all__ = [
     "MODE",
     "POD_GROUP",
     "TOTAL",
+    "VERSIONS",
     "WAIT_TIME",
+    "X_KIND",
+    "X_POD_GROUP",
 ]
 
 KIND = "PodGroup"
+VERSIONS = ("scheduling.sigs.k8s.io/v1alpha1", "scheduling.x-k8s.io/v1alpha1")
+
+#: What the kind of the second of these groups is called where both are watched.
+X_KIND = "PodGroup.scheduling.x-k8s.io"
+
+# Labels of pods that name their PodGroup, by the group of its API.
+POD_GROUP = "pod-group.scheduling.sigs.k8s.io"
+X_POD_GROUP = "scheduling.x-k8s.io/pod-group"
 
 _GANG = "gang.scheduling.koordinator.sh"
+
+# An annotation of pods.
+GANG_NAME = f"{_GANG}/name"
 
 # Annotations of pods; those from MODE on, and TOTAL, of PodGroups as well.
 MINIMUM = f"{_GANG}/min-available"
@@ -34,6 +48,9 @@ MODE = f"{_GANG}/mode"
 GROUPS = f"{_GANG}/groups"
 MATCH_POLICY = f"{_GANG}/match-policy"
 MATCH_POLICY_ALIAS = "pod-group.scheduling.sigs.k8s.io/match-policy"
+
+#: The annotations of pods that define a gang, beside the topology's.
+DEFINITION = (MINIMUM, WAIT_TIME, TOTAL, MODE, GROUPS, MATCH_POLICY, MATCH_POLICY_ALIAS)
 
 # Labels of pods, of an older way to say it.
 LIGHT_NAME = "pod-group.scheduling.sigs.k8s.io/name"

@@ -8,12 +8,13 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
 
-from hivecore._arguments import as_int, as_mapping
+from hivecore._arguments import as_bool, as_int, as_mapping
 from hivecore.gangs import BindInfo, GangMode, GangSpec, GangStatus, MatchPolicy
 from hivecore.interop.koordinator.gangs.durations import read_duration
 from hivecore.interop.koordinator.gangs.names import (
     BIND_GROUP,
     BIND_MEMBERS,
+    DEFINITION,
     GANG_NAME,
     GROUPS,
     KIND,
@@ -25,10 +26,15 @@ from hivecore.interop.koordinator.gangs.names import (
     MODE,
     POD_GROUP,
     TOTAL,
+    VERSIONS,
     WAIT_TIME,
+    X_POD_GROUP,
 )
-from hivecore.interop.kubernetes.documents import named_object
+from hivecore.interop.koordinator.topology.names import SPEC
+from hivecore.interop.koordinator.topology.rules import read_rules
+from hivecore.interop.kubernetes.documents import check_kind, named_object
 from hivecore.interop.kubernetes.fields import Field
+from hivecore.interop.kubernetes.messages import show
 from hivecore.interop.kubernetes.pods import node_of, owner_name
 
 __all__ = [
@@ -36,12 +42,14 @@ __all__ = [
     "bind_annotations",
     "pod_group_status",
     "read_gang_pod",
+    "read_groups",
     "read_pod_group",
 ]
 
 _MOST = 2**31 - 1
 _LONGEST = 2**60
 _INTEGER = re.compile(r"[+-]?[0-9]{1,20}")
+_MODES: dict[str, GangMode] = {"Strict": "strict", "NonStrict": "non-strict"}
 _POLICIES: dict[str, MatchPolicy] = {
     "only-waiting": "only-waiting",
     "waiting-and-running": "waiting-and-running",
@@ -66,19 +74,27 @@ class GangPod:
 
 
 def read_gang_pod(
-    pod: Mapping[str, Any], *, default_wait_time: int = 600, per_second: int = 1
+    pod: Mapping[str, Any],
+    *,
+    default_wait_time: int = 600,
+    per_second: int = 1,
+    strict: bool = False,
 ) -> GangPod | None:
     """The gang that a pod belongs to, and its definition if the pod has one; ``None``: no gang.
 
     :param pod: the object of kind Pod as plain data.
     :param default_wait_time: where the pod says none, in units of time.
     :param per_second: how many of the caller's units of time are a second.
-    :raises ValueError: a name is missing; the message names the pod.
+    :param strict: whether an error takes the place of a default: for a text that cannot be read,
+        for two names of the gang, and for a definition without a name.
+    :raises ValueError: a name is missing, the two labels of PodGroups differ, or the rules of the
+        topology cannot be read; the message names the pod.
     :raises TypeError: something is of a wrong type.
 
-    The name is that of the first of these: the label of PodGroups, the label
-    "pod-group.scheduling.sigs.k8s.io/name", the annotation. Whoever uses the first leaves the
-    definition to a PodGroup. Without a minimum that can be read there is no definition. All else
+    The name is that of the first of these: the label of PodGroups,
+    "pod-group.scheduling.sigs.k8s.io" or "scheduling.x-k8s.io/pod-group" by the group of their API,
+    the label "pod-group.scheduling.sigs.k8s.io/name", the annotation. With a label of PodGroups the
+    PodGroup defines the gang. Without a minimum that can be read there is no definition. All else
     has defaults, and takes them where it cannot be read: as many pods in total as the minimum,
     strict, once-satisfied, ``default_wait_time``, a group of its own. Durations are rounded up.
     Source: Koordinator, ``tryInitByPodConfig``; a negative minimum cannot be read here.
@@ -99,38 +115,58 @@ def read_gang_pod(
     """
     units = as_int(per_second, "per_second", 1, 10**9)
     default = as_int(default_wait_time, "default_wait_time", 1, _LONGEST)
+    reader = _Reader(as_bool(strict, "strict"))
     document = Field(as_mapping(pod, "pod"))
     with named_object(document, "Pod"):
         metadata = document["metadata"]
         labels, annotations = metadata["labels"], metadata["annotations"]
-        by_object = labels[POD_GROUP].text()
+        by_object = _pod_group(labels)
         local = by_object or labels[LIGHT_NAME].text() or annotations[GANG_NAME].text()
+        if strict:
+            _check_names(labels, annotations, local)
         if not local:
             return None
         name, node = owner_name(document), node_of(document)
         gang = f"{metadata['namespace'].text() or 'default'}/{local}"
-        minimum = _integer(labels[LIGHT_MINIMUM].text() or annotations[MINIMUM].text())
-        if by_object or minimum is None or minimum < 0:
+        minimum = reader.minimum(labels[LIGHT_MINIMUM], annotations[MINIMUM])
+        if by_object or minimum is None:
             return GangPod(name, gang, None, node)
-        seconds = read_duration(annotations[WAIT_TIME].text())
-        wait = _units(seconds, units) or default
-        return GangPod(name, gang, _spec(gang, minimum, annotations, wait), node)
+        wait = _units(reader.seconds(annotations[WAIT_TIME]), units) or default
+        return GangPod(name, gang, reader.spec(gang, minimum, annotations, wait), node)
+
+
+def read_groups(annotations: Field, *, strict: bool) -> tuple[str, ...]:
+    """The gangs that the annotation ``groups`` of a pod or PodGroup names.
+
+    :param strict: as of `read_gang_pod`.
+
+    >>> read_groups(Field({"gang.scheduling.koordinator.sh/groups": '["a/ps"]'}), strict=True)
+    ('a/ps',)
+    """
+    return _Reader(strict).groups(annotations[GROUPS])
 
 
 def read_pod_group(
-    record: Mapping[str, Any], *, default_wait_time: int = 600, per_second: int = 1
+    record: Mapping[str, Any],
+    *,
+    default_wait_time: int = 600,
+    per_second: int = 1,
+    strict: bool = False,
 ) -> GangSpec:
     """The gang that a PodGroup defines.
 
     :param record: the object as plain data.
     :param default_wait_time: where it says none, in units of time.
     :param per_second: how many of the caller's units of time are a second.
-    :raises ValueError: the name or the minimum is missing or out of range; the message names the
-        object and has the path.
+    :param strict: as of `read_gang_pod`.
+    :raises ValueError: the name or the minimum is missing or out of range, a key of ``spec`` is
+        unknown, or it is another API's PodGroup; the message names the object and has the path.
     :raises TypeError: something is of a wrong type.
 
-    ``spec.scheduleTimeoutSeconds`` counts if it is above 0. The rest stands in annotations, with
-    the defaults of `read_gang_pod`. Source: Koordinator, ``tryInitByPodGroup``.
+    Its API is ``scheduling.sigs.k8s.io/v1alpha1`` or ``scheduling.x-k8s.io/v1alpha1``.
+    ``spec.scheduleTimeoutSeconds`` counts if it is above 0; ``spec.minResources`` has no effect, as
+    the pods say what they need. The rest stands in annotations, with the defaults of
+    `read_gang_pod`. Source: Koordinator, ``tryInitByPodGroup``.
 
     >>> from hivecore.interop.koordinator import read_pod_group
     >>> record = {"metadata": {"name": "train"}, "spec": {"minMember": 4}}
@@ -139,14 +175,18 @@ def read_pod_group(
     """
     units = as_int(per_second, "per_second", 1, 10**9)
     default = as_int(default_wait_time, "default_wait_time", 1, _LONGEST)
+    reader = _Reader(as_bool(strict, "strict"))
     document = Field(as_mapping(record, "record"))
     with named_object(document, KIND):
+        check_kind(document, KIND, VERSIONS)
         spec = document["spec"]
+        spec.only("minMember", "minResources", "scheduleTimeoutSeconds")
         minimum = spec["minMember"].integer(0, _MOST)
         timeout = spec["scheduleTimeoutSeconds"]
         seconds = 0 if timeout.value is None else timeout.integer(-_MOST - 1, _MOST)
         wait = _units(Fraction(seconds), units) or default
-        return _spec(owner_name(document), minimum, document["metadata"]["annotations"], wait)
+        annotations = document["metadata"]["annotations"]
+        return reader.spec(owner_name(document), minimum, annotations, wait)
 
 
 def bind_annotations(info: BindInfo) -> dict[str, str]:
@@ -192,19 +232,86 @@ def pod_group_status(status: GangStatus) -> dict[str, Any]:
     }
 
 
-def _spec(name: str, minimum: int, annotations: Field, wait_time: int) -> GangSpec:
-    total = _integer(annotations[TOTAL].text())
-    mode: GangMode = "non-strict" if annotations[MODE].text() == "NonStrict" else "strict"
-    policy = annotations[MATCH_POLICY].text() or annotations[MATCH_POLICY_ALIAS].text()
-    return GangSpec(
-        name,
-        minimum,
-        minimum if total is None else max(total, minimum),
-        mode=mode,
-        match_policy=_POLICIES.get(policy, "once-satisfied"),
-        wait_time=wait_time,
-        groups=_groups(annotations[GROUPS].text()),
-    )
+def _pod_group(labels: Field) -> str:
+    """The PodGroup that a pod names, whichever API it is of."""
+    own, other = labels[POD_GROUP].text(), labels[X_POD_GROUP].text()
+    if own and other and own != other:
+        raise labels[X_POD_GROUP].error(f"is {show(other)}, and {POD_GROUP} is {show(own)}")
+    return own or other
+
+
+def _check_names(labels: Field, annotations: Field, name: str) -> None:
+    """Refuse a definition without a name, and a second name."""
+    if not name:
+        for field in (labels[LIGHT_MINIMUM], *(annotations[key] for key in DEFINITION)):
+            if not field.absent:
+                raise field.error("the pod names no gang")
+    for field in (labels[LIGHT_NAME], annotations[GANG_NAME]):
+        if not field.absent and field.text() != name:
+            raise field.error(f"is {show(field.text())}, and its gang is called {show(name)}")
+
+
+class _Reader:
+    """Reads texts that have a default; ``strict`` refuses what others ignore."""
+
+    def __init__(self, strict: bool) -> None:
+        self._strict = strict
+
+    def _misread(self, field: Field, needed: str) -> None:
+        if self._strict and not field.absent:
+            raise field.error(f"must be {needed}, not {show(field.text())}")
+
+    def minimum(self, label: Field, annotation: Field) -> int | None:
+        """The first of both that is there; ``None``: neither can be read."""
+        field = annotation if label.absent else label
+        number = _integer(field.text())
+        if number is not None and number >= 0:
+            return number
+        self._misread(field, f"an integer from 0 to {_MOST}")
+        return None
+
+    def seconds(self, field: Field) -> Fraction | None:
+        """A duration above 0; ``None``: it is none."""
+        seconds = read_duration(field.text())
+        if seconds is not None and seconds > 0:
+            return seconds
+        self._misread(field, "a duration such as 10m")
+        return None
+
+    def spec(self, name: str, minimum: int, annotations: Field, wait_time: int) -> GangSpec:
+        """What annotations of a pod or PodGroup define."""
+        total = _integer(annotations[TOTAL].text())
+        if total is None or total < minimum:
+            self._misread(annotations[TOTAL], f"an integer from {minimum} to {_MOST}")
+        mode, alias = annotations[MODE], annotations[MATCH_POLICY_ALIAS]
+        policy = alias if annotations[MATCH_POLICY].absent else annotations[MATCH_POLICY]
+        if mode.text() not in _MODES:
+            self._misread(mode, " or ".join(_MODES))
+        if policy.text() not in _POLICIES:
+            self._misread(policy, f"one of {', '.join(_POLICIES)}")
+        return GangSpec(
+            name,
+            minimum,
+            minimum if total is None else max(total, minimum),
+            mode=_MODES.get(mode.text(), "strict"),
+            match_policy=_POLICIES.get(policy.text(), "once-satisfied"),
+            wait_time=wait_time,
+            groups=self.groups(annotations[GROUPS]),
+            **read_rules(annotations[SPEC])._asdict(),
+        )
+
+    def groups(self, field: Field) -> tuple[str, ...]:
+        """The names of gangs in a list of JSON; none where it is no such list."""
+        try:
+            names = json.loads(field.text())
+        except (ValueError, RecursionError):
+            names = None
+        if not isinstance(names, list) or not all(isinstance(one, str) and one for one in names):
+            self._misread(field, 'a list of gangs, such as ["ai/train"]')
+            return ()
+        if not all("/" in name for name in names):
+            self._misread(field, "names with their namespaces, such as ai/train")
+        return tuple(names)
 
 
 def _integer(text: str) -> int | None:
@@ -217,13 +324,3 @@ def _integer(text: str) -> int | None:
 
 def _units(seconds: Fraction | None, per_second: int) -> int:
     return 0 if seconds is None or seconds <= 0 else min(_LONGEST, math.ceil(seconds * per_second))
-
-
-def _groups(text: str) -> list[str]:
-    try:
-        names = json.loads(text)
-    except (ValueError, RecursionError):
-        return []
-    if not isinstance(names, list) or not all(isinstance(one, str) and one for one in names):
-        return []
-    return names

@@ -1,6 +1,6 @@
 """What Koordinator calls things of quotas: labels, annotations, reserved quotas.
 
-Source: Koordinator, ``apis/extension/elastic_quota.go``, ``coscheduling.go``.
+Source: Koordinator, ``apis/extension/elastic_quota.go``.
 """
 
 __all__ = [
@@ -8,7 +8,6 @@ __all__ = [
     "API_VERSION",
     "CHILD_REQUEST",
     "DEFAULT_QUOTA",
-    "GANG_NAME",
     "IGNORE_DEFAULT_TREE",
     "IS_PARENT",
     "IS_ROOT",
@@ -17,7 +16,6 @@ __all__ = [
     "NON_PREEMPTIBLE_REQUEST",
     "NON_PREEMPTIBLE_USED",
     "PARENT",
-    "POD_GROUP",
     "PREEMPTIBLE",
     "QUOTA_NAME",
     "REQUEST",
@@ -46,11 +44,9 @@ TREE_ID = f"{_QUOTA}/tree-id"
 ALLOW_LENT = f"{_QUOTA}/allow-lent-resource"
 IGNORE_DEFAULT_TREE = f"{_QUOTA}/ignore-default-tree"
 
-# Labels of pods; the gang of a pod stands in a label or in an annotation.
+# Labels of pods.
 QUOTA_NAME = f"{_QUOTA}/name"
 PREEMPTIBLE = f"{_QUOTA}/preemptible"
-POD_GROUP = "pod-group.scheduling.sigs.k8s.io"
-GANG_NAME = "gang.scheduling.koordinator.sh/name"
 
 # Annotations of quotas that people write.
 SHARED_WEIGHT = f"{_QUOTA}/shared-weight"

@@ -4,12 +4,11 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from hivecore._arguments import as_bool, as_mapping, as_name, as_tuple
+from hivecore.interop.koordinator.gangs.pods import read_gang_pod
 from hivecore.interop.koordinator.quotas.amounts import in_units
 from hivecore.interop.koordinator.quotas.elastic_quotas import ElasticQuotas
 from hivecore.interop.koordinator.quotas.names import (
     DEFAULT_QUOTA,
-    GANG_NAME,
-    POD_GROUP,
     PREEMPTIBLE,
     QUOTA_NAME,
 )
@@ -154,14 +153,11 @@ def _facts(pod: Field, quotas: ElasticQuotas, pods_in_parents: bool) -> dict[str
 
 
 def _gang_name(pods: list[Field]) -> str:
-    names = set()
-    for pod in pods:
-        metadata = pod["metadata"]
-        gang = metadata["annotations"][GANG_NAME].text() or metadata["labels"][POD_GROUP].text()
-        names.add((metadata["namespace"].text() or "default", gang))
-    if len(names) > 1 or not all(gang for _, gang in names):
+    names = {member and member.gang for member in (read_gang_pod(pod.value) for pod in pods)}
+    name = names.pop()
+    if names or not name:
         raise ValueError("the pods are of no one gang: give the owner a name")
-    return "/".join(names.pop())
+    return name
 
 
 def _check_quotas(quotas: object) -> None:

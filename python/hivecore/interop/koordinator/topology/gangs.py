@@ -4,26 +4,24 @@ import re
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
 
 from hivecore._arguments import as_mapping
 from hivecore.interop.koordinator.topology.names import (
-    CLUSTER_LAYER,
-    NODE_LAYER,
     POD_INDEX,
     SELECTOR,
     SPEC,
 )
+from hivecore.interop.koordinator.topology.rules import GatherRules, read_rules, wishes_of
 from hivecore.interop.kubernetes.documents import Objects, named_object, objects_of
 from hivecore.interop.kubernetes.fields import Field
-from hivecore.interop.kubernetes.messages import show
 from hivecore.interop.kubernetes.pods import has_ended, node_of, owner_name
 from hivecore.topology import NetworkTopology, TopologyDecision, TopologyRequest
 
 __all__ = ["TopologyGang", "read_topology_gang"]
 
 _MOST = 2**31
-_STRATEGIES = {"MustGather": "must", "PreferGather": "prefer"}
+_Said = TypeVar("_Said", str, GatherRules)
 _DIGITS = re.compile(r"([0-9]+)")
 
 
@@ -64,16 +62,16 @@ def read_topology_gang(
     """What a gang asks of the network.
 
     :param gang: the PodGroup, or the pod, that has the annotation
-        ``gang.scheduling.koordinator.sh/network-topology-spec``; without it nothing is asked for.
-        The name of the object is that of the request.
+        ``gang.scheduling.koordinator.sh/network-topology-spec``; without it that of the pods
+        counts, and without any nothing is asked for. The name of the object is that of the request.
     :param pods: all pods of the gang that are to be placed, taken to be alike.
     :param network: whose layers the annotation names.
     :param amounts: what a pod takes of a node; ``None``: a slot.
-    :param others: pods of the cluster. Those that run and have the selector of the gang's first pod
-        are whom it wants to be near to.
+    :param others: pods of the cluster. The gang wants to be near to those that run and have the
+        selector of its pods.
     :raises ValueError: a layer is not in the network or there twice, a strategy is none of
-        MustGather and PreferGather, a multiple is negative, or there is no pod. The message has the
-        path.
+        MustGather and PreferGather, a multiple is negative, a key is unknown; there is no pod, or a
+        pod has other rules or another selector than its gang. The message has the path.
     :raises TypeError: something is of a wrong type.
     :raises ImportError: it is text, and PyYAML is not there.
 
@@ -98,47 +96,31 @@ def read_topology_gang(
     field = Field(as_mapping(gang, "gang"))
     with named_object(field, "the gang"):
         name = owner_name(field)
-        wishes = _wishes(field["metadata"]["annotations"][SPEC], network)
+        rules = read_rules(field["metadata"]["annotations"][SPEC], network.layers)
     ranked = _ranked(pods)
     if not ranked:
         raise ValueError("pods: there is none")
+    selector = ""
+    for pod in ranked.values():
+        with named_object(pod, "Pod"):
+            notes = pod["metadata"]["annotations"]
+            rules = _same(notes[SPEC], read_rules(notes[SPEC], network.layers), rules)
+            selector = _same(notes[SELECTOR], notes[SELECTOR].text(), selector)
+    wishes = dict(wishes_of(rules, network.layers))
     if amounts is not None:
         wishes["amounts"] = dict(as_mapping(amounts, "amounts"))
-    selector = next(iter(ranked.values()))["metadata"]["annotations"][SELECTOR].text()
     if selector:
         wishes["existing"] = _near(others, selector, network)
     return TopologyGang(TopologyRequest(name, len(ranked), **wishes), tuple(ranked))
 
 
-def _wishes(annotation: Field, network: NetworkTopology) -> dict[str, Any]:
-    levels = {CLUSTER_LAYER: 0, **{layer: i for i, layer in enumerate(network.layers, 1)}}
-    levels[NODE_LAYER] = len(levels)
-    names = ["", *network.layers, "node"]
-    wanted = {"must": 0, "prefer": 0}
-    multiple: dict[str, int] = {}
-    if annotation.absent:
-        return {}
-    seen = set()
-    for rule in annotation.json()["gatherStrategy"].entries():
-        layer = rule["layer"].name()
-        if layer not in levels:
-            raise rule["layer"].error(f"{show(layer)} is none of {', '.join(levels)}")
-        if layer in seen:
-            raise rule["layer"].error(f"{show(layer)} is there twice")
-        seen.add(layer)
-        level = levels[layer]
-        strategy = rule["strategy"].choice(_STRATEGIES)
-        if strategy:
-            wanted[strategy] = max(wanted[strategy], level)
-        count = rule["podCountMultiple"]
-        if count.value is not None and count.integer(0, _MOST) > 1:
-            if level == 0:
-                raise count.error("all pods are in the cluster: give it for a layer below")
-            multiple[names[level]] = count.integer(0, _MOST)
-    if wanted["prefer"] < wanted["must"]:
-        wanted["prefer"] = 0
-    found = {wish: names[level] for wish, level in wanted.items()}
-    return {**found, "multiple": multiple}
+def _same(field: Field, own: _Said, others: _Said) -> _Said:
+    """What a pod says, or what the gang and the pods before it said."""
+    if field.absent:
+        return others
+    if any(others) and own != others:
+        raise field.error("differs from that of its gang")
+    return own
 
 
 def _ranked(pods: Objects) -> dict[str, Field]:
