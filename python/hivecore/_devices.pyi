@@ -5,6 +5,11 @@ import numpy as np
 import numpy.typing as npt
 from typing_extensions import disjoint_base
 
+@final
+class Maker:
+    def __new__(cls, record: type, slots: tuple[str, ...]) -> Self: ...
+    def make(self, values: tuple[Any, ...], /) -> Any: ...
+
 @disjoint_base
 class KernelObject:
     def check(self) -> None: ...

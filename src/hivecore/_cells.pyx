@@ -3,6 +3,7 @@
 
 import operator
 from collections import namedtuple
+from types import MemberDescriptorType
 
 import numpy as np
 
@@ -28,6 +29,7 @@ cnp.import_array()
 
 include "arguments.pxi"
 include "checks.pxi"
+include "maker.pxi"
 include "mutex.pxi"
 include "kernel_object.pxi"
 

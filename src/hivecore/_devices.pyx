@@ -5,6 +5,7 @@ Numbers are range-checked here where they index; all work is done in devices/*.c
 """
 
 import operator
+from types import MemberDescriptorType
 
 import numpy as np
 
@@ -29,6 +30,7 @@ include "arguments.pxi"
 include "mutex.pxi"
 include "kernel_object.pxi"
 include "checks.pxi"
+include "maker.pxi"
 include "devices/records.pxi"
 include "devices/query.pxi"
 include "devices/cluster.pxi"

@@ -5,6 +5,7 @@ Numbers are range-checked here where they index; all work is done in quotas/*.cp
 """
 
 import operator
+from types import MemberDescriptorType
 
 import numpy as np
 
@@ -27,5 +28,6 @@ include "arguments.pxi"
 include "mutex.pxi"
 include "kernel_object.pxi"
 include "checks.pxi"
+include "maker.pxi"
 include "quotas/water_fill.pxi"
 include "quotas/quota_tree.pxi"

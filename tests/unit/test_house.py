@@ -333,6 +333,18 @@ def looks_out_of_turn(root: Path) -> list[str]:
     return found
 
 
+def changed_classes(root: Path) -> list[str]:
+    """No object changes its class: without the GIL that stops all threads of the interpreter."""
+    return [
+        f"{module}:{node.lineno} changes a class"
+        for module, file in python_sources(root)
+        for node in ast.walk(ast.parse(file.read_text("utf-8")))
+        if isinstance(node, ast.Attribute)
+        and node.attr == "__class__"
+        and not isinstance(node.ctx, ast.Load)
+    ]
+
+
 def undocumented_api(module: types.ModuleType) -> list[str]:
     """`__all__` is exactly what the module defines in public, and all of it carries a docstring."""
     file = Path(str(module.__file__))
@@ -463,6 +475,7 @@ TREE_RULES = [
     imports_of_private_names,
     imports_against_the_arrows,
     looks_out_of_turn,
+    changed_classes,
     absent_files,
 ]
 
@@ -683,6 +696,8 @@ class Cluster:
 """
 
 BROKEN = [
+    (changed_classes, "python/hivecore/cells.py", "made.__class__ = int", "cells:1 changes"),
+    (changed_classes, "python/hivecore/cells.py", "a, b.__class__ = 1, int", "cells:1 changes"),
     (python_in_kernels, CELLS_CPP, "#include <Python.h>", "Python.h"),
     (python_in_kernels, STATUS, '# include "numpy/arrayobject.h"', "numpy"),
     (python_in_kernels, "src/cpp/cells/x/deep.hpp", "#include <pybind11/stl.h>", "pybind11"),

@@ -1,9 +1,11 @@
 """What is asked of a `CellCluster`: a group of pods that start together or not at all."""
 
 from collections.abc import Iterable
+from operator import attrgetter
 from typing import Any, Literal, NamedTuple, Self, final
 
 from hivecore._arguments import as_bool, as_int, as_name, as_tuple
+from hivecore._cells import Maker
 
 __all__ = ["EVICTIONS", "AffinityGroup", "Evictions", "Member", "check_evictions"]
 
@@ -25,44 +27,8 @@ class Member(NamedTuple):
     """Name of a level: all leaves of a pod must be in one cell of it."""
 
 
-class _Fields:
-    """What an affinity group holds. It can be filled in; an `AffinityGroup` does not change."""
-
-    __slots__ = (
-        "confined",
-        "evictions",
-        "lazy_preemption",
-        "leaf_type",
-        "members",
-        "merge_siblings",
-        "name",
-        "pinned_cell",
-        "placement",
-        "priority",
-        "sizes",
-        "virtual_cluster",
-        "within",
-    )
-
-    name: str
-    virtual_cluster: str
-    members: tuple[Member, ...]
-    priority: int
-    leaf_type: str | None
-    pinned_cell: str | None
-    lazy_preemption: bool
-    within: str | None
-    placement: Literal["pack", "spread"]
-    merge_siblings: bool
-    evictions: Evictions | None
-    sizes: tuple[int, ...]
-    """Leaves of each pod: the members' pods in order."""
-    confined: bool
-    """Whether the group or a member has a ``within``."""
-
-
 @final
-class AffinityGroup(_Fields):
+class AffinityGroup:
     """A gang: all of its pods get their leaves at once, or none does.
 
     :param name: unique among the groups of a cluster.
@@ -98,7 +64,37 @@ class AffinityGroup(_Fields):
     (3, 17)
     """
 
-    __slots__ = ()
+    __slots__ = (
+        "confined",
+        "evictions",
+        "lazy_preemption",
+        "leaf_type",
+        "members",
+        "merge_siblings",
+        "name",
+        "pinned_cell",
+        "placement",
+        "priority",
+        "sizes",
+        "virtual_cluster",
+        "within",
+    )
+
+    name: str
+    virtual_cluster: str
+    members: tuple[Member, ...]
+    priority: int
+    leaf_type: str | None
+    pinned_cell: str | None
+    lazy_preemption: bool
+    within: str | None
+    placement: Literal["pack", "spread"]
+    merge_siblings: bool
+    evictions: Evictions | None
+    sizes: tuple[int, ...]
+    """Leaves of each pod: the members' pods in order."""
+    confined: bool
+    """Whether the group or a member has a ``within``."""
 
     def __new__(  # noqa: D102
         cls,
@@ -139,22 +135,23 @@ class AffinityGroup(_Fields):
         if evictions is not None:
             check_evictions(evictions)
         checked, sizes, confined = _members(members)
-        made: Any = _Fields()
-        made.name = name
-        made.virtual_cluster = virtual_cluster
-        made.members = checked
-        made.priority = priority
-        made.leaf_type = leaf_type
-        made.pinned_cell = pinned_cell
-        made.lazy_preemption = lazy_preemption
-        made.within = within
-        made.placement = placement
-        made.merge_siblings = merge_siblings
-        made.evictions = evictions
-        made.sizes = sizes
-        made.confined = confined or within is not None
-        made.__class__ = cls  # from here on it does not change
-        return made  # type: ignore[no-any-return]
+        return _make(  # type: ignore[no-any-return]
+            (
+                name,
+                virtual_cluster,
+                checked,
+                priority,
+                leaf_type,
+                pinned_cell,
+                lazy_preemption,
+                within,
+                placement,
+                merge_siblings,
+                evictions,
+                sizes,
+                confined or within is not None,
+            )
+        )
 
     @property
     def pods(self) -> int:
@@ -174,26 +171,27 @@ class AffinityGroup(_Fields):
 
     def _renamed(self, name: str) -> Self:
         """The same under another name; all else has been checked."""
-        made: Any = _Fields()
-        made.name = name
-        made.virtual_cluster = self.virtual_cluster
-        made.members = self.members
-        made.priority = self.priority
-        made.leaf_type = self.leaf_type
-        made.pinned_cell = self.pinned_cell
-        made.lazy_preemption = self.lazy_preemption
-        made.within = self.within
-        made.placement = self.placement
-        made.merge_siblings = self.merge_siblings
-        made.evictions = self.evictions
-        made.sizes = self.sizes
-        made.confined = self.confined
-        made.__class__ = type(self)  # from here on it does not change
-        return made  # type: ignore[no-any-return]
+        return _make(  # type: ignore[no-any-return]
+            (
+                name,
+                self.virtual_cluster,
+                self.members,
+                self.priority,
+                self.leaf_type,
+                self.pinned_cell,
+                self.lazy_preemption,
+                self.within,
+                self.placement,
+                self.merge_siblings,
+                self.evictions,
+                self.sizes,
+                self.confined,
+            )
+        )
 
     def _arguments(self) -> dict[str, Any]:
         derived = ("sizes", "confined")
-        return {name: getattr(self, name) for name in _Fields.__slots__ if name not in derived}
+        return {name: getattr(self, name) for name in _NAMES if name not in derived}
 
     def __setattr__(self, name: str, value: object) -> None:
         raise AttributeError(f"{name}: an AffinityGroup does not change, see replace()")
@@ -205,7 +203,7 @@ class AffinityGroup(_Fields):
         return _restored, (self._arguments(),)
 
     def _key(self) -> tuple[Any, ...]:
-        return tuple(getattr(self, name) for name in _Fields.__slots__)
+        return _values(self)
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, AffinityGroup) and self._key() == other._key()
@@ -218,6 +216,16 @@ class AffinityGroup(_Fields):
             f"AffinityGroup({self.name!r}, {self.virtual_cluster!r}, "
             f"{[tuple(member) for member in self.members]}, priority={self.priority})"
         )
+
+
+#: In the order of the constructor's arguments, then what follows from them.
+_NAMES = (
+    *("name", "virtual_cluster", "members", "priority", "leaf_type", "pinned_cell"),
+    *("lazy_preemption", "within", "placement", "merge_siblings", "evictions"),
+    *("sizes", "confined"),
+)
+_values = attrgetter(*_NAMES)
+_make = Maker(AffinityGroup, _NAMES).make
 
 
 def _restored(fields: dict[str, Any]) -> AffinityGroup:

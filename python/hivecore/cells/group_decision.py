@@ -36,8 +36,21 @@ class Tried(NamedTuple):
     code: str
 
 
-class _Fields:
-    """What a decision holds. It can be filled in; a `GroupDecision` does not change."""
+@final
+class GroupDecision:
+    """What to do with a group now: a proposal of `CellCluster.schedule`, until it is committed.
+
+    >>> from hivecore.cells import AffinityGroup, CellCluster, Chain, ClusterSpec
+    >>> chain = Chain(["gpu", "node"], fanouts=[4], roots=1)
+    >>> cluster = CellCluster(ClusterSpec({"V100": chain}, {"A": {"V100": {"node": 1}}}))
+    >>> decision = cluster.schedule(AffinityGroup("train", "A", [(1, 2)]))
+    >>> decision.outcome, decision.placement[0].leaf_indices
+    ('bind', (0, 1))
+    >>> cluster.commit(decision)
+    >>> waits = cluster.schedule(AffinityGroup("more", "A", [(1, 4)]))
+    >>> waits.outcome, waits.reason
+    ('wait', "chain 'V100': the tenant's cells have too few free leaves")
+    """
 
     __slots__ = {  # noqa: RUF023 - the order in which they are read
         "request": "The group that was decided on.",
@@ -67,25 +80,6 @@ class _Fields:
         _core: Any
         _tried: tuple[Tried, ...]
         _placement: tuple[PodPlacement, ...] | None
-
-
-@final
-class GroupDecision(_Fields):
-    """What to do with a group now: a proposal of `CellCluster.schedule`, until it is committed.
-
-    >>> from hivecore.cells import AffinityGroup, CellCluster, Chain, ClusterSpec
-    >>> chain = Chain(["gpu", "node"], fanouts=[4], roots=1)
-    >>> cluster = CellCluster(ClusterSpec({"V100": chain}, {"A": {"V100": {"node": 1}}}))
-    >>> decision = cluster.schedule(AffinityGroup("train", "A", [(1, 2)]))
-    >>> decision.outcome, decision.placement[0].leaf_indices
-    ('bind', (0, 1))
-    >>> cluster.commit(decision)
-    >>> waits = cluster.schedule(AffinityGroup("more", "A", [(1, 4)]))
-    >>> waits.outcome, waits.reason
-    ('wait', "chain 'V100': the tenant's cells have too few free leaves")
-    """
-
-    __slots__ = ()
 
     def __init__(self) -> None:
         """Not for callers: `CellCluster.schedule` makes decisions."""
@@ -172,7 +166,14 @@ class GroupDecision(_Fields):
         return f"GroupDecision({self.outcome!r}, {self.request.name!r}, victims={self.victims})"
 
 
-_set_placement = _Fields.__dict__["_placement"].__set__
+_set_placement = GroupDecision.__dict__["_placement"].__set__
+_make = _cells.Maker(
+    GroupDecision,
+    (
+        *("request", "outcome", "_names", "_plan", "_core", "_tried", "_placement"),
+        *("victims", "cancels", "downgrades"),
+    ),
+).make
 
 
 def made_decision(
@@ -188,19 +189,9 @@ def made_decision(
     downgrades: tuple[str, ...] = (),
 ) -> GroupDecision:
     """A decision, with what it takes to commit and to explain it."""
-    made: Any = _Fields()
-    made.request = request
-    made.outcome = outcome
-    made.victims = victims
-    made.cancels = cancels
-    made.downgrades = downgrades
-    made._names = names
-    made._plan = plan
-    made._core = core
-    made._tried = tried
-    made._placement = placement
-    made.__class__ = GroupDecision  # from here on it does not change
-    return made  # type: ignore[no-any-return]
+    return _make(  # type: ignore[no-any-return]
+        (request, outcome, names, plan, core, tried, placement, victims, cancels, downgrades)
+    )
 
 
 class _Chains(NamedTuple):

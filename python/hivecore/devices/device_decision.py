@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any, NoReturn, final
 
-from hivecore._devices import Plan
+from hivecore._devices import Maker, Plan
 from hivecore.decisions import Outcome, Refusal
 from hivecore.devices.device import TYPES
 from hivecore.devices.device_allocation import DeviceAllocation
@@ -15,8 +15,18 @@ from hivecore.devices.proof import check_placement
 __all__ = ["DeviceDecision", "made_decision"]
 
 
-class _Fields:
-    """What a decision holds. It can be filled in; a `DeviceDecision` does not change."""
+@final
+class DeviceDecision:
+    """What a pod would get now: a proposal of `DeviceCluster.schedule`, until it is committed.
+
+    >>> from hivecore.devices import DeviceCluster, DeviceRequest, NodeDevices
+    >>> cluster = DeviceCluster({"n0": NodeDevices.uniform(gpus=2)})
+    >>> decision = cluster.schedule(DeviceRequest("train", gpus=1))
+    >>> decision.outcome, decision.node, [one.minor for one in decision.placement]
+    ('bind', 'n0', [0])
+    >>> cluster.schedule(DeviceRequest("big", gpus=3)).reason
+    '1 node: too few devices that match'
+    """
 
     __slots__ = {  # noqa: RUF023 - the order in which they are read
         "request": "The request that was decided on.",
@@ -48,22 +58,6 @@ class _Fields:
         _of_all: bool
         _placement: tuple[DeviceAllocation, ...] | None
         _mark: object
-
-
-@final
-class DeviceDecision(_Fields):
-    """What a pod would get now: a proposal of `DeviceCluster.schedule`, until it is committed.
-
-    >>> from hivecore.devices import DeviceCluster, DeviceRequest, NodeDevices
-    >>> cluster = DeviceCluster({"n0": NodeDevices.uniform(gpus=2)})
-    >>> decision = cluster.schedule(DeviceRequest("train", gpus=1))
-    >>> decision.outcome, decision.node, [one.minor for one in decision.placement]
-    ('bind', 'n0', [0])
-    >>> cluster.schedule(DeviceRequest("big", gpus=3)).reason
-    '1 node: too few devices that match'
-    """
-
-    __slots__ = ()
 
     def __init__(self) -> None:
         """Not for callers: `DeviceCluster.schedule` makes decisions."""
@@ -153,7 +147,14 @@ class DeviceDecision(_Fields):
         return f"DeviceDecision({self.outcome!r}, {self.request.name!r}, node={self.node!r})"
 
 
-_set_placement = _Fields.__dict__["_placement"].__set__
+_set_placement = DeviceDecision.__dict__["_placement"].__set__
+_make = Maker(
+    DeviceDecision,
+    (
+        *("request", "outcome", "node", "victims", "reservation", "counts"),
+        *("_plan", "_cluster", "_inventory", "_of_all", "_placement", "_mark"),
+    ),
+).make
 
 
 class _LoosePlan:
@@ -199,18 +200,20 @@ def made_decision(
     :param of_all: see `check_placement`.
     :param mark: that of its node in the cluster.
     """
-    made: Any = _Fields()
-    made.request = request
-    made.outcome = "wait" if plan is None else ("preempt" if victims else "bind")
-    made.node = node
-    made.victims = victims
-    made.reservation = reservation
-    made.counts = counts
-    made._plan = plan
-    made._cluster = cluster
-    made._inventory = inventory
-    made._placement = placement
-    made._of_all = of_all
-    made._mark = mark
-    made.__class__ = DeviceDecision  # from here on it does not change
-    return made  # type: ignore[no-any-return]
+    outcome = "wait" if plan is None else ("preempt" if victims else "bind")
+    return _make(  # type: ignore[no-any-return]
+        (
+            request,
+            outcome,
+            node,
+            victims,
+            reservation,
+            counts,
+            plan,
+            cluster,
+            inventory,
+            of_all,
+            placement,
+            mark,
+        )
+    )

@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from hivecore._quotas import Maker
 from hivecore.decisions import Outcome, Refusal
 from hivecore.quotas.proof import check_decision
 from hivecore.quotas.quota_request import QuotaRequest
@@ -27,20 +28,7 @@ class QuotaGrant:
     members: int
 
 
-class _Fields:
-    """What a decision is made of, as it is filled in."""
-
-    __slots__ = ("_asks", "borrows", "outcome", "refusal", "request", "victims")
-
-    request: QuotaRequest | tuple[QuotaRequest, ...]
-    outcome: Outcome
-    victims: tuple[str, ...]
-    borrows: bool
-    refusal: Refusal | None
-    _asks: tuple[tuple[QuotaRequest, int, int], ...]
-
-
-class QuotaDecision(_Fields):
+class QuotaDecision:
     """What `QuotaTree.schedule` would do; nothing has changed yet. It does not change.
 
     :ivar request: what was decided on; of several that were asked for together: all of them.
@@ -51,7 +39,14 @@ class QuotaDecision(_Fields):
     :ivar refusal: why it waits; codes: "runtime", "max", "min", "total", "evicted".
     """
 
-    __slots__ = ()
+    __slots__ = ("_asks", "borrows", "outcome", "refusal", "request", "victims")
+
+    request: QuotaRequest | tuple[QuotaRequest, ...]
+    outcome: Outcome
+    victims: tuple[str, ...]
+    borrows: bool
+    refusal: Refusal | None
+    _asks: tuple[tuple[QuotaRequest, int, int], ...]
 
     def __init__(self) -> None:
         raise TypeError("a QuotaDecision is made by QuotaTree.schedule")
@@ -111,6 +106,9 @@ class QuotaDecision(_Fields):
         )
 
 
+_make = Maker(QuotaDecision, ("request", "_asks", "outcome", "victims", "borrows", "refusal")).make
+
+
 def made_decision(
     request: QuotaRequest | tuple[QuotaRequest, ...],
     asks: tuple[tuple[QuotaRequest, int, int], ...],
@@ -120,12 +118,5 @@ def made_decision(
     refusal: Refusal | None = None,
 ) -> QuotaDecision:
     """A decision about owners: the request, how many members more, and how many run before."""
-    made: Any = _Fields()
-    made.request = request
-    made.outcome = outcome
-    made.victims = victims
-    made.borrows = borrows
-    made.refusal = refusal
-    made._asks = asks
-    made.__class__ = QuotaDecision  # from here on it does not change
-    return made  # type: ignore[no-any-return]
+    values = request, asks, outcome, victims, borrows, refusal
+    return _make(values)  # type: ignore[no-any-return]
