@@ -101,8 +101,7 @@ def translate(binding: str) -> str:
                 "embedsignature.format": "clinic",
                 "auto_pickle": False,
                 "autotestdict": False,
-                # NumPy has no wheels for the free-threaded 3.13 any more.
-                "freethreading_compatible": sys.version_info >= (3, 14),
+                "freethreading_compatible": True,
             },
         )
     except CompileError:  # Cython has printed it; a traceback through this file would bury it

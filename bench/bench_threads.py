@@ -14,6 +14,11 @@ slept at most that has nothing to do with the cluster (its pause).
 batches    one thread allocates and releases a million cells of a `BuddyAllocator` at a time
 waiting    and another one asks that allocator whether a cell is free, again and again: how much of
            a core it takes, which is the work of its answers and not of its waiting
+
+apart      two threads with an object each, of one thread with one: `CellCluster`, `QuotaTree`,
+           `DeviceCluster` and `Scheduler`; the best round of each, as other work on the machine
+           only slows a round. Without the GIL two cores do up to twice the work; with the GIL, as
+           the first line says, threads take turns, and two do as much as one
 """
 
 import statistics
@@ -27,7 +32,11 @@ import numpy as np
 from harness import command_line, save
 
 from hivecore.cells import AffinityGroup, BuddyAllocator, CellCluster, Chain, ClusterSpec
+from hivecore.devices import DeviceCluster, DeviceRequest, NodeDevices
 from hivecore.errors import StaleDecisionError
+from hivecore.quotas import Quota, QuotaRequest, QuotaTree
+from hivecore.scheduler import Job, Scheduler
+from hivecore.topology import NetworkTopology
 
 LEVELS = ["gpu", "socket", "node", "rack", "row"]
 
@@ -47,10 +56,62 @@ def decide(cluster: CellCluster, thread: int, stop: threading.Event) -> int:
             continue
         cluster.release(group.name)
         done += 1
+    assert not any(name.startswith(f"{thread} ") for name in cluster.groups())
     return done
 
 
-def longest_pause(cluster: CellCluster, thread: int, stop: threading.Event) -> float:
+def new_tree() -> QuotaTree:
+    """100 quotas in ten groups, whose owners never use all."""
+    groups = [Quota(f"group {i}", max={"gpu": 10_000}) for i in range(10)]
+    teams = [Quota(f"{i}", max={"gpu": 1000}, parent=f"group {i % 10}") for i in range(100)]
+    return QuotaTree([*groups, *teams], total={"gpu": 100_000})
+
+
+def admit(tree: QuotaTree, thread: int, stop: threading.Event) -> int:
+    done = 0
+    while not stop.is_set():
+        request = QuotaRequest(f"{thread} {done}", str(done % 100), {"gpu": 1 + done % 8})
+        tree.commit(tree.schedule(request))
+        tree.release(request.name)
+        done += 1
+    return done
+
+
+def new_devices() -> DeviceCluster:
+    node = NodeDevices.uniform(gpus=8, nics=4, sockets=2, switches=4)
+    return DeviceCluster({f"n{i}": node for i in range(1000)})
+
+
+def take_devices(cluster: DeviceCluster, thread: int, stop: threading.Event) -> int:
+    done = 0
+    while not stop.is_set():
+        request = DeviceRequest(f"{thread} {done}", gpus=1 + done % 8)
+        cluster.commit(cluster.schedule(request))
+        cluster.release(request.name)
+        done += 1
+    return done
+
+
+def new_scheduler() -> Scheduler:
+    """Of 1,024 nodes in racks, with quotas for 100 teams."""
+    network = NetworkTopology(["rack"], {f"n{i}": {"rack": f"r{i // 16}"} for i in range(1024)})
+    for node in network.nodes:
+        network.set_free(node, {"gpu": 8})
+    return Scheduler(quotas=new_tree(), topology=network)
+
+
+def run_jobs(scheduler: Scheduler, thread: int, stop: threading.Event) -> int:
+    done, now = 0, scheduler.now
+    while not stop.is_set():
+        job = Job(f"{thread} {done}", str(done % 100), 1 + done % 8)
+        scheduler.submit(job, now)
+        assert scheduler.decide(now)
+        scheduler.finish(job.name, now)
+        done, now = done + 1, now + 1.0
+    return done
+
+
+def longest_pause(cluster: Any, thread: int, stop: threading.Event) -> float:
     longest = 0.0
     while not stop.is_set():
         begin = time.perf_counter()
@@ -59,16 +120,28 @@ def longest_pause(cluster: CellCluster, thread: int, stop: threading.Event) -> f
     return longest
 
 
-Work = Callable[[CellCluster, int, threading.Event], float]
+Work = Callable[[Any, int, threading.Event], float]
+
+#: How an object is made that threads have one each of, and what they do with it.
+APART: dict[str, tuple[Callable[[], Any], Work]] = {
+    "CellCluster": (new_cluster, decide),
+    "QuotaTree": (new_tree, admit),
+    "DeviceCluster": (new_devices, take_devices),
+    "Scheduler": (new_scheduler, run_jobs),
+}
 
 
-def run(work: Sequence[Work], clusters: list[CellCluster], seconds: float) -> tuple[float, float]:
+def run(work: Sequence[Work], clusters: Sequence[Any], seconds: float) -> tuple[float, float]:
     """The sum of what the threads answer, per second, and the longest pause in ms."""
     stop = threading.Event()
     found: list[float] = [0.0] * (len(work) + 1)
+    errors: list[BaseException] = []
 
     def thread(number: int, task: Work) -> None:
-        found[number] = task(clusters[number % len(clusters)], number, stop)
+        try:
+            found[number] = task(clusters[number % len(clusters)], number, stop)
+        except BaseException as error:
+            errors.append(error)
 
     tasks = [*work, longest_pause]
     threads = [threading.Thread(target=thread, args=pair) for pair in enumerate(tasks)]
@@ -78,9 +151,10 @@ def run(work: Sequence[Work], clusters: list[CellCluster], seconds: float) -> tu
     stop.set()
     for one in threads:
         one.join()
+    for error in errors:
+        raise error
     for cluster in clusters:
         cluster.check()
-        assert not cluster.groups()
     return sum(found[:-1]) / seconds, found[-1] * 1e3
 
 
@@ -114,9 +188,24 @@ def waiting(seconds: float, rounds: int) -> dict[str, Any]:
     }
 
 
+def apart(seconds: float, rounds: int) -> dict[str, Any]:
+    """What two threads do with an object each, of what one does."""
+    figures: dict[str, Any] = {}
+    for name, (make, work) in APART.items():
+        objects = [make(), make()]
+        one = two = 0.0
+        for _ in range(rounds):
+            one = max(one, run([work], objects[:1], seconds)[0])
+            two = max(two, run([work, work], objects, seconds)[0])
+        figures[name] = {"per_second": one, "of_two_threads": two, "of_one_thread": two / one}
+    return figures
+
+
 def main() -> None:
     arguments = command_line(__doc__)
     seconds, rounds = (0.1, 1) if arguments.smoke else (1.0, 15)
+    gil = getattr(sys, "_is_gil_enabled", lambda: True)()
+    print(f"Python {sys.version.split()[0]}, {'with' if gil else 'without'} the GIL")
     first, second, slow = new_cluster(), new_cluster(), new_cluster()
     slow._lock = threading.RLock()  # type: ignore[assignment]
     contenders: dict[str, tuple[list[Work], list[CellCluster]]] = {
@@ -153,8 +242,13 @@ def main() -> None:
             f" {found['of_one_thread']:5.2f} of one thread,"
             f" pause {found['longest_pause_ms']:5.1f} ms"
         )
-    gil = getattr(sys, "_is_gil_enabled", lambda: True)()
-    save(arguments, "threads", {"gil": gil, **figures})
+    figures["apart"] = apart(seconds, rounds)
+    for name, found in figures["apart"].items():
+        print(
+            f"{name:>14} {found['per_second']:>9,.0f}/s, two threads apart"
+            f" {found['of_one_thread']:5.2f} of one thread"
+        )
+    save(arguments, "threads" if gil else "threads_without_gil", {"gil": gil, **figures})
 
 
 if __name__ == "__main__":

@@ -161,7 +161,7 @@ py::tuple group_exactly(const py::capsule& capsule, const Array<double>& duratio
 
 }  // namespace
 
-PYBIND11_MODULE(_interleaving, module, py::mod_gil_not_used(PY_VERSION_HEX >= 0x030E0000)) {
+PYBIND11_MODULE(_interleaving, module, py::mod_gil_not_used()) {
     module.doc() =
         "The kernel behind hivecore.interleaving, which checks arguments.\n\n"
         "Durations are finite, not negative, and not all zero in any row.\n\n"

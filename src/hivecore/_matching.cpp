@@ -260,7 +260,7 @@ std::int64_t matcher_heaviest(const py::capsule& capsule) {
 
 }  // namespace
 
-PYBIND11_MODULE(_matching, module, py::mod_gil_not_used(PY_VERSION_HEX >= 0x030E0000)) {
+PYBIND11_MODULE(_matching, module, py::mod_gil_not_used()) {
     module.doc() =
         "The kernel behind hivecore.matching, which checks arguments.\n\n"
         "A weight w becomes ``max(sense * round(w / 2**exponent), floor) + offset``; an integer w\n"
