@@ -12,7 +12,6 @@ from contextlib import nullcontext
 
 import httpx
 import pytest
-import trustme
 from interop.hived_cluster import DOMAIN
 from interop.hived_cluster import filter_request as ask
 from interop.servers import served
@@ -245,6 +244,7 @@ def started(config_file, *options):
 
 
 def test_https_for_whom_the_authority_knows(config_file, tmp_path):
+    trustme = pytest.importorskip("trustme")
     authority, stranger = trustme.CA(), trustme.CA()
     files = {}
     for name, part in (

@@ -15,6 +15,7 @@ from contextlib import contextmanager, suppress
 
 import numpy as np
 import pytest
+import thread_books
 from interop.hived_cluster import FLAT, Hived, config, nodes
 
 from hivecore.caching import (
@@ -239,7 +240,15 @@ CASES = {
     "Matcher": (lambda: Matcher(np.ones((4, 4))), use_matcher),
     "Grouper": (lambda: Grouper(3, capacity=6), use_grouper),
 }
-SECONDS = float(os.environ.get("HIVECORE_STRESS") or 5.0) / len(CASES)
+BOOKS = {
+    "NetworkTopology": thread_books.TopologyBooks,
+    "DeviceCluster": thread_books.DeviceBooks,
+    "QuotaTree": thread_books.QuotaBooks,
+    "TenantQueues": thread_books.QueueBooks,
+    "Coscheduler": thread_books.GangBooks,
+    "Scheduler": thread_books.SchedulerBooks,
+}
+SECONDS = float(os.environ.get("HIVECORE_STRESS") or 8.0) / (len(CASES) + len(BOOKS))
 
 
 def look(thing):
@@ -260,10 +269,8 @@ def frequent_switches():
     sys.setswitchinterval(before)
 
 
-@pytest.mark.parametrize("name", CASES)
-def test_an_object_that_threads_share_stays_sound(name, frequent_switches):
-    make, use = CASES[name]
-    thing = make()
+def use_by_threads(thing, use):
+    """Let threads take steps with an object and look at it, for some time."""
     errors = []
     stop = time.monotonic() + SECONDS
     begin = threading.Barrier(THREADS)
@@ -287,6 +294,21 @@ def test_an_object_that_threads_share_stays_sound(name, frequent_switches):
         thread.join()
     if errors:
         raise errors[0]
+    thing.check()
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_an_object_that_threads_share_stays_sound(name, frequent_switches):
+    make, use = CASES[name]
+    use_by_threads(make(), use)
+
+
+@pytest.mark.parametrize("name", BOOKS)
+def test_what_threads_were_answered_is_what_was_done(name, frequent_switches):
+    books = BOOKS[name]()
+    thing = books.make()
+    use_by_threads(thing, books.use)
+    books.compare(thing)
     thing.check()
 
 
