@@ -14,10 +14,12 @@ class Checker:
         self.pods = {}  # name -> dict
         self.gangs = {}  # name -> (spec, by an object) of the defined ones
         self.once = set()  # keys of groups
-        self.alone = set()  # pods that are tried alone
         self.until = {}
+        self.failed = {}  # idle pods that start alone and have failed -> when
+        self.ripe = {}  # idle pods that a round of their group may try, and none does -> since
         self.resolve = resolve
         self.released = 0
+        self.now = 0
 
     # --- what follows from the pods
 
@@ -130,13 +132,13 @@ class Checker:
             pod["holds"] = holds
         if state != "waiting":
             self.until.pop(name, None)
-        self.alone.discard(name)
+        if state in IDLE and self.starts_alone(pod["gang"]):
+            self.failed[name] = self.now
         self.tidy()
 
     def deleted(self, name):
         gang = self.pods.pop(name)["gang"]
         self.until.pop(name, None)
-        self.alone.discard(name)
         if (
             gang in self.gangs
             and not self.gangs[gang][1]
@@ -156,6 +158,7 @@ class Checker:
     # --- answers
 
     def follow(self, actions, now):
+        self.now = now
         for action in actions:
             assert action.reason and action.pods, action
             assert len(set(action.pods)) == len(action.pods)
@@ -172,10 +175,8 @@ class Checker:
 
     def _try(self, name, pod, action, now):
         assert pod["state"] in IDLE, (name, pod)
-        if self.starts_alone(pod["gang"]):
-            self.alone.add(name)
-        else:
-            assert all(self.collected(one) for one in self.key(pod["gang"])), (name, action)
+        if not self.starts_alone(pod["gang"]):
+            assert self.is_whole(pod["gang"]), (name, action)
         pod["state"], pod["lacks"] = "trying", ()
 
     def _hold(self, name, pod, action, now):
@@ -203,3 +204,26 @@ class Checker:
                 assert pod["gang"] in self.gangs
         if self.resolve:
             assert not self.has_cycle(), self.edges()
+        self._audit_idle(now)
+
+    def _audit_idle(self, now):
+        """An idle pod that starts alone has failed, or it would be tried; a round has its time."""
+        busy = {self.key(pod["gang"]) for pod in self.pods.values() if pod["state"] == "trying"}
+        idle = {name: pod["gang"] for name, pod in self.pods.items() if pod["state"] in IDLE}
+        alone = {name for name, gang in idle.items() if self.starts_alone(gang)}
+        self.failed = {name: time for name, time in self.failed.items() if name in alone}
+        forgotten = alone - self.failed.keys()
+        assert not forgotten, f"{sorted(forgotten)} may start alone and are not tried"
+        self.ripe = {
+            name: self.ripe.get(name, now)
+            for name, gang in idle.items()
+            if name not in alone and self.key(gang) not in busy and self.is_whole(gang)
+        }
+
+    def is_whole(self, gang):
+        return all(self.collected(one) for one in self.key(gang))
+
+    def advanced(self, now, longest):
+        """Every pause is over after so long a time."""
+        for name, since in {**self.failed, **self.ripe}.items():
+            assert now - since <= longest, f"{name} may be tried since {since} and is not at {now}"

@@ -105,9 +105,9 @@ def tree(slots, below=4, wide=2):
         ([4] + [8] * 3 + [0, 0, 0, 8], 4, ["n0"]),  # a tight node comes before a full leaf
         # all leaves have a node left: the spine decides
         ([8, 0, 0, 0, 8, 8, 8, 8] + [0] * 7 + [8], 8, ["n15"]),
-        ([8, 0, 0, 0, 8, 8, 8, 8] + [0, 8, 0, 0, 8, 0, 0, 0], 8, ["n9"]),
+        ([8, 0, 0, 0, 8, 8, 8, 8, 0, 8, 0, 0, 8, 0, 0, 0], 8, ["n9"]),
         # the leaf comes before the spine
-        ([8, 8, 0, 0, 0, 0, 0, 0] + [8, 8, 8, 8, 0, 0, 0, 8], 8, ["n15"]),
+        ([8, 8, 0, 0, 0, 0, 0, 0, 8, 8, 8, 8, 0, 0, 0, 8], 8, ["n15"]),
     ],
 )
 def test_of_equal_nodes_the_one_in_the_fullest_leaf_then_in_the_fullest_spine_wins(

@@ -48,6 +48,10 @@ def _audit_pod(rounds: Rounds, pod: PodBook) -> None:
     _require(pod.state != "waiting" or pod.time >= 0, f"{what}: waits without end")
     _require(pod.time < 0 or pod.state in IDLE | {"waiting"}, f"{what}: is due")
     _require(not pod.doomed or pod.state == "trying", f"{what}: is doomed")
+    _require(
+        pod.state not in IDLE or pod.time >= 0 or not rounds.starts_alone(pod),
+        f"{what}: may start alone and is forgotten",
+    )
 
 
 def _audit_gang(rounds: Rounds, gang: GangBook) -> None:
@@ -73,9 +77,7 @@ def _audit_gang(rounds: Rounds, gang: GangBook) -> None:
     names = gang.spec.groups if gang.spec else (gang.name,)
     _require(rounds.groups.get(names) is gang.group, f"{what}: is in another group")
     _require(gang.group.members.get(gang.name) is gang, f"{what}: is no member")
-    before = gang.valid, gang.collected
-    rounds.judge(gang)
-    _require(before == (gang.valid, gang.collected), f"{what}: valid, collected")
+    _require(rounds.verdict(gang) == (gang.valid, gang.collected), f"{what}: valid, collected")
 
 
 def _audit_group(rounds: Rounds, group: GroupBook) -> None:

@@ -158,6 +158,7 @@ class Books:
         self.numbered = 0
         # Groups in which something has changed, to be looked at when the event is booked.
         self.ready: dict[GroupBook, None] = {}  # every gang that they name is valid
+        self.satisfied: dict[GroupBook, None] = {}  # some of their pods may start alone now
         self.collected: dict[GroupBook, None] = {}  # the last gang that they name is collected now
         self.dropped: dict[GroupBook, None] = {}  # a gang that they name is not any more
         self.suspects: dict[GroupBook, None] = {}  # they may be on a cycle of waits
@@ -219,6 +220,8 @@ class Books:
         self.graph.sort(group)
         if gang.bound and not group.once:
             self.satisfy(group, True)
+        elif group.once:
+            self.satisfied[group] = None
 
     def leave(self, gang: GangBook) -> None:
         """Take a gang out of its group, which goes with its last member."""
@@ -240,7 +243,7 @@ class Books:
             return
         self.timers.clear(group)
         self.graph.mind(group, False)
-        for books in (self.ready, self.collected, self.dropped, self.suspects):
+        for books in (self.ready, self.satisfied, self.collected, self.dropped, self.suspects):
             books.pop(group, None)
         del self.groups[group.names]
         for name in group.names:
@@ -324,6 +327,13 @@ class Books:
         self.judge(gang)
         if spec is None and not gang.pods:
             self.drop(gang)
+            return
+        group = gang.group
+        if group.once:
+            self.satisfied[group] = None
+        for pod in list(group.idle.values()) if group.alone else ():
+            if not self.starts_alone(pod):
+                self.call_off(pod)
 
     def drop(self, gang: GangBook) -> None:
         """Forget a gang without pods; nobody counts on it any more."""
@@ -332,31 +342,16 @@ class Books:
         self.leave(gang)
         del self.gangs[gang.name]
 
+    def starts_alone(self, pod: PodBook) -> bool:
+        """Whether a pod is tried, and starts, without the other pods of its group."""
+        spec = pod.gang.spec
+        return spec is not None and pod.gang.group.once and spec.match_policy == "once-satisfied"
+
     def judge(self, gang: GangBook) -> None:
         """See whether a gang is valid and collected, and tell the groups that name it. O(roles)
         and, when it changes, O(groups that name it).
         """
-        spec = gang.spec
-        valid = collected = False
-        if spec is not None:
-            least = spec.min_members
-            policy = spec.match_policy
-            counted, there = gang.placed, gang.live
-            if policy == "waiting-and-running":
-                counted += gang.bound
-            elif policy == "only-waiting":
-                there -= gang.bound
-            valid, collected = counted >= least, there >= least
-            for role, number in spec.roles:
-                live, placed, bound = gang.of_role.get(role, (0, 0, 0))
-                if policy == "waiting-and-running":
-                    placed += bound
-                elif policy == "only-waiting":
-                    live -= bound
-                valid &= placed >= number
-                collected &= live >= number
-            if policy == "once-satisfied" and gang.group.once:
-                valid = True
+        valid, collected = self.verdict(gang)
         if valid != gang.valid:
             self._turn(gang, valid)
         if collected != gang.collected:
@@ -367,6 +362,29 @@ class Books:
                     self.dropped[group] = None
                 elif not group.uncollected:
                     self.collected[group] = None
+
+    def verdict(self, gang: GangBook) -> tuple[bool, bool]:
+        """Whether a gang's counts make it valid, and collected. O(roles)."""
+        spec = gang.spec
+        if spec is None:
+            return False, False
+        least = spec.min_members
+        policy = spec.match_policy
+        counted, there = gang.placed, gang.live
+        if policy == "waiting-and-running":
+            counted += gang.bound
+        elif policy == "only-waiting":
+            there -= gang.bound
+        valid, collected = counted >= least, there >= least
+        for role, number in spec.roles:
+            live, placed, bound = gang.of_role.get(role, (0, 0, 0))
+            if policy == "waiting-and-running":
+                placed += bound
+            elif policy == "only-waiting":
+                live -= bound
+            valid &= placed >= number
+            collected &= live >= number
+        return valid or (policy == "once-satisfied" and gang.group.once), collected
 
     def _turn(self, gang: GangBook, valid: bool) -> None:
         gang.valid = valid
@@ -381,6 +399,7 @@ class Books:
         """Note that a pod of the group is bound, or that it has no pods any more."""
         if once:
             group.once = True
+            self.satisfied[group] = None
         else:
             group.once = False
             group.members_bound = -1

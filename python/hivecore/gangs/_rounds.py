@@ -9,6 +9,9 @@ no pod is left to try, or when a pod of a strict gang finds no place. Then:
     a gang that is not valid is strict          all places are given back
     none of these is                            they keep their places; the others are tried again
 
+A pod of a gang with the policy "once-satisfied" whose group had a pod bound is in no round: it is
+tried at once, alone, and after a failure at a time of its own.
+
 What an event has changed stands in the books; `settle` looks at it once the event is booked.
 """
 
@@ -48,16 +51,11 @@ class Rounds(Books):
 
     # --- tries
 
-    def starts_alone(self, pod: PodBook) -> bool:
-        """Whether it needs nobody else to start."""
-        spec = pod.gang.spec
-        return spec is not None and pod.gang.group.once and spec.match_policy == "once-satisfied"
-
     def admit(self, pod: PodBook) -> None:
         """Try an idle pod at once or later, and say which."""
         group = pod.gang.group
         if self.starts_alone(pod):
-            self._try(pod, f"pods of group {group.id!r} were bound before: it starts alone")
+            self._try_alone(pod)
             return
         if group.open:
             self._queue(pod)
@@ -94,6 +92,23 @@ class Rounds(Books):
         self.move(pod, "trying")
         pod.lacks = ()
         self.say("try", (pod,), pod.gang.group, reason)
+
+    def _try_alone(self, pod: PodBook) -> None:
+        group = pod.gang.group
+        self._try(pod, f"pods of group {group.id!r} were bound before: it starts alone")
+
+    def _try_those_alone(self, group: GroupBook) -> None:
+        """Try the idle pods that start alone, apart from those that failed alone before."""
+        pods = [
+            pod for _, pod in sorted(group.idle.items()) if pod.time < 0 and self.starts_alone(pod)
+        ]
+        for pod in pods:
+            self.dequeue(pod)
+        group.queue = deque([pod for pod in group.queue if pod.queued])
+        for pod in pods:
+            self._try_alone(pod)
+        if len(group.idle) == group.alone:
+            self.timers.clear(group)
 
     def go_on(self, group: GroupBook) -> None:
         """Try the next pod of an open group, or end its round."""
@@ -159,7 +174,7 @@ class Rounds(Books):
         group.failure = reason
         self._empty_queue(group)
         if group.trying is not None:
-            group.trying.doomed = True
+            group.trying.doomed = True  # unless it starts alone by then
             group.trying = None
         pods = [group.waiting[number] for number in sorted(group.waiting)]
         self.reject(pods, group, reason)
@@ -176,6 +191,8 @@ class Rounds(Books):
             self.move(pod, "pending")
             freed.update(dict.fromkeys(pod.holds))
             pod.holds = ()
+            if self.starts_alone(pod):
+                self._again_alone(pod)
         self.say("reject", pods, group, reason)
         self.wake(freed, False)
 
@@ -183,12 +200,17 @@ class Rounds(Books):
         """A pod that had a place has none any more: its group fails if it is strict."""
         group, spec = pod.gang.group, pod.gang.spec
         if self.starts_alone(pod):
-            pod.failures += 1
-            self.put_off(pod, self.now + self._pause(pod.failures))
+            if pod.time < 0:
+                self._again_alone(pod)
         elif spec is None or spec.mode == "strict":
             self.close(group, reason)
         elif not group.open and group.time < 0:
             self._again_later(group)
+
+    def _again_alone(self, pod: PodBook) -> None:
+        """Set the time when a pod that starts alone is tried again."""
+        pod.failures += 1
+        self.put_off(pod, self.now + self._pause(pod.failures))
 
     def wake(self, what: Iterable[str], hard: bool) -> None:
         """Try those again who lack what is free now.
@@ -245,10 +267,14 @@ class Rounds(Books):
 
     def settle(self) -> None:
         """Look at the groups in which an event has changed something."""
-        while self.ready or self.dropped or self.collected or self.suspects:
+        while self.ready or self.satisfied or self.dropped or self.collected or self.suspects:
             if self.ready:
                 ready, self.ready = self.ready, {}
                 self.release(ready)
+            elif self.satisfied:
+                satisfied, self.satisfied = self.satisfied, {}
+                for group in _in_order(satisfied):
+                    self._try_those_alone(group)
             elif self.dropped:
                 dropped, self.dropped = self.dropped, {}
                 for group in dropped:

@@ -113,8 +113,18 @@ def rebuilt(state: dict[str, Any]) -> Rounds:
             rounds.timers.set(group, time)
     for gang in rounds.gangs.values():
         rounds.judge(gang)
-    for changed in (rounds.ready, rounds.collected, rounds.dropped, rounds.suspects):
+    for changed in (
+        rounds.ready,
+        rounds.satisfied,
+        rounds.collected,
+        rounds.dropped,
+        rounds.suspects,
+    ):
         changed.clear()
+    for pod in rounds.pods.values():
+        # Earlier releases tried these in rounds, or forgot them.
+        if pod.state in IDLE and pod.time < 0 and rounds.starts_alone(pod):
+            rounds.put_off(pod, rounds.now)
     return rounds
 
 

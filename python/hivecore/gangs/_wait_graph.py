@@ -3,8 +3,9 @@
 A group that holds places gives them up when it starts, and it starts when no pod that it needs is
 held up. So it waits for another group if a held-up pod, its own or one of a group that it starts
 with, lacks what a waiting pod of the other one holds. It waits for itself if that pod is of a
-group that it starts with. Every deadlock is a cycle in this graph. Groups that hold something and
-may wait for somebody are kept by what they hold, so that a search meets no others.
+group that it starts with, and not if it is its own: another place may do. Every deadlock is a cycle
+in this graph. Groups that hold something and may wait for others are kept by what they hold, so
+that a search meets no others.
 
 Invariants: ``_held[r][g]`` waiting pods of group g hold r, ``_holds[g][r]`` says the same;
 ``_wanted[r][g]`` are the held-up pods of it that lack r, ``_lacking[g][r]`` says how many;
@@ -201,12 +202,25 @@ class WaitGraph(Generic[_G, _P]):
 
         :param ends: all of those groups that hold something, itself included.
         """
-        # What it holds itself does not hold itself up, but those that start with it.
-        asked, seen = {group}, set[str]()
-        found = self._holders(self._stuck, [group], set())
-        found.pop(group, None)
-        found.update(self._holders(self._stuck, self._below(group, asked), seen))
+        asked = {group}
+        lacking: dict[str, _G | None] = {}  # by which group of these; None: by several
+        for one in [group, *self._below(group, asked)]:
+            for what in self._lacking.get(one, ()):
+                lacking[what] = None if what in lacking else one
+        found: dict[_G, None] = {}
+        alone: dict[_G, None] = {}  # those that hold what only they lack
+        for what, lacker in lacking.items():
+            for holder in self._stuck.get(what, ()):
+                (alone if holder is lacker else found)[holder] = None
+        # Such a group does not wait for itself, but two that start with each other wait for each
+        # other then. Whatever else it waits for is found already.
+        own = sorted(
+            [one for one in alone if one in ends and one not in found], key=lambda one: one.number
+        )
+        if len(own) > 1 and not any(one in ends for one in found):
+            return own[-2:]
         path: dict[_G, _G | None] = {}
+        seen = set[str]()
         ahead: deque[_G] = deque()
         here: _G | None = None
         while True:

@@ -131,6 +131,10 @@ class Coscheduler(PlainState):
                 (rounds.dropped if group.uncollected else rounds.ready)[group] = None
             rounds.collected[group] = None
             if group is not before:
+                # Groups that start with the gang start with other groups than before.
+                for one in sorted(rounds.dependents(group), key=lambda one: one.number):
+                    if one.waiting:
+                        rounds.ready[one] = None
                 rounds.suspect_below(group)
         if before.members:
             rounds.go_on(before)
@@ -205,11 +209,11 @@ class Coscheduler(PlainState):
         gang, group = book.gang, book.gang.group
         if group.trying is book:
             group.trying = None
-        if book.doomed or gang.spec is None:
+        doomed = self._was_doomed(book)
+        if doomed or gang.spec is None:
             reason = f"gang {gang.name!r} is not defined"
-            if book.doomed:
+            if doomed:
                 reason = group.failure or "its group has failed meanwhile"
-            book.doomed = False
             self._back(book)
             rounds.say("reject", (book,), group, reason)
             if not group.open and group.time < 0:
@@ -254,9 +258,7 @@ class Coscheduler(PlainState):
         self._back(book)
         book.lacks = wanted
         rounds.move(book, "held-up")
-        if book.doomed:
-            book.doomed = False
-        else:
+        if not self._was_doomed(book):
             text = f"pod {book.name!r} found no place"
             rounds.lose(book, f"{text}: {why}" if why else text)
         if not group.open and group.time < 0:
@@ -541,6 +543,11 @@ class Coscheduler(PlainState):
         if gang is None:
             raise KeyError(f"there is no gang {name!r}")
         return gang
+
+    def _was_doomed(self, book: PodBook) -> bool:
+        """Whether its group failed while it was tried, and matters to it; that is over now."""
+        doomed, book.doomed = book.doomed, False
+        return doomed and not self._rounds.starts_alone(book)
 
     def _back(self, book: PodBook) -> None:
         """A pod that is not placed is pending again, and lacks nothing."""

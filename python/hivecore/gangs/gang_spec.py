@@ -29,9 +29,10 @@ class GangSpec:
         kept for whoever asks, and decides nothing.
     :param mode: "strict": when one pod finds no place, those that wait give theirs back.
         "non-strict": they keep them, and only that pod is tried again.
-    :param match_policy: which pods count. "once-satisfied": those that hold a place; once one of
-        the group is bound, the others start one by one. "only-waiting": those that hold a place
-        and are not bound yet. "waiting-and-running": those and the bound ones.
+    :param match_policy: which pods count. "once-satisfied": those that hold a place; once a pod of
+        the group is bound, the others start one by one, and each is tried at once. "only-waiting":
+        those that hold a place and are not bound yet. "waiting-and-running": those and the bound
+        ones.
     :param wait_time: how long a pod holds its place, in the caller's unit of time, 1 to 2**60.
     :param groups: the gangs without which this one does not start; itself is always one of them.
         A gang that is named here need not name this one.
