@@ -92,10 +92,10 @@ def _solve(domains: Any, deepest: int, slots: Any, wish: Any, level: int) -> tup
             for one in range(level - 1, 0, -1)
         ]
 
-    def near(nodes: tuple[int, ...]) -> int:
+    def near(nodes: tuple[int, ...]) -> Any:
         return -sum(wish.existing.get(node, 0) for node in nodes)
 
-    def room(nodes: tuple[int, ...]) -> int:
+    def free(nodes: tuple[int, ...]) -> Any:
         return sum(slots[node] for node in nodes)
 
     goals = [
@@ -103,8 +103,8 @@ def _solve(domains: Any, deepest: int, slots: Any, wish: Any, level: int) -> tup
         *of(near),
         *around(near),
         [(p, wish.cost.get(nodes[0], 0)) for p, (at, nodes) in enumerate(inside) if at == deepest],
-        *of(room),
-        *around(room),
+        *of(free),
+        *around(free),
     ]
     found = []
     for terms in goals:

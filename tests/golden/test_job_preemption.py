@@ -237,6 +237,44 @@ def test_a_placement_of_the_caller_s_decides_where_they_go():
         nodes.ask(pending(2), place=lambda slots, pods, costs: {"n9": 2})
 
 
+@pytest.mark.parametrize(
+    ("answer", "kind", "says"),
+    [
+        ("n1", TypeError, r"place\(\.\.\.\) must be a mapping, not str"),
+        (["n1", "n2"], TypeError, r"place\(\.\.\.\) must be a mapping, not list"),
+        ([("n1", 2)], TypeError, r"place\(\.\.\.\) must be a mapping, not list"),
+        (2, TypeError, r"place\(\.\.\.\) must be a mapping, not int"),
+        (False, TypeError, r"place\(\.\.\.\) must be a mapping, not bool"),
+        ({"n1": "2"}, TypeError, r"place\(\.\.\.\)\['n1'\] must be an integer, not str"),
+        ({"n1": 2.0}, TypeError, r"place\(\.\.\.\)\['n1'\] must be an integer, not float"),
+        ({"n1": -1, "n2": 3}, ValueError, r"place\(\.\.\.\)\['n1'\]=-1: allowed are 0 to 2"),
+        ({"n1": 3}, ValueError, r"place\(\.\.\.\)\['n1'\]=3: allowed are 0 to 2"),
+        ({None: 2}, ValueError, r"place\(\.\.\.\)\[None\]=2: allowed are 0 to 0"),
+        ({}, ValueError, r"place\(\.\.\.\): 0 of 2 pods are placed"),
+    ],
+)
+def test_a_placement_that_is_none_names_the_argument(answer, kind, says):
+    nodes = Nodes({"n1": 2, "n2": 2}, [])
+    with pytest.raises(kind, match=says):
+        nodes.ask(pending(2), place=lambda slots, pods, costs: answer)
+
+
+@pytest.mark.parametrize("answer", [None, "2", 1.5, [], -1, 2**70])
+def test_slots_that_are_no_number_name_the_argument(answer):
+    gangs = pending(2)
+    with pytest.raises((TypeError, ValueError), match=r"slots\(\.\.\.\)"):
+        preempt_jobs(gangs, "urgent", [], lambda node, gone: answer, nodes=["n1"], priority=1)
+
+
+def test_a_placement_that_changes_the_slots_it_is_shown_gets_no_more_of_them():
+    def greedy(slots, pods, costs):
+        slots["n1"] = 99
+        return {"n1": pods}
+
+    with pytest.raises(ValueError, match="allowed are 0 to 1"):
+        Nodes({"n1": 1, "n2": 1}, []).ask(pending(2), place=greedy)
+
+
 def test_in_a_network_only_those_leave_who_are_in_the_spine_that_is_taken():
     """Koordinator's fixture: four pods must share a spine, of which both have lost a node."""
     spines = {"s1": (8, 1, 7, 2), "s2": (6, 3, 5, 4)}

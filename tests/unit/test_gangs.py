@@ -143,3 +143,33 @@ def test_a_reservation_lasts_while_somebody_asks():
     assert bind(branch, "x", "high", "leader") == 0
     assert branch.stage.held == {"high": (0, 1, 2)}
     assert branch.live["high"].pods() == ["x"]
+
+
+@pytest.mark.parametrize("slot", [None, 3, "place", ["place"]])
+def test_a_slot_that_is_no_function_is_named(slot):
+    with pytest.raises(TypeError, match="slot must be callable, not"):
+        Gangs(Seats(), slot=slot)
+
+
+@pytest.mark.parametrize(
+    ("suits", "says"),
+    [
+        (3, "suits must be callable, not int"),
+        ("even", "suits must be callable, not str"),
+        (lambda slot: "yes", r"suits\(\.\.\.\) must be a bool, not str"),
+        (lambda slot: None, r"suits\(\.\.\.\) must be a bool, not NoneType"),
+    ],
+)
+def test_what_tells_suitable_slots_is_named_where_it_does_not(suits, says):
+    gangs = made()
+    asked = Asked("g", "worker")
+    with pytest.raises(TypeError, match=says):
+        gangs.take_up("w0", asked, "g", gangs.stage.schedule("g"), True, suits)
+    assert gangs.live == {} and gangs.pods() == []
+    with pytest.raises(GangError, match="'w0' has no decision to bind"):
+        gangs.allocate("w0")
+    bind(gangs, "w1", "g", "worker")
+    with pytest.raises(TypeError, match=says):
+        gangs.find("w0", asked, suits)
+    gangs.check()
+    assert gangs.find("w0", asked, lambda slot: slot == 2).slot == 1

@@ -497,22 +497,67 @@ def test_threads_take_turns():
     assert made.slots("") == {"": 400}
 
 
-@pytest.mark.parametrize(
-    ("placement", "says"),
-    [
-        ((NodePods("a", 3), NodePods("a", 3)), "a node is named twice"),
-        ((NodePods("a", 7), NodePods("b", -1)), "a number of pods is negative"),
-        ((NodePods("a", 6, -1),), "a number of pods is negative"),
-    ],
-)
-def test_a_decision_made_by_hand_takes_nothing_twice_and_gives_nothing_away(placement, says):
+def two_nodes():
     network = NetworkTopology((), {"a": {}, "b": {}})
     network.set_slots([4, 4])
+    return network
+
+
+@pytest.mark.parametrize(
+    ("placement", "error", "says"),
+    [
+        ((NodePods("a", 3), NodePods("a", 3)), ValueError, "a node is named twice"),
+        ((NodePods("a", 7), NodePods("b", -1)), ValueError, "pods of node 'b'=-1: allowed are 0"),
+        ((NodePods("a", 6, -1),), ValueError, "pods of node 'a'=-1: allowed are 0"),
+        ((NodePods("a", 2**31 + 1),), ValueError, "pods of node 'a'=2147483649: allowed are 0"),
+        ((NodePods("a", 2**200),), ValueError, "pods of node 'a'=a huge number"),
+        ((NodePods("a", 1.5),), TypeError, "pods of node 'a' must be an integer, not float"),
+        ((NodePods("a", True),), TypeError, "pods of node 'a' must be an integer, not bool"),
+        ((NodePods("a", "6"),), TypeError, "pods of node 'a' must be an integer, not str"),
+        ((NodePods("a", 4, None),), TypeError, "pods of node 'a' must be an integer, not None"),
+        ((NodePods("a", 4), NodePods("b", 0)), ValueError, "pods of node 'b': there are none"),
+        ((NodePods("a", 4), NodePods("b", 1)), ValueError, "5 pods are placed, not 6"),
+        ((), ValueError, "0 pods are placed, not 6"),
+        ((NodePods("a", 4), NodePods("b", 2, 1)), ValueError, "1 others are placed, not 0"),
+        ((NodePods("c", 6),), KeyError, "there is no node 'c'"),
+        ((NodePods(["a"], 6),), TypeError, "a node must be a string, not list"),
+        ((NodePods("", 6),), ValueError, "a node must not be empty"),
+        ((("a", 6, 0),), TypeError, "decision.placement must hold NodePods, not tuple"),
+        ("ab", TypeError, "decision.placement must be a sequence, not str"),
+        (None, TypeError, "decision.placement must be a sequence, not NoneType"),
+        ((NodePods("a", 6),), StaleDecisionError, "a node has no room"),
+    ],
+)
+def test_a_decision_made_by_hand_takes_what_its_request_says_or_nothing(placement, error, says):
+    network = two_nodes()
     before = network.to_bytes()
     decision = TopologyDecision(TopologyRequest("train", 6), "bind", placement)
-    with pytest.raises(ValueError, match=says):
-        network.commit(decision)
-    assert network.to_bytes() == before
+    for commit in (network.commit, lambda one: network.commit_many([one])):
+        with pytest.raises(error, match=says):
+            commit(decision)
+        assert network.to_bytes() == before
+    network.check()
+
+
+def test_a_decision_made_by_hand_has_a_request_and_whole_numbers_of_any_kind():
+    network = two_nodes()
+    with pytest.raises(TypeError, match=r"decision\.request must be a TopologyRequest, not str"):
+        network.commit(TopologyDecision("train", "bind", (NodePods("a", 1),)))
+    request = TopologyRequest("train", 6)
+    network.commit(
+        TopologyDecision(request, "bind", [NodePods("a", np.int32(4)), NodePods("b", 2)])
+    )
+    assert NetworkTopology.from_bytes(network.to_bytes()).to_bytes() == network.to_bytes()
+    assert network.slots() == {"a": 0, "b": 2}
+
+
+def test_a_multiple_holds_in_the_domain_that_holds_all_and_in_those_inside_it():
+    network = NetworkTopology(["rack"], {f"n{i}": {"rack": f"r{i // 2}"} for i in range(4)})
+    network.set_slots([4] * 4)
+    for pods, layer in ((1, "node"), (3, "node"), (5, None), (6, "rack"), (7, None), (12, "")):
+        decision = network.schedule(TopologyRequest("g", pods, multiple={"rack": 2}))
+        assert (decision.layer if decision.outcome == "bind" else None) == layer
+        decision.verify(network)
 
 
 # --- nodes that come and go

@@ -12,6 +12,7 @@ the pods that asked), and has no bound pods then.
 from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from typing import Any
 
+from hivecore._arguments import as_bool
 from hivecore._stateful import Branching
 
 __all__ = ["Gang", "Role"]
@@ -39,7 +40,12 @@ class Role(Branching):
         return other
 
     def empty(self, suits: Callable[[Any], bool] | None = None) -> int | None:
-        """The lowest empty slot that suits; where none does, the lowest empty one."""
+        """The lowest empty slot that suits; where none does, the lowest empty one.
+
+        :raises TypeError: ``suits`` is not callable, or what it returns is no bool.
+        """
+        if suits is not None and not callable(suits):
+            raise TypeError(f"suits must be callable, not {type(suits).__name__}")
         pods = self.pods
         while self.lowest < len(pods) and pods[self.lowest] is not None:
             self.lowest += 1
@@ -47,7 +53,7 @@ class Role(Branching):
             return None
         if suits is not None:
             for i in range(self.lowest, len(pods)):
-                if pods[i] is None and suits(self.slots[i]):
+                if pods[i] is None and as_bool(suits(self.slots[i]), "suits(...)"):
                     return i
         return self.lowest
 

@@ -67,6 +67,7 @@ class Gangs(Branching, Generic[_S]):
     :param stage: what decides on gangs; only this object changes what it holds of them.
     :param slot: what a gang keeps of a pod's placement.
     :param gangs: those that there are already.
+    :raises TypeError: ``slot`` is not callable.
 
     Not for several threads at once: the caller takes turns.
     """
@@ -77,6 +78,8 @@ class Gangs(Branching, Generic[_S]):
         slot: Callable[[Any], Any],
         gangs: dict[str, Gang] | None = None,
     ) -> None:
+        if not callable(slot):
+            raise TypeError(f"slot must be callable, not {type(slot).__name__}")
         self.stage = stage
         self._slot = slot
         self._seats = Seats({} if gangs is None else gangs)
@@ -132,8 +135,8 @@ class Gangs(Branching, Generic[_S]):
         """
         seats = self._seats
         gang = seats.gangs.get(asked.gang)
-        seats.offers.pop(pod, None)
         if decision.outcome == "wait":
+            seats.offers.pop(pod, None)
             if gang is not None and reserve:
                 self.stage.cancel(gang.name)
                 seats.forget(gang.name)
@@ -141,12 +144,13 @@ class Gangs(Branching, Generic[_S]):
         declared = asked if gang is None else gang.declared
         slots = [self._slot(place) for place in decision.placement]
         planned = Gang.place(asked.gang, declared, request, declared.roles, slots)
+        role = planned.roles[asked.role]
+        slot = role.empty(suits) or 0
+        seats.offers.pop(pod, None)
         if gang is not None and gang.placement() == planned.placement():
             seats.ask(pod, gang)
         elif reserve and decision.outcome == "preempt":
             self._reserve(pod, gang, planned, decision)
-        role = planned.roles[asked.role]
-        slot = role.empty(suits) or 0
         if decision.outcome == "bind":
             seats.offers[pod] = Offer(planned, role, slot, decision)
         return Answer(decision.outcome, planned, role, slot)

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Literal
 
-from hivecore._arguments import as_bool, as_int, as_name, as_text, as_tuple
+from hivecore._arguments import as_bool, as_int, as_mapping, as_name, as_text, as_tuple
 from hivecore.gangs._states import BOUND, NOT_PLACED, PLACED
 from hivecore.gangs.coscheduler import Coscheduler
 
@@ -245,9 +245,10 @@ class _Search:
         wanted = len(self.pending)
         if sum(room.values()) < wanted:
             return None
-        answer = self._place(room, wanted, costs)
-        if answer is None:
+        given = self._place(dict(room), wanted, costs)
+        if given is None:
             return None
+        answer = as_mapping(given, "place(...)")
         counts = {
             node: as_int(answer[node], f"place(...)[{node!r}]", 0, room.get(node, 0))
             for node in answer

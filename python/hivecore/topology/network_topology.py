@@ -23,7 +23,7 @@ from hivecore.topology.explanation import explain
 from hivecore.topology.koordinator import Wanted, place_greedily
 from hivecore.topology.refusals import refused
 from hivecore.topology.releases import Gains
-from hivecore.topology.topology_decision import NodePods, TopologyDecision
+from hivecore.topology.topology_decision import NodePods, TopologyDecision, placement_to_commit
 from hivecore.topology.topology_request import (
     MOST,
     Pairs,
@@ -437,24 +437,19 @@ class NetworkTopology(PlainState):
         :raises StaleDecisionError: a node has no room for it any more, or was removed since the
             decision was made, even if another node has its name now; or there is an owner of its
             name.
-        :raises ValueError: its outcome is not "bind", or it names a node twice or a negative number
-            of pods.
+        :raises ValueError: its outcome is not "bind", it names a node twice or without pods, a
+            number is out of range, or they are not as many pods as its request has.
         :raises KeyError: it names a node that is not here.
-        :raises TypeError: ``decision`` is none.
+        :raises TypeError: ``decision`` is none, or something in it is of a wrong type.
 
         A decision that was copied or pickled, or that the caller has made, means the nodes that
         have its names now.
         """
-        if not isinstance(decision, TopologyDecision):
-            raise TypeError(f"decision must be a TopologyDecision, not {type(decision).__name__}")
-        if decision.outcome != "bind":
-            raise ValueError(f"decision.outcome must be 'bind', not {decision.outcome!r}")
+        placed = placement_to_commit(decision)
         request = decision.request
         more = request.role.amounts if request.role else ()
-        if any(one.pods < 0 or one.others < 0 for one in decision.placement):
-            raise ValueError("decision.placement: a number of pods is negative")
         with self._lock:
-            pods = self._where(decision)
+            pods = self._where(placed, decision._marks)
             if request.name in self._owners:
                 raise StaleDecisionError(f"decision: there is an owner {request.name!r}")
             owner = Owner(request.amounts, more, pods)
@@ -463,17 +458,14 @@ class NetworkTopology(PlainState):
             self._owners[request.name] = owner
             self._take(owner, 1)
 
-    def _where(self, decision: TopologyDecision) -> tuple[tuple[int, int, int], ...]:
-        """What a decision places, by the numbers that its nodes have now."""
-        for node, mark in decision._marks.items():
+    def _where(
+        self, placed: Iterable[NodePods], marks: Mapping[str, object]
+    ) -> tuple[tuple[int, int, int], ...]:
+        """Where pods are placed, by the numbers that the nodes have now."""
+        for node, mark in marks.items():
             if self._domains.marks.get(node) is not mark:
                 raise StaleDecisionError(f"decision: node {node!r} was removed after it was made")
-        pods = tuple(
-            (self._domains.number(one.node), one.pods, one.others) for one in decision.placement
-        )
-        if len({node for node, *_ in pods}) < len(pods):
-            raise ValueError("decision.placement: a node is named twice")
-        return pods
+        return tuple((self._domains.number(one.node), one.pods, one.others) for one in placed)
 
     def schedule_many(
         self, requests: Iterable[TopologyRequest], *, method: Method = "exact", work: int = 2**28

@@ -16,6 +16,7 @@ def check_decision(decision: "TopologyDecision", network: "NetworkTopology") -> 
     if decision.outcome != "bind":
         return
     request = decision.request
+    _check_names(decision, network)
     pods = {one.node: one.pods for one in decision.placement}
     others = {one.node: one.others for one in decision.placement}
     if len(pods) != len(decision.placement) or sum(pods.values()) != request.pods:
@@ -46,7 +47,8 @@ def check_decision(decision: "TopologyDecision", network: "NetworkTopology") -> 
             if layers.index(layer) >= held and count % multiple:
                 raise CertificateError(f"{count} pods in a {layer}, no multiple of {multiple}")
     narrowest = layers.index(request.prefer or "node")
-    if held > narrowest:
+    # A greedy decision does not read `prefer`, and a part of the preferred layer is as good.
+    if held > narrowest and decision.optimal:
         raise CertificateError(f"{decision.layer!r} is narrower than {request.prefer!r}")
     if request.multiple or request.role or not decision.optimal:
         return
@@ -58,6 +60,22 @@ def check_decision(decision: "TopologyDecision", network: "NetworkTopology") -> 
     for layer in layers[held + 1 : narrowest + 1]:
         if max(_sums(network, room, layer)) >= request.pods:
             raise CertificateError(f"a domain of layer {layer!r} has room for all")
+
+
+def _check_names(decision: "TopologyDecision", network: "NetworkTopology") -> None:
+    """Raise `CertificateError` where the network has no such node or layer, or a number is none."""
+    request = decision.request
+    layers = {"", *network.layers, "node"}
+    for layer in (decision.layer, request.must, request.prefer, *dict(request.multiple)):
+        if layer not in layers:
+            raise CertificateError(f"there is no layer {layer!r}")
+    nodes = set(network.nodes)
+    for one in decision.placement:
+        if one.node not in nodes:
+            raise CertificateError(f"there is no node {one.node!r}")
+        for count in (one.pods, one.others):
+            if type(count) is not int:
+                raise CertificateError(f"node {one.node!r} has {count!r} pods, which is no integer")
 
 
 def _sums(network: "NetworkTopology", counts: dict[str, int], layer: str) -> list[int]:

@@ -4,14 +4,15 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 from typing import TYPE_CHECKING, Any
 
+from hivecore._arguments import as_int, as_name, as_tuple
 from hivecore.decisions import Outcome, Refusal
 from hivecore.topology.proof import check_decision
-from hivecore.topology.topology_request import TopologyRequest
+from hivecore.topology.topology_request import MOST, TopologyRequest
 
 if TYPE_CHECKING:
     from hivecore.topology.network_topology import NetworkTopology
 
-__all__ = ["NodePods", "TopologyDecision"]
+__all__ = ["NodePods", "TopologyDecision", "placement_to_commit"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,3 +86,48 @@ class TopologyDecision:
         """By value: its nodes are known by their names alone."""
         names = [one.name for one in fields(self) if one.name != "_marks"]
         return TopologyDecision, tuple(getattr(self, name) for name in names)
+
+
+def placement_to_commit(decision: object) -> tuple[NodePods, ...]:
+    """Where a decision to bind places all pods of its request; decisions may be made by hand.
+
+    :raises ValueError: its outcome is not "bind", a node is named twice or gets no pod, a number is
+        out of range, or the numbers do not add up to those of the request.
+    :raises TypeError: something is of a wrong type.
+    """
+    if not isinstance(decision, TopologyDecision):
+        raise TypeError(f"decision must be a TopologyDecision, not {type(decision).__name__}")
+    if decision.outcome != "bind":
+        raise ValueError(f"decision.outcome must be 'bind', not {decision.outcome!r}")
+    request = decision.request
+    if not isinstance(request, TopologyRequest):
+        raise TypeError(f"decision.request must be a TopologyRequest, not {type(request).__name__}")
+    given = as_tuple(decision.placement, "decision.placement")
+    placed = tuple([_as_node_pods(one) for one in given])
+    if len({one.node for one in placed}) < len(placed):
+        raise ValueError("decision.placement: a node is named twice")
+    role = request.role
+    for kind, pods, wanted in (
+        ("pods", sum(one.pods for one in placed), request.pods),
+        ("others", sum(one.others for one in placed), role.pods if role else 0),
+    ):
+        if pods != wanted:
+            raise ValueError(f"decision.placement: {pods} {kind} are placed, not {wanted}")
+    return placed
+
+
+def _as_node_pods(given: object) -> NodePods:
+    if not isinstance(given, NodePods):
+        raise TypeError(f"decision.placement must hold NodePods, not {type(given).__name__}")
+    node = as_name(given.node, "decision.placement: a node")
+    what = f"decision.placement: pods of node {node!r}"
+    placed = NodePods(node, _as_count(given.pods, what), _as_count(given.others, what))
+    if placed.pods + placed.others == 0:
+        raise ValueError(f"{what}: there are none")
+    return placed
+
+
+def _as_count(number: Any, name: str) -> int:
+    if isinstance(number, bool):
+        raise TypeError(f"{name} must be an integer, not bool")
+    return as_int(number, name, 0, MOST)

@@ -53,7 +53,9 @@ class TopologyRequest:
     :param prefer: the layer of which one domain is to hold all of them; wider layers are tried if
         none can, narrower ones are not. "": as narrow as can be, a single node first.
     :param multiple: by layer, "node" for the nodes: each domain that is used gets a multiple of so
-        many pods, so that segments are equal.
+        many pods, so that segments are equal. This holds for the domain that holds all pods and for
+        those in it, not for domains around it: a gang that fits into one domain of a narrower layer
+        is not divided between domains of this one, and may have any number of pods.
     :param amounts: what a pod takes of a node, by resource; a slot if nothing else is said.
     :param existing: how many pods that it wants to be near to are on a node, by node.
     :param cost: of using a node, by node.

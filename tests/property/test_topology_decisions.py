@@ -1,0 +1,192 @@
+"""Decisions of every method are verified, committed and saved; forged ones change nothing."""
+
+from dataclasses import replace
+from random import Random
+
+import numpy as np
+import pytest
+from profiles import seeds
+
+from hivecore.errors import CertificateError, StaleDecisionError
+from hivecore.topology import (
+    NetworkTopology,
+    NodePods,
+    TopologyDecision,
+    TopologyRequest,
+    TopologyRole,
+)
+
+LAYERS = ("spine", "block", "rack")
+METHODS = ("exact", "koordinator", "koordinator, dear first")
+RESOURCES = ({"gpu": 1}, {"gpu": 2}, {"cpu": 1}, {"gpu": 1, "cpu": 2})
+#: numbers and what is none
+JUNK = (
+    *(-1, 0, 1, 2, 3, 1.5, 1.0, True, False, None, "1", [1], 2**31, 2**31 + 1, 2**63, -(2**70)),
+    *(2**200, float("nan"), float("inf"), 1j, np.int64(2), np.float64(2), np.bool_(True)),
+    *(np.array([1]), b"1", object()),
+)
+
+
+def random_network(rng):
+    layers = LAYERS[: rng.randint(0, 3)]
+    labels = {
+        f"n{i}": {one: f"{one}{rng.randint(0, 2)}" for one in layers if rng.random() < 0.95}
+        for i in range(rng.randint(1, 9))
+    }
+    made = NetworkTopology(layers, labels)
+    for node in made.nodes:
+        made.set_free(node, {"gpu": rng.randint(0, 8), "cpu": rng.randint(0, 8)})
+    if rng.random() < 0.2:
+        made.set_health(rng.choice(made.nodes), False)
+    return made
+
+
+def random_request(rng, network):
+    levels = ("", *network.layers, "node")
+    must = rng.randrange(len(levels))
+    role = TopologyRole("more", rng.randint(1, 3), rng.choice(RESOURCES))
+    multiple = {one: rng.randint(1, 6) for one in levels[1:] if rng.random() < 0.4}
+    return TopologyRequest(
+        "g",
+        rng.randint(1, 14),
+        must=levels[must],
+        prefer=rng.choice(["", *levels[max(must, 1) :]]),
+        multiple=multiple,
+        amounts=rng.choice(RESOURCES),
+        existing={one: rng.randint(0, 2) for one in network.nodes if rng.random() < 0.2},
+        cost={one: rng.randint(0, 3) for one in network.nodes if rng.random() < 0.3},
+        role=role if not multiple and rng.random() < 0.4 else None,
+    )
+
+
+def test_decisions_of_every_method_are_verified_committed_and_saved():
+    bound = dict.fromkeys(METHODS, 0)
+    for seed in seeds(400):
+        rng = Random(seed)
+        network = random_network(rng)
+        request = random_request(rng, network)
+        nodes = rng.sample(network.nodes, rng.randint(0, len(network.nodes)))
+        for method in METHODS[:1] if request.role else METHODS:
+            for within in (None, nodes):
+                for work in (2**28, 20, 0):
+                    decision = network.schedule(request, nodes=within, method=method, work=work)
+                    decision.verify(network)
+                    if decision.outcome == "bind":
+                        bound[method] += 1
+                        branch = network.copy()
+                        branch.commit(decision)
+                        branch.check()
+                        again = NetworkTopology.from_bytes(branch.to_bytes())
+                        assert again.placement("g") == decision.placement
+    assert all(bound.values())
+
+
+def test_a_greedy_decision_may_be_narrower_than_is_preferred_and_an_exact_one_may_not():
+    network = NetworkTopology(["rack"], {"a": {"rack": "r"}, "b": {"rack": "r"}})
+    network.set_slots([2, 2])
+    request = TopologyRequest("g", 2, prefer="rack")
+    greedy = network.schedule(request, method="koordinator")
+    assert greedy.layer == "node"
+    greedy.verify(network)
+    with pytest.raises(CertificateError, match="'node' is narrower than 'rack'"):
+        replace(greedy, optimal=True).verify(network)
+
+
+def test_a_forged_decision_is_refused_and_changes_nothing_or_can_be_saved():
+    taken = 0
+    for seed in seeds(400):
+        rng = Random(seed)
+        network = random_network(rng)
+        request = TopologyRequest("g", rng.randint(1, 3), amounts=rng.choice(RESOURCES))
+        if rng.random() < 0.3:
+            request = request.replace(role=TopologyRole("more", 1, rng.choice(RESOURCES)))
+        before = network.to_bytes()
+        free = {node: network.free(node) for node in network.nodes}
+        placement = tuple(
+            NodePods(
+                rng.choice([*network.nodes, "nowhere", "", 3, None])
+                if rng.random() < 0.3
+                else "n0",
+                rng.choice(JUNK) if rng.random() < 0.6 else request.pods,
+                rng.choice(JUNK) if rng.random() < 0.3 else 0,
+            )
+            for _ in range(rng.randint(0, 2))
+        )
+        forged = TopologyDecision(request, "bind", placement)
+        try:
+            network.commit(forged)
+        except (ValueError, TypeError, KeyError, StaleDecisionError) as error:
+            assert str(error)
+            assert network.to_bytes() == before
+            continue
+        taken += 1
+        network.check()
+        again = NetworkTopology.from_bytes(network.to_bytes())
+        assert again.placement("g") == network.placement("g")
+        assert all(type(one.pods) is int for one in network.placement("g"))
+        assert network.free("n0") != free["n0"]
+        network.release("g")
+        assert {node: network.free(node) for node in network.nodes} == free
+    assert taken > 0
+
+
+CALLS = {
+    "set_slots": lambda it, n: it.set_slots([n], ["n0"]),
+    "set_slots of all": lambda it, n: it.set_slots(n),
+    "set_free": lambda it, n: it.set_free("n0", {"gpu": n}),
+    "add_node": lambda it, n: it.add_node("new", {}, {"gpu": n}),
+    "slots": lambda it, n: it.slots(amounts={"gpu": n}),
+    "work": lambda it, n: it.schedule(TopologyRequest("g", 1, amounts={"gpu": 1}), work=n),
+    "pods": lambda it, n: it.commit(it.schedule(TopologyRequest("g", n, amounts={"gpu": 1}))),
+    "amounts": lambda it, n: it.commit(it.schedule(TopologyRequest("g", 1, amounts={"gpu": n}))),
+    "multiple": lambda it, n: it.schedule(TopologyRequest("g", 1, multiple={"node": n})),
+    "existing": lambda it, n: it.schedule(TopologyRequest("g", 1, existing={"n0": n})),
+    "cost": lambda it, n: it.schedule(TopologyRequest("g", 1, cost={"n0": n})),
+    "role": lambda it, n: it.schedule(
+        TopologyRequest("g", 1, role=TopologyRole("r", n, {"gpu": 1}))
+    ),
+    "role amounts": lambda it, n: it.schedule(
+        TopologyRequest("g", 1, role=TopologyRole("r", 1, {"gpu": n}))
+    ),
+    "healthy": lambda it, n: it.set_health("n0", n),
+    "rename": lambda it, n: it.rename("o", n),
+    "release": lambda it, n: it.release(n),
+    "remove_node": lambda it, n: it.remove_node(n),
+}
+
+
+@pytest.mark.parametrize("call", CALLS)
+def test_whatever_is_no_number_is_refused_and_every_state_can_be_saved(call):
+    for number in JUNK:
+        network = NetworkTopology(["rack"], {"n0": {"rack": "r"}, "n1": {"rack": "r"}})
+        for node in network.nodes:
+            network.set_free(node, {"gpu": 8})
+        network.commit(network.schedule(TopologyRequest("o", 2, amounts={"gpu": 2})))
+        before = network.to_bytes()
+        try:
+            CALLS[call](network, number)
+        except (ValueError, TypeError, KeyError) as error:
+            assert str(error), number
+            assert network.to_bytes() == before, number
+        network.check()
+        again = NetworkTopology.from_bytes(network.to_bytes())
+        assert again.to_bytes() == network.to_bytes(), number
+
+
+@pytest.mark.parametrize(
+    ("changes", "says"),
+    [
+        ({"placement": (NodePods("x", 2),)}, "there is no node 'x'"),
+        ({"placement": (NodePods("a", 2.0),)}, "node 'a' has 2.0 pods, which is no integer"),
+        ({"placement": (NodePods("a", 2, False),)}, "node 'a' has False pods"),
+        ({"layer": "row"}, "there is no layer 'row'"),
+        ({"request": TopologyRequest("g", 2, must="row")}, "there is no layer 'row'"),
+        ({"request": TopologyRequest("g", 2, multiple={"row": 2})}, "there is no layer 'row'"),
+    ],
+)
+def test_the_proof_names_what_a_network_does_not_have(changes, says):
+    network = NetworkTopology(["rack"], {"a": {}, "b": {}})
+    network.set_slots([2, 2])
+    decision = network.schedule(TopologyRequest("g", 2))
+    with pytest.raises(CertificateError, match=says):
+        replace(decision, **changes).verify(network)
