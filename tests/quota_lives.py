@@ -198,7 +198,7 @@ class Life:
     def schedule_together(self, rng):
         pending = [name for name, owner in sorted(self.twin.owners.items()) if not owner.members]
         if len(pending) > 1:
-            names = rng.sample(pending, 2)
+            names = rng.sample(pending, rng.randint(2, min(len(pending), 4)))
             self.decide(rng, names, names)
 
     def decide(self, rng, names, request):

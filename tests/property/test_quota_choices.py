@@ -198,7 +198,6 @@ def follows(life, name, dimension, trace):
         assert level.request == figures.limited[level.quota][dimension]
         assert level.weight == life.twin.quotas[level.quota].weight.get(dimension, 0)
         assert level.runtime == tree.runtime(level.quota)[dimension] == replayed(level)
-        assert level.minimum >= figures.minimum[level.quota][dimension]
         key = level.parent or life.twin.tree_of(name)
         amount, names, claims, plain = figures.rounds[key, dimension]
         place = names.index(level.quota)

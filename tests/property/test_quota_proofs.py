@@ -234,14 +234,32 @@ def test_who_was_not_submitted_is_checked_as_if_he_had_been():
     assert tree.to_bytes() == before
 
 
-def test_of_those_admitted_together_each_has_to_fit_into_the_minimum_of_its_own_quota():
-    """What cannot be preempted below a quota is no concern of its own minimum when it comes."""
+def test_owners_of_a_quota_and_of_one_below_it_fit_into_its_minimum_together():
     quotas = [
         Quota("p", max={"x": 9}, min={"x": 2}),
         Quota("c", max={"x": 9}, min={"x": 2}, parent="p"),
     ]
     tree = QuotaTree(quotas, total={"x": 9})
     firm = {"amounts": {"x": 2}, "preemptible": False}
-    decision = tree.schedule([QuotaRequest("1", "p", **firm), QuotaRequest("2", "c", **firm)])
+    asked = [QuotaRequest("1", "p", **firm), QuotaRequest("2", "c", **firm)]
+    assert (tree.schedule(asked).outcome, tree.schedule(asked[::-1]).outcome) == ("wait", "wait")
+    tree.set_quota(quotas[0].replace(min={"x": 4}))
+    decision = tree.schedule(asked)
     assert decision.outcome == "bind"
     decision.verify(tree)
+    tree.set_quota(quotas[0])
+    assert who_notices(decision, tree) == ["_check_minimum"]
+
+
+def test_what_an_outside_quota_gets_beside_others_is_noticed_where_it_is_missing():
+    tree = QuotaTree(
+        [Quota("sys", max={"x": 100}, outside=True), Quota("a", max={"x": 100})], total={"x": 25}
+    )
+    for limit, rule in (("runtime", "_check_limit"), ("max", "_check_total")):
+        tree = QuotaTree(map(tree.quota, tree.quotas), total={"x": 25}, limit=limit)
+        asked = [QuotaRequest("s", "sys", {"x": 15}), QuotaRequest("j", "a", {"x": 10})]
+        decision = tree.schedule(asked)
+        assert decision.outcome == "bind"
+        decision.verify(tree)
+        tree.set_total({"x": 24})
+        assert rule in who_notices(decision, tree)

@@ -129,21 +129,20 @@ def test_what_nobody_is_promised_is_not_taken_by_pods_that_join():
     assert "cells know 0 to 1000" in rejected.reason
 
 
-def test_who_is_named_but_need_not_leave_stays():
+def test_a_victim_that_quotas_name_but_that_need_not_leave_stays():
+    """Without both the job is within the runtimes of its path; without the first it borrows."""
     quotas = [
-        Quota("all", max={"gpu": 12}),
-        Quota("a", parent="all", max={"gpu": 6}, min={"gpu": 2}),
-        Quota("a1", parent="a", max={"gpu": 4}),
-        Quota("a2", parent="a", max={"gpu": 8}, lends=False),
-        Quota("b", parent="all", max={"gpu": 6}, min={"gpu": 2}),
+        Quota("p", max={"gpu": 12}, min={"gpu": 4}),
+        Quota("c", parent="p", max={"gpu": 12}, min={"gpu": 4}),
+        Quota("d", parent="p", max={"gpu": 12}),
+        Quota("b", max={"gpu": 12}, min={"gpu": 4}),
     ]
-    tree = QuotaTree(quotas, total={"gpu": 12}, check_ancestors=False)
+    tree = QuotaTree(quotas, total={"gpu": 10}, limit="max")
     scheduler = Scheduler(quotas=tree, immediate=True)
-    for name, quota, gpus in (("one", "a1", 2), ("two", "b", 4), ("weak", "a2", 2)):
-        scheduler.submit(Job(name, quota, gpus, guaranteed=name != "weak"), 0.0)
-        scheduler.decide(0.0)
-    scheduler.set_total({"gpu": 6}, 1.0)
-    scheduler.submit(Job("comes", "a", 1), 1.0)
+    for name, quota, gpus in (("one", "b", 8), ("two", "d", 2)):
+        scheduler.submit(Job(name, quota, gpus), 0.0)
+    scheduler.decide(0.0)
+    scheduler.submit(Job("comes", "c", 4), 1.0)
     assert set(tree.schedule("comes").victims) == {"one", "two"}
     actions = scheduler.decide(1.0)
     assert (said(actions, Preempt), said(actions, Start)[0]) == (["one"], "comes")

@@ -153,16 +153,13 @@ Verdict QuotaTree::borrowing_refusal(std::span<const Ask> asks, const Places& pl
             continue;
         }
         const auto quota = owner(ask.owner).quota;
-        const auto dimensions = wanted(ask);
-        std::int32_t beyond = -1;
-        for (std::int32_t where = quota; where >= 0; where = node(where).parent) {
-            const auto place = places.of(where);
-            if (exceeded(places, place, kRuntime, places.checked[place] & dimensions) != 0) {
-                beyond = where;
-                if (where == quota) {
-                    break;
-                }
-            }
+        const auto borrows = [&](QuotaId where) {
+            return exceeded(places, places.of(where), kRuntime, wanted(ask)) != 0;
+        };
+        std::int32_t beyond = borrows(quota) ? quota : -1;
+        for (auto where = node(quota).parent; options_.check_ancestors && where >= 0;
+             where = node(where).parent) {
+            beyond = beyond != quota && borrows(where) ? where : beyond;
         }
         if (beyond >= 0) {
             return {Outcome::kWait, Code::kEvicted, false, beyond};

@@ -317,11 +317,9 @@ class QuotaTree:
                 return Answer("wait", code="total", part=self._part(place))
         for name in asked:
             quota = self.owners[name].request.quota
-            for place in [quota, *reversed(self.path(quota))]:
-                among = checked.get(place, set()) & self._wanted(name)
-                if not self.owners[name].may_borrow and exceeds(
-                    place, figures.runtime[place], among
-                ):
+            above = reversed(self.path(quota)) if self.check_ancestors else ()
+            for place in () if self.owners[name].may_borrow else (quota, *above):
+                if exceeds(place, figures.runtime[place], self._wanted(name)):
                     return Answer("wait", code="evicted", part=place)
         quotas = [place for place in sums if not place.startswith("/")]
         borrows = any(exceeds(place, figures.runtime[place], sums[place]) for place in quotas)
